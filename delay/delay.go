@@ -1,0 +1,82 @@
+// Package delay makes a policy learn from payoffs that arrive late: QPM-D for stochastic payoffs (the paper's
+// appendix C.2). A Learner is a policy, its statistics and its delay handling together. The package is pure: no
+// I/O, no clock, no global randomness.
+package delay
+
+import "github.com/ranker-worker/ranker-worker/policy"
+
+// Decision is what a learner decided for one impression. Its slices are the caller's, reused between calls.
+type Decision struct {
+	// Order holds positions in the candidate list (which is in increasing utility), in the order they are shown.
+	Order []int32
+	// Propensities are the probabilities that the selection falls on Order[k]; empty where the policy has none.
+	Propensities []float64
+	// Instance is the BASE instance that decided; -1 where the learner has no instances.
+	Instance int32
+	// Explored is true where the policy explored on purpose (ε-greedy).
+	Explored bool
+}
+
+// Outcome is what became of one impression, as its learner needs it.
+type Outcome struct {
+	Ref    int64       // the impression's offset in its topic: unique within the partition
+	Item   policy.Item // the selected item; not used by Unselected
+	Payoff float64     // normalised to [0,1]; used by Paid only
+	// Candidates, Propensity and Instance are those of the decision; only for learners that recorded them.
+	Candidates []policy.Item
+	Propensity float64
+	Instance   int32
+}
+
+// Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
+type Recorder interface {
+	// Item says that the item's Sums have changed.
+	Item(i policy.Item)
+	// Field sets a field of one of the learner's own hashes ("queue", "queues", "learner"), or deletes it where
+	// value is nil. The slices are only valid during the call.
+	Field(hash string, field, value []byte)
+}
+
+// Learner is one learner of one partition. It is not safe for concurrent use.
+type Learner interface {
+	// Grow tells how many items the learner knows: items 0..items-1 exist from now on.
+	Grow(items int)
+	// Decide ranks the candidates, labelled in increasing utility, and fills d.
+	Decide(candidates []policy.Item, key policy.Key, d *Decision)
+	// Adopt takes note of a decision that was made earlier (an earlier owner's, found in the log).
+	Adopt(ref int64, d *Decision)
+	// Selected: the user selected o.Item. Exactly one of Paid and Expired follows.
+	Selected(o Outcome)
+	// Paid: the payoff of a selected item has come (or stands for one: a default at expiry).
+	Paid(o Outcome)
+	// Expired: the payoff of a selected item will never come (on_expiry: drop).
+	Expired(o Outcome)
+	// Unselected: nobody selected from the impression, and nobody will.
+	Unselected(o Outcome)
+
+	// Sums are this partition's own statistics of an item.
+	Sums(i policy.Item) policy.Sums
+	// Import sets what another source (a partition number) has of an item; it replaces what that source had before.
+	Import(source int32, i policy.Item, s policy.Sums)
+
+	// Hashes names the learner's own hashes besides the items.
+	Hashes() []string
+	// LoadSums and LoadField restore stored state, before the first decision and after Grow.
+	LoadSums(i policy.Item, s policy.Sums)
+	LoadField(hash string, field, value []byte) error
+	// Harvest gives the changes since the last call.
+	Harvest(r Recorder)
+
+	// Status is for people and metrics.
+	Status() Status
+}
+
+// Status is a learner's condition at a glance.
+type Status struct {
+	Fed     int64       // payoffs fed to the policy
+	Queued  int64       // payoffs that wait in QPM-D's queues
+	OnHold  bool        // BASE waits for a payoff of HoldItem
+	Item    policy.Item // the item waited for; meaningless unless OnHold
+	Holds   int64       // holds begun since the process started
+	Flights int64       // selections whose payoff is awaited
+}

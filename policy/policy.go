@@ -1,0 +1,38 @@
+// Package policy turns item statistics into rankings: the paper's Find-Permutation and elimination
+// (Algorithms 1 and 2), and the policies that share its shape. The package is pure: it does no I/O, reads no
+// clock and draws no global randomness.
+//
+// Every policy builds a ranking the same way: it chooses a *leader* of the remaining candidates, places it and
+// then everything of lower utility that is not yet placed (its *blocked* items, which no user can select any
+// more), and goes on with what remains, which is always a suffix of the candidates in utility order.
+package policy
+
+// Item is a learner's own number of an item: dense, from 0, never reused within one partition's learner.
+type Item = int32
+
+// Sums are the additive statistics of one item.
+type Sums struct {
+	N int64   // payoffs fed (N_i)
+	R float64 // their sum (R_i), in normalised units
+	Q float64 // the sum of their squares
+}
+
+// Input is one impression as a policy sees it.
+type Input struct {
+	// Items are the candidates, labelled in increasing utility: Items[0] has the lowest. Never empty, no item twice.
+	Items []Item
+	// Table holds the statistics of at least all of Items.
+	Table *Table
+	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
+	// handling does not count them.
+	InFlight []int64
+	// Key draws the random numbers of this decision.
+	Key Key
+}
+
+// Policy ranks candidates from statistics.
+type Policy interface {
+	// Rank fills dst, which is as long as in.Items, with a permutation of 0..n-1: the positions in in.Items in
+	// the order in which they are shown. It does not allocate once ws has grown to n, and it leaves in unchanged.
+	Rank(in *Input, ws *Workspace, dst []int32)
+}

@@ -1,0 +1,132 @@
+// Package state says what is stored of a partition, and how: the checkpoint of the log that Kafka is. It knows
+// bytes and offsets, not policies. Implementations live in its sub-packages; all pass the suite in statetest.
+//
+// Everything of partition p of group g lives under keys that begin with "{g:p}:", hence in one Redis slot.
+package state
+
+import (
+	"context"
+	"errors"
+)
+
+// Errors of a Store, to be matched with errors.Is.
+var (
+	// ErrFenced: the stored (token, seq) is not the caller's. Another owner has taken over, or the store was rolled back.
+	ErrFenced = errors.New("state: fenced: the stored token or sequence is not ours")
+	// ErrNoState: nothing is stored for this partition.
+	ErrNoState = errors.New("state: nothing is stored for this partition")
+	// ErrTorn: a checkpoint was cut off half-way and has not been repaired by its writer.
+	ErrTorn = errors.New("state: a checkpoint was written only in part")
+	// ErrGeneration: the stored generation is higher than the caller's.
+	ErrGeneration = errors.New("state: a later generation of the group owns this partition")
+)
+
+// Fence identifies a state exactly: who wrote it (token, fresh at each acquire) and how many checkpoints there were.
+type Fence struct {
+	Token string
+	Seq   int64
+}
+
+// Position is how far a topic has been read, with a witness that tells whether it is still the same log.
+type Position struct {
+	Offset  int64   // next offset to read
+	Witness Witness // of the last record read; its Offset is -1 where there was none
+}
+
+// Witness identifies one record of the log.
+type Witness struct {
+	Offset    int64
+	Timestamp int64  // milliseconds
+	Hash      uint64 // of key and value
+}
+
+// Meta is the protocol's part of a partition's state. It is stored field by field in the hash "meta", readable with
+// redis-cli. Other fields of that hash belong to stream/partition and travel as Writes.
+type Meta struct {
+	Fence
+	Generation   int64
+	CheckpointID string
+	Layout       int
+	ClusterID    string
+	TopicNames   []string   // by event.Topic
+	Partitions   int        // partition count of all topics
+	Inputs       []Position // by event.Topic, input topics only
+	Rankings     int64      // offset in rankings[p] from which decisions are looked for in a replay
+	// RankingsWitness is the last of our own rankings that the checkpoint covers.
+	RankingsWitness Witness
+	ProducerID      int64 // -1: none yet
+	ProducerEpoch   int16
+}
+
+// Write sets a field of one of the partition's hashes, or deletes it where Value is nil.
+type Write struct {
+	Hash    string // without the partition's prefix: "meta", "feed:items", …
+	Field   []byte
+	Value   []byte
+	Publish bool // also goes into the stream of deltas that other partitions follow
+}
+
+// Entry sets what is stored under an impression id, or deletes it where Value is nil.
+type Entry struct {
+	ID    []byte
+	Value []byte
+}
+
+// Due puts an id into a bucket of the expiry index, or takes it out.
+type Due struct {
+	Bucket int64
+	ID     []byte
+	Remove bool
+}
+
+// Changes are what one or more steps changed, as absolute values. Later elements win over earlier ones.
+type Changes struct {
+	Writes  []Write
+	Entries []Entry
+	Due     []Due
+}
+
+// Checkpoint replaces one consistent cut by the next.
+type Checkpoint struct {
+	Fence   Fence  // what must be stored; Seq rises by one
+	ID      string // unique to this checkpoint: the same ID again, not torn, is a success already
+	Meta    Meta   // the new cut; its Fence, Generation and CheckpointID are not looked at
+	Changes Changes
+}
+
+// DueEntry is an id whose bucket has come, with what is stored under it.
+type DueEntry struct {
+	Bucket int64
+	ID     []byte
+	Value  []byte // nil: nothing stored
+}
+
+// Field is one stored field of a hash.
+type Field struct {
+	Hash         string
+	Field, Value []byte
+}
+
+// Store keeps the state of partitions. All methods are safe for concurrent use; each honours its context's deadline.
+type Store interface {
+	// Acquire takes partition p over: it writes a fresh token and the generation, and returns the cut. With fresh
+	// set, and nothing stored, it is stored with the token. It fails with ErrNoState, ErrTorn, or ErrGeneration;
+	// force takes over from a higher generation.
+	Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *Meta) (Meta, error)
+	// Load reads the named hashes whole. The fields of "meta" that are not Meta's come with hash "meta", always.
+	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
+	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically.
+	LookUp(ctx context.Context, p int32, ids [][]byte) (Fence, [][]byte, error)
+	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence.
+	Due(ctx context.Context, p int32, upTo int64, limit int) (Fence, []DueEntry, error)
+	// KnownIDs walks over all ids under which something is stored. It begins with cursor 0 and is through when the
+	// returned cursor is 0. An id may come twice; one that is there all the time comes at least once.
+	KnownIDs(ctx context.Context, p int32, cursor uint64) (ids [][]byte, next uint64, err error)
+	// Checkpoint stores one, all or nothing as far as readers of the fence can tell, and fails with ErrFenced.
+	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error
+	// Probe reads the fence.
+	Probe(ctx context.Context, p int32) (Fence, error)
+	// Ready tells whether the store can be written to, and is set up to keep what it is given.
+	Ready(ctx context.Context) error
+	Close() error
+}

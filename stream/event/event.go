@@ -1,0 +1,83 @@
+// Package event holds the records that travel through Kafka and their JSON codec. It is the one place that decides
+// what is faulty, and says why. It is a pure leaf: it imports nothing of this project.
+package event
+
+// Topic is one of the worker's topics.
+type Topic uint8
+
+// The input topics come first, so that they index arrays of Inputs length.
+const (
+	Impressions Topic = iota
+	Selections
+	Payoffs
+	Rankings
+
+	Inputs = 3 // number of input topics
+	Topics = 4
+)
+
+// Millis is a point in time: milliseconds since the Unix epoch. Finer digits of a record's RFC 3339 time are cut off.
+type Millis = int64
+
+// Candidate is one item that may be shown.
+type Candidate struct {
+	Item    []byte
+	Utility float64 // meaningless where the impression has no utilities
+}
+
+// Impression asks for one ranking. The byte slices of a decoded record alias the decoder's memory and are valid
+// until its next call.
+type Impression struct {
+	ID           []byte
+	Learner      []byte // empty: the default learner
+	Time         Millis
+	HasTime      bool
+	Candidates   []Candidate
+	HasUtilities bool
+}
+
+// Selection says which item the user selected.
+type Selection struct {
+	ID         []byte
+	Item       []byte
+	Time       Millis
+	HasTime    bool
+	Utility    float64 // the user's own estimate
+	HasUtility bool
+}
+
+// Payoff says what a selection was worth.
+type Payoff struct {
+	ID      []byte
+	Payoff  float64 // raw units
+	Time    Millis
+	HasTime bool
+	Item    []byte // empty: not named
+	EventID []byte // empty: none
+}
+
+// Decision is the part of a ranking record that its update, and an adoption after a crash, will need.
+type Decision struct {
+	Group             string
+	Policy            string
+	Delay             string
+	Partition         int32
+	Offset            int64 // of the impression
+	Layout            int
+	Propensities      []float64 // empty: none
+	Instance          int32     // -1: none
+	Explored          bool
+	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire
+	SelectionDeadline Millis
+	HasSelection      bool // false: no selections topic, hence no selection deadline
+	PayoffDeadline    Millis
+}
+
+// Ranking is the worker's answer to an impression.
+type Ranking struct {
+	ID       []byte
+	Learner  []byte
+	Time     Millis
+	Items    [][]byte
+	Decision Decision
+}

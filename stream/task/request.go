@@ -1,0 +1,204 @@
+// Package task is the protocol of one partition number as a pure machine: acquire, fence, check, replay and adopt,
+// steady state, checkpoints, drain. Requests go out, replies come in; the shell (package stream) executes them, and
+// so does the randomised model. It does no I/O, reads no clock and starts no goroutine.
+package task
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Errors that a shell's replies carry, wrapped with what was being done. Anything else counts as passing: the task
+// tries again with backoff until its deadline.
+var (
+	// ErrFenced: the broker refused our producer epoch, or the store our token: another owner is at work.
+	ErrFenced = errors.New("fenced by a later owner")
+	// ErrSequence: the broker refused our sequence number: the log is not the one we wrote.
+	ErrSequence = errors.New("the broker refused our sequence number")
+	// ErrOffsetOutOfRange: the log does not hold the offset asked for.
+	ErrOffsetOutOfRange = errors.New("offset out of range")
+	// ErrTooLarge: the broker refused a batch for its size.
+	ErrTooLarge = errors.New("batch too large")
+	// ErrUnsupported: the broker or the store lacks something that is needed; Error says what. Final.
+	ErrUnsupported = errors.New("not supported")
+	// ErrGenerationOver: our membership of the group has ended.
+	ErrGenerationOver = errors.New("the generation is over")
+)
+
+// Request is an effect that the shell carries out. Every request is answered exactly once, by Task.Handle with the
+// same ID, in any order, also after its deadline has passed (with an error).
+type Request struct {
+	ID      uint64
+	Timeout time.Duration // the shell's deadline for it
+	Do      Effect
+}
+
+// Effect is one of the types below; each comment names the reply's type.
+type Effect interface{ effect() }
+
+type (
+	// Heartbeat asks the group's coordinator whether our generation still lives. Reply: nil.
+	Heartbeat struct{}
+
+	// Acquire is state.Store.Acquire. Reply: state.Meta.
+	Acquire struct {
+		Force bool
+		Fresh *state.Meta
+	}
+	// Load is state.Store.Load. Reply: []state.Field.
+	Load struct{ Hashes []string }
+	// LookUp is state.Store.LookUp. Reply: LookedUp.
+	LookUp struct{ IDs [][]byte }
+	// Due is state.Store.Due. Reply: DueIDs.
+	Due struct {
+		UpTo  int64
+		Limit int
+	}
+	// KnownIDs is state.Store.KnownIDs. Reply: Known.
+	KnownIDs struct{ Cursor uint64 }
+	// Checkpoint is state.Store.Checkpoint. Reply: nil.
+	Checkpoint struct{ Checkpoint *state.Checkpoint }
+	// Probe is state.Store.Probe. Reply: state.Fence.
+	Probe struct{}
+
+	// InitProducer is Kafka's InitProducerID (version 3 or later) for the task's transactional id. ID and Epoch are
+	// -1 for a first call. Reply: Producer.
+	InitProducer struct{ Producer Producer }
+	// AddPartition is AddPartitionsToTxn for rankings[p]. Reply: nil.
+	AddPartition struct{ Producer Producer }
+	// AbortTxn is EndTxn with abort. Reply: nil.
+	AbortTxn struct{ Producer Producer }
+
+	// Describe asks for the facts that the protocol's checks need, with fresh metadata. Reply: Description.
+	Describe struct{}
+	// Committed asks for the group's committed offsets of this partition number. Reply: []int64 by event.Topic of
+	// the inputs, -1 for none.
+	Committed struct{}
+	// Fetch reads from one or more topics of this partition number, waiting up to MaxWait for MinBytes=1. Input
+	// topics are read committed, rankings as it stands. Reply: []Fetched, one per part, in order.
+	Fetch struct {
+		Parts   []FetchPart
+		MaxWait time.Duration
+	}
+	// Produce appends one idempotent batch to Topic of this partition number (rankings, or the dead letters of an
+	// input topic where DeadLetters is set), acks=all. A retry of the same request sends the same bytes. Reply: Produced.
+	Produce struct {
+		Topic       event.Topic
+		DeadLetters bool
+		Producer    Producer
+		Sequence    int32
+		Timestamp   event.Millis
+		Messages    []OutMessage
+	}
+	// Commit tells the group's coordinator our offsets; evidence and lag tools only. Reply: nil.
+	Commit struct{ Offsets []int64 }
+)
+
+func (Heartbeat) effect()    {}
+func (Acquire) effect()      {}
+func (Load) effect()         {}
+func (LookUp) effect()       {}
+func (Due) effect()          {}
+func (KnownIDs) effect()     {}
+func (Checkpoint) effect()   {}
+func (Probe) effect()        {}
+func (InitProducer) effect() {}
+func (AddPartition) effect() {}
+func (AbortTxn) effect()     {}
+func (Describe) effect()     {}
+func (Committed) effect()    {}
+func (Fetch) effect()        {}
+func (Produce) effect()      {}
+func (Commit) effect()       {}
+
+// Producer is an idempotent producer's identity; -1, -1 for none.
+type Producer struct {
+	ID    int64
+	Epoch int16
+}
+
+// LookedUp answers LookUp: the fence as it stood, and the values (nil: nothing stored) in the order asked.
+type LookedUp struct {
+	Fence  state.Fence
+	Values [][]byte
+}
+
+// DueIDs answers Due.
+type DueIDs struct {
+	Fence   state.Fence
+	Entries []state.DueEntry
+}
+
+// Known answers KnownIDs.
+type Known struct {
+	IDs  [][]byte
+	Next uint64
+}
+
+// FetchPart is one topic's part of a Fetch.
+type FetchPart struct {
+	Topic    event.Topic
+	Offset   int64
+	MaxBytes int
+}
+
+// Fetched is one topic's part of the answer. Records below the offset asked for have been dropped, and so have those
+// of aborted transactions. Its memory is the receiver's.
+type Fetched struct {
+	Topic    event.Topic
+	Records  []partition.Record
+	Markers  []Marker // control records, in order
+	Next     int64    // where to go on; beyond trailing markers and compacted tails
+	High     int64    // high watermark
+	LastRead bool     // Next has reached High, with no transaction open: nothing was hidden from us
+	LogStart int64
+	Err      error // this part only
+}
+
+// Marker is a transaction's control record.
+type Marker struct {
+	Offset   int64
+	Producer Producer
+	Abort    bool
+}
+
+// OutMessage is a record to be produced.
+type OutMessage struct {
+	Key, Value []byte
+	Headers    []Header
+}
+
+// Header is a record header.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Produced answers Produce. BaseOffset is -1 where the broker recognised a copy and did not say.
+type Produced struct{ BaseOffset int64 }
+
+// Description answers Describe.
+type Description struct {
+	ClusterID string
+	// Topics are by event.Topic; one that is not configured has Partitions 0 and no Missing.
+	Topics []TopicFacts
+	// StoreFault is why the store is not fit (maxmemory-policy, not writable …); empty where it is.
+	StoreFault string
+	// NoAbortMarkers is true for the embedded broker, which fences without writing a marker.
+	NoAbortMarkers bool
+}
+
+// TopicFacts are one topic's.
+type TopicFacts struct {
+	Missing         bool
+	Partitions      int
+	LogStart, End   int64 // of our partition number
+	Compacted       bool
+	LogAppendTime   bool
+	MaxMessageBytes int
+	DeadLetters     bool // the topic's dead-letter topic exists, with at least as many partitions
+}
