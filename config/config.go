@@ -1,0 +1,277 @@
+// Package config reads the worker's one configuration file: defaults, then the file, then `${VAR}` and
+// `${VAR:default}` from the environment, then every check there is. All faults are reported at once, each with its
+// file, line and key; what is doubtful but allowed comes as warnings.
+//
+// The package has no global state: the environment is a parameter. A Config that was loaded is valid; it is not
+// changed afterwards and is safe for concurrent use.
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Config is a whole configuration, with the defaults filled in.
+type Config struct {
+	Kafka    Kafka
+	Redis    Redis
+	HTTP     HTTP
+	Log      Log
+	Join     Join
+	Limits   Limits
+	Learners []Learner // in the file's order; at least one, names distinct
+
+	source source
+}
+
+// Kafka says where the log is and what its topics are called.
+type Kafka struct {
+	Brokers []string // host:port; at least one
+	Group   string   // also a part of every Redis key and of the transactional ids
+	Start   Start    // where a group begins that has never run
+	Topics  Topics
+	TLS     TLS
+	SASL    SASL
+}
+
+// Start is where a group begins that has never run.
+type Start string
+
+// The values of kafka.start.
+const (
+	Latest   Start = "latest"
+	Earliest Start = "earliest"
+)
+
+// Topics are the topics' names. They and their dead-letter topics are all distinct, also for Kafka's metrics, which
+// take '.' and '_' for the same.
+type Topics struct {
+	Impressions string
+	Selections  string // empty: there is none, and a payoff's item is the selection
+	Payoffs     string
+	Rankings    string
+	DLQSuffix   string // appended to an input topic's name gives its dead-letter topic
+}
+
+// HasSelections tells whether a selections topic is configured.
+func (t Topics) HasSelections() bool { return t.Selections != "" }
+
+// DLQ is the name of an input topic's dead-letter topic.
+func (t Topics) DLQ(topic string) string { return topic + t.DLQSuffix }
+
+// TLS says how a connection is encrypted. File names are as in the file; nothing is read before a builder is called.
+type TLS struct {
+	Enabled    bool   // true as soon as any other key is set, unless the file says enabled: false
+	CAFile     string // PEM; empty: the system's roots
+	CertFile   string // PEM, the client's certificate; goes with KeyFile
+	KeyFile    string
+	ServerName string // expected in the server's certificate; empty: the host connected to
+}
+
+// SASL says how the worker proves to Kafka who it is. A Mechanism of "" means not at all.
+type SASL struct {
+	Mechanism    Mechanism
+	Username     string
+	Password     Secret
+	PasswordFile string // read when connecting, in place of Password
+}
+
+// Mechanism is a SASL mechanism.
+type Mechanism string
+
+// The values of kafka.sasl.mechanism.
+const (
+	Plain       Mechanism = "plain"
+	ScramSHA256 Mechanism = "scram-sha-256"
+	ScramSHA512 Mechanism = "scram-sha-512"
+)
+
+// Redis says where the checkpoints are. A redis.url of the file is taken apart into these fields.
+type Redis struct {
+	Addresses    []string // host:port; one, or the seeds of a cluster
+	Cluster      bool     // Redis Cluster
+	Username     string   // an ACL user; empty: the default user
+	Password     Secret
+	PasswordFile string // read when connecting, in place of Password
+	DB           int    // 0 in a cluster
+	WaitReplicas int    // replicas that must have a checkpoint before it counts (WAIT); 0: none
+	TLS          TLS
+}
+
+// HTTP says where /livez, /readyz, /metrics and /version are served.
+type HTTP struct {
+	Listen string // host:port; empty: nowhere
+	Pprof  bool   // also serve /debug/pprof/
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string // debug, info, warn or error
+	Format string // text or json
+}
+
+// Join bounds the wait of a payoff or selection that came before what it belongs to.
+type Join struct {
+	ParkingTime    time.Duration // how long one waits
+	MaxParked      int           // records, per partition; 0: nothing waits
+	MaxParkedBytes int64         // of their raw bytes, per partition
+}
+
+// Limits bound single records and the time between checkpoints.
+type Limits struct {
+	MaxCandidates      int
+	MaxRecordBytes     int           // of an input record's value; a longer one goes to the DLQ
+	CheckpointInterval time.Duration // the least time between two checkpoints of a partition
+}
+
+// Learner is one learner's configuration.
+type Learner struct {
+	Name             string // of [a-z0-9._-]
+	Default          bool   // takes records that name no learner; always true for an only learner
+	Payoffs          Payoffs
+	Policy           Policy
+	Delay            Delay
+	Radius           Radius
+	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
+	Delta            Delta
+	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
+	PayoffHorizon    time.Duration
+	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
+	OnExpiry         OnExpiry
+	Aggregate        Aggregate
+	Utilities        Utilities
+	Seed             uint64
+}
+
+// Payoffs says what is assumed of where payoffs come from.
+type Payoffs string
+
+// The values of payoffs.
+const (
+	Stochastic  Payoffs = "stochastic"  // the paper, section 3
+	Adversarial Payoffs = "adversarial" // the paper, section 4; not yet supported
+)
+
+// Policy names the rule that makes rankings.
+type Policy string
+
+// The values of policy.
+const (
+	Elimination Policy = "elimination" // the paper's Algorithm 1
+	Greedy      Policy = "greedy"      // the empirical means
+	Utility     Policy = "utility"     // the user's own order
+)
+
+// Delay names the way late payoffs are handled.
+type Delay string
+
+// The values of delay.
+const (
+	QPMD Delay = "qpmd" // the paper's appendix C.2
+)
+
+// Radius names a confidence radius.
+type Radius string
+
+// The values of radius.
+const (
+	SubGaussian Radius = "subgaussian" // σ·sqrt(2·log(4nt²/δ)/N)
+	Paper       Radius = "paper"       // sqrt(log(4nt²/δ)/N), as printed; σ = 1/√2
+)
+
+// Delta is the failure probability δ of the confidence radius.
+type Delta struct {
+	Auto  bool    // 1/t
+	Value float64 // in (0,1); meaningless with Auto
+}
+
+func (d Delta) String() string {
+	if d.Auto {
+		return "auto"
+	}
+	return formatFloat(d.Value)
+}
+
+// Range is an interval of raw payoffs, both ends included; Min < Max, both finite, and so is their difference.
+type Range struct{ Min, Max float64 }
+
+// OnExpiry says what becomes of a selection whose payoff has not come by its deadline.
+type OnExpiry struct {
+	Default *float64 // counts as this payoff, in raw units and within the payoff range; nil: dropped
+}
+
+// Aggregate says what several payoffs of one impression amount to.
+type Aggregate string
+
+// The values of aggregate.
+const (
+	First Aggregate = "first" // the first in topic order
+	Sum   Aggregate = "sum"   // their sum until the deadline
+)
+
+// Utilities says where the candidates' order comes from.
+type Utilities string
+
+// The values of utilities.
+const (
+	Given Utilities = "given" // it stands in the impression
+)
+
+// Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is
+// refused until it is reset or the learner renamed; all other settings may change freely.
+func (l Learner) Fingerprint() string {
+	return fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
+		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
+}
+
+// DefaultLearner is the learner of records that name none, or nil where there is no such learner.
+func (c *Config) DefaultLearner() *Learner {
+	for i := range c.Learners {
+		if c.Learners[i].Default {
+			return &c.Learners[i]
+		}
+	}
+	return nil
+}
+
+// Where names a key with its place in the file, for errors that show only when the configuration meets the world:
+// "worker.yaml:7: kafka.topics.rankings". A key that the file leaves to its default comes without a line.
+func (c *Config) Where(key string) string {
+	at, ok := c.source.places[key]
+	switch {
+	case c.source.file == "":
+		return key
+	case !ok:
+		return c.source.file + ": " + key
+	}
+	return fmt.Sprintf("%s:%d: %s", c.source.file, at.line, key)
+}
+
+// source remembers where a configuration came from.
+type source struct {
+	file   string
+	places map[string]place // by key path, of the keys that the file sets
+}
+
+// place is a position in the file, both from 1.
+type place struct{ line, column int }
+
+// Secret is a string that does not show itself when printed, logged or marshalled. string(s) is the secret.
+type Secret string
+
+// Mask is shown in place of a secret.
+const Mask = "********"
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return Mask
+}
+
+// GoString keeps %#v from showing the secret.
+func (s Secret) GoString() string { return strconv.Quote(s.String()) }
+
+// MarshalText keeps encoders, and slog's handlers, from showing the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const (
+	// MaxFileBytes is the size of the largest file that is read.
+	MaxFileBytes = 1 << 20
+	// maxVisits bounds the work on one file: aliases can name the same mapping very often.
+	maxVisits = 100_000
+)
+
+// LoadFile reads a configuration file; see Load. A file that cannot be read is a fault too.
+func LoadFile(path string, env Env) (*Config, []Fault, error) {
+	unreadable := func(err error) (*Config, []Fault, error) {
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return unreadable(err)
+	}
+	return Load(path, data, env)
+}
+
+// Load makes a Config from a YAML document. File is its name in messages. The error is of type Faults, and then
+// there is no Config; warnings come in either case, in the file's order.
+func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
+	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{}}
+	if root, ok := d.parse(data); ok {
+		cfg = d.config(root)
+	}
+	if d.visits > maxVisits {
+		d.faults = []Fault{{File: file, Line: 1, Message: fmt.Sprintf(
+			"more than %d values, counting each use of an alias", maxVisits)}}
+	}
+	inOrder(d.faults)
+	inOrder(d.warnings)
+	if len(d.faults) > 0 {
+		return nil, d.warnings, Faults(d.faults)
+	}
+	cfg.source = source{file: file, places: d.places}
+	return cfg, d.warnings, nil
+}
+
+// decoder walks the YAML nodes of one file, led by the keys that exist, and gathers what is wrong with them. The
+// walk is as deep as the configuration, whatever the file's own depth.
+type decoder struct {
+	file     string
+	env      Env
+	faults   []Fault
+	warnings []Fault
+	places   map[string]place // by key path, of keys in the file
+	bad      map[string]bool  // key paths with a fault
+	unknown  []unknownKey
+	missing  []Fault  // kept apart until the unknown keys are known
+	asked    []string // all key paths that were looked for, in order
+	visits   int
+}
+
+func (d *decoder) fault(key string, at place, format string, args ...any) {
+	d.bad[key] = true
+	d.faults = append(d.faults, Fault{File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) warn(key string, at place, format string, args ...any) {
+	d.warnings = append(d.warnings, Fault{File: d.file, Line: at.line, Column: at.column, Key: key,
+		Message: fmt.Sprintf(format, args...), Warning: true})
+}
+
+// parse reads the file's one document. An empty file is an empty mapping.
+func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
+	top := place{line: 1}
+	if len(data) > MaxFileBytes {
+		d.fault("", top, "the file is larger than %s", formatSize(MaxFileBytes))
+		return nil, false
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return &yaml.Node{Kind: yaml.MappingNode, Line: 1}, true
+		}
+		d.syntax(err)
+		return nil, false
+	}
+	var second yaml.Node
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		d.fault("", at(&second), "a second document begins here; a configuration is one document")
+		return nil, false
+	case !errors.Is(err, io.EOF):
+		d.syntax(err)
+		return nil, false
+	}
+	if len(doc.Content) != 1 {
+		return &yaml.Node{Kind: yaml.MappingNode, Line: 1}, true
+	}
+	return doc.Content[0], true
+}
+
+// syntax reports that the file is not YAML. The parser gives up at its first error, so there is only one.
+func (d *decoder) syntax(err error) {
+	where, message := place{line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
+	var le *yaml.LoadError
+	if errors.As(err, &le) {
+		where = place{line: max(1, le.Mark.Line), column: le.Mark.Column}
+		message = le.Message
+	}
+	d.fault("", where, "not valid YAML: %s", message)
+}
+
+func at(n *yaml.Node) place { return place{line: max(1, n.Line), column: n.Column} }
+
+// resolve follows an alias, and refuses what has a tag of its own.
+func (d *decoder) resolve(path string, n *yaml.Node) (*yaml.Node, bool) {
+	d.visits++
+	if d.visits > maxVisits {
+		return nil, false
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind == yaml.AliasNode {
+		return nil, false
+	}
+	switch n.Tag {
+	case "", "!", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!map", "!!seq", "!!merge":
+		return n, true
+	}
+	d.fault(path, at(n), "the tag %s is not used here", quote(n.Tag))
+	return nil, false
+}
+
+// isNull tells whether a scalar has no value. The quoted "" has one.
+func isNull(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0
+}
+
+// kindOf names a node's kind for people.
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return "a single value"
+}
+
+// text gives a scalar's value, expanded.
+func (d *decoder) text(path string, n *yaml.Node) (expansion, bool) {
+	r, ok := d.resolve(path, n)
+	if !ok {
+		return expansion{}, false
+	}
+	if r.Kind != yaml.ScalarNode {
+		d.fault(path, at(n), "must be a single value, not %s", kindOf(r))
+		return expansion{}, false
+	}
+	if isNull(r) {
+		d.fault(path, at(n), "has no value; leave the key out for its default")
+		return expansion{}, false
+	}
+	e, err := expand(r.Value, d.env)
+	if err != nil {
+		d.fault(path, at(n), "%v", err)
+		return expansion{}, false
+	}
+	if e.shellStyle {
+		d.warn(path, at(n), "a default of ${VAR:default} that begins with '-' keeps it; the shell's ${VAR:-default} is ${VAR:default} here")
+	}
+	return e, true
+}

@@ -1,0 +1,42 @@
+package config
+
+import "time"
+
+// Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
+// and no learner.
+func Defaults() Config {
+	return Config{
+		Kafka: Kafka{
+			Group: "ranker",
+			Start: Latest,
+			Topics: Topics{Impressions: "impressions", Selections: "selections", Payoffs: "payoffs", Rankings: "rankings",
+				DLQSuffix: ".dlq"},
+		},
+		HTTP:   HTTP{Listen: "127.0.0.1:9108"},
+		Log:    Log{Level: "info", Format: "text"},
+		Join:   Join{ParkingTime: time.Hour, MaxParked: 100_000, MaxParkedBytes: 64 << 20},
+		Limits: Limits{MaxCandidates: 10_000, MaxRecordBytes: 1 << 20, CheckpointInterval: 100 * time.Millisecond},
+	}
+}
+
+// defaultSelectionTimeout is cut to the payoff horizon where that is shorter.
+const defaultSelectionTimeout = 30 * time.Minute
+
+// DefaultLearner is a learner of which the file gives only the name and payoffs: stochastic.
+func DefaultLearner(name string) Learner {
+	return Learner{
+		Name:             name,
+		Payoffs:          Stochastic,
+		Policy:           Elimination,
+		Delay:            QPMD,
+		Radius:           SubGaussian,
+		Sigma:            0.5, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
+		Delta:            Delta{Value: 0.05},
+		PayoffRange:      Range{Min: 0, Max: 1},
+		PayoffHorizon:    720 * time.Hour,
+		SelectionTimeout: defaultSelectionTimeout,
+		Aggregate:        First,
+		Utilities:        Given,
+		Seed:             1,
+	}
+}

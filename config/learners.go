@@ -1,0 +1,236 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// learners reads all learners, in the file's order.
+func (d *decoder) learners(top *section, c *Config) {
+	s := top.section("learners")
+	s.known = s.order // any name will do
+	seen := false
+	for _, name := range s.order {
+		f := s.fields[name]
+		seen = true
+		path := s.join(name)
+		d.places[path] = f.at
+		if err := checkLearnerName(name); err != nil {
+			d.fault("learners", f.at, "%v", err)
+		}
+		one := d.open(path, f.at, f.value)
+		c.Learners = append(c.Learners, d.learner(one, name, c.Kafka.Topics))
+	}
+	if !seen {
+		top.missing("learners", "at least one learner is needed, such as learners: {feed: {payoffs: stochastic}}")
+		// Note its keys, so that one in the wrong place is recognised.
+		ghost := &decoder{file: d.file, env: d.env, places: map[string]place{}, bad: map[string]bool{}}
+		ghost.learner(ghost.open("learners.<name>", place{}, nil), "", c.Kafka.Topics)
+		d.asked = append(d.asked, ghost.asked...)
+		return
+	}
+	d.defaultLearner(c)
+}
+
+// defaultLearner decides who takes the records that name no learner.
+func (d *decoder) defaultLearner(c *Config) {
+	first := ""
+	for i := range c.Learners {
+		l := &c.Learners[i]
+		key := "learners." + l.Name + ".default"
+		switch {
+		case len(c.Learners) == 1:
+			if _, set := d.places[key]; set && !l.Default && !d.bad[key] {
+				d.warn(key, d.places[key], "has no effect: an only learner takes the records that name none")
+			}
+			l.Default = true
+		case l.Default && first != "":
+			d.fault(key, d.places[key], "learner %s is the default already; there can be one", first)
+		case l.Default:
+			first = l.Name
+		}
+	}
+}
+
+func (d *decoder) learner(s *section, name string, topics Topics) Learner {
+	l := DefaultLearner(name)
+	s.bool("default", &l.Default)
+	enum(s, "payoffs", &l.Payoffs, []Payoffs{Stochastic}, []Payoffs{Adversarial})
+	if !s.has("payoffs") {
+		s.missing("payoffs", "is needed: stochastic")
+	}
+	enum(s, "policy", &l.Policy, []Policy{Elimination, Greedy, Utility},
+		[]Policy{"moss", "optimistic", "thompson", "egreedy", "osmd", "ftrl"})
+	enum(s, "delay", &l.Delay, []Delay{QPMD}, []Delay{"direct", "bold"})
+	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper}, nil)
+	set(s, "sigma", &l.Sigma, parsePositive)
+	set(s, "delta", &l.Delta, parseDelta)
+	s.payoffRange(&l.PayoffRange)
+	s.duration("payoff_horizon", &l.PayoffHorizon, time.Millisecond, longest)
+	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
+	s.onExpiry(&l.OnExpiry)
+	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum}, nil)
+	enum(s, "utilities", &l.Utilities, []Utilities{Given}, []Utilities{"sorted", "social"})
+	set(s, "seed", &l.Seed, parseSeed)
+	s.later("prior", "max_instances", "loss_index", "eta", "windows")
+	s.close()
+	checkPartners(s)
+	checkTimes(s, &l, topics)
+	checkDefault(s, &l)
+	warnLearner(s, &l, topics)
+	return l
+}
+
+func parsePositive(text string) (float64, error) {
+	x, err := parseFloat(text)
+	if err == nil && x <= 0 {
+		err = fmt.Errorf("must be above 0, not %s", text)
+	}
+	return x, err
+}
+
+// onExpiry reads on_expiry: drop, or a mapping with the payoff that stands for one that never came.
+func (s *section) onExpiry(dst *OnExpiry) {
+	f, ok := s.ask("on_expiry")
+	if !ok {
+		return
+	}
+	r, ok := s.d.resolve(s.join("on_expiry"), f.value)
+	if !ok {
+		return
+	}
+	if r.Kind != yaml.MappingNode {
+		set(s, "on_expiry", dst, func(text string) (OnExpiry, error) {
+			if text != "drop" {
+				return OnExpiry{}, fmt.Errorf("%s is unknown; there are drop and {default: payoff}", quote(text))
+			}
+			return OnExpiry{}, nil
+		})
+		return
+	}
+	one := s.d.open(s.join("on_expiry"), f.at, r)
+	var x float64
+	one.float("default", &x)
+	if !one.has("default") {
+		s.fault("on_expiry", "needs a default, such as {default: 0}, or is drop")
+	}
+	one.close()
+	dst.Default = &x
+}
+
+// partner says which policies a delay handling goes with.
+type partner struct {
+	delay string
+	with  []string
+}
+
+var partners = []partner{
+	{"qpmd", []string{"elimination", "moss", "optimistic", "thompson", "egreedy", "greedy", "utility"}},
+	{"direct", []string{"moss", "optimistic", "thompson", "egreedy", "greedy", "utility"}},
+	{"bold", []string{"osmd", "ftrl"}},
+}
+
+func isAdversarial(policy string) bool { return policy == "osmd" || policy == "ftrl" }
+
+func isStochastic(policy string) bool { return slices.Contains(partners[0].with, policy) }
+
+// whyNot says why a delay handling does not go with a policy that is not its partner.
+func whyNot(delay, policy string) string {
+	switch {
+	case delay == "bold":
+		return "BOLD frees an instance of an adversarial policy with each payoff"
+	case isAdversarial(policy):
+		return policy + " needs its payoff with the propensity of that very decision"
+	}
+	return "payoffs fed on arrival make elimination's confidence radius invalid"
+}
+
+// checkPartners looks at the words of the file, those not yet supported included: what can never go together is
+// worth more than what cannot yet, and takes its place.
+func checkPartners(s *section) {
+	word := func(key, fallback string) string {
+		f, ok := s.fields[key]
+		if !ok {
+			return fallback
+		}
+		if f.value.Kind == yaml.ScalarNode {
+			if e, err := expand(f.value.Value, s.d.env); err == nil {
+				return e.text
+			}
+		}
+		return ""
+	}
+	payoffs := word("payoffs", string(Stochastic))
+	fallback := string(Elimination)
+	if payoffs == string(Adversarial) {
+		fallback = "osmd"
+	}
+	policy, delay := word("policy", fallback), word("delay", "")
+	switch {
+	case payoffs == string(Stochastic) && isAdversarial(policy):
+		s.refault("policy", "%s is for adversarial payoffs, and payoffs is stochastic", policy)
+	case payoffs == string(Adversarial) && isStochastic(policy):
+		s.refault("policy", "%s is for stochastic payoffs, and payoffs is adversarial", policy)
+	}
+	for _, p := range partners {
+		if p.delay == delay && (isStochastic(policy) || isAdversarial(policy)) && !slices.Contains(p.with, policy) {
+			s.refault("delay", "%s does not go with policy %s: %s; it goes with %s", delay, policy, whyNot(delay, policy),
+				strings.Join(p.with, ", "))
+		}
+	}
+}
+
+func checkTimes(s *section, l *Learner, topics Topics) {
+	if !topics.HasSelections() {
+		if s.has("selection_timeout") {
+			s.fault("selection_timeout", "there is no selections topic (kafka.topics.selections is empty): the payoff's item is the selection")
+		}
+		l.SelectionTimeout = 0
+		return
+	}
+	switch {
+	case !s.ok("selection_timeout", "payoff_horizon"):
+	case !s.has("selection_timeout"):
+		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
+	case l.SelectionTimeout > l.PayoffHorizon:
+		s.fault("selection_timeout", "%s is above payoff_horizon %s; both count from the impression",
+			formatDuration(l.SelectionTimeout), formatDuration(l.PayoffHorizon))
+	}
+}
+
+func checkDefault(s *section, l *Learner) {
+	x := l.OnExpiry.Default
+	if x == nil || !s.ok("on_expiry", "on_expiry.default", "payoff_range") {
+		return
+	}
+	if *x < l.PayoffRange.Min || *x > l.PayoffRange.Max {
+		s.fault("on_expiry", "default %s is outside payoff_range [%s, %s]", formatFloat(*x),
+			formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	}
+}
+
+func warnLearner(s *section, l *Learner, topics Topics) {
+	if !s.ok("policy", "delay", "on_expiry") {
+		return
+	}
+	if l.Delay == QPMD {
+		if !topics.HasSelections() {
+			s.warn("delay", "qpmd without a selections topic is given selection and payoff at once: it never waits, and learns nothing of selections that were not paid")
+		} else if l.OnExpiry.Default == nil {
+			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
+		}
+	}
+	if l.Policy != Elimination {
+		for _, key := range []string{"radius", "sigma", "delta"} {
+			if s.has(key) {
+				s.warn(key, "has no effect with policy %s", l.Policy)
+			}
+		}
+	} else if l.Radius == Paper && s.has("sigma") {
+		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
+	}
+}

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+
+// isName tells whether s has only letters, digits, '.', '_' and '-', upper case among them if upper is set.
+func isName(s string, upper bool) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !isLower(c) && !isDigit(c) && c != '.' && c != '_' && c != '-' && (!upper || c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// checkLearnerName: the name is a part of Redis keys and a metric label.
+func checkLearnerName(s string) error {
+	const longest = 64
+	switch {
+	case !isName(s, false):
+		return fmt.Errorf("a learner's name has only a to z, 0 to 9, '.', '_' and '-', not %s", quote(s))
+	case len(s) > longest:
+		return fmt.Errorf("a learner's name has at most %d characters, not %d", longest, len(s))
+	}
+	return nil
+}
+
+// checkGroup: the group is a part of Redis keys, in the braces that choose the slot, and of transactional ids.
+func checkGroup(s string) error {
+	const longest = 200
+	switch {
+	case s == "":
+		return errEmpty
+	case !isName(s, true):
+		return fmt.Errorf("a group has only letters, digits, '.', '_' and '-', not %s", quote(s))
+	case len(s) > longest:
+		return fmt.Errorf("a group has at most %d characters, not %d", longest, len(s))
+	}
+	return nil
+}
+
+// longestTopic is Kafka's limit.
+const longestTopic = 249
+
+func checkTopic(s string) error {
+	switch {
+	case s == "":
+		return errEmpty
+	case s == "." || s == ".." || !isName(s, true):
+		return fmt.Errorf("a topic's name has only letters, digits, '.', '_' and '-', not %s", quote(s))
+	case len(s) > longestTopic:
+		return fmt.Errorf("a topic's name has at most %d characters, not %d", longestTopic, len(s))
+	}
+	return nil
+}
+
+func checkSuffix(s string) error {
+	if s == "" {
+		return errors.New("is empty; without it dead letters would go back into their own topic")
+	}
+	if !isName(s, true) {
+		return fmt.Errorf("a suffix has only letters, digits, '.', '_' and '-', not %s", quote(s))
+	}
+	return nil
+}
+
+// checkAddress wants host:port. The port may be 0, and the host may be missing, only to listen on.
+func checkAddress(s string, listen bool) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s is not host:port", quote(s))
+	}
+	least := uint64(1)
+	if listen {
+		least = 0
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n < least {
+		return fmt.Errorf("%s does not end in a port from 1 to 65535", quote(s))
+	}
+	if host == "" && listen {
+		return nil
+	}
+	return checkHost(host)
+}
+
+func checkHost(host string) error {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if !isName(host, true) || len(host) > 253 {
+		return fmt.Errorf("%s is not the name or address of a host", quote(host))
+	}
+	return nil
+}
+
+// isLoopback tells whether host:port stays on this machine.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+}

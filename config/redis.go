@@ -1,0 +1,139 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+func (d *decoder) redis(s *section, r *Redis) {
+	d.addresses(s, "addresses", &r.Addresses)
+	s.bool("cluster", &r.Cluster)
+	s.string("username", &r.Username, func(name string) error {
+		if name == "" {
+			return errEmpty
+		}
+		return nil
+	})
+	d.password(s, &r.Password, &r.PasswordFile)
+	s.int("db", &r.DB, 0, 1<<20)
+	s.int("wait_replicas", &r.WaitReplicas, 0, 10)
+	d.tls(s.section("tls"), &r.TLS)
+	e, hasURL := s.text("url")
+	s.close()
+	switch {
+	case s.has("url") && s.has("addresses"):
+		s.fault("addresses", "redis.url is set too; only one can be used")
+		return
+	case hasURL:
+		d.redisURL(s, e, r)
+	case !s.has("url") && !s.has("addresses"):
+		s.missing("url", "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses")
+	case s.has("addresses") && len(r.Addresses) == 0:
+		s.missing("addresses", "at least one address is needed, as host:port")
+	}
+	if s.ok("url", "addresses", "cluster", "db", "username", "password", "password_file") {
+		d.checkRedis(s, r)
+	}
+}
+
+// redisURL takes redis.url apart. Its messages never show the URL, which may hold a password.
+func (d *decoder) redisURL(s *section, e expansion, r *Redis) {
+	scheme, _, _ := strings.Cut(e.text, "://")
+	u, err := url.Parse(e.text)
+	switch {
+	case scheme != "redis" && scheme != "rediss":
+		s.fault("url", "must begin with redis:// or rediss:// (TLS)")
+		return
+	case err != nil:
+		s.fault("url", "is not a URL; a password with special characters is better given as redis.password")
+		return
+	case u.RawQuery != "" || u.Fragment != "":
+		s.fault("url", "settings after ? or # are not used here; they are keys of redis (special characters of a password: use redis.password)")
+		return
+	}
+	host, port := u.Hostname(), u.Port()
+	if port == "" {
+		port = "6379"
+	}
+	address := net.JoinHostPort(host, port)
+	if checkAddress(address, false) != nil {
+		s.fault("url", "has no valid host and port")
+		return
+	}
+	r.Addresses = []string{address}
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		db, err := strconv.Atoi(path)
+		if err != nil || db < 0 || db > 1<<20 {
+			s.fault("url", "must end in the number of a database, such as /0")
+			return
+		}
+		if s.has("db") && db != r.DB {
+			s.fault("db", "redis.url names database %d", db)
+		}
+		r.DB = db
+	}
+	d.redisUser(s, e, u, r)
+	if scheme == "rediss" {
+		if s.d.bad[s.join("tls.enabled")] || r.TLS.Enabled {
+			return
+		}
+		if _, set := d.places[s.join("tls.enabled")]; set {
+			d.fault(s.join("tls.enabled"), d.places[s.join("tls.enabled")], "is false, but redis.url begins with rediss://")
+		}
+		r.TLS.Enabled = true
+	} else if r.TLS.Enabled {
+		s.fault("tls", "is set, but redis.url begins with redis://; write rediss://")
+	}
+}
+
+// redisUser takes the user and password of redis.url.
+func (d *decoder) redisUser(s *section, e expansion, u *url.URL, r *Redis) {
+	if name := u.User.Username(); name != "" {
+		if s.has("username") {
+			s.fault("username", "redis.url names a user too; only one can be used")
+		}
+		r.Username = name
+	}
+	password, _ := u.User.Password()
+	if password == "" {
+		return
+	}
+	for _, key := range []string{"password", "password_file"} {
+		if s.has(key) {
+			s.fault(key, "redis.url has a password too; only one can be used")
+		}
+	}
+	if e.references == 0 && password != Mask {
+		s.warn("url", "the password stands in the file; use ${VAR}, or redis.password_file")
+	}
+	r.Password = Secret(password)
+}
+
+// checkRedis looks at what goes together.
+func (d *decoder) checkRedis(s *section, r *Redis) {
+	hasPassword := r.Password != "" || r.PasswordFile != ""
+	key := "url"
+	if s.has("addresses") {
+		key = "addresses"
+	}
+	if len(r.Addresses) > 1 && !r.Cluster {
+		s.fault("addresses", "several addresses need cluster: true")
+	}
+	if r.Cluster && r.DB != 0 {
+		s.fault("cluster", "a cluster has database 0 only, not %d", r.DB)
+	}
+	if r.Username != "" && !hasPassword {
+		s.fault("username", "needs a password")
+	}
+	if allLoopback(r.Addresses) {
+		return
+	}
+	switch {
+	case !hasPassword:
+		s.warn(key, "no password, and Redis is not on this machine: whoever reaches it can change what is learned")
+	case !r.TLS.Enabled:
+		s.warn(key, "the password goes readable over the network; rediss:// encrypts")
+	}
+}

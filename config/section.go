@@ -1,0 +1,363 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// section is one mapping of the file. Each key is asked for by name; what nobody asked for is unknown.
+type section struct {
+	d      *decoder
+	path   string // "" for the file's top
+	at     place
+	fields map[string]field
+	order  []string // the keys of fields, as they stand in the file
+	known  []string // keys asked for
+}
+
+type field struct {
+	at    place // of the key
+	value *yaml.Node
+}
+
+// unknownKey is reported last, when all keys there are have been asked for.
+type unknownKey struct {
+	at           place
+	section, key string
+	known        []string
+}
+
+// open reads a mapping. A nil node, or one without a value, is an empty mapping.
+func (d *decoder) open(path string, where place, n *yaml.Node) *section {
+	s := &section{d: d, path: path, at: where, fields: map[string]field{}}
+	if n == nil {
+		return s
+	}
+	r, ok := d.resolve(path, n)
+	if !ok || isNull(r) {
+		return s
+	}
+	if r.Kind != yaml.MappingNode {
+		d.fault(path, at(n), "must be a mapping of keys, not %s", kindOf(r))
+		return s
+	}
+	s.take(r, 0)
+	return s
+}
+
+// take adds a mapping's fields. Own fields win over merged ones (<<), earlier merged ones over later.
+func (s *section) take(n *yaml.Node, depth int) {
+	own := map[string]place{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		s.d.visits++
+		if s.d.visits > maxVisits {
+			return
+		}
+		if k.Kind != yaml.ScalarNode || isNull(k) {
+			s.d.fault(s.path, at(k), "a key must be a word")
+			continue
+		}
+		if k.Tag == "!!merge" {
+			merged = append(merged, v)
+			continue
+		}
+		if first, twice := own[k.Value]; twice {
+			s.d.fault(s.join(k.Value), at(k), "this key stands twice; first in line %d", first.line)
+			continue
+		}
+		own[k.Value] = at(k)
+		if _, overridden := s.fields[k.Value]; !overridden {
+			s.fields[k.Value] = field{at: at(k), value: v}
+			s.order = append(s.order, k.Value)
+		}
+	}
+	for _, m := range merged {
+		s.merge(m, depth)
+	}
+}
+
+// merge takes the mappings that << names: one, or a list of them.
+func (s *section) merge(n *yaml.Node, depth int) {
+	const deepest = 10 // of mappings that merge mappings
+	r, ok := s.d.resolve(s.join("<<"), n)
+	switch {
+	case !ok:
+	case depth >= deepest:
+		s.d.fault(s.join("<<"), at(n), "merged mappings nest too deep")
+	case r.Kind == yaml.MappingNode:
+		s.take(r, depth+1)
+	case r.Kind == yaml.SequenceNode:
+		for _, m := range r.Content {
+			s.merge(m, depth+1)
+		}
+	default:
+		s.d.fault(s.join("<<"), at(n), "must name a mapping")
+	}
+}
+
+func (s *section) join(key string) string {
+	if s.path == "" {
+		return key
+	}
+	return s.path + "." + key
+}
+
+// ask looks a key up, and notes that there is such a key.
+func (s *section) ask(key string) (field, bool) {
+	if !slices.Contains(s.known, key) {
+		s.known = append(s.known, key)
+		s.d.asked = append(s.d.asked, s.join(key))
+	}
+	f, ok := s.fields[key]
+	if ok {
+		s.d.places[s.join(key)] = f.at
+	}
+	return f, ok
+}
+
+func (s *section) has(key string) bool {
+	_, ok := s.fields[key]
+	return ok
+}
+
+// ok tells whether the value of a key can be relied on: it is a default, or had no fault.
+func (s *section) ok(keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(k string) bool { return s.d.bad[s.join(k)] })
+}
+
+// fault reports a key of this section at the key's value, or at the section where the file does not set it.
+func (s *section) fault(key, format string, args ...any) {
+	s.d.fault(s.join(key), s.where(key), format, args...)
+}
+
+func (s *section) warn(key, format string, args ...any) {
+	s.d.warn(s.join(key), s.where(key), format, args...)
+}
+
+// missing reports a key that is needed. It is not said of a section that is faulty as a whole, nor where the key is
+// there under a name that is nearly right: one mistake, one line.
+func (s *section) missing(key, format string, args ...any) {
+	if !s.d.bad[s.path] && s.ok(key) {
+		s.d.missing = append(s.d.missing, Fault{File: s.d.file, Line: s.where(key).line, Column: s.where(key).column,
+			Key: s.join(key), Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// refault is fault in place of what has been said of the key.
+func (s *section) refault(key, format string, args ...any) {
+	s.d.faults = slices.DeleteFunc(s.d.faults, func(f Fault) bool { return f.Key == s.join(key) })
+	s.fault(key, format, args...)
+}
+
+func (s *section) where(key string) place {
+	f, ok := s.fields[key]
+	switch {
+	case !ok:
+		return s.at
+	case f.value.Kind == yaml.ScalarNode:
+		return at(f.value)
+	}
+	return f.at
+}
+
+func (s *section) section(key string) *section {
+	if f, ok := s.ask(key); ok {
+		return s.d.open(s.join(key), f.at, f.value)
+	}
+	return s.d.open(s.join(key), s.at, nil)
+}
+
+// later refuses keys that are planned, and not supported yet.
+func (s *section) later(keys ...string) {
+	for _, key := range keys {
+		if f, ok := s.fields[key]; ok {
+			s.d.fault(s.join(key), f.at, "not yet supported")
+		}
+		s.ask(key)
+	}
+}
+
+// close notes the keys that nobody asked for.
+func (s *section) close() {
+	for _, key := range s.order {
+		if !slices.Contains(s.known, key) {
+			s.d.unknown = append(s.d.unknown, unknownKey{at: s.fields[key].at, section: s.path, key: key, known: s.known})
+		}
+	}
+}
+
+// text gives the expanded value of a key that the file sets.
+func (s *section) text(key string) (expansion, bool) {
+	f, ok := s.ask(key)
+	if !ok {
+		return expansion{}, false
+	}
+	return s.d.text(s.join(key), f.value)
+}
+
+// set parses a key's value into dst where the file sets it.
+func set[T any](s *section, key string, dst *T, parse func(string) (T, error)) {
+	e, ok := s.text(key)
+	if !ok {
+		return
+	}
+	v, err := parse(e.text)
+	if err != nil {
+		s.fault(key, "%v", err)
+		return
+	}
+	*dst = v
+}
+
+func (s *section) bool(key string, dst *bool) { set(s, key, dst, parseBool) }
+
+func (s *section) string(key string, dst *string, check func(string) error) {
+	set(s, key, dst, func(text string) (string, error) { return text, check(text) })
+}
+
+// secret is a string that no message shows. One that stands in the file itself is warned of.
+func (s *section) secret(key string, dst *Secret) {
+	e, ok := s.text(key)
+	if !ok {
+		return
+	}
+	if e.text == "" {
+		s.fault(key, "is empty")
+		return
+	}
+	if e.references == 0 && e.text != Mask {
+		s.warn(key, "the secret stands in the file; use ${VAR} or %s_file", key)
+	}
+	*dst = Secret(e.text)
+}
+
+func (s *section) int(key string, dst *int, least, most int) {
+	set(s, key, dst, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, fmt.Errorf("%s is not a whole number", quote(text))
+		}
+		return n, within(n, least, most, strconv.Itoa)
+	})
+}
+
+func (s *section) float(key string, dst *float64) { set(s, key, dst, parseFloat) }
+
+// duration takes whole milliseconds only, the unit of all times inside.
+func (s *section) duration(key string, dst *time.Duration, least, most time.Duration) {
+	set(s, key, dst, func(text string) (time.Duration, error) {
+		v, err := parseDuration(text)
+		if err != nil {
+			return 0, err
+		}
+		if v%time.Millisecond != 0 {
+			return 0, fmt.Errorf("%s is not a whole number of milliseconds", quote(text))
+		}
+		return v, within(v, least, most, formatDuration)
+	})
+}
+
+func (s *section) size(key string, dst *int64, least, most int64) {
+	set(s, key, dst, func(text string) (int64, error) {
+		v, err := parseSize(text)
+		if err != nil {
+			return 0, err
+		}
+		return v, within(v, least, most, formatSize)
+	})
+}
+
+// enum takes one of values; later are those that are planned, and not supported yet.
+func enum[T ~string](s *section, key string, dst *T, values, later []T) {
+	set(s, key, dst, func(text string) (T, error) {
+		v := T(text)
+		switch {
+		case slices.Contains(values, v):
+			return v, nil
+		case slices.Contains(later, v):
+			return v, fmt.Errorf("%s is not yet supported; there %s", text, choice("is", "are", values))
+		}
+		hint := ""
+		if near := nearest(text, toStrings(append(slices.Clone(values), later...))); near != "" {
+			hint = fmt.Sprintf("; did you mean %s?", near)
+		}
+		return v, fmt.Errorf("%s is unknown; there %s%s", quote(text), choice("is", "are", values), hint)
+	})
+}
+
+// items gives the expanded scalars of a list, or of one value that has them with commas between, as environment
+// variables do.
+func (s *section) items(key string) (items []item, ok bool) {
+	f, ok := s.ask(key)
+	if !ok {
+		return nil, false
+	}
+	path := s.join(key)
+	r, ok := s.d.resolve(path, f.value)
+	if !ok {
+		return nil, false
+	}
+	if r.Kind == yaml.MappingNode {
+		s.d.fault(path, f.at, "must be a list, not a mapping")
+		return nil, false
+	}
+	if r.Kind == yaml.ScalarNode {
+		e, ok := s.d.text(path, f.value)
+		if !ok {
+			return nil, false
+		}
+		for _, text := range strings.Split(e.text, ",") {
+			items = append(items, item{text: strings.TrimSpace(text), at: at(f.value)})
+		}
+		return items, true
+	}
+	all := true
+	for i, n := range r.Content {
+		e, ok := s.d.text(path+"["+strconv.Itoa(i)+"]", n)
+		all = all && ok
+		items = append(items, item{text: e.text, at: at(n)})
+	}
+	if !all {
+		s.d.bad[path] = true
+	}
+	return items, all
+}
+
+// item is one element of a list.
+type item struct {
+	text string
+	at   place
+}
+
+// within checks a range, both ends included.
+func within[T int | int64 | time.Duration](v, least, most T, format func(T) string) error {
+	if v < least || v > most {
+		return fmt.Errorf("%s is outside %s to %s", format(v), format(least), format(most))
+	}
+	return nil
+}
+
+func toStrings[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// choice lists values as a sentence does: "is a", "are a and b".
+func choice[T ~string](one, many string, values []T) string {
+	names := toStrings(values)
+	if len(names) == 1 {
+		return one + " only " + names[0]
+	}
+	last := len(names) - 1
+	return many + " " + strings.Join(names[:last], ", ") + " and " + names[last]
+}

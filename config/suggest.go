@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reportUnknown reports the keys that do not exist, each with the one that was probably meant, and those that are
+// missing, unless they were meant.
+func (d *decoder) reportUnknown() {
+	meant := map[string]bool{}
+	for _, u := range d.unknown {
+		path := u.key
+		if u.section != "" {
+			path = u.section + "." + u.key
+		}
+		hint := ""
+		if near := nearest(u.key, u.known); near != "" {
+			hint = fmt.Sprintf("; did you mean %s?", near)
+			meant[strings.TrimSuffix(path, u.key)+near] = true
+		} else if home := d.elsewhere(u.key); home != "" {
+			hint = fmt.Sprintf("; did you mean %s?", home)
+			meant[home] = true
+		}
+		// A key of the file may hold anything: show it quoted where it is not a plain word.
+		if quoted := quote(u.key); len(quoted) != len(u.key)+2 {
+			d.fault(u.section, u.at, "%s is not a key%s", quoted, hint)
+			continue
+		}
+		d.fault(path, u.at, "unknown key%s", hint)
+	}
+	for _, f := range d.missing {
+		if !meant[f.Key] {
+			d.faults = append(d.faults, f)
+		}
+	}
+}
+
+// elsewhere finds a key of that very name in another section.
+func (d *decoder) elsewhere(key string) string {
+	for _, path := range d.asked {
+		if path == key || strings.HasSuffix(path, "."+key) {
+			return path
+		}
+	}
+	return ""
+}
+
+// nearest is the candidate that word is most likely a misspelling of, or "" where none is near.
+func nearest(word string, candidates []string) string {
+	plain := func(s string) string {
+		return strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(s))
+	}
+	w := plain(word)
+	if len(w) > 64 {
+		return ""
+	}
+	best, bestDistance := "", 0
+	for _, c := range candidates {
+		p := plain(c)
+		dist := distance(w, p)
+		switch {
+		case len(w) >= 4 && strings.Contains(p, w) || len(p) >= 4 && strings.Contains(w, p):
+			dist = min(dist, 2)
+		case dist > max(1, min(len(w), len(p))/3):
+			continue
+		}
+		if best == "" || dist < bestDistance {
+			best, bestDistance = c, dist
+		}
+	}
+	return best
+}
+
+// distance is the number of bytes to insert, delete, replace or swap with their neighbour to get from a to b.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
