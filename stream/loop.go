@@ -1,0 +1,213 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// loop drives one partition's task: it alone touches the task, carries its requests out, each in a goroutine of its
+// own with the request's deadline, and gives the replies back.
+type loop struct {
+	w   *Worker
+	gen *Generation
+	p   int32
+	log *slog.Logger
+
+	task      *task.Task
+	replies   chan reply
+	status    atomic.Pointer[task.Status]
+	published time.Duration
+	obs       task.Observations
+	shown     task.Status // the condition last logged
+}
+
+type reply struct {
+	id    uint64
+	value any
+	err   error
+}
+
+func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
+	return &loop{w: w, gen: gen, p: p, log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
+}
+
+// run works until ending is done and the task has drained, for at most DrainTimeout from then on, or until force.
+func (l *loop) run(ending, force context.Context) {
+	requests, cancel := context.WithCancelCause(context.WithoutCancel(ending))
+	var flying sync.WaitGroup
+	defer func() {
+		cancel(errForced)
+		l.discard(&flying)
+		l.publish(true)
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var deadline <-chan time.Time
+	end := ending.Done()
+	for {
+		asked, wake := l.task.Advance(l.w.now())
+		for _, r := range asked {
+			flying.Go(func() { l.execute(requests, r) })
+		}
+		l.publish(false)
+		if phase := l.task.Phase(); phase == task.Done || phase == task.Stopped && end == nil {
+			return
+		}
+		timer.Reset(wake)
+		select {
+		case r := <-l.replies:
+			l.handle(r)
+		case <-timer.C:
+		case <-end:
+			end = nil
+			l.task.Drain()
+			deadline = time.After(l.w.opt.DrainTimeout)
+		case <-deadline:
+			l.log.Warn("drain took too long; the next owner replays what was not saved")
+			return
+		case <-force.Done():
+			return
+		}
+	}
+}
+
+// handle takes this reply and all others that are there already, before the task goes on.
+func (l *loop) handle(r reply) {
+	now := l.w.now()
+	for {
+		l.task.Handle(now, r.id, r.value, r.err)
+		select {
+		case r = <-l.replies:
+		default:
+			return
+		}
+	}
+}
+
+// discard waits for the requests under way, whose replies nobody needs any more.
+func (l *loop) discard(flying *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		flying.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-l.replies:
+		case <-done:
+			return
+		}
+	}
+}
+
+// execute carries one request out and sends its reply.
+func (l *loop) execute(ctx context.Context, r task.Request) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	value, err := l.do(ctx, r.Do)
+	l.replies <- reply{r.ID, value, err}
+}
+
+func (l *loop) do(ctx context.Context, e task.Effect) (any, error) {
+	b, s, p := l.w.opt.Broker, l.w.opt.Store, l.p
+	switch e := e.(type) {
+	case task.Heartbeat:
+		return nil, l.gen.Heartbeat(ctx)
+	case task.Acquire:
+		return s.Acquire(ctx, p, l.gen.ID(), e.Force, e.Fresh)
+	case task.Load:
+		return s.Load(ctx, p, e.Hashes)
+	case task.LookUp:
+		f, values, err := s.LookUp(ctx, p, e.IDs)
+		return task.LookedUp{Fence: f, Values: values}, err
+	case task.Due:
+		f, entries, err := s.Due(ctx, p, e.UpTo, e.Limit)
+		return task.DueIDs{Fence: f, Entries: entries}, err
+	case task.KnownIDs:
+		ids, next, err := s.KnownIDs(ctx, p, e.Cursor)
+		return task.Known{IDs: ids, Next: next}, err
+	case task.Checkpoint:
+		return nil, s.Checkpoint(ctx, p, e.Checkpoint)
+	case task.Probe:
+		return s.Probe(ctx, p)
+	case task.InitProducer:
+		return b.InitProducer(ctx, l.transactionalID(), e.Producer)
+	case task.AddPartition:
+		return nil, b.AddPartition(ctx, l.transactionalID(), e.Producer, l.w.opt.TopicNames[event.Rankings], p)
+	case task.AbortTxn:
+		return nil, b.AbortTxn(ctx, l.transactionalID(), e.Producer)
+	case task.Describe:
+		return l.describe(ctx)
+	case task.Committed:
+		return b.Committed(ctx, p)
+	case task.Fetch:
+		return b.Fetch(ctx, p, e)
+	case task.Produce:
+		return b.Produce(ctx, p, e)
+	case task.Commit:
+		return nil, l.commit(ctx, e.Offsets)
+	}
+	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
+}
+
+// transactionalID is the name under which this partition's owners fence each other.
+func (l *loop) transactionalID() string {
+	return fmt.Sprintf("%s-%d", l.w.opt.Group, l.p)
+}
+
+func (l *loop) describe(ctx context.Context) (task.Description, error) {
+	d, err := l.w.opt.Broker.Describe(ctx, l.p)
+	if err != nil {
+		return d, err
+	}
+	d.StoreFault, err = storeFault(l.w.opt.Store.Ready(ctx))
+	return d, err
+}
+
+func (l *loop) commit(ctx context.Context, offsets []int64) error {
+	commits := map[string]map[int]int64{}
+	for topic, offset := range offsets {
+		if offset >= 0 {
+			commits[l.w.opt.TopicNames[topic]] = map[int]int64{int(l.p): offset}
+		}
+	}
+	return l.gen.Commit(ctx, commits)
+}
+
+// publishEvery is how often a loop shows its condition.
+const publishEvery = 200 * time.Millisecond
+
+// publish shows the task's condition to /readyz and the metrics, and logs what has changed.
+func (l *loop) publish(last bool) {
+	now := time.Since(l.w.start)
+	if !last && now-l.published < publishEvery && l.published != 0 {
+		return
+	}
+	l.published = now
+	s := l.task.Status()
+	l.status.Store(&s)
+	l.task.Observe(&l.obs)
+	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.opt.Now())
+	if s.Phase != l.shown.Phase || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
+		l.logStatus(&s)
+		l.shown = s
+	}
+}
+
+func (l *loop) logStatus(s *task.Status) {
+	switch {
+	case s.Phase == task.Stopped:
+		l.log.Error("partition stopped", "reason", s.Reason, "error", s.Err)
+	case s.Err != nil:
+		l.log.Warn("waiting", "phase", s.Phase.String(), "doing", s.Doing, "error", s.Err)
+	default:
+		l.log.Info("partition "+s.Phase.String(), "step", s.Doing)
+	}
+}

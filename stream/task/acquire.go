@@ -1,0 +1,197 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
+const (
+	callTimeout = 5 * time.Second
+	loadTimeout = time.Minute
+)
+
+// acquisition is what an acquire has found out so far.
+type acquisition struct {
+	meta     state.Meta
+	facts    Description
+	producer Producer // to produce with
+	mark     Producer // the abort marker's: the end of what earlier owners can have written
+	fencedAt time.Duration
+}
+
+// acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
+// that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
+// state.
+func (t *Task) acquire() {
+	t.incarnation++
+	t.phase = Acquiring
+	t.acq = &acquisition{}
+	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
+		t.takeOver(false, nil)
+	})
+}
+
+// takeOver writes a fresh token. A higher stored generation means that the coordinator has given the partition to
+// somebody later, or that the group was deleted and counts from the start again; the latter is believed after a
+// session timeout's worth of good heartbeats, in which a later owner would have made ours fail.
+func (t *Task) takeOver(force bool, fresh *state.Meta) {
+	t.doing = "taking over the stored state"
+	t.send(callTimeout, Acquire{Force: force, Fresh: fresh}, func(reply any, err error) {
+		switch {
+		case err == nil:
+			t.err = nil
+			t.backoff.reset()
+			t.acq.meta = reply.(state.Meta)
+			t.fence(t.describeAndCheck)
+		case errors.Is(err, state.ErrNoState) && fresh == nil:
+			t.evidence(force)
+		case errors.Is(err, state.ErrGeneration):
+			t.err = err
+			t.heartbeats(t.now.Mono + t.cfg.SessionTimeout)
+		default:
+			t.failed(t.doing, err, func() { t.takeOver(force, fresh) })
+		}
+	})
+}
+
+func (t *Task) heartbeats(until time.Duration) {
+	t.ask("waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(any) {
+		if t.now.Mono >= until {
+			t.takeOver(true, nil)
+			return
+		}
+		t.after(max(t.cfg.SessionTimeout/10, 10*time.Millisecond), func() { t.heartbeats(until) })
+	})
+}
+
+// evidence looks for signs that this group has run before: then an empty store is a loss, not a beginning.
+func (t *Task) evidence(force bool) {
+	t.ask("reading the group's committed offsets", callTimeout, Committed{}, func(reply any) {
+		for topic, offset := range reply.([]int64) {
+			if offset >= 0 {
+				t.stop(StopNoState, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: restore the "+
+					"store, or start afresh under a new kafka.group", state.ErrNoState, t.cfg.Group, offset,
+					t.cfg.TopicNames[topic]))
+				return
+			}
+		}
+		t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
+			d := reply.(Description)
+			if reason, err := t.unfit(&d); err != nil {
+				t.recheckFresh(reason, err, force)
+				return
+			}
+			r := d.Topics[event.Rankings]
+			t.scan(force, &d, r.LogStart)
+		})
+	})
+}
+
+// recheckFresh gives a topic that is just being created another chance: nothing was ever read here.
+func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
+	if t.acq.facts.Topics != nil {
+		t.stop(reason, err)
+		return
+	}
+	t.acq.facts.Topics = make([]TopicFacts, event.Topics)
+	t.err = err
+	t.after(checkAgain, func() { t.evidence(force) })
+}
+
+// scan reads rankings[p] for a record of this group, and begins afresh if there is none.
+func (t *Task) scan(force bool, d *Description, from int64) {
+	r := d.Topics[event.Rankings]
+	if from >= r.End {
+		t.takeOver(force, t.beginning(d))
+		return
+	}
+	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
+	t.ask("looking for rankings of this group", loadTimeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
+		func(reply any) {
+			f := reply.([]Fetched)[0]
+			if f.Err != nil {
+				t.failed("looking for rankings of this group", f.Err, func() { t.evidence(force) })
+				return
+			}
+			dec := newRankingDecoder()
+			for i := range f.Records {
+				var r event.Ranking
+				if dec.Ranking(&r, f.Records[i].Value) == nil && r.Decision.Group == t.cfg.Group {
+					t.stop(StopNoState, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
+						"store, or start afresh under a new kafka.group", state.ErrNoState,
+						t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset))
+					return
+				}
+			}
+			if f.Next <= from { // nothing readable yet
+				t.after(t.backoff.next(), func() { t.scan(force, d, from) })
+				return
+			}
+			t.scan(force, d, f.Next)
+		})
+}
+
+// Layout is the version of what is stored. A task refuses any other.
+const Layout = 1
+
+// beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
+func (t *Task) beginning(d *Description) *state.Meta {
+	m := &state.Meta{
+		Layout: Layout, ClusterID: d.ClusterID, TopicNames: t.cfg.TopicNames[:],
+		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
+		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
+	}
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		p := state.Position{Witness: state.Witness{Offset: -1}}
+		if t.reads(topic) {
+			p.Offset = d.Topics[topic].LogStart
+			if t.cfg.StartLatest {
+				p.Offset = d.Topics[topic].End
+			}
+		}
+		m.Inputs = append(m.Inputs, p)
+	}
+	return m
+}
+
+// reads tells whether an input topic is configured.
+func (t *Task) reads(topic event.Topic) bool {
+	return topic != event.Selections || t.cfg.HasSelections
+}
+
+// describeAndCheck compares what the broker and the store say with the cut, then loads the state.
+func (t *Task) describeAndCheck() {
+	cut := cutPositions{inputs: t.acq.meta.Inputs, rankings: t.acq.meta.Rankings, witness: t.acq.meta.RankingsWitness}
+	t.check(cut, func() { t.load() })
+}
+
+func (t *Task) load() {
+	machine, err := t.cfg.NewMachine(t.maxRankingBytes())
+	if err != nil {
+		t.stop(StopLearner, fmt.Errorf("making the machine: %w", err))
+		return
+	}
+	t.ask("loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(reply any) {
+		for _, f := range reply.([]state.Field) {
+			if err := machine.Load(f); err != nil {
+				t.stop(StopState, fmt.Errorf("loading field %q of %q: %w", f.Field, f.Hash, err))
+				return
+			}
+		}
+		if err := machine.Loaded(t.now.Wall); err != nil {
+			t.stop(StopLearner, err)
+			return
+		}
+		t.start(machine)
+	})
+}
+
+// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
+func (t *Task) maxRankingBytes() int {
+	return t.acq.facts.Topics[event.Rankings].MaxMessageBytes - batchOverhead - recordOverhead
+}

@@ -1,0 +1,187 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// checkAgain is how long after a first mismatch the facts are asked for again: metadata can be stale, and a topic
+// that is just being created shows itself by and by.
+const checkAgain = time.Second
+
+// cutPositions are the positions that the logs are held against.
+type cutPositions struct {
+	inputs   []state.Position
+	rankings int64
+	witness  state.Witness
+}
+
+// describe asks for fresh facts.
+func (t *Task) describe(done func()) {
+	t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
+		t.acq.facts = reply.(Description)
+		done()
+	})
+}
+
+// check holds the logs, the topics' settings and the store against the cut; done is called when all fits. What does
+// not fit twice, with fresh metadata the second time, stops the partition: never a silent skip.
+func (t *Task) check(cut cutPositions, done func()) {
+	t.checkFacts(cut, false, done)
+}
+
+func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
+	t.describe(func() {
+		reason, err := t.unfit(&t.acq.facts)
+		if err == nil {
+			reason, err = t.mismatch(&t.acq.facts, cut)
+		}
+		switch {
+		case err == nil:
+			t.checkWitness(cut, event.Impressions, again, done)
+		case again:
+			t.stop(reason, err)
+		default:
+			t.err = err
+			t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
+		}
+	})
+}
+
+// unfit looks for what makes topics or store unusable, whatever the cut.
+func (t *Task) unfit(d *Description) (StopReason, error) {
+	if d.StoreFault != "" {
+		return StopStore, fmt.Errorf("the store cannot keep state: %s", d.StoreFault)
+	}
+	n := d.Topics[event.Impressions].Partitions
+	for topic := event.Topic(0); topic < event.Topics; topic++ {
+		if !t.reads(topic) {
+			continue
+		}
+		f, name := &d.Topics[topic], t.cfg.TopicNames[topic]
+		switch {
+		case f.Missing:
+			return StopTopic, fmt.Errorf("topic %q does not exist: create it (ranker-worker topics --create)", name)
+		case f.Partitions != n:
+			return StopPartitions, fmt.Errorf("topic %q has %d partitions, but %q has %d: all must have the same number",
+				name, f.Partitions, t.cfg.TopicNames[event.Impressions], n)
+		case int(t.cfg.Partition) >= n:
+			return StopPartitions, fmt.Errorf("there is no partition %d: the topics have %d", t.cfg.Partition, n)
+		case f.Compacted:
+			return StopTopic, fmt.Errorf("topic %q is compacted: set cleanup.policy=delete, or records are lost unseen", name)
+		case topic == event.Rankings && !f.LogAppendTime:
+			return StopTopic, fmt.Errorf("topic %q lacks message.timestamp.type=LogAppendTime: without it the broker "+
+				"forgets the fence early", name)
+		case topic != event.Rankings && !f.DeadLetters:
+			return StopTopic, fmt.Errorf("the dead-letter topic of %q does not exist or has too few partitions: create it "+
+				"(ranker-worker topics --create)", name)
+		}
+	}
+	return "", nil
+}
+
+// mismatch looks for signs that this is not the log that the cut was made of.
+func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
+	m := &t.acq.meta
+	if m.Layout != Layout {
+		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads %d", m.Layout, Layout)
+	}
+	if m.ClusterID != d.ClusterID {
+		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
+	}
+	if !slices.Equal(m.TopicNames, t.cfg.TopicNames[:]) {
+		return StopCluster, fmt.Errorf("the state was made of topics %q, configured are %q", m.TopicNames, t.cfg.TopicNames)
+	}
+	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
+		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
+			"impression would part", m.Partitions, n)
+	}
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		if t.reads(topic) {
+			if err := t.within(d, topic, cut.inputs[topic].Offset); err != nil {
+				return StopTopic, err
+			}
+		}
+	}
+	if err := t.within(d, event.Rankings, cut.rankings); err != nil {
+		return StopTopic, err
+	}
+	return "", nil
+}
+
+func (t *Task) within(d *Description, topic event.Topic, offset int64) error {
+	f, name, p := &d.Topics[topic], t.cfg.TopicNames[topic], t.cfg.Partition
+	switch {
+	case offset < f.LogStart:
+		return fmt.Errorf("%s[%d] begins at offset %d, but we have read only up to %d: retention has overtaken us, "+
+			"records are lost", name, p, f.LogStart, offset)
+	case offset > f.End:
+		return fmt.Errorf("%s[%d] ends at offset %d, but we have read up to %d: the topic was recreated or has lost "+
+			"records", name, p, f.End, offset)
+	}
+	return nil
+}
+
+// checkWitness reads the last record read of each topic again, and the last of our own rankings.
+func (t *Task) checkWitness(cut cutPositions, topic event.Topic, again bool, done func()) {
+	if topic == event.Topics {
+		done()
+		return
+	}
+	next := func() { t.checkWitness(cut, topic+1, again, done) }
+	w := cut.witness
+	if topic < event.Inputs {
+		w = cut.inputs[topic].Witness
+	}
+	if !t.reads(topic) || w.Offset < 0 || w.Offset < t.acq.facts.Topics[topic].LogStart {
+		next()
+		return
+	}
+	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[topic], t.cfg.Partition)
+	part := FetchPart{Topic: topic, Offset: w.Offset, MaxBytes: 1}
+	t.ask(doing, callTimeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(reply any) {
+		f := reply.([]Fetched)[0]
+		if f.Err == nil && len(f.Records) > 0 && matches(w, &f.Records[0]) {
+			next()
+			return
+		}
+		err := f.Err
+		if err == nil {
+			err = fmt.Errorf("%s[%d] holds another record at offset %d than the one we read: the topic was recreated "+
+				"or has lost records", t.cfg.TopicNames[topic], t.cfg.Partition, w.Offset)
+		} else {
+			err = fmt.Errorf("%s: %w", doing, err)
+		}
+		if again {
+			t.stop(StopWitness, err)
+			return
+		}
+		t.err = err
+		t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
+	})
+}
+
+// witnessOf identifies a record. Timestamps of our own rankings are the broker's, unknown when they are produced: 0.
+func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
+	var d xxhash.Digest
+	d.Reset()
+	d.Write(key)
+	d.Write([]byte{0})
+	d.Write(value)
+	return state.Witness{Offset: offset, Timestamp: timestamp, Hash: d.Sum64()}
+}
+
+func matches(w state.Witness, r *partition.Record) bool {
+	got := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
+	if w.Timestamp == 0 {
+		got.Timestamp = 0
+	}
+	return got == w
+}

@@ -1,0 +1,281 @@
+package task
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// queue holds what was fetched of one input topic and not yet stepped.
+type queue struct {
+	topic event.Topic
+	off   bool // the topic is not configured
+	items []queued
+	head  int
+	bytes int // of keys and values
+	next  int64
+	pos   state.Position // stepped so far; its witness is that of the last seal
+	last  partition.Record
+	some  bool // last is set
+
+	high, logStart int64
+	fetching       bool
+	atEnd          bool          // the last answer showed us at the high watermark
+	answeredAt     time.Duration // when it came
+}
+
+// queued is a record with what the store holds under its id.
+type queued struct {
+	partition.Record
+	batch uint64 // the look-up that found it; 0: not looked up
+	found []byte
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+func (q *queue) pop() {
+	it := &q.items[q.head]
+	q.bytes -= len(it.Key) + len(it.Value)
+	q.last, q.some = it.Record, true
+	q.pos.Offset = it.Offset + 1
+	*it = queued{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+		q.pos.Offset = max(q.pos.Offset, q.next) // beyond trailing markers
+	}
+}
+
+// position is what a cut says of this topic.
+func (q *queue) position() state.Position {
+	if q.some {
+		q.pos.Witness = witnessOf(q.last.Offset, q.last.Timestamp, q.last.Key, q.last.Value)
+		q.some = false
+		q.last = partition.Record{}
+	}
+	return q.pos
+}
+
+// fetch keeps one request under way for each topic that has room. Topics are asked for one by one, so that a quiet
+// one never keeps a busy one waiting.
+func (t *Task) fetch() {
+	r := t.run
+	if r.checking || t.full() {
+		return
+	}
+	for i := range r.queues {
+		q := &r.queues[i]
+		if q.off || q.fetching || q.bytes >= t.cfg.FetchBytes {
+			continue
+		}
+		q.fetching = true
+		part := FetchPart{Topic: q.topic, Offset: q.next, MaxBytes: t.cfg.FetchBytes}
+		t.send(callTimeout+t.cfg.FetchWait, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
+			func(reply any, err error) {
+				if err == nil {
+					err = reply.([]Fetched)[0].Err
+				}
+				q.fetching = false
+				if err != nil {
+					t.fetchFailed(q, err)
+					return
+				}
+				t.fetched(q, &reply.([]Fetched)[0])
+			})
+	}
+}
+
+func (t *Task) fetched(q *queue, f *Fetched) {
+	if q.head > 0 && q.head >= len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	for _, rec := range f.Records {
+		if rec.Offset < q.next {
+			continue
+		}
+		q.bytes += len(rec.Key) + len(rec.Value)
+		q.items = append(q.items, queued{Record: rec})
+	}
+	if f.Next > q.next {
+		q.next = f.Next
+		if q.len() == 0 && q.pos.Offset < q.next {
+			q.pos.Offset = q.next
+			t.run.moved = true
+		}
+	}
+	q.high, q.logStart = f.High, f.LogStart
+	q.atEnd, q.answeredAt = f.LastRead, t.now.Mono
+	t.obs.Fetched += int64(len(f.Records))
+}
+
+// fetchFailed makes sure, before it goes on, that the log is still the one we have been reading: an error can mean
+// that the leader has changed, or the topic.
+func (t *Task) fetchFailed(q *queue, err error) {
+	r := t.run
+	q.atEnd = false
+	err = fmt.Errorf("fetching %s[%d] from offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, q.next, err)
+	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrGenerationOver) {
+		t.failed("reading", err, nil)
+		return
+	}
+	t.err = err
+	t.obs.Retries++
+	if r.checking {
+		return
+	}
+	r.checking = true
+	t.after(t.backoff.next(), func() {
+		t.check(r.cutNow(), func() {
+			r.checking = false
+			t.err = nil
+		})
+	})
+}
+
+// cutNow is where we stand: what is fetched, and the witnesses of what was stepped.
+func (r *runner) cutNow() cutPositions {
+	cut := cutPositions{rankings: r.rankings.position, witness: r.rankings.witness}
+	for i := range r.queues {
+		q := &r.queues[i]
+		p := q.position()
+		p.Offset = q.next
+		cut.inputs = append(cut.inputs, p)
+	}
+	return cut
+}
+
+// lookups are the batches of ids that the store was asked for, with records that are not all stepped. What the
+// overlay holds of a batch must stay there until then: the store may have answered before it was saved.
+type lookups struct {
+	flying  bool
+	last    uint64
+	batches []lookupBatch // oldest first
+	ids     [][]byte
+	refs    []lookupRef
+}
+
+type lookupBatch struct {
+	number uint64
+	left   int // records not yet stepped
+}
+
+type lookupRef struct {
+	topic  event.Topic
+	offset int64
+}
+
+// maxLookUp bounds one look-up.
+const maxLookUp = 2000
+
+// lookUp asks the store for the ids at the front of each queue that need it.
+func (t *Task) lookUp() {
+	r := t.run
+	l := &r.lookups
+	if l.flying || t.full() {
+		return
+	}
+	l.ids, l.refs = nil, l.refs[:0]
+	for i := range r.queues {
+		q := &r.queues[i]
+		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
+			it := &q.items[k]
+			if it.batch == 0 && r.machine.Resolve(it.Key) == partition.NeedsLookUp {
+				l.ids = append(l.ids, it.Key)
+				l.refs = append(l.refs, lookupRef{q.topic, it.Offset})
+			}
+		}
+	}
+	if len(l.ids) == 0 {
+		return
+	}
+	l.flying = true
+	l.last++
+	number := l.last
+	l.batches = append(l.batches, lookupBatch{number, len(l.ids)})
+	low, refs := r.fence.Seq, l.refs
+	t.send(callTimeout, LookUp{IDs: l.ids}, func(reply any, err error) {
+		l.flying = false
+		if err != nil {
+			r.stepped(number, len(refs))
+			l.flying = true
+			t.failed("looking up ids", err, func() { l.flying = false })
+			return
+		}
+		found := reply.(LookedUp)
+		if !t.verify(found.Fence, low) {
+			return
+		}
+		t.obs.LookedUp += int64(len(refs))
+		r.looked(number, refs, found.Values)
+	})
+}
+
+// looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
+// stepped without its value has been resolved from the overlay.
+func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte) {
+	for i, ref := range refs {
+		q := &r.queues[ref.topic]
+		k := q.find(ref.offset)
+		if k < 0 {
+			r.stepped(number, 1)
+			continue
+		}
+		q.items[k].batch, q.items[k].found = number, values[i]
+	}
+}
+
+// find is the index of the record at an offset, or -1 where it has been stepped. Offsets rise within a queue.
+func (q *queue) find(offset int64) int {
+	k, ok := slices.BinarySearchFunc(q.items[q.head:], offset, func(it queued, o int64) int { return cmp.Compare(it.Offset, o) })
+	if !ok {
+		return -1
+	}
+	return q.head + k
+}
+
+// stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
+func (r *runner) stepped(number uint64, n int) {
+	for i := range r.lookups.batches {
+		if b := &r.lookups.batches[i]; b.number == number {
+			b.left -= n
+			break
+		}
+	}
+	done := 0
+	for done < len(r.lookups.batches) && r.lookups.batches[done].left <= 0 {
+		done++
+	}
+	if done > 0 {
+		r.lookups.batches = append(r.lookups.batches[:0], r.lookups.batches[done:]...)
+		r.forgetSaved()
+	}
+}
+
+// forgetting is an acked checkpoint whose changes stay in the overlay until the look-ups up to a number are through.
+type forgetting struct {
+	segment uint64
+	lookup  uint64
+}
+
+func (r *runner) forgetSaved() {
+	done := 0
+	for done < len(r.forget) {
+		f := r.forget[done]
+		if len(r.lookups.batches) > 0 && r.lookups.batches[0].number <= f.lookup {
+			break
+		}
+		r.machine.Forget(f.segment)
+		done++
+	}
+	if done > 0 {
+		r.forget = append(r.forget[:0], r.forget[done:]...)
+	}
+}

@@ -1,0 +1,219 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// runner is the part of a task that lives from the end of an acquire to the next restart.
+type runner struct {
+	machine *partition.Machine
+	fence   state.Fence // as of the last acked checkpoint
+	cursor  cursor
+	queues  [event.Inputs]queue
+	lookups lookups
+
+	rankings    rankingsOut
+	deadLetters [event.Inputs]deadLettersOut
+	refencing   bool
+
+	replaying bool // what was read since the checkpoint is being stepped; the cursor is asked first
+
+	segments     []*segment // sealed, oldest first; those of the checkpoint in flight are still among them
+	inFlight     int        // how many of them the checkpoint in flight covers
+	checkpointAt time.Duration
+	sealedBytes  int64
+	openSince    time.Duration // when the oldest change not yet sealed was made; -1: none
+	ackedSegment uint64
+	moved        bool // positions have moved since the last seal, though perhaps no state
+	forget       []forgetting
+
+	walking    bool
+	checking   bool // a check runs after a fetch error; no new fetches
+	probing    bool
+	verifiedAt time.Duration // when the store last showed our fence
+	tickedAt   time.Duration
+	saved      []state.Position // of the last checkpoint acked
+	committed  [event.Inputs]int64
+	committing bool
+	commitAt   time.Duration
+}
+
+// start begins the replay of what was read since the checkpoint.
+func (t *Task) start(m *partition.Machine) {
+	meta := &t.acq.meta
+	r := &runner{machine: m, fence: meta.Fence, openSince: -1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		q := &r.queues[topic]
+		q.topic = topic
+		q.pos = meta.Inputs[topic]
+		q.next = q.pos.Offset
+		q.off = !t.reads(topic)
+		r.committed[topic] = -1
+	}
+	r.cursor = cursor{next: meta.Rankings, end: -1, from: meta.Inputs[event.Impressions].Offset, decoder: newRankingDecoder()}
+	if t.acq.facts.NoAbortMarkers {
+		r.cursor.end = t.acq.facts.Topics[event.Rankings].End
+		r.cursor.through = r.cursor.next >= r.cursor.end
+	}
+	r.rankings.position = meta.Rankings
+	r.rankings.witness = meta.RankingsWitness
+	r.rankings.lastOffset = -1
+	r.moved = true // the producer's identity and, once the cursor is through, the rankings position
+	t.run = r
+	t.phase = Replaying
+	t.err, t.doing = nil, ""
+	if t.draining {
+		t.phase = Draining
+	}
+	t.walkKnown(0)
+}
+
+// walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete every impression is
+// looked up.
+func (t *Task) walkKnown(cursor uint64) {
+	t.ask("reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(reply any) {
+		k := reply.(Known)
+		t.run.machine.AddKnown(k.IDs)
+		if k.Next == 0 {
+			t.run.machine.KnownComplete()
+			return
+		}
+		t.walkKnown(k.Next)
+	})
+}
+
+// pump does what can be done now; it returns true when it stopped for the sake of fairness, with more at hand.
+func (t *Task) pump() (busy bool) {
+	r := t.run
+	t.tick()
+	if t.phase != Draining {
+		t.readCursor()
+		if r.replaying && r.cursor.exhausted(t.cfg.Group) {
+			t.replayed()
+		}
+		busy = t.step()
+		if t.run != r {
+			return false
+		}
+		t.fetch()
+		t.lookUp()
+		t.walkDue()
+	}
+	t.produce()
+	t.seal()
+	t.checkpoint()
+	t.probe()
+	t.commit()
+	if t.phase == Draining {
+		t.finish()
+	}
+	return busy
+}
+
+// replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.
+func (t *Task) replayed() {
+	r := t.run
+	r.replaying = false
+	r.rankings.position = max(r.rankings.position, r.cursor.position())
+	r.moved = true
+	if t.phase == Replaying {
+		t.phase = Running
+	}
+}
+
+// tickEvery is how often the watermark is moved on.
+const tickEvery = 20 * time.Millisecond
+
+func (t *Task) tick() {
+	r := t.run
+	if t.now.Mono-r.tickedAt < tickEvery && r.tickedAt != 0 {
+		return
+	}
+	r.tickedAt = t.now.Mono
+	var atEnd [event.Inputs]bool
+	for i := range r.queues {
+		q := &r.queues[i]
+		atEnd[i] = q.off || q.atEnd && q.len() == 0 && t.now.Mono-q.answeredAt < atEndFor
+	}
+	r.machine.Tick(t.now.Wall, atEnd)
+}
+
+// atEndFor is how long a fetch answer that showed us at the end of a topic counts.
+const atEndFor = 5 * time.Second
+
+// full tells whether so much is unsaved that no more may be stepped until the store has caught up.
+func (t *Task) full() bool {
+	r := t.run
+	_, open := r.machine.Dirty()
+	if r.sealedBytes+open >= t.cfg.MaxUnsavedBytes {
+		return true
+	}
+	since := r.openSince
+	if len(r.segments) > 0 {
+		since = r.segments[0].since
+	}
+	return since >= 0 && t.now.Mono-since >= t.cfg.MaxUnsavedAge
+}
+
+// finish ends a drain: everything stepped is acked, checkpointed and told to the coordinator.
+func (t *Task) finish() {
+	r := t.run
+	if len(r.segments) > 0 || r.openSince >= 0 || !r.rankings.idle() || r.refencing || r.uncommitted() {
+		return
+	}
+	for i := range r.deadLetters {
+		if !r.deadLetters[i].idle() {
+			return
+		}
+	}
+	t.end()
+}
+
+// probeEvery is how often an idle partition makes sure that the store is still as we left it.
+const probeEvery = time.Second
+
+func (t *Task) probe() {
+	r := t.run
+	if r.probing || t.now.Mono-r.verifiedAt < probeEvery || r.inFlight > 0 {
+		return
+	}
+	r.probing = true
+	low := r.fence.Seq
+	t.send(callTimeout, Probe{}, func(reply any, err error) {
+		r.probing = false
+		if err != nil {
+			r.verifiedAt = t.now.Mono // not verified, but not to be asked in a storm either
+			t.failed("making sure of the stored state", err, func() {})
+			return
+		}
+		t.verify(reply.(state.Fence), low)
+	})
+}
+
+// verify holds a fence that the store showed against ours: the token must be ours, and the sequence between that of
+// the last ack when we asked and that of a checkpoint in flight now. Anything else means a later owner or a rollback.
+func (t *Task) verify(f state.Fence, low int64) bool {
+	r := t.run
+	high := r.fence.Seq
+	if r.inFlight > 0 {
+		high++
+	}
+	if f.Token != r.fence.Token || f.Seq < low || f.Seq > high {
+		t.restart(state.ErrFenced)
+		return false
+	}
+	r.verifiedAt = t.now.Mono
+	return true
+}
+
+// wake is how soon the runner has something to do without being called.
+func (r *runner) wake(now, interval time.Duration) time.Duration {
+	if r.openSince < 0 || r.inFlight > 0 {
+		return idleWake
+	}
+	return max(r.checkpointAt+interval-now, time.Millisecond)
+}

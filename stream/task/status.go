@@ -1,0 +1,102 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Observations are what happened since they were last taken, for metrics. Durations are in the shell's Mono time.
+type Observations struct {
+	Stepped     [event.Inputs]int64 // records stepped
+	Fetched     int64               // records fetched
+	LookedUp    int64               // ids looked up
+	Walked      int64               // ids that the expiry walk came by
+	Adopted     int64               // decisions adopted
+	Fenced      int64               // times that memory was dropped
+	Retries     int64               // passing errors
+	Latencies   []int64             // per ranking acked: milliseconds since its impression's Kafka timestamp
+	Produces    []Sample            // per acked batch of rankings
+	Checkpoints []Sample            // per checkpoint
+	DeadLetters []Refusal
+}
+
+// Sample is the size and the duration of one operation.
+type Sample struct {
+	Size int // records of a batch; entries and fields of a checkpoint
+	Took time.Duration
+}
+
+// Refusal is one dead letter.
+type Refusal struct {
+	Topic  event.Topic
+	Reason string
+}
+
+func (o *Observations) produced(n int, took time.Duration) {
+	o.Produces = append(o.Produces, Sample{n, took})
+}
+
+func (o *Observations) checkpointed(c *state.Checkpoint, took time.Duration) {
+	n := len(c.Changes.Writes) + len(c.Changes.Entries) + len(c.Changes.Due)
+	o.Checkpoints = append(o.Checkpoints, Sample{n, took})
+}
+
+// Observe hands over what happened since the last call; into's slices are reused.
+func (t *Task) Observe(into *Observations) {
+	keep := *into
+	*into = t.obs
+	t.obs = Observations{Latencies: keep.Latencies[:0], Produces: keep.Produces[:0],
+		Checkpoints: keep.Checkpoints[:0], DeadLetters: keep.DeadLetters[:0]}
+}
+
+// Status is a task's condition for metrics, /readyz and people.
+type Status struct {
+	Phase     Phase
+	Reason    StopReason // set when stopped
+	Err       error      // why stopped, or what is being waited for; nil when all is well
+	Doing     string     // the step of an acquire
+	Lag       [event.Inputs]int64
+	Unsaved   int64 // bytes of changes not yet checkpointed
+	Full      bool  // reading has stopped until the store has caught up
+	Watermark event.Millis
+	Account   partition.Account
+	Learners  []partition.LearnerStatus
+}
+
+// Phase is what the task is doing; cheaper than Status.
+func (t *Task) Phase() Phase { return t.phase }
+
+// Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
+func (t *Task) Status() Status {
+	s := Status{Phase: t.phase, Reason: t.reason, Err: t.err, Doing: t.doing}
+	r := t.run
+	if r == nil {
+		return s
+	}
+	_, open := r.machine.Dirty()
+	s.Unsaved = r.sealedBytes + open
+	s.Full = t.full()
+	s.Watermark = r.machine.Watermark()
+	s.Account = r.machine.Account()
+	s.Learners = r.machine.Learners()
+	for i := range r.queues {
+		q := &r.queues[i]
+		if !q.off {
+			s.Lag[i] = max(0, q.high-max(q.pos.Offset, q.logStart))
+		}
+	}
+	return s
+}
+
+// Import takes another partition's absolute sums of an item; it tells whether there is a machine to take them.
+func (t *Task) Import(source int32, learner string, item []byte, s policy.Sums) bool {
+	if t.run == nil {
+		return false
+	}
+	t.run.machine.Import(source, learner, item, s)
+	return true
+}

@@ -1,0 +1,196 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// stepsAtOnce bounds how many records are stepped before replies are listened to again.
+const stepsAtOnce = 512
+
+// step takes records from the queues, the oldest first as far as they are ready, and steps them. An impression is
+// never kept waiting for a payoff's look-up: the topics only loosely keep step, so that a backlog of one is not
+// read hours ahead of the others.
+func (t *Task) step() (busy bool) {
+	r := t.run
+	for range stepsAtOnce {
+		q, err := t.choose()
+		if err != nil {
+			t.stop(StopState, err)
+			return false
+		}
+		if q == nil {
+			return false
+		}
+		if err := t.stepOne(q); err != nil {
+			t.stop(StopState, err)
+			return false
+		}
+		if t.run != r {
+			return false
+		}
+	}
+	return true
+}
+
+// choose is the ready queue whose head has the smallest timestamp; nil where none is ready.
+func (t *Task) choose() (*queue, error) {
+	r := t.run
+	if t.full() {
+		return nil, nil
+	}
+	var best *queue
+	for i := range r.queues {
+		q := &r.queues[i]
+		if q.len() == 0 {
+			continue
+		}
+		it := &q.items[q.head]
+		if best != nil && it.Timestamp >= best.items[best.head].Timestamp {
+			continue
+		}
+		ready, err := t.ready(q, it)
+		if err != nil {
+			return nil, err
+		}
+		if ready {
+			best = q
+		}
+	}
+	return best, nil
+}
+
+func (t *Task) ready(q *queue, it *queued) (bool, error) {
+	r := t.run
+	if !r.deadLetters[q.topic].room() {
+		return false, nil
+	}
+	if q.topic == event.Impressions {
+		if !r.rankings.room() {
+			return false, nil
+		}
+		if r.replaying {
+			v, _, err := r.cursor.verdict(it.Offset, t.cfg.Group)
+			if err != nil || v == undecided {
+				return false, err
+			}
+		}
+	}
+	return it.batch != 0 || r.machine.Resolve(it.Key) != partition.NeedsLookUp, nil
+}
+
+func (t *Task) stepOne(q *queue) error {
+	r := t.run
+	it := &q.items[q.head]
+	in := partition.Input{Record: &it.Record, Now: t.now.Wall, Found: it.found}
+	adopted := false
+	if q.topic == event.Impressions && r.replaying {
+		v, d, err := r.cursor.verdict(it.Offset, t.cfg.Group)
+		if err != nil {
+			return err
+		}
+		switch v {
+		case decided:
+			in.Decided, adopted = d, true
+		case refused:
+			in.RefusedEarlier = true
+		case anew:
+			t.replayed()
+		}
+	}
+	out := r.rankings.open()
+	rankings, letters := len(out.Rankings), len(out.DeadLetters)
+	if err := r.machine.Step(&in, out); err != nil {
+		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)
+	}
+	if adopted {
+		r.cursor.pop()
+		t.obs.Adopted++
+	}
+	t.changed()
+	for range out.Rankings[rankings:] {
+		r.rankings.note(it.Timestamp)
+	}
+	if len(out.DeadLetters) > letters {
+		t.bury(out, letters)
+	}
+	if it.batch != 0 {
+		number := it.batch
+		q.pop()
+		r.stepped(number, 1)
+	} else {
+		q.pop()
+	}
+	t.obs.Stepped[q.topic]++
+	return nil
+}
+
+// changed notes that there is something to save.
+func (t *Task) changed() {
+	if t.run.openSince < 0 {
+		t.run.openSince = t.now.Mono
+	}
+}
+
+// walkAtOnce bounds one step of the expiry walk.
+const walkAtOnce = 4000
+
+// walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
+// shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
+func (t *Task) walkDue() {
+	r := t.run
+	if r.walking || t.full() || !r.rankings.room() {
+		return
+	}
+	bucket, ok := r.machine.DueUpTo()
+	if !ok || r.machine.DueSegment() > r.ackedSegment {
+		return
+	}
+	r.walking = true
+	l := &r.lookups
+	l.last++
+	number, low := l.last, r.fence.Seq
+	l.batches = append(l.batches, lookupBatch{number, 1})
+	t.send(callTimeout, Due{UpTo: bucket, Limit: walkAtOnce}, func(reply any, err error) {
+		if err != nil {
+			r.stepped(number, 1)
+			t.failed("walking the expiry index", err, func() { r.walking = false })
+			return
+		}
+		r.walking = false
+		due := reply.(DueIDs)
+		if !t.verify(due.Fence, low) {
+			return
+		}
+		t.expire(bucket, due)
+		if t.run == r {
+			r.stepped(number, 1)
+		}
+	})
+}
+
+func (t *Task) expire(bucket int64, due DueIDs) {
+	r := t.run
+	if t.phase == Draining {
+		return
+	}
+	t.changed()
+	if len(due.Entries) == 0 {
+		r.machine.Walked(bucket)
+		return
+	}
+	out := r.rankings.open()
+	letters := len(out.DeadLetters)
+	for i := range due.Entries {
+		if err := r.machine.Expire(due.Entries[i], t.now.Wall, out); err != nil {
+			t.stop(StopState, fmt.Errorf("expiring %q: %w", due.Entries[i].ID, err))
+			return
+		}
+	}
+	t.obs.Walked += int64(len(due.Entries))
+	if len(out.DeadLetters) > letters {
+		t.bury(out, letters)
+	}
+}

@@ -1,0 +1,300 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Config is what a task is made from. The zero value of a limit means its default.
+type Config struct {
+	Group         string
+	Partition     int32
+	TopicNames    [event.Topics]string
+	HasSelections bool
+	StartLatest   bool // where a group that has never run begins
+	// NewMachine makes an empty machine. It is called at each acquire, with what one ranking record may take.
+	NewMachine func(maxRankingBytes int) (*partition.Machine, error)
+
+	SessionTimeout     time.Duration // the group's; a lower generation waits that long before it takes over
+	CheckpointInterval time.Duration // the least time between two checkpoints; default 100 ms
+	FenceInterval      time.Duration // how often the fence is repeated; default 6 h
+	EpochLimit         int16         // from this epoch on, a new producer id is asked for; default 32,000
+	MaxRecordBytes     int           // longer dead letters are cut off
+	MaxUnsavedBytes    int64         // changes not yet checkpointed, above which reading stops; default 64 MiB
+	MaxUnsavedAge      time.Duration // likewise by age; default 60 s
+	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
+	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
+	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
+}
+
+func (c *Config) defaults() {
+	def(&c.SessionTimeout, 10*time.Second)
+	def(&c.CheckpointInterval, 100*time.Millisecond)
+	def(&c.FenceInterval, 6*time.Hour)
+	def(&c.EpochLimit, 32_000)
+	def(&c.MaxRecordBytes, 1<<20)
+	def(&c.MaxUnsavedBytes, 64<<20)
+	def(&c.MaxUnsavedAge, time.Minute)
+	def(&c.SegmentBytes, 4<<20)
+	def(&c.FetchBytes, 1<<20)
+	def(&c.FetchWait, 500*time.Millisecond)
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Now is a moment on both clocks: Mono measures waits, Wall is what event times are compared with.
+type Now struct {
+	Mono time.Duration
+	Wall event.Millis
+}
+
+// Phase is what a task is doing.
+type Phase uint8
+
+// The phases of a task, in their order. A restart goes back to Acquiring.
+const (
+	Acquiring Phase = iota // taking the stored state over, fencing, checking, loading
+	Replaying              // stepping what was read since the checkpoint; adopting decisions found in the log
+	Running
+	Draining // no new input; what was stepped is being made durable
+	Done     // drained, or the generation is over; the task does nothing any more
+	Stopped  // a check failed: assigned and idle, with a reason
+)
+
+func (p Phase) String() string {
+	return [...]string{"acquiring", "replaying", "running", "draining", "done", "stopped"}[p]
+}
+
+// StopReason says why a partition stopped: a short fixed word, which is also a metric label.
+type StopReason string
+
+// The reasons for which a partition stops loudly.
+const (
+	StopTorn        StopReason = "torn"        // a checkpoint was written in part, by a writer that is gone
+	StopNoState     StopReason = "no_state"    // the group has run before, but nothing is stored
+	StopTopic       StopReason = "topic"       // a topic is missing, recreated, truncated, or its settings do not fit
+	StopWitness     StopReason = "witness"     // the log is not the one that was read before
+	StopCluster     StopReason = "cluster"     // another Kafka cluster, other topic names
+	StopPartitions  StopReason = "partitions"  // the partition count changed or differs between topics
+	StopStore       StopReason = "store"       // the store is not fit to keep state
+	StopLearner     StopReason = "learner"     // a learner's fingerprint is not the stored one
+	StopState       StopReason = "state"       // stored bytes, or a decision in the log, that contradict the input
+	StopUnsupported StopReason = "unsupported" // broker or store lack what is needed
+	StopOffsets     StopReason = "offsets"     // the offset of our own ranking did not rise
+)
+
+// Task is the protocol of one partition number. It is not safe for concurrent use: one goroutine calls Advance and
+// Handle in turn.
+type Task struct {
+	cfg Config
+	now Now
+
+	nextID   uint64
+	waiting  map[uint64]waiter
+	requests []Request
+	timers   []timer
+
+	phase       Phase
+	incarnation uint64 // rises at each restart; what belongs to an earlier one is ignored
+	backoff     backoff
+	draining    bool
+	reason      StopReason
+	err         error  // why stopped, or what is being waited for
+	doing       string // the present step of an acquire, for people
+
+	acq *acquisition // set while acquiring, replaying and running
+	run *runner      // set while replaying, running and draining
+
+	obs Observations
+}
+
+type waiter struct {
+	incarnation uint64
+	done        func(reply any, err error)
+}
+
+type timer struct {
+	incarnation uint64
+	at          time.Duration
+	fire        func()
+}
+
+// New makes a task that begins to acquire its partition at the first Advance.
+func New(cfg Config) *Task {
+	cfg.defaults()
+	return &Task{cfg: cfg, waiting: make(map[uint64]waiter)}
+}
+
+// Advance does all that can be done now and returns the requests to carry out, and after how long at the latest it
+// wants to be called again. The requests are valid until the next call.
+func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
+	t.now = now
+	t.requests = t.requests[:0]
+	if t.acq == nil && t.phase == Acquiring && t.incarnation == 0 {
+		t.acquire()
+	}
+	t.fireTimers()
+	busy := false
+	if t.run != nil && t.phase != Stopped && t.phase != Done {
+		busy = t.pump()
+	}
+	if busy {
+		return t.requests, 0
+	}
+	return t.requests, t.wake()
+}
+
+// Handle takes the reply to the request with this id; exactly one of reply and err counts.
+func (t *Task) Handle(now Now, id uint64, reply any, err error) {
+	t.now = now
+	w, ok := t.waiting[id]
+	if !ok {
+		return
+	}
+	delete(t.waiting, id)
+	if w.incarnation != t.incarnation || t.phase == Stopped || t.phase == Done {
+		return
+	}
+	w.done(reply, err)
+}
+
+// Drain asks the task to end: it takes no more input, makes durable what it stepped, and is then Done.
+func (t *Task) Drain() {
+	t.draining = true
+	switch t.phase {
+	case Acquiring:
+		t.end()
+	case Replaying, Running:
+		t.phase = Draining
+	}
+}
+
+// Idle tells whether no reply is outstanding: then nothing that this task asked for can still have an effect.
+func (t *Task) Idle() bool { return len(t.waiting) == 0 }
+
+func (t *Task) fireTimers() {
+	for i := 0; i < len(t.timers); {
+		tm := t.timers[i]
+		if tm.incarnation == t.incarnation && tm.at > t.now.Mono {
+			i++
+			continue
+		}
+		last := len(t.timers) - 1
+		t.timers[i] = t.timers[last]
+		t.timers = t.timers[:last]
+		if tm.incarnation == t.incarnation && t.phase != Stopped && t.phase != Done {
+			tm.fire()
+		}
+	}
+}
+
+// idleWake bounds how long a task sleeps: watermark and expiry move on without input.
+const idleWake = 250 * time.Millisecond
+
+func (t *Task) wake() time.Duration {
+	wake := idleWake
+	for _, tm := range t.timers {
+		if tm.incarnation == t.incarnation {
+			wake = min(wake, max(0, tm.at-t.now.Mono))
+		}
+	}
+	if t.run != nil {
+		wake = min(wake, t.run.wake(t.now.Mono, t.cfg.CheckpointInterval))
+	}
+	return wake
+}
+
+func (t *Task) send(timeout time.Duration, e Effect, done func(reply any, err error)) {
+	t.nextID++
+	t.waiting[t.nextID] = waiter{t.incarnation, done}
+	t.requests = append(t.requests, Request{ID: t.nextID, Timeout: timeout, Do: e})
+}
+
+func (t *Task) after(d time.Duration, fire func()) {
+	t.timers = append(t.timers, timer{t.incarnation, t.now.Mono + d, fire})
+}
+
+// ask sends e until it is answered without an error that passes; ok is called with the reply.
+func (t *Task) ask(doing string, timeout time.Duration, e Effect, ok func(reply any)) {
+	t.doing = doing
+	t.send(timeout, e, func(reply any, err error) {
+		if err == nil {
+			t.err = nil
+			t.backoff.reset()
+			ok(reply)
+			return
+		}
+		t.failed(doing, err, func() { t.ask(doing, timeout, e, ok) })
+	})
+}
+
+// failed decides what an error means: give up, start over, or try again a little later.
+func (t *Task) failed(doing string, err error, again func()) {
+	err = fmt.Errorf("%s: %w", doing, err)
+	switch {
+	case errors.Is(err, ErrGenerationOver):
+		t.err = err
+		t.end()
+	case errors.Is(err, ErrFenced), errors.Is(err, state.ErrFenced), errors.Is(err, ErrSequence),
+		errors.Is(err, state.ErrNoState):
+		t.restart(err)
+	case errors.Is(err, state.ErrTorn):
+		t.stop(StopTorn, err)
+	case errors.Is(err, ErrUnsupported):
+		t.stop(StopUnsupported, err)
+	default:
+		t.err = err
+		t.obs.Retries++
+		t.after(t.backoff.next(), again)
+	}
+}
+
+// restart drops the memory and acquires anew: what we held is not known to be true any more.
+func (t *Task) restart(err error) {
+	t.obs.Fenced++
+	t.reset()
+	t.err = err
+	if t.draining {
+		t.end()
+		return
+	}
+	t.phase = Acquiring
+	t.after(t.backoff.next(), t.acquire)
+}
+
+// stop ends this partition's work loudly; the others go on.
+func (t *Task) stop(reason StopReason, err error) {
+	t.reset()
+	t.phase, t.reason, t.err = Stopped, reason, err
+}
+
+func (t *Task) end() {
+	t.reset()
+	t.phase = Done
+}
+
+func (t *Task) reset() {
+	t.incarnation++
+	t.timers = t.timers[:0]
+	t.acq, t.run = nil, nil
+}
+
+// backoff is exponential, from 50 ms to 5 s.
+type backoff struct{ d time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.d = min(max(2*b.d, 50*time.Millisecond), 5*time.Second)
+	return b.d
+}
+
+func (b *backoff) reset() { b.d = 0 }

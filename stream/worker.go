@@ -1,0 +1,199 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Broker is what a worker says to Kafka besides its membership of the group. Errors wrap task's sentinels where those
+// apply; anything else counts as passing. Package broker implements it.
+type Broker interface {
+	InitProducer(ctx context.Context, transactionalID string, p task.Producer) (task.Producer, error)
+	AddPartition(ctx context.Context, transactionalID string, p task.Producer, topic string, partition int32) error
+	AbortTxn(ctx context.Context, transactionalID string, p task.Producer) error
+	Describe(ctx context.Context, partition int32) (task.Description, error)
+	Committed(ctx context.Context, partition int32) ([]int64, error)
+	Fetch(ctx context.Context, partition int32, f task.Fetch) ([]task.Fetched, error)
+	Produce(ctx context.Context, partition int32, p task.Produce) (task.Produced, error)
+}
+
+// Options are what a worker is made from. All fields but the last block are required.
+type Options struct {
+	Group      string
+	TopicNames [event.Topics]string // empty for a selections topic that is not configured
+	Broker     Broker
+	Store      state.Store
+	Membership *Membership
+	Metrics    *Metrics
+	Logger     *slog.Logger
+	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
+	Machine partition.Config
+
+	StartLatest        bool
+	CheckpointInterval time.Duration
+	SessionTimeout     time.Duration
+	// DrainTimeout bounds how long a task may take to end: a third of the group's rebalance timeout.
+	DrainTimeout time.Duration
+
+	Now           func() event.Millis // default: the wall clock
+	FenceInterval time.Duration       // default: 6 h
+	FetchWait     time.Duration       // default: 500 ms
+}
+
+// Worker ranks the impressions of the partitions that its group assigns to it.
+//
+// Goroutines: Run is the supervisor. For each generation it starts one loop per partition number (see loop.run), and
+// each loop starts one goroutine per request under way; all end with the generation, which Run waits for.
+type Worker struct {
+	opt   Options
+	start time.Time
+
+	mu         sync.Mutex
+	generation int64
+	loops      map[int32]*loop // of the present generation
+}
+
+// NewWorker makes a worker; Run starts it.
+func NewWorker(opt Options) *Worker {
+	if opt.Now == nil {
+		opt.Now = func() event.Millis { return time.Now().UnixMilli() }
+	}
+	if opt.DrainTimeout == 0 {
+		opt.DrainTimeout = 10 * time.Second
+	}
+	return &Worker{opt: opt, start: time.Now(), loops: map[int32]*loop{}}
+}
+
+// Run joins the group and works until drain is done; then it makes durable what was stepped and leaves the group, or,
+// when force is done too, just leaves. It returns nil after a drain.
+func (w *Worker) Run(drain, force context.Context) error {
+	defer w.opt.Membership.Close()
+	for {
+		gen, err := w.opt.Membership.Next(drain)
+		if err != nil {
+			if drain.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("joining group %q: %w", w.opt.Group, err)
+		}
+		finished := make(chan struct{})
+		gen.Run(func(ctx context.Context) {
+			defer close(finished)
+			w.runGeneration(ctx, drain, force, gen)
+		})
+		select {
+		case <-finished:
+		case <-force.Done():
+			<-finished // the loops see force themselves
+		}
+		if drain.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// runGeneration works on the generation's partitions until it ends or the worker is asked to.
+func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generation) {
+	log := w.opt.Logger.With("generation", gen.ID())
+	log.Info("generation begins", "partitions", gen.Partitions(), "member", gen.MemberID())
+	w.opt.Metrics.Rebalanced(len(gen.Partitions()))
+	loops := make(map[int32]*loop, len(gen.Partitions()))
+	for _, p := range gen.Partitions() {
+		loops[p] = newLoop(w, gen, p, log.With("partition", p))
+	}
+	w.mu.Lock()
+	w.generation, w.loops = gen.ID(), loops
+	w.mu.Unlock()
+
+	ending, stop := context.WithCancel(ctx)
+	defer stop()
+	unhook := context.AfterFunc(drain, stop)
+	defer unhook()
+	var wg sync.WaitGroup
+	for _, l := range loops {
+		wg.Go(func() { l.run(ending, force) })
+	}
+	wg.Wait()
+	// A generation whose tasks have all ended by themselves (their membership is over) is waited out.
+	<-ending.Done()
+	log.Info("generation ends")
+	w.mu.Lock()
+	w.loops = map[int32]*loop{}
+	w.mu.Unlock()
+	w.opt.Metrics.Rebalanced(0)
+}
+
+// Unready lists in plain words why the worker is not ready; empty when it is.
+func (w *Worker) Unready() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation == 0 {
+		return []string{"not yet a member of group " + w.opt.Group}
+	}
+	var why []string
+	for p, l := range w.loops {
+		s := l.status.Load()
+		if s == nil {
+			why = append(why, fmt.Sprintf("partition %d: starting", p))
+			continue
+		}
+		switch {
+		case s.Phase == task.Stopped:
+			why = append(why, fmt.Sprintf("partition %d: stopped (%s): %v", p, s.Reason, s.Err))
+		case s.Phase == task.Acquiring && s.Err != nil:
+			why = append(why, fmt.Sprintf("partition %d: %s: %v", p, s.Doing, s.Err))
+		case s.Phase == task.Acquiring:
+			why = append(why, fmt.Sprintf("partition %d: %s", p, s.Doing))
+		case s.Full:
+			why = append(why, fmt.Sprintf("partition %d: waits for the store to take %d bytes: %v", p, s.Unsaved, s.Err))
+		case s.Err != nil:
+			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err))
+		}
+	}
+	return why
+}
+
+// Statuses are the present partitions' conditions, by partition number.
+func (w *Worker) Statuses() map[int32]task.Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[int32]task.Status, len(w.loops))
+	for p, l := range w.loops {
+		if s := l.status.Load(); s != nil {
+			all[p] = *s
+		}
+	}
+	return all
+}
+
+func (w *Worker) now() task.Now {
+	return task.Now{Mono: time.Since(w.start), Wall: w.opt.Now()}
+}
+
+// taskConfig is one partition's.
+func (w *Worker) taskConfig(p int32) task.Config {
+	machine := w.opt.Machine
+	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
+	return task.Config{
+		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
+		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
+		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
+		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait,
+		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
+			machine.MaxRankingBytes = maxRankingBytes
+			return partition.New(machine)
+		},
+	}
+}
+
+// errForced ends requests of a loop that may wait no longer.
+var errForced = errors.New("the worker was told to stop at once")
