@@ -1,0 +1,114 @@
+// Command testenv starts a real Apache Kafka and a real redis-server on loopback, runs a command that finds them in
+// its environment, stops them, and ends with the command's exit status:
+//
+//	go run ./internal/testenv/cmd/testenv -- go test ./...
+//	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- bash
+//
+// The command sees RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+)
+
+// The variables that package testenv reads; that package itself imports testing, which commands don't.
+const (
+	kafkaEnv = "RANKER_TEST_KAFKA"
+	redisEnv = "RANKER_TEST_REDIS"
+)
+
+func main() {
+	bench := flag.Bool("bench", false, "let the JVM optimise fully: slower to start, faster to run")
+	heap := flag.String("heap", "768m", "heap of Kafka's JVM")
+	fetch := flag.Bool("fetch", false, "only fetch Apache Kafka, and check that everything is installed")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: testenv [flags] -- COMMAND [ARGUMENT…]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() == 0 && !*fetch {
+		flag.Usage()
+		os.Exit(2)
+	}
+	// The command is in our process group and hears a Ctrl-C itself; we wait for it.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if *fetch {
+		exit(prepare(ctx), 1)
+	}
+	code, err := run(ctx, kafka.Options{Heap: *heap, Bench: *bench}, flag.Args())
+	exit(err, code)
+}
+
+func exit(err error, code int) {
+	if err == nil {
+		os.Exit(0)
+	}
+	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) { // the command has said itself what was wrong
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+	}
+	os.Exit(max(code, 1))
+}
+
+// prepare does what run does before it starts anything.
+func prepare(ctx context.Context) error {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return fmt.Errorf("redis-server is %w: apt-get install redis-server", redis.ErrMissing)
+	}
+	if _, err := kafka.Java(ctx); err != nil {
+		return err
+	}
+	_, err := kafka.Fetch(ctx)
+	return err
+}
+
+// run returns the command's exit status.
+func run(ctx context.Context, opts kafka.Options, command []string) (code int, err error) {
+	var broker *kafka.Broker
+	var server *redis.Server
+	defer func() { err = errors.Join(err, closeAll(broker, server)) }()
+
+	began := time.Now()
+	var start errgroup.Group
+	start.Go(func() (err error) { broker, err = kafka.Start(ctx, opts); return err })
+	start.Go(func() (err error) { server, err = redis.Start(ctx, redis.Options{}); return err })
+	if err := start.Wait(); err != nil {
+		return 1, err
+	}
+	fmt.Fprintf(os.Stderr, "testenv: Apache Kafka %s on %s and redis-server on %s, up in %.1f s\n",
+		kafka.Version, broker.Addr(), server.Addr(), time.Since(began).Seconds())
+
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), kafkaEnv+"="+broker.Addr(), redisEnv+"="+server.Addr())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return cmd.ProcessState.ExitCode(), fmt.Errorf("run %s: %w", command[0], err)
+	}
+	return 0, nil
+}
+
+func closeAll(broker *kafka.Broker, server *redis.Server) error {
+	var errs []error
+	if broker != nil {
+		errs = append(errs, broker.Close())
+	}
+	if server != nil {
+		errs = append(errs, server.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,272 @@
+// Package kafka runs a real Apache Kafka, one broker in KRaft mode on loopback, for tests, benchmarks and examples.
+// It needs Java 17; Maven fetches the broker. Nothing here depends on the testing package.
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+)
+
+// Options of a broker. The zero value is right for tests.
+type Options struct {
+	// Heap of the JVM, as for -Xmx; "": 512m.
+	Heap string
+	// Bench lets the JVM optimise fully and collect garbage in parallel. Without it, it compiles fast and little,
+	// which halves the time to start and costs throughput.
+	Bench bool
+	// Settings are added to, or replace, those of server.properties.
+	Settings map[string]string
+	// JVM holds further flags.
+	JVM []string
+}
+
+const (
+	startTimeout = 90 * time.Second // a busy machine of two cores needs a tenth of it
+	stopGrace    = 20 * time.Second
+	startTries   = 5
+)
+
+// Broker is a running, or a stopped, Apache Kafka. Its methods are for one goroutine at a time.
+type Broker struct {
+	opts    Options
+	java    string
+	jars    string
+	dir     string // configuration, log and data
+	cluster string // KRaft's id of this cluster: the proof that it is ours that answers
+	port    int
+	control int
+	process *proc.Process
+	running bool
+}
+
+// Start fetches Kafka where needed, starts a broker with an empty log and waits until it answers.
+func Start(ctx context.Context, opts Options) (*Broker, error) {
+	java, err := Java(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jars, err := Fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	for range startTries {
+		b, err := newBroker(ctx, opts, java, jars)
+		if err == nil {
+			return b, nil
+		}
+		failed = err
+		// A port that somebody took in between is the one fault that another try can mend.
+		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failed
+}
+
+func newBroker(ctx context.Context, opts Options, java, jars string) (*Broker, error) {
+	ports, err := proc.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ranker-kafka-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for Apache Kafka: %w", err)
+	}
+	b := &Broker{opts: opts, java: java, jars: jars, dir: dir, cluster: newClusterID(), port: ports[0], control: ports[1]}
+	err = b.format(ctx)
+	if err == nil {
+		err = b.Start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return b, nil
+}
+
+// newClusterID makes a UUID as Kafka writes them: 16 bytes in URL-safe base 64, and no leading dash, which its tools
+// would take for an option.
+func newClusterID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	id[0] &= 0x7f           // a dash would be 62, the highest bit is then set
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// settings of one broker that is its own controller. Everything listens on loopback only.
+func (b *Broker) settings() map[string]string {
+	s := map[string]string{
+		"process.roles":                  "broker,controller",
+		"node.id":                        "1",
+		"controller.quorum.voters":       fmt.Sprintf("1@127.0.0.1:%d", b.control),
+		"listeners":                      fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", b.port, b.control),
+		"advertised.listeners":           fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", b.port),
+		"controller.listener.names":      "CONTROLLER",
+		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+		"log.dirs":                       filepath.Join(b.dir, "data"),
+		"auto.create.topics.enable":      "false",
+
+		// One broker holds one replica of everything.
+		"offsets.topic.replication.factor":                 "1",
+		"transaction.state.log.replication.factor":         "1",
+		"transaction.state.log.min.isr":                    "1",
+		"share.coordinator.state.topic.replication.factor": "1",
+		"share.coordinator.state.topic.min.isr":            "1",
+
+		// Fewer partitions are created faster than the default of 50, and are enough.
+		"offsets.topic.num.partitions":         "4",
+		"transaction.state.log.num.partitions": "4",
+
+		// Groups form and rebalance without waiting for members that a test never starts, and a session of a member
+		// that was killed may be short.
+		"group.initial.rebalance.delay.ms": "0",
+		"group.min.session.timeout.ms":     "1000",
+
+		// Retention is looked after often enough for tests that let the log's start pass an offset.
+		"log.retention.check.interval.ms": "1000",
+		"log.segment.delete.delay.ms":     "1000",
+
+		// The cleaner's 128 MiB would not fit beside the rest into the heap.
+		"log.cleaner.dedupe.buffer.size": strconv.Itoa(16 << 20),
+	}
+	maps.Copy(s, b.opts.Settings)
+	return s
+}
+
+func (b *Broker) propertiesPath() string { return filepath.Join(b.dir, "server.properties") }
+
+// format writes the configuration and prepares the data directory.
+func (b *Broker) format(ctx context.Context) error {
+	s := b.settings()
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintf(&text, "%s=%s\n", key, s[key])
+	}
+	if err := os.WriteFile(b.propertiesPath(), []byte(text.String()), 0o600); err != nil {
+		return fmt.Errorf("write Kafka's configuration: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	args := append(b.jvm("128m"), "kafka.tools.StorageTool", "format", "-t", b.cluster, "-c", b.propertiesPath())
+	cmd := exec.CommandContext(ctx, b.java, args...)
+	cmd.Dir = b.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("format Kafka's data directory: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (b *Broker) jvm(heap string) []string {
+	args := []string{"-Xmx" + heap, "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"}
+	if b.opts.Bench {
+		args = append(args, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+	} else {
+		args = append(args, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+	}
+	args = append(args, b.opts.JVM...)
+	return append(args, "-cp", filepath.Join(b.jars, "*"))
+}
+
+// Addr is the bootstrap address, host:port. It stays the same when the broker is restarted.
+func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
+
+// Start starts a broker that was stopped or killed, on the same address and with the same data, and waits until it
+// answers.
+func (b *Broker) Start(ctx context.Context) error {
+	if b.running {
+		return errors.New("start Apache Kafka: it is running")
+	}
+	heap := b.opts.Heap
+	if heap == "" {
+		heap = "512m"
+	}
+	process, err := proc.Start(proc.Config{
+		Name: "Apache Kafka " + Version, Path: b.java, Args: append(b.jvm(heap), "kafka.Kafka", b.propertiesPath()),
+		Dir: b.dir, Log: "kafka.log", RemoveDir: true,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := process.AwaitReady(ctx, b.probe); err != nil {
+		return errors.Join(err, process.Kill())
+	}
+	b.process, b.running = process, true
+	return nil
+}
+
+// probe asks for the metadata: the answer names the cluster, a broker and a controller once the broker serves.
+func (b *Broker) probe(ctx context.Context) error {
+	transport := &kafkago.Transport{DialTimeout: time.Second}
+	defer transport.CloseIdleConnections()
+	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr()), Transport: transport}
+	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{})
+	switch {
+	case err != nil:
+		return err
+	case meta.ClusterID != b.cluster:
+		return fmt.Errorf("the Kafka on %s is not ours: cluster %q", b.Addr(), meta.ClusterID)
+	case len(meta.Brokers) == 0:
+		return fmt.Errorf("the Kafka on %s has not joined its cluster yet", b.Addr())
+	}
+	return nil
+}
+
+// Stop ends the broker in an orderly way; its data stays until Close.
+func (b *Broker) Stop() error {
+	if !b.running {
+		return nil
+	}
+	b.running = false
+	return b.process.Stop(stopGrace)
+}
+
+// Kill ends the broker at once; its data stays until Close.
+func (b *Broker) Kill() error {
+	if !b.running {
+		return nil
+	}
+	b.running = false
+	return b.process.Kill()
+}
+
+// Restart stops the broker and starts it again.
+func (b *Broker) Restart(ctx context.Context) error {
+	if err := b.Stop(); err != nil {
+		return err
+	}
+	return b.Start(ctx)
+}
+
+// Pause freezes the broker: connections stay open and nothing is answered.
+func (b *Broker) Pause() error { return b.process.Pause() }
+
+// Resume lets a paused broker go on.
+func (b *Broker) Resume() error { return b.process.Resume() }
+
+// Tail is the end of the broker's log, for messages.
+func (b *Broker) Tail() string { return b.process.Tail(20) }
+
+// PID is the process id of the broker that runs or ran last.
+func (b *Broker) PID() int { return b.process.PID() }
+
+// Close ends the broker and removes its data. Nobody reads the data again, so it is killed, which is faster.
+func (b *Broker) Close() error { return errors.Join(b.Kill(), os.RemoveAll(b.dir)) }

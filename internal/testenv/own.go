@@ -1,0 +1,120 @@
+package testenv
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+)
+
+// controllable is what a test can do to a server that it owns.
+type controllable interface {
+	Addr() string
+	Start(context.Context) error
+	Stop() error
+	Kill() error
+	Restart(context.Context) error
+	Pause() error
+	Resume() error
+	Tail() string
+	Close() error
+}
+
+var (
+	_ controllable = (*kafka.Broker)(nil)
+	_ controllable = (*redis.Server)(nil)
+)
+
+// Owned is a server that one test has for itself. Each method fails the test when it fails. After a restart, the
+// address is the same.
+type Owned struct {
+	Addr string // host:port
+
+	t      testing.TB
+	name   string
+	server controllable
+}
+
+// OwnKafka starts a real Apache Kafka for this test alone, which ends with the test. What was written survives Kill
+// and Restart. Of opts, one may be given.
+func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
+	t.Helper()
+	skipShort(t, "Apache Kafka")
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	b, err := kafka.Start(ctx, option(opts))
+	if err != nil {
+		t.Fatalf("a real Apache Kafka for this test: %v", err)
+	}
+	return own(t, "Apache Kafka", b)
+}
+
+// OwnRedis starts a real redis-server for this test alone, which ends with the test. What was written survives Kill
+// and Restart only with AppendOnly. Of opts, one may be given.
+func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
+	t.Helper()
+	skipShort(t, "redis-server")
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	s, err := redis.Start(ctx, option(opts))
+	if err != nil {
+		t.Fatalf("a real redis-server for this test: %v", err)
+	}
+	return own(t, "redis-server", s)
+}
+
+// option is the one that was given, or the zero value.
+func option[O any](opts []O) O {
+	var o O
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	return o
+}
+
+func own(t testing.TB, name string, s controllable) *Owned {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log of %s ends with:\n%s", name, s.Tail())
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close %s: %v", name, err)
+		}
+	})
+	return &Owned{Addr: s.Addr(), t: t, name: name, server: s}
+}
+
+func (o *Owned) must(what string, err error) {
+	o.t.Helper()
+	if err != nil {
+		o.t.Fatalf("%s %s: %v", what, o.name, err)
+	}
+}
+
+// Kill ends the server at once (SIGKILL).
+func (o *Owned) Kill() { o.t.Helper(); o.must("kill", o.server.Kill()) }
+
+// Stop ends the server in an orderly way.
+func (o *Owned) Stop() { o.t.Helper(); o.must("stop", o.server.Stop()) }
+
+// Start starts the server again after Kill or Stop, and returns when it answers.
+func (o *Owned) Start() {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	o.must("start", o.server.Start(ctx))
+}
+
+// Restart stops the server, starts it again and returns when it answers.
+func (o *Owned) Restart() {
+	o.t.Helper()
+	o.Stop()
+	o.Start()
+}
+
+// Pause freezes the server (SIGSTOP): its connections stay open and nothing is answered.
+func (o *Owned) Pause() { o.t.Helper(); o.must("pause", o.server.Pause()) }
+
+// Resume lets a paused server go on.
+func (o *Owned) Resume() { o.t.Helper(); o.must("resume", o.server.Resume()) }

@@ -1,0 +1,35 @@
+package proc
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are drawn below the range from which systems take the ports of outgoing connections (from 32768 on Linux,
+// 49152 elsewhere): a server that is restarted must find its old port free.
+const (
+	firstPort = 15000
+	lastPort  = 32000
+)
+
+// FreePorts returns n different ports of 127.0.0.1 that nobody listens on at this moment. Somebody else may take one
+// before the caller does: whoever fails to listen asks again.
+func FreePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range 200 {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		// Held open until all are found, so that no port comes twice.
+		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		defer func() { _ = l.Close() }()
+		ports = append(ports, port)
+	}
+	return nil, fmt.Errorf("no %d free ports on 127.0.0.1 between %d and %d", n, firstPort, lastPort)
+}

@@ -1,0 +1,45 @@
+package proc
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+)
+
+// reaperScript waits for a line or for the end of its input. A line says that the server has been waited for, so
+// that its process id may by now belong to someone else; the end of input alone says that our process is gone.
+const reaperScript = `
+if read -r line; then cat >/dev/null; exit 0; fi
+kill -KILL "-$1" 2>/dev/null
+if [ -n "$2" ]; then sleep 0.2; rm -rf -- "$2"; fi
+exit 0
+`
+
+// reaper outlives our process by the moment that it takes to clean up after it.
+type reaper struct {
+	pipe io.WriteCloser
+	cmd  *exec.Cmd
+}
+
+// startReaper watches over the process group pgid and over dir, which is removed when our process ends early; empty:
+// nothing is removed.
+func startReaper(pgid int, dir string) (*reaper, error) {
+	cmd := exec.Command("/bin/sh", "-c", reaperScript, "reaper", strconv.Itoa(pgid), dir)
+	setGroup(cmd)
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe to the reaper: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the reaper: %w", err)
+	}
+	return &reaper{pipe: pipe, cmd: cmd}, nil
+}
+
+// forget dismisses the reaper.
+func (r *reaper) forget() {
+	_, _ = io.WriteString(r.pipe, "ended\n")
+	_ = r.pipe.Close()
+	_ = r.cmd.Wait()
+}

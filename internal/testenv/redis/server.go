@@ -1,0 +1,190 @@
+// Package redis runs a real redis-server on loopback for tests, benchmarks and examples. Nothing here depends on the
+// testing package.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+)
+
+// ErrMissing says that redis-server has to be installed first; the message says how.
+var ErrMissing = errors.New("not installed")
+
+// Options of a server. The zero value keeps nothing on disk.
+type Options struct {
+	// AppendOnly keeps every write in the append-only file, synced before it is answered: a server that is killed
+	// and started again knows them all.
+	AppendOnly bool
+	// Args are further arguments, such as "--maxmemory", "64mb".
+	Args []string
+}
+
+const (
+	startTimeout = 30 * time.Second
+	stopGrace    = 10 * time.Second
+	startTries   = 5
+)
+
+// Server is a running, or a stopped, redis-server. Its methods are for one goroutine at a time.
+type Server struct {
+	opts    Options
+	path    string
+	dir     string
+	port    int
+	process *proc.Process
+	running bool
+}
+
+// Start starts an empty server and waits until it answers.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("redis-server is %w: apt-get install redis-server", ErrMissing)
+	}
+	var failed error
+	for range startTries {
+		s, err := newServer(ctx, opts, path)
+		if err == nil {
+			return s, nil
+		}
+		failed = err
+		// A port that somebody took in between is the one fault that another try can mend.
+		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failed
+}
+
+func newServer(ctx context.Context, opts Options, path string) (*Server, error) {
+	ports, err := proc.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ranker-redis-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
+	}
+	s := &Server{opts: opts, path: path, dir: dir, port: ports[0]}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// Addr is the server's address, host:port. It stays the same when the server is restarted.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+func (s *Server) args() []string {
+	args := []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "yes",
+		"--dir", s.dir, "--daemonize", "no", "--save", "", "--databases", "16"}
+	if s.opts.AppendOnly {
+		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
+	}
+	return append(args, s.opts.Args...)
+}
+
+// Start starts a server that was stopped or killed, on the same address, and waits until it answers. It knows what
+// was written before only with AppendOnly.
+func (s *Server) Start(ctx context.Context) error {
+	if s.running {
+		return errors.New("start redis-server: it is running")
+	}
+	process, err := proc.Start(proc.Config{
+		Name: "redis-server", Path: s.path, Args: s.args(), Dir: s.dir, Log: "redis.log", RemoveDir: true,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	probe := func(ctx context.Context) error { return s.probe(ctx, process.PID()) }
+	if err := process.AwaitReady(ctx, probe); err != nil {
+		return errors.Join(err, process.Kill())
+	}
+	s.process, s.running = process, true
+	return nil
+}
+
+// probe asks who answers: a server that is still loading its file answers with an error, and one of somebody else's
+// with another process id.
+func (s *Server) probe(ctx context.Context, pid int) error {
+	client := goredis.NewClient(&goredis.Options{
+		Addr: s.Addr(), DialTimeout: time.Second, MaxRetries: -1, PoolSize: 1, ContextTimeoutEnabled: true,
+		Password: s.password(),
+	})
+	defer func() { _ = client.Close() }()
+	info, err := client.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
+		return fmt.Errorf("the Redis on %s is not ours", s.Addr())
+	}
+	if err := client.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// password is the one that Args ask for with --requirepass, or none.
+func (s *Server) password() string {
+	for i, arg := range s.opts.Args {
+		if arg == "--requirepass" && i+1 < len(s.opts.Args) {
+			return s.opts.Args[i+1]
+		}
+	}
+	return ""
+}
+
+// Stop ends the server in an orderly way.
+func (s *Server) Stop() error {
+	if !s.running {
+		return nil
+	}
+	s.running = false
+	return s.process.Stop(stopGrace)
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() error {
+	if !s.running {
+		return nil
+	}
+	s.running = false
+	return s.process.Kill()
+}
+
+// Restart stops the server and starts it again.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// Pause freezes the server: connections stay open and nothing is answered.
+func (s *Server) Pause() error { return s.process.Pause() }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error { return s.process.Resume() }
+
+// Tail is the end of the server's log, for messages.
+func (s *Server) Tail() string { return s.process.Tail(20) }
+
+// PID is the process id of the server that runs or ran last.
+func (s *Server) PID() int { return s.process.PID() }
+
+// Close ends the server and removes its directory.
+func (s *Server) Close() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
