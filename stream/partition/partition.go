@@ -32,13 +32,13 @@ type LearnerConfig struct {
 	Default          bool // takes records that name no learner
 	PolicyName       string
 	DelayName        string
-	Fingerprint      string // settings that must match what is stored
-	PayoffMin        float64
-	PayoffMax        float64
+	Fingerprint      string  // settings that must match what is stored
+	PayoffMin        float64 // raw units: a payoff of PayoffMin is 0 for the learner
+	PayoffMax        float64 // and one of PayoffMax is 1
 	PayoffHorizon    int64
-	SelectionTimeout int64 // 0 where there is no selections topic
-	ExpiryDefault    *float64
-	AggregateSum     bool
+	SelectionTimeout int64    // 0 where there is no selections topic
+	ExpiryDefault    *float64 // raw units: what a selection that was never paid counts as; nil: nothing
+	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first one counts
 	Seed             uint64
 	New              func() delay.Learner
 }
@@ -67,8 +67,52 @@ type DeadLetter struct {
 	Detail     string // for people
 }
 
-// Output collects what steps produce. The caller resets and reuses it; its bytes are its own.
+// Output collects what steps produce. Its bytes are its own: nothing in it aliases an input. They stay valid until
+// Reset; the caller resets and reuses it.
 type Output struct {
 	Rankings    []Message
 	DeadLetters []DeadLetter
+
+	buf []byte // what the messages point into; when it grows, they keep the memory they have
 }
+
+// maxKeptOutput is how much memory an Output keeps over a Reset.
+const maxKeptOutput = 8 << 20
+
+// Reset empties the output. What it held must not be used any more.
+func (o *Output) Reset() {
+	o.Rankings, o.DeadLetters = o.Rankings[:0], o.DeadLetters[:0]
+	if o.buf = o.buf[:0]; cap(o.buf) > maxKeptOutput {
+		o.buf = nil
+	}
+}
+
+// keep copies b into the output's own memory.
+func (o *Output) keep(b []byte) []byte {
+	start := len(o.buf)
+	o.buf = append(o.buf, b...)
+	return o.buf[start:len(o.buf):len(o.buf)]
+}
+
+// Input is one record to step, with what is known about it.
+type Input struct {
+	Record *Record
+	Now    event.Millis // the worker's clock; bounds event times
+	// Found is the value that a look-up showed under the record's key; nil where nothing is stored, or where Resolve
+	// said that none is needed. What the machine has changed since wins over it.
+	Found []byte
+	// Decided is the decision that the log holds for this impression: it is adopted before any rule of the day.
+	Decided *event.Ranking
+	// RefusedEarlier says that an earlier owner went past this impression without ranking it: it is never ranked.
+	RefusedEarlier bool
+}
+
+// Resolution says whether a record can be stepped without a look-up.
+type Resolution uint8
+
+const (
+	// NeedsLookUp: what is stored under the id has to be looked up first.
+	NeedsLookUp Resolution = iota
+	// Known: what is stored under the id is in memory, or it is certain that nothing is.
+	Known
+)
