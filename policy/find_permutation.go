@@ -1,0 +1,180 @@
+package policy
+
+import "math"
+
+// arm is a candidate as Find-Permutation sees it.
+type arm struct {
+	upper float64 // μ̂ + c
+	best  float64 // the largest μ̂ − c among this position and all of higher utility
+	n     int64   // N
+}
+
+// findPermutation is the paper's Find-Permutation (Algorithm 2). spread is the square of the confidence radius of an
+// item with one payoff, so that c_i = √(spread/N_i); it is positive and finite.
+//
+// The remaining set is always a suffix of the candidates in utility order, since a leader takes everything of lower
+// utility with it. So what the remaining items must not fall below, the largest μ̂−c among them, is a running maximum
+// from the right, and leaders are looked for by plain scans of suffixes. A scan for each leader would cost O(n²) steps
+// in all where nearly every item leads; what scans may cost is therefore limited to about n·log n steps, and the
+// leaders of what then remains come from a heap, in O(n log n) whatever the input. With few leaders, as is usual, the
+// scans alone are done several times sooner (BenchmarkFindPermutation).
+func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
+	n := int32(len(in.Items))
+	ws.arms = sized(ws.arms, int(n))
+	arms := ws.arms
+	best := math.Inf(-1)
+	for i := n - 1; i >= 0; i-- {
+		sums := &in.Table.pooled[in.Items[i]]
+		lower, upper := interval(sums, spread)
+		best = max(best, lower)
+		arms[i] = arm{upper: upper, best: best, n: sums.N}
+	}
+	budget := scanSteps(n)
+	for first := int32(0); first < n; {
+		if budget -= n - first; budget < 0 {
+			ws.heapLeaders(in, first)
+			for first < n {
+				leader := ws.leaders[first]
+				dst = place(dst, first, leader)
+				first = leader + 1
+			}
+			return
+		}
+		leader := scanLeader(in, arms, first)
+		dst = place(dst, first, leader)
+		first = leader + 1
+	}
+}
+
+// interval is the confidence interval μ̂ ± c; all numbers where there is no payoff yet.
+//
+// Algorithm 2 asks μ̂_i + c_i > μ̂_j − c_j of an undominated item i for every j, itself included, which c_i > 0 grants.
+// Should c_i be too small to be seen beside μ̂_i, the interval is widened by the smallest step there is, so that the
+// item with the largest lower end is never dominated and some item always leads.
+func interval(s *Sums, spread float64) (lower, upper float64) {
+	if s.N == 0 {
+		return math.Inf(-1), math.Inf(1)
+	}
+	count := float64(s.N)
+	mean, radius := s.R/count, math.Sqrt(spread/count)
+	lower, upper = mean-radius, mean+radius
+	if upper <= lower {
+		upper = math.Nextafter(lower, math.Inf(1))
+	}
+	return lower, upper
+}
+
+// scanSteps is how many steps of scanning are worth trying before the heap: measured, see BenchmarkFindPermutation.
+func scanSteps(n int32) int32 {
+	steps := n
+	for m := n; m > 1; m >>= 1 {
+		steps += n
+	}
+	return steps
+}
+
+// scanLeader looks through all of a suffix: the least-sampled item that nothing in it dominates.
+func scanLeader(in *Input, arms []arm, first int32) int32 {
+	best, fewest := arms[first].best, int64(math.MaxInt64)
+	leader := int32(-1)
+	for i := first; i < int32(len(arms)); i++ {
+		a := &arms[i]
+		if a.n > fewest || a.upper <= best {
+			continue
+		}
+		if a.n < fewest || in.tie(i, leader) {
+			leader, fewest = i, a.n
+		}
+	}
+	return leader
+}
+
+// heaped is an arm in the heap.
+type heaped struct {
+	n        int64
+	upper    float64
+	position int32
+}
+
+// heapLeaders finds the leaders of all suffixes that begin at first or later.
+//
+// A suffix grows to the left, and with it what its items must not fall below; so an item, once dominated, stays so. A
+// heap by (N, tie) holds those that may yet lead; whoever is dominated is evicted when he comes to the top. An item
+// that has a rival with both fewer payoffs and a larger upper end will never lead, and does not enter.
+func (ws *Workspace) heapLeaders(in *Input, first int32) {
+	n := int32(len(ws.arms))
+	ws.leaders = sized(ws.leaders, int(n))
+	ws.heap = sized(ws.heap, int(n-first))[:0]
+	for i := n - 1; i >= first; i-- {
+		a := &ws.arms[i]
+		enters := true
+		for len(ws.heap) > 0 {
+			top := &ws.heap[0]
+			if top.upper <= a.best {
+				ws.pop(in)
+				continue
+			}
+			if goesBefore(in, a.n, i, top.n, top.position) {
+				if top.upper > a.upper {
+					break
+				}
+				ws.pop(in) // it can only lead after the newcomer, and is dominated no later
+				continue
+			}
+			enters = a.upper > top.upper
+			break
+		}
+		if enters {
+			ws.push(in, heaped{n: a.n, upper: a.upper, position: i})
+		}
+		ws.leaders[i] = ws.heap[0].position
+	}
+}
+
+// goesBefore is the order in which undominated items lead.
+func goesBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
+	return an < bn || an == bn && in.tie(a, b)
+}
+
+func (ws *Workspace) push(in *Input, e heaped) {
+	at := len(ws.heap)
+	ws.heap = append(ws.heap, e)
+	for at > 0 {
+		parent := (at - 1) / 2
+		if p := &ws.heap[parent]; !goesBefore(in, e.n, e.position, p.n, p.position) {
+			break
+		}
+		ws.heap[at] = ws.heap[parent]
+		at = parent
+	}
+	ws.heap[at] = e
+}
+
+// pop drops the top.
+func (ws *Workspace) pop(in *Input) {
+	last := len(ws.heap) - 1
+	e := ws.heap[last]
+	ws.heap = ws.heap[:last]
+	if last == 0 {
+		return
+	}
+	at := 0
+	for {
+		child := 2*at + 1
+		if child >= last {
+			break
+		}
+		c := &ws.heap[child]
+		if child+1 < last {
+			if d := &ws.heap[child+1]; goesBefore(in, d.n, d.position, c.n, c.position) {
+				child, c = child+1, d
+			}
+		}
+		if !goesBefore(in, c.n, c.position, e.n, e.position) {
+			break
+		}
+		ws.heap[at] = *c
+		at = child
+	}
+	ws.heap[at] = e
+}

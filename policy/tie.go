@@ -1,0 +1,13 @@
+package policy
+
+// tie decides between two positions whose items are alike to a policy and have as many payoffs: fewer selections in
+// flight first, so that a wait is not spent on one item, then a random draw that is the decision's own. The draws of
+// two positions always differ, for SplitMix64 is a bijection.
+func (in *Input) tie(a, b int32) bool {
+	if in.InFlight != nil {
+		if fa, fb := in.InFlight[in.Items[a]], in.InFlight[in.Items[b]]; fa != fb {
+			return fa < fb
+		}
+	}
+	return in.Key.Uint64(uint64(a)) < in.Key.Uint64(uint64(b))
+}

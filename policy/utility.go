@@ -1,0 +1,15 @@
+package policy
+
+// Utility is a baseline: the users' own order, highest utility first. Everybody selects his favourite, whatever his
+// window; nothing is learned from payoffs.
+type Utility struct{}
+
+var _ Policy = (*Utility)(nil)
+
+// NewUtility makes the policy.
+func NewUtility() *Utility { return &Utility{} }
+
+// Rank implements Policy. The leader is the item of the highest utility, and blocks all others.
+func (*Utility) Rank(in *Input, _ *Workspace, dst []int32) {
+	place(dst, 0, int32(len(in.Items))-1)
+}
