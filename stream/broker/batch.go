@@ -1,0 +1,172 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Layout of a record batch, magic 2 (KIP-98): where the fields of its header begin.
+const (
+	atBaseOffset      = 0
+	atLength          = 8 // of what follows it
+	atLeaderEpoch     = 12
+	atMagic           = 16
+	atCRC             = 17 // CRC-32C of what follows it
+	atAttributes      = 21
+	atLastOffsetDelta = 23
+	atBaseTimestamp   = 27
+	atMaxTimestamp    = 35
+	atProducerID      = 43
+	atProducerEpoch   = 51
+	atBaseSequence    = 53
+	atCount           = 57
+
+	// BatchHeaderSize is the size of a batch without its records.
+	BatchHeaderSize = 61
+
+	magic2 = 2
+
+	attrCompression   = 0x07
+	attrLogAppendTime = 0x08
+	attrTransactional = 0x10
+	attrControl       = 0x20
+)
+
+// RecordOverhead bounds what a record takes in an uncompressed batch beyond its key, value and headers: length,
+// attributes, timestamp delta, offset delta, the lengths of key and value, the number of headers. A header takes at
+// most HeaderOverhead beyond its key and value. Compression can add to that: see CompressionOverhead.
+const (
+	RecordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 5
+	HeaderOverhead = 5 + 5
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// BatchInfo is what a batch says of all its records.
+type BatchInfo struct {
+	Producer    task.Producer // -1, -1: not idempotent
+	Sequence    int32         // of the first record; -1: not idempotent
+	Timestamp   event.Millis  // of all records
+	Compression Compression
+}
+
+// errBatch is wrapped by all errors about the messages of a batch.
+var errBatch = errors.New("cannot encode the batch")
+
+// AppendBatch appends messages to dst as one record batch. Equal input gives equal bytes. It fails only if there is
+// no message, or if the batch would exceed what its 31-bit length can say.
+func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byte, error) {
+	if len(messages) == 0 {
+		return dst, fmt.Errorf("%w: no messages", errBatch)
+	}
+	size := 0
+	for i := range messages {
+		if size += recordSize(i, &messages[i]); size > math.MaxInt32-BatchHeaderSize-10*len(messages) {
+			return dst, fmt.Errorf("%w: %d messages are more than one batch can hold", errBatch, len(messages))
+		}
+	}
+	start := len(dst)
+	dst = grow(dst, BatchHeaderSize+size+5*len(messages))
+	dst = dst[:start+BatchHeaderSize]
+	if info.Compression == None {
+		dst = appendRecords(dst, messages)
+	} else {
+		s := scratches.Get().(*scratch)
+		s.b = appendRecords(s.b[:0], messages)
+		dst = compress(dst, info.Compression, s.b)
+		scratches.Put(s)
+	}
+	if len(dst)-start > math.MaxInt32 {
+		return dst[:start], fmt.Errorf("%w: %d bytes are more than one batch can hold", errBatch, len(dst)-start)
+	}
+	putHeader(dst[start:], info, len(messages))
+	return dst, nil
+}
+
+// putHeader fills in the header of b, a batch whose records are in place.
+func putHeader(b []byte, info *BatchInfo, count int) {
+	be := binary.BigEndian
+	be.PutUint64(b[atBaseOffset:], 0)
+	be.PutUint32(b[atLength:], uint32(len(b)-atLeaderEpoch))
+	be.PutUint32(b[atLeaderEpoch:], math.MaxUint32) // -1: the broker's business
+	b[atMagic] = magic2
+	be.PutUint16(b[atAttributes:], uint16(info.Compression))
+	be.PutUint32(b[atLastOffsetDelta:], uint32(count-1))
+	be.PutUint64(b[atBaseTimestamp:], uint64(info.Timestamp))
+	be.PutUint64(b[atMaxTimestamp:], uint64(info.Timestamp))
+	be.PutUint64(b[atProducerID:], uint64(info.Producer.ID))
+	be.PutUint16(b[atProducerEpoch:], uint16(info.Producer.Epoch))
+	be.PutUint32(b[atBaseSequence:], uint32(info.Sequence))
+	be.PutUint32(b[atCount:], uint32(count))
+	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
+}
+
+// appendRecords appends the records, uncompressed.
+func appendRecords(dst []byte, messages []task.OutMessage) []byte {
+	for i := range messages {
+		m := &messages[i]
+		dst = binary.AppendVarint(dst, int64(recordSize(i, m)))
+		dst = append(dst, 0, 0) // attributes; timestamp delta
+		dst = binary.AppendVarint(dst, int64(i))
+		dst = appendNullable(dst, m.Key)
+		dst = appendNullable(dst, m.Value)
+		dst = binary.AppendVarint(dst, int64(len(m.Headers)))
+		for j := range m.Headers {
+			h := &m.Headers[j]
+			dst = binary.AppendVarint(dst, int64(len(h.Key)))
+			dst = append(dst, h.Key...)
+			dst = appendNullable(dst, h.Value)
+		}
+	}
+	return dst
+}
+
+func appendNullable(dst, b []byte) []byte {
+	if b == nil {
+		return append(dst, 1) // -1: null
+	}
+	dst = binary.AppendVarint(dst, int64(len(b)))
+	return append(dst, b...)
+}
+
+// recordSize is what stands in a record's length field: the size of all that follows it.
+func recordSize(i int, m *task.OutMessage) int {
+	n := 2 + varintSize(i) + nullableSize(m.Key) + nullableSize(m.Value) + varintSize(len(m.Headers))
+	for j := range m.Headers {
+		h := &m.Headers[j]
+		n += varintSize(len(h.Key)) + len(h.Key) + nullableSize(h.Value)
+	}
+	return n
+}
+
+func nullableSize(b []byte) int {
+	return varintSize(len(b)) + len(b)
+}
+
+// varintSize is the size of n ≥ 0 as a zigzag varint.
+func varintSize(n int) int {
+	return (bits.Len64(uint64(n)<<1|1) + 6) / 7
+}
+
+// grow makes sure that n more bytes fit.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	g := make([]byte, len(b), len(b)+n)
+	copy(g, b)
+	return g
+}
+
+// scratch holds uncompressed records on their way into a compressor.
+type scratch struct{ b []byte }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}

@@ -1,0 +1,239 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Options is what a Client is made from.
+type Options struct {
+	Brokers  []string // host:port, at least one
+	ClientID string   // shows in the broker's logs and quotas; empty: ranker-worker
+	TLS      *tls.Config
+	SASL     sasl.Mechanism // see NewSASL
+
+	Group     string               // the consumer group; transactional ids are <Group>-<partition>
+	Topics    [event.Topics]string // an empty selections topic is not configured
+	DLQSuffix string               // a topic's dead letters go to its name with this suffix
+
+	// NoAbortMarkers is to be set for the embedded broker, and only there: it ends transactions without a marker.
+	NoAbortMarkers bool
+	Compression    Compression // of what is produced
+	// MaxDecoded bounds the uncompressed records of one batch, in bytes, and about twice of it those of one answer.
+	// 0: 64 MiB.
+	MaxDecoded  int
+	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s
+}
+
+const (
+	defaultClientID    = "ranker-worker"
+	defaultMaxDecoded  = 64 << 20
+	defaultDialTimeout = 5 * time.Second
+
+	// metadataTTL is how long the Transport may not know of a new broker. Who leads what is ours to know: layout.
+	metadataTTL = 2 * time.Second
+	// idleTimeout closes unused connections long before a broker does (connections.max.idle.ms, 10 min).
+	idleTimeout = time.Minute
+
+	// resetAfter failures of connections without a success in between, they are all dropped; not more often than
+	// every resetPause.
+	resetAfter = 5
+	resetPause = time.Second
+
+	// maxAnswer bounds answers to requests other than fetch.
+	maxAnswer = 64 << 20
+)
+
+// ErrClosed: the client has been closed.
+var ErrClosed = errors.New("the Kafka client is closed")
+
+// Client talks to a Kafka cluster. It is safe for concurrent use.
+type Client struct {
+	o    Options
+	addr net.Addr
+	dlq  [event.Inputs]string
+
+	transport atomic.Pointer[kafka.Transport]
+	layouts   layouts
+
+	watch struct {
+		sync.Mutex
+		failures int
+		resetAt  time.Time
+		resets   int64
+	}
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	unwind sync.Pool // *[]byte: requests that are over
+}
+
+// New makes a Client. It does not connect yet.
+func New(o Options) (*Client, error) {
+	if len(o.Brokers) == 0 {
+		return nil, errors.New("no brokers given")
+	}
+	if o.Group == "" {
+		return nil, errors.New("no consumer group given")
+	}
+	for t, name := range o.Topics {
+		if name == "" && event.Topic(t) != event.Selections {
+			return nil, fmt.Errorf("no name given for topic %d", t)
+		}
+	}
+	if o.ClientID == "" {
+		o.ClientID = defaultClientID
+	}
+	if len(o.ClientID) > 255 {
+		return nil, fmt.Errorf("the client id has %d bytes, more than 255", len(o.ClientID))
+	}
+	if o.MaxDecoded <= 0 {
+		o.MaxDecoded = defaultMaxDecoded
+	}
+	if o.DialTimeout <= 0 {
+		o.DialTimeout = defaultDialTimeout
+	}
+	c := &Client{o: o, addr: kafka.TCP(o.Brokers...)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.layouts.init()
+	for t := range c.dlq {
+		if o.Topics[t] != "" {
+			c.dlq[t] = o.Topics[t] + o.DLQSuffix
+		}
+	}
+	c.transport.Store(c.newTransport())
+	return c, nil
+}
+
+func (c *Client) newTransport() *kafka.Transport {
+	return &kafka.Transport{
+		Dial:           (&net.Dialer{Timeout: c.o.DialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		DialTimeout:    c.o.DialTimeout,
+		IdleTimeout:    idleTimeout,
+		MetadataTTL:    metadataTTL,
+		MetadataTopics: c.topicNames(),
+		ClientID:       c.o.ClientID,
+		TLS:            c.o.TLS,
+		SASL:           c.o.SASL,
+		Context:        c.ctx,
+	}
+}
+
+// topicNames are all topics and their dead-letter topics.
+func (c *Client) topicNames() []string {
+	var names []string
+	for t, name := range c.o.Topics {
+		if name == "" {
+			continue
+		}
+		names = append(names, name)
+		if t < event.Inputs {
+			names = append(names, c.dlq[t])
+		}
+	}
+	return names
+}
+
+// kafka is kafka-go's client on the current transport.
+func (c *Client) kafka() *kafka.Client {
+	return &kafka.Client{Addr: c.addr, Transport: watched{c}}
+}
+
+// Reset drops all connections and what is known of the cluster. Requests under way keep theirs to their end.
+func (c *Client) Reset() {
+	c.watch.Lock()
+	c.watch.failures = 0
+	c.watch.resetAt = time.Now()
+	c.watch.resets++
+	c.watch.Unlock()
+	c.layouts.forget()
+	c.transport.Swap(c.newTransport()).CloseIdleConnections()
+}
+
+// Resets is how often connections have been dropped so far, for metrics.
+func (c *Client) Resets() int64 {
+	c.watch.Lock()
+	defer c.watch.Unlock()
+	return c.watch.resets
+}
+
+// Close drops all connections. Requests under way end with their deadlines; later ones fail with ErrClosed.
+func (c *Client) Close() {
+	c.cancel()
+	c.transport.Load().CloseIdleConnections()
+}
+
+// watched is the current transport under the watchdog's eyes: after a broker's restart it can happen that nothing
+// goes over the old connections any more, each failing with its own timeout.
+type watched struct{ c *Client }
+
+// RoundTrip carries out one request.
+func (w watched) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+	c := w.c
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	res, err := c.transport.Load().RoundTrip(ctx, addr, req)
+	switch {
+	case err == nil:
+		c.watch.Lock()
+		c.watch.failures = 0
+		c.watch.Unlock()
+	case errors.Is(err, context.Canceled) || errors.Is(err, task.ErrUnsupported):
+	default:
+		c.failed()
+	}
+	return res, err
+}
+
+func (c *Client) failed() {
+	c.watch.Lock()
+	c.watch.failures++
+	reset := c.watch.failures >= resetAfter && time.Since(c.watch.resetAt) >= resetPause
+	c.watch.Unlock()
+	if reset {
+		c.Reset()
+	}
+}
+
+// do carries out one of our own requests. A message is an exchange, with its routing.
+func (c *Client) do(ctx context.Context, m protocol.Message) (*answer, error) {
+	res, err := watched{c}.RoundTrip(ctx, c.addr, m)
+	if err != nil {
+		return nil, err
+	}
+	return res.(*answer), nil
+}
+
+// exchange prepares a request.
+func (c *Client) exchange(a api, encode func(version int16, header []byte) []byte) *exchange {
+	return &exchange{api: a, clientID: c.o.ClientID, limit: maxAnswer, encode: encode}
+}
+
+// Partition is one partition number over all topics.
+type Partition struct {
+	c      *Client
+	number int32
+}
+
+// Partition gives access to one partition number.
+func (c *Client) Partition(number int32) *Partition {
+	return &Partition{c: c, number: number}
+}
+
+// where names a topic's partition in errors.
+func where(topic string, partition int32) string {
+	return fmt.Sprintf("%s[%d]", topic, partition)
+}

@@ -1,0 +1,182 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// layout is what a cluster says of its topics at one moment.
+type layout struct {
+	clusterID string
+	topics    map[string]topicLayout
+}
+
+type topicLayout struct {
+	code    kafka.Error // 0: none
+	leaders []int32     // by partition; -1: none
+}
+
+// layouts keeps the newest layout, and has it asked for once where many need it.
+type layouts struct {
+	asking chan struct{} // holds a token while nobody asks
+	mu     sync.Mutex
+	last   *layout
+}
+
+func (l *layouts) init() {
+	l.asking = make(chan struct{}, 1)
+	l.asking <- struct{}{}
+}
+
+func (l *layouts) get() *layout {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+func (l *layouts) set(n *layout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = n
+}
+
+func (l *layouts) forget() { l.set(nil) }
+
+// outdated forgets the layout that has led to an error, unless there is a newer one.
+func (l *layouts) outdated(seen *layout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == seen {
+		l.last = nil
+	}
+}
+
+// layout is the newest layout known; it is asked for if there is none.
+func (c *Client) layout(ctx context.Context) (*layout, error) {
+	if l := c.layouts.get(); l != nil {
+		return l, nil
+	}
+	select {
+	case <-c.layouts.asking:
+		defer func() { c.layouts.asking <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the cluster's metadata: %w", ctx.Err())
+	}
+	if l := c.layouts.get(); l != nil {
+		return l, nil
+	}
+	return c.freshLayout(ctx)
+}
+
+// freshLayout asks a broker. kafka-go answers metadata requests from its own cache: this one it does not recognise.
+func (c *Client) freshLayout(ctx context.Context) (*layout, error) {
+	names := c.topicNames()
+	a, err := c.do(ctx, c.exchange(apiMetadata, func(version int16, b []byte) []byte {
+		b = appendInt32(b, int32(len(names)))
+		for _, n := range names {
+			b = appendString(b, n)
+		}
+		b = append(b, 0) // do not create topics
+		if version >= 8 {
+			b = append(b, 0, 0) // no authorized operations
+		}
+		return b
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("asking for the cluster's metadata: %w", err)
+	}
+	l, err := parseMetadata(a)
+	if err != nil {
+		return nil, err
+	}
+	c.layouts.set(l)
+	return l, nil
+}
+
+func parseMetadata(a *answer) (*layout, error) {
+	r := reader{b: a.body}
+	r.int32() // throttle time
+	for n := r.count(4 + 2 + 4 + 2); n > 0; n-- {
+		r.int32()
+		_ = r.string()
+		r.int32()
+		_ = r.string()
+	}
+	l := &layout{topics: make(map[string]topicLayout)}
+	l.clusterID = r.string()
+	r.int32() // controller
+	for n := r.count(2 + 2 + 1 + 4); n > 0 && !r.bad; n-- {
+		code := r.int16()
+		name := r.string()
+		r.int8() // internal
+		l.topics[name] = topicLayout{code: kafka.Error(code), leaders: r.leaders(a.version)}
+		if a.version >= 8 {
+			r.int32()
+		}
+	}
+	if r.bad {
+		return nil, fmt.Errorf("%w: metadata", errAnswer)
+	}
+	return l, nil
+}
+
+// leaders reads a topic's partitions. They come in any order.
+func (r *reader) leaders(version int16) []int32 {
+	n := r.count(2 + 4 + 4 + 4 + 4 + 4)
+	leaders := make([]int32, n)
+	for i := range leaders {
+		leaders[i] = -1
+	}
+	for range n {
+		r.int16() // what is wrong with it: then there is no leader, or a replica is missing, which does not matter here
+		p, leader := r.int32(), r.int32()
+		if version >= 7 {
+			r.int32()
+		}
+		for range 3 { // replicas, in sync, offline
+			r.take(4 * r.count(4))
+		}
+		if p < 0 || int(p) >= n {
+			r.bad = true
+			return nil
+		}
+		leaders[p] = leader
+	}
+	return leaders
+}
+
+// leader is the broker that leads a topic's partition.
+func (l *layout) leader(topic string, partition int32) (int32, error) {
+	t, ok := l.topics[topic]
+	switch {
+	case !ok:
+		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.UnknownTopicOrPartition)
+	case t.code != 0:
+		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), t.code)
+	case int(partition) >= len(t.leaders) || partition < 0:
+		return -1, fmt.Errorf("finding the leader of %s, of %d partitions: %w", where(topic, partition), len(t.leaders),
+			kafka.UnknownTopicOrPartition)
+	case t.leaders[partition] < 0:
+		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.LeaderNotAvailable)
+	}
+	return t.leaders[partition], nil
+}
+
+// moved tells whether an error can mean that somebody else leads the partition now, or that the topic is another one.
+func moved(err error) bool {
+	var code kafka.Error
+	if !errors.As(err, &code) {
+		return true // the connection broke: perhaps because the broker is gone
+	}
+	switch code {
+	case kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.ReplicaNotAvailable, kafka.UnknownTopicOrPartition,
+		kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch, kafka.KafkaStorageError, kafka.BrokerNotAvailable,
+		kafka.UnknownTopicID, kafka.InconsistentTopicID, kafka.OffsetNotAvailable, kafka.NetworkException:
+		return true
+	}
+	return false
+}

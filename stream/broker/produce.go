@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+const (
+	acksAll = -1
+	// produceWait is how long the leader waits for its replicas where the context has no deadline.
+	produceWait = 10 * time.Second
+)
+
+// Produce appends one idempotent batch and waits for all replicas in sync. The same request again sends the same
+// bytes, and the broker drops the copy. BaseOffset is -1 where the broker recognised a copy without saying where it
+// stands.
+//
+// Errors: task.ErrFenced, task.ErrSequence, task.ErrTooLarge; any other leaves open whether the batch was appended.
+func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced, error) {
+	none := task.Produced{BaseOffset: -1}
+	topic := p.c.topic(r.Topic)
+	if r.DeadLetters {
+		if int(r.Topic) >= len(p.c.dlq) {
+			return none, fmt.Errorf("%w: topic %d has no dead letters", task.ErrUnsupported, r.Topic)
+		}
+		topic = p.c.dlq[r.Topic]
+	}
+	doing := "producing to " + where(topic, p.number)
+	l, broker, err := p.leader(ctx, topic)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	buf := p.c.buffer()
+	req, err := p.c.produceRequest((*buf)[:0], topic, p.number, &r, remaining(ctx, produceWait))
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	*buf = req
+	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), broker})
+	if err != nil {
+		// The connection's goroutine may still be reading the buffer: leave it to the garbage collector.
+		p.c.layouts.outdated(l)
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	p.c.unwind.Put(buf)
+	base, err := parseProduce(a, topic, p.number)
+	if err != nil {
+		if moved(err) {
+			p.c.layouts.outdated(l)
+		}
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	return task.Produced{BaseOffset: base}, nil
+}
+
+// remaining is the time until the context's deadline, less a margin, or the fallback if there is none.
+func remaining(ctx context.Context, fallback time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Millisecond, time.Until(deadline)-waitMargin)
+	}
+	return fallback
+}
+
+// maxPooled is the largest request buffer that is kept.
+const maxPooled = 4 << 20
+
+func (c *Client) buffer() *[]byte {
+	if b, ok := c.unwind.Get().(*[]byte); ok && cap(*b) <= maxPooled {
+		return b
+	}
+	return new([]byte)
+}
+
+// produceRequest is the whole request, the batch encoded in place: what follows the header is the same in all
+// versions that we speak.
+func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Produce, wait time.Duration) ([]byte, error) {
+	b = appendHeader(b, protocol.Produce, c.o.ClientID, false)
+	b = appendInt16(b, -1) // no transactional id
+	b = appendInt16(b, acksAll)
+	b = appendInt32(b, int32(wait.Milliseconds()))
+	b = appendInt32(b, 1)
+	b = appendString(b, topic)
+	b = appendInt32(b, 1)
+	b = appendInt32(b, number)
+	at := len(b)
+	b = appendInt32(b, 0)
+	info := BatchInfo{Producer: r.Producer, Sequence: r.Sequence, Timestamp: r.Timestamp, Compression: c.o.Compression}
+	b, err := AppendBatch(b, &info, r.Messages)
+	if err != nil {
+		return nil, err
+	}
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b, nil
+}
+
+func parseProduce(a *answer, topic string, number int32) (base int64, err error) {
+	r := reader{b: a.body}
+	if r.count(2+4) != 1 || r.string() != topic || r.count(4+2+8+8) != 1 || r.int32() != number {
+		return -1, fmt.Errorf("%w: produce", errAnswer)
+	}
+	code := kafka.Error(r.int16())
+	base = r.int64()
+	r.int64() // append time
+	if a.version >= 5 {
+		r.int64() // log start
+	}
+	message := ""
+	if a.version >= 8 {
+		for n := r.count(4 + 2); n > 0 && !r.bad; n-- {
+			r.int32()
+			if m := r.string(); message == "" {
+				message = m
+			}
+		}
+		if m := r.string(); m != "" {
+			message = m
+		}
+	}
+	if r.bad {
+		return -1, fmt.Errorf("%w: produce", errAnswer)
+	}
+	switch {
+	case code == kafka.DuplicateSequenceNumber:
+		return -1, nil // it is in the log already
+	case code == 0:
+		return base, nil
+	}
+	err = brokerError(code)
+	if message != "" && !errors.Is(err, task.ErrFenced) {
+		err = fmt.Errorf("%w (%s)", err, message)
+	}
+	return -1, err
+}
