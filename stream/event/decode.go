@@ -1,0 +1,342 @@
+package event
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+)
+
+// MaxIDBytes is how long an impression id, item, event id or learner may be, in bytes of UTF-8. Ids stand in the
+// state of every pending impression, and every item that was ever a candidate is kept.
+const MaxIDBytes = 1024
+
+// Limits bound what an input record may hold; 0 is no limit. They do not apply to rankings: what a worker wrote must
+// be readable whatever the limits of the day.
+type Limits struct {
+	MaxCandidates  int // of one impression
+	MaxRecordBytes int // of the value
+}
+
+// Decoder reads records. It reuses its memory from one call to the next, and does not allocate once it has seen
+// records of their usual size. It must not be used concurrently; a partition has its own.
+//
+// What holds for all kinds of record: fields are found by their exact names, and unknown ones are ignored. A field that is null
+// is absent. An object that gives one of our fields twice is faulty, since readers disagree on which one counts. An
+// optional string that is empty is absent. All text must be valid UTF-8. Where a record has several faults, one of
+// them is reported. After an error the contents of dst mean nothing.
+//
+// Every error returned is a *Fault.
+type Decoder struct {
+	limits   Limits
+	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias
+	outgrown bool            // the parser has become too big to be kept
+	distinct distinct
+	number   []byte            // scratch
+	words    map[string]string // interned strings of decisions
+}
+
+// NewDecoder makes a decoder.
+func NewDecoder(l Limits) *Decoder {
+	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{}}
+}
+
+// Names of the fields of each object, with their places in the arrays that collect fills.
+var (
+	impressionFields = []string{"impression_id", "learner", "time", "candidates"}
+	candidateFields  = []string{"item", "utility"}
+	selectionFields  = []string{"impression_id", "item", "time", "utility"}
+	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
+)
+
+// Impression reads an impression into dst, whose Candidates it reuses. key is the record's key.
+func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
+	*dst = Impression{Candidates: dst.Candidates[:0]}
+	if f := d.impression(dst, key, value); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (d *Decoder) impression(dst *Impression, key, value []byte) *Fault {
+	var v [4]*fastjson.Value
+	f := d.record(value, impressionFields, v[:])
+	if f != nil {
+		return f
+	}
+	if dst.ID, f = impressionID(v[0], key); f != nil {
+		return f
+	}
+	if dst.Learner, f = text(v[1], "learner"); f != nil {
+		return f
+	}
+	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
+		return f
+	}
+	return d.candidates(dst, v[3])
+}
+
+func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
+	elements, f := array(list, "candidates")
+	if f != nil {
+		return f
+	}
+	if len(elements) == 0 {
+		return faultf(NoCandidates, "candidates is absent or empty")
+	}
+	if most := d.limits.MaxCandidates; most > 0 && len(elements) > most {
+		return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", len(elements), most)
+	}
+	d.distinct.start(len(elements))
+	itemAt := func(i int) []byte { return dst.Candidates[i].Item }
+	for i, e := range elements {
+		c, hasUtility, f := d.candidate(e, i)
+		if f != nil {
+			return f
+		}
+		if i == 0 {
+			dst.HasUtilities = hasUtility
+		} else if hasUtility != dst.HasUtilities {
+			return faultf(PartialUtilities, "candidates[0] and candidates[%d]: one has a utility, the other has none", i)
+		}
+		dst.Candidates = append(dst.Candidates, c)
+		if !d.distinct.add(i, c.Item, itemAt) {
+			return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(c.Item))
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) candidate(e *fastjson.Value, i int) (c Candidate, hasUtility bool, f *Fault) {
+	if e.Type() != fastjson.TypeObject {
+		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type())
+	}
+	var v [2]*fastjson.Value
+	if f = collect(e, candidateFields, v[:]); f != nil {
+		return c, false, within(f, "candidates", i)
+	}
+	if c.Item, f = requiredItem(v[0]); f != nil {
+		return c, false, within(f, "candidates", i)
+	}
+	if v[1] == nil {
+		return c, false, nil
+	}
+	if c.Utility, f = d.float(v[1], "utility"); f != nil {
+		return c, false, within(f, "candidates", i)
+	}
+	return c, true, nil
+}
+
+// Selection reads a selection into dst. key is the record's key.
+func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
+	*dst = Selection{}
+	if f := d.selection(dst, key, value); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
+	var v [4]*fastjson.Value
+	f := d.record(value, selectionFields, v[:])
+	if f != nil {
+		return f
+	}
+	if dst.ID, f = impressionID(v[0], key); f != nil {
+		return f
+	}
+	if dst.Item, f = requiredItem(v[1]); f != nil {
+		return f
+	}
+	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
+		return f
+	}
+	if v[3] != nil {
+		dst.HasUtility = true
+		dst.Utility, f = d.float(v[3], "utility")
+	}
+	return f
+}
+
+// Payoff reads a payoff into dst. key is the record's key. That a payoff must name its item where no selections topic
+// is configured is for the caller to check.
+func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
+	*dst = Payoff{}
+	if f := d.payoff(dst, key, value); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
+	var v [5]*fastjson.Value
+	f := d.record(value, payoffFields, v[:])
+	if f != nil {
+		return f
+	}
+	if dst.ID, f = impressionID(v[0], key); f != nil {
+		return f
+	}
+	if v[1] == nil {
+		return faultf(MissingPayoff, "payoff is absent")
+	}
+	if dst.Payoff, f = d.float(v[1], "payoff"); f != nil {
+		return f
+	}
+	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
+		return f
+	}
+	if dst.Item, f = text(v[3], "item"); f != nil {
+		return f
+	}
+	dst.EventID, f = text(v[4], "event_id")
+	return f
+}
+
+// record parses an input record, within the limits, and collects its fields.
+func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value) *Fault {
+	if most := d.limits.MaxRecordBytes; most > 0 && len(value) > most {
+		return faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(value), most)
+	}
+	return d.object(value, names, into)
+}
+
+// keepValues is the number of JSON values up to which the parser keeps its memory, about 100 bytes for each: enough
+// for an impression of 10,000 candidates. Without it a megabyte of "[0,0,0,…" would cost each decoder that has met
+// one 50 MB for good.
+const keepValues = 40_000
+
+// object parses value, which must hold one JSON object, and collects its fields.
+func (d *Decoder) object(value []byte, names []string, into []*fastjson.Value) *Fault {
+	if d.outgrown {
+		d.parser, d.outgrown = fastjson.Parser{}, false
+	}
+	values, at, flaw := scan(value)
+	if flaw != sound {
+		return faultf(MalformedJSON, "at byte %d: %s", at, flaw)
+	}
+	d.outgrown = values > keepValues
+	root, err := d.parser.ParseBytes(value)
+	if err != nil {
+		// Not to be reached: scan is the stricter of the two, and the fuzz targets hold it to that.
+		return faultf(MalformedJSON, "%.200q", err.Error())
+	}
+	if root.Type() != fastjson.TypeObject {
+		return faultf(WrongType, "the record is not an object but: %s", root.Type())
+	}
+	return collect(root, names, into)
+}
+
+// collect finds the named fields of an object: into[i] becomes the value of names[i], nil where it is absent or null.
+func collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fault {
+	seen, twice := 0, -1
+	object.GetObject().Visit(func(key []byte, v *fastjson.Value) {
+		for i, name := range names {
+			if string(key) != name {
+				continue
+			}
+			if seen&(1<<i) != 0 {
+				twice = i
+			}
+			seen |= 1 << i
+			if v.Type() != fastjson.TypeNull {
+				into[i] = v
+			}
+			return
+		}
+	})
+	if twice >= 0 {
+		return faultf(DuplicateField, "%s is given twice", names[twice])
+	}
+	return nil
+}
+
+// within says which element of a list a fault is in.
+func within(f *Fault, list string, i int) *Fault {
+	f.Detail = list + "[" + strconv.Itoa(i) + "]: " + f.Detail
+	return f
+}
+
+// impressionID reads the impression id, which the key must repeat.
+func impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
+	id, f := text(v, "impression_id")
+	switch {
+	case f != nil:
+		return nil, f
+	case len(id) == 0:
+		return nil, faultf(MissingImpressionID, "impression_id is absent or empty")
+	case string(id) != string(key):
+		return nil, faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id))
+	}
+	return id, nil
+}
+
+// requiredItem reads the field "item" where there must be one.
+func requiredItem(v *fastjson.Value) ([]byte, *Fault) {
+	item, f := text(v, "item")
+	if f == nil && len(item) == 0 {
+		return nil, faultf(MissingItem, "item is absent or empty")
+	}
+	return item, f
+}
+
+// text reads a string of at most MaxIDBytes; nil where v is.
+func text(v *fastjson.Value, name string) ([]byte, *Fault) {
+	b, f := longText(v, name)
+	if f == nil && len(b) > MaxIDBytes {
+		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", name, len(b), MaxIDBytes)
+	}
+	return b, f
+}
+
+// longText reads a string; nil where v is.
+func longText(v *fastjson.Value, name string) ([]byte, *Fault) {
+	if v == nil {
+		return nil, nil
+	}
+	if v.Type() != fastjson.TypeString {
+		return nil, wrongType(v, name, "a string")
+	}
+	return v.GetStringBytes(), nil
+}
+
+// moment reads a time; ok is false where v is nil.
+func moment(v *fastjson.Value, name string) (t Millis, ok bool, f *Fault) {
+	b, f := longText(v, name)
+	if f != nil || v == nil {
+		return 0, false, f
+	}
+	if t, ok = ParseTime(b); !ok {
+		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b))
+	}
+	return t, true, nil
+}
+
+// float reads a number exactly: to the nearest float64. The library's own conversion rounds twice where there is an
+// exponent.
+func (d *Decoder) float(v *fastjson.Value, name string) (float64, *Fault) {
+	if v.Type() != fastjson.TypeNumber {
+		return 0, wrongType(v, name, "a number")
+	}
+	d.number = v.MarshalTo(d.number[:0])
+	x, err := strconv.ParseFloat(string(d.number), 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(d.number))
+	}
+	return x, nil
+}
+
+// array reads the elements of an array; none where v is nil.
+func array(v *fastjson.Value, name string) ([]*fastjson.Value, *Fault) {
+	if v == nil {
+		return nil, nil
+	}
+	if v.Type() != fastjson.TypeArray {
+		return nil, wrongType(v, name, "an array")
+	}
+	return v.GetArray(), nil
+}
+
+func wrongType(v *fastjson.Value, name, want string) *Fault {
+	return faultf(WrongType, "%s is not %s but: %s", name, want, v.Type())
+}

@@ -1,0 +1,229 @@
+package event
+
+import (
+	"strconv"
+
+	"github.com/valyala/fastjson"
+)
+
+var (
+	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
+	decisionFields = []string{
+		"group", "policy", "delay", "partition", "offset", "layout", "propensities", "instance", "explored", "seed",
+		"selection_deadline", "payoff_deadline",
+	}
+)
+
+// Ranking reads a ranking into dst, whose slices it reuses: Items and their bytes are valid until the next call, the
+// strings for good. The limits do not apply. Everything that AppendRanking always writes is required, because the
+// update needs it: a ranking that another program wrote without it cannot be adopted.
+func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
+	*dst = Ranking{
+		Items:    dst.Items[:0],
+		Decision: Decision{Propensities: dst.Decision.Propensities[:0], Instance: -1},
+	}
+	if f := d.ranking(dst, value); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
+	var v [5]*fastjson.Value
+	f := d.object(value, rankingFields, v[:])
+	if f != nil {
+		return f
+	}
+	if dst.ID, f = text(v[0], "impression_id"); f != nil {
+		return f
+	}
+	if len(dst.ID) == 0 {
+		return faultf(MissingImpressionID, "impression_id is absent or empty")
+	}
+	if dst.Learner, f = text(v[1], "learner"); f != nil {
+		return f
+	}
+	if dst.Time, f = requiredMoment(v[2], "time"); f != nil {
+		return f
+	}
+	if f = d.items(dst, v[3]); f != nil {
+		return f
+	}
+	if v[4] == nil {
+		return faultf(MissingField, "decision is absent")
+	}
+	if v[4].Type() != fastjson.TypeObject {
+		return wrongType(v[4], "decision", "an object")
+	}
+	if f = d.decision(&dst.Decision, v[4]); f != nil {
+		f.Detail = "decision: " + f.Detail
+		return f
+	}
+	if n := len(dst.Decision.Propensities); n != 0 && n != len(dst.Items) {
+		return faultf(WrongType, "decision: %d propensities for %d items", n, len(dst.Items))
+	}
+	return nil
+}
+
+func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
+	elements, f := array(list, "items")
+	if f != nil {
+		return f
+	}
+	if len(elements) == 0 {
+		return faultf(MissingField, "items is absent or empty")
+	}
+	d.distinct.start(len(elements))
+	itemAt := func(i int) []byte { return dst.Items[i] }
+	for i, e := range elements {
+		if e.Type() == fastjson.TypeNull {
+			return faultf(MissingItem, "items[%d] is null", i)
+		}
+		item, f := text(e, "item")
+		if f != nil {
+			return within(f, "items", i)
+		}
+		if len(item) == 0 {
+			return faultf(MissingItem, "items[%d] is empty", i)
+		}
+		dst.Items = append(dst.Items, item)
+		if !d.distinct.add(i, item, itemAt) {
+			return faultf(DuplicateItem, "items[%d] %s has occurred before", i, quote(item))
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
+	var v [12]*fastjson.Value
+	f := collect(object, decisionFields, v[:])
+	if f != nil {
+		return f
+	}
+	for i, word := range []*string{&dst.Group, &dst.Policy, &dst.Delay} {
+		if *word, f = d.word(v[i], decisionFields[i]); f != nil {
+			return f
+		}
+	}
+	var partition, layout int64
+	if partition, f = d.integer(v[3], "partition", 0, 1<<31-1); f != nil {
+		return f
+	}
+	if dst.Offset, f = d.integer(v[4], "offset", 0, 1<<63-1); f != nil {
+		return f
+	}
+	if layout, f = d.integer(v[5], "layout", 0, 1<<31-1); f != nil {
+		return f
+	}
+	dst.Partition, dst.Layout = int32(partition), int(layout)
+	if f = d.propensities(dst, v[6]); f != nil {
+		return f
+	}
+	if v[7] != nil {
+		instance, f := d.integer(v[7], "instance", 0, 1<<31-1)
+		if f != nil {
+			return f
+		}
+		dst.Instance = int32(instance)
+	}
+	if v[8] != nil {
+		if t := v[8].Type(); t != fastjson.TypeTrue && t != fastjson.TypeFalse {
+			return wrongType(v[8], "explored", "true or false")
+		}
+		dst.Explored = v[8].Type() == fastjson.TypeTrue
+	}
+	if dst.Seed, f = seed(v[9]); f != nil {
+		return f
+	}
+	if dst.SelectionDeadline, dst.HasSelection, f = moment(v[10], "selection_deadline"); f != nil {
+		return f
+	}
+	dst.PayoffDeadline, f = requiredMoment(v[11], "payoff_deadline")
+	return f
+}
+
+func (d *Decoder) propensities(dst *Decision, list *fastjson.Value) *Fault {
+	elements, f := array(list, "propensities")
+	if f != nil {
+		return f
+	}
+	for i, e := range elements {
+		p, f := d.float(e, "probability")
+		if f != nil {
+			return within(f, "propensities", i)
+		}
+		if p < 0 || p > 1 {
+			return faultf(WrongType, "propensities[%d] is %v, not a probability", i, p)
+		}
+		dst.Propensities = append(dst.Propensities, p)
+	}
+	return nil
+}
+
+// word reads a required string and interns it: a log of rankings repeats the same few.
+func (d *Decoder) word(v *fastjson.Value, name string) (string, *Fault) {
+	b, f := text(v, name)
+	if f != nil {
+		return "", f
+	}
+	if len(b) == 0 {
+		return "", faultf(MissingField, "%s is absent or empty", name)
+	}
+	if s, ok := d.words[string(b)]; ok {
+		return s, nil
+	}
+	const most = 256
+	if len(d.words) == most {
+		clear(d.words)
+	}
+	s := string(b)
+	d.words[s] = s
+	return s, nil
+}
+
+// integer reads a required number that is written as an integer, from low to high.
+func (d *Decoder) integer(v *fastjson.Value, name string, low, high int64) (int64, *Fault) {
+	if v == nil {
+		return 0, faultf(MissingField, "%s is absent", name)
+	}
+	if v.Type() != fastjson.TypeNumber {
+		return 0, wrongType(v, name, "a number")
+	}
+	d.number = v.MarshalTo(d.number[:0])
+	n, err := strconv.ParseInt(string(d.number), 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, faultf(WrongType, "%s is %s, not an integer from %d to %d", name, quote(d.number), low, high)
+	}
+	return n, nil
+}
+
+// seed reads the 16 hexadecimal digits of a key of random numbers.
+func seed(v *fastjson.Value) (s uint64, f *Fault) {
+	b, f := text(v, "seed")
+	if f != nil {
+		return 0, f
+	}
+	if v == nil {
+		return 0, faultf(MissingField, "seed is absent")
+	}
+	for _, c := range b {
+		digit, ok := hexDigit(c)
+		if !ok || len(b) != 16 {
+			return 0, faultf(WrongType, "seed is %s, not 16 hexadecimal digits", quote(b))
+		}
+		s = s<<4 | uint64(digit)
+	}
+	if len(b) == 0 {
+		return 0, faultf(WrongType, "seed is empty, not 16 hexadecimal digits")
+	}
+	return s, nil
+}
+
+// requiredMoment reads a time that must be there.
+func requiredMoment(v *fastjson.Value, name string) (Millis, *Fault) {
+	t, ok, f := moment(v, name)
+	if f == nil && !ok {
+		return 0, faultf(MissingField, "%s is absent", name)
+	}
+	return t, f
+}

@@ -1,0 +1,46 @@
+package event
+
+import "hash/maphash"
+
+// distinct finds an item that occurs twice, in time linear in the number of items. It hashes with a seed of the
+// process's own, so that nobody can send items that all collide; the answer does not depend on the seed.
+type distinct struct {
+	seed  maphash.Seed
+	slots []slot // open addressing; the length is a power of two
+	round uint32 // slots of other rounds are empty, which saves clearing the table for each record
+}
+
+type slot struct {
+	round uint32
+	index int32
+}
+
+func newDistinct() distinct { return distinct{seed: maphash.MakeSeed()} }
+
+// start empties the set and makes room for n items.
+func (d *distinct) start(n int) {
+	size := max(len(d.slots), 32)
+	for size < 2*n {
+		size *= 2
+	}
+	d.round++
+	if size > len(d.slots) || d.round == 0 {
+		d.slots = make([]slot, size)
+		d.round = 1
+	}
+}
+
+// add puts the item with this index into the set, and tells whether it was new. item gives those already in it.
+func (d *distinct) add(index int, b []byte, item func(int) []byte) bool {
+	mask := len(d.slots) - 1
+	for at := int(maphash.Bytes(d.seed, b)) & mask; ; at = (at + 1) & mask {
+		s := &d.slots[at]
+		if s.round != d.round {
+			*s = slot{round: d.round, index: int32(index)}
+			return true
+		}
+		if string(item(int(s.index))) == string(b) {
+			return false
+		}
+	}
+}

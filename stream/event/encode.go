@@ -1,0 +1,203 @@
+package event
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The encoders append one record's JSON to dst and return the extended slice, as append does. They do not allocate
+// where dst has room. Fields stand in the order of the documentation; those that do not apply are absent. What they
+// write, the Decoder reads back as the very same values, with these exceptions, none of which a decoded record holds:
+// text that is not UTF-8 has its faulty bytes replaced by U+FFFD, a number that is not finite becomes null, and times
+// are held within MinTime and MaxTime.
+
+// AppendImpression appends an impression.
+func AppendImpression(dst []byte, r *Impression) []byte {
+	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
+	if len(r.Learner) > 0 {
+		dst = appendText(append(dst, `,"learner":`...), r.Learner)
+	}
+	if r.HasTime {
+		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
+	}
+	dst = append(dst, `,"candidates":[`...)
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(append(dst, `{"item":`...), c.Item)
+		if r.HasUtilities {
+			dst = appendFloat(append(dst, `,"utility":`...), c.Utility)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// AppendSelection appends a selection.
+func AppendSelection(dst []byte, r *Selection) []byte {
+	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
+	dst = appendText(append(dst, `,"item":`...), r.Item)
+	if r.HasTime {
+		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
+	}
+	if r.HasUtility {
+		dst = appendFloat(append(dst, `,"utility":`...), r.Utility)
+	}
+	return append(dst, '}')
+}
+
+// AppendPayoff appends a payoff.
+func AppendPayoff(dst []byte, r *Payoff) []byte {
+	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
+	dst = appendFloat(append(dst, `,"payoff":`...), r.Payoff)
+	if r.HasTime {
+		dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
+	}
+	if len(r.Item) > 0 {
+		dst = appendText(append(dst, `,"item":`...), r.Item)
+	}
+	if len(r.EventID) > 0 {
+		dst = appendText(append(dst, `,"event_id":`...), r.EventID)
+	}
+	return append(dst, '}')
+}
+
+// AppendRanking appends a ranking.
+func AppendRanking(dst []byte, r *Ranking) []byte {
+	dst = appendText(append(dst, `{"impression_id":`...), r.ID)
+	if len(r.Learner) > 0 {
+		dst = appendText(append(dst, `,"learner":`...), r.Learner)
+	}
+	dst = appendQuotedTime(append(dst, `,"time":`...), r.Time)
+	dst = append(dst, `,"items":[`...)
+	for i, item := range r.Items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, item)
+	}
+	dst = append(dst, `],"decision":`...)
+	dst = appendDecision(dst, &r.Decision)
+	return append(dst, '}')
+}
+
+// appendDecision writes explored wherever the policy has propensities, and else only where it is true: a reader who
+// weights by propensities wants to see it both ways.
+func appendDecision(dst []byte, r *Decision) []byte {
+	dst = appendText(append(dst, `{"group":`...), r.Group)
+	dst = appendText(append(dst, `,"policy":`...), r.Policy)
+	dst = appendText(append(dst, `,"delay":`...), r.Delay)
+	dst = strconv.AppendInt(append(dst, `,"partition":`...), int64(r.Partition), 10)
+	dst = strconv.AppendInt(append(dst, `,"offset":`...), r.Offset, 10)
+	dst = strconv.AppendInt(append(dst, `,"layout":`...), int64(r.Layout), 10)
+	if len(r.Propensities) > 0 {
+		dst = append(dst, `,"propensities":[`...)
+		for i, p := range r.Propensities {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendFloat(dst, p)
+		}
+		dst = append(dst, ']')
+	}
+	if r.Instance >= 0 {
+		dst = strconv.AppendInt(append(dst, `,"instance":`...), int64(r.Instance), 10)
+	}
+	if r.Explored || len(r.Propensities) > 0 {
+		dst = strconv.AppendBool(append(dst, `,"explored":`...), r.Explored)
+	}
+	dst = append(dst, `,"seed":"`...)
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hexDigits[r.Seed>>shift&15])
+	}
+	dst = append(dst, '"')
+	if r.HasSelection {
+		dst = appendQuotedTime(append(dst, `,"selection_deadline":`...), r.SelectionDeadline)
+	}
+	dst = appendQuotedTime(append(dst, `,"payoff_deadline":`...), r.PayoffDeadline)
+	return append(dst, '}')
+}
+
+func appendQuotedTime(dst []byte, t Millis) []byte {
+	return append(AppendTime(append(dst, '"'), t), '"')
+}
+
+// appendFloat appends the shortest decimal that reads back as the very same number, in the notation of
+// encoding/json: with an exponent only below 1e-6 and from 1e21 on.
+func appendFloat(dst []byte, x float64) []byte {
+	abs := math.Abs(x)
+	if !(abs <= math.MaxFloat64) {
+		return append(dst, "null"...)
+	}
+	if abs == 0 || abs >= 1e-6 && abs < 1e21 {
+		return strconv.AppendFloat(dst, x, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, x, 'e', -1, 64)
+	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' { // e-07, as in 1e-7
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendText appends a JSON string. Only what JSON demands is escaped: quotation mark, backslash, control characters.
+func appendText[T []byte | string](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if !special[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			size := runeSize(s, i)
+			if size > 0 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, s[from:i]...)
+		dst = appendEscaped(dst, c)
+		i++
+		from = i
+	}
+	dst = append(dst, s[from:]...)
+	return append(dst, '"')
+}
+
+// runeSize is the length of the UTF-8 sequence at s[i], 0 where there is none.
+func runeSize[T []byte | string](s T, i int) int {
+	var b [utf8.UTFMax]byte
+	r, size := utf8.DecodeRune(b[:copy(b[:], s[i:])])
+	if r == utf8.RuneError && size == 1 {
+		return 0
+	}
+	return size
+}
+
+func appendEscaped(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	if c >= utf8.RuneSelf {
+		return append(dst, `\ufffd`...)
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
