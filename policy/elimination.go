@@ -50,15 +50,18 @@ type Confidence struct {
 	AutoDelta bool
 }
 
+// maxSigma bounds σ, and its inverse bounds it from below: far beyond use, and far from where σ² stops being a number.
+const maxSigma = 1e9
+
 // check says what is wrong with c.
 func (c Confidence) check() error {
 	if c.Radius != Subgaussian && c.Radius != Paper {
 		return fmt.Errorf("policy: unknown radius %s", c.Radius)
 	}
-	if c.Radius == Subgaussian && !(c.Sigma > 0 && c.Sigma <= math.MaxFloat32) {
-		return fmt.Errorf("policy: sigma must be positive and finite, not %v", c.Sigma)
+	if c.Radius == Subgaussian && !(c.Sigma >= 1/maxSigma && c.Sigma <= maxSigma) {
+		return fmt.Errorf("policy: sigma must be from %g to %g payoff ranges, not %v", 1/maxSigma, maxSigma, c.Sigma)
 	}
-	if !c.AutoDelta && !(c.Delta >= math.SmallestNonzeroFloat32 && c.Delta <= 1) {
+	if !c.AutoDelta && !(c.Delta > 0 && c.Delta <= 1) {
 		return fmt.Errorf("policy: delta must be above 0 and at most 1, not %v", c.Delta)
 	}
 	return nil

@@ -15,9 +15,9 @@ type arm struct {
 // The remaining set is always a suffix of the candidates in utility order, since a leader takes everything of lower
 // utility with it. So what the remaining items must not fall below, the largest μ̂−c among them, is a running maximum
 // from the right, and leaders are looked for by plain scans of suffixes. A scan for each leader would cost O(n²) steps
-// in all where nearly every item leads; what scans may cost is therefore limited to about n·log n steps, and the
-// leaders of what then remains come from a heap, in O(n log n) whatever the input. With few leaders, as is usual, the
-// scans alone are done several times sooner (BenchmarkFindPermutation).
+// in all where nearly every item leads; what scans may cost is therefore limited to a few times n steps, and the leaders
+// of what then remains come from a heap, in O(n log n) whatever the input. With few leaders, as is usual, the scans alone
+// are done sooner.
 func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	n := int32(len(in.Items))
 	ws.arms = sized(ws.arms, int(n))
@@ -29,7 +29,7 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 		best = max(best, lower)
 		arms[i] = arm{upper: upper, best: best, n: sums.N}
 	}
-	budget := scanSteps(n)
+	budget := scans * n
 	for first := int32(0); first < n; {
 		if budget -= n - first; budget < 0 {
 			ws.heapLeaders(in, first)
@@ -64,14 +64,9 @@ func interval(s *Sums, spread float64) (lower, upper float64) {
 	return lower, upper
 }
 
-// scanSteps is how many steps of scanning are worth trying before the heap: measured, see BenchmarkFindPermutation.
-func scanSteps(n int32) int32 {
-	steps := n
-	for m := n; m > 1; m >>= 1 {
-		steps += n
-	}
-	return steps
-}
+// scans is how many scans of all candidates are worth trying before the heap, which costs about as much as five:
+// measured, see BenchmarkFindPermutation.
+const scans = 4
 
 // scanLeader looks through all of a suffix: the least-sampled item that nothing in it dominates.
 func scanLeader(in *Input, arms []arm, first int32) int32 {
@@ -100,35 +95,37 @@ type heaped struct {
 //
 // A suffix grows to the left, and with it what its items must not fall below; so an item, once dominated, stays so. A
 // heap by (N, tie) holds those that may yet lead; whoever is dominated is evicted when he comes to the top. An item
-// that has a rival with both fewer payoffs and a larger upper end will never lead, and does not enter.
+// that has a rival with both fewer payoffs and no smaller an upper end will never lead, and does not enter.
 func (ws *Workspace) heapLeaders(in *Input, first int32) {
 	n := int32(len(ws.arms))
 	ws.leaders = sized(ws.leaders, int(n))
 	ws.heap = sized(ws.heap, int(n-first))[:0]
 	for i := n - 1; i >= first; i-- {
 		a := &ws.arms[i]
-		enters := true
-		for len(ws.heap) > 0 {
-			top := &ws.heap[0]
-			if top.upper <= a.best {
-				ws.pop(in)
-				continue
-			}
-			if goesBefore(in, a.n, i, top.n, top.position) {
-				if top.upper > a.upper {
-					break
-				}
-				ws.pop(in) // it can only lead after the newcomer, and is dominated no later
-				continue
-			}
-			enters = a.upper > top.upper
-			break
+		for len(ws.heap) > 0 && ws.heap[0].upper <= a.best {
+			ws.pop(in)
 		}
-		if enters {
+		if a.upper > a.best && ws.mayLead(in, a, i) {
 			ws.push(in, heaped{n: a.n, upper: a.upper, position: i})
 		}
 		ws.leaders[i] = ws.heap[0].position
 	}
+}
+
+// mayLead tells whether the arm at position i will ever lead in the company of the heap's top, and drops those from the
+// top of the heap that will never lead in its company: of two, the one that goes after and is dominated no later.
+func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
+	for len(ws.heap) > 0 {
+		top := &ws.heap[0]
+		if !goesBefore(in, a.n, i, top.n, top.position) {
+			return a.upper > top.upper
+		}
+		if top.upper > a.upper {
+			return true
+		}
+		ws.pop(in)
+	}
+	return true
 }
 
 // goesBefore is the order in which undominated items lead.
@@ -136,11 +133,14 @@ func goesBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
 	return an < bn || an == bn && in.tie(a, b)
 }
 
+// arity is the number of children of a node of the heap. Four halve the depth of two, and lie in two cache lines.
+const arity = 4
+
 func (ws *Workspace) push(in *Input, e heaped) {
 	at := len(ws.heap)
 	ws.heap = append(ws.heap, e)
 	for at > 0 {
-		parent := (at - 1) / 2
+		parent := (at - 1) / arity
 		if p := &ws.heap[parent]; !goesBefore(in, e.n, e.position, p.n, p.position) {
 			break
 		}
@@ -160,14 +160,14 @@ func (ws *Workspace) pop(in *Input) {
 	}
 	at := 0
 	for {
-		child := 2*at + 1
+		child := arity*at + 1
 		if child >= last {
 			break
 		}
 		c := &ws.heap[child]
-		if child+1 < last {
-			if d := &ws.heap[child+1]; goesBefore(in, d.n, d.position, c.n, c.position) {
-				child, c = child+1, d
+		for k := child + 1; k < min(arity*at+1+arity, last); k++ {
+			if d := &ws.heap[k]; goesBefore(in, d.n, d.position, c.n, c.position) {
+				child, c = k, d
 			}
 		}
 		if !goesBefore(in, c.n, c.position, e.n, e.position) {
