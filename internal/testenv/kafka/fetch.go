@@ -83,7 +83,7 @@ func complete(dir string) bool {
 func fetch(ctx context.Context, root, dir string) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return fmt.Errorf("Maven, which fetches Apache Kafka, is %w: apt-get install maven", ErrMissing)
+		return fmt.Errorf("mvn, which fetches Apache Kafka, is %w: apt-get install maven", ErrMissing)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -164,7 +164,7 @@ func Java(ctx context.Context) (string, error) {
 	}
 	path, err := exec.LookPath(java)
 	if err != nil {
-		return "", fmt.Errorf("Java %d or newer, which runs Apache Kafka, is %w: apt-get install openjdk-17-jre-headless",
+		return "", fmt.Errorf("java %d or newer, which runs Apache Kafka, is %w: apt-get install openjdk-17-jre-headless",
 			minJava, ErrMissing)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -178,7 +178,7 @@ func Java(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ask %s for its version: no version in %q", path, out)
 	}
 	if major, err := strconv.Atoi(string(m[1])); err != nil || major < minJava {
-		return "", fmt.Errorf("Java %d or newer, which runs Apache Kafka, is %w (%s is version %s): "+
+		return "", fmt.Errorf("java %d or newer, which runs Apache Kafka, is %w (%s is version %s): "+
 			"apt-get install openjdk-17-jre-headless", minJava, ErrMissing, path, m[1])
 	}
 	return path, nil

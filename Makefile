@@ -1,0 +1,59 @@
+# `make help` lists the targets. `make test` is what .ci/run calls.
+
+GO       ?= go
+TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
+# For all packages together two cores need about half of it.
+TIMEOUT  ?= 18m
+FUZZTIME ?= 10s
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
+RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/ranker-worker, static.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
+
+.PHONY: test
+test: tools lint ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
+	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
+	$(TESTENV) -- $(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) ./...
+
+.PHONY: test-short
+test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
+	@echo 'test-short: a real Apache Kafka and a real Redis are left out; "make test" is the whole run.'
+	RANKER_TEST_SHORT=1 $(GO) test -timeout $(TIMEOUT) ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, and govulncheck where its database can be reached.
+	@./scripts/lint
+
+.PHONY: tools
+tools: ## Java, Maven, redis-server and Kafka's jars: installed (Debian, as root), or said in a line what is missing.
+	@./scripts/tools
+
+.PHONY: bench
+bench: tools ## All benchmarks; those that need them run on a real Apache Kafka and a real Redis.
+	$(TESTENV) -bench -heap 1g -- $(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./...
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME (10s).
+	@./scripts/fuzz $(FUZZTIME)
+
+.PHONY: demo
+demo: ## The whole system in one process, on loopback: what it learns, and what it accounts for.
+	$(GO) run ./cmd/ranker-worker demo
+
+.PHONY: movielens
+movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; downloads the ratings (2 MB).
+	$(TESTENV) -bench -heap 1g -- $(GO) run ./examples/movielens
+
+.PHONY: clean
+clean: ## Remove what was built. What was downloaded stays in .cache.
+	rm -rf bin dist
