@@ -1,0 +1,259 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Spec is how missing topics are made.
+type Spec struct {
+	// Partitions of all topics; 0: as many as those have that exist already, else 6.
+	Partitions int
+	// Replication factor; 0: the broker's default.
+	Replication int
+	// Retention of all topics that are made; 0: the broker's default. Rankings get that of the impressions if that
+	// topic exists and its retention is longer.
+	Retention time.Duration
+}
+
+const defaultPartitions = 6
+
+// Create makes the topics that are missing, dead-letter topics included, and returns their names. Topics that exist
+// are left as they are: Check says what is wrong with them. The inputs and dead letters are not compacted; rankings
+// has LogAppendTime and is kept at least as long as the impressions.
+func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
+	l, err := c.freshLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := c.settings(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	partitions, err := c.wanted(l, spec)
+	if err != nil {
+		return nil, err
+	}
+	replication := spec.Replication
+	if replication == 0 {
+		replication = -1
+	}
+	var configs []kafka.TopicConfig
+	add := func(name string, n int, entries ...kafka.ConfigEntry) {
+		entries = append(entries, kafka.ConfigEntry{ConfigName: configCleanup, ConfigValue: "delete"})
+		configs = append(configs, kafka.TopicConfig{Topic: name, NumPartitions: n, ReplicationFactor: replication,
+			ConfigEntries: entries})
+	}
+	for t := range event.Topics {
+		name := c.o.Topics[t]
+		if name == "" {
+			continue
+		}
+		missing, n, err := l.partitions(name)
+		if err != nil {
+			return nil, err
+		}
+		if missing {
+			n = partitions
+			if event.Topic(t) == event.Rankings {
+				add(name, n, append(retentionEntries(c.rankingsRetention(spec, settings)),
+					kafka.ConfigEntry{ConfigName: configTimestamps, ConfigValue: "LogAppendTime"})...)
+			} else {
+				add(name, n, retentionEntries(spec.Retention.Milliseconds())...)
+			}
+		}
+		if t < event.Inputs {
+			if missing, _, err := l.partitions(c.dlq[t]); err != nil {
+				return nil, err
+			} else if missing {
+				// What an input topic takes, its dead letters must take too.
+				size := kafka.ConfigEntry{ConfigName: configMaxMessage, ConfigValue: strconv.Itoa(settings[name].maxMessage())}
+				add(c.dlq[t], n, append(retentionEntries(spec.Retention.Milliseconds()), size)...)
+			}
+		}
+	}
+	return c.create(ctx, configs)
+}
+
+func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (created []string, err error) {
+	if len(configs) == 0 {
+		return nil, nil
+	}
+	res, err := c.kafka().CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: configs})
+	c.layouts.forget()
+	if err != nil {
+		return nil, fmt.Errorf("creating topics: %w", err)
+	}
+	var faults []error
+	for _, t := range configs {
+		if err := res.Errors[t.Topic]; err == nil {
+			created = append(created, t.Topic)
+		} else if !errors.Is(err, kafka.TopicAlreadyExists) {
+			faults = append(faults, fmt.Errorf("creating topic %q: %w", t.Topic, err))
+		}
+	}
+	return created, errors.Join(faults...)
+}
+
+// wanted is how many partitions new topics get: as many as their fellows have.
+func (c *Client) wanted(l *layout, spec Spec) (int, error) {
+	for t := range event.Topics {
+		missing, n, err := l.partitions(c.o.Topics[t])
+		if c.o.Topics[t] == "" || missing || err != nil {
+			continue
+		}
+		if spec.Partitions != 0 && spec.Partitions != n {
+			return 0, fmt.Errorf("topic %q has %d partitions already: the others cannot have %d", c.o.Topics[t], n, spec.Partitions)
+		}
+		return n, nil
+	}
+	if spec.Partitions != 0 {
+		return spec.Partitions, nil
+	}
+	return defaultPartitions, nil
+}
+
+// rankingsRetention is in milliseconds, -1 for ever, 0 for the broker's default.
+func (c *Client) rankingsRetention(spec Spec, settings map[string]topicSettings) int64 {
+	own := spec.Retention.Milliseconds()
+	theirs, ok := settings[c.o.Topics[event.Impressions]].retention()
+	if !ok || own != 0 && theirs >= 0 && own >= theirs {
+		return own
+	}
+	return theirs
+}
+
+func retentionEntries(ms int64) []kafka.ConfigEntry {
+	if ms == 0 {
+		return nil
+	}
+	return []kafka.ConfigEntry{{ConfigName: configRetention, ConfigValue: strconv.FormatInt(ms, 10)}}
+}
+
+// Check looks at all topics and lists what is wrong with them, in words that say what to do; nothing if all is well.
+// The error is that of not being able to look.
+func (c *Client) Check(ctx context.Context) (problems []string, err error) {
+	l, err := c.freshLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := c.settings(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	k := checker{c: c, l: l, settings: settings}
+	for t := range event.Topics {
+		if c.o.Topics[t] != "" {
+			if err := k.topic(event.Topic(t)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	k.retention()
+	return k.problems, nil
+}
+
+type checker struct {
+	c        *Client
+	l        *layout
+	settings map[string]topicSettings
+	first    string // the topic that set the number of partitions
+	number   int
+	problems []string
+}
+
+func (k *checker) add(format string, args ...any) {
+	k.problems = append(k.problems, fmt.Sprintf(format, args...))
+}
+
+func (k *checker) topic(t event.Topic) error {
+	name := k.c.o.Topics[t]
+	missing, n, err := k.l.partitions(name)
+	if err != nil {
+		return err
+	}
+	if missing {
+		k.add("topic %q does not exist: create it with `ranker-worker topics --create`", name)
+	} else {
+		k.existing(t, name, n)
+	}
+	if t >= event.Inputs {
+		return nil
+	}
+	return k.deadLetters(name, k.c.dlq[t], missing, n)
+}
+
+func (k *checker) existing(t event.Topic, name string, n int) {
+	s := k.settings[name]
+	if k.first == "" {
+		k.first, k.number = name, n
+	} else if n != k.number {
+		k.add("topic %q has %d partitions, but %q has %d: records of one impression would part; all of them need the same "+
+			"number, and one that holds records has to be made anew to change it", name, n, k.first, k.number)
+	}
+	if s.compacted() {
+		k.add("topic %q is compacted (%s=%s): records would get lost unseen; set %s=delete", name, configCleanup,
+			s[configCleanup], configCleanup)
+	}
+	if t == event.Rankings && !s.logAppendTime() {
+		k.add("topic %q has %s=%s: set it to LogAppendTime, or the broker forgets early which workers it has fenced", name,
+			configTimestamps, s[configTimestamps])
+	}
+	for p, leader := range k.l.topics[name].leaders {
+		if leader < 0 {
+			k.add("%s has no leader now: its broker is down, or it is just being created", where(name, int32(p)))
+		}
+	}
+}
+
+func (k *checker) deadLetters(topic, name string, unknown bool, n int) error {
+	missing, have, err := k.l.partitions(name)
+	switch {
+	case err != nil:
+		return err
+	case missing:
+		k.add("topic %q, for the dead letters of %q, does not exist: create it with `ranker-worker topics --create`", name, topic)
+		return nil
+	case unknown:
+		return nil
+	case have < n:
+		k.add("topic %q has %d partitions, fewer than the %d of %q, whose dead letters it takes: add the missing ones", name,
+			have, n, topic)
+	}
+	if own, theirs := k.settings[name].maxMessage(), k.settings[topic].maxMessage(); own < theirs {
+		k.add("topic %q has %s=%d, less than the %d of %q: long dead letters will be cut off; raise it", name,
+			configMaxMessage, own, theirs, topic)
+	}
+	return nil
+}
+
+// retention of rankings must reach back as far as a replay of impressions can.
+func (k *checker) retention() {
+	impressions, rankings := k.c.o.Topics[event.Impressions], k.c.o.Topics[event.Rankings]
+	a, aok := k.settings[impressions].retention()
+	b, bok := k.settings[rankings].retention()
+	if aok && bok && b >= 0 && (a < 0 || a > b) {
+		k.add("topic %q keeps records for %s, less than the %s of %q: a restart could rank old impressions again; raise %s",
+			rankings, retentionText(b), retentionText(a), impressions, configRetention)
+	}
+	if size := k.settings[rankings][configRetentionSize]; size != "" && size != "-1" {
+		if s := k.settings[impressions][configRetentionSize]; s == "-1" {
+			k.add("topic %q is cut off at %s bytes (%s), %q is not: a restart could rank old impressions again; set it to -1",
+				rankings, size, configRetentionSize, impressions)
+		}
+	}
+}
+
+func retentionText(ms int64) string {
+	if ms < 0 {
+		return "ever"
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
+}

@@ -1,0 +1,282 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Topic settings that matter here.
+const (
+	configCleanup       = "cleanup.policy"
+	configTimestamps    = "message.timestamp.type"
+	configMaxMessage    = "max.message.bytes"
+	configRetention     = "retention.ms"
+	configRetentionSize = "retention.bytes"
+)
+
+// Describe asks for the facts that the protocol's checks need, with fresh metadata. What the store adds (StoreFault) is
+// for the caller to fill in. MaxMessageBytes of an input topic is the lesser of its own and its dead-letter topic's,
+// since all that is ever written on its behalf goes there.
+func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
+	d := task.Description{Topics: make([]task.TopicFacts, event.Topics), NoAbortMarkers: p.c.o.NoAbortMarkers}
+	l, err := p.c.freshLayout(ctx)
+	if err != nil {
+		return d, err
+	}
+	d.ClusterID = l.clusterID
+	settings, err := p.c.settings(ctx, l)
+	if err != nil {
+		return d, err
+	}
+	for t := range event.Topics {
+		name := p.c.o.Topics[t]
+		if name == "" {
+			continue
+		}
+		f := &d.Topics[t]
+		if f.Missing, f.Partitions, err = l.partitions(name); err != nil {
+			return d, err
+		}
+		if f.Missing {
+			continue
+		}
+		s := settings[name]
+		f.Compacted = s.compacted()
+		f.LogAppendTime = s.logAppendTime()
+		f.MaxMessageBytes = s.maxMessage()
+		if t < event.Inputs {
+			missing, n, err := l.partitions(p.c.dlq[t])
+			if err != nil {
+				return d, err
+			}
+			if f.DeadLetters = !missing && n >= f.Partitions; f.DeadLetters {
+				f.MaxMessageBytes = min(f.MaxMessageBytes, settings[p.c.dlq[t]].maxMessage())
+			}
+		}
+	}
+	return d, p.bounds(ctx, l, d.Topics)
+}
+
+// partitions is how many a topic has.
+func (l *layout) partitions(topic string) (missing bool, n int, err error) {
+	t, ok := l.topics[topic]
+	switch {
+	case !ok || t.code == kafka.UnknownTopicOrPartition:
+		return true, 0, nil
+	case t.code != 0:
+		return false, 0, fmt.Errorf("describing topic %q: %w", topic, t.code)
+	}
+	return false, len(t.leaders), nil
+}
+
+const (
+	offsetLatest   = -1
+	offsetEarliest = -2
+)
+
+// bounds asks the leaders for log start and end of this partition number, of each topic that has it.
+func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFacts) error {
+	type side struct {
+		topic int
+		when  int64
+		into  *int64
+	}
+	byLeader := make(map[int32][2][]side)
+	for t := range facts {
+		f := &facts[t]
+		if f.Partitions == 0 || int(p.number) >= f.Partitions {
+			continue
+		}
+		broker, err := l.leader(p.c.o.Topics[t], p.number)
+		if err != nil {
+			p.c.layouts.outdated(l)
+			return err
+		}
+		g := byLeader[broker]
+		g[0] = append(g[0], side{t, offsetEarliest, &f.LogStart})
+		g[1] = append(g[1], side{t, offsetLatest, &f.End})
+		byLeader[broker] = g
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+	)
+	for broker, g := range byLeader {
+		for _, sides := range g {
+			wg.Go(func() {
+				names := make([]string, len(sides))
+				for i := range sides {
+					names[i] = p.c.o.Topics[sides[i].topic]
+				}
+				offsets, err := p.c.listOffsets(ctx, broker, names, p.number, sides[0].when)
+				mu.Lock()
+				defer mu.Unlock()
+				for i := range offsets {
+					*sides[i].into = offsets[i]
+				}
+				if first == nil && err != nil {
+					first = err
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if first != nil {
+		p.c.layouts.outdated(l)
+	}
+	return first
+}
+
+// listOffsets asks one broker for the first or last offset of one partition number of topics that it leads.
+func (c *Client) listOffsets(ctx context.Context, broker int32, topics []string, number int32, when int64) ([]int64, error) {
+	x := c.exchange(apiListOffsets, func(version int16, b []byte) []byte {
+		b = appendInt32(b, -1)               // no replica
+		b = append(b, byte(readUncommitted)) // the high watermark
+		b = appendInt32(b, int32(len(topics)))
+		for _, name := range topics {
+			b = appendString(b, name)
+			b = appendInt32(b, 1)
+			b = appendInt32(b, number)
+			if version >= 4 {
+				b = appendInt32(b, -1)
+			}
+			b = appendInt64(b, when)
+		}
+		return b
+	})
+	a, err := c.do(ctx, brokerExchange{x, broker})
+	if err != nil {
+		return nil, fmt.Errorf("asking for offsets of %s: %w", strings.Join(topics, ", "), err)
+	}
+	return parseListOffsets(a, topics, number)
+}
+
+func parseListOffsets(a *answer, topics []string, number int32) ([]int64, error) {
+	offsets := make([]int64, len(topics))
+	found := 0
+	r := reader{b: a.body}
+	r.int32() // throttle time
+	for n := r.count(2 + 4); n > 0 && !r.bad; n-- {
+		name := r.string()
+		for m := r.count(4 + 2 + 8 + 8); m > 0 && !r.bad; m-- {
+			partition, code := r.int32(), kafka.Error(r.int16())
+			r.int64() // timestamp
+			offset := r.int64()
+			if a.version >= 4 {
+				r.int32() // leader epoch
+			}
+			if code != 0 {
+				return nil, fmt.Errorf("asking for offsets of %s: %w", where(name, partition), brokerError(code))
+			}
+			for i := range topics {
+				if topics[i] == name && partition == number {
+					offsets[i] = offset
+					found++
+				}
+			}
+		}
+	}
+	if r.bad || found != len(topics) {
+		return nil, fmt.Errorf("%w: list offsets", errAnswer)
+	}
+	return offsets, nil
+}
+
+// topicSettings are a topic's settings by name, defaults included.
+type topicSettings map[string]string
+
+func (s topicSettings) compacted() bool     { return strings.Contains(s[configCleanup], "compact") }
+func (s topicSettings) logAppendTime() bool { return s[configTimestamps] == "LogAppendTime" }
+
+// defaultMaxMessage is Kafka's, for a broker that does not say.
+const defaultMaxMessage = 1048588
+
+func (s topicSettings) maxMessage() int {
+	if n, err := strconv.Atoi(s[configMaxMessage]); err == nil && n > 0 {
+		return n
+	}
+	return defaultMaxMessage
+}
+
+// retention is in milliseconds, -1 for ever; ok is false where the broker does not say.
+func (s topicSettings) retention() (ms int64, ok bool) {
+	ms, err := strconv.ParseInt(s[configRetention], 10, 64)
+	return ms, err == nil
+}
+
+// settings asks for the settings of all topics in the layout that exist.
+func (c *Client) settings(ctx context.Context, l *layout) (map[string]topicSettings, error) {
+	var resources []kafka.DescribeConfigRequestResource
+	for name, t := range l.topics {
+		if t.code == 0 {
+			resources = append(resources, kafka.DescribeConfigRequestResource{
+				ResourceType: kafka.ResourceTypeTopic, ResourceName: name,
+				ConfigNames: []string{configCleanup, configTimestamps, configMaxMessage, configRetention, configRetentionSize},
+			})
+		}
+	}
+	all := make(map[string]topicSettings, len(resources))
+	if len(resources) == 0 {
+		return all, nil
+	}
+	res, err := c.kafka().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: resources})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the topics' settings: %w", err)
+	}
+	for _, r := range res.Resources {
+		if r.Error != nil {
+			return nil, fmt.Errorf("asking for the settings of topic %q: %w", r.ResourceName, codeOf(r.Error))
+		}
+		s := make(topicSettings, len(r.ConfigEntries))
+		for _, e := range r.ConfigEntries {
+			s[e.ConfigName] = e.ConfigValue
+		}
+		all[r.ResourceName] = s
+	}
+	return all, nil
+}
+
+// Committed are the group's committed offsets of this partition number, by input topic, -1 for none.
+func (p *Partition) Committed(ctx context.Context) ([]int64, error) {
+	offsets := make([]int64, event.Inputs)
+	topics := make(map[string][]int, event.Inputs)
+	for t := range offsets {
+		offsets[t] = -1
+		if name := p.c.o.Topics[t]; name != "" {
+			topics[name] = []int{int(p.number)}
+		}
+	}
+	doing := fmt.Sprintf("asking for the committed offsets of group %q", p.c.o.Group)
+	res, err := p.c.kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: p.c.o.Group, Topics: topics})
+	if err == nil {
+		err = codeOf(res.Error)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	for t := range offsets {
+		name := p.c.o.Topics[t]
+		if name == "" {
+			continue
+		}
+		for _, got := range res.Topics[name] {
+			if got.Partition != int(p.number) {
+				continue
+			}
+			if err := codeOf(got.Error); err != nil {
+				return nil, fmt.Errorf("%s for %s: %w", doing, where(name, p.number), err)
+			}
+			offsets[t] = got.CommittedOffset
+		}
+	}
+	return offsets, nil
+}
