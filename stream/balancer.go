@@ -1,0 +1,289 @@
+package stream
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// balancerProtocol is the name under which members agree on this balancer. All members of a group must know it.
+const balancerProtocol = "ranker-copartition"
+
+// Balancer divides partition *numbers* among the members of a group: whoever owns number p owns p of every topic that
+// it has subscribed to. Loads differ by at most one, and as few numbers as possible move away from the member that
+// owned them before, for a move costs an acquire. The result does not depend on the order of members or partitions.
+//
+// Where the topics' partition counts differ, only the numbers that every topic has are divided, and the mismatch is
+// reported; where a topic does not exist, nobody owns anything.
+//
+// Members tell what they owned as their user data. A member that slept through a generation may claim what has been
+// given to somebody else since; of two claims, the one from the newer generation wins.
+type Balancer struct {
+	onMismatch func(counts map[string]int)
+
+	mu         sync.Mutex
+	generation int64
+	owned      []int32
+}
+
+var _ kafka.GroupBalancer = (*Balancer)(nil)
+
+// NewBalancer returns a balancer. onMismatch may be nil; it is called with the number of partitions of each topic
+// when they differ, by the member that divides the partitions only.
+func NewBalancer(onMismatch func(counts map[string]int)) *Balancer {
+	return &Balancer{onMismatch: onMismatch}
+}
+
+// Own records what this member owns in a generation: its claim at the next rebalance.
+func (b *Balancer) Own(generation int64, numbers []int32) {
+	owned := slices.Clone(numbers)
+	slices.Sort(owned)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.generation, b.owned = generation, slices.Compact(owned)
+}
+
+// ProtocolName is part of kafka.GroupBalancer.
+func (b *Balancer) ProtocolName() string { return balancerProtocol }
+
+// UserData is part of kafka.GroupBalancer: this member's claim.
+func (b *Balancer) UserData() ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return appendClaim(nil, claim{b.generation, b.owned}), nil
+}
+
+// AssignGroups is part of kafka.GroupBalancer.
+func (b *Balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
+	topics := map[string]map[int32]bool{} // of each subscribed topic, its numbers
+	var claimants []claimant
+	for _, m := range members {
+		if len(m.Topics) == 0 {
+			continue // whatever it owned would not be read
+		}
+		for _, topic := range m.Topics {
+			if topics[topic] == nil {
+				topics[topic] = map[int32]bool{}
+			}
+		}
+		c, _ := decodeClaim(m.UserData) // a claim that makes no sense is none
+		claimants = append(claimants, claimant{m.ID, c})
+	}
+	for _, p := range partitions {
+		if numbers := topics[p.Topic]; numbers != nil && p.ID >= 0 && p.ID <= math.MaxInt32 {
+			numbers[int32(p.ID)] = true
+		}
+	}
+	b.reportMismatch(topics)
+	owners := divide(claimants, common(topics))
+	all := make(kafka.GroupMemberAssignments, len(members))
+	for _, m := range members {
+		byTopic := make(map[string][]int, len(m.Topics))
+		for _, topic := range m.Topics {
+			numbers := make([]int, 0, len(owners[m.ID]))
+			for _, p := range owners[m.ID] {
+				numbers = append(numbers, int(p))
+			}
+			byTopic[topic] = numbers
+		}
+		all[m.ID] = byTopic
+	}
+	return all
+}
+
+func (b *Balancer) reportMismatch(topics map[string]map[int32]bool) {
+	counts := make(map[string]int, len(topics))
+	differ, first := false, -1
+	for topic, numbers := range topics {
+		counts[topic] = len(numbers)
+		if first < 0 {
+			first = len(numbers)
+		}
+		differ = differ || len(numbers) != first
+	}
+	if differ && b.onMismatch != nil {
+		b.onMismatch(counts)
+	}
+}
+
+// common returns the numbers that every topic has, in order.
+func common(topics map[string]map[int32]bool) []int32 {
+	var numbers []int32
+	for _, first := range topics {
+		numbers = slices.Sorted(maps.Keys(first))
+		break
+	}
+	for _, has := range topics {
+		numbers = slices.DeleteFunc(numbers, func(p int32) bool { return !has[p] })
+	}
+	return numbers
+}
+
+// claimant is a member and what it says it owned.
+type claimant struct {
+	id    string
+	claim claim
+}
+
+// divide gives each number an owner. With f = ⌊numbers/members⌋, each member gets f or f+1, and numbers mod members
+// of them f+1. A member that owned k keeps min(k, its share), which is the most that any balanced division leaves in
+// place once as many as possible of the larger shares go to members with k > f.
+func divide(members []claimant, numbers []int32) map[string][]int32 {
+	members = slices.SortedFunc(slices.Values(members), func(a, b claimant) int { return cmp.Compare(a.id, b.id) })
+	members = slices.CompactFunc(members, func(a, b claimant) bool { return a.id == b.id })
+	if len(members) == 0 {
+		return nil
+	}
+	previous := previousOwners(members, numbers)
+	owners := make(map[string][]int32, len(members))
+	for _, p := range numbers {
+		if id, ok := previous[p]; ok {
+			owners[id] = append(owners[id], p)
+		}
+	}
+	share := shares(members, owners, len(numbers))
+	var free []int32
+	for _, m := range members {
+		if keep := share[m.id]; len(owners[m.id]) > keep {
+			free = append(free, owners[m.id][keep:]...)
+			owners[m.id] = owners[m.id][:keep:keep]
+		}
+	}
+	for _, p := range numbers {
+		if _, ok := previous[p]; !ok {
+			free = append(free, p)
+		}
+	}
+	slices.Sort(free)
+	for _, m := range members {
+		n := share[m.id] - len(owners[m.id])
+		owners[m.id] = append(owners[m.id], free[:n]...)
+		free = free[n:]
+		slices.Sort(owners[m.id])
+	}
+	return owners
+}
+
+// previousOwners says who owned each number, by the newest claim; of two as new, that of the lesser member id.
+func previousOwners(members []claimant, numbers []int32) map[int32]string {
+	exists := make(map[int32]bool, len(numbers))
+	for _, p := range numbers {
+		exists[p] = true
+	}
+	owner, newest := map[int32]string{}, map[int32]int64{}
+	for _, m := range members {
+		for _, p := range m.claim.numbers {
+			if _, claimed := owner[p]; exists[p] && (!claimed || m.claim.generation > newest[p]) {
+				owner[p], newest[p] = m.id, m.claim.generation
+			}
+		}
+	}
+	return owner
+}
+
+// shares says how many numbers each member will own.
+func shares(members []claimant, owned map[string][]int32, numbers int) map[string]int {
+	least, larger := numbers/len(members), numbers%len(members)
+	share := make(map[string]int, len(members))
+	for _, m := range members {
+		share[m.id] = least
+	}
+	for _, wants := range []bool{true, false} {
+		for _, m := range members {
+			if larger > 0 && len(owned[m.id]) > least == wants {
+				share[m.id]++
+				larger--
+			}
+		}
+	}
+	return share
+}
+
+// claim is what a member says that it owned, and when. The zero value claims nothing.
+type claim struct {
+	generation int64
+	numbers    []int32 // rising
+}
+
+// claimVersion is the first byte of an encoded claim. A later version is not understood, and claims nothing: while
+// members of several versions are in a group, numbers move more than they need to, and that is all.
+const claimVersion = 1
+
+// appendClaim encodes: version, generation and count as uvarints, then each number's distance to the one before.
+func appendClaim(dst []byte, c claim) []byte {
+	dst = append(dst, claimVersion)
+	dst = binary.AppendUvarint(dst, uint64(max(c.generation, 0)))
+	dst = binary.AppendUvarint(dst, uint64(len(c.numbers)))
+	last := int64(-1)
+	for _, p := range c.numbers {
+		dst = binary.AppendUvarint(dst, uint64(int64(p)-last-1))
+		last = int64(p)
+	}
+	return dst
+}
+
+// decodeClaim reads what appendClaim wrote. It trusts nothing: the data is some other process's.
+func decodeClaim(data []byte) (claim, bool) {
+	if len(data) == 0 || data[0] != claimVersion {
+		return claim{}, false
+	}
+	data = data[1:]
+	ok := true
+	next := func() uint64 {
+		v, n := binary.Uvarint(data)
+		if n <= 0 {
+			ok, data = false, nil
+			return 0
+		}
+		data = data[n:]
+		return v
+	}
+	generation, count := next(), next()
+	if !ok || generation > math.MaxInt64 || count > uint64(len(data)) { // each number takes a byte at least
+		return claim{}, false
+	}
+	c := claim{generation: int64(generation), numbers: make([]int32, 0, count)}
+	last := int64(-1)
+	for range count {
+		gap := next()
+		if !ok || gap > math.MaxInt32 || last+1+int64(gap) > math.MaxInt32 {
+			return claim{}, false
+		}
+		last += 1 + int64(gap)
+		c.numbers = append(c.numbers, int32(last))
+	}
+	if len(data) != 0 {
+		return claim{}, false
+	}
+	return c, true
+}
+
+// Partitioner says which partition a key belongs to, as the default partitioner of Kafka's Java client does: murmur2
+// of the key, modulo the number of partitions. It is safe for concurrent use and does not allocate.
+type Partitioner struct {
+	hash    kafka.Murmur2Balancer
+	numbers []int
+}
+
+// NewPartitioner is for topics of n partitions; n below 1 counts as 1.
+func NewPartitioner(n int) *Partitioner {
+	numbers := make([]int, max(n, 1))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	// Consistent: a nil key counts as empty, where it would otherwise be given a random partition.
+	return &Partitioner{hash: kafka.Murmur2Balancer{Consistent: true}, numbers: numbers}
+}
+
+// Of returns the key's partition.
+func (p *Partitioner) Of(key []byte) int32 {
+	return int32(p.hash.Balance(kafka.Message{Key: key}, p.numbers...))
+}
+
+// PartitionOf returns the partition, of n, that a key belongs to. See Partitioner, which is faster for many keys.
+func PartitionOf(key []byte, n int) int32 { return NewPartitioner(n).Of(key) }
