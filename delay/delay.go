@@ -61,9 +61,12 @@ type Learner interface {
 
 	// Hashes names the learner's own hashes besides the items.
 	Hashes() []string
-	// LoadSums and LoadField restore stored state, before the first decision and after Grow.
+	// LoadSums and LoadField restore stored state, in any order, before the first decision and after Grow. Sums must
+	// pass their Check. LoadField fails on what Harvest cannot have written.
 	LoadSums(i policy.Item, s policy.Sums)
 	LoadField(hash string, field, value []byte) error
+	// Loaded ends loading. It fails where fields are missing; the learner is not to be used then.
+	Loaded() error
 	// Harvest gives the changes since the last call.
 	Harvest(r Recorder)
 
