@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -18,6 +17,7 @@ type loop struct {
 	w   *Worker
 	gen *Generation
 	p   int32
+	in  Log
 	log *slog.Logger
 
 	task      *task.Task
@@ -35,7 +35,7 @@ type reply struct {
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	return &loop{w: w, gen: gen, p: p, log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
+	return &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
 }
 
 // run works until ending is done and the task has drained, for at most DrainTimeout from then on, or until force.
@@ -116,7 +116,7 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 }
 
 func (l *loop) do(ctx context.Context, e task.Effect) (any, error) {
-	b, s, p := l.w.opt.Broker, l.w.opt.Store, l.p
+	b, s, p := l.in, l.w.opt.Store, l.p
 	switch e := e.(type) {
 	case task.Heartbeat:
 		return nil, l.gen.Heartbeat(ctx)
@@ -138,32 +138,27 @@ func (l *loop) do(ctx context.Context, e task.Effect) (any, error) {
 	case task.Probe:
 		return s.Probe(ctx, p)
 	case task.InitProducer:
-		return b.InitProducer(ctx, l.transactionalID(), e.Producer)
+		return b.InitProducer(ctx, e)
 	case task.AddPartition:
-		return nil, b.AddPartition(ctx, l.transactionalID(), e.Producer, l.w.opt.TopicNames[event.Rankings], p)
+		return nil, b.AddPartition(ctx, e)
 	case task.AbortTxn:
-		return nil, b.AbortTxn(ctx, l.transactionalID(), e.Producer)
+		return nil, b.AbortTxn(ctx, e)
 	case task.Describe:
 		return l.describe(ctx)
 	case task.Committed:
-		return b.Committed(ctx, p)
+		return b.Committed(ctx)
 	case task.Fetch:
-		return b.Fetch(ctx, p, e)
+		return b.Fetch(ctx, e), nil
 	case task.Produce:
-		return b.Produce(ctx, p, e)
+		return b.Produce(ctx, e)
 	case task.Commit:
 		return nil, l.commit(ctx, e.Offsets)
 	}
 	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
 }
 
-// transactionalID is the name under which this partition's owners fence each other.
-func (l *loop) transactionalID() string {
-	return fmt.Sprintf("%s-%d", l.w.opt.Group, l.p)
-}
-
 func (l *loop) describe(ctx context.Context) (task.Description, error) {
-	d, err := l.w.opt.Broker.Describe(ctx, l.p)
+	d, err := l.in.Describe(ctx)
 	if err != nil {
 		return d, err
 	}

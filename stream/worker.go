@@ -14,23 +14,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Broker is what a worker says to Kafka besides its membership of the group. Errors wrap task's sentinels where those
-// apply; anything else counts as passing. Package broker implements it.
-type Broker interface {
-	InitProducer(ctx context.Context, transactionalID string, p task.Producer) (task.Producer, error)
-	AddPartition(ctx context.Context, transactionalID string, p task.Producer, topic string, partition int32) error
-	AbortTxn(ctx context.Context, transactionalID string, p task.Producer) error
-	Describe(ctx context.Context, partition int32) (task.Description, error)
-	Committed(ctx context.Context, partition int32) ([]int64, error)
-	Fetch(ctx context.Context, partition int32, f task.Fetch) ([]task.Fetched, error)
-	Produce(ctx context.Context, partition int32, p task.Produce) (task.Produced, error)
+// Log is what a worker says to Kafka about one partition number, besides its membership of the group. Errors wrap
+// task's sentinels where those apply; anything else counts as passing. broker.Partition implements it.
+type Log interface {
+	InitProducer(context.Context, task.InitProducer) (task.Producer, error)
+	AddPartition(context.Context, task.AddPartition) error
+	AbortTxn(context.Context, task.AbortTxn) error
+	Describe(context.Context) (task.Description, error)
+	Committed(context.Context) ([]int64, error)
+	Fetch(context.Context, task.Fetch) []task.Fetched
+	Produce(context.Context, task.Produce) (task.Produced, error)
 }
 
 // Options are what a worker is made from. All fields but the last block are required.
 type Options struct {
 	Group      string
 	TopicNames [event.Topics]string // empty for a selections topic that is not configured
-	Broker     Broker
+	Log        func(partition int32) Log
 	Store      state.Store
 	Membership *Membership
 	Metrics    *Metrics
