@@ -1,0 +1,382 @@
+package broker
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// The fence stands in rankings[p] as an abort marker of the first epoch, and from then on the broker takes nothing
+// from earlier owners.
+func TestFenceRefusesEarlierOwners(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(1)
+		mark1, owner1 := fence(t, p)
+		require.Greater(t, owner1.Epoch, mark1.Epoch)
+		got, err := p.Produce(soon(t), rankings(owner1, 0, "a", "b"))
+		require.NoError(t, err)
+		if !c.o.NoAbortMarkers {
+			require.EqualValues(t, 1, got.BaseOffset, "behind the marker")
+		}
+
+		mark2, owner2 := fence(t, p)
+		require.Equal(t, mark1.ID, mark2.ID)
+		require.Greater(t, mark2.Epoch, owner1.Epoch)
+		_, err = p.Produce(soon(t), rankings(owner1, 2, "zombie"))
+		require.ErrorIs(t, err, task.ErrFenced)
+		_, err = p.Produce(soon(t), rankings(owner2, 0, "c"))
+		require.NoError(t, err)
+
+		if c.o.NoAbortMarkers {
+			require.Equal(t, []string{"a", "b", "c"}, values(fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd)))
+			return
+		}
+		_, err = p.InitProducer(soon(t), task.InitProducer{Producer: owner1})
+		require.ErrorIs(t, err, task.ErrFenced)
+		require.ErrorIs(t, p.AddPartition(soon(t), task.AddPartition{Producer: owner1}), task.ErrFenced)
+
+		all := fetchTo(t, p, event.Rankings, 0, 1<<20, func(f task.Fetched) bool { return len(f.Markers) == 2 && len(f.Records) == 3 })
+		require.Equal(t, []string{"a", "b", "c"}, values(all))
+		require.Equal(t, []task.Marker{{Offset: 0, Producer: mark1, Abort: true}, {Offset: 3, Producer: mark2, Abort: true}}, all.Markers)
+		require.EqualValues(t, 5, all.Next)
+		require.True(t, all.LastRead)
+		// A marker below the offset asked for does not come again.
+		require.Equal(t, all.Markers[1:], fetchOne(t, p, event.Rankings, 3, 1<<20).Markers)
+		require.Empty(t, fetchOne(t, p, event.Rankings, 4, 1<<20).Markers)
+	})
+}
+
+// A trailing marker does not stall a reader: Next goes beyond it.
+func TestTrailingMarkerDoesNotStall(t *testing.T) {
+	env := testenv.Env{Kafka: testenv.Kafka(t).Addr}
+	p := ready(t, env).Partition(0)
+	fence(t, p)
+	f := fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd)
+	require.Empty(t, f.Records)
+	require.EqualValues(t, 1, f.Next)
+	d, err := p.Describe(soon(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, d.Topics[event.Rankings].End)
+}
+
+// A repeated request leaves one copy; offsets rise; a gap in the sequence is refused. Rankings carry the broker's
+// time, dead letters ours.
+func TestProduceIsIdempotent(t *testing.T) {
+	for _, codec := range codecs {
+		t.Run(codec.String(), func(t *testing.T) {
+			testenv.Each(t, func(t *testing.T, env testenv.Env) { produceIsIdempotent(t, env, codec) })
+		})
+	}
+}
+
+func produceIsIdempotent(t *testing.T, env testenv.Env, codec Compression) {
+	p := ready(t, env, func(o *Options) { o.Compression = codec }).Partition(0)
+	_, owner := fence(t, p)
+	var offsets []int64
+	for i := range 7 {
+		r := rankings(owner, 2*i, fmt.Sprint("x", i), fmt.Sprint("y", i))
+		got, err := p.Produce(soon(t), r)
+		require.NoError(t, err)
+		again, err := p.Produce(soon(t), r)
+		require.NoError(t, err)
+		require.Contains(t, []int64{got.BaseOffset, -1}, again.BaseOffset)
+		if i > 0 {
+			require.Equal(t, offsets[i-1]+2, got.BaseOffset)
+		}
+		offsets = append(offsets, got.BaseOffset)
+	}
+	// Older than the broker's memory of five batches, it knows that it is a copy, but not where.
+	old, err := p.Produce(soon(t), rankings(owner, 0, "x0", "y0"))
+	if err == nil {
+		require.EqualValues(t, -1, old.BaseOffset)
+	} else {
+		require.ErrorIs(t, err, task.ErrSequence)
+	}
+	_, err = p.Produce(soon(t), rankings(owner, 99, "gap"))
+	require.ErrorIs(t, err, task.ErrSequence)
+
+	before := time.Now().Add(-time.Minute).UnixMilli()
+	all := fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd)
+	require.Len(t, all.Records, 14)
+	for i, r := range all.Records {
+		require.Equal(t, fmt.Sprint([]string{"x", "y"}[i%2], i/2), string(r.Value))
+		require.Equal(t, []byte{byte(i % 2)}, r.Key)
+		require.Greater(t, r.Timestamp, before, "LogAppendTime")
+	}
+	// From the middle of a batch.
+	mid := all.Records[3].Offset
+	require.Equal(t, all.Records[3:], fetchTo(t, p, event.Rankings, mid, 1<<20, toEnd).Records)
+	// One byte is enough for one batch at a time.
+	require.Equal(t, all.Records, fetchTo(t, p, event.Rankings, 0, 1, toEnd).Records)
+}
+
+func TestDeadLetters(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(0)
+		_, owner := fence(t, p)
+		r := task.Produce{Topic: event.Payoffs, DeadLetters: true, Producer: owner, Timestamp: 1234, Messages: []task.OutMessage{
+			{Key: []byte("k"), Value: []byte("v"), Headers: []task.Header{{Key: "why", Value: []byte("because")}, {Key: "nil"}}}}}
+		got, err := p.Produce(soon(t), r)
+		require.NoError(t, err)
+		require.Zero(t, got.BaseOffset)
+		r.Topic = event.Rankings
+		_, err = p.Produce(soon(t), r)
+		require.ErrorIs(t, err, task.ErrUnsupported)
+
+		k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+			c.dlq[event.Payoffs]: {0: kgo.NewOffset().AtStart()}}))
+		require.NoError(t, err)
+		defer k.Close()
+		rec := k.PollFetches(soon(t)).Records()
+		require.Len(t, rec, 1)
+		require.Equal(t, []kgo.RecordHeader{{Key: "why", Value: []byte("because")}, {Key: "nil"}}, rec[0].Headers)
+		require.EqualValues(t, 1234, rec[0].Timestamp.UnixMilli())
+	})
+}
+
+func TestTooLargeIsSaid(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		p := ready(t, env).Partition(0)
+		_, owner := fence(t, p)
+		d, err := p.Describe(soon(t))
+		require.NoError(t, err)
+		limit := d.Topics[event.Rankings].MaxMessageBytes
+		big := rankings(owner, 0, "")
+		big.Messages[0].Value = bytes.Repeat([]byte("x"), limit)
+		_, err = p.Produce(soon(t), big)
+		require.ErrorIs(t, err, task.ErrTooLarge)
+		// The promised bound lets the largest record through.
+		big.Messages[0].Value = big.Messages[0].Value[:limit-BatchHeaderSize-RecordOverhead-1]
+		_, err = p.Produce(soon(t), big)
+		require.NoError(t, err)
+	})
+}
+
+// upstream is a producer of transactions, as others write them into our inputs.
+type upstream struct {
+	t  *testing.T
+	k  *kgo.Client
+	to string
+}
+
+func newUpstream(t *testing.T, env testenv.Env, c *Client) *upstream {
+	k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.TransactionalID(testenv.Unique(t, "upstream")),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	require.NoError(t, err)
+	t.Cleanup(k.Close)
+	return &upstream{t, k, c.o.Topics[event.Impressions]}
+}
+
+func (u *upstream) begin(v ...string) {
+	require.NoError(u.t, u.k.BeginTransaction())
+	for _, s := range v {
+		require.NoError(u.t, u.k.ProduceSync(soon(u.t), &kgo.Record{Topic: u.to, Value: []byte(s)}).FirstErr())
+	}
+}
+
+func (u *upstream) end(commit kgo.TransactionEndTry) {
+	require.NoError(u.t, u.k.EndTransaction(soon(u.t), commit))
+}
+
+// Of the inputs, only committed records come: those of aborted transactions are dropped, also where transactions of
+// several producers overlap and wherever reading starts; while one is open, the end has not been reached.
+func TestAbortedTransactionsAreDropped(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(0)
+		a, b := newUpstream(t, env, c), newUpstream(t, env, c)
+		plain, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		require.NoError(t, err)
+		defer plain.Close()
+		write := func(s string) {
+			require.NoError(t, plain.ProduceSync(soon(t), &kgo.Record{Topic: a.to, Value: []byte(s)}).FirstErr())
+		}
+		want := []string{"p1", "c1", "p2", "c2", "p3"}
+		write("p1")
+		a.begin("a1", "a2")
+		b.begin("c1")
+		write("p2")
+		a.end(kgo.TryAbort)
+		b.end(kgo.TryCommit)
+		a.begin("c2")
+		a.end(kgo.TryCommit)
+		b.begin("a3")
+		b.end(kgo.TryAbort)
+		write("p3")
+		all := fetchTo(t, p, event.Impressions, 0, 1<<20, toEnd)
+		require.Equal(t, want, values(all))
+		require.Equal(t, all.High, all.Next)
+		require.Len(t, all.Markers, 4)
+		require.Equal(t, want, values(fetchTo(t, p, event.Impressions, 0, 1, toEnd)), "batch by batch")
+		for _, from := range all.Records {
+			rest := fetchTo(t, p, event.Impressions, from.Offset, 1<<20, toEnd)
+			require.Equal(t, string(from.Value), string(rest.Records[0].Value))
+		}
+
+		a.begin("open")
+		write("p4")
+		f := fetchTo(t, p, event.Impressions, all.Next, 1<<20, func(f task.Fetched) bool { return f.High > all.High+1 })
+		require.Empty(t, f.Records)
+		require.False(t, f.LastRead)
+		a.end(kgo.TryAbort)
+		require.Equal(t, []string{"p4"}, values(fetchTo(t, p, event.Impressions, all.Next, 1<<20, toEnd)))
+	})
+}
+
+func TestOffsetOutOfRange(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		p := ready(t, env).Partition(0)
+		f := fetchOne(t, p, event.Payoffs, 17, 1<<20)
+		require.ErrorIs(t, f.Err, task.ErrOffsetOutOfRange)
+		require.EqualValues(t, 17, f.Next)
+		require.False(t, f.LastRead)
+	})
+}
+
+// Several topics in one request: each makes progress, whatever the others have.
+func TestFetchOfSeveralTopics(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(1)
+		k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		require.NoError(t, err)
+		defer k.Close()
+		long := string(bytes.Repeat([]byte("0123456789"), 3000))
+		for i := range 5 {
+			for _, topic := range c.o.Topics[:3] {
+				require.NoError(t, k.ProduceSync(soon(t), &kgo.Record{Topic: topic, Partition: 1, Value: fmt.Append(nil, i, long)}).FirstErr())
+			}
+		}
+		f := task.Fetch{MaxWait: 100 * time.Millisecond}
+		for topic := range event.Topics {
+			f.Parts = append(f.Parts, task.FetchPart{Topic: event.Topic(topic), MaxBytes: 1000})
+		}
+		got := make([][]string, event.Topics)
+		for range 5 {
+			for i, part := range p.Fetch(soon(t), f) {
+				require.NoError(t, part.Err)
+				require.Equal(t, f.Parts[i].Topic, part.Topic)
+				got[i] = append(got[i], values(part)...)
+				f.Parts[i].Offset = part.Next
+			}
+		}
+		for i := range 3 {
+			require.Len(t, got[i], 5)
+			for j, v := range got[i] {
+				require.Equal(t, fmt.Sprint(j, long), v)
+			}
+		}
+		require.Empty(t, got[event.Rankings])
+	})
+}
+
+func TestLongPollEndsWithRecords(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		p := ready(t, env).Partition(0)
+		_, owner := fence(t, p)
+		start := fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd).Next
+		done := make(chan task.Fetched, 1)
+		ctx := soon(t)
+		go func() {
+			done <- p.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{{Topic: event.Rankings, Offset: start, MaxBytes: 1000}},
+				MaxWait: 15 * time.Second})[0]
+		}()
+		_, err := p.Produce(soon(t), rankings(owner, 0, "x"))
+		require.NoError(t, err)
+		f := <-done
+		require.NoError(t, f.Err)
+		require.Equal(t, []string{"x"}, values(f))
+	})
+}
+
+func TestDescribe(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(1)
+		_, owner := fence(t, p)
+		got, err := p.Produce(soon(t), rankings(owner, 0, "a", "b"))
+		require.NoError(t, err)
+		d, err := p.Describe(soon(t))
+		require.NoError(t, err)
+		require.NotEmpty(t, d.ClusterID)
+		require.Equal(t, env.Fake != nil, d.NoAbortMarkers)
+		for topic, f := range d.Topics {
+			want := task.TopicFacts{Partitions: 2, MaxMessageBytes: f.MaxMessageBytes, DeadLetters: topic < event.Inputs,
+				LogAppendTime: topic == int(event.Rankings)}
+			if topic == int(event.Rankings) {
+				want.End = got.BaseOffset + 2
+			}
+			require.Equal(t, want, f)
+			require.Greater(t, f.MaxMessageBytes, 900_000)
+		}
+
+		o := c.o
+		o.Topics[event.Selections], o.Topics[event.Payoffs] = "", testenv.Unique(t, "none")
+		d, err = client(t, o).Partition(0).Describe(soon(t))
+		require.NoError(t, err)
+		require.Equal(t, task.TopicFacts{}, d.Topics[event.Selections])
+		require.Equal(t, task.TopicFacts{Missing: true}, d.Topics[event.Payoffs])
+	})
+}
+
+func TestCheckNamesEveryProblem(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		o := options(t, env.Kafka, env.Fake != nil)
+		c := client(t, o)
+		problems, err := c.Check(soon(t))
+		require.NoError(t, err)
+		require.Len(t, problems, 7)
+		testenv.Topics(t, env.Kafka, 3, o.Topics[0]+"?cleanup.policy=compact&retention.ms=7200000", o.Topics[2], c.dlq[0])
+		testenv.Topics(t, env.Kafka, 2, o.Topics[3]+"?retention.ms=3600000", c.dlq[2]+"?max.message.bytes=1000")
+		problems, err = c.Check(soon(t))
+		require.NoError(t, err)
+		for i, words := range []string{
+			"is compacted",
+			"-selections\" does not exist",
+			"-selections.dlq\", for the dead letters",
+			"-payoffs.dlq\" has 2 partitions, fewer than the 3",
+			"max.message.bytes=1000, less than",
+			"-rankings\" has 2 partitions, but",
+			"message.timestamp.type=CreateTime",
+			"keeps records for 1h0m0s, less than the 2h0m0s",
+		} {
+			require.Greater(t, len(problems), i, "%q", problems)
+			require.Contains(t, problems[i], words)
+		}
+		require.Len(t, problems, 8)
+		_, err = c.Create(soon(t), Spec{Partitions: 4, Replication: 1})
+		require.ErrorContains(t, err, "3 partitions already")
+	})
+}
+
+func TestCommitted(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		p := c.Partition(1)
+		var got []int64
+		retry(t, "committed", func() (err error) { got, err = p.Committed(soon(t)); return err })
+		require.Equal(t, []int64{-1, -1, -1}, got)
+		retry(t, "commit", func() error {
+			res, err := c.kafka().OffsetCommit(soon(t), &kafka.OffsetCommitRequest{GroupID: c.o.Group, GenerationID: -1,
+				Topics: map[string][]kafka.OffsetCommit{c.o.Topics[event.Payoffs]: {{Partition: 1, Offset: 42}}}})
+			if err != nil {
+				return err
+			}
+			return res.Topics[c.o.Topics[event.Payoffs]][0].Error
+		})
+		got, err := p.Committed(soon(t))
+		require.NoError(t, err)
+		require.Equal(t, []int64{-1, -1, 42}, got)
+	})
+}
