@@ -57,6 +57,7 @@ type Learner interface {
 	// Sums are this partition's own statistics of an item.
 	Sums(i policy.Item) policy.Sums
 	// Import sets what another source (a partition number) has of an item; it replaces what that source had before.
+	// The sums must pass their Check.
 	Import(source int32, i policy.Item, s policy.Sums)
 
 	// Hashes names the learner's own hashes besides the items.

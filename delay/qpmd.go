@@ -135,8 +135,12 @@ func (q *QPMD) Expired(o Outcome) {
 // Unselected implements Learner. An impression without a selection was no step of BASE.
 func (q *QPMD) Unselected(Outcome) {}
 
-// fly counts selections in flight.
+// fly counts selections in flight. The count only breaks ties, so that one that a payoff without a selection would take
+// below 0 stays there.
 func (q *QPMD) fly(i policy.Item, by int64) {
+	if q.inFlight[i]+by < 0 {
+		return
+	}
 	q.inFlight[i] += by
 	q.flights += by
 	q.changes.note(i, flightsChanged)

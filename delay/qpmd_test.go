@@ -1,0 +1,151 @@
+package delay
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// QPM-D is what its definition says, at any order of selections, payoffs, expiries, imports and new items.
+func TestAppendixC2_QPMDIsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, basePolicy(t))
+		t.Repeat(w.moreActions())
+	})
+}
+
+// BASE sees the very sequence that it would see without delay, were each item's payoffs drawn in the order in which
+// they arrived: run without delay on tapes of these payoffs, it makes the same decisions, step by step.
+func TestAppendixC2_BaseSeesTheUndelayedSequence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := basePolicy(t)
+		w := newWorld(t, base)
+		t.Repeat(w.actions())
+
+		undelayed := policy.NewTable(w.oracle.items)
+		read := make([]int, w.oracle.items) // of each tape
+		for k, s := range w.steps {
+			order := make([]int32, len(s.candidates))
+			in := policy.Input{Items: s.candidates, Table: undelayed, InFlight: s.inFlight, Key: s.key}
+			base.Rank(&in, &policy.Workspace{}, order)
+			require.Equal(t, s.order, order, "step %d", k)
+			if s.cancelled || w.oracle.onHold && s.ref == w.oracle.holdRef {
+				continue
+			}
+			undelayed.Add(s.item, w.oracle.arrived[s.item][read[s.item]])
+			read[s.item]++
+		}
+		for i := range policy.Item(w.oracle.items) {
+			require.Equal(t, undelayed.Own(i), w.learners[0].Sums(i), "item %d", i)
+		}
+	})
+}
+
+func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {
+	q := NewQPMD(policy.NewGreedy())
+	q.Grow(2)
+	q.Selected(Outcome{Ref: 1, Item: 0}) // holds for item 0
+	q.Selected(Outcome{Ref: 2, Item: 0})
+	q.Selected(Outcome{Ref: 3, Item: 1})
+	q.Expired(Outcome{Ref: 2, Item: 0})
+	require.True(t, q.Status().OnHold, "the selection that expired is not the one that began the hold")
+	q.Expired(Outcome{Ref: 1, Item: 0})
+	require.Equal(t, Status{Holds: 1, Flights: 1}, q.Status())
+	q.Paid(Outcome{Ref: 3, Item: 1, Payoff: 0.25})
+	require.Equal(t, Status{Holds: 1, Queued: 1}, q.Status())
+
+	// Another selection's payoff of the same item ends a hold; its own then waits.
+	q.Selected(Outcome{Ref: 4, Item: 0})
+	q.Selected(Outcome{Ref: 5, Item: 0})
+	q.Paid(Outcome{Ref: 5, Item: 0, Payoff: 1})
+	require.Equal(t, Status{Holds: 2, Queued: 1, Fed: 1, Flights: 1}, q.Status())
+	q.Selected(Outcome{Ref: 6, Item: 1}) // fed from the queue
+	require.Equal(t, policy.Sums{N: 1, R: 0.25, Q: 0.0625}, q.Sums(1))
+	q.Selected(Outcome{Ref: 7, Item: 1}) // holds for item 1
+	q.Expired(Outcome{Ref: 4, Item: 0})  // began a hold that is over
+	require.True(t, q.Status().OnHold)
+}
+
+func TestQPMD_ImportsWaitForTheEndOfAHold(t *testing.T) {
+	q := NewQPMD(policy.NewUtility())
+	q.Grow(2)
+	q.Import(7, 0, policy.Sums{N: 1, R: 1, Q: 1})
+	q.Selected(Outcome{Ref: 1, Item: 0})
+	for n := range int64(1000) {
+		q.Import(7, 0, policy.Sums{N: n, R: 1, Q: 1})
+		q.Import(9, 1, policy.Sums{N: n, R: 1, Q: 1})
+	}
+	require.EqualValues(t, 1, q.table.Fed(), "frozen")
+	q.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
+	require.EqualValues(t, 2*999+1, q.table.Fed())
+}
+
+// A queue gives its memory back.
+func TestFIFO(t *testing.T) {
+	const seed = 11
+	rng := rand.New(rand.NewPCG(seed, 11))
+	var f fifo
+	var want []float64
+	longest := 0
+	for k := range 100_000 {
+		if grows := k/5000%2 == 0; len(want) == 0 || rng.IntN(10) < 4 != grows {
+			v := rng.Float64()
+			f.push(v)
+			want = append(want, v)
+		} else {
+			require.Equal(t, want[0], f.pop())
+			want = want[1:]
+		}
+		require.EqualValues(t, len(want), f.len())
+		require.LessOrEqual(t, len(f.ring), max(leastRing, 4*len(want)))
+		longest = max(longest, len(want))
+	}
+	require.Greater(t, longest, 500)
+}
+
+func BenchmarkQPMD(b *testing.B) {
+	run := func(name string, lag int) {
+		b.Run(name, func(b *testing.B) {
+			q := NewQPMD(policy.NewUtility())
+			q.Grow(1000)
+			rng := rand.New(rand.NewPCG(1, 1))
+			items := make([]policy.Item, 1<<14)
+			for i := range items {
+				items[i] = rng.Int32N(1000)
+			}
+			b.ReportAllocs()
+			for k := 0; b.Loop(); k++ {
+				q.Selected(Outcome{Ref: int64(k), Item: items[k%len(items)]})
+				if late := k - lag; late >= 0 {
+					q.Paid(Outcome{Ref: int64(late), Item: items[late%len(items)], Payoff: 0.5})
+				}
+			}
+		})
+	}
+	run("Selected+Paid/at once", 0)
+	run("Selected+Paid/1000 later", 1000)
+
+	b.Run("Selected+Paid+Harvest of 1000", func(b *testing.B) {
+		q := NewQPMD(policy.NewUtility())
+		q.Grow(1000)
+		rng := rand.New(rand.NewPCG(1, 1))
+		b.ReportAllocs()
+		for k := 0; b.Loop(); k++ {
+			o := Outcome{Ref: int64(k), Item: rng.Int32N(1000), Payoff: 0.123456789}
+			q.Selected(o)
+			q.Paid(o)
+			if k%1000 == 999 {
+				q.Harvest(nothing{})
+			}
+		}
+	})
+}
+
+type nothing struct{}
+
+func (nothing) Item(policy.Item)             {}
+func (nothing) Field(string, []byte, []byte) {}
