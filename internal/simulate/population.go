@@ -1,0 +1,166 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// Population is a catalogue of items and the users who look at it. It does not change once it is made, and may be
+// used from any number of goroutines.
+type Population struct {
+	config    Config
+	names     []string
+	centres   []float64 // of the payoffs, before clipping
+	means     []float64 // of the payoffs as they are drawn
+	utilities []float64 // before the taste of one impression
+}
+
+// The streams of random numbers of one seed. Within an impression, what its user is, and what happens after a
+// selection, come from streams of their own: how far one is read never changes the other.
+const (
+	streamCatalogue = iota
+	streamImpression
+	streamResponse
+	streamOrphan
+	streams
+)
+
+// rng is the generator of a stream of impression k.
+func (p *Population) rng(stream, k int) *rand.Rand {
+	return rand.New(rand.NewPCG(p.config.Seed, mix(uint64(k)*streams+uint64(stream))))
+}
+
+// mix spreads neighbouring numbers over all 64 bits (the finaliser of SplitMix64): a PCG generator that starts beside
+// another stays beside it for its first numbers.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// meanSpread is the standard deviation of mean payoffs over a catalogue, around 1/2.
+const meanSpread = 0.2
+
+// NewPopulation draws a catalogue. Mean payoffs are normal around 1/2, clipped to [0.02, 0.98]; utilities are standard
+// normal, correlated with them by Alignment.
+func NewPopulation(config Config) (*Population, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("simulated users: %w", err)
+	}
+	p := &Population{config: config}
+	rng := p.rng(streamCatalogue, 0)
+	width := len(strconv.Itoa(config.Items - 1))
+	for i := range config.Items {
+		worth, own := rng.NormFloat64(), rng.NormFloat64()
+		centre := min(max(0.5+meanSpread*worth, 0.02), 0.98)
+		mean := centre
+		if config.Payoffs == Gaussian {
+			mean = clippedMean(centre, config.Noise)
+		}
+		p.names = append(p.names, fmt.Sprintf("item-%0*d", width, i))
+		p.centres = append(p.centres, centre)
+		p.means = append(p.means, mean)
+		p.utilities = append(p.utilities, config.Alignment*worth+math.Sqrt(1-config.Alignment*config.Alignment)*own)
+	}
+	return p, nil
+}
+
+// clippedMean is the mean of a normal variable clipped to [0,1].
+func clippedMean(mean, sd float64) float64 {
+	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
+	pdf := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
+	low, high := (0-mean)/sd, (1-mean)/sd
+	return mean*(cdf(high)-cdf(low)) + sd*(pdf(low)-pdf(high)) + 1 - cdf(high)
+}
+
+// Config is the population's, with its defaults filled in.
+func (p *Population) Config() Config { return p.config }
+
+// Means are the hidden mean payoffs of the catalogue, by item number. Not to be changed.
+func (p *Population) Means() []float64 { return p.means }
+
+// Name is the id of an item number.
+func (p *Population) Name(item int) string { return p.names[item] }
+
+// Impression is one user in front of one list of candidates.
+type Impression struct {
+	Number     int
+	ID         string
+	Time       int64       // milliseconds
+	Candidates []Candidate // in no particular order
+
+	// What the worker does not see.
+	Items   []int     // item numbers, in the order of Candidates
+	Means   []float64 // their mean payoffs
+	Payoffs []float64 // what each would pay this user, were it selected
+	Window  int       // how many entries this user looks at, in 1..len(Candidates)
+}
+
+// Impression draws impression number k ≥ 0: always the same for the same population and k.
+func (p *Population) Impression(k int) *Impression {
+	rng := p.rng(streamImpression, k)
+	n := p.config.Candidates
+	im := &Impression{
+		Number: k, ID: ImpressionID(k), Time: p.config.Start + int64(k)*p.config.Interval.Milliseconds(),
+		Candidates: make([]Candidate, n), Items: sample(rng, p.config.Items, n),
+		Means: make([]float64, n), Payoffs: make([]float64, n),
+		Window: p.config.Windows.Draw(rng, n),
+	}
+	// One draw for all candidates: then rankings differ in what they make the user select, and not in luck.
+	luck, bell := rng.Float64(), rng.NormFloat64()
+	for i, item := range im.Items {
+		im.Candidates[i] = Candidate{
+			Item: p.names[item], Utility: p.utilities[item] + p.config.Taste*rng.NormFloat64(),
+		}
+		im.Means[i] = p.means[item]
+		switch p.config.Payoffs {
+		case Bernoulli:
+			if luck < p.means[item] {
+				im.Payoffs[i] = 1
+			}
+		case Gaussian:
+			im.Payoffs[i] = min(max(p.centres[item]+p.config.Noise*bell, 0), 1)
+		}
+	}
+	return im
+}
+
+// ImpressionID is the id of impression number k.
+func ImpressionID(k int) string { return "i-" + strconv.Itoa(k) }
+
+// ImpressionNumber is the number that ImpressionID made an id of; ok is false for every other id.
+func ImpressionNumber(id string) (k int, ok bool) {
+	if len(id) < 3 || id[:2] != "i-" {
+		return 0, false
+	}
+	k, err := strconv.Atoi(id[2:])
+	return k, err == nil && k >= 0 && ImpressionID(k) == id
+}
+
+// sample draws k different numbers below n, in random order, in O(k) steps: Floyd's algorithm, then a shuffle.
+func sample(rng *rand.Rand, n, k int) []int {
+	drawn := make([]int, 0, k)
+	seen := make(map[int]bool, k)
+	for top := n - k; top < n; top++ {
+		x := rng.IntN(top + 1)
+		if seen[x] {
+			x = top
+		}
+		seen[x] = true
+		drawn = append(drawn, x)
+	}
+	rng.Shuffle(k, func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
+	return drawn
+}
+
+// logUniform draws a duration whose logarithm is uniform.
+func logUniform(rng *rand.Rand, from, to time.Duration) time.Duration {
+	low, high := math.Log(float64(from)), math.Log(float64(to))
+	d := time.Duration(math.Exp(low + rng.Float64()*(high-low)))
+	return min(max(d, from), to) // rounding
+}
