@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -258,7 +259,9 @@ func (p *Partition) Committed(ctx context.Context) ([]int64, error) {
 	doing := fmt.Sprintf("asking for the committed offsets of group %q", p.c.o.Group)
 	res, err := p.c.kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: p.c.o.Group, Topics: topics})
 	if err == nil {
-		err = codeOf(res.Error)
+		if err = codeOf(res.Error); errors.Is(err, kafka.GroupIdNotFound) {
+			return offsets, nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

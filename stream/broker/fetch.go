@@ -104,21 +104,17 @@ func (c *Client) topic(t event.Topic) string {
 	return c.o.Topics[t]
 }
 
-// fetchFrom carries out one request. A part whose first batch was cut off, because other parts had used up the
-// answer's size, is asked for again alone: a broker sends at least one whole batch to each request.
+// fetchFrom carries out one request. A part that got nothing, or only a piece of a batch, because others came before it
+// is asked for again alone: a broker sends at least one whole batch to each request.
 func (p *Partition) fetchFrom(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) {
-	cut := p.fetchOnce(ctx, g, f, out)
-	for _, i := range cut {
+	for _, i := range p.fetchOnce(ctx, g, f, out) {
 		alone := *g
 		alone.parts = []int{i}
-		if len(p.fetchOnce(ctx, &alone, f, out)) > 0 {
-			out[i].Err = fmt.Errorf("%w: a batch cut off at offset %d of %s", errAnswer, f.Parts[i].Offset,
-				where(p.c.topic(f.Parts[i].Topic), p.number))
-		}
+		p.fetchOnce(ctx, &alone, f, out)
 	}
 }
 
-func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) (cut []int) {
+func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) (starved []int) {
 	fail := func(err error) {
 		p.c.layouts.outdated(g.layout)
 		for _, i := range g.parts {
@@ -143,24 +139,24 @@ func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, 
 	for _, i := range g.parts {
 		part := &f.Parts[i]
 		name := p.c.topic(part.Topic)
+		d := fetchDecoder{part: part, committed: g.isolation == readCommitted, alone: len(g.parts) == 1, maxDecoded: p.c.o.MaxDecoded}
+		again := !d.alone
+		err := fmt.Errorf("%w: nothing about it", errAnswer)
 		at := slices.IndexFunc(parts, func(a fetchedPart) bool { return a.topic == name && a.partition == p.number })
-		if at < 0 {
-			out[i].Err = fmt.Errorf("%w: nothing about %s", errAnswer, where(name, p.number))
-			continue
+		if at >= 0 {
+			again, err = d.decode(&parts[at], &out[i])
 		}
-		d := fetchDecoder{part: part, committed: g.isolation == readCommitted, maxDecoded: p.c.o.MaxDecoded}
-		whole, err := d.decode(&parts[at], &out[i])
-		if err != nil {
+		switch {
+		case again:
+			starved = append(starved, i)
+		case err != nil:
 			out[i].Err = fmt.Errorf("fetching %s: %w", where(name, p.number), err)
 			if moved(err) {
 				p.c.layouts.outdated(g.layout)
 			}
 		}
-		if !whole {
-			cut = append(cut, i)
-		}
 	}
-	return cut
+	return starved
 }
 
 func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int32, wait time.Duration) *exchange {
@@ -171,12 +167,12 @@ func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int3
 		asked[i], names[i] = parts[at], c.topic(parts[at].Topic)
 		total += max(1, asked[i].MaxBytes)
 	}
-	isolation := g.isolation
+	isolation, limit := g.isolation, min(total, 1<<30)+maxBatchSize
 	x := c.exchange(apiFetch, func(version int16, b []byte) []byte {
 		b = appendInt32(b, -1) // no replica
 		b = appendInt32(b, int32(wait.Milliseconds()))
-		b = appendInt32(b, 1) // min bytes
-		b = appendInt32(b, int32(min(total, 1<<30)))
+		b = appendInt32(b, 1)            // min bytes
+		b = appendInt32(b, int32(limit)) // the parts' limits decide, not their sum
 		b = append(b, byte(isolation))
 		if version >= 7 { // no fetch session
 			b = appendInt32(b, 0)
@@ -202,7 +198,7 @@ func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int3
 		}
 		return b
 	})
-	x.limit = min(total, 1<<30) + maxBatchSize
+	x.limit = limit
 	return x
 }
 
@@ -256,21 +252,27 @@ func parseFetch(a *answer) ([]fetchedPart, error) {
 type fetchDecoder struct {
 	part       *task.FetchPart
 	committed  bool
+	alone      bool // the only part of the request
 	maxDecoded int
 	aborted    []abortedTxn // not begun yet, by first offset
 	open       []int64      // producers in an aborted transaction
 }
 
-// decode fills in out; whole is false if not even the first batch came in full. A batch that cannot be read fails
-// only if it is the first: else the answer ends before it, and the next one begins with it.
-func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (whole bool, err error) {
+// decode fills in out; again asks for another try, alone. A batch that cannot be read fails only if it is the first:
+// else the answer ends before it, and the next one begins with it.
+func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (again bool, err error) {
 	if a.code != 0 {
-		return true, brokerError(a.code)
+		return false, brokerError(a.code)
 	}
 	out.High, out.LogStart = a.high, a.logStart
+	readable := a.high
 	if d.committed {
+		readable = a.stable
 		d.aborted = a.aborted
 		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.first, y.first) })
+	}
+	if len(a.records) == 0 && d.part.Offset < readable && !d.alone {
+		return true, nil
 	}
 	out.Records = make([]partition.Record, 0, expected(a.records))
 	budget := max(d.part.MaxBytes, 1) * decodeFactor
@@ -279,8 +281,11 @@ func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (whole bool, er
 		var b Batch
 		next, err := rest, error(nil)
 		if b, next, err = ReadBatch(rest); errors.Is(err, errPartial) {
+			if first && d.alone {
+				return false, fmt.Errorf("%w: a batch cut off at offset %d", errAnswer, d.part.Offset)
+			}
 			if first {
-				return false, nil
+				return true, nil
 			}
 			break
 		}
@@ -293,7 +298,7 @@ func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (whole bool, er
 		}
 		if err != nil {
 			if first {
-				return true, err
+				return false, err
 			}
 			break
 		}
@@ -302,7 +307,7 @@ func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (whole bool, er
 		rest = next
 	}
 	out.LastRead = out.Next >= out.High && (a.stable < 0 || a.stable == a.high)
-	return true, nil
+	return false, nil
 }
 
 // batch takes one batch in, whole or, on an error, not at all.
