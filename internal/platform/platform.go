@@ -4,42 +4,35 @@ package platform
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Users are what stands outside the worker: who looks at lists, selects, and pays later.
 type Users interface {
-	// Impression fills in learner, candidates and utilities of impression n; its slices stay valid until the next call.
-	Impression(n int, into *event.Impression)
-	// React tells what the user of impression n does with the ranking: at most one selection, any number of payoffs.
-	React(n int, items [][]byte) Reaction
+	// Impression makes impression n, with its candidates and its moment on the players' clock, and the records that
+	// come along with it unasked. Moments never fall from one n to the next.
+	Impression(n int) (i event.Impression, at event.Millis, along []Record)
+	// Respond tells what the user of impression n does with the ranking.
+	Respond(n int, items [][]byte) ([]Record, error)
 }
 
-// Reaction is what one user does. Times are in milliseconds after the impression.
-type Reaction struct {
-	Item       []byte // selected; nil: nothing
-	After      int64
-	Payoffs    []Payoff
-	Selections int // how often the selection is sent; 0 counts as 1
-}
-
-// Payoff is one payoff record to come.
-type Payoff struct {
-	After   int64
-	Value   float64
-	EventID string
+// Record is a selection or a payoff that is sent at a moment of the players' clock. Its own time is filled in.
+type Record struct {
+	At        event.Millis
+	Topic     event.Topic // event.Selections or event.Payoffs
+	Selection event.Selection
+	Payoff    event.Payoff
 }
 
 // Options say what is played, and where.
@@ -48,9 +41,7 @@ type Options struct {
 	Topics      [event.Topics]string
 	Partitions  int
 	Impressions int
-	Prefix      string        // of impression ids
-	Start       event.Millis  // the clock at the first impression
-	Gap         time.Duration // of the clock, between two impressions
+	Number      func(id []byte) (n int, ok bool) // which impression an id belongs to; ok is false for another play's
 	// Unanswered bounds how many impressions may wait for their ranking: the users' patience.
 	Unanswered int
 	// Stamp turns the players' clock into the time that records carry; nil: the same.
@@ -75,9 +66,7 @@ type Platform struct {
 	clock atomic.Int64
 
 	progress Progress
-	due      schedule
-	order    int
-	at       []event.Millis // clock of each impression
+	agenda   simulate.Agenda[Record]
 	answered []bool
 	writer   *kafka.Writer
 	rankings chan []kafka.Message
@@ -90,10 +79,8 @@ func New(opt Options, users Users) *Platform {
 	}
 	opt.Unanswered = cmp.Or(opt.Unanswered, 256)
 	opt.Patience = cmp.Or(opt.Patience, time.Minute)
-	p := &Platform{opt: opt, users: users, at: make([]event.Millis, opt.Impressions),
-		answered: make([]bool, opt.Impressions), rankings: make(chan []kafka.Message, 16)}
-	p.clock.Store(opt.Start)
-	return p
+	return &Platform{opt: opt, users: users, answered: make([]bool, opt.Impressions),
+		rankings: make(chan []kafka.Message, 16)}
 }
 
 // Clock is the players' present.
@@ -135,7 +122,7 @@ func (p *Platform) play(ctx context.Context) error {
 			p.show(false)
 			shown = time.Now()
 		}
-		if p.progress.Rankings == p.opt.Impressions && len(p.due) == 0 {
+		if p.progress.Rankings == p.opt.Impressions && p.agenda.Len() == 0 {
 			return nil
 		}
 		if err := p.listen(ctx, len(batch) == 0); err != nil {
@@ -144,83 +131,112 @@ func (p *Platform) play(ctx context.Context) error {
 	}
 }
 
-// next makes the records of the next moment: impressions while the users' patience lasts, and what has become due.
-// When all impressions are ranked the clock goes on to whatever comes next.
+// next makes the records of the next moments: impressions while the users' patience lasts, and what has become due.
+// When all impressions are ranked the clock goes on, stride by stride, to whatever comes next.
 func (p *Platform) next() []kafka.Message {
 	var batch []kafka.Message
 	for p.progress.Impressions < p.opt.Impressions && p.progress.Impressions-p.progress.Rankings < p.opt.Unanswered &&
 		len(batch) < atOnce {
-		batch = append(batch, p.impression())
-		p.clock.Add(p.opt.Gap.Milliseconds())
+		i, at, along := p.users.Impression(p.progress.Impressions)
+		p.progress.Impressions++
+		p.clock.Store(max(p.clock.Load(), at))
 		batch = p.release(batch)
+		i.Time, i.HasTime = p.opt.Stamp(at), true
+		batch = append(batch, p.message(event.Impressions, i.ID, event.AppendImpression(nil, &i), i.Time))
+		p.schedule(along)
 	}
-	if p.progress.Rankings == p.opt.Impressions && len(p.due) > 0 {
-		p.clock.Store(max(p.clock.Load(), p.due[0].at))
+	if at, ok := p.agenda.Next(); ok && p.progress.Rankings == p.opt.Impressions {
+		p.advance(at)
 	}
 	return p.release(batch)
 }
 
-func (p *Platform) release(batch []kafka.Message) []kafka.Message {
-	for len(p.due) > 0 && p.due[0].at <= p.clock.Load() && len(batch) < 2*atOnce {
-		d := heap.Pop(&p.due).(due)
-		batch = append(batch, p.message(d.topic, d.key, d.value(p.opt.Stamp(d.at)), d.at))
-		if d.topic == event.Selections {
-			p.progress.Selections++
-		} else {
-			p.progress.Payoffs++
+// The clock goes on by at most stride at a time, once per pace: a worker that has read a topic to its end a moment ago
+// takes the clock for that topic's time, and must have read what was sent since before a deadline passes.
+const (
+	stride = 12 * time.Hour
+	pace   = 20 * time.Millisecond
+)
+
+func (p *Platform) advance(to event.Millis) {
+	now := p.clock.Load()
+	p.clock.Store(max(now, min(to, now+stride.Milliseconds())))
+}
+
+// PassTo lets the clock go on to a moment, when the play is over.
+func (p *Platform) PassTo(ctx context.Context, to event.Millis) error {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for p.clock.Load() < to {
+		p.advance(to)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
+	}
+	return nil
+}
+
+// release sends what has become due.
+func (p *Platform) release(batch []kafka.Message) []kafka.Message {
+	for len(batch) < 2*atOnce {
+		r, at, ok := p.agenda.Take(p.clock.Load())
+		if !ok {
+			break
+		}
+		at = p.opt.Stamp(at)
+		if r.Topic == event.Selections {
+			p.progress.Selections++
+			r.Selection.Time, r.Selection.HasTime = at, true
+			batch = append(batch, p.message(r.Topic, r.Selection.ID, event.AppendSelection(nil, &r.Selection), at))
+			continue
+		}
+		p.progress.Payoffs++
+		r.Payoff.Time, r.Payoff.HasTime = at, true
+		batch = append(batch, p.message(r.Topic, r.Payoff.ID, event.AppendPayoff(nil, &r.Payoff), at))
 	}
 	return batch
 }
 
 func (p *Platform) message(t event.Topic, key, value []byte, at event.Millis) kafka.Message {
-	return kafka.Message{Topic: p.opt.Topics[t], Key: key, Value: value, Time: time.UnixMilli(p.opt.Stamp(at))}
+	return kafka.Message{Topic: p.opt.Topics[t], Key: key, Value: value, Time: time.UnixMilli(at)}
 }
 
-func (p *Platform) impression() kafka.Message {
-	n := p.progress.Impressions
-	p.progress.Impressions++
-	at := p.clock.Load()
-	p.at[n] = at
-	var i event.Impression
-	p.users.Impression(n, &i)
-	i.ID = p.id(n)
-	i.Time, i.HasTime = p.opt.Stamp(at), true
-	return p.message(event.Impressions, i.ID, event.AppendImpression(nil, &i), at)
-}
-
-func (p *Platform) id(n int) []byte {
-	return strconv.AppendInt([]byte(p.opt.Prefix), int64(n), 10)
-}
-
-// listen takes rankings, waiting for some where there is nothing else to do.
-func (p *Platform) listen(ctx context.Context, wait bool) error {
-	var patience <-chan time.Time
-	if wait && p.progress.Rankings < p.opt.Impressions {
-		timer := time.NewTimer(p.opt.Patience)
-		defer timer.Stop()
-		patience = timer.C
-	} else {
-		ready := make(chan time.Time)
-		close(ready)
-		patience = ready
+func (p *Platform) schedule(records []Record) {
+	for _, r := range records {
+		p.agenda.Add(r.At, r)
 	}
+}
+
+// listen takes rankings; where there is nothing else to do it waits for some, or for the clock's next stride.
+func (p *Platform) listen(ctx context.Context, wait bool) error {
 	select {
 	case messages := <-p.rankings:
 		return p.ranked(messages)
 	default:
 	}
+	if !wait {
+		return nil
+	}
+	answered := p.progress.Rankings == p.opt.Impressions
+	patience := p.opt.Patience
+	if answered {
+		patience = pace
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case messages := <-p.rankings:
 		return p.ranked(messages)
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case _, waited := <-patience:
-		if waited {
-			return fmt.Errorf("no ranking came for %v: %d of %d impressions are answered", p.opt.Patience,
-				p.progress.Rankings, p.progress.Impressions)
+	case <-timer.C:
+		if answered {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("no ranking came for %v: %d of %d impressions are answered", p.opt.Patience,
+			p.progress.Rankings, p.progress.Impressions)
 	}
 }
 
@@ -231,49 +247,29 @@ func (p *Platform) ranked(messages []kafka.Message) error {
 		if err := dec.Ranking(&r, m.Value); err != nil {
 			return fmt.Errorf("reading the ranking at %s[%d]:%d: %w", m.Topic, m.Partition, m.Offset, err)
 		}
-		if len(r.ID) <= len(p.opt.Prefix) || string(r.ID[:len(p.opt.Prefix)]) != p.opt.Prefix {
-			continue // another play's
+		n, ok := p.opt.Number(r.ID)
+		if !ok {
+			continue
 		}
-		n, err := strconv.Atoi(string(r.ID[len(p.opt.Prefix):]))
-		if err != nil || n < 0 || n >= p.progress.Impressions {
-			return fmt.Errorf("a ranking names impression %q, which was never made", r.ID)
+		if n >= p.progress.Impressions {
+			return fmt.Errorf("a ranking names impression %q, which was not made yet", r.ID)
 		}
 		if p.answered[n] {
 			return fmt.Errorf("impression %q was ranked twice", r.ID)
 		}
 		p.answered[n] = true
 		p.progress.Rankings++
-		p.react(n, p.users.React(n, r.Items))
+		records, err := p.users.Respond(n, r.Items)
+		if err != nil {
+			return fmt.Errorf("responding to the ranking at %s[%d]:%d: %w", m.Topic, m.Partition, m.Offset, err)
+		}
+		p.schedule(records)
 	}
 	return nil
 }
 
-func (p *Platform) react(n int, r Reaction) {
-	id, now := p.id(n), p.clock.Load()
-	if r.Item == nil {
-		return
-	}
-	item := append([]byte(nil), r.Item...)
-	for range max(1, r.Selections) {
-		p.schedule(event.Selections, id, max(now, p.at[n]+r.After), func(at event.Millis) []byte {
-			return event.AppendSelection(nil, &event.Selection{ID: id, Item: item, Time: at, HasTime: true})
-		})
-	}
-	for _, pay := range r.Payoffs {
-		p.schedule(event.Payoffs, id, max(now, p.at[n]+pay.After), func(at event.Millis) []byte {
-			return event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: pay.Value, Time: at, HasTime: true,
-				EventID: []byte(pay.EventID)})
-		})
-	}
-}
-
-func (p *Platform) schedule(t event.Topic, key []byte, at event.Millis, value func(event.Millis) []byte) {
-	p.order++
-	heap.Push(&p.due, due{topic: t, key: key, at: at, order: p.order, value: value})
-}
-
 func (p *Platform) show(last bool) {
-	p.progress.Scheduled, p.progress.Clock = len(p.due), p.clock.Load()
+	p.progress.Scheduled, p.progress.Clock = p.agenda.Len(), p.clock.Load()
 	if p.opt.Progress != nil && (last || p.progress.Impressions > 0) {
 		p.opt.Progress(p.progress)
 	}
@@ -303,30 +299,4 @@ func (p *Platform) read(ctx context.Context, partition int) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// due is a record to be sent at a time of the players' clock.
-type due struct {
-	topic event.Topic
-	key   []byte
-	at    event.Millis
-	order int
-	value func(at event.Millis) []byte
-}
-
-// schedule is a heap of what is due, in order of time.
-type schedule []due
-
-func (s schedule) Len() int { return len(s) }
-func (s schedule) Less(i, j int) bool {
-	return s[i].at < s[j].at || s[i].at == s[j].at && s[i].order < s[j].order
-}
-func (s schedule) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
-func (s *schedule) Push(x any)   { *s = append(*s, x.(due)) }
-func (s *schedule) Pop() any {
-	old := *s
-	d := old[len(old)-1]
-	old[len(old)-1] = due{}
-	*s = old[:len(old)-1]
-	return d
 }
