@@ -1,0 +1,168 @@
+package partition
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Account says what became of every record read since the state began. For each topic the outcomes add up to the
+// records read: see Unaccounted.
+type Account struct {
+	Read        [event.Inputs]int64 // records stepped, by topic
+	Impressions ImpressionAccount
+	Selections  SelectionAccount
+	Payoffs     PayoffAccount
+	SumsClamped int64               // sums of payoffs that lay outside the payoff range when they were fed
+	Adopted     int64               // impressions whose decision was found in the log
+	Misplaced   [event.Inputs]int64 // records whose key belongs to another partition by Kafka's default partitioner
+	ParkedBytes int64               // of the records that are parked now
+}
+
+// ImpressionAccount counts impressions by how they ended; Pending is how many have not ended.
+type ImpressionAccount struct {
+	Paid, Expired, Defaulted, Unselected, Duplicate, Rejected, Pending int64
+}
+
+// SelectionAccount counts selections by how they ended; Parked is how many still wait for their impression.
+type SelectionAccount struct {
+	Joined, Duplicate, Late, Orphan, Rejected, Parked int64
+}
+
+// PayoffAccount counts payoffs by how they ended; Parked is how many still wait for their impression or selection.
+type PayoffAccount struct {
+	Applied, Duplicate, Late, Orphan, Rejected, Parked int64
+}
+
+// Unaccounted is, by topic, how many of the records read have no outcome: 0, always.
+func (a *Account) Unaccounted() [event.Inputs]int64 {
+	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
+	left := a.Read
+	left[event.Impressions] -= i.Paid + i.Expired + i.Defaulted + i.Unselected + i.Duplicate + i.Rejected + i.Pending
+	left[event.Selections] -= s.Joined + s.Duplicate + s.Late + s.Orphan + s.Rejected + s.Parked
+	left[event.Payoffs] -= p.Applied + p.Duplicate + p.Late + p.Orphan + p.Rejected + p.Parked
+	return left
+}
+
+// count is one number of the account. Those of topics stand in the topics' order.
+type count uint8
+
+const (
+	impressionsRead count = iota
+	impressionsPaid
+	impressionsExpired
+	impressionsDefaulted
+	impressionsUnselected
+	impressionsDuplicate
+	impressionsRejected
+	impressionsPending
+	selectionsRead
+	selectionsJoined
+	selectionsDuplicate
+	selectionsLate
+	selectionsOrphan
+	selectionsRejected
+	selectionsParked
+	payoffsRead
+	payoffsApplied
+	payoffsDuplicate
+	payoffsLate
+	payoffsOrphan
+	payoffsRejected
+	payoffsParked
+	sumsClamped
+	decisionsAdopted
+	impressionsMisplaced
+	selectionsMisplaced
+	payoffsMisplaced
+	parkedBytes
+	counts
+)
+
+// countNames are fields of the hash "meta", behind the prefix "account.".
+var countNames = [counts]string{
+	impressionsRead:       "impressions.read",
+	impressionsPaid:       "impressions.paid",
+	impressionsExpired:    "impressions.expired",
+	impressionsDefaulted:  "impressions.defaulted",
+	impressionsUnselected: "impressions.unselected",
+	impressionsDuplicate:  "impressions.duplicate",
+	impressionsRejected:   "impressions.rejected",
+	impressionsPending:    "impressions.pending",
+	selectionsRead:        "selections.read",
+	selectionsJoined:      "selections.joined",
+	selectionsDuplicate:   "selections.duplicate",
+	selectionsLate:        "selections.late",
+	selectionsOrphan:      "selections.orphan",
+	selectionsRejected:    "selections.rejected",
+	selectionsParked:      "selections.parked",
+	payoffsRead:           "payoffs.read",
+	payoffsApplied:        "payoffs.applied",
+	payoffsDuplicate:      "payoffs.duplicate",
+	payoffsLate:           "payoffs.late",
+	payoffsOrphan:         "payoffs.orphan",
+	payoffsRejected:       "payoffs.rejected",
+	payoffsParked:         "payoffs.parked",
+	sumsClamped:           "payoffs.sums_clamped",
+	decisionsAdopted:      "impressions.adopted",
+	impressionsMisplaced:  "impressions.misplaced",
+	selectionsMisplaced:   "selections.misplaced",
+	payoffsMisplaced:      "payoffs.misplaced",
+	parkedBytes:           "parked_bytes",
+}
+
+// ofTopic picks a topic's count.
+func ofTopic(t event.Topic, impressions, selections, payoffs count) count {
+	return [event.Inputs]count{impressions, selections, payoffs}[t]
+}
+
+const accountPrefix = "account."
+
+// ledger holds the counts and remembers which of them have changed since the last seal.
+type ledger struct {
+	now    [counts]int64
+	sealed [counts]int64
+}
+
+func (l *ledger) add(c count, n int64) { l.now[c] += n }
+
+// load takes a stored count; name is that of the field behind the prefix.
+func (l *ledger) load(name, value string) error {
+	for c, n := range countNames {
+		if n == name {
+			v, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || v < 0 {
+				return fmt.Errorf("partition: count %q is %q", name, value)
+			}
+			l.now[c], l.sealed[c] = v, v
+			return nil
+		}
+	}
+	return fmt.Errorf("partition: unknown count %q", name)
+}
+
+// Account copies all counts.
+func (m *Machine) Account() Account {
+	n := &m.ledger.now
+	return Account{
+		Read: [event.Inputs]int64{n[impressionsRead], n[selectionsRead], n[payoffsRead]},
+		Impressions: ImpressionAccount{
+			Paid: n[impressionsPaid], Expired: n[impressionsExpired], Defaulted: n[impressionsDefaulted],
+			Unselected: n[impressionsUnselected], Duplicate: n[impressionsDuplicate], Rejected: n[impressionsRejected],
+			Pending: n[impressionsPending],
+		},
+		Selections: SelectionAccount{
+			Joined: n[selectionsJoined], Duplicate: n[selectionsDuplicate], Late: n[selectionsLate],
+			Orphan: n[selectionsOrphan], Rejected: n[selectionsRejected], Parked: n[selectionsParked],
+		},
+		Payoffs: PayoffAccount{
+			Applied: n[payoffsApplied], Duplicate: n[payoffsDuplicate], Late: n[payoffsLate],
+			Orphan: n[payoffsOrphan], Rejected: n[payoffsRejected], Parked: n[payoffsParked],
+		},
+		SumsClamped: n[sumsClamped],
+		Adopted:     n[decisionsAdopted],
+		Misplaced:   [event.Inputs]int64{n[impressionsMisplaced], n[selectionsMisplaced], n[payoffsMisplaced]},
+		ParkedBytes: n[parkedBytes],
+	}
+}

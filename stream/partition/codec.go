@@ -1,0 +1,305 @@
+package partition
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// errEntry is what every fault of stored bytes wraps.
+var errEntry = errors.New("partition: stored entry is broken")
+
+// entryVersion is the first byte of a stored entry.
+//
+// An entry is: version, kind, flags (one byte each), bucket; of a pending or closed impression: learner, offset, payoff
+// deadline, how much later it is forgotten, and as the flags say how much earlier than the payoff deadline the selection
+// deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks, selected position,
+// sum; of a closed one: its outcome. Last, if any, the parked records. Integers are varints (zigzag where they may be
+// negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 60 bytes.
+const entryVersion = 1
+
+const (
+	flagSelectionDeadline = 1 << iota
+	flagPropensities
+	flagInstance
+	flagRanks
+	flagSelected
+	flagSum
+	flagParked
+
+	flagsAll = 1<<iota - 1
+)
+
+// Bounds of what is stored under one id. The decoder holds stored bytes to them too.
+const (
+	maxParkedPerID = 16
+	maxEventsPerID = 1000
+)
+
+func (e *entry) flags() byte {
+	var f byte
+	set := func(bit byte, on bool) {
+		if on {
+			f |= bit
+		}
+	}
+	set(flagSelectionDeadline, e.hasSelectionDeadline)
+	set(flagPropensities, len(e.propensities) > 0)
+	set(flagInstance, e.instance >= 0)
+	set(flagRanks, len(e.ranks) > 0)
+	set(flagSelected, e.selected >= 0 || e.wasSelected)
+	set(flagSum, e.count > 0 || e.summed)
+	set(flagParked, len(e.parked) > 0)
+	return f
+}
+
+// appendEntry appends the stored form of e, which must not be nothing.
+func appendEntry(dst []byte, e *entry) []byte {
+	dst = append(dst, entryVersion, byte(e.kind), e.flags())
+	dst = binary.AppendUvarint(dst, uint64(e.bucket))
+	if e.kind != waiting {
+		dst = appendImpression(dst, e)
+	}
+	if len(e.parked) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(e.parked)))
+		for i := range e.parked {
+			dst = appendParked(dst, &e.parked[i])
+		}
+	}
+	return dst
+}
+
+func appendImpression(dst []byte, e *entry) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.learner))
+	dst = binary.AppendUvarint(dst, uint64(e.offset))
+	dst = binary.AppendVarint(dst, e.payoffDeadline)
+	dst = binary.AppendVarint(dst, e.forgetAt-e.payoffDeadline)
+	if e.hasSelectionDeadline {
+		dst = binary.AppendVarint(dst, e.payoffDeadline-e.selectionDeadline)
+	}
+	if e.kind == closed {
+		return append(dst, byte(e.outcome))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(e.items)))
+	for _, i := range e.items {
+		dst = binary.AppendUvarint(dst, uint64(i))
+	}
+	for _, p := range e.propensities {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p))
+	}
+	if e.instance >= 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.instance))
+	}
+	for _, r := range e.ranks {
+		dst = binary.AppendUvarint(dst, uint64(r))
+	}
+	if e.selected >= 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.selected))
+	}
+	if e.count > 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(e.sum))
+		dst = binary.AppendUvarint(dst, uint64(e.count))
+		dst = binary.AppendUvarint(dst, uint64(len(e.events)))
+		for _, h := range e.events {
+			dst = binary.LittleEndian.AppendUint64(dst, h)
+		}
+	}
+	return dst
+}
+
+func appendParked(dst []byte, p *parkedRecord) []byte {
+	dst = append(dst, byte(p.topic))
+	dst = binary.AppendUvarint(dst, uint64(p.offset))
+	dst = binary.AppendVarint(dst, p.timestamp)
+	dst = binary.AppendVarint(dst, p.effective)
+	dst = binary.AppendVarint(dst, p.deadline-p.effective)
+	dst = binary.AppendUvarint(dst, uint64(len(p.value)))
+	return append(dst, p.value...)
+}
+
+// decodeEntry reads the stored form of an entry into e. Parked values alias b.
+func decodeEntry(b []byte, e *entry) error {
+	e.reset()
+	d := entryReader{rest: b}
+	if version := d.byte(); version != entryVersion && d.err == nil {
+		return fmt.Errorf("%w: version %d, this program knows %d", errEntry, version, entryVersion)
+	}
+	e.kind = kind(d.byte())
+	flags := d.byte()
+	e.bucket = d.count(math.MaxInt64, "bucket")
+	switch {
+	case d.err != nil:
+	case e.kind < waiting || e.kind > closed || flags > flagsAll:
+		d.fail("kind %d, flags %#x", e.kind, flags)
+	case e.kind == waiting:
+		if flags != flagParked {
+			d.fail("parked records only, but flags %#x", flags)
+		}
+	default:
+		d.impression(e, flags)
+	}
+	if flags&flagParked != 0 && d.err == nil {
+		d.parked(e)
+	}
+	if d.err == nil && len(d.rest) > 0 {
+		d.fail("%d bytes too many", len(d.rest))
+	}
+	if d.err != nil {
+		e.reset()
+	}
+	return d.err
+}
+
+// entryReader reads the parts of a stored entry; after its first error it reads zeros.
+type entryReader struct {
+	rest []byte
+	err  error
+}
+
+func (d *entryReader) impression(e *entry, flags byte) {
+	e.learner = int32(d.count(math.MaxInt32, "learner"))
+	e.offset = d.count(math.MaxInt64, "offset")
+	e.payoffDeadline = d.varint()
+	e.forgetAt = e.payoffDeadline + d.varint()
+	if flags&flagSelectionDeadline != 0 {
+		e.hasSelectionDeadline = true
+		e.selectionDeadline = e.payoffDeadline - d.varint()
+	}
+	if e.kind == closed {
+		e.outcome = outcome(d.byte())
+		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
+		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&^(flagSelected|flagSum) != 0) {
+			d.fail("outcome %d, flags %#x of a closed impression", e.outcome, flags)
+		}
+		return
+	}
+	d.decision(e, flags)
+	if flags&flagSelected != 0 {
+		e.selected = int32(d.count(uint64(math.MaxInt32), "selected position"))
+		if d.err == nil && int(e.selected) >= len(e.items) {
+			d.fail("position %d selected of %d", e.selected, len(e.items))
+		}
+	}
+	if flags&flagSum != 0 {
+		e.sum = d.float()
+		e.count = d.count(math.MaxInt64, "payoffs")
+		if d.err == nil && e.count == 0 {
+			d.fail("a sum of no payoffs")
+		}
+		for n := d.count(maxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
+			e.events = append(e.events, d.word())
+		}
+	}
+}
+
+// decision reads what was decided: items, propensities, instance, ranks.
+func (d *entryReader) decision(e *entry, flags byte) {
+	n := d.count(uint64(len(d.rest)), "items")
+	for range n {
+		e.items = append(e.items, int32(d.count(math.MaxInt32, "item")))
+	}
+	if flags&flagPropensities != 0 {
+		for i := int64(0); i < n && d.err == nil; i++ {
+			e.propensities = append(e.propensities, d.float())
+		}
+	}
+	if flags&flagInstance != 0 {
+		e.instance = int32(d.count(math.MaxInt32, "instance"))
+	}
+	if flags&flagRanks != 0 {
+		for range n {
+			e.ranks = append(e.ranks, int32(d.count(uint64(n-1), "rank")))
+		}
+	}
+	if d.err == nil && n == 0 && flags&(flagPropensities|flagRanks) != 0 {
+		d.fail("flags %#x without items", flags)
+	}
+}
+
+func (d *entryReader) parked(e *entry) {
+	n := d.count(maxParkedPerID, "parked records")
+	if n == 0 && d.err == nil {
+		d.fail("no parked records")
+	}
+	for ; n > 0 && d.err == nil; n-- {
+		p := parkedRecord{topic: event.Topic(d.byte()), offset: d.count(math.MaxInt64, "offset"), timestamp: d.varint(),
+			effective: d.varint()}
+		p.deadline = p.effective + d.varint()
+		length := d.count(uint64(len(d.rest)), "length of a parked record")
+		if d.err == nil && int(length) > len(d.rest) {
+			d.fail("a parked record is cut off")
+		}
+		if d.err == nil && p.topic != event.Selections && p.topic != event.Payoffs {
+			d.fail("a parked record of topic %d", p.topic)
+		}
+		if d.err != nil {
+			return
+		}
+		p.value, d.rest = d.rest[:length:length], d.rest[length:]
+		e.parked = append(e.parked, p)
+	}
+}
+
+func (d *entryReader) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", errEntry, fmt.Sprintf(format, args...))
+		d.rest = nil
+	}
+}
+
+func (d *entryReader) byte() byte {
+	if len(d.rest) == 0 {
+		d.fail("cut off")
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+// count reads a number that is not negative and at most limit.
+func (d *entryReader) count(limit uint64, what string) int64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.fail("%s is cut off", what)
+		return 0
+	}
+	if v > limit {
+		d.fail("%s is %d, at most %d can be", what, v, limit)
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return int64(v)
+}
+
+func (d *entryReader) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.fail("a number is cut off")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *entryReader) word() uint64 {
+	if len(d.rest) < 8 {
+		d.fail("cut off")
+		return 0
+	}
+	w := binary.LittleEndian.Uint64(d.rest)
+	d.rest = d.rest[8:]
+	return w
+}
+
+func (d *entryReader) float() float64 {
+	f := math.Float64frombits(d.word())
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail("a number that is not finite")
+		return 0
+	}
+	return f
+}

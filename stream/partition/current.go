@@ -1,0 +1,117 @@
+package partition
+
+import "fmt"
+
+// current is the one entry that a step works on.
+type current struct {
+	id     []byte
+	hash   uint64
+	slot   *slot // nil: not in the overlay
+	stored bool  // a look-up showed it
+	stands int64 // bucket in which the id stood when the entry was opened
+	entry
+	changed bool
+	encoded []byte // scratch
+}
+
+// open makes the entry of id the current one: as it stands in the overlay, else as a look-up found it.
+func (m *Machine) open(id, found []byte) error {
+	c := &m.cur
+	c.id, c.hash, c.changed, c.stored = id, m.hash(id), false, false
+	c.slot = m.over.find(c.hash, id)
+	value := found
+	if c.slot != nil {
+		value = c.slot.value
+		if c.slot.deleted {
+			value = nil
+		}
+	}
+	if value == nil {
+		c.reset()
+		c.stands = noBucket
+		return nil
+	}
+	c.stored = c.slot == nil
+	err := decodeEntry(value, &c.entry)
+	if err == nil {
+		err = m.fits(&c.entry)
+	}
+	if err != nil {
+		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
+	}
+	c.stands = c.bucket
+	return nil
+}
+
+// fits makes sure that the numbers in an entry mean something.
+func (m *Machine) fits(e *entry) error {
+	if e.kind == waiting {
+		return nil
+	}
+	if int(e.learner) >= len(m.learners) {
+		return fmt.Errorf("%w: learner number %d, but there are only %d", errEntry, e.learner, len(m.learners))
+	}
+	l := m.learners[e.learner]
+	if l.gone {
+		return nil
+	}
+	for _, i := range e.items {
+		if int(i) >= len(l.items.names) {
+			return fmt.Errorf("%w: item number %d, but learner %q has only %d", errEntry, i, l.name, len(l.items.names))
+		}
+	}
+	return nil
+}
+
+// save puts the current entry into the overlay, if it has changed, and makes sure that its id stands in the right
+// bucket of the expiry index.
+func (m *Machine) save(walking bool) {
+	c := &m.cur
+	if !c.changed {
+		return
+	}
+	s := c.slot
+	if s == nil {
+		if c.kind == nothing && !c.stored {
+			return
+		}
+		s = m.over.add(c.hash, c.id)
+		c.slot = s
+		if s.stored = c.stored; c.stored {
+			s.bucket, s.storedBucket = c.stands, c.stands
+		} else {
+			m.known.add(c.hash)
+		}
+	}
+	m.place(s, walking)
+	if s.segment != m.segment {
+		s.segment = m.segment
+		s.weight = 0
+		m.over.dirty = append(m.over.dirty, s)
+	}
+	s.deleted = c.kind == nothing
+	s.value = s.value[:0]
+	if !s.deleted {
+		// What is parked may alias s.value, hence the detour.
+		c.encoded = appendEntry(c.encoded[:0], &c.entry)
+		s.value = append(s.value, c.encoded...)
+		if cap(c.encoded) > maxKeptOutput {
+			c.encoded = nil
+		}
+	}
+	weight := slotWeight + 2*int64(len(s.id)) + int64(len(s.value))
+	m.dirtyWeight += weight - s.weight
+	s.weight = weight
+	c.changed = false
+}
+
+// What changes weigh besides their own bytes, about: what the request that stores them takes, and their part in the
+// overlay.
+const (
+	slotWeight  = 160
+	itemWeight  = 96
+	eventWeight = 64 // what one payoff or selection changes in its learner's own fields
+)
+
+// loose counts changes that are not entries.
+func (m *Machine) loose(bytes int64) { m.looseBytes += bytes }

@@ -1,0 +1,308 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ErrDecision says that the log holds a decision that cannot be one for the impression it names: the log and the state
+// do not belong together.
+var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
+
+// layout is the version of the decision part of ranking records.
+const layout = 1
+
+func (m *Machine) stepImpression(in *Input, out *Output) error {
+	rec, imp := in.Record, &m.impression
+	faulty, err := fault(m.decoder.Impression(imp, rec.Key, rec.Value))
+	if err != nil {
+		return err
+	}
+	effective := m.effective(in, imp.Time, faulty == nil && imp.HasTime)
+	if in.Decided != nil {
+		return m.adopt(in, faulty == nil, out)
+	}
+	var l *learner
+	if faulty == nil {
+		l, faulty = m.examine(imp)
+	}
+	if faulty != nil {
+		m.reject(rec, faulty, out)
+		return nil
+	}
+	if err := m.open(rec.Key, in.Found); err != nil {
+		return err
+	}
+	if in.RefusedEarlier {
+		// What the earlier owner knew by then is asked, not what the watermark has made of it since.
+		if m.cur.kind > waiting {
+			m.ledger.add(impressionsDuplicate, 1)
+			return nil
+		}
+		m.reject(rec, faultf(event.RefusedEarlier, "an earlier owner of the partition went past it"), out)
+		return nil
+	}
+	m.settle()
+	if m.cur.kind > waiting {
+		m.ledger.add(impressionsDuplicate, 1)
+		m.save(false)
+		return nil
+	}
+	m.decide(l, rec, effective, out)
+	err = m.retryAll(out)
+	m.save(false)
+	return err
+}
+
+// examine finds the impression's learner, and what is wrong with the impression that its bytes alone do not tell.
+func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
+	l := m.fallback
+	if len(imp.Learner) > 0 {
+		l = m.byName[string(imp.Learner)]
+	}
+	switch {
+	case l == nil && len(imp.Learner) == 0:
+		return nil, faultf(event.UnknownLearner, "no learner is named, and none is the default")
+	case l == nil || l.gone:
+		return nil, faultf(event.UnknownLearner, "no learner %.64q is configured", imp.Learner)
+	case !imp.HasUtilities:
+		return nil, faultf(event.NoUtilities, "learner %q needs the candidates' utilities", l.name)
+	}
+	if size := m.rankingSize(l, imp); size > m.cfg.MaxRankingBytes {
+		return nil, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", size,
+			m.cfg.MaxRankingBytes)
+	}
+	return l, nil
+}
+
+// What a ranking record takes at most beside its id, learner and items: everything else of fixed size, and per
+// item quotes, comma and a propensity of the most digits.
+const (
+	rankingFixedBytes = 1024
+	propensityBytes   = 26
+	escapedByte       = 6 // what JSON makes of one byte at worst
+)
+
+// rankingSize bounds what the impression's ranking takes, from above. It is asked before the decision, because a
+// decision may change its learner, and what is refused must leave no trace. The exact size matters only near the
+// limit; only there is it computed, all but the propensities.
+func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
+	rest := rankingFixedBytes + escapedByte*(len(m.cfg.Group)+len(l.name)+len(l.cfg.PolicyName)+len(l.cfg.DelayName)) +
+		len(imp.ID)
+	bytes := len(imp.ID)
+	for i := range imp.Candidates {
+		bytes += len(imp.Candidates[i].Item)
+	}
+	rest += (3 + propensityBytes) * len(imp.Candidates)
+	if rough := rest + escapedByte*bytes; rough <= m.cfg.MaxRankingBytes {
+		return rough
+	}
+	r := event.Ranking{ID: imp.ID}
+	for i := range imp.Candidates {
+		r.Items = append(r.Items, imp.Candidates[i].Item)
+	}
+	return len(event.AppendRanking(nil, &r)) + rest - 3*len(imp.Candidates)
+}
+
+// decide ranks the impression, which is new, and makes it the current entry.
+func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *Output) {
+	s, imp := &m.scratch, &m.impression
+	m.internCandidates(l, imp)
+	n := len(imp.Candidates)
+	s.order = slices.Grow(s.order[:0], n)[:n]
+	s.candidates = slices.Grow(s.candidates[:0], n)[:n]
+	policy.SortByUtility(s.order, s.utilities, s.names, &m.work)
+	for k, at := range s.order {
+		s.candidates[k] = s.numbers[at]
+	}
+	key := policy.DecisionKey(l.cfg.Seed, m.salt, l.name, m.cfg.Partition, rec.Offset)
+	d := &m.decision
+	l.delay.Decide(s.candidates, key, d)
+	m.loose(eventWeight)
+
+	base := max(effective, m.watermark)
+	r := &m.ranking
+	r.ID, r.Learner, r.Time = imp.ID, append(r.Learner[:0], l.name...), effective
+	r.Items = r.Items[:0]
+	for _, k := range d.Order {
+		r.Items = append(r.Items, s.names[s.order[k]])
+	}
+	r.Decision = event.Decision{
+		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
+		Offset: rec.Offset, Layout: layout, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
+		Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
+	}
+	if m.cfg.HasSelections {
+		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, l.cfg.SelectionTimeout)
+	}
+	start := len(out.buf)
+	out.buf = event.AppendRanking(out.buf, r)
+	value := out.buf[start:len(out.buf):len(out.buf)]
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Offset: rec.Offset})
+
+	e := m.begin(l, &r.Decision)
+	for _, k := range d.Order {
+		e.items = append(e.items, s.candidates[k])
+	}
+	if len(d.Propensities) > 0 {
+		e.ranks = append(e.ranks, d.Order...)
+	}
+}
+
+// later is a time that a ranking record can hold.
+func later(t event.Millis, by int64) event.Millis {
+	return min(t, event.MaxTime-min(by, event.MaxTime)) + min(by, event.MaxTime)
+}
+
+// internCandidates gives the candidates their numbers, in the order of the record, so that a replay numbers new items
+// alike.
+func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
+	s := &m.scratch
+	s.numbers, s.utilities, s.names = s.numbers[:0], s.utilities[:0], s.names[:0]
+	for i := range imp.Candidates {
+		c := &imp.Candidates[i]
+		s.numbers = append(s.numbers, m.intern(l, c.Item))
+		s.utilities = append(s.utilities, c.Utility)
+		s.names = append(s.names, c.Item)
+	}
+	l.grow()
+}
+
+func (m *Machine) intern(l *learner, item []byte) policy.Item {
+	i, fresh := l.items.intern(item)
+	if fresh {
+		m.loose(itemWeight + int64(len(item)))
+	}
+	return i
+}
+
+// begin makes the current entry a pending impression, without its items. What is parked under the id stays.
+func (m *Machine) begin(l *learner, d *event.Decision) *entry {
+	c := &m.cur
+	e := &c.entry
+	e.forget()
+	e.kind, e.learner, e.offset, e.selected, e.outcome = pending, l.number, d.Offset, -1, open
+	e.wasSelected, e.summed = false, false
+	e.payoffDeadline, e.forgetAt = d.PayoffDeadline, d.PayoffDeadline+m.cfg.ParkingTime
+	e.hasSelectionDeadline, e.selectionDeadline = d.HasSelection, d.SelectionDeadline
+	if !d.HasSelection {
+		e.selectionDeadline = 0
+	}
+	e.propensities = append(e.propensities, d.Propensities...)
+	e.instance = d.Instance
+	c.changed = true
+	m.ledger.add(impressionsPending, 1)
+	return e
+}
+
+// adopt takes over what the log holds as decided for this impression. No rule of the day is asked: not whether the
+// record still parses, nor whether its learner is still configured.
+func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
+	rec, r := in.Record, in.Decided
+	if string(r.ID) != string(rec.Key) || r.Decision.Offset != rec.Offset {
+		return fmt.Errorf("%w: it is for impression %.64q at offset %d, not for %.64q at offset %d", ErrDecision,
+			r.ID, r.Decision.Offset, rec.Key, rec.Offset)
+	}
+	if err := m.open(rec.Key, in.Found); err != nil {
+		return err
+	}
+	if err := m.makeRoom(r); err != nil {
+		return err
+	}
+	l := m.byName[string(r.Learner)]
+	if l == nil {
+		l = m.remember(string(r.Learner))
+	}
+	if parsed && !permutes(r.Items, m.impression.Candidates) {
+		return fmt.Errorf("%w: impression %.64q at offset %d: its items are not the candidates", ErrDecision, r.ID,
+			rec.Offset)
+	}
+	e := m.begin(l, &r.Decision)
+	if len(r.Decision.Propensities) != 0 && len(r.Decision.Propensities) != len(r.Items) {
+		return fmt.Errorf("%w: impression %.64q at offset %d: %d propensities for %d items", ErrDecision, r.ID,
+			rec.Offset, len(r.Decision.Propensities), len(r.Items))
+	}
+	m.ledger.add(decisionsAdopted, 1)
+	if l.gone { // its catalogue is not loaded, and there is nobody to tell: the impression can only expire
+		e.propensities, e.instance = e.propensities[:0], -1
+	} else {
+		m.adoptItems(l, r, parsed)
+	}
+	err := m.retryAll(out)
+	m.save(false)
+	return err
+}
+
+// makeRoom makes sure that no impression stands under the id of an adopted decision. An earlier one with the same id
+// may, whose tombstone the watermark had passed when the decision was made, and has not yet in this replay: then it
+// is forgotten now. That watermark is not known, but it bounds the decision's deadlines from below.
+func (m *Machine) makeRoom(r *event.Ranking) error {
+	e := &m.cur.entry
+	if e.kind > waiting && r.Decision.PayoffDeadline <= e.forgetAt {
+		return fmt.Errorf("%w: impression %.64q at offset %d was ranked although that of offset %d was known", ErrDecision,
+			r.ID, r.Decision.Offset, e.offset)
+	}
+	if e.kind > waiting {
+		m.settleAt(max(e.forgetAt, m.watermark) + 1)
+		return nil
+	}
+	m.settle()
+	return nil
+}
+
+// adoptItems takes the adopted ranking's items over and tells the learner.
+func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
+	s, e, d := &m.scratch, &m.cur.entry, &m.decision
+	ordered := parsed && m.impression.HasUtilities
+	*d = delay.Decision{
+		Order: d.Order[:0], Propensities: append(d.Propensities[:0], r.Decision.Propensities...),
+		Instance: r.Decision.Instance, Explored: r.Decision.Explored,
+	}
+	if parsed {
+		m.internCandidates(l, &m.impression)
+	}
+	for _, item := range r.Items {
+		e.items = append(e.items, m.intern(l, item))
+	}
+	l.grow()
+	if ordered {
+		n := len(r.Items)
+		s.order = slices.Grow(s.order[:0], n)[:n]
+		policy.SortByUtility(s.order, s.utilities, s.names, &m.work)
+		s.rankOf = slices.Grow(s.rankOf[:0], l.grown)[:l.grown]
+		for rank, at := range s.order {
+			s.rankOf[s.numbers[at]] = int32(rank)
+		}
+		for _, i := range e.items {
+			d.Order = append(d.Order, s.rankOf[i])
+		}
+		if len(d.Propensities) > 0 {
+			e.ranks = append(e.ranks, d.Order...)
+		}
+	}
+	l.delay.Adopt(r.Decision.Offset, d)
+	m.loose(eventWeight)
+}
+
+// permutes tells whether items, none of which comes twice, are the candidates.
+func permutes(items [][]byte, candidates []event.Candidate) bool {
+	if len(items) != len(candidates) {
+		return false
+	}
+	have := make(map[string]struct{}, len(candidates))
+	for i := range candidates {
+		have[string(candidates[i].Item)] = struct{}{}
+	}
+	for _, item := range items {
+		if _, ok := have[string(item)]; !ok {
+			return false
+		}
+		delete(have, string(item))
+	}
+	return true
+}

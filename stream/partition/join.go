@@ -1,0 +1,373 @@
+package partition
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// verdict is what becomes of a selection or a payoff.
+type verdict uint8
+
+const (
+	refused   verdict = iota // a dead letter
+	taken                    // joined, or applied
+	duplicate                // the impression had one before
+	late                     // past the impression's deadline
+	parked                   // waits for its impression or its selection
+	orphan                   // waited in vain, or there was no room to wait
+)
+
+// account counts what became of a record. Refused ones are counted where they become dead letters.
+func (m *Machine) account(t event.Topic, v verdict, n int64) {
+	switch v {
+	case taken:
+		m.ledger.add(ofTopic(t, 0, selectionsJoined, payoffsApplied), n)
+	case duplicate:
+		m.ledger.add(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
+	case late:
+		m.ledger.add(ofTopic(t, 0, selectionsLate, payoffsLate), n)
+	case parked:
+		m.ledger.add(ofTopic(t, 0, selectionsParked, payoffsParked), n)
+	case orphan:
+		m.ledger.add(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
+	}
+}
+
+func (m *Machine) stepSelection(in *Input, out *Output) error {
+	rec, sel := in.Record, &m.selection
+	faulty, err := fault(m.decoder.Selection(sel, rec.Key, rec.Value))
+	if err != nil {
+		return err
+	}
+	effective := m.effective(in, sel.Time, faulty == nil && sel.HasTime)
+	if faulty != nil {
+		m.reject(rec, faulty, out)
+		return nil
+	}
+	if err := m.open(rec.Key, in.Found); err != nil {
+		return err
+	}
+	m.settle()
+	v, faulty := m.judgeSelection(effective)
+	m.conclude(rec, effective, v, faulty, out)
+	if v == taken {
+		err = m.retry(event.Payoffs, out)
+	}
+	m.save(false)
+	return err
+}
+
+func (m *Machine) stepPayoff(in *Input, out *Output) error {
+	rec, p := in.Record, &m.payoff
+	faulty, err := fault(m.decoder.Payoff(p, rec.Key, rec.Value))
+	if err != nil {
+		return err
+	}
+	effective := m.effective(in, p.Time, faulty == nil && p.HasTime)
+	if faulty != nil {
+		m.reject(rec, faulty, out)
+		return nil
+	}
+	if err := m.open(rec.Key, in.Found); err != nil {
+		return err
+	}
+	m.settle()
+	v, faulty := m.judgePayoff(effective)
+	m.conclude(rec, effective, v, faulty, out)
+	m.save(false)
+	return nil
+}
+
+// conclude carries a verdict out for a record that has just been read.
+func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *event.Fault, out *Output) {
+	switch v {
+	case refused:
+		m.reject(rec, f, out)
+	case parked:
+		m.park(rec, effective)
+	default:
+		m.account(rec.Topic, v, 1)
+	}
+}
+
+// park keeps a record under the current entry's id until what it waits for comes. Without room it is an orphan.
+func (m *Machine) park(rec *Record, effective event.Millis) {
+	c := &m.cur
+	n := &m.ledger.now
+	if len(c.parked) >= maxParkedPerID || n[selectionsParked]+n[payoffsParked] >= int64(m.cfg.MaxParked) ||
+		n[parkedBytes]+int64(len(rec.Value)) > m.cfg.MaxParkedBytes {
+		m.account(rec.Topic, orphan, 1)
+		return
+	}
+	if c.kind == nothing {
+		c.kind = waiting
+	}
+	c.parked = append(c.parked, parkedRecord{
+		topic: rec.Topic, offset: rec.Offset, timestamp: rec.Timestamp, effective: effective,
+		deadline: max(effective, m.watermark) + m.cfg.ParkingTime, value: rec.Value,
+	})
+	c.changed = true
+	m.account(rec.Topic, parked, 1)
+	m.ledger.add(parkedBytes, int64(len(rec.Value)))
+}
+
+// unpark takes a record that was parked out of the account; its place in the entry is the caller's.
+func (m *Machine) unpark(p *parkedRecord) {
+	m.account(p.topic, parked, -1)
+	m.ledger.add(parkedBytes, -int64(len(p.value)))
+	m.cur.changed = true
+}
+
+// retryAll lets what is parked under an impression that has just been ranked have its turn: the selections in the
+// order in which they came, then the payoffs in theirs.
+func (m *Machine) retryAll(out *Output) error {
+	if err := m.retry(event.Selections, out); err != nil {
+		return err
+	}
+	return m.retry(event.Payoffs, out)
+}
+
+// retry steps the parked records of one topic, through the same functions as when they were read. What must go on
+// waiting stays.
+func (m *Machine) retry(t event.Topic, out *Output) error {
+	e := &m.cur.entry
+	kept := 0
+	for i := range e.parked {
+		p := e.parked[i]
+		if p.topic != t {
+			e.parked[kept] = p
+			kept++
+			continue
+		}
+		v, f, err := m.rejudge(&p)
+		if err != nil {
+			return err
+		}
+		if v == parked {
+			e.parked[kept] = p
+			kept++
+			continue
+		}
+		m.unpark(&p)
+		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: m.cur.id, Value: p.value}
+		m.conclude(&rec, p.effective, v, f, out)
+	}
+	clear(e.parked[kept:])
+	e.parked = e.parked[:kept]
+	return nil
+}
+
+func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
+	var err error
+	if p.topic == event.Selections {
+		err = m.decoder.Selection(&m.selection, m.cur.id, p.value)
+	} else {
+		err = m.decoder.Payoff(&m.payoff, m.cur.id, p.value)
+	}
+	f, err := fault(err) // limits may have changed since
+	if f != nil || err != nil {
+		return refused, f, err
+	}
+	var v verdict
+	if p.topic == event.Selections {
+		v, f = m.judgeSelection(p.effective)
+	} else {
+		v, f = m.judgePayoff(p.effective)
+	}
+	return v, f, nil
+}
+
+// learnerGone: the record belongs to an impression whose learner is not configured any more.
+const learnerGone event.Reason = "learner_gone"
+
+// judgeSelection decides what becomes of m.selection under the current entry, and joins it.
+func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault) {
+	e := &m.cur.entry
+	switch {
+	case e.kind < pending:
+		return parked, nil
+	case e.kind == closed && e.wasSelected:
+		return duplicate, nil
+	case e.kind == closed:
+		return late, nil
+	}
+	l := m.learners[e.learner]
+	if l.gone {
+		return refused, faultf(learnerGone, "learner %q is not configured any more", l.name)
+	}
+	at := m.shownAt(l, m.selection.Item)
+	if at < 0 {
+		return refused, notShown(m.selection.Item)
+	}
+	switch {
+	case e.selected >= 0:
+		return duplicate, nil
+	case effective > e.nextDeadline():
+		return late, nil
+	}
+	m.selectItem(l, at)
+	return taken, nil
+}
+
+// judgePayoff decides what becomes of m.payoff under the current entry, and applies it.
+//
+// A payoff for an impression that has ended is a duplicate where one was paid, and else late; where a learner adds
+// payoffs up, the impression ends at the deadline and not before, so that whatever comes then is late. For a pending
+// one: what contradicts it comes first, then the deadline, then the wait for a selection.
+func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
+	e, p := &m.cur.entry, &m.payoff
+	switch {
+	case e.kind < pending && !m.cfg.HasSelections && len(p.Item) == 0:
+		return refused, itemMissing()
+	case e.kind < pending:
+		return parked, nil
+	case e.kind == closed && e.outcome == paid && !e.summed:
+		return duplicate, nil
+	case e.kind == closed:
+		return late, nil
+	}
+	l := m.learners[e.learner]
+	if f := m.contradiction(l, e, p); f != nil {
+		return refused, f
+	}
+	if effective > e.payoffDeadline {
+		return late, nil
+	}
+	if e.selected < 0 {
+		if e.hasSelectionDeadline {
+			return parked, nil
+		}
+		if len(p.Item) == 0 {
+			return refused, itemMissing()
+		}
+	}
+	if l.cfg.AggregateSum {
+		return m.addUp(l, e, p)
+	}
+	m.selectPaid(l, e, p)
+	r, _ := l.normalise(p.Payoff)
+	m.endPaid(l, paid, r)
+	return taken, nil
+}
+
+// contradiction is what is wrong with a payoff for a pending impression.
+func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
+	if l.gone {
+		return faultf(learnerGone, "learner %q is not configured any more", l.name)
+	}
+	if low, high := l.cfg.PayoffMin, l.cfg.PayoffMax; !l.cfg.AggregateSum && (p.Payoff < low || p.Payoff > high) {
+		return faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, low, high, l.name)
+	}
+	if len(p.Item) == 0 {
+		return nil
+	}
+	at := m.shownAt(l, p.Item)
+	if at < 0 {
+		return notShown(p.Item)
+	}
+	if e.selected >= 0 && at != e.selected {
+		return faultf(event.ItemNotSelected, "item %.64q was not selected, %.64q was", p.Item,
+			l.items.names[e.items[e.selected]])
+	}
+	return nil
+}
+
+func notShown(item []byte) *event.Fault {
+	return faultf(event.ItemNotInImpression, "item %.64q is not among the impression's candidates", item)
+}
+
+func itemMissing() *event.Fault {
+	return faultf(event.MissingItem, "a payoff must name its item, since there is no selections topic")
+}
+
+// shownAt is the position at which an item was shown, -1 where it was not.
+func (m *Machine) shownAt(l *learner, item []byte) int32 {
+	i, ok := l.items.lookUp(item)
+	if !ok {
+		return -1
+	}
+	return m.cur.position(i)
+}
+
+// addUp takes a payoff into the sum. Payoffs without an event id cannot be told apart: each counts.
+func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff) (verdict, *event.Fault) {
+	if len(p.EventID) > 0 {
+		h := eventHash(p.EventID)
+		if slices.Contains(e.events, h) {
+			return duplicate, nil
+		}
+		if len(e.events) >= maxEventsPerID {
+			return refused, faultf(event.TooManyEvents, "the impression has %d payoffs with an event id, no more can be kept",
+				len(e.events))
+		}
+		e.events = append(e.events, h)
+	}
+	m.selectPaid(l, e, p)
+	// Payoffs are finite, but their sum need not be.
+	e.sum = min(max(e.sum+p.Payoff, -math.MaxFloat64), math.MaxFloat64)
+	e.count++
+	m.cur.changed = true
+	return taken, nil
+}
+
+// eventHash identifies an event id within one impression. It is stored, hence the same everywhere and for ever.
+func eventHash(id []byte) uint64 { return xxhash.Sum64(id) }
+
+// selectPaid makes a payoff the selection too, where there was none and none can come.
+func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {
+	if e.selected < 0 {
+		m.selectItem(l, m.shownAt(l, p.Item))
+	}
+}
+
+func (m *Machine) selectItem(l *learner, at int32) {
+	c := &m.cur
+	c.selected = at
+	c.changed = true
+	l.delay.Selected(m.outcome(l))
+	m.loose(eventWeight)
+}
+
+// outcome describes the current entry to its learner, without a payoff.
+func (m *Machine) outcome(l *learner) delay.Outcome {
+	e, s := &m.cur.entry, &m.scratch
+	o := delay.Outcome{Ref: e.offset, Instance: e.instance}
+	if e.selected >= 0 {
+		o.Item = e.items[e.selected]
+	}
+	if len(e.propensities) == 0 && e.instance < 0 {
+		return o
+	}
+	s.candidates = append(s.candidates[:0], e.items...)
+	for k, rank := range e.ranks {
+		s.candidates[rank] = e.items[k]
+	}
+	o.Candidates = s.candidates
+	if e.selected >= 0 && len(e.propensities) > 0 {
+		o.Propensity = e.propensities[e.selected]
+	}
+	return o
+}
+
+// endPaid feeds the learner a normalised payoff, which may stand for one that never came, and ends the impression.
+func (m *Machine) endPaid(l *learner, how outcome, r float64) {
+	o := m.outcome(l)
+	o.Payoff = r
+	l.delay.Paid(o)
+	m.loose(eventWeight)
+	m.end(how, l.cfg.AggregateSum)
+}
+
+// end makes the current entry a tombstone.
+func (m *Machine) end(how outcome, summed bool) {
+	m.cur.close(how, summed)
+	m.cur.changed = true
+	m.ledger.add(impressionsPending, -1)
+	m.ledger.add([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
+		unselected: impressionsUnselected}[how], 1)
+}

@@ -1,0 +1,180 @@
+package partition
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ErrLearner says that a configured learner does not fit what is stored of it.
+var ErrLearner = errors.New("partition: learner does not fit the stored state")
+
+// Fields of the hash "meta" that are the machine's, besides the account and the learner table.
+const (
+	metaHash       = "meta"
+	watermarkField = "watermark"
+	floorField     = "floor"
+	saltField      = "salt"
+)
+
+// loading keeps what is loaded until everything is there: fields come in any order.
+type loading struct {
+	parser fastjson.Parser
+	table  []storedLearner
+	items  map[*learner][]storedItem
+	fields map[*learner][]state.Field
+	salted bool
+}
+
+type storedLearner struct {
+	name        string
+	number      int32
+	fingerprint string
+}
+
+func newLoading() *loading {
+	return &loading{items: make(map[*learner][]storedItem), fields: make(map[*learner][]state.Field)}
+}
+
+// Hashes names the hashes to be loaded besides "meta".
+func (m *Machine) Hashes() []string {
+	var names []string
+	for i := range m.cfg.Learners {
+		l := m.byName[m.cfg.Learners[i].Name]
+		for _, h := range append([]string{itemsHash}, l.delay.Hashes()...) {
+			names = append(names, l.name+":"+h)
+		}
+	}
+	return names
+}
+
+// Load takes one stored field; its memory must not change before Loaded. Fields of "meta" that are not ours are
+// passed over.
+func (m *Machine) Load(f state.Field) error {
+	if m.loading == nil {
+		return errors.New("partition: a field to load after the last")
+	}
+	if f.Hash == metaHash {
+		return m.loadMeta(string(f.Field), f.Value)
+	}
+	own, ok := m.hashes[f.Hash]
+	if !ok {
+		return fmt.Errorf("partition: field of a hash %q that was not asked for", f.Hash)
+	}
+	l := own.learner
+	if own.hash != itemsHash {
+		m.loading.fields[l] = append(m.loading.fields[l], state.Field{Hash: own.hash, Field: f.Field, Value: f.Value})
+		return nil
+	}
+	number, sums, err := parseItem(&m.loading.parser, f.Value)
+	if err != nil {
+		return fmt.Errorf("item %.64q: %w", f.Field, err)
+	}
+	m.loading.items[l] = append(m.loading.items[l], storedItem{string(f.Field), number, sums})
+	return nil
+}
+
+func (m *Machine) loadMeta(field string, value []byte) error {
+	var err error
+	switch {
+	case field == watermarkField:
+		m.watermark, err = strconv.ParseInt(string(value), 10, 64)
+	case field == floorField:
+		m.floor, err = strconv.ParseInt(string(value), 10, 64)
+		m.fixed = m.floor - 1
+	case field == saltField:
+		m.salt, err = strconv.ParseUint(string(value), 16, 64)
+		m.loading.salted = true
+	case strings.HasPrefix(field, accountPrefix):
+		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
+	case strings.HasPrefix(field, learnerPrefix):
+		s := storedLearner{name: strings.TrimPrefix(field, learnerPrefix)}
+		if s.number, s.fingerprint, err = parseLearner(value); err != nil {
+			return err
+		}
+		m.loading.table = append(m.loading.table, s)
+	}
+	if err == nil && (m.watermark < 0 || m.floor < 0) {
+		err = strconv.ErrRange
+	}
+	if err != nil {
+		return fmt.Errorf("partition: field %q of meta is %.64q: %w", field, value, err)
+	}
+	return nil
+}
+
+// Loaded ends the loading. It fails with ErrLearner where a configured learner's fingerprint is not the stored one.
+func (m *Machine) Loaded(event.Millis) error {
+	ld := m.loading
+	m.loading = nil
+	if err := m.seat(ld.table); err != nil {
+		return err
+	}
+	for _, l := range m.learners {
+		if l.gone {
+			continue
+		}
+		if err := l.load(ld.items[l], ld.fields[l]); err != nil {
+			return fmt.Errorf("loading learner %q: %w", l.name, err)
+		}
+	}
+	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.watermark, floor: m.floor}
+	return nil
+}
+
+// seat gives every learner its number: the stored ones theirs, then the new ones in the order of the configuration.
+func (m *Machine) seat(table []storedLearner) error {
+	slices.SortFunc(table, func(a, b storedLearner) int { return int(a.number) - int(b.number) })
+	for i, s := range table {
+		if int(s.number) != i {
+			return fmt.Errorf("partition: learner table: number %d of %q where %d was expected", s.number, s.name, i)
+		}
+		l := m.byName[s.name]
+		if l == nil {
+			l = &learner{name: s.name, fingerprint: s.fingerprint, gone: true}
+		}
+		if l.fingerprint != s.fingerprint && s.fingerprint != "" {
+			return fmt.Errorf("%w: %q: it is configured as %s, but what it has learned was learned as %s: reset the "+
+				"learner, or give it another name", ErrLearner, l.name, l.fingerprint, s.fingerprint)
+		}
+		m.enrol(l)
+		l.changed = l.fingerprint != s.fingerprint
+	}
+	for i := range m.cfg.Learners {
+		if l := m.byName[m.cfg.Learners[i].Name]; l.number < 0 {
+			m.enrol(l)
+		}
+	}
+	return nil
+}
+
+func (l *learner) load(items []storedItem, fields []state.Field) error {
+	if err := l.items.load(items); err != nil {
+		return err
+	}
+	l.grow()
+	slices.SortFunc(items, func(a, b storedItem) int { return int(a.number) - int(b.number) })
+	for _, it := range items {
+		l.delay.LoadSums(it.number, it.sums)
+	}
+	slices.SortFunc(fields, func(a, b state.Field) int {
+		if c := strings.Compare(a.Hash, b.Hash); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.Field, b.Field)
+	})
+	for _, f := range fields {
+		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
+			return err
+		}
+	}
+	return l.delay.Loaded()
+}

@@ -1,0 +1,236 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Machine is the state of one partition number and what becomes of it. It is not safe for concurrent use.
+//
+// Its life: New, Load for every stored field, Loaded; then Step, Tick and the expiry walk in any order, with Seal
+// whenever changes are to be stored. After an error of any of them the machine must not be used any more.
+type Machine struct {
+	cfg      Config
+	salt     uint64
+	learners []*learner // by number, once loaded
+	byName   map[string]*learner
+	hashes   map[string]learnerHash
+	fallback *learner // takes records that name no learner
+	loading  *loading
+
+	watermark event.Millis
+	newest    [event.Inputs]event.Millis // effective times read
+	ledger    ledger
+	known     knownIDs
+	over      overlay
+	cur       current
+	hasher    xxhash.Digest
+
+	floor       int64            // first bucket that the expiry walk has not closed
+	fixed       int64            // nothing is put into buckets up to this one any more
+	dueSegment  uint64           // last segment that changed the expiry index up to fixed
+	touched     map[int64]uint64 // by bucket above fixed: last segment that changed it
+	strays      []state.Due      // index entries that contradict the entry, to be taken out
+	segment     uint64           // number of the open segment
+	sealedMeta  sealedMeta
+	looseBytes  int64 // of unsealed changes other than entries
+	dirtyWeight int64 // of unsealed entries
+	arena       []byte
+	harvest     harvester
+
+	decoder    *event.Decoder
+	impression event.Impression
+	selection  event.Selection
+	payoff     event.Payoff
+	ranking    event.Ranking
+	decision   delay.Decision
+	work       policy.Workspace
+	scratch    scratch
+}
+
+// scratch is memory of the decision path.
+type scratch struct {
+	numbers    []policy.Item // of the candidates, as the record lists them
+	order      []int32       // positions in the record, in increasing utility
+	candidates []policy.Item // in increasing utility
+	utilities  []float64
+	names      [][]byte
+	rankOf     []int32 // utility rank by item, where set
+}
+
+// sealedMeta is what the hash "meta" holds of ours as of the last seal, the account apart.
+type sealedMeta struct {
+	stored    bool // salt and the rest have been written once
+	watermark event.Millis
+	floor     int64
+}
+
+var errConfig = errors.New("partition: configuration")
+
+// New makes a machine without state.
+func New(cfg Config) (*Machine, error) {
+	m := &Machine{
+		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
+		known: newKnownIDs(), over: newOverlay(), fixed: -1, touched: make(map[int64]uint64), segment: 1,
+		decoder: event.NewDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}),
+	}
+	for t := range m.newest {
+		m.newest[t] = math.MinInt64
+	}
+	m.cfg.Learners = append([]LearnerConfig(nil), cfg.Learners...)
+	for i := range m.cfg.Learners {
+		lc := &m.cfg.Learners[i]
+		if err := lc.check(); err != nil {
+			return nil, fmt.Errorf("%w: learner %q: %w", errConfig, lc.Name, err)
+		}
+		if m.byName[lc.Name] != nil {
+			return nil, fmt.Errorf("%w: learner %q comes twice", errConfig, lc.Name)
+		}
+		l := newLearner(lc)
+		m.byName[lc.Name] = l
+		m.hashes[l.itemHash] = learnerHash{l, itemsHash}
+		for h, name := range l.hashes {
+			m.hashes[name] = learnerHash{l, h}
+		}
+		if lc.Default || len(cfg.Learners) == 1 {
+			if m.fallback != nil {
+				return nil, fmt.Errorf("%w: both %q and %q are the default learner", errConfig, m.fallback.name, l.name)
+			}
+			m.fallback = l
+		}
+	}
+	if cfg.ParkingTime < 0 || cfg.MaxRankingBytes <= 0 {
+		return nil, fmt.Errorf("%w: parking time %d ms, largest ranking %d bytes", errConfig, cfg.ParkingTime,
+			cfg.MaxRankingBytes)
+	}
+	m.cur.entry.reset()
+	return m, nil
+}
+
+func (c *LearnerConfig) check() error {
+	switch {
+	case c.Name == "":
+		return errors.New("it has no name")
+	case c.New == nil:
+		return errors.New("nothing makes it")
+	case !(c.PayoffMin < c.PayoffMax) || math.IsInf(c.PayoffMax-c.PayoffMin, 0):
+		return fmt.Errorf("payoff range [%v, %v]", c.PayoffMin, c.PayoffMax)
+	case c.PayoffHorizon < 0 || c.SelectionTimeout < 0:
+		return errors.New("a negative time")
+	case c.ExpiryDefault != nil && !(c.PayoffMin <= *c.ExpiryDefault && *c.ExpiryDefault <= c.PayoffMax):
+		return fmt.Errorf("default payoff %v lies outside [%v, %v]", *c.ExpiryDefault, c.PayoffMin, c.PayoffMax)
+	}
+	return nil
+}
+
+// hash is the keyed 64-bit hash of an id.
+func (m *Machine) hash(id []byte) uint64 {
+	m.hasher.ResetWithSeed(m.salt)
+	_, _ = m.hasher.Write(id) // never fails
+	return m.hasher.Sum64()
+}
+
+// Resolve says whether a record with this key can be stepped without a look-up. What it says holds until the next
+// Forget.
+func (m *Machine) Resolve(id []byte) Resolution {
+	h := m.hash(id)
+	if m.known.certainlyNew(h) || m.over.find(h, id) != nil {
+		return Known
+	}
+	return NeedsLookUp
+}
+
+// AddKnown takes ids under which something is stored.
+func (m *Machine) AddKnown(ids [][]byte) {
+	for _, id := range ids {
+		m.known.add(m.hash(id))
+	}
+}
+
+// KnownComplete says that every id under which something was stored at the load has been added: from now on, an id
+// that is not known is new.
+func (m *Machine) KnownComplete() { m.known.complete = true }
+
+// Step takes one record in. A faulty record is no error: it becomes a dead letter. An error means that what is stored,
+// or what the log holds as decided, contradicts the input; the machine must not be used any more.
+//
+// Whatever the watermark has made due for the record's id is done first. Hence what becomes of a record depends on the
+// watermark and never on how far the expiry walk has come.
+func (m *Machine) Step(in *Input, out *Output) error {
+	rec := in.Record
+	if rec.Topic >= event.Inputs || rec.Topic == event.Selections && !m.cfg.HasSelections {
+		return fmt.Errorf("partition: a record of topic %d, which is not configured as an input", rec.Topic)
+	}
+	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
+	if f := m.cfg.CheckCopartition; f != nil && f(rec.Key) != m.cfg.Partition {
+		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
+	}
+	switch rec.Topic {
+	case event.Impressions:
+		return m.stepImpression(in, out)
+	case event.Selections:
+		return m.stepSelection(in, out)
+	}
+	return m.stepPayoff(in, out)
+}
+
+// effective is a record's effective time: the event time, bounded by Kafka's timestamp and by the clock.
+func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Millis {
+	e := min(in.Record.Timestamp, in.Now)
+	if hasTime {
+		e = min(e, t)
+	}
+	m.newest[in.Record.Topic] = max(m.newest[in.Record.Topic], e)
+	return e
+}
+
+// Tick moves the watermark on: to the least, over the input topics, of the newest effective time read, or of now where
+// all there is has been read. It never falls.
+func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
+	low := event.Millis(math.MaxInt64)
+	for t := range event.Topic(event.Inputs) {
+		switch {
+		case t == event.Selections && !m.cfg.HasSelections:
+		case atEnd[t]:
+			low = min(low, now)
+		default:
+			low = min(low, m.newest[t])
+		}
+	}
+	m.watermark = max(m.watermark, low)
+}
+
+// Watermark is how far event time has come.
+func (m *Machine) Watermark() event.Millis { return m.watermark }
+
+// fault is why a record is refused, nil where it is not.
+func fault(err error) (*event.Fault, error) {
+	if err == nil {
+		return nil, nil
+	}
+	if f, ok := err.(*event.Fault); ok { // the decoder returns nothing else
+		return f, nil
+	}
+	return nil, err
+}
+
+// reject makes a record a dead letter.
+func (m *Machine) reject(rec *Record, f *event.Fault, out *Output) {
+	m.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
+	out.DeadLetters = append(out.DeadLetters, DeadLetter{
+		Topic: rec.Topic, Offset: rec.Offset, Timestamp: rec.Timestamp,
+		Key: out.keep(rec.Key), Value: out.keep(rec.Value), Reason: string(f.Reason), Detail: f.Detail,
+	})
+}
+
+func faultf(r event.Reason, format string, args ...any) *event.Fault {
+	return &event.Fault{Reason: r, Detail: fmt.Sprintf(format, args...)}
+}

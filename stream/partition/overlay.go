@@ -1,0 +1,133 @@
+package partition
+
+import "bytes"
+
+// noBucket says that an id stands in no bucket of the expiry index.
+const noBucket int64 = -1
+
+// overlay holds what has changed and may not be seen by a look-up yet: the present stored form of each such entry. It
+// wins over what the store shows. Slots are reused, so that a steady stream of impressions does not allocate.
+type overlay struct {
+	slots   map[uint64]*slot // by hash; slots of one hash are chained
+	dirty   []*slot          // changed since the last seal
+	sealed  []sealedSlots    // oldest first
+	free    *slot
+	spare   [][]*slot
+	entries int // slots in use
+}
+
+// slot is one changed entry.
+type slot struct {
+	id      []byte
+	hash    uint64
+	next    *slot // of the same hash, or in the free list
+	value   []byte
+	deleted bool   // nothing is stored any more
+	segment uint64 // of the last change
+
+	stored       bool  // as of the last seal, something is (to be) stored
+	bucket       int64 // in which the id stands now
+	storedBucket int64 // in which the id stands as of the last seal
+	weight       int64 // how much of Dirty's bytes is this slot's
+}
+
+// sealedSlots are the slots that changed in one segment.
+type sealedSlots struct {
+	segment uint64
+	slots   []*slot
+}
+
+func newOverlay() overlay { return overlay{slots: make(map[uint64]*slot)} }
+
+func (o *overlay) find(hash uint64, id []byte) *slot {
+	s := o.slots[hash]
+	for s != nil && !bytes.Equal(s.id, id) {
+		s = s.next
+	}
+	return s
+}
+
+// slotsAtOnce is how many slots are allocated together.
+const slotsAtOnce = 64
+
+func (o *overlay) add(hash uint64, id []byte) *slot {
+	if o.free == nil {
+		block := make([]slot, slotsAtOnce)
+		for i := range block {
+			block[i].next = o.free
+			o.free = &block[i]
+		}
+	}
+	s := o.free
+	o.free = s.next
+	*s = slot{id: append(s.id[:0], id...), value: s.value[:0], hash: hash, next: o.slots[hash],
+		bucket: noBucket, storedBucket: noBucket}
+	o.slots[hash] = s
+	o.entries++
+	return s
+}
+
+// maxKeptSlotBytes is how much memory an unused slot keeps.
+const maxKeptSlotBytes = 1024
+
+func (o *overlay) drop(s *slot) {
+	if first := o.slots[s.hash]; first != s {
+		for first.next != s {
+			first = first.next
+		}
+		first.next = s.next
+	} else if s.next != nil {
+		o.slots[s.hash] = s.next
+	} else {
+		delete(o.slots, s.hash)
+	}
+	if cap(s.value) > maxKeptSlotBytes {
+		s.value = nil
+	}
+	if cap(s.id) > maxKeptSlotBytes {
+		s.id = nil
+	}
+	s.next, o.free = o.free, s
+	o.entries--
+}
+
+// seal hands over the list of slots changed in the segment that ends here.
+func (o *overlay) seal(segment uint64) []*slot {
+	if len(o.dirty) == 0 {
+		return nil
+	}
+	slots := o.dirty
+	o.sealed = append(o.sealed, sealedSlots{segment, slots})
+	o.dirty = nil
+	if n := len(o.spare); n > 0 {
+		o.dirty, o.spare = o.spare[n-1], o.spare[:n-1]
+	}
+	return slots
+}
+
+// maxSpareLists is how many lists of slots are kept for reuse.
+const maxSpareLists = 4
+
+// forget drops the slots that have not changed since the segment.
+func (o *overlay) forget(segment uint64, dropped func(*slot)) {
+	done := 0
+	for done < len(o.sealed) && o.sealed[done].segment <= segment {
+		number, list := o.sealed[done].segment, o.sealed[done].slots
+		for _, s := range list {
+			if s.segment == number { // else it has changed again since, and stands in a later list too
+				dropped(s)
+				o.drop(s)
+			}
+		}
+		clear(list)
+		if len(o.spare) < maxSpareLists {
+			o.spare = append(o.spare, list[:0])
+		}
+		done++
+	}
+	if done > 0 {
+		n := copy(o.sealed, o.sealed[done:])
+		clear(o.sealed[n:])
+		o.sealed = o.sealed[:n]
+	}
+}
