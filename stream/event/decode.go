@@ -21,12 +21,12 @@ type Limits struct {
 // Decoder reads records. It reuses its memory from one call to the next, and does not allocate once it has seen
 // records of their usual size. It must not be used concurrently; a partition has its own.
 //
-// What holds for all kinds of record: fields are found by their exact names, and unknown ones are ignored. A field that is null
-// is absent. An object that gives one of our fields twice is faulty, since readers disagree on which one counts. An
-// optional string that is empty is absent. All text must be valid UTF-8. Where a record has several faults, one of
-// them is reported. After an error the contents of dst mean nothing.
+// What holds for all kinds of record: fields are found by their exact names, and unknown ones are ignored. A field
+// that is null is absent. An object that gives one of our fields twice is faulty, since readers disagree on which one
+// counts. An optional string that is empty is absent. All text must be valid UTF-8. An id, item, event id or learner
+// has at most MaxIDBytes. Where a record has several faults, one of them is reported.
 //
-// Every error returned is a *Fault.
+// Every error returned is a *Fault. After one the contents of dst mean nothing.
 type Decoder struct {
 	limits   Limits
 	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias

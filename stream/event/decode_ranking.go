@@ -152,9 +152,6 @@ func (d *Decoder) propensities(dst *Decision, list *fastjson.Value) *Fault {
 		if f != nil {
 			return within(f, "propensities", i)
 		}
-		if p < 0 || p > 1 {
-			return faultf(WrongType, "propensities[%d] is %v, not a probability", i, p)
-		}
 		dst.Propensities = append(dst.Propensities, p)
 	}
 	return nil
@@ -166,8 +163,8 @@ func (d *Decoder) word(v *fastjson.Value, name string) (string, *Fault) {
 	if f != nil {
 		return "", f
 	}
-	if len(b) == 0 {
-		return "", faultf(MissingField, "%s is absent or empty", name)
+	if v == nil {
+		return "", faultf(MissingField, "%s is absent", name)
 	}
 	if s, ok := d.words[string(b)]; ok {
 		return s, nil
@@ -208,13 +205,13 @@ func seed(v *fastjson.Value) (s uint64, f *Fault) {
 	}
 	for _, c := range b {
 		digit, ok := hexDigit(c)
-		if !ok || len(b) != 16 {
+		s = s<<4 | uint64(digit)
+		if !ok {
 			return 0, faultf(WrongType, "seed is %s, not 16 hexadecimal digits", quote(b))
 		}
-		s = s<<4 | uint64(digit)
 	}
-	if len(b) == 0 {
-		return 0, faultf(WrongType, "seed is empty, not 16 hexadecimal digits")
+	if len(b) != 16 {
+		return 0, faultf(WrongType, "seed is %s, not 16 hexadecimal digits", quote(b))
 	}
 	return s, nil
 }

@@ -85,22 +85,9 @@ func scan(b []byte) (values, at int, f flaw) {
 				want = wantKey
 			}
 		case want == wantKey || want == wantKeyOrClose:
-			if c != '"' {
-				return values, i, flawUnexpected
-			}
-			if i, f = scanString(b, i+1); f != sound {
+			if i, f = scanName(b, i); f != sound {
 				return values, i, f
 			}
-			for i < len(b) && isSpace(b[i]) {
-				i++
-			}
-			if i == len(b) {
-				return values, i, flawEnd
-			}
-			if b[i] != ':' {
-				return values, i, flawUnexpected
-			}
-			i++
 			want = wantValue
 		case c == '{' || c == '[':
 			if depth == MaxDepth {
@@ -123,6 +110,27 @@ func scan(b []byte) (values, at int, f flaw) {
 			want = wantSeparator
 		}
 	}
+}
+
+// scanName checks a member's name at b[i] and the colon, and returns the index behind them.
+func scanName(b []byte, i int) (int, flaw) {
+	if b[i] != '"' {
+		return i, flawUnexpected
+	}
+	i, f := scanString(b, i+1)
+	if f != sound {
+		return i, f
+	}
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	switch {
+	case i == len(b):
+		return i, flawEnd
+	case b[i] != ':':
+		return i, flawUnexpected
+	}
+	return i + 1, sound
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }

@@ -1,0 +1,215 @@
+package event_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+const sampleRanking = `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],` +
+	`"decision":{"group":"ranker","policy":"ftrl","delay":"bold","partition":3,"offset":1042,"layout":1,` +
+	`"propensities":[0.82,0.18],"instance":4,"explored":false,"seed":"9f00000000000a01",` +
+	`"selection_deadline":"2026-11-21T10:30:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+
+func millis(s string) event.Millis {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixMilli()
+}
+
+// TestSamples holds the codec to the documented wire format, byte for byte.
+func TestSamples(t *testing.T) {
+	d := event.NewDecoder(event.Limits{MaxCandidates: 2, MaxRecordBytes: 200})
+
+	var i event.Impression
+	text := `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`
+	require.NoError(t, d.Impression(&i, []byte("i-1"), []byte(text)))
+	require.Equal(t, event.Impression{
+		ID: []byte("i-1"), Learner: []byte("feed"), Time: millis("2026-11-21T10:00:00Z"), HasTime: true, HasUtilities: true,
+		Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.1}, {Item: []byte("b"), Utility: 0.7}},
+	}, i)
+	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
+
+	var s event.Selection
+	text = `{"impression_id":"i-1","item":"b","time":"2026-11-21T10:00:04.000Z","utility":0.66}`
+	require.NoError(t, d.Selection(&s, []byte("i-1"), []byte(strings.Replace(text, ".000Z", "Z", 1))))
+	require.Equal(t, event.Selection{
+		ID: []byte("i-1"), Item: []byte("b"), Time: millis("2026-11-21T10:00:04Z"), HasTime: true, Utility: 0.66, HasUtility: true,
+	}, s)
+	require.Equal(t, text, string(event.AppendSelection(nil, &s)))
+
+	var p event.Payoff
+	text = `{"impression_id":"i-1","payoff":0.8,"time":"2026-11-28T09:00:00.000Z","item":"b","event_id":"e-9"}`
+	require.NoError(t, d.Payoff(&p, []byte("i-1"), []byte(text)))
+	require.Equal(t, event.Payoff{
+		ID: []byte("i-1"), Payoff: 0.8, Time: millis("2026-11-28T09:00:00Z"), HasTime: true, Item: []byte("b"), EventID: []byte("e-9"),
+	}, p)
+	require.Equal(t, text, string(event.AppendPayoff(nil, &p)))
+
+	var r event.Ranking
+	require.NoError(t, d.Ranking(&r, []byte(sampleRanking)))
+	require.Equal(t, event.Ranking{
+		ID: []byte("i-1"), Learner: []byte("feed"), Time: millis("2026-11-21T10:00:00Z"), Items: [][]byte{[]byte("b"), []byte("a")},
+		Decision: event.Decision{
+			Group: "ranker", Policy: "ftrl", Delay: "bold", Partition: 3, Offset: 1042, Layout: 1, Propensities: []float64{0.82, 0.18},
+			Instance: 4, Seed: 0x9f00000000000a01, SelectionDeadline: millis("2026-11-21T10:30:00Z"), HasSelection: true,
+			PayoffDeadline: millis("2026-12-21T10:30:00Z"),
+		},
+	}, r)
+	require.Equal(t, sampleRanking, string(event.AppendRanking(nil, &r)))
+}
+
+// TestFieldsThatDoNotApplyAreAbsent: also null means absent, and so does an optional string that is empty.
+func TestFieldsThatDoNotApplyAreAbsent(t *testing.T) {
+	d := event.NewDecoder(event.Limits{})
+	var i event.Impression
+	require.NoError(t, d.Impression(&i, []byte("é"), []byte(`{"candidates":[{"item":"a","utility":null}],"time":null,"learner":"","impression_id":"\u00e9","Time":3}`)))
+	require.Equal(t, `{"impression_id":"é","candidates":[{"item":"a"}]}`, string(event.AppendImpression(nil, &i)))
+
+	var p event.Payoff
+	require.NoError(t, d.Payoff(&p, []byte("i"), []byte(`{"impression_id":"i","payoff":-0,"item":null,"event_id":"","more":[1,{"payoff":2}]}`)))
+	require.Equal(t, `{"impression_id":"i","payoff":-0}`, string(event.AppendPayoff(nil, &p)))
+
+	var r event.Ranking
+	text := `{"impression_id":"i","time":"2026-11-21T10:00:00.000Z","items":["b"],"decision":{"group":"g","policy":"utility","delay":"direct",` +
+		`"partition":0,"offset":0,"layout":1,"seed":"0000000000000000","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+	require.NoError(t, d.Ranking(&r, []byte(text)))
+	require.Equal(t, int32(-1), r.Decision.Instance)
+	require.False(t, r.Decision.HasSelection)
+	require.Equal(t, text, string(event.AppendRanking(nil, &r)))
+	r.Decision.Explored = true
+	require.Contains(t, string(event.AppendRanking(nil, &r)), `"layout":1,"explored":true,"seed"`)
+}
+
+func ids(t *rapid.T, name string) []byte {
+	return []byte(rapid.StringN(1, 40, event.MaxIDBytes).Filter(func(s string) bool { return strings.ToValidUTF8(s, "") == s }).Draw(t, name))
+}
+
+func optionalID(t *rapid.T, name string) []byte {
+	if rapid.Bool().Draw(t, name+" given") {
+		return ids(t, name)
+	}
+	return nil
+}
+
+var (
+	floats = rapid.OneOf(rapid.Float64Range(0, 1), rapid.Map(rapid.Uint64(), math.Float64frombits).Filter(func(x float64) bool {
+		return !math.IsNaN(x) && !math.IsInf(x, 0)
+	}))
+	times = rapid.Int64Range(event.MinTime, event.MaxTime)
+	// items are distinct because a number that ends where a letter begins stands before each.
+	items = func(t *rapid.T) (list [][]byte) {
+		for k := range rapid.IntRange(1, 30).Draw(t, "items") {
+			list = append(list, fmt.Appendf(nil, "%d%s", k, rapid.StringOf(rapid.RuneFrom([]rune("aé\"\\\x00\u2028😀"))).Draw(t, "item")))
+		}
+		return list
+	}
+)
+
+// TestRoundTrip: what is encoded is decoded as the very same values, bit for bit, and encoding does not depend on
+// what dst held.
+func TestRoundTrip(t *testing.T) {
+	d := event.NewDecoder(event.Limits{})
+	prefix := []byte("prefix")
+	t.Run("impression", rapid.MakeCheck(func(t *rapid.T) {
+		want := event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtilities: rapid.Bool().Draw(t, "has utilities")}
+		if want.HasTime {
+			want.Time = times.Draw(t, "time")
+		}
+		for _, item := range items(t) {
+			c := event.Candidate{Item: item}
+			if want.HasUtilities {
+				c.Utility = floats.Draw(t, "utility")
+			}
+			want.Candidates = append(want.Candidates, c)
+		}
+		text := event.AppendImpression(bytes.Clone(prefix), &want)[len(prefix):]
+		var got event.Impression
+		require.NoError(t, d.Impression(&got, want.ID, text))
+		require.Equal(t, show(want), show(got))
+	}))
+	t.Run("selection", rapid.MakeCheck(func(t *rapid.T) {
+		want := event.Selection{ID: ids(t, "id"), Item: ids(t, "item"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtility: rapid.Bool().Draw(t, "has utility")}
+		if want.HasTime {
+			want.Time = times.Draw(t, "time")
+		}
+		if want.HasUtility {
+			want.Utility = floats.Draw(t, "utility")
+		}
+		text := event.AppendSelection(bytes.Clone(prefix), &want)[len(prefix):]
+		var got event.Selection
+		require.NoError(t, d.Selection(&got, want.ID, text))
+		require.Equal(t, show(want), show(got))
+	}))
+	t.Run("payoff", rapid.MakeCheck(func(t *rapid.T) {
+		want := event.Payoff{ID: ids(t, "id"), Item: optionalID(t, "item"), EventID: optionalID(t, "event id"), Payoff: floats.Draw(t, "payoff"), HasTime: rapid.Bool().Draw(t, "has time")}
+		if want.HasTime {
+			want.Time = times.Draw(t, "time")
+		}
+		text := event.AppendPayoff(bytes.Clone(prefix), &want)[len(prefix):]
+		var got event.Payoff
+		require.NoError(t, d.Payoff(&got, want.ID, text))
+		require.Equal(t, show(want), show(got))
+	}))
+	var got event.Ranking // reused, with all that stands in it from before
+	t.Run("ranking", rapid.MakeCheck(func(t *rapid.T) {
+		want := event.Ranking{ID: ids(t, "id"), Learner: optionalID(t, "learner"), Time: times.Draw(t, "time"), Items: items(t), Decision: event.Decision{
+			Group: string(ids(t, "group")), Policy: string(ids(t, "policy")), Delay: string(ids(t, "delay")),
+			Partition: rapid.Int32Min(0).Draw(t, "partition"), Offset: rapid.Int64Min(0).Draw(t, "offset"), Layout: rapid.IntRange(0, 1<<31-1).Draw(t, "layout"),
+			Instance: rapid.Int32Min(-1).Draw(t, "instance"), Explored: rapid.Bool().Draw(t, "explored"), Seed: rapid.Uint64().Draw(t, "seed"),
+			HasSelection: rapid.Bool().Draw(t, "has selection"), PayoffDeadline: times.Draw(t, "payoff deadline"),
+		}}
+		if want.Decision.HasSelection {
+			want.Decision.SelectionDeadline = times.Draw(t, "selection deadline")
+		}
+		if rapid.Bool().Draw(t, "has propensities") {
+			for range want.Items {
+				want.Decision.Propensities = append(want.Decision.Propensities, floats.Draw(t, "propensity"))
+			}
+		}
+		text := event.AppendRanking(bytes.Clone(prefix), &want)[len(prefix):]
+		require.NoError(t, d.Ranking(&got, text))
+		require.Equal(t, show(want), show(got))
+	}))
+}
+
+// TestEncodersAreTotal: what no decoded record holds still becomes JSON that can be read.
+func TestEncodersAreTotal(t *testing.T) {
+	p := event.Payoff{ID: []byte("a\xff\x00\"\\\u2028\x1f\x7f\t"), Payoff: math.NaN(), Time: 1 << 62, HasTime: true}
+	require.Equal(t, `{"impression_id":"a\ufffd\u0000\"\\`+"\u2028"+`\u001f`+"\x7f"+`\t","payoff":null,"time":"9999-12-31T23:59:59.999Z"}`, string(event.AppendPayoff(nil, &p)))
+	require.True(t, oracleSound(event.AppendPayoff(nil, &p)))
+	s := event.Selection{ID: []byte("i"), Item: []byte("\xe2\x80"), Utility: math.Inf(-1), HasUtility: true}
+	require.Equal(t, `{"impression_id":"i","item":"\ufffd\ufffd","utility":null}`, string(event.AppendSelection(nil, &s)))
+}
+
+// TestNothingIsAllocated: neither way, once the decoder has seen records of their usual size.
+func TestNothingIsAllocated(t *testing.T) {
+	key, value, r := typical(20)
+	a := answer(r, true)
+	text := event.AppendRanking(nil, a)
+	d := event.NewDecoder(event.Limits{MaxCandidates: 20, MaxRecordBytes: 2000})
+	var (
+		i       event.Impression
+		ranking event.Ranking
+		err     error
+	)
+	work := func() {
+		err = errors.Join(err, d.Impression(&i, key, value), d.Ranking(&ranking, text))
+		value = event.AppendImpression(value[:0], r)
+		text = event.AppendRanking(text[:0], a)
+	}
+	work()
+	require.Zero(t, testing.AllocsPerRun(1000, work))
+	require.NoError(t, err)
+}

@@ -1,0 +1,304 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"regexp"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// The oracle reads records slowly and obviously, by encoding/json, time.Parse, maps and regular expressions. It says
+// what a record holds, or that it is faulty, and shares no code with the decoder.
+
+var errFaulty = errors.New("faulty")
+
+// lone finds a surrogate escape without its other half, in a text from which sound pairs and escaped backslashes are gone.
+var (
+	pairs = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+	lone  = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+	hex16 = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
+	// time.Parse takes more than RFC 3339 allows.
+	rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+)
+
+func oracleSound(b []byte) bool {
+	if !utf8.Valid(b) || !json.Valid(b) || lone.Match(pairs.ReplaceAll(b, []byte("_"))) {
+		return false
+	}
+	depth, d := 0, json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return depth == 0
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth > event.MaxDepth {
+			return false
+		}
+	}
+}
+
+// oracleObject gives the named fields of an object that are not null.
+func oracleObject(b []byte, names ...string) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errFaulty
+	}
+	fields, seen := map[string]json.RawMessage{}, map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, errFaulty
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, errFaulty
+		}
+		for _, name := range names {
+			if t.(string) != name {
+				continue
+			}
+			if seen[name] {
+				return nil, errFaulty
+			}
+			seen[name] = true
+			if string(raw) != "null" {
+				fields[name] = raw
+			}
+		}
+	}
+	return fields, nil
+}
+
+// A reader takes one field after the other and remembers that one was faulty.
+type reader struct {
+	fields map[string]json.RawMessage
+	bad    bool
+}
+
+func (r *reader) text(name string, required bool) []byte {
+	raw, ok := r.fields[name]
+	if !ok {
+		r.bad = r.bad || required
+		return nil
+	}
+	var s string
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil || len(s) > event.MaxIDBytes || required && s == "" {
+		r.bad = true
+	}
+	return []byte(s)
+}
+
+func (r *reader) float(name string) (x float64, ok bool) {
+	raw, ok := r.fields[name]
+	if !ok {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsInf(x, 0) {
+		r.bad = true
+	}
+	return x, true
+}
+
+func (r *reader) time(name string) (t event.Millis, ok bool) {
+	raw, ok := r.fields[name]
+	if !ok {
+		return 0, false
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		r.bad = true
+		return 0, true
+	}
+	t, ok = oracleTime(s)
+	r.bad = r.bad || !ok
+	return t, true
+}
+
+func (r *reader) integer(name string, high int64) int64 {
+	n, err := strconv.ParseInt(string(r.fields[name]), 10, 64)
+	if err != nil || n < 0 || n > high {
+		r.bad = true
+	}
+	return n
+}
+
+func oracleTime(s string) (event.Millis, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || !rfc3339.MatchString(s) {
+		return 0, false
+	}
+	if y := t.UTC().Year(); y < 1 || y > 9999 {
+		return 0, false
+	}
+	return t.UnixMilli(), true
+}
+
+func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, error) {
+	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
+		return nil, errFaulty
+	}
+	fields, err := oracleObject(value, "impression_id", "learner", "time", "candidates")
+	if err != nil {
+		return nil, err
+	}
+	r := reader{fields: fields}
+	var i event.Impression
+	i.ID, i.Learner = r.text("impression_id", true), r.text("learner", false)
+	i.Time, i.HasTime = r.time("time")
+	var list []json.RawMessage
+	if json.Unmarshal(fields["candidates"], &list) != nil || len(list) == 0 || len(list) > l.MaxCandidates {
+		return nil, errFaulty
+	}
+	items, utilities := map[string]bool{}, 0
+	for _, raw := range list {
+		cf, err := oracleObject(raw, "item", "utility")
+		if err != nil {
+			return nil, err
+		}
+		cr := reader{fields: cf}
+		item := cr.text("item", true)
+		u, ok := cr.float("utility")
+		if ok {
+			utilities++
+		}
+		r.bad = r.bad || cr.bad || items[string(item)]
+		items[string(item)] = true
+		i.Candidates = append(i.Candidates, event.Candidate{Item: item, Utility: u})
+	}
+	i.HasUtilities = utilities > 0
+	if r.bad || !bytes.Equal(i.ID, key) || utilities != 0 && utilities != len(list) {
+		return nil, errFaulty
+	}
+	return &i, nil
+}
+
+func oracleSelection(l event.Limits, key, value []byte) (*event.Selection, error) {
+	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
+		return nil, errFaulty
+	}
+	fields, err := oracleObject(value, "impression_id", "item", "time", "utility")
+	if err != nil {
+		return nil, err
+	}
+	r := reader{fields: fields}
+	var s event.Selection
+	s.ID, s.Item = r.text("impression_id", true), r.text("item", true)
+	s.Time, s.HasTime = r.time("time")
+	s.Utility, s.HasUtility = r.float("utility")
+	if r.bad || !bytes.Equal(s.ID, key) {
+		return nil, errFaulty
+	}
+	return &s, nil
+}
+
+func oraclePayoff(l event.Limits, key, value []byte) (*event.Payoff, error) {
+	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
+		return nil, errFaulty
+	}
+	fields, err := oracleObject(value, "impression_id", "payoff", "time", "item", "event_id")
+	if err != nil {
+		return nil, err
+	}
+	r := reader{fields: fields}
+	var p event.Payoff
+	var ok bool
+	p.ID = r.text("impression_id", true)
+	p.Payoff, ok = r.float("payoff")
+	p.Time, p.HasTime = r.time("time")
+	p.Item, p.EventID = r.text("item", false), r.text("event_id", false)
+	if r.bad || !ok || !bytes.Equal(p.ID, key) {
+		return nil, errFaulty
+	}
+	return &p, nil
+}
+
+func oracleRanking(value []byte) (*event.Ranking, error) {
+	if !oracleSound(value) {
+		return nil, errFaulty
+	}
+	fields, err := oracleObject(value, "impression_id", "learner", "time", "items", "decision")
+	if err != nil {
+		return nil, err
+	}
+	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
+		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline")
+	if err != nil {
+		return nil, err
+	}
+	r, d := reader{fields: fields}, reader{fields: df}
+	for _, name := range []string{"group", "policy", "delay"} {
+		d.bad = d.bad || df[name] == nil
+	}
+	a := event.Ranking{ID: r.text("impression_id", true), Learner: r.text("learner", false), Decision: event.Decision{
+		Group: string(d.text("group", false)), Policy: string(d.text("policy", false)), Delay: string(d.text("delay", false)),
+		Partition: int32(d.integer("partition", math.MaxInt32)), Offset: d.integer("offset", math.MaxInt64),
+		Layout: int(d.integer("layout", math.MaxInt32)), Instance: -1,
+	}}
+	var ok [2]bool
+	a.Time, ok[0] = r.time("time")
+	a.Decision.SelectionDeadline, a.Decision.HasSelection = d.time("selection_deadline")
+	a.Decision.PayoffDeadline, ok[1] = d.time("payoff_deadline")
+	seed := string(d.text("seed", true))
+	if !hex16.MatchString(seed) {
+		return nil, errFaulty
+	}
+	a.Decision.Seed, _ = strconv.ParseUint(seed, 16, 64)
+	if df["instance"] != nil {
+		a.Decision.Instance = int32(d.integer("instance", math.MaxInt32))
+	}
+	if df["explored"] != nil && json.Unmarshal(df["explored"], &a.Decision.Explored) != nil {
+		return nil, errFaulty
+	}
+	if !oracleLists(&a, fields["items"], df["propensities"]) || r.bad || d.bad || ok != [2]bool{true, true} {
+		return nil, errFaulty
+	}
+	return &a, nil
+}
+
+// oracleLists reads a ranking's items and propensities.
+func oracleLists(a *event.Ranking, items, propensities json.RawMessage) bool {
+	var list []json.RawMessage
+	if json.Unmarshal(items, &list) != nil || len(list) == 0 {
+		return false
+	}
+	seen := map[string]bool{}
+	for _, raw := range list {
+		r := reader{fields: map[string]json.RawMessage{"item": raw}}
+		item := r.text("item", true)
+		if r.bad || seen[string(item)] {
+			return false
+		}
+		seen[string(item)] = true
+		a.Items = append(a.Items, item)
+	}
+	if propensities == nil {
+		return true
+	}
+	var floats []json.RawMessage
+	if json.Unmarshal(propensities, &floats) != nil {
+		return false
+	}
+	for _, raw := range floats {
+		r := reader{fields: map[string]json.RawMessage{"p": raw}}
+		p, _ := r.float("p")
+		if r.bad {
+			return false
+		}
+		a.Decision.Propensities = append(a.Decision.Propensities, p)
+	}
+	return len(floats) == 0 || len(floats) == len(list)
+}
