@@ -116,7 +116,7 @@ func (s *section) onExpiry(dst *OnExpiry) {
 	var x float64
 	one.float("default", &x)
 	if !one.has("default") {
-		s.fault("on_expiry", "needs a default, such as {default: 0}, or is drop")
+		one.missing("default", "is needed, such as on_expiry: {default: 0}; or write on_expiry: drop")
 	}
 	one.close()
 	dst.Default = &x

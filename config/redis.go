@@ -33,9 +33,7 @@ func (d *decoder) redis(s *section, r *Redis) {
 	case s.has("addresses") && len(r.Addresses) == 0:
 		s.missing("addresses", "at least one address is needed, as host:port")
 	}
-	if s.ok("url", "addresses", "cluster", "db", "username", "password", "password_file") {
-		d.checkRedis(s, r)
-	}
+	d.checkRedis(s, r)
 }
 
 // redisURL takes redis.url apart. Its messages never show the URL, which may hold a password.
@@ -114,23 +112,24 @@ func (d *decoder) redisUser(s *section, e expansion, u *url.URL, r *Redis) {
 // checkRedis looks at what goes together.
 func (d *decoder) checkRedis(s *section, r *Redis) {
 	hasPassword := r.Password != "" || r.PasswordFile != ""
-	key := "url"
-	if s.has("addresses") {
-		key = "addresses"
-	}
-	if len(r.Addresses) > 1 && !r.Cluster {
+	if len(r.Addresses) > 1 && !r.Cluster && s.ok("cluster") {
 		s.fault("addresses", "several addresses need cluster: true")
 	}
 	if r.Cluster && r.DB != 0 {
 		s.fault("cluster", "a cluster has database 0 only, not %d", r.DB)
 	}
+	if !s.ok("url", "addresses", "password", "password_file", "tls") {
+		return
+	}
 	if r.Username != "" && !hasPassword {
 		s.fault("username", "needs a password")
 	}
-	if allLoopback(r.Addresses) {
-		return
+	key := "url"
+	if s.has("addresses") {
+		key = "addresses"
 	}
 	switch {
+	case allLoopback(r.Addresses):
 	case !hasPassword:
 		s.warn(key, "no password, and Redis is not on this machine: whoever reaches it can change what is learned")
 	case !r.TLS.Enabled:

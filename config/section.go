@@ -18,6 +18,7 @@ type section struct {
 	fields map[string]field
 	order  []string // the keys of fields, as they stand in the file
 	known  []string // keys asked for
+	first  int      // how many faults there were before this section's
 }
 
 type field struct {
@@ -34,7 +35,7 @@ type unknownKey struct {
 
 // open reads a mapping. A nil node, or one without a value, is an empty mapping.
 func (d *decoder) open(path string, where place, n *yaml.Node) *section {
-	s := &section{d: d, path: path, at: where, fields: map[string]field{}}
+	s := &section{d: d, path: path, at: where, fields: map[string]field{}, first: len(d.faults)}
 	if n == nil {
 		return s
 	}
@@ -152,7 +153,8 @@ func (s *section) missing(key, format string, args ...any) {
 
 // refault is fault in place of what has been said of the key.
 func (s *section) refault(key, format string, args ...any) {
-	s.d.faults = slices.DeleteFunc(s.d.faults, func(f Fault) bool { return f.Key == s.join(key) })
+	own := slices.DeleteFunc(s.d.faults[s.first:], func(f Fault) bool { return f.Key == s.join(key) })
+	s.d.faults = s.d.faults[:s.first+len(own)]
 	s.fault(key, format, args...)
 }
 
@@ -285,7 +287,7 @@ func enum[T ~string](s *section, key string, dst *T, values, later []T) {
 			return v, fmt.Errorf("%s is not yet supported; there %s", text, choice("is", "are", values))
 		}
 		hint := ""
-		if near := nearest(text, toStrings(append(slices.Clone(values), later...))); near != "" {
+		if near := nearest(text, toStrings(append(slices.Clone(values), later...))); near != "" && len(values) > 1 {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 		}
 		return v, fmt.Errorf("%s is unknown; there %s%s", quote(text), choice("is", "are", values), hint)

@@ -84,25 +84,25 @@ func (d *decoder) topics(s *section, t *Topics) {
 // whose name differs from another's only in '.' and '_'.
 func distinctTopics(s *section, t *Topics) {
 	owner := map[string]string{}
-	claim := func(key, name, what string) {
+	claim := func(key, name, what string) (free bool) {
 		plain := strings.ReplaceAll(name, ".", "_")
 		if other, taken := owner[plain]; taken {
 			s.fault(key, "%s is %s, which %s has already ('.' and '_' count as the same)", what, quote(name), other)
-			return
+			return false
 		}
 		owner[plain] = what
+		return true
 	}
 	names := []struct {
 		key, name string
 		input     bool
 	}{{"impressions", t.Impressions, true}, {"selections", t.Selections, true}, {"payoffs", t.Payoffs, true}, {"rankings", t.Rankings, false}}
+	free := map[string]bool{}
 	for _, n := range names {
-		if n.name != "" {
-			claim(n.key, n.name, "the topic of "+n.key)
-		}
+		free[n.key] = n.name != "" && claim(n.key, n.name, "the topic of "+n.key)
 	}
 	for _, n := range names {
-		if n.name == "" || !n.input {
+		if !n.input || !free[n.key] {
 			continue
 		}
 		dlq := t.DLQ(n.name)

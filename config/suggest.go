@@ -9,6 +9,10 @@ import (
 // missing, unless they were meant.
 func (d *decoder) reportUnknown() {
 	meant := map[string]bool{}
+	homes := map[string]string{}
+	if len(d.unknown) > 0 {
+		homes = d.homes()
+	}
 	for _, u := range d.unknown {
 		path := u.key
 		if u.section != "" {
@@ -18,7 +22,7 @@ func (d *decoder) reportUnknown() {
 		if near := nearest(u.key, u.known); near != "" {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 			meant[strings.TrimSuffix(path, u.key)+near] = true
-		} else if home := d.elsewhere(u.key); home != "" {
+		} else if home := homes[plainWord(u.key)]; home != "" {
 			hint = fmt.Sprintf("; did you mean %s?", home)
 			meant[home] = true
 		}
@@ -30,34 +34,38 @@ func (d *decoder) reportUnknown() {
 		d.fault(path, u.at, "unknown key%s", hint)
 	}
 	for _, f := range d.missing {
-		if !meant[f.Key] {
+		if !meant[f.Key] && !d.bad[""] {
 			d.faults = append(d.faults, f)
 		}
 	}
 }
 
-// elsewhere finds a key of that very name in another section.
-func (d *decoder) elsewhere(key string) string {
+// homes gives for each key there is, however written, the first section that has it.
+func (d *decoder) homes() map[string]string {
+	homes := map[string]string{}
 	for _, path := range d.asked {
-		if path == key || strings.HasSuffix(path, "."+key) {
-			return path
+		word := plainWord(path[strings.LastIndexByte(path, '.')+1:])
+		if _, has := homes[word]; !has {
+			homes[word] = path
 		}
 	}
-	return ""
+	return homes
 }
+
+var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
+
+// plainWord is a key without what people write differently.
+func plainWord(s string) string { return separators.Replace(strings.ToLower(s)) }
 
 // nearest is the candidate that word is most likely a misspelling of, or "" where none is near.
 func nearest(word string, candidates []string) string {
-	plain := func(s string) string {
-		return strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(s))
-	}
-	w := plain(word)
+	w := plainWord(word)
 	if len(w) > 64 {
 		return ""
 	}
 	best, bestDistance := "", 0
 	for _, c := range candidates {
-		p := plain(c)
+		p := plainWord(c)
 		dist := distance(w, p)
 		switch {
 		case len(w) >= 4 && strings.Contains(p, w) || len(p) >= 4 && strings.Contains(w, p):

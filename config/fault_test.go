@@ -1,0 +1,93 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// needed are the sections without which no file is valid; none of them gives a warning.
+var needed = map[string]string{
+	"kafka":    "kafka: {brokers: ['127.0.0.1:9092'], group: g}\n",
+	"redis":    "redis: {url: 'redis://127.0.0.1'}\n",
+	"learners": "learners: {feed: {payoffs: stochastic, on_expiry: {default: 0}}}\n",
+}
+
+func complete(file string) string {
+	if file != "" && !strings.HasSuffix(file, "\n") {
+		file += "\n"
+	}
+	for _, key := range []string{"kafka", "redis", "learners"} {
+		if !strings.Contains("\n"+file, "\n"+key+":") {
+			file += needed[key]
+		}
+	}
+	return file
+}
+
+// said is what lint would show of a file: faults, else warnings, one to a line.
+func said(file string, env Env) string {
+	_, warnings, err := Load("w.yaml", []byte(file), env)
+	var b strings.Builder
+	if err != nil {
+		b.WriteString(err.Error() + "\n")
+	}
+	for _, w := range warnings {
+		b.WriteString(w.String() + "\n")
+	}
+	return b.String()
+}
+
+// noEnv is an environment without variables.
+func noEnv(string) (string, bool) { return "", false }
+
+// envOf is the environment of a map.
+func envOf(m map[string]string) Env {
+	return func(name string) (string, bool) { v, ok := m[name]; return v, ok }
+}
+
+func TestFaults(t *testing.T) {
+	const path = "testdata/faults.txt"
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	parts := strings.Split(string(data), "\n=== ")
+	out := parts[0]
+	for _, part := range parts[1:] {
+		name, rest, _ := strings.Cut(part, "\n")
+		cut := strings.LastIndex("\n"+rest, "\n---\n") // a case may hold documents of its own
+		require.GreaterOrEqual(t, cut, 0, name)
+		file, want := rest[:cut], strings.Trim(rest[cut:], "-\n")
+		env, bare, body := map[string]string{}, false, file
+		for {
+			line, more, _ := strings.Cut(body, "\n")
+			if assignment, ok := strings.CutPrefix(line, "env "); ok {
+				k, v, _ := strings.Cut(assignment, "=")
+				env[k] = v
+			} else if line == "bare" {
+				bare = true
+			} else {
+				break
+			}
+			body = more
+		}
+		if !bare {
+			body = complete(body)
+		}
+		got := said(body, envOf(env))
+		out += "\n=== " + name + "\n" + file + "---\n" + got
+		if !*update {
+			t.Run(name, func(t *testing.T) {
+				assert.Equal(t, want, strings.Trim(got, "\n"))
+			})
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(out), 0o644))
+	}
+}

@@ -1,0 +1,320 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func load(t require.TestingT, file string, env Env) *Config {
+	c, _, err := Load("w.yaml", []byte(file), env)
+	require.NoError(t, err, file)
+	return c
+}
+
+func printed(t require.TestingT, c *Config) string {
+	var b bytes.Buffer
+	require.NoError(t, c.Print(&b))
+	return b.String()
+}
+
+// TestMinimalFile: brokers, redis and one learner are enough, and Print shows all else.
+func TestMinimalFile(t *testing.T) {
+	const path = "testdata/minimal.golden.yaml"
+	c := load(t, "kafka: {brokers: ['127.0.0.1:9092']}\nredis: {url: 'redis://127.0.0.1:6379/0'}\nlearners: {feed: {payoffs: stochastic}}\n", noEnv)
+	got := printed(t, c)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}
+
+// TestEveryKey: a file that sets every supported key to something else than its default.
+func TestEveryKey(t *testing.T) {
+	const in, path = "testdata/full.yaml", "testdata/full.golden.yaml"
+	file, err := os.ReadFile(in)
+	require.NoError(t, err)
+	env := envOf(map[string]string{"KAFKA_PASSWORD": "kafka-secret", "REDIS_PASSWORD": "redis-secret"})
+	c := load(t, string(file), env)
+	got := printed(t, c)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+	assert.EqualValues(t, "kafka-secret", c.Kafka.SASL.Password)
+	assert.EqualValues(t, "redis-secret", c.Redis.Password)
+	assert.Equal(t, "feed", c.DefaultLearner().Name)
+	assert.Equal(t, "stochastic range=-1..4 aggregate=sum delay=qpmd", c.Learners[0].Fingerprint())
+	assert.Equal(t, "w.yaml:7: kafka.topics.rankings", c.Where("kafka.topics.rankings"))
+	assert.Equal(t, "w.yaml: kafka.nothing", c.Where("kafka.nothing"))
+	assert.Equal(t, "kafka.group", (&Config{}).Where("kafka.group"))
+
+	same := load(t, got, noEnv)
+	assert.Equal(t, got, printed(t, same))
+}
+
+// TestSecretsAreNeverShown, neither by Print nor by a fault, a warning, fmt or a logger.
+func TestSecretsAreNeverShown(t *testing.T) {
+	const secret = "s3cr3t"
+	files := []string{
+		"kafka: {brokers: ['k:1'], sasl: {mechanism: plain, username: u, password: s3cr3t}}\n",
+		"kafka: {brokers: ['k:1'], sasl: {mechanism: plain, username: u, password: '${P}'}}\n",
+		"kafka: {brokers: ['k:1'], sasl: {username: u, password: s3cr3t}}\n",
+		"kafka: {brokers: ['k:1'], sasl: {mechanism: nil, username: u, password: [s3cr3t]}}\n",
+		"redis: {url: 'redis://:s3cr3t@r:1'}\n",
+		"redis: {url: 'redis://u:${P}@r:1/1'}\n",
+		"redis: {url: 'rediss://u:${P}@r:1/1', tls: {enabled: false}}\n",
+		"redis: {url: 'redis://u:${P}@r:1/x'}\n",
+		"redis: {url: 'redis://u:s3cr3t/x@r:1'}\n",
+		"redis: {url: 'redis://u:s3cr3t#x@r:1'}\n",
+		"redis: {url: 'redis://u:s3cr3t%zz@r:1'}\n",
+		"redis: {url: 'http://u:${P}@r:1'}\n",
+		"redis: {url: 'redis://u:${P}@'}\n",
+		"redis: {url: 'redis://u:${P}@r', password: '${P}', db: 4}\n",
+		"redis: {addresses: ['r:1'], password: s3cr3t}\n",
+	}
+	loaded := 0
+	for _, file := range files {
+		c, warnings, err := Load("w.yaml", []byte(complete(file)), envOf(map[string]string{"P": secret}))
+		var b bytes.Buffer
+		fmt.Fprintln(&b, warnings, err)
+		if c != nil {
+			loaded++
+			require.Contains(t, []Secret{c.Redis.Password, c.Kafka.SASL.Password}, Secret(secret), file)
+			require.NoError(t, c.Print(&b))
+			fmt.Fprintf(&b, "%v %+v %#v %s %q", *c, *c, *c, c.Redis.Password, c.Kafka.SASL)
+			slog.New(slog.NewTextHandler(&b, nil)).Info("x", "config", *c, "password", c.Redis.Password)
+			slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "config", *c, "password", c.Kafka.SASL)
+		}
+		assert.NotContains(t, b.String(), secret, file)
+	}
+	assert.Equal(t, 5, loaded)
+	assert.Empty(t, Secret("").String())
+}
+
+// TestPrintLoadRoundTrip: what is printed is the same configuration again.
+func TestPrintLoadRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawConfig(t)
+		text := printed(t, c)
+		again := load(t, text, noEnv)
+		again.source = source{}
+		require.Equal(t, c, again, text)
+	})
+}
+
+func drawConfig(t *rapid.T) *Config {
+	c := Defaults()
+	address := rapid.Custom(func(t *rapid.T) string {
+		host := rapid.SampledFrom([]string{"localhost", "127.0.0.1", "[::1]", "k-1.example.com", "[2001:db8::7]"}).Draw(t, "host")
+		return fmt.Sprintf("%s:%d", host, rapid.IntRange(1, 65535).Draw(t, "port"))
+	})
+	span := func(label string, least, most time.Duration) time.Duration {
+		return time.Duration(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, label)) * time.Millisecond
+	}
+	// Any text that can stand in the file: its scalars may need quotes, escapes or ${ kept literal.
+	words := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.SampledFrom([]string{"${X}", "$${", "$", "true", "~", "- x", "1e3", "a: b", "#", " x ", "\n"}))
+	c.Kafka.Brokers = rapid.SliceOfNDistinct(address, 1, 4, rapid.ID[string]).Draw(t, "brokers")
+	c.Kafka.Group = rapid.StringMatching(`[A-Za-z0-9._-]{1,40}`).Draw(t, "group")
+	c.Kafka.Start = rapid.SampledFrom([]Start{Latest, Earliest}).Draw(t, "start")
+	if rapid.Bool().Draw(t, "no selections") {
+		c.Kafka.Topics.Selections = ""
+	}
+	drawTLS := func(label string) (out TLS) {
+		if out.Enabled = rapid.Bool().Draw(t, label); out.Enabled && rapid.Bool().Draw(t, label+" files") {
+			out.CAFile = words.Draw(t, "ca")
+			out.CertFile, out.KeyFile = words.Draw(t, "cert"), words.Draw(t, "key")
+			out.ServerName = rapid.StringMatching(`[a-z][a-z.]{0,9}`).Draw(t, "name")
+		}
+		return out
+	}
+	c.Kafka.TLS, c.Redis.TLS = drawTLS("kafka tls"), drawTLS("redis tls")
+	if rapid.Bool().Draw(t, "sasl") {
+		c.Kafka.SASL = SASL{Mechanism: rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism"),
+			Username: words.Draw(t, "user"), PasswordFile: words.Draw(t, "file")}
+	}
+	c.Redis.Addresses = rapid.SliceOfNDistinct(address, 1, 3, rapid.ID[string]).Draw(t, "addresses")
+	if c.Redis.Cluster = len(c.Redis.Addresses) > 1 || rapid.Bool().Draw(t, "cluster"); !c.Redis.Cluster {
+		c.Redis.DB = rapid.IntRange(0, 15).Draw(t, "db")
+	}
+	if rapid.Bool().Draw(t, "acl") {
+		c.Redis.Username, c.Redis.Password = words.Draw(t, "acl user"), Mask
+	}
+	c.Redis.WaitReplicas = rapid.IntRange(0, 10).Draw(t, "wait")
+	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Pprof: rapid.Bool().Draw(t, "pprof")}
+	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
+		Format: rapid.SampledFrom([]string{"text", "json"}).Draw(t, "format")}
+	c.Join = Join{ParkingTime: span("parking", 0, longest), MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
+		MaxParkedBytes: rapid.Int64Range(0, 1<<40).Draw(t, "parked bytes")}
+	c.Limits = Limits{MaxCandidates: rapid.IntRange(1, 100_000).Draw(t, "candidates"),
+		MaxRecordBytes:     rapid.IntRange(1<<10, 64<<20).Draw(t, "record"),
+		CheckpointInterval: span("interval", time.Millisecond, 30*time.Second)}
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9._-]{1,12}`), 1, 3, rapid.ID[string]).Draw(t, "learners")
+	byDefault := rapid.IntRange(-1, len(names)-1).Draw(t, "default")
+	for i, name := range names {
+		l := drawLearner(t, name, c.Kafka.Topics.HasSelections(), span)
+		l.Default = i == byDefault || len(names) == 1
+		c.Learners = append(c.Learners, l)
+	}
+	return &c
+}
+
+func drawLearner(t *rapid.T, name string, selections bool, span func(string, time.Duration, time.Duration) time.Duration) Learner {
+	l := DefaultLearner(name)
+	l.Policy = rapid.SampledFrom([]Policy{Elimination, Greedy, Utility}).Draw(t, "policy")
+	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
+	l.Sigma = rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64).Draw(t, "sigma")
+	if l.Delta.Auto = rapid.Bool().Draw(t, "auto"); l.Delta.Auto {
+		l.Delta.Value = 0
+	} else {
+		l.Delta.Value = rapid.Float64Range(1e-300, 0.999).Draw(t, "delta")
+	}
+	lo := rapid.Float64Range(-1e300, 1e300).Draw(t, "min")
+	l.PayoffRange = Range{Min: lo, Max: math.Nextafter(lo, math.Inf(1)) + rapid.Float64Range(0, 1e300).Draw(t, "width")}
+	l.PayoffHorizon = span("horizon", time.Millisecond, longest)
+	l.SelectionTimeout = 0
+	if selections {
+		l.SelectionTimeout = span("timeout", time.Millisecond, l.PayoffHorizon)
+	}
+	if rapid.Bool().Draw(t, "expiry default") {
+		x := rapid.Float64Range(l.PayoffRange.Min, l.PayoffRange.Max).Draw(t, "x")
+		l.OnExpiry.Default = &x
+	}
+	l.Aggregate = rapid.SampledFrom([]Aggregate{First, Sum}).Draw(t, "aggregate")
+	l.Seed = rapid.Uint64().Draw(t, "seed")
+	return l
+}
+
+// TestExpandUndoesEscape: what is escaped comes back as it was, whatever the environment.
+func TestExpandUndoesEscape(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOf(rapid.SampledFrom([]rune("${}:aA_0é"))).Draw(t, "s")
+		e, err := expand(escape(s), func(string) (string, bool) { return "wrong", true })
+		require.NoError(t, err)
+		require.Equal(t, s, e.text)
+		require.Zero(t, e.references)
+	})
+}
+
+func TestExpand(t *testing.T) {
+	env := envOf(map[string]string{"A": "1", "E": "", "R": "${A}"})
+	for in, want := range map[string]string{
+		"${A}": "1", "x${A}y${A:2}": "x1y1", "${B:}": "", "${B:a:b}": "a:b", "${E:x}": "", "$A": "$A", "${R}": "${A}", "$${A}": "${A}",
+		"${B:-3}": "-3", "a}b": "a}b",
+	} {
+		e, err := expand(in, env)
+		require.NoError(t, err, in)
+		assert.Equal(t, want, e.text, in)
+	}
+}
+
+// TestDurationRoundTrip: what formatDuration writes, parseDuration reads, days or not.
+func TestDurationRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
+		got, err := parseDuration(formatDuration(d))
+		require.NoError(t, err)
+		require.Equal(t, d, got)
+		n := rapid.Int64Range(0, 100_000).Draw(t, "days")
+		rest := d % day
+		got, err = parseDuration(fmt.Sprintf("%dd%s", n, formatDuration(rest)))
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(n)*day+rest, got)
+	})
+	for _, s := range []string{"", "d", "1", "-1d", "1d-1h", "1d+1h", "1d1d", "999999999d", "106751d99h", "1e3d", "nand", "1h1d", " 1h", "0x1d"} {
+		_, err := parseDuration(s)
+		assert.Error(t, err, s)
+	}
+	d, err := parseDuration("1.5d")
+	require.NoError(t, err)
+	assert.Equal(t, 36*time.Hour, d)
+}
+
+func TestSizeRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64().Draw(t, "n")
+		got, err := parseSize(formatSize(n))
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+	})
+	for _, s := range []string{"", "KiB", "1.5MiB", "1KB", "9999999999GiB", "1 2B", "MiB1"} {
+		_, err := parseSize(s)
+		assert.Error(t, err, s)
+	}
+}
+
+// TestAliasesAreBounded: the work on a file does not grow with what its aliases would unfold to.
+func TestAliasesAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("kafka: {brokers: ['127.0.0.1:9092'], group: g}\nredis: {url: 'redis://127.0.0.1'}\nlearners:\n  l0: &a {payoffs: stochastic, ")
+	for i := range 2000 {
+		fmt.Fprintf(&b, "k%d: 1, ", i)
+	}
+	b.WriteString("}\n")
+	for i := range 2000 {
+		fmt.Fprintf(&b, "  m%d: *a\n", i)
+	}
+	_, _, err := Load("w.yaml", []byte(b.String()), noEnv)
+	var faults Faults
+	require.ErrorAs(t, err, &faults)
+	require.Len(t, faults, 1)
+	assert.Contains(t, faults[0].Message, "more than 100000 values")
+
+	laughs := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
+	}
+	_, _, err = Load("w.yaml", []byte(laughs+"kafka: {brokers: *j}\n"), noEnv)
+	require.Error(t, err)
+
+	_, _, err = Load("w.yaml", bytes.Repeat([]byte("#"), MaxFileBytes+1), noEnv)
+	require.ErrorAs(t, err, &faults)
+	assert.Equal(t, "w.yaml:1: the file is larger than 1MiB", faults.Error())
+}
+
+// FuzzLoad: no file makes the loader panic; a file is loaded or has faults; and what loads prints what loads again.
+func FuzzLoad(f *testing.F) {
+	for _, path := range []string{"testdata/full.yaml", "testdata/minimal.golden.yaml"} {
+		data, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	cases, err := os.ReadFile("testdata/faults.txt")
+	require.NoError(f, err)
+	for _, c := range strings.Split(string(cases), "\n=== ") {
+		_, file, _ := strings.Cut(c, "\n")
+		file, _, _ = strings.Cut(file, "---\n")
+		f.Add([]byte(complete(file)))
+	}
+	env := envOf(map[string]string{"KAFKA_PASSWORD": "x", "REDIS_PASSWORD": "y", "A": "${A}"})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, _, err := Load("w.yaml", data, env)
+		if err != nil {
+			var faults Faults
+			require.ErrorAs(t, err, &faults)
+			require.NotEmpty(t, faults)
+			for _, fault := range faults {
+				require.GreaterOrEqual(t, fault.Line, 1)
+				require.NotContains(t, fault.String(), "\n")
+			}
+			require.Nil(t, c)
+			return
+		}
+		text := printed(t, c)
+		again := load(t, text, noEnv)
+		require.Equal(t, text, printed(t, again))
+	})
+}
