@@ -1,0 +1,220 @@
+// Package app puts a worker together from its configuration.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state/redisstore"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Options are what a configuration file does not say.
+type Options struct {
+	Logger   *slog.Logger
+	Registry *prometheus.Registry
+	// Now is the wall clock that event times are clamped to; nil: the real one.
+	Now func() event.Millis
+	// EmbeddedBroker is to be set where Kafka is the embedded one, which writes no abort markers.
+	EmbeddedBroker bool
+	// SessionTimeout of the group; 0: 10 s.
+	SessionTimeout time.Duration
+}
+
+// App is a worker with what it is made of.
+type App struct {
+	Worker  *stream.Worker
+	Broker  *broker.Client
+	Store   *redisstore.Store
+	Metrics *stream.Metrics
+	log     *slog.Logger
+}
+
+// rebalanceTimeout is how long the group waits for a member at a rebalance; a task ends within a third of it.
+const rebalanceTimeout = 30 * time.Second
+
+// New connects nothing yet; Worker.Run does.
+func New(cfg *config.Config, opt Options) (*App, error) {
+	b, err := NewBroker(cfg, opt.EmbeddedBroker)
+	if err != nil {
+		return nil, err
+	}
+	store, err := newStore(cfg)
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	session := opt.SessionTimeout
+	if session == 0 {
+		session = 10 * time.Second
+	}
+	membership, err := newMembership(cfg, session, opt.Logger)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	machine, err := machineConfig(cfg)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	metrics := stream.NewMetrics(opt.Registry)
+	w := stream.NewWorker(stream.Options{
+		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
+		Store: store, Membership: membership, Metrics: metrics, Logger: opt.Logger, Machine: machine,
+		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
+		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now,
+	})
+	return &App{Worker: w, Broker: b, Store: store, Metrics: metrics, log: opt.Logger}, nil
+}
+
+// Close releases connections, after Worker.Run has returned.
+func (a *App) Close() error {
+	a.Broker.Close()
+	return a.Store.Close()
+}
+
+// NewBroker makes the client of the log alone, for commands that need no more.
+func NewBroker(cfg *config.Config, embedded bool) (*broker.Client, error) {
+	tlsConfig, err := cfg.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	mechanism, err := newSASL(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
+		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix, NoAbortMarkers: embedded})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka"), err)
+	}
+	return b, nil
+}
+
+func newSASL(cfg *config.Config) (sasl.Mechanism, error) {
+	if cfg.Kafka.SASL.Mechanism == "" {
+		return nil, nil
+	}
+	password, err := cfg.SASLPassword()
+	if err != nil {
+		return nil, err
+	}
+	m, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, password)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
+	}
+	return m, nil
+}
+
+func newStore(cfg *config.Config) (*redisstore.Store, error) {
+	tlsConfig, err := cfg.RedisTLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	password, err := cfg.RedisPassword()
+	if err != nil {
+		return nil, err
+	}
+	s, err := redisstore.New(redisstore.Options{Addrs: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
+		Username: cfg.Redis.Username, Password: password, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
+		WaitReplicas: cfg.Redis.WaitReplicas})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)
+	}
+	return s, nil
+}
+
+func newMembership(cfg *config.Config, session time.Duration, log *slog.Logger) (*stream.Membership, error) {
+	tlsConfig, err := cfg.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	mechanism, err := newSASL(cfg)
+	if err != nil {
+		return nil, err
+	}
+	topics := []string{cfg.Kafka.Topics.Impressions, cfg.Kafka.Topics.Payoffs}
+	if cfg.Kafka.Topics.HasSelections() {
+		topics = append(topics, cfg.Kafka.Topics.Selections)
+	}
+	return stream.NewMembership(stream.MembershipConfig{Brokers: cfg.Kafka.Brokers, GroupID: cfg.Kafka.Group,
+		Topics: topics, SessionTimeout: session, RebalanceTimeout: rebalanceTimeout, Logger: log,
+		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism, Resolver: net.DefaultResolver}})
+}
+
+// TopicNames are the configured names by event.Topic.
+func TopicNames(cfg *config.Config) [event.Topics]string {
+	t := cfg.Kafka.Topics
+	return [event.Topics]string{t.Impressions, t.Selections, t.Payoffs, t.Rankings}
+}
+
+// machineConfig is what each partition's machine is made from.
+func machineConfig(cfg *config.Config) (partition.Config, error) {
+	m := partition.Config{
+		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
+		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), MaxParked: cfg.Join.MaxParked,
+		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
+		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Salt: rand.Uint64(),
+	}
+	for i := range cfg.Learners {
+		l, err := learnerConfig(cfg, &cfg.Learners[i])
+		if err != nil {
+			return m, err
+		}
+		m.Learners = append(m.Learners, l)
+	}
+	return m, nil
+}
+
+func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConfig, error) {
+	p, err := newPolicy(l)
+	if err != nil {
+		return partition.LearnerConfig{}, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name), err)
+	}
+	c := partition.LearnerConfig{
+		Name: l.Name, Default: l.Default, PolicyName: string(l.Policy), DelayName: string(l.Delay),
+		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
+		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
+		ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
+		New: func() delay.Learner { return delay.NewQPMD(p) },
+	}
+	return c, nil
+}
+
+// newPolicy makes the policy that a learner names. Policies hold no state and are shared by the partitions.
+func newPolicy(l *config.Learner) (policy.Policy, error) {
+	switch l.Policy {
+	case config.Elimination:
+		radius, err := policy.ParseRadius(string(l.Radius))
+		if err != nil {
+			return nil, err
+		}
+		return policy.NewElimination(policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value,
+			AutoDelta: l.Delta.Auto})
+	case config.Greedy:
+		return policy.NewGreedy(), nil
+	case config.Utility:
+		return policy.NewUtility(), nil
+	}
+	return nil, errors.New("unknown policy " + strconv.Quote(string(l.Policy)))
+}
+
+// Run works until drain is done, then drains, at once when force is; see stream.Worker.Run.
+func (a *App) Run(drain, force context.Context) error {
+	return errors.Join(a.Worker.Run(drain, force), a.Close())
+}

@@ -1,0 +1,281 @@
+// Package demo plays the whole product in one process: an embedded Kafka broker and an embedded Redis, simulated users
+// with hidden windows and payoffs that come days late, and the real worker between them, over real sockets.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Options say how long and with which luck.
+type Options struct {
+	Impressions int
+	Seed        uint64
+	Logger      *slog.Logger
+	Progress    func(Progress) // nil: none
+}
+
+// Progress is a moment of the demo.
+type Progress struct {
+	platform.Progress
+	Impressions int           // asked for
+	Day         time.Duration // of the simulated time
+	Regret      float64
+	ByUtility   float64 // the regret of ranking by utility, so far
+	OnHold      int     // partitions whose learner waits for a payoff
+	Fed         int64   // payoffs fed to the learner
+}
+
+// Summary is what the demo ends with; its JSON is a contract.
+type Summary struct {
+	Impressions int                 `json:"impressions"`
+	Rankings    int                 `json:"rankings"`
+	Selections  int                 `json:"selections"`
+	Payoffs     Payoffs             `json:"payoffs"`
+	Pending     int64               `json:"pending"`
+	Seconds     float64             `json:"seconds"`
+	Learners    map[string]*Learner `json:"learners"`
+
+	Account   partition.Account `json:"-"`
+	Simulated time.Duration     `json:"-"`
+	Sent      int               `json:"-"` // payoffs
+}
+
+// Payoffs are how the payoffs sent have ended; they add up.
+type Payoffs struct {
+	Applied   int64 `json:"applied"`
+	Duplicate int64 `json:"duplicate"`
+	Late      int64 `json:"late"`
+	Orphan    int64 `json:"orphan"`
+	Rejected  int64 `json:"rejected"`
+	Parked    int64 `json:"parked"`
+}
+
+// Learner is what one learner achieved. Regrets are sums of mean payoffs over all impressions.
+type Learner struct {
+	Policy             string  `json:"policy"`
+	Delay              string  `json:"delay"`
+	Regret             float64 `json:"regret"`
+	RegretUtilityOrder float64 `json:"regret_utility_order"`
+	Misalignment       float64 `json:"misalignment"`
+	Payoff             float64 `json:"payoff"`               // mean per impression, drawn
+	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, had it been ranked by utility
+	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best permutation in hindsight
+	Fed                int64   `json:"fed"`
+}
+
+const (
+	partitions = 1
+	learner    = "feed"
+)
+
+// Run plays the demo to its end, or until ctx is done.
+func Run(ctx context.Context, opt Options) (*Summary, error) {
+	start := time.Now()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		return nil, fmt.Errorf("starting the embedded broker: %w", err)
+	}
+	defer fake.Close()
+	mini := miniredis.NewMiniRedis()
+	if err := mini.Start(); err != nil {
+		return nil, fmt.Errorf("starting the embedded Redis: %w", err)
+	}
+	defer mini.Close()
+
+	population, err := simulate.NewPopulation(population(opt.Seed))
+	if err != nil {
+		return nil, fmt.Errorf("making up users: %w", err)
+	}
+	cfg, err := configuration(fake.ListenAddrs(), mini.Addr(), opt.Seed, population.Config().Horizon)
+	if err != nil {
+		return nil, err
+	}
+	s := &show{opt: opt, users: &users{population: population}}
+	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg),
+		Partitions: partitions, Impressions: opt.Impressions, Progress: s.progress,
+		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) }}, s.users)
+	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: prometheus.NewRegistry(), EmbeddedBroker: true,
+		Now: s.now})
+	if err != nil {
+		return nil, err
+	}
+	s.app = a
+	if _, err := a.Broker.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1}); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating topics: %w", err), a.Close())
+	}
+	summary, err := s.play(ctx, cfg)
+	if summary != nil {
+		summary.Seconds = time.Since(start).Seconds()
+	}
+	return summary, err
+}
+
+// population is the demo's world: people who like what does not pay, and pay days later.
+func population(seed uint64) simulate.Config {
+	c := simulate.Defaults(seed)
+	c.Items, c.Candidates = 12, 6
+	return c
+}
+
+// configuration is a file as a user would write it.
+func configuration(brokers []string, redis string, seed uint64, horizon time.Duration) (*config.Config, error) {
+	file := fmt.Sprintf(`
+kafka: {brokers: [%s], group: demo, start: earliest}
+redis: {url: "redis://%s/0"}
+http: {listen: ""}
+learners:
+  %s:
+    payoffs: stochastic
+    policy: elimination
+    payoff_horizon: %s
+    selection_timeout: 120h
+    seed: %d
+`, strings.Join(brokers, ", "), redis, learner, horizon, seed)
+	cfg, _, err := config.Load("demo", []byte(file), func(string) (string, bool) { return "", false })
+	if err != nil {
+		return nil, fmt.Errorf("the demo's own configuration: %w", err)
+	}
+	return cfg, nil
+}
+
+// show is one demo being played.
+type show struct {
+	opt      Options
+	app      *app.App
+	platform *platform.Platform
+	users    *users
+}
+
+// now is the worker's clock: the simulated one.
+func (s *show) now() event.Millis { return s.platform.Clock() }
+
+func (s *show) play(ctx context.Context, cfg *config.Config) (*Summary, error) {
+	drain, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.app.Run(drain, context.Background()) }()
+
+	played := make(chan error, 1)
+	var progress platform.Progress
+	go func() {
+		var err error
+		progress, err = s.platform.Run(ctx)
+		played <- err
+	}()
+	var err error
+	select {
+	case err = <-played:
+	case err = <-ended:
+		return nil, fmt.Errorf("the worker ended early: %w", err)
+	}
+	if err == nil {
+		err = s.settle(ctx, progress)
+	}
+	var summary *Summary
+	if err == nil || ctx.Err() != nil {
+		summary, err = s.summary(cfg, progress), nil
+	}
+	stop()
+	return summary, errors.Join(err, <-ended)
+}
+
+// settlePatience bounds the wait for the worker to account for everything that was sent.
+const settlePatience = 30 * time.Second
+
+// settle lets all deadlines pass and waits until the worker has accounted for every record.
+func (s *show) settle(ctx context.Context, p platform.Progress) error {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	if err := s.await(ctx, func(a *partition.Account) bool { return read(a, p) }); err != nil {
+		return err
+	}
+	c := s.users.population.Config()
+	end := p.Clock + 2*c.Horizon.Milliseconds()
+	if err := s.platform.PassTo(ctx, end); err != nil {
+		return fmt.Errorf("letting the last deadlines pass: %w", err)
+	}
+	return s.await(ctx, func(a *partition.Account) bool { return a.Impressions.Pending == 0 && a.Payoffs.Parked == 0 })
+}
+
+func read(a *partition.Account, p platform.Progress) bool {
+	return a.Read[event.Impressions] == int64(p.Impressions) && a.Read[event.Selections] == int64(p.Selections) &&
+		a.Read[event.Payoffs] == int64(p.Payoffs)
+}
+
+func (s *show) await(ctx context.Context, done func(*partition.Account) bool) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		a, _, _ := s.account()
+		if done(&a) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the worker to account for everything: %w (account: %+v; not ready: %v)",
+				ctx.Err(), a, s.app.Worker.Unready())
+		}
+	}
+}
+
+// account adds up the partitions' accounts.
+func (s *show) account() (sum partition.Account, onHold int, fed int64) {
+	for _, st := range s.app.Worker.Statuses() {
+		if st.Phase == task.Stopped {
+			continue
+		}
+		sum.Add(&st.Account)
+		for _, l := range st.Learners {
+			fed += l.Fed
+			if l.OnHold {
+				onHold++
+			}
+		}
+	}
+	return sum, onHold, fed
+}
+
+func (s *show) progress(p platform.Progress) {
+	if s.opt.Progress == nil {
+		return
+	}
+	_, onHold, fed := s.account()
+	s.opt.Progress(Progress{Progress: p, Impressions: s.opt.Impressions, Regret: s.users.ledger.Regret,
+		ByUtility: s.users.ledger.RegretUtilityOrder, OnHold: onHold, Fed: fed,
+		Day: time.Duration(p.Clock-s.users.population.Config().Start) * time.Millisecond})
+}
+
+func (s *show) summary(cfg *config.Config, p platform.Progress) *Summary {
+	a, _, fed := s.account()
+	l, l0 := &s.users.ledger, &cfg.Learners[0]
+	n := float64(max(1, l.Impressions))
+	return &Summary{
+		Impressions: p.Impressions, Rankings: p.Rankings, Selections: p.Selections, Sent: p.Payoffs,
+		Payoffs: Payoffs{a.Payoffs.Applied, a.Payoffs.Duplicate, a.Payoffs.Late, a.Payoffs.Orphan,
+			a.Payoffs.Rejected, a.Payoffs.Parked},
+		Pending: a.Impressions.Pending, Account: a,
+		Simulated: time.Duration(p.Clock-s.users.population.Config().Start) * time.Millisecond,
+		Learners: map[string]*Learner{l0.Name: {Policy: string(l0.Policy), Delay: string(l0.Delay),
+			Regret: l.Regret, RegretUtilityOrder: l.RegretUtilityOrder, Misalignment: l.Misalignment(),
+			Payoff: l.Payoff / n, PayoffUtilityOrder: l.PayoffUtilityOrder / n, PayoffBest: l.PayoffBest / n, Fed: fed}},
+	}
+}
