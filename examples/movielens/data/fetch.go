@@ -1,0 +1,138 @@
+package data
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	wheel      = "recbole==1.2.1"
+	memberName = "recbole/dataset_example/ml-100k/ml-100k.inter"
+	fileName   = "ml-100k.inter"
+	// checksum is the SHA-256 of the file: every number that the example reports rests on these very ratings.
+	checksum = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+	// maxFile bounds what is unpacked; the file has 1,979,230 bytes.
+	maxFile = 4 << 20
+
+	fetchTimeout = 5 * time.Minute
+)
+
+var (
+	// ErrChecksum says that the ratings are not those of MovieLens-100k.
+	ErrChecksum = errors.New("checksum differs")
+	// ErrMissing says that something has to be installed first; the message says what.
+	ErrMissing = errors.New("not installed")
+)
+
+// Fetch returns the path of ml-100k.inter in the directory cache. When it is not there, pip downloads a package that
+// carries a copy of it (RecBole, from PyPI), without installing anything.
+func Fetch(ctx context.Context, cache string) (string, error) {
+	path := filepath.Join(cache, fileName)
+	if content, err := os.ReadFile(path); err == nil && verify(content) == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache for MovieLens-100k: %w", err)
+	}
+	tmp, err := os.MkdirTemp(cache, "fetching-")
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the download of MovieLens-100k: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := download(ctx, tmp); err != nil {
+		return "", fmt.Errorf("download MovieLens-100k: %w", err)
+	}
+	content, err := unpack(tmp)
+	if err != nil {
+		return "", fmt.Errorf("unpack MovieLens-100k: %w", err)
+	}
+	whole := filepath.Join(tmp, fileName)
+	if err := os.WriteFile(whole, content, 0o644); err != nil {
+		return "", fmt.Errorf("keep MovieLens-100k: %w", err)
+	}
+	if err := os.Rename(whole, path); err != nil {
+		return "", fmt.Errorf("keep MovieLens-100k: %w", err)
+	}
+	return path, nil
+}
+
+// Load fetches the ratings where needed, and reads them.
+func Load(ctx context.Context, cache string) ([]Rating, error) {
+	path, err := Fetch(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open MovieLens-100k: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	ratings, err := ParseRatings(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ratings, nil
+}
+
+// download lets pip put the wheel into dir.
+func download(ctx context.Context, dir string) error {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return fmt.Errorf("python3, whose pip fetches the ratings, is %w: apt-get install python3-pip", ErrMissing)
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	if err := exec.CommandContext(ctx, python, "-m", "pip", "--version").Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("pip, which fetches the ratings, is %w: apt-get install python3-pip", ErrMissing)
+	}
+	cmd := exec.CommandContext(ctx, python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+		"--no-input", "--no-deps", "--only-binary", ":all:", "--dest", dir, wheel)
+	cmd.WaitDelay = 5 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pip download %s: %w: %s", wheel, err, strings.TrimSpace(string(out[max(0, len(out)-500):])))
+	}
+	return nil
+}
+
+// unpack reads the ratings out of the one wheel in dir.
+func unpack(dir string) ([]byte, error) {
+	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		return nil, fmt.Errorf("pip left %d wheels", len(wheels))
+	}
+	archive, err := zip.OpenReader(wheels[0])
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = archive.Close() }()
+	member, err := archive.Open(memberName)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = member.Close() }()
+	content, err := io.ReadAll(io.LimitReader(member, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", memberName, err)
+	}
+	return content, verify(content)
+}
+
+func verify(content []byte) error {
+	sum := sha256.Sum256(content)
+	want, err := hex.DecodeString(checksum)
+	if err != nil || !bytes.Equal(sum[:], want) {
+		return fmt.Errorf("%s: %w: SHA-256 is %x", fileName, ErrChecksum, sum)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package data
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+)
+
+// ErrConfig says that a stream cannot be made: of this configuration, or of these ratings.
+var ErrConfig = errors.New("no such stream")
+
+// Config of a stream. Zero values stand for the defaults.
+type Config struct {
+	Seed        uint64
+	Impressions int           // default 200,000
+	Candidates  int           // per impression, default 20
+	MinRatings  int           // of a user who takes part, default 20; at least Candidates
+	WindowRatio float64       // P(w) ∝ WindowRatio^(w−1); default 0.7
+	Interval    time.Duration // between impressions; default: the span of the data over Impressions
+}
+
+func (c Config) withDefaults(ratings []Rating) Config {
+	c.Impressions = cmp.Or(c.Impressions, 200_000)
+	c.Candidates = cmp.Or(c.Candidates, 20)
+	c.MinRatings = cmp.Or(c.MinRatings, max(20, c.Candidates))
+	c.WindowRatio = cmp.Or(c.WindowRatio, 0.7)
+	if c.Interval == 0 && c.Impressions > 0 {
+		from, to := Span(ratings)
+		c.Interval = max(to.Sub(from)/time.Duration(c.Impressions), time.Millisecond)
+	}
+	return c
+}
+
+// Stream is the source of impressions; see the package's comment for what they are.
+type Stream struct {
+	config  Config
+	start   time.Time
+	users   []user
+	gaps    []time.Duration // ascending
+	windows simulate.Windows
+	drawn   *rand.Rand
+	next    int
+	scratch []int
+}
+
+// user is one who takes part.
+type user struct {
+	id    string
+	films []film
+}
+
+// film is a film as one user sees it.
+type film struct {
+	simulate.Candidate
+	payoff float64
+}
+
+// Impression is one user in front of some films, and what follows.
+type Impression struct {
+	ID         string
+	Time       time.Time
+	Candidates []simulate.Candidate // in random order
+
+	// What the worker does not see.
+	User    string
+	Payoffs []float64     // of each candidate, were it selected
+	Window  int           // in 1..len(Candidates)
+	Delay   time.Duration // from the selection to its payoff
+}
+
+// Select is the position, in Candidates, of the film that the user selects from a ranking of their positions.
+func (im *Impression) Select(order []int) int {
+	return simulate.Select(im.Candidates, order, im.Window)
+}
+
+// BestPayoff is the most that any ranking could have got out of this user.
+func (im *Impression) BestPayoff() float64 {
+	best, _ := simulate.Best(im.Candidates, im.Payoffs, im.Window)
+	return best
+}
+
+// NewStream prepares the stream. The order of the ratings does not matter.
+func NewStream(ratings []Rating, config Config) (*Stream, error) {
+	config = config.withDefaults(ratings)
+	if config.Impressions < 1 || config.Candidates < 1 || config.MinRatings < config.Candidates ||
+		config.Interval < time.Millisecond {
+		return nil, fmt.Errorf("%w: %d impressions of %d candidates, users with %d ratings or more, one in %v",
+			ErrConfig, config.Impressions, config.Candidates, config.MinRatings, config.Interval)
+	}
+	windows, err := simulate.Geometric(config.WindowRatio, config.Candidates)
+	if err != nil {
+		return nil, errors.Join(ErrConfig, err)
+	}
+	users := usersOf(ratings, config.MinRatings)
+	if len(users) == 0 {
+		return nil, fmt.Errorf("%w: no user has %d ratings", ErrConfig, config.MinRatings)
+	}
+	gaps := Gaps(ratings)
+	if len(gaps) == 0 {
+		return nil, fmt.Errorf("%w: no user has rated at two different times, so there is no delay to draw", ErrConfig)
+	}
+	start, _ := Span(ratings)
+	return &Stream{
+		config: config, start: start, users: users, gaps: gaps, windows: windows,
+		drawn: rand.New(rand.NewPCG(config.Seed, 0)),
+	}, nil
+}
+
+// Config is the stream's, with its defaults filled in.
+func (s *Stream) Config() Config { return s.config }
+
+// Users is the number of users who take part.
+func (s *Stream) Users() int { return len(s.users) }
+
+// Popularity is the number of ratings of each film.
+func Popularity(ratings []Rating) map[string]int {
+	popularity := map[string]int{}
+	for _, r := range ratings {
+		popularity[r.Film]++
+	}
+	return popularity
+}
+
+// usersOf lists those with at least so many ratings, by id, each with the films in the order of theirs: what is drawn
+// must not depend on the order of the file.
+func usersOf(ratings []Rating, atLeast int) []user {
+	popularity := Popularity(ratings)
+	films := map[string][]film{}
+	for _, r := range ratings {
+		films[r.User] = append(films[r.User], film{
+			simulate.Candidate{Item: r.Film, Utility: float64(popularity[r.Film])}, r.Payoff(),
+		})
+	}
+	var users []user
+	for id, rated := range films {
+		if len(rated) < atLeast {
+			continue
+		}
+		slices.SortFunc(rated, func(a, b film) int { return cmp.Compare(a.Item, b.Item) })
+		users = append(users, user{id, rated})
+	}
+	slices.SortFunc(users, func(a, b user) int { return cmp.Compare(a.id, b.id) })
+	return users
+}
+
+// Gaps are the times between consecutive ratings of one user, those of zero left out, in increasing order.
+func Gaps(ratings []Rating) []time.Duration {
+	times := map[string][]int64{}
+	for _, r := range ratings {
+		times[r.User] = append(times[r.User], r.Time)
+	}
+	var gaps []time.Duration
+	for _, of := range times {
+		slices.Sort(of)
+		for i := 1; i < len(of); i++ {
+			if gap := of[i] - of[i-1]; gap > 0 {
+				gaps = append(gaps, time.Duration(gap)*time.Second)
+			}
+		}
+	}
+	slices.Sort(gaps)
+	return gaps
+}
+
+// Next is the next impression; ok is false when there are no more. The impression is the caller's to keep.
+func (s *Stream) Next() (im *Impression, ok bool) {
+	if s.next == s.config.Impressions {
+		return nil, false
+	}
+	n := s.config.Candidates
+	who := s.users[s.drawn.IntN(len(s.users))]
+	im = &Impression{
+		ID: "i-" + strconv.Itoa(s.next), Time: s.start.Add(time.Duration(s.next) * s.config.Interval),
+		Candidates: make([]simulate.Candidate, n),
+		User:       who.id, Payoffs: make([]float64, n),
+		Window: s.windows.Draw(s.drawn, n),
+		Delay:  s.gaps[s.drawn.IntN(len(s.gaps))],
+	}
+	// The first n steps of a Fisher–Yates shuffle.
+	s.scratch = s.scratch[:0]
+	for i := range who.films {
+		s.scratch = append(s.scratch, i)
+	}
+	for i := range n {
+		j := i + s.drawn.IntN(len(s.scratch)-i)
+		s.scratch[i], s.scratch[j] = s.scratch[j], s.scratch[i]
+		seen := who.films[s.scratch[i]]
+		im.Candidates[i], im.Payoffs[i] = seen.Candidate, seen.payoff
+	}
+	s.next++
+	return im, true
+}
