@@ -53,5 +53,5 @@ func DecisionKey(seed, salt uint64, learner string, partition int32, offset int6
 // absorb takes one word into a hash state. For a given state it is a bijection of the word, hence two decisions that
 // differ in a single part never share a key.
 func absorb(h, word uint64) uint64 {
-	return mix64(mix64(h+goldenGamma) ^ mix64(word+goldenGamma))
+	return mix64(mix64(h+goldenGamma) + word)
 }

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Pooled sums are a function of what the parts are, to the last bit, however they came about.
+func TestTable_PoolingForgetsHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const items = 4
+		sums := rapid.Custom(func(t *rapid.T) Sums {
+			n := rapid.Int64Range(0, 50).Draw(t, "N")
+			if n == 0 {
+				return Sums{}
+			}
+			r := rapid.Float64Range(0, 50).Draw(t, "R")
+			return Sums{N: n, R: r, Q: r / 2}
+		})
+		table := NewTable(1)
+		table.Grow(items)
+		var own [items]Sums
+		taken, newest := map[[2]int32]Sums{}, map[[2]int32]Sums{}
+		takeAll := func() {
+			for at, s := range newest {
+				taken[at] = s
+			}
+			clear(newest)
+		}
+		item := rapid.Int32Range(0, items-1)
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				i, r := item.Draw(t, "item"), rapid.Float64Range(0, 1).Draw(t, "payoff")
+				table.Add(i, r)
+				own[i] = Sums{own[i].N + 1, own[i].R + r, own[i].Q + r*r}
+			},
+			"set": func(t *rapid.T) {
+				i, s := item.Draw(t, "item"), sums.Draw(t, "sums")
+				table.Set(i, s)
+				own[i] = s
+			},
+			"import": func(t *rapid.T) {
+				at, s := [2]int32{rapid.Int32().Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
+				table.Import(at[0], at[1], s)
+				newest[at] = s
+				takeAll()
+			},
+			"stage": func(t *rapid.T) {
+				at, s := [2]int32{rapid.Int32Range(-2, 2).Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
+				table.Stage(at[0], at[1], s)
+				newest[at] = s
+				require.True(t, table.Has(at[0], at[1]))
+			},
+			"take": func(*rapid.T) {
+				table.TakeStaged()
+				takeAll()
+			},
+			"": func(t *rapid.T) {
+				fresh := NewTable(items)
+				for at, s := range taken { // in any order
+					fresh.Import(at[0], at[1], s)
+				}
+				var fed int64
+				for i := range Item(items) {
+					fresh.Set(i, own[i])
+					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
+					require.Equal(t, fresh.Pooled(i), Sums{table.N(i), table.R(i), table.Pooled(i).Q})
+					require.Equal(t, own[i], table.Own(i))
+					require.NoError(t, table.Pooled(i).Check())
+					fed += table.N(i)
+				}
+				require.Equal(t, fed, table.Fed())
+			},
+		})
+	})
+}
+
+func TestSums_Check(t *testing.T) {
+	require.NoError(t, Sums{}.Check())
+	require.NoError(t, Sums{N: 2, R: -1, Q: 0.5}.Check())
+	for _, s := range []Sums{
+		{N: -1}, {N: 1, R: math.NaN()}, {N: 1, R: math.Inf(-1)}, {N: 1, Q: math.NaN()}, {N: 1, Q: math.Inf(1)},
+		{N: 1, Q: -1}, {R: 1}, {Q: 1},
+	} {
+		require.Error(t, s.Check(), "%+v", s)
+	}
+}
