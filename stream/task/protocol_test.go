@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -234,4 +236,26 @@ func TestProtocol_AccountAddsUpUnderFaults(t *testing.T) {
 			})
 		})
 	}
+}
+
+func newTestLearner() delay.Learner {
+	p, err := policy.NewElimination(policy.Confidence{Radius: policy.Subgaussian, Sigma: 0.5, Delta: 0.05})
+	if err != nil {
+		panic(err)
+	}
+	return delay.NewQPMD(p)
+}
+
+func checkAccount(t *testing.T, seed uint64, u *users, p *proc) {
+	a := p.task.Status().Account
+	require.Equal(t, u.records, a.Read, "seed %d: every record is read once", seed)
+	require.Equal(t, [event.Inputs]int64{}, a.Unaccounted(), "seed %d: every record has one outcome: %+v", seed, a)
+}
+
+func checkClean(t *testing.T, seed uint64, u *users, p *proc) {
+	checkAccount(t, seed, u, p)
+	a, n := p.task.Status().Account, int64(len(u.valid))
+	require.Equal(t, n, a.Impressions.Paid, "seed %d: %+v", seed, a)
+	require.Equal(t, n, a.Selections.Joined, "seed %d: %+v", seed, a)
+	require.Equal(t, n, a.Payoffs.Applied, "seed %d: %+v", seed, a)
 }

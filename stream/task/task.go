@@ -101,7 +101,8 @@ type Task struct {
 
 	nextID   uint64
 	waiting  map[uint64]waiter
-	requests []Request
+	requests []Request // to be handed out by the next Advance
+	handed   []Request // handed out by the last
 	timers   []timer
 
 	phase       Phase
@@ -139,7 +140,6 @@ func New(cfg Config) *Task {
 // wants to be called again. The requests are valid until the next call.
 func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	t.now = now
-	t.requests = t.requests[:0]
 	if t.acq == nil && t.phase == Acquiring && t.incarnation == 0 {
 		t.acquire()
 	}
@@ -148,10 +148,13 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	if t.run != nil && t.phase != Stopped && t.phase != Done {
 		busy = t.pump()
 	}
+	// Those that replies have led to since the last call are among them.
+	requests = t.requests
+	t.requests, t.handed = t.handed[:0], requests
 	if busy {
-		return t.requests, 0
+		return requests, 0
 	}
-	return t.requests, t.wake()
+	return requests, t.wake()
 }
 
 // Handle takes the reply to the request with this id; exactly one of reply and err counts.
