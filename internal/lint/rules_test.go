@@ -1,0 +1,273 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/ranker-worker/ranker-worker"
+
+// layers are the packages whose imports run one way: each may import those of its own entry, besides packages below
+// itself (policy may import policy/admissible), and nothing else of this module. All but "state" are pure.
+var layers = map[string][]string{
+	"policy":           {},
+	"delay":            {"policy"},
+	"stream/event":     {},
+	"state":            {"stream/event"},
+	"stream/partition": {"policy", "delay", "stream/event", "state"},
+	"stream/task":      {"policy", "delay", "stream/event", "state", "stream/partition"},
+}
+
+// pureImports are the only packages from outside the standard library that a pure package may import: those that
+// compute, and are no client of anything.
+var pureImports = []string{
+	"gonum.org/v1/gonum", "github.com/valyala/fastjson", "github.com/cespare/xxhash/v2", "golang.org/x/exp/constraints",
+}
+
+// impureImports are packages of the standard library that reach outside, run things side by side, or are random.
+var impureImports = []string{
+	"context", "net", "os", "sync", "log", "io/ioutil", "path/filepath", "syscall", "plugin", "math/rand", "crypto/rand", "runtime/debug", "runtime/pprof",
+	"runtime/trace", "runtime/cgo", "runtime/metrics", "database/sql", "expvar", "testing", "embed", "C",
+}
+
+// Parts of packages whose other parts are pure: pureRand is what may be used of math/rand/v2, where most functions draw
+// from a global source; clock and processes are what may not be used of time and runtime.
+var (
+	pureRand = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
+	clock    = []string{
+		"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep", "Timer", "Ticker", "Local", "LoadLocation",
+	}
+	processes = []string{"GOMAXPROCS", "Gosched", "LockOSThread", "NumCPU", "NumGoroutine", "GC", "SetFinalizer", "AddCleanup"}
+)
+
+// file is one source file without tests.
+type file struct {
+	dir    string // its package's directory, relative to the module; "" is the root
+	syntax *ast.File
+}
+
+// violation is one breach of a rule.
+type violation struct {
+	pos  token.Position
+	what string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("%s:%d: %s", v.pos.Filename, v.pos.Line, v.what)
+}
+
+// parse reads one file.
+func parse(set *token.FileSet, name, dir string, src any) (file, error) {
+	syntax, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution|parser.ParseComments)
+	return file{dir: dir, syntax: syntax}, err
+}
+
+// check finds all violations in the files of a module.
+func check(set *token.FileSet, files []file) []violation {
+	var found []violation
+	report := func(pos token.Pos, format string, args ...any) {
+		found = append(found, violation{set.Position(pos), fmt.Sprintf(format, args...)})
+	}
+	for _, f := range files {
+		checkLayer(f, report)
+		if isPure(f.dir) {
+			checkPureImports(f, report)
+			checkPureCode(set, f, report)
+		}
+	}
+	checkTesting(files, report)
+	return found
+}
+
+type reporter func(pos token.Pos, format string, args ...any)
+
+// layerOf names the layer that a directory belongs to.
+func layerOf(dir string) (layer string, ok bool) {
+	for layer := range layers {
+		if under(dir, layer) {
+			return layer, true
+		}
+	}
+	return "", false
+}
+
+func isPure(dir string) bool {
+	layer, ok := layerOf(dir)
+	return ok && layer != "state"
+}
+
+// under tells whether p is root or below it.
+func under(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+// ours gives the directory of an import of this module.
+func ours(importPath string) (dir string, ok bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	p, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic(err) // the parser lets only string literals through
+	}
+	return p
+}
+
+// checkLayer holds imports within the module to their direction.
+func checkLayer(f file, report reporter) {
+	layer, layered := layerOf(f.dir)
+	for _, spec := range f.syntax.Imports {
+		dir, ok := ours(importPath(spec))
+		if !ok {
+			continue
+		}
+		switch {
+		case under(dir, "cmd") && !under(f.dir, "cmd"):
+			report(spec.Pos(), "%s imports %s: nothing imports a command", f.dir, dir)
+		case !layered || under(dir, layer) && under(f.dir, layer):
+		default:
+			// Of the state, the layers know the interface, not its implementations.
+			target, ok := layerOf(dir)
+			if !ok || !slices.Contains(layers[layer], target) || target == "state" && dir != "state" {
+				report(spec.Pos(), "%s imports %s: it may import only %v of this module", f.dir, dir, layers[layer])
+			}
+		}
+	}
+}
+
+// checkPureImports holds a pure package to packages that only compute.
+func checkPureImports(f file, report reporter) {
+	for _, spec := range f.syntax.Imports {
+		p := importPath(spec)
+		if spec.Name != nil && spec.Name.Name == "." {
+			report(spec.Pos(), "%s is pure, and imports %s by a dot, which hides what it uses", f.dir, p)
+		}
+		if _, ok := ours(p); ok {
+			continue // checkLayer's business
+		}
+		within := func(root string) bool { return under(p, root) }
+		first, _, _ := strings.Cut(p, "/")
+		switch {
+		case p == "math/rand/v2":
+		case strings.Contains(first, "."):
+			if !slices.ContainsFunc(pureImports, within) {
+				report(spec.Pos(), "%s is pure, and imports %s, which is not among the libraries that only compute", f.dir, p)
+			}
+		case slices.ContainsFunc(impureImports, within):
+			report(spec.Pos(), "%s is pure, and imports %s", f.dir, p)
+		}
+	}
+}
+
+// checkPureCode finds goroutines, and uses of the clock and of global random sources under whatever name.
+func checkPureCode(set *token.FileSet, f file, report reporter) {
+	for _, group := range f.syntax.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, "//go:linkname") {
+				report(c.Pos(), "%s is pure, and links to a name of another package", f.dir)
+			}
+		}
+	}
+	uses := resolve(set, f)
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			report(n.Pos(), "%s is pure, and starts a goroutine", f.dir)
+		case *ast.ChanType:
+			report(n.Pos(), "%s is pure, and has a channel", f.dir)
+		case *ast.SelectStmt:
+			report(n.Pos(), "%s is pure, and selects from channels", f.dir)
+		case *ast.SelectorExpr:
+			id, ok := n.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			name, ok := uses[id].(*types.PkgName)
+			if !ok {
+				return true
+			}
+			p, what := name.Imported().Path(), n.Sel.Name
+			if p == "time" && slices.Contains(clock, what) ||
+				p == "math/rand/v2" && !slices.Contains(pureRand, what) ||
+				p == "runtime" && slices.Contains(processes, what) {
+				report(n.Pos(), "%s is pure, and uses %s.%s", f.dir, p, what)
+			}
+		}
+		return true
+	})
+}
+
+// resolve says which identifiers of a file name an imported package, through renamed imports and past local variables
+// of the same name. Imports stand for empty packages, so that nothing but this file is needed; what cannot be known
+// without them is left out, and does not matter here.
+func resolve(set *token.FileSet, f file) map[*ast.Ident]types.Object {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: hollow{}, Error: func(error) {}}
+	// The error is that names of the empty packages are not found.
+	_, _ = config.Check(f.dir, set, []*ast.File{f.syntax}, info)
+	return info.Uses
+}
+
+// hollow imports each package as an empty one of the usual name.
+type hollow struct{}
+
+func (hollow) Import(p string) (*types.Package, error) {
+	name := path.Base(p)
+	if rest := strings.TrimPrefix(name, "v"); rest != name && strings.Trim(rest, "0123456789") == "" {
+		name = path.Base(path.Dir(p)) // math/rand/v2 is package rand
+	}
+	pkg := types.NewPackage(p, name)
+	pkg.MarkComplete()
+	return pkg, nil
+}
+
+// isTestHelper tells whether a directory holds code for tests only: below internal, or named as the standard library
+// names such packages (statetest, like iotest).
+func isTestHelper(dir string) bool {
+	return under(dir, "internal") || strings.HasSuffix(path.Base(dir), "test")
+}
+
+// testLibraries are what shipped code must not depend on; flags and global state of package testing come with it.
+var testLibraries = []string{"testing", "net/http/httptest", "github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
+
+// checkTesting finds shipped packages that import a test library, themselves or through others of this module.
+func checkTesting(files []file, report reporter) {
+	byDir := map[string][]file{}
+	for _, f := range files {
+		byDir[f.dir] = append(byDir[f.dir], f)
+	}
+	for dir := range byDir {
+		if isTestHelper(dir) {
+			continue
+		}
+		seen := map[string]bool{}
+		var walk func(dir string, chain []string)
+		walk = func(dir string, chain []string) {
+			if seen[dir] {
+				return
+			}
+			seen[dir] = true
+			for _, f := range byDir[dir] {
+				for _, spec := range f.syntax.Imports {
+					p := importPath(spec)
+					if slices.ContainsFunc(testLibraries, func(root string) bool { return under(p, root) }) {
+						report(spec.Pos(), "%s is shipped, and imports %s", strings.Join(append(chain, dir), " → "), p)
+					}
+					if next, ok := ours(p); ok {
+						walk(next, append(slices.Clone(chain), dir))
+					}
+				}
+			}
+		}
+		walk(dir, nil)
+	}
+}
