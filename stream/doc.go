@@ -6,7 +6,8 @@
 //
 //	worker.go      the supervisor: joins the group, runs one loop per partition number, drains
 //	loop.go        one partition's loop: advances its task, carries its requests out, hands back the replies
-//	membership.go  the group membership: generations, heartbeats, commits, a graceful leave
+//	membership.go  the group membership: joins, a graceful leave
+//	generation.go  what we own until the next rebalance: the supervisor, heartbeats, commits
 //	heartbeat.go   the heartbeat request on the wire
 //	balancer.go    who owns which partition number: sticky, co-partitioned
 //	metrics.go     the Prometheus metrics, and the snapshots by which loops show their state to them

@@ -1,0 +1,237 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Generation is the time between two rebalances of the group: what we own does not change within it.
+//
+// Goroutines: kafka-go's heartbeats, the watch over partition counts, and the function given to Run. When one of them
+// returns, the generation ends; the next is joined when all have returned.
+type Generation struct {
+	m          *Membership
+	gen        *kafka.Generation
+	partitions []int32
+	done       <-chan struct{}
+}
+
+// begin makes a Generation of kafka-go's, and starts the watch.
+func (m *Membership) begin(gen *kafka.Generation) *Generation {
+	g := &Generation{m: m, gen: gen, partitions: m.assigned(gen)}
+	m.cfg.Balancer.Own(int64(gen.ID), g.partitions)
+	m.mu.Lock()
+	m.member = gen.MemberID
+	m.mu.Unlock()
+	done := make(chan (<-chan struct{}), 1)
+	gen.Start(func(ctx context.Context) {
+		done <- ctx.Done()
+		m.watch(ctx)
+	})
+	g.done = <-done
+	return g
+}
+
+// assigned returns the numbers that we were given of every topic. With our balancer they are the same for all; a
+// number that is not (a leader of another version) has no owner who could join its records, and is left alone.
+func (m *Membership) assigned(gen *kafka.Generation) []int32 {
+	topics := make(map[string]map[int32]bool, len(m.cfg.Topics))
+	seen := map[int32]bool{}
+	for _, topic := range m.cfg.Topics {
+		topics[topic] = map[int32]bool{}
+		for _, p := range gen.Assignments[topic] {
+			topics[topic][int32(p.ID)] = true
+			seen[int32(p.ID)] = true
+		}
+	}
+	numbers := common(topics)
+	if len(numbers) != len(seen) {
+		m.log.Error("assigned partitions that are not the same of every topic; the odd ones are left alone",
+			"assigned", gen.Assignments, "used", numbers)
+	}
+	return numbers
+}
+
+// watch returns when ctx has ended, or when a topic's partition count has changed, which ends the generation: new
+// numbers want an owner, and tasks check the count. A topic that has vanished is the tasks' affair, who notice sooner.
+func (m *Membership) watch(ctx context.Context) {
+	tick := time.NewTicker(m.cfg.WatchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		counts, err := m.partitionCounts(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				m.log.Debug("cannot look at the topics' partitions", "error", err)
+			}
+			continue
+		}
+		m.mu.Lock()
+		before := m.counts
+		m.counts = counts
+		m.mu.Unlock()
+		if !maps.Equal(before, counts) {
+			m.log.Warn("the number of partitions has changed; joining anew", "before", before, "now", counts)
+			return
+		}
+	}
+}
+
+// ID is the generation's number: it rises with each rebalance for as long as the group exists.
+func (g *Generation) ID() int64 { return int64(g.gen.ID) }
+
+// MemberID is the name that the group's coordinator has given to us.
+func (g *Generation) MemberID() string { return g.gen.MemberID }
+
+// Partitions are the numbers that we own, in order. It may be empty.
+func (g *Generation) Partitions() []int32 { return slices.Clone(g.partitions) }
+
+// Done is closed when the generation ends. Others own nothing of ours before the function given to Run has returned,
+// or the rebalance timeout has passed, or we have been silent for the session timeout.
+func (g *Generation) Done() <-chan struct{} { return g.done }
+
+// Run runs supervise, the one function of this generation, and returns when it has returned. Its context ends with
+// the generation, and it has to return soon after: no other member gets our partitions before that, and after the
+// rebalance timeout we are no longer a member. It may return earlier; the generation goes on without it then, until
+// Close or a rebalance. Run always calls it, with an ended context if need be, and is called once at most.
+//
+// While supervise drains, heartbeats go on: kafka-go stops its own when the generation ends.
+func (g *Generation) Run(supervise func(ctx context.Context)) {
+	g.m.mu.Lock()
+	g.m.running++
+	g.m.mu.Unlock()
+	finished, finish := context.WithCancel(context.Background())
+	g.gen.Start(func(ctx context.Context) {
+		beating := make(chan struct{})
+		go func() {
+			defer close(beating)
+			g.beatWhileDraining(finished)
+		}()
+		func() {
+			defer func() {
+				g.m.mu.Lock()
+				g.m.running--
+				g.m.mu.Unlock()
+				finish()
+			}()
+			supervise(ctx)
+		}()
+		<-beating
+		<-ctx.Done() // to return would end the generation, and join the group again at once
+	})
+	<-finished.Done()
+}
+
+// beatWhileDraining sends heartbeats from the end of the generation until the supervisor has finished.
+func (g *Generation) beatWhileDraining(finished context.Context) {
+	select {
+	case <-finished.Done():
+		return
+	case <-g.done:
+	}
+	tick := time.NewTicker(g.m.cfg.SessionTimeout / 6)
+	defer tick.Stop()
+	for {
+		if err := g.beat(finished); lost(err) { // with finished at an end, it fails at once
+			g.m.log.Warn("lost the membership while finishing; others may own our partitions now", "error", err)
+			return
+		}
+		select {
+		case <-finished.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Heartbeat asks the coordinator whether the generation still lives. It fails with task.ErrGenerationOver when it
+// does not: when we are no longer a member, or the generation is not the present one, or a rebalance has begun, in
+// which it is of no use to start anything. Any other error may pass: the coordinator moved, is loading, or was not
+// reached.
+func (g *Generation) Heartbeat(ctx context.Context) error {
+	select {
+	case <-g.done:
+		return fmt.Errorf("heartbeat of generation %d: %w", g.gen.ID, task.ErrGenerationOver)
+	default:
+	}
+	err := g.beat(ctx)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("heartbeat of generation %d: %w", g.gen.ID, generationError(err))
+}
+
+func (g *Generation) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.m.cfg.RequestTimeout)
+	defer cancel()
+	res, err := g.m.transport.RoundTrip(ctx, g.m.client.Addr, &heartbeatRequest{
+		clientID: g.m.cfg.ClientID, group: g.m.cfg.GroupID, generation: g.gen.ID, member: g.gen.MemberID,
+	})
+	if err != nil {
+		return err
+	}
+	answer, ok := res.(*heartbeatResponse)
+	if !ok {
+		return fmt.Errorf("%w: %T", errHeartbeatAnswer, res)
+	}
+	return answer.err
+}
+
+// Commit tells the coordinator how far we are: offsets by topic and partition number. It works until our membership
+// is over, which is after the generation has ended: what was done last can be committed while draining. It fails with
+// task.ErrGenerationOver then; any other error may pass.
+func (g *Generation) Commit(ctx context.Context, offsets map[string]map[int]int64) error {
+	req := &kafka.OffsetCommitRequest{
+		GroupID: g.m.cfg.GroupID, GenerationID: int(g.gen.ID), MemberID: g.gen.MemberID,
+		Topics: make(map[string][]kafka.OffsetCommit, len(offsets)),
+	}
+	for topic, partitions := range offsets {
+		for p, offset := range partitions {
+			req.Topics[topic] = append(req.Topics[topic], kafka.OffsetCommit{Partition: p, Offset: offset})
+		}
+	}
+	if len(req.Topics) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.m.cfg.RequestTimeout)
+	defer cancel()
+	res, err := g.m.client.OffsetCommit(ctx, req)
+	if err != nil {
+		return fmt.Errorf("committing offsets in generation %d: %w", g.gen.ID, generationError(err))
+	}
+	for topic, partitions := range res.Topics {
+		for _, p := range partitions {
+			if p.Error != nil {
+				return fmt.Errorf("committing the offset of %s[%d] in generation %d: %w",
+					topic, p.Partition, g.gen.ID, generationError(p.Error))
+			}
+		}
+	}
+	return nil
+}
+
+// generationError marks the coordinator's answers that mean that the generation is over.
+func generationError(err error) error {
+	if lost(err) || errors.Is(err, kafka.RebalanceInProgress) {
+		return fmt.Errorf("%w: %w", task.ErrGenerationOver, err)
+	}
+	return err
+}
+
+// lost tells whether the coordinator says that somebody else may own our partitions.
+func lost(err error) bool {
+	return errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration) ||
+		errors.Is(err, kafka.FencedInstanceID)
+}

@@ -1,0 +1,468 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// Errors of a Membership.
+var (
+	// ErrMembershipClosed: Close was called.
+	ErrMembershipClosed = errors.New("the membership is closed")
+	// ErrTopicMissing: a topic to be read does not exist. It is found out before the first join only.
+	ErrTopicMissing = errors.New("topic does not exist")
+	// ErrNotLeft: Close gave up before it had left the group, which will notice after the session timeout.
+	ErrNotLeft = errors.New("the group was not left in time")
+)
+
+// MembershipConfig is what a Membership is made from. Zero durations mean the default.
+type MembershipConfig struct {
+	Brokers []string
+	// Dialer carries TLS, SASL and how to connect; nil: plain TCP. The membership uses a copy of it.
+	Dialer   *kafka.Dialer
+	GroupID  string
+	Topics   []string // of records to read; their partition numbers are what is divided
+	ClientID string   // default: ranker-worker
+	// SessionTimeout is how long the group waits for a silent member before it gives its partitions to others.
+	// Default 10 s; brokers accept 6 s to 30 min unless set otherwise.
+	SessionTimeout time.Duration
+	// RebalanceTimeout is how long the group waits for a member to finish and join again. Default 30 s.
+	RebalanceTimeout time.Duration
+	// HeartbeatInterval is how soon a member learns of a rebalance, which bounds how fast partitions are handed over.
+	// Default 300 ms.
+	HeartbeatInterval time.Duration
+	// RequestTimeout bounds each request to the coordinator; joining takes up to RebalanceTimeout more. Default: half
+	// the session timeout, at most 5 s.
+	RequestTimeout time.Duration
+	// JoinBackoff is the pause after a failed attempt to join. Default 500 ms.
+	JoinBackoff time.Duration
+	// WatchInterval is how often the topics' partition counts are looked at; a change ends the generation. Default 10 s.
+	WatchInterval time.Duration
+	// CloseTimeout bounds Close, after the supervisor has returned. Default 5 s.
+	CloseTimeout time.Duration
+	Balancer     *Balancer    // default: a new one that logs mismatches
+	Logger       *slog.Logger // default: none
+}
+
+// maxGroupID keeps a group's name well inside every field that carries it.
+const maxGroupID = 249
+
+func (c *MembershipConfig) setDefaults() error {
+	setDuration(&c.SessionTimeout, 10*time.Second)
+	setDuration(&c.RebalanceTimeout, 30*time.Second)
+	setDuration(&c.HeartbeatInterval, min(300*time.Millisecond, c.SessionTimeout/3))
+	setDuration(&c.RequestTimeout, min(5*time.Second, c.SessionTimeout/2))
+	setDuration(&c.JoinBackoff, 500*time.Millisecond)
+	setDuration(&c.WatchInterval, 10*time.Second)
+	setDuration(&c.CloseTimeout, 5*time.Second)
+	if c.ClientID == "" {
+		c.ClientID = "ranker-worker"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Balancer == nil {
+		log := c.Logger
+		c.Balancer = NewBalancer(func(counts map[string]int) {
+			log.Error("topics differ in their number of partitions; only the numbers that all have are divided", "counts", counts)
+		})
+	}
+	var faults []error
+	fault := func(wrong bool, text string, args ...any) {
+		if wrong {
+			faults = append(faults, fmt.Errorf(text, args...))
+		}
+	}
+	fault(len(c.Brokers) == 0, "no broker is named")
+	fault(c.GroupID == "" || len(c.GroupID) > maxGroupID, "the group's name has to have 1 to %d bytes", maxGroupID)
+	fault(len(c.ClientID) > maxGroupID, "the client id has to have at most %d bytes", maxGroupID)
+	fault(len(c.Topics) == 0, "no topic is named")
+	fault(c.HeartbeatInterval > c.SessionTimeout/3,
+		"the heartbeat interval, %v, is above a third of the session timeout, %v", c.HeartbeatInterval, c.SessionTimeout)
+	for name, d := range map[string]time.Duration{
+		"session timeout": c.SessionTimeout, "rebalance timeout": c.RebalanceTimeout,
+		"heartbeat interval": c.HeartbeatInterval, "request timeout": c.RequestTimeout,
+		"join backoff": c.JoinBackoff, "watch interval": c.WatchInterval, "close timeout": c.CloseTimeout,
+	} {
+		fault(d < time.Millisecond, "the %s, %v, is below 1ms", name, d)
+	}
+	return errors.Join(faults...)
+}
+
+func setDuration(d *time.Duration, byDefault time.Duration) {
+	if *d == 0 {
+		*d = byDefault
+	}
+}
+
+// Membership is this process's membership of a consumer group, over kafka.ConsumerGroup: one generation after the
+// other, until Close.
+//
+// Goroutines: kafka-go's, from the first Next until Close; those of a Generation, see there.
+type Membership struct {
+	cfg       MembershipConfig
+	dialer    *trackedDialer
+	transport *kafka.Transport
+	shut      context.CancelFunc // ends the transport's goroutines
+	client    *kafka.Client
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	group   *kafka.ConsumerGroup // nil before the first Next
+	closed  bool
+	member  string         // the last member id that we were given
+	running int            // supervisors that have not returned
+	counts  map[string]int // of each topic, its partitions as last seen
+	lastErr error
+	logged  time.Time // when lastErr was logged last
+}
+
+// NewMembership checks the configuration. It does not connect; Next does.
+func NewMembership(cfg MembershipConfig) (*Membership, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, fmt.Errorf("membership of group %q: %w", cfg.GroupID, err)
+	}
+	var base kafka.Dialer
+	if cfg.Dialer != nil {
+		base = *cfg.Dialer
+	}
+	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), dialer: newTrackedDialer(&base)}
+	base.ClientID, base.DialFunc = cfg.ClientID, m.dialer.DialContext
+	if base.Timeout == 0 {
+		base.Timeout = cfg.RequestTimeout
+	}
+	m.cfg.Dialer = &base
+	lifetime, shut := context.WithCancel(context.Background())
+	m.shut = shut
+	m.transport = &kafka.Transport{
+		Context: lifetime,
+		Dial:    m.dialer.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
+		TLS: base.TLS, SASL: base.SASLMechanism,
+		// The watch over partition counts is served from the transport's metadata, which therefore has to be fresh.
+		MetadataTopics: cfg.Topics, MetadataTTL: min(2*time.Second, cfg.WatchInterval),
+	}
+	m.client = &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Timeout: cfg.RequestTimeout, Transport: m.transport}
+	return m, nil
+}
+
+// Next waits until we are a member of the next generation, which is after the present one has ended and its function
+// has returned. Passing faults (a broker away, a rebalance cut short) are logged, shown by LastError and tried again;
+// a fault that only a person can mend is returned, and so is the end of ctx, or ErrMembershipClosed.
+func (m *Membership) Next(ctx context.Context) (*Generation, error) {
+	group, err := m.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		gen, err := group.Next(ctx)
+		switch {
+		case err == nil:
+			m.passing(nil)
+			return m.begin(gen), nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("waiting for a generation of group %q: %w", m.cfg.GroupID, ctx.Err())
+		case errors.Is(err, kafka.ErrGroupClosed):
+			return nil, ErrMembershipClosed
+		case final(err):
+			return nil, fmt.Errorf("joining group %q: %w", m.cfg.GroupID, err)
+		}
+		m.passing(err)
+	}
+}
+
+// LastError is why the group cannot be joined at present; nil when all is well.
+func (m *Membership) LastError() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lastErr
+}
+
+// join starts kafka-go's part when it is first called, once the topics are known to exist: kafka-go asks for topics in
+// a way that creates missing ones, with the broker's default of partitions, where the broker allows it.
+func (m *Membership) join(ctx context.Context) (*kafka.ConsumerGroup, error) {
+	for {
+		m.mu.Lock()
+		group, closed, seen := m.group, m.closed, m.counts != nil
+		if group == nil && seen && !closed {
+			var err error
+			if m.group, err = m.newGroup(); err != nil {
+				m.mu.Unlock()
+				return nil, fmt.Errorf("joining group %q: %w", m.cfg.GroupID, err)
+			}
+			group = m.group
+		}
+		m.mu.Unlock()
+		if closed {
+			return nil, ErrMembershipClosed
+		}
+		if group != nil {
+			return group, nil
+		}
+		if err := m.look(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// look waits for the first sight of the topics. One that was just created may not be known to every broker yet: it is
+// missing only when it is still missing after RequestTimeout.
+func (m *Membership) look(ctx context.Context) error {
+	for start := time.Now(); ; {
+		counts, err := m.partitionCounts(ctx)
+		if err == nil {
+			m.mu.Lock()
+			m.counts = counts
+			m.mu.Unlock()
+			return nil
+		}
+		if final(err) && !(errors.Is(err, ErrTopicMissing) && time.Since(start) < m.cfg.RequestTimeout) {
+			return fmt.Errorf("looking for the topics of group %q: %w", m.cfg.GroupID, err)
+		}
+		m.passing(err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("looking for the topics of group %q: %w", m.cfg.GroupID, errors.Join(ctx.Err(), err))
+		case <-time.After(m.cfg.JoinBackoff):
+		}
+	}
+}
+
+func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
+	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: m.cfg.GroupID, Brokers: m.cfg.Brokers, Dialer: m.cfg.Dialer, Topics: m.cfg.Topics,
+		GroupBalancers:    []kafka.GroupBalancer{m.cfg.Balancer},
+		HeartbeatInterval: m.cfg.HeartbeatInterval, SessionTimeout: m.cfg.SessionTimeout,
+		RebalanceTimeout: m.cfg.RebalanceTimeout, JoinGroupBackoff: m.cfg.JoinBackoff, Timeout: m.cfg.RequestTimeout,
+		Logger: kafkaLogger{m.log}, ErrorLogger: kafkaLogger{m.log},
+	})
+}
+
+// passing notes a fault that may pass, or with nil that it has. It logs what is new at once and what stays each 30 s.
+func (m *Membership) passing(err error) {
+	const again = 30 * time.Second
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := err != nil && (m.lastErr == nil || m.lastErr.Error() != err.Error())
+	m.lastErr = err
+	if err != nil && (changed || time.Since(m.logged) > again) {
+		m.logged = time.Now()
+		m.log.Warn("cannot join the group yet; trying again", "error", err)
+	}
+}
+
+// partitionCounts asks how many partitions each topic has. A missing topic is an error.
+func (m *Membership) partitionCounts(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.RequestTimeout)
+	defer cancel()
+	meta, err := m.client.Metadata(ctx, &kafka.MetadataRequest{Topics: m.cfg.Topics})
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for the topics: %w", strings.Join(m.cfg.Brokers, ", "), err)
+	}
+	counts := make(map[string]int, len(m.cfg.Topics))
+	for _, topic := range meta.Topics {
+		switch {
+		case errors.Is(topic.Error, kafka.UnknownTopicOrPartition):
+			return nil, fmt.Errorf("%w: %s", ErrTopicMissing, topic.Name)
+		case topic.Error != nil:
+			return nil, fmt.Errorf("topic %s: %w", topic.Name, topic.Error)
+		}
+		counts[topic.Name] = len(topic.Partitions)
+	}
+	for _, topic := range m.cfg.Topics {
+		if counts[topic] == 0 {
+			return nil, fmt.Errorf("%w: %s", ErrTopicMissing, topic)
+		}
+	}
+	return counts, nil
+}
+
+// PartitionCounts is how many partitions each topic had when last looked at; nil before the first Next.
+func (m *Membership) PartitionCounts() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.counts)
+}
+
+// final tells the faults that waiting does not mend.
+func final(err error) bool {
+	return slices.ContainsFunc([]error{
+		ErrTopicMissing, kafka.GroupAuthorizationFailed, kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,
+		kafka.InvalidSessionTimeout, kafka.InvalidGroupId, kafka.InvalidTopic, kafka.UnsupportedVersion,
+		kafka.GroupMaxSizeReached,
+	}, func(fault error) bool { return errors.Is(err, fault) })
+}
+
+// Close ends the present generation, waits for its function to return, and leaves the group, so that another member
+// takes over at once. It takes the time of the function and some milliseconds; while a rebalance waits for others it
+// leaves without waiting for them. It gives up after CloseTimeout, counted from the function's return, with ErrNotLeft.
+func (m *Membership) Close() error {
+	m.mu.Lock()
+	group, closed := m.group, m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if closed {
+		return nil
+	}
+	defer func() {
+		m.dialer.cut()
+		m.transport.CloseIdleConnections()
+		m.shut()
+	}()
+	if group == nil {
+		return nil
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_ = group.Close() // always nil
+	}()
+	return m.awaitClose(left)
+}
+
+// closeGrace is how long kafka-go is given to leave by itself. It cannot while its request to join is waiting for
+// other members, which may take the rebalance timeout.
+const closeGrace = 500 * time.Millisecond
+
+// awaitClose waits for kafka-go to leave, leaves in its place where it cannot, and gives up after CloseTimeout.
+func (m *Membership) awaitClose(left <-chan struct{}) error {
+	tick := time.NewTicker(closeGrace)
+	defer tick.Stop()
+	var idle time.Duration // time that has passed without a supervisor
+	for {
+		select {
+		case <-left:
+			// It leaves in most cases, but not when it was between two generations, and it does not tell.
+			_, err := m.leave()
+			return err
+		case <-tick.C:
+		}
+		m.mu.Lock()
+		running := m.running
+		m.mu.Unlock()
+		if running > 0 {
+			idle = 0
+			continue
+		}
+		idle += closeGrace
+		were, _ := m.leave()
+		if were {
+			m.dialer.cut() // what kafka-go is waiting for concerns us no more
+			<-left
+			return nil
+		}
+		if idle >= m.cfg.CloseTimeout {
+			m.dialer.cut()
+			<-left
+			return fmt.Errorf("group %q: %w", m.cfg.GroupID, ErrNotLeft)
+		}
+	}
+}
+
+// leave leaves the group as the member that we were last known as. It tells whether we were one until now: having
+// left before, or never having been told who we are, is no error.
+func (m *Membership) leave() (were bool, err error) {
+	m.mu.Lock()
+	member := m.member
+	m.mu.Unlock()
+	if member == "" {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(m.cfg.RequestTimeout, m.cfg.CloseTimeout))
+	defer cancel()
+	res, err := m.client.LeaveGroup(ctx, &kafka.LeaveGroupRequest{
+		GroupID: m.cfg.GroupID, Members: []kafka.LeaveGroupRequestMember{{ID: member}},
+	})
+	if err == nil {
+		err = res.Error
+		for _, answer := range res.Members {
+			err = errors.Join(err, answer.Error)
+		}
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, kafka.UnknownMemberId):
+		return false, nil
+	}
+	return false, fmt.Errorf("leaving group %q: %w: %w", m.cfg.GroupID, ErrNotLeft, err)
+}
+
+// trackedDialer knows its open connections, so that all can be cut at once: kafka-go's wait for other members knows
+// no context.
+type trackedDialer struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu     sync.Mutex
+	open   map[*trackedConn]struct{}
+	closed bool
+}
+
+var errCut = errors.New("the membership's connections were cut")
+
+func newTrackedDialer(base *kafka.Dialer) *trackedDialer {
+	dial := base.DialFunc
+	if dial == nil {
+		dial = (&net.Dialer{
+			LocalAddr: base.LocalAddr, FallbackDelay: base.FallbackDelay, KeepAlive: base.KeepAlive,
+		}).DialContext
+	}
+	return &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
+}
+
+// DialContext dials, and is refused after cut.
+func (d *trackedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return nil, errCut
+	}
+	conn, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &trackedConn{Conn: conn, dialer: d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed { // cut in the meantime
+		_ = conn.Close()
+		return nil, errCut
+	}
+	d.open[c] = struct{}{}
+	return c, nil
+}
+
+// cut closes all connections, and lets no more be made.
+func (d *trackedDialer) cut() {
+	d.mu.Lock()
+	open := d.open
+	d.open, d.closed = map[*trackedConn]struct{}{}, true
+	d.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close()
+	}
+}
+
+type trackedConn struct {
+	net.Conn
+	dialer *trackedDialer
+}
+
+// Close closes the connection and forgets it.
+func (c *trackedConn) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.open, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
+}
