@@ -83,7 +83,7 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 // What a ranking record takes at most beside its id, learner and items: everything else of fixed size, and per
 // item quotes, comma and a propensity of the most digits.
 const (
-	rankingFixedBytes = 1024
+	rankingFixedBytes = 512
 	propensityBytes   = 26
 	escapedByte       = 6 // what JSON makes of one byte at worst
 )

@@ -96,9 +96,8 @@ func New(cfg Config) (*Machine, error) {
 		}
 		l := newLearner(lc)
 		m.byName[lc.Name] = l
-		m.hashes[l.itemHash] = learnerHash{l, itemsHash}
-		for h, name := range l.hashes {
-			m.hashes[name] = learnerHash{l, h}
+		if err := m.own(l); err != nil {
+			return nil, err
 		}
 		if lc.Default || len(cfg.Learners) == 1 {
 			if m.fallback != nil {
@@ -113,6 +112,18 @@ func New(cfg Config) (*Machine, error) {
 	}
 	m.cur.entry.reset()
 	return m, nil
+}
+
+// own notes which hashes are the learner's.
+func (m *Machine) own(l *learner) error {
+	for _, h := range append([]string{itemsHash}, l.delay.Hashes()...) {
+		name := l.name + ":" + h
+		if other, taken := m.hashes[name]; taken {
+			return fmt.Errorf("%w: learners %q and %q would share the hash %q", errConfig, other.learner.name, l.name, name)
+		}
+		m.hashes[name] = learnerHash{l, h}
+	}
+	return nil
 }
 
 func (c *LearnerConfig) check() error {

@@ -1,0 +1,403 @@
+package partition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// tally is a learner that is easy to reason about: it ranks by decreasing utility, feeds each payoff on arrival, counts
+// what is outstanding, and writes down what it was told. With instances set it also gives propensities and an instance,
+// as adversarial learners do.
+type tally struct {
+	instances   bool
+	sums        []policy.Sums
+	changed     map[policy.Item]bool
+	outstanding int64
+	stored      int64
+	decisions   int32
+	told        *[]string
+}
+
+func (l *tally) tell(format string, args ...any) {
+	if l.told != nil {
+		*l.told = append(*l.told, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *tally) Grow(items int) {
+	for len(l.sums) < items {
+		l.sums = append(l.sums, policy.Sums{})
+	}
+}
+
+func (l *tally) Decide(candidates []policy.Item, _ policy.Key, d *delay.Decision) {
+	*d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Instance: -1}
+	for k := len(candidates) - 1; k >= 0; k-- {
+		d.Order = append(d.Order, int32(k))
+		if l.instances {
+			d.Propensities = append(d.Propensities, 1/float64(len(candidates)))
+		}
+	}
+	if l.instances {
+		d.Instance = int32(len(candidates))
+	}
+}
+
+func (l *tally) Adopt(ref int64, d *delay.Decision) { l.tell("adopt %d order %v", ref, d.Order) }
+
+func (l *tally) Selected(o delay.Outcome) {
+	l.outstanding++
+	l.tell("selected %d item %d%s", o.Ref, o.Item, l.more(o))
+}
+
+func (l *tally) Paid(o delay.Outcome) {
+	l.outstanding--
+	s := &l.sums[o.Item]
+	s.N++
+	s.R += o.Payoff
+	s.Q += o.Payoff * o.Payoff
+	l.changed[o.Item] = true
+	l.tell("paid %d item %d payoff %.4g%s", o.Ref, o.Item, o.Payoff, l.more(o))
+}
+
+func (l *tally) Expired(o delay.Outcome) {
+	l.outstanding--
+	l.tell("expired %d item %d%s", o.Ref, o.Item, l.more(o))
+}
+
+func (l *tally) Unselected(o delay.Outcome) { l.tell("unselected %d%s", o.Ref, l.more(o)) }
+
+func (l *tally) more(o delay.Outcome) string {
+	if !l.instances {
+		return ""
+	}
+	return fmt.Sprintf(" of %v propensity %.3g instance %d", o.Candidates, o.Propensity, o.Instance)
+}
+
+func (l *tally) Sums(i policy.Item) policy.Sums         { return l.sums[i] }
+func (l *tally) Import(int32, policy.Item, policy.Sums) {}
+func (l *tally) Hashes() []string                       { return []string{"learner"} }
+func (l *tally) LoadSums(i policy.Item, s policy.Sums)  { l.sums[i] = s }
+func (l *tally) Loaded() error                          { return nil }
+func (l *tally) Status() delay.Status                   { return delay.Status{Flights: l.outstanding} }
+func (l *tally) LoadField(_ string, _, value []byte) (err error) {
+	l.outstanding, err = strconv.ParseInt(string(value), 10, 64)
+	l.stored = l.outstanding
+	return err
+}
+
+func (l *tally) Harvest(r delay.Recorder) {
+	for _, i := range slices.Sorted(maps.Keys(l.changed)) {
+		r.Item(i)
+	}
+	clear(l.changed)
+	if l.outstanding != l.stored {
+		r.Field("learner", []byte("outstanding"), strconv.AppendInt(nil, l.outstanding, 10))
+		l.stored = l.outstanding
+	}
+}
+
+var _ delay.Learner = (*tally)(nil)
+
+// memory is a store of one partition.
+type memory struct {
+	fields  map[string]map[string]string
+	entries map[string]string
+	due     map[int64]map[string]bool
+	deltas  int // writes that were to be published
+}
+
+func newMemory() *memory {
+	return &memory{fields: map[string]map[string]string{}, entries: map[string]string{}, due: map[int64]map[string]bool{}}
+}
+
+func (s *memory) apply(c *state.Changes) {
+	for _, w := range c.Writes {
+		if s.fields[w.Hash] == nil {
+			s.fields[w.Hash] = map[string]string{}
+		}
+		if w.Value == nil {
+			delete(s.fields[w.Hash], string(w.Field))
+		} else {
+			s.fields[w.Hash][string(w.Field)] = string(w.Value)
+		}
+		if w.Publish {
+			s.deltas++
+		}
+	}
+	for _, e := range c.Entries {
+		if e.Value == nil {
+			delete(s.entries, string(e.ID))
+		} else {
+			s.entries[string(e.ID)] = string(e.Value)
+		}
+	}
+	for _, d := range c.Due {
+		if d.Remove {
+			delete(s.due[d.Bucket], string(d.ID))
+			if len(s.due[d.Bucket]) == 0 {
+				delete(s.due, d.Bucket)
+			}
+			continue
+		}
+		if s.due[d.Bucket] == nil {
+			s.due[d.Bucket] = map[string]bool{}
+		}
+		s.due[d.Bucket][string(d.ID)] = true
+	}
+}
+
+func (s *memory) lookUp(id string) []byte {
+	v, ok := s.entries[id]
+	if !ok {
+		return nil
+	}
+	return []byte(v)
+}
+
+func (s *memory) dueUpTo(bucket int64, limit int) []state.DueEntry {
+	var all []state.DueEntry
+	for _, b := range slices.Sorted(maps.Keys(s.due)) {
+		for _, id := range slices.Sorted(maps.Keys(s.due[b])) {
+			if b > bucket || len(all) == limit {
+				return all
+			}
+			all = append(all, state.DueEntry{Bucket: b, ID: []byte(id), Value: s.lookUp(id)})
+		}
+	}
+	return all
+}
+
+// world is a machine with its store, its log and its clock.
+type world struct {
+	t       testing.TB
+	cfg     Config
+	m       *Machine
+	store   *memory
+	now     event.Millis
+	next    [event.Inputs]int64
+	out     Output
+	decided map[int64][]byte // what stands in the log of rankings, by impression offset
+	lookups int
+	unsaved []func() // the steps since the last save, to be done again after a crash
+	letters []DeadLetter
+}
+
+func newWorld(t testing.TB, cfg Config) *world {
+	w := &world{t: t, cfg: cfg, store: newMemory(), decided: map[int64][]byte{}}
+	w.start()
+	w.m.KnownComplete()
+	return w
+}
+
+// testConfig has one learner, "feed": a tally.
+func testConfig() Config {
+	return Config{
+		Group: "g", Partition: 3, HasSelections: true, ParkingTime: 60_000, MaxParked: 1000, MaxParkedBytes: 1 << 20,
+		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: 1 << 16, Salt: 42,
+		Learners: []LearnerConfig{{
+			Name: "feed", PolicyName: "utility", DelayName: "direct", Fingerprint: "v1", PayoffMin: 0, PayoffMax: 1,
+			PayoffHorizon: 600_000, SelectionTimeout: 120_000,
+			New: func() delay.Learner { return &tally{changed: map[policy.Item]bool{}} },
+		}},
+	}
+}
+
+// start makes the machine from the store.
+func (w *world) start() {
+	require.NoError(w.t, w.tryStart())
+}
+
+func (w *world) tryStart() error {
+	m, err := New(w.cfg)
+	if err != nil {
+		return err
+	}
+	for _, hash := range append([]string{metaHash}, m.Hashes()...) {
+		for _, f := range slices.Sorted(maps.Keys(w.store.fields[hash])) {
+			field := state.Field{Hash: hash, Field: []byte(f), Value: []byte(w.store.fields[hash][f])}
+			if err := m.Load(field); err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.Loaded(w.now); err != nil {
+		return err
+	}
+	w.m = m
+	return nil
+}
+
+func (w *world) walkKnown() {
+	for _, id := range slices.Sorted(maps.Keys(w.store.entries)) {
+		w.m.AddKnown([][]byte{[]byte(id)})
+	}
+	w.m.KnownComplete()
+}
+
+// read steps the next record of a topic, with a look-up where one is needed, and checks the account.
+func (w *world) read(topic event.Topic, key string, value []byte, timestamp event.Millis) error {
+	rec := Record{Topic: topic, Offset: w.next[topic], Timestamp: timestamp, Key: []byte(key), Value: value}
+	w.next[topic]++
+	now := w.now
+	again := func() { require.NoError(w.t, w.step(rec, now)) }
+	w.unsaved = append(w.unsaved, again)
+	return w.step(rec, now)
+}
+
+func (w *world) step(rec Record, now event.Millis) error {
+	in := Input{Record: &rec, Now: now}
+	if w.m.Resolve(rec.Key) == NeedsLookUp {
+		w.lookups++
+		in.Found = w.store.lookUp(string(rec.Key))
+	}
+	if value, ok := w.decided[rec.Offset]; ok && rec.Topic == event.Impressions {
+		in.Decided = new(event.Ranking)
+		require.NoError(w.t, event.NewDecoder(event.Limits{}).Ranking(in.Decided, value))
+	}
+	rankings, letters := len(w.out.Rankings), len(w.out.DeadLetters)
+	if err := w.m.Step(&in, &w.out); err != nil {
+		return err
+	}
+	for _, r := range w.out.Rankings[rankings:] {
+		require.Equal(w.t, rec.Offset, r.Offset)
+		require.NotContains(w.t, w.decided, r.Offset, "ranked twice")
+		w.decided[r.Offset] = append([]byte(nil), r.Value...)
+	}
+	w.letters = append(w.letters, w.out.DeadLetters[letters:]...)
+	account := w.m.Account()
+	require.Zero(w.t, account.Unaccounted(), "the account must add up: %+v", account)
+	return nil
+}
+
+func (w *world) tick(now event.Millis, atEnd [event.Inputs]bool) {
+	w.now = max(w.now, now)
+	again := func() { w.m.Tick(now, atEnd) }
+	w.unsaved = append(w.unsaved, again)
+	again()
+}
+
+// save makes a checkpoint of everything.
+func (w *world) save() {
+	var c state.Changes
+	entries, _ := w.m.Dirty()
+	segment, any := w.m.Seal(&c)
+	require.Equal(w.t, any, len(c.Writes)+len(c.Entries)+len(c.Due) > 0)
+	require.LessOrEqual(w.t, len(c.Entries), entries)
+	w.store.apply(&c)
+	w.m.Forget(segment)
+	w.unsaved = w.unsaved[:0]
+}
+
+// walk lets the expiry walk come by everything that is due, in chunks.
+func (w *world) walk(limit int) {
+	for {
+		bucket, ok := w.m.DueUpTo()
+		if !ok {
+			return
+		}
+		w.save()
+		due := w.store.dueUpTo(bucket, limit)
+		if len(due) == 0 {
+			w.m.Walked(bucket)
+			w.save()
+			return
+		}
+		for _, e := range due {
+			require.NoError(w.t, w.m.Expire(e, w.now, &w.out))
+		}
+		w.save()
+	}
+}
+
+// crash throws the machine away, makes a new one from the store, and does again what was done since the last save:
+// decisions that stand in the log are adopted.
+func (w *world) crash() {
+	again := slices.Clone(w.unsaved)
+	w.start()
+	w.walkKnown()
+	for _, f := range again {
+		f()
+	}
+	w.unsaved = again
+}
+
+// entry is what is known of an id, changes in memory included; for people.
+func (w *world) entry(id string) string {
+	require.NoError(w.t, w.m.open([]byte(id), w.store.lookUp(id)))
+	e := &w.m.cur.entry
+	switch e.kind {
+	case nothing:
+		return "nothing"
+	case waiting:
+		return "waiting" + describeParked(e) + ", bucket " + clock(e.bucket*bucketWidth)
+	case closed:
+		how := [...]string{paid: "paid", expired: "expired", defaulted: "defaulted", unselected: "unselected"}[e.outcome]
+		return fmt.Sprintf("closed: %s, offset %d, kept until %s, bucket %s", how, e.offset, clock(e.forgetAt), clock(e.bucket*bucketWidth))
+	}
+	l := w.m.learners[e.learner]
+	s := fmt.Sprintf("pending: %s offset %d,", l.name, e.offset)
+	for k, i := range e.items {
+		s += " "
+		if int32(k) == e.selected {
+			s += "*"
+		}
+		if l.gone {
+			s += fmt.Sprintf("#%d", i)
+		} else {
+			s += l.items.names[i]
+		}
+	}
+	if e.hasSelectionDeadline {
+		s += ", selection by " + clock(e.selectionDeadline)
+	}
+	s += ", payoff by " + clock(e.payoffDeadline)
+	if e.count > 0 {
+		s += fmt.Sprintf(", sum %g of %d", e.sum, e.count)
+	}
+	return s + describeParked(e) + ", bucket " + clock(e.bucket*bucketWidth)
+}
+
+func describeParked(e *entry) (s string) {
+	for i := range e.parked {
+		p := &e.parked[i]
+		s += fmt.Sprintf(", parked %s %d until %s", topicName(p.topic), p.offset, clock(p.deadline))
+	}
+	return s
+}
+
+func topicName(t event.Topic) string {
+	return [...]string{"impression", "selection", "payoff", "ranking"}[t]
+}
+
+// entries describes all ids of the store and the overlay.
+func (w *world) entries() []string {
+	ids := map[string]bool{}
+	for id := range w.store.entries {
+		ids[id] = true
+	}
+	for _, s := range w.m.over.slots {
+		for ; s != nil; s = s.next {
+			ids[string(s.id)] = true
+		}
+	}
+	var all []string
+	for id := range ids {
+		if e := w.entry(id); e != "nothing" {
+			all = append(all, id+" "+e)
+		}
+	}
+	sort.Strings(all)
+	return all
+}
