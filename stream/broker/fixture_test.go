@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 }
 
 // options are those of a group and topics that no other test has.
-func options(t testing.TB, addr string, embedded bool) Options {
+func options(t testing.TB, addr string) Options {
 	name := testenv.Unique(t, "x")
 	return Options{
-		Brokers: []string{addr}, Group: name, DLQSuffix: ".dlq", NoAbortMarkers: embedded,
+		Brokers: []string{addr}, Group: name, DLQSuffix: ".dlq",
 		Topics: [event.Topics]string{name + "-impressions", name + "-selections", name + "-payoffs", name + "-rankings"},
 	}
 }
@@ -39,7 +39,7 @@ func client(t testing.TB, o Options) *Client {
 // ready makes a client and all its topics, of two partitions.
 func ready(t testing.TB, env testenv.Env, change ...func(*Options)) *Client {
 	t.Helper()
-	o := options(t, env.Kafka, env.Fake != nil)
+	o := options(t, env.Kafka)
 	for _, f := range change {
 		f(&o)
 	}

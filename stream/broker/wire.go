@@ -103,9 +103,6 @@ func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 // Transport's own requests have.
 const correlationID = 0x72616e6b
 
-// headerSize is the most that header takes.
-func headerSize(clientID string) int { return 4 + 2 + 2 + 4 + 2 + len(clientID) + 1 }
-
 // header is the request's header, size and version still to be filled in.
 func (x *exchange) header() []byte {
 	return appendHeader(make([]byte, 0, 256), x.key, x.clientID, x.version >= x.flexible)

@@ -1,0 +1,182 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// A broker that does not speak InitProducerID 3 would silently ignore producer and epoch: nothing is sent to it.
+func TestOldBrokerIsUnsupported(t *testing.T) {
+	c := client(t, options(t, "127.0.0.1:1"))
+	x := c.exchange(apiInitProducer, func(_ int16, b []byte) []byte { return b })
+	for version, want := range map[int16]error{0: task.ErrUnsupported, 2: task.ErrUnsupported, 3: io.EOF, 4: io.EOF} {
+		require.True(t, x.Required(map[protocol.ApiKey]int16{protocol.InitProducerId: version}))
+		var sent bytes.Buffer
+		_, err := x.RawExchange(struct {
+			io.Reader
+			io.Writer
+		}{&bytes.Buffer{}, &sent})
+		require.ErrorIs(t, err, want)
+		require.Equal(t, version >= 3, sent.Len() > 0)
+	}
+}
+
+// A leader change costs one error: the next try goes to the new leader.
+func TestLeaderChange(t *testing.T) {
+	env := testenv.Embedded(t, kfake.NumBrokers(3))
+	c := ready(t, env)
+	p := c.Partition(0)
+	_, owner := fence(t, p)
+	topic := c.o.Topics[event.Rankings]
+	for i := range int32(6) {
+		require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, i%3))
+		r := rankings(owner, int(i), "x")
+		got, err := p.Produce(soon(t), r)
+		if err != nil {
+			got, err = p.Produce(soon(t), r)
+			require.NoError(t, err)
+		}
+		require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (i+1)%3))
+		f := fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
+		if f.Err != nil {
+			f = fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
+		}
+		require.NoError(t, f.Err)
+		require.Len(t, f.Records, 1)
+	}
+	d, err := p.Describe(soon(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 7, d.Topics[event.Rankings].End, "6 and the fence's marker")
+}
+
+// After a restart of the broker, and after a pause in which its connections hung, things go on by themselves; the
+// producer's state has survived.
+func TestBrokerRestartAndPause(t *testing.T) {
+	own := testenv.OwnKafka(t)
+	p := ready(t, testenv.Env{Kafka: own.Addr}).Partition(0)
+	_, owner := fence(t, p)
+	r := rankings(owner, 0, "a")
+	_, err := p.Produce(soon(t), r)
+	require.NoError(t, err)
+	own.Kill()
+	_, err = p.Produce(within(t, time.Second), r)
+	require.Error(t, err)
+	own.Start()
+	eventually(t, "the copy after a restart", func() error { _, err := p.Produce(within(t, 2*time.Second), r); return err })
+	eventually(t, "the next after a restart", func() error {
+		_, err := p.Produce(within(t, 2*time.Second), rankings(owner, 1, "b"))
+		return err
+	})
+	resets := p.c.Resets()
+	own.Pause()
+	eventually(t, "connections dropped during a pause", func() error {
+		_, err := p.Produce(within(t, 100*time.Millisecond), rankings(owner, 2, "c"))
+		if p.c.Resets() > resets {
+			return nil
+		}
+		return errors.Join(errors.New("not yet"), err)
+	})
+	own.Resume()
+	eventually(t, "the last after a pause", func() error {
+		_, err := p.Produce(within(t, 2*time.Second), rankings(owner, 2, "c"))
+		return err
+	})
+	require.Equal(t, []string{"a", "b", "c"}, values(fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd)))
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Each SASL mechanism, over TLS with a private CA; wrong passwords are refused.
+func TestSecurity(t *testing.T) {
+	server, caFile := certificate(t)
+	for mechanism, name := range map[string]string{"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"} {
+		t.Run(mechanism, func(t *testing.T) {
+			env := testenv.Embedded(t, kfake.EnableSASL(), kfake.Superuser(name, "me", "secret"), kfake.TLS(server))
+			secure := func(password string) func(*Options) {
+				return func(o *Options) {
+					var err error
+					o.TLS, err = NewTLS(caFile, "", "")
+					require.NoError(t, err)
+					o.SASL, err = NewSASL(mechanism, "me", password)
+					require.NoError(t, err)
+				}
+			}
+			p := ready(t, env, secure("secret")).Partition(0)
+			_, owner := fence(t, p)
+			_, err := p.Produce(soon(t), rankings(owner, 0, "a"))
+			require.NoError(t, err)
+
+			o := options(t, env.Kafka)
+			secure("wrong")(&o)
+			_, err = client(t, o).Check(soon(t))
+			require.Error(t, err)
+		})
+	}
+	_, err := NewSASL("gssapi", "", "")
+	require.ErrorContains(t, err, "plain, scram-sha-256 or scram-sha-512")
+	_, err = NewTLS("", caFile, "")
+	require.ErrorContains(t, err, "both")
+	_, err = NewTLS(filepath.Join(t.TempDir(), "none"), "", "")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// certificate makes one for the loopback address that is its own CA.
+func certificate(t *testing.T) (server *tls.Config, caFile string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	caFile = filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, caFile
+}
+
+func TestClosedClient(t *testing.T) {
+	c := client(t, options(t, "127.0.0.1:1"))
+	c.Close()
+	_, err := c.Check(soon(t))
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := options(t, "127.0.0.1:1")
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Brokers = nil },
+		func(o *Options) { o.Group = "" },
+		func(o *Options) { o.Topics[event.Payoffs] = "" },
+		func(o *Options) { o.ClientID = string(make([]byte, 300)) },
+	} {
+		o := good
+		change(&o)
+		_, err := New(o)
+		require.Error(t, err)
+	}
+}

@@ -1,0 +1,211 @@
+package broker
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// FuzzReadBatch feeds bytes that carry a right checksum, so that the fuzzer gets behind it: no panic, no record that
+// the header does not cover, no memory beyond the limit.
+func FuzzReadBatch(f *testing.F) {
+	for _, c := range codecs {
+		f.Add(encode(f, 3, BatchInfo{Compression: c, Timestamp: 9}, message("a"), task.OutMessage{Key: []byte("k"),
+			Headers: []task.Header{{Key: "h"}}}))
+	}
+	f.Add(controlBatch(f, 5, task.Producer{ID: 1, Epoch: 2}, true))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > BatchHeaderSize {
+			data[atMagic] = magic2
+			reseal(data)
+		}
+		const limit = 1 << 20
+		b, _, err := ReadBatch(data)
+		if err != nil {
+			return
+		}
+		if b.Control() {
+			_, _, _ = b.marker()
+			return
+		}
+		records, size, err := b.appendRecords(nil, 0, 0, limit)
+		if err == nil {
+			require.LessOrEqual(t, size, max(limit, len(data)))
+			require.EqualValues(t, b.Count, len(records))
+		}
+		for _, r := range records {
+			require.GreaterOrEqual(t, r.Offset, b.BaseOffset)
+			require.LessOrEqual(t, r.Offset, b.LastOffset())
+		}
+		if raw, err := b.plain(limit); err == nil {
+			for range b.Count {
+				var r record
+				if raw, err = r.read(raw); err != nil {
+					return
+				}
+				_, _ = readHeaders(r.headers)
+			}
+		}
+	})
+}
+
+// controlBatch is a transaction's end as a broker writes it.
+func controlBatch(t require.TestingT, base int64, p task.Producer, abort bool) []byte {
+	key := []byte{0, 0, 0, 1}
+	if abort {
+		key[3] = 0
+	}
+	b := encode(t, base, BatchInfo{Producer: p, Sequence: -1}, task.OutMessage{Key: key, Value: make([]byte, 6)})
+	b[atAttributes+1] |= attrControl | attrTransactional
+	return reseal(b)
+}
+
+// fetchAnswer is an answer of version 11 about one partition.
+func fetchAnswer(topic string, high, stable int64, aborted []abortedTxn, records []byte) []byte {
+	b := appendInt32(nil, 0)
+	b = appendInt16(b, 0)
+	b = appendInt32(b, 0)
+	b = appendInt32(b, 1)
+	b = appendString(b, topic)
+	b = appendInt32(b, 1)
+	b = appendInt32(b, 0)
+	b = appendInt16(b, 0)
+	b = appendInt64(b, high)
+	b = appendInt64(b, stable)
+	b = appendInt64(b, 0)
+	b = appendInt32(b, int32(len(aborted)))
+	for _, a := range aborted {
+		b = appendInt64(appendInt64(b, a.producer), a.first)
+	}
+	b = appendInt32(b, -1)
+	b = appendInt32(b, int32(len(records)))
+	return append(b, records...)
+}
+
+// FuzzAnswers: whatever a broker answers, no panic, and no answer that goes backwards.
+func FuzzAnswers(f *testing.F) {
+	batch := encode(f, 3, BatchInfo{}, message("a"), message("b"))
+	f.Add(fetchAnswer("t", 9, 9, []abortedTxn{{1, 2}}, append(batch, controlBatch(f, 5, task.Producer{ID: 1}, true)...)), int64(3))
+	f.Add([]byte{}, int64(0))
+	f.Fuzz(func(t *testing.T, body []byte, offset int64) {
+		for version := int16(5); version <= 11; version++ {
+			parts, err := parseFetch(&answer{version: version, body: body})
+			if err != nil {
+				continue
+			}
+			for i := range parts {
+				part := task.FetchPart{Topic: event.Payoffs, Offset: offset, MaxBytes: 100}
+				out := task.Fetched{Next: offset}
+				d := fetchDecoder{part: &part, committed: true, alone: true, maxDecoded: 1 << 20}
+				_, _ = d.decode(&parts[i], &out)
+				require.GreaterOrEqual(t, out.Next, offset)
+				last := offset - 1
+				for _, r := range out.Records {
+					require.GreaterOrEqual(t, r.Offset, offset)
+					require.Less(t, r.Offset, out.Next)
+					last = r.Offset
+				}
+				require.Less(t, last, max(out.Next, offset))
+			}
+		}
+		for version := int16(3); version <= 8; version++ {
+			a := &answer{version: version, body: body}
+			_, _ = parseMetadata(a)
+			_, _ = parseProduce(a, "t", 0)
+			_, _ = parseInitProducer(a)
+			_, _ = parseListOffsets(a, []string{"t"}, 0)
+		}
+	})
+}
+
+// compacted removes all but the given records of a batch, as a broker's log cleaner does: the header stays.
+func compacted(t require.TestingT, base int64, lastDelta int, keep ...task.OutMessage) []byte {
+	b := encode(t, base, BatchInfo{Timestamp: 1}, append(keep, message("gone"))...)
+	// Cut the last record off again.
+	size, n := recordSize(len(keep), &task.OutMessage{Value: []byte("gone")}), 1
+	b = b[:len(b)-size-n]
+	binary.BigEndian.PutUint32(b[atCount:], uint32(len(keep)))
+	binary.BigEndian.PutUint32(b[atLastOffsetDelta:], uint32(lastDelta))
+	return reseal(b)
+}
+
+func decodeAnswer(t *testing.T, part task.FetchPart, committed bool, body []byte) (task.Fetched, error) {
+	t.Helper()
+	parts, err := parseFetch(&answer{version: 11, body: body})
+	require.NoError(t, err)
+	out := task.Fetched{Next: part.Offset}
+	d := fetchDecoder{part: &part, committed: committed, alone: true, maxDecoded: 1 << 20}
+	again, err := d.decode(&parts[0], &out)
+	require.False(t, again)
+	return out, err
+}
+
+// A tail whose records were compacted away, and a trailing marker, do not stall a reader.
+func TestCompactedTailDoesNotStall(t *testing.T) {
+	records := compacted(t, 10, 9, message("a"))
+	out, err := decodeAnswer(t, task.FetchPart{Offset: 10, MaxBytes: 1000}, true, fetchAnswer("t", 20, 20, nil, records))
+	require.NoError(t, err)
+	require.Len(t, out.Records, 1)
+	require.EqualValues(t, 20, out.Next)
+	require.True(t, out.LastRead)
+
+	records = append(compacted(t, 20, 4), controlBatch(t, 25, task.Producer{ID: 7, Epoch: 1}, false)...)
+	out, err = decodeAnswer(t, task.FetchPart{Offset: 20, MaxBytes: 1000}, true, fetchAnswer("t", 26, 26, nil, records))
+	require.NoError(t, err)
+	require.Empty(t, out.Records)
+	require.EqualValues(t, 26, out.Next)
+	require.Equal(t, []task.Marker{{Offset: 25, Producer: task.Producer{ID: 7, Epoch: 1}}}, out.Markers)
+}
+
+// An open transaction hides what follows it: the end is not reached.
+func TestOpenTransactionIsNotTheEnd(t *testing.T) {
+	out, err := decodeAnswer(t, task.FetchPart{Offset: 5, MaxBytes: 1}, true, fetchAnswer("t", 9, 5, nil, nil))
+	require.NoError(t, err)
+	require.False(t, out.LastRead)
+	require.EqualValues(t, 5, out.Next)
+	out, err = decodeAnswer(t, task.FetchPart{Offset: 9, MaxBytes: 1}, true, fetchAnswer("t", 9, 5, nil, nil))
+	require.NoError(t, err)
+	require.False(t, out.LastRead)
+	out, err = decodeAnswer(t, task.FetchPart{Offset: 9, MaxBytes: 1}, false, fetchAnswer("t", 9, -1, nil, nil))
+	require.NoError(t, err)
+	require.True(t, out.LastRead)
+}
+
+// A damaged batch ends the answer before it, and fails the next one, which begins with it. A batch cut off at the
+// answer's end is no fault.
+func TestDamageShowsWhereItStands(t *testing.T) {
+	good := encode(t, 0, BatchInfo{}, message("a"))
+	bad := encode(t, 1, BatchInfo{}, message("b"))
+	bad[len(bad)-1] ^= 1
+	both := append(append([]byte{}, good...), bad...)
+	out, err := decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, both))
+	require.NoError(t, err)
+	require.Len(t, out.Records, 1)
+	require.EqualValues(t, 1, out.Next)
+	require.False(t, out.LastRead)
+	_, err = decodeAnswer(t, task.FetchPart{Offset: 1, MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, bad))
+	require.ErrorIs(t, err, ErrCorrupt)
+
+	out, err = decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, both[:len(both)-3]))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, out.Next)
+	_, err = decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, good[:20]))
+	require.ErrorIs(t, err, errAnswer)
+}
+
+// An answer that unfolds to far more than was asked for ends early: its memory is bounded.
+func TestAnswerIsBounded(t *testing.T) {
+	var records []byte
+	for i := range 10 {
+		records = append(records, encode(t, int64(i), BatchInfo{Compression: Zstd}, task.OutMessage{Value: make([]byte, 100_000)})...)
+	}
+	out, err := decodeAnswer(t, task.FetchPart{MaxBytes: 30_000}, true, fetchAnswer("t", 10, 10, nil, records))
+	require.NoError(t, err)
+	require.Len(t, out.Records, 3)
+	require.EqualValues(t, 3, out.Next)
+	require.False(t, out.LastRead)
+}
