@@ -97,7 +97,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 		if errors.Is(err, io.EOF) {
 			return &yaml.Node{Kind: yaml.MappingNode, Line: 1}, true
 		}
-		d.syntax(err)
+		d.syntax(err, data)
 		return nil, false
 	}
 	var second yaml.Node
@@ -106,7 +106,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 		d.fault("", at(&second), "a second document begins here; a configuration is one document")
 		return nil, false
 	case !errors.Is(err, io.EOF):
-		d.syntax(err)
+		d.syntax(err, data)
 		return nil, false
 	}
 	if len(doc.Content) != 1 {
@@ -116,11 +116,13 @@ func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
 }
 
 // syntax reports that the file is not YAML. The parser gives up at its first error, so there is only one.
-func (d *decoder) syntax(err error) {
+func (d *decoder) syntax(err error, data []byte) {
 	where, message := place{line: 1}, strings.TrimPrefix(err.Error(), "yaml: ")
 	var le *yaml.LoadError
 	if errors.As(err, &le) {
-		where = place{line: max(1, le.Mark.Line), column: le.Mark.Column}
+		// What is missing at the end is missed in the line after the last.
+		last := 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
+		where = place{line: min(max(1, le.Mark.Line), last), column: le.Mark.Column}
 		message = le.Message
 	}
 	d.fault("", where, "not valid YAML: %s", message)

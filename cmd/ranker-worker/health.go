@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newHealthCommand() *cobra.Command {
+	var (
+		file    string
+		live    bool
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "health --config FILE [--live]",
+		Short: "Ask a worker on this machine whether it is ready",
+		Long: `Ask the worker that runs on this machine with the same configuration whether it is ready (/readyz), or with
+--live whether it is alive (/livez). The exit code is 0 if it is. This is the health check of containers, which have
+no shell and no curl.`,
+		Example: `  ranker-worker health --config worker.yaml
+  ranker-worker health --config worker.yaml --live`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(cmd, file)
+			if err != nil {
+				return err
+			}
+			if cfg.HTTP.Listen == "" {
+				return fmt.Errorf("%s is empty: the worker serves nothing that could be asked", cfg.Where("http.listen"))
+			}
+			path := "/readyz"
+			if live {
+				path = "/livez"
+			}
+			return askHealth(cmd, localURL(cfg.HTTP.Listen)+path, timeout)
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "give up after this long")
+	return cmd
+}
+
+// localURL is where a server that listens on address is reached from the same machine.
+func localURL(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
+		host = "localhost" // either family
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func askHealth(cmd *cobra.Command, url string, timeout time.Duration) error {
+	request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", url, err)
+	}
+	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking %w", err) // names method and URL
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if text := strings.TrimSpace(string(body)); text != "" {
+		fmt.Fprintln(cmd.OutOrStdout(), text)
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.Join(fmt.Errorf("%s answers %s", url, response.Status), err)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/config"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitFault = 1 // what was asked for failed, or faults were found
+	exitUsage = 2 // it was asked for wrongly
+)
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// faultsFound ends a command that has shown what is wrong already.
+var faultsFound = errors.New("faults were found")
+
+// execute runs one command line and gives the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root, began := newRootCommand(stdin, stdout, stderr)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, faultsFound):
+		return exitFault
+	case !*began || errors.As(err, &usage):
+		fmt.Fprintf(stderr, "ranker-worker: %v\n%s", err, seeHelp(cmd))
+		return exitUsage
+	}
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		fmt.Fprintln(stderr, faults.Error()) // each line names its file already
+		return exitFault
+	}
+	fmt.Fprintf(stderr, "ranker-worker: %v\n", err)
+	return exitFault
+}
+
+func seeHelp(cmd *cobra.Command) string {
+	return fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
+}
+
+// The verbs are listed as they are added, not by the alphabet. The switch is cobra's, for the whole process.
+func init() { cobra.EnableCommandSorting = false }
+
+// newRootCommand makes the whole tree, fresh. Began is set once a command's own work has begun: an error before is
+// one of usage.
+func newRootCommand(stdin io.Reader, stdout, stderr io.Writer) (root *cobra.Command, began *bool) {
+	root = &cobra.Command{
+		Use:   "ranker-worker",
+		Short: "Rank impressions, join late payoffs, learn",
+		Long: `ranker-worker reads impressions from Kafka, answers each with a ranking, joins the selections and payoffs
+that follow minutes to weeks later, and learns which rankings pay. Its state is checkpointed in Redis.
+
+Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong.`,
+		Example: `  ranker-worker demo
+  ranker-worker lint --print worker.yaml
+  ranker-worker topics --config worker.yaml --create
+  ranker-worker run --config worker.yaml`,
+		SilenceUsage:  true, // a fault in a file is not cured by a list of flags
+		SilenceErrors: true, // execute shows them
+	}
+	// Before cobra's own commands are made: they keep the output they find.
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	// One file per verb, in the order in which a newcomer meets them.
+	root.AddCommand(
+		newDemoCommand(),
+		newLintCommand(),
+		newTopicsCommand(),
+		newRunCommand(),
+		newHealthCommand(),
+		newVersionCommand(),
+	)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	began = new(bool)
+	prepare(root, began)
+	return root, began
+}
+
+// prepare makes every command note when its own work begins, and gives cobra's own commands an example.
+func prepare(cmd *cobra.Command, began *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return run(cmd, args)
+		}
+	}
+	switch {
+	case cmd.Example != "":
+	case cmd.Name() == "completion":
+		cmd.Example = "  source <(ranker-worker completion bash)"
+	case cmd.HasParent() && cmd.Parent().Name() == "completion":
+		cmd.Example = fmt.Sprintf("  ranker-worker completion %s > completion.%s", cmd.Name(), cmd.Name())
+	case cmd.Name() == "help":
+		cmd.Example = "  ranker-worker help run"
+	}
+	for _, c := range cmd.Commands() {
+		prepare(c, began)
+	}
+}
+
+// configFlag gives a command the flag that names its configuration file.
+func configFlag(cmd *cobra.Command, file *string) {
+	const name = "config"
+	cmd.Flags().StringVarP(file, name, "c", "", "the configuration `FILE`")
+	// Neither can fail: the flag has just been made.
+	_ = cmd.MarkFlagRequired(name)
+	_ = cmd.MarkFlagFilename(name, "yaml", "yml")
+}
+
+// loadConfig reads a configuration and shows its warnings on stderr. The error, if any, is of type config.Faults.
+func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
+	cfg, warnings, err := config.LoadFile(file, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), w)
+	}
+	return cfg, nil
+}
