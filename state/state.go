@@ -19,6 +19,11 @@ var (
 	ErrTorn = errors.New("state: a checkpoint was written only in part")
 	// ErrGeneration: the stored generation is higher than the caller's.
 	ErrGeneration = errors.New("state: a later generation of the group owns this partition")
+	// ErrIncomplete: a read met a checkpoint that was written only in part. Nothing was read. Its writer, if it lives,
+	// sends it again and so repairs it: the read is worth another try. (Acquire and Checkpoint fail with ErrTorn.)
+	ErrIncomplete = errors.New("state: a checkpoint is not complete yet")
+	// ErrGap: the deltas do not lead on from the position asked for: the follower reloads with Sums.
+	ErrGap = errors.New("state: the deltas do not lead on from here")
 )
 
 // Fence identifies a state exactly: who wrote it (token, fresh at each acquire) and how many checkpoints there were.
@@ -66,6 +71,22 @@ type Write struct {
 	Publish bool // also goes into the stream of deltas that other partitions follow
 }
 
+// Delta is what one checkpoint published: those of its Writes that had Publish set.
+type Delta struct {
+	Fence  Fence // of the state that the checkpoint made; the next delta leads on from it
+	Fields []Field
+}
+
+// Follower reads what other partitions' owners publish. Positions are Fences whose Token is that of the writer of
+// the last checkpoint: an acquire alone changes nothing that a follower sees.
+type Follower interface {
+	// Sums reads the named hashes whole, and the position that they belong to, atomically.
+	Sums(ctx context.Context, p int32, hashes []string) (Fence, []Field, error)
+	// Deltas reads what was published after a position, oldest first: a bounded number of checkpoints, to be called
+	// again until there are none. It fails with ErrGap where they do not chain to the position.
+	Deltas(ctx context.Context, p int32, after Fence) ([]Delta, error)
+}
+
 // Entry sets what is stored under an impression id, or deletes it where Value is nil.
 type Entry struct {
 	ID    []byte
@@ -101,13 +122,15 @@ type DueEntry struct {
 	Value  []byte // nil: nothing stored
 }
 
-// Field is one stored field of a hash.
+// Field is one stored field of a hash. In a Delta, a Value of nil says that it was deleted.
 type Field struct {
 	Hash         string
 	Field, Value []byte
 }
 
 // Store keeps the state of partitions. All methods are safe for concurrent use; each honours its context's deadline.
+// Every method may be repeated after an error that leaves open whether it was carried out. Memory that is passed in
+// belongs to the caller again when the method returns; what is returned is the caller's.
 type Store interface {
 	// Acquire takes partition p over: it writes a fresh token and the generation, and returns the cut. With fresh
 	// set, and nothing stored, it is stored with the token. It fails with ErrNoState, ErrTorn, or ErrGeneration;
@@ -117,7 +140,8 @@ type Store interface {
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
 	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically.
 	LookUp(ctx context.Context, p int32, ids [][]byte) (Fence, [][]byte, error)
-	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence.
+	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence. It reads none only
+	// where these buckets are empty.
 	Due(ctx context.Context, p int32, upTo int64, limit int) (Fence, []DueEntry, error)
 	// KnownIDs walks over all ids under which something is stored. It begins with cursor 0 and is through when the
 	// returned cursor is 0. An id may come twice; one that is there all the time comes at least once.

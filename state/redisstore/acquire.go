@@ -1,0 +1,66 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// Acquire implements state.Store. The script finds its own token when the client library sends it twice.
+func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
+	const doing = "take over"
+	prefix := s.prefix(p)
+	flag := func(b bool) string {
+		if b {
+			return "1"
+		}
+		return "0"
+	}
+	args := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey,
+		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil)}
+	if fresh != nil {
+		if err := cut(fresh, func(field, value string) { args = append(args, field, value) }); err != nil {
+			return state.Meta{}, wrap(p, doing, err)
+		}
+	}
+	reply, err := s.run(ctx, s.acquire, args)
+	if err != nil {
+		return state.Meta{}, wrap(p, doing, err)
+	}
+	m, err := metaOf(reply)
+	if err != nil {
+		return state.Meta{}, wrap(p, "read what is stored", err)
+	}
+	return m, nil
+}
+
+func metaOf(reply []any) (state.Meta, error) {
+	if len(reply) != 1 {
+		return state.Meta{}, errors.New("unexpected reply")
+	}
+	flat, ok := reply[0].([]any)
+	if !ok || len(flat)%2 != 0 {
+		return state.Meta{}, errors.New("unexpected reply")
+	}
+	fields := make(map[string]string, len(flat)/2)
+	for i := 0; i < len(flat); i += 2 {
+		field, _ := flat[i].(string)
+		value, ok := flat[i+1].(string)
+		if !ok {
+			return state.Meta{}, errors.New("unexpected reply")
+		}
+		fields[field] = value
+	}
+	return parseMeta(fields)
+}
+
+// newToken makes 128 random bits: no token of any owner, past or future, is the same. crypto/rand does not fail.
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,72 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// Checkpoint implements state.Store, by one script: see checkpoint.lua for its order of effects. An error that is
+// not ErrFenced, ErrTorn or ErrNoState leaves open whether the checkpoint is stored, and the same checkpoint sent
+// again settles it.
+func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
+	const doing = "store a checkpoint"
+	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {
+		return wrap(p, doing, errors.New("it lacks an id or a fence"))
+	}
+	k := s.pack.Get().(*packer)
+	defer s.release(k)
+	prefix := s.prefix(p)
+	if err := k.checkpoint(prefix, c, s.opts.WaitReplicas > 0, s.opts.DeltaEntries); err != nil {
+		return wrap(p, doing, err)
+	}
+	args := k.command(prefix + metaKey)
+	var err error
+	if s.opts.WaitReplicas > 0 {
+		err = s.runAndWait(ctx, s.checkpoint, prefix+metaKey, args)
+	} else {
+		_, err = s.run(ctx, s.checkpoint, args)
+	}
+	if err != nil {
+		return wrap(p, doing, err)
+	}
+	return nil
+}
+
+func (s *Store) release(k *packer) {
+	if k.reset() {
+		s.pack.Put(k)
+	}
+}
+
+// checkpoint makes keys and arguments of the checkpoint script.
+func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, deltaEntries int) error {
+	if err := k.changes(prefix, &c.Changes); err != nil {
+		return err
+	}
+	meta := k.hash(prefix, metaKey)
+	err := cut(&c.Meta, func(field, value string) {
+		k.put(elem{group: meta, field: k.text(field), value: k.text(value)})
+	})
+	if err != nil {
+		return err
+	}
+	flag, published := "0", fieldChanges
+	if rewrite {
+		flag = "1"
+	}
+	blob, tooLarge := k.published()
+	if tooLarge {
+		published, blob = fieldReload, []byte("1")
+	}
+	k.keys = append(k.keys, k.text(prefix+dueKey), k.text(prefix+deltasKey))
+	k.argv = append(k.argv, k.text(c.Fence.Token), k.number(c.Fence.Seq), k.text(c.ID), k.number(c.Fence.Seq+1),
+		k.text(flag), k.number(int64(deltaEntries)), k.text(published), argument(blob))
+	at := len(k.argv)
+	k.argv = append(k.argv, nil, nil, nil, nil, nil, nil)
+	for i, n := range k.sections() {
+		k.argv[at+i] = k.number(n)
+	}
+	return nil
+}

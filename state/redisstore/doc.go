@@ -1,0 +1,26 @@
+// Package redisstore keeps partitions' state in Redis 7 or later, also Redis Cluster and servers that speak its
+// protocol and run its Lua scripts.
+//
+// # Keys
+//
+// All keys of partition 3 of group "ranker" begin with the hash tag {ranker:3}, hence lie in one slot.
+//
+//	{ranker:3}:meta         hash: the cut, field by field; partition's own fields beside it
+//	{ranker:3}:<name>       hash: what the partition calls <name>, such as feed:items
+//	{ranker:3}:e:<shard>    hash: impression id -> record; shard is four hex digits: xxhash64(id) mod Shards
+//	{ranker:3}:due          sorted set: the buckets of the expiry index that are not empty
+//	{ranker:3}:due:<bucket> set: the ids of a bucket
+//	{ranker:3}:deltas       stream: what each checkpoint published, entry id <seq>-0, bounded by MAXLEN
+//	{ranker:ready}:write    string with an expiry of a minute: the trial write of Ready
+//
+// # Settings of the server
+//
+// maxmemory-policy has to be noeviction: an evicted key is lost state. Ready says so where it is not.
+//
+// hash-max-listpack-value should be raised to about 512 (its default is 64), so that the shards keep Redis's compact
+// encoding: a record of 120 bytes takes about 150 bytes instead of 200. hash-max-listpack-entries has to be at least
+// 128, which is its default.
+//
+// An ACL user needs the keys ~{<group>:* and the commands @hash @set @sortedset @stream @string @scripting
+// @transaction, and INFO, EXISTS, DEL and WAIT (and, for a cluster, CLUSTER and ASKING).
+package redisstore

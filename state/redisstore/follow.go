@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// The fields of an entry of the stream of deltas, beside the token of its writer.
+const (
+	fieldPrevious    = "previous"     // token of the writer of the checkpoint before
+	fieldPreviousSeq = "previous_seq" // and its sequence
+	fieldChanges     = "changes"      // see packer.published
+	fieldReload      = "reload"       // in place of changes: there was more than MaxDeltaBytes of them
+)
+
+// deltasAtOnce bounds the checkpoints of one call: with MaxDeltaBytes, 16 MiB.
+const deltasAtOnce = 64
+
+// Sums implements state.Follower, by one transaction.
+func (s *Store) Sums(ctx context.Context, p int32, hashes []string) (state.Fence, []state.Field, error) {
+	const doing = "read published sums"
+	prefix := s.prefix(p)
+	pipe := s.client.TxPipeline()
+	meta := pipe.HMGet(ctx, prefix+metaKey, fieldWriter, fieldSeq, fieldTorn)
+	cmds := make([]*redis.MapStringStringCmd, len(hashes))
+	for i, h := range hashes {
+		cmds[i] = pipe.HGetAll(ctx, prefix+h)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return state.Fence{}, nil, wrap(p, doing, err)
+	}
+	at, err := readFence(meta.Val())
+	if err != nil {
+		return state.Fence{}, nil, wrap(p, doing, err)
+	}
+	var all []state.Field
+	for i, h := range hashes {
+		for f, v := range cmds[i].Val() {
+			all = append(all, state.Field{Hash: h, Field: []byte(f), Value: []byte(v)})
+		}
+	}
+	return at, all, nil
+}
+
+// Deltas implements state.Follower. The stream and the position of the state are read in one transaction, so that
+// "nothing new" is told from a stream that was lost.
+func (s *Store) Deltas(ctx context.Context, p int32, after state.Fence) ([]state.Delta, error) {
+	const doing = "follow the deltas"
+	prefix := s.prefix(p)
+	pipe := s.client.TxPipeline()
+	meta := pipe.HMGet(ctx, prefix+metaKey, fieldWriter, fieldSeq, fieldTorn)
+	entries := pipe.XRangeN(ctx, prefix+deltasKey, strconv.FormatInt(after.Seq+1, 10)+"-0", "+", deltasAtOnce)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, wrap(p, doing, err)
+	}
+	at, err := readFence(meta.Val())
+	if err != nil {
+		return nil, wrap(p, doing, err)
+	}
+	if len(entries.Val()) == 0 && at != after || at.Seq < after.Seq {
+		return nil, wrap(p, doing, state.ErrGap)
+	}
+	deltas := make([]state.Delta, 0, len(entries.Val()))
+	for _, m := range entries.Val() {
+		d, err := readDelta(m, after)
+		if err != nil {
+			return nil, wrap(p, doing, err)
+		}
+		deltas = append(deltas, d)
+		after = d.Fence
+	}
+	return deltas, nil
+}
+
+// readDelta reads an entry that must lead on from after.
+func readDelta(m redis.XMessage, after state.Fence) (state.Delta, error) {
+	text := func(field string) string {
+		v, _ := m.Values[field].(string)
+		return v
+	}
+	number, _, _ := strings.Cut(m.ID, "-")
+	seq, err := strconv.ParseInt(number, 10, 64)
+	previous, err2 := strconv.ParseInt(text(fieldPreviousSeq), 10, 64)
+	if err != nil || err2 != nil || seq != after.Seq+1 || previous != after.Seq || text(fieldPrevious) != after.Token {
+		return state.Delta{}, state.ErrGap
+	}
+	if text(fieldReload) != "" { // it changed more than the stream carries
+		return state.Delta{}, state.ErrGap
+	}
+	fields, err := parseDelta([]byte(text(fieldChanges)))
+	return state.Delta{Fence: state.Fence{Token: text(fieldToken), Seq: seq}, Fields: fields}, err
+}

@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// The fields of meta that are this package's. All numbers are decimal but for the witnesses' hash.
+const (
+	fieldToken      = "token"
+	fieldWriter     = "writer" // token of the last checkpoint's writer
+	fieldGeneration = "generation"
+	fieldSeq        = "seq"
+	fieldCheckpoint = "checkpoint"
+	fieldTorn       = "torn" // id of a checkpoint under way; empty or absent: none
+	fieldLayout     = "layout"
+	fieldCluster    = "cluster"
+	fieldTopics     = "topics" // JSON array
+	fieldPartitions = "partitions"
+	fieldRankings   = "rankings"
+	fieldProducerID = "producer_id"
+	fieldEpoch      = "producer_epoch"
+	fieldOffset     = "offset."  // and the topic's role
+	fieldWitness    = "witness." // likewise: offset:timestamp:hash, the hash in hex
+	roleRankings    = "rankings"
+)
+
+// role names an input topic by its event.Topic.
+func role(i int) string {
+	names := [...]string{"impressions", "selections", "payoffs"}
+	if i < len(names) {
+		return names[i]
+	}
+	return "input" + strconv.Itoa(i)
+}
+
+// reserved tells whether a field of meta is this package's own.
+func reserved(field string) bool {
+	switch field {
+	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldCluster,
+		fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch:
+		return true
+	}
+	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
+}
+
+// cut calls set for each field of the cut. The token and what goes with it are the scripts' to write.
+func cut(m *state.Meta, set func(field, value string)) error {
+	topics := m.TopicNames
+	if topics == nil {
+		topics = []string{}
+	}
+	names, err := json.Marshal(topics)
+	if err != nil {
+		return fmt.Errorf("encode the topics' names: %w", err)
+	}
+	set(fieldLayout, strconv.Itoa(m.Layout))
+	set(fieldCluster, m.ClusterID)
+	set(fieldTopics, string(names))
+	set(fieldPartitions, strconv.Itoa(m.Partitions))
+	for i := range m.Inputs {
+		set(fieldOffset+role(i), strconv.FormatInt(m.Inputs[i].Offset, 10))
+		set(fieldWitness+role(i), formatWitness(m.Inputs[i].Witness))
+	}
+	set(fieldRankings, strconv.FormatInt(m.Rankings, 10))
+	set(fieldWitness+roleRankings, formatWitness(m.RankingsWitness))
+	set(fieldProducerID, strconv.FormatInt(m.ProducerID, 10))
+	set(fieldEpoch, strconv.Itoa(int(m.ProducerEpoch)))
+	return nil
+}
+
+func formatWitness(w state.Witness) string {
+	b := make([]byte, 0, 64)
+	b = strconv.AppendInt(b, w.Offset, 10)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, w.Timestamp, 10)
+	b = append(b, ':')
+	return string(strconv.AppendUint(b, w.Hash, 16))
+}
+
+func parseWitness(s string) (state.Witness, error) {
+	var w state.Witness
+	parts := strings.Split(s, ":")
+	if len(parts) != 3 {
+		return w, fmt.Errorf("%q is not offset:timestamp:hash", s)
+	}
+	var errs [3]error
+	w.Offset, errs[0] = strconv.ParseInt(parts[0], 10, 64)
+	w.Timestamp, errs[1] = strconv.ParseInt(parts[1], 10, 64)
+	w.Hash, errs[2] = strconv.ParseUint(parts[2], 16, 64)
+	return w, errors.Join(errs[:]...)
+}
+
+// metaReader reads fields and collects what is wrong with them.
+type metaReader struct {
+	fields map[string]string
+	faults []error
+}
+
+func (r *metaReader) text(field string) string {
+	v, ok := r.fields[field]
+	if !ok {
+		r.faults = append(r.faults, fmt.Errorf("field %q of meta is missing", field))
+	}
+	return v
+}
+
+func (r *metaReader) int(field string, bits int) int64 {
+	v := r.text(field)
+	n, err := strconv.ParseInt(v, 10, bits)
+	if err != nil {
+		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", field, err))
+	}
+	return n
+}
+
+func (r *metaReader) witness(field string) state.Witness {
+	w, err := parseWitness(r.text(field))
+	if err != nil {
+		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", field, err))
+	}
+	return w
+}
+
+// parseMeta is the reverse of cut, with the fields that the scripts write.
+func parseMeta(fields map[string]string) (state.Meta, error) {
+	r := metaReader{fields: fields}
+	m := state.Meta{
+		Fence:           state.Fence{Token: r.text(fieldToken), Seq: r.int(fieldSeq, 64)},
+		Generation:      r.int(fieldGeneration, 64),
+		CheckpointID:    r.text(fieldCheckpoint),
+		Layout:          int(r.int(fieldLayout, 32)),
+		ClusterID:       r.text(fieldCluster),
+		Partitions:      int(r.int(fieldPartitions, 32)),
+		Rankings:        r.int(fieldRankings, 64),
+		RankingsWitness: r.witness(fieldWitness + roleRankings),
+		ProducerID:      r.int(fieldProducerID, 64),
+		ProducerEpoch:   int16(r.int(fieldEpoch, 16)),
+	}
+	if err := json.Unmarshal([]byte(r.text(fieldTopics)), &m.TopicNames); err != nil {
+		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldTopics, err))
+	}
+	for i := 0; ; i++ {
+		if _, ok := fields[fieldOffset+role(i)]; !ok {
+			break
+		}
+		m.Inputs = append(m.Inputs, state.Position{
+			Offset: r.int(fieldOffset+role(i), 64), Witness: r.witness(fieldWitness + role(i)),
+		})
+	}
+	return m, errors.Join(r.faults...)
+}

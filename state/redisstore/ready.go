@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnfit: the server answers, but is not one to trust a state to. The error says what is wrong.
+var ErrUnfit = errors.New("redisstore: the Redis server is not fit")
+
+const noEviction = "noeviction"
+
+// Ready implements state.Store: each server (in a cluster: each master) must be a master that evicts nothing, and a
+// trial write must work.
+func (s *Store) Ready(ctx context.Context) error {
+	var err error
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		var mu sync.Mutex
+		var faults []error
+		err = c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			if err := s.fit(ctx, node); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults = append(faults, fmt.Errorf("%s: %w", node.Options().Addr, err))
+			}
+			return nil
+		})
+		err = errors.Join(append(faults, err)...)
+	} else {
+		err = s.fit(ctx, s.client)
+	}
+	if err == nil {
+		err = s.trialWrite(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("is Redis ready: %w", err)
+	}
+	return nil
+}
+
+// fit checks one server's role and settings.
+func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
+	text, err := node.Info(ctx).Result()
+	if err != nil && !refused(err) {
+		return fmt.Errorf("INFO: %w", err)
+	}
+	info := parseInfo(text)
+	if err == nil && info["redis_version"] == "" {
+		// Every Redis tells its version, and servers of its kind do too. What does not is an embedded one for tests
+		// and demonstrations: it has no limit of memory, and no replicas.
+		return nil
+	}
+	if info["loading"] == "1" {
+		return fmt.Errorf("%w: it is still loading its data", ErrUnfit)
+	}
+	if role := info["role"]; role != "" && role != "master" {
+		return fmt.Errorf("%w: its role is %q; a master is needed", ErrUnfit, role)
+	}
+	policy := info["maxmemory_policy"]
+	if policy == "" {
+		got, err := node.ConfigGet(ctx, "maxmemory-policy").Result()
+		if err != nil {
+			return fmt.Errorf("%w: neither INFO nor CONFIG GET tells its maxmemory-policy, which has to be %s (does the "+
+				"ACL allow INFO?): %w", ErrUnfit, noEviction, err)
+		}
+		policy = got["maxmemory-policy"]
+	}
+	if policy != noEviction {
+		return fmt.Errorf("%w: its maxmemory-policy is %q, which can delete state; it has to be %s (CONFIG SET "+
+			"maxmemory-policy %s, and in redis.conf)", ErrUnfit, policy, noEviction, noEviction)
+	}
+	return nil
+}
+
+// refused tells whether the server knows the command but does not let us.
+func refused(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
+
+// parseInfo reads the lines of INFO.
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if k, v, ok := strings.Cut(strings.TrimRight(line, "\r"), ":"); ok {
+			info[k] = v
+		}
+	}
+	return info
+}
+
+// trialWrites is how many keys are tried in a cluster, where each falls on some master.
+const trialWrites = 16
+
+// trialWrite writes keys that nothing reads and that go away by themselves.
+func (s *Store) trialWrite(ctx context.Context) error {
+	n := 1
+	if s.opts.Cluster {
+		n = trialWrites
+	}
+	pipe := s.client.Pipeline()
+	for i := range n {
+		tag := "{" + s.opts.Group + ":ready"
+		if i > 0 {
+			tag += strconv.Itoa(i)
+		}
+		pipe.Set(ctx, tag+"}:write", "", time.Minute)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		switch {
+		case redis.HasErrorPrefix(err, "OOM"):
+			return fmt.Errorf("%w: it is out of memory: %w", ErrUnfit, err)
+		case redis.HasErrorPrefix(err, "READONLY"):
+			return fmt.Errorf("%w: it is a read-only replica: %w", ErrUnfit, err)
+		case redis.HasErrorPrefix(err, "NOREPLICAS"):
+			return fmt.Errorf("%w: it wants more replicas before it writes (min-replicas-to-write): %w", ErrUnfit, err)
+		case redis.HasErrorPrefix(err, "MISCONF"):
+			return fmt.Errorf("%w: it cannot save its data to disk: %w", ErrUnfit, err)
+		}
+		return fmt.Errorf("a trial write: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// ErrReplicas: fewer replicas than Options.WaitReplicas have the checkpoint. It may be on some of them; the same
+// checkpoint sent again waits again.
+var ErrReplicas = errors.New("redisstore: too few replicas have the checkpoint")
+
+// Store keeps partitions' state in Redis. It is safe for concurrent use.
+type Store struct {
+	opts   Options
+	client redis.UniversalClient
+	pack   sync.Pool // of *packer
+
+	checkpoint, acquire, lookUp, due *script
+}
+
+var (
+	_ state.Store    = (*Store)(nil)
+	_ state.Follower = (*Store)(nil)
+)
+
+// New makes a store. It does not connect: Ready tells whether the server is there and fit.
+func New(opts Options) (*Store, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	return &Store{
+		opts: opts, client: redis.NewUniversalClient(opts.universal()),
+		pack:       sync.Pool{New: func() any { return newPacker() }},
+		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
+		lookUp: newScript(lookUpSource), due: newScript(dueSource),
+	}, nil
+}
+
+// Close ends all connections. Calls under way fail.
+func (s *Store) Close() error {
+	if err := s.client.Close(); err != nil {
+		return fmt.Errorf("close the connections to Redis: %w", err)
+	}
+	return nil
+}
+
+// Shards is the number of hashes that a partition's records are spread over. It belongs to layout 1 of what is
+// stored (state.Meta.Layout): another number would be another layout. With two million records a shard holds 122 on
+// average, so that most keep Redis's compact encoding.
+const Shards = 1 << 14
+
+// prefix is what all keys of partition p begin with.
+func (s *Store) prefix(p int32) string {
+	return "{" + s.opts.Group + ":" + strconv.Itoa(int(p)) + "}:"
+}
+
+// The names of keys behind the prefix.
+const (
+	metaKey     = "meta"
+	dueKey      = "due"
+	bucketKey   = "due:" // and the bucket
+	shardKey    = "e:"   // and the shard as four hex digits
+	deltasKey   = "deltas"
+	hexDigits   = "0123456789abcdef"
+	shardDigits = 4
+)
+
+func appendShard(b []byte, shard uint64) []byte {
+	return append(b, hexDigits[shard>>12&15], hexDigits[shard>>8&15], hexDigits[shard>>4&15], hexDigits[shard&15])
+}
+
+// wrap says what failed.
+func wrap(p int32, doing string, err error) error {
+	return fmt.Errorf("partition %d in Redis: %s: %w", p, doing, err)
+}
+
+// torn says what a torn mark means to somebody who did not make it.
+func torn(id string) error {
+	return fmt.Errorf("%w: checkpoint %q stands half-written; the worker that made it repairs it when it sends it again, "+
+		"else restore Redis from a copy, or rebuild the state from the topics", state.ErrTorn, id)
+}
+
+// Probe implements state.Store.
+func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
+	const doing = "read the fence"
+	at, err := s.client.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn).Result()
+	if err != nil {
+		return state.Fence{}, wrap(p, doing, err)
+	}
+	f, err := readFence(at)
+	if err != nil {
+		return state.Fence{}, wrap(p, doing, err)
+	}
+	return f, nil
+}
+
+// readFence takes token, seq and torn as HMGET returns them.
+func readFence(at []any) (state.Fence, error) {
+	if len(at) < 3 || at[0] == nil {
+		return state.Fence{}, state.ErrNoState
+	}
+	if id, _ := at[2].(string); id != "" {
+		return state.Fence{}, fmt.Errorf("checkpoint %q: %w", id, state.ErrIncomplete)
+	}
+	return parseFence(at[0], at[1])
+}
+
+func parseFence(token, seq any) (state.Fence, error) {
+	t, ok := token.(string)
+	n, isString := seq.(string)
+	if !ok || !isString {
+		return state.Fence{}, errors.New("meta lacks token or seq")
+	}
+	number, err := strconv.ParseInt(n, 10, 64)
+	if err != nil {
+		return state.Fence{}, fmt.Errorf("seq of meta: %w", err)
+	}
+	return state.Fence{Token: t, Seq: number}, nil
+}
