@@ -86,7 +86,7 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (creat
 	if len(configs) == 0 {
 		return nil, nil
 	}
-	res, err := c.kafka().CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: configs})
+	res, err := c.Kafka().CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: configs})
 	c.layouts.forget()
 	if err != nil {
 		return nil, fmt.Errorf("creating topics: %w", err)

@@ -147,8 +147,12 @@ func (c *Client) topicNames() []string {
 	return names
 }
 
-// kafka is kafka-go's client on the current transport.
-func (c *Client) kafka() *kafka.Client {
+// Topic is the configured name of a topic; empty where there is none.
+func (c *Client) Topic(t event.Topic) string { return c.topic(t) }
+
+// Kafka is kafka-go's own client over the same connections, for whatever this package has no call for. Its metadata
+// are those of the configured topics, at most two seconds old.
+func (c *Client) Kafka() *kafka.Client {
 	return &kafka.Client{Addr: c.addr, Transport: watched{c}}
 }
 

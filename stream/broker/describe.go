@@ -229,7 +229,7 @@ func (c *Client) settings(ctx context.Context, l *layout) (map[string]topicSetti
 	if len(resources) == 0 {
 		return all, nil
 	}
-	res, err := c.kafka().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: resources})
+	res, err := c.Kafka().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: resources})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the topics' settings: %w", err)
 	}
@@ -257,7 +257,7 @@ func (p *Partition) Committed(ctx context.Context) ([]int64, error) {
 		}
 	}
 	doing := fmt.Sprintf("asking for the committed offsets of group %q", p.c.o.Group)
-	res, err := p.c.kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: p.c.o.Group, Topics: topics})
+	res, err := p.c.Kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: p.c.o.Group, Topics: topics})
 	if err == nil {
 		if err = codeOf(res.Error); errors.Is(err, kafka.GroupIdNotFound) {
 			return offsets, nil

@@ -72,7 +72,7 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
 	topic := p.c.o.Topics[event.Rankings]
 	doing := fmt.Sprintf("adding %s to the transaction of %q", where(topic, p.number), p.TransactionalID())
-	res, err := p.c.kafka().AddPartitionsToTxn(ctx, &kafka.AddPartitionsToTxnRequest{
+	res, err := p.c.Kafka().AddPartitionsToTxn(ctx, &kafka.AddPartitionsToTxnRequest{
 		TransactionalID: p.TransactionalID(),
 		ProducerID:      int(r.Producer.ID),
 		ProducerEpoch:   int(r.Producer.Epoch),
@@ -97,7 +97,7 @@ func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error
 // becomes of us; they stand in the log a little later. Errors as InitProducer.
 func (p *Partition) AbortTxn(ctx context.Context, r task.AbortTxn) error {
 	doing := fmt.Sprintf("aborting the transaction of %q", p.TransactionalID())
-	res, err := p.c.kafka().EndTxn(ctx, &kafka.EndTxnRequest{
+	res, err := p.c.Kafka().EndTxn(ctx, &kafka.EndTxnRequest{
 		TransactionalID: p.TransactionalID(),
 		ProducerID:      int(r.Producer.ID),
 		ProducerEpoch:   int(r.Producer.Epoch),

@@ -368,7 +368,7 @@ func TestCommitted(t *testing.T) {
 		retry(t, "committed", func() (err error) { got, err = p.Committed(soon(t)); return err })
 		require.Equal(t, []int64{-1, -1, -1}, got)
 		retry(t, "commit", func() error {
-			res, err := c.kafka().OffsetCommit(soon(t), &kafka.OffsetCommitRequest{GroupID: c.o.Group, GenerationID: -1,
+			res, err := c.Kafka().OffsetCommit(soon(t), &kafka.OffsetCommitRequest{GroupID: c.o.Group, GenerationID: -1,
 				Topics: map[string][]kafka.OffsetCommit{c.o.Topics[event.Payoffs]: {{Partition: 1, Offset: 42}}}})
 			if err != nil {
 				return err

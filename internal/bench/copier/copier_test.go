@@ -1,0 +1,46 @@
+package copier
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+func TestEveryRecordIsCopiedInOrder(t *testing.T) {
+	env := testenv.Embedded(t)
+	name := testenv.Unique(t, "x")
+	c, err := broker.New(broker.Options{Brokers: []string{env.Kafka}, Group: name, DLQSuffix: ".dlq",
+		Topics: [event.Topics]string{event.Impressions: name + "-in", event.Payoffs: name + "-payoffs", event.Rankings: name + "-out"}})
+	require.NoError(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err = c.Create(ctx, broker.Spec{Partitions: 3, Replication: 1})
+	require.NoError(t, err)
+	cfg := Config{Client: c, Partitions: 3, Records: 5000}
+	require.NoError(t, Fill(ctx, cfg))
+	res, err := Run(ctx, cfg)
+	require.NoError(t, err)
+	require.EqualValues(t, 5000, res.Records)
+	for p := range 3 {
+		next, at := int64(0), int64(p)
+		for at < 5000 {
+			f := c.Partition(int32(p)).Fetch(ctx, task.Fetch{MaxWait: time.Second, Parts: []task.FetchPart{
+				{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}}})[0]
+			require.NoError(t, f.Err)
+			for _, r := range f.Records {
+				require.Equal(t, fmt.Sprintf("i-%010d", at), string(r.Key))
+				at += 3
+			}
+			next = f.Next
+		}
+	}
+}

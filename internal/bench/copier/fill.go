@@ -1,0 +1,79 @@
+package copier
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+const fillBatch = 800
+
+// fill writes one partition's share.
+func fill(ctx context.Context, cfg Config, p int) error {
+	share := cfg.Records / int64(cfg.Partitions)
+	if int64(p) < cfg.Records%int64(cfg.Partitions) {
+		share++
+	}
+	var buf []byte
+	var messages []task.OutMessage
+	for at := int64(0); at < share; at += int64(len(messages)) {
+		messages = messages[:0]
+		for i := at; i < min(share, at+fillBatch); i++ {
+			messages = append(messages, Impression(i*int64(cfg.Partitions)+int64(p)))
+		}
+		var err error
+		buf, err = broker.AppendBatch(buf[:0], &broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1,
+			Timestamp: time.Now().UnixMilli()}, messages)
+		if err != nil {
+			return err
+		}
+		if err := write(ctx, cfg.Client, p, buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(ctx context.Context, c *broker.Client, p int, batch []byte) error {
+	call, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	res, err := c.Kafka().RawProduce(call, &kafka.RawProduceRequest{Topic: c.Topic(event.Impressions), Partition: p,
+		RequiredAcks: kafka.RequireAll, RawRecords: framed(batch)})
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return fmt.Errorf("filling partition %d: %w", p, err)
+	}
+	return nil
+}
+
+// framed puts the size in front that the wire has there.
+func framed(batch []byte) protocol.RawRecordSet {
+	size := binary.BigEndian.AppendUint32(nil, uint32(len(batch)))
+	return protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(batch))}
+}
+
+// Impression makes the i-th impression: 20 candidates with utilities, 950 bytes.
+func Impression(i int64) task.OutMessage {
+	key := fmt.Appendf(nil, "i-%010d", i)
+	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
+	for j := range int64(20) {
+		if j > 0 {
+			v = append(v, ',')
+		}
+		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, (i*7919+j*104729)%20000, (i*31+j*17389)%100000)
+	}
+	v = append(v, `]}`...)
+	return task.OutMessage{Key: key, Value: v}
+}
