@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
@@ -36,6 +37,16 @@ type Owned struct {
 	server controllable
 }
 
+// quickComeback lets a broker that was killed back into its cluster after 3 s: until the session of the old one has
+// ended, the new one is taken for a second of the same name, and by default that is 9 s.
+var quickComeback = map[string]string{"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+func withDefaults(settings, defaults map[string]string) map[string]string {
+	all := maps.Clone(defaults)
+	maps.Copy(all, settings)
+	return all
+}
+
 // OwnKafka starts a real Apache Kafka for this test alone, which ends with the test. What was written survives Kill
 // and Restart. Of opts, one may be given.
 func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
@@ -43,7 +54,9 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	skipShort(t, "Apache Kafka")
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
-	b, err := kafka.Start(ctx, option(opts))
+	o := option(opts)
+	o.Settings = withDefaults(o.Settings, quickComeback)
+	b, err := kafka.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("a real Apache Kafka for this test: %v", err)
 	}
