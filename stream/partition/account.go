@@ -45,6 +45,35 @@ func (a *Account) Unaccounted() [event.Inputs]int64 {
 	return left
 }
 
+// Plus adds count by count.
+func (a Account) Plus(b Account) Account { return a.combine(b, 1) }
+
+// Minus subtracts count by count.
+func (a Account) Minus(b Account) Account { return a.combine(b, -1) }
+
+func (a Account) combine(b Account, sign int64) Account {
+	theirs := b.each()
+	for i, v := range a.each() {
+		*v += sign * *theirs[i]
+	}
+	return a
+}
+
+// each points at all counts.
+func (a *Account) each() []*int64 {
+	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
+	all := []*int64{
+		&i.Paid, &i.Expired, &i.Defaulted, &i.Unselected, &i.Duplicate, &i.Rejected, &i.Pending,
+		&s.Joined, &s.Duplicate, &s.Late, &s.Orphan, &s.Rejected, &s.Parked,
+		&p.Applied, &p.Duplicate, &p.Late, &p.Orphan, &p.Rejected, &p.Parked,
+		&a.SumsClamped, &a.Adopted, &a.ParkedBytes,
+	}
+	for topic := range a.Read {
+		all = append(all, &a.Read[topic], &a.Misplaced[topic])
+	}
+	return all
+}
+
 // count is one number of the account. Those of topics stand in the topics' order.
 type count uint8
 

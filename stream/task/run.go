@@ -40,12 +40,14 @@ type runner struct {
 	committed  [event.Inputs]int64
 	committing bool
 	commitAt   time.Duration
+
+	tallied partition.Account // what the observations have of the account
 }
 
 // start begins the replay of what was read since the checkpoint.
 func (t *Task) start(m *partition.Machine) {
 	meta := &t.acq.meta
-	r := &runner{machine: m, fence: meta.Fence, openSince: -1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
+	r := &runner{machine: m, tallied: m.Account(), fence: meta.Fence, openSince: -1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		q := &r.queues[topic]
 		q.topic = topic

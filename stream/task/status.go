@@ -11,6 +11,9 @@ import (
 
 // Observations are what happened since they were last taken, for metrics. Durations are in the shell's Mono time.
 type Observations struct {
+	// Account is by how much the counts of the account have risen; what it has pending and parked means nothing here.
+	// What was stepped and not checkpointed when memory was dropped is counted when it is stepped again, too.
+	Account partition.Account
 	Stepped     [event.Inputs]int64 // records stepped
 	Fetched     int64               // records fetched
 	LookedUp    int64               // ids looked up
@@ -47,10 +50,21 @@ func (o *Observations) checkpointed(c *state.Checkpoint, took time.Duration) {
 
 // Observe hands over what happened since the last call; into's slices are reused.
 func (t *Task) Observe(into *Observations) {
+	t.tally()
 	keep := *into
 	*into = t.obs
 	t.obs = Observations{Latencies: keep.Latencies[:0], Produces: keep.Produces[:0],
 		Checkpoints: keep.Checkpoints[:0], DeadLetters: keep.DeadLetters[:0]}
+}
+
+// tally moves what the account has risen by since the last call into the observations.
+func (t *Task) tally() {
+	if t.run == nil {
+		return
+	}
+	now := t.run.machine.Account()
+	t.obs.Account = t.obs.Account.Plus(now.Minus(t.run.tallied))
+	t.run.tallied = now
 }
 
 // Status is a task's condition for metrics, /readyz and people.

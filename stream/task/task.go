@@ -287,6 +287,7 @@ func (t *Task) end() {
 }
 
 func (t *Task) reset() {
+	t.tally()
 	t.incarnation++
 	t.timers = t.timers[:0]
 	t.acq, t.run = nil, nil

@@ -1,0 +1,35 @@
+package partition
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A count that each forgets would never be counted.
+func TestAccountsAddAndSubtractEveryCount(t *testing.T) {
+	var a Account
+	fields := 0
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i))
+			}
+		case reflect.Array:
+			for i := range v.Len() {
+				fill(v.Index(i))
+			}
+		default:
+			fields++
+			v.SetInt(int64(1 << fields))
+		}
+	}
+	fill(reflect.ValueOf(&a).Elem())
+	assert.Len(t, a.each(), fields)
+	assert.Equal(t, Account{}, a.Minus(a))
+	assert.Equal(t, a, a.Plus(a).Minus(a))
+	assert.NotEqual(t, a, a.Plus(a))
+}
