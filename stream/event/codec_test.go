@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -182,6 +183,19 @@ func TestRoundTrip(t *testing.T) {
 		require.NoError(t, d.Ranking(&got, text))
 		require.Equal(t, show(want), show(got))
 	}))
+}
+
+// TestNumbersAreWrittenAsByEncodingJSON, which makes them the shortest that read back as the same.
+func TestNumbersAreWrittenAsByEncodingJSON(t *testing.T) {
+	check := func(t require.TestingT, x float64) {
+		want, err := json.Marshal(map[string]any{"impression_id": "i", "payoff": x})
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(event.AppendPayoff(nil, &event.Payoff{ID: []byte("i"), Payoff: x})))
+	}
+	for _, x := range []float64{0, math.Copysign(0, -1), 1, 1e-6, 9.99e-7, -1e-7, 1e-10, 1e-100, 5e-324, 1e20, 1e21, -1.5e22, 1e23, math.MaxFloat64} {
+		check(t, x)
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, floats.Draw(t, "x")) })
 }
 
 // TestEncodersAreTotal: what no decoded record holds still becomes JSON that can be read.

@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 
 // malformed is JSON that does not parse, whatever the kind of record; a lenient library takes some of it.
 var malformed = []string{
-	" ", "{]", `{"a":1,}`, `{"a":01}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":--1}`, `{"a":1-1}`, `{"a":nan}`, `{"a":-Inf}`,
+	" ", "{]", `{"a":1]`, `[1}`, `[{"a":[1}]]`, `{"a":1,}`, `{"a":01}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":--1}`, `{"a":1-1}`, `{"a":nan}`, `{"a":-Inf}`,
 	`{"a":Infinity}`, `{"a":tru}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", "{\"\xff\":1}", `{"a":"\ud800"}`,
 	`{"a":"\udc00"}`, `{"a":"\ud800\u0041"}`, `{a:1}`, `{'a':1}`, `{"a" 1}`, `{"a":1 "b":2}`, `{"a":[1 2]}`, `{"a":[1,]}`, `{"a":"`, `{"a":"\"}`,
 	`{"a":1}x`, `{"a":/**/1}`, "{\"a\":\v1}", strings.Repeat("[", event.MaxDepth+1) + strings.Repeat("]", event.MaxDepth+1),

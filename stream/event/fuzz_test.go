@@ -53,6 +53,9 @@ func requireFault(t *testing.T, err error) *event.Fault {
 	require.True(t, errors.As(err, &fault), "%T: %v", err, err)
 	require.Contains(t, event.Reasons(), fault.Reason)
 	require.NotEmpty(t, fault.Detail)
+	if fault.Reason == event.MalformedJSON {
+		require.Contains(t, fault.Detail, "at byte", "the library refused what had passed our own check")
+	}
 	require.Less(t, len(fault.Detail), 1000)
 	require.True(t, utf8.ValidString(fault.Detail))
 	for _, r := range fault.Detail {

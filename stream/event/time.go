@@ -28,7 +28,7 @@ func ParseTime(b []byte) (t Millis, ok bool) {
 		return 0, false
 	}
 	date := time.Date(100*century+year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if date.Day() != day || date.Month() != time.Month(month) { // time.Date made the 30th of February a day in March
+	if date.Month() != time.Month(month) { // time.Date makes the 30th of February, or day 0, a day of another month
 		return 0, false
 	}
 	millis, rest, ok := fraction(b[fixed:])
