@@ -76,9 +76,9 @@ type Client struct {
 		resetAt  time.Time
 		resets   int64
 	}
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	unwind sync.Pool // *[]byte: requests that are over
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	requests sync.Pool // *[]byte: requests that are over
 }
 
 // New makes a Client. It does not connect yet.

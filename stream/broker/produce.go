@@ -50,7 +50,7 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 		p.c.layouts.outdated(l)
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
-	p.c.unwind.Put(buf)
+	p.c.requests.Put(buf)
 	base, err := parseProduce(a, topic, p.number)
 	if err != nil {
 		if moved(err) {
@@ -73,7 +73,7 @@ func remaining(ctx context.Context, fallback time.Duration) time.Duration {
 const maxPooled = 4 << 20
 
 func (c *Client) buffer() *[]byte {
-	if b, ok := c.unwind.Get().(*[]byte); ok && cap(*b) <= maxPooled {
+	if b, ok := c.requests.Get().(*[]byte); ok && cap(*b) <= maxPooled {
 		return b
 	}
 	return new([]byte)
