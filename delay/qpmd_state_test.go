@@ -84,6 +84,13 @@ func TestQPMD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	q.Paid(Outcome{Ref: 42, Item: 1, Payoff: 1})
 	q.Selected(Outcome{Ref: 43, Item: 1})
 	require.Equal(t, []string{`1 {2 1.1 1.01}`, `queues 1 = "2 2" (false)`}, s.harvest())
+	// What waits is written once.
+	q.Selected(Outcome{Ref: 44, Item: 2})
+	for payoff := range 3 {
+		q.Paid(Outcome{Ref: int64(45 + payoff), Item: 1, Payoff: float64(payoff)})
+		s.harvest()
+	}
+	require.Equal(t, []string{`queues 1 = "2 5" (false)`, `queue 1:4 = "2" (false)`}, s.log)
 }
 
 func TestQPMD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {

@@ -84,6 +84,24 @@ func TestQPMD_ImportsWaitForTheEndOfAHold(t *testing.T) {
 	require.EqualValues(t, 2*999+1, q.table.Fed())
 }
 
+// The sums that a loaded hold is frozen with are those that come first; later ones wait, and so do all in later holds.
+func TestQPMD_ImportsIntoALoadedHold(t *testing.T) {
+	q := NewQPMD(policy.NewUtility())
+	q.Grow(2)
+	require.NoError(t, q.LoadField("learner", []byte("hold"), []byte("0 1")))
+	require.NoError(t, q.LoadField("flights", []byte("0"), []byte("1")))
+	require.NoError(t, q.Loaded())
+	q.Import(7, 0, policy.Sums{N: 10, R: 1, Q: 1})
+	require.EqualValues(t, 10, q.Status().Fed)
+	q.Import(7, 0, policy.Sums{N: 20, R: 1, Q: 1})
+	require.EqualValues(t, 10, q.Status().Fed)
+	q.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
+	require.Equal(t, Status{Fed: 21}, q.Status())
+	q.Selected(Outcome{Ref: 2, Item: 0})
+	q.Import(8, 1, policy.Sums{N: 5, R: 1, Q: 1})
+	require.EqualValues(t, 21, q.Status().Fed, "a source that is new comes in after the hold")
+}
+
 // A queue gives its memory back.
 func TestFIFO(t *testing.T) {
 	const seed = 11

@@ -68,6 +68,12 @@ func TestLemma33_BestPermutation(t *testing.T) {
 	}
 }
 
+func TestBestOrder_OfEqualMeansTheHighestUtilityLeads(t *testing.T) {
+	order := make([]int32, 4)
+	BestOrder([]float64{1, 1, 1, 0}, &Workspace{}, order)
+	require.Equal(t, []int32{2, 1, 0, 3}, order)
+}
+
 // leadersOf are the positions that some window selects, in the order shown.
 func leadersOf(order []int32) []int32 {
 	leaders := []int32{order[0]}
