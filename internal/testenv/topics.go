@@ -11,6 +11,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
 // topicTimeout bounds the creation of topics.
@@ -47,7 +49,8 @@ func Topics(t testing.TB, addr string, partitions int, names ...string) {
 }
 
 func createTopics(ctx context.Context, addr string, partitions int, names []string) error {
-	transport := &kafkago.Transport{}
+	// The transport answers questions for metadata from memory; what is waited for here must not be that old.
+	transport := &kafkago.Transport{MetadataTTL: 50 * time.Millisecond}
 	defer transport.CloseIdleConnections()
 	client := &kafkago.Client{Addr: kafkago.TCP(addr), Transport: transport}
 	req := &kafkago.CreateTopicsRequest{}
@@ -80,10 +83,14 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 }
 
 func awaitLeaders(ctx context.Context, client *kafkago.Client, topics []string, partitions int) error {
+	expected := map[string]int{}
+	for _, topic := range topics {
+		expected[topic] = partitions
+	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing := leaderless(ctx, client, topics, partitions)
+		missing := kafka.Serves(ctx, client, expected)
 		if missing == nil {
 			return nil
 		}
@@ -93,39 +100,4 @@ func awaitLeaders(ctx context.Context, client *kafkago.Client, topics []string, 
 		case <-tick.C:
 		}
 	}
-}
-
-// leaderless says which topic is not ready, or nil. That the metadata names a leader is not enough: the broker may not
-// have heard yet that it is the one. So it is asked for the offsets, which only a leader tells.
-func leaderless(ctx context.Context, client *kafkago.Client, topics []string, partitions int) error {
-	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
-	if err != nil {
-		return err
-	}
-	ready := map[string]bool{}
-	offsets := &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{}}
-	for _, topic := range meta.Topics {
-		ready[topic.Name] = topic.Error == nil && len(topic.Partitions) == partitions
-		for _, p := range topic.Partitions {
-			ready[topic.Name] = ready[topic.Name] && p.Error == nil && p.Leader.Host != ""
-			offsets.Topics[topic.Name] = append(offsets.Topics[topic.Name], kafkago.LastOffsetOf(p.ID))
-		}
-	}
-	for _, topic := range topics {
-		if !ready[topic] {
-			return fmt.Errorf("topic %s has no leader for each of its %d partitions", topic, partitions)
-		}
-	}
-	res, err := client.ListOffsets(ctx, offsets)
-	if err != nil {
-		return err
-	}
-	for topic, answered := range res.Topics {
-		for _, p := range answered {
-			if p.Error != nil {
-				return fmt.Errorf("partition %d of topic %s: %w", p.Partition, topic, p.Error)
-			}
-		}
-	}
-	return nil
 }

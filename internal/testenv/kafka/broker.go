@@ -213,7 +213,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	return nil
 }
 
-// probe asks for the metadata: the answer names the cluster, a broker and a controller once the broker serves.
+// probe asks for the metadata, which name the cluster, and for the partitions that are there from before a restart.
 func (b *Broker) probe(ctx context.Context) error {
 	transport := &kafkago.Transport{DialTimeout: time.Second}
 	defer transport.CloseIdleConnections()
@@ -227,7 +227,7 @@ func (b *Broker) probe(ctx context.Context) error {
 	case len(meta.Brokers) == 0:
 		return fmt.Errorf("the Kafka on %s has not joined its cluster yet", b.Addr())
 	}
-	return nil
+	return Serves(ctx, client, nil)
 }
 
 // Stop ends the broker in an orderly way; its data stays until Close.
