@@ -238,13 +238,8 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	if effective > e.payoffDeadline {
 		return late, nil
 	}
-	if e.selected < 0 {
-		if e.hasSelectionDeadline {
-			return parked, nil
-		}
-		if len(p.Item) == 0 {
-			return refused, itemMissing()
-		}
+	if e.selected < 0 && e.hasSelectionDeadline {
+		return parked, nil
 	}
 	if l.cfg.AggregateSum {
 		return m.addUp(l, e, p)
@@ -255,7 +250,8 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	return taken, nil
 }
 
-// contradiction is what is wrong with a payoff for a pending impression.
+// contradiction is what is wrong with a payoff for a pending impression. Without a selections topic a payoff must name
+// its item even where an earlier one has selected it: it would be refused, too, had it come before the impression.
 func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
 		return faultf(learnerGone, "learner %q is not configured any more", l.name)
@@ -264,6 +260,9 @@ func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fa
 		return faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, low, high, l.name)
 	}
 	if len(p.Item) == 0 {
+		if !e.hasSelectionDeadline && (e.selected < 0 || !m.cfg.HasSelections) {
+			return itemMissing()
+		}
 		return nil
 	}
 	at := m.shownAt(l, p.Item)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -181,7 +180,7 @@ func (s *memory) dueUpTo(bucket int64, limit int) []state.DueEntry {
 
 // world is a machine with its store, its log and its clock.
 type world struct {
-	t       testing.TB
+	t       require.TestingT
 	cfg     Config
 	m       *Machine
 	store   *memory
@@ -192,11 +191,18 @@ type world struct {
 	lookups int
 	unsaved []func() // the steps since the last save, to be done again after a crash
 	letters []DeadLetter
+	// inFlight: a batch that was looked up together is being stepped; forget is what may be forgotten after it.
+	inFlight bool
+	forget   uint64
+	// newest are the effective times read as of the last save. They are not stored: after a crash the watermark just
+	// waits for them. The tests put them back, so that it does not lag behind that of a machine that never crashed.
+	newest [event.Inputs]event.Millis
 }
 
-func newWorld(t testing.TB, cfg Config) *world {
+func newWorld(t require.TestingT, cfg Config) *world {
 	w := &world{t: t, cfg: cfg, store: newMemory(), decided: map[int64][]byte{}}
 	w.start()
+	w.newest = w.m.newest
 	w.m.KnownComplete()
 	return w
 }
@@ -248,20 +254,53 @@ func (w *world) walkKnown() {
 
 // read steps the next record of a topic, with a look-up where one is needed, and checks the account.
 func (w *world) read(topic event.Topic, key string, value []byte, timestamp event.Millis) error {
+	rec := w.record(topic, key, value, timestamp)
+	return w.step(rec, w.now)
+}
+
+// record puts a record at the end of its topic.
+func (w *world) record(topic event.Topic, key string, value []byte, timestamp event.Millis) Record {
 	rec := Record{Topic: topic, Offset: w.next[topic], Timestamp: timestamp, Key: []byte(key), Value: value}
 	w.next[topic]++
 	now := w.now
-	again := func() { require.NoError(w.t, w.step(rec, now)) }
-	w.unsaved = append(w.unsaved, again)
-	return w.step(rec, now)
+	w.unsaved = append(w.unsaved, func() { require.NoError(w.t, w.step(rec, now)) })
+	return rec
+}
+
+// readBatch looks all ids up at once and steps the records one by one, with a checkpoint before each that save picks.
+func (w *world) readBatch(records []Record, save func() bool) {
+	found := make([][]byte, len(records))
+	for i, rec := range records {
+		if w.m.Resolve(rec.Key) == NeedsLookUp {
+			w.lookups++
+			found[i] = w.store.lookUp(string(rec.Key))
+		}
+	}
+	w.inFlight = true
+	for i, rec := range records {
+		if save() {
+			later := w.unsaved[len(w.unsaved)-len(records)+i:]
+			w.save()
+			w.unsaved = append(w.unsaved, later...)
+		}
+		require.NoError(w.t, w.stepWith(rec, w.now, found[i]))
+	}
+	w.inFlight = false
+	w.m.Forget(w.forget)
 }
 
 func (w *world) step(rec Record, now event.Millis) error {
-	in := Input{Record: &rec, Now: now}
+	var found []byte
 	if w.m.Resolve(rec.Key) == NeedsLookUp {
 		w.lookups++
-		in.Found = w.store.lookUp(string(rec.Key))
+		found = w.store.lookUp(string(rec.Key))
 	}
+	return w.stepWith(rec, now, found)
+}
+
+// stepWith steps a record with what a look-up has found, perhaps some time ago.
+func (w *world) stepWith(rec Record, now event.Millis, found []byte) error {
+	in := Input{Record: &rec, Now: now, Found: found}
 	if value, ok := w.decided[rec.Offset]; ok && rec.Topic == event.Impressions {
 		in.Decided = new(event.Ranking)
 		require.NoError(w.t, event.NewDecoder(event.Limits{}).Ranking(in.Decided, value))
@@ -296,8 +335,13 @@ func (w *world) save() {
 	require.Equal(w.t, any, len(c.Writes)+len(c.Entries)+len(c.Due) > 0)
 	require.LessOrEqual(w.t, len(c.Entries), entries)
 	w.store.apply(&c)
-	w.m.Forget(segment)
+	if w.inFlight { // records whose look-up was answered before this are still to be stepped
+		w.forget = segment
+	} else {
+		w.m.Forget(segment)
+	}
 	w.unsaved = w.unsaved[:0]
+	w.newest = w.m.newest
 }
 
 // walk lets the expiry walk come by everything that is due, in chunks.
@@ -326,6 +370,7 @@ func (w *world) walk(limit int) {
 func (w *world) crash() {
 	again := slices.Clone(w.unsaved)
 	w.start()
+	w.m.newest = w.newest
 	w.walkKnown()
 	for _, f := range again {
 		f()

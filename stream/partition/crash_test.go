@@ -1,0 +1,184 @@
+package partition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// qpmdConfig has the real thing for a learner: elimination with QPM-D.
+func qpmdConfig(t require.TestingT) Config {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	l.PolicyName, l.DelayName = "elimination", "qpmd"
+	p, err := policy.NewElimination(policy.Confidence{Radius: policy.Subgaussian, Sigma: 0.5, Delta: 0.05})
+	require.NoError(t, err)
+	l.New = func() delay.Learner { return delay.NewQPMD(p) }
+	return cfg
+}
+
+// dump is all that the store holds. The count of adopted decisions is not part of what a crash must leave alone.
+func (s *memory) dump() string {
+	var lines []string
+	for hash, fields := range s.fields {
+		for f, v := range fields {
+			if f == accountPrefix+countNames[decisionsAdopted] || strings.HasPrefix(f, accountPrefix) && v == "0" {
+				continue // a count that is 0 need not have been written
+			}
+			lines = append(lines, fmt.Sprintf("%s %s = %s", hash, f, v))
+		}
+	}
+	for id, v := range s.entries {
+		lines = append(lines, fmt.Sprintf("entry %s = %x", id, v))
+	}
+	for b, ids := range s.due {
+		lines = append(lines, fmt.Sprintf("bucket %d = %v", b, slices.Sorted(maps.Keys(ids))))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+// TestCrashChangesNothing: a machine that is crashed again and again, comes back from its last checkpoint and replays
+// what came since, adopting what stands in the log, stores byte for byte what one stores that never crashed, and ranks
+// every impression alike (invariants 4 and 6 of the protocol).
+func TestCrashChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := qpmdConfig(t)
+		crashing, steady := newWorld(t, cfg), newWorld(t, cfg)
+		both := [2]*world{crashing, steady}
+		for _, w := range both {
+			w.now = day
+		}
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			switch rapid.IntRange(0, 11).Draw(t, "step") {
+			default:
+				topic, record := drawRecord(t, &cfg, steady.now)
+				id, value := encodeRecord(record)
+				for _, w := range both {
+					require.NoError(t, w.read(topic, id, value, w.now))
+				}
+			case 0, 1:
+				now := steady.now + rapid.Int64Range(0, 90_000).Draw(t, "passes")
+				for _, w := range both {
+					w.tick(now, [event.Inputs]bool{true, true, true})
+				}
+			case 2: // the walk changes buckets, hence the machines do it together
+				limit := rapid.IntRange(1, 5).Draw(t, "chunk")
+				for _, w := range both {
+					w.walk(limit)
+				}
+			case 3:
+				crashing.save()
+			case 4, 5:
+				crashing.crash()
+			}
+		}
+		for _, w := range both {
+			w.save()
+		}
+		require.Equal(t, steady.store.dump(), crashing.store.dump())
+		require.Equal(t, steady.decided, crashing.decided)
+	})
+}
+
+// TestPayoffsDoNotDependOnInterleaving is invariant 6: whatever the interleaving of the topics, each impression is joined
+// with the same selection and the same payoffs, and each item's learner takes in the same payoffs. (Which of the other
+// records are duplicates and which are refused may depend on it.) The learner's order is another law's.
+func TestPayoffsDoNotDependOnInterleaving(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawConfig(t)
+		cfg.ParkingTime = cfg.Learners[0].PayoffHorizon
+		var topics [event.Inputs][]any
+		for range rapid.IntRange(1, 30).Draw(t, "records") {
+			topic, record := drawRecord(t, &cfg, day)
+			if p, ok := record.(*event.Payoff); ok && rapid.Bool().Draw(t, "in range") {
+				p.Payoff = min(max(p.Payoff, 0), 1)
+			}
+			topics[topic] = append(topics[topic], record)
+		}
+		var results [2]string
+		for k := range results {
+			w := newWorld(t, cfg)
+			w.now = day
+			left := topics
+			for len(left[0])+len(left[1])+len(left[2]) > 0 {
+				topic := rapid.SampledFrom([]event.Topic{event.Impressions, event.Selections, event.Payoffs}).Draw(t, "next")
+				if len(left[topic]) == 0 {
+					continue
+				}
+				id, value := encodeRecord(left[topic][0])
+				left[topic] = left[topic][1:]
+				require.NoError(t, w.read(topic, id, value, w.now))
+				if rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
+					w.save()
+					w.crash()
+				}
+			}
+			w.tick(day+10*cfg.Learners[0].PayoffHorizon, [event.Inputs]bool{true, true, true})
+			w.walk(3)
+			results[k] = w.learned()
+		}
+		require.Equal(t, results[0], results[1])
+	})
+}
+
+// learned is what does not depend on the interleaving.
+func (w *world) learned() string {
+	a := w.m.Account()
+	l := w.m.byName["feed"]
+	lines := []string{fmt.Sprintf("%d applied, impressions: %+v", a.Payoffs.Applied, a.Impressions)}
+	for i, name := range l.items.names {
+		s := l.delay.Sums(int32(i))
+		lines = append(lines, fmt.Sprintf("%s: %d, %.9f, %.9f", name, s.N, s.R, s.Q))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+// TestRankingsFit: what is not refused as too large fits, whatever needs escaping.
+func TestRankingsFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := testConfig()
+		cfg.MaxRankingBytes = rapid.IntRange(600, 4000).Draw(t, "limit")
+		cfg.Group = rapid.StringN(0, 20, 20).Draw(t, "group")
+		cfg.Learners[0].New = func() delay.Learner { return &tally{changed: map[policy.Item]bool{}, instances: true} }
+		w := newWorld(t, cfg)
+		id := rapid.StringN(1, 100, 400).Draw(t, "id")
+		imp := event.Impression{ID: []byte(id), HasUtilities: true}
+		for _, c := range rapid.SliceOfNDistinct(rapid.StringN(1, 40, 160), 1, 60, rapid.ID[string]).Draw(t, "candidates") {
+			imp.Candidates = append(imp.Candidates, event.Candidate{Item: []byte(c), Utility: 1})
+		}
+		require.NoError(t, w.read(event.Impressions, id, event.AppendImpression(nil, &imp), day))
+		for _, r := range w.out.Rankings {
+			require.LessOrEqual(t, len(r.Key)+len(r.Value), cfg.MaxRankingBytes)
+		}
+		require.Len(t, w.letters, 1-len(w.out.Rankings))
+	})
+}
+
+// TestStaleIndexIsCleaned: an index entry that contradicts what is stored is taken out by the walk, and nothing else.
+func TestStaleIndexIsCleaned(t *testing.T) {
+	w := newWorld(t, testConfig())
+	w.now = day
+	imp := event.Impression{ID: []byte("i-1"), HasUtilities: true, Candidates: []event.Candidate{{Item: []byte("a")}}}
+	require.NoError(t, w.read(event.Impressions, "i-1", event.AppendImpression(nil, &imp), day))
+	w.save()
+	before := w.store.entries["i-1"]
+	w.store.apply(&state.Changes{Due: []state.Due{{Bucket: 5, ID: []byte("i-1")}, {Bucket: 6, ID: []byte("i-9")}}})
+	w.tick(day+1, [event.Inputs]bool{true, true, true})
+	w.walk(1)
+	require.Equal(t, before, w.store.entries["i-1"])
+	require.Len(t, w.store.due, 1)
+	w.checkIndex()
+}
