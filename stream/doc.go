@@ -10,9 +10,10 @@
 //	generation.go  what we own until the next rebalance: the supervisor, heartbeats, commits
 //	heartbeat.go   the heartbeat request on the wire
 //	balancer.go    who owns which partition number: sticky, co-partitioned
-//	metrics.go     the Prometheus metrics, and the snapshots by which loops show their state to them
+//	metrics.go     the Prometheus metrics: counters and histograms
+//	snapshot.go    what each partition is like at present, and the gauges made of it
 //	server.go      /livez, /readyz, /metrics, /version
-//	logging.go     the logger
+//	logging.go     kafka-go's log, passed on
 //
 // # Ownership of goroutines
 //

@@ -28,7 +28,8 @@ var (
 // MembershipConfig is what a Membership is made from. Zero durations mean the default.
 type MembershipConfig struct {
 	Brokers []string
-	// Dialer carries TLS, SASL and how to connect; nil: plain TCP. The membership uses a copy of it.
+	// Dialer carries TLS, SASL and how to connect; nil: plain TCP. The membership uses a copy of it, without its
+	// Resolver: with one, kafka-go checks certificates against addresses instead of host names.
 	Dialer   *kafka.Dialer
 	GroupID  string
 	Topics   []string // of records to read; their partition numbers are what is divided
@@ -137,7 +138,7 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 		base = *cfg.Dialer
 	}
 	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), dialer: newTrackedDialer(&base)}
-	base.ClientID, base.DialFunc = cfg.ClientID, m.dialer.DialContext
+	base.ClientID, base.DialFunc, base.Resolver = cfg.ClientID, m.dialer.DialContext, nil
 	if base.Timeout == 0 {
 		base.Timeout = cfg.RequestTimeout
 	}

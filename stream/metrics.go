@@ -1,0 +1,277 @@
+package stream
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// topicLabels are the values of the label "topic": what a topic is for, whatever it is called.
+var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
+
+// Metrics are the worker's, all with the prefix ranker_ and in base units. No label ever holds a user, an item or an
+// impression; a partition is a label only where one partition differs from the others to some purpose.
+//
+// The account of a partition is part of its state: it survives restarts and moves with the partition. Counters here
+// are this process's: by how much the account has risen here, from zero at the start of the process. So rate() is
+// right wherever a partition goes, and the sum over all workers is what the group did. What is stepped again after a
+// fault is counted again: `state inspect` shows the exact account.
+//
+// What a partition is like at present (gauges) is computed at each scrape from the last Snapshot of its loop.
+//
+// All methods are safe for concurrent use. None looks a label up, except for dead letters.
+type Metrics struct {
+	read, misplaced                  [event.Inputs]prometheus.Counter
+	impressions, selections, payoffs []outcome
+	rankings, adopted, fenced        prometheus.Counter
+	retries, sumsClamped             prometheus.Counter
+	lookedUp, walked                 prometheus.Counter
+	rebalances                       prometheus.Counter
+	assigned                         prometheus.Gauge
+	deadLetters                      *prometheus.CounterVec
+
+	rankingLatency               prometheus.Histogram
+	produceTime, checkpointTime  prometheus.Histogram
+	fetchTime, lookupTime        prometheus.Histogram
+	produceBatch, checkpointSize prometheus.Histogram
+
+	snapshots *Snapshots
+
+	mu       sync.Mutex
+	owns     bool // between the beginning and the end of a generation
+	learners map[learnerKey]int64
+	holds    *prometheus.CounterVec
+}
+
+// learnerKey is a learner of a partition.
+type learnerKey struct {
+	partition int32
+	learner   string
+}
+
+// outcome is a counter and the count of the account that it follows.
+type outcome struct {
+	counter prometheus.Counter
+	of      func(a *partition.Account) int64
+}
+
+// NewMetrics registers the worker's metrics, which panics if they are registered there already.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	f := factory{reg}
+	m := &Metrics{
+		rankings:     f.counter("rankings_total", "Rankings acknowledged by Kafka."),
+		adopted:      f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
+		fenced:       f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
+		retries:      f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
+		sumsClamped:  f.counter("payoff_sums_clamped_total", "Sums of payoffs outside the payoff range, clamped to it."),
+		lookedUp:     f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
+		walked:       f.counter("expiry_walked_ids_total", "Impression ids that the expiry walk came by."),
+		rebalances:   f.counter("rebalances_total", "Generations of the group that this worker took part in."),
+		assigned:     f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
+		deadLetters:  f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
+		holds:        f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
+		learners:     map[learnerKey]int64{},
+		snapshots:    NewSnapshots(),
+		produceBatch: f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
+		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
+			sizeBuckets),
+		rankingLatency: f.histogram("impression_to_ranking_seconds",
+			"From the Kafka timestamp of an impression to the acknowledgement of its ranking.", latencyBuckets),
+		produceTime:    f.histogram("produce_duration_seconds", "One batch of rankings to Kafka, until acknowledged.", latencyBuckets),
+		checkpointTime: f.histogram("checkpoint_duration_seconds", "One checkpoint to the store, until acknowledged.", latencyBuckets),
+		fetchTime:      f.histogram("fetch_duration_seconds", "One fetch from Kafka, its wait for records included.", latencyBuckets),
+		lookupTime:     f.histogram("lookup_duration_seconds", "One look-up of pending impressions in the store.", latencyBuckets),
+	}
+	m.topics(f)
+	m.outcomes(f)
+	reg.MustRegister(m.snapshots)
+	return m
+}
+
+func (m *Metrics) topics(f factory) {
+	read := f.counters("records_read_total", "Input records stepped, by topic.", "topic")
+	misplaced := f.counters("misplaced_records_total",
+		"Input records whose key belongs to another partition by Kafka's default partitioner.", "topic")
+	for topic := range event.Topic(event.Inputs) {
+		m.read[topic] = read.WithLabelValues(topicLabels[topic])
+		m.misplaced[topic] = misplaced.WithLabelValues(topicLabels[topic])
+		for _, reason := range event.Reasons() {
+			m.deadLetters.WithLabelValues(topicLabels[topic], string(reason))
+		}
+	}
+}
+
+// outcomes tell how records ended. A record that is still pending or parked is a gauge: it is counted here when it ends.
+func (m *Metrics) outcomes(f factory) {
+	type account = partition.Account
+	i := f.counters("impressions_total", "Impressions that have ended, by how.", "outcome")
+	m.impressions = []outcome{
+		{i.WithLabelValues("paid"), func(a *account) int64 { return a.Impressions.Paid }},
+		{i.WithLabelValues("expired"), func(a *account) int64 { return a.Impressions.Expired }},
+		{i.WithLabelValues("defaulted"), func(a *account) int64 { return a.Impressions.Defaulted }},
+		{i.WithLabelValues("unselected"), func(a *account) int64 { return a.Impressions.Unselected }},
+		{i.WithLabelValues("duplicate"), func(a *account) int64 { return a.Impressions.Duplicate }},
+		{i.WithLabelValues("rejected"), func(a *account) int64 { return a.Impressions.Rejected }},
+	}
+	s := f.counters("selections_total", "Selections that have ended, by how.", "outcome")
+	m.selections = []outcome{
+		{s.WithLabelValues("joined"), func(a *account) int64 { return a.Selections.Joined }},
+		{s.WithLabelValues("duplicate"), func(a *account) int64 { return a.Selections.Duplicate }},
+		{s.WithLabelValues("late"), func(a *account) int64 { return a.Selections.Late }},
+		{s.WithLabelValues("orphan"), func(a *account) int64 { return a.Selections.Orphan }},
+		{s.WithLabelValues("rejected"), func(a *account) int64 { return a.Selections.Rejected }},
+	}
+	p := f.counters("payoffs_total", "Payoffs that have ended, by how.", "outcome")
+	m.payoffs = []outcome{
+		{p.WithLabelValues("applied"), func(a *account) int64 { return a.Payoffs.Applied }},
+		{p.WithLabelValues("duplicate"), func(a *account) int64 { return a.Payoffs.Duplicate }},
+		{p.WithLabelValues("late"), func(a *account) int64 { return a.Payoffs.Late }},
+		{p.WithLabelValues("orphan"), func(a *account) int64 { return a.Payoffs.Orphan }},
+		{p.WithLabelValues("rejected"), func(a *account) int64 { return a.Payoffs.Rejected }},
+	}
+}
+
+// Rebalanced says how many partition numbers are owned: at the beginning of a generation, and 0 at its end, in turn.
+func (m *Metrics) Rebalanced(partitions int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.assigned.Set(float64(partitions))
+	if m.owns && partitions == 0 {
+		m.owns = false
+	} else {
+		m.owns = true
+		m.rebalances.Inc()
+	}
+	m.snapshots.Clear()
+	clear(m.learners)
+}
+
+// Observe takes in what happened on partition p since the last call, and its present condition. The loop calls it a
+// few times a second, so that the hot path pays for appending to a slice only. It keeps nothing of s or o.
+func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now event.Millis) {
+	for topic := range o.Stepped {
+		m.read[topic].Add(float64(o.Stepped[topic]))
+		add(m.misplaced[topic], o.Account.Misplaced[topic])
+	}
+	for _, outcomes := range [...][]outcome{m.impressions, m.selections, m.payoffs} {
+		for _, c := range outcomes {
+			add(c.counter, c.of(&o.Account))
+		}
+	}
+	add(m.sumsClamped, o.Account.SumsClamped)
+	add(m.adopted, o.Adopted)
+	add(m.fenced, o.Fenced)
+	add(m.retries, o.Retries)
+	add(m.lookedUp, o.LookedUp)
+	add(m.walked, o.Walked)
+	for _, d := range o.DeadLetters {
+		m.deadLetters.WithLabelValues(topicLabels[d.Topic], d.Reason).Inc()
+	}
+	for _, ms := range o.Latencies {
+		m.rankingLatency.Observe(float64(max(ms, 0)) / 1000) // clocks differ; a ranking is never before its impression
+	}
+	for _, b := range o.Produces {
+		m.rankings.Add(float64(b.Size))
+		m.produceBatch.Observe(float64(b.Size))
+		m.produceTime.Observe(b.Took.Seconds())
+	}
+	for _, c := range o.Checkpoints {
+		m.checkpointSize.Observe(float64(c.Size))
+		m.checkpointTime.Observe(c.Took.Seconds())
+	}
+	m.observeHolds(p, s)
+	m.snapshots.Publish(p, snapshotOf(s, now))
+}
+
+// observeHolds counts the holds begun. A learner's own count starts again at 0 when its state is loaded.
+func (m *Metrics) observeHolds(p int32, s *task.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range s.Learners {
+		l := &s.Learners[i]
+		if l.Gone {
+			continue
+		}
+		k := learnerKey{p, l.Name}
+		before, known := m.learners[k]
+		if l.Holds < before {
+			before = 0
+		}
+		m.learners[k] = l.Holds
+		if !known || l.Holds > before {
+			m.holds.WithLabelValues(l.Name).Add(float64(l.Holds - before))
+		}
+	}
+}
+
+// ObserveRequest takes in how long a request of a task took, where that has a metric of its own and is not measured
+// by the task.
+func (m *Metrics) ObserveRequest(e task.Effect, took time.Duration) {
+	switch e.(type) {
+	case task.Fetch:
+		m.fetchTime.Observe(took.Seconds())
+	case task.LookUp:
+		m.lookupTime.Observe(took.Seconds())
+	}
+}
+
+// add keeps a counter's promise never to fall, whatever the caller has reckoned.
+func add(c prometheus.Counter, n int64) {
+	if n > 0 {
+		c.Add(float64(n))
+	}
+}
+
+// RegisterBuildInfo adds ranker_build_info, whose value is always 1.
+func RegisterBuildInfo(reg prometheus.Registerer, version, revision string) {
+	factory{reg}.gauges("build_info", "What this program was built from.", "version", "revision", "go_version").
+		WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
+
+var (
+	// latencyBuckets reach from a fast local round trip to what an operator would be woken for. They are fine around
+	// the bounds that are aimed at for impression-to-ranking: p50 5 ms, p99 25 ms.
+	latencyBuckets = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+	sizeBuckets    = prometheus.ExponentialBuckets(1, 4, 10) // 1 to 262,144
+)
+
+// factory makes and registers metrics with our prefix.
+type factory struct{ reg prometheus.Registerer }
+
+const namespace = "ranker"
+
+func (f factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	f.reg.MustRegister(c)
+	return c
+}
+
+func (f factory) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	f.reg.MustRegister(c)
+	return c
+}
+
+func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	f.reg.MustRegister(g)
+	return g
+}
+
+func (f factory) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+	f.reg.MustRegister(g)
+	return g
+}
+
+func (f factory) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+	f.reg.MustRegister(h)
+	return h
+}

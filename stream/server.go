@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// DefaultListen is where the server listens unless told otherwise: reachable from this machine only, for nothing it
+// serves asks who wants to know.
+const DefaultListen = "127.0.0.1:9108"
+
+// ServerConfig is what a Server is made from.
+type ServerConfig struct {
+	Listen   string              // host:port; empty: DefaultListen; port 0: any free one, see Server.Addr
+	Pprof    bool                // serve /debug/pprof/
+	Registry prometheus.Gatherer // for /metrics
+	// Unready lists in plain words why the worker is not ready; empty: it is.
+	Unready func() []string
+	// Dead tells why the process should be restarted; nil, or nothing: it should not. What a restart does not mend
+	// (Kafka or the store away) does not belong here.
+	Dead    func() error
+	Version any          // shown by /version as JSON
+	Logger  *slog.Logger // default: none
+}
+
+// Server serves /livez, /readyz, /metrics, /version and, if asked to, /debug/pprof/.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+}
+
+// NewServer listens, so that a taken port is an error at once, and so is a missing part of cfg. Serve serves.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if cfg.Registry == nil || cfg.Unready == nil {
+		return nil, fmt.Errorf("HTTP server: a registry and a test for readiness are needed")
+	}
+	if cfg.Listen == "" {
+		cfg.Listen = DefaultListen
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("HTTP server: %w", err)
+	}
+	return &Server{listener: listener, http: &http.Server{
+		Handler: NewHandler(cfg),
+		// Every one of them bounds what a slow or hostile client can hold. pprof lengthens the one for writing by the
+		// time that it samples.
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+	}}, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve serves until Shutdown, and returns http.ErrServerClosed then.
+func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+
+// Shutdown lets requests under way finish until ctx ends, and then cuts them off. It also ends a server that never
+// began to serve.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	_ = s.listener.Close() // closed already where Serve was called
+	if err != nil {
+		_ = s.http.Close()
+		return fmt.Errorf("HTTP server: requests were cut off: %w", err)
+	}
+	return nil
+}
+
+// maxScrapes bounds how many scrapes are served at once; more get 503.
+const maxScrapes = 4
+
+// NewHandler is the server's handler by itself. Of cfg, Listen is not used.
+func NewHandler(cfg ServerConfig) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		writeText(w, http.StatusOK, "ranker-worker: /livez /readyz /metrics /version")
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if cfg.Dead != nil {
+			if err := cfg.Dead(); err != nil {
+				writeText(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+		}
+		writeText(w, http.StatusOK, "alive")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if why := cfg.Unready(); len(why) > 0 {
+			writeText(w, http.StatusServiceUnavailable, "not ready:\n"+strings.Join(why, "\n"))
+			return
+		}
+		writeText(w, http.StatusOK, "ready")
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		body, err := json.Marshal(cfg.Version)
+		if err != nil {
+			writeText(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(append(body, '\n'))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+	}))
+	if cfg.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
+}

@@ -1,0 +1,228 @@
+package stream
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// PartitionSnapshot is what a partition was like at one moment, for the gauges. It is not changed once published.
+type PartitionSnapshot struct {
+	Phase         task.Phase
+	StopReason    task.StopReason     // where Phase is task.Stopped
+	Loaded        bool                // whether what follows is known
+	Lag           [event.Inputs]int64 // records not yet read, by topic
+	WatermarkLag  float64             // seconds from the watermark to Taken; -1: no watermark yet
+	Taken         time.Time
+	Pending       int64               // impressions whose payoff, or selection, is awaited
+	Parked        [event.Inputs]int64 // selections and payoffs that wait for what they belong to, by topic
+	ParkedBytes   int64
+	Unsaved       int64 // bytes of changes not yet checkpointed
+	Backpressured bool  // reading has stopped until the store has caught up
+	Learners      []LearnerSnapshot
+}
+
+// LearnerSnapshot is a learner's part of a PartitionSnapshot.
+type LearnerSnapshot struct {
+	Name    string
+	OnHold  bool  // QPM-D waits for a payoff of one item
+	Queued  int64 // payoffs in QPM-D's queues
+	Flights int64 // selections whose payoff is awaited
+	Items   int
+}
+
+func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
+	snap := &PartitionSnapshot{
+		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, WatermarkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
+		ParkedBytes: s.Account.ParkedBytes, Unsaved: s.Unsaved, Backpressured: s.Full,
+		Loaded: s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,
+	}
+	snap.Parked[event.Selections] = s.Account.Selections.Parked
+	snap.Parked[event.Payoffs] = s.Account.Payoffs.Parked
+	if s.Watermark > 0 {
+		snap.WatermarkLag = max(0, float64(now-s.Watermark)/1000)
+	}
+	for i := range s.Learners {
+		if l := &s.Learners[i]; !l.Gone {
+			snap.Learners = append(snap.Learners, LearnerSnapshot{
+				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items,
+			})
+		}
+	}
+	return snap
+}
+
+// Snapshots holds the last snapshot of each partition that this process owns, and is the Prometheus collector that
+// makes gauges of them. Publishing swaps a pointer; nobody waits for a scrape.
+type Snapshots struct {
+	mu  sync.RWMutex
+	all map[int32]*atomic.Pointer[PartitionSnapshot]
+}
+
+var _ prometheus.Collector = (*Snapshots)(nil)
+
+// NewSnapshots returns one without partitions.
+func NewSnapshots() *Snapshots {
+	return &Snapshots{all: map[int32]*atomic.Pointer[PartitionSnapshot]{}}
+}
+
+// Publish replaces the snapshot of partition p.
+func (s *Snapshots) Publish(p int32, snap *PartitionSnapshot) {
+	s.mu.RLock()
+	at := s.all[p]
+	s.mu.RUnlock()
+	if at == nil {
+		s.mu.Lock()
+		if at = s.all[p]; at == nil {
+			at = new(atomic.Pointer[PartitionSnapshot])
+			s.all[p] = at
+		}
+		s.mu.Unlock()
+	}
+	at.Store(snap)
+}
+
+// Clear forgets all partitions, and with them their gauges: they are not ours any more.
+func (s *Snapshots) Clear() {
+	s.mu.Lock()
+	clear(s.all)
+	s.mu.Unlock()
+}
+
+// Get returns the last snapshots, by partition number.
+func (s *Snapshots) Get() map[int32]*PartitionSnapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make(map[int32]*PartitionSnapshot, len(s.all))
+	for p, at := range s.all {
+		if snap := at.Load(); snap != nil {
+			all[p] = snap
+		}
+	}
+	return all
+}
+
+func gaugeDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+var (
+	descLag       = gaugeDesc("lag", "Input records not yet read.", "topic", "partition")
+	descWatermark = gaugeDesc("watermark_lag_seconds",
+		"How far event time, as far as all input topics have been read, lies behind the clock.", "partition")
+	descPending     = gaugeDesc("pending_impressions", "Impressions whose payoff, or selection, is awaited.")
+	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for what they belong to.", "topic")
+	descParkedBytes = gaugeDesc("parked_bytes", "Bytes of parked records.")
+	descUnsaved     = gaugeDesc("unsaved_bytes", "Bytes of changes not yet checkpointed.")
+	descWaiting     = gaugeDesc("backpressured_partitions", "Partitions that do not read until the store has caught up.")
+	descPhase       = gaugeDesc("partitions", "Owned partitions by what they are doing.", "phase")
+	descStopped     = gaugeDesc("stopped_partitions", "Owned partitions that stopped because a check failed.", "reason")
+	descOnHold      = gaugeDesc("on_hold", "1 while QPM-D waits for a payoff of one item.", "learner", "partition")
+	descQueued      = gaugeDesc("queued_payoffs", "Payoffs that wait in QPM-D's queues.", "learner")
+	descFlights     = gaugeDesc("awaited_payoffs", "Selections whose payoff is awaited.", "learner")
+	descItems       = gaugeDesc("items", "Items that a learner has met, summed over partitions.", "learner")
+
+	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descPending, descParked, descParkedBytes, descUnsaved,
+		descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems}
+)
+
+// Describe is part of prometheus.Collector.
+func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range snapshotDescs {
+		ch <- d
+	}
+}
+
+// totals are sums over partitions.
+type totals struct {
+	pending, parkedBytes, unsaved, waiting int64
+	parked                                 [event.Inputs]int64
+	phases                                 [task.Stopped + 1]int64
+	stopped                                map[task.StopReason]int64
+	learners                               map[string]*LearnerSnapshot
+}
+
+// Collect is part of prometheus.Collector.
+func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	t := totals{stopped: map[task.StopReason]int64{}, learners: map[string]*LearnerSnapshot{}}
+	all := s.Get()
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		t.add(all[p])
+		if all[p].Loaded {
+			all[p].collect(gauge, strconv.Itoa(int(p)))
+		}
+	}
+	gauge(descPending, float64(t.pending))
+	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
+		gauge(descParked, float64(t.parked[topic]), topicLabels[topic])
+	}
+	gauge(descParkedBytes, float64(t.parkedBytes))
+	gauge(descUnsaved, float64(t.unsaved))
+	gauge(descWaiting, float64(t.waiting))
+	for phase, n := range t.phases {
+		gauge(descPhase, float64(n), task.Phase(phase).String())
+	}
+	for reason, n := range t.stopped {
+		gauge(descStopped, float64(n), string(reason))
+	}
+	for name, l := range t.learners {
+		gauge(descQueued, float64(l.Queued), name)
+		gauge(descFlights, float64(l.Flights), name)
+		gauge(descItems, float64(l.Items), name)
+	}
+}
+
+// collect gives the gauges that have the partition as a label.
+func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, labels ...string), number string) {
+	for topic, lag := range p.Lag {
+		gauge(descLag, float64(lag), topicLabels[topic], number)
+	}
+	if p.WatermarkLag >= 0 { // a loop that hangs falls behind, and has to be seen to
+		gauge(descWatermark, p.WatermarkLag+max(0, time.Since(p.Taken).Seconds()), number)
+	}
+	for i := range p.Learners {
+		held := 0.0
+		if p.Learners[i].OnHold {
+			held = 1
+		}
+		gauge(descOnHold, held, p.Learners[i].Name, number)
+	}
+}
+
+func (t *totals) add(p *PartitionSnapshot) {
+	t.phases[p.Phase]++
+	if p.Phase == task.Stopped {
+		t.stopped[p.StopReason]++
+	}
+	t.pending += p.Pending
+	t.parkedBytes += p.ParkedBytes
+	t.unsaved += p.Unsaved
+	if p.Backpressured {
+		t.waiting++
+	}
+	for topic, n := range p.Parked {
+		t.parked[topic] += n
+	}
+	for i := range p.Learners {
+		l := &p.Learners[i]
+		sum := t.learners[l.Name]
+		if sum == nil {
+			sum = &LearnerSnapshot{}
+			t.learners[l.Name] = sum
+		}
+		sum.Queued += l.Queued
+		sum.Flights += l.Flights
+		sum.Items += l.Items
+	}
+}
