@@ -54,6 +54,7 @@ func benchmarkDecision(b *testing.B, utilities [][]float64, names [][]byte, floa
 	items := make([]Item, n)
 	in := instance.in
 	in.Items = items
+	copy(items, instance.in.Items)
 	SortByUtility(order, utilities[0], names, &ws) // grows ws
 	e.Rank(&in, &ws, dst)
 	var sorts, decisions time.Duration
