@@ -3,6 +3,8 @@ package deploy
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream"
 )
 
 // configPath is where every image, manifest and command line here agrees that the configuration is.
@@ -136,6 +140,14 @@ func TestKubernetesProbes(t *testing.T) {
 	assert.Equal(t, c.Ports[0].Name, s.Spec.Ports[0].TargetPort.String())
 	assert.Equal(t, "/metrics", d.Spec.Template.Annotations["prometheus.io/path"])
 	assert.Equal(t, "9108", d.Spec.Template.Annotations["prometheus.io/port"])
+
+	served := stream.NewHandler(stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: func() []string { return nil }})
+	for _, path := range []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path, c.StartupProbe.HTTPGet.Path,
+		d.Spec.Template.Annotations["prometheus.io/path"]} {
+		answer := httptest.NewRecorder()
+		served.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		assert.Equal(t, http.StatusOK, answer.Code, "the worker serves %s", path)
+	}
 }
 
 // TestKubernetesSelectors: service, budget, autoscaler and deployment speak of the same pods.

@@ -24,8 +24,13 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// faultsFound ends a command that has shown what is wrong already.
-var faultsFound = errors.New("faults were found")
+// shown is an error that the user has seen already.
+type shown string
+
+func (e shown) Error() string { return string(e) }
+
+// faultsFound ends a command that has shown what is wrong.
+const faultsFound = shown("faults were found")
 
 // execute runs one command line and gives the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
