@@ -2,12 +2,14 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -162,8 +164,12 @@ func (l *loop) describe(ctx context.Context) (task.Description, error) {
 	if err != nil {
 		return d, err
 	}
-	d.StoreFault, err = storeFault(l.w.opt.Store.Ready(ctx))
-	return d, err
+	if err := l.w.opt.Store.Ready(ctx); errors.Is(err, state.ErrUnfit) {
+		d.StoreFault = err.Error()
+	} else if err != nil {
+		return d, err
+	}
+	return d, nil
 }
 
 func (l *loop) commit(ctx context.Context, offsets []int64) error {

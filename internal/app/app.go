@@ -31,8 +31,6 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Now is the wall clock that event times are clamped to; nil: the real one.
 	Now func() event.Millis
-	// EmbeddedBroker is to be set where Kafka is the embedded one, which writes no abort markers.
-	EmbeddedBroker bool
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
 }
@@ -51,7 +49,7 @@ const rebalanceTimeout = 30 * time.Second
 
 // New connects nothing yet; Worker.Run does.
 func New(cfg *config.Config, opt Options) (*App, error) {
-	b, err := NewBroker(cfg, opt.EmbeddedBroker)
+	b, err := NewBroker(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +87,7 @@ func (a *App) Close() error {
 }
 
 // NewBroker makes the client of the log alone, for commands that need no more.
-func NewBroker(cfg *config.Config, embedded bool) (*broker.Client, error) {
+func NewBroker(cfg *config.Config) (*broker.Client, error) {
 	tlsConfig, err := cfg.TLSConfig()
 	if err != nil {
 		return nil, err
@@ -99,7 +97,7 @@ func NewBroker(cfg *config.Config, embedded bool) (*broker.Client, error) {
 		return nil, err
 	}
 	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
-		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix, NoAbortMarkers: embedded})
+		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka"), err)
 	}
@@ -130,7 +128,7 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := redisstore.New(redisstore.Options{Addrs: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
+	s, err := redisstore.New(redisstore.Options{Addresses: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
 		Username: cfg.Redis.Username, Password: password, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
 		WaitReplicas: cfg.Redis.WaitReplicas})
 	if err != nil {

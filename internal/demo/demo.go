@@ -108,12 +108,16 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &show{opt: opt, users: &users{population: population}}
-	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg),
+	s := &show{opt: opt, users: &platform.Simulated{Population: population}}
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg), Log: b,
 		Partitions: partitions, Impressions: opt.Impressions, Progress: s.progress,
 		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) }}, s.users)
-	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: prometheus.NewRegistry(), EmbeddedBroker: true,
-		Now: s.now})
+	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: prometheus.NewRegistry(), Now: s.now})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +165,7 @@ type show struct {
 	opt      Options
 	app      *app.App
 	platform *platform.Platform
-	users    *users
+	users    *platform.Simulated
 }
 
 // now is the worker's clock: the simulated one.
@@ -207,7 +211,7 @@ func (s *show) settle(ctx context.Context, p platform.Progress) error {
 	if err := s.await(ctx, func(a *partition.Account) bool { return read(a, p) }); err != nil {
 		return err
 	}
-	c := s.users.population.Config()
+	c := s.users.Population.Config()
 	end := p.Clock + 2*c.Horizon.Milliseconds()
 	if err := s.platform.PassTo(ctx, end); err != nil {
 		return fmt.Errorf("letting the last deadlines pass: %w", err)
@@ -243,7 +247,7 @@ func (s *show) account() (sum partition.Account, onHold int, fed int64) {
 		if st.Phase == task.Stopped {
 			continue
 		}
-		sum.Add(&st.Account)
+		sum = sum.Plus(st.Account)
 		for _, l := range st.Learners {
 			fed += l.Fed
 			if l.OnHold {
@@ -259,21 +263,21 @@ func (s *show) progress(p platform.Progress) {
 		return
 	}
 	_, onHold, fed := s.account()
-	s.opt.Progress(Progress{Progress: p, Impressions: s.opt.Impressions, Regret: s.users.ledger.Regret,
-		ByUtility: s.users.ledger.RegretUtilityOrder, OnHold: onHold, Fed: fed,
-		Day: time.Duration(p.Clock-s.users.population.Config().Start) * time.Millisecond})
+	s.opt.Progress(Progress{Progress: p, Impressions: s.opt.Impressions, Regret: s.users.Ledger.Regret,
+		ByUtility: s.users.Ledger.RegretUtilityOrder, OnHold: onHold, Fed: fed,
+		Day: time.Duration(p.Clock-s.users.Population.Config().Start) * time.Millisecond})
 }
 
 func (s *show) summary(cfg *config.Config, p platform.Progress) *Summary {
 	a, _, fed := s.account()
-	l, l0 := &s.users.ledger, &cfg.Learners[0]
+	l, l0 := &s.users.Ledger, &cfg.Learners[0]
 	n := float64(max(1, l.Impressions))
 	return &Summary{
 		Impressions: p.Impressions, Rankings: p.Rankings, Selections: p.Selections, Sent: p.Payoffs,
 		Payoffs: Payoffs{a.Payoffs.Applied, a.Payoffs.Duplicate, a.Payoffs.Late, a.Payoffs.Orphan,
 			a.Payoffs.Rejected, a.Payoffs.Parked},
 		Pending: a.Impressions.Pending, Account: a,
-		Simulated: time.Duration(p.Clock-s.users.population.Config().Start) * time.Millisecond,
+		Simulated: time.Duration(p.Clock-s.users.Population.Config().Start) * time.Millisecond,
 		Learners: map[string]*Learner{l0.Name: {Policy: string(l0.Policy), Delay: string(l0.Delay),
 			Regret: l.Regret, RegretUtilityOrder: l.RegretUtilityOrder, Misalignment: l.Misalignment(),
 			Payoff: l.Payoff / n, PayoffUtilityOrder: l.PayoffUtilityOrder / n, PayoffBest: l.PayoffBest / n, Fed: fed}},

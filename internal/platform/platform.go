@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // Users are what stands outside the worker: who looks at lists, selects, and pays later.
@@ -38,6 +40,7 @@ type Record struct {
 // Options say what is played, and where.
 type Options struct {
 	Brokers     []string
+	Log         *broker.Client // to read rankings with: not every client hides transactions' markers, kafka-go's Reader does not
 	Topics      [event.Topics]string
 	Partitions  int
 	Impressions int
@@ -69,7 +72,7 @@ type Platform struct {
 	agenda   simulate.Agenda[Record]
 	answered []bool
 	writer   *kafka.Writer
-	rankings chan []kafka.Message
+	rankings chan []partition.Record
 }
 
 // New makes a platform; Run plays it.
@@ -80,7 +83,7 @@ func New(opt Options, users Users) *Platform {
 	opt.Unanswered = cmp.Or(opt.Unanswered, 256)
 	opt.Patience = cmp.Or(opt.Patience, time.Minute)
 	return &Platform{opt: opt, users: users, answered: make([]bool, opt.Impressions),
-		rankings: make(chan []kafka.Message, 16)}
+		rankings: make(chan []partition.Record, 16)}
 }
 
 // Clock is the players' present.
@@ -88,7 +91,9 @@ func (p *Platform) Clock() event.Millis { return p.clock.Load() }
 
 // Run plays until every impression is ranked and everything the users do has been sent.
 func (p *Platform) Run(ctx context.Context) (Progress, error) {
-	p.writer = &kafka.Writer{Addr: kafka.TCP(p.opt.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	p.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(p.opt.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
 		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, WriteTimeout: 10 * time.Second, MaxAttempts: 10}
 	defer p.writer.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -240,12 +245,12 @@ func (p *Platform) listen(ctx context.Context, wait bool) error {
 	}
 }
 
-func (p *Platform) ranked(messages []kafka.Message) error {
+func (p *Platform) ranked(records []partition.Record) error {
 	dec := event.NewDecoder(event.Limits{})
-	for _, m := range messages {
+	for _, m := range records {
 		var r event.Ranking
 		if err := dec.Ranking(&r, m.Value); err != nil {
-			return fmt.Errorf("reading the ranking at %s[%d]:%d: %w", m.Topic, m.Partition, m.Offset, err)
+			return fmt.Errorf("reading the ranking at offset %d: %w", m.Offset, err)
 		}
 		n, ok := p.opt.Number(r.ID)
 		if !ok {
@@ -259,11 +264,11 @@ func (p *Platform) ranked(messages []kafka.Message) error {
 		}
 		p.answered[n] = true
 		p.progress.Rankings++
-		records, err := p.users.Respond(n, r.Items)
+		then, err := p.users.Respond(n, r.Items)
 		if err != nil {
-			return fmt.Errorf("responding to the ranking at %s[%d]:%d: %w", m.Topic, m.Partition, m.Offset, err)
+			return fmt.Errorf("responding to the ranking at offset %d: %w", m.Offset, err)
 		}
-		p.schedule(records)
+		p.schedule(then)
 	}
 	return nil
 }
@@ -275,28 +280,41 @@ func (p *Platform) show(last bool) {
 	}
 }
 
-// read follows one partition of the rankings from where it ended when the play began.
+// read follows one partition of the rankings from its start.
 func (p *Platform) read(ctx context.Context, partition int) error {
-	r := kafka.NewReader(kafka.ReaderConfig{Brokers: p.opt.Brokers, Topic: p.opt.Topics[event.Rankings],
-		Partition: partition, MinBytes: 1, MaxBytes: 4 << 20, MaxWait: 100 * time.Millisecond, QueueCapacity: 4 * atOnce,
-		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, Resolver: net.DefaultResolver}})
-	defer r.Close()
+	log, next := p.opt.Log.Partition(int32(partition)), int64(0)
 	for {
-		m, err := r.ReadMessage(ctx)
-		if err != nil {
-			return fmt.Errorf("reading rankings of partition %d: %w", partition, err)
+		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
+		f := log.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 200 * time.Millisecond})[0]
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		messages := []kafka.Message{m}
-		for r.Stats().QueueLength > 0 && len(messages) < atOnce {
-			if m, err = r.ReadMessage(ctx); err != nil {
-				return fmt.Errorf("reading rankings of partition %d: %w", partition, err)
+		if f.Err != nil {
+			// A broker that is away comes back, or the patience of play ends.
+			if err := wait(ctx, pace); err != nil {
+				return err
 			}
-			messages = append(messages, m)
+			continue
+		}
+		next = max(next, f.Next)
+		if len(f.Records) == 0 {
+			continue
 		}
 		select {
-		case p.rankings <- messages:
+		case p.rankings <- f.Records:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-)
 
-// ErrUnfit: the server answers, but is not one to trust a state to. The error says what is wrong.
-var ErrUnfit = errors.New("redisstore: the Redis server is not fit")
+	"github.com/ranker-worker/ranker-worker/state"
+)
 
 const noEviction = "noeviction"
 
@@ -58,23 +57,23 @@ func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
 		return nil
 	}
 	if info["loading"] == "1" {
-		return fmt.Errorf("%w: it is still loading its data", ErrUnfit)
+		return fmt.Errorf("%w: it is still loading its data", state.ErrUnfit)
 	}
 	if role := info["role"]; role != "" && role != "master" {
-		return fmt.Errorf("%w: its role is %q; a master is needed", ErrUnfit, role)
+		return fmt.Errorf("%w: its role is %q; a master is needed", state.ErrUnfit, role)
 	}
 	policy := info["maxmemory_policy"]
 	if policy == "" {
 		got, err := node.ConfigGet(ctx, "maxmemory-policy").Result()
 		if err != nil {
 			return fmt.Errorf("%w: neither INFO nor CONFIG GET tells its maxmemory-policy, which has to be %s (does the "+
-				"ACL allow INFO?): %w", ErrUnfit, noEviction, err)
+				"ACL allow INFO?): %w", state.ErrUnfit, noEviction, err)
 		}
 		policy = got["maxmemory-policy"]
 	}
 	if policy != noEviction {
 		return fmt.Errorf("%w: its maxmemory-policy is %q, which can delete state; it has to be %s (CONFIG SET "+
-			"maxmemory-policy %s, and in redis.conf)", ErrUnfit, policy, noEviction, noEviction)
+			"maxmemory-policy %s, and in redis.conf)", state.ErrUnfit, policy, noEviction, noEviction)
 	}
 	return nil
 }
@@ -113,13 +112,13 @@ func (s *Store) trialWrite(ctx context.Context) error {
 	if _, err := pipe.Exec(ctx); err != nil {
 		switch {
 		case redis.HasErrorPrefix(err, "OOM"):
-			return fmt.Errorf("%w: it is out of memory: %w", ErrUnfit, err)
+			return fmt.Errorf("%w: it is out of memory: %w", state.ErrUnfit, err)
 		case redis.HasErrorPrefix(err, "READONLY"):
-			return fmt.Errorf("%w: it is a read-only replica: %w", ErrUnfit, err)
+			return fmt.Errorf("%w: it is a read-only replica: %w", state.ErrUnfit, err)
 		case redis.HasErrorPrefix(err, "NOREPLICAS"):
-			return fmt.Errorf("%w: it wants more replicas before it writes (min-replicas-to-write): %w", ErrUnfit, err)
+			return fmt.Errorf("%w: it wants more replicas before it writes (min-replicas-to-write): %w", state.ErrUnfit, err)
 		case redis.HasErrorPrefix(err, "MISCONF"):
-			return fmt.Errorf("%w: it cannot save its data to disk: %w", ErrUnfit, err)
+			return fmt.Errorf("%w: it cannot save its data to disk: %w", state.ErrUnfit, err)
 		}
 		return fmt.Errorf("a trial write: %w", err)
 	}

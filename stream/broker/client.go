@@ -29,10 +29,7 @@ type Options struct {
 	Topics    [event.Topics]string // an empty selections topic is not configured
 	DLQSuffix string               // a topic's dead letters go to its name with this suffix
 
-	// NoAbortMarkers is to be set for a broker that ends transactions without writing a marker, as versions of kfake
-	// before the one in go.mod did: a replay then ends at the listed end of the log.
-	NoAbortMarkers bool
-	Compression    Compression // of what is produced
+	Compression Compression // of what is produced
 	// MaxDecoded bounds the uncompressed records of one batch, in bytes, and about twice of it those of one answer.
 	// 0: 64 MiB.
 	MaxDecoded  int

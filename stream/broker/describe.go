@@ -27,7 +27,7 @@ const (
 // for the caller to fill in. MaxMessageBytes of an input topic is the lesser of its own and its dead-letter topic's,
 // since all that is ever written on its behalf goes there.
 func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
-	d := task.Description{Topics: make([]task.TopicFacts, event.Topics), NoAbortMarkers: p.c.o.NoAbortMarkers}
+	d := task.Description{Topics: make([]task.TopicFacts, event.Topics)}
 	l, err := p.c.freshLayout(ctx)
 	if err != nil {
 		return d, err

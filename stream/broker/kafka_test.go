@@ -310,7 +310,6 @@ func TestDescribe(t *testing.T) {
 		d, err := p.Describe(soon(t))
 		require.NoError(t, err)
 		require.NotEmpty(t, d.ClusterID)
-		require.False(t, d.NoAbortMarkers)
 		for topic, f := range d.Topics {
 			want := task.TopicFacts{Partitions: 2, MaxMessageBytes: f.MaxMessageBytes, DeadLetters: topic < event.Inputs,
 				LogAppendTime: topic == int(event.Rankings)}

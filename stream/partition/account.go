@@ -59,14 +59,6 @@ func (a Account) combine(b Account, sign int64) Account {
 	return a
 }
 
-// Add adds another partition's account.
-func (a *Account) Add(b Account) {
-	of := b.each()
-	for i, n := range a.each() {
-		*n += *of[i]
-	}
-}
-
 // each points at all counts.
 func (a *Account) each() []*int64 {
 	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+func newTopicsCommand() *cobra.Command {
+	var (
+		file    string
+		create  bool
+		spec    broker.Spec
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "topics --config FILE [--create]",
+		Short: "Check that the topics exist, are co-partitioned and set up right, or create them",
+		Long: `Check the topics that the configuration names: that they and their dead-letter topics exist, that all have
+the same number of partitions, that none is compacted, that rankings are stamped by the broker and kept as long as
+impressions. Every problem is listed with what to do about it, and the exit code is 1.
+
+With --create, missing topics are made first. Topics that exist are never changed.`,
+		Example: `  ranker-worker topics --config worker.yaml
+  ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return runTopics(ctx, cmd, file, create, spec)
+		},
+	}
+	configFlag(cmd, &file)
+	f := cmd.Flags()
+	f.BoolVar(&create, "create", false, "make the topics that are missing")
+	f.IntVar(&spec.Partitions, "partitions", 0, "of topics that are made; 0: as many as the others have, else 6")
+	f.IntVar(&spec.Replication, "replication", 0, "copies of topics that are made; 0: the broker's default")
+	f.DurationVar(&spec.Retention, "retention", 0, "of topics that are made; 0: the broker's default")
+	f.DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
+	return cmd
+}
+
+func runTopics(ctx context.Context, cmd *cobra.Command, file string, create bool, spec broker.Spec) error {
+	if spec.Partitions < 0 || spec.Replication < 0 || spec.Retention < 0 {
+		return usageError{fmt.Errorf("--partitions, --replication and --retention cannot be negative")}
+	}
+	cfg, err := loadConfig(cmd, file)
+	if err != nil {
+		return err
+	}
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	out := cmd.OutOrStdout()
+	if create {
+		created, err := b.Create(ctx, spec)
+		for _, name := range created {
+			fmt.Fprintf(out, "created %s\n", name)
+		}
+		if err != nil {
+			return fmt.Errorf("creating topics: %w", err)
+		}
+	}
+	problems, err := b.Check(ctx)
+	if err != nil {
+		return fmt.Errorf("checking topics: %w", err)
+	}
+	for _, p := range problems {
+		fmt.Fprintln(out, p)
+	}
+	if len(problems) > 0 {
+		return faultsFound
+	}
+	fmt.Fprintln(out, "topics are fit")
+	return nil
+}

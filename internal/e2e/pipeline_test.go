@@ -1,0 +1,130 @@
+// Package e2e plays the whole pipeline, on the embedded pair of Kafka and Redis and on the real ones.
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+)
+
+// checkAccount holds the stored account against what the users sent: nothing lost, nothing twice.
+func checkAccount(t *testing.T, got map[string]int64, sent platform.Progress) {
+	t.Helper()
+	sum := func(names ...string) (n int64) {
+		for _, name := range names {
+			n += got[name]
+		}
+		return n
+	}
+	require.Equal(t, int64(sent.Impressions), sum("impressions.paid", "impressions.expired", "impressions.defaulted",
+		"impressions.unselected", "impressions.pending"), "%v", got)
+	require.Zero(t, sum("impressions.duplicate", "impressions.rejected", "selections.orphan", "selections.late",
+		"selections.rejected", "payoffs.late", "payoffs.rejected"), "%v", got)
+	require.Equal(t, int64(sent.Selections), sum("selections.joined", "selections.duplicate", "selections.parked"), "%v", got)
+	require.Equal(t, int64(sent.Payoffs), sum("payoffs.applied", "payoffs.duplicate", "payoffs.orphan", "payoffs.parked"), "%v", got)
+	require.Equal(t, got["impressions.paid"], got["payoffs.applied"], "each payoff applied pays one impression: %v", got)
+}
+
+// TestPipeline_RankJoinLearnThroughARestart: a worker ranks, joins and learns; in the middle it is drained and another
+// takes over.
+func TestPipeline_RankJoinLearnThroughARestart(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 3000
+		w := newWorld(t, env, 3, "policy: elimination")
+		half := make(chan struct{})
+		closed := false
+		first := w.start(t)
+		p, done := w.play(t, impressions, 1, func(p platform.Progress) {
+			if !closed && p.Rankings >= impressions/2 {
+				closed = true
+				close(half)
+			}
+		})
+		select {
+		case <-half:
+		case err := <-done:
+			t.Fatalf("the play ended before its middle: %v", err)
+		case <-time.After(deadline):
+			t.Fatal("half of the impressions were not ranked in time")
+		}
+		first.stop(t)
+		second := w.start(t)
+		require.NoError(t, <-done)
+		got := w.await(t, p.sent)
+		second.stop(t)
+		checkAccount(t, got, p.sent)
+		w.ranked(t, impressions)
+		require.Less(t, p.users.Ledger.Regret, p.users.Ledger.RegretUtilityOrder, "it pays better than ranking by utility")
+	})
+}
+
+// TestPipeline_FaultyRecordsGoToTheDeadLetterTopic: each with its reason and its original bytes, and the task goes on.
+func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: greedy")
+		topics := w.cfg.Kafka.Topics
+		faulty := []struct{ topic, key, value, reason string }{
+			{topics.Impressions, "x", `{`, "malformed_json"},
+			{topics.Impressions, "x", `{"impression_id":"y","candidates":[{"item":"a","utility":1}]}`, "key_mismatch"},
+			{topics.Impressions, "x", `{"impression_id":"x","candidates":[]}`, "no_candidates"},
+			{topics.Impressions, "x", `{"impression_id":"x","learner":"nobody","candidates":[{"item":"a","utility":1}]}`, "unknown_learner"},
+			{topics.Payoffs, "x", `{"impression_id":"x","payoff":1e999}`, "not_finite"},
+		}
+		var batch []kafka.Message
+		for _, f := range faulty {
+			batch = append(batch, kafka.Message{Topic: f.topic, Key: []byte(f.key), Value: []byte(f.value)})
+		}
+		batch = append(batch, kafka.Message{Topic: topics.Impressions, Key: []byte("good"),
+			Value: []byte(`{"impression_id":"good","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]}`)})
+		r := w.start(t)
+		w.publish(t, batch...)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 5 && w.counts(t)["payoffs.read"] == 1 },
+			deadline, 50*time.Millisecond)
+		r.stop(t)
+		w.ranked(t, 1)
+		letters := append(w.letters(t, topics.Impressions, 4), w.letters(t, topics.Payoffs, 1)...)
+		for i, f := range faulty {
+			headers := map[string]string{}
+			for _, h := range letters[i].Headers {
+				headers[h.Key] = string(h.Value)
+			}
+			require.Equal(t, f.value, string(letters[i].Value))
+			require.Equal(t, f.key, string(letters[i].Key))
+			require.Equal(t, f.topic, headers["__streams.errors.topic"])
+			require.Equal(t, "0", headers["__streams.errors.partition"])
+			require.NotEmpty(t, headers["__streams.errors.message"])
+			require.Equal(t, f.reason, headers["__streams.errors.exception"])
+		}
+	})
+}
+
+// TestPipeline_ItemStatisticsAreReadable: a person finds an item's statistics with redis-cli.
+func TestPipeline_ItemStatisticsAreReadable(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: greedy")
+		r := w.start(t)
+		topics := w.cfg.Kafka.Topics
+		w.publish(t,
+			kafka.Message{Topic: topics.Impressions, Key: []byte("i"), Value: []byte(`{"impression_id":"i","candidates":[{"item":"film-42","utility":1}]}`)},
+			kafka.Message{Topic: topics.Selections, Key: []byte("i"), Value: []byte(`{"impression_id":"i","item":"film-42"}`)},
+			kafka.Message{Topic: topics.Payoffs, Key: []byte("i"), Value: []byte(`{"impression_id":"i","payoff":0.25}`)})
+		require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == 1 }, deadline, 50*time.Millisecond)
+		r.stop(t)
+		text, err := w.redis.HGet(t.Context(), fmt.Sprintf("{%s:0}:feed:items", w.group), "film-42").Result()
+		require.NoError(t, err)
+		var item struct {
+			N          int     `json:"n"`
+			Sum, Sumsq float64 `json:",omitempty"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &item), text)
+		require.Equal(t, 1, item.N)
+		require.Equal(t, 0.25, item.Sum)
+	})
+}

@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// deadline bounds each wait of these tests; they wait for conditions, and end much earlier.
+const deadline = 90 * time.Second
+
+// world is one group with its topics on a Kafka and a Redis.
+type world struct {
+	env        testenv.Env
+	partitions int
+	group      string
+	file       string
+	cfg        *config.Config
+	redis      *redis.Client
+}
+
+const configuration = `
+kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: "redis://%[3]s/0"}
+http: {listen: ""}
+limits: {max_candidates: 50}
+learners:
+  feed:
+    payoffs: stochastic
+    %[4]s
+`
+
+func newWorld(t *testing.T, env testenv.Env, partitions int, learner string) *world {
+	t.Helper()
+	w := &world{env: env, partitions: partitions, group: testenv.Unique(t, "e2e")}
+	w.file = filepath.Join(t.TempDir(), "worker.yaml")
+	text := fmt.Sprintf(configuration, env.Kafka, w.group, env.Redis, learner)
+	require.NoError(t, os.WriteFile(w.file, []byte(text), 0o600))
+	cfg, _, err := config.LoadFile(w.file, os.LookupEnv)
+	require.NoError(t, err)
+	w.cfg = cfg
+	b, err := app.NewBroker(cfg)
+	require.NoError(t, err)
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
+	require.NoError(t, err)
+	w.redis = redis.NewClient(&redis.Options{Addr: env.Redis})
+	t.Cleanup(func() { w.redis.Close() })
+	return w
+}
+
+// running is a worker in this process.
+type running struct {
+	app   *app.App
+	drain context.CancelFunc
+	ended chan error
+}
+
+func (w *world) start(t *testing.T) *running {
+	t.Helper()
+	a, err := app.New(w.cfg, app.Options{Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil)),
+		Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second})
+	require.NoError(t, err)
+	drain, cancel := context.WithCancel(context.Background())
+	r := &running{app: a, drain: cancel, ended: make(chan error, 1)}
+	go func() { r.ended <- a.Run(drain, context.Background()) }()
+	return r
+}
+
+// stop drains the worker and waits until it has ended.
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	r.drain()
+	select {
+	case err := <-r.ended:
+		require.NoError(t, err)
+	case <-time.After(deadline):
+		t.Fatal("the worker did not drain")
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(b), "\n"))
+	return len(b), nil
+}
+
+// play lets simulated users use the pipeline. Their days pass at once, but records carry the real time: nothing expires.
+func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(platform.Progress)) (*players, chan error) {
+	t.Helper()
+	c := simulate.Defaults(seed)
+	c.Late = 0
+	population, err := simulate.NewPopulation(c)
+	require.NoError(t, err)
+	b, err := app.NewBroker(w.cfg)
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	p := &players{users: &platform.Simulated{Population: population}}
+	p.platform = platform.New(platform.Options{Brokers: w.cfg.Kafka.Brokers, Topics: app.TopicNames(w.cfg),
+		Log: b, Partitions: w.partitions, Impressions: impressions, Progress: progress,
+		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
+		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.users)
+	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	go func() {
+		var err error
+		p.sent, err = p.platform.Run(ctx)
+		done <- err
+	}()
+	return p, done
+}
+
+type players struct {
+	platform *platform.Platform
+	users    *platform.Simulated
+	sent     platform.Progress
+}
+
+// counts adds up the accounts of all partitions as they are stored, by name: "payoffs.applied".
+func (w *world) counts(t *testing.T) map[string]int64 {
+	t.Helper()
+	sum := map[string]int64{}
+	for p := range w.partitions {
+		meta, err := w.redis.HGetAll(context.Background(), fmt.Sprintf("{%s:%d}:meta", w.group, p)).Result()
+		require.NoError(t, err)
+		for field, value := range meta {
+			if name, ok := strings.CutPrefix(field, "account."); ok {
+				n, err := strconv.ParseInt(value, 10, 64)
+				require.NoError(t, err)
+				sum[name] += n
+			}
+		}
+	}
+	return sum
+}
+
+// await waits until the stored account says that everything sent has been read.
+func (w *world) await(t *testing.T, sent platform.Progress) map[string]int64 {
+	t.Helper()
+	var got map[string]int64
+	require.Eventually(t, func() bool {
+		got = w.counts(t)
+		return got["impressions.read"] == int64(sent.Impressions) && got["selections.read"] == int64(sent.Selections) &&
+			got["payoffs.read"] == int64(sent.Payoffs)
+	}, deadline, 50*time.Millisecond, "sent %+v", sent)
+	return got
+}
+
+// ranked reads the whole log of rankings and checks that it holds one per impression, with rising offsets.
+func (w *world) ranked(t *testing.T, impressions int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for p := range w.partitions {
+		last := int64(-1)
+		for _, m := range w.read(t, w.cfg.Kafka.Topics.Rankings, p) {
+			var r event.Ranking
+			require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, m.Value))
+			require.False(t, seen[string(r.ID)], "impression %s was ranked twice", r.ID)
+			seen[string(r.ID)] = true
+			require.Equal(t, w.group, r.Decision.Group)
+			require.Equal(t, int32(p), r.Decision.Partition)
+			require.Greater(t, r.Decision.Offset, last, "offsets of impressions rise within a partition")
+			last = r.Decision.Offset
+		}
+	}
+	require.Len(t, seen, impressions, "every impression is ranked")
+}
+
+// read gives all records that a partition of a topic holds now.
+func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
+	t.Helper()
+	// Any topic can be read as if it were the rankings: as it stands, without markers.
+	b, err := broker.New(broker.Options{Brokers: w.cfg.Kafka.Brokers, Group: w.group,
+		Topics: [event.Topics]string{event.Impressions: "-", event.Payoffs: "-", event.Rankings: topic}})
+	require.NoError(t, err)
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	var all []partition.Record
+	for next := int64(0); ; {
+		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
+		f := b.Partition(int32(p)).Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 100 * time.Millisecond})[0]
+		require.NoError(t, ctx.Err())
+		if f.Err != nil {
+			continue // a leader that is just being elected
+		}
+		all, next = append(all, f.Records...), f.Next
+		if next >= f.High {
+			return all
+		}
+	}
+}
+
+func (w *world) publish(t *testing.T, messages ...kafka.Message) {
+	t.Helper()
+	writer := &kafka.Writer{Addr: kafka.TCP(w.env.Kafka), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
+		RequiredAcks: kafka.RequireAll}
+	defer writer.Close()
+	require.NoError(t, writer.WriteMessages(t.Context(), messages...))
+}
+
+// letters reads the first n dead letters of an input topic, as anybody's client would, and makes sure that there are
+// no more.
+func (w *world) letters(t *testing.T, topic string, n int) []kafka.Message {
+	t.Helper()
+	topic = w.cfg.Kafka.Topics.DLQ(topic)
+	require.Len(t, w.read(t, topic, 0), n)
+	r := kafka.NewReader(kafka.ReaderConfig{Brokers: w.cfg.Kafka.Brokers, Topic: topic, MaxWait: 100 * time.Millisecond})
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	var all []kafka.Message
+	for range n {
+		m, err := r.ReadMessage(ctx)
+		require.NoError(t, err)
+		all = append(all, m)
+	}
+	return all
+}

@@ -1,0 +1,179 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	server "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/state/redisstore"
+	"github.com/ranker-worker/ranker-worker/state/statetest"
+)
+
+var groups atomic.Int64
+
+// open makes a store of a group that nobody else uses.
+func open(t testing.TB, opts redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// subject makes what the suite wants of a Redis.
+func subject(t *testing.T, opts redisstore.Options, flush bool) statetest.Subject {
+	opts.Group = "suite" + strconv.FormatInt(groups.Add(1), 10)
+	raw := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: opts.Addresses, IsClusterMode: opts.Cluster,
+		Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLS})
+	t.Cleanup(func() { require.NoError(t, raw.Close()) })
+	prefix := func(p int32) string { return fmt.Sprintf("{%s:%d}:", opts.Group, p) }
+	s := statetest.Subject{
+		Store: open(t, opts), Other: open(t, opts),
+		Snapshot: func(t *testing.T, p int32) func() {
+			copied := dump(t, raw, prefix(p))
+			return func() { restore(t, raw, prefix(p), copied) }
+		},
+		Tear: func(t *testing.T, p int32, id string) {
+			require.NoError(t, raw.HSet(t.Context(), prefix(p)+"meta", "torn", id).Err())
+		},
+	}
+	if flush {
+		s.Hook = func(t *testing.T) { require.NoError(t, raw.ScriptFlush(t.Context()).Err()) }
+	}
+	return s
+}
+
+// dump reads all keys that begin with prefix, by type. It is for small states.
+func dump(t *testing.T, raw redis.UniversalClient, prefix string) map[string]any {
+	t.Helper()
+	ctx := t.Context()
+	all := map[string]any{}
+	for _, key := range keys(t, raw, prefix) {
+		var err error
+		switch kind := raw.Type(ctx, key).Val(); kind {
+		case "hash":
+			all[key], err = raw.HGetAll(ctx, key).Result()
+		case "set":
+			all[key], err = raw.SMembersMap(ctx, key).Result()
+		case "zset":
+			all[key], err = raw.ZRangeWithScores(ctx, key, 0, -1).Result()
+		case "stream":
+			all[key], err = raw.XRange(ctx, key, "-", "+").Result()
+		default:
+			require.Fail(t, "unexpected key", "%s of type %s", key, kind)
+		}
+		require.NoError(t, err)
+	}
+	return all
+}
+
+func keys(t *testing.T, raw redis.UniversalClient, prefix string) []string {
+	t.Helper()
+	var all []string
+	cursor := uint64(0)
+	seen := map[string]bool{}
+	for {
+		page, next, err := raw.Scan(t.Context(), cursor, prefix+"*", 10000).Result()
+		require.NoError(t, err)
+		for _, k := range page {
+			if !seen[k] {
+				seen[k] = true
+				all = append(all, k)
+			}
+		}
+		if cursor = next; next == 0 {
+			return all
+		}
+	}
+}
+
+func restore(t *testing.T, raw redis.UniversalClient, prefix string, all map[string]any) {
+	t.Helper()
+	ctx := t.Context()
+	for _, key := range keys(t, raw, prefix) {
+		require.NoError(t, raw.Del(ctx, key).Err())
+	}
+	for key, value := range all {
+		switch v := value.(type) {
+		case map[string]string:
+			require.NoError(t, raw.HSet(ctx, key, v).Err())
+		case map[string]struct{}:
+			for m := range v {
+				require.NoError(t, raw.SAdd(ctx, key, m).Err())
+			}
+		case []redis.Z:
+			require.NoError(t, raw.ZAdd(ctx, key, v...).Err())
+		case []redis.XMessage:
+			for _, m := range v {
+				require.NoError(t, raw.XAdd(ctx, &redis.XAddArgs{Stream: key, ID: m.ID, Values: m.Values}).Err())
+			}
+		}
+	}
+}
+
+// eachRedis runs f on miniredis and on a real redis-server of the test's own.
+func eachRedis(t *testing.T, f func(t *testing.T, addr string)) {
+	t.Run("embedded", func(t *testing.T) { f(t, miniredis.RunT(t).Addr()) })
+	if testenv.Short() {
+		t.Logf("LEFT OUT, because %s=1: the same tests on a real redis-server", testenv.ShortEnv)
+		return
+	}
+	t.Run("real", func(t *testing.T) { f(t, testenv.OwnRedis(t).Addr) })
+}
+
+func TestSuite(t *testing.T) {
+	eachRedis(t, func(t *testing.T, addr string) {
+		opts := redisstore.Options{Addresses: []string{addr}}
+		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+		statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+	})
+}
+
+// TestSuiteScriptsForgotten runs it with SCRIPT FLUSH between all steps.
+func TestSuiteScriptsForgotten(t *testing.T) {
+	eachRedis(t, func(t *testing.T, addr string) {
+		opts := redisstore.Options{Addresses: []string{addr}}
+		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, true) })
+	})
+}
+
+// TestSuiteCluster runs it on a cluster of one server: a key outside a partition's slot, or a key that a script is
+// not told of, fails there.
+func TestSuiteCluster(t *testing.T) {
+	s := testenv.OwnRedis(t, server.Options{Args: []string{"--cluster-enabled", "yes"}})
+	raw := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer func() { require.NoError(t, raw.Close()) }()
+	require.NoError(t, raw.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	eventually(t, func(ctx context.Context) bool {
+		return strings.Contains(raw.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	})
+	opts := redisstore.Options{Addresses: []string{s.Addr}, Cluster: true}
+	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+	statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, holds func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			require.FailNow(t, "it never held")
+		}
+	}
+}

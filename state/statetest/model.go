@@ -1,0 +1,112 @@
+package statetest
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// model is the slow and obvious store.
+type model struct {
+	hashes  map[string]string // "hash/field" -> value
+	entries map[string]string
+	due     map[string]bool // "bucket/id"
+}
+
+func (m *model) apply(c *state.Changes) {
+	for _, w := range c.Writes {
+		set(m.hashes, w.Hash+"/"+string(w.Field), w.Value)
+	}
+	for _, e := range c.Entries {
+		set(m.entries, string(e.ID), e.Value)
+	}
+	for _, d := range c.Due {
+		key := strconv.FormatInt(d.Bucket, 10) + "/" + string(d.ID)
+		if m.due[key] = true; d.Remove {
+			delete(m.due, key)
+		}
+	}
+}
+
+func set(m map[string]string, key string, value []byte) {
+	if m[key] = string(value); value == nil {
+		delete(m, key)
+	}
+}
+
+// randomChanges draws from few names, so that elements meet.
+func randomChanges(r *rand.Rand) state.Changes {
+	var c state.Changes
+	value := func() []byte {
+		if r.IntN(3) == 0 {
+			return nil
+		}
+		return []byte(strconv.Itoa(r.IntN(1000)))
+	}
+	id := func() []byte { return []byte("id-" + strconv.Itoa(r.IntN(30))) }
+	for range r.IntN(20) {
+		c.Writes = append(c.Writes, state.Write{Hash: "h" + strconv.Itoa(r.IntN(3)), Field: id(), Value: value(),
+			Publish: r.IntN(2) == 0})
+	}
+	for range r.IntN(20) {
+		c.Entries = append(c.Entries, state.Entry{ID: id(), Value: value()})
+	}
+	for range r.IntN(20) {
+		c.Due = append(c.Due, state.Due{Bucket: int64(r.IntN(4)), ID: id(), Remove: r.IntN(2) == 0})
+	}
+	return c
+}
+
+// againstAModel sends random checkpoints, some of them twice, some through a new owner, some by a fenced one.
+func againstAModel(w *world) {
+	seed := uint64(time.Now().UnixNano())
+	w.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	m := &model{hashes: map[string]string{}, entries: map[string]string{}, due: map[string]bool{}}
+	o := w.begin(0)
+	for range 60 {
+		switch r.IntN(6) {
+		case 0:
+			before := o
+			o = w.takeOver(0)
+			require.ErrorIs(w, before.send(before.make(randomChanges(r))), state.ErrFenced)
+		case 1:
+			c := o.save(randomChanges(r))
+			m.apply(&c.Changes)
+			require.NoError(w, o.send(c))
+		default:
+			m.apply(&o.save(randomChanges(r)).Changes)
+		}
+		m.compare(w, o)
+	}
+}
+
+func (m *model) compare(w *world, o *owner) {
+	w.Helper()
+	require.Equal(w, m.hashes, w.load(0, "h0", "h1", "h2"))
+	ids := slices.Sorted(maps.Keys(m.entries))
+	f, values := w.lookUp(0, ids...)
+	require.Equal(w, o.fence, f)
+	for i, id := range ids {
+		require.Equal(w, m.entries[id], values[i])
+	}
+	var due []string
+	_, entries, err := w.Store.Due(w.ctx, 0, 100, 1000)
+	require.NoError(w, err)
+	for _, e := range entries {
+		due = append(due, strconv.FormatInt(e.Bucket, 10)+"/"+string(e.ID))
+		v, ok := m.entries[string(e.ID)]
+		require.Equal(w, ok, e.Value != nil)
+		require.Equal(w, v, string(e.Value))
+	}
+	require.ElementsMatch(w, slices.Collect(maps.Keys(m.due)), due)
+	if o.fence.Seq%10 == 0 {
+		require.ElementsMatch(w, ids, slices.Collect(maps.Keys(w.known(0, func() {}))))
+	}
+}

@@ -1,0 +1,278 @@
+// Package statetest is the suite that every state.Store passes: what the protocol relies on, sentence by sentence.
+// It is for tests only.
+package statetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// Subject is a fresh, empty store under test, with what the suite does behind its back.
+type Subject struct {
+	Store state.Store
+	// Other is a second client of the same store: another worker. It may be Store itself.
+	Other state.Store
+	// Snapshot copies everything that is stored of a partition and returns what puts the copy back: a restored dump,
+	// or a failover to a stalled replica.
+	Snapshot func(t *testing.T, p int32) (restore func())
+	// Tear leaves partition p as a checkpoint of that id would that was cut off after its first write. Nil for a
+	// store that writes atomically.
+	Tear func(t *testing.T, p int32, id string)
+	// Hook is called between the suite's steps, and does what must not make a difference, such as SCRIPT FLUSH. It
+	// may be nil.
+	Hook func(t *testing.T)
+}
+
+// Run runs the suite; open is called for each test.
+func Run(t *testing.T, open func(t *testing.T) Subject) {
+	for _, c := range []struct {
+		name string
+		test func(*world)
+	}{
+		{"AcquireNeedsAState", acquireNeedsAState},
+		{"AcquireReturnsTheCut", acquireReturnsTheCut},
+		{"AcquireRefusesAHigherGeneration", acquireRefusesAHigherGeneration},
+		{"FreshDoesNotOverwrite", freshDoesNotOverwrite},
+		{"CheckpointIsAConsistentCut", checkpointIsAConsistentCut},
+		{"CheckpointRaisesSeqByOne", checkpointRaisesSeqByOne},
+		{"FencedByToken", fencedByToken},
+		{"FencedBySeq", fencedBySeq},
+		{"FencedByTokenAndSeq", fencedByTokenAndSeq},
+		{"FencedWritesNothing", fencedWritesNothing},
+		{"SentTwiceIsDoneOnce", sentTwiceIsDoneOnce},
+		{"TornIsRepairedByTheSameCheckpointOnly", tornIsRepairedByTheSameCheckpointOnly},
+		{"RollbackIsNoticed", rollbackIsNoticed},
+		{"LaterElementsWin", laterElementsWin},
+		{"LargeCheckpoint", largeCheckpoint},
+		{"BytesAreKeptAsTheyAre", bytesAreKeptAsTheyAre},
+		{"LookUpKeepsTheOrderAsked", lookUpKeepsTheOrderAsked},
+		{"DueIsWalkedInBounds", dueIsWalkedInBounds},
+		{"BucketsClose", bucketsClose},
+		{"KnownIDsAreComplete", knownIDsAreComplete},
+		{"KnownIDsWhileTheyChange", knownIDsWhileTheyChange},
+		{"LoadReadsHashesWhole", loadReadsHashesWhole},
+		{"PartitionsDoNotMix", partitionsDoNotMix},
+		{"ReadsAreAtomicWithTheFence", readsAreAtomicWithTheFence},
+		{"AgainstAModel", againstAModel},
+		{"Ready", ready},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(newWorld(t, open(t))) })
+	}
+}
+
+// RunFollower runs the suite of a state.Follower, which must be the Subject's store.
+func RunFollower(t *testing.T, open func(t *testing.T) Subject) {
+	for _, c := range []struct {
+		name string
+		test func(*world, state.Follower)
+	}{
+		{"DeltasChain", deltasChain},
+		{"DeltasChainOverAcquires", deltasChainOverAcquires},
+		{"DeltasAreSentOnce", deltasAreSentOnce},
+		{"DeltasShowAGap", deltasShowAGap},
+		{"DeltasOfARollback", deltasOfARollback},
+		{"LargeDeltas", largeDeltas},
+		{"SumsMatchDeltas", sumsMatchDeltas},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			f, ok := s.Store.(state.Follower)
+			require.True(t, ok, "the store is not a state.Follower")
+			c.test(newWorld(t, s), f)
+		})
+	}
+}
+
+// world is one test with its subject.
+type world struct {
+	*testing.T
+	Subject
+	ctx  context.Context
+	next int // number of the next checkpoint's id
+}
+
+func newWorld(t *testing.T, s Subject) *world {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return &world{T: t, Subject: s, ctx: ctx}
+}
+
+func (w *world) hook() {
+	if w.Hook != nil {
+		w.Hook(w.T)
+	}
+}
+
+// freshMeta is a cut with every field set.
+func freshMeta() *state.Meta {
+	return &state.Meta{
+		Layout: 1, ClusterID: "cluster", TopicNames: []string{"impressions", "sel,\"ections\"", "payoffs", "rankings"},
+		Partitions: 12,
+		Inputs: []state.Position{
+			{Offset: 7, Witness: state.Witness{Offset: 6, Timestamp: 1732183200123, Hash: 1<<64 - 1}},
+			{Offset: 0, Witness: state.Witness{Offset: -1}},
+			{Offset: 1 << 62, Witness: state.Witness{Offset: 1<<62 - 1, Timestamp: -5, Hash: 1}},
+		},
+		Rankings: 99, RankingsWitness: state.Witness{Offset: 98, Timestamp: 1, Hash: 0xabcdef},
+		ProducerID: -1, ProducerEpoch: -1,
+	}
+}
+
+// owner is what a worker knows of its partition.
+type owner struct {
+	w     *world
+	store state.Store
+	p     int32
+	fence state.Fence
+	meta  state.Meta
+}
+
+// begin acquires a fresh partition.
+func (w *world) begin(p int32) *owner {
+	w.Helper()
+	m, err := w.Store.Acquire(w.ctx, p, 1, false, freshMeta())
+	require.NoError(w, err)
+	w.hook()
+	return &owner{w: w, store: w.Store, p: p, fence: m.Fence, meta: m}
+}
+
+// takeOver acquires a partition that is there, as another worker.
+func (w *world) takeOver(p int32) *owner {
+	w.Helper()
+	m, err := w.Other.Acquire(w.ctx, p, 2, true, nil)
+	require.NoError(w, err)
+	w.hook()
+	return &owner{w: w, store: w.Other, p: p, fence: m.Fence, meta: m}
+}
+
+// make makes a checkpoint that leads on from the owner's fence.
+func (o *owner) make(c state.Changes) *state.Checkpoint {
+	o.w.next++
+	return &state.Checkpoint{Fence: o.fence, ID: fmt.Sprintf("checkpoint-%d", o.w.next), Meta: o.meta, Changes: c}
+}
+
+func (o *owner) send(c *state.Checkpoint) error {
+	err := o.store.Checkpoint(o.w.ctx, o.p, c)
+	o.w.hook()
+	return err
+}
+
+// save makes and sends one; it must succeed.
+func (o *owner) save(c state.Changes) *state.Checkpoint {
+	o.w.Helper()
+	cp := o.make(c)
+	require.NoError(o.w, o.send(cp))
+	o.fence.Seq++
+	return cp
+}
+
+func (w *world) lookUp(p int32, ids ...string) (state.Fence, []string) {
+	w.Helper()
+	f, values, err := w.Store.LookUp(w.ctx, p, bytesOf(ids))
+	require.NoError(w, err)
+	require.Len(w, values, len(ids))
+	w.hook()
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = "-" // nothing
+		if v != nil {
+			texts[i] = string(v)
+		}
+	}
+	return f, texts
+}
+
+func (w *world) probe(p int32) state.Fence {
+	w.Helper()
+	f, err := w.Store.Probe(w.ctx, p)
+	require.NoError(w, err)
+	w.hook()
+	return f
+}
+
+// load is all fields of hashes, as "hash/field" -> value.
+func (w *world) load(p int32, hashes ...string) map[string]string {
+	w.Helper()
+	fields, err := w.Store.Load(w.ctx, p, hashes)
+	require.NoError(w, err)
+	w.hook()
+	return w.asMap(fields)
+}
+
+func (w *world) asMap(fields []state.Field) map[string]string {
+	w.Helper()
+	all := map[string]string{}
+	for _, f := range fields {
+		key := f.Hash + "/" + string(f.Field)
+		require.NotContains(w, all, key, "a field came twice")
+		all[key] = string(f.Value)
+	}
+	return all
+}
+
+// due reads at most limit ids, as "bucket/id=value".
+func (w *world) due(p int32, upTo int64, limit int) (state.Fence, []string) {
+	w.Helper()
+	f, entries, err := w.Store.Due(w.ctx, p, upTo, limit)
+	require.NoError(w, err)
+	w.hook()
+	var texts []string
+	for _, e := range entries {
+		v := "-"
+		if e.Value != nil {
+			v = string(e.Value)
+		}
+		texts = append(texts, fmt.Sprintf("%d/%s=%s", e.Bucket, e.ID, v))
+	}
+	return f, texts
+}
+
+// known is all known ids, with how often each came.
+func (w *world) known(p int32, between func()) map[string]int {
+	w.Helper()
+	ids := map[string]int{}
+	for cursor := uint64(0); ; {
+		page, next, err := w.Store.KnownIDs(w.ctx, p, cursor)
+		require.NoError(w, err)
+		for _, id := range page {
+			ids[string(id)]++
+		}
+		if next == 0 {
+			return ids
+		}
+		cursor = next
+		between()
+	}
+}
+
+func bytesOf(ids []string) [][]byte {
+	b := make([][]byte, len(ids))
+	for i := range ids {
+		b[i] = []byte(ids[i])
+	}
+	return b
+}
+
+func entry(id, value string) state.Entry { return state.Entry{ID: []byte(id), Value: []byte(value)} }
+
+func write(hash, field, value string) state.Write {
+	return state.Write{Hash: hash, Field: []byte(field), Value: []byte(value)}
+}
+
+func publish(hash, field, value string) state.Write {
+	w := write(hash, field, value)
+	w.Publish = true
+	return w
+}
+
+func dueAt(bucket int64, id string) state.Due { return state.Due{Bucket: bucket, ID: []byte(id)} }
+
+func notDueAt(bucket int64, id string) state.Due {
+	return state.Due{Bucket: bucket, ID: []byte(id), Remove: true}
+}
