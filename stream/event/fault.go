@@ -46,6 +46,8 @@ const (
 const (
 	// UnknownLearner: no learner of that name is configured, or none is named and there is no default.
 	UnknownLearner Reason = "unknown_learner"
+	// LearnerGone: the selection or payoff belongs to an impression whose learner is not configured any more.
+	LearnerGone Reason = "learner_gone"
 	// PayoffOutOfRange: the payoff lies outside its learner's payoff_range.
 	PayoffOutOfRange Reason = "payoff_out_of_range"
 	// ItemNotInImpression: the item was not one of the impression's candidates.
@@ -56,7 +58,7 @@ const (
 	NoUtilities Reason = "no_utilities"
 	// RankingTooLarge: the impression's ranking would not fit into a record of the rankings topic.
 	RankingTooLarge Reason = "ranking_too_large"
-	// TooManyEvents: more selections or payoffs wait under one impression id than are kept.
+	// TooManyEvents: more payoffs with an event id have come for one impression than ids are kept, to tell them apart.
 	TooManyEvents Reason = "too_many_events"
 	// RefusedEarlier: an earlier owner of the partition went past this impression without ranking it.
 	RefusedEarlier Reason = "refused_earlier"
@@ -67,7 +69,7 @@ func Reasons() []Reason {
 	return []Reason{
 		RecordTooLarge, MalformedJSON, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
 		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
-		PartialUtilities, UnknownLearner, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
+		PartialUtilities, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
 		RankingTooLarge, TooManyEvents, RefusedEarlier,
 	}
 }

@@ -182,9 +182,6 @@ func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
 	return v, f, nil
 }
 
-// learnerGone: the record belongs to an impression whose learner is not configured any more.
-const learnerGone event.Reason = "learner_gone"
-
 // judgeSelection decides what becomes of m.selection under the current entry, and joins it.
 func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault) {
 	e := &m.cur.entry
@@ -198,7 +195,7 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	}
 	l := m.learners[e.learner]
 	if l.gone {
-		return refused, faultf(learnerGone, "learner %q is not configured any more", l.name)
+		return refused, faultf(event.LearnerGone, "learner %q is not configured any more", l.name)
 	}
 	at := m.shownAt(l, m.selection.Item)
 	if at < 0 {
@@ -254,7 +251,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 // its item even where an earlier one has selected it: it would be refused, too, had it come before the impression.
 func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
-		return faultf(learnerGone, "learner %q is not configured any more", l.name)
+		return faultf(event.LearnerGone, "learner %q is not configured any more", l.name)
 	}
 	if low, high := l.cfg.PayoffMin, l.cfg.PayoffMax; !l.cfg.AggregateSum && (p.Payoff < low || p.Payoff > high) {
 		return faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, low, high, l.name)

@@ -1,0 +1,434 @@
+package partition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+func impression(id string, items ...string) []byte {
+	imp := event.Impression{ID: []byte(id), HasUtilities: true}
+	for i, item := range items {
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: []byte(item), Utility: float64(i)})
+	}
+	return event.AppendImpression(nil, &imp)
+}
+
+// TestNewIDsNeedNoLookUp: with all stored ids known, an impression with a new id is decided without asking the store;
+// until then every id is looked up that is not in memory.
+func TestNewIDsNeedNoLookUp(t *testing.T) {
+	w := newWorld(t, testConfig())
+	require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
+	require.Equal(t, Known, w.m.Resolve([]byte("i-1")), "in memory")
+	w.save()
+	require.Equal(t, NeedsLookUp, w.m.Resolve([]byte("i-1")), "in the store only")
+	require.Equal(t, Known, w.m.Resolve([]byte("i-2")), "certainly new")
+
+	w.start()
+	require.Equal(t, NeedsLookUp, w.m.Resolve([]byte("i-2")), "not yet known to be new")
+	w.walkKnown()
+	require.Equal(t, Known, w.m.Resolve([]byte("i-2")))
+	require.Equal(t, NeedsLookUp, w.m.Resolve([]byte("i-1")))
+
+	w.tick(day+10_000_000, [event.Inputs]bool{true, true, true})
+	w.walk(10)
+	require.Empty(t, w.store.entries)
+	require.Equal(t, Known, w.m.Resolve([]byte("i-1")), "gone from the store, hence new again")
+	require.Zero(t, w.m.over.entries, "all is forgotten")
+	require.Empty(t, w.m.over.slots)
+	require.Empty(t, w.m.touched)
+}
+
+// TestOneImpressionIsOneLookUpAtMost counts look-ups over a whole life.
+func TestLookUps(t *testing.T) {
+	w := newWorld(t, testConfig())
+	for i := range 100 {
+		id := fmt.Sprint("i-", i)
+		require.NoError(t, w.read(event.Impressions, id, impression(id, "a", "b"), day))
+	}
+	require.Zero(t, w.lookups)
+	w.save()
+	for i := range 100 {
+		id := fmt.Sprint("i-", i)
+		sel := event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: []byte("a")})
+		require.NoError(t, w.read(event.Selections, id, sel, day))
+		p := event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1})
+		require.NoError(t, w.read(event.Payoffs, id, p, day))
+	}
+	require.Equal(t, 100, w.lookups, "the payoff finds in memory what the selection looked up and changed")
+}
+
+// TestKnownIDsHaveNoFalseNegatives, not even where hashes collide (here, all the time) or ids come twice.
+func TestKnownIDsHaveNoFalseNegatives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := newKnownIDs()
+		k.complete = true
+		stored := map[int]bool{}
+		hash := func(id int) uint64 { return uint64(id % 4) }
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.IntRange(0, 11).Draw(t, "id")
+			switch {
+			case !stored[id]:
+				k.add(hash(id))
+				stored[id] = true
+			case rapid.Bool().Draw(t, "again"):
+				k.add(hash(id))
+			default:
+				k.remove(hash(id))
+				delete(stored, id)
+			}
+			for id := range stored {
+				require.False(t, k.certainlyNew(hash(id)))
+			}
+		}
+	})
+}
+
+// TestOverlayWithCollidingHashes: slots of one hash are told apart by their ids, in any order of coming and going.
+func TestOverlayWithCollidingHashes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := newOverlay()
+		have := map[string]bool{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "id")
+			hash := uint64(id[0] % 2)
+			s := o.find(hash, []byte(id))
+			require.Equal(t, have[id], s != nil)
+			if s == nil {
+				o.add(hash, []byte(id))
+				have[id] = true
+			} else {
+				o.drop(s)
+				delete(have, id)
+			}
+			require.Len(t, have, o.entries)
+			for id := range have {
+				require.Equal(t, id, string(o.find(uint64(id[0]%2), []byte(id)).id))
+			}
+		}
+	})
+}
+
+// TestSealedChangesStay: what a seal appended does not change when the machine goes on.
+func TestSealedChangesStay(t *testing.T) {
+	w := newWorld(t, testConfig())
+	var c state.Changes
+	var copied []state.Entry
+	for i := range 300 {
+		id := fmt.Sprint("i-", i)
+		require.NoError(t, w.read(event.Impressions, id, impression(id, "a", fmt.Sprint("b-", i)), day))
+		if i%7 == 0 {
+			from := len(c.Entries)
+			segment, any := w.m.Seal(&c)
+			require.True(t, any)
+			require.EqualValues(t, i/7+1, segment)
+			for _, e := range c.Entries[from:] {
+				copied = append(copied, state.Entry{ID: slices.Clone(e.ID), Value: slices.Clone(e.Value)})
+			}
+			if i%14 == 0 {
+				w.m.Forget(segment)
+			}
+		}
+	}
+	require.Equal(t, copied, c.Entries)
+	_, bytes := w.m.Dirty()
+	require.Positive(t, bytes)
+	segment, _ := w.m.Seal(&c)
+	again, any := w.m.Seal(&c)
+	require.False(t, any, "nothing has changed")
+	require.Equal(t, segment+1, again)
+	entries, bytes := w.m.Dirty()
+	require.Zero(t, entries)
+	require.Zero(t, bytes)
+}
+
+// TestAdoptionRefusesContradictions: a decision in the log that cannot be this impression's stops the partition.
+func TestAdoptionRefusesContradictions(t *testing.T) {
+	ranking := func(id string, offset int64, by event.Millis, items ...string) *event.Ranking {
+		r := &event.Ranking{ID: []byte(id), Learner: []byte("feed")}
+		for _, item := range items {
+			r.Items = append(r.Items, []byte(item))
+		}
+		r.Decision = event.Decision{Offset: offset, Instance: -1, PayoffDeadline: by}
+		return r
+	}
+	const by = 600_000
+	for name, c := range map[string]struct {
+		decided *event.Ranking
+		ok      bool
+	}{
+		"fits":             {ranking("i-2", 1, day+by, "b", "a"), true},
+		"another id":       {ranking("i-3", 1, day+by, "b", "a"), false},
+		"another offset":   {ranking("i-2", 2, day+by, "b", "a"), false},
+		"other candidates": {ranking("i-2", 1, day+by, "b", "c"), false},
+		"a candidate less": {ranking("i-2", 1, day+by, "b"), false},
+		"an item twice":    {ranking("i-2", 1, day+by, "b", "b"), false},
+		"a known id":       {ranking("i-1", 1, day+by, "b", "a"), false},
+		// The tombstone of the first i-1 was gone by then: its deadlines lie that far before those of the second.
+		"a forgotten id": {ranking("i-1", 1, day+2*by+60_001, "b", "a"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, testConfig())
+			w.now = day
+			require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a", "b"), day))
+			id := "i-2"
+			if name == "a known id" || name == "a forgotten id" {
+				id = "i-1"
+			}
+			rec := Record{Topic: event.Impressions, Offset: 1, Timestamp: day, Key: []byte(id), Value: impression(id, "a", "b")}
+			err := w.m.Step(&Input{Record: &rec, Now: day, Decided: c.decided}, &w.out)
+			if c.ok {
+				require.NoError(t, err)
+				require.Len(t, w.out.Rankings, 1, "only the first was ranked here")
+				require.EqualValues(t, 1, w.m.Account().Adopted)
+				return
+			}
+			require.ErrorIs(t, err, ErrDecision)
+		})
+	}
+}
+
+// TestAdoptionComesBeforeTheRulesOfTheDay: a decision is adopted even if the impression would be refused today.
+func TestAdoptionComesBeforeTheRulesOfTheDay(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxCandidates = 1
+	w := newWorld(t, cfg)
+	rec := Record{Topic: event.Impressions, Timestamp: day, Key: []byte("i-1"), Value: impression("i-1", "a", "b")}
+	r := event.Ranking{ID: []byte("i-1"), Learner: []byte("feed"), Items: [][]byte{[]byte("b"), []byte("a")},
+		Decision: event.Decision{Instance: -1, PayoffDeadline: day + 5, HasSelection: true, SelectionDeadline: day + 3}}
+	require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day, Decided: &r}, &w.out))
+	require.Empty(t, w.out.DeadLetters)
+	require.Equal(t, "pending: feed offset 0, b a, selection by 00:00:00, payoff by 00:00:00, bucket 00:00:00", w.entry("i-1"))
+}
+
+// TestRefusedEarlier: what an earlier owner went past is never ranked.
+func TestRefusedEarlier(t *testing.T) {
+	w := newWorld(t, testConfig())
+	require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
+	for i, c := range []struct{ id, value, reason string }{
+		{"i-1", string(impression("i-1", "a")), ""},
+		{"i-2", string(impression("i-2", "a")), "refused_earlier"},
+		{"i-3", "{", "malformed_json"},
+	} {
+		rec := Record{Topic: event.Impressions, Offset: int64(i + 1), Timestamp: day, Key: []byte(c.id), Value: []byte(c.value)}
+		letters := len(w.out.DeadLetters)
+		require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day, RefusedEarlier: true}, &w.out))
+		require.Len(t, w.out.Rankings, 1)
+		if c.reason == "" {
+			require.Len(t, w.out.DeadLetters, letters)
+		} else {
+			require.Equal(t, c.reason, w.out.DeadLetters[letters].Reason)
+		}
+	}
+	a := w.m.Account()
+	require.Equal(t, ImpressionAccount{Pending: 1, Duplicate: 1, Rejected: 2}, a.Impressions)
+}
+
+// TestBrokenStateStops: stored bytes that cannot be ours stop the partition; nothing is guessed.
+func TestBrokenStateStops(t *testing.T) {
+	good := func() *memory {
+		w := newWorld(t, testConfig())
+		require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
+		w.save()
+		return w.store
+	}
+	set := func(hash, field, value string) func(*memory) {
+		return func(s *memory) { s.fields[hash][field] = value }
+	}
+	for name, damage := range map[string]func(*memory){
+		"watermark":         set("meta", "watermark", "soon"),
+		"negative":          set("meta", "watermark", "-1"),
+		"salt":              set("meta", "salt", "x"),
+		"unknown count":     set("meta", "account.impressions.lost", "1"),
+		"count":             set("meta", "account.impressions.read", "-1"),
+		"learner table":     set("meta", "learner.feed", "{}"),
+		"gap in the table":  set("meta", "learner.feed", `{"no":1,"fingerprint":"v1"}`),
+		"item":              set("feed:items", "a", `{"no":0,"n":0}`),
+		"item number":       set("feed:items", "a", `{"no":1,"n":0,"sum":0,"sumsq":0}`),
+		"item number twice": set("feed:items", "b", `{"no":0,"n":0,"sum":0,"sumsq":0}`),
+		"not a number":      set("feed:items", "a", `{"no":0,"n":1,"sum":1e999,"sumsq":0}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t, cfg: testConfig(), store: good()}
+			damage(w.store)
+			require.Error(t, w.tryStart())
+		})
+	}
+	for name, value := range map[string]string{
+		"cut off":         "\x01",
+		"version":         "\x02\x02\x00",
+		"unknown learner": string(appendEntry(nil, &entry{kind: closed, outcome: paid, learner: 1, selected: -1, instance: -1})),
+		"unknown item": string(appendEntry(nil, &entry{kind: pending, items: []policy.Item{7}, selected: -1,
+			instance: -1})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t, cfg: testConfig(), store: good(), decided: map[int64][]byte{}}
+			require.NoError(t, w.tryStart())
+			w.store.entries["i-1"] = value
+			require.ErrorIs(t, w.read(event.Payoffs, "i-1", []byte(`{"impression_id":"i-1","payoff":1}`), day), errEntry)
+		})
+	}
+}
+
+// TestFingerprints: what was learned under one meaning of payoffs is not gone on with under another.
+func TestFingerprints(t *testing.T) {
+	w := newWorld(t, testConfig())
+	w.save()
+	w.cfg.Learners[0].Fingerprint = "v2"
+	err := w.tryStart()
+	require.ErrorIs(t, err, ErrLearner)
+	require.ErrorContains(t, err, `"feed"`)
+
+	other := w.cfg.Learners[0]
+	other.Name = "front"
+	w.cfg.Learners = []LearnerConfig{other}
+	require.NoError(t, w.tryStart())
+	got := w.m.Learners()
+	require.Equal(t, LearnerStatus{Name: "feed", Number: 0, Gone: true}, got[0])
+	require.Equal(t, LearnerStatus{Name: "front", Number: 1}, got[1])
+}
+
+// TestConfig: what cannot be meant is refused.
+func TestConfig(t *testing.T) {
+	for name, damage := range map[string]func(*Config){
+		"no name":        func(c *Config) { c.Learners[0].Name = "" },
+		"twice":          func(c *Config) { c.Learners = append(c.Learners, c.Learners[0]) },
+		"two defaults":   func(c *Config) { c.Learners = append(c.Learners, c.Learners[0]); c.Learners[1].Name = "b"; both(c) },
+		"no maker":       func(c *Config) { c.Learners[0].New = nil },
+		"empty range":    func(c *Config) { c.Learners[0].PayoffMax = c.Learners[0].PayoffMin },
+		"negative time":  func(c *Config) { c.Learners[0].PayoffHorizon = -1 },
+		"default":        func(c *Config) { d := 2.0; c.Learners[0].ExpiryDefault = &d },
+		"parking time":   func(c *Config) { c.ParkingTime = -1 },
+		"no ranking":     func(c *Config) { c.MaxRankingBytes = 0 },
+		"hash in common": func(c *Config) { c.Learners = append(c.Learners, c.Learners[0]); clash(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			damage(&cfg)
+			_, err := New(cfg)
+			require.ErrorIs(t, err, errConfig)
+		})
+	}
+}
+
+func both(c *Config) { c.Learners[0].Default, c.Learners[1].Default = true, true }
+
+// clash gives learner "feed" a hash "x:items" and another learner the name "feed:x".
+func clash(c *Config) {
+	c.Learners[0].New = func() delay.Learner { return clashing{&tally{changed: map[policy.Item]bool{}}} }
+	c.Learners[1].Name = "feed:x"
+}
+
+type clashing struct{ *tally }
+
+func (clashing) Hashes() []string { return []string{"x:items"} }
+
+// TestImports: other partitions' sums reach the learner, give new items a number, and are not stored as our own.
+func TestImports(t *testing.T) {
+	w := newWorld(t, qpmdConfig(t))
+	w.m.Import(7, "feed", []byte("a"), policy.Sums{N: 3, R: 2, Q: 1.5})
+	w.m.Import(7, "nobody", []byte("a"), policy.Sums{N: 3, R: 2, Q: 1.5})
+	w.m.Import(7, "feed", []byte("b"), policy.Sums{N: -3})
+	require.EqualValues(t, 3, w.m.Learners()[0].Fed)
+	w.save()
+	require.Equal(t, map[string]string{"a": `{"no":0,"n":0,"sum":0,"sumsq":0}`}, w.store.fields["feed:items"])
+	require.Zero(t, w.store.deltas, "nothing of ours to publish")
+}
+
+// TestMisplaced counts records whose key belongs to another partition.
+func TestMisplaced(t *testing.T) {
+	cfg := testConfig()
+	cfg.CheckCopartition = func(key []byte) int32 { return int32(key[len(key)-1] - '0') }
+	w := newWorld(t, cfg)
+	require.NoError(t, w.read(event.Impressions, "i-3", impression("i-3", "a"), day))
+	require.NoError(t, w.read(event.Impressions, "i-4", impression("i-4", "a"), day))
+	require.Equal(t, [event.Inputs]int64{1, 0, 0}, w.m.Account().Misplaced)
+}
+
+// TestOutputOwnsItsBytes: nothing in an output changes when inputs are overwritten or more is put into it.
+func TestOutputOwnsItsBytes(t *testing.T) {
+	w := newWorld(t, testConfig())
+	var want []string
+	for i := range 200 {
+		id := fmt.Sprint("i-", i)
+		key, value := []byte(id), impression(id, "a", "b")
+		if i%3 == 0 {
+			value = []byte("{ broken")
+		}
+		rec := Record{Topic: event.Impressions, Offset: int64(i), Timestamp: day, Key: key, Value: value}
+		require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day}, &w.out))
+		if i%3 == 0 {
+			want = append(want, id+" { broken")
+		}
+		clear(key)
+		clear(value)
+	}
+	var got []string
+	for _, l := range w.out.DeadLetters {
+		got = append(got, string(l.Key)+" "+string(l.Value))
+	}
+	require.Equal(t, want, got)
+	dec := event.NewDecoder(event.Limits{})
+	for _, m := range w.out.Rankings {
+		var r event.Ranking
+		require.NoError(t, dec.Ranking(&r, m.Value))
+		require.Equal(t, fmt.Sprint("i-", m.Offset), string(m.Key))
+		require.Equal(t, string(m.Key), string(r.ID))
+	}
+	w.out.Reset()
+	require.Empty(t, w.out.Rankings)
+	require.Empty(t, w.out.DeadLetters)
+}
+
+// TestStepRefusesOtherTopics: what is not configured as an input is not stepped.
+func TestStepRefusesOtherTopics(t *testing.T) {
+	cfg := testConfig()
+	cfg.HasSelections = false
+	w := newWorld(t, cfg)
+	require.Error(t, w.read(event.Selections, "i-1", []byte("{}"), day))
+	rec := Record{Topic: event.Rankings}
+	require.Error(t, w.m.Step(&Input{Record: &rec}, &w.out))
+	require.Error(t, w.m.Load(state.Field{Hash: "meta"}), "loading is over")
+	m, err := New(cfg)
+	require.NoError(t, err)
+	require.Error(t, m.Load(state.Field{Hash: "feed:other"}))
+	require.NoError(t, m.Load(state.Field{Hash: "meta", Field: []byte("token"), Value: []byte("not ours")}))
+	require.Equal(t, []string{"feed:items", "feed:learner"}, m.Hashes())
+}
+
+// TestDueSegmentRestsUnderLoad: steps that touch ids in buckets that are being walked do not keep the walk waiting.
+func TestDueSegmentRestsUnderLoad(t *testing.T) {
+	w := newWorld(t, testConfig())
+	w.now = day
+	for i := range 50 {
+		id := fmt.Sprint("i-", i)
+		require.NoError(t, w.read(event.Impressions, id, impression(id, "a"), day))
+		sel := event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: []byte("a")})
+		require.NoError(t, w.read(event.Selections, id, sel, day))
+	}
+	w.save()
+	w.tick(day+300_000, [event.Inputs]bool{true, true, true})
+	bucket, ok := w.m.DueUpTo()
+	require.True(t, ok)
+	before := w.m.DueSegment()
+	for i := range 50 {
+		id := fmt.Sprint("i-", i)
+		require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"impression_id":%q,"payoff":1}`, id), w.now))
+		again, ok := w.m.DueUpTo()
+		require.True(t, ok)
+		require.Equal(t, bucket, again)
+		require.Equal(t, before, w.m.DueSegment())
+	}
+	w.walk(7)
+	w.checkIndex()
+	require.Len(t, slices.Collect(maps.Keys(w.store.entries)), 50)
+}
