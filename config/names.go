@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,12 +23,17 @@ func isName(s string, upper bool) bool {
 	return s != ""
 }
 
+// reservedNames would make a learner's hashes, "<name>:items" and the like, look like the store's own keys.
+var reservedNames = []string{"e", "due", "deltas", "meta"}
+
 // checkLearnerName: the name is a part of Redis keys and a metric label.
 func checkLearnerName(s string) error {
 	const longest = 64
 	switch {
 	case !isName(s, false):
 		return fmt.Errorf("a learner's name has only a to z, 0 to 9, '.', '_' and '-', not %s", quote(s))
+	case slices.Contains(reservedNames, s):
+		return fmt.Errorf("%s is taken by the worker's own keys in Redis; choose another name", s)
 	case len(s) > longest:
 		return fmt.Errorf("a learner's name has at most %d characters, not %d", longest, len(s))
 	}

@@ -162,7 +162,7 @@ func drawConfig(t *rapid.T) *Config {
 	c.Limits = Limits{MaxCandidates: rapid.IntRange(1, 100_000).Draw(t, "candidates"),
 		MaxRecordBytes:     rapid.IntRange(1<<10, 64<<20).Draw(t, "record"),
 		CheckpointInterval: span("interval", time.Millisecond, 30*time.Second)}
-	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9._-]{1,12}`), 1, 3, rapid.ID[string]).Draw(t, "learners")
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9._-]{1,12}`).Filter(func(s string) bool { return checkLearnerName(s) == nil }), 1, 3, rapid.ID[string]).Draw(t, "learners")
 	byDefault := rapid.IntRange(-1, len(names)-1).Draw(t, "default")
 	for i, name := range names {
 		l := drawLearner(t, name, c.Kafka.Topics.HasSelections(), span)
