@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type loop struct {
 	task      *task.Task
 	replies   chan reply
 	status    atomic.Pointer[task.Status]
+	beat      atomic.Int64 // when the loop last came round, in the worker's time
 	published time.Duration
 	obs       task.Observations
 	shown     task.Status // the condition last logged
@@ -37,7 +39,9 @@ type reply struct {
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	return &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
+	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
+	l.beat.Store(int64(time.Since(w.start)))
+	return l
 }
 
 // run works until ending is done and the task has drained, for at most DrainTimeout from then on, or until force.
@@ -48,13 +52,16 @@ func (l *loop) run(ending, force context.Context) {
 		cancel(errForced)
 		l.discard(&flying)
 		l.publish(true)
+		l.beat.Store(math.MaxInt64) // ended, not hung
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var deadline <-chan time.Time
 	end := ending.Done()
 	for {
-		asked, wake := l.task.Advance(l.w.now())
+		now := l.w.now()
+		l.beat.Store(int64(now.Mono))
+		asked, wake := l.task.Advance(now)
 		for _, r := range asked {
 			flying.Go(func() { l.execute(requests, r) })
 		}

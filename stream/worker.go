@@ -85,16 +85,7 @@ func (w *Worker) Run(drain, force context.Context) error {
 			}
 			return fmt.Errorf("joining group %q: %w", w.opt.Group, err)
 		}
-		finished := make(chan struct{})
-		gen.Run(func(ctx context.Context) {
-			defer close(finished)
-			w.runGeneration(ctx, drain, force, gen)
-		})
-		select {
-		case <-finished:
-		case <-force.Done():
-			<-finished // the loops see force themselves
-		}
+		gen.Run(func(ctx context.Context) { w.runGeneration(ctx, drain, force, gen) })
 		if drain.Err() != nil {
 			return nil
 		}
@@ -137,7 +128,11 @@ func (w *Worker) Unready() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.generation == 0 {
-		return []string{"not yet a member of group " + w.opt.Group}
+		why := "not yet a member of group " + w.opt.Group
+		if err := w.opt.Membership.LastError(); err != nil {
+			why += ": " + err.Error()
+		}
+		return []string{why}
 	}
 	var why []string
 	for p, l := range w.loops {
@@ -160,6 +155,22 @@ func (w *Worker) Unready() []string {
 		}
 	}
 	return why
+}
+
+// hungAfter is how long a loop may not have come round before the process counts as dead. A loop never waits for the
+// network, and steps a bounded number of records at a time.
+const hungAfter = time.Minute
+
+// Dead tells whether a partition's loop hangs, which only a restart would mend.
+func (w *Worker) Dead() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p, l := range w.loops {
+		if idle := time.Since(w.start) - time.Duration(l.beat.Load()); idle > hungAfter {
+			return fmt.Errorf("the loop of partition %d has not come round for %v", p, idle.Round(time.Second))
+		}
+	}
+	return nil
 }
 
 // Statuses are the present partitions' conditions, by partition number.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
@@ -45,6 +46,9 @@ func runWorker(cmd *cobra.Command, file string) error {
 	}
 	log := cfg.Log.Logger(cmd.ErrOrStderr())
 	registry := prometheus.NewRegistry()
+	version := buildVersion()
+	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a, err := app.New(cfg, app.Options{Logger: log, Registry: registry})
 	if err != nil {
 		return err
@@ -57,7 +61,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 		return a.Run(drain, force)
 	}
 	server, err := stream.NewServer(stream.ServerConfig{Listen: cfg.HTTP.Listen, Pprof: cfg.HTTP.Pprof,
-		Registry: registry, Unready: a.Worker.Unready, Version: buildVersion(), Logger: log})
+		Registry: registry, Unready: a.Worker.Unready, Dead: a.Worker.Dead, Version: version, Logger: log})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", cfg.Where("http.listen"), err), a.Close())
 	}

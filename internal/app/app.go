@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"time"
 
@@ -152,7 +151,7 @@ func newMembership(cfg *config.Config, session time.Duration, log *slog.Logger) 
 	}
 	return stream.NewMembership(stream.MembershipConfig{Brokers: cfg.Kafka.Brokers, GroupID: cfg.Kafka.Group,
 		Topics: topics, SessionTimeout: session, RebalanceTimeout: rebalanceTimeout, Logger: log,
-		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism, Resolver: net.DefaultResolver}})
+		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism}})
 }
 
 // TopicNames are the configured names by event.Topic.

@@ -71,6 +71,10 @@ func newWorld(t *testing.T, env testenv.Env, partitions int, learner string) *wo
 	defer cancel()
 	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
 	require.NoError(t, err)
+	require.Eventually(t, func() bool { // a broker takes a moment to lead what was just created
+		problems, err := b.Check(ctx)
+		return err == nil && len(problems) == 0
+	}, deadline, 20*time.Millisecond)
 	w.redis = redis.NewClient(&redis.Options{Addr: env.Redis})
 	t.Cleanup(func() { w.redis.Close() })
 	return w
@@ -222,7 +226,9 @@ func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
 
 func (w *world) publish(t *testing.T, messages ...kafka.Message) {
 	t.Helper()
-	writer := &kafka.Writer{Addr: kafka.TCP(w.env.Kafka), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
+	transport := &kafka.Transport{} // of its own: the shared one's memory of topics is older than ours
+	defer transport.CloseIdleConnections()
+	writer := &kafka.Writer{Transport: transport, Addr: kafka.TCP(w.env.Kafka), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
 		RequiredAcks: kafka.RequireAll}
 	defer writer.Close()
 	require.NoError(t, writer.WriteMessages(t.Context(), messages...))
