@@ -69,7 +69,7 @@ func TestCrashChangesNothing(t *testing.T) {
 					require.NoError(t, w.read(topic, id, value, w.now))
 				}
 			case 0, 1:
-				now := steady.now + rapid.Int64Range(0, 90_000).Draw(t, "passes")
+				now := steady.now + drawTime(t, "passes", 0, 90_000)
 				for _, w := range both {
 					w.tick(now, [event.Inputs]bool{true, true, true})
 				}

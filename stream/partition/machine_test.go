@@ -189,7 +189,13 @@ func TestAdoptionRefusesContradictions(t *testing.T) {
 			if c.ok {
 				require.NoError(t, err)
 				require.Len(t, w.out.Rankings, 1, "only the first was ranked here")
-				require.EqualValues(t, 1, w.m.Account().Adopted)
+				a := w.m.Account()
+				require.EqualValues(t, 1, a.Adopted)
+				want := ImpressionAccount{Pending: 2}
+				if id == "i-1" {
+					want = ImpressionAccount{Pending: 1, Unselected: 1}
+				}
+				require.Equal(t, want, a.Impressions)
 				return
 			}
 			require.ErrorIs(t, err, ErrDecision)
@@ -431,4 +437,42 @@ func TestDueSegmentRestsUnderLoad(t *testing.T) {
 	w.walk(7)
 	w.checkIndex()
 	require.Len(t, slices.Collect(maps.Keys(w.store.entries)), 50)
+
+	// Tombstones that are gone are left to the walk too.
+	w.m.cfg.MaxParked = 0
+	w.tick(day+10_000_000, [event.Inputs]bool{true, true, true})
+	bucket, ok = w.m.DueUpTo()
+	require.True(t, ok)
+	before = w.m.DueSegment()
+	for i := range 25 {
+		id := fmt.Sprint("i-", i)
+		require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"impression_id":%q,"payoff":1}`, id), w.now))
+	}
+	require.Equal(t, before, w.m.DueSegment())
+	w.save()
+	require.Len(t, w.store.entries, 25)
+	require.Len(t, w.store.dueUpTo(bucket, 100), 50)
+	w.walk(7)
+	require.Empty(t, w.store.entries)
+	require.Empty(t, w.store.due)
+}
+
+// TestAdoptedDeadlinesMayBePast: in a replay the watermark may be beyond the deadlines that stand in a decision. The id
+// then goes into the first bucket that is not being walked yet, or the walk would wait for the change for ever.
+func TestAdoptedDeadlinesMayBePast(t *testing.T) {
+	w := newWorld(t, testConfig())
+	w.tick(day+1_000_000, [event.Inputs]bool{true, true, true})
+	bucket, ok := w.m.DueUpTo()
+	require.True(t, ok)
+	rec := Record{Topic: event.Impressions, Timestamp: day, Key: []byte("i-1"), Value: impression("i-1", "a")}
+	r := event.Ranking{ID: []byte("i-1"), Learner: []byte("feed"), Items: [][]byte{[]byte("a")},
+		Decision: event.Decision{Instance: -1, PayoffDeadline: day + 5}}
+	require.NoError(t, w.m.Step(&Input{Record: &rec, Now: w.now, Decided: &r}, &w.out))
+	require.Zero(t, w.m.DueSegment())
+	w.save()
+	require.Empty(t, w.store.dueUpTo(bucket, 10))
+	require.Len(t, w.store.dueUpTo(bucket+1, 10), 1)
+	w.tick(w.now+2*bucketWidth, [event.Inputs]bool{true, true, true})
+	w.walk(10)
+	require.EqualValues(t, 1, w.m.Account().Impressions.Expired)
 }

@@ -21,7 +21,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output of the traces in testdata")
 
 // TestTraces runs the traces in testdata. A trace is a list of blocks: commands, a line "----", what they print. Times
-// are of one day; a record's Kafka timestamp is the clock's, which `now` sets. The commands:
+// are of one day; a record's Kafka timestamp is the clock's, which `now` sets, unless kafka=TIME says otherwise. The
+// commands:
 //
 //	config key=value …                  before the first record; see traceConfig
 //	now 10:00:00                        sets the clock
@@ -255,7 +256,11 @@ func (tr *tracer) read(what string, plain []string, opts map[string]string) []st
 		key = opts["key"]
 	}
 	before, rankings := w.m.Account(), len(w.out.Rankings)
-	if err := w.read(topic, key, value, w.now); err != nil {
+	timestamp := w.now
+	if opts["kafka"] != "" {
+		timestamp = at(tr.t, opts["kafka"])
+	}
+	if err := w.read(topic, key, value, timestamp); err != nil {
 		return []string{"error: " + err.Error()}
 	}
 	lines := tr.printed(rankings)

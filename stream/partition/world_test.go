@@ -24,7 +24,6 @@ type tally struct {
 	changed     map[policy.Item]bool
 	outstanding int64
 	stored      int64
-	decisions   int32
 	told        *[]string
 }
 
