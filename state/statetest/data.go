@@ -206,7 +206,7 @@ func knownIDsAreComplete(w *world) {
 	known := w.known(0, func() {})
 	require.Len(w, known, 2500)
 	for i := 1; i < 5000; i += 2 {
-		require.Contains(w, known, "id-"+strconv.Itoa(i))
+		require.NotZero(w, known["id-"+strconv.Itoa(i)])
 	}
 }
 
@@ -232,7 +232,7 @@ func knownIDsWhileTheyChange(w *world) {
 		o.save(c)
 	})
 	for i := range 2000 {
-		require.Contains(w, known, "stays-"+strconv.Itoa(i))
+		require.NotZero(w, known["stays-"+strconv.Itoa(i)])
 	}
 }
 
