@@ -26,7 +26,10 @@ type loop struct {
 	task      *task.Task
 	replies   chan reply
 	status    atomic.Pointer[task.Status]
-	beat      atomic.Int64 // when the loop last came round, in the worker's time
+	imports   chan importBatch
+	ended     chan struct{}
+	loads     atomic.Uint64 // how often the task has loaded a state; see follower
+	beat      atomic.Int64  // when the loop last came round, in the worker's time
 	published time.Duration
 	obs       task.Observations
 	shown     task.Status // the condition last logged
@@ -39,7 +42,8 @@ type reply struct {
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64)}
+	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64),
+		imports: make(chan importBatch, 4), ended: make(chan struct{})}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
 }
@@ -49,6 +53,7 @@ func (l *loop) run(ending, force context.Context) {
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ending))
 	var flying sync.WaitGroup
 	defer func() {
+		close(l.ended)
 		cancel(errForced)
 		l.discard(&flying)
 		l.publish(true)
@@ -65,6 +70,7 @@ func (l *loop) run(ending, force context.Context) {
 		for _, r := range asked {
 			flying.Go(func() { l.execute(requests, r) })
 		}
+		l.loads.Store(l.task.Loads())
 		l.publish(false)
 		if phase := l.task.Phase(); phase == task.Done || phase == task.Stopped && end == nil {
 			return
@@ -73,6 +79,8 @@ func (l *loop) run(ending, force context.Context) {
 		select {
 		case r := <-l.replies:
 			l.handle(r)
+		case b := <-l.imports:
+			l.take(b)
 		case <-timer.C:
 		case <-end:
 			end = nil

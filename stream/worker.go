@@ -33,6 +33,7 @@ type Options struct {
 	Log        func(partition int32) Log
 	Store      state.Store
 	Membership *Membership
+	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
 	Metrics    *Metrics
 	Logger     *slog.Logger
 	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
@@ -113,6 +114,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	for _, l := range loops {
 		wg.Go(func() { l.run(ending, force) })
 	}
+	wg.Go(func() { newFollower(w, w.partitions(), loops, log).run(ending) })
 	wg.Wait()
 	// A generation whose tasks have all ended by themselves (their membership is over) is waited out.
 	<-ending.Done()
@@ -121,6 +123,17 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	w.loops = map[int32]*loop{}
 	w.mu.Unlock()
 	w.opt.Metrics.Rebalanced(0)
+}
+
+// partitions is how many partition numbers there are.
+func (w *Worker) partitions() int {
+	n := 0
+	for _, count := range w.opt.Membership.PartitionCounts() {
+		if n == 0 || count < n {
+			n = count
+		}
+	}
+	return n
 }
 
 // Unready lists in plain words why the worker is not ready; empty when it is.

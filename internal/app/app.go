@@ -72,7 +72,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Metrics: metrics, Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now,
 	})

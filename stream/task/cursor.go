@@ -12,7 +12,6 @@ import (
 type cursor struct {
 	through  bool
 	next     int64 // where to fetch
-	end      int64 // the end where there is no marker (embedded broker only); -1: the marker is the end
 	from     int64 // impressions below are covered by the checkpoint
 	records  []partition.Record
 	fetching bool
@@ -89,13 +88,6 @@ func (c *cursor) position() int64 {
 func (c *cursor) take(f *Fetched, mark Producer) {
 	c.records = f.Records
 	c.next = max(c.next, f.Next)
-	if c.end >= 0 {
-		if c.next >= c.end {
-			c.through = true
-			c.cut(c.end)
-		}
-		return
-	}
 	for _, m := range f.Markers {
 		if m.Abort && m.Producer == mark {
 			c.through = true

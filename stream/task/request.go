@@ -188,8 +188,6 @@ type Description struct {
 	Topics []TopicFacts
 	// StoreFault is why the store is not fit (maxmemory-policy, not writable …); empty where it is.
 	StoreFault string
-	// NoAbortMarkers is true for the embedded broker, which fences without writing a marker.
-	NoAbortMarkers bool
 }
 
 // TopicFacts are one topic's.

@@ -56,16 +56,13 @@ func (t *Task) start(m *partition.Machine) {
 		q.off = !t.reads(topic)
 		r.committed[topic] = -1
 	}
-	r.cursor = cursor{next: meta.Rankings, end: -1, from: meta.Inputs[event.Impressions].Offset, decoder: newRankingDecoder()}
-	if t.acq.facts.NoAbortMarkers {
-		r.cursor.end = t.acq.facts.Topics[event.Rankings].End
-		r.cursor.through = r.cursor.next >= r.cursor.end
-	}
+	r.cursor = cursor{next: meta.Rankings, from: meta.Inputs[event.Impressions].Offset, decoder: newRankingDecoder()}
 	r.rankings.position = meta.Rankings
 	r.rankings.witness = meta.RankingsWitness
 	r.rankings.lastOffset = -1
 	r.moved = true // the producer's identity and, once the cursor is through, the rankings position
 	t.run = r
+	t.loads++
 	t.phase = Replaying
 	t.err, t.doing = nil, ""
 	if t.draining {

@@ -84,6 +84,9 @@ type Status struct {
 // Phase is what the task is doing; cheaper than Status.
 func (t *Task) Phase() Phase { return t.phase }
 
+// Loads is how often the task has loaded a state: a new machine knows nothing of what was imported before.
+func (t *Task) Loads() uint64 { return t.loads }
+
 // Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
 func (t *Task) Status() Status {
 	s := Status{Phase: t.phase, Reason: t.reason, Err: t.err, Doing: t.doing}

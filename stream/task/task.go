@@ -113,6 +113,8 @@ type Task struct {
 	err         error  // why stopped, or what is being waited for
 	doing       string // the present step of an acquire, for people
 
+	loads uint64 // how often a state was loaded
+
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
 

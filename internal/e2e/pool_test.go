@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// TestPooling_OnePartitionsPayoffsTeachTheOthers: what payoffs of one partition say of an item decides rankings of
+// another, which has never seen a payoff.
+func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 2, "policy: greedy")
+		topics := w.cfg.Kafka.Topics
+		next := 0
+		id := func(partition int32) []byte { // the next id of a partition
+			for ; ; next++ {
+				if id := fmt.Appendf(nil, "i-%d", next); stream.PartitionOf(id, 2) == partition {
+					next++
+					return id
+				}
+			}
+		}
+		impression := func(id []byte) kafka.Message {
+			return kafka.Message{Topic: topics.Impressions, Key: id, Value: fmt.Appendf(nil,
+				`{"impression_id":"%s","candidates":[{"item":"liked","utility":2},{"item":"paying","utility":1}]}`, id)}
+		}
+		r := w.start(t)
+		for item, payoff := range map[string]float64{"liked": 0.1, "paying": 0.9} {
+			id := id(0)
+			w.publish(t, impression(id),
+				kafka.Message{Topic: topics.Selections, Key: id, Value: fmt.Appendf(nil, `{"impression_id":"%s","item":"%s"}`, id, item)},
+				kafka.Message{Topic: topics.Payoffs, Key: id, Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":%g}`, id, payoff)})
+		}
+		require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == 2 }, deadline, 50*time.Millisecond)
+		// The other partition has no payoff at all. As soon as it has heard of these, it shows first what pays.
+		require.Eventually(t, func() bool {
+			w.publish(t, impression(id(1)))
+			ranked := w.read(t, topics.Rankings, 1)
+			if len(ranked) == 0 {
+				return false
+			}
+			var last event.Ranking
+			require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&last, ranked[len(ranked)-1].Value))
+			return string(last.Items[0]) == "paying"
+		}, deadline, 100*time.Millisecond)
+		r.stop(t)
+	})
+}

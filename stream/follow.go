@@ -1,0 +1,193 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// followEvery is how often the other partitions' statistics are asked for. What a payoff teaches one partition reaches
+// the others within this and one checkpoint interval.
+const followEvery = 250 * time.Millisecond
+
+// itemsSuffix ends the names of the hashes that hold a learner's item sums.
+const itemsSuffix = ":items"
+
+// follower pools statistics: it reads what the owners of all partitions publish at their checkpoints, wherever they
+// run, and hands each loop the sums of the partitions that are not its own. Sums are absolute, so that one that comes
+// twice, or an older one before a newer, does no harm. A partition that cannot be reached leaves its last sums in place.
+//
+// It is one goroutine per generation; it owns its fields.
+type follower struct {
+	store      state.Follower
+	hashes     []string
+	partitions int32
+	loops      map[int32]*loop
+	log        *slog.Logger
+
+	at     map[int32]state.Fence      // by source: how far its deltas were read
+	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
+	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
+}
+
+func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
+	f := &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}}
+	for _, l := range w.opt.Machine.Learners {
+		f.hashes = append(f.hashes, l.Name+itemsSuffix)
+	}
+	return f
+}
+
+// run follows until ctx is done.
+func (f *follower) run(ctx context.Context) {
+	if f.store == nil || f.partitions < 2 {
+		return
+	}
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		for source := range f.partitions {
+			f.follow(ctx, source)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow brings the loops up to date with one source.
+func (f *follower) follow(ctx context.Context, source int32) {
+	err := f.news(ctx, source)
+	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
+		if err != nil {
+			delete(f.at, source) // read the whole next time
+		} else {
+			f.failed[source] = false
+		}
+		err = f.wholes(ctx, source)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrNoState) && !errors.Is(err, state.ErrIncomplete) {
+		if !f.failed[source] {
+			f.log.Warn("another partition's statistics cannot be followed; its last ones stay", "source", source, "error", err)
+		}
+		f.failed[source] = true
+	}
+}
+
+// news hands out what was published since the last time.
+func (f *follower) news(ctx context.Context, source int32) error {
+	at, ok := f.at[source]
+	if !ok {
+		return nil
+	}
+	for {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		deltas, err := f.store.Deltas(ctx, source, at)
+		cancel()
+		if err != nil || len(deltas) == 0 {
+			return err
+		}
+		for _, d := range deltas {
+			for _, l := range f.loops {
+				if l.p != source {
+					l.offer(ctx, source, d.Fields)
+				}
+			}
+			at = d.Fence
+			f.at[source] = at
+		}
+	}
+}
+
+// wholes hands all sums of a source to those loops whose machines have not had them yet.
+func (f *follower) wholes(ctx context.Context, source int32) error {
+	if f.served[source] == nil {
+		f.served[source] = map[int32]uint64{}
+	}
+	served := f.served[source]
+	_, known := f.at[source]
+	var due []*loop
+	for p, l := range f.loops {
+		if load := l.loads.Load(); p != source && load > 0 && (!known || served[p] != load) {
+			due = append(due, l)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	loads := make([]uint64, len(due))
+	for i, l := range due {
+		loads[i] = l.loads.Load()
+	}
+	at, fields, err := f.store.Sums(ctx, source, f.hashes)
+	if err != nil {
+		return err
+	}
+	if !known {
+		f.at[source] = at
+	}
+	for i, l := range due {
+		if l.offer(ctx, source, fields) {
+			served[l.p] = loads[i]
+		}
+	}
+	return nil
+}
+
+// importBatch are item sums of one source for one loop.
+type importBatch struct {
+	source int32
+	fields []state.Field
+}
+
+// importsAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
+const importsAtOnce = 2000
+
+// offer hands fields to the loop, waiting while it has others to take in; false when the loop has ended.
+func (l *loop) offer(ctx context.Context, source int32, fields []state.Field) bool {
+	for len(fields) > 0 {
+		n := min(len(fields), importsAtOnce)
+		select {
+		case l.imports <- importBatch{source, fields[:n]}:
+			fields = fields[n:]
+		case <-l.ended:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// take imports a batch. What cannot be read is passed over: its writer may be newer than we are.
+func (l *loop) take(b importBatch) {
+	for _, f := range b.fields {
+		learner, ok := strings.CutSuffix(f.Hash, itemsSuffix)
+		if !ok {
+			continue
+		}
+		var sums policy.Sums // of an item that is gone: none
+		if f.Value != nil {
+			_, s, err := partition.ParseItem(f.Value)
+			if err != nil {
+				l.log.Debug("passing over another partition's item", "source", b.source, "error",
+					fmt.Errorf("item %q: %w", f.Field, err))
+				continue
+			}
+			sums = s
+		}
+		l.task.Import(b.source, learner, f.Field, sums)
+	}
+}
