@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // TestPooling_OnePartitionsPayoffsTeachTheOthers: what payoffs of one partition say of an item decides rankings of
@@ -40,16 +41,30 @@ func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 				kafka.Message{Topic: topics.Payoffs, Key: id, Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":%g}`, id, payoff)})
 		}
 		require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == 2 }, deadline, 50*time.Millisecond)
-		// The other partition has no payoff at all. As soon as it has heard of these, it shows first what pays.
+		// The other partition has no payoff at all, and draws which item it shows first. As soon as it has heard of
+		// these payoffs it shows first what pays. By luck that would happen in all of a round's draws with a
+		// probability of 2^-40.
+		const round = 40
 		require.Eventually(t, func() bool {
-			w.publish(t, impression(id(1)))
-			ranked := w.read(t, topics.Rankings, 1)
-			if len(ranked) == 0 {
-				return false
+			var messages []kafka.Message
+			for range round {
+				messages = append(messages, impression(id(1)))
 			}
-			var last event.Ranking
-			require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&last, ranked[len(ranked)-1].Value))
-			return string(last.Items[0]) == "paying"
+			before := len(w.read(t, topics.Rankings, 1))
+			w.publish(t, messages...)
+			var ranked []partition.Record
+			require.Eventually(t, func() bool {
+				ranked = w.read(t, topics.Rankings, 1)
+				return len(ranked) == before+round
+			}, deadline, 20*time.Millisecond)
+			for _, m := range ranked[before:] {
+				var r event.Ranking
+				require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, m.Value))
+				if string(r.Items[0]) != "paying" {
+					return false
+				}
+			}
+			return true
 		}, deadline, 100*time.Millisecond)
 		r.stop(t)
 	})
