@@ -22,7 +22,8 @@ var (
 	// ErrIncomplete: a read met a checkpoint that was written only in part. Nothing was read. Its writer, if it lives,
 	// sends it again and so repairs it: the read is worth another try. (Acquire and Checkpoint fail with ErrTorn.)
 	ErrIncomplete = errors.New("state: a checkpoint is not complete yet")
-	// ErrUnfit: the store answers, but is not one to trust a state to. The error says what is wrong.
+	// ErrUnfit: the store answers, but is set up in a way that state cannot be trusted to. The error says what has to
+	// be changed.
 	ErrUnfit = errors.New("state: the store is not fit")
 	// ErrGap: the deltas do not lead on from the position asked for: the follower reloads with Sums.
 	ErrGap = errors.New("state: the deltas do not lead on from here")

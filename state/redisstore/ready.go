@@ -17,7 +17,8 @@ import (
 const noEviction = "noeviction"
 
 // Ready implements state.Store: each server (in a cluster: each master) must be a master that evicts nothing, and a
-// trial write must work.
+// trial write must work. What an operator has to change is state.ErrUnfit; what passes by itself, or with more memory
+// or another failover, is not.
 func (s *Store) Ready(ctx context.Context) error {
 	var err error
 	if c, ok := s.client.(*redis.ClusterClient); ok {
@@ -57,17 +58,21 @@ func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
 		return nil
 	}
 	if info["loading"] == "1" {
-		return fmt.Errorf("%w: it is still loading its data", state.ErrUnfit)
+		return errors.New("the server is still loading its data")
 	}
 	if role := info["role"]; role != "" && role != "master" {
-		return fmt.Errorf("%w: its role is %q; a master is needed", state.ErrUnfit, role)
+		return fmt.Errorf("the server's role is %q; a master is needed", role)
 	}
 	policy := info["maxmemory_policy"]
 	if policy == "" {
 		got, err := node.ConfigGet(ctx, "maxmemory-policy").Result()
-		if err != nil {
+		var answer redis.Error
+		switch {
+		case errors.As(err, &answer):
 			return fmt.Errorf("%w: neither INFO nor CONFIG GET tells its maxmemory-policy, which has to be %s (does the "+
 				"ACL allow INFO?): %w", state.ErrUnfit, noEviction, err)
+		case err != nil:
+			return fmt.Errorf("CONFIG GET: %w", err)
 		}
 		policy = got["maxmemory-policy"]
 	}
@@ -112,13 +117,13 @@ func (s *Store) trialWrite(ctx context.Context) error {
 	if _, err := pipe.Exec(ctx); err != nil {
 		switch {
 		case redis.HasErrorPrefix(err, "OOM"):
-			return fmt.Errorf("%w: it is out of memory: %w", state.ErrUnfit, err)
+			return fmt.Errorf("the server is out of memory: %w", err)
 		case redis.HasErrorPrefix(err, "READONLY"):
-			return fmt.Errorf("%w: it is a read-only replica: %w", state.ErrUnfit, err)
+			return fmt.Errorf("the server is a read-only replica: %w", err)
 		case redis.HasErrorPrefix(err, "NOREPLICAS"):
-			return fmt.Errorf("%w: it wants more replicas before it writes (min-replicas-to-write): %w", state.ErrUnfit, err)
+			return fmt.Errorf("the server wants more replicas before it writes (min-replicas-to-write): %w", err)
 		case redis.HasErrorPrefix(err, "MISCONF"):
-			return fmt.Errorf("%w: it cannot save its data to disk: %w", state.ErrUnfit, err)
+			return fmt.Errorf("the server cannot save its data to disk: %w", err)
 		}
 		return fmt.Errorf("a trial write: %w", err)
 	}
