@@ -63,7 +63,10 @@ func (s *Store) Load(_ context.Context, p int32, hashes []string) ([]state.Field
 		return nil, state.ErrNoState
 	}
 	var all []state.Field
-	for _, h := range append([]string{"meta"}, hashes...) {
+	for i, h := range append([]string{"meta"}, hashes...) {
+		if i > 0 && h == "meta" { // comes anyway
+			continue
+		}
 		for _, f := range slices.Sorted(maps.Keys(at.hashes[h])) {
 			all = append(all, state.Field{Hash: h, Field: []byte(f), Value: slices.Clone(at.hashes[h][f])})
 		}
