@@ -101,6 +101,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the server has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// State is how the server ended: its exit code and what it used. It is nil until Done is closed.
+func (p *Process) State() *os.ProcessState {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState
+	default:
+		return nil
+	}
+}
+
 // LogPath is the file that the server writes to.
 func (p *Process) LogPath() string { return filepath.Join(p.cfg.Dir, p.cfg.Log) }
 

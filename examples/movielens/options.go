@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// policies are those that the worker can learn with here.
+var policies = []string{"elimination", "utility", "greedy"}
+
+// asInTheData is the value of -late that takes the delays from the gaps of the data.
+const asInTheData = "data"
+
+// options are the flags.
+type options struct {
+	policies    []string
+	impressions int
+	partitions  int
+	seed        uint64
+	late        int // impressions; -1: as in the data
+	unanswered  int
+	kafka       string
+	redis       string
+	ratings     string
+	cache       string
+	profile     string
+	timeout     time.Duration
+	keep        bool
+	json        bool
+}
+
+// errUsage says that the command line is wrong; what is wrong has been printed.
+var errUsage = errors.New("wrong usage")
+
+func parseOptions(args []string, errOut io.Writer) (options, error) {
+	var opt options
+	f := flag.NewFlagSet("movielens", flag.ContinueOnError)
+	f.SetOutput(errOut)
+	names := f.String("policies", strings.Join(policies, ","), "what to learn with, one after the other, separated by commas")
+	f.IntVar(&opt.impressions, "impressions", 200_000, "how many lists to rank, with each policy")
+	f.IntVar(&opt.partitions, "partitions", 6, "of each topic")
+	f.Uint64Var(&opt.seed, "seed", 1, "makes the same impressions, windows and delays again")
+	late := f.String("late", asInTheData, "how late payoffs are: "+asInTheData+", for the gaps between ratings, or that many impressions")
+	f.IntVar(&opt.unanswered, "unanswered", 256, "how many impressions may wait for their ranking at a time")
+	f.StringVar(&opt.kafka, "kafka", os.Getenv("RANKER_TEST_KAFKA"), "host:port of a Kafka; empty: start one")
+	f.StringVar(&opt.redis, "redis", os.Getenv("RANKER_TEST_REDIS"), "host:port of a Redis; empty: start one")
+	f.StringVar(&opt.ratings, "ratings", "", "a file like ml-100k.inter; empty: MovieLens-100k itself, downloaded where needed")
+	f.StringVar(&opt.cache, "cache", filepath.Join(".cache", "movielens"), "where the download is kept")
+	f.StringVar(&opt.profile, "cpuprofile", "", "write a CPU profile of this program, not of the worker, to this file")
+	f.DurationVar(&opt.timeout, "timeout", 30*time.Minute, "give up on a policy after this long")
+	f.BoolVar(&opt.keep, "keep", false, "leave topics and keys in place, to look at")
+	f.BoolVar(&opt.json, "json", false, "print one JSON document on stdout instead of the table")
+	f.Usage = func() {
+		fmt.Fprintln(errOut, "usage: movielens [flags]: MovieLens-100k through Kafka, Redis and the worker; see README.md")
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return opt, err
+		}
+		return opt, errUsage
+	}
+	if f.NArg() > 0 {
+		fmt.Fprintf(errOut, "movielens: there are no arguments besides flags, but %q\n", f.Arg(0))
+		return opt, errUsage
+	}
+	faults := opt.validate(*names, *late)
+	for _, fault := range faults {
+		fmt.Fprintln(errOut, "movielens:", fault)
+	}
+	if len(faults) > 0 {
+		return opt, errUsage
+	}
+	return opt, nil
+}
+
+// The bounds of what is played: memory and patience, not principle.
+const (
+	maxImpressions = 10_000_000
+	maxPartitions  = 256
+	maxUnanswered  = 100_000
+)
+
+// validate finds all faults, and fills in what is derived.
+func (o *options) validate(names, late string) (faults []string) {
+	between := func(flag string, value, least, most int) {
+		if value < least || value > most {
+			faults = append(faults, fmt.Sprintf("-%s must be from %d to %d, not %d", flag, least, most, value))
+		}
+	}
+	between("impressions", o.impressions, 1, maxImpressions)
+	between("partitions", o.partitions, 1, maxPartitions)
+	between("unanswered", o.unanswered, 1, maxUnanswered)
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case !slices.Contains(policies, name):
+			faults = append(faults, fmt.Sprintf("-policies: %q is none of %s", name, strings.Join(policies, ", ")))
+		case slices.Contains(o.policies, name):
+			faults = append(faults, fmt.Sprintf("-policies: %s comes twice", name))
+		default:
+			o.policies = append(o.policies, name)
+		}
+	}
+	o.late = -1
+	if late != asInTheData {
+		k, err := strconv.Atoi(late)
+		if err != nil || k < 1 || k > maxImpressions {
+			faults = append(faults, fmt.Sprintf("-late must be %s or from 1 to %d impressions, not %q", asInTheData, maxImpressions, late))
+		}
+		o.late = k
+	}
+	for _, server := range [][2]string{{"kafka", o.kafka}, {"redis", o.redis}} {
+		if _, _, err := net.SplitHostPort(cmp.Or(server[1], ":0")); err != nil {
+			faults = append(faults, fmt.Sprintf("-%s must be host:port, not %q", server[0], server[1]))
+		}
+	}
+	if o.timeout <= 0 {
+		faults = append(faults, fmt.Sprintf("-timeout must be above 0, not %v", o.timeout))
+	}
+	return faults
+}
+
+// patience is how many impressions may be unanswered: fewer than payoffs are late by, where that is an exact number.
+func (o *options) patience() int {
+	if o.late > 0 {
+		return min(o.unanswered, o.late)
+	}
+	return o.unanswered
+}
