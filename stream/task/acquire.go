@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
@@ -44,8 +45,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta) {
 	t.send(callTimeout, Acquire{Force: force, Fresh: fresh}, func(reply any, err error) {
 		switch {
 		case err == nil:
-			t.err = nil
-			t.backoff.reset()
+			t.fine(t.doing)
 			t.acq.meta = reply.(state.Meta)
 			t.fence(t.describeAndCheck)
 		case errors.Is(err, state.ErrNoState) && fresh == nil:
@@ -103,6 +103,10 @@ func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
 	t.after(checkAgain, func() { t.evidence(force) })
 }
 
+const scanning = "looking for rankings of this group"
+
+var errNothingRead = errors.New("the broker has more records, but sends none")
+
 // scan reads rankings[p] for a record of this group, and begins afresh if there is none.
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
@@ -111,29 +115,28 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 		return
 	}
 	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
-	t.ask("looking for rankings of this group", loadTimeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
-		func(reply any) {
-			f := reply.([]Fetched)[0]
-			if f.Err != nil {
-				t.failed("looking for rankings of this group", f.Err, func() { t.evidence(force) })
+	t.read(scanning, loadTimeout, part, func(f *Fetched, err error) {
+		if err != nil {
+			t.failed(scanning, err, func() { t.evidence(force) })
+			return
+		}
+		dec := newRankingDecoder()
+		for i := range f.Records {
+			var r event.Ranking
+			if mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group); mine {
+				t.stop(StopNoState, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
+					"store, or start afresh under a new kafka.group", state.ErrNoState,
+					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset))
 				return
 			}
-			dec := newRankingDecoder()
-			for i := range f.Records {
-				var r event.Ranking
-				if dec.Ranking(&r, f.Records[i].Value) == nil && r.Decision.Group == t.cfg.Group {
-					t.stop(StopNoState, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
-						"store, or start afresh under a new kafka.group", state.ErrNoState,
-						t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset))
-					return
-				}
-			}
-			if f.Next <= from { // nothing readable yet
-				t.after(t.backoff.next(), func() { t.scan(force, d, from) })
-				return
-			}
-			t.scan(force, d, f.Next)
-		})
+		}
+		if f.Next <= from { // nothing readable yet
+			t.after(t.fails(scanning, errNothingRead), func() { t.scan(force, d, from) })
+			return
+		}
+		t.fine(scanning)
+		t.scan(force, d, f.Next)
+	})
 }
 
 // Layout is the version of what is stored. A task refuses any other.
@@ -177,21 +180,35 @@ func (t *Task) load() {
 		return
 	}
 	t.ask("loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(reply any) {
-		for _, f := range reply.([]state.Field) {
-			if err := machine.Load(f); err != nil {
-				t.stop(StopState, fmt.Errorf("loading field %q of %q: %w", f.Field, f.Hash, err))
+		// Fields come without a fence: a store that was rolled back since the take-over would go unnoticed.
+		t.ask("making sure of the loaded state", callTimeout, Probe{}, func(f any) {
+			if f != t.acq.meta.Fence && !t.cfg.sabotage.unverified {
+				t.restart(fmt.Errorf("%w: it changed while it was loaded", state.ErrFenced))
 				return
 			}
-		}
-		if err := machine.Loaded(t.now.Wall); err != nil {
-			t.stop(StopLearner, err)
+			t.loaded(machine, reply.([]state.Field))
+		})
+	})
+}
+
+func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
+	for _, f := range fields {
+		if err := machine.Load(f); err != nil {
+			t.stop(StopState, fmt.Errorf("loading field %q of %q: %w", f.Field, f.Hash, err))
 			return
 		}
-		t.start(machine)
-	})
+	}
+	if err := machine.Loaded(t.now.Wall); errors.Is(err, partition.ErrLearner) {
+		t.stop(StopLearner, err)
+		return
+	} else if err != nil {
+		t.stop(StopState, err)
+		return
+	}
+	t.start(machine)
 }
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
 func (t *Task) maxRankingBytes() int {
-	return t.acq.facts.Topics[event.Rankings].MaxMessageBytes - batchOverhead - recordOverhead
+	return batchRoom(t.acq.facts.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,8 +35,13 @@ func (t *Task) describe(done func()) {
 // check holds the logs, the topics' settings and the store against the cut; done is called when all fits. What does
 // not fit twice, with fresh metadata the second time, stops the partition: never a silent skip.
 func (t *Task) check(cut cutPositions, done func()) {
-	t.checkFacts(cut, false, done)
+	t.checkFacts(cut, false, func() {
+		t.fine(checking)
+		done()
+	})
 }
+
+const checking = "checking the logs"
 
 func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 	t.describe(func() {
@@ -49,7 +55,7 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 		case again:
 			t.stop(reason, err)
 		default:
-			t.err = err
+			t.fails(checking, err)
 			t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
 		}
 	})
@@ -90,6 +96,9 @@ func (t *Task) unfit(d *Description) (StopReason, error) {
 // mismatch looks for signs that this is not the log that the cut was made of.
 func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 	m := &t.acq.meta
+	if len(m.Inputs) != int(event.Inputs) {
+		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
+	}
 	if m.Layout != Layout {
 		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads %d", m.Layout, Layout)
 	}
@@ -146,24 +155,22 @@ func (t *Task) checkWitness(cut cutPositions, topic event.Topic, again bool, don
 	}
 	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[topic], t.cfg.Partition)
 	part := FetchPart{Topic: topic, Offset: w.Offset, MaxBytes: 1}
-	t.ask(doing, callTimeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(reply any) {
-		f := reply.([]Fetched)[0]
-		if f.Err == nil && len(f.Records) > 0 && matches(w, &f.Records[0]) {
+	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+		switch {
+		case err == nil && len(f.Records) > 0 && matches(w, &f.Records[0]):
 			next()
 			return
+		case err != nil && !errors.Is(err, ErrOffsetOutOfRange): // says nothing about the record
+			t.failed(doing, err, func() { t.checkWitness(cut, topic, again, done) })
+			return
 		}
-		err := f.Err
-		if err == nil {
-			err = fmt.Errorf("%s[%d] holds another record at offset %d than the one we read: the topic was recreated "+
-				"or has lost records", t.cfg.TopicNames[topic], t.cfg.Partition, w.Offset)
-		} else {
-			err = fmt.Errorf("%s: %w", doing, err)
-		}
+		err = fmt.Errorf("%s[%d] holds another record at offset %d than the one we read: the topic was recreated or has "+
+			"lost records", t.cfg.TopicNames[topic], t.cfg.Partition, w.Offset)
 		if again {
 			t.stop(StopWitness, err)
 			return
 		}
-		t.err = err
+		t.fails(checking, err)
 		t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
 	})
 }

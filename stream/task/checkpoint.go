@@ -43,8 +43,8 @@ func (t *Task) seal() {
 		s.letters[i] = r.deadLetters[i].made
 	}
 	s.position, s.witness = r.rankings.position, r.rankings.witness
-	if r.replaying {
-		s.position = max(s.position, r.cursor.position())
+	if r.replaying { // nothing of ours has been produced yet
+		s.position = r.cursor.position(t.cfg.sabotage.pastDecision)
 	}
 	r.segments = append(r.segments, s)
 	r.sealedBytes += s.bytes
@@ -65,7 +65,7 @@ func (t *Task) checkpoint() {
 	}
 	var bytes int64
 	n := 0
-	for n < len(r.segments) && r.saveable(r.segments[n]) && (n == 0 || bytes+r.segments[n].bytes <= maxCheckpointBytes) {
+	for n < len(r.segments) && t.saveable(r.segments[n]) && (n == 0 || bytes+r.segments[n].bytes <= maxCheckpointBytes) {
 		bytes += r.segments[n].bytes
 		n++
 	}
@@ -78,7 +78,11 @@ func (t *Task) checkpoint() {
 }
 
 // saveable tells whether everything that the segment's steps emitted is in the log.
-func (r *runner) saveable(s *segment) bool {
+func (t *Task) saveable(s *segment) bool {
+	r := t.run
+	if t.cfg.sabotage.unacked {
+		return true
+	}
 	if s.rankings > r.rankings.acked {
 		return false
 	}
@@ -115,15 +119,17 @@ func (t *Task) merge(segments []*segment) *state.Checkpoint {
 // checkpointTimeout is for one try; the same checkpoint is sent again, and the store recognises it by its id.
 const checkpointTimeout = 30 * time.Second
 
+const saving = "saving a checkpoint"
+
 func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 	r := t.run
 	t.send(checkpointTimeout, Checkpoint{c}, func(_ any, err error) {
 		if err != nil {
-			t.failed("saving a checkpoint", err, func() { t.save(c, began) })
+			t.failed(saving, err, func() { t.save(c, began) })
 			return
 		}
-		t.err = nil
-		t.backoff.reset()
+		t.fine(saving)
+		t.restarts.reset()
 		r.fence.Seq++
 		r.verifiedAt = t.now.Mono
 		r.ackedSegment = r.segments[r.inFlight-1].number
@@ -134,7 +140,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		r.inFlight = 0
 		r.saved = c.Meta.Inputs
 		r.forget = append(r.forget, forgetting{r.ackedSegment, r.lookups.last})
-		r.forgetSaved()
+		t.forgetSaved()
 		t.obs.checkpointed(c, t.now.Mono-began)
 	})
 }

@@ -1,6 +1,10 @@
 package task
 
-import "github.com/ranker-worker/ranker-worker/stream/event"
+import (
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
 
 // fence makes the broker refuse every earlier owner's batches, and leaves an abort marker of ours in rankings[p] that
 // no consumer sees: InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry the new epoch into the
@@ -12,6 +16,10 @@ import "github.com/ranker-worker/ranker-worker/stream/event"
 func (t *Task) fence(done func()) {
 	t.ask("raising the producer's epoch", callTimeout, InitProducer{Producer{-1, -1}}, func(reply any) {
 		first := reply.(Producer)
+		if t.cfg.sabotage.noFence {
+			t.fenced(first, first, done)
+			return
+		}
 		t.ask("joining rankings to a transaction", callTimeout, AddPartition{first}, func(any) {
 			t.ask("aborting the transaction", callTimeout, AbortTxn{first}, func(any) {
 				t.ask("raising the producer's epoch again", callTimeout, InitProducer{first}, func(reply any) {
@@ -54,7 +62,8 @@ func (t *Task) refenceDue() bool {
 	return t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval
 }
 
-// refence repeats the whole fence while nothing is in flight. Only the same id with a risen epoch is accepted.
+// refence repeats the whole fence while nothing is in flight, and then the checks: an idle partition whose topics were
+// recreated would not notice otherwise. Only the same id with a risen epoch is accepted.
 func (t *Task) refence() {
 	r := t.run
 	r.refencing = true
@@ -62,14 +71,17 @@ func (t *Task) refence() {
 	t.fence(func() {
 		p := t.acq.producer
 		if p.ID != old.ID || p.Epoch <= old.Epoch {
-			t.restart(ErrFenced)
+			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, old, p))
 			return
 		}
 		r.resetSequences()
-		t.describe(func() {
-			// We are the only writer and nothing is in flight: all decisions below the end are ours and acked.
-			r.rankings.position = max(r.rankings.position, t.acq.facts.Topics[event.Rankings].End)
-			r.moved = true
+		t.check(r.cutNow(), func() {
+			// We are the only writer and nothing is in flight: all decisions below the end are ours and acked. Not so
+			// in a replay: there the cursor says how far we are.
+			if !r.replaying {
+				r.rankings.position = max(r.rankings.position, t.acq.facts.Topics[event.Rankings].End)
+				r.moved = true
+			}
 			r.refencing = false
 		})
 	})

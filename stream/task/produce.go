@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,12 +13,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// What a record batch of ours takes at most beyond its keys, values and headers: the batch's header, and per record
-// its length, attributes, timestamp and offset deltas and the lengths of key, value and header count, as varints.
+// What a record batch of ours takes at most beyond its keys, values and headers: package broker's bounds, which it does
+// the encoding by.
 const (
-	batchOverhead  = 61 + 12
-	recordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 5
+	batchOverhead  = 61
+	recordOverhead = 36
+	headerOverhead = 10
 )
+
+// batchRoom is what the records of one batch may take in a topic with the given max.message.bytes: less the batch's
+// header, and what compression adds to records that it cannot make smaller.
+func batchRoom(limit int) int { return limit - batchOverhead - limit/64 - 128 }
 
 // Bounds of one batch of rankings.
 const (
@@ -32,12 +38,11 @@ const produceTimeout = 10 * time.Second
 type rankingsOut struct {
 	cur, spare *batch
 	flying     *batch
-	limit      int // bytes of a batch; 0 until known
+	most       int // records of a batch, where the broker refused more; 0: no such bound
 	sequence   int32
-	made       int64 // rankings put into batches so far
-	acked      int64 // of those, how many are in the log
-	position   int64 // behind the last acked; a replay looks for decisions from here
-	lastOffset int64
+	made       int64         // rankings put into batches so far
+	acked      int64         // of those, how many are in the log
+	position   int64         // behind the last acked; a replay looks for decisions from here
 	witness    state.Witness // of the last acked whose offset is known
 }
 
@@ -46,7 +51,7 @@ type batch struct {
 	out      partition.Output
 	times    []event.Millis // of the impressions
 	messages []OutMessage
-	bytes    int
+	bytes    int // of the rankings, and of dead letters made with them
 	counted  int // rankings of out that are in bytes
 	first    int64
 }
@@ -70,6 +75,17 @@ func (o *rankingsOut) note(impression event.Millis) {
 	b.bytes += len(m.Key) + len(m.Value) + recordOverhead
 	b.times = append(b.times, impression)
 	o.made++
+}
+
+// weigh counts the bytes of dead letters that stay in the open batch's memory until it is acked.
+func (o *rankingsOut) weigh(out *partition.Output, from int) {
+	if o.cur == nil || out != &o.cur.out {
+		return
+	}
+	for i := range out.DeadLetters[from:] {
+		l := &out.DeadLetters[from+i]
+		o.cur.bytes += len(l.Key) + len(l.Value)
+	}
 }
 
 // room tells whether another ranking fits. One that exceeds the limit by itself was refused by the machine.
@@ -140,19 +156,27 @@ func (r *runner) resetSequences() {
 func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	r := t.run
 	o := &r.rankings
-	n := fitting(messages, t.acq.facts.Topics[event.Rankings].MaxMessageBytes)
+	n := fitting(messages[:min(len(messages), cmp.Or(o.most, maxBatchRecords))], t.acq.facts.Topics[event.Rankings].MaxMessageBytes)
 	p := Produce{Topic: event.Rankings, Producer: t.acq.producer, Sequence: o.sequence, Timestamp: t.now.Wall,
 		Messages: messages[:n]}
 	sent := t.now.Mono
-	t.deliver("producing rankings", p, func(base int64) {
+	if t.cfg.sabotage.noSequences {
+		p.Sequence = -1
+	}
+	tooLarge := func(err error) {
+		if n == 1 {
+			t.stop(StopTopic, fmt.Errorf("%w although the topic's max.message.bytes allows it", err))
+			return
+		}
+		o.most = n / 2 // the limit was lowered since we last looked
+		t.sendRankings(b, messages)
+	}
+	t.deliver("producing rankings", p, tooLarge, func(base int64) {
 		o.sequence = advance(o.sequence, n)
-		if base >= 0 {
-			if base <= o.lastOffset {
-				t.stop(StopOffsets, fmt.Errorf("%s[%d] gave our ranking offset %d after %d: the topic was recreated",
-					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, base, o.lastOffset))
-				return
-			}
-			o.lastOffset = base + int64(n) - 1
+		if base >= 0 && base < o.position {
+			t.stop(StopOffsets, fmt.Errorf("%s[%d] gave our ranking offset %d although the log had reached %d: the topic "+
+				"was recreated", t.cfg.TopicNames[event.Rankings], t.cfg.Partition, base, o.position))
+			return
 		}
 		r.acked(base, messages[:n])
 		t.obs.produced(n, t.now.Mono-sent)
@@ -168,18 +192,17 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	})
 }
 
-// deliver repeats one produce request until it is acked.
-func (t *Task) deliver(doing string, p Produce, ok func(base int64)) {
+// deliver repeats one produce request until it is acked, or refused for its size: then nothing of it is in the log.
+func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(base int64)) {
 	t.send(produceTimeout, p, func(reply any, err error) {
 		switch {
 		case err == nil:
-			t.backoff.reset()
-			t.err = nil
+			t.fine(doing)
 			ok(reply.(Produced).BaseOffset)
 		case errors.Is(err, ErrTooLarge):
-			t.stop(StopTopic, fmt.Errorf("%s: %w although the topic's max.message.bytes allows it", doing, err))
+			tooLarge(fmt.Errorf("%s: %w", doing, err))
 		default:
-			t.failed(doing, err, func() { t.deliver(doing, p, ok) })
+			t.failed(doing, err, func() { t.deliver(doing, p, tooLarge, ok) })
 		}
 	})
 }
@@ -208,12 +231,12 @@ func (r *runner) acked(base int64, messages []OutMessage) {
 	}
 }
 
-// fitting is how many of the messages one batch takes, at least one.
+// fitting is how many of the messages one batch takes in a topic with the given max.message.bytes, at least one.
 func fitting(messages []OutMessage, limit int) int {
-	bytes := batchOverhead
+	room, bytes := batchRoom(limit), 0
 	for i := range messages {
 		bytes += size(&messages[i])
-		if i > 0 && bytes > limit {
+		if i > 0 && bytes > room {
 			return i
 		}
 	}
@@ -223,7 +246,7 @@ func fitting(messages []OutMessage, limit int) int {
 func size(m *OutMessage) int {
 	n := recordOverhead + len(m.Key) + len(m.Value)
 	for _, h := range m.Headers {
-		n += 10 + len(h.Key) + len(h.Value)
+		n += headerOverhead + len(h.Key) + len(h.Value)
 	}
 	return n
 }
@@ -238,6 +261,7 @@ type deadLettersOut struct {
 	messages []OutMessage
 	bytes    int
 	flying   int // of messages, from the front
+	most     int // records of a batch, where the broker refused more; 0: no such bound
 	sequence int32
 	made     int64
 	acked    int64
@@ -254,7 +278,7 @@ func (t *Task) bury(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]
 		d := &t.run.deadLetters[l.Topic]
-		limit := t.acq.facts.Topics[l.Topic].MaxMessageBytes - batchOverhead - recordOverhead - 1024
+		limit := batchRoom(t.acq.facts.Topics[l.Topic].MaxMessageBytes) - recordOverhead - 1024
 		m := OutMessage{Headers: []Header{
 			{"__streams.errors.exception", []byte(l.Reason)},
 			{"__streams.errors.message", []byte(l.Detail)},
@@ -264,8 +288,7 @@ func (t *Task) bury(out *partition.Output, from int) {
 		}}
 		key, value := cutOff(l.Key, limit/2), cutOff(l.Value, min(t.cfg.MaxRecordBytes, limit/2))
 		if len(key)+len(value) < len(l.Key)+len(l.Value) {
-			m.Headers = append(m.Headers, Header{"ranker.truncated.from",
-				strconv.AppendInt(nil, int64(len(l.Key)+len(l.Value)), 10)})
+			m.Headers = append(m.Headers, truncatedFrom(len(l.Key)+len(l.Value)))
 		}
 		m.Key, m.Value = append([]byte(nil), key...), append([]byte(nil), value...)
 		d.messages = append(d.messages, m)
@@ -274,6 +297,30 @@ func (t *Task) bury(out *partition.Output, from int) {
 		t.obs.DeadLetters = append(t.obs.DeadLetters, Refusal{l.Topic, l.Reason})
 	}
 	out.DeadLetters = out.DeadLetters[:from]
+}
+
+func truncatedFrom(n int) Header {
+	return Header{"ranker.truncated.from", strconv.AppendInt(nil, int64(n), 10)}
+}
+
+// shorten takes half of the first message's longer part away; it tells whether there was anything to take.
+func (d *deadLettersOut) shorten() bool {
+	m := &d.messages[0]
+	was := len(m.Key) + len(m.Value)
+	if was == 0 {
+		return false
+	}
+	d.bytes -= size(m)
+	if len(m.Value) >= len(m.Key) {
+		m.Value = m.Value[:len(m.Value)/2]
+	} else {
+		m.Key = m.Key[:len(m.Key)/2]
+	}
+	if last := len(m.Headers) - 1; m.Headers[last].Key != truncatedFrom(0).Key {
+		m.Headers = append(m.Headers, truncatedFrom(was))
+	}
+	d.bytes += size(m)
+	return true
 }
 
 func cutOff(b []byte, limit int) []byte {
@@ -286,11 +333,24 @@ func (t *Task) produceLetters(topic event.Topic) {
 	if d.flying > 0 || len(d.messages) == 0 {
 		return
 	}
-	n := fitting(d.messages[:min(len(d.messages), maxBatchRecords)], min(maxBatchBytes, t.acq.facts.Topics[topic].MaxMessageBytes))
+	n := fitting(d.messages[:min(len(d.messages), cmp.Or(d.most, maxBatchRecords))], min(maxBatchBytes, t.acq.facts.Topics[topic].MaxMessageBytes))
 	d.flying = n
 	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Timestamp: t.now.Wall,
 		Messages: d.messages[:n:n]}
-	t.deliver("producing dead letters", p, func(int64) {
+	if t.cfg.sabotage.noSequences {
+		p.Sequence = -1
+	}
+	doing := "producing dead letters of " + t.cfg.TopicNames[topic]
+	tooLarge := func(err error) {
+		// The dead-letter topic takes less than its input does.
+		if n == 1 && !d.shorten() {
+			t.stop(StopTopic, fmt.Errorf("%w although it is as short as it can be", err))
+			return
+		}
+		d.most, d.flying = max(1, n/2), 0
+		t.produceLetters(topic)
+	}
+	t.deliver(doing, p, tooLarge, func(int64) {
 		d.sequence = advance(d.sequence, n)
 		d.acked += int64(n)
 		for i := range d.messages[:n] {

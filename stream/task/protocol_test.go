@@ -127,7 +127,9 @@ func (u *users) react(l logged) {
 	}
 }
 
-func (u *users) done() bool { return u.left == 0 && len(u.scheduled) == 0 && u.seen == len(u.w.rankings) }
+func (u *users) done() bool {
+	return u.left == 0 && len(u.scheduled) == 0 && u.seen == len(u.w.rankings)
+}
 
 // play runs one schedule to its quiet end and returns the partition's last owner, still running.
 func play(t *testing.T, seed uint64, cfg Config, f faults, clean bool) (*world, *users, *proc) {

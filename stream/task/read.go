@@ -2,7 +2,6 @@ package task
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +17,7 @@ type queue struct {
 	off   bool // the topic is not configured
 	items []queued
 	head  int
-	bytes int // of keys and values
+	bytes int
 	next  int64
 	pos   state.Position // stepped so far; its witness is that of the last seal
 	last  partition.Record
@@ -37,11 +36,14 @@ type queued struct {
 	found []byte
 }
 
+// size is what a record counts in its queue; one without key and value takes memory too.
+func (it *queued) size() int { return len(it.Key) + len(it.Value) + 64 }
+
 func (q *queue) len() int { return len(q.items) - q.head }
 
 func (q *queue) pop() {
 	it := &q.items[q.head]
-	q.bytes -= len(it.Key) + len(it.Value)
+	q.bytes -= it.size()
 	q.last, q.some = it.Record, true
 	q.pos.Offset = it.Offset + 1
 	*it = queued{}
@@ -97,12 +99,13 @@ func (t *Task) fetched(q *queue, f *Fetched) {
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
 	}
+	t.fine(q.reading(t))
 	for _, rec := range f.Records {
 		if rec.Offset < q.next {
 			continue
 		}
-		q.bytes += len(rec.Key) + len(rec.Value)
 		q.items = append(q.items, queued{Record: rec})
+		q.bytes += q.items[len(q.items)-1].size()
 	}
 	if f.Next > q.next {
 		q.next = f.Next
@@ -119,24 +122,23 @@ func (t *Task) fetched(q *queue, f *Fetched) {
 // fetchFailed makes sure, before it goes on, that the log is still the one we have been reading: an error can mean
 // that the leader has changed, or the topic.
 func (t *Task) fetchFailed(q *queue, err error) {
-	r := t.run
 	q.atEnd = false
-	err = fmt.Errorf("fetching %s[%d] from offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, q.next, err)
-	if errors.Is(err, ErrUnsupported) || errors.Is(err, ErrGenerationOver) {
-		t.failed("reading", err, nil)
-		return
-	}
-	t.err = err
-	t.obs.Retries++
-	if r.checking {
+	t.readFailed(q.reading(t), fmt.Errorf("from offset %d: %w", q.next, err))
+}
+
+// reading names what fetching this topic is.
+func (q *queue) reading(t *Task) string { return t.reading[q.topic] }
+
+// readFailed starts the checks after a failed fetch, of which there may be several at once.
+func (t *Task) readFailed(doing string, err error) {
+	r := t.run
+	t.failed(doing, err, func() {})
+	if t.run != r || r.checking {
 		return
 	}
 	r.checking = true
-	t.after(t.backoff.next(), func() {
-		t.check(r.cutNow(), func() {
-			r.checking = false
-			t.err = nil
-		})
+	t.after(t.troubles[doing].backoff.d, func() {
+		t.check(r.cutNow(), func() { r.checking = false })
 	})
 }
 
@@ -164,7 +166,8 @@ type lookups struct {
 
 type lookupBatch struct {
 	number uint64
-	left   int // records not yet stepped
+	left   int           // records not yet stepped
+	since  time.Duration // when the values came; 0 before that
 }
 
 type lookupRef struct {
@@ -199,33 +202,42 @@ func (t *Task) lookUp() {
 	l.flying = true
 	l.last++
 	number := l.last
-	l.batches = append(l.batches, lookupBatch{number, len(l.ids)})
+	l.batches = append(l.batches, lookupBatch{number: number, left: len(l.ids)})
 	low, refs := r.fence.Seq, l.refs
 	t.send(callTimeout, LookUp{IDs: l.ids}, func(reply any, err error) {
 		l.flying = false
 		if err != nil {
-			r.stepped(number, len(refs))
+			t.stepped(number, len(refs))
 			l.flying = true
-			t.failed("looking up ids", err, func() { l.flying = false })
+			t.failed(lookingUp, err, func() { l.flying = false })
 			return
 		}
+		t.fine(lookingUp)
 		found := reply.(LookedUp)
 		if !t.verify(found.Fence, low) {
 			return
 		}
 		t.obs.LookedUp += int64(len(refs))
-		r.looked(number, refs, found.Values)
+		t.looked(number, refs, found.Values)
 	})
 }
 
+const lookingUp = "looking up ids"
+
 // looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
 // stepped without its value has been resolved from the overlay.
-func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte) {
+func (t *Task) looked(number uint64, refs []lookupRef, values [][]byte) {
+	r := t.run
+	for i := range r.lookups.batches {
+		if b := &r.lookups.batches[i]; b.number == number {
+			b.since = t.now.Mono
+		}
+	}
 	for i, ref := range refs {
 		q := &r.queues[ref.topic]
 		k := q.find(ref.offset)
 		if k < 0 {
-			r.stepped(number, 1)
+			t.stepped(number, 1)
 			continue
 		}
 		q.items[k].batch, q.items[k].found = number, values[i]
@@ -242,7 +254,8 @@ func (q *queue) find(offset int64) int {
 }
 
 // stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
-func (r *runner) stepped(number uint64, n int) {
+func (t *Task) stepped(number uint64, n int) {
+	r := t.run
 	for i := range r.lookups.batches {
 		if b := &r.lookups.batches[i]; b.number == number {
 			b.left -= n
@@ -255,8 +268,34 @@ func (r *runner) stepped(number uint64, n int) {
 	}
 	if done > 0 {
 		r.lookups.batches = append(r.lookups.batches[:0], r.lookups.batches[done:]...)
-		r.forgetSaved()
+		t.forgetSaved()
 	}
+}
+
+// staleAfter is how long what was looked up may wait for its turn while the overlay waits for it.
+const staleAfter = time.Second
+
+// letGo drops what was looked up for records whose turn does not come, to be looked up again when it does. A payoff
+// of today waits for as long as a backlog of yesterday's impressions lasts: the overlay, which may forget nothing
+// meanwhile, would outgrow all bounds.
+func (t *Task) letGo() {
+	r := t.run
+	if len(r.forget) == 0 || len(r.lookups.batches) == 0 {
+		return
+	}
+	b := r.lookups.batches[0]
+	if b.since == 0 || t.now.Mono-b.since < staleAfter {
+		return
+	}
+	for i := range r.queues {
+		q := &r.queues[i]
+		for k := q.head; k < len(q.items); k++ {
+			if it := &q.items[k]; it.batch == b.number {
+				it.batch, it.found = 0, nil
+			}
+		}
+	}
+	t.stepped(b.number, b.left)
 }
 
 // forgetting is an acked checkpoint whose changes stay in the overlay until the look-ups up to a number are through.
@@ -265,11 +304,12 @@ type forgetting struct {
 	lookup  uint64
 }
 
-func (r *runner) forgetSaved() {
+func (t *Task) forgetSaved() {
+	r := t.run
 	done := 0
 	for done < len(r.forget) {
 		f := r.forget[done]
-		if len(r.lookups.batches) > 0 && r.lookups.batches[0].number <= f.lookup {
+		if len(r.lookups.batches) > 0 && r.lookups.batches[0].number <= f.lookup && !t.cfg.sabotage.forgetEarly {
 			break
 		}
 		r.machine.Forget(f.segment)

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -18,6 +19,7 @@ type runner struct {
 
 	rankings    rankingsOut
 	deadLetters [event.Inputs]deadLettersOut
+	letters     partition.Output // of steps that rank nothing; empty between them
 	refencing   bool
 
 	replaying bool // what was read since the checkpoint is being stepped; the cursor is asked first
@@ -56,10 +58,9 @@ func (t *Task) start(m *partition.Machine) {
 		q.off = !t.reads(topic)
 		r.committed[topic] = -1
 	}
-	r.cursor = cursor{next: meta.Rankings, from: meta.Inputs[event.Impressions].Offset, decoder: newRankingDecoder()}
+	r.cursor = newCursor(&t.cfg, meta)
 	r.rankings.position = meta.Rankings
 	r.rankings.witness = meta.RankingsWitness
-	r.rankings.lastOffset = -1
 	r.moved = true // the producer's identity and, once the cursor is through, the rankings position
 	t.run = r
 	t.loads++
@@ -78,10 +79,21 @@ func (t *Task) walkKnown(cursor uint64) {
 		k := reply.(Known)
 		t.run.machine.AddKnown(k.IDs)
 		if k.Next == 0 {
-			t.run.machine.KnownComplete()
+			t.knowsAll()
 			return
 		}
 		t.walkKnown(k.Next)
+	})
+}
+
+// knowsAll makes sure, before any id is taken for new, that the ids were those of our own state all the time: they come
+// without a fence.
+func (t *Task) knowsAll() {
+	low := t.run.fence.Seq
+	t.ask("making sure of the known ids", callTimeout, Probe{}, func(reply any) {
+		if t.verify(reply.(state.Fence), low) {
+			t.run.machine.KnownComplete()
+		}
 	})
 }
 
@@ -90,17 +102,18 @@ func (t *Task) pump() (busy bool) {
 	r := t.run
 	t.tick()
 	if t.phase != Draining {
-		t.readCursor()
-		if r.replaying && r.cursor.exhausted(t.cfg.Group) {
-			t.replayed()
+		if r.replaying && !t.replay() {
+			return false
 		}
 		busy = t.step()
 		if t.run != r {
 			return false
 		}
+		t.readCursor() // the step may have taken the last decision
 		t.fetch()
 		t.lookUp()
 		t.walkDue()
+		t.letGo()
 	}
 	t.produce()
 	t.seal()
@@ -113,11 +126,25 @@ func (t *Task) pump() (busy bool) {
 	return busy
 }
 
+// replay ends the replay once no decision is left to adopt; it tells whether the task goes on.
+func (t *Task) replay() bool {
+	r := t.run
+	exhausted, err := r.cursor.exhausted()
+	if err != nil {
+		t.stop(StopState, err)
+		return false
+	}
+	if exhausted || t.cfg.sabotage.noAdoption {
+		t.replayed()
+	}
+	return true
+}
+
 // replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.
 func (t *Task) replayed() {
 	r := t.run
 	r.replaying = false
-	r.rankings.position = max(r.rankings.position, r.cursor.position())
+	r.rankings.position = max(r.rankings.position, r.cursor.position(false))
 	r.moved = true
 	if t.phase == Replaying {
 		t.phase = Running
@@ -177,6 +204,7 @@ const probeEvery = time.Second
 
 func (t *Task) probe() {
 	r := t.run
+	const doing = "making sure of the stored state"
 	if r.probing || t.now.Mono-r.verifiedAt < probeEvery || r.inFlight > 0 {
 		return
 	}
@@ -186,9 +214,10 @@ func (t *Task) probe() {
 		r.probing = false
 		if err != nil {
 			r.verifiedAt = t.now.Mono // not verified, but not to be asked in a storm either
-			t.failed("making sure of the stored state", err, func() {})
+			t.failed(doing, err, func() {})
 			return
 		}
+		t.fine(doing)
 		t.verify(reply.(state.Fence), low)
 	})
 }
@@ -201,18 +230,26 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 	if r.inFlight > 0 {
 		high++
 	}
+	if t.cfg.sabotage.unverified {
+		return true
+	}
 	if f.Token != r.fence.Token || f.Seq < low || f.Seq > high {
-		t.restart(state.ErrFenced)
+		t.restart(fmt.Errorf("%w: the store shows %v, ours is %v", state.ErrFenced, f, r.fence))
 		return false
 	}
 	r.verifiedAt = t.now.Mono
 	return true
 }
 
-// wake is how soon the runner has something to do without being called.
-func (r *runner) wake(now, interval time.Duration) time.Duration {
-	if r.openSince < 0 || r.inFlight > 0 {
+// wakeForCheckpoint is how soon the task is to be called for the sake of the next checkpoint. What waits for a reply
+// is woken by that.
+func (t *Task) wakeForCheckpoint() time.Duration {
+	r := t.run
+	switch {
+	case r.inFlight > 0,
+		len(r.segments) == 0 && r.openSince < 0 && !r.moved,
+		len(r.segments) > 0 && !t.saveable(r.segments[0]):
 		return idleWake
 	}
-	return max(r.checkpointAt+interval-now, time.Millisecond)
+	return max(r.checkpointAt+t.cfg.CheckpointInterval-t.now.Mono, time.Millisecond)
 }

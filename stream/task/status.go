@@ -13,7 +13,7 @@ import (
 type Observations struct {
 	// Account is by how much the counts of the account have risen; what it has pending and parked means nothing here.
 	// What was stepped and not checkpointed when memory was dropped is counted when it is stepped again, too.
-	Account partition.Account
+	Account     partition.Account
 	Stepped     [event.Inputs]int64 // records stepped
 	Fetched     int64               // records fetched
 	LookedUp    int64               // ids looked up
@@ -89,7 +89,7 @@ func (t *Task) Loads() uint64 { return t.loads }
 
 // Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
 func (t *Task) Status() Status {
-	s := Status{Phase: t.phase, Reason: t.reason, Err: t.err, Doing: t.doing}
+	s := Status{Phase: t.phase, Reason: t.reason, Err: t.waitsFor(), Doing: t.doing}
 	r := t.run
 	if r == nil {
 		return s

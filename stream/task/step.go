@@ -31,6 +31,9 @@ func (t *Task) step() (busy bool) {
 		if t.run != r {
 			return false
 		}
+		if _, open := r.machine.Dirty(); open >= t.cfg.SegmentBytes {
+			t.seal()
+		}
 	}
 	return true
 }
@@ -42,13 +45,16 @@ func (t *Task) choose() (*queue, error) {
 		return nil, nil
 	}
 	var best *queue
+	var oldest event.Millis
 	for i := range r.queues {
 		q := &r.queues[i]
 		if q.len() == 0 {
 			continue
 		}
+		// A record dated 2099 has its turn like one of now.
 		it := &q.items[q.head]
-		if best != nil && it.Timestamp >= best.items[best.head].Timestamp {
+		at := min(it.Timestamp, t.now.Wall)
+		if best != nil && at >= oldest {
 			continue
 		}
 		ready, err := t.ready(q, it)
@@ -56,7 +62,7 @@ func (t *Task) choose() (*queue, error) {
 			return nil, err
 		}
 		if ready {
-			best = q
+			best, oldest = q, at
 		}
 	}
 	return best, nil
@@ -72,7 +78,7 @@ func (t *Task) ready(q *queue, it *queued) (bool, error) {
 			return false, nil
 		}
 		if r.replaying {
-			v, _, err := r.cursor.verdict(it.Offset, t.cfg.Group)
+			v, _, err := r.cursor.verdict(it.Offset)
 			if err != nil || v == undecided {
 				return false, err
 			}
@@ -87,20 +93,26 @@ func (t *Task) stepOne(q *queue) error {
 	in := partition.Input{Record: &it.Record, Now: t.now.Wall, Found: it.found}
 	adopted := false
 	if q.topic == event.Impressions && r.replaying {
-		v, d, err := r.cursor.verdict(it.Offset, t.cfg.Group)
+		v, d, err := r.cursor.verdict(it.Offset)
 		if err != nil {
 			return err
 		}
 		switch v {
 		case decided:
 			in.Decided, adopted = d, true
+			if f := t.cfg.sabotage.rulesFirst; f != nil && f(&it.Record) {
+				in.Decided = nil
+			}
 		case refused:
 			in.RefusedEarlier = true
 		case anew:
 			t.replayed()
 		}
 	}
-	out := r.rankings.open()
+	out := &r.letters
+	if q.topic == event.Impressions {
+		out = r.rankings.open()
+	}
 	rankings, letters := len(out.Rankings), len(out.DeadLetters)
 	if err := r.machine.Step(&in, out); err != nil {
 		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)
@@ -114,12 +126,14 @@ func (t *Task) stepOne(q *queue) error {
 		r.rankings.note(it.Timestamp)
 	}
 	if len(out.DeadLetters) > letters {
+		r.rankings.weigh(out, letters)
 		t.bury(out, letters)
 	}
+	r.letters.Reset()
 	if it.batch != 0 {
 		number := it.batch
 		q.pop()
-		r.stepped(number, 1)
+		t.stepped(number, 1)
 	} else {
 		q.pop()
 	}
@@ -141,7 +155,7 @@ const walkAtOnce = 4000
 // shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
 func (t *Task) walkDue() {
 	r := t.run
-	if r.walking || t.full() || !r.rankings.room() {
+	if r.walking || t.full() {
 		return
 	}
 	bucket, ok := r.machine.DueUpTo()
@@ -152,13 +166,14 @@ func (t *Task) walkDue() {
 	l := &r.lookups
 	l.last++
 	number, low := l.last, r.fence.Seq
-	l.batches = append(l.batches, lookupBatch{number, 1})
+	l.batches = append(l.batches, lookupBatch{number: number, left: 1})
 	t.send(callTimeout, Due{UpTo: bucket, Limit: walkAtOnce}, func(reply any, err error) {
 		if err != nil {
-			r.stepped(number, 1)
-			t.failed("walking the expiry index", err, func() { r.walking = false })
+			t.stepped(number, 1)
+			t.failed(walking, err, func() { r.walking = false })
 			return
 		}
+		t.fine(walking)
 		r.walking = false
 		due := reply.(DueIDs)
 		if !t.verify(due.Fence, low) {
@@ -166,10 +181,12 @@ func (t *Task) walkDue() {
 		}
 		t.expire(bucket, due)
 		if t.run == r {
-			r.stepped(number, 1)
+			t.stepped(number, 1)
 		}
 	})
 }
+
+const walking = "walking the expiry index"
 
 func (t *Task) expire(bucket int64, due DueIDs) {
 	r := t.run
@@ -181,16 +198,13 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 		r.machine.Walked(bucket)
 		return
 	}
-	out := r.rankings.open()
-	letters := len(out.DeadLetters)
 	for i := range due.Entries {
-		if err := r.machine.Expire(due.Entries[i], t.now.Wall, out); err != nil {
+		if err := r.machine.Expire(due.Entries[i], t.now.Wall, &r.letters); err != nil {
 			t.stop(StopState, fmt.Errorf("expiring %q: %w", due.Entries[i].ID, err))
 			return
 		}
 	}
 	t.obs.Walked += int64(len(due.Entries))
-	if len(out.DeadLetters) > letters {
-		t.bury(out, letters)
-	}
+	t.bury(&r.letters, 0)
+	r.letters.Reset()
 }

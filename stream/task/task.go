@@ -30,6 +30,23 @@ type Config struct {
 	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
 	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
 	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
+
+	sabotage sabotage
+}
+
+// sabotage takes one rule out of the protocol. Only this package's tests can set it, to show that the simulation
+// notices: a check that nothing can fail is worth nothing. See TestMutations_AreCaught.
+type sabotage struct {
+	noFence      bool // the producer's epoch is raised, but no marker carries it into rankings[p]
+	noAdoption   bool // what the log holds as decided is decided again
+	noSequences  bool // batches carry no sequence: a retry appends a copy
+	unacked      bool // checkpoints do not wait for rankings and dead letters to be acked
+	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
+	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
+	unverified   bool // what the store shows is taken without a look at its token and sequence
+	forgetEarly  bool // the overlay forgets at the ack, whatever was looked up before
+	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
+	rulesFirst func(*partition.Record) bool
 }
 
 func (c *Config) defaults() {
@@ -106,11 +123,12 @@ type Task struct {
 	timers   []timer
 
 	phase       Phase
-	incarnation uint64 // rises at each restart; what belongs to an earlier one is ignored
-	backoff     backoff
+	incarnation uint64  // rises at each restart; what belongs to an earlier one is ignored
+	restarts    backoff // between one restart and the next; over when a checkpoint has been saved
+	troubles    map[string]*trouble
 	draining    bool
 	reason      StopReason
-	err         error  // why stopped, or what is being waited for
+	err         error  // why stopped, or why acquiring anew
 	doing       string // the present step of an acquire, for people
 
 	loads uint64 // how often a state was loaded
@@ -118,12 +136,21 @@ type Task struct {
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
 
-	obs Observations
+	obs     Observations
+	reading [event.Topics]string // what fetching a topic is called
 }
 
 type waiter struct {
 	incarnation uint64
 	done        func(reply any, err error)
+}
+
+// trouble is something that keeps failing. Each kind has a backoff of its own: what succeeds beside it must not make
+// it try at a rush.
+type trouble struct {
+	err     error
+	backoff backoff
+	since   time.Duration
 }
 
 type timer struct {
@@ -135,7 +162,11 @@ type timer struct {
 // New makes a task that begins to acquire its partition at the first Advance.
 func New(cfg Config) *Task {
 	cfg.defaults()
-	return &Task{cfg: cfg, waiting: make(map[uint64]waiter)}
+	t := &Task{cfg: cfg, waiting: make(map[uint64]waiter), troubles: make(map[string]*trouble)}
+	for topic, name := range cfg.TopicNames {
+		t.reading[topic] = fmt.Sprintf("fetching %s[%d]", name, cfg.Partition)
+	}
+	return t
 }
 
 // Advance does all that can be done now and returns the requests to carry out, and after how long at the latest it
@@ -152,6 +183,7 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	}
 	// Those that replies have led to since the last call are among them.
 	requests = t.requests
+	clear(t.handed) // they may hold a checkpoint's memory
 	t.requests, t.handed = t.handed[:0], requests
 	if busy {
 		return requests, 0
@@ -214,7 +246,7 @@ func (t *Task) wake() time.Duration {
 		}
 	}
 	if t.run != nil {
-		wake = min(wake, t.run.wake(t.now.Mono, t.cfg.CheckpointInterval))
+		wake = min(wake, t.wakeForCheckpoint())
 	}
 	return wake
 }
@@ -234,8 +266,7 @@ func (t *Task) ask(doing string, timeout time.Duration, e Effect, ok func(reply 
 	t.doing = doing
 	t.send(timeout, e, func(reply any, err error) {
 		if err == nil {
-			t.err = nil
-			t.backoff.reset()
+			t.fine(doing)
 			ok(reply)
 			return
 		}
@@ -243,25 +274,72 @@ func (t *Task) ask(doing string, timeout time.Duration, e Effect, ok func(reply 
 	})
 }
 
+// read fetches a part of one log. An error of the part is one of the request.
+func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done func(f *Fetched, err error)) {
+	t.doing = doing
+	t.send(timeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(reply any, err error) {
+		var f Fetched
+		if err == nil {
+			f = reply.([]Fetched)[0]
+			err = f.Err
+		}
+		if err == nil {
+			t.fine(doing)
+		}
+		done(&f, err)
+	})
+}
+
 // failed decides what an error means: give up, start over, or try again a little later.
 func (t *Task) failed(doing string, err error, again func()) {
-	err = fmt.Errorf("%s: %w", doing, err)
+	failure := fmt.Errorf("%s: %w", doing, err)
 	switch {
 	case errors.Is(err, ErrGenerationOver):
-		t.err = err
+		t.err = failure
 		t.end()
 	case errors.Is(err, ErrFenced), errors.Is(err, state.ErrFenced), errors.Is(err, ErrSequence),
 		errors.Is(err, state.ErrNoState):
-		t.restart(err)
+		t.restart(failure)
 	case errors.Is(err, state.ErrTorn):
-		t.stop(StopTorn, err)
+		t.stop(StopTorn, failure)
 	case errors.Is(err, ErrUnsupported):
-		t.stop(StopUnsupported, err)
+		t.stop(StopUnsupported, failure)
 	default:
-		t.err = err
 		t.obs.Retries++
-		t.after(t.backoff.next(), again)
+		t.after(t.fails(doing, failure), again)
 	}
+}
+
+// fails notes a failure, and tells after how long to try again.
+func (t *Task) fails(doing string, err error) time.Duration {
+	tr := t.troubles[doing]
+	if tr == nil {
+		tr = &trouble{since: t.now.Mono}
+		t.troubles[doing] = tr
+	}
+	tr.err = err
+	return tr.backoff.next()
+}
+
+// fine notes a success.
+func (t *Task) fine(doing string) { delete(t.troubles, doing) }
+
+// waitsFor is why the task is stopped or starts anew, else what has been failing for the longest time; nil when all is
+// well.
+func (t *Task) waitsFor() error {
+	if t.err != nil {
+		return t.err
+	}
+	var first *trouble
+	for _, tr := range t.troubles {
+		if first == nil || tr.since < first.since || tr.since == first.since && tr.err.Error() < first.err.Error() {
+			first = tr
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return first.err
 }
 
 // restart drops the memory and acquires anew: what we held is not known to be true any more.
@@ -274,7 +352,7 @@ func (t *Task) restart(err error) {
 		return
 	}
 	t.phase = Acquiring
-	t.after(t.backoff.next(), t.acquire)
+	t.after(t.restarts.next(), t.acquire)
 }
 
 // stop ends this partition's work loudly; the others go on.
@@ -291,7 +369,9 @@ func (t *Task) end() {
 func (t *Task) reset() {
 	t.tally()
 	t.incarnation++
+	clear(t.timers)
 	t.timers = t.timers[:0]
+	clear(t.troubles)
 	t.acq, t.run = nil, nil
 }
 
