@@ -214,12 +214,20 @@ func (p *Platform) schedule(records []Record) {
 	}
 }
 
-// listen takes rankings; where there is nothing else to do it waits for some, or for the clock's next stride.
+// listen takes all rankings that have come: what answers them goes out in one batch, whose acknowledgement is waited
+// for. Where there is nothing else to do it waits for some, or for the clock's next stride.
 func (p *Platform) listen(ctx context.Context, wait bool) error {
-	select {
-	case messages := <-p.rankings:
-		return p.ranked(messages)
-	default:
+	for {
+		select {
+		case messages := <-p.rankings:
+			if err := p.ranked(messages); err != nil {
+				return err
+			}
+			wait = false
+			continue
+		default:
+		}
+		break
 	}
 	if !wait {
 		return nil
