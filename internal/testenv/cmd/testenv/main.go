@@ -4,7 +4,8 @@
 //	go run ./internal/testenv/cmd/testenv -- go test ./...
 //	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- bash
 //
-// The command sees RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port.
+// The command sees RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port, and the servers' process ids in
+// RANKER_TEST_KAFKA_PID and RANKER_TEST_REDIS_PID.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -92,7 +94,8 @@ func run(ctx context.Context, opts kafka.Options, command []string) (code int, e
 		kafka.Version, broker.Addr(), server.Addr(), time.Since(began).Seconds())
 
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), kafkaEnv+"="+broker.Addr(), redisEnv+"="+server.Addr())
+	cmd.Env = append(os.Environ(), kafkaEnv+"="+broker.Addr(), redisEnv+"="+server.Addr(),
+		kafkaEnv+"_PID="+strconv.Itoa(broker.PID()), redisEnv+"_PID="+strconv.Itoa(server.PID()))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

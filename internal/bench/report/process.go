@@ -1,0 +1,100 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is a program under measurement.
+type child struct {
+	name string
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	done chan struct{}
+	err  error
+}
+
+// start runs one of the programs that were built.
+func (b *bench) start(ctx context.Context, name string, args ...string) (*child, error) {
+	c := &child{name: name, cmd: exec.CommandContext(ctx, filepath.Join(b.dir, name), args...), done: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// stopGrace is how long a program may take to end when told to.
+const stopGrace = 30 * time.Second
+
+// stop tells the program to end, and waits until it has.
+func (c *child) stop() error {
+	select {
+	case <-c.done:
+		return c.died()
+	default:
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", c.name, err)
+	}
+	select {
+	case <-c.done:
+	case <-time.After(stopGrace):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+	}
+	if c.err != nil {
+		return c.died()
+	}
+	return nil
+}
+
+func (c *child) died() error {
+	return fmt.Errorf("%s: %w (%v):\n%s", c.name, errDied, c.err, c.log.String())
+}
+
+// clockTick is the unit of CPU times in /proc, the same on every Linux that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// cpuTime is what a process has used so far, user and system; 0 where it cannot be known.
+func cpuTime(pid int) time.Duration {
+	if pid <= 0 {
+		return 0
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything; what follows the last one is numbers.
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick
+}
+
+// loadAverage is the one over the last minute; 0 where it cannot be known.
+func loadAverage() float64 {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	load, _ := strconv.ParseFloat(first, 64)
+	return load
+}
