@@ -128,7 +128,9 @@ func (l *loop) discard(flying *sync.WaitGroup) {
 func (l *loop) execute(ctx context.Context, r task.Request) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
+	began := time.Now()
 	value, err := l.do(ctx, r.Do)
+	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
 	l.replies <- reply{r.ID, value, err}
 }
 
