@@ -11,55 +11,39 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // world is a simulated Kafka partition, store and group coordinator, in which tasks, the real ones, live and die. One
 // goroutine, one random source: a seed is a schedule.
 type world struct {
-	rng   *rand.Rand
-	cfg   Config
-	mono  time.Duration
-	wall  event.Millis
-	store *memstore.Store
+	rng    *rand.Rand
+	config func() Config // of the next process
+	mono   time.Duration
+	wall   event.Millis
 
-	inputs     [event.Inputs][]logged
-	rankings   []logged
-	letters    [event.Inputs][]logged
-	txn        Producer
-	txnOpen    bool
-	lastTxn    Producer // before the last bump that its owner asked for
-	producers  map[producerKey]*producerState
+	store     *memstore.Store
+	rule      storeRule
+	tokens    int
+	nextToken string // instead of a fresh one
+	copies    []memstore.Copy
+	downUntil time.Duration // the store does not answer
+
+	broker
 	generation int64
-	committed  [event.Inputs]int64
+	committed  []int64
 
 	procs  []*proc
-	copies []memstore.Copy
+	ghosts []ghost
 	faults faults
 	noise  bool // faults on
-	log    []string
+
+	unsavedBound int64 // 0: not checked
+	seen         sightings
+	violation    error
 }
 
-type logged struct {
-	key, value []byte
-	timestamp  event.Millis
-	marker     bool
-	producer   Producer
-}
-
-type producerKey struct {
-	topic   event.Topic
-	letters bool
-	id      int64
-}
-
-type producerState struct {
-	epoch    int16
-	next     int32
-	lastSeq  int32
-	lastN    int
-	lastBase int64
-}
+// sightings count what happened, to show that a kind of schedule does what its name says.
+type sightings struct{ full, rollbacks, renewals, refusedForSize, fences, stops int }
 
 // proc is one process that holds, or believes it holds, the partition.
 type proc struct {
@@ -67,27 +51,41 @@ type proc struct {
 	gen    int64
 	flying []flying
 	paused bool
+	shown  state.Fence // what a store with a weaker rule lets it see
 }
 
 type flying struct {
-	id    uint64
-	do    Effect
-	done  bool
-	reply any
-	err   error
+	id        uint64
+	do        Effect
+	notBefore time.Duration
+	done      bool
+	reply     any
+	err       error
+}
+
+// ghost is a request that its sender has given up, and that arrives nevertheless.
+type ghost struct {
+	p  *proc
+	do Effect
 }
 
 // faults are probabilities per scheduling step, and per request.
 type faults struct {
-	crash, pause, resume, reassign, rollback float64
-	fail, lose                               float64
+	crash, pause, resume, reassign, rollback, down float64
+	fail, lose, late, slow                         float64
 }
 
-func newWorld(seed uint64, cfg Config) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), cfg: cfg, wall: 1_800_000_000_000,
-		producers: map[producerKey]*producerState{}, txn: Producer{4000, -1}, committed: [event.Inputs]int64{-1, -1, -1}}
-	tokens := 0
-	w.store = memstore.New(func() string { tokens++; return fmt.Sprintf("token-%d", tokens) })
+func newWorld(seed uint64, config func(*rand.Rand) Config) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), wall: 1_800_000_000_000, committed: []int64{-1, -1, -1}}
+	w.config = func() Config { return config(w.rng) }
+	w.broker = newBroker(w)
+	w.store = memstore.New(func() string {
+		if w.nextToken != "" {
+			return w.nextToken
+		}
+		w.tokens++
+		return fmt.Sprintf("token-%d", w.tokens)
+	})
 	return w
 }
 
@@ -98,14 +96,10 @@ func (w *world) pass(d time.Duration) {
 	w.wall += d.Milliseconds()
 }
 
-func (w *world) append(topic event.Topic, key, value []byte) {
-	w.inputs[topic] = append(w.inputs[topic], logged{key: key, value: value, timestamp: w.wall})
-}
-
 // start begins a generation with a new process as its owner.
 func (w *world) start() *proc {
 	w.generation++
-	p := &proc{task: New(w.cfg), gen: w.generation}
+	p := &proc{task: New(w.config()), gen: w.generation}
 	w.procs = append(w.procs, p)
 	return p
 }
@@ -132,11 +126,7 @@ func (w *world) step() {
 	switch w.rng.IntN(3) {
 	case 0:
 		if !p.paused {
-			requests, _ := p.task.Advance(w.now())
-			for _, r := range requests {
-				p.flying = append(p.flying, flying{id: r.ID, do: r.Do})
-			}
-			w.bury(p)
+			w.advance(p)
 		}
 	case 1: // the network delivers a request, whatever its sender does
 		if k := w.pick(p, false); k >= 0 {
@@ -148,6 +138,40 @@ func (w *world) step() {
 			p.flying = slices.Delete(p.flying, k, k+1)
 			p.task.Handle(w.now(), f.id, f.reply, f.err)
 		}
+	}
+	if len(w.ghosts) > 0 && w.rng.IntN(10) == 0 {
+		k := w.rng.IntN(len(w.ghosts))
+		g := w.ghosts[k]
+		w.ghosts = slices.Delete(w.ghosts, k, k+1)
+		_, _ = w.effect(g.p, g.do)
+	}
+}
+
+func (w *world) advance(p *proc) {
+	requests, _ := p.task.Advance(w.now())
+	for _, r := range requests {
+		f := flying{id: r.ID, do: r.Do}
+		if ofStore(r.Do) && w.noise && w.chance(w.faults.slow) {
+			f.notBefore = w.mono + time.Duration(w.rng.IntN(3000))*time.Millisecond
+		}
+		p.flying = append(p.flying, f)
+	}
+	s := p.task.Status()
+	if s.Full {
+		w.seen.full++
+	}
+	if w.unsavedBound > 0 && s.Unsaved > w.unsavedBound {
+		w.violate("%d bytes are unsaved, more than %d", s.Unsaved, w.unsavedBound)
+	}
+	if s.Phase == Stopped && w.noise {
+		w.violate("stopped (%s): %w", s.Reason, s.Err)
+	}
+	w.bury(p)
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.violation == nil {
+		w.violation = fmt.Errorf(format, args...)
 	}
 }
 
@@ -161,7 +185,7 @@ func (w *world) bury(p *proc) {
 func (w *world) pick(p *proc, done bool) int {
 	var at []int
 	for i := range p.flying {
-		if p.flying[i].done == done {
+		if p.flying[i].done == done && p.flying[i].notBefore <= w.mono {
 			at = append(at, i)
 		}
 	}
@@ -171,11 +195,14 @@ func (w *world) pick(p *proc, done bool) int {
 	return at[w.rng.IntN(len(at))]
 }
 
-func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
 func (w *world) fault() {
 	f := &w.faults
 	o := w.owner()
+	if w.chance(f.down) {
+		w.downUntil = w.mono + time.Duration(w.rng.IntN(20_000))*time.Millisecond
+	}
 	switch {
 	case w.chance(f.crash) && o != nil:
 		// The process dies; what it has sent may still arrive, or not.
@@ -198,7 +225,8 @@ func (w *world) fault() {
 		}
 		w.start()
 	case w.chance(f.rollback) && len(w.copies) > 0:
-		w.store.Restore(w.cfg.Partition, w.copies[w.rng.IntN(len(w.copies))])
+		w.seen.rollbacks++
+		w.store.Restore(0, w.copies[w.rng.IntN(len(w.copies))])
 	}
 	if len(w.procs) > 6 { // zombies do not live for ever
 		w.procs = slices.DeleteFunc(w.procs, func(p *proc) bool { return p.gen != w.generation && w.chance(0.3) })
@@ -213,8 +241,13 @@ var (
 func (w *world) execute(p *proc, k int) {
 	f := &p.flying[k]
 	f.done = true
-	if w.noise && w.chance(w.faults.fail) {
+	switch {
+	case w.noise && (w.chance(w.faults.fail) || ofStore(f.do) && w.mono < w.downUntil):
 		f.err = errFailed
+		return
+	case w.noise && w.chance(w.faults.late):
+		f.err = errLost
+		w.ghosts = append(w.ghosts, ghost{p, f.do})
 		return
 	}
 	f.reply, f.err = w.effect(p, f.do)
@@ -223,166 +256,125 @@ func (w *world) execute(p *proc, k int) {
 	}
 }
 
+func ofStore(e Effect) bool {
+	switch e.(type) {
+	case Acquire, Load, LookUp, Due, KnownIDs, Checkpoint, Probe:
+		return true
+	}
+	return false
+}
+
 func (w *world) effect(p *proc, e Effect) (any, error) {
-	ctx, part := context.Background(), w.cfg.Partition
 	switch e := e.(type) {
 	case Heartbeat:
 		if p.gen != w.generation {
 			return nil, ErrGenerationOver
 		}
 		return nil, nil
-	case Acquire:
-		return w.store.Acquire(ctx, part, max(p.gen, 0), e.Force, e.Fresh)
-	case Load:
-		return w.store.Load(ctx, part, e.Hashes)
-	case LookUp:
-		f, v, err := w.store.LookUp(ctx, part, e.IDs)
-		return LookedUp{f, v}, err
-	case Due:
-		f, d, err := w.store.Due(ctx, part, e.UpTo, e.Limit)
-		return DueIDs{f, d}, err
-	case KnownIDs:
-		ids, next, err := w.store.KnownIDs(ctx, part, e.Cursor)
-		return Known{ids, next}, err
-	case Checkpoint:
-		err := w.store.Checkpoint(ctx, part, e.Checkpoint)
-		if err == nil && w.chance(0.2) {
-			w.copies = append(w.copies, w.store.Copy(part))
-		}
-		return nil, err
-	case Probe:
-		return w.store.Probe(ctx, part)
 	case InitProducer:
 		return w.initProducer(e.Producer)
 	case AddPartition:
-		if e.Producer != w.txn {
-			return nil, ErrFenced
-		}
-		w.txnOpen = true
-		return nil, nil
+		return nil, w.addPartition(e.Producer)
 	case AbortTxn:
-		if e.Producer != w.txn {
-			return nil, ErrFenced
-		}
-		w.abort()
-		return nil, nil
+		return nil, w.abortTxn(e.Producer)
 	case Describe:
 		return w.describe(), nil
 	case Committed:
-		return w.committed[:], nil
+		return slices.Clone(w.committed), nil
 	case Fetch:
 		return w.fetch(e), nil
 	case Produce:
 		return w.produce(e)
 	case Commit:
 		if p.gen == w.generation {
-			copy(w.committed[:], e.Offsets)
+			copy(w.committed, e.Offsets)
 		}
 		return nil, nil
+	}
+	return w.stored(p, e)
+}
+
+// stored carries out a request to the store.
+func (w *world) stored(p *proc, e Effect) (any, error) {
+	ctx := context.Background()
+	switch e := e.(type) {
+	case Acquire:
+		return w.acquire(p, e)
+	case Load:
+		return w.store.Load(ctx, 0, e.Hashes)
+	case LookUp:
+		f, v, err := w.store.LookUp(ctx, 0, e.IDs)
+		return LookedUp{w.rule.show(p, f), v}, err
+	case Due:
+		f, d, err := w.store.Due(ctx, 0, e.UpTo, e.Limit)
+		return DueIDs{w.rule.show(p, f), d}, err
+	case KnownIDs:
+		ids, next, err := w.store.KnownIDs(ctx, 0, e.Cursor)
+		return Known{ids, next}, err
+	case Checkpoint:
+		err := w.store.Checkpoint(ctx, 0, w.rule.claim(w, p, e.Checkpoint))
+		if err == nil && w.chance(0.2) {
+			w.copies = append(w.copies, w.store.Copy(0))
+		}
+		return nil, err
+	case Probe:
+		f, err := w.store.Probe(ctx, 0)
+		return w.rule.show(p, f), err
 	}
 	return nil, fmt.Errorf("%w: %T", ErrUnsupported, e)
 }
 
-func (w *world) initProducer(p Producer) (any, error) {
-	if p.ID >= 0 && p == w.lastTxn && w.lastTxn.ID == w.txn.ID && !w.txnOpen {
-		return w.txn, nil // a repeated request whose reply was lost
-	}
-	if p.ID >= 0 && p != w.txn {
-		return nil, ErrFenced
-	}
-	if w.txnOpen {
-		w.abort()
-		return nil, errors.New("sim: concurrent transactions")
-	}
-	w.lastTxn = Producer{-1, -1}
-	if p.ID >= 0 {
-		w.lastTxn = w.txn
-	}
-	w.txn.Epoch++
-	return w.txn, nil
-}
-
-func (w *world) abort() {
-	if !w.txnOpen {
-		return
-	}
-	w.txnOpen = false
-	w.rankings = append(w.rankings, logged{marker: true, producer: w.txn, timestamp: w.wall})
-	k := producerKey{event.Rankings, false, w.txn.ID}
-	w.producers[k] = &producerState{epoch: w.txn.Epoch, lastBase: -1}
-}
-
-func (w *world) describe() Description {
-	d := Description{ClusterID: "sim", Topics: make([]TopicFacts, event.Topics)}
-	for i := range d.Topics {
-		d.Topics[i] = TopicFacts{Partitions: 1, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: true}
-		d.Topics[i].End = int64(len(w.topic(event.Topic(i))))
-	}
-	return d
-}
-
-func (w *world) topic(t event.Topic) []logged {
-	if t == event.Rankings {
-		return w.rankings
-	}
-	return w.inputs[t]
-}
-
-func (w *world) fetch(f Fetch) []Fetched {
-	var all []Fetched
-	for _, part := range f.Parts {
-		log := w.topic(part.Topic)
-		got := Fetched{Topic: part.Topic, Next: part.Offset, High: int64(len(log))}
-		if part.Offset > got.High {
-			got.Err = ErrOffsetOutOfRange
+func (w *world) acquire(p *proc, e Acquire) (any, error) {
+	ctx := context.Background()
+	w.nextToken = ""
+	if f, err := w.store.Probe(ctx, 0); w.rule == epochCounter {
+		n := 0
+		if err == nil {
+			_, _ = fmt.Sscanf(f.Token, "epoch-%d", &n)
 		}
-		for n := 0; got.Next < got.High && n < 1+w.rng.IntN(20); n++ {
-			l := log[got.Next]
-			if l.marker {
-				got.Markers = append(got.Markers, Marker{got.Next, l.producer, true})
-			} else {
-				got.Records = append(got.Records, partition.Record{Topic: part.Topic, Offset: got.Next,
-					Timestamp: l.timestamp, Key: l.key, Value: l.value})
-			}
-			got.Next++
-		}
-		got.LastRead = got.Next == got.High
-		all = append(all, got)
+		w.nextToken = fmt.Sprintf("epoch-%d", n+1)
 	}
-	return all
+	m, err := w.store.Acquire(ctx, 0, max(p.gen, 0), e.Force, e.Fresh)
+	if err == nil {
+		p.shown = m.Fence
+	}
+	return m, err
 }
 
-func (w *world) produce(p Produce) (any, error) {
-	k := producerKey{p.Topic, p.DeadLetters, p.Producer.ID}
-	s := w.producers[k]
-	if s == nil {
-		s = &producerState{epoch: p.Producer.Epoch, lastBase: -1}
-		w.producers[k] = s
-	}
+// storeRule is what a store holds a writer to. All but the first are known to be too little.
+type storeRule uint8
+
+const (
+	tokenAndSeq storeRule = iota
+	tokenAlone
+	seqAlone
+	epochCounter // a token counted up from what is stored, without a sequence
+)
+
+// show is the fence that a reader sees: what the rule does not know looks as the reader expects it.
+func (r storeRule) show(p *proc, f state.Fence) state.Fence {
 	switch {
-	case p.Producer.Epoch < s.epoch:
-		return nil, ErrFenced
-	case p.Producer.Epoch > s.epoch && p.Sequence != 0:
-		return nil, ErrSequence
-	case p.Producer.Epoch > s.epoch:
-		*s = producerState{epoch: p.Producer.Epoch, lastBase: -1}
+	case r == seqAlone:
+		f.Token = p.shown.Token
+	case r != tokenAndSeq && f.Token == p.shown.Token:
+		f.Seq = p.shown.Seq
 	}
-	if s.lastBase >= 0 && p.Sequence == s.lastSeq && len(p.Messages) == s.lastN {
-		return Produced{s.lastBase}, nil
+	return f
+}
+
+// claim makes a checkpoint fit in what the rule does not look at.
+func (r storeRule) claim(w *world, p *proc, c *state.Checkpoint) *state.Checkpoint {
+	f, err := w.store.Probe(context.Background(), 0)
+	if err != nil || r == tokenAndSeq {
+		return c
 	}
-	if p.Sequence != s.next {
-		return nil, ErrSequence
+	if r == seqAlone && f.Seq == c.Fence.Seq || r != seqAlone && f.Token == c.Fence.Token {
+		p.shown.Seq = c.Fence.Seq + 1
+		fits := *c
+		fits.Fence = f
+		return &fits
 	}
-	log := &w.rankings
-	if p.DeadLetters {
-		log = &w.letters[p.Topic]
-	}
-	s.lastSeq, s.lastN, s.lastBase = p.Sequence, len(p.Messages), int64(len(*log))
-	s.next = advance(s.next, len(p.Messages))
-	for _, m := range p.Messages {
-		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), timestamp: w.wall})
-	}
-	return Produced{s.lastBase}, nil
+	return c
 }
 
 var _ state.Store = (*memstore.Store)(nil)

@@ -1,0 +1,243 @@
+package task
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// broker is the simulated Kafka: one partition of each topic, one transactional id.
+type broker struct {
+	w        *world
+	cluster  string
+	inputs   [event.Inputs][]logged
+	rankings []logged
+	letters  [event.Inputs][]logged
+
+	partitions int
+	logStart   [event.Topics]int64
+	openTxn    [event.Inputs]int64 // where an upstream producer's open transaction begins; -1: none
+
+	txn       Producer // newest
+	txnOpen   bool
+	lastTxn   Producer // before the last bump that its owner asked for
+	lastEpoch int16    // after this one comes another producer id
+	producers map[producerKey]*producerState
+
+	stale     bool // listed end offsets are up to 300 ms old
+	letterMax int  // bytes of a batch of dead letters; 0: no limit
+}
+
+type logged struct {
+	key, value []byte
+	headers    []Header
+	timestamp  event.Millis
+	marker     bool // a control record
+	aborted    bool // of an aborted transaction: no reader of committed records sees it
+	producer   Producer
+}
+
+type producerKey struct {
+	topic   event.Topic
+	letters bool
+	id      int64
+}
+
+type producerState struct {
+	epoch    int16
+	next     int32
+	lastSeq  int32
+	lastN    int
+	lastBase int64
+}
+
+func newBroker(w *world) broker {
+	return broker{w: w, cluster: "sim", partitions: 1, openTxn: [event.Inputs]int64{-1, -1, -1}, txn: Producer{4000, -1},
+		lastTxn: Producer{-1, -1}, lastEpoch: 32766, producers: map[producerKey]*producerState{}}
+}
+
+func (b *broker) append(topic event.Topic, key, value []byte) {
+	b.inputs[topic] = append(b.inputs[topic], logged{key: key, value: value, timestamp: b.w.wall})
+}
+
+// upstream begins or ends a transaction of a producer of an input topic. Those that abort leave junk behind.
+func (b *broker) upstream(topic event.Topic) {
+	at := &b.openTxn[topic]
+	l := logged{timestamp: b.w.wall, key: []byte("junk"), value: []byte("junk"), aborted: true}
+	if *at < 0 {
+		*at = int64(len(b.inputs[topic]))
+		b.inputs[topic] = append(b.inputs[topic], l)
+		return
+	}
+	l.marker = true
+	b.inputs[topic] = append(b.inputs[topic], l)
+	*at = -1
+}
+
+// visible counts the records that a reader of committed ones sees.
+func (b *broker) visible(topic event.Topic) (n int64) {
+	for _, l := range b.inputs[topic] {
+		if !l.aborted && !l.marker {
+			n++
+		}
+	}
+	return n
+}
+
+// initProducer is Kafka's: a call without a producer fences, one with the newest raises its epoch, and one that repeats
+// a request whose reply was lost changes nothing. Where a transaction is open it is aborted under a higher epoch first.
+func (b *broker) initProducer(p Producer) (any, error) {
+	switch {
+	case p.ID >= 0 && p == b.lastTxn && !b.txnOpen:
+		return b.txn, nil
+	case p.ID >= 0 && p != b.txn:
+		return nil, ErrFenced
+	case b.txnOpen:
+		b.txn.Epoch++
+		b.endTxn()
+		return nil, errors.New("sim: concurrent transactions")
+	}
+	b.lastTxn = Producer{-1, -1}
+	if p.ID >= 0 {
+		b.lastTxn = b.txn
+	}
+	if b.txn.Epoch++; b.txn.Epoch > b.lastEpoch {
+		b.txn = Producer{b.txn.ID + 1, 0}
+		b.w.seen.renewals++
+	}
+	return b.txn, nil
+}
+
+func (b *broker) addPartition(p Producer) error {
+	if p != b.txn {
+		return ErrFenced
+	}
+	b.txnOpen = true
+	return nil
+}
+
+func (b *broker) abortTxn(p Producer) error {
+	if p != b.txn {
+		return ErrFenced
+	}
+	b.endTxn()
+	return nil
+}
+
+// endTxn writes the abort marker, which takes the epoch into the partition.
+func (b *broker) endTxn() {
+	if !b.txnOpen {
+		return
+	}
+	b.txnOpen = false
+	b.w.seen.fences++
+	b.rankings = append(b.rankings, logged{marker: true, producer: b.txn, timestamp: b.w.wall})
+	b.producers[producerKey{event.Rankings, false, b.txn.ID}] = &producerState{epoch: b.txn.Epoch, lastBase: -1}
+}
+
+func (b *broker) describe() Description {
+	d := Description{ClusterID: b.cluster, Topics: make([]TopicFacts, event.Topics)}
+	for i := range d.Topics {
+		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: true,
+			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
+	}
+	if b.stale {
+		f, by := &d.Topics[event.Rankings], int64(b.w.rng.IntN(int(300*time.Millisecond/time.Millisecond)))
+		for f.End > f.LogStart && b.rankings[f.End-1].timestamp > b.w.wall-by {
+			f.End--
+		}
+	}
+	return d
+}
+
+func (b *broker) topic(t event.Topic) []logged {
+	if t == event.Rankings {
+		return b.rankings
+	}
+	return b.inputs[t]
+}
+
+func (b *broker) fetch(f Fetch) []Fetched {
+	var all []Fetched
+	for _, part := range f.Parts {
+		all = append(all, b.fetchPart(part))
+	}
+	return all
+}
+
+func (b *broker) fetchPart(part FetchPart) Fetched {
+	log := b.topic(part.Topic)
+	got := Fetched{Topic: part.Topic, Next: part.Offset, High: int64(len(log)), LogStart: b.logStart[part.Topic]}
+	if part.Offset > got.High || part.Offset < got.LogStart {
+		got.Err = ErrOffsetOutOfRange
+		return got
+	}
+	stable := got.High
+	if part.Topic < event.Inputs && b.openTxn[part.Topic] >= 0 {
+		stable = b.openTxn[part.Topic]
+	}
+	for n := 0; got.Next < stable && n < 1+b.w.rng.IntN(20); n++ {
+		l := log[got.Next]
+		switch {
+		case l.marker:
+			got.Markers = append(got.Markers, Marker{got.Next, l.producer, true})
+		case !l.aborted:
+			got.Records = append(got.Records, partition.Record{Topic: part.Topic, Offset: got.Next,
+				Timestamp: l.timestamp, Key: l.key, Value: l.value})
+		}
+		got.Next++
+	}
+	got.LastRead = got.Next == got.High && stable == got.High
+	return got
+}
+
+func (b *broker) produce(p Produce) (any, error) {
+	k := producerKey{p.Topic, p.DeadLetters, p.Producer.ID}
+	s := b.producers[k]
+	if s == nil {
+		s = &producerState{epoch: p.Producer.Epoch, lastBase: -1}
+		b.producers[k] = s
+	}
+	if bytes := batchOverhead; p.DeadLetters && b.letterMax > 0 {
+		for i := range p.Messages {
+			bytes += size(&p.Messages[i])
+		}
+		if bytes > b.letterMax {
+			b.w.seen.refusedForSize++
+			return nil, ErrTooLarge
+		}
+	}
+	switch {
+	case p.Producer.Epoch < s.epoch:
+		return nil, ErrFenced
+	case p.Producer.Epoch > s.epoch && p.Sequence > 0:
+		return nil, ErrSequence
+	case p.Producer.Epoch > s.epoch:
+		*s = producerState{epoch: p.Producer.Epoch, lastBase: -1}
+	}
+	if p.Sequence >= 0 {
+		if s.lastBase >= 0 && p.Sequence == s.lastSeq && len(p.Messages) == s.lastN {
+			if b.w.rng.IntN(4) == 0 {
+				return Produced{-1}, nil // it need not say where the copy's original stands
+			}
+			return Produced{s.lastBase}, nil
+		}
+		if p.Sequence != s.next {
+			return nil, ErrSequence
+		}
+		s.next = advance(s.next, len(p.Messages))
+	}
+	log := &b.rankings
+	if p.DeadLetters {
+		log = &b.letters[p.Topic]
+	}
+	s.lastSeq, s.lastN, s.lastBase = p.Sequence, len(p.Messages), int64(len(*log))
+	for _, m := range p.Messages {
+		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), headers: m.Headers,
+			timestamp: b.w.wall})
+	}
+	return Produced{s.lastBase}, nil
+}

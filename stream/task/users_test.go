@@ -1,0 +1,161 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// habits say what the simulated platform sends.
+type habits struct {
+	// tidy: each impression is selected from and paid, once, and nothing is faulty.
+	tidy bool
+	// ordered: what follows waits until the store has what it follows, so that nothing is ever parked, and payoffs are
+	// taken in in the order of their topic. With rollbacks the store may lose it again.
+	ordered bool
+	// transactions: upstream producers leave control records and aborted records behind.
+	transactions bool
+	repeats      int // one in so many impressions repeats an id; default 20
+	faulty       int // one in so many records is faulty; default 25
+}
+
+// users is a simulated platform: impressions, and for each ranking seen a selection and a payoff, in any order, now
+// and then twice, malformed or never.
+type users struct {
+	w         *world
+	habits    habits
+	left      int
+	made      int
+	seen      int // of the rankings log
+	scheduled []deed
+}
+
+// deed is something that a user will do, once the store has read what it follows.
+type deed struct {
+	do     func()
+	after  event.Topic
+	offset int64 // -1: at any time
+}
+
+func newUsers(w *world, n int, h habits) *users {
+	if h.repeats == 0 {
+		h.repeats = 20
+	}
+	if h.faulty == 0 {
+		h.faulty = 25
+	}
+	return &users{w: w, left: n, habits: h}
+}
+
+// put appends a record and returns its offset.
+func (u *users) put(t event.Topic, key string, format string, args ...any) int64 {
+	u.w.append(t, []byte(key), fmt.Appendf(nil, format, args...))
+	return int64(len(u.w.inputs[t])) - 1
+}
+
+func (u *users) act() {
+	rng := u.w.rng
+	if u.habits.transactions && rng.IntN(40) == 0 && u.w.noise {
+		u.w.upstream(event.Topic(rng.IntN(int(event.Inputs))))
+	}
+	if u.left > 0 && rng.IntN(8) == 0 {
+		u.left--
+		u.impress()
+	}
+	for ; u.seen < len(u.w.rankings); u.seen++ {
+		if l := u.w.rankings[u.seen]; !l.marker {
+			u.react(l)
+		}
+	}
+	if n := len(u.scheduled); n > 0 && rng.IntN(2) == 0 {
+		k := rng.IntN(n)
+		if d := u.scheduled[k]; d.offset < 0 || u.w.read(d.after) > d.offset {
+			u.scheduled = slices.Delete(u.scheduled, k, k+1)
+			d.do()
+		}
+	}
+}
+
+// read is how far the store says that a topic has been read.
+func (w *world) read(t event.Topic) int64 {
+	if f, err := w.store.Probe(nil, 0); err != nil || f.Token == "" { //nolint:staticcheck // the memory store takes no context
+		return -1
+	}
+	return w.store.Copy(0).Meta().Inputs[t].Offset
+}
+
+func (u *users) impress() {
+	rng := u.w.rng
+	u.made++
+	id := fmt.Sprintf("i-%d", u.made)
+	if !u.habits.tidy && rng.IntN(u.habits.repeats) == 0 {
+		id = fmt.Sprintf("i-%d", 1+rng.IntN(u.made))
+	}
+	if !u.habits.tidy && rng.IntN(u.habits.faulty) == 0 {
+		u.put(event.Impressions, id, `{"impression_id":"%s","candidates":[]}`, id)
+	} else {
+		u.put(event.Impressions, id, `{"impression_id":"%s","candidates":[{"item":"a","utility":%d},`+
+			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, rng.IntN(9), rng.IntN(9), rng.IntN(4))
+	}
+	if !u.habits.tidy && !u.habits.ordered && rng.IntN(10) == 0 { // early
+		u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":0.5}`, id)
+	}
+}
+
+// react plans what follows a ranking.
+func (u *users) react(l logged) {
+	rng := u.w.rng
+	var r event.Ranking
+	if err := newRankingDecoder().Ranking(&r, l.value); err != nil {
+		panic(err)
+	}
+	id, items := string(r.ID), make([]string, len(r.Items))
+	for i := range r.Items {
+		items[i] = string(r.Items[i])
+	}
+	times := func() int {
+		if u.habits.tidy {
+			return 1
+		}
+		return []int{0, 1, 1, 1, 1, 2}[rng.IntN(6)]
+	}
+	follow := func(t event.Topic, offset int64, do func()) {
+		if !u.habits.ordered {
+			offset = -1
+		}
+		u.scheduled = append(u.scheduled, deed{do, t, offset})
+	}
+	pay := func(t event.Topic, offset int64) {
+		for range times() {
+			payoff := float64(rng.IntN(1025)) / 1024
+			follow(t, offset, func() {
+				switch {
+				case u.habits.tidy || rng.IntN(u.habits.faulty) > 0:
+				case u.habits.ordered:
+					payoff = 7
+				default: // whether 7 is refused or comes too late depends on the interleaving
+					u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":"much"}`, id)
+					return
+				}
+				u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":%g}`, id, payoff)
+			})
+		}
+	}
+	selections := times()
+	for k := range selections {
+		follow(event.Impressions, r.Decision.Offset, func() {
+			at := u.put(event.Selections, id, `{"impression_id":"%s","item":"%s"}`, id, items[rng.IntN(len(items))])
+			if k == 0 && u.habits.ordered {
+				pay(event.Selections, at)
+			}
+		})
+	}
+	if selections == 0 || !u.habits.ordered {
+		pay(event.Impressions, r.Decision.Offset)
+	}
+}
+
+func (u *users) done() bool {
+	return u.left == 0 && len(u.scheduled) == 0 && u.seen == len(u.w.rankings)
+}
