@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ type follower struct {
 	at     map[int32]state.Fence      // by source: how far its deltas were read
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
 	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
+	parser partition.ItemParser
 }
 
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
@@ -98,9 +100,10 @@ func (f *follower) news(ctx context.Context, source int32) error {
 			return err
 		}
 		for _, d := range deltas {
+			sums := f.read(source, d.Fields)
 			for _, l := range f.loops {
 				if l.p != source {
-					l.offer(ctx, source, d.Fields)
+					l.offer(ctx, source, sums)
 				}
 			}
 			at = d.Fence
@@ -138,30 +141,68 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 	if !known {
 		f.at[source] = at
 	}
+	all := f.read(source, fields)
+	// A machine that has heard nothing of the source need not be told of items that have taught it nothing: in a
+	// catalogue of which little has been selected, these are most.
+	some := slices.DeleteFunc(slices.Clone(all), func(s importedSums) bool { return s.sums == policy.Sums{} })
 	for i, l := range due {
-		if l.offer(ctx, source, fields) {
+		sums := all
+		if served[l.p] != loads[i] {
+			sums = some
+		}
+		if l.offer(ctx, source, sums) {
 			served[l.p] = loads[i]
 		}
 	}
 	return nil
 }
 
-// importBatch are item sums of one source for one loop.
+// read takes published fields apart, once for all loops. What cannot be read is passed over: its writer may be newer
+// than we are.
+func (f *follower) read(source int32, fields []state.Field) []importedSums {
+	all := make([]importedSums, 0, len(fields))
+	for _, field := range fields {
+		learner, ok := strings.CutSuffix(field.Hash, itemsSuffix)
+		if !ok {
+			continue
+		}
+		s := importedSums{learner: learner, item: field.Field}
+		if field.Value != nil { // else the item is gone: it has no sums
+			var err error
+			if _, s.sums, err = f.parser.Parse(field.Value); err != nil {
+				f.log.Debug("passing over another partition's item", "source", source, "error",
+					fmt.Errorf("item %q: %w", field.Field, err))
+				continue
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// importedSums are what another partition knows of one item.
+type importedSums struct {
+	learner string
+	item    []byte
+	sums    policy.Sums
+}
+
+// importBatch are item sums of one source for one loop. They are shared with other loops.
 type importBatch struct {
 	source int32
-	fields []state.Field
+	sums   []importedSums
 }
 
 // importsAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
 const importsAtOnce = 2000
 
-// offer hands fields to the loop, waiting while it has others to take in; false when the loop has ended.
-func (l *loop) offer(ctx context.Context, source int32, fields []state.Field) bool {
-	for len(fields) > 0 {
-		n := min(len(fields), importsAtOnce)
+// offer hands sums to the loop, waiting while it has others to take in; false when the loop has ended.
+func (l *loop) offer(ctx context.Context, source int32, sums []importedSums) bool {
+	for len(sums) > 0 {
+		n := min(len(sums), importsAtOnce)
 		select {
-		case l.imports <- importBatch{source, fields[:n]}:
-			fields = fields[n:]
+		case l.imports <- importBatch{source, sums[:n]}:
+			sums = sums[n:]
 		case <-l.ended:
 			return false
 		case <-ctx.Done():
@@ -171,23 +212,10 @@ func (l *loop) offer(ctx context.Context, source int32, fields []state.Field) bo
 	return true
 }
 
-// take imports a batch. What cannot be read is passed over: its writer may be newer than we are.
+// take imports a batch.
 func (l *loop) take(b importBatch) {
-	for _, f := range b.fields {
-		learner, ok := strings.CutSuffix(f.Hash, itemsSuffix)
-		if !ok {
-			continue
-		}
-		var sums policy.Sums // of an item that is gone: none
-		if f.Value != nil {
-			_, s, err := partition.ParseItem(f.Value)
-			if err != nil {
-				l.log.Debug("passing over another partition's item", "source", b.source, "error",
-					fmt.Errorf("item %q: %w", f.Field, err))
-				continue
-			}
-			sums = s
-		}
-		l.task.Import(b.source, learner, f.Field, sums)
+	for i := range b.sums {
+		s := &b.sums[i]
+		l.task.Import(b.source, s.learner, s.item, s.sums)
 	}
 }
