@@ -1,0 +1,350 @@
+// Package docs holds the pages against the code they describe.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/catalog"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// table is the first table below a heading whose header begins with the given cell: its rows' cells, the header apart.
+func table(t *testing.T, page, heading, first string) [][]string {
+	t.Helper()
+	_, section, found := strings.Cut(page, "\n"+heading+"\n")
+	require.True(t, found, "no heading %q", heading)
+	lines := strings.Split(section, "\n")
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+first+" |") })
+	require.GreaterOrEqual(t, at, 0, "no table of %q below %q", first, heading)
+	var rows [][]string
+	for _, line := range lines[at+2:] {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	require.NotEmpty(t, rows)
+	return rows
+}
+
+// code are the words in backquotes of a cell.
+func code(cell string) []string {
+	var words []string
+	for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+		words = append(words, m[1])
+	}
+	return words
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+func TestMetricsAreThoseRegistered(t *testing.T) {
+	registered, err := catalog.Metrics()
+	require.NoError(t, err)
+	listed := map[string]catalog.Metric{}
+	for _, row := range table(t, read(t, "operations.md"), "## Metrics", "metric") {
+		require.Len(t, row, 4, row)
+		m := catalog.Metric{Name: strings.Trim(row[0], "`"), Type: row[1], Help: registered[strings.Trim(row[0], "`")].Help}
+		if row[2] != "" {
+			m.Labels = strings.Split(row[2], ", ")
+		}
+		require.NotContains(t, listed, m.Name)
+		require.NotEmpty(t, row[3])
+		listed[m.Name] = m
+	}
+	assert.Equal(t, registered, listed)
+	for _, path := range []string{"../README.md", "../deploy/README.md", "operations.md", "architecture.md", "algorithms.md"} {
+		for _, name := range regexp.MustCompile(`\branker_[a-z_]+`).FindAllString(read(t, path), -1) {
+			assert.Contains(t, registered, name, path)
+		}
+	}
+}
+
+func TestReasonsOfDeadLettersAreAllListed(t *testing.T) {
+	var listed []event.Reason
+	for _, row := range table(t, read(t, "operations.md"), "## Dead letters", "reason") {
+		listed = append(listed, event.Reason(strings.Trim(row[0], "`")))
+	}
+	assert.Equal(t, event.Reasons(), listed, "in the same order, so that what is new is easily found")
+}
+
+// everything is a configuration that sets every key there is; for what excludes each other there are several.
+var everything = []string{`
+kafka:
+  brokers: [k:9092]
+  group: ranker
+  start: latest
+  topics: {impressions: i, selections: s, payoffs: p, rankings: r, dlq_suffix: .dlq}
+  tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}
+  sasl: {mechanism: plain, username: u, password: "${P}"}
+redis:
+  url: redis://r:6379/0
+  username: u
+  password: ${P}
+  wait_replicas: 0
+http: {listen: "127.0.0.1:9108", pprof: false}
+log: {level: info, format: text}
+join: {parking_time: 1h, max_parked: 1, max_parked_bytes: 1MiB}
+limits: {max_candidates: 1, max_record_bytes: 1MiB, checkpoint_interval: 100ms}
+learners:
+  x: {default: true, payoffs: stochastic, policy: elimination, delay: qpmd, radius: paper, sigma: 1, delta: 0.1,
+      payoff_range: [0, 1], payoff_horizon: 1h, selection_timeout: 1m, on_expiry: {default: 0}, aggregate: first,
+      utilities: given, seed: 1}
+`, `
+kafka:
+  brokers: [k:9092]
+  sasl: {mechanism: plain, username: u, password_file: f}
+redis:
+  addresses: [r:6379]
+  cluster: false
+  username: u
+  password_file: f
+  db: 0
+  tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}
+learners:
+  x: {payoffs: stochastic}
+`}
+
+// minimal sets what is required and nothing else.
+const minimal = `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic}}
+`
+
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, _, err := config.Load("test.yaml", []byte(text), func(string) (string, bool) { return "secret", true })
+	require.NoError(t, err)
+	return cfg
+}
+
+// keys adds the paths of all keys of a YAML document's mappings, leaves and on_expiry only, with their values.
+func keys(t *testing.T, text string, into map[string]any) {
+	t.Helper()
+	var tree map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &tree))
+	var walk func(prefix string, v any)
+	walk = func(prefix string, v any) {
+		m, isMap := v.(map[string]any)
+		if !isMap || strings.HasSuffix(prefix, ".on_expiry") {
+			into[prefix] = v
+		}
+		for k, child := range m {
+			path := k
+			if prefix != "" {
+				path = prefix + "." + k
+			}
+			walk(strings.Replace(path, "learners.x", "learners.<name>", 1), child)
+		}
+	}
+	walk("", tree)
+}
+
+// TestConfigurationKeysAreThoseThatExist: the table has the keys that the worker takes and no others, each key that
+// `lint --print` shows among them, with the default that it shows.
+func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
+	taken, printed := map[string]any{}, map[string]any{}
+	for _, text := range everything {
+		cfg := load(t, text) // an unknown key would be a fault
+		keys(t, text, taken)
+		var out strings.Builder
+		require.NoError(t, cfg.Print(&out))
+		keys(t, out.String(), taken)
+	}
+	var out strings.Builder
+	require.NoError(t, load(t, minimal).Print(&out))
+	keys(t, out.String(), printed)
+	delete(taken, "kafka.tls") // an empty mapping, where nothing is set
+	delete(taken, "redis.tls")
+	var listed []string
+	for _, row := range table(t, read(t, "operations.md"), "## Configuration", "key") {
+		require.Len(t, row, 4, row)
+		key := strings.Trim(row[0], "`")
+		listed = append(listed, key)
+		text, shown := strings.Trim(row[1], "`"), printed[key]
+		switch {
+		case text == "required":
+			assert.Contains(t, []string{"kafka.brokers", "redis.url", "learners.<name>.payoffs"}, key)
+		case text == "—":
+			assert.Nil(t, shown, key)
+		case key == "learners.<name>.default": // an only learner's is always true
+		default:
+			var want any
+			require.NoError(t, yaml.Unmarshal([]byte(text), &want), key)
+			assert.Equal(t, want, shown, key)
+		}
+	}
+	var want []string
+	for key := range taken {
+		want = append(want, key)
+	}
+	assert.ElementsMatch(t, want, listed)
+}
+
+// sources are the Go files of a directory, its tests apart.
+func sources(t *testing.T, dir string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "_test.go") {
+			all.WriteString(read(t, path))
+		}
+	}
+	require.NotZero(t, all.Len(), dir)
+	return all.String()
+}
+
+// found are what the first group of a pattern matches in a text, at least least times: or the pattern is out of date.
+func found(t *testing.T, text, pattern string, least int) []string {
+	t.Helper()
+	var all []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	require.GreaterOrEqual(t, len(all), least, pattern)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// TestStopReasonsAreAllListed, with words that the code says.
+func TestStopReasonsAreAllListed(t *testing.T) {
+	said := sources(t, "../stream/task") + sources(t, "../stream/partition") + sources(t, "../state")
+	reasons := found(t, said, `Stop\w+\s+StopReason = "(\w+)"`, 10)
+	joined := regexp.MustCompile(`" ?\+\s+"`).ReplaceAllString(said, "") // strings that go over several lines
+	var listed []string
+	for _, row := range table(t, read(t, "operations.md"), "### A partition has stopped", "reason") {
+		require.Len(t, row, 4, row)
+		listed = append(listed, code(row[0])...)
+		for _, words := range code(row[1]) {
+			assert.True(t, strings.Contains(joined, words), "nothing in the code says %q", words)
+		}
+		assert.NotEmpty(t, row[3], row)
+	}
+	slices.Sort(listed)
+	assert.Equal(t, reasons, slices.Compact(listed))
+}
+
+// TestWhatIsWaitedForIsAllListed: whatever a task may be doing while it waits stands on the page, and nothing else.
+func TestWhatIsWaitedForIsAllListed(t *testing.T) {
+	said := sources(t, "../stream/task")
+	doing := found(t, said, `\.(?:ask|deliver|failed)\("([^"]+)"`, 10)
+	doing = append(doing, found(t, said, `doing :?= (?:fmt\.Sprintf\()?"([^"]+)"`, 3)...)
+	doing = append(doing, found(t, said, `reading\[topic\] = fmt\.Sprintf\("([^"]+)"`, 1)...)
+	doing = append(doing, found(t, said, `const \w+ing(?:Up)? = "([^"]+)"`, 3)...)
+	for i := range doing {
+		doing[i] = strings.Replace(doing[i], "%s[%d]", "<topic>[<partition>]", 1)
+		if strings.HasSuffix(doing[i], " of ") {
+			doing[i] += "<topic>"
+		}
+	}
+	var listed []string
+	for _, row := range table(t, read(t, "operations.md"), "### A partition waits", "doing, or the error's beginning") {
+		listed = append(listed, code(row[0])...)
+	}
+	slices.Sort(doing)
+	assert.ElementsMatch(t, slices.Compact(doing), listed)
+}
+
+// TestLogMessagesAreAllListed, those of level debug apart.
+func TestLogMessagesAreAllListed(t *testing.T) {
+	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker")
+	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
+	said = sources(t, "../stream/task")
+	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)
+	var listed []string
+	for _, row := range table(t, read(t, "operations.md"), "## Logs", "message") {
+		for _, message := range code(row[0]) {
+			if phase, ok := strings.CutPrefix(message, "partition "); ok && message != "partition stopped" {
+				assert.Contains(t, phases[0], phase)
+				continue
+			}
+			listed = append(listed, message)
+		}
+	}
+	assert.ElementsMatch(t, messages, listed)
+}
+
+// TestLinksLead to files that exist and headings that stand there.
+func TestLinksLead(t *testing.T) {
+	pages := []string{"../README.md", "../deploy/README.md", "../CHANGELOG.md"}
+	here, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, here...) {
+		text := read(t, page)
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			path, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := page
+			if path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			_, err := os.Stat(target)
+			if assert.NoError(t, err, "%s links to %s", page, m[1]) && anchor != "" {
+				assert.Contains(t, anchors(read(t, target)), anchor, "%s links to %s", page, m[1])
+			}
+		}
+	}
+}
+
+// anchors are what a page's headings are linked by.
+func anchors(page string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(text, " ", "-"))
+	}
+	return all
+}
+
+// TestTestsAndFilesThatPagesNameExist.
+func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
+	var tests strings.Builder
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(read(t, path))
+		}
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 2 {
+			return fs.SkipDir // .git, .cache
+		}
+		return err
+	}))
+	pages, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, page := range pages {
+		for _, word := range code(read(t, page)) {
+			switch {
+			case regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)\w+$`).MatchString(word):
+				assert.True(t, strings.Contains(tests.String(), "func "+word+"("), "%s names %s", page, word)
+			case regexp.MustCompile(`^[\w/-]+/[\w-]+\.go$`).MatchString(word):
+				assert.FileExists(t, filepath.Join("..", word), page)
+			}
+		}
+	}
+}
