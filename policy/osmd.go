@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// OSMD is online stochastic mirror descent over the admissible set C (the paper's Algorithm 5 and Theorem 4.2; S. Bubeck,
+// N. Cesa-Bianchi, "Regret analysis of stochastic and nonstochastic multi-armed bandit problems", 2012, Theorem 5.7)
+// with the potential ψ(x) = (−x)⁻², which is the Tsallis-½ regulariser F(p) = −2Σ√p_i. What it keeps is its point
+// itself: from p, a payoff leads to argmin over p' in C of ⟨ℓ̂ + p^{-1/2}/η, p'⟩ + F(p')/η.
+//
+// With a horizon of T payoffs per instance η = √(2/T), and the regret is at most 2√(2nT). Without, the horizon is
+// doubled: after 1, 3, 7, … payoffs the point starts anew, with η for the next power of 2; that is a factor
+// √2/(√2−1) more.
+//
+// The bound is for candidates and utilities that stay as they are, or for losses of utility ranks, where the vector is
+// one of a list length. Where the candidates do change, what is known of each is projected to their C, and one of
+// which nothing is known starts at the median of the others' p^{-1/2}. A probability of 0, which the mirror map has no
+// value for, is 0 for good: such an item is left out until the point starts anew. Only an item that no window selects
+// has one. Should the rest not suffice for C, which takes windows or candidates that
+// have changed, the point starts anew at the minimiser of F.
+type OSMD struct {
+	horizon int64
+}
+
+var _ Adversarial = (*OSMD)(nil)
+
+// NewOSMD makes an OSMD for so many payoffs per instance; 0 for a horizon that is doubled.
+func NewOSMD(horizon int64) (*OSMD, error) {
+	if horizon < 0 {
+		return nil, fmt.Errorf("%w: the horizon of osmd is %d", ErrAdversarial, horizon)
+	}
+	return &OSMD{horizon}, nil
+}
+
+// Name implements Adversarial.
+func (o *OSMD) Name() string { return "osmd" }
+
+// Valid implements Adversarial: a probability, which may exceed 1 by what rounding leaves.
+func (o *OSMD) Valid(x float64) bool {
+	return x >= 0 && x <= 1+0x1p-40 && (x == 0 || x >= LeastPropensity)
+}
+
+// Eta is the learning rate of the step from so many payoffs to the next.
+func (o *OSMD) Eta(rounds int64) float64 {
+	horizon := o.horizon
+	if horizon == 0 {
+		horizon = 1 << (bits.Len64(uint64(rounds)+1) - 1)
+	}
+	return math.Sqrt(2 / float64(horizon))
+}
+
+// startsAnew tells whether the point starts anew after so many payoffs.
+func (o *OSMD) startsAnew(rounds int64) bool {
+	return o.horizon == 0 && (rounds+1)&rounds == 0
+}
+
+// Point implements Adversarial.
+func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *AdversarialWorkspace) {
+	n := len(coordinates)
+	ws.gather(v, coordinates, p)
+	if len(ws.which) == 0 && inside(p, q) {
+		return
+	}
+	ws.g = sized(ws.g, n)
+	if len(ws.which) == n {
+		clear(ws.g)
+		ws.Solver.Solve(p, ws.g, q, 1)
+		return
+	}
+	next := 0
+	for k, x := range p {
+		switch {
+		case next < len(ws.which) && int(ws.which[next]) == k:
+			next++
+			ws.g[k] = 0 // the median of the others, in a moment
+		case x < LeastPropensity:
+			ws.g[k] = math.Inf(1)
+		default:
+			ws.g[k] = 1 / math.Sqrt(x)
+		}
+	}
+	ws.startAtMedian(ws.g)
+	o.solve(p, q, 1, ws)
+}
+
+// inside tells whether p is a point of C, give or take what rounding may leave.
+func inside(p, q []float64) bool {
+	const tolerance = 1e-9
+	var sum, most float64
+	for k, x := range p {
+		sum += x
+		most += q[k]
+		if sum > most+tolerance {
+			return false
+		}
+	}
+	return sum >= most-tolerance
+}
+
+// solve solves for ws.g, in which infinities leave out.
+func (o *OSMD) solve(p, q []float64, eta float64, ws *AdversarialWorkspace) {
+	ws.which, ws.kept, ws.folded = ws.which[:0], ws.kept[:0], ws.folded[:0]
+	var open float64 // probability of the windows since the last one kept
+	for k, x := range ws.g {
+		open += q[k]
+		if !math.IsInf(x, 1) {
+			ws.which = append(ws.which, int32(k))
+			ws.kept = append(ws.kept, x)
+			ws.folded = append(ws.folded, open) // what the caps of those left out say, the one of the next kept says too
+			open = 0
+		}
+	}
+	const tolerance = 1e-12
+	switch m := len(ws.which); {
+	case m == 0 || open > tolerance:
+		clear(ws.g)
+		ws.Solver.Solve(p, ws.g, q, eta)
+	case m == len(p):
+		ws.Solver.Solve(p, ws.g, q, eta)
+	default:
+		ws.point = sized(ws.point, m)
+		ws.Solver.Solve(ws.point, ws.kept, ws.folded, eta)
+		clear(p)
+		for j, k := range ws.which {
+			p[k] = ws.point[j]
+		}
+	}
+	for k, x := range p {
+		if !(x >= LeastPropensity) {
+			p[k] = 0
+		}
+	}
+}
+
+// Feed implements Adversarial. The payoff's estimate comes from the propensity of its own decision, the step starts at
+// the point of today.
+func (o *OSMD) Feed(v *Vector, coordinates []int32, selected int, payoff, propensity float64, q []float64,
+	ws *AdversarialWorkspace) bool {
+	estimate, ok := Loss(payoff, propensity)
+	if !ok {
+		return false
+	}
+	eta := o.Eta(v.rounds)
+	v.rounds++
+	if o.startsAnew(v.rounds) {
+		v.Forget()
+		return true
+	}
+	ws.now = sized(ws.now, len(coordinates))
+	o.Point(v, coordinates, q, ws.now, ws)
+	ws.g = sized(ws.g, len(coordinates))
+	for k, x := range ws.now {
+		ws.g[k] = math.Inf(1)
+		if x >= LeastPropensity {
+			ws.g[k] = 1 / (eta * math.Sqrt(x))
+		}
+	}
+	ws.g[selected] += estimate
+	o.solve(ws.now, q, eta, ws)
+	for k, c := range coordinates {
+		v.Set(c, ws.now[k])
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// VectorBlock is how many neighbouring coordinates a Vector keeps, and is stored, together.
+const VectorBlock = 32
+
+// ErrVector says that stored bytes are no block of a Vector.
+var ErrVector = errors.New("policy: stored vector is faulty")
+
+// Vector is what one instance of an adversarial learner knows: a finite number for each of some coordinates (items, or
+// utility ranks), and how many payoffs it was made from. It keeps blocks of neighbouring coordinates and none where it
+// knows nothing, so that an instance that has met few items of a large catalogue takes little memory, and notes which
+// blocks have changed. The zero value knows nothing. It is not safe for concurrent use.
+type Vector struct {
+	rounds  int64
+	blocks  []*vectorBlock
+	changed []int32 // numbers of the blocks that have changed, in the order in which they first did
+}
+
+type vectorBlock struct {
+	has     uint32 // bit k: coordinate k of the block is known
+	changed bool
+	x       [VectorBlock]float64 // 0 where not known
+}
+
+// Rounds is the number of payoffs that the vector was made from.
+func (v *Vector) Rounds() int64 { return v.rounds }
+
+// SetRounds sets the number of payoffs.
+func (v *Vector) SetRounds(n int64) { v.rounds = n }
+
+// Get is what is known of a coordinate, which must not be negative, and whether anything is.
+func (v *Vector) Get(coordinate int32) (x float64, known bool) {
+	at := int(coordinate) / VectorBlock
+	if at >= len(v.blocks) || v.blocks[at] == nil {
+		return 0, false
+	}
+	b, k := v.blocks[at], coordinate%VectorBlock
+	return b.x[k], b.has>>k&1 != 0
+}
+
+// Set sets a coordinate, which must not be negative, to a finite number.
+func (v *Vector) Set(coordinate int32, x float64) {
+	number := coordinate / VectorBlock
+	b := v.block(number)
+	k := coordinate % VectorBlock
+	if b.has>>k&1 != 0 && b.x[k] == x {
+		return
+	}
+	b.has |= 1 << k
+	b.x[k] = x
+	v.note(number, b)
+}
+
+func (v *Vector) block(number int32) *vectorBlock {
+	if more := int(number) + 1 - len(v.blocks); more > 0 {
+		v.blocks = extend(v.blocks, more)
+	}
+	if v.blocks[number] == nil {
+		v.blocks[number] = &vectorBlock{}
+	}
+	return v.blocks[number]
+}
+
+func (v *Vector) note(number int32, b *vectorBlock) {
+	if !b.changed {
+		b.changed = true
+		v.changed = append(v.changed, number)
+	}
+}
+
+// Forget makes every coordinate unknown. The number of payoffs stays.
+func (v *Vector) Forget() {
+	for number, b := range v.blocks {
+		if b != nil && b.has != 0 {
+			b.has, b.x = 0, [VectorBlock]float64{}
+			v.note(int32(number), b)
+		}
+	}
+}
+
+// Changed calls f with each block that has changed since the last call: its number (its coordinates begin at number ×
+// VectorBlock) and whether it holds nothing now.
+func (v *Vector) Changed(f func(number int32, empty bool)) {
+	for _, number := range v.changed {
+		b := v.blocks[number]
+		b.changed = false
+		f(number, b.has == 0)
+	}
+	v.changed = v.changed[:0]
+}
+
+// AppendBlock appends the stored form of a block that is not empty: which coordinates are known (4 bytes, bit k for
+// coordinate k), then their numbers in ascending order (8 bytes each); all little endian.
+func (v *Vector) AppendBlock(dst []byte, number int32) []byte {
+	b := v.blocks[number]
+	dst = binary.LittleEndian.AppendUint32(dst, b.has)
+	for has := b.has; has != 0; has &= has - 1 {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b.x[bits.TrailingZeros32(has)]))
+	}
+	return dst
+}
+
+// LoadBlock reads what AppendBlock wrote, into a block of which nothing is known yet. It is no change. Coordinates must be
+// below limit, and valid, which may be called with any number, says which numbers they can have.
+func (v *Vector) LoadBlock(number int32, stored []byte, limit int, valid func(float64) bool) error {
+	if len(stored) < 4 {
+		return fmt.Errorf("%w: block of %d bytes", ErrVector, len(stored))
+	}
+	has := binary.LittleEndian.Uint32(stored)
+	if has == 0 || len(stored) != 4+8*bits.OnesCount32(has) {
+		return fmt.Errorf("%w: block of %d bytes for %d numbers", ErrVector, len(stored), bits.OnesCount32(has))
+	}
+	if last := int64(number)*VectorBlock + int64(bits.Len32(has)) - 1; number < 0 || last >= int64(limit) {
+		return fmt.Errorf("%w: block %d has coordinate %d, there are only %d", ErrVector, number, last, limit)
+	}
+	var x [VectorBlock]float64
+	rest := stored[4:]
+	for h := has; h != 0; h &= h - 1 {
+		number := math.Float64frombits(binary.LittleEndian.Uint64(rest))
+		if math.IsNaN(number) || math.IsInf(number, 0) || !valid(number) {
+			return fmt.Errorf("%w: %v cannot be a number of it", ErrVector, number)
+		}
+		x[bits.TrailingZeros32(h)] = number
+		rest = rest[8:]
+	}
+	b := v.block(number)
+	if b.has != 0 {
+		return fmt.Errorf("%w: the block came before", ErrVector)
+	}
+	b.has, b.x = has, x
+	return nil
+}

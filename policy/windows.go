@@ -1,0 +1,236 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrIntervals says that interval counts cannot be anybody's.
+var ErrIntervals = errors.New("policy: interval counts are faulty")
+
+// MaxWindows is the longest support that Intervals counts: a count for each interval takes n²/2 of them.
+const MaxWindows = 1000
+
+// Intervals counts what selections tell of the windows of users. A user with window w selects the item of the highest
+// utility among the first w shown. So the selection of the item at position k says w ∈ [k, m−1] where the next item
+// shown after it of a higher utility stands at m, and w ≥ k where there is none. Nothing else is ever seen of w.
+//
+// The support is 1..Max: whoever looks further counts as looking at Max. Counts add up over partitions, exactly, for
+// they are integers. The memory is a table of Max·(Max+1)/2 counts, once for oneself, once for all, and once for each
+// other source. It is not safe for concurrent use.
+type Intervals struct {
+	max     int
+	own     []int64
+	pooled  []int64
+	sources map[int32][]int64
+	total   int64   // of pooled
+	changed []int32 // cells of own, in the order in which they first changed
+	noted   []bool  // by cell: in changed
+}
+
+// NewIntervals makes counts over windows of 1..max, max within 1..MaxWindows.
+func NewIntervals(max int) (*Intervals, error) {
+	if max < 1 || max > MaxWindows {
+		return nil, fmt.Errorf("%w: windows up to %d, must be within 1 and %d", ErrIntervals, max, MaxWindows)
+	}
+	cells := max * (max + 1) / 2
+	return &Intervals{
+		max: max, own: make([]int64, cells), pooled: make([]int64, cells), noted: make([]bool, cells),
+		sources: map[int32][]int64{},
+	}, nil
+}
+
+// Max is the longest window told apart.
+func (t *Intervals) Max() int { return t.max }
+
+// Total is the number of selections counted, of all sources.
+func (t *Intervals) Total() int64 { return t.total }
+
+// cell is the place of the interval [low, high], 1 ≤ low ≤ high ≤ max.
+func (t *Intervals) cell(low, high int) int32 { return int32(high*(high-1)/2 + low - 1) }
+
+// windowsOf is the inverse of cell.
+func windowsOf(cell int32) (low, high int) {
+	high = int((1 + math.Sqrt(1+8*float64(cell))) / 2)
+	for high*(high-1)/2 > int(cell) { // the square root may be off by its rounding
+		high--
+	}
+	for (high+1)*high/2 <= int(cell) {
+		high++
+	}
+	return int(cell) - high*(high-1)/2 + 1, high
+}
+
+// Selected counts the selection of the item at position at (from 0) of a ranking: order holds utility ranks in the
+// order shown. It returns the interval.
+func (t *Intervals) Selected(order []int32, at int) (low, high int) {
+	low, high = min(at+1, t.max), t.max
+	for k := at + 1; k < len(order) && k < t.max; k++ {
+		if order[k] > order[at] {
+			high = k
+			break
+		}
+	}
+	high = max(low, high)
+	t.add(t.cell(low, high), 1)
+	return low, high
+}
+
+func (t *Intervals) add(cell int32, by int64) {
+	t.own[cell] += by
+	t.pooled[cell] += by
+	t.total += by
+	if !t.noted[cell] {
+		t.noted[cell] = true
+		t.changed = append(t.changed, cell)
+	}
+}
+
+// Own is this partition's own count of an interval.
+func (t *Intervals) Own(low, high int) int64 { return t.own[t.cell(low, high)] }
+
+// Check tells why a count cannot be anybody's.
+func (t *Intervals) Check(low, high int, count int64) error {
+	switch {
+	case low < 1 || low > high || high > t.max:
+		return fmt.Errorf("%w: interval [%d, %d] of windows up to %d", ErrIntervals, low, high, t.max)
+	case count < 0 || count > 1<<53:
+		return fmt.Errorf("%w: %d selections", ErrIntervals, count)
+	}
+	return nil
+}
+
+// Load adds to this partition's own count of an interval, which must pass Check. It is no change.
+func (t *Intervals) Load(low, high int, count int64) {
+	c := t.cell(low, high)
+	t.own[c] += count
+	t.pooled[c] += count
+	t.total += count
+}
+
+// Touch makes the count of an interval one that has changed.
+func (t *Intervals) Touch(low, high int) { t.add(t.cell(low, high), 0) }
+
+// Import sets what another source has of an interval, in place of what it had before. It must pass Check.
+func (t *Intervals) Import(source int32, low, high int, count int64) {
+	s := t.sources[source]
+	if s == nil {
+		s = make([]int64, len(t.own))
+		t.sources[source] = s
+	}
+	c := t.cell(low, high)
+	t.pooled[c] += count - s[c]
+	t.total += count - s[c]
+	s[c] = count
+}
+
+// Changed calls f with each of this partition's own counts that has changed since the last call.
+func (t *Intervals) Changed(f func(low, high int, count int64)) {
+	for _, c := range t.changed {
+		t.noted[c] = false
+		low, high := windowsOf(c)
+		f(low, high, t.own[c])
+	}
+	t.changed = t.changed[:0]
+}
+
+// What the estimate starts from, and how many selections that is worth.
+const (
+	priorRatio  = 0.7
+	priorWeight = 10.0
+)
+
+// PriorWindows fills q with the window distribution assumed before anything is known: q_w ∝ 0.7^w. Users who look less
+// far are more, as the paper's lazy windows have it.
+func PriorWindows(q []float64) {
+	x, sum := 1.0, 0.0
+	for w := range q {
+		q[w] = x
+		sum += x
+		x = max(x*priorRatio, 1e-12) // far out, too, nothing is impossible
+	}
+	for w := range q {
+		q[w] /= sum
+	}
+}
+
+// Estimate fills q, of length Max, with the window distribution that the pooled counts make the most likely, by EM for
+// interval-censored data (B. W. Turnbull, "The empirical distribution function with arbitrarily grouped, censored and
+// truncated data", JRSS B 1976): each count is shared out among the windows of its interval in proportion to q, and q
+// becomes the shares. PriorWindows counts as ten selections more, so that every window keeps a chance, and what no
+// interval tells apart stays in the prior's proportions. It depends on the counts alone.
+//
+// It stops when a pass moves less than 1e-9 of the mass, or after 1,000 passes, each of which takes as many steps as
+// there are different intervals, and returns their number.
+func (t *Intervals) Estimate(q []float64) (passes int) {
+	prior := make([]float64, t.max)
+	PriorWindows(prior)
+	copy(q, prior)
+	type seen struct {
+		low, high int
+		count     float64
+	}
+	var intervals []seen
+	var informed float64
+	for c, count := range t.pooled {
+		// What says nothing but 1 ≤ w ≤ Max moves nothing.
+		if low, high := windowsOf(int32(c)); count > 0 && high-low+1 < t.max {
+			intervals = append(intervals, seen{low, high, float64(count)})
+			informed += float64(count)
+		}
+	}
+	if len(intervals) == 0 {
+		return 0
+	}
+	const most, tolerance = 1000, 1e-9
+	upTo := make([]float64, t.max+1)    // q_1+…+q_w
+	density := make([]float64, t.max+2) // differences, then what each unit of q_w is given
+	for passes < most {
+		passes++
+		for w, x := range q {
+			upTo[w+1] = upTo[w] + x
+		}
+		clear(density)
+		for _, s := range intervals {
+			share := s.count / mass(q, upTo, s.low, s.high)
+			density[s.low] += share
+			density[s.high+1] -= share
+		}
+		var moved, d float64
+		for w, x := range q {
+			d += density[w+1]
+			next := (float64(priorWeight*prior[w]) + float64(x*max(d, 0))) / (priorWeight + informed)
+			moved += math.Abs(next - x)
+			q[w] = next
+		}
+		normalise(q)
+		if moved < tolerance {
+			break
+		}
+	}
+	return passes
+}
+
+// mass is q_low+…+q_high. Where the difference of the prefix sums has lost its digits, it is added up anew.
+func mass(q, upTo []float64, low, high int) float64 {
+	if difference := upTo[high] - upTo[low-1]; difference > 1e-6*upTo[high] {
+		return difference
+	}
+	var sum float64
+	for _, x := range q[low-1 : high] {
+		sum += x
+	}
+	return sum
+}
+
+// normalise makes q add up to 1.
+func normalise(q []float64) {
+	var sum float64
+	for _, x := range q {
+		sum += x
+	}
+	for w := range q {
+		q[w] /= sum
+	}
+}
