@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 			return err
 		}
 		report.describe(stream)
-		p, err := newPlay(&opt, policy, dir, binary, stream, errOut)
+		p, err := newPlay(&opt, policy, dir, binary, stream, data.Means(ratings), errOut)
 		if err != nil {
 			return err
 		}

@@ -148,7 +148,7 @@ func player(t *testing.T, late int) *players {
 	require.NoError(t, err)
 	s, err := data.NewStream(ratings, data.Config{Seed: 1, Impressions: 500})
 	require.NoError(t, err)
-	return newPlayers(s, late)
+	return newPlayers(s, data.Means(ratings), late)
 }
 
 // TestPayoffsAreExactlyThatLate: a payoff is due with the impression that comes so many later, and before it.
@@ -185,7 +185,7 @@ func TestPayoffsAreExactlyThatLate(t *testing.T) {
 // TestTally_AgainstTheDefinitions adds up again what each impression says of itself.
 func TestTally_AgainstTheDefinitions(t *testing.T) {
 	p := player(t, -1)
-	var payoff, byUtility, best, gain, gains float64
+	var payoff, byUtility, byMeans, best, gain, gains float64
 	for n := range 500 {
 		_, _, _ = p.Impression(n)
 		im := p.open[n]
@@ -208,6 +208,20 @@ func TestTally_AgainstTheDefinitions(t *testing.T) {
 		}
 		got, base := im.Payoffs[im.Select(order)], im.Payoffs[im.Select(popular)]
 		payoff, byUtility, best = payoff+got, byUtility+base, best+im.BestPayoff()
+		known, knownPayoff := -1.0, 0.0
+		for i, c := range im.Candidates {
+			// To select it, a user must see it and nobody better liked: enough worse liked ones fill the window up.
+			worse := 0
+			for _, other := range im.Candidates {
+				if other.Utility < c.Utility || other.Utility == c.Utility && other.Item < c.Item {
+					worse++
+				}
+			}
+			if mean := p.means[c.Item]; worse >= im.Window-1 && mean > known {
+				known, knownPayoff = mean, im.Payoffs[i]
+			}
+		}
+		byMeans += knownPayoff
 		gain, gains = gain+got-base, gains+(got-base)*(got-base)
 		_, err := p.Respond(n, items)
 		require.NoError(t, err)
@@ -215,6 +229,7 @@ func TestTally_AgainstTheDefinitions(t *testing.T) {
 	require.InDelta(t, payoff/500, p.tally.mean(p.tally.payoff), 1e-12)
 	require.InDelta(t, byUtility/500, p.tally.mean(p.tally.byUtility), 1e-12)
 	require.InDelta(t, best/500, p.tally.mean(p.tally.best), 1e-12)
+	require.InDelta(t, byMeans/500, p.tally.mean(p.tally.byMeans), 1e-12)
 	mean, stderr := p.tally.gain()
 	require.InDelta(t, gain/500, mean, 1e-12)
 	require.InDelta(t, (gains/500-mean*mean)/500, stderr*stderr, 1e-12)

@@ -14,6 +14,7 @@ import (
 // players are the users of MovieLens in front of the worker, and what they pay.
 type players struct {
 	stream *data.Stream
+	means  map[string]float64       // of each film, over the whole data set
 	late   int                      // payoffs are exactly so many impressions late; -1: as in the data
 	open   map[int]*data.Impression // not yet answered
 	made   int
@@ -23,8 +24,8 @@ type players struct {
 
 var _ platform.Users = (*players)(nil)
 
-func newPlayers(s *data.Stream, late int) *players {
-	return &players{stream: s, late: late, open: map[int]*data.Impression{}, last: func() {}}
+func newPlayers(s *data.Stream, means map[string]float64, late int) *players {
+	return &players{stream: s, means: means, late: late, open: map[int]*data.Impression{}, last: func() {}}
 }
 
 // Impression implements platform.Users.
@@ -60,7 +61,7 @@ func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	}
 	at := im.Time.UnixMilli()
 	due := im.Time.Add(delay)
-	p.tally.add(im, selected)
+	p.tally.add(im, selected, p.means)
 	present := im.Time.Add(time.Duration(p.made-1-n) * p.stream.Config().Interval) // the last impression made is sent
 	p.tally.lateness(p.made-1-n, !due.After(present))
 	if p.tally.impressions == p.stream.Config().Impressions {
@@ -104,19 +105,26 @@ type tally struct {
 	payoff      float64 // for the film that was selected
 	byUtility   float64 // for the film that the same user had selected from the order by utility
 	best        float64 // for the best film that any ranking could have made the same user select
+	byMeans     float64 // for the film with the best mean of all ratings, of those that a ranking can make the same user select
 	gains       float64 // squares of payoff − payoff by utility, impression by impression
 
 	inFlight float64 // impressions sent between an impression and the reading of its ranking
 	overdue  int     // payoffs whose moment had passed when the ranking was read: they are sent at once
 }
 
-func (t *tally) add(im *data.Impression, selected int) {
+func (t *tally) add(im *data.Impression, selected int, means map[string]float64) {
+	of := make([]float64, len(im.Candidates))
+	for i, c := range im.Candidates {
+		of[i] = means[c.Item]
+	}
+	_, known := simulate.Best(im.Candidates, of, im.Window)
 	// The favourite is shown first by that order, and is selected whatever the window.
 	byUtility := im.Payoffs[simulate.Favourite(im.Candidates)]
 	t.impressions++
 	t.payoff += im.Payoffs[selected]
 	t.byUtility += byUtility
 	t.best += im.BestPayoff()
+	t.byMeans += im.Payoffs[known]
 	t.gains += (im.Payoffs[selected] - byUtility) * (im.Payoffs[selected] - byUtility)
 }
 

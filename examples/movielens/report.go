@@ -27,6 +27,7 @@ type result struct {
 	Policy             string  `json:"policy"`
 	Payoff             float64 `json:"payoff"`               // mean per impression
 	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, had it been ranked by utility
+	PayoffFilmMeans    float64 `json:"payoff_film_means"`    // likewise, had each film's mean rating been known all along
 	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best ranking in hindsight
 	Gain               float64 `json:"gain"`                 // payoff − payoff_utility_order
 	GainStderr         float64 `json:"gain_stderr"`
@@ -66,7 +67,7 @@ func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
 	n := float64(p.opt.impressions)
 	gain, stderr := t.gain()
 	row := result{
-		Policy: p.policy, Payoff: t.mean(t.payoff), PayoffUtilityOrder: t.mean(t.byUtility), PayoffBest: t.mean(t.best),
+		Policy: p.policy, Payoff: t.mean(t.payoff), PayoffUtilityOrder: t.mean(t.byUtility), PayoffFilmMeans: t.mean(t.byMeans), PayoffBest: t.mean(t.best),
 		Gain: gain, GainStderr: stderr,
 		PayoffsApplied: a.counts["payoffs.applied"], PayoffsFed: a.fed, PayoffsQueued: a.queued,
 		OnHoldSelection: a.heldSelections(),
@@ -110,8 +111,8 @@ func (r *report) writeTable(out io.Writer) error {
 	}
 	if len(r.Policies) > 0 {
 		p := &r.Policies[0]
-		fmt.Fprintf(out, "\nThe same users and windows: %.4f ranked by utility, %.4f by the best ranking for each in hindsight.\n",
-			p.PayoffUtilityOrder, p.PayoffBest)
+		fmt.Fprintf(out, "\nThe same users and windows: %.4f ranked by utility, %.4f had each film's mean rating been known all along, "+
+			"%.4f by the best ranking for each user in hindsight.\n", p.PayoffUtilityOrder, p.PayoffFilmMeans, p.PayoffBest)
 	}
 	_, err := fmt.Fprintln(out, "Every account adds up: each impression ranked once and paid, each selection joined, each payoff applied once.")
 	return err

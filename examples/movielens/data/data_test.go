@@ -36,6 +36,7 @@ func TestRatingsAreRead(t *testing.T) {
 	}
 	require.Equal(t, []float64{0, 0.25, 0.5, 1, 0.75}, payoffs)
 	require.Equal(t, map[string]int{"f1": 3, "f2": 3, "f3": 2, "f4": 1}, Popularity(ratings))
+	require.InDeltaMapValues(t, map[string]float64{"f1": 1.0 / 3, "f2": 1.0 / 3, "f3": 0.75, "f4": 1}, Means(ratings), 1e-12)
 	from, to := Span(ratings)
 	require.Equal(t, 8000*time.Second, to.Sub(from))
 }

@@ -127,6 +127,16 @@ func Popularity(ratings []Rating) map[string]int {
 	return popularity
 }
 
+// Means are the mean payoffs of each film, over all ratings of the data set: what there is to learn for somebody who
+// does not know the users.
+func Means(ratings []Rating) map[string]float64 {
+	means, popularity := map[string]float64{}, Popularity(ratings)
+	for _, r := range ratings {
+		means[r.Film] += r.Payoff() / float64(popularity[r.Film])
+	}
+	return means
+}
+
 // usersOf lists those with at least so many ratings, by id, each with the films in the order of theirs: what is drawn
 // must not depend on the order of the file.
 func usersOf(ratings []Rating, atLeast int) []user {
