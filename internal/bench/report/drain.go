@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -199,10 +200,7 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 	ended := w.done
 	for {
 		n, err := b.ends(ctx, c)
-		if err != nil {
-			return Pass{}, err
-		}
-		n -= besides
+		n -= besides // after an error, which may pass, nothing has been seen
 		if first.IsZero() && n > 0 {
 			first, before = time.Now(), n
 			own, kafkaCPU, redisCPU = cpuTime(w.cmd.Process.Pid), cpuTime(b.KafkaPID), cpuTime(b.RedisPID)
@@ -226,7 +224,7 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 			}
 		case <-time.After(lookEvery):
 		case <-ctx.Done():
-			return Pass{}, fmt.Errorf("%s made %d of %d rankings: %w", w.name, n, b.Impressions, ctx.Err())
+			return Pass{}, fmt.Errorf("%s made %d of %d rankings: %w", w.name, n, b.Impressions, errors.Join(ctx.Err(), err))
 		}
 	}
 }
