@@ -1,0 +1,92 @@
+package admissible
+
+import "fmt"
+
+// Sampler draws rankings. The zero value is ready; it grows to the longest list seen and then allocates no more. Its
+// owner uses it for one call at a time, and no result depends on what it was used for before.
+type Sampler struct {
+	selections []int32
+}
+
+// Sample writes to dst the ranking that belongs to the number u, in [0,1): positions in increasing utility, in the order
+// in which they are shown. For a uniform u, and a window drawn from the folded distribution q, the candidate at position
+// i is selected with probability p_i; p must be in C, and all three slices are equally long. It takes O(n).
+//
+// It stands for the paper's way, a matrix P with p = Pq, its decomposition into permutations (RFSM) and a draw of one.
+// One number decides for all windows at once: window w is put on the point x_w = Σ_{v>w} q_v + u·q_w of [0,1], on which
+// the items lie side by side, the highest first, each as long as its probability, and selects the item it falls on:
+//
+//	i_w = max(w, max{k : T_k > x_w}),  T_k = p_k + … + p_n for k > 1, and T_1 = ∞.
+//
+// Averaged over u, that is the comonotone coupling of p and q (see Contains); for each u the selections grow with w, so
+// that a permutation has them (Integral-Permutation). For a p in C, T_w ≥ Σ_{v≥w} q_v > x_w: the outer maximum only
+// makes good what rounding takes. The probabilities served are p up to rounding, some 1e-16 each; a u of 53 random bits
+// resolves the windows of probability q_w to 2⁻⁵³·q_w.
+func (s *Sampler) Sample(p, q []float64, u float64, dst []int32) {
+	if cap(s.selections) < len(p) {
+		s.selections = make([]int32, len(p), 2*len(p))
+	}
+	s.selections = s.selections[:len(p)]
+	selections(p, q, u, s.selections)
+	place(s.selections, dst)
+}
+
+// selections writes to dst the item that each window selects for the number u.
+func selections(p, q []float64, u float64, dst []int32) {
+	n := len(p)
+	q, dst = q[:n], dst[:n]
+	i := n - 1
+	reach := p[i]    // T_i
+	var tail float64 // Σ_{v>w} q_v
+	for w := n - 1; w >= 0; w-- {
+		x := tail + float64(u*q[w])
+		for i > 0 && reach <= x {
+			i--
+			reach += p[i]
+		}
+		dst[w] = int32(max(i, w))
+		tail += q[w]
+	}
+}
+
+// IntegralPermutation is the paper's Algorithm 4: it writes to dst the ranking under which window w selects item
+// selections[w−1], for every w. Such a ranking exists when the selections do not fall as w grows, and none is below its
+// window or beyond the list; otherwise the error wraps ErrNotAdmissible. Where a window selects what the one before it
+// did, the item of lowest utility that is not yet placed goes there. It takes O(n), and allocates only for the error.
+func IntegralPermutation(selections, dst []int32) error {
+	n := len(selections)
+	if len(dst) != n {
+		return fmt.Errorf("%w: a ranking of %d items for %d windows", ErrNotAdmissible, len(dst), n)
+	}
+	for w, item := range selections {
+		if int(item) < w || int(item) >= n || w > 0 && item < selections[w-1] {
+			return fmt.Errorf("%w: window %d of %d cannot select item %d", ErrNotAdmissible, w+1, n, item+1)
+		}
+	}
+	place(selections, dst)
+	return nil
+}
+
+// place is Algorithm 4 for selections known to be good. The items that the windows select are placed in increasing
+// order, and so are those that fill the gaps: two pointers find the lowest that is not yet placed.
+func place(selections, dst []int32) {
+	dst = dst[:len(selections)]
+	last := int32(-1) // selected by the window before
+	lowest := int32(0)
+	leader := 0 // a window whose selection is lowest or above; windows before it select below
+	for w, item := range selections {
+		if item != last {
+			dst[w] = item
+			last = item
+			continue
+		}
+		for selections[leader] <= lowest { // ends before w+1: lowest is below the item, or all is placed
+			if selections[leader] == lowest {
+				lowest++
+			}
+			leader++
+		}
+		dst[w] = lowest
+		lowest++
+	}
+}

@@ -1,0 +1,129 @@
+// Package admissible works with the selection probabilities that rankings can bring about when attention windows are
+// random (the paper's section 4.2): the set C, learning steps over it, and rankings drawn for one of its members.
+//
+// Candidates are labelled in increasing utility throughout, as in package policy: position 0 of a slice is the
+// candidate of lowest utility, which the paper calls item 1. A user draws a window w from 1..n with probability q_w and
+// selects the candidate of highest utility among the first w shown. Slices over windows hold window w at position w−1.
+//
+// The package is pure: its results are functions of its arguments alone, to the last bit, and the same on every
+// processor (products are rounded before they are added, so that no compiler may fuse them).
+package admissible
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MaxWindow is the longest window that a distribution may have.
+const MaxWindow = 1 << 16
+
+// SumTolerance is how far from one a given window distribution may sum. Within it, the distribution is scaled to one.
+const SumTolerance = 1e-6
+
+// ErrWindows is wrapped by every error about a window distribution.
+var ErrWindows = errors.New("invalid window distribution")
+
+// Windows is a distribution q of the attention window over 1..Max(). It does not change, and may be shared.
+type Windows struct {
+	q    []float64 // sums to one up to rounding; the last is positive
+	tail []float64 // tail[k] = q[k] + q[k+1] + …, added up from the far end, where the small ones tend to be
+}
+
+// NewWindows takes the probabilities of the windows 1, 2, … . There must be one to MaxWindow of them, each finite and
+// not negative, and they must sum to one within SumTolerance. Zeros are allowed anywhere. It keeps no reference to q.
+func NewWindows(q []float64) (*Windows, error) {
+	if len(q) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrWindows)
+	}
+	if len(q) > MaxWindow {
+		return nil, fmt.Errorf("%w: %d windows are more than %d", ErrWindows, len(q), MaxWindow)
+	}
+	var sum float64
+	for k, v := range q {
+		if !(v >= 0) || math.IsInf(v, 1) { // NaN too
+			return nil, fmt.Errorf("%w: window %d has probability %v", ErrWindows, k+1, v)
+		}
+		sum += v
+	}
+	if !(math.Abs(sum-1) <= SumTolerance) {
+		return nil, fmt.Errorf("%w: it sums to %v instead of 1 (within %v)", ErrWindows, sum, SumTolerance)
+	}
+	return newWindows(q), nil
+}
+
+// newWindows scales weights, which are not negative and whose sum is positive and finite.
+func newWindows(weights []float64) *Windows {
+	last := len(weights)
+	for last > 1 && weights[last-1] == 0 {
+		last--
+	}
+	w := &Windows{q: make([]float64, last), tail: make([]float64, last)}
+	var sum float64
+	for k := last - 1; k >= 0; k-- {
+		sum += weights[k]
+	}
+	var tail float64
+	for k := last - 1; k >= 0; k-- {
+		w.q[k] = weights[k] / sum
+		tail += w.q[k]
+		w.tail[k] = tail
+	}
+	return w
+}
+
+// Geometric is the distribution with q_w proportional to ratio^w on the windows 1..longest, for a ratio in (0,1]: users
+// who look at one more candidate with that probability.
+func Geometric(ratio float64, longest int) (*Windows, error) {
+	if !(ratio > 0 && ratio <= 1) {
+		return nil, fmt.Errorf("%w: a geometric ratio must lie in (0,1], not %v", ErrWindows, ratio)
+	}
+	return shaped(longest, func(w float64) float64 { return math.Pow(ratio, w-1) })
+}
+
+// Zipf is the distribution with q_w proportional to w^(−s) on the windows 1..longest, for a finite s ≥ 0.
+func Zipf(s float64, longest int) (*Windows, error) {
+	if !(s >= 0) || math.IsInf(s, 1) {
+		return nil, fmt.Errorf("%w: a Zipf exponent must be finite and not negative, not %v", ErrWindows, s)
+	}
+	return shaped(longest, func(w float64) float64 { return math.Pow(w, -s) })
+}
+
+func shaped(longest int, weight func(w float64) float64) (*Windows, error) {
+	if longest < 1 || longest > MaxWindow {
+		return nil, fmt.Errorf("%w: its longest window must lie in 1..%d, not be %d", ErrWindows, MaxWindow, longest)
+	}
+	weights := make([]float64, longest)
+	for k := range weights {
+		weights[k] = weight(float64(k + 1))
+	}
+	return newWindows(weights), nil // the first weight is 1
+}
+
+// Max is the longest window that has a probability above zero.
+func (w *Windows) Max() int { return len(w.q) }
+
+// Fold writes the window distribution that holds for a list of len(dst) candidates, at least one, and returns dst. A
+// user whose window is longer than the list sees all of it: the tail of q is added to the last window. Windows that q
+// does not reach get zero.
+func (w *Windows) Fold(dst []float64) []float64 {
+	n := len(dst)
+	copied := copy(dst, w.q)
+	clear(dst[copied:])
+	if n <= len(w.q) {
+		dst[n-1] = w.tail[n-1]
+	}
+	return dst
+}
+
+// Prefix writes the sums G_k = q_1 + … + q_k of a folded distribution to dst, which is as long, and returns dst. The
+// last is one exactly, and none is above it.
+func Prefix(q, dst []float64) []float64 {
+	var sum float64
+	for k, v := range q {
+		sum += v
+		dst[k] = min(sum, 1)
+	}
+	dst[len(q)-1] = 1
+	return dst
+}
