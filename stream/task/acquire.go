@@ -33,14 +33,17 @@ func (t *Task) acquire() {
 	t.phase = Acquiring
 	t.acq = &acquisition{}
 	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
-		t.takeOver(false, nil)
+		t.takeOver(false, nil, nil)
 	})
 }
 
 // takeOver writes a fresh token. A higher stored generation means that the coordinator has given the partition to
 // somebody later, or that the group was deleted and counts from the start again; the latter is believed after a
 // session timeout's worth of good heartbeats, in which a later owner would have made ours fail.
-func (t *Task) takeOver(force bool, fresh *state.Meta) {
+//
+// Nothing stored is a beginning, where fresh is the first cut, or a loss, where lost tells of the signs that the group
+// has run before. Those may be of an owner who began just now: so the store is asked once more after they were seen.
+func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
 	t.send(callTimeout, Acquire{Force: force, Fresh: fresh}, func(reply any, err error) {
 		switch {
@@ -48,13 +51,15 @@ func (t *Task) takeOver(force bool, fresh *state.Meta) {
 			t.fine(t.doing)
 			t.acq.meta = reply.(state.Meta)
 			t.fence(t.describeAndCheck)
+		case errors.Is(err, state.ErrNoState) && lost != nil:
+			t.stop(StopNoState, lost)
 		case errors.Is(err, state.ErrNoState) && fresh == nil:
 			t.evidence(force)
 		case errors.Is(err, state.ErrGeneration):
 			t.err = err
 			t.heartbeats(t.now.Mono + t.cfg.SessionTimeout)
 		default:
-			t.failed(t.doing, err, func() { t.takeOver(force, fresh) })
+			t.failed(t.doing, err, func() { t.takeOver(force, fresh, lost) })
 		}
 	})
 }
@@ -62,7 +67,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta) {
 func (t *Task) heartbeats(until time.Duration) {
 	t.ask("waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(any) {
 		if t.now.Mono >= until {
-			t.takeOver(true, nil)
+			t.takeOver(true, nil, nil)
 			return
 		}
 		t.after(max(t.cfg.SessionTimeout/10, 10*time.Millisecond), func() { t.heartbeats(until) })
@@ -74,7 +79,7 @@ func (t *Task) evidence(force bool) {
 	t.ask("reading the group's committed offsets", callTimeout, Committed{}, func(reply any) {
 		for topic, offset := range reply.([]int64) {
 			if offset >= 0 {
-				t.stop(StopNoState, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: restore the "+
+				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: restore the "+
 					"store, or start afresh under a new kafka.group", state.ErrNoState, t.cfg.Group, offset,
 					t.cfg.TopicNames[topic]))
 				return
@@ -111,7 +116,7 @@ var errNothingRead = errors.New("the broker has more records, but sends none")
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
-		t.takeOver(force, t.beginning(d))
+		t.takeOver(force, t.beginning(d), nil)
 		return
 	}
 	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
@@ -124,7 +129,7 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 		for i := range f.Records {
 			var r event.Ranking
 			if mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group); mine {
-				t.stop(StopNoState, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
+				t.takeOver(force, nil, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
 					"store, or start afresh under a new kafka.group", state.ErrNoState,
 					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset))
 				return

@@ -27,7 +27,7 @@ type broker struct {
 	lastEpoch int16    // after this one comes another producer id
 	producers map[producerKey]*producerState
 
-	stale     bool // listed end offsets are up to 300 ms old
+	stale     bool // listed end offsets are up to 0.9 s old
 	letterMax int  // bytes of a batch of dead letters; 0: no limit
 }
 
@@ -145,7 +145,7 @@ func (b *broker) describe() Description {
 			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
 	}
 	if b.stale {
-		f, by := &d.Topics[event.Rankings], int64(b.w.rng.IntN(int(300*time.Millisecond/time.Millisecond)))
+		f, by := &d.Topics[event.Rankings], int64(b.w.rng.IntN(int(900*time.Millisecond/time.Millisecond)))
 		for f.End > f.LogStart && b.rankings[f.End-1].timestamp > b.w.wall-by {
 			f.End--
 		}

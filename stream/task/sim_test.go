@@ -26,7 +26,8 @@ type world struct {
 	tokens    int
 	nextToken string // instead of a fresh one
 	copies    []memstore.Copy
-	downUntil time.Duration // the store does not answer
+	downUntil time.Duration    // the store does not answer
+	saved     []state.Position // of the last checkpoint
 
 	broker
 	generation int64
@@ -72,7 +73,7 @@ type ghost struct {
 // faults are probabilities per scheduling step, and per request.
 type faults struct {
 	crash, pause, resume, reassign, rollback, down float64
-	fail, lose, late, slow                         float64
+	fail, lose, late, slow, stuck                  float64
 }
 
 func newWorld(seed uint64, config func(*rand.Rand) Config) *world {
@@ -151,7 +152,7 @@ func (w *world) advance(p *proc) {
 	requests, _ := p.task.Advance(w.now())
 	for _, r := range requests {
 		f := flying{id: r.ID, do: r.Do}
-		if ofStore(r.Do) && w.noise && w.chance(w.faults.slow) {
+		if w.noise && (ofStore(r.Do) && w.chance(w.faults.slow) || w.chance(w.faults.stuck)) {
 			f.notBefore = w.mono + time.Duration(w.rng.IntN(3000))*time.Millisecond
 		}
 		p.flying = append(p.flying, f)
@@ -313,6 +314,9 @@ func (w *world) stored(p *proc, e Effect) (any, error) {
 		return Known{ids, next}, err
 	case Checkpoint:
 		err := w.store.Checkpoint(ctx, 0, w.rule.claim(w, p, e.Checkpoint))
+		if err == nil {
+			w.saved = e.Checkpoint.Meta.Inputs
+		}
 		if err == nil && w.chance(0.2) {
 			w.copies = append(w.copies, w.store.Copy(0))
 		}
