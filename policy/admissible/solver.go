@@ -30,7 +30,7 @@ import "math"
 type Solver struct {
 	a      []float64 // η(g_i − min g)
 	stack  []segment
-	passes int
+	passes int // over an item each, counted for the test that the work grows linearly
 }
 
 // segment is a range of items between tight prefixes, yet to be solved.
@@ -211,7 +211,7 @@ func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 			x1 := float64(root*(rest[1]-least)) + y
 			inverse := 1 / (x0 * x1)
 			d0, d1 := inverse*x1, inverse*x0
-			dd0, dd1 := d0*d0, d1*d1
+			dd0, dd1 := float64(d0*d0), float64(d1*d1)
 			s2 += dd0 + dd1
 			s3 += float64(dd0*d0) + float64(dd1*d1)
 			s4 += float64(dd0*dd0) + float64(dd1*dd1)
@@ -219,7 +219,7 @@ func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 		}
 		for _, v := range rest {
 			d := 1 / (float64(root*(v-least)) + y)
-			dd := d * d
+			dd := float64(d * d)
 			s2 += dd
 			s3 += float64(dd * d)
 			s4 += float64(dd * dd)
@@ -228,8 +228,8 @@ func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 		step := s2 * (u - 1) / s3
 		if round < patience {
 			// Halley: f·f″/f′² = 3(1−u)(1 − S·S₄/S₃²), which is ≥ 0 below the root.
-			bend := 3 * (1 - u) * (1 - s2/s3*(s4/s3))
-			step /= 1 - min(bend, 1)/2
+			bend := 3 * (1 - u) * (1 - float64(s2/s3*(s4/s3)))
+			step /= 1 - float64(min(bend, 1)/2)
 		}
 		y += step
 		if math.Abs(u-1) <= near {
@@ -243,7 +243,7 @@ func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 // most, or zero when they keep them all.
 func fill(p, a, q []float64, mass, root, least, y float64) int {
 	// Sums of so many numbers are not told apart more finely.
-	slack := 1 + 0x1p-52*(8+4*math.Sqrt(float64(len(a))))
+	slack := 1 + float64(0x1p-52*(8+float64(4*math.Sqrt(float64(len(a))))))
 	// Of equal excesses the longest prefix counts: what follows the others holds less than rounding, but not nothing.
 	p, q = p[:len(a)], q[:len(a)]
 	var sum, cap, most float64
@@ -281,7 +281,7 @@ func (s *Solver) probe(part *segment, a, q []float64, mass, least float64, tries
 		if !(part.below < part.above) {
 			return false
 		}
-		tau := part.below + (part.above-part.below)/2
+		tau := part.below + float64((part.above-part.below)/2)
 		if try == 0 {
 			x, y, z := alone(a, q, n/4), alone(a, q, n/2), alone(a, q, n-1-n/4)
 			if m := max(min(x, y), min(max(x, y), z)); m > part.below && m < part.above {
