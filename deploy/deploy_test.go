@@ -257,7 +257,7 @@ func TestComposeFile(t *testing.T) {
 		}
 	}
 	redis := strings.Join(p.Services["redis"].Command, " ")
-	for _, flag := range []string{"--maxmemory-policy noeviction", "--appendonly yes", "--hash-max-listpack-value 256"} {
+	for _, flag := range []string{"--maxmemory-policy noeviction", "--appendonly yes", "--hash-max-listpack-value 512"} {
 		assert.Contains(t, redis, flag)
 	}
 	kafka := p.Services["kafka"]

@@ -213,9 +213,21 @@ func (l *loop) publish(last bool) {
 	l.status.Store(&s)
 	l.task.Observe(&l.obs)
 	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.opt.Now())
+	l.warnMisplaced(&s)
 	if s.Phase != l.shown.Phase || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
 		l.logStatus(&s)
-		l.shown = s
+	}
+	l.shown = s
+}
+
+// warnMisplaced says once, for each topic, that keys are on other partitions than Kafka's default partitioner gives them:
+// then selections and payoffs may never meet their impressions.
+func (l *loop) warnMisplaced(s *task.Status) {
+	for topic, n := range s.Account.Misplaced {
+		if n > 0 && l.shown.Account.Misplaced[topic] == 0 {
+			l.log.Warn("keys are not where Kafka's default partitioner puts them: records of one impression may part",
+				"topic", l.w.opt.TopicNames[topic], "records", n)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ type Worker struct {
 	start time.Time
 
 	mu         sync.Mutex
-	generation int64
+	member     bool // a generation is going on
 	loops      map[int32]*loop // of the present generation
 }
 
@@ -103,7 +103,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 		loops[p] = newLoop(w, gen, p, log.With("partition", p))
 	}
 	w.mu.Lock()
-	w.generation, w.loops = gen.ID(), loops
+	w.member, w.loops = true, loops
 	w.mu.Unlock()
 
 	ending, stop := context.WithCancel(ctx)
@@ -120,7 +120,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	<-ending.Done()
 	log.Info("generation ends")
 	w.mu.Lock()
-	w.loops = map[int32]*loop{}
+	w.member, w.loops = false, map[int32]*loop{}
 	w.mu.Unlock()
 	w.opt.Metrics.Rebalanced(0)
 }
@@ -140,8 +140,8 @@ func (w *Worker) partitions() int {
 func (w *Worker) Unready() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.generation == 0 {
-		why := "not yet a member of group " + w.opt.Group
+	if !w.member {
+		why := "not a member of group " + w.opt.Group + ", joining"
 		if err := w.opt.Membership.LastError(); err != nil {
 			why += ": " + err.Error()
 		}
@@ -158,7 +158,7 @@ func (w *Worker) Unready() []string {
 		case s.Phase == task.Stopped:
 			why = append(why, fmt.Sprintf("partition %d: stopped (%s): %v", p, s.Reason, s.Err))
 		case s.Phase == task.Acquiring && s.Err != nil:
-			why = append(why, fmt.Sprintf("partition %d: %s: %v", p, s.Doing, s.Err))
+			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err)) // names the step
 		case s.Phase == task.Acquiring:
 			why = append(why, fmt.Sprintf("partition %d: %s", p, s.Doing))
 		case s.Full:
@@ -207,6 +207,9 @@ func (w *Worker) now() task.Now {
 func (w *Worker) taskConfig(p int32) task.Config {
 	machine := w.opt.Machine
 	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
+	if n := w.partitions(); n > 0 {
+		machine.CheckCopartition = NewPartitioner(n).Of
+	}
 	return task.Config{
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,

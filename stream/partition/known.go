@@ -3,7 +3,7 @@ package partition
 // knownIDs is the set of ids under which something is stored, kept as 64-bit keyed hashes. It has no false negatives,
 // which is what deciding without a look-up rests on; a false positive costs one look-up and has probability about
 // n·2⁻⁶⁴. It is exact rather than a cuckoo filter because a cuckoo filter that grows by chaining loses an id when
-// another with the same fingerprint is deleted from the wrong link. It takes about 20 bytes per id.
+// another with the same fingerprint is deleted from the wrong link. It takes 25 to 38 bytes per id.
 //
 // The same holds for two ids of one hash here: a hash that was added more than once is never removed again. That
 // leaves a false positive behind, and a false positive is harmless.
