@@ -37,7 +37,8 @@ func selected(ranking []int32, window int) int32 { return slices.Max(ranking[:wi
 func pooling(g, q []float64, eta float64) []float64 {
 	type block struct {
 		first, end int
-		tau        float64
+		tau        float64 // z − low, the multiplier; p is computed from z and low, for the difference cancels
+		z, low     float64
 	}
 	n := len(g)
 	least := slices.Min(g)
@@ -45,13 +46,13 @@ func pooling(g, q []float64, eta float64) []float64 {
 	for i := range a {
 		a[i] = eta * (g[i] - least)
 	}
-	multiplier := func(first, end int) float64 {
+	pool := func(first, end int) block {
 		mass := 0.0
 		for _, v := range q[first:end] {
 			mass += v
 		}
 		if mass == 0 {
-			return math.Inf(1)
+			return block{first, end, math.Inf(1), math.Inf(1), 0}
 		}
 		low := slices.Min(a[first:end])
 		lo, hi := 1/math.Sqrt(mass), math.Sqrt(float64(end-first)/mass)
@@ -70,22 +71,21 @@ func pooling(g, q []float64, eta float64) []float64 {
 				hi = z
 			}
 		}
-		return hi - low
+		return block{first, end, hi - low, hi, low}
 	}
 	var blocks []block
 	for i := range n {
-		b := block{i, i + 1, multiplier(i, i+1)}
+		b := pool(i, i+1)
 		for len(blocks) > 0 && (blocks[len(blocks)-1].tau < b.tau) {
-			b.first = blocks[len(blocks)-1].first
+			b = pool(blocks[len(blocks)-1].first, b.end)
 			blocks = blocks[:len(blocks)-1]
-			b.tau = multiplier(b.first, b.end)
 		}
 		blocks = append(blocks, b)
 	}
 	p := make([]float64, n)
 	for _, b := range blocks {
 		for i := b.first; i < b.end; i++ {
-			p[i] = 1 / ((a[i] + b.tau) * (a[i] + b.tau))
+			p[i] = 1 / ((a[i] - b.low + b.z) * (a[i] - b.low + b.z))
 		}
 	}
 	return p

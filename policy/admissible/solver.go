@@ -196,7 +196,7 @@ func (s *Solver) split(part segment, p, q []float64) {
 // with exponent −2). Hence Newton's step from anywhere comes out at or below the root, and climbs from there.
 func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 	const (
-		near     = 1e-6 // from here, a step that trebles the digits is the last
+		near     = 1e-5 // from here, a step that trebles the digits is the last
 		patience = 12   // rounds before the correction is left away, for Newton's method converges in any case
 		enough   = 100
 	)

@@ -96,7 +96,7 @@ func TestSolver_AgreesWithPooling(t *testing.T) {
 			if slow[i] > 0 {
 				worst = max(worst, math.Abs(p[i]/slow[i]-1))
 			}
-			require.InDelta(t, slow[i], p[i], 1e-9*slow[i]+1e-14, "n %d, item %d, η %v\nq %v\ng %v", n, i, eta, q, g)
+			require.InDelta(t, slow[i], p[i], 1e-13*slow[i]+1e-15, "n %d, item %d, η %v\nq %v\ng %v", n, i, eta, q, g)
 		}
 		require.NoError(t, Contains(p, q, 1e-13))
 	}
