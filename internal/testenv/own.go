@@ -31,6 +31,10 @@ var (
 // address is the same.
 type Owned struct {
 	Addr string // host:port
+	// Listeners are the addresses of a Kafka's further listeners, by name.
+	Listeners map[string]string
+	// TLSAddr is where a Redis with TLS speaks it; else "".
+	TLSAddr string
 
 	t      testing.TB
 	name   string
@@ -60,7 +64,9 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 	if err != nil {
 		t.Fatalf("a real Apache Kafka for this test: %v", err)
 	}
-	return own(t, "Apache Kafka", b)
+	owned := own(t, "Apache Kafka", b)
+	owned.Listeners = b.ListenerAddrs()
+	return owned
 }
 
 // OwnRedis starts a real redis-server for this test alone, which ends with the test. What was written survives Kill
@@ -74,7 +80,9 @@ func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
 	if err != nil {
 		t.Fatalf("a real redis-server for this test: %v", err)
 	}
-	return own(t, "redis-server", s)
+	owned := own(t, "redis-server", s)
+	owned.TLSAddr = s.TLSAddr()
+	return owned
 }
 
 // option is the one that was given, or the zero value.

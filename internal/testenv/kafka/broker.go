@@ -34,6 +34,18 @@ type Options struct {
 	Settings map[string]string
 	// JVM holds further flags.
 	JVM []string
+	// Listeners are added to the plaintext one, on which everything else here relies.
+	Listeners []Listener
+	// SCRAM are users that exist from the start, such as "SCRAM-SHA-256=[name=worker,password=secret]".
+	SCRAM []string
+}
+
+// Listener is one more port, for other clients than the plaintext one's.
+type Listener struct {
+	Name     string // as Kafka writes it, in capitals
+	Protocol string // SSL, SASL_PLAINTEXT or SASL_SSL
+	// Settings of this listener alone, named without its prefix, such as "ssl.client.auth".
+	Settings map[string]string
 }
 
 const (
@@ -51,6 +63,7 @@ type Broker struct {
 	cluster string // KRaft's id of this cluster: the proof that it is ours that answers
 	port    int
 	control int
+	more    []int // ports of Options.Listeners
 	process *proc.Process
 	running bool
 }
@@ -81,7 +94,7 @@ func Start(ctx context.Context, opts Options) (*Broker, error) {
 }
 
 func newBroker(ctx context.Context, opts Options, java, jars string) (*Broker, error) {
-	ports, err := proc.FreePorts(2)
+	ports, err := proc.FreePorts(2 + len(opts.Listeners))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +102,8 @@ func newBroker(ctx context.Context, opts Options, java, jars string) (*Broker, e
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for Apache Kafka: %w", err)
 	}
-	b := &Broker{opts: opts, java: java, jars: jars, dir: dir, cluster: newClusterID(), port: ports[0], control: ports[1]}
+	b := &Broker{opts: opts, java: java, jars: jars, dir: dir, cluster: newClusterID(), port: ports[0], control: ports[1],
+		more: ports[2:]}
 	err = b.format(ctx)
 	if err == nil {
 		err = b.Start(ctx)
@@ -145,9 +159,21 @@ func (b *Broker) settings() map[string]string {
 		// The cleaner's 128 MiB would not fit beside the rest into the heap.
 		"log.cleaner.dedupe.buffer.size": strconv.Itoa(16 << 20),
 	}
+	for i, l := range b.opts.Listeners {
+		address := fmt.Sprintf(",%s://%s", l.Name, b.listenerAddr(i))
+		s["listeners"] += address
+		s["advertised.listeners"] += address
+		s["listener.security.protocol.map"] += "," + l.Name + ":" + l.Protocol
+		for key, value := range l.Settings {
+			s["listener.name."+strings.ToLower(l.Name)+"."+key] = value
+		}
+	}
 	maps.Copy(s, b.opts.Settings)
 	return s
 }
+
+// property escapes a value for a file that Java reads, where a line's end would end the value.
+var property = strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\r", "\\r")
 
 func (b *Broker) propertiesPath() string { return filepath.Join(b.dir, "server.properties") }
 
@@ -156,7 +182,7 @@ func (b *Broker) format(ctx context.Context) error {
 	s := b.settings()
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(s)) {
-		fmt.Fprintf(&text, "%s=%s\n", key, s[key])
+		fmt.Fprintf(&text, "%s=%s\n", key, property.Replace(s[key]))
 	}
 	if err := os.WriteFile(b.propertiesPath(), []byte(text.String()), 0o600); err != nil {
 		return fmt.Errorf("write Kafka's configuration: %w", err)
@@ -164,6 +190,9 @@ func (b *Broker) format(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	args := append(b.jvm("128m"), "kafka.tools.StorageTool", "format", "-t", b.cluster, "-c", b.propertiesPath())
+	for _, user := range b.opts.SCRAM {
+		args = append(args, "--add-scram", user)
+	}
 	cmd := exec.CommandContext(ctx, b.java, args...)
 	cmd.Dir = b.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -186,6 +215,19 @@ func (b *Broker) jvm(heap string) []string {
 
 // Addr is the bootstrap address, host:port. It stays the same when the broker is restarted.
 func (b *Broker) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
+
+// ListenerAddrs are the addresses of Options.Listeners by name. They stay the same when the broker is restarted.
+func (b *Broker) ListenerAddrs() map[string]string {
+	addrs := make(map[string]string, len(b.opts.Listeners))
+	for i, l := range b.opts.Listeners {
+		addrs[l.Name] = b.listenerAddr(i)
+	}
+	return addrs
+}
+
+func (b *Broker) listenerAddr(i int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.more[i]))
+}
 
 // Start starts a broker that was stopped or killed, on the same address and with the same data, and waits until it
 // answers.

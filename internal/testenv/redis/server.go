@@ -28,7 +28,12 @@ type Options struct {
 	AppendOnly bool
 	// Args are further arguments, such as "--maxmemory", "64mb".
 	Args []string
+	// TLS opens a second port beside the plain one; nil: none.
+	TLS *TLS
 }
+
+// TLS names the PEM files of a server that speaks TLS. Clients have to show a certificate of the same CA.
+type TLS struct{ CAFile, CertFile, KeyFile string }
 
 const (
 	startTimeout = 30 * time.Second
@@ -42,6 +47,7 @@ type Server struct {
 	path    string
 	dir     string
 	port    int
+	tlsPort int // 0: none
 	process *proc.Process
 	running bool
 }
@@ -68,7 +74,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 }
 
 func newServer(ctx context.Context, opts Options, path string) (*Server, error) {
-	ports, err := proc.FreePorts(1)
+	ports, err := proc.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +83,9 @@ func newServer(ctx context.Context, opts Options, path string) (*Server, error) 
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
 	s := &Server{opts: opts, path: path, dir: dir, port: ports[0]}
+	if opts.TLS != nil {
+		s.tlsPort = ports[1]
+	}
 	if err := s.Start(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -86,11 +95,23 @@ func newServer(ctx context.Context, opts Options, path string) (*Server, error) 
 // Addr is the server's address, host:port. It stays the same when the server is restarted.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
+// TLSAddr is the address that speaks TLS, host:port; "" without Options.TLS.
+func (s *Server) TLSAddr() string {
+	if s.tlsPort == 0 {
+		return ""
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort))
+}
+
 func (s *Server) args() []string {
 	args := []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "yes",
 		"--dir", s.dir, "--daemonize", "no", "--save", "", "--databases", "16"}
 	if s.opts.AppendOnly {
 		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
+	}
+	if t := s.opts.TLS; t != nil {
+		args = append(args, "--tls-port", strconv.Itoa(s.tlsPort), "--tls-ca-cert-file", t.CAFile,
+			"--tls-cert-file", t.CertFile, "--tls-key-file", t.KeyFile)
 	}
 	return append(args, s.opts.Args...)
 }
