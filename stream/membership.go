@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -157,8 +158,9 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 }
 
 // Next waits until we are a member of the next generation, which is after the present one has ended and its function
-// has returned. Passing faults (a broker away, a rebalance cut short) are logged, shown by LastError and tried again;
-// a fault that only a person can mend is returned, and so is the end of ctx, or ErrMembershipClosed.
+// has returned. Passing faults (a broker away, a rebalance cut short, a user who is not known or has no rights) are
+// logged, shown by LastError and tried again; a fault that only a change of ours can mend is returned, and so is the
+// end of ctx, or ErrMembershipClosed.
 func (m *Membership) Next(ctx context.Context) (*Generation, error) {
 	group, err := m.join(ctx)
 	if err != nil {
@@ -267,7 +269,11 @@ func (m *Membership) partitionCounts(ctx context.Context) (map[string]int, error
 	defer cancel()
 	meta, err := m.client.Metadata(ctx, &kafka.MetadataRequest{Topics: m.cfg.Topics})
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for the topics: %w", strings.Join(m.cfg.Brokers, ", "), err)
+		hint := ""
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			hint = " (the broker hung up: do TLS and SASL fit what it expects on this port?)"
+		}
+		return nil, fmt.Errorf("asking %s for the topics: %w%s", strings.Join(m.cfg.Brokers, ", "), err, hint)
 	}
 	counts := make(map[string]int, len(m.cfg.Topics))
 	for _, topic := range meta.Topics {
@@ -294,11 +300,11 @@ func (m *Membership) PartitionCounts() map[string]int {
 	return maps.Clone(m.counts)
 }
 
-// final tells the faults that waiting does not mend.
+// final tells the faults that waiting does not mend. Users and rights are waited for: they are granted beside us, a
+// broker that has just started may not know of them yet, and a running worker should outlive such a moment.
 func final(err error) bool {
 	return slices.ContainsFunc([]error{
-		ErrTopicMissing, kafka.GroupAuthorizationFailed, kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed,
-		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,
+		ErrTopicMissing, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,
 		kafka.InvalidSessionTimeout, kafka.InvalidGroupId, kafka.InvalidTopic, kafka.UnsupportedVersion,
 		kafka.GroupMaxSizeReached,
 	}, func(fault error) bool { return errors.Is(err, fault) })
