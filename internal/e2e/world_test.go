@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +25,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -32,39 +37,67 @@ const deadline = 90 * time.Second
 
 // world is one group with its topics on a Kafka and a Redis.
 type world struct {
-	env        testenv.Env
 	partitions int
 	group      string
 	file       string
-	cfg        *config.Config
+	cfg        *config.Config // the worker's
+	access     *config.Config // how the test itself reaches both: with other rights, over another port
 	redis      *redis.Client
+	log        lockedBuffer // what workers in this process have logged
 }
 
-const configuration = `
+// settings are what tests' configurations differ in.
+type settings struct {
+	brokers      string
+	start        string // default: earliest
+	noSelections bool
+	kafka        string // further lines of the section
+	redis        string // all lines of the section
+	learner      string // the policy's line, and others
+}
+
+// text is the configuration file of a group.
+func (s settings) text(group string) string {
+	selections := group + "-selections"
+	if s.noSelections {
+		selections = ""
+	}
+	return fmt.Sprintf(`
 kafka:
   brokers: [%s]
   group: %s
-  start: earliest
-  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
-redis: {url: "redis://%[3]s/0"}
+  start: %s
+  topics: {impressions: %[2]s-impressions, selections: "%[4]s", payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+  %[5]s
+redis:
+  %[6]s
 http: {listen: ""}
 limits: {max_candidates: 50}
 learners:
   feed:
     payoffs: stochastic
-    %[4]s
-`
+    %[7]s
+`, s.brokers, group, cmp.Or(s.start, "earliest"), selections, s.kafka, s.redis, s.learner)
+}
+
+// plain are settings for a pair that lets everybody in.
+func plain(env testenv.Env, learner string) settings {
+	return settings{brokers: env.Kafka, redis: fmt.Sprintf("url: %q", env.RedisURL()), learner: learner}
+}
 
 func newWorld(t *testing.T, env testenv.Env, partitions int, learner string) *world {
 	t.Helper()
-	w := &world{env: env, partitions: partitions, group: testenv.Unique(t, "e2e")}
-	w.file = filepath.Join(t.TempDir(), "worker.yaml")
-	text := fmt.Sprintf(configuration, env.Kafka, w.group, env.Redis, learner)
-	require.NoError(t, os.WriteFile(w.file, []byte(text), 0o600))
-	cfg, _, err := config.LoadFile(w.file, os.LookupEnv)
-	require.NoError(t, err)
-	w.cfg = cfg
-	b, err := app.NewBroker(cfg)
+	s := plain(env, learner)
+	return makeWorld(t, partitions, s, s, os.LookupEnv)
+}
+
+// makeWorld makes a group's topics. The worker's configuration and the test's own access are settings of their own.
+func makeWorld(t *testing.T, partitions int, worker, access settings, env config.Env) *world {
+	t.Helper()
+	w := &world{partitions: partitions, group: testenv.Unique(t, "e2e")}
+	w.cfg, w.file = load(t, worker.text(w.group), env)
+	w.access, _ = load(t, access.text(w.group), env)
+	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -75,26 +108,55 @@ func newWorld(t *testing.T, env testenv.Env, partitions int, learner string) *wo
 		problems, err := b.Check(ctx)
 		return err == nil && len(problems) == 0
 	}, deadline, 20*time.Millisecond)
-	w.redis = redis.NewClient(&redis.Options{Addr: env.Redis})
+	security, err := w.access.RedisTLSConfig()
+	require.NoError(t, err)
+	w.redis = redis.NewClient(&redis.Options{Addr: w.access.Redis.Addresses[0], TLSConfig: security,
+		Username: w.access.Redis.Username, Password: string(w.access.Redis.Password)})
 	t.Cleanup(func() { w.redis.Close() })
 	return w
+}
+
+// load writes a configuration file and reads it as the worker does.
+func load(t *testing.T, text string, env config.Env) (*config.Config, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	cfg, _, err := config.LoadFile(file, env)
+	require.NoError(t, err)
+	return cfg, file
+}
+
+// transport is a new way to Kafka for the test's own clients: the shared one's memory of topics is older than ours.
+func (w *world) transport(t *testing.T) *kafka.Transport {
+	t.Helper()
+	security, err := w.access.TLSConfig()
+	require.NoError(t, err)
+	mechanism, err := broker.NewSASL(string(w.access.Kafka.SASL.Mechanism), w.access.Kafka.SASL.Username,
+		string(w.access.Kafka.SASL.Password))
+	require.NoError(t, err)
+	transport := &kafka.Transport{TLS: security, SASL: mechanism}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
 }
 
 // running is a worker in this process.
 type running struct {
 	app   *app.App
 	drain context.CancelFunc
+	force context.CancelFunc
 	ended chan error
 }
 
 func (w *world) start(t *testing.T) *running {
 	t.Helper()
-	a, err := app.New(w.cfg, app.Options{Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil)),
-		Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second})
+	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
+	a, err := app.New(w.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
-	r := &running{app: a, drain: cancel, ended: make(chan error, 1)}
-	go func() { r.ended <- a.Run(drain, context.Background()) }()
+	force, cancelForce := context.WithCancel(context.Background())
+	r := &running{app: a, drain: cancel, force: cancelForce, ended: make(chan error, 1)}
+	t.Cleanup(cancelForce)
+	go func() { r.ended <- a.Run(drain, force) }()
 	return r
 }
 
@@ -107,6 +169,45 @@ func (r *running) stop(t *testing.T) {
 		require.NoError(t, err)
 	case <-time.After(deadline):
 		t.Fatal("the worker did not drain")
+	}
+}
+
+// readyz is what the worker's server answers.
+func (r *running) readyz() (ready bool, text string) {
+	handler := stream.NewHandler(stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: r.app.Worker.Unready})
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	return answer.Code == http.StatusOK, answer.Body.String()
+}
+
+// awaitReady waits until all partitions are worked on.
+func (r *running) awaitReady(t *testing.T) {
+	t.Helper()
+	r.await(t, "ready", func(ready bool, _ string) bool { return ready })
+}
+
+// awaitUnready waits until /readyz says why not.
+func (r *running) awaitUnready(t *testing.T, why string) (text string) {
+	t.Helper()
+	return r.await(t, why, func(ready bool, text string) bool { return !ready && strings.Contains(text, why) })
+}
+
+// await waits for an answer of /readyz.
+func (r *running) await(t *testing.T, what string, is func(ready bool, text string) bool) string {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		ready, text := r.readyz()
+		if is(ready, text) {
+			return text
+		}
+		select {
+		case err := <-r.ended:
+			t.Fatalf("the worker ended while %q was waited for: %v", what, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q was waited for, but /readyz says %q", what, text)
+		}
 	}
 }
 
@@ -124,11 +225,11 @@ func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(p
 	c.Late = 0
 	population, err := simulate.NewPopulation(c)
 	require.NoError(t, err)
-	b, err := app.NewBroker(w.cfg)
+	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	p := &players{users: &platform.Simulated{Population: population}}
-	p.platform = platform.New(platform.Options{Brokers: w.cfg.Kafka.Brokers, Topics: app.TopicNames(w.cfg),
+	p.platform = platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg),
 		Log: b, Partitions: w.partitions, Impressions: impressions, Progress: progress,
 		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
 		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.users)
@@ -203,8 +304,9 @@ func (w *world) ranked(t *testing.T, impressions int) {
 func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
 	t.Helper()
 	// Any topic can be read as if it were the rankings: as it stands, without markers.
-	b, err := broker.New(broker.Options{Brokers: w.cfg.Kafka.Brokers, Group: w.group,
-		Topics: [event.Topics]string{event.Impressions: "-", event.Payoffs: "-", event.Rankings: topic}})
+	cfg := *w.access
+	cfg.Kafka.Topics = config.Topics{Impressions: "-", Payoffs: "-", Rankings: topic}
+	b, err := app.NewBroker(&cfg)
 	require.NoError(t, err)
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -226,9 +328,7 @@ func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
 
 func (w *world) publish(t *testing.T, messages ...kafka.Message) {
 	t.Helper()
-	transport := &kafka.Transport{} // of its own: the shared one's memory of topics is older than ours
-	defer transport.CloseIdleConnections()
-	writer := &kafka.Writer{Transport: transport, Addr: kafka.TCP(w.env.Kafka), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
+	writer := &kafka.Writer{Transport: w.transport(t), Addr: kafka.TCP(w.access.Kafka.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
 		RequiredAcks: kafka.RequireAll}
 	defer writer.Close()
 	require.NoError(t, writer.WriteMessages(t.Context(), messages...))
@@ -240,7 +340,7 @@ func (w *world) letters(t *testing.T, topic string, n int) []kafka.Message {
 	t.Helper()
 	topic = w.cfg.Kafka.Topics.DLQ(topic)
 	require.Len(t, w.read(t, topic, 0), n)
-	r := kafka.NewReader(kafka.ReaderConfig{Brokers: w.cfg.Kafka.Brokers, Topic: topic, MaxWait: 100 * time.Millisecond})
+	r := kafka.NewReader(kafka.ReaderConfig{Brokers: w.access.Kafka.Brokers, Topic: topic, MaxWait: 100 * time.Millisecond})
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()

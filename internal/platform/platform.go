@@ -40,7 +40,8 @@ type Record struct {
 // Options say what is played, and where.
 type Options struct {
 	Brokers     []string
-	Log         *broker.Client // to read rankings with: not every client hides transactions' markers, kafka-go's Reader does not
+	Transport   *kafka.Transport // to publish through, closed by its owner; nil: one of our own, without TLS and SASL
+	Log         *broker.Client   // to read rankings with: not every client hides transactions' markers, kafka-go's Reader does not
 	Topics      [event.Topics]string
 	Partitions  int
 	Impressions int
@@ -91,8 +92,11 @@ func (p *Platform) Clock() event.Millis { return p.clock.Load() }
 
 // Run plays until every impression is ranked and everything the users do has been sent.
 func (p *Platform) Run(ctx context.Context) (Progress, error) {
-	transport := &kafka.Transport{}
-	defer transport.CloseIdleConnections()
+	transport := p.opt.Transport
+	if transport == nil {
+		transport = &kafka.Transport{}
+		defer transport.CloseIdleConnections()
+	}
 	p.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(p.opt.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
 		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, WriteTimeout: 10 * time.Second, MaxAttempts: 10}
 	defer p.writer.Close()

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSecurity: mutual TLS, SASL, ACLs and Redis' ACL user, on servers that let nobody in without them.
+func TestSecurity(t *testing.T) {
+	eachSecured(t, func(t *testing.T, s *secured) {
+		for i, mechanism := range mechanisms {
+			t.Run("ranks, joins and learns with "+mechanism, func(t *testing.T) { s.works(t, mechanism, uint64(i+1)) })
+		}
+		t.Run("deadlines pass", s.expires)
+		t.Run("faults are shown and passwords are not", s.faults)
+		t.Run("each right in Kafka is needed", s.eachRightIsNeeded)
+		if s.real {
+			s.eachCommandIsNeeded(t)
+		}
+	})
+}
+
+// works: with the least rights, the worker does what it does without TLS, users and rights.
+func (s *secured) works(t *testing.T, mechanism string, seed uint64) {
+	kafkaPass, redisKeys := "password: ${E2E_KAFKA_PASSWORD}", s.redisKeys("password: ${E2E_REDIS_PASSWORD}")
+	switch mechanism { // each way to give a password is used once
+	case "scram-sha-256":
+		redisKeys = fmt.Sprintf("url: rediss://%s:${E2E_REDIS_PASSWORD_ESCAPED}@%s/0\n  %s", workerUser, s.redis, s.tls())
+	case "scram-sha-512":
+		kafkaPass = s.passwordFile(t, "kafka.password", kafkaPassword)
+		redisKeys = s.redisKeys(s.passwordFile(t, "redis.password", redisPassword))
+	}
+	const impressions = 300
+	w := s.world(t, 3, s.kafkaKeys(mechanism, kafkaPass), redisKeys, leastRights)
+	r := w.start(t)
+	p, done := w.play(t, impressions, seed, nil)
+	require.NoError(t, <-done)
+	got := w.await(t, p.sent)
+	r.awaitReady(t)
+	r.stop(t)
+	checkAccount(t, got, p.sent)
+	w.ranked(t, impressions)
+	requireNoSecrets(t, w.log.String())
+}
+
+const wrongPassword = "wr0ng-s3cret"
+
+func requireNoSecrets(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{kafkaPassword, redisPassword, wrongPassword} {
+		require.NotContains(t, text, secret)
+	}
+}
+
+// prompt is how soon a fault has to show in /readyz, on a machine that does much else.
+const prompt = 15 * time.Second
+
+// faults: a wrong password, a server of another CA, a missing certificate are shown in /readyz and in the log, soon and
+// in plain words, while the worker waits for them to be mended.
+func (s *secured) faults(t *testing.T) {
+	good, redisGood := "password: ${E2E_KAFKA_PASSWORD}", s.redisKeys("password: ${E2E_REDIS_PASSWORD}")
+	wrong := "password: " + wrongPassword
+	other := newAuthority(t).file()
+	distrust := func(keys string) string { return strings.ReplaceAll(keys, s.ca.file(), other) }
+	anonymous := func(keys string) string {
+		return strings.ReplaceAll(keys, s.tls(), fmt.Sprintf("tls: {ca_file: %q}", s.ca.file()))
+	}
+	refused, nameless := "Authentication failed", "bad certificate"
+	if !s.real {
+		refused = "hung up" // what kfake does, as brokers before 1.0 did
+		nameless = "certificate required"
+	}
+	const untrusted = "certificate signed by unknown authority"
+	for name, f := range map[string]struct{ kafka, redis, why string }{
+		"kafka, wrong password for PLAIN": {s.kafkaKeys("plain", wrong), redisGood, refused},
+		"kafka, wrong password for SCRAM": {s.kafkaKeys("scram-sha-512", wrong), redisGood, refused},
+		"kafka, server of another CA":     {distrust(s.kafkaKeys("plain", good)), redisGood, untrusted},
+		"kafka, client without a name":    {anonymous(s.kafkaKeys("plain", good)), redisGood, nameless},
+		"kafka, no TLS":                   {strings.ReplaceAll(s.kafkaKeys("plain", good), s.tls(), ""), redisGood, "hung up"},
+		"redis, wrong password":           {s.kafkaKeys("plain", good), s.redisKeys(wrong), "WRONGPASS"},
+		"redis, server of another CA":     {s.kafkaKeys("plain", good), distrust(redisGood), untrusted},
+		"redis, client without a name":    {s.kafkaKeys("plain", good), anonymous(redisGood), "certificate required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := s.world(t, 1, f.kafka, f.redis, leastRights)
+			start := time.Now()
+			r := w.start(t)
+			text := r.awaitUnready(t, f.why)
+			took := time.Since(start)
+			r.stop(t)
+			t.Logf("after %v: %s", took, text)
+			require.Less(t, took, prompt)
+			require.Contains(t, w.log.String(), f.why)
+			requireNoSecrets(t, text+w.log.String())
+		})
+	}
+}
+
+// eachRightIsNeeded: without any one of the rights the worker waits, says so, and goes on by itself when it is given.
+func (s *secured) eachRightIsNeeded(t *testing.T) {
+	for i, missing := range leastRights {
+		if strings.HasPrefix(missing.name, "selections") || strings.HasPrefix(missing.name, "payoffs") {
+			continue // as impressions
+		}
+		t.Run(fmt.Sprintf("%s %v on %v", missing.op, missing.kind, missing.name), func(t *testing.T) {
+			t.Parallel()
+			rest := slices.Delete(slices.Clone(leastRights), i, i+1)
+			w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), rest)
+			w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: []byte("x"), Value: []byte("{")})
+			r := w.start(t)
+			text := r.awaitUnready(t, "Authorization Failed")
+			t.Logf("%s", text)
+			w.grantKafka(t, missing)
+			r.awaitReady(t)
+			require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 1 }, deadline, 20*time.Millisecond)
+			r.stop(t)
+			require.Len(t, w.read(t, w.cfg.Kafka.Topics.DLQ(w.cfg.Kafka.Topics.Impressions), 0), 1)
+		})
+	}
+}
+
+// eachCommandIsNeeded holds the commands that the ACL user may use against those that the Redis has seen by now.
+func (s *secured) eachCommandIsNeeded(t *testing.T) {
+	used := commands(t, s.admin(t))
+	used["wait"] = true // with redis.wait_replicas, see TestReplicas
+	used["del"] = true  // of deltas that a state has left that is gone, see redisstore's own tests
+	for _, rule := range aclUser {
+		if name, ok := strings.CutPrefix(rule, "+"); ok && !used[name] {
+			t.Errorf("command %s was allowed and not needed", name)
+		}
+	}
+}
+
+// expires: what is done to the index of deadlines is allowed too.
+func (s *secured) expires(t *testing.T) {
+	w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), leastRights)
+	w.cfg.Learners[0].SelectionTimeout = time.Second
+	r := w.start(t)
+	w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: []byte("x"),
+		Value: []byte(`{"impression_id":"x","candidates":[{"item":"a","utility":1}]}`)})
+	require.Eventually(t, func() bool { return w.counts(t)["impressions.unselected"] == 1 }, deadline, 50*time.Millisecond)
+	r.stop(t)
+}
