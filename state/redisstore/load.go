@@ -100,8 +100,14 @@ func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([][]byte,
 		return nil, 0, wrap(p, doing, err)
 	}
 	// A torn partition may lack ids that were put in; what is there is not to be called complete.
-	if _, err := readFence(meta.Val()); err != nil {
+	f, err := readFence(meta.Val())
+	if err != nil {
 		return nil, 0, wrap(p, doing, err)
+	}
+	if cursor == 0 && f.Seq == 0 {
+		// No checkpoint has been stored yet, and nothing else stores ids. Until the walk is through, every impression is
+		// looked up: a new group need not do that for the time of 64 calls.
+		return nil, 0, nil
 	}
 	var ids [][]byte
 	for _, cmd := range cmds {
