@@ -140,6 +140,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	if m.cfg.HasSelections {
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, l.cfg.SelectionTimeout)
 	}
+	out.room(m.rankingSize(l, imp))
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]

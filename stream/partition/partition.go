@@ -73,7 +73,17 @@ type Output struct {
 	Rankings    []Message
 	DeadLetters []DeadLetter
 
-	buf []byte // what the messages point into; when it grows, they keep the memory they have
+	buf []byte // what the messages point into; when it is full, they keep it, and a larger one is begun
+}
+
+// minOutput is the least that an Output begins with.
+const minOutput = 64 << 10
+
+// room makes sure that n more bytes fit, without moving those that are there.
+func (o *Output) room(n int) {
+	if cap(o.buf)-len(o.buf) < n {
+		o.buf = make([]byte, 0, max(minOutput, 2*cap(o.buf), n))
+	}
 }
 
 // maxKeptOutput is how much memory an Output keeps over a Reset.
@@ -89,6 +99,7 @@ func (o *Output) Reset() {
 
 // keep copies b into the output's own memory.
 func (o *Output) keep(b []byte) []byte {
+	o.room(len(b))
 	start := len(o.buf)
 	o.buf = append(o.buf, b...)
 	return o.buf[start:len(o.buf):len(o.buf)]
