@@ -167,14 +167,8 @@ func (s *Solver) split(part segment, p, q []float64) {
 		p[0] = mass
 		return
 	}
-	if part.first > 0 || part.end < len(s.a) {
-		tries := 1
-		if part.crumbs {
-			tries = probes
-		}
-		if s.probe(&part, a, q, mass, least, tries) {
-			return
-		}
+	if len(a) < len(s.a) && s.probe(&part, a, q, mass, least) { // where one cap is tight, others are likely to be
+		return
 	}
 	root := math.Sqrt(mass)
 	y := 1.0
@@ -271,33 +265,47 @@ func (s *Solver) push(part segment, k int, tau float64) {
 	s.stack = append(s.stack, right, left)
 }
 
-// probe looks for a split by bisection of τ between what bounds it in the range. It tells whether it has split it.
-func (s *Solver) probe(part *segment, a, q []float64, mass, least float64, tries int) bool {
+// probe looks for a split without solving for anything: with the τ that the middle of the range would have if every cap
+// in it were tight, and then, for crumbs, by bisection of what bounds τ. It tells whether it has split the range; if
+// not, it has narrowed the bounds.
+func (s *Solver) probe(part *segment, a, q []float64, mass, least float64) bool {
 	n := len(a)
+	tau := alone(a, q, n/2)
+	if n >= few {
+		x, y := alone(a, q, n/4), alone(a, q, n-1-n/4)
+		tau = max(min(x, y), min(max(x, y), tau)) // the median of three
+	}
+	if part.below < tau && tau < part.above && s.try(part, a, q, tau) {
+		return true
+	}
+	if !part.crumbs {
+		return false
+	}
 	// The last block's items have at most the mass of all, and the first block's mass is at least the first cap.
 	part.below = max(part.below, 1/math.Sqrt(mass)-a[n-1])
 	part.above = min(part.above, math.Sqrt(float64(n)/q[0])-least)
-	for try := range tries {
+	for range probes {
 		if !(part.below < part.above) {
 			return false
 		}
-		tau := part.below + float64((part.above-part.below)/2)
-		if try == 0 {
-			x, y, z := alone(a, q, n/4), alone(a, q, n/2), alone(a, q, n-1-n/4)
-			if m := max(min(x, y), min(max(x, y), z)); m > part.below && m < part.above {
-				tau = m
-			}
-		}
-		s.passes += len(a)
-		switch k := tightest(a, q, tau); k {
-		case 0:
-			part.above = tau
-		case n:
-			part.below = tau
-		default:
-			s.push(*part, k, tau)
+		if s.try(part, a, q, part.below+float64((part.above-part.below)/2)) {
 			return true
 		}
+	}
+	return false
+}
+
+// try splits a range where τ does, or takes τ for a bound and returns false.
+func (s *Solver) try(part *segment, a, q []float64, tau float64) bool {
+	s.passes += len(a)
+	switch k := tightest(a, q, tau); k {
+	case 0:
+		part.above = tau
+	case len(a):
+		part.below = tau
+	default:
+		s.push(*part, k, tau)
+		return true
 	}
 	return false
 }
