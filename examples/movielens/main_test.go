@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -310,4 +312,30 @@ func TestTableNamesEveryPolicy(t *testing.T) {
 	for _, want := range []string{"elimination", "greedy", "25.0 %", "1000 impressions late"} {
 		require.Contains(t, out.String(), want)
 	}
+}
+
+// TestMovielens_InterruptionLeavesNothingBehind: Ctrl-C in mid-stream ends worker and all, and everything is removed.
+func TestMovielens_InterruptionLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errOut := &interrupter{on: "ranked", interrupt: cancel}
+	err := run(ctx, []string{"-ratings", madeUp(t), "-kafka", env.Kafka, "-redis", env.Redis, "-impressions", "10000000",
+		"-partitions", "2", "-policies", "greedy", "-timeout", "60s"}, io.Discard, errOut)
+	require.EqualError(t, err, "policy greedy: interrupted")
+	requireClean(t, env)
+}
+
+// interrupter calls interrupt when something is printed.
+type interrupter struct {
+	on        string
+	interrupt func()
+}
+
+func (i *interrupter) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), i.on) {
+		i.interrupt()
+	}
+	return len(b), nil
 }

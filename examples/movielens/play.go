@@ -111,7 +111,7 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	if err != nil {
 		return row, fmt.Errorf("starting the worker: %w", err)
 	}
-	defer func() { err = errors.Join(err, w.kill()) }() // no error where it was stopped
+	defer func() { err = errors.Join(err, w.end()) }() // no error where it was stopped
 	fmt.Fprintf(p.errOut, "\n%s: a worker, process %d, works on %d partitions; its metrics: %s/metrics\n",
 		p.policy, w.process.PID(), p.opt.partitions, w.url)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -130,6 +130,9 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
+		}
+		if errors.Is(err, context.Canceled) {
+			return row, errors.New("interrupted")
 		}
 		return row, fmt.Errorf("%w\nthe worker's log ends with:\n%s", err, w.process.Tail(logLines))
 	}

@@ -193,6 +193,19 @@ func (w *worker) stop() (cpu time.Duration, err error) {
 	return state.UserTime() + state.SystemTime(), nil
 }
 
+// end ends a worker whose run has failed, or that has ended: so that it leaves the group if it still can, which lets
+// the group be removed, and in any case.
+func (w *worker) end() error {
+	select {
+	case <-w.process.Done():
+	default:
+		if _, err := w.stop(); err == nil {
+			return nil
+		}
+	}
+	return w.kill()
+}
+
 // kill ends the worker at once.
 func (w *worker) kill() error {
 	w.client.CloseIdleConnections()
