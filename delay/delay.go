@@ -26,6 +26,9 @@ type Outcome struct {
 	Candidates []policy.Item
 	Propensity float64
 	Instance   int32
+	// Order is the decision's: positions in Candidates in the order shown. Empty where it is not known; Candidates are
+	// in the order shown then.
+	Order []int32
 }
 
 // Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
@@ -82,5 +85,8 @@ type Status struct {
 	OnHold  bool        // BASE waits for a payoff of HoldItem
 	Item    policy.Item // the item waited for; meaningless unless OnHold
 	Holds   int64       // holds begun since the process started
-	Flights int64       // selections whose payoff is awaited
+	Flights int64       // selections whose payoff is awaited; with instances, decisions whose impression has not ended
+
+	Instances int64 // BASE instances that were ever needed at once, with BOLD
+	Unfed     int64 // payoffs since the process started that no instance could be fed, see BOLD's Paid
 }

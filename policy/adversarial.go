@@ -74,14 +74,7 @@ func clampLoss(x float64) float64 { return min(max(x, -MostLoss), MostLoss) }
 // gather fills g with what v knows of the coordinates, and notes in ws.which the positions of those of which it knows
 // nothing; their g is 0.
 func (ws *AdversarialWorkspace) gather(v *Vector, coordinates []int32, g []float64) {
-	ws.which = ws.which[:0]
-	for k, c := range coordinates {
-		x, known := v.Get(c)
-		g[k] = x
-		if !known {
-			ws.which = append(ws.which, int32(k))
-		}
-	}
+	ws.which = v.gather(coordinates, g, ws.which[:0])
 }
 
 // startAtMedian gives those of which nothing is known (ws.which) the median of the others in g, the lower one of two,

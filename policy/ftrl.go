@@ -78,12 +78,12 @@ func (f *FTRL) Feed(v *Vector, coordinates []int32, selected int, payoff, propen
 	}
 	ws.g = sized(ws.g, len(coordinates))
 	f.losses(v, coordinates, ws)
-	for k, c := range coordinates {
-		x := ws.g[k] - (1 - payoff)
-		if k == selected {
-			x = ws.g[k] + (estimate - (1 - payoff))
-		}
-		v.Set(c, clampLoss(x))
+	loss := 1 - payoff
+	chosen := clampLoss(ws.g[selected] + (estimate - loss))
+	for k, x := range ws.g {
+		ws.g[k] = clampLoss(x - loss)
 	}
+	ws.g[selected] = chosen
+	v.scatter(coordinates, ws.g)
 	return true
 }

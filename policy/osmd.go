@@ -160,8 +160,6 @@ func (o *OSMD) Feed(v *Vector, coordinates []int32, selected int, payoff, propen
 	}
 	ws.g[selected] += estimate
 	o.solve(ws.now, q, eta, ws)
-	for k, c := range coordinates {
-		v.Set(c, ws.now[k])
-	}
+	v.scatter(coordinates, ws.now)
 	return true
 }

@@ -59,6 +59,44 @@ func (v *Vector) Set(coordinate int32, x float64) {
 	v.note(number, b)
 }
 
+// gather fills g with what is known of the coordinates, 0 where nothing is, and appends to unknown the positions of the
+// latter. Neighbours mostly share a block.
+func (v *Vector) gather(coordinates []int32, g []float64, unknown []int32) []int32 {
+	g = g[:len(coordinates)]
+	var b *vectorBlock
+	last := int32(-1)
+	for k, c := range coordinates {
+		if number := c / VectorBlock; number != last {
+			last, b = number, nil
+			if int(number) < len(v.blocks) {
+				b = v.blocks[number]
+			}
+		}
+		if b == nil || b.has>>(c%VectorBlock)&1 == 0 {
+			g[k] = 0
+			unknown = append(unknown, int32(k))
+			continue
+		}
+		g[k] = b.x[c%VectorBlock]
+	}
+	return unknown
+}
+
+// scatter sets the coordinates.
+func (v *Vector) scatter(coordinates []int32, x []float64) {
+	x = x[:len(coordinates)]
+	var b *vectorBlock
+	last := int32(-1)
+	for k, c := range coordinates {
+		if number := c / VectorBlock; number != last {
+			last, b = number, v.block(number)
+			v.note(number, b)
+		}
+		b.has |= 1 << (c % VectorBlock)
+		b.x[c%VectorBlock] = x[k]
+	}
+}
+
 func (v *Vector) block(number int32) *vectorBlock {
 	if more := int(number) + 1 - len(v.blocks); more > 0 {
 		v.blocks = extend(v.blocks, more)

@@ -155,18 +155,20 @@ func PriorWindows(q []float64) {
 	}
 }
 
-// Estimate fills q, of length Max, with the window distribution that the pooled counts make the most likely, by EM for
-// interval-censored data (B. W. Turnbull, "The empirical distribution function with arbitrarily grouped, censored and
-// truncated data", JRSS B 1976): each count is shared out among the windows of its interval in proportion to q, and q
-// becomes the shares. PriorWindows counts as ten selections more, so that every window keeps a chance, and what no
-// interval tells apart stays in the prior's proportions. It depends on the counts alone.
+// EstimatePasses is the most passes that one Estimate makes.
+const EstimatePasses = 100
+
+// Estimate improves q, of length Max and positive, PriorWindows at first and then the last estimate, towards the window
+// distribution that the pooled counts make the most likely, by EM for interval-censored data (B. W. Turnbull, "The empirical
+// distribution function with arbitrarily grouped, censored and truncated data", JRSS B 1976): each count is shared out
+// among the windows of its interval in proportion to q, and q becomes the shares. PriorWindows counts as ten selections
+// more, so that every window keeps a chance, and what no interval tells apart stays in the prior's proportions.
 //
-// It stops when a pass moves less than 1e-9 of the mass, or after 1,000 passes, each of which takes as many steps as
-// there are different intervals, and returns their number.
+// It stops when a pass moves less than 1e-9 of the mass, or after EstimatePasses, each of which takes as many steps as there
+// are different intervals, and returns their number. Where they do not suffice the next estimate goes on from there.
 func (t *Intervals) Estimate(q []float64) (passes int) {
 	prior := make([]float64, t.max)
 	PriorWindows(prior)
-	copy(q, prior)
 	type seen struct {
 		low, high int
 		count     float64
@@ -181,12 +183,13 @@ func (t *Intervals) Estimate(q []float64) (passes int) {
 		}
 	}
 	if len(intervals) == 0 {
+		copy(q, prior)
 		return 0
 	}
-	const most, tolerance = 1000, 1e-9
+	const tolerance = 1e-9
 	upTo := make([]float64, t.max+1)    // q_1+…+q_w
 	density := make([]float64, t.max+2) // differences, then what each unit of q_w is given
-	for passes < most {
+	for passes < EstimatePasses {
 		passes++
 		for w, x := range q {
 			upTo[w+1] = upTo[w] + x

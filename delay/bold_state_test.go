@@ -1,0 +1,384 @@
+package delay
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+)
+
+// slowBOLD is BOLD as its definition reads: a list of instances, looked through from the first.
+type slowBOLD struct {
+	c           BOLDConfig
+	outstanding map[int32]int
+	vectors     map[[2]int32]*policy.Vector // by instance and length
+	sums        map[policy.Item]policy.Sums
+	unfed       int64
+	ws          policy.AdversarialWorkspace
+	sampler     admissible.Sampler
+}
+
+func newSlowBOLD(c BOLDConfig) *slowBOLD {
+	return &slowBOLD{c: c, outstanding: map[int32]int{}, vectors: map[[2]int32]*policy.Vector{},
+		sums: map[policy.Item]policy.Sums{}, ws: policy.AdversarialWorkspace{Solver: &admissible.Solver{}}}
+}
+
+func (s *slowBOLD) choose() int32 {
+	least := int32(0)
+	for number := int32(0); s.c.MaxInstances == 0 || int(number) < s.c.MaxInstances; number++ {
+		if s.outstanding[number] == 0 {
+			return number
+		}
+		if s.outstanding[number] < s.outstanding[least] {
+			least = number
+		}
+	}
+	return least
+}
+
+func (s *slowBOLD) vector(instance int32, candidates []policy.Item) (*policy.Vector, []int32) {
+	at, coordinates := [2]int32{instance, 0}, candidates
+	if s.c.Index == ByRank {
+		at[1] = int32(len(candidates))
+		coordinates = allItems(len(candidates))
+	}
+	if s.vectors[at] == nil {
+		s.vectors[at] = &policy.Vector{}
+	}
+	return s.vectors[at], coordinates
+}
+
+func (s *slowBOLD) decide(candidates []policy.Item, q []float64, key policy.Key) Decision {
+	n := len(candidates)
+	d := Decision{Instance: s.choose(), Order: make([]int32, n)}
+	v, coordinates := s.vector(d.Instance, candidates)
+	p := make([]float64, n)
+	s.c.Base.Point(v, coordinates, q, p, &s.ws)
+	s.sampler.Sample(p, q, key.Float64(0), d.Order)
+	for _, rank := range d.Order {
+		d.Propensities = append(d.Propensities, p[rank])
+	}
+	s.outstanding[d.Instance]++
+	return d
+}
+
+func (s *slowBOLD) paid(o Outcome, q []float64) {
+	sums := s.sums[o.Item]
+	s.sums[o.Item] = policy.Sums{N: sums.N + 1, R: sums.R + o.Payoff, Q: sums.Q + o.Payoff*o.Payoff}
+	v, coordinates := s.vector(o.Instance, o.Candidates)
+	if !s.c.Base.Feed(v, coordinates, slices.Index(o.Candidates, o.Item), o.Payoff, o.Propensity, q, &s.ws) {
+		s.unfed++
+	}
+	s.free(o.Instance)
+}
+
+func (s *slowBOLD) free(instance int32) {
+	s.outstanding[instance]--
+	if s.c.MaxInstances > 0 && int(instance) >= s.c.MaxInstances && s.outstanding[instance] == 0 {
+		maps.DeleteFunc(s.vectors, func(at [2]int32, _ *policy.Vector) bool { return at[0] == instance })
+	}
+}
+
+// boldWorld lets users and payoffs happen at random, to BOLD and to the slow one, and to BOLDs loaded from its state.
+type boldWorld struct {
+	slow    *slowBOLD
+	bolds   []*BOLD
+	stores  []*store
+	items   int
+	open    []Outcome
+	ref     int64
+	advance int64
+}
+
+// fold is the window distribution that decisions are made for, from the first learner: that they are equal is checked.
+func (w *boldWorld) fold(n int) []float64 {
+	q := make([]float64, n)
+	w.bolds[0].windows.now.Fold(q)
+	return q
+}
+
+func (w *boldWorld) decide(t *rapid.T) {
+	n := rapid.IntRange(1, w.items).Draw(t, "candidates")
+	candidates := rapid.Permutation(allItems(w.items)).Draw(t, "utilities")[:n]
+	key := policy.Key(rapid.Uint64().Draw(t, "key"))
+	want := w.slow.decide(candidates, w.fold(n), key)
+	for _, b := range w.bolds {
+		d := Decision{Explored: true}
+		b.Decide(candidates, key, &d)
+		require.Equal(t, want, d)
+	}
+	w.ref++
+	w.open = append(w.open, outcome(w.ref, candidates, &want, policy.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+}
+
+func (w *boldWorld) take(t *rapid.T) Outcome {
+	if len(w.open) == 0 {
+		t.Skip("nothing there")
+	}
+	k := rapid.IntRange(0, len(w.open)-1).Draw(t, "which")
+	o := w.open[k]
+	w.open = slices.Delete(w.open, k, k+1)
+	return o
+}
+
+func (w *boldWorld) harvest(t *rapid.T) {
+	want := w.stores[0].harvest()
+	for _, s := range w.stores[1:] {
+		require.Equal(t, want, s.harvest())
+	}
+}
+
+func (w *boldWorld) reload(t *rapid.T) {
+	w.harvest(t)
+	b := newBOLD(t, w.slow.c, 0)
+	s := newStore(b)
+	w.stores[0].load(t, w.items, b)
+	require.Empty(t, s.harvest(), "what was loaded needs no writing")
+	w.bolds, w.stores = []*BOLD{w.bolds[0], b}, []*store{w.stores[0], s}
+}
+
+func (w *boldWorld) actions() map[string]func(*rapid.T) {
+	paid := func(t *rapid.T) {
+		o := w.take(t)
+		o.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		if rapid.IntRange(0, 9).Draw(t, "old layout") == 0 {
+			o.Propensity = 0
+		}
+		for _, b := range w.bolds {
+			b.Selected(o)
+			b.Paid(o)
+		}
+		w.slow.paid(o, w.fold(len(o.Candidates)))
+	}
+	return map[string]func(*rapid.T){
+		"decide": w.decide, "decide again": w.decide, "paid": paid, "paid again": paid,
+		"expired": func(t *rapid.T) {
+			o := w.take(t)
+			unselected := rapid.Bool().Draw(t, "unselected")
+			for _, b := range w.bolds {
+				if unselected {
+					b.Unselected(o)
+				} else {
+					b.Selected(o)
+					b.Expired(o)
+				}
+			}
+			w.slow.free(o.Instance)
+		},
+		"adopt": func(t *rapid.T) {
+			n := rapid.IntRange(1, w.items).Draw(t, "candidates")
+			candidates := rapid.Permutation(allItems(w.items)).Draw(t, "utilities")[:n]
+			d := Decision{Instance: rapid.Int32Range(0, 9).Draw(t, "instance"), Order: rapid.Permutation(allItems(n)).Draw(t, "order")}
+			for range n {
+				d.Propensities = append(d.Propensities, 1/float64(n))
+			}
+			w.ref++
+			for _, b := range w.bolds {
+				b.Adopt(w.ref, &d)
+			}
+			w.slow.outstanding[d.Instance]++
+			w.open = append(w.open, outcome(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
+		},
+		"grow": func(t *rapid.T) {
+			if w.items < 40 {
+				w.items += rapid.IntRange(1, 3).Draw(t, "more")
+				for _, b := range w.bolds {
+					b.Grow(w.items)
+				}
+			}
+		},
+		"advance": func(t *rapid.T) {
+			w.advance += rapid.Int64Range(0, 1500).Draw(t, "ms")
+			for _, b := range w.bolds {
+				b.Advance(w.advance)
+			}
+		},
+		"harvest": w.harvest,
+		"reload":  w.reload,
+		"":        w.check,
+	}
+}
+
+func (w *boldWorld) check(t *rapid.T) {
+	for _, b := range w.bolds {
+		for i := range policy.Item(w.items) {
+			require.Equal(t, w.slow.sums[i], b.Sums(i))
+		}
+		require.EqualValues(t, len(w.open), b.Status().Flights)
+		for number := range int32(12) {
+			outstanding := 0
+			if i := b.pool.get(number); i != nil {
+				outstanding = int(i.outstanding)
+			}
+			require.Equal(t, w.slow.outstanding[number], outstanding, "instance %d", number)
+		}
+	}
+	require.Equal(t, w.slow.unfed, w.bolds[0].Status().Unfed)
+}
+
+// A BOLD decides as its definition says, and one that is loaded from what another has harvested behaves as that other ever
+// after, and writes the same.
+func TestBOLD_StateRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		index := rapid.SampledFrom([]LossIndex{ByItem, ByRank}).Draw(t, "index")
+		c := BOLDConfig{
+			Base:         rapid.SampledFrom([]policy.Adversarial{ftrlBase(t, index), osmdBase(t, 10), osmdBase(t, 0)}).Draw(t, "base"),
+			Index:        index,
+			MaxInstances: rapid.SampledFrom([]int{0, 1, 2, 5}).Draw(t, "instances"),
+			MaxWindow:    rapid.SampledFrom([]int{1, 4, 30}).Draw(t, "windows"), EstimateEvery: 1000,
+		}
+		if rapid.Bool().Draw(t, "given windows") {
+			c.Windows = geometricWindows(t)
+		}
+		w := &boldWorld{slow: newSlowBOLD(c), items: rapid.IntRange(1, 6).Draw(t, "items")}
+		b := newBOLD(t, c, w.items)
+		w.bolds, w.stores = []*BOLD{b}, []*store{newStore(b)}
+		t.Repeat(w.actions())
+	})
+}
+
+func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByRank), Index: ByRank, MaxWindow: 3, EstimateEvery: 1000}, 40)
+	s := newStore(b)
+	require.Empty(t, s.harvest())
+	var d Decision
+	b.Decide(allItems(40), 1, &d)
+	b.Decide(allItems(2), 1, &d)
+	require.Equal(t, []string{`instances 0 = "1" (false)`, `instances 1 = "1" (false)`}, s.harvest())
+	b.Expired(Outcome{Instance: 0})
+	o := Outcome{Item: 35, Candidates: allItems(40), Order: allItems(40), Instance: 1, Propensity: 0.5, Payoff: 1}
+	b.Selected(o)
+	b.Paid(o)
+	require.Equal(t, []string{
+		`35 {1 1 1}`, `instances 0 = "" (true)`, `instances 1 = "" (true)`, `rounds 1:40 = "1" (false)`,
+		fmt.Sprintf("vectors 1:40:1 = %q (false)", "\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+		`windows 3: = "1" (false)`,
+	}, s.harvest())
+	// What came and went between two harvests leaves no trace.
+	b.Decide(allItems(2), 1, &d)
+	b.Unselected(Outcome{Instance: d.Instance})
+	require.Empty(t, s.harvest())
+	b.Advance(2500)
+	line := s.harvest()
+	require.Len(t, line, 1)
+	require.Contains(t, line[0], `learner windows = "2 1 0.4`)
+	b.Advance(5000)
+	require.Empty(t, s.harvest(), "nothing new")
+}
+
+// Windows that are told apart more or less finely than they were: nothing is lost, and nothing counted twice.
+func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s *store
+		var total int64
+		q := make([]float64, 0, 30)
+		for range 5 {
+			c := BOLDConfig{Base: ftrlBase(t, ByItem), MaxWindow: rapid.IntRange(1, 12).Draw(t, "longest"), EstimateEvery: 10}
+			b := newBOLD(t, c, 12)
+			next := newStore(b)
+			if s != nil {
+				s.load(t, 12, b)
+				next.hashes, next.sums = s.hashes, s.sums
+				next.harvest()
+			}
+			s = next
+			q, n := b.Windows(q[:0])
+			require.Len(t, q, c.MaxWindow)
+			require.Equal(t, total, n)
+			for range rapid.IntRange(0, 9).Draw(t, "selections") {
+				order := rapid.Permutation(allItems(12)).Draw(t, "order")
+				b.Selected(Outcome{Item: rapid.Int32Range(0, 11).Draw(t, "item"), Candidates: allItems(12), Order: order})
+				total++
+			}
+			b.Advance(rapid.Int64Range(0, 1000).Draw(t, "now"))
+			s.harvest()
+		}
+	})
+}
+
+func block(has uint32, x ...float64) string {
+	b := binary.LittleEndian.AppendUint32(nil, has)
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return string(b)
+}
+
+func TestBOLD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {
+	type field struct{ hash, name, value string }
+	load := func(index LossIndex, base policy.Adversarial, fields []field) error {
+		b := newBOLD(t, BOLDConfig{Base: base, Index: index, MaxWindow: 2}, 3)
+		var err error
+		for _, f := range fields {
+			err = errors.Join(err, b.LoadField(f.hash, []byte(f.name), []byte(f.value)))
+		}
+		return errors.Join(err, b.Loaded())
+	}
+	for _, fields := range [][]field{
+		{{"other", "1", "1"}},
+		{{"instances", "1", "0"}}, {{"instances", "", "1"}}, {{"instances", "-1", "1"}}, {{"instances", "01", "1"}},
+		{{"instances", "2147483648", "1"}}, {{"instances", "1", "2147483648"}}, {{"instances", "1:2", "1"}},
+		{{"rounds", "", "1"}}, {{"rounds", "1", "0"}}, {{"rounds", "1:", "1"}}, {{"rounds", "1:3", "1"}}, {{"rounds", "x", "1"}},
+		{{"vectors", "1", block(1, 1)}, {"rounds", "1", "1"}},
+		{{"vectors", "1:0", block(8, 1)}, {"rounds", "1", "1"}},
+		{{"vectors", "1:1", block(1, 1)}, {"rounds", "1", "1"}},
+		{{"vectors", "1:0", block(1, math.NaN())}, {"rounds", "1", "1"}},
+		{{"vectors", "1:0", block(1, 1e300)}, {"rounds", "1", "1"}},
+		{{"vectors", "1:0", block(1, 1)}},
+		{{"windows", "1", "1"}}, {{"windows", "0:1", "1"}}, {{"windows", "2:1", "1"}}, {{"windows", "1:1", "0"}},
+		{{"windows", "1:1001", "1"}}, {{"windows", "1:1", "99999999999999999"}},
+		{{"learner", "hold", "1 1"}}, {{"learner", "windows", "1"}}, {{"learner", "windows", "x 1 0.5 0.5"}},
+		{{"learner", "windows", "1 x 0.5 0.5"}}, {{"learner", "windows", "1 1 0.5 0.6"}}, {{"learner", "windows", "1 1 1 0"}},
+		{{"learner", "windows", "1 1 NaN 1"}},
+	} {
+		require.ErrorIs(t, load(ByItem, ftrlBase(t, ByItem), fields), ErrState, fmt.Sprint(fields))
+	}
+	for _, fields := range [][]field{
+		{{"rounds", "1", "1"}}, {{"rounds", "1:0", "1"}}, {{"rounds", "1:9999999", "1"}}, {{"rounds", "1:2:0", "1"}},
+		{{"vectors", "1:2:0", block(4, 1)}, {"rounds", "1:2", "1"}},
+		{{"vectors", "1:2:0", block(2, 1.5)}, {"rounds", "1:2", "1"}},
+		{{"vectors", "1:2:0", block(2, 0x1p-1040)}, {"rounds", "1:2", "1"}},
+		{{"vectors", "1:2:0", block(2, 1)}, {"rounds", "1:3", "1"}},
+	} {
+		require.ErrorIs(t, load(ByRank, osmdBase(t, 5), fields), ErrState, fmt.Sprint(fields))
+	}
+	require.NoError(t, load(ByRank, osmdBase(t, 5), []field{{"vectors", "2147483647:2:0", block(3, 0.5, 0.5)}, {"rounds", "2147483647:2", "1"}}))
+}
+
+func FuzzBOLD_LoadField(f *testing.F) {
+	f.Add(true, "instances", "1", "3")
+	f.Add(true, "rounds", "1", "7")
+	f.Add(false, "rounds", "1:3", "7")
+	f.Add(false, "vectors", "1:3:0", block(7, 0.5, 0.2, 0.3))
+	f.Add(true, "windows", "2:", "5")
+	f.Add(true, "learner", "windows", "3 9 0.25 0.75")
+	f.Fuzz(func(t *testing.T, byItem bool, hash, field, value string) {
+		c := BOLDConfig{Base: osmdBase(t, 0), Index: ByRank, MaxWindow: 2, EstimateEvery: 1}
+		if byItem {
+			c.Base, c.Index = ftrlBase(t, ByItem), ByItem
+		}
+		b := newBOLD(t, c, 3)
+		if b.LoadField(hash, []byte(field), []byte(value)) != nil || b.Loaded() != nil {
+			return
+		}
+		// What is accepted can be gone on with.
+		var d Decision
+		for k := range 3 {
+			b.Decide(allItems(3), policy.Key(k), &d)
+			o := outcome(int64(k), allItems(3), &d, d.Order[0])
+			b.Selected(o)
+			b.Paid(o)
+			b.Advance(math.MaxInt64 - 3 + int64(k))
+		}
+		b.Harvest(newStore(b))
+	})
+}
