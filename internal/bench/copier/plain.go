@@ -61,6 +61,10 @@ func (c *plainCopier) fetch(ctx context.Context, answers chan<- []kafka.Record) 
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		records, err := c.fetchOnce(call, next)
 		cancel()
+		if errors.Is(err, kafka.NotLeaderForPartition) {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
 		if err != nil {
 			return errors.Join(ctx.Err(), fmt.Errorf("fetching partition %d: %w", c.p, err))
 		}
@@ -120,13 +124,20 @@ func (c *plainCopier) produce(ctx context.Context, answers <-chan []kafka.Record
 func (c *plainCopier) send(ctx context.Context, records []kafka.Record) error {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	res, err := c.client.Produce(call, &kafka.ProduceRequest{Topic: c.cfg.Client.Topic(event.Rankings), Partition: c.p,
-		RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...)})
-	if err == nil {
-		err = res.Error
-	}
-	if err != nil {
-		return errors.Join(ctx.Err(), fmt.Errorf("producing to partition %d: %w", c.p, err))
+	for {
+		res, err := c.client.Produce(call, &kafka.ProduceRequest{Topic: c.cfg.Client.Topic(event.Rankings), Partition: c.p,
+			RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...)})
+		if err == nil {
+			err = res.Error
+		}
+		if errors.Is(err, kafka.NotLeaderForPartition) && call.Err() == nil {
+			time.Sleep(10 * time.Millisecond) // the topic is new, and the client learns of its leaders by and by
+			continue
+		}
+		if err != nil {
+			return errors.Join(ctx.Err(), fmt.Errorf("producing to partition %d: %w", c.p, err))
+		}
+		break
 	}
 	if c.copied.Add(int64(len(records))) >= c.cfg.Records {
 		c.done()
