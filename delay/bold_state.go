@@ -249,17 +249,19 @@ func (b *BOLD) Loaded() error {
 	return nil
 }
 
+var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
+
 // loadCount reads the count of an interval. What counts windows that are not told apart any more goes to the longest one.
 func (w *windows) loadCount(field, value []byte) error {
 	lowText, highText, found := bytes.Cut(field, []byte{':'})
 	low, err := parseInt32(lowText)
 	if !found || err != nil || low < 1 || low > policy.MaxWindows {
-		return errors.New("the field is not <low>:<high> or <low>:")
+		return errInterval
 	}
 	high := int32(math.MaxInt32)
 	if len(highText) > 0 {
 		if high, err = parseInt32(highText); err != nil || high < low || high > policy.MaxWindows {
-			return errors.New("the field is not <low>:<high> or <low>:")
+			return errInterval
 		}
 	}
 	count, err := parseInt(value)

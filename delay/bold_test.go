@@ -283,6 +283,46 @@ func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) {
 	require.Less(t, one, bold/2)
 }
 
+// What is recorded is what is served: over random users, each candidate is selected as often as its propensity says.
+// Pearson's χ² of 200,000 selections on 8 cells, made normal by Wilson and Hilferty's cube root; above 6 by chance once in
+// 10⁹ times.
+func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
+	const n, draws = 8, 200_000
+	w, err := admissible.Geometric(0.7, n)
+	require.NoError(t, err)
+	users := crowd{n: n, seed: 31}
+	for _, base := range []policy.Adversarial{ftrlBase(t, ByItem), osmdBase(t, 100)} {
+		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: w}, n)
+		var d Decision
+		rng := rand.New(rand.NewPCG(31, 31))
+		for k := range 20 {
+			b.Decide(allItems(n), policy.Key(k), &d)
+			o := outcome(int64(k), allItems(n), &d, policy.Select(d.Order, 1))
+			o.Payoff = rng.Float64()
+			b.Paid(o)
+		}
+		var counts, expected [n]float64
+		for now := range draws {
+			b.Decide(allItems(n), users.key(now), &d)
+			b.Unselected(Outcome{Instance: d.Instance})
+			counts[policy.Select(d.Order, users.window(now))]++
+			for k, rank := range d.Order {
+				expected[rank] += d.Propensities[k]
+			}
+		}
+		var chi2, sum float64
+		for i := range counts {
+			require.Greater(t, expected[i], 50.0, "cells must not be small")
+			chi2 += (counts[i] - expected[i]) * (counts[i] - expected[i]) / expected[i]
+			sum += expected[i]
+		}
+		require.InDelta(t, draws, sum, 1e-6)
+		const freedom = n - 1.0
+		z := (math.Cbrt(chi2/freedom) - (1 - 2/(9*freedom))) / math.Sqrt(2/(9*freedom))
+		require.Less(t, z, 6.0, "%s: %v selected, %.0f expected", base.Name(), counts, expected)
+	}
+}
+
 // Unselected impressions, expiries and decisions that are not BOLD's own free what they hold, and nothing else.
 func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: geometricWindows(t)}, 3)
