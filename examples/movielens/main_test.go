@@ -71,6 +71,11 @@ func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *test
 			require.Less(t, p.OnHoldSelection, 1.0)
 			require.LessOrEqual(t, p.Payoff, p.PayoffBest)
 			require.Positive(t, p.ImpressionsPerSecond)
+			var tenths float64
+			for _, mean := range p.Tenths {
+				tenths += mean / 10
+			}
+			require.InDelta(t, p.Payoff, tenths, 1e-9)
 		}
 		utility, greedy := r.Policies[0], r.Policies[1]
 		require.Equal(t, "utility", utility.Policy)

@@ -62,6 +62,7 @@ func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	at := im.Time.UnixMilli()
 	due := im.Time.Add(delay)
 	p.tally.add(im, selected, p.means)
+	p.tally.tenths[n*len(p.tally.tenths)/p.stream.Config().Impressions].add(im.Payoffs[selected])
 	present := im.Time.Add(time.Duration(p.made-1-n) * p.stream.Config().Interval) // the last impression made is sent
 	p.tally.lateness(p.made-1-n, !due.After(present))
 	if p.tally.impressions == p.stream.Config().Impressions {
@@ -108,9 +109,25 @@ type tally struct {
 	byMeans     float64 // for the film with the best mean of all ratings, of those that a ranking can make the same user select
 	gains       float64 // squares of payoff − payoff by utility, impression by impression
 
+	tenths [10]average // payoffs of the first tenth of the impressions, the second and so on: what was learned by then
+
 	inFlight float64 // impressions sent between an impression and the reading of its ranking
 	overdue  int     // payoffs whose moment had passed when the ranking was read: they are sent at once
 }
+
+// average of what was added.
+type average struct {
+	sum float64
+	n   int
+}
+
+func (a *average) add(x float64) {
+	a.sum += x
+	a.n++
+}
+
+// mean is 0 before anything was added.
+func (a *average) mean() float64 { return a.sum / float64(max(1, a.n)) }
 
 func (t *tally) add(im *data.Impression, selected int, means map[string]float64) {
 	of := make([]float64, len(im.Candidates))

@@ -31,6 +31,8 @@ type result struct {
 	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best ranking in hindsight
 	Gain               float64 `json:"gain"`                 // payoff − payoff_utility_order
 	GainStderr         float64 `json:"gain_stderr"`
+	// Tenths are the mean payoffs per impression of the first tenth of the impressions, the second, and so on.
+	Tenths [10]float64 `json:"payoff_tenths"`
 
 	PayoffsApplied  int64    `json:"payoffs_applied"`
 	PayoffsFed      int64    `json:"payoffs_fed"`
@@ -76,6 +78,9 @@ func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
 		WorkerCPUMicros: float64(cpu.Microseconds()) / n,
 		Account:         a.counts,
 	}
+	for i := range t.tenths {
+		row.Tenths[i] = t.tenths[i].mean()
+	}
 	if share, _, ok := p.hold.share(); ok {
 		row.OnHoldTime = &share
 	}
@@ -95,15 +100,15 @@ func (r *report) writeTable(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "\n%d impressions per policy, of %d users, %d partitions, payoffs %s\n\n", r.Impressions, r.Users, r.Partitions, late)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "policy\tmean payoff\tgain\t±\tapplied\tfed\tfed share\ttime on hold\tselections on hold\tin flight\toverdue\tseconds\timpressions/s\tCPU µs\t")
+	fmt.Fprintln(w, "policy\tmean payoff\tgain\t±\tlast tenth\tapplied\tfed\tfed share\ttime on hold\tselections on hold\tin flight\toverdue\tseconds\timpressions/s\tCPU µs\t")
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		hold := "-"
 		if p.OnHoldTime != nil {
 			hold = fmt.Sprintf("%.1f %%", 100**p.OnHoldTime)
 		}
-		fmt.Fprintf(w, "%s\t%.4f\t%+.4f\t%.4f\t%d\t%d\t%.1f %%\t%s\t%.1f %%\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.1f\t\n", p.Policy, p.Payoff,
-			p.Gain, 1.96*p.GainStderr, p.PayoffsApplied, p.PayoffsFed, 100*float64(p.PayoffsFed)/float64(max(1, p.PayoffsApplied)),
+		fmt.Fprintf(w, "%s\t%.4f\t%+.4f\t%.4f\t%.4f\t%d\t%d\t%.1f %%\t%s\t%.1f %%\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.1f\t\n", p.Policy, p.Payoff,
+			p.Gain, 1.96*p.GainStderr, p.Tenths[9], p.PayoffsApplied, p.PayoffsFed, 100*float64(p.PayoffsFed)/float64(max(1, p.PayoffsApplied)),
 			hold, 100*p.OnHoldSelection, p.MeanInFlight, 100*p.Overdue, p.Seconds, p.ImpressionsPerSecond, p.WorkerCPUMicros)
 	}
 	if err := w.Flush(); err != nil {
