@@ -51,8 +51,8 @@ demo: ## The whole system in one process, on loopback: what it learns, and what 
 	$(GO) run ./cmd/ranker-worker demo
 
 .PHONY: movielens
-movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; downloads the ratings (2 MB).
-	$(TESTENV) -bench -heap 1g -- $(GO) run ./examples/movielens
+movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; FLAGS='-policies greedy …' for less.
+	$(TESTENV) -bench -heap 1g -- $(GO) run ./examples/movielens $(FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built. What was downloaded stays in .cache.
