@@ -210,6 +210,7 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 			each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(max(count, 1))) }
 			end := cpuTime(w.cmd.Process.Pid)
 			if end == 0 { // it was faster than us, and is gone
+				<-w.done
 				end = w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()
 			}
 			return Pass{PerSecond: float64(count) / took.Seconds(), CPU: each(end - own),
