@@ -47,19 +47,34 @@ func (b *bench) create(ctx context.Context, topics [event.Topics]string, group s
 		c.Close()
 		return nil, err
 	}
-	for p := 0; p < b.Partitions; {
-		if _, err := c.Partition(int32(p)).Describe(ctx); err == nil {
-			p++
-			continue
+	for {
+		err := b.usable(ctx, c)
+		if err == nil {
+			break
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			c.Close()
-			return nil, fmt.Errorf("waiting for leaders: %w", ctx.Err())
+			return nil, errors.Join(ctx.Err(), err)
 		}
 	}
 	return c, nil
+}
+
+// usable tells whether new topics can be written to and read: a broker takes a moment to lead what was just created,
+// and kafka-go's client, which other parts of this package use, to learn of it.
+func (b *bench) usable(ctx context.Context, c *broker.Client) error {
+	problems, err := c.Check(ctx)
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("topics: %s", problems[0])
+	}
+	for _, t := range []event.Topic{event.Impressions, event.Rankings} {
+		if err == nil {
+			_, err = b.ends(ctx, c, t)
+		}
+	}
+	return err
 }
 
 // drop deletes a run's rankings: disk and page cache are for the next run.
@@ -199,7 +214,7 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 	var own, kafkaCPU, redisCPU time.Duration
 	ended := w.done
 	for {
-		n, err := b.ends(ctx, c)
+		n, err := b.ends(ctx, c, event.Rankings)
 		n -= besides // after an error, which may pass, nothing has been seen
 		if first.IsZero() && n > 0 {
 			first, before = time.Now(), n
@@ -230,21 +245,21 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 	}
 }
 
-// ends adds the ends of the rankings' partitions up.
-func (b *bench) ends(ctx context.Context, c *broker.Client) (int64, error) {
+// ends adds the ends of a topic's partitions up.
+func (b *bench) ends(ctx context.Context, c *broker.Client, t event.Topic) (int64, error) {
 	asked := make([]kafka.OffsetRequest, b.Partitions)
 	for p := range asked {
 		asked[p] = kafka.LastOffsetOf(p)
 	}
-	topic := c.Topic(event.Rankings)
+	topic := c.Topic(t)
 	res, err := c.Kafka().ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
 	if err != nil {
-		return 0, fmt.Errorf("looking at the end of the rankings: %w", err)
+		return 0, fmt.Errorf("looking at the end of %s: %w", topic, err)
 	}
 	var sum int64
 	for _, p := range res.Topics[topic] {
 		if p.Error != nil {
-			return 0, fmt.Errorf("looking at the end of the rankings: %w", p.Error)
+			return 0, fmt.Errorf("looking at the end of %s: %w", topic, p.Error)
 		}
 		sum += p.LastOffset
 	}
