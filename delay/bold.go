@@ -109,7 +109,10 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 	}
 	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
 	b.ws.Solver = &admissible.Solver{}
-	return b, b.windows.configure(c)
+	if err := b.windows.configure(c); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // Grow implements Learner.

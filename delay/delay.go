@@ -1,5 +1,5 @@
-// Package delay makes a policy learn from payoffs that arrive late: QPM-D for stochastic payoffs (the paper's
-// appendix C.2). A Learner is a policy, its statistics and its delay handling together. The package is pure: no
+// Package delay makes a policy learn from payoffs that arrive late: QPM-D for stochastic payoffs, BOLD for adversarial
+// ones (the paper's appendix C.2). A Learner is a policy, its statistics and its delay handling together. The package is pure: no
 // I/O, no clock, no global randomness.
 package delay
 
@@ -35,7 +35,7 @@ type Outcome struct {
 type Recorder interface {
 	// Item says that the item's Sums have changed.
 	Item(i policy.Item)
-	// Field sets a field of one of the learner's own hashes ("queue", "queues", "learner"), or deletes it where
+	// Field sets a field of one of the learner's own hashes (see Hashes), or deletes it where
 	// value is nil. The slices are only valid during the call.
 	Field(hash string, field, value []byte)
 }
