@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -118,7 +120,17 @@ func newSASL(cfg *config.Config) (sasl.Mechanism, error) {
 	return m, nil
 }
 
+// quietRedis keeps go-redis from writing to standard error beside our log, in a form of its own: what it says there
+// comes back as an error too, which we log.
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+// Printf drops what go-redis logs.
+func (silence) Printf(context.Context, string, ...any) {}
+
 func newStore(cfg *config.Config) (*redisstore.Store, error) {
+	quietRedis()
 	tlsConfig, err := cfg.RedisTLSConfig()
 	if err != nil {
 		return nil, err
