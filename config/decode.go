@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -125,7 +126,26 @@ func (d *decoder) syntax(err error, data []byte) {
 		where = place{line: min(max(1, le.Mark.Line), last), column: le.Mark.Column}
 		message = le.Message
 	}
-	d.fault("", where, "not valid YAML: %s", message)
+	hint := ""
+	if line := lineOf(data, where.line); flowReference.Match(line) {
+		hint = "; between { } or [ ], ${…} has to stand in quotes: password: \"${VAR}\""
+	}
+	d.fault("", where, "not valid YAML: %s%s", message, hint)
+}
+
+// flowReference finds a reference to the environment without quotes between brackets, where YAML takes its brace for
+// one of its own.
+var flowReference = regexp.MustCompile(`[{\[](.*[:,\[])? *\$\{`)
+
+// lineOf is a line of a file, counted from 1.
+func lineOf(data []byte, number int) []byte {
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; n == number {
+			return line
+		}
+	}
+	return nil
 }
 
 func at(n *yaml.Node) place { return place{line: max(1, n.Line), column: n.Column} }

@@ -91,3 +91,15 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(out), 0o644))
 	}
 }
+
+// TestReferencesBetweenBrackets: YAML takes the brace of an unquoted ${VAR} between brackets for one of its own, and
+// says something that nobody would connect with it.
+func TestReferencesBetweenBrackets(t *testing.T) {
+	env := func(string) (string, bool) { return "x", true }
+	const hint = "has to stand in quotes"
+	sasl := "kafka: {brokers: ['127.0.0.1:9092'], group: g, sasl: {mechanism: plain, username: u, password: %s}}\n"
+	assert.Contains(t, said(complete(strings.Replace(sasl, "%s", "${P}", 1)), env), hint)
+	assert.Contains(t, said(complete("kafka:\n  group: g\n  brokers: [${B}]\n"), env), hint)
+	assert.NotContains(t, said(complete(strings.Replace(sasl, "%s", `"${P}"`, 1)), env), "YAML")
+	assert.NotContains(t, said("kafka: {group: ]", env), hint)
+}
