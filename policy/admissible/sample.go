@@ -1,6 +1,9 @@
 package admissible
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Sampler draws rankings. The zero value is ready; it grows to the longest list seen and then allocates no more. Its
 // owner uses it for one call at a time, and no result depends on what it was used for before.
@@ -39,13 +42,16 @@ func selections(p, q []float64, u float64, dst []int32) {
 	reach := p[i]    // T_i
 	var tail float64 // Σ_{v>w} q_v
 	for w := n - 1; w >= 0; w-- {
-		x := tail + float64(u*q[w])
+		x, end := tail+float64(u*q[w]), tail+q[w]
+		if x >= end { // by rounding: the next window's piece begins there, and may be the first item's that has any mass
+			x = math.Nextafter(end, 0)
+		}
 		for i > 0 && reach <= x {
 			i--
 			reach += p[i]
 		}
 		dst[w] = int32(max(i, w))
-		tail += q[w]
+		tail = end
 	}
 }
 

@@ -72,6 +72,37 @@ func TestSample_PropensityIsExact(t *testing.T) {
 	}
 }
 
+// What has no probability is not selected, at the very end of [0,1) neither, where x_w meets the sums of p.
+func TestSample_NothingOfProbabilityZeroIsSelected(t *testing.T) {
+	rng := newRand(t, 54)
+	var s Sampler
+	for trial := range 400 {
+		n := 2 + trial%8
+		q, p := make([]float64, n), make([]float64, n)
+		left := 64
+		for k := range n { // binary fractions, so that sums are exact
+			take := rng.IntN(left + 1)
+			if k == n-1 {
+				take = left
+			}
+			left -= take
+			q[k] = float64(take) / 64
+		}
+		for w, v := range q {
+			p[w+rng.IntN(n-w)] += v
+		}
+		ranking := make([]int32, n)
+		for _, u := range []float64{0, 0.25, 0.5, 1 - 0x1p-53} {
+			s.Sample(p, q, u, ranking)
+			for w, v := range q {
+				if v > 0 {
+					require.Positive(t, p[selected(ranking, w+1)], "p %v, q %v, u %v, ranking %v", p, q, u, ranking)
+				}
+			}
+		}
+	}
+}
+
 // The draw has just the rankings of RFSM's decomposition of the coupling, each with its weight, up to the order of
 // what no window selects (both use Algorithm 4, so that it is the same).
 func TestSample_IsADrawFromRFSM(t *testing.T) {

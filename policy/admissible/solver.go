@@ -60,8 +60,9 @@ const (
 // Solve writes the minimiser to p, for the folded window distribution q (see Windows.Fold). The three slices are equally
 // long, with at least one element; neither g nor q is changed, and g may be p.
 //
-// All items that q lets be selected get a probability above zero; those that cannot be get zero. Whatever the
-// input, the result is a distribution without a NaN: an η that is zero, negative or NaN stands for 0, the limit in which
+// All items that q lets be selected get a probability above zero, with a finite inverse; those that cannot be get zero
+// (and so do the first ones, when the windows that reach them have less than 1e-280 in all). The caps are kept up to
+// rounding, some 1e-14 of their values. Whatever the input, the result is a distribution without a NaN: an η that is zero, negative or NaN stands for 0, the limit in which
 // g no longer counts (the minimiser of F over C); losses, and η, beyond ±1e150 are cut there, and a loss that is
 // NaN counts as the largest.
 func (s *Solver) Solve(p, g, q []float64, eta float64) {
@@ -115,7 +116,7 @@ func (s *Solver) scale(g []float64, eta float64) {
 		return
 	}
 	for i, v := range g {
-		s.a[i] = min(eta*(v-least), hugeLoss)
+		s.a[i] = eta * (v - least)
 	}
 }
 
@@ -130,7 +131,7 @@ func (s *Solver) scaleWild(g []float64, eta float64) {
 		least = min(least, s.a[i])
 	}
 	for i, v := range s.a {
-		s.a[i] = min(eta*(v-least), hugeLoss)
+		s.a[i] = eta * (v - least)
 	}
 }
 
@@ -200,7 +201,9 @@ func (s *Solver) findRoot(a []float64, root, least, y float64) float64 {
 		s.passes += len(a)
 		var s2, s3, s4 float64
 		rest := a
-		for len(rest) >= 2 { // two inverses by one division, which takes as long as all else
+		// Two inverses by one division, which takes as long as all else. A product too large for a number makes both
+		// zero, and then neither, squared, would be seen in the sum.
+		for len(rest) >= 2 {
 			x0 := float64(root*(rest[0]-least)) + y
 			x1 := float64(root*(rest[1]-least)) + y
 			inverse := 1 / (x0 * x1)

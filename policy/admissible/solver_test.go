@@ -273,8 +273,21 @@ func TestSolver_GrowthIsLinear(t *testing.T) {
 			require.Less(t, count, 30.0, "%s, n = %d", w.name, n)
 		}
 	}
-	rng := newRand(t, 45)
 	worst := 0.0
+	for _, ratio := range []float64{0.7, 0.9, 0.99, 1} { // without bisection: hundreds of passes
+		for _, trend := range []float64{1e3, 1e4, 1e5, 1e6, 1e8} {
+			const n = 1000
+			g := make([]float64, n)
+			for i := range g {
+				g[i] = trend * float64(i) / n
+			}
+			worst = max(worst, passes(g, must(Geometric(ratio, n)).Fold(make([]float64, n)), 1))
+		}
+	}
+	t.Logf("lines, n = 1000: at most %.1f passes", worst)
+	require.Less(t, worst, 60.0)
+	rng := newRand(t, 45)
+	worst = 0
 	for range 300 {
 		const n = 2000
 		q, g := randomWindows(rng, n), randomLosses(rng, n)
