@@ -5,6 +5,8 @@ TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
 # For all packages together two cores need about half of it.
 TIMEOUT  ?= 18m
 FUZZTIME ?= 10s
+SEEDS    ?= 1000
+SEED     ?= 1
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
@@ -45,6 +47,13 @@ bench: tools ## All benchmarks; those that need them run on a real Apache Kafka 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME (10s).
 	@./scripts/fuzz $(FUZZTIME)
+
+.PHONY: model
+model: SHELL := /bin/bash
+model: .SHELLFLAGS := -o pipefail -c
+model: ## The protocol of one partition under simulated faults: SEEDS (1000) schedules of each kind, from SEED (1) on.
+	@$(GO) test ./stream/task -run '^(TestProtocol|TestMutations)' -schedules $(SEEDS) -seed $(SEED) -timeout 0 -v | \
+		grep -E 'schedules,|violation|-seed|^(---|FAIL|PASS|ok|panic)'
 
 .PHONY: demo
 demo: ## The whole system in one process, on loopback: what it learns, and what it accounts for.

@@ -170,9 +170,7 @@ func (t *Task) commit() {
 			t.obs.Retries++
 			return
 		}
-		for i := range offsets { // when draining, one try is enough
-			r.committed[i] = offsets[i]
-		}
+		copy(r.committed[:], offsets) // when draining, one try is enough
 	})
 }
 

@@ -40,7 +40,7 @@ var kinds = []kind{
 	{name: "calm"},
 	{name: "lost replies", faults: faults{fail: 0.03, lose: 0.05}},
 	{name: "late requests", faults: faults{late: 0.04, lose: 0.02, reassign: 0.003}},
-	{name: "crashes", faults: faults{crash: 0.006, fail: 0.01, lose: 0.02}},
+	{name: "crashes", faults: faults{crash: 0.006, relapse: 0.02, stuck: 0.05, fail: 0.01, lose: 0.02}},
 	{name: "zombies", faults: faults{pause: 0.009, resume: 0.006, reassign: 0.006, lose: 0.02}},
 	{name: "all", faults: everything},
 	{name: "rollback", faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.003, lose: 0.02, late: 0.01},

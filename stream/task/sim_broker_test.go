@@ -27,6 +27,10 @@ type broker struct {
 	lastEpoch int16    // after this one comes another producer id
 	producers map[producerKey]*producerState
 
+	storeFault  string
+	loseMarkers int // so many of the next abort markers
+
+	fetchMost int  // records of an answer; 0: from 1 to 20, at random
 	stale     bool // listed end offsets are up to 0.9 s old
 	letterMax int  // bytes of a batch of dead letters; 0: no limit
 }
@@ -134,12 +138,16 @@ func (b *broker) endTxn() {
 	}
 	b.txnOpen = false
 	b.w.seen.fences++
+	if b.loseMarkers > 0 {
+		b.loseMarkers--
+		return
+	}
 	b.rankings = append(b.rankings, logged{marker: true, producer: b.txn, timestamp: b.w.wall})
 	b.producers[producerKey{event.Rankings, false, b.txn.ID}] = &producerState{epoch: b.txn.Epoch, lastBase: -1}
 }
 
 func (b *broker) describe() Description {
-	d := Description{ClusterID: b.cluster, Topics: make([]TopicFacts, event.Topics)}
+	d := Description{ClusterID: b.cluster, StoreFault: b.storeFault, Topics: make([]TopicFacts, event.Topics)}
 	for i := range d.Topics {
 		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: true,
 			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
@@ -179,7 +187,11 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 	if part.Topic < event.Inputs && b.openTxn[part.Topic] >= 0 {
 		stable = b.openTxn[part.Topic]
 	}
-	for n := 0; got.Next < stable && n < 1+b.w.rng.IntN(20); n++ {
+	most := b.fetchMost
+	if most == 0 {
+		most = 1 + b.w.rng.IntN(20)
+	}
+	for ; got.Next < stable && most > 0; most-- {
 		l := log[got.Next]
 		switch {
 		case l.marker:

@@ -44,7 +44,7 @@ type world struct {
 }
 
 // sightings count what happened, to show that a kind of schedule does what its name says.
-type sightings struct{ full, rollbacks, renewals, refusedForSize, fences, stops int }
+type sightings struct{ full, rollbacks, renewals, refusedForSize, fences int }
 
 // proc is one process that holds, or believes it holds, the partition.
 type proc struct {
@@ -73,6 +73,7 @@ type ghost struct {
 // faults are probabilities per scheduling step, and per request.
 type faults struct {
 	crash, pause, resume, reassign, rollback, down float64
+	relapse                                        float64 // a crash in the middle of a replay
 	fail, lose, late, slow, stuck                  float64
 }
 
@@ -124,6 +125,9 @@ func (w *world) step() {
 		w.start()
 	}
 	p := w.procs[w.rng.IntN(len(w.procs))]
+	if o := w.owner(); o != nil && w.rng.IntN(2) == 0 {
+		p = o
+	}
 	switch w.rng.IntN(3) {
 	case 0:
 		if !p.paused {
@@ -138,6 +142,9 @@ func (w *world) step() {
 			f := p.flying[k]
 			p.flying = slices.Delete(p.flying, k, k+1)
 			p.task.Handle(w.now(), f.id, f.reply, f.err)
+			if w.rng.IntN(3) > 0 {
+				w.advance(p)
+			}
 		}
 	}
 	if len(w.ghosts) > 0 && w.rng.IntN(10) == 0 {
@@ -152,7 +159,7 @@ func (w *world) advance(p *proc) {
 	requests, _ := p.task.Advance(w.now())
 	for _, r := range requests {
 		f := flying{id: r.ID, do: r.Do}
-		if w.noise && (ofStore(r.Do) && w.chance(w.faults.slow) || w.chance(w.faults.stuck)) {
+		if w.noise && (ofStore(r.Do) && w.chance(w.faults.slow) || ofProducer(r.Do) && w.chance(w.faults.stuck)) {
 			f.notBefore = w.mono + time.Duration(w.rng.IntN(3000))*time.Millisecond
 		}
 		p.flying = append(p.flying, f)
@@ -205,7 +212,7 @@ func (w *world) fault() {
 		w.downUntil = w.mono + time.Duration(w.rng.IntN(20_000))*time.Millisecond
 	}
 	switch {
-	case w.chance(f.crash) && o != nil:
+	case w.chance(f.crash) && o != nil, o != nil && o.task.Phase() == Replaying && w.chance(f.relapse):
 		// The process dies; what it has sent may still arrive, or not.
 		o.paused, o.gen = true, -1
 		if w.chance(0.5) {
@@ -227,7 +234,11 @@ func (w *world) fault() {
 		w.start()
 	case w.chance(f.rollback) && len(w.copies) > 0:
 		w.seen.rollbacks++
-		w.store.Restore(0, w.copies[w.rng.IntN(len(w.copies))])
+		back := w.rng.IntN(len(w.copies))
+		if w.rng.IntN(2) == 0 {
+			back = min(back, w.rng.IntN(4))
+		}
+		w.store.Restore(0, w.copies[len(w.copies)-1-back])
 	}
 	if len(w.procs) > 6 { // zombies do not live for ever
 		w.procs = slices.DeleteFunc(w.procs, func(p *proc) bool { return p.gen != w.generation && w.chance(0.3) })
@@ -255,6 +266,11 @@ func (w *world) execute(p *proc, k int) {
 	if w.noise && w.chance(w.faults.lose) {
 		f.reply, f.err = nil, errLost
 	}
+}
+
+func ofProducer(e Effect) bool {
+	_, produce := e.(Produce)
+	return produce
 }
 
 func ofStore(e Effect) bool {

@@ -135,7 +135,7 @@ func (u *users) react(l logged) {
 			follow(t, offset, func() {
 				switch {
 				case u.habits.tidy || rng.IntN(u.habits.faulty) > 0:
-				case u.habits.ordered:
+				case u.habits.ordered && u.w.faults.rollback == 0:
 					payoff = 7
 				default: // whether 7 is refused or comes too late depends on the interleaving
 					u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":"much"}`, id)

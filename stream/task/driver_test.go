@@ -1,0 +1,132 @@
+package task
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// driver drives one task as its shell does, in simulated time: it is called when a reply comes or when it wanted to be
+// called, and at no other time. Every request takes latency; one that hold keeps back is never answered.
+type driver struct {
+	w        *world
+	p        *proc
+	latency  time.Duration
+	busy     time.Duration // how long a call takes that ends for the sake of fairness
+	hold     func(Effect) bool
+	answer   func(Effect) error // an error to answer with, or nil
+	flying   []driven
+	advances int
+	wake     time.Duration // when the task wants to be called
+}
+
+type driven struct {
+	Request
+	asked, at time.Duration
+}
+
+func newDriver(change func(*Config)) *driver {
+	calm := &kinds[0]
+	w := newWorld(1, func(rng *rand.Rand) Config {
+		c := calm.simConfig(farAway, rng)
+		c.CheckpointInterval = 100 * time.Millisecond
+		if change != nil {
+			change(&c)
+		}
+		return c
+	})
+	d := &driver{w: w, latency: time.Millisecond}
+	d.start()
+	return d
+}
+
+// start lets another process take over from the one before, which is dead.
+func (d *driver) start() {
+	d.w.procs, d.flying = nil, nil
+	d.p = d.w.start()
+	d.wake = d.w.mono
+}
+
+// run drives until done, and gives up after a time.
+func (d *driver) run(within time.Duration, done func() bool) error {
+	end := d.w.mono + within
+	d.advance()
+	for d.w.mono < end {
+		if done() {
+			return nil
+		}
+		next := end
+		for i := range d.flying {
+			next = min(next, d.flying[i].at)
+		}
+		d.w.pass(max(0, min(next, d.wake)-d.w.mono))
+		if d.replies() || d.w.mono >= d.wake {
+			d.advance()
+		}
+	}
+	s := d.p.task.Status()
+	return fmt.Errorf("not done after %v: %s, %s: %w", within, s.Phase, s.Doing, s.Err)
+}
+
+// replies hands over all that have come; it tells whether there were any.
+func (d *driver) replies() (any bool) {
+	due := slices.Clone(d.flying)
+	due = slices.DeleteFunc(due, func(f driven) bool { return f.at > d.w.mono })
+	d.flying = slices.DeleteFunc(d.flying, func(f driven) bool { return f.at <= d.w.mono })
+	for _, f := range due {
+		any = d.reply(f) || any
+	}
+	return any
+}
+
+func (d *driver) advance() {
+	d.advances++
+	requests, wake := d.p.task.Advance(d.w.now())
+	for _, r := range requests {
+		if d.hold == nil || !d.hold(r.Do) {
+			d.flying = append(d.flying, driven{r, d.w.mono, d.w.mono + d.latency})
+		}
+	}
+	if wake == 0 {
+		d.w.pass(d.busy)
+	}
+	d.wake = d.w.mono + wake
+}
+
+// reply answers a request, but for a fetch that finds nothing: that goes on waiting for as long as it may.
+func (d *driver) reply(f driven) bool {
+	if d.answer != nil {
+		if err := d.answer(f.Do); err != nil {
+			d.p.task.Handle(d.w.now(), f.ID, nil, err)
+			return true
+		}
+	}
+	reply, err := d.w.effect(d.p, f.Do)
+	if fetch, ok := f.Do.(Fetch); ok && d.w.mono-f.asked < fetch.MaxWait {
+		if got := reply.([]Fetched)[0]; got.Err == nil && got.Next == fetch.Parts[0].Offset { // nothing yet
+			f.at = d.w.mono + max(d.latency, time.Millisecond)
+			d.flying = append(d.flying, f)
+			return false
+		}
+	}
+	d.p.task.Handle(d.w.now(), f.ID, reply, err)
+	return true
+}
+
+// idle tells whether all that is in the topics is in the store.
+func (d *driver) idle() bool {
+	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.moved
+}
+
+// impress appends impressions.
+func (d *driver) impress(from, n int, at event.Millis) {
+	for i := from; i < from+n; i++ {
+		id := fmt.Sprintf("i-%d", i)
+		d.w.append(event.Impressions, []byte(id), fmt.Appendf(nil,
+			`{"impression_id":"%s","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]}`, id))
+		d.w.inputs[event.Impressions][len(d.w.inputs[event.Impressions])-1].timestamp = at
+	}
+}
