@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -45,17 +46,37 @@ func fill(ctx context.Context, cfg Config, p int) error {
 }
 
 func write(ctx context.Context, c *broker.Client, p int, batch []byte) error {
-	call, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	res, err := c.Kafka().RawProduce(call, &kafka.RawProduceRequest{Topic: c.Topic(event.Impressions), Partition: p,
-		RequiredAcks: kafka.RequireAll, RawRecords: framed(batch)})
-	if err == nil {
-		err = res.Error
-	}
-	if err != nil {
+	if err := Send(ctx, c, p, batch); err != nil {
 		return fmt.Errorf("filling partition %d: %w", p, err)
 	}
 	return nil
+}
+
+// Send appends one encoded batch to a partition of the impressions. The topic may be so new that not everybody knows
+// of it: then it waits.
+func Send(ctx context.Context, c *broker.Client, p int, batch []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	for {
+		res, err := c.Kafka().RawProduce(ctx, &kafka.RawProduceRequest{Topic: c.Topic(event.Impressions), Partition: p,
+			RequiredAcks: kafka.RequireAll, RawRecords: framed(batch)})
+		if err == nil {
+			err = res.Error
+		}
+		if !unknown(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// unknown tells whether nothing was written because the topic is new.
+func unknown(err error) bool {
+	return errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, protocol.ErrNoLeader) ||
+		errors.Is(err, kafka.NotLeaderForPartition) || errors.Is(err, kafka.UnknownTopicOrPartition)
 }
 
 // framed puts the size in front that the wire has there.

@@ -61,7 +61,7 @@ func (c *plainCopier) fetch(ctx context.Context, answers chan<- []kafka.Record) 
 		call, cancel := context.WithTimeout(ctx, callLimit)
 		records, err := c.fetchOnce(call, next)
 		cancel()
-		if errors.Is(err, kafka.NotLeaderForPartition) {
+		if unknown(err) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -130,7 +130,7 @@ func (c *plainCopier) send(ctx context.Context, records []kafka.Record) error {
 		if err == nil {
 			err = res.Error
 		}
-		if errors.Is(err, kafka.NotLeaderForPartition) && call.Err() == nil {
+		if unknown(err) && call.Err() == nil {
 			time.Sleep(10 * time.Millisecond) // the topic is new, and the client learns of its leaders by and by
 			continue
 		}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/internal/bench/copier"
@@ -159,13 +156,7 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 		if err != nil {
 			return err
 		}
-		size := binary.BigEndian.AppendUint32(nil, uint32(len(buf)))
-		res, err := l.c.Kafka().RawProduce(ctx, &kafka.RawProduceRequest{Topic: l.c.Topic(event.Impressions), Partition: p,
-			RequiredAcks: kafka.RequireAll,
-			RawRecords:   protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(buf))}})
-		if err == nil {
-			err = res.Error
-		}
+		err = copier.Send(ctx, l.c, p, buf)
 		if err != nil {
 			return fmt.Errorf("sending impressions: %w", err)
 		}
