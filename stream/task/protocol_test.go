@@ -19,7 +19,7 @@ import (
 // A long run: make model SEEDS=1000, which is go test -run TestProtocol -schedules 1000 -v. A failure names the seed
 // of its schedule: -seed N -schedules 1 plays that one again.
 var (
-	schedules = flag.Int("schedules", 12, "simulated schedules per kind of fault")
+	schedules = flag.Int("schedules", 10, "simulated schedules per kind of fault")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 
