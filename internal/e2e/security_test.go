@@ -17,9 +17,13 @@ func TestSecurity(t *testing.T) {
 		for i, mechanism := range mechanisms {
 			t.Run("ranks, joins and learns with "+mechanism, func(t *testing.T) { s.works(t, mechanism, uint64(i+1)) })
 		}
-		t.Run("deadlines pass", s.expires)
-		t.Run("faults are shown and passwords are not", s.faults)
-		t.Run("each right in Kafka is needed", s.eachRightIsNeeded)
+		t.Run("side by side", func(t *testing.T) {
+			if s.real { // only there are commands counted
+				t.Run("deadlines pass", s.expires)
+			}
+			s.faults(t)
+			s.eachRightIsNeeded(t)
+		})
 		if s.real {
 			s.eachCommandIsNeeded(t)
 		}
@@ -140,6 +144,7 @@ func (s *secured) eachCommandIsNeeded(t *testing.T) {
 
 // expires: what is done to the index of deadlines is allowed too.
 func (s *secured) expires(t *testing.T) {
+	t.Parallel()
 	w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), leastRights)
 	w.cfg.Learners[0].SelectionTimeout = time.Second
 	r := w.start(t)
