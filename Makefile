@@ -5,6 +5,8 @@ TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
 # For all packages together two cores need about half of it.
 TIMEOUT  ?= 18m
 FUZZTIME ?= 10s
+# Of each Go benchmark. All of them and the report take about five minutes on two cores.
+BENCHTIME ?= 100ms
 SEEDS    ?= 1000
 SEED     ?= 1
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -41,8 +43,9 @@ tools: ## Java, Maven, redis-server and Kafka's jars: installed (Debian, as root
 	@./scripts/tools
 
 .PHONY: bench
-bench: tools ## All benchmarks; those that need them run on a real Apache Kafka and a real Redis.
-	$(TESTENV) -bench -heap 1g -- $(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./...
+bench: tools ## All benchmarks, then one table of the whole pipeline, on a real Apache Kafka and a real Redis (docs/benchmarks.md).
+	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... \
+		&& $(GO) run ./internal/bench/cmd/report"
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME (10s).
