@@ -29,10 +29,9 @@ type Limits struct {
 // Every error returned is a *Fault. After one the contents of dst mean nothing.
 type Decoder struct {
 	limits   Limits
-	parser   fastjson.Parser // its copy of the record is the memory that slices alias which were read in full
+	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias
 	outgrown bool            // the parser has become too big to be kept
 	distinct distinct
-	memory   []byte            // what quickly read slices alias
 	number   []byte            // scratch
 	words    map[string]string // interned strings of decisions
 }
@@ -52,10 +51,6 @@ var (
 
 // Impression reads an impression into dst, whose Candidates it reuses. key is the record's key.
 func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
-	*dst = Impression{Candidates: dst.Candidates[:0]}
-	if d.quickImpression(dst, key, value) {
-		return nil
-	}
 	*dst = Impression{Candidates: dst.Candidates[:0]}
 	if f := d.impression(dst, key, value); f != nil {
 		return f
@@ -211,16 +206,11 @@ func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value) *
 // one 50 MB for good.
 const keepValues = 40_000
 
-// letGo frees what an earlier record made the parser grow to.
-func (d *Decoder) letGo() {
+// object parses value, which must hold one JSON object, and collects its fields.
+func (d *Decoder) object(value []byte, names []string, into []*fastjson.Value) *Fault {
 	if d.outgrown {
 		d.parser, d.outgrown = fastjson.Parser{}, false
 	}
-}
-
-// object parses value, which must hold one JSON object, and collects its fields.
-func (d *Decoder) object(value []byte, names []string, into []*fastjson.Value) *Fault {
-	d.letGo()
 	values, at, flaw := scan(value)
 	if flaw != sound {
 		return faultf(MalformedJSON, "at byte %d: %s", at, flaw)
