@@ -58,9 +58,9 @@ type Worker struct {
 	opt   Options
 	start time.Time
 
-	mu         sync.Mutex
-	member     bool // a generation is going on
-	loops      map[int32]*loop // of the present generation
+	mu     sync.Mutex
+	member bool            // a generation is going on
+	loops  map[int32]*loop // of the present generation
 }
 
 // NewWorker makes a worker; Run starts it.
