@@ -180,7 +180,7 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each, evenly over all partitions, with a plain producer.
+// Fill writes impressions of 20 candidates, about 950 bytes each, where the default partitioner puts them, with a plain producer.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for p := range cfg.Partitions {

@@ -19,18 +19,31 @@ import (
 
 const fillBatch = 800
 
-// fill writes one partition's share.
+// Place is the partition that Kafka's default partitioner gives to a key.
+func Place(key []byte, partitions int) int {
+	return partitioner.Balance(kafka.Message{Key: key}, numbers[:partitions]...)
+}
+
+var (
+	partitioner = kafka.Murmur2Balancer{Consistent: true}
+	numbers     = func() (n [1024]int) { // more partitions nobody measures with on one machine
+		for p := range n {
+			n[p] = p
+		}
+		return n
+	}()
+)
+
+// fill writes those of the impressions whose place is p.
 func fill(ctx context.Context, cfg Config, p int) error {
-	share := cfg.Records / int64(cfg.Partitions)
-	if int64(p) < cfg.Records%int64(cfg.Partitions) {
-		share++
-	}
 	var buf []byte
 	var messages []task.OutMessage
-	for at := int64(0); at < share; at += int64(len(messages)) {
-		messages = messages[:0]
-		for i := at; i < min(share, at+fillBatch); i++ {
-			messages = append(messages, Impression(i*int64(cfg.Partitions)+int64(p)))
+	for i := range cfg.Records {
+		if key := Key(i); Place(key, cfg.Partitions) == p {
+			messages = append(messages, NamedImpression(key, i))
+		}
+		if len(messages) < fillBatch && (i < cfg.Records-1 || len(messages) == 0) {
+			continue
 		}
 		var err error
 		buf, err = broker.AppendBatch(buf[:0], &broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1,
@@ -41,6 +54,7 @@ func fill(ctx context.Context, cfg Config, p int) error {
 		if err := write(ctx, cfg.Client, p, buf); err != nil {
 			return err
 		}
+		messages = messages[:0]
 	}
 	return nil
 }
@@ -86,8 +100,13 @@ func framed(batch []byte) protocol.RawRecordSet {
 }
 
 // Impression makes the i-th impression: 20 candidates with utilities, 950 bytes.
-func Impression(i int64) task.OutMessage {
-	key := fmt.Appendf(nil, "i-%010d", i)
+func Impression(i int64) task.OutMessage { return NamedImpression(Key(i), i) }
+
+// Key is the id of the i-th impression.
+func Key(i int64) []byte { return fmt.Appendf(nil, "i-%010d", i) }
+
+// NamedImpression is the i-th impression under another id.
+func NamedImpression(key []byte, i int64) task.OutMessage {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
 	for j := range int64(20) {
 		if j > 0 {

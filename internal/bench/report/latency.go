@@ -141,10 +141,8 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 		}
 		messages = messages[:0]
 		for want := int64(due.Sub(l.origin).Seconds() * perSecond); sent+int64(len(messages)) < want; {
-			m := copier.Impression((sent+int64(len(messages)))*int64(partitions) + int64(p))
-			id := fmt.Appendf(nil, "%d-%d", due.UnixNano(), sent+int64(len(messages)))
-			m.Value = bytes.Replace(m.Value, m.Key, id, 1)
-			m.Key = id
+			at := sent + int64(len(messages))
+			m := copier.NamedImpression(name(due, at, p, partitions), at*int64(partitions)+int64(p))
 			messages = append(messages, m)
 		}
 		if len(messages) == 0 {
@@ -164,6 +162,16 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 	}
 	l.sent.Store(p, sent)
 	return nil
+}
+
+// name makes an id that carries the moment at which it was due, and belongs to partition p.
+func name(due time.Time, at int64, p, partitions int) []byte {
+	for nonce := 0; ; nonce++ {
+		id := fmt.Appendf(nil, "%d-%d-%d", due.UnixNano(), at, nonce)
+		if copier.Place(id, partitions) == p {
+			return id
+		}
+	}
 }
 
 // consume reads one partition's rankings until all have come; what was due before the measurement is left out.
