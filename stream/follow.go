@@ -93,8 +93,8 @@ func (f *follower) news(ctx context.Context, source int32) error {
 		return nil
 	}
 	for {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		deltas, err := f.store.Deltas(ctx, source, at)
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		deltas, err := f.store.Deltas(asking, source, at)
 		cancel()
 		if err != nil || len(deltas) == 0 {
 			return err
@@ -102,8 +102,8 @@ func (f *follower) news(ctx context.Context, source int32) error {
 		for _, d := range deltas {
 			sums := f.read(source, d.Fields)
 			for _, l := range f.loops {
-				if l.p != source {
-					l.offer(ctx, source, sums)
+				if l.p != source && !l.offer(ctx, source, sums) {
+					delete(f.served[source], l.p) // it has a gap: the whole again, should it still be there
 				}
 			}
 			at = d.Fence
@@ -128,13 +128,13 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 	if len(due) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	loads := make([]uint64, len(due))
 	for i, l := range due {
 		loads[i] = l.loads.Load()
 	}
-	at, fields, err := f.store.Sums(ctx, source, f.hashes)
+	asking, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	at, fields, err := f.store.Sums(asking, source, f.hashes)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 
@@ -45,9 +46,11 @@ func New(opts Options) (*Store, error) {
 	}, nil
 }
 
-// Close ends all connections. Calls under way fail.
+// Close ends all connections. Calls under way fail. A connection that could not take its leave, because the server had
+// hung up before, is closed all the same, and no error.
 func (s *Store) Close() error {
-	if err := s.client.Close(); err != nil {
+	var network net.Error
+	if err := s.client.Close(); err != nil && !errors.As(err, &network) {
 		return fmt.Errorf("close the connections to Redis: %w", err)
 	}
 	return nil
