@@ -101,7 +101,7 @@ type demoProgress struct {
 }
 
 func (d *demoProgress) update(p demo.Progress) {
-	every := 2 * time.Second
+	every := time.Second
 	if d.live {
 		every = 200 * time.Millisecond
 	}
