@@ -105,6 +105,9 @@ func (d *demoProgress) update(p demo.Progress) {
 	if d.live {
 		every = 200 * time.Millisecond
 	}
+	if d.shown.IsZero() && !d.live {
+		d.shown = time.Now() // the first moments say little
+	}
 	if !d.shown.IsZero() && time.Since(d.shown) < every {
 		return
 	}
