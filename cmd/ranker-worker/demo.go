@@ -101,7 +101,7 @@ type demoProgress struct {
 }
 
 func (d *demoProgress) update(p demo.Progress) {
-	every := time.Second
+	every := 400 * time.Millisecond
 	if d.live {
 		every = 200 * time.Millisecond
 	}
