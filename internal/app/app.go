@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,7 +51,15 @@ const rebalanceTimeout = 30 * time.Second
 
 // New connects nothing yet; Worker.Run does.
 func New(cfg *config.Config, opt Options) (*App, error) {
-	b, err := NewBroker(cfg)
+	machine, err := machineConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, mechanism, err := kafkaSecurity(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBroker(cfg, tlsConfig, mechanism)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +72,9 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	if session == 0 {
 		session = 10 * time.Second
 	}
-	membership, err := newMembership(cfg, session, opt.Logger)
+	membership, err := newMembership(cfg, tlsConfig, mechanism, session, opt.Logger)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	machine, err := machineConfig(cfg)
-	if err != nil {
+		b.Close()
 		return nil, errors.Join(err, store.Close())
 	}
 	metrics := stream.NewMetrics(opt.Registry)
@@ -89,14 +95,14 @@ func (a *App) Close() error {
 
 // NewBroker makes the client of the log alone, for commands that need no more.
 func NewBroker(cfg *config.Config) (*broker.Client, error) {
-	tlsConfig, err := cfg.TLSConfig()
+	tlsConfig, mechanism, err := kafkaSecurity(cfg)
 	if err != nil {
 		return nil, err
 	}
-	mechanism, err := newSASL(cfg)
-	if err != nil {
-		return nil, err
-	}
+	return newBroker(cfg, tlsConfig, mechanism)
+}
+
+func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism) (*broker.Client, error) {
 	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
 		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix})
 	if err != nil {
@@ -105,19 +111,25 @@ func NewBroker(cfg *config.Config) (*broker.Client, error) {
 	return b, nil
 }
 
-func newSASL(cfg *config.Config) (sasl.Mechanism, error) {
+// kafkaSecurity reads what connections to Kafka need, from the files that the configuration names; nil for what is not
+// configured.
+func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
+	tlsConfig, err := cfg.TLSConfig()
+	if err != nil {
+		return nil, nil, err
+	}
 	if cfg.Kafka.SASL.Mechanism == "" {
-		return nil, nil
+		return tlsConfig, nil, nil
 	}
 	password, err := cfg.SASLPassword()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, password)
+	mechanism, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, password)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
+		return nil, nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
 	}
-	return m, nil
+	return tlsConfig, mechanism, nil
 }
 
 // quietRedis keeps go-redis from writing to standard error beside our log, in a form of its own: what it says there
@@ -148,15 +160,8 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	return s, nil
 }
 
-func newMembership(cfg *config.Config, session time.Duration, log *slog.Logger) (*stream.Membership, error) {
-	tlsConfig, err := cfg.TLSConfig()
-	if err != nil {
-		return nil, err
-	}
-	mechanism, err := newSASL(cfg)
-	if err != nil {
-		return nil, err
-	}
+func newMembership(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism, session time.Duration,
+	log *slog.Logger) (*stream.Membership, error) {
 	topics := []string{cfg.Kafka.Topics.Impressions, cfg.Kafka.Topics.Payoffs}
 	if cfg.Kafka.Topics.HasSelections() {
 		topics = append(topics, cfg.Kafka.Topics.Selections)

@@ -216,9 +216,6 @@ func (t *Task) Drain() {
 	}
 }
 
-// Idle tells whether no reply is outstanding: then nothing that this task asked for can still have an effect.
-func (t *Task) Idle() bool { return len(t.waiting) == 0 }
-
 func (t *Task) fireTimers() {
 	for i := 0; i < len(t.timers); {
 		tm := t.timers[i]
