@@ -258,16 +258,22 @@ func (b *BOLD) Expired(o Outcome) { b.free(o.Instance) }
 // Unselected implements Learner: nothing is learned. Decisions without an instance are none of BOLD's.
 func (b *BOLD) Unselected(o Outcome) { b.free(o.Instance) }
 
-// Advance tells the time in event time: the partition's watermark, in milliseconds. Learned windows are estimated anew in
-// each period of EstimateEvery in which it is called, if there is something new to estimate from. Where it is not called,
-// they stay as they are.
+// Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called, if
+// there is something new to estimate from. Where it is not called, they stay as they are.
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
-// ImportWindows sets how many selections of another source (a partition number) said that the window was within
-// [low, high], in place of what it had before. Impossible ones are passed over: the sender may be configured otherwise.
-func (b *BOLD) ImportWindows(source int32, low, high int, count int64) {
-	if t := b.windows.counts; t != nil && t.Check(low, high, count) == nil {
-		t.Import(source, low, high, count)
+// Pooled implements Learner: selections tell of windows wherever they were made.
+func (b *BOLD) Pooled() []string {
+	if b.windows.counts == nil {
+		return nil
+	}
+	return []string{hashWindows}
+}
+
+// ImportField implements Learner.
+func (b *BOLD) ImportField(source int32, hash string, field, value []byte, _ Translate) {
+	if hash == hashWindows {
+		b.windows.importCount(source, field, value)
 	}
 }
 

@@ -96,7 +96,7 @@ func (b *BOLD) harvestWindows(r Recorder) {
 		return
 	}
 	for _, i := range w.beyond {
-		b.field = appendInterval(b.field[:0], i[0], i[1], math.MaxInt)
+		b.field = appendInterval(b.field[:0], i[0], i[1], openEnd)
 		r.Field(hashWindows, b.field, nil)
 	}
 	w.beyond = w.beyond[:0]
@@ -251,18 +251,54 @@ func (b *BOLD) Loaded() error {
 
 var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
 
+// importCount takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
+// wrote them is about to be configured like us, and takes them back.
+func (w *windows) importCount(source int32, field, value []byte) {
+	low, high, err := parseInterval(field)
+	if err != nil || w.counts == nil {
+		return
+	}
+	if high == openEnd {
+		high = w.counts.Max()
+	} else if high >= w.counts.Max() {
+		return
+	}
+	var count int64
+	if value != nil {
+		if count, err = parseInt(value); err != nil {
+			return
+		}
+	}
+	if w.counts.Check(low, high, count) == nil {
+		w.counts.Import(source, low, high, count)
+	}
+}
+
+// openEnd is the upper end of an interval that has none.
+const openEnd = math.MaxInt
+
+// parseInterval reads what appendInterval appends.
+func parseInterval(field []byte) (low, high int, err error) {
+	lowText, highText, found := bytes.Cut(field, []byte{':'})
+	l, err := parseInt32(lowText)
+	if !found || err != nil || l < 1 || l > policy.MaxWindows {
+		return 0, 0, errInterval
+	}
+	if len(highText) == 0 {
+		return int(l), openEnd, nil
+	}
+	h, err := parseInt32(highText)
+	if err != nil || h < l || h > policy.MaxWindows {
+		return 0, 0, errInterval
+	}
+	return int(l), int(h), nil
+}
+
 // loadCount reads the count of an interval. What counts windows that are not told apart any more goes to the longest one.
 func (w *windows) loadCount(field, value []byte) error {
-	lowText, highText, found := bytes.Cut(field, []byte{':'})
-	low, err := parseInt32(lowText)
-	if !found || err != nil || low < 1 || low > policy.MaxWindows {
-		return errInterval
-	}
-	high := int32(math.MaxInt32)
-	if len(highText) > 0 {
-		if high, err = parseInt32(highText); err != nil || high < low || high > policy.MaxWindows {
-			return errInterval
-		}
+	low, high, err := parseInterval(field)
+	if err != nil {
+		return err
 	}
 	count, err := parseInt(value)
 	if err != nil || count == 0 || count > 1<<53 {
@@ -272,13 +308,10 @@ func (w *windows) loadCount(field, value []byte) error {
 		return nil
 	}
 	longest := w.counts.Max()
-	l, h := min(int(low), longest), min(int(high), longest)
+	l, h := min(low, longest), min(high, longest)
 	w.counts.Load(l, h, count)
-	if int(low) > longest || high != math.MaxInt32 && int(high) >= longest {
-		w.beyond = append(w.beyond, [2]int{int(low), int(high)})
-		if high == math.MaxInt32 {
-			w.beyond[len(w.beyond)-1][1] = math.MaxInt
-		}
+	if low > longest || high != openEnd && high >= longest {
+		w.beyond = append(w.beyond, [2]int{low, high})
 		w.counts.Touch(l, h)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -345,7 +346,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	require.EqualValues(t, 30_000, selections)
 	for period := range int64(20) {
 		b.Advance(1000 * (period + 1))
-		b.ImportWindows(3, 1, n, period+1) // says nothing, but is something new
+		b.ImportField(3, hashWindows, []byte("1:"), strconv.AppendInt(nil, period+1, 10), nil) // says nothing, but is something new
 	}
 	got, _ := b.Windows(nil)
 	t.Logf("%.3f", got)

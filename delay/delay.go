@@ -62,6 +62,14 @@ type Learner interface {
 	// Import sets what another source (a partition number) has of an item; it replaces what that source had before.
 	// The sums must pass their Check.
 	Import(source int32, i policy.Item, s policy.Sums)
+	// Pooled names those of Hashes whose fields other partitions' learners of the same name want to know.
+	Pooled() []string
+	// ImportField sets what another source has in a field of a hash that is Pooled, in place of what it had before; a nil
+	// value is a field that is gone. What makes no sense is passed over: the sender may be configured otherwise.
+	ImportField(source int32, hash string, field, value []byte, items Translate)
+	// Advance tells how far event time has come: the partition's watermark, in milliseconds. It is called from time to
+	// time; what a learner does on a schedule, it does then.
+	Advance(watermark int64)
 
 	// Hashes names the learner's own hashes besides the items.
 	Hashes() []string
@@ -77,6 +85,9 @@ type Learner interface {
 	// Status is for people and metrics.
 	Status() Status
 }
+
+// Translate gives our own number of the item that another source numbers theirs; false where we have not heard of it.
+type Translate func(theirs policy.Item) (ours policy.Item, ok bool)
 
 // Status is a learner's condition at a glance.
 type Status struct {

@@ -179,3 +179,12 @@ func (q *QPMD) Status() Status {
 		Fed: q.table.Fed(), Queued: q.queued, OnHold: q.hold.on, Item: q.hold.item, Holds: q.holds, Flights: q.flights,
 	}
 }
+
+// Pooled implements Learner: only sums are pooled.
+func (q *QPMD) Pooled() []string { return nil }
+
+// ImportField implements Learner.
+func (q *QPMD) ImportField(int32, string, []byte, []byte, Translate) {}
+
+// Advance implements Learner: QPM-D does nothing on a schedule.
+func (q *QPMD) Advance(int64) {}

@@ -85,10 +85,14 @@ func (l *tally) more(o delay.Outcome) string {
 
 func (l *tally) Sums(i policy.Item) policy.Sums         { return l.sums[i] }
 func (l *tally) Import(int32, policy.Item, policy.Sums) {}
-func (l *tally) Hashes() []string                       { return []string{"learner"} }
-func (l *tally) LoadSums(i policy.Item, s policy.Sums)  { l.sums[i] = s }
-func (l *tally) Loaded() error                          { return nil }
-func (l *tally) Status() delay.Status                   { return delay.Status{Flights: l.outstanding} }
+func (l *tally) Pooled() []string                       { return nil }
+func (l *tally) ImportField(int32, string, []byte, []byte, delay.Translate) {
+}
+func (l *tally) Advance(int64)                         {}
+func (l *tally) Hashes() []string                      { return []string{"learner"} }
+func (l *tally) LoadSums(i policy.Item, s policy.Sums) { l.sums[i] = s }
+func (l *tally) Loaded() error                         { return nil }
+func (l *tally) Status() delay.Status                  { return delay.Status{Flights: l.outstanding} }
 func (l *tally) LoadField(_ string, _, value []byte) (err error) {
 	l.outstanding, err = strconv.ParseInt(string(value), 10, 64)
 	l.stored = l.outstanding
