@@ -135,6 +135,10 @@ type Learner struct {
 	Radius           Radius
 	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
 	Delta            Delta
+	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
+	LossIndex        LossIndex
+	Eta              Eta
+	Windows          Windows
 	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
 	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
@@ -150,7 +154,7 @@ type Payoffs string
 // The values of payoffs.
 const (
 	Stochastic  Payoffs = "stochastic"  // the paper, section 3
-	Adversarial Payoffs = "adversarial" // the paper, section 4; not yet supported
+	Adversarial Payoffs = "adversarial" // the paper, section 4
 )
 
 // Policy names the rule that makes rankings.
@@ -161,6 +165,8 @@ const (
 	Elimination Policy = "elimination" // the paper's Algorithm 1
 	Greedy      Policy = "greedy"      // the empirical means
 	Utility     Policy = "utility"     // the user's own order
+	FTRL        Policy = "ftrl"        // follow the regularised leader over the admissible set
+	OSMD        Policy = "osmd"        // the paper's Algorithm 5
 )
 
 // Delay names the way late payoffs are handled.
@@ -168,7 +174,8 @@ type Delay string
 
 // The values of delay.
 const (
-	QPMD Delay = "qpmd" // the paper's appendix C.2
+	QPMD Delay = "qpmd" // the paper's appendix C.2, for stochastic payoffs
+	BOLD Delay = "bold" // the paper's appendix C.2, for adversarial payoffs
 )
 
 // Radius names a confidence radius.
@@ -221,8 +228,12 @@ const (
 // Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is
 // refused until it is reset or the learner renamed; all other settings may change freely.
 func (l Learner) Fingerprint() string {
-	return fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
+	f := fmt.Sprintf("%s range=%s..%s aggregate=%s delay=%s", l.Payoffs,
 		formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max), l.Aggregate, l.Delay)
+	if l.Payoffs == Adversarial {
+		f += fmt.Sprintf(" policy=%s loss_index=%s", l.Policy, l.LossIndex)
+	}
+	return f
 }
 
 // DefaultLearner is the learner of records that name none, or nil where there is no such learner.

@@ -22,16 +22,20 @@ func Defaults() Config {
 // defaultSelectionTimeout is cut to the payoff horizon where that is shorter.
 const defaultSelectionTimeout = 30 * time.Minute
 
-// DefaultLearner is a learner of which the file gives only the name and payoffs: stochastic.
-func DefaultLearner(name string) Learner {
-	return Learner{
+// DefaultLearner is a learner of which the file gives only the name and payoffs.
+func DefaultLearner(name string, payoffs Payoffs) Learner {
+	l := Learner{
 		Name:             name,
-		Payoffs:          Stochastic,
+		Payoffs:          payoffs,
 		Policy:           Elimination,
 		Delay:            QPMD,
 		Radius:           SubGaussian,
 		Sigma:            0.5, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
 		Delta:            Delta{Value: 0.05},
+		MaxInstances:     1,
+		LossIndex:        ByItem,
+		Eta:              Eta{Auto: true},
+		Windows:          Windows{Max: 100},
 		PayoffRange:      Range{Min: 0, Max: 1},
 		PayoffHorizon:    720 * time.Hour,
 		SelectionTimeout: defaultSelectionTimeout,
@@ -39,4 +43,8 @@ func DefaultLearner(name string) Learner {
 		Utilities:        Given,
 		Seed:             1,
 	}
+	if payoffs == Adversarial {
+		l.Policy, l.Delay = FTRL, BOLD
+	}
+	return l
 }

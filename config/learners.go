@@ -57,18 +57,23 @@ func (d *decoder) defaultLearner(c *Config) {
 }
 
 func (d *decoder) learner(s *section, name string, topics Topics) Learner {
-	l := DefaultLearner(name)
-	s.bool("default", &l.Default)
-	enum(s, "payoffs", &l.Payoffs, []Payoffs{Stochastic}, []Payoffs{Adversarial})
+	payoffs := Stochastic
+	enum(s, "payoffs", &payoffs, []Payoffs{Stochastic, Adversarial}, nil)
 	if !s.has("payoffs") {
-		s.missing("payoffs", "is needed: stochastic")
+		s.missing("payoffs", "is needed: stochastic or adversarial")
 	}
-	enum(s, "policy", &l.Policy, []Policy{Elimination, Greedy, Utility},
-		[]Policy{"moss", "optimistic", "thompson", "egreedy", "osmd", "ftrl"})
-	enum(s, "delay", &l.Delay, []Delay{QPMD}, []Delay{"direct", "bold"})
+	l := DefaultLearner(name, payoffs)
+	s.bool("default", &l.Default)
+	enum(s, "policy", &l.Policy, []Policy{Elimination, Greedy, Utility, OSMD, FTRL},
+		[]Policy{"moss", "optimistic", "thompson", "egreedy"})
+	enum(s, "delay", &l.Delay, []Delay{QPMD, BOLD}, []Delay{"direct"})
 	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper}, nil)
 	set(s, "sigma", &l.Sigma, parsePositive)
 	set(s, "delta", &l.Delta, parseDelta)
+	s.int("max_instances", &l.MaxInstances, 0, maxInstances)
+	enum(s, "loss_index", &l.LossIndex, []LossIndex{ByItem, ByRank}, nil)
+	set(s, "eta", &l.Eta, parseEta)
+	s.windows(&l.Windows)
 	s.payoffRange(&l.PayoffRange)
 	s.duration("payoff_horizon", &l.PayoffHorizon, time.Millisecond, longest)
 	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
@@ -76,7 +81,7 @@ func (d *decoder) learner(s *section, name string, topics Topics) Learner {
 	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum}, nil)
 	enum(s, "utilities", &l.Utilities, []Utilities{Given}, []Utilities{"sorted", "social"})
 	set(s, "seed", &l.Seed, parseSeed)
-	s.later("prior", "max_instances", "loss_index", "eta", "windows")
+	s.later("prior")
 	s.close()
 	checkPartners(s)
 	checkTimes(s, &l, topics)
@@ -84,6 +89,9 @@ func (d *decoder) learner(s *section, name string, topics Topics) Learner {
 	warnLearner(s, &l, topics)
 	return l
 }
+
+// maxInstances bounds a bounded pool: beyond it, an instance would learn next to nothing.
+const maxInstances = 1_000_000
 
 func parsePositive(text string) (float64, error) {
 	x, err := parseFloat(text)
@@ -134,7 +142,7 @@ var partners = []partner{
 	{"bold", []string{"osmd", "ftrl"}},
 }
 
-func isAdversarial(policy string) bool { return policy == "osmd" || policy == "ftrl" }
+func isAdversarial(policy string) bool { return policy == string(OSMD) || policy == string(FTRL) }
 
 func isStochastic(policy string) bool { return slices.Contains(partners[0].with, policy) }
 
@@ -165,11 +173,8 @@ func checkPartners(s *section) {
 		return ""
 	}
 	payoffs := word("payoffs", string(Stochastic))
-	fallback := string(Elimination)
-	if payoffs == string(Adversarial) {
-		fallback = "osmd"
-	}
-	policy, delay := word("policy", fallback), word("delay", "")
+	defaults := DefaultLearner("", Payoffs(payoffs))
+	policy, delay := word("policy", string(defaults.Policy)), word("delay", "")
 	switch {
 	case payoffs == string(Stochastic) && isAdversarial(policy):
 		s.refault("policy", "%s is for adversarial payoffs, and payoffs is stochastic", policy)
@@ -224,13 +229,32 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
 		}
 	}
-	if l.Policy != Elimination {
-		for _, key := range []string{"radius", "sigma", "delta"} {
-			if s.has(key) {
-				s.warn(key, "has no effect with policy %s", l.Policy)
-			}
+	if l.Delay == BOLD {
+		if !topics.HasSelections() && l.Windows.Learned() {
+			s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
 		}
-	} else if l.Radius == Paper && s.has("sigma") {
+		if l.MaxInstances == 0 {
+			s.warn("max_instances", "0 is the paper's BOLD: one instance for every impression that is outstanding at once, "+
+				"so that memory grows with the horizon and each learns little; 1 learns far faster")
+		}
+	}
+	for _, key := range idle(l) {
+		if s.has(key) {
+			s.warn(key, "has no effect with policy %s", l.Policy)
+		}
+	}
+	if l.Policy == Elimination && l.Radius == Paper && s.has("sigma") {
 		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
 	}
+}
+
+// idle are the keys that a learner's policy does not look at.
+func idle(l *Learner) (keys []string) {
+	if l.Policy != Elimination {
+		keys = append(keys, "radius", "sigma", "delta")
+	}
+	if l.Payoffs != Adversarial {
+		keys = append(keys, "max_instances", "loss_index", "eta", "windows")
+	}
+	return keys
 }

@@ -173,7 +173,10 @@ func drawConfig(t *rapid.T) *Config {
 }
 
 func drawLearner(t *rapid.T, name string, selections bool, span func(string, time.Duration, time.Duration) time.Duration) Learner {
-	l := DefaultLearner(name)
+	if rapid.Bool().Draw(t, "adversarial") {
+		return drawTimes(t, drawAdversarial(t, name), selections, span)
+	}
+	l := DefaultLearner(name, Stochastic)
 	l.Policy = rapid.SampledFrom([]Policy{Elimination, Greedy, Utility}).Draw(t, "policy")
 	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
 	l.Sigma = rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64).Draw(t, "sigma")
@@ -182,6 +185,34 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 	} else {
 		l.Delta.Value = rapid.Float64Range(1e-300, 0.999).Draw(t, "delta")
 	}
+	return drawTimes(t, l, selections, span)
+}
+
+func drawAdversarial(t *rapid.T, name string) Learner {
+	l := DefaultLearner(name, Adversarial)
+	l.Policy = rapid.SampledFrom([]Policy{FTRL, OSMD}).Draw(t, "policy")
+	l.MaxInstances = rapid.IntRange(0, maxInstances).Draw(t, "instances")
+	l.LossIndex = rapid.SampledFrom([]LossIndex{ByItem, ByRank}).Draw(t, "index")
+	if !rapid.Bool().Draw(t, "auto") {
+		l.Eta = Eta{Value: rapid.Float64Range(1e-6, 1e6).Draw(t, "eta")}
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "windows") {
+	case 0:
+		l.Windows.List = []float64{0.25, 0, 0.75}[:3:3]
+		l.Windows.Max = 3
+	case 1:
+		ratio := rapid.Float64Range(1e-300, 1).Draw(t, "ratio")
+		l.Windows = Windows{Geometric: &ratio, Max: rapid.IntRange(1, 65536).Draw(t, "max")}
+	case 2:
+		s := rapid.Float64Range(0, 1e300).Draw(t, "s")
+		l.Windows = Windows{Zipf: &s, Max: rapid.IntRange(1, 65536).Draw(t, "max")}
+	default:
+		l.Windows.Max = rapid.IntRange(1, 1000).Draw(t, "max")
+	}
+	return l
+}
+
+func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Duration, time.Duration) time.Duration) Learner {
 	lo := rapid.Float64Range(-1e300, 1e300).Draw(t, "min")
 	l.PayoffRange = Range{Min: lo, Max: math.Nextafter(lo, math.Inf(1)) + rapid.Float64Range(0, 1e300).Draw(t, "width")}
 	l.PayoffHorizon = span("horizon", time.Millisecond, longest)

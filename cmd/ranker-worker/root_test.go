@@ -55,12 +55,12 @@ join:
 learners:
   feed:
     payoffs: stochastic
-    policy: moss
+    aggregate: mean
 `)
 	got := run(t, "", "lint", "worker.yaml")
 	assert.Equal(t, ran{code: 1, out: `worker.yaml:3: kafka.gruop: unknown key; did you mean group?
 worker.yaml:7: join.parking_time: "1 hour" is not a duration; write for example 100ms, 30m, 720h or 30d
-worker.yaml:11: learners.feed.policy: moss is not yet supported; there are elimination, greedy and utility
+worker.yaml:11: learners.feed.aggregate: "mean" is unknown; there are first and sum
 `}, got)
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,8 +17,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -196,7 +194,7 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 }
 
 func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConfig, error) {
-	p, err := newPolicy(l)
+	build, err := learners.New(l)
 	if err != nil {
 		return partition.LearnerConfig{}, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name), err)
 	}
@@ -205,27 +203,9 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
 		ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
-		New: func() delay.Learner { return delay.NewQPMD(p) },
+		New: build,
 	}
 	return c, nil
-}
-
-// newPolicy makes the policy that a learner names. Policies hold no state and are shared by the partitions.
-func newPolicy(l *config.Learner) (policy.Policy, error) {
-	switch l.Policy {
-	case config.Elimination:
-		radius, err := policy.ParseRadius(string(l.Radius))
-		if err != nil {
-			return nil, err
-		}
-		return policy.NewElimination(policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value,
-			AutoDelta: l.Delta.Auto})
-	case config.Greedy:
-		return policy.NewGreedy(), nil
-	case config.Utility:
-		return policy.NewUtility(), nil
-	}
-	return nil, errors.New("unknown policy " + strconv.Quote(string(l.Policy)))
 }
 
 // Run works until drain is done, then drains, at once when force is; see stream.Worker.Run.
