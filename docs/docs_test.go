@@ -125,14 +125,25 @@ redis:
   tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}
 learners:
   x: {payoffs: stochastic}
-`}
+`, adversarial("{geometric: 0.7, max: 100}"), adversarial("{list: [1]}"), adversarial("{zipf: 1}"),
+	adversarial("{learned: true}")}
 
-// minimal sets what is required and nothing else.
-const minimal = `
+// adversarial is a file whose learner sets what only adversarial ones have.
+func adversarial(windows string) string {
+	return `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners:
+  x: {payoffs: adversarial, policy: ftrl, delay: bold, max_instances: 1, loss_index: item, eta: auto, windows: ` + windows + `}
+`
+}
+
+// minimal are files that leave all they can at its default. What both kinds of learners have is shown by the last.
+var minimal = []string{adversarial("{learned: true}"), `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic}}
-`
+`}
 
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()
@@ -141,7 +152,7 @@ func load(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// keys adds the paths of all keys of a YAML document's mappings, leaves and on_expiry only, with their values.
+// keys adds the paths of all keys of a YAML document's mappings, leaves, on_expiry and windows only, with their values.
 func keys(t *testing.T, text string, into map[string]any) {
 	t.Helper()
 	var tree map[string]any
@@ -149,7 +160,7 @@ func keys(t *testing.T, text string, into map[string]any) {
 	var walk func(prefix string, v any)
 	walk = func(prefix string, v any) {
 		m, isMap := v.(map[string]any)
-		if !isMap || strings.HasSuffix(prefix, ".on_expiry") {
+		if !isMap || strings.HasSuffix(prefix, ".on_expiry") || strings.HasSuffix(prefix, ".windows") {
 			into[prefix] = v
 		}
 		for k, child := range m {
@@ -174,9 +185,11 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 		require.NoError(t, cfg.Print(&out))
 		keys(t, out.String(), taken)
 	}
-	var out strings.Builder
-	require.NoError(t, load(t, minimal).Print(&out))
-	keys(t, out.String(), printed)
+	for _, text := range minimal {
+		var out strings.Builder
+		require.NoError(t, load(t, text).Print(&out))
+		keys(t, out.String(), printed)
+	}
 	delete(taken, "kafka.tls") // an empty mapping, where nothing is set
 	delete(taken, "redis.tls")
 	var listed []string
