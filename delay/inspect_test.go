@@ -1,0 +1,57 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Explaining a decision shows the decision that is made next, and changes nothing.
+func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
+	ftrl, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	bold, err := NewBOLD(BOLDConfig{Base: ftrl, MaxInstances: 3})
+	require.NoError(t, err)
+	for name, l := range map[string]Inspector{"qpmd": NewQPMD(policy.NewGreedy()), "bold": bold} {
+		t.Run(name, func(t *testing.T) {
+			l.Grow(4)
+			items := []policy.Item{3, 0, 2, 1}
+			for ref := range int64(40) {
+				key := policy.Key(ref)
+				before := l.Inspect()
+				x := l.Explain(items, key)
+				require.Equal(t, before, l.Inspect())
+				var d Decision
+				l.Decide(items, key, &d)
+				require.Equal(t, d.Order, x.Decision.Order)
+				require.Equal(t, len(d.Propensities), len(x.Decision.Propensities))
+				for k := range d.Propensities {
+					require.Equal(t, d.Propensities[k], x.Decision.Propensities[k])
+				}
+				require.Equal(t, d.Instance, x.Decision.Instance)
+				require.Len(t, x.Why, len(items))
+				require.NotEmpty(t, x.Rule)
+				o := Outcome{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
+					Payoff: float64(ref%3) / 2}
+				if len(d.Propensities) > 0 {
+					o.Propensity = d.Propensities[0]
+				}
+				l.Selected(o)
+				if ref%4 != 0 {
+					l.Paid(o)
+				}
+			}
+			i, s := l.Inspect(), l.Status()
+			var flights int64
+			for _, n := range i.InFlight {
+				flights += n
+			}
+			for _, one := range i.Instances {
+				flights += int64(one.Outstanding)
+			}
+			require.Equal(t, s.Flights, flights)
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package policy
+
+import "math"
+
+// Explainer is a policy that can say what it looks at in each candidate. Like ranking, explaining is pure: it leaves in
+// and the policy as they are.
+type Explainer interface {
+	Policy
+	// Rule says in one sentence how a leader is chosen.
+	Rule() string
+	// Weigh fills of each element of why, which is as long as in.Items and in their order, what the policy compares:
+	// Index, Lower and Upper. The other fields are filled already, those that need a ranking apart.
+	Weigh(in *Input, ws *Workspace, why []Reason)
+}
+
+// Reason is why a candidate stands where it stands. Payoffs are in normalised units.
+type Reason struct {
+	N        int64   // payoffs that the policy has of it, pooled
+	Mean     float64 // of them; 0 where there is none
+	InFlight int64   // selections whose payoff is awaited; 0 where the delay handling does not count them
+
+	// Index is what leaders are compared by. Elimination: N, the least leads; other policies: the largest leads. NaN
+	// where the policy compares nothing.
+	Index float64
+	// Lower and Upper are the interval that the policy takes the item's mean to lie in; -Inf and +Inf where it may be
+	// anything, both Mean where the policy does not think in intervals.
+	Lower, Upper float64
+
+	// Leader is the position of the candidate that brought this one to its place: its own where it leads itself, else
+	// that of the leader which blocks it, for whoever would select it prefers the leader, shown earlier.
+	Leader int32
+	// BeatenBy is the position of a candidate, of those that were not placed yet when this one was, whose Lower is above
+	// this one's Upper: it rules this one out as a leader. -1 where there is none.
+	BeatenBy int32
+}
+
+// Explain ranks as p does and says why: order as Policy.Rank gives it, why by position in in.Items, and the rule by
+// which p chooses leaders. The rule is empty, and Index, Lower and Upper say nothing, where p is no Explainer.
+func Explain(p Policy, in *Input, ws *Workspace) (order []int32, why []Reason, rule string) {
+	n := len(in.Items)
+	order, why = make([]int32, n), make([]Reason, n)
+	p.Rank(in, ws, order)
+	for k, item := range in.Items {
+		s := in.Table.Pooled(item)
+		r := &why[k]
+		r.N, r.Index, r.BeatenBy = s.N, math.NaN(), -1
+		if s.N > 0 {
+			r.Mean = s.R / float64(s.N)
+		}
+		if in.InFlight != nil {
+			r.InFlight = in.InFlight[item]
+		}
+		r.Lower, r.Upper = r.Mean, r.Mean
+	}
+	if e, ok := p.(Explainer); ok {
+		rule = e.Rule()
+		e.Weigh(in, ws, why)
+	}
+	Leaders(order, func(position, leader int32) { why[position].Leader = leader })
+	for k := range why {
+		why[k].BeatenBy = beatenBy(why, int32(k))
+	}
+	return order, why, rule
+}
+
+// Leaders takes a ranking apart: it calls f for each position of it, in the order shown, with the position that led when
+// it was placed. Every ranking has this form: what stands behind something of higher utility is selected by no one.
+func Leaders(order []int32, f func(position, leader int32)) {
+	leader := int32(-1)
+	for _, position := range order {
+		leader = max(leader, position)
+		f(position, leader)
+	}
+}
+
+// beatenBy is the position, from the first that was still to be placed when k was, of the largest lower end above k's
+// upper end. What was placed before k's leader has lower utility than anything of the rest.
+func beatenBy(why []Reason, k int32) int32 {
+	first := int32(0)
+	for i := k - 1; i >= 0; i-- {
+		if why[i].Leader < why[k].Leader {
+			first = i + 1
+			break
+		}
+	}
+	best := int32(-1)
+	for i := first; i < int32(len(why)); i++ {
+		if why[i].Lower > why[k].Upper && (best < 0 || why[i].Lower > why[best].Lower) {
+			best = i
+		}
+	}
+	return best
+}
+
+var (
+	_ Explainer = (*Elimination)(nil)
+	_ Explainer = (*Greedy)(nil)
+	_ Explainer = (*Utility)(nil)
+)
+
+// Rule implements Explainer.
+func (e *Elimination) Rule() string {
+	return "of the candidates that no other beats with confidence, the one with the fewest payoffs leads"
+}
+
+// Weigh implements Explainer.
+func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
+	spread := e.confidence.spread(in.Table.Len(), in.Table.Fed())
+	for k, item := range in.Items {
+		s := in.Table.Pooled(item)
+		why[k].Lower, why[k].Upper = interval(&s, spread)
+		why[k].Index = float64(s.N)
+	}
+}
+
+// Rule implements Explainer.
+func (*Greedy) Rule() string {
+	return "the candidate with the highest mean payoff leads; unseen ones come first"
+}
+
+// Weigh implements Explainer.
+func (*Greedy) Weigh(_ *Input, _ *Workspace, why []Reason) {
+	for k := range why {
+		why[k].Index = why[k].Mean
+		if why[k].N == 0 {
+			why[k].Index = math.Inf(1)
+		}
+	}
+}
+
+// Rule implements Explainer.
+func (*Utility) Rule() string {
+	return "the candidate of the highest utility leads, whatever the payoffs"
+}
+
+// Weigh implements Explainer.
+func (*Utility) Weigh(_ *Input, _ *Workspace, why []Reason) {
+	for k := range why {
+		why[k].Index = float64(k)
+	}
+}
