@@ -22,12 +22,6 @@ const (
 	ByRank
 )
 
-// DefaultMaxWindow is the longest window that is told apart where windows are learned, unless configured.
-const DefaultMaxWindow = 100
-
-// DefaultEstimateEvery is how often learned windows are estimated anew, in milliseconds of event time, unless configured.
-const DefaultEstimateEvery = 60_000
-
 // BOLDConfig is what a BOLD is made from.
 type BOLDConfig struct {
 	// Base is the algorithm for immediate payoffs. An FTRL must be shifted exactly where Index is ByItem.
@@ -35,14 +29,8 @@ type BOLDConfig struct {
 	// MaxInstances bounds the instances; 0 is no bound, the paper's BOLD, and 1 is one learner for delayed payoffs.
 	MaxInstances int
 	Index        LossIndex
-	// Windows is the distribution of windows; nil where it is learned, from what is selected.
-	Windows *admissible.Windows
-	// MaxWindow, within 1 and policy.MaxWindows, is the longest window that is told apart, where they are learned; 0 is
-	// DefaultMaxWindow.
-	MaxWindow int
-	// EstimateEvery is how often learned windows are estimated anew, in milliseconds of event time; 0 is
-	// DefaultEstimateEvery.
-	EstimateEvery int64
+	// Windows says where the distribution of windows comes from.
+	Windows WindowsConfig
 }
 
 // BOLD is BOLD (the paper's appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback",
@@ -81,15 +69,13 @@ type BOLD struct {
 
 	nothing policy.Vector // what an instance that was never fed knows
 	ranks   []int32       // 0, 1, 2, …
-	q       []float64     // folded for lists of its length
 	p       []float64
 	ws      policy.AdversarialWorkspace
 	sampler admissible.Sampler
 
 	items   []policy.Item // whose sums have changed
 	touched []bool        // by item
-	field   []byte        // scratch
-	value   []byte
+	writer
 }
 
 var _ Learner = (*BOLD)(nil)
@@ -109,8 +95,8 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 	}
 	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
 	b.ws.Solver = &admissible.Solver{}
-	if err := b.windows.configure(c); err != nil {
-		return nil, err
+	if err := b.windows.configure(c.Windows); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBOLD, err)
 	}
 	return b, nil
 }
@@ -131,11 +117,11 @@ func (b *BOLD) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
 	if known := i.vector(b.length(n)); known != nil {
 		v = &known.Vector
 	}
-	b.fold(n)
+	q, _ := b.windows.fold(n)
 	b.p = slices.Grow(b.p[:0], n)[:n]
-	b.base.Point(v, b.coordinates(candidates), b.q, b.p, &b.ws)
+	b.base.Point(v, b.coordinates(candidates), q, b.p, &b.ws)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	b.sampler.Sample(b.p, b.q, key.Float64(0), d.Order)
+	b.sampler.Sample(b.p, q, key.Float64(0), d.Order)
 	d.Propensities = slices.Grow(d.Propensities[:0], n)[:n]
 	for k, rank := range d.Order {
 		d.Propensities[k] = b.p[rank]
@@ -164,16 +150,6 @@ func (b *BOLD) coordinates(candidates []policy.Item) []int32 {
 	return b.ranks[:len(candidates)]
 }
 
-// fold makes q that of lists of n candidates.
-func (b *BOLD) fold(n int) {
-	if len(b.q) == n && !b.windows.fresh {
-		return
-	}
-	b.windows.fresh = false
-	b.q = slices.Grow(b.q[:0], n)[:n]
-	b.windows.now.Fold(b.q)
-}
-
 func (b *BOLD) occupy(i *instance) {
 	b.outstanding++
 	b.pool.occupy(i)
@@ -187,20 +163,7 @@ func (b *BOLD) Adopt(_ int64, d *Decision) {
 }
 
 // Selected implements Learner: the selection tells something about the user's window.
-func (b *BOLD) Selected(o Outcome) {
-	if at, ok := o.shownAt(); ok {
-		b.windows.selected(o.Order, at)
-	}
-}
-
-// shownAt is the position at which the selected item was shown, where that is known.
-func (o *Outcome) shownAt() (at int, ok bool) {
-	if len(o.Order) == 0 || len(o.Order) != len(o.Candidates) {
-		return 0, false
-	}
-	at = slices.Index(o.Order, int32(slices.Index(o.Candidates, o.Item)))
-	return at, at >= 0
-}
+func (b *BOLD) Selected(o Outcome) { b.windows.selected(&o) }
 
 // Paid implements Learner: the instance is fed, and waits for one less. A decision whose record lacks what the update
 // needs (one of another layout: without propensities, instance or, where it matters, the order of utilities) frees it
@@ -231,9 +194,9 @@ func (b *BOLD) feed(o *Outcome) bool {
 	if _, ok := policy.Loss(o.Payoff, o.Propensity); !ok {
 		return false
 	}
-	b.fold(n)
+	q, _ := b.windows.fold(n)
 	v := i.makeVector(b.length(n))
-	return b.base.Feed(&v.Vector, b.coordinates(o.Candidates), selected, o.Payoff, o.Propensity, b.q, &b.ws)
+	return b.base.Feed(&v.Vector, b.coordinates(o.Candidates), selected, o.Payoff, o.Propensity, q, &b.ws)
 }
 
 // needsOrder tells whether an update depends on the order of the candidates' utilities.
@@ -263,31 +226,16 @@ func (b *BOLD) Unselected(o Outcome) { b.free(o.Instance) }
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
 // Pooled implements Learner: selections tell of windows wherever they were made.
-func (b *BOLD) Pooled() []string {
-	if b.windows.counts == nil {
-		return nil
-	}
-	return []string{hashWindows}
-}
+func (b *BOLD) Pooled() []string { return b.windows.pooled() }
 
 // ImportField implements Learner.
 func (b *BOLD) ImportField(source int32, hash string, field, value []byte, _ Translate) {
-	if hash == hashWindows {
-		b.windows.importCount(source, field, value)
-	}
+	b.windows.importField(source, hash, field, value)
 }
 
 // Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
 // selections, of all sources, it may be learned from.
-func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) {
-	start := len(dst)
-	dst = slices.Grow(dst, b.windows.now.Max())[:start+b.windows.now.Max()]
-	b.windows.now.Fold(dst[start:])
-	if b.windows.counts != nil {
-		selections = b.windows.counts.Total()
-	}
-	return dst, selections
-}
+func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
 
 // Sums implements Learner: the payoffs taken in. Decisions do not depend on them.
 func (b *BOLD) Sums(i policy.Item) policy.Sums { return b.sums[i] }

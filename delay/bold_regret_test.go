@@ -73,7 +73,7 @@ func TestTheorem42_RegretIsBelowTheBound(t *testing.T) {
 			for run := range uint64(runs) {
 				w, err := admissible.Geometric(0.7, n)
 				require.NoError(t, err)
-				b := newBOLD(t, BOLDConfig{Base: l.base(s.index), Index: s.index, MaxInstances: 1, Windows: w}, n)
+				b := newBOLD(t, BOLDConfig{Base: l.base(s.index), Index: s.index, MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
 				r := crowd{n: n, seed: 1000 + run, mean: s.mean}.regret(b, horizon, 0, s.index == ByRank)
 				sum += r
 				squares += r * r
@@ -95,10 +95,10 @@ func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) {
 		c := crowd{n: n, seed: 2000 + run, mean: stationary(n)}
 		w, err := admissible.Geometric(0.7, n)
 		require.NoError(t, err)
-		b := newBOLD(t, BOLDConfig{Base: osmdBase(t, horizon/(lag+1)), Windows: w}, n)
+		b := newBOLD(t, BOLDConfig{Base: osmdBase(t, horizon/(lag+1)), Windows: WindowsConfig{Given: w}}, n)
 		bold += c.regret(b, horizon, lag, false) / runs
 		require.EqualValues(t, lag+1, b.Status().Instances)
-		b = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, Windows: w}, n)
+		b = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
 		one += c.regret(b, horizon, lag, false) / runs
 	}
 	t.Logf("osmd under BOLD %.0f, bound %.0f; ftrl with one instance %.0f", bold, bound, one)
@@ -112,7 +112,7 @@ func BenchmarkBOLD_Decision(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", base.Name(), n), func(b *testing.B) {
 				w, err := admissible.Geometric(0.7, n)
 				require.NoError(b, err)
-				l := newBOLD(b, BOLDConfig{Base: base, MaxInstances: 1, Windows: w}, n)
+				l := newBOLD(b, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
 				items := allItems(n)
 				var d Decision
 				now := 0
@@ -135,7 +135,7 @@ func BenchmarkBOLD_Decision(b *testing.B) {
 func BenchmarkBOLD_Instances(b *testing.B) {
 	for _, waiting := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			l := newBOLD(b, BOLDConfig{Base: ftrlBase(b, ByItem), Windows: geometricWindows(b)}, 5)
+			l := newBOLD(b, BOLDConfig{Base: ftrlBase(b, ByItem), Windows: WindowsConfig{Given: geometricWindows(b)}}, 5)
 			items := allItems(5)
 			ring := make([]Outcome, waiting)
 			var d Decision

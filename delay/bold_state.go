@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 
@@ -17,10 +16,7 @@ const (
 	hashInstances = "instances"
 	hashRounds    = "rounds"
 	hashVectors   = "vectors"
-	hashWindows   = "windows"
 )
-
-var fieldWindows = []byte("windows")
 
 // maxLength is the longest candidate list whose vectors can be loaded: a bound on what faulty state makes us allocate.
 const maxLength = 1 << 20
@@ -43,7 +39,7 @@ func (b *BOLD) Harvest(r Recorder) {
 	}
 	clear(b.pool.changed)
 	b.pool.changed = b.pool.changed[:0]
-	b.harvestWindows(r)
+	b.windows.harvest(r, &b.writer)
 }
 
 func (b *BOLD) harvestInstance(r Recorder, i *instance) {
@@ -80,54 +76,6 @@ func (b *BOLD) harvestVector(r Recorder, i *instance, v *vector) {
 	})
 }
 
-// writeCount writes b.field, and deletes it where it would be 0.
-func (b *BOLD) writeCount(r Recorder, hash string, n int64) {
-	if n == 0 {
-		r.Field(hash, b.field, nil)
-		return
-	}
-	b.value = strconv.AppendInt(b.value[:0], n, 10)
-	r.Field(hash, b.field, b.value)
-}
-
-func (b *BOLD) harvestWindows(r Recorder) {
-	w := &b.windows
-	if w.counts == nil {
-		return
-	}
-	for _, i := range w.beyond {
-		b.field = appendInterval(b.field[:0], i[0], i[1], openEnd)
-		r.Field(hashWindows, b.field, nil)
-	}
-	w.beyond = w.beyond[:0]
-	w.counts.Changed(func(low, high int, count int64) {
-		b.field = appendInterval(b.field[:0], low, high, w.counts.Max())
-		b.writeCount(r, hashWindows, count)
-	})
-	if w.unwritten {
-		w.unwritten = false
-		b.value = strconv.AppendInt(b.value[:0], w.period, 10)
-		b.value = append(b.value, ' ')
-		b.value = strconv.AppendInt(b.value, w.from, 10)
-		for _, x := range w.q {
-			b.value = append(b.value, ' ')
-			b.value = strconv.AppendFloat(b.value, x, 'g', -1, 64)
-		}
-		r.Field(hashLearner, fieldWindows, b.value)
-	}
-}
-
-// appendInterval appends the name of an interval. One up to the longest window has no upper end, so that it means the same
-// where longer ones are told apart.
-func appendInterval(dst []byte, low, high, longest int) []byte {
-	dst = strconv.AppendInt(dst, int64(low), 10)
-	dst = append(dst, ':')
-	if high < longest {
-		dst = strconv.AppendInt(dst, int64(high), 10)
-	}
-	return dst
-}
-
 // LoadSums implements Learner.
 func (b *BOLD) LoadSums(i policy.Item, s policy.Sums) {
 	b.fed += s.N - b.sums[i].N
@@ -149,12 +97,9 @@ func (b *BOLD) LoadField(hash string, field, value []byte) error {
 	case hashLearner:
 		err = b.windows.loadEstimate(field, value)
 	default:
-		err = errors.New("no such hash")
+		err = errHash
 	}
-	if err != nil {
-		return fmt.Errorf("%w: hash %q, field %q, value %.64q: %w", ErrState, hash, field, value, err)
-	}
-	return nil
+	return faulty(err, hash, field, value)
 }
 
 func (b *BOLD) loadOutstanding(field, value []byte) error {
@@ -225,14 +170,6 @@ func (b *BOLD) loadBlock(field, value []byte) error {
 	return v.LoadBlock(block, value, limit, b.base.Valid)
 }
 
-func parseInt32(text []byte) (int32, error) {
-	n, err := parseInt(text)
-	if err != nil || n > math.MaxInt32 {
-		return 0, errNumber
-	}
-	return int32(n), nil
-}
-
 // Loaded implements Learner.
 func (b *BOLD) Loaded() error {
 	for _, number := range slices.Sorted(maps.Keys(b.pool.beside)) {
@@ -247,121 +184,4 @@ func (b *BOLD) Loaded() error {
 	b.pool.settle()
 	b.windows.settle()
 	return nil
-}
-
-var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
-
-// importCount takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
-// wrote them is about to be configured like us, and takes them back.
-func (w *windows) importCount(source int32, field, value []byte) {
-	low, high, err := parseInterval(field)
-	if err != nil || w.counts == nil {
-		return
-	}
-	if high == openEnd {
-		high = w.counts.Max()
-	} else if high >= w.counts.Max() {
-		return
-	}
-	var count int64
-	if value != nil {
-		if count, err = parseInt(value); err != nil {
-			return
-		}
-	}
-	if w.counts.Check(low, high, count) == nil {
-		w.counts.Import(source, low, high, count)
-	}
-}
-
-// openEnd is the upper end of an interval that has none.
-const openEnd = math.MaxInt
-
-// parseInterval reads what appendInterval appends.
-func parseInterval(field []byte) (low, high int, err error) {
-	lowText, highText, found := bytes.Cut(field, []byte{':'})
-	l, err := parseInt32(lowText)
-	if !found || err != nil || l < 1 || l > policy.MaxWindows {
-		return 0, 0, errInterval
-	}
-	if len(highText) == 0 {
-		return int(l), openEnd, nil
-	}
-	h, err := parseInt32(highText)
-	if err != nil || h < l || h > policy.MaxWindows {
-		return 0, 0, errInterval
-	}
-	return int(l), int(h), nil
-}
-
-// loadCount reads the count of an interval. What counts windows that are not told apart any more goes to the longest one.
-func (w *windows) loadCount(field, value []byte) error {
-	low, high, err := parseInterval(field)
-	if err != nil {
-		return err
-	}
-	count, err := parseInt(value)
-	if err != nil || count == 0 || count > 1<<53 {
-		return fmt.Errorf("the value is %w, or 0", errNumber)
-	}
-	if w.counts == nil {
-		return nil
-	}
-	longest := w.counts.Max()
-	l, h := min(low, longest), min(high, longest)
-	w.counts.Load(l, h, count)
-	if low > longest || high != openEnd && high >= longest {
-		w.beyond = append(w.beyond, [2]int{low, high})
-		w.counts.Touch(l, h)
-	}
-	return nil
-}
-
-// loadEstimate reads the last estimate. One for other windows than those that are told apart now is not used.
-func (w *windows) loadEstimate(field, value []byte) error {
-	if !bytes.Equal(field, fieldWindows) {
-		return errors.New("no such field")
-	}
-	parts := bytes.Split(value, []byte{' '})
-	if len(parts) < 3 {
-		return errors.New("the value is not <period> <selections> and probabilities")
-	}
-	period, err := parseInt(parts[0])
-	if err != nil {
-		return fmt.Errorf("the period is %w", err)
-	}
-	from, err := parseInt(parts[1])
-	if err != nil {
-		return fmt.Errorf("the number of selections is %w", err)
-	}
-	q := make([]float64, 0, len(parts)-2)
-	var sum float64
-	for _, part := range parts[2:] {
-		x, err := strconv.ParseFloat(string(part), 64)
-		if err != nil || !(x > 0 && x <= 1) {
-			return errors.New("the estimate is not of probabilities")
-		}
-		q = append(q, x)
-		sum += x
-	}
-	if !(math.Abs(sum-1) <= 1e-9) {
-		return fmt.Errorf("the estimate adds up to %v", sum)
-	}
-	if w.counts == nil {
-		return nil
-	}
-	w.period, w.from = period, from
-	if w.outdated = len(q) != w.counts.Max(); w.outdated {
-		return nil
-	}
-	w.q = q
-	return w.take()
-}
-
-// settle ends loading. The estimate is the stored one, until its next period. One for other windows is made anew now.
-func (w *windows) settle() {
-	if w.outdated {
-		w.outdated = false
-		w.estimate()
-	}
 }

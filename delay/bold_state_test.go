@@ -234,10 +234,10 @@ func TestBOLD_StateRoundTrip(t *testing.T) {
 			Base:         rapid.SampledFrom([]policy.Adversarial{ftrlBase(t, index), osmdBase(t, 10), osmdBase(t, 0)}).Draw(t, "base"),
 			Index:        index,
 			MaxInstances: rapid.SampledFrom([]int{0, 1, 2, 5}).Draw(t, "instances"),
-			MaxWindow:    rapid.SampledFrom([]int{1, 4, 30}).Draw(t, "windows"), EstimateEvery: 1000,
+			Windows:      WindowsConfig{Max: rapid.SampledFrom([]int{1, 4, 30}).Draw(t, "windows"), EstimateEvery: 1000},
 		}
 		if rapid.Bool().Draw(t, "given windows") {
-			c.Windows = geometricWindows(t)
+			c.Windows.Given = geometricWindows(t)
 		}
 		w := &boldWorld{slow: newSlowBOLD(c), items: rapid.IntRange(1, 6).Draw(t, "items")}
 		b := newBOLD(t, c, w.items)
@@ -247,7 +247,7 @@ func TestBOLD_StateRoundTrip(t *testing.T) {
 }
 
 func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByRank), Index: ByRank, MaxWindow: 3, EstimateEvery: 1000}, 40)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByRank), Index: ByRank, Windows: WindowsConfig{Max: 3, EstimateEvery: 1000}}, 40)
 	s := newStore(b)
 	require.Empty(t, s.harvest())
 	var d Decision
@@ -282,7 +282,7 @@ func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
 		var total int64
 		q := make([]float64, 0, 30)
 		for range 5 {
-			c := BOLDConfig{Base: ftrlBase(t, ByItem), MaxWindow: rapid.IntRange(1, 12).Draw(t, "longest"), EstimateEvery: 10}
+			c := BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Max: rapid.IntRange(1, 12).Draw(t, "longest"), EstimateEvery: 10}}
 			b := newBOLD(t, c, 12)
 			next := newStore(b)
 			if s != nil {
@@ -292,7 +292,7 @@ func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
 			}
 			s = next
 			q, n := b.Windows(q[:0])
-			require.Len(t, q, c.MaxWindow)
+			require.Len(t, q, c.Windows.Max)
 			require.Equal(t, total, n)
 			for range rapid.IntRange(0, 9).Draw(t, "selections") {
 				order := rapid.Permutation(allItems(12)).Draw(t, "order")
@@ -316,7 +316,7 @@ func block(has uint32, x ...float64) string {
 func TestBOLD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {
 	type field struct{ hash, name, value string }
 	load := func(index LossIndex, base policy.Adversarial, fields []field) error {
-		b := newBOLD(t, BOLDConfig{Base: base, Index: index, MaxWindow: 2}, 3)
+		b := newBOLD(t, BOLDConfig{Base: base, Index: index, Windows: WindowsConfig{Max: 2}}, 3)
 		var err error
 		for _, f := range fields {
 			err = errors.Join(err, b.LoadField(f.hash, []byte(f.name), []byte(f.value)))
@@ -362,7 +362,7 @@ func FuzzBOLD_LoadField(f *testing.F) {
 	f.Add(true, "windows", "2:", "5")
 	f.Add(true, "learner", "windows", "3 9 0.25 0.75")
 	f.Fuzz(func(t *testing.T, byItem bool, hash, field, value string) {
-		c := BOLDConfig{Base: osmdBase(t, 0), Index: ByRank, MaxWindow: 2, EstimateEvery: 1}
+		c := BOLDConfig{Base: osmdBase(t, 0), Index: ByRank, Windows: WindowsConfig{Max: 2, EstimateEvery: 1}}
 		if byItem {
 			c.Base, c.Index = ftrlBase(t, ByItem), ByItem
 		}

@@ -122,7 +122,7 @@ func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
 			"ftrl": ftrlBase(t, index), "osmd": osmdBase(t, 50), "doubled": osmdBase(t, 0),
 		} {
 			for _, tau := range []int{0, 1, 7, 40} {
-				config := BOLDConfig{Base: base, Index: index, Windows: geometricWindows(t)}
+				config := BOLDConfig{Base: base, Index: index, Windows: WindowsConfig{Given: geometricWindows(t)}}
 				delayed := newBOLD(t, config, n)
 				runs := make([]*BOLD, tau+1)
 				for k := range runs {
@@ -160,8 +160,8 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 	const n, horizon = 6, 300
 	users := crowd{n: n, seed: 12, mean: stationary(n)}
 	for _, base := range []policy.Adversarial{ftrlBase(t, ByItem), osmdBase(t, horizon)} {
-		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: geometricWindows(t)}, n)
-		again := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: geometricWindows(t)}, n)
+		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
+		again := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: geometricWindows(t)}}, n)
 		var v policy.Vector
 		ws := policy.AdversarialWorkspace{Solver: &admissible.Solver{}}
 		q, p, order := geometricWindows(t).Fold(make([]float64, n)), make([]float64, n), make([]int32, n)
@@ -198,7 +198,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 	require.NoError(t, err)
 	users := crowd{n: n, seed: 31}
 	for _, base := range []policy.Adversarial{ftrlBase(t, ByItem), osmdBase(t, 100)} {
-		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: w}, n)
+		b := newBOLD(t, BOLDConfig{Base: base, MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
 		var d Decision
 		rng := rand.New(rand.NewPCG(31, 31))
 		for k := range 20 {
@@ -231,7 +231,7 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 
 // Unselected impressions, expiries and decisions that are not BOLD's own free what they hold, and nothing else.
 func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: geometricWindows(t)}, 3)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	var d Decision
 	for k := range int32(4) {
 		b.Decide(allItems(3), 1, &d)
@@ -264,7 +264,7 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 // An adopted decision takes its instance even if that waits already; above a lowered bound instances only drain, and what
 // they knew goes with them.
 func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: geometricWindows(t)}, 3)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	s := newStore(b)
 	var d Decision
 	var outcomes []Outcome
@@ -275,9 +275,9 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	b.Paid(outcomes[3])
 	b.Paid(outcomes[5])
 	s.harvest()
-	lowered := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: geometricWindows(t), MaxInstances: 2}, 3)
+	lowered := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
 	rapid.Check(t, func(rt *rapid.T) {
-		lowered = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: geometricWindows(t), MaxInstances: 2}, 3)
+		lowered = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
 		s.load(rt, 3, lowered)
 	})
 	after := newStore(lowered)
@@ -308,8 +308,9 @@ func TestNewBOLD_RefusesWhatMakesNoSense(t *testing.T) {
 	for name, c := range map[string]BOLDConfig{
 		"no base": {}, "instances": {Base: ftrlBase(t, ByItem), MaxInstances: -1},
 		"index": {Base: osmdBase(t, 1), Index: 2}, "not shifted": {Base: ftrlBase(t, ByRank)},
-		"shifted": {Base: ftrlBase(t, ByItem), Index: ByRank}, "window": {Base: osmdBase(t, 1), MaxWindow: -1},
-		"windows": {Base: osmdBase(t, 1), MaxWindow: policy.MaxWindows + 1}, "period": {Base: osmdBase(t, 1), EstimateEvery: -1},
+		"shifted": {Base: ftrlBase(t, ByItem), Index: ByRank}, "window": {Base: osmdBase(t, 1), Windows: WindowsConfig{Max: -1}},
+		"windows": {Base: osmdBase(t, 1), Windows: WindowsConfig{Max: policy.MaxWindows + 1}},
+		"period":  {Base: osmdBase(t, 1), Windows: WindowsConfig{EstimateEvery: -1}},
 	} {
 		_, err := NewBOLD(c)
 		require.ErrorIs(t, err, ErrBOLD, name)
@@ -320,7 +321,7 @@ func TestNewBOLD_RefusesWhatMakesNoSense(t *testing.T) {
 // them. 30,000 selections; the tolerance is above ten standard errors.
 func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	const n = 8
-	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, MaxWindow: n, EstimateEvery: 1000}, n)
+	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, Windows: WindowsConfig{Max: n, EstimateEvery: 1000}}, n)
 	want := []float64{0.1, 0.4, 0.05, 0.2, 0.1, 0.05, 0.05, 0.05}
 	rng := rand.New(rand.NewPCG(21, 21))
 	prior, _ := b.Windows(nil)

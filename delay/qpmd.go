@@ -1,10 +1,6 @@
 package delay
 
-import (
-	"slices"
-
-	"github.com/ranker-worker/ranker-worker/policy"
-)
+import "github.com/ranker-worker/ranker-worker/policy"
 
 // QPMD is QPM-D (the paper's appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed
 // feedback", ICML 2013): it runs a policy made for immediate payoffs, BASE, on payoffs that come late, so that BASE sees
@@ -28,25 +24,23 @@ import (
 // Its state is stored in hashes of its own, besides the items' sums: "queue" maps "<item>:<index>" to a waiting payoff,
 // "queues" maps "<item>" to "<head> <tail>", the indices from and up to which payoffs wait, "flights" maps "<item>" to
 // the number of its selections in flight, where there are any, and "learner" maps "hold" to "<item> <ref>" while BASE
-// is on hold. Numbers are decimal.
+// is on hold. Numbers are decimal. What is learned of windows, for a BASE that needs them, is stored as BOLD stores it.
 type QPMD struct {
-	base  policy.Policy
-	table *policy.Table
-	in    policy.Input
-	ws    policy.Workspace
-
-	hold     hold
-	queues   []fifo  // by item
-	inFlight []int64 // by item
-	queued   int64   // total
-	flights  int64   // total
-	holds    int64
+	base
+	hold   hold
+	queues []fifo // by item
+	queued int64  // total
+	holds  int64
 	// restored is true during a hold that was loaded: what BASE knew from other sources when it began is gone.
 	restored bool
 
-	changes changes
-	loading map[policy.Item]*loadingQueue
+	storedHold   hold     // as harvested last
+	storedQueues []extent // by item
+	loading      map[policy.Item]*loadingQueue
 }
+
+// extent is the indices from and up to which payoffs wait.
+type extent struct{ head, tail int64 }
 
 // hold is what BASE waits for.
 type hold struct {
@@ -58,46 +52,29 @@ type hold struct {
 var _ Learner = (*QPMD)(nil)
 
 // NewQPMD makes a learner that knows no items yet.
-func NewQPMD(base policy.Policy) *QPMD {
-	return &QPMD{base: base, table: policy.NewTable(0)}
+func NewQPMD(p policy.Policy) *QPMD { return &QPMD{base: newBase(p, false)} }
+
+// NewExploringQPMD makes a learner with a BASE that explores, for windows as given or learned. It fails with ErrWindows.
+func NewExploringQPMD(e policy.Explorer, w WindowsConfig) (*QPMD, error) {
+	b, err := newExploring(e, w, false)
+	if err != nil {
+		return nil, err
+	}
+	return &QPMD{base: b}, nil
 }
 
 // Grow implements Learner. The number of known items is no part of what a hold freezes: a new item can be ranked at once.
 func (q *QPMD) Grow(items int) {
-	q.table.Grow(items)
+	q.base.Grow(items)
 	if more := items - len(q.queues); more > 0 {
 		q.queues = extend(q.queues, more)
-		q.inFlight = extend(q.inFlight, more)
-		q.changes.grow(more)
+		q.storedQueues = extend(q.storedQueues, more)
 	}
 }
 
-// extend appends more zero elements.
-func extend[T any](s []T, more int) []T {
-	n := len(s)
-	s = slices.Grow(s, more)[:n+more]
-	clear(s[n:])
-	return s
-}
-
-// Decide implements Learner.
-func (q *QPMD) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
-	n := len(candidates)
-	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	d.Propensities = d.Propensities[:0]
-	d.Instance = -1
-	d.Explored = false
-	q.in = policy.Input{Items: candidates, Table: q.table, InFlight: q.inFlight, Key: key}
-	q.base.Rank(&q.in, &q.ws, d.Order)
-	q.in.Items = nil // they are the caller's
-}
-
-// Adopt implements Learner. A decision alone changes nothing.
-func (q *QPMD) Adopt(int64, *Decision) {}
-
 // Selected implements Learner: a step of BASE begins, unless it is on hold.
 func (q *QPMD) Selected(o Outcome) {
-	q.fly(o.Item, 1)
+	q.selected(&o)
 	if q.hold.on {
 		return
 	}
@@ -113,7 +90,7 @@ func (q *QPMD) Selected(o Outcome) {
 
 // Paid implements Learner: the payoff ends a hold for its item, or waits.
 func (q *QPMD) Paid(o Outcome) {
-	q.fly(o.Item, -1)
+	q.landed(o.Item)
 	if q.hold.on && q.hold.item == o.Item {
 		q.feed(o.Item, o.Payoff)
 		q.release()
@@ -126,30 +103,10 @@ func (q *QPMD) Paid(o Outcome) {
 
 // Expired implements Learner: a hold that this selection began is over, without a payoff.
 func (q *QPMD) Expired(o Outcome) {
-	q.fly(o.Item, -1)
+	q.landed(o.Item)
 	if q.hold.on && q.hold.ref == o.Ref {
 		q.release()
 	}
-}
-
-// Unselected implements Learner. An impression without a selection was no step of BASE.
-func (q *QPMD) Unselected(Outcome) {}
-
-// fly counts selections in flight. The count only breaks ties, so that one that a payoff without a selection would take
-// below 0 stays there.
-func (q *QPMD) fly(i policy.Item, by int64) {
-	if q.inFlight[i]+by < 0 {
-		return
-	}
-	q.inFlight[i] += by
-	q.flights += by
-	q.changes.note(i, flightsChanged)
-}
-
-// feed is the end of a step of BASE.
-func (q *QPMD) feed(i policy.Item, payoff float64) {
-	q.table.Add(i, payoff)
-	q.changes.note(i, sumsChanged)
 }
 
 // release ends the hold, and lets in what came from other sources meanwhile.
@@ -158,9 +115,6 @@ func (q *QPMD) release() {
 	q.restored = false
 	q.table.TakeStaged()
 }
-
-// Sums implements Learner.
-func (q *QPMD) Sums(i policy.Item) policy.Sums { return q.table.Own(i) }
 
 // Import implements Learner. During a hold the newest sums of each source wait for its end. A hold that was loaded is
 // the exception: the sums of other sources that BASE is frozen with were not stored, so the first that come of a source
@@ -176,15 +130,7 @@ func (q *QPMD) Import(source int32, i policy.Item, s policy.Sums) {
 // Status implements Learner.
 func (q *QPMD) Status() Status {
 	return Status{
-		Fed: q.table.Fed(), Queued: q.queued, OnHold: q.hold.on, Item: q.hold.item, Holds: q.holds, Flights: q.flights,
+		Fed: q.table.Fed(), Queued: q.queued, OnHold: q.hold.on, Item: q.hold.item, Holds: q.holds,
+		Flights: q.flights.total,
 	}
 }
-
-// Pooled implements Learner: only sums are pooled.
-func (q *QPMD) Pooled() []string { return nil }
-
-// ImportField implements Learner.
-func (q *QPMD) ImportField(int32, string, []byte, []byte, Translate) {}
-
-// Advance implements Learner: QPM-D does nothing on a schedule.
-func (q *QPMD) Advance(int64) {}

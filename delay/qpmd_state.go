@@ -11,150 +11,85 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// The hashes of QPMD.
+// The hashes of QPMD alone.
 const (
-	hashQueue   = "queue"
-	hashQueues  = "queues"
-	hashFlights = "flights"
-	hashLearner = "learner"
+	hashQueue  = "queue"
+	hashQueues = "queues"
 )
 
 var fieldHold = []byte("hold")
 
-// ErrState says that stored state is not what this learner writes.
-var ErrState = errors.New("delay: stored state is faulty")
-
-// What can change of an item.
-const (
-	sumsChanged = 1 << iota
-	queueChanged
-	flightsChanged
-)
-
-// changes remembers what has changed since the last harvest, and what was harvested then where that decides what to
-// write: a payoff that came and went in between, or a selection, leaves no trace.
-type changes struct {
-	items  []policy.Item // that have changed, in the order in which they first did
-	what   []uint8       // by item
-	stored []harvested   // by item
-	hold   hold
-	field  []byte // scratch
-	value  []byte
-}
-
-// harvested is what the store has of one item.
-type harvested struct{ head, tail, inFlight int64 }
-
-func (c *changes) grow(more int) {
-	c.what = extend(c.what, more)
-	c.stored = extend(c.stored, more)
-}
-
-func (c *changes) note(i policy.Item, what uint8) {
-	if c.what[i] == 0 {
-		c.items = append(c.items, i)
-	}
-	c.what[i] |= what
-}
-
 // Hashes implements Learner.
-func (q *QPMD) Hashes() []string { return []string{hashQueue, hashQueues, hashFlights, hashLearner} }
-
-// Harvest implements Learner.
-func (q *QPMD) Harvest(r Recorder) {
-	c := &q.changes
-	for _, i := range c.items {
-		if c.what[i]&sumsChanged != 0 {
-			r.Item(i)
-		}
-		if c.what[i]&queueChanged != 0 {
-			c.harvestQueue(r, i, &q.queues[i])
-		}
-		if c.what[i]&flightsChanged != 0 {
-			c.harvestFlights(r, i, q.inFlight[i])
-		}
-		c.what[i] = 0
-	}
-	c.items = c.items[:0]
-	if c.hold != q.hold {
-		c.hold = q.hold
-		if !c.hold.on {
-			r.Field(hashLearner, fieldHold, nil)
-			return
-		}
-		c.value = strconv.AppendInt(c.value[:0], int64(c.hold.item), 10)
-		c.value = append(c.value, ' ')
-		c.value = strconv.AppendInt(c.value, c.hold.ref, 10)
-		r.Field(hashLearner, fieldHold, c.value)
-	}
+func (q *QPMD) Hashes() []string {
+	return []string{hashQueue, hashQueues, hashFlights, hashWindows, hashLearner}
 }
 
-func (c *changes) harvestQueue(r Recorder, i policy.Item, f *fifo) {
-	s := &c.stored[i]
+// Harvest implements Learner. A payoff that came and went since the last harvest leaves no trace.
+func (q *QPMD) Harvest(r Recorder) {
+	for _, i := range q.changes.items {
+		if q.changes.what[i]&queueChanged != 0 {
+			q.harvestQueue(r, i)
+		}
+	}
+	q.base.harvest(r)
+	if q.storedHold == q.hold {
+		return
+	}
+	q.storedHold = q.hold
+	if !q.hold.on {
+		r.Field(hashLearner, fieldHold, nil)
+		return
+	}
+	q.value = strconv.AppendInt(q.value[:0], int64(q.hold.item), 10)
+	q.value = append(q.value, ' ')
+	q.value = strconv.AppendInt(q.value, q.hold.ref, 10)
+	r.Field(hashLearner, fieldHold, q.value)
+}
+
+func (q *QPMD) harvestQueue(r Recorder, i policy.Item) {
+	f, s := &q.queues[i], &q.storedQueues[i]
 	if s.head == f.head && s.tail == f.tail {
 		return
 	}
-	c.field = strconv.AppendInt(c.field[:0], int64(i), 10)
-	c.value = strconv.AppendInt(c.value[:0], f.head, 10)
-	c.value = append(c.value, ' ')
-	c.value = strconv.AppendInt(c.value, f.tail, 10)
-	r.Field(hashQueues, c.field, c.value)
-	c.field = append(c.field, ':')
-	prefix := len(c.field)
+	q.field = strconv.AppendInt(q.field[:0], int64(i), 10)
+	q.value = strconv.AppendInt(q.value[:0], f.head, 10)
+	q.value = append(q.value, ' ')
+	q.value = strconv.AppendInt(q.value, f.tail, 10)
+	r.Field(hashQueues, q.field, q.value)
+	q.field = append(q.field, ':')
+	prefix := len(q.field)
 	for k := s.head; k < min(s.tail, f.head); k++ { // popped
-		c.field = strconv.AppendInt(c.field[:prefix], k, 10)
-		r.Field(hashQueue, c.field, nil)
+		q.field = strconv.AppendInt(q.field[:prefix], k, 10)
+		r.Field(hashQueue, q.field, nil)
 	}
 	for k := max(s.tail, f.head); k < f.tail; k++ { // pushed
-		c.field = strconv.AppendInt(c.field[:prefix], k, 10)
-		c.value = strconv.AppendFloat(c.value[:0], f.at(k), 'g', -1, 64)
-		r.Field(hashQueue, c.field, c.value)
+		q.field = strconv.AppendInt(q.field[:prefix], k, 10)
+		q.value = strconv.AppendFloat(q.value[:0], f.at(k), 'g', -1, 64)
+		r.Field(hashQueue, q.field, q.value)
 	}
-	s.head, s.tail = f.head, f.tail
+	*s = extent{f.head, f.tail}
 }
-
-func (c *changes) harvestFlights(r Recorder, i policy.Item, inFlight int64) {
-	s := &c.stored[i]
-	if s.inFlight == inFlight {
-		return
-	}
-	s.inFlight = inFlight
-	c.field = strconv.AppendInt(c.field[:0], int64(i), 10)
-	if inFlight == 0 {
-		r.Field(hashFlights, c.field, nil)
-		return
-	}
-	c.value = strconv.AppendInt(c.value[:0], inFlight, 10)
-	r.Field(hashFlights, c.field, c.value)
-}
-
-// LoadSums implements Learner.
-func (q *QPMD) LoadSums(i policy.Item, s policy.Sums) { q.table.Set(i, s) }
 
 // LoadField implements Learner.
 func (q *QPMD) LoadField(hash string, field, value []byte) error {
 	var err error
-	switch hash {
-	case hashQueue:
+	switch {
+	case hash == hashQueue:
 		err = q.loadPayoff(field, value)
-	case hashQueues:
+	case hash == hashQueues:
 		err = q.loadQueue(field, value)
-	case hashFlights:
-		err = q.loadFlights(field, value)
-	case hashLearner:
-		err = q.loadHold(field, value)
+	case hash == hashLearner && bytes.Equal(field, fieldHold):
+		err = q.loadHold(value)
 	default:
-		err = errors.New("no such hash")
+		err = q.base.loadField(hash, field, value)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: hash %q, field %q, value %q: %w", ErrState, hash, field, value, err)
-	}
-	return nil
+	return faulty(err, hash, field, value)
 }
 
 // Loaded implements Learner.
 func (q *QPMD) Loaded() error {
 	if len(q.loading) == 0 {
+		q.windows.settle()
 		return nil
 	}
 	first := policy.Item(math.MaxInt32)
@@ -199,7 +134,7 @@ func (q *QPMD) loadPayoff(field, value []byte) error {
 	if !found {
 		return errors.New("the field is not <item>:<index>")
 	}
-	i, err := q.parseItem(itemText)
+	i, err := parseItem(itemText, len(q.queues))
 	if err != nil {
 		return err
 	}
@@ -217,7 +152,7 @@ func (q *QPMD) loadPayoff(field, value []byte) error {
 }
 
 func (q *QPMD) loadQueue(field, value []byte) error {
-	i, err := q.parseItem(field)
+	i, err := parseItem(field, len(q.queues))
 	if err != nil {
 		return err
 	}
@@ -259,35 +194,17 @@ func (q *QPMD) settle(i policy.Item, l *loadingQueue) error {
 	}
 	q.queues[i] = queue
 	q.queued += queue.len()
-	q.changes.stored[i].head, q.changes.stored[i].tail = queue.head, queue.tail
+	q.storedQueues[i] = extent{queue.head, queue.tail}
 	delete(q.loading, i)
 	return nil
 }
 
-func (q *QPMD) loadFlights(field, value []byte) error {
-	i, err := q.parseItem(field)
-	if err != nil {
-		return err
-	}
-	n, err := parseInt(value)
-	if err != nil {
-		return fmt.Errorf("the value is %w", err)
-	}
-	q.flights += n - q.inFlight[i]
-	q.inFlight[i] = n
-	q.changes.stored[i].inFlight = n
-	return nil
-}
-
-func (q *QPMD) loadHold(field, value []byte) error {
-	if !bytes.Equal(field, fieldHold) {
-		return errors.New("no such field")
-	}
+func (q *QPMD) loadHold(value []byte) error {
 	itemText, refText, found := bytes.Cut(value, []byte{' '})
 	if !found {
 		return errors.New("the value is not <item> <ref>")
 	}
-	i, err := q.parseItem(itemText)
+	i, err := parseItem(itemText, len(q.queues))
 	if err != nil {
 		return err
 	}
@@ -296,21 +213,9 @@ func (q *QPMD) loadHold(field, value []byte) error {
 		return fmt.Errorf("the ref is %w", err)
 	}
 	q.hold = hold{on: true, item: i, ref: ref}
-	q.changes.hold = q.hold
+	q.storedHold = q.hold
 	q.restored = true
 	return nil
-}
-
-// parseItem reads the number of an item that exists.
-func (q *QPMD) parseItem(text []byte) (policy.Item, error) {
-	n, err := parseInt(text)
-	if err != nil {
-		return 0, fmt.Errorf("the item is %w", err)
-	}
-	if n >= int64(len(q.queues)) {
-		return 0, fmt.Errorf("there is no item %d among %d", n, len(q.queues))
-	}
-	return policy.Item(n), nil
 }
 
 // parsePair reads two numbers with a blank between.
@@ -326,15 +231,4 @@ func parsePair(text []byte) (a, b int64, err error) {
 		return 0, 0, fmt.Errorf("one of the two is %w", err)
 	}
 	return a, b, nil
-}
-
-var errNumber = errors.New("not a number from 0 on in its shortest decimal form")
-
-// parseInt reads a number that is not negative, written the way Harvest writes it: a field's name has one spelling.
-func parseInt(text []byte) (int64, error) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {
-		return 0, errNumber
-	}
-	return n, nil
 }

@@ -76,9 +76,9 @@ func TestQPMD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	q.Paid(Outcome{Ref: 40, Item: 2, Payoff: 0x1p-30})
 	q.Selected(Outcome{Ref: 42, Item: 1})
 	require.Equal(t, []string{
+		`queues 1 = "1 1" (false)`, `queue 1:0 = "" (true)`,
 		`2 {1 9.313225746154785e-10 8.673617379884035e-19}`, `flights 2 = "" (true)`,
-		`1 {1 0.1 0.010000000000000002}`, `queues 1 = "1 1" (false)`, `queue 1:0 = "" (true)`, `flights 1 = "1" (false)`,
-		`learner hold = "" (true)`,
+		`1 {1 0.1 0.010000000000000002}`, `flights 1 = "1" (false)`, `learner hold = "" (true)`,
 	}, s.harvest())
 	// What came and went between two harvests was never written, and need not be deleted.
 	q.Paid(Outcome{Ref: 42, Item: 1, Payoff: 1})
@@ -116,6 +116,8 @@ func TestQPMD_LoadRefusesWhatItCannotHaveWritten(t *testing.T) {
 		{{"queue", "1:0", "0.5"}, {"queue", "1:2", "0.5"}, {"queues", "1", "0 2"}},
 		{{"queue", "1:0", "0.5"}, {"queue", "1:1", "0.5"}, {"queues", "1", "0 1"}},
 		{{"flights", "1", "-1"}},
+		{{"flights", "1", "0"}},
+		{{"flights", "1", "9223372036854775807"}},
 		{{"flights", "3", "1"}},
 		{{"learner", "other", "1 1"}},
 		{{"learner", "hold", "1"}},

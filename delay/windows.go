@@ -1,17 +1,42 @@
 package delay
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
-// windows is the distribution of windows that BOLD decides for: given, or learned from selections, by an estimate that is
-// made anew on a schedule of event time and holds until the next one.
+// ErrWindows says that the settings of the windows make no sense.
+var ErrWindows = errors.New("delay: settings of the windows are faulty")
+
+// DefaultMaxWindow is the longest window that is told apart where windows are learned, unless configured.
+const DefaultMaxWindow = 100
+
+// DefaultEstimateEvery is how often learned windows are estimated anew, in milliseconds of event time, unless configured.
+const DefaultEstimateEvery = 60_000
+
+// WindowsConfig says where the distribution of windows comes from. The zero value learns it.
+type WindowsConfig struct {
+	// Given is the distribution of windows; nil where it is learned, from what is selected.
+	Given *admissible.Windows
+	// Max, within 1 and policy.MaxWindows, is the longest window that is told apart, where they are learned; 0 is
+	// DefaultMaxWindow.
+	Max int
+	// EstimateEvery is how often learned windows are estimated anew, in milliseconds of event time; 0 is
+	// DefaultEstimateEvery.
+	EstimateEvery int64
+}
+
+// windows is the distribution of windows that a learner decides for: given, or learned from selections, by an estimate
+// that is made anew on a schedule of event time and holds until the next one. The zero value is for learners that do not
+// look at windows: it takes in what was stored and tells nothing of it.
 type windows struct {
 	now    *admissible.Windows
-	fresh  bool              // now has changed
+	fresh  bool              // now has changed since it was folded
+	folded []float64         // for lists of its length
 	counts *policy.Intervals // nil: windows are given
 	every  int64
 	period int64     // of the last estimate
@@ -25,12 +50,12 @@ type windows struct {
 	beyond [][2]int
 }
 
-func (w *windows) configure(c BOLDConfig) (err error) {
-	if c.Windows != nil {
-		w.now, w.fresh = c.Windows, true
+func (w *windows) configure(c WindowsConfig) (err error) {
+	if c.Given != nil {
+		w.now, w.fresh = c.Given, true
 		return nil
 	}
-	longest := c.MaxWindow
+	longest := c.Max
 	if longest == 0 {
 		longest = DefaultMaxWindow
 	}
@@ -38,14 +63,39 @@ func (w *windows) configure(c BOLDConfig) (err error) {
 		w.every = DefaultEstimateEvery
 	}
 	if w.every < 0 {
-		return fmt.Errorf("%w: windows estimated every %d ms", ErrBOLD, w.every)
+		return fmt.Errorf("%w: estimated every %d ms", ErrWindows, w.every)
 	}
 	if w.counts, err = policy.NewIntervals(longest); err != nil {
-		return fmt.Errorf("%w: %w", ErrBOLD, err)
+		return fmt.Errorf("%w: %w", ErrWindows, err)
 	}
 	w.q = make([]float64, longest)
 	policy.PriorWindows(w.q)
 	return w.take()
+}
+
+// fold is the distribution for lists of n candidates, until the next call, and whether it may differ from what the last
+// call returned.
+func (w *windows) fold(n int) (q []float64, changed bool) {
+	if len(w.folded) == n && !w.fresh {
+		return w.folded, false
+	}
+	w.fresh = false
+	w.folded = slices.Grow(w.folded[:0], n)[:n]
+	return w.now.Fold(w.folded), true
+}
+
+// append appends the whole distribution to dst, and tells how many selections it may be learned from.
+func (w *windows) append(dst []float64) (q []float64, selections int64) {
+	if w.now == nil {
+		return dst, 0
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, w.now.Max())[:start+w.now.Max()]
+	w.now.Fold(dst[start:])
+	if w.counts != nil {
+		selections = w.counts.Total()
+	}
+	return dst, selections
 }
 
 // take makes decisions go by the estimate from now on.
@@ -58,10 +108,23 @@ func (w *windows) take() error {
 	return nil
 }
 
-func (w *windows) selected(order []int32, at int) {
-	if w.counts != nil {
-		w.counts.Selected(order, at)
+// selected learns from a selection, where it is known what was shown.
+func (w *windows) selected(o *Outcome) {
+	if w.counts == nil {
+		return
 	}
+	if at, ok := o.shownAt(); ok {
+		w.counts.Selected(o.Order, at)
+	}
+}
+
+// shownAt is the position at which the selected item was shown, where that is known.
+func (o *Outcome) shownAt() (at int, ok bool) {
+	if len(o.Order) == 0 || len(o.Order) != len(o.Candidates) {
+		return 0, false
+	}
+	at = slices.Index(o.Order, int32(slices.Index(o.Candidates, o.Item)))
+	return at, at >= 0
 }
 
 func (w *windows) advance(watermark int64) {

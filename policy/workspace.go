@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+)
 
 // Workspace is the memory that sorting and ranking work in. Its owner passes it to one call at a time, and keeps it:
 // it grows to the longest candidate list seen and is then never allocated again. The zero value is ready. Policies keep
@@ -10,6 +14,10 @@ type Workspace struct {
 	arms           []arm    // elimination: by position
 	heap           []heaped // elimination: the longer way
 	leaders        []int32  // by position a: the leader of the suffix from a on
+
+	mass    []float64 // ε-greedy: by position, its propensity
+	solver  admissible.Solver
+	sampler admissible.Sampler
 }
 
 // sized gives s the length n; its elements are whatever they were.

@@ -1,0 +1,151 @@
+package delay
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// base is BASE, a policy for stochastic payoffs, with all that it decides from and what is stored of that. QPMD and
+// Direct are one each; they differ in when they feed it.
+//
+// Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
+// selections in flight, where there are any, and windows, if they are learned, are stored as BOLD stores them. Numbers
+// are decimal.
+type base struct {
+	policy   policy.Policy   // nil where BASE explores
+	explorer policy.Explorer // nil where it does not
+	windows  windows         // those that explorer needs
+	aim      []float64       // what explorer aims at with them, for lists of its length
+
+	table   *policy.Table
+	in      policy.Input // what of it does not change between decisions is set
+	ws      policy.Workspace
+	flights flights
+	changes changes
+	writer
+}
+
+// newBase makes one that knows no items. countInFlight is Input.CountInFlight.
+func newBase(p policy.Policy, countInFlight bool) base {
+	table := policy.NewTable(0)
+	return base{policy: p, table: table, in: policy.Input{Table: table, CountInFlight: countInFlight}}
+}
+
+// newExploring makes one that explores.
+func newExploring(e policy.Explorer, w WindowsConfig, countInFlight bool) (base, error) {
+	b := newBase(nil, countInFlight)
+	b.explorer = e
+	return b, b.windows.configure(w)
+}
+
+// Grow implements Learner.
+func (b *base) Grow(items int) {
+	b.table.Grow(items)
+	if more := items - len(b.flights.byItem); more > 0 {
+		b.flights.grow(more)
+		b.changes.grow(more)
+		b.in.InFlight = b.flights.byItem
+	}
+}
+
+// Decide implements Learner.
+func (b *base) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+	n := len(candidates)
+	d.Order = slices.Grow(d.Order[:0], n)[:n]
+	d.Propensities = d.Propensities[:0]
+	d.Instance = -1
+	d.Explored = false
+	b.in.Items, b.in.Key = candidates, key
+	if b.explorer == nil {
+		b.policy.Rank(&b.in, &b.ws, d.Order)
+	} else {
+		b.explore(d, n)
+	}
+	b.in.Items = nil // they are the caller's
+}
+
+func (b *base) explore(d *Decision, n int) {
+	q, changed := b.windows.fold(n)
+	if changed {
+		b.aim = slices.Grow(b.aim[:0], n)[:n]
+		b.explorer.Aim(q, b.aim, &b.ws)
+	}
+	d.Propensities = slices.Grow(d.Propensities, n)[:n]
+	d.Explored = b.explorer.Explore(&b.in, q, b.aim, &b.ws, d.Order, d.Propensities)
+}
+
+// Adopt implements Learner. A decision alone changes nothing.
+func (b *base) Adopt(int64, *Decision) {}
+
+// Unselected implements Learner. An impression without a selection teaches nothing.
+func (b *base) Unselected(Outcome) {}
+
+// selected notes what every selection tells.
+func (b *base) selected(o *Outcome) {
+	b.flights.begin(o.Item)
+	b.changes.note(o.Item, flightsChanged)
+	b.windows.selected(o)
+}
+
+// landed notes that a selection is in flight no longer.
+func (b *base) landed(i policy.Item) {
+	b.flights.end(i)
+	b.changes.note(i, flightsChanged)
+}
+
+// feed gives BASE a payoff.
+func (b *base) feed(i policy.Item, payoff float64) {
+	b.table.Add(i, payoff)
+	b.changes.note(i, sumsChanged)
+}
+
+// Sums implements Learner.
+func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
+
+// LoadSums implements Learner.
+func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
+
+// Pooled implements Learner: besides the sums, selections tell of windows wherever they were made.
+func (b *base) Pooled() []string { return b.windows.pooled() }
+
+// ImportField implements Learner.
+func (b *base) ImportField(source int32, hash string, field, value []byte, _ Translate) {
+	b.windows.importField(source, hash, field, value)
+}
+
+// Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called,
+// if there is something new to estimate from. Windows are no part of what a hold freezes.
+func (b *base) Advance(watermark int64) { b.windows.advance(watermark) }
+
+// Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
+// selections, of all sources, it may be learned from. It appends nothing where BASE does not look at windows.
+func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
+
+// harvest gives the changes that are not one learner's alone, and takes note of it.
+func (b *base) harvest(r Recorder) {
+	for _, i := range b.changes.items {
+		if b.changes.what[i]&sumsChanged != 0 {
+			r.Item(i)
+		}
+		if b.changes.what[i]&flightsChanged != 0 {
+			b.flights.harvest(r, i, &b.writer)
+		}
+		b.changes.what[i] = 0
+	}
+	b.changes.items = b.changes.items[:0]
+	b.windows.harvest(r, &b.writer)
+}
+
+// loadField restores what harvest writes.
+func (b *base) loadField(hash string, field, value []byte) error {
+	switch hash {
+	case hashFlights:
+		return b.flights.load(field, value)
+	case hashWindows:
+		return b.windows.loadCount(field, value)
+	case hashLearner:
+		return b.windows.loadEstimate(field, value)
+	}
+	return errHash
+}

@@ -1,0 +1,69 @@
+package delay
+
+import "github.com/ranker-worker/ranker-worker/policy"
+
+// Direct feeds every payoff to BASE as it arrives, and tells BASE how many selections of each item are in flight, as
+// samples that are on their way (policy.Input.CountInFlight): a bonus for what is little known shrinks when an item is
+// selected and not only when its payoff comes, so that a wait is not spent on one item. Nothing is ever on hold, what
+// other sources know is taken in at once, and windows need not be lazy. In exchange BASE sees payoffs in another order
+// and number than it would without delay, so that it must not depend on when it is fed: the policies with an upper index,
+// a posterior, or none of both do not; elimination's proof does.
+//
+// Where selections are told with their payoffs, there is nothing in flight at any decision.
+//
+// Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
+// selections in flight, where there are any, in decimal. What is learned of windows, for a BASE that needs them, is
+// stored as BOLD stores it.
+type Direct struct{ base }
+
+var _ Learner = (*Direct)(nil)
+
+// NewDirect makes a learner that knows no items yet.
+func NewDirect(p policy.Policy) *Direct { return &Direct{newBase(p, true)} }
+
+// NewExploringDirect makes a learner with a BASE that explores, for windows as given or learned. It fails with
+// ErrWindows.
+func NewExploringDirect(e policy.Explorer, w WindowsConfig) (*Direct, error) {
+	b, err := newExploring(e, w, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Direct{b}, nil
+}
+
+// Selected implements Learner: the payoff is awaited from now on.
+func (d *Direct) Selected(o Outcome) { d.selected(&o) }
+
+// Paid implements Learner: BASE is fed.
+func (d *Direct) Paid(o Outcome) {
+	d.landed(o.Item)
+	d.feed(o.Item, o.Payoff)
+}
+
+// Expired implements Learner: the payoff is awaited no longer, and nothing is learned.
+func (d *Direct) Expired(o Outcome) { d.landed(o.Item) }
+
+// Import implements Learner.
+func (d *Direct) Import(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
+
+// Status implements Learner.
+func (d *Direct) Status() Status {
+	return Status{Fed: d.table.Fed(), Flights: d.flights.total}
+}
+
+// Hashes implements Learner.
+func (d *Direct) Hashes() []string { return []string{hashFlights, hashWindows, hashLearner} }
+
+// Harvest implements Learner.
+func (d *Direct) Harvest(r Recorder) { d.harvest(r) }
+
+// LoadField implements Learner.
+func (d *Direct) LoadField(hash string, field, value []byte) error {
+	return faulty(d.loadField(hash, field, value), hash, field, value)
+}
+
+// Loaded implements Learner. Every field stands for itself, so that none can be missing.
+func (d *Direct) Loaded() error {
+	d.windows.settle()
+	return nil
+}

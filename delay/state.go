@@ -1,0 +1,105 @@
+package delay
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// hashLearner holds what a learner has only one of.
+const hashLearner = "learner"
+
+// ErrState says that stored state is not what this learner writes.
+var ErrState = errors.New("delay: stored state is faulty")
+
+var (
+	errHash  = errors.New("no such hash")
+	errField = errors.New("no such field")
+)
+
+// faulty says which field an error is about; nil stays nil.
+func faulty(err error, hash string, field, value []byte) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: hash %q, field %q, value %.64q: %w", ErrState, hash, field, value, err)
+}
+
+// writer is the memory in which fields are written.
+type writer struct{ field, value []byte }
+
+// writeCount writes field, and deletes it where it would be 0.
+func (w *writer) writeCount(r Recorder, hash string, n int64) {
+	if n == 0 {
+		r.Field(hash, w.field, nil)
+		return
+	}
+	w.value = strconv.AppendInt(w.value[:0], n, 10)
+	r.Field(hash, w.field, w.value)
+}
+
+// changes remembers which items have changed since the last harvest, and what of them.
+type changes struct {
+	items []policy.Item // in the order in which they first did
+	what  []uint8       // by item
+}
+
+// What can change of an item.
+const (
+	sumsChanged = 1 << iota
+	queueChanged
+	flightsChanged
+)
+
+func (c *changes) grow(more int) { c.what = extend(c.what, more) }
+
+func (c *changes) note(i policy.Item, what uint8) {
+	if c.what[i] == 0 {
+		c.items = append(c.items, i)
+	}
+	c.what[i] |= what
+}
+
+// extend appends more zero elements.
+func extend[T any](s []T, more int) []T {
+	n := len(s)
+	s = slices.Grow(s, more)[:n+more]
+	clear(s[n:])
+	return s
+}
+
+// parseItem reads the number of an item, of which there are so many.
+func parseItem(text []byte, items int) (policy.Item, error) {
+	n, err := parseInt(text)
+	if err != nil {
+		return 0, fmt.Errorf("the item is %w", err)
+	}
+	if n >= int64(items) {
+		return 0, fmt.Errorf("there is no item %d among %d", n, items)
+	}
+	return policy.Item(n), nil
+}
+
+var errNumber = errors.New("not a number from 0 on in its shortest decimal form")
+
+// parseInt reads a number that is not negative, written the way Harvest writes it: a field's name has one spelling.
+func parseInt(text []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {
+		return 0, errNumber
+	}
+	return n, nil
+}
+
+// parseInt32 is parseInt for numbers that fit.
+func parseInt32(text []byte) (int32, error) {
+	n, err := parseInt(text)
+	if err != nil || n > math.MaxInt32 {
+		return 0, errNumber
+	}
+	return int32(n), nil
+}

@@ -1,0 +1,181 @@
+package delay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Learned windows are stored alike by all learners: hash "windows" maps "<low>:<high>", or "<low>:" where there is no
+// upper end, to the number of selections that said that the window was within, and field "windows" of hash "learner" is
+// the period of the last estimate, the number of selections it was made from and the estimate, separated by blanks.
+const hashWindows = "windows"
+
+var fieldWindows = []byte("windows")
+
+// harvest writes what has changed.
+func (w *windows) harvest(r Recorder, to *writer) {
+	if w.counts == nil {
+		return
+	}
+	for _, i := range w.beyond {
+		to.field = appendInterval(to.field[:0], i[0], i[1], openEnd)
+		r.Field(hashWindows, to.field, nil)
+	}
+	w.beyond = w.beyond[:0]
+	w.counts.Changed(func(low, high int, count int64) {
+		to.field = appendInterval(to.field[:0], low, high, w.counts.Max())
+		to.writeCount(r, hashWindows, count)
+	})
+	if w.unwritten {
+		w.unwritten = false
+		to.value = strconv.AppendInt(to.value[:0], w.period, 10)
+		to.value = append(to.value, ' ')
+		to.value = strconv.AppendInt(to.value, w.from, 10)
+		for _, x := range w.q {
+			to.value = append(to.value, ' ')
+			to.value = strconv.AppendFloat(to.value, x, 'g', -1, 64)
+		}
+		r.Field(hashLearner, fieldWindows, to.value)
+	}
+}
+
+// appendInterval appends the name of an interval. One up to the longest window has no upper end, so that it means the same
+// where longer ones are told apart.
+func appendInterval(dst []byte, low, high, longest int) []byte {
+	dst = strconv.AppendInt(dst, int64(low), 10)
+	dst = append(dst, ':')
+	if high < longest {
+		dst = strconv.AppendInt(dst, int64(high), 10)
+	}
+	return dst
+}
+
+var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
+
+// pooled names the hashes that are.
+func (w *windows) pooled() []string {
+	if w.counts == nil {
+		return nil
+	}
+	return []string{hashWindows}
+}
+
+// importField takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
+// wrote them is about to be configured like us, and takes them back.
+func (w *windows) importField(source int32, hash string, field, value []byte) {
+	low, high, err := parseInterval(field)
+	if err != nil || w.counts == nil || hash != hashWindows {
+		return
+	}
+	if high == openEnd {
+		high = w.counts.Max()
+	} else if high >= w.counts.Max() {
+		return
+	}
+	var count int64
+	if value != nil {
+		if count, err = parseInt(value); err != nil {
+			return
+		}
+	}
+	if w.counts.Check(low, high, count) == nil {
+		w.counts.Import(source, low, high, count)
+	}
+}
+
+// openEnd is the upper end of an interval that has none.
+const openEnd = math.MaxInt
+
+// parseInterval reads what appendInterval appends.
+func parseInterval(field []byte) (low, high int, err error) {
+	lowText, highText, found := bytes.Cut(field, []byte{':'})
+	l, err := parseInt32(lowText)
+	if !found || err != nil || l < 1 || l > policy.MaxWindows {
+		return 0, 0, errInterval
+	}
+	if len(highText) == 0 {
+		return int(l), openEnd, nil
+	}
+	h, err := parseInt32(highText)
+	if err != nil || h < l || h > policy.MaxWindows {
+		return 0, 0, errInterval
+	}
+	return int(l), int(h), nil
+}
+
+// loadCount reads the count of an interval. What counts windows that are not told apart any more goes to the longest one.
+func (w *windows) loadCount(field, value []byte) error {
+	low, high, err := parseInterval(field)
+	if err != nil {
+		return err
+	}
+	count, err := parseInt(value)
+	if err != nil || count == 0 || count > 1<<53 {
+		return fmt.Errorf("the value is %w, or 0", errNumber)
+	}
+	if w.counts == nil {
+		return nil
+	}
+	longest := w.counts.Max()
+	l, h := min(low, longest), min(high, longest)
+	w.counts.Load(l, h, count)
+	if low > longest || high != openEnd && high >= longest {
+		w.beyond = append(w.beyond, [2]int{low, high})
+		w.counts.Touch(l, h)
+	}
+	return nil
+}
+
+// loadEstimate reads the last estimate. One for other windows than those that are told apart now is not used.
+func (w *windows) loadEstimate(field, value []byte) error {
+	if !bytes.Equal(field, fieldWindows) {
+		return errField
+	}
+	parts := bytes.Split(value, []byte{' '})
+	if len(parts) < 3 {
+		return errors.New("the value is not <period> <selections> and probabilities")
+	}
+	period, err := parseInt(parts[0])
+	if err != nil {
+		return fmt.Errorf("the period is %w", err)
+	}
+	from, err := parseInt(parts[1])
+	if err != nil {
+		return fmt.Errorf("the number of selections is %w", err)
+	}
+	q := make([]float64, 0, len(parts)-2)
+	var sum float64
+	for _, part := range parts[2:] {
+		x, err := strconv.ParseFloat(string(part), 64)
+		if err != nil || !(x > 0 && x <= 1) {
+			return errors.New("the estimate is not of probabilities")
+		}
+		q = append(q, x)
+		sum += x
+	}
+	if !(math.Abs(sum-1) <= 1e-9) {
+		return fmt.Errorf("the estimate adds up to %v", sum)
+	}
+	if w.counts == nil {
+		return nil
+	}
+	w.period, w.from = period, from
+	if w.outdated = len(q) != w.counts.Max(); w.outdated {
+		return nil
+	}
+	w.q = q
+	return w.take()
+}
+
+// settle ends loading. The estimate is the stored one, until its next period. One for other windows is made anew now.
+func (w *windows) settle() {
+	if w.outdated {
+		w.outdated = false
+		w.estimate()
+	}
+}
