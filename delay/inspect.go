@@ -48,12 +48,21 @@ type Explanation struct {
 
 var (
 	_ Inspector = (*QPMD)(nil)
+	_ Inspector = (*Direct)(nil)
 	_ Inspector = (*BOLD)(nil)
 )
 
 // Inspect implements Inspector.
+func (b *base) Inspect() Inspection {
+	i := Inspection{InFlight: slices.Clone(b.flights.byItem)}
+	i.Windows, i.Learned = b.Windows(nil)
+	return i
+}
+
+// Inspect implements Inspector.
 func (q *QPMD) Inspect() Inspection {
-	i := Inspection{InFlight: slices.Clone(q.inFlight), Waiting: make([]int64, len(q.queues)), HoldRef: q.hold.ref}
+	i := q.base.Inspect()
+	i.Waiting, i.HoldRef = make([]int64, len(q.queues)), q.hold.ref
 	for k := range q.queues {
 		i.Waiting[k] = q.queues[k].len()
 	}
@@ -61,10 +70,17 @@ func (q *QPMD) Inspect() Inspection {
 }
 
 // Explain implements Inspector.
-func (q *QPMD) Explain(candidates []policy.Item, key policy.Key) Explanation {
-	in := policy.Input{Items: candidates, Table: q.table, InFlight: q.inFlight, Key: key}
-	order, why, rule := policy.Explain(q.base, &in, &q.ws)
-	return Explanation{Decision: Decision{Order: order, Instance: -1}, Rule: rule, Why: why}
+func (b *base) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	var x Explanation
+	b.Decide(candidates, key, &x.Decision)
+	in := b.in
+	in.Items, in.Key = candidates, key
+	var ranker any = b.policy
+	if b.explorer != nil {
+		ranker = b.explorer
+	}
+	x.Why, x.Rule = policy.Reasons(ranker, &in, &b.ws, x.Decision.Order)
+	return x
 }
 
 // Inspect implements Inspector.

@@ -83,7 +83,7 @@ func TestQPMD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	// What came and went between two harvests was never written, and need not be deleted.
 	q.Paid(Outcome{Ref: 42, Item: 1, Payoff: 1})
 	q.Selected(Outcome{Ref: 43, Item: 1})
-	require.Equal(t, []string{`1 {2 1.1 1.01}`, `queues 1 = "2 2" (false)`}, s.harvest())
+	require.Equal(t, []string{`queues 1 = "2 2" (false)`, `1 {2 1.1 1.01}`}, s.harvest())
 	// What waits is written once.
 	q.Selected(Outcome{Ref: 44, Item: 2})
 	for payoff := range 3 {

@@ -5,7 +5,6 @@ import "math"
 // Explainer is a policy that can say what it looks at in each candidate. Like ranking, explaining is pure: it leaves in
 // and the policy as they are.
 type Explainer interface {
-	Policy
 	// Rule says in one sentence how a leader is chosen.
 	Rule() string
 	// Weigh fills of each element of why, which is as long as in.Items and in their order, what the policy compares:
@@ -34,12 +33,10 @@ type Reason struct {
 	BeatenBy int32
 }
 
-// Explain ranks as p does and says why: order as Policy.Rank gives it, why by position in in.Items, and the rule by
-// which p chooses leaders. The rule is empty, and Index, Lower and Upper say nothing, where p is no Explainer.
-func Explain(p Policy, in *Input, ws *Workspace) (order []int32, why []Reason, rule string) {
-	n := len(in.Items)
-	order, why = make([]int32, n), make([]Reason, n)
-	p.Rank(in, ws, order)
+// Reasons says why a policy, or an Explorer, ranked in as order: why by position in in.Items, and the rule by which it
+// chooses leaders. The rule is empty, and Index, Lower and Upper say nothing, where it is no Explainer.
+func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason, rule string) {
+	why = make([]Reason, len(in.Items))
 	for k, item := range in.Items {
 		s := in.Table.Pooled(item)
 		r := &why[k]
@@ -52,7 +49,7 @@ func Explain(p Policy, in *Input, ws *Workspace) (order []int32, why []Reason, r
 		}
 		r.Lower, r.Upper = r.Mean, r.Mean
 	}
-	if e, ok := p.(Explainer); ok {
+	if e, ok := ranker.(Explainer); ok {
 		rule = e.Rule()
 		e.Weigh(in, ws, why)
 	}
@@ -60,7 +57,7 @@ func Explain(p Policy, in *Input, ws *Workspace) (order []int32, why []Reason, r
 	for k := range why {
 		why[k].BeatenBy = beatenBy(why, int32(k))
 	}
-	return order, why, rule
+	return why, rule
 }
 
 // Leaders takes a ranking apart: it calls f for each position of it, in the order shown, with the position that led when
@@ -96,6 +93,7 @@ var (
 	_ Explainer = (*Elimination)(nil)
 	_ Explainer = (*Greedy)(nil)
 	_ Explainer = (*Utility)(nil)
+	_ Explainer = (*EpsilonGreedy)(nil)
 )
 
 // Rule implements Explainer.
@@ -139,3 +137,12 @@ func (*Utility) Weigh(_ *Input, _ *Workspace, why []Reason) {
 		why[k].Index = float64(k)
 	}
 }
+
+// Rule implements Explainer.
+func (*EpsilonGreedy) Rule() string {
+	return "some decisions, at random, are drawn so that each candidate is as likely to be selected, as near as windows " +
+		"let it be; in all others the candidate with the highest mean payoff leads; unseen ones come first"
+}
+
+// Weigh implements Explainer.
+func (e *EpsilonGreedy) Weigh(in *Input, ws *Workspace, why []Reason) { e.exploit.Weigh(in, ws, why) }

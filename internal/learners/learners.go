@@ -60,7 +60,8 @@ func adversarial(l *config.Learner) (func() delay.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances, Windows: windows, MaxWindow: l.Windows.Max}
+	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances,
+		Windows: delay.WindowsConfig{Given: windows, Max: l.Windows.Max}}
 	if l.LossIndex == config.ByRank {
 		c.Index = delay.ByRank
 	}
