@@ -116,6 +116,9 @@ type Checkpoint struct {
 	ID      string // unique to this checkpoint: the same ID again, not torn, is a success already
 	Meta    Meta   // the new cut; its Fence, Generation and CheckpointID are not looked at
 	Changes Changes
+	// Drop names hashes of learners that are emptied before the changes are made. Followers are told to read everything
+	// anew.
+	Drop []string
 }
 
 // DueEntry is an id whose bucket has come, with what is stored under it.
@@ -129,6 +132,17 @@ type DueEntry struct {
 type Field struct {
 	Hash         string
 	Field, Value []byte
+}
+
+// Keeper is a store that people, and the commands that serve them, look into and put in order.
+type Keeper interface {
+	Store
+	// View reads the cut and the named hashes whole, and the fields of "meta" that are not Meta's, all at one instant and
+	// without taking the partition over: its owner notices nothing. It fails with ErrNoState or ErrIncomplete.
+	View(ctx context.Context, p int32, hashes []string) (Meta, []Field, error)
+	// Drop deletes everything that is stored of p, torn or not, if the stored token is the given one, which Acquire gave;
+	// an empty token is any. The fence goes last. Where nothing is stored it deletes what is left of an earlier Drop.
+	Drop(ctx context.Context, p int32, token string) error
 }
 
 // Store keeps the state of partitions. All methods are safe for concurrent use; each honours its context's deadline.

@@ -19,7 +19,7 @@ type Store struct {
 	partitions map[int32]*stored
 }
 
-var _ state.Store = (*Store)(nil)
+var _ state.Keeper = (*Store)(nil)
 
 // stored is one partition.
 type stored struct {
@@ -58,6 +58,11 @@ func (s *Store) Acquire(_ context.Context, p int32, generation int64, force bool
 func (s *Store) Load(_ context.Context, p int32, hashes []string) ([]state.Field, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.load(p, hashes)
+}
+
+// load is for holders of the lock.
+func (s *Store) load(p int32, hashes []string) ([]state.Field, error) {
 	at := s.partitions[p]
 	if at == nil {
 		return nil, state.ErrNoState
@@ -72,6 +77,28 @@ func (s *Store) Load(_ context.Context, p int32, hashes []string) ([]state.Field
 		}
 	}
 	return all, nil
+}
+
+// View implements state.Keeper.
+func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fields, err := s.load(p, hashes)
+	if err != nil {
+		return state.Meta{}, nil, err
+	}
+	return clone(s.partitions[p].meta), fields, nil
+}
+
+// Drop implements state.Keeper.
+func (s *Store) Drop(_ context.Context, p int32, token string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.partitions[p]; at != nil && token != "" && at.meta.Token != token {
+		return state.ErrFenced
+	}
+	delete(s.partitions, p)
+	return nil
 }
 
 // LookUp implements state.Store.
@@ -140,6 +167,9 @@ func (s *Store) Checkpoint(_ context.Context, p int32, c *state.Checkpoint) erro
 	}
 	if at.meta.Fence != c.Fence {
 		return fmt.Errorf("stored %v, ours %v: %w", at.meta.Fence, c.Fence, state.ErrFenced)
+	}
+	for _, h := range c.Drop {
+		delete(at.hashes, h)
 	}
 	for _, w := range c.Changes.Writes {
 		if at.hashes[w.Hash] == nil {

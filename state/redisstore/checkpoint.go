@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -45,6 +46,11 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 	if err := k.changes(prefix, &c.Changes); err != nil {
 		return err
 	}
+	for _, h := range c.Drop {
+		if err := checkHash(&state.Write{Hash: h}); err != nil || h == metaKey {
+			return fmt.Errorf("hash %q cannot be emptied", h)
+		}
+	}
 	meta := k.hash(prefix, metaKey)
 	err := cut(&c.Meta, func(field, value string) {
 		k.put(elem{group: meta, field: k.text(field), value: k.text(value)})
@@ -57,7 +63,7 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 		flag = "1"
 	}
 	blob, tooLarge := k.published()
-	if tooLarge {
+	if tooLarge || len(c.Drop) > 0 {
 		published, blob = fieldReload, []byte("1")
 	}
 	k.keys = append(k.keys, k.text(prefix+dueKey), k.text(prefix+deltasKey))
@@ -67,6 +73,9 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 	k.argv = append(k.argv, nil, nil, nil, nil, nil, nil)
 	for i, n := range k.sections() {
 		k.argv[at+i] = k.number(n)
+	}
+	for _, h := range c.Drop {
+		k.keys = append(k.keys, k.text(prefix+h))
 	}
 	return nil
 }

@@ -3,7 +3,8 @@
 -- partition by doing everything again.
 --
 -- KEYS  1 meta, 2 due, 3 deltas, then one key per group, in six sections: fields of named hashes set, of shards set,
---       of named hashes deleted, of shards deleted, ids put into buckets, taken out of buckets
+--       of named hashes deleted, of shards deleted, ids put into buckets, taken out of buckets; last, hashes to be
+--       emptied before all that
 -- ARGV  1 token, 2 seq, 3 checkpoint id, 4 seq + 1, 5 "1": write something even if the checkpoint is there already,
 --       6 length of the deltas' stream, 7 field and 8 value of its entry, 9 to 14 the number of groups in each section,
 --       then the groups: number of arguments, for buckets the bucket, the arguments
@@ -46,8 +47,9 @@ for i = 1, 6 do
     if size then call(size, KEYS[k]) end
   end
 end
-if k ~= #KEYS or pos ~= #ARGV + 1 then return {'BAD', 'the arguments do not add up'} end
+if k > #KEYS or pos ~= #ARGV + 1 then return {'BAD', 'the arguments do not add up'} end
 call('ZCARD', due)
+local dropped = k
 
 local function send(command, key, first, n)
   local last = first + n - 1
@@ -58,6 +60,8 @@ local function send(command, key, first, n)
   call(command, key, unpack(ARGV, first, last))
 end
 
+-- First of all, for a server that does not let us has changed nothing then.
+for i = dropped + 1, #KEYS do call('UNLINK', KEYS[i]) end
 call('HSET', meta, 'torn', id)
 pos, k = first, 3
 for _ = 1, sections[1] + sections[2] do

@@ -28,7 +28,7 @@ type Store struct {
 }
 
 var (
-	_ state.Store    = (*Store)(nil)
+	_ state.Keeper   = (*Store)(nil)
 	_ state.Follower = (*Store)(nil)
 )
 

@@ -136,6 +136,7 @@ func TestSuite(t *testing.T) {
 		opts := redisstore.Options{Addresses: []string{addr}}
 		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 		statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+		statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	})
 }
 
@@ -160,6 +161,7 @@ func TestSuiteCluster(t *testing.T) {
 	opts := redisstore.Options{Addresses: []string{s.Addr}, Cluster: true}
 	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+	statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 }
 
 // eventually waits until a condition holds.

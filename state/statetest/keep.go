@@ -1,0 +1,147 @@
+package statetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// RunKeeper runs the suite of a state.Keeper, which must be the Subject's store.
+func RunKeeper(t *testing.T, open func(t *testing.T) Subject) {
+	for _, c := range []struct {
+		name string
+		test func(*world, state.Keeper)
+	}{
+		{"ViewIsTheLastCheckpoint", viewIsTheLastCheckpoint},
+		{"EmptiedHashesHoldTheChangesAlone", emptiedHashesHoldTheChangesAlone},
+		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
+		{"DropLeavesNothing", dropLeavesNothing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			k, ok := s.Store.(state.Keeper)
+			require.True(t, ok, "the store is not a state.Keeper")
+			c.test(newWorld(t, s), k)
+		})
+	}
+}
+
+// acquire begins p, or takes it over.
+func (w *world) acquire(p int32) state.Meta {
+	w.hook()
+	m, err := w.Store.Acquire(w.ctx, p, 1, true, freshMeta())
+	require.NoError(w, err)
+	return m
+}
+
+// checkpoint makes one that changes nothing yet, with an id of its own.
+func (w *world) checkpoint(f state.Fence) *state.Checkpoint {
+	w.next++
+	return &state.Checkpoint{Fence: f, ID: fmt.Sprintf("keep-%d", w.next), Meta: *freshMeta()}
+}
+
+// viewIsTheLastCheckpoint, and a look changes nothing for the owner.
+func viewIsTheLastCheckpoint(w *world, k state.Keeper) {
+	_, _, err := k.View(w.ctx, 3, nil)
+	require.ErrorIs(w, err, state.ErrNoState)
+	m := w.acquire(3)
+	c := w.checkpoint(m.Fence)
+	c.Changes.Writes = []state.Write{
+		{Hash: "meta", Field: []byte("watermark"), Value: []byte("5")},
+		{Hash: "feed:items", Field: []byte("a"), Value: []byte("1")},
+		{Hash: "feed:queue", Field: []byte("b"), Value: []byte("2")},
+	}
+	require.NoError(w, w.Store.Checkpoint(w.ctx, 3, c))
+	w.hook()
+	seen, fields, err := k.View(w.ctx, 3, []string{"feed:items", "meta", "feed:nothing"})
+	require.NoError(w, err)
+	require.Equal(w, state.Fence{Token: m.Token, Seq: m.Seq + 1}, seen.Fence)
+	require.Equal(w, c.Meta.Inputs, seen.Inputs)
+	require.ElementsMatch(w, []state.Field{
+		{Hash: "meta", Field: []byte("watermark"), Value: []byte("5")},
+		{Hash: "feed:items", Field: []byte("a"), Value: []byte("1")},
+	}, fields)
+	c = w.checkpoint(seen.Fence)
+	require.NoError(w, w.Store.Checkpoint(w.ctx, 3, c), "the owner goes on")
+	if w.Tear != nil {
+		w.Tear(w.T, 3, "half")
+		_, _, err = k.View(w.ctx, 3, nil)
+		require.ErrorIs(w, err, state.ErrIncomplete)
+	}
+}
+
+// emptiedHashesHoldTheChangesAlone, whether the checkpoint is sent once or twice, and the others stay.
+func emptiedHashesHoldTheChangesAlone(w *world, k state.Keeper) {
+	m := w.acquire(0)
+	c := w.checkpoint(m.Fence)
+	for _, h := range []string{"feed:items", "feed:queue", "front:items"} {
+		c.Changes.Writes = append(c.Changes.Writes, state.Write{Hash: h, Field: []byte("old"), Value: []byte("1")})
+	}
+	require.NoError(w, w.Store.Checkpoint(w.ctx, 0, c))
+	w.hook()
+	c = w.checkpoint(state.Fence{Token: m.Token, Seq: m.Seq + 1})
+	c.Drop = []string{"feed:items", "feed:queue", "feed:none"}
+	c.Changes.Writes = []state.Write{{Hash: "feed:items", Field: []byte("new"), Value: []byte("2")}}
+	for range 2 {
+		require.NoError(w, w.Store.Checkpoint(w.ctx, 0, c))
+		_, fields, err := k.View(w.ctx, 0, []string{"feed:items", "feed:queue", "front:items"})
+		require.NoError(w, err)
+		require.ElementsMatch(w, []state.Field{
+			{Hash: "feed:items", Field: []byte("new"), Value: []byte("2")},
+			{Hash: "front:items", Field: []byte("old"), Value: []byte("1")},
+		}, fields)
+	}
+	if f, ok := w.Store.(state.Follower); ok {
+		_, err := f.Deltas(w.ctx, 0, state.Fence{Token: m.Token, Seq: m.Seq + 1})
+		require.ErrorIs(w, err, state.ErrGap, "followers read everything anew")
+	}
+}
+
+func emptyingIsRefusedForTheStoresOwn(w *world, _ state.Keeper) {
+	if w.Tear == nil {
+		return // a store whose records have no names
+	}
+	m := w.acquire(0)
+	for _, h := range []string{"meta", "due", "deltas", "e:0000", "due:7"} {
+		c := w.checkpoint(m.Fence)
+		c.Drop = []string{h}
+		require.Error(w, w.Store.Checkpoint(w.ctx, 0, c), h)
+	}
+	require.NoError(w, w.Store.Checkpoint(w.ctx, 0, w.checkpoint(m.Fence)))
+}
+
+// dropLeavesNothing of this partition, and all of the others.
+func dropLeavesNothing(w *world, k state.Keeper) {
+	for p := range int32(12) {
+		m := w.acquire(p)
+		c := w.checkpoint(m.Fence)
+		c.Changes = state.Changes{
+			Writes:  []state.Write{{Hash: "feed:items", Field: []byte("a"), Value: []byte("1"), Publish: true}},
+			Entries: []state.Entry{{ID: []byte("i"), Value: []byte("v")}, {ID: []byte("j"), Value: []byte("v")}},
+			Due:     []state.Due{{Bucket: 7, ID: []byte("i")}, {Bucket: 8, ID: []byte("j")}},
+		}
+		require.NoError(w, w.Store.Checkpoint(w.ctx, p, c))
+	}
+	require.ErrorIs(w, k.Drop(w.ctx, 1, "somebody"), state.ErrFenced)
+	m := w.acquire(1)
+	require.NoError(w, k.Drop(w.ctx, 1, m.Token))
+	require.NoError(w, k.Drop(w.ctx, 1, m.Token), "again")
+	_, err := w.Store.Probe(w.ctx, 1)
+	require.ErrorIs(w, err, state.ErrNoState)
+	_, err = w.Store.Acquire(w.ctx, 1, 1, false, freshMeta())
+	require.NoError(w, err, "nothing is in the way of a beginning")
+	_, values, err := w.Store.LookUp(w.ctx, 1, [][]byte{[]byte("i"), []byte("j")})
+	require.NoError(w, err)
+	require.Equal(w, [][]byte{nil, nil}, values)
+	for _, p := range []int32{0, 2, 10, 11} {
+		_, values, err := w.Store.LookUp(w.ctx, p, [][]byte{[]byte("i")})
+		require.NoError(w, err)
+		require.Equal(w, [][]byte{[]byte("v")}, values, "partition %d", p)
+	}
+	require.NoError(w, k.Drop(w.ctx, 2, ""))
+	_, err = w.Store.Probe(w.ctx, 2)
+	require.ErrorIs(w, err, state.ErrNoState)
+}
