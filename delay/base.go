@@ -107,7 +107,7 @@ func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
 // Pooled implements Learner: besides the sums, selections tell of windows wherever they were made.
-func (b *base) Pooled() []string { return b.windows.pooled() }
+func (b *base) Pooled() []Pooled { return b.windows.pooled() }
 
 // ImportField implements Learner.
 func (b *base) ImportField(source int32, hash string, field, value []byte, _ Translate) {

@@ -226,7 +226,7 @@ func (b *BOLD) Unselected(o Outcome) { b.free(o.Instance) }
 func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 
 // Pooled implements Learner: selections tell of windows wherever they were made.
-func (b *BOLD) Pooled() []string { return b.windows.pooled() }
+func (b *BOLD) Pooled() []Pooled { return b.windows.pooled() }
 
 // ImportField implements Learner.
 func (b *BOLD) ImportField(source int32, hash string, field, value []byte, _ Translate) {
@@ -245,7 +245,9 @@ func (b *BOLD) Import(int32, policy.Item, policy.Sums) {}
 
 // Status implements Learner.
 func (b *BOLD) Status() Status {
-	return Status{
+	s := Status{
 		Fed: b.fed, Flights: b.outstanding, Instances: int64(b.pool.next) + int64(len(b.pool.beside)), Unfed: b.unfed,
 	}
+	s.Windows, s.Selections = b.windows.shown()
+	return s
 }

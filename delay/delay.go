@@ -62,8 +62,8 @@ type Learner interface {
 	// Import sets what another source (a partition number) has of an item; it replaces what that source had before.
 	// The sums must pass their Check.
 	Import(source int32, i policy.Item, s policy.Sums)
-	// Pooled names those of Hashes whose fields other partitions' learners of the same name want to know.
-	Pooled() []string
+	// Pooled tells which of Hashes have fields that other partitions' learners of the same name want to know.
+	Pooled() []Pooled
 	// ImportField sets what another source has in a field of a hash that is Pooled, in place of what it had before; a nil
 	// value is a field that is gone. What makes no sense is passed over: the sender may be configured otherwise.
 	ImportField(source int32, hash string, field, value []byte, items Translate)
@@ -86,8 +86,18 @@ type Learner interface {
 	Status() Status
 }
 
+// Pooled is a hash whose fields are pooled over the partitions. Its name may not change.
+type Pooled struct {
+	Hash string
+	// ByItem tells whether its fields name items by their numbers, which are each partition's own.
+	ByItem bool
+}
+
 // Translate gives our own number of the item that another source numbers theirs; false where we have not heard of it.
 type Translate func(theirs policy.Item) (ours policy.Item, ok bool)
+
+// ShownWindows is how many windows a Status tells apart.
+const ShownWindows = 20
 
 // Status is a learner's condition at a glance.
 type Status struct {
@@ -97,6 +107,11 @@ type Status struct {
 	Item    policy.Item // the item waited for; meaningless unless OnHold
 	Holds   int64       // holds begun since the process started
 	Flights int64       // selections whose payoff is awaited; with instances, decisions whose impression has not ended
+
+	// Windows is the distribution of windows that decisions are made for: window 1, 2, … up to ShownWindows, and last
+	// those beyond. Nil where it is of no use to the learner. It is not changed afterwards.
+	Windows    []float64
+	Selections int64 // that Windows may have been learned from, of all partitions; 0 where they are given
 
 	Instances int64 // BASE instances that were ever needed at once, with BOLD
 	Unfed     int64 // payoffs since the process started that no instance could be fed, see BOLD's Paid

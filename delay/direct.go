@@ -48,7 +48,9 @@ func (d *Direct) Import(source int32, i policy.Item, s policy.Sums) { d.table.Im
 
 // Status implements Learner.
 func (d *Direct) Status() Status {
-	return Status{Fed: d.table.Fed(), Flights: d.flights.total}
+	s := Status{Fed: d.table.Fed(), Flights: d.flights.total}
+	s.Windows, s.Selections = d.windows.shown()
+	return s
 }
 
 // Hashes implements Learner.

@@ -129,8 +129,10 @@ func (q *QPMD) Import(source int32, i policy.Item, s policy.Sums) {
 
 // Status implements Learner.
 func (q *QPMD) Status() Status {
-	return Status{
+	s := Status{
 		Fed: q.table.Fed(), Queued: q.queued, OnHold: q.hold.on, Item: q.hold.item, Holds: q.holds,
 		Flights: q.flights.total,
 	}
+	s.Windows, s.Selections = q.windows.shown()
+	return s
 }

@@ -109,6 +109,18 @@ func (w *windows) take() error {
 }
 
 // selected learns from a selection, where it is known what was shown.
+// shown is the distribution for a Status; nil for learners that do not look at it.
+func (w *windows) shown() (q []float64, selections int64) {
+	if w.now == nil {
+		return nil, 0
+	}
+	q = w.now.Fold(make([]float64, ShownWindows+1))
+	if w.counts != nil {
+		selections = w.counts.Total()
+	}
+	return q, selections
+}
+
 func (w *windows) selected(o *Outcome) {
 	if w.counts == nil {
 		return

@@ -58,11 +58,11 @@ func appendInterval(dst []byte, low, high, longest int) []byte {
 var errInterval = errors.New("the field is not two numbers, or one, with a colon behind the first")
 
 // pooled names the hashes that are.
-func (w *windows) pooled() []string {
+func (w *windows) pooled() []Pooled {
 	if w.counts == nil {
 		return nil
 	}
-	return []string{hashWindows}
+	return []Pooled{{Hash: hashWindows}}
 }
 
 // importField takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever

@@ -139,7 +139,11 @@ learners:
 }
 
 // minimal are files that leave all they can at its default. What both kinds of learners have is shown by the last.
-var minimal = []string{adversarial("{learned: true}"), `
+var minimal = []string{`
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: adversarial}}
+`, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic}}

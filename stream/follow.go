@@ -3,13 +3,9 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -18,9 +14,6 @@ import (
 // the others within this and one checkpoint interval.
 const followEvery = 250 * time.Millisecond
 
-// itemsSuffix ends the names of the hashes that hold a learner's item sums.
-const itemsSuffix = ":items"
-
 // follower pools statistics: it reads what the owners of all partitions publish at their checkpoints, wherever they
 // run, and hands each loop the sums of the partitions that are not its own. Sums are absolute, so that one that comes
 // twice, or an older one before a newer, does no harm. A partition that cannot be reached leaves its last sums in place.
@@ -28,7 +21,6 @@ const itemsSuffix = ":items"
 // It is one goroutine per generation; it owns its fields.
 type follower struct {
 	store      state.Follower
-	hashes     []string
 	partitions int32
 	loops      map[int32]*loop
 	log        *slog.Logger
@@ -36,16 +28,13 @@ type follower struct {
 	at     map[int32]state.Fence      // by source: how far its deltas were read
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
 	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
-	parser partition.ItemParser
+	reader *partition.ImportReader
 }
 
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
-	f := &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
-		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}}
-	for _, l := range w.opt.Machine.Learners {
-		f.hashes = append(f.hashes, l.Name+itemsSuffix)
-	}
-	return f
+	return &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{},
+		reader: partition.NewImportReader(w.opt.Machine.Learners)}
 }
 
 // run follows until ctx is done.
@@ -134,7 +123,7 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	at, fields, err := f.store.Sums(asking, source, f.hashes)
+	at, fields, err := f.store.Sums(asking, source, f.reader.Hashes())
 	if err != nil {
 		return err
 	}
@@ -142,13 +131,11 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 		f.at[source] = at
 	}
 	all := f.read(source, fields)
-	// A machine that has heard nothing of the source need not be told of items that have taught it nothing: in a
-	// catalogue of which little has been selected, these are most.
-	some := slices.DeleteFunc(slices.Clone(all), func(s importedSums) bool { return s.sums == policy.Sums{} })
+	telling := f.reader.Telling(all)
 	for i, l := range due {
 		sums := all
 		if served[l.p] != loads[i] {
-			sums = some
+			sums = telling
 		}
 		if l.offer(ctx, source, sums) {
 			served[l.p] = loads[i]
@@ -159,50 +146,28 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 
 // read takes published fields apart, once for all loops. What cannot be read is passed over: its writer may be newer
 // than we are.
-func (f *follower) read(source int32, fields []state.Field) []importedSums {
-	all := make([]importedSums, 0, len(fields))
-	for _, field := range fields {
-		learner, ok := strings.CutSuffix(field.Hash, itemsSuffix)
-		if !ok {
-			continue
-		}
-		s := importedSums{learner: learner, item: field.Field}
-		if field.Value != nil { // else the item is gone: it has no sums
-			var err error
-			if _, s.sums, err = f.parser.Parse(field.Value); err != nil {
-				f.log.Debug("passing over another partition's item", "source", source, "error",
-					fmt.Errorf("item %q: %w", field.Field, err))
-				continue
-			}
-		}
-		all = append(all, s)
-	}
-	return all
+func (f *follower) read(source int32, fields []state.Field) []partition.Import {
+	return f.reader.Read(fields, func(err error) {
+		f.log.Debug("passing over what another partition published", "source", source, "error", err)
+	})
 }
 
-// importedSums are what another partition knows of one item.
-type importedSums struct {
-	learner string
-	item    []byte
-	sums    policy.Sums
-}
-
-// importBatch are item sums of one source for one loop. They are shared with other loops.
+// importBatch is what one source has published, for one loop. It is shared with other loops.
 type importBatch struct {
 	source int32
-	sums   []importedSums
+	all    []partition.Import
 }
 
 // importsAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
 const importsAtOnce = 2000
 
-// offer hands sums to the loop, waiting while it has others to take in; false when the loop has ended.
-func (l *loop) offer(ctx context.Context, source int32, sums []importedSums) bool {
-	for len(sums) > 0 {
-		n := min(len(sums), importsAtOnce)
+// offer hands the loop what was published, waiting while it has other to take in; false when the loop has ended.
+func (l *loop) offer(ctx context.Context, source int32, all []partition.Import) bool {
+	for len(all) > 0 {
+		n := min(len(all), importsAtOnce)
 		select {
-		case l.imports <- importBatch{source, sums[:n]}:
-			sums = sums[n:]
+		case l.imports <- importBatch{source, all[:n]}:
+			all = all[n:]
 		case <-l.ended:
 			return false
 		case <-ctx.Done():
@@ -214,8 +179,7 @@ func (l *loop) offer(ctx context.Context, source int32, sums []importedSums) boo
 
 // take imports a batch.
 func (l *loop) take(b importBatch) {
-	for i := range b.sums {
-		s := &b.sums[i]
-		l.task.Import(b.source, s.learner, s.item, s.sums)
+	for i := range b.all {
+		l.task.Import(b.source, &b.all[i])
 	}
 }

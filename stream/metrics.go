@@ -45,8 +45,9 @@ type Metrics struct {
 
 	mu       sync.Mutex
 	owns     bool // between the beginning and the end of a generation
-	learners map[learnerKey]int64
+	learners map[learnerKey]counted
 	holds    *prometheus.CounterVec
+	unfed    *prometheus.CounterVec
 }
 
 // learnerKey is a learner of a partition.
@@ -54,6 +55,9 @@ type learnerKey struct {
 	partition int32
 	learner   string
 }
+
+// counted is how far a learner had counted when it was last looked at.
+type counted struct{ holds, unfed int64 }
 
 // outcome is a counter and the count of the account that it follows.
 type outcome struct {
@@ -76,7 +80,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		assigned:     f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
 		deadLetters:  f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:        f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
-		learners:     map[learnerKey]int64{},
+		unfed:        f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
+		learners:     map[learnerKey]counted{},
 		snapshots:    NewSnapshots(),
 		produceBatch: f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
 		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
@@ -185,12 +190,13 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		m.checkpointSize.Observe(float64(c.Size))
 		m.checkpointTime.Observe(c.Took.Seconds())
 	}
-	m.observeHolds(p, s)
+	m.observeLearners(p, s)
 	m.snapshots.Publish(p, snapshotOf(s, now))
 }
 
-// observeHolds counts the holds begun. A learner's own count starts again at 0 when its state is loaded.
-func (m *Metrics) observeHolds(p int32, s *task.Status) {
+// observeLearners counts what has risen since the last look. A learner's own counts start again at 0 when its state is
+// loaded.
+func (m *Metrics) observeLearners(p int32, s *task.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range s.Learners {
@@ -200,14 +206,22 @@ func (m *Metrics) observeHolds(p int32, s *task.Status) {
 		}
 		k := learnerKey{p, l.Name}
 		before, known := m.learners[k]
-		if l.Holds < before {
-			before = 0
+		now := counted{holds: l.Holds, unfed: l.Unfed}
+		if now == before && known {
+			continue
 		}
-		m.learners[k] = l.Holds
-		if !known || l.Holds > before {
-			m.holds.WithLabelValues(l.Name).Add(float64(l.Holds - before))
-		}
+		m.learners[k] = now
+		m.holds.WithLabelValues(l.Name).Add(float64(risen(before.holds, now.holds)))
+		m.unfed.WithLabelValues(l.Name).Add(float64(risen(before.unfed, now.unfed)))
 	}
+}
+
+// risen is by how much a count has risen that may have started again at 0.
+func risen(before, now int64) int64 {
+	if now < before {
+		return now
+	}
+	return now - before
 }
 
 // ObserveRequest takes in how long a request of a task took, where that has a metric of its own and is not measured

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -37,6 +38,11 @@ type LearnerSnapshot struct {
 	Queued  int64 // payoffs in QPM-D's queues
 	Flights int64 // selections whose payoff is awaited
 	Items   int
+	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
+
+	Instances  int64     // BOLD's
+	Windows    []float64 // as in delay.Status; nil: none
+	Selections int64     // that the windows may have been learned from
 }
 
 func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
@@ -53,7 +59,8 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	for i := range s.Learners {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
-				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items,
+				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
+				Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
 	}
@@ -130,9 +137,25 @@ var (
 	descFlights     = gaugeDesc("awaited_payoffs", "Selections whose payoff is awaited.", "learner")
 	descItems       = gaugeDesc("items", "Items that a learner has met, summed over partitions.", "learner")
 
+	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions go by, other partitions' included where they are pooled.",
+		"learner", "partition")
+	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
+	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
+	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
+
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descPending, descParked, descParkedBytes, descUnsaved,
-		descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems}
+		descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
+		descWindows, descSelections}
 )
+
+// windowLabels are the values of the label "window".
+var windowLabels = func() (labels [delay.ShownWindows + 1]string) {
+	for k := range labels {
+		labels[k] = strconv.Itoa(k + 1)
+	}
+	labels[delay.ShownWindows] = "more"
+	return labels
+}()
 
 // Describe is part of prometheus.Collector.
 func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
@@ -180,6 +203,15 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 		gauge(descQueued, float64(l.Queued), name)
 		gauge(descFlights, float64(l.Flights), name)
 		gauge(descItems, float64(l.Items), name)
+		if l.Instances > 0 {
+			gauge(descInstances, float64(l.Instances), name)
+		}
+		if l.Windows != nil {
+			gauge(descSelections, float64(l.Selections), name)
+		}
+		for k, q := range l.Windows {
+			gauge(descWindows, q, name, windowLabels[k])
+		}
 	}
 }
 
@@ -197,6 +229,7 @@ func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, la
 			held = 1
 		}
 		gauge(descOnHold, held, p.Learners[i].Name, number)
+		gauge(descFed, float64(p.Learners[i].Fed), p.Learners[i].Name, number)
 	}
 }
 
@@ -224,5 +257,10 @@ func (t *totals) add(p *PartitionSnapshot) {
 		sum.Queued += l.Queued
 		sum.Flights += l.Flights
 		sum.Items += l.Items
+		sum.Instances += l.Instances
+		// Partitions pool what they know of windows: whoever has heard of the most selections is up to date.
+		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
+			sum.Windows, sum.Selections = l.Windows, l.Selections
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -33,7 +34,8 @@ func Metrics() (map[string]Metric, error) {
 	m := stream.NewMetrics(r)
 	stream.RegisterBuildInfo(r, "", "")
 	m.Rebalanced(2)
-	running := task.Status{Phase: task.Running, Watermark: 1, Learners: []partition.LearnerStatus{{Name: "feed"}}}
+	running := task.Status{Phase: task.Running, Watermark: 1, Learners: []partition.LearnerStatus{{Name: "feed",
+		Status: delay.Status{Instances: 1, Windows: []float64{1}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
 	m.Observe(1, &stopped, &task.Observations{}, 1)

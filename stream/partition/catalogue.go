@@ -92,14 +92,6 @@ func ParseItem(value []byte) (policy.Item, policy.Sums, error) {
 	return parseItem(new(fastjson.Parser), value)
 }
 
-// ItemParser is ParseItem for many fields, by one goroutine: it keeps its memory.
-type ItemParser struct{ parser fastjson.Parser }
-
-// Parse reads a field of a learner's hash of items.
-func (p *ItemParser) Parse(value []byte) (policy.Item, policy.Sums, error) {
-	return parseItem(&p.parser, value)
-}
-
 func parseItem(p *fastjson.Parser, value []byte) (policy.Item, policy.Sums, error) {
 	v, err := p.ParseBytes(value)
 	if err != nil {

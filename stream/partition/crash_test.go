@@ -13,6 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -25,6 +26,31 @@ func qpmdConfig(t require.TestingT) Config {
 	p, err := policy.NewElimination(policy.Confidence{Radius: policy.Subgaussian, Sigma: 0.5, Delta: 0.05})
 	require.NoError(t, err)
 	l.New = func() delay.Learner { return delay.NewQPMD(p) }
+	return cfg
+}
+
+// boldConfig has the real thing for adversarial payoffs, with windows that are given.
+func boldConfig(t *rapid.T) Config {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	windows, err := admissible.Geometric(0.7, 5)
+	require.NoError(t, err)
+	c := delay.BOLDConfig{MaxInstances: rapid.IntRange(0, 3).Draw(t, "instances"), Windows: delay.WindowsConfig{Given: windows},
+		Index: rapid.SampledFrom([]delay.LossIndex{delay.ByItem, delay.ByRank}).Draw(t, "index")}
+	if rapid.Bool().Draw(t, "osmd") {
+		c.Base, err = policy.NewOSMD(0)
+		l.PolicyName = "osmd"
+	} else {
+		c.Base, err = policy.NewFTRL(1, c.Index == delay.ByItem)
+		l.PolicyName = "ftrl"
+	}
+	require.NoError(t, err)
+	l.DelayName = "bold"
+	l.New = func() delay.Learner {
+		b, err := delay.NewBOLD(c)
+		require.NoError(t, err)
+		return b
+	}
 	return cfg
 }
 
@@ -55,6 +81,9 @@ func (s *memory) dump() string {
 func TestCrashChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := qpmdConfig(t)
+		if rapid.Bool().Draw(t, "adversarial") {
+			cfg = boldConfig(t)
+		}
 		crashing, steady := newWorld(t, cfg), newWorld(t, cfg)
 		both := [2]*world{crashing, steady}
 		for _, w := range both {
@@ -89,7 +118,28 @@ func TestCrashChangesNothing(t *testing.T) {
 		}
 		require.Equal(t, steady.store.dump(), crashing.store.dump())
 		require.Equal(t, steady.decided, crashing.decided)
+		steady.store.checkInstances(t)
 	})
+}
+
+// checkInstances: each of BOLD's instances waits for exactly the impressions that are pending and were its to decide.
+func (s *memory) checkInstances(t require.TestingT) {
+	want := map[string]string{}
+	counts := map[int32]int{}
+	for id, v := range s.entries {
+		var e entry
+		require.NoError(t, decodeEntry([]byte(v), &e), id)
+		if e.kind == pending && e.instance >= 0 {
+			require.Len(t, e.propensities, len(e.items), id)
+			require.Len(t, e.ranks, len(e.items), id)
+			counts[e.instance]++
+			want[fmt.Sprint(e.instance)] = fmt.Sprint(counts[e.instance])
+		}
+	}
+	got := s.fields["feed:instances"]
+	if len(want) > 0 || len(got) > 0 {
+		require.Equal(t, want, got)
+	}
 }
 
 // TestPayoffsDoNotDependOnInterleaving is invariant 6: whatever the interleaving of the topics, each impression is joined

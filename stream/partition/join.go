@@ -336,14 +336,14 @@ func (m *Machine) outcome(l *learner) delay.Outcome {
 	if e.selected >= 0 {
 		o.Item = e.items[e.selected]
 	}
-	if len(e.propensities) == 0 && e.instance < 0 {
+	if len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return o
 	}
 	s.candidates = append(s.candidates[:0], e.items...)
 	for k, rank := range e.ranks {
 		s.candidates[rank] = e.items[k]
 	}
-	o.Candidates = s.candidates
+	o.Candidates, o.Order = s.candidates, e.ranks
 	if e.selected >= 0 && len(e.propensities) > 0 {
 		o.Propensity = e.propensities[e.selected]
 	}

@@ -23,9 +23,19 @@ type learner struct {
 	cfg      *LearnerConfig
 	delay    delay.Learner
 	items    catalogue
-	grown    int               // items that delay knows of
-	itemHash string            // name of the hash of its items
-	hashes   map[string]string // full names of its own hashes
+	grown    int    // items that delay knows of
+	itemHash string // name of the hash of its items
+	hashes   map[string]ownHash
+
+	pooled      []delay.Pooled
+	poolsByItem bool
+	theirs      map[int32][]policy.Item // by source and the source's number of an item: ours, -1 where not known
+}
+
+// ownHash is one of a learner's own hashes, besides that of its items.
+type ownHash struct {
+	full    string // its name in the store
+	publish bool   // other partitions want to know its fields
 }
 
 const (
@@ -36,10 +46,15 @@ const (
 func newLearner(cfg *LearnerConfig) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(),
-		itemHash: cfg.Name + ":" + itemsHash, hashes: make(map[string]string),
+		itemHash: cfg.Name + ":" + itemsHash, hashes: make(map[string]ownHash),
 	}
+	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
-		l.hashes[h] = cfg.Name + ":" + h
+		l.hashes[h] = ownHash{full: cfg.Name + ":" + h}
+	}
+	for _, p := range l.pooled {
+		l.hashes[p.Hash] = ownHash{full: cfg.Name + ":" + p.Hash, publish: true}
+		l.poolsByItem = l.poolsByItem || p.ByItem
 	}
 	return l
 }
@@ -94,18 +109,6 @@ func (m *Machine) Learners() []LearnerStatus {
 		all = append(all, s)
 	}
 	return all
-}
-
-// Import takes what another partition has of an item, in place of what it had before. Sums that cannot be anybody's,
-// and learners that are not configured, are passed over: the sender may be older or newer than we are.
-func (m *Machine) Import(source int32, name string, item []byte, s policy.Sums) {
-	l := m.byName[name]
-	if l == nil || l.gone || len(item) == 0 || s.Check() != nil {
-		return
-	}
-	i := m.intern(l, item)
-	l.grow()
-	l.delay.Import(source, i, s)
 }
 
 // enrol gives a learner its place in the learner table.
@@ -163,11 +166,11 @@ func (h *harvester) Item(i policy.Item) { h.l.items.touch(i) }
 
 // Field implements delay.Recorder.
 func (h *harvester) Field(hash string, field, value []byte) {
-	name, ok := h.l.hashes[hash]
+	own, ok := h.l.hashes[hash]
 	if !ok { // a learner that does not name its hashes; a bug, caught by every test that seals
 		panic("partition: learner " + h.l.name + " wrote to a hash that it did not name: " + hash)
 	}
-	w := state.Write{Hash: name, Field: h.m.keep(field)}
+	w := state.Write{Hash: own.full, Field: h.m.keep(field), Publish: own.publish}
 	if value != nil {
 		w.Value = h.m.keep(value)
 	}

@@ -216,7 +216,15 @@ func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
 			low = min(low, m.newest[t])
 		}
 	}
-	m.watermark = max(m.watermark, low)
+	if low <= m.watermark {
+		return
+	}
+	m.watermark = low
+	for _, l := range m.learners {
+		if !l.gone {
+			l.delay.Advance(low)
+		}
+	}
 }
 
 // Watermark is how far event time has come.

@@ -341,9 +341,17 @@ func (clashing) Hashes() []string { return []string{"x:items"} }
 // TestImports: other partitions' sums reach the learner, give new items a number, and are not stored as our own.
 func TestImports(t *testing.T) {
 	w := newWorld(t, qpmdConfig(t))
-	w.m.Import(7, "feed", []byte("a"), policy.Sums{N: 3, R: 2, Q: 1.5})
-	w.m.Import(7, "nobody", []byte("a"), policy.Sums{N: 3, R: 2, Q: 1.5})
-	w.m.Import(7, "feed", []byte("b"), policy.Sums{N: -3})
+	r := NewImportReader(w.m.cfg.Learners)
+	failed := 0
+	for _, i := range r.Read([]state.Field{
+		{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
+		{Hash: "nobody:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
+		{Hash: "feed:items", Field: []byte("b"), Value: []byte(`{"no":9,"n":-3,"sum":2,"sumsq":1.5}`)},
+		{Hash: "feed:nothing", Field: []byte("b"), Value: []byte("1")},
+	}, func(error) { failed++ }) {
+		w.m.Import(7, &i)
+	}
+	require.Equal(t, 1, failed)
 	require.EqualValues(t, 3, w.m.Learners()[0].Fed)
 	w.save()
 	require.Equal(t, map[string]string{"a": `{"no":0,"n":0,"sum":0,"sumsq":0}`}, w.store.fields["feed:items"])

@@ -111,7 +111,7 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 		sums := l.delay.Sums(i)
 		scratch = appendItem(scratch[:0], i, sums)
 		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.keep([]byte(l.items.names[i])), Value: m.keep(scratch), Publish: sums.N > 0,
+			Hash: l.itemHash, Field: m.keep([]byte(l.items.names[i])), Value: m.keep(scratch), Publish: sums.N > 0 || l.poolsByItem,
 		})
 		l.items.touched[i] = false
 	}

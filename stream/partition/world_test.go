@@ -85,7 +85,7 @@ func (l *tally) more(o delay.Outcome) string {
 
 func (l *tally) Sums(i policy.Item) policy.Sums         { return l.sums[i] }
 func (l *tally) Import(int32, policy.Item, policy.Sums) {}
-func (l *tally) Pooled() []string                       { return nil }
+func (l *tally) Pooled() []delay.Pooled                 { return nil }
 func (l *tally) ImportField(int32, string, []byte, []byte, delay.Translate) {
 }
 func (l *tally) Advance(int64)                         {}

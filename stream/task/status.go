@@ -3,7 +3,6 @@ package task
 import (
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -109,11 +108,11 @@ func (t *Task) Status() Status {
 	return s
 }
 
-// Import takes another partition's absolute sums of an item; it tells whether there is a machine to take them.
-func (t *Task) Import(source int32, learner string, item []byte, s policy.Sums) bool {
+// Import takes in what another partition has published; it tells whether there is a machine to take it.
+func (t *Task) Import(source int32, i *partition.Import) bool {
 	if t.run == nil {
 		return false
 	}
-	t.run.machine.Import(source, learner, item, s)
+	t.run.machine.Import(source, i)
 	return true
 }

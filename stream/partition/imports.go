@@ -1,0 +1,176 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// Import is one thing that another partition has published of its learner of the same name: the sums of an item, or a
+// field of a hash that the learner pools. It is only read, so that any number of machines may take it in.
+type Import struct {
+	learner string
+	hash    string // without the learner's name; itemsHash for an item
+	field   []byte // of an item: its name
+	value   []byte // nil: the field is gone; not used for an item
+	number  policy.Item
+	sums    policy.Sums
+	gone    bool // an item that is not stored any more
+}
+
+// String shows it to people.
+func (i *Import) String() string {
+	if i.hash == itemsHash {
+		return fmt.Sprintf("%s:%s %q %v", i.learner, i.hash, i.field, i.sums)
+	}
+	return fmt.Sprintf("%s:%s %q %q", i.learner, i.hash, i.field, i.value)
+}
+
+// ImportReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
+type ImportReader struct {
+	hashes []string
+	byItem map[string]bool // learners that publish fields about items
+	parser fastjson.Parser
+}
+
+// NewImportReader makes the reader for these learners.
+func NewImportReader(learners []LearnerConfig) *ImportReader {
+	r := &ImportReader{byItem: make(map[string]bool)}
+	for i := range learners {
+		c := &learners[i]
+		r.hashes = append(r.hashes, c.Name+":"+itemsHash)
+		for _, p := range c.New().Pooled() {
+			r.hashes = append(r.hashes, c.Name+":"+p.Hash)
+			r.byItem[c.Name] = r.byItem[c.Name] || p.ByItem
+		}
+	}
+	return r
+}
+
+// Hashes names the hashes that the learners publish from.
+func (r *ImportReader) Hashes() []string { return r.hashes }
+
+// Read takes published fields apart, into an order in which they can be taken in: items before the fields that are about
+// them. The result aliases their memory. What cannot be read is left out, and failed is told.
+func (r *ImportReader) Read(fields []state.Field, failed func(error)) []Import {
+	all := make([]Import, 0, len(fields))
+	for _, f := range fields {
+		i, err := r.read(f)
+		if err != nil {
+			failed(err)
+			continue
+		}
+		all = append(all, i)
+	}
+	slices.SortStableFunc(all, func(a, b Import) int {
+		switch first, second := a.hash == itemsHash, b.hash == itemsHash; {
+		case first == second:
+			return 0
+		case first:
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+func (r *ImportReader) read(f state.Field) (Import, error) {
+	learner, hash, found := cutLast(f.Hash)
+	if !found {
+		return Import{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
+	}
+	i := Import{learner: learner, hash: hash, field: f.Field, value: f.Value}
+	if hash != itemsHash {
+		return i, nil
+	}
+	if f.Value == nil {
+		i.gone = true // it has no sums
+		return i, nil
+	}
+	var err error
+	if i.number, i.sums, err = parseItem(&r.parser, f.Value); err != nil {
+		return i, fmt.Errorf("item %.64q: %w", f.Field, err)
+	}
+	return i, nil
+}
+
+// Telling leaves out the items that have taught their partition nothing, and that no field is about: in a catalogue of
+// which little has been selected, these are most, and whoever has heard nothing else of them need not be told.
+func (r *ImportReader) Telling(all []Import) []Import {
+	return slices.DeleteFunc(slices.Clone(all), func(i Import) bool {
+		return i.hash == itemsHash && i.sums == policy.Sums{} && !r.byItem[i.learner]
+	})
+}
+
+// cutLast splits a hash's name at its last colon: neither learners nor their hashes have one.
+func cutLast(name string) (learner, hash string, found bool) {
+	at := strings.LastIndexByte(name, ':')
+	if at < 0 {
+		return "", "", false
+	}
+	return name[:at], name[at+1:], true
+}
+
+// Import takes in what another partition has published, in place of what it had before. What cannot be anybody's, and
+// learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
+// before the fields that are about them.
+func (m *Machine) Import(source int32, i *Import) {
+	l := m.byName[i.learner]
+	if l == nil || l.gone || len(i.field) == 0 {
+		return
+	}
+	if i.hash == itemsHash {
+		m.importItem(l, source, i)
+		return
+	}
+	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == i.hash })
+	if at >= 0 {
+		l.delay.ImportField(source, i.hash, i.field, i.value, l.translator(source))
+	}
+}
+
+func (m *Machine) importItem(l *learner, source int32, i *Import) {
+	if i.sums.Check() != nil {
+		return
+	}
+	ours := m.intern(l, i.field)
+	l.grow()
+	if l.poolsByItem && !i.gone {
+		l.note(source, i.number, ours)
+	}
+	l.delay.Import(source, ours, i.sums)
+}
+
+// note remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.
+func (l *learner) note(source int32, theirs, ours policy.Item) {
+	const most = 1 << 26 // a bound on what a faulty number makes us allocate
+	if theirs >= most {
+		return
+	}
+	known := l.theirs[source]
+	for len(known) <= int(theirs) {
+		known = append(known, -1)
+	}
+	known[theirs] = ours
+	if l.theirs == nil {
+		l.theirs = make(map[int32][]policy.Item)
+	}
+	l.theirs[source] = known
+}
+
+// translator gives our own numbers of a source's items.
+func (l *learner) translator(source int32) delay.Translate {
+	known := l.theirs[source]
+	return func(theirs policy.Item) (ours policy.Item, ok bool) {
+		if theirs < 0 || int(theirs) >= len(known) || known[theirs] < 0 {
+			return 0, false
+		}
+		return known[theirs], true
+	}
+}
