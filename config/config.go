@@ -162,11 +162,12 @@ type Policy string
 
 // The values of policy.
 const (
-	Elimination Policy = "elimination" // the paper's Algorithm 1
-	Greedy      Policy = "greedy"      // the empirical means
-	Utility     Policy = "utility"     // the user's own order
-	FTRL        Policy = "ftrl"        // follow the regularised leader over the admissible set
-	OSMD        Policy = "osmd"        // the paper's Algorithm 5
+	Elimination   Policy = "elimination" // the paper's Algorithm 1
+	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
+	Greedy        Policy = "greedy"      // the empirical means
+	Utility       Policy = "utility"     // the user's own order
+	FTRL          Policy = "ftrl"        // follow the regularised leader over the admissible set
+	OSMD          Policy = "osmd"        // the paper's Algorithm 5
 )
 
 // Delay names the way late payoffs are handled.
@@ -174,8 +175,9 @@ type Delay string
 
 // The values of delay.
 const (
-	QPMD Delay = "qpmd" // the paper's appendix C.2, for stochastic payoffs
-	BOLD Delay = "bold" // the paper's appendix C.2, for adversarial payoffs
+	QPMD   Delay = "qpmd"   // the paper's appendix C.2, for stochastic payoffs
+	Direct Delay = "direct" // fed on arrival, for stochastic payoffs
+	BOLD   Delay = "bold"   // the paper's appendix C.2, for adversarial payoffs
 )
 
 // Radius names a confidence radius.

@@ -23,13 +23,13 @@ func (d *decoder) learners(top *section, c *Config) {
 			d.fault("learners", f.at, "%v", err)
 		}
 		one := d.open(path, f.at, f.value)
-		c.Learners = append(c.Learners, d.learner(one, name, c.Kafka.Topics))
+		c.Learners = append(c.Learners, d.learner(one, name, c))
 	}
 	if !seen {
 		top.missing("learners", "at least one learner is needed, such as learners: {feed: {payoffs: stochastic}}")
 		// Note its keys, so that one in the wrong place is recognised.
 		ghost := &decoder{file: d.file, env: d.env, places: map[string]place{}, bad: map[string]bool{}}
-		ghost.learner(ghost.open("learners.<name>", place{}, nil), "", c.Kafka.Topics)
+		ghost.learner(ghost.open("learners.<name>", place{}, nil), "", c)
 		d.asked = append(d.asked, ghost.asked...)
 		return
 	}
@@ -56,7 +56,7 @@ func (d *decoder) defaultLearner(c *Config) {
 	}
 }
 
-func (d *decoder) learner(s *section, name string, topics Topics) Learner {
+func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	payoffs := Stochastic
 	enum(s, "payoffs", &payoffs, []Payoffs{Stochastic, Adversarial}, nil)
 	if !s.has("payoffs") {
@@ -64,9 +64,9 @@ func (d *decoder) learner(s *section, name string, topics Topics) Learner {
 	}
 	l := DefaultLearner(name, payoffs)
 	s.bool("default", &l.Default)
-	enum(s, "policy", &l.Policy, []Policy{Elimination, Greedy, Utility, OSMD, FTRL},
-		[]Policy{"moss", "optimistic", "thompson", "egreedy"})
-	enum(s, "delay", &l.Delay, []Delay{QPMD, BOLD}, []Delay{"direct"})
+	enum(s, "policy", &l.Policy, []Policy{Elimination, EpsilonGreedy, Greedy, Utility, OSMD, FTRL},
+		[]Policy{"moss", "optimistic", "thompson"})
+	enum(s, "delay", &l.Delay, []Delay{QPMD, Direct, BOLD}, nil)
 	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper}, nil)
 	set(s, "sigma", &l.Sigma, parsePositive)
 	set(s, "delta", &l.Delta, parseDelta)
@@ -84,9 +84,10 @@ func (d *decoder) learner(s *section, name string, topics Topics) Learner {
 	s.later("prior")
 	s.close()
 	checkPartners(s)
-	checkTimes(s, &l, topics)
+	checkTimes(s, &l, c.Kafka.Topics)
 	checkDefault(s, &l)
-	warnLearner(s, &l, topics)
+	checkExploration(s, &l, c.Limits.MaxCandidates)
+	warnLearner(s, &l, c.Kafka.Topics)
 	return l
 }
 
@@ -218,6 +219,20 @@ func checkDefault(s *section, l *Learner) {
 	}
 }
 
+// checkExploration refuses windows that never let ε-greedy explore as it is meant to. Learned ones may, sooner or later.
+func checkExploration(s *section, l *Learner, maxCandidates int) {
+	if l.Policy != EpsilonGreedy || maxCandidates < 2 || !s.ok("policy", "windows") {
+		return
+	}
+	w, err := l.Windows.Distribution()
+	if w == nil || err != nil || w.UniformFrom(maxCandidates) > 0 {
+		return
+	}
+	s.fault("windows", "egreedy explores by having all n candidates selected equally often; for that the windows 1 to k must "+
+		"have a probability of k/n or more together, for every k below n, and these do for no n from 2 to %d "+
+		"(limits.max_candidates)", maxCandidates)
+}
+
 func warnLearner(s *section, l *Learner, topics Topics) {
 	if !s.ok("policy", "delay", "on_expiry") {
 		return
@@ -229,10 +244,14 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
 		}
 	}
+	if l.Delay == Direct && !topics.HasSelections() {
+		s.warn("delay", "direct without a selections topic does not know of selections before they are paid: none are "+
+			"counted as in flight, so that a wait may be spent on one item")
+	}
+	if l.needsWindows() && !topics.HasSelections() && l.Windows.Learned() {
+		s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
+	}
 	if l.Delay == BOLD {
-		if !topics.HasSelections() && l.Windows.Learned() {
-			s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
-		}
 		if l.MaxInstances == 0 {
 			s.warn("max_instances", "0 is the paper's BOLD: one instance for every impression that is outstanding at once, "+
 				"so that memory grows with the horizon and each learns little; 1 learns far faster")
@@ -254,7 +273,13 @@ func idle(l *Learner) (keys []string) {
 		keys = append(keys, "radius", "sigma", "delta")
 	}
 	if l.Payoffs != Adversarial {
-		keys = append(keys, "max_instances", "loss_index", "eta", "windows")
+		keys = append(keys, "max_instances", "loss_index", "eta")
+	}
+	if !l.needsWindows() {
+		keys = append(keys, "windows")
 	}
 	return keys
 }
+
+// needsWindows tells whether a learner's policy looks at the distribution of windows.
+func (l *Learner) needsWindows() bool { return l.Payoffs == Adversarial || l.Policy == EpsilonGreedy }

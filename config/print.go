@@ -111,11 +111,13 @@ func (l *Learner) print() *yaml.Node {
 		m.add("max_instances", integer(l.MaxInstances))
 		m.add("loss_index", text(string(l.LossIndex)))
 		m.add("eta", plain(l.Eta.String()))
-		m.add("windows", l.Windows.print())
 	} else {
 		m.add("radius", text(string(l.Radius)))
 		m.add("sigma", plain(formatFloat(l.Sigma)))
 		m.add("delta", plain(l.Delta.String()))
+	}
+	if l.needsWindows() {
+		m.add("windows", l.Windows.print())
 	}
 	span := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle,
 		Content: []*yaml.Node{plain(formatFloat(l.PayoffRange.Min)), plain(formatFloat(l.PayoffRange.Max))}}

@@ -177,7 +177,13 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		return drawTimes(t, drawAdversarial(t, name), selections, span)
 	}
 	l := DefaultLearner(name, Stochastic)
-	l.Policy = rapid.SampledFrom([]Policy{Elimination, Greedy, Utility}).Draw(t, "policy")
+	l.Policy = rapid.SampledFrom([]Policy{Elimination, EpsilonGreedy, Greedy, Utility}).Draw(t, "policy")
+	if l.Policy != Elimination {
+		l.Delay = rapid.SampledFrom([]Delay{QPMD, Direct}).Draw(t, "delay")
+	}
+	if l.Policy == EpsilonGreedy && rapid.Bool().Draw(t, "given windows") {
+		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
+	}
 	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
 	l.Sigma = rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64).Draw(t, "sigma")
 	if l.Delta.Auto = rapid.Bool().Draw(t, "auto"); l.Delta.Auto {

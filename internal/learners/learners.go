@@ -20,14 +20,59 @@ func New(l *config.Learner) (func() delay.Learner, error) {
 }
 
 func stochastic(l *config.Learner) (func() delay.Learner, error) {
+	if l.Policy == config.EpsilonGreedy {
+		return exploring(l)
+	}
 	p, err := newPolicy(l)
 	if err != nil {
 		return nil, err
 	}
-	if l.Delay != config.QPMD {
-		return nil, fmt.Errorf("delay %q does not go with policy %q", l.Delay, l.Policy)
+	switch {
+	case l.Delay == config.QPMD:
+		return func() delay.Learner { return delay.NewQPMD(p) }, nil
+	case l.Delay == config.Direct && l.Policy != config.Elimination:
+		return func() delay.Learner { return delay.NewDirect(p) }, nil
 	}
-	return func() delay.Learner { return delay.NewQPMD(p) }, nil
+	return nil, mismatch(l)
+}
+
+func mismatch(l *config.Learner) error {
+	return fmt.Errorf("delay %q does not go with policy %q", l.Delay, l.Policy)
+}
+
+// exploring makes stochastic learners whose policy needs windows.
+func exploring(l *config.Learner) (func() delay.Learner, error) {
+	e := policy.NewEpsilonGreedy()
+	c, err := windows(l)
+	if err != nil {
+		return nil, err
+	}
+	switch l.Delay {
+	case config.QPMD:
+		return repeatable(func() (delay.Learner, error) { return delay.NewExploringQPMD(e, c) })
+	case config.Direct:
+		return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c) })
+	}
+	return nil, mismatch(l)
+}
+
+func windows(l *config.Learner) (delay.WindowsConfig, error) {
+	given, err := l.Windows.Distribution()
+	return delay.WindowsConfig{Given: given, Max: l.Windows.Max}, err
+}
+
+// repeatable makes a constructor that cannot fail of one that depends on nothing but settings, by trying it.
+func repeatable(construct func() (delay.Learner, error)) (func() delay.Learner, error) {
+	if _, err := construct(); err != nil {
+		return nil, err
+	}
+	return func() delay.Learner {
+		l, err := construct()
+		if err != nil {
+			panic(fmt.Sprintf("learners: what could be made once cannot be made again: %v", err))
+		}
+		return l
+	}, nil
 }
 
 // newPolicy makes a stochastic policy. Policies hold no state and are shared by the partitions.
@@ -54,27 +99,16 @@ func adversarial(l *config.Learner) (func() delay.Learner, error) {
 		return nil, err
 	}
 	if l.Delay != config.BOLD {
-		return nil, fmt.Errorf("delay %q does not go with policy %q", l.Delay, l.Policy)
+		return nil, mismatch(l)
 	}
-	windows, err := l.Windows.Distribution()
-	if err != nil {
+	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances}
+	if c.Windows, err = windows(l); err != nil {
 		return nil, err
 	}
-	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances,
-		Windows: delay.WindowsConfig{Given: windows, Max: l.Windows.Max}}
 	if l.LossIndex == config.ByRank {
 		c.Index = delay.ByRank
 	}
-	if _, err := delay.NewBOLD(c); err != nil {
-		return nil, err
-	}
-	return func() delay.Learner {
-		b, err := delay.NewBOLD(c)
-		if err != nil {
-			panic(fmt.Sprintf("learners: what could be made once cannot be made again: %v", err))
-		}
-		return b
-	}, nil
+	return repeatable(func() (delay.Learner, error) { return delay.NewBOLD(c) })
 }
 
 // newAdversarial makes an adversarial policy.

@@ -45,16 +45,18 @@ func Contains(p, q []float64, tolerance float64) error {
 	return nil
 }
 
+// uniformSlack is what counts as equality.
+const uniformSlack = 1e-12
+
 // UniformAdmissible tells whether some distribution over rankings has every candidate selected with the same
 // probability (section 4.1): G_k ≥ k/n for every k < n. Lazy windows, q_1 ≥ q_2 ≥ …, have it, yet folding their tail
 // onto a short list can lose it, so it is a matter of the list's length. Equality up to rounding counts.
 func UniformAdmissible(q []float64) bool {
-	const slack = 1e-12
 	n := float64(len(q))
 	var sum float64
 	for k, v := range q[:len(q)-1] {
 		sum += v
-		if !(float64(sum*n) >= float64(k+1)*(1-slack)) {
+		if !(float64(sum*n) >= float64(k+1)*(1-uniformSlack)) {
 			return false
 		}
 	}

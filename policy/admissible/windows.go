@@ -116,6 +116,22 @@ func (w *Windows) Fold(dst []float64) []float64 {
 	return dst
 }
 
+// UniformFrom is the least length from 2 to longest of the lists on which every candidate can be selected with the same
+// probability (see UniformAdmissible); 0 where there is none.
+func (w *Windows) UniformFrom(longest int) int {
+	var sum, need float64 // need: no list may be shorter, for the sake of the windows up to n−1
+	for n := 2; n <= longest; n++ {
+		if k := n - 1; k <= len(w.q) {
+			sum += w.q[k-1]
+			need = max(need, float64(k)/sum)
+		}
+		if float64(n) >= float64(need*(1-uniformSlack)) {
+			return n
+		}
+	}
+	return 0
+}
+
 // Prefix writes the sums G_k = q_1 + … + q_k of a folded distribution to dst, which is as long, and returns dst. The
 // last is one exactly, and none is above it.
 func Prefix(q, dst []float64) []float64 {

@@ -73,3 +73,29 @@ func TestWindows_Fold(t *testing.T) {
 		require.InDelta(t, 1, sum, 1e-15)
 	}
 }
+
+// The least length is the least that is admissible, by looking at them all.
+func TestWindows_UniformFromIsTheFirstAdmissible(t *testing.T) {
+	rng := newRand(t, 91)
+	found := 0
+	for range 2000 {
+		q := randomWindows(rng, 1+rng.IntN(12))
+		w := must(NewWindows(q))
+		longest := 1 + rng.IntN(60)
+		want := 0
+		for n := 2; n <= longest && want == 0; n++ {
+			if UniformAdmissible(w.Fold(make([]float64, n))) {
+				want = n
+			}
+		}
+		require.Equal(t, want, w.UniformFrom(longest), "q %v, up to %d", q, longest)
+		if want > 0 {
+			found++
+		}
+	}
+	require.Greater(t, found, 200)
+	require.Zero(t, must(NewWindows([]float64{0, 1})).UniformFrom(100_000), "nobody looks at one candidate only")
+	require.Zero(t, must(NewWindows([]float64{1})).UniformFrom(1))
+	require.Equal(t, 2, must(NewWindows([]float64{0.5, 0.25, 0.25})).UniformFrom(9), "equality counts")
+	require.Equal(t, 100_000, must(NewWindows([]float64{1e-5, 1 - 1e-5})).UniformFrom(200_000))
+}
