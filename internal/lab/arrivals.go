@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"math/bits"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// arrivals are the payoffs on their way: a ring of the coming decisions, each with a list of the payoffs that arrive
+// before it, in impression order. It is as long as the longest delay so far, and its memory is that of the most payoffs
+// that were ever on their way at once; nothing is allocated after that.
+type arrivals struct {
+	slots   []slot // the payoffs before decision t are at t modulo the length, a power of two
+	flights []flight
+	free    int32 // the first of the unused flights; -1 for none
+	// width is how many positions are kept with each payoff: nothing for learners that record no instance, the order
+	// shown, and the candidates too where they change.
+	width int
+	lists []int32 // width for each of flights
+	shown int     // candidates per impression
+	fixed []policy.Item
+}
+
+type slot struct{ head, tail int32 }
+
+type flight struct {
+	ref        int64
+	payoff     float64
+	propensity float64
+	item       policy.Item
+	instance   int32
+	next       int32
+}
+
+const nobody = -1
+
+// newArrivals makes the ring. With fixed, candidates are the same in each impression; with recorded, the learner's updates
+// need the decision.
+func newArrivals(candidates int, fixed []policy.Item, recorded bool) *arrivals {
+	a := &arrivals{free: nobody, shown: candidates, fixed: fixed}
+	if recorded {
+		a.width = candidates
+		if fixed == nil {
+			a.width = 2 * candidates
+		}
+	}
+	a.resize(1, 0)
+	return a
+}
+
+// resize makes room for delays below length; decision now is the next one.
+func (a *arrivals) resize(length int, now int64) {
+	old := a.slots
+	a.slots = make([]slot, length)
+	for k := range a.slots {
+		a.slots[k] = slot{nobody, nobody}
+	}
+	for k := range int64(len(old)) {
+		t := now + k
+		a.slots[t&int64(length-1)] = old[t&int64(len(old)-1)]
+	}
+}
+
+// send puts a payoff on its way, that arrives before decision at; now is the decision that it belongs to, whose payoffs
+// have been taken. Of candidates and order copies are kept.
+func (a *arrivals) send(now, at int64, o *delay.Outcome) {
+	if away := at - now; away >= int64(len(a.slots)) {
+		a.resize(1<<bits.Len64(uint64(away)), now)
+	}
+	f := a.free
+	if f == nobody {
+		f = int32(len(a.flights))
+		a.flights = append(a.flights, flight{next: nobody})
+		a.lists = append(a.lists, make([]int32, a.width)...)
+	}
+	e := &a.flights[f]
+	a.free = e.next
+	*e = flight{o.Ref, o.Payoff, o.Propensity, o.Item, o.Instance, nobody}
+	if a.width > 0 {
+		kept := a.lists[int(f)*a.width:][:a.width]
+		copy(kept, o.Order)
+		copy(kept[a.shown:], o.Candidates) // nothing where they are fixed
+	}
+	s := &a.slots[at&int64(len(a.slots)-1)]
+	if s.tail == nobody {
+		s.head = f
+	} else {
+		a.flights[s.tail].next = f
+	}
+	s.tail = f
+}
+
+// pay hands over the payoffs that arrive before decision now, in impression order.
+func (a *arrivals) pay(now int64, l delay.Learner) {
+	s := &a.slots[now&int64(len(a.slots)-1)]
+	for f := s.head; f != nobody; {
+		e := &a.flights[f]
+		o := delay.Outcome{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance}
+		if a.width > 0 {
+			kept := a.lists[int(f)*a.width:][:a.width]
+			o.Order = kept[:a.shown]
+			if o.Candidates = a.fixed; o.Candidates == nil {
+				o.Candidates = kept[a.shown:]
+			}
+		}
+		l.Paid(o)
+		next := e.next
+		e.next, a.free = a.free, f
+		f = next
+	}
+	*s = slot{nobody, nobody}
+}

@@ -1,0 +1,72 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MaxDelay bounds how late payoffs may come, in impressions: constant delays, and the mean of others.
+const MaxDelay = 10_000_000
+
+// Lateness says how many decisions after its own a payoff comes: of impression t, it can be used from decision t+k+1 on.
+type Lateness struct {
+	// Mean is k; with Random, its mean.
+	Mean int64
+	// Random makes k geometric: P(k) = (1/(1+M))·(M/(1+M))^k.
+	Random bool
+}
+
+// ParseLateness reads a number of impressions, or geometric:M.
+func ParseLateness(text string) (Lateness, error) {
+	number, random := strings.CutPrefix(text, "geometric:")
+	k, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || k < 0 || k > MaxDelay {
+		return Lateness{}, fmt.Errorf("must be a number of impressions from 0 to %d, or geometric: and the mean of such, not %q",
+			MaxDelay, text)
+	}
+	return Lateness{Mean: k, Random: random && k > 0}, nil
+}
+
+func (l Lateness) String() string {
+	if l.Random {
+		return "geometric:" + strconv.FormatInt(l.Mean, 10)
+	}
+	return strconv.FormatInt(l.Mean, 10)
+}
+
+// MarshalJSON is a number where the delay is constant, else a string as it is written on the command line.
+func (l Lateness) MarshalJSON() ([]byte, error) {
+	if l.Random {
+		return strconv.AppendQuote(nil, l.String()), nil
+	}
+	return strconv.AppendInt(nil, l.Mean, 10), nil
+}
+
+// lateness draws delays.
+type lateness struct {
+	constant int64
+	scale    float64 // 1/log(M/(1+M)), negative; 0 where the delay is constant
+	draws    *stream
+}
+
+func (l Lateness) drawn(draws *stream) lateness {
+	if !l.Random {
+		return lateness{constant: l.Mean}
+	}
+	return lateness{scale: -1 / math.Log1p(1/float64(l.Mean)), draws: draws}
+}
+
+// draw is the next delay; limit or more stands for any delay beyond it.
+func (l *lateness) draw(limit int64) int64 {
+	if l.scale == 0 {
+		return l.constant
+	}
+	// P(k ≥ j) = (M/(1+M))^j, so that k is the number of whole steps in log(u)/log(M/(1+M)) for a uniform u in (0,1].
+	k := math.Log(1-l.draws.float64()) * l.scale
+	if k >= float64(limit) {
+		return limit
+	}
+	return int64(k)
+}
