@@ -182,12 +182,22 @@ func checkPartners(s *section) {
 	case payoffs == string(Adversarial) && isStochastic(policy):
 		s.refault("policy", "%s is for stochastic payoffs, and payoffs is adversarial", policy)
 	}
-	for _, p := range partners {
-		if p.delay == delay && (isStochastic(policy) || isAdversarial(policy)) && !slices.Contains(p.with, policy) {
-			s.refault("delay", "%s does not go with policy %s: %s; it goes with %s", delay, policy, whyNot(delay, policy),
-				strings.Join(p.with, ", "))
+	if isStochastic(policy) || isAdversarial(policy) {
+		if err := Together(Policy(policy), Delay(delay)); err != nil {
+			s.refault("delay", "%v", err)
 		}
 	}
+}
+
+// Together tells why a policy does not go with a delay handling, and what does; nil where it does. Both must be known.
+func Together(policy Policy, delay Delay) error {
+	for _, p := range partners {
+		if p.delay == string(delay) && !slices.Contains(p.with, string(policy)) {
+			return fmt.Errorf("%s does not go with policy %s: %s; it goes with %s", delay, policy,
+				whyNot(string(delay), string(policy)), strings.Join(p.with, ", "))
+		}
+	}
+	return nil
 }
 
 func checkTimes(s *section, l *Learner, topics Topics) {

@@ -87,6 +87,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 	// One file per verb, in the order in which a newcomer meets them.
 	root.AddCommand(
 		newDemoCommand(),
+		newSimulateCommand(),
 		newLintCommand(),
 		newTopicsCommand(),
 		newRunCommand(),

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // Scenario is a world of users, by its name.
@@ -100,18 +98,17 @@ func (s Scenario) AgainstFixed() bool {
 // fixedOrder tells whether candidates and utilities are the same in each impression.
 func (s Scenario) fixedOrder() bool { return s != Changing && s != Catalog && s != Ranks }
 
-// Windows is the distribution of windows; nil where they are not drawn (Blocks).
-func (s Scenario) Windows(items int) (*admissible.Windows, error) {
-	n := s.Candidates(items)
+// Ratio is that of the distribution of windows, P(w) ∝ ratio^w on 1..Candidates; 0 where windows are not drawn (Blocks).
+func (s Scenario) Ratio() float64 {
 	switch s {
 	case Blocks:
-		return nil, nil
+		return 0
 	case Lazy, Changing:
-		return admissible.Geometric(math.Exp(-0.5), n)
+		return math.Exp(-0.5)
 	case Mixed:
-		return admissible.Geometric(1, n)
+		return 1
 	}
-	return admissible.Geometric(0.7, n)
+	return 0.7
 }
 
 // means are the mean payoffs of n items, where they do not change and are not drawn.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/lab"
+)
+
+// simulation is what the command line of simulate asks for.
+type simulation struct {
+	experiment lab.Experiment
+	settings   lab.Settings
+	scenario   string
+	lateness   string
+	utilities  string
+	asJSON     bool
+	plot       string
+}
+
+func newSimulateCommand() *cobra.Command {
+	var (
+		s     simulation
+		names []string
+	)
+	for _, scenario := range lab.Scenarios() {
+		names = append(names, string(scenario))
+	}
+	cmd := &cobra.Command{
+		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S]",
+		Short: "The regret laboratory: compare policies on simulated users",
+		Long: `Play policies, with the code that the worker runs, against simulated users whose payoffs are known, and show the regret:
+what is lost against the best rankings in hindsight. Each compatible combination of the policies and delays listed is
+played with the same users, several runs of them, and compared with the bound that theory has for it.
+
+Scenarios: ` + strings.Join(names, ", ") + `.
+docs/algorithms.md says what they are.`,
+		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
+  ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64
+  ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
+  ranker-worker simulate --scenario stationary --payoff-delay geometric:500 --json | jq '.[].regret'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
+	f.StringSliceVar(&s.settings.Delays, "delay", nil, "delay handlings, with commas between (default: for each policy the configuration's)")
+	f.IntSliceVar(&s.settings.MaxInstances, "max-instances", nil, "limits of BOLD's instances, 0 for none (default: the configuration's)")
+	f.StringVar(&s.scenario, "scenario", string(lab.Lazy), "the users: "+strings.Join(names, ", "))
+	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default 10; for catalog 2000)")
+	f.Int64Var(&s.experiment.Horizon, "horizon", 100_000, "T, the number of impressions")
+	f.StringVar(&s.lateness, "payoff-delay", "0", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M")
+	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
+	f.Uint64Var(&s.experiment.Seed, "seed", 1, "makes the same users again")
+	f.StringVar(&s.settings.Prior, "prior", "", "as in the configuration")
+	f.StringVar(&s.settings.Sigma, "sigma", "", "as in the configuration (default: the scenario's, 1 for normal payoffs, else 0.5)")
+	f.StringVar(&s.settings.Delta, "delta", "", "as in the configuration")
+	f.StringVar(&s.settings.Radius, "radius", "", "as in the configuration")
+	f.StringVar(&s.settings.Eta, "eta", "", "as in the configuration, but auto is `known`: osmd knows T; doubled: it does not")
+	f.StringVar(&s.settings.LossIndex, "loss-index", "", "as in the configuration")
+	f.StringVar(&s.utilities, "utilities", "given", "as in the configuration")
+	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
+	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
+	f.StringVar(&s.plot, "plot", "", "draw the regret curves to `FILE`.svg or .png")
+	return cmd
+}
+
+func (s *simulation) run(cmd *cobra.Command) error {
+	combinations, notes, err := s.prepare(cmd)
+	for _, n := range notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", n)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, _, stop := signals(cmd.Context(), func(os.Signal) {})
+	defer stop()
+	show := followSimulation(cmd.ErrOrStderr(), &s.experiment)
+	results, err := lab.Run(ctx, &s.experiment, combinations)
+	show.stop()
+	if err != nil {
+		return fmt.Errorf("the simulation did not end: %w", err)
+	}
+	if s.plot != "" {
+		if err := drawPlot(s.plot, results); err != nil {
+			return err
+		}
+	}
+	if s.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(results)
+	}
+	return printResults(cmd.OutOrStdout(), &s.experiment, results)
+}
+
+// prepare reads the flags. Faults name their flag.
+func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combination, notes []string, err error) {
+	e := &s.experiment
+	if e.Scenario, err = lab.ParseScenario(s.scenario); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--scenario: %w", err)}
+	}
+	if !cmd.Flags().Changed("items") {
+		e.Items = e.Scenario.DefaultItems()
+	}
+	if e.Lateness, err = lab.ParseLateness(s.lateness); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--payoff-delay: %w", err)}
+	}
+	if s.utilities != "given" {
+		return nil, nil, usageError{fmt.Errorf("--utilities: %q is unknown; there is given", s.utilities)}
+	}
+	if s.plot != "" {
+		if _, err := lab.PlotFormat(s.plot); err != nil {
+			return nil, nil, usageError{fmt.Errorf("--plot: %w", err)}
+		}
+		// Better now than after an hour.
+		if _, err := os.Stat(filepath.Dir(s.plot)); err != nil {
+			return nil, nil, fmt.Errorf("--plot: %w", err)
+		}
+	}
+	if err := e.Check(); err != nil {
+		return nil, nil, flagFault(err)
+	}
+	combinations, notes, err = lab.Combine(e, &s.settings)
+	if err != nil {
+		return nil, notes, flagFault(err)
+	}
+	return combinations, notes, nil
+}
+
+// flagFault names the flag that is at fault.
+func flagFault(err error) error {
+	if setting := (*lab.SettingError)(nil); errors.As(err, &setting) {
+		key, _, _ := strings.Cut(setting.Key, ".")
+		return usageError{fmt.Errorf("--%s: %w", strings.ReplaceAll(key, "_", "-"), setting.Err)}
+	}
+	if errors.Is(err, lab.ErrNothingToPlay) {
+		return usageError{err}
+	}
+	return err
+}
+
+func drawPlot(file string, results []*lab.Result) error {
+	format, err := lab.PlotFormat(file)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := lab.Plot(&b, format, results); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("writing the plot: %w", err)
+	}
+	return nil
+}
+
+func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, payoffs %s late, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon,
+		e.Lateness, e.Runs, e.Seed)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "policy\tdelay\tinstances\tregret\t± stderr\tsd of a run\tupper bound\tlower bound\timpressions/s\t")
+	for _, r := range results {
+		instances := "-"
+		if r.MaxInstances != nil {
+			instances = fmt.Sprint(r.Instances)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, instances, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"),
+			optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
+			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func optional(x *float64, format string) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *x)
+}
+
+// simulationProgress shows on a terminal how far a simulation is.
+type simulationProgress struct {
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+func followSimulation(w io.Writer, e *lab.Experiment) *simulationProgress {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &simulationProgress{end: cancel, done: make(chan struct{})}
+	if !isTerminal(w) {
+		close(p.done)
+		return p
+	}
+	var now, total atomic.Int64
+	e.Progress = func(d, t int64) {
+		now.Store(d)
+		total.Store(t)
+	}
+	go func() {
+		defer close(p.done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for began := time.Now(); ; {
+			select {
+			case <-ctx.Done():
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-tick.C:
+				d, t := now.Load(), total.Load()
+				if d == 0 {
+					continue
+				}
+				elapsed := time.Since(began)
+				left := time.Duration(float64(elapsed) * float64(t-d) / float64(d)).Round(time.Second)
+				fmt.Fprintf(w, "\r\x1b[K%3d%% of %d impressions, %.1f million a second, %v left", 100*d/t, t, float64(d)/elapsed.Seconds()/1e6, left)
+			}
+		}
+	}()
+	return p
+}
+
+func (p *simulationProgress) stop() {
+	p.end()
+	<-p.done
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func simulate(t *testing.T, args ...string) ran {
+	t.Helper()
+	return run(t, "", append([]string{"simulate", "--items", "4", "--horizon", "300", "--runs", "2"}, args...)...)
+}
+
+// TestSimulateJSON: one document with the keys that programs read, the same for the same seed, seconds apart.
+func TestSimulateJSON(t *testing.T) {
+	args := []string{"--policy", "elimination,ftrl,osmd", "--delay", "qpmd,bold", "--scenario", "stationary", "--payoff-delay", "3",
+		"--max-instances", "0", "--json"}
+	document := func(cores string) []map[string]any {
+		got := simulate(t, append(args, "--cores", cores)...)
+		require.Equal(t, 0, got.code, got)
+		assert.Equal(t, 3, strings.Count(got.errOut, "is left out"), got.errOut)
+		var rows []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(got.out), &rows), got.out)
+		for _, row := range rows {
+			require.Contains(t, row, "seconds")
+			delete(row, "seconds")
+		}
+		return rows
+	}
+	rows := document("1")
+	require.Len(t, rows, 3)
+	for k, policy := range []string{"elimination", "ftrl", "osmd"} {
+		row := rows[k]
+		assert.Equal(t, policy, row["policy"])
+		assert.Equal(t, "stationary", row["scenario"])
+		for key, want := range map[string]float64{"items": 4, "horizon": 300, "payoff_delay": 3, "runs": 2} {
+			assert.Equal(t, want, row[key], key)
+		}
+		assert.IsType(t, 0.0, row["regret"].(map[string]any)["mean"])
+		assert.IsType(t, 0.0, row["regret"].(map[string]any)["stderr"])
+		assert.IsType(t, 0.0, row["bound"])
+		assert.Contains(t, row, "lower_bound")
+		curve := row["curve"].([]any)
+		last := curve[len(curve)-1].(map[string]any)
+		assert.Equal(t, 300.0, last["t"])
+		assert.Equal(t, row["regret"].(map[string]any)["mean"], last["regret"])
+	}
+	assert.Equal(t, "qpmd", rows[0]["delay"])
+	assert.Nil(t, rows[0]["max_instances"])
+	assert.Equal(t, "bold", rows[1]["delay"])
+	assert.Equal(t, 0.0, rows[1]["max_instances"])
+	assert.Equal(t, 4.0, rows[1]["instances"])
+	assert.Equal(t, rows, document("4"))
+}
+
+func TestSimulateTableAndPlot(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.svg", "b.png"} {
+		file := filepath.Join(dir, name)
+		got := simulate(t, "--policy", "greedy,utility", "--plot", file)
+		require.Equal(t, 0, got.code, got)
+		assert.Contains(t, got.out, "Scenario lazy: 4 items, 300 impressions, payoffs 0 late, 2 runs, seed 1.")
+		assert.Regexp(t, `greedy +\w+ +- +\d+\.\d`, got.out)
+		assert.Empty(t, got.errOut)
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert.Greater(t, info.Size(), int64(2000))
+	}
+}
+
+// TestSimulateFaultsNameTheirFlag, and exit with 2.
+func TestSimulateFaultsNameTheirFlag(t *testing.T) {
+	for _, c := range []struct{ flag, value, want string }{
+		{"policy", "mos", "unknown"}, {"delay", "soon", "unknown"}, {"max-instances", "-1", "0 to"}, {"max-instances", "x", "invalid"},
+		{"scenario", "lazzy", "there are blocks, lazy"}, {"items", "0", "from 1 to"}, {"items", "200000", "from 1 to"},
+		{"horizon", "-1", "from 1 to"}, {"horizon", "1e6", "invalid"}, {"payoff-delay", "-1", "geometric:"},
+		{"payoff-delay", "geometric:", "geometric:"}, {"runs", "0", "from 1 to"}, {"seed", "-1", "invalid"}, {"sigma", "0", "above 0"},
+		{"sigma", "NaN", ""}, {"delta", "1", "between 0 and 1"}, {"radius", "huge", "unknown"}, {"eta", "-2", "outside"},
+		{"loss-index", "user", "unknown"}, {"utilities", "guessed", "given"}, {"cores", "-1", "from 0 to"}, {"plot", "x.pdf", ".svg"},
+	} {
+		args := []string{"--" + c.flag + "=" + c.value}
+		if c.flag == "max-instances" || c.flag == "eta" || c.flag == "loss-index" {
+			args = append(args, "--policy", "ftrl", "--scenario", "stationary")
+		}
+		got := simulate(t, args...)
+		assert.Equal(t, exitUsage, got.code, "%v: %v", args, got)
+		assert.Contains(t, got.errOut, "--"+c.flag, args)
+		assert.Contains(t, got.errOut, c.want, args)
+		assert.Empty(t, got.out, args)
+	}
+	got := simulate(t, "--plot", filepath.Join(t.TempDir(), "none", "x.svg"))
+	assert.Equal(t, exitFault, got.code)
+	assert.Contains(t, got.errOut, "--plot")
+}
+
+// TestSimulateWithoutPartners says which partner is missing.
+func TestSimulateWithoutPartners(t *testing.T) {
+	got := simulate(t, "--policy", "ftrl", "--delay", "qpmd", "--scenario", "stationary")
+	assert.Equal(t, exitUsage, got.code)
+	assert.Contains(t, got.errOut, "qpmd does not go with policy ftrl")
+	assert.Contains(t, got.errOut, "it goes with elimination")
+	got = simulate(t, "--policy", "osmd", "--scenario", "blocks")
+	assert.Equal(t, exitUsage, got.code)
+	assert.Contains(t, got.errOut, "osmd is left out")
+	assert.Contains(t, got.errOut, "those from stationary on do")
+}

@@ -1,0 +1,129 @@
+package lab
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+)
+
+// Upper is the upper bound on the regret after t impressions as a function of t, where an explicit one holds for the
+// combination; nil where none does.
+//
+// Elimination has 64·σ²·L·Σ1/Δ, L = log(4nt²/δ), with the paper's radius 32·L·Σ1/Δ: with probability 1−δ, and with
+// δ = 1/t in expectation (plus Δ_max·π²/12 for the times when a radius fails). The sum is Theorem 3.2's for fixed
+// utilities and Theorem 3.1's for changing ones. It needs σ to be no less than the scenario's; the paper's radius, for
+// σ = 1/√2, gets its bound on N(μ,1) too, though there the good event is not as likely as 1−δ. QPM-D adds n·K for a
+// constant delay K, with windows that are drawn, short ones no less likely than long ones.
+//
+// osmd has B(T) = 2√(2nT), at T, where it knows T, and √2/(√2−1) times as much without, at any time; ftrl with c = 1 has
+// 4√(nT). BOLD with as many instances as it needs has (K+1)·B(T/(K+1)). They hold against fixed rankings of the items, or,
+// where losses belong to ranks, of those.
+func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
+	switch c.Learner.Policy {
+	case config.Elimination:
+		return e.upperElimination(&c.Learner)
+	case config.OSMD, config.FTRL:
+		return e.upperAdversarial(c)
+	}
+	return nil
+}
+
+func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64 {
+	late := float64(e.Lateness.Mean)
+	switch {
+	case l.Delay != config.QPMD || e.Lateness.Random:
+		return nil
+	case e.Scenario == Catalog || e.Scenario == Constrained || e.Scenario == Switching || e.Scenario == Ranks:
+		return nil // means that are drawn, or change
+	case e.Scenario == Blocks && late > 0:
+		return nil
+	case l.Radius == config.SubGaussian && l.Sigma < e.Scenario.Sigma():
+		return nil
+	}
+	means := e.Scenario.means(e.Items)
+	inverse := inverseGaps(means)
+	if e.Scenario == Changing {
+		inverse = inverseNeighbours(means)
+	}
+	factor := 32.0
+	if l.Radius == config.SubGaussian {
+		factor = 64 * l.Sigma * l.Sigma
+	}
+	n := float64(e.Items)
+	largest := slices.Max(means) - slices.Min(means)
+	return func(t float64) float64 {
+		logarithm, failing := math.Log(4*n)+2*math.Log(t), 0.0
+		if l.Delta.Auto {
+			logarithm += math.Log(t)
+			failing = largest * math.Pi * math.Pi / 12
+		} else {
+			logarithm -= math.Log(l.Delta.Value)
+		}
+		return factor*logarithm*inverse + n*late + failing
+	}
+}
+
+func (e *Experiment) upperAdversarial(c *Combination) func(t float64) float64 {
+	l := &c.Learner
+	instances := e.Lateness.Mean + 1
+	switch {
+	case !e.Scenario.AgainstFixed() || (e.Scenario == Ranks) && l.LossIndex != config.ByRank:
+		return nil
+	case l.MaxInstances > 0 && int64(l.MaxInstances) < instances, e.Lateness.Random:
+		return nil
+	}
+	n, k := float64(e.Items), float64(instances)
+	switch {
+	case l.Policy == config.FTRL && (l.Eta.Auto || l.Eta.Value == 1):
+		return func(t float64) float64 { return k * 4 * math.Sqrt(n*t/k) }
+	case l.Policy == config.OSMD && c.Doubled:
+		return func(t float64) float64 { return k * 2 * math.Sqrt(2*n*t/k) * math.Sqrt2 / (math.Sqrt2 - 1) }
+	case l.Policy == config.OSMD && e.knows(l):
+		return func(float64) float64 { return k * 2 * math.Sqrt(2*n*float64(e.Horizon)/k) }
+	}
+	return nil
+}
+
+// knows tells whether the learning rate of osmd is the one for as many payoffs as an instance is fed.
+func (e *Experiment) knows(l *config.Learner) bool {
+	return !l.Eta.Auto && math.Round(2/(l.Eta.Value*l.Eta.Value)) == float64(e.perInstance(l.MaxInstances))
+}
+
+// Lower is the coefficient of log T in Theorem 3.5, Σ 2σ²/Δ, for the windows that it is about, those of Blocks. It is
+// asymptotic: a finite run may lie below. (The divergence of two normal distributions is Δ²/2σ², which the paper's proof
+// takes without the half.)
+func (e *Experiment) Lower() (coefficient float64, ok bool) {
+	if e.Scenario != Blocks {
+		return 0, false
+	}
+	sigma := e.Scenario.Sigma()
+	return 2 * sigma * sigma * inverseGaps(e.Scenario.means(e.Items)), true
+}
+
+// inverseGaps is Theorem 3.2's Σ 1/Δ, for means in increasing utility: over consecutive undominated items, and over each
+// dominated item and the best of those that dominate it. Gaps of 0 are left out: nothing is lost between equals.
+func inverseGaps(means []float64) (sum float64) {
+	best, any := 0.0, false // among the items of higher utility
+	for i := len(means) - 1; i >= 0; i-- {
+		// Undominated, the item stands before the best so far in falling means, with nothing between.
+		if gap := math.Abs(means[i] - best); any && gap > 0 {
+			sum += 1 / gap
+		}
+		if !any || means[i] > best {
+			best, any = means[i], true
+		}
+	}
+	return sum
+}
+
+// inverseNeighbours is Theorem 3.1's Σ 1/Δ, over neighbours in mean.
+func inverseNeighbours(means []float64) (sum float64) {
+	sorted := slices.Sorted(slices.Values(means))
+	for k := range sorted[1:] {
+		if gap := sorted[k+1] - sorted[k]; gap > 0 {
+			sum += 1 / gap
+		}
+	}
+	return sum
+}

@@ -1,0 +1,243 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Limits of an experiment. Together with MaxDelay they keep what is in memory to a few gigabytes at the most.
+const (
+	MaxItems   = 100_000
+	MaxHorizon = 10_000_000_000
+	MaxRuns    = 10_000
+)
+
+// Experiment is what all combinations are played in.
+type Experiment struct {
+	Scenario Scenario
+	Items    int   // 1..MaxItems; of Catalog, those of the catalogue
+	Horizon  int64 // T, 1..MaxHorizon
+	Lateness Lateness
+	Runs     int // 1..MaxRuns; run k is the same users whatever the number of runs
+	Seed     uint64
+	// Cores is how many runs are played at once; 0 is one per processor. Results do not depend on it.
+	Cores int
+	// Progress, where not nil, is told how many of all impressions have been played, from several goroutines at once.
+	Progress func(done, total int64)
+}
+
+// Point is a curve at one time.
+type Point struct {
+	T      int64   `json:"t"`
+	Regret float64 `json:"regret"` // mean over runs
+	// Stderr is the standard error of the mean; absent for a single run.
+	Stderr *float64 `json:"stderr,omitempty"`
+}
+
+// Regret is what runs lost.
+type Regret struct {
+	Mean   float64  `json:"mean"`
+	Stderr *float64 `json:"stderr"` // of the mean; null for a single run
+	SD     *float64 `json:"sd"`     // of a run; null for a single run
+	Min    float64  `json:"min"`
+	Max    float64  `json:"max"`
+}
+
+// Result is one combination's. All but Seconds is a function of the experiment and the combination.
+type Result struct {
+	Policy       string   `json:"policy"`
+	Delay        string   `json:"delay"`
+	MaxInstances *int     `json:"max_instances"` // null for learners without instances
+	Scenario     Scenario `json:"scenario"`
+	Items        int      `json:"items"`
+	Horizon      int64    `json:"horizon"`
+	PayoffDelay  Lateness `json:"payoff_delay"`
+	Runs         int      `json:"runs"`
+	Seed         uint64   `json:"seed"`
+	Regret       Regret   `json:"regret"`
+	Bound        *float64 `json:"bound"`       // see Upper; null where none holds
+	LowerBound   *float64 `json:"lower_bound"` // see Lower; null where there is none
+	Curve        []Point  `json:"curve"`
+	Instances    int64    `json:"instances"` // the most that any run needed; 0 for learners without
+	Seconds      float64  `json:"seconds"`   // of computing, all runs together
+
+	combination *Combination
+	experiment  *Experiment
+}
+
+// Grid is the times at which curves are taken: twelve in each power of ten, and T.
+func Grid(horizon int64) []int64 {
+	var grid []int64
+	for k := 0; ; k++ {
+		t := int64(math.Round(math.Pow(10, float64(k)/12)))
+		if t >= horizon {
+			return append(grid, horizon)
+		}
+		if len(grid) == 0 || t > grid[len(grid)-1] {
+			grid = append(grid, t)
+		}
+	}
+}
+
+// maxPositions bounds the positions that are remembered of decisions whose payoffs are on their way.
+const maxPositions = 200_000_000
+
+// Check tells what is out of range.
+func (e *Experiment) Check() error {
+	if _, err := ParseScenario(string(e.Scenario)); err != nil {
+		return &SettingError{"scenario", err}
+	}
+	for _, x := range []struct {
+		key        string
+		value, max int64
+	}{
+		{"items", int64(e.Items), MaxItems}, {"horizon", e.Horizon, MaxHorizon}, {"runs", int64(e.Runs), MaxRuns},
+	} {
+		if x.value < 1 || x.value > x.max {
+			return &SettingError{x.key, fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
+		}
+	}
+	if e.Cores < 0 || e.Cores > 4096 {
+		return &SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
+	}
+	if k := e.Lateness.Mean; k < 0 || k > MaxDelay {
+		return &SettingError{"payoff-delay", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
+	}
+	if k := min(e.Lateness.Mean, e.Horizon); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
+		return &SettingError{"payoff-delay", fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
+			e.Lateness.Mean, e.Scenario.Candidates(e.Items), maxPositions)}
+	}
+	return nil
+}
+
+// Run plays all runs of all combinations, over the same users, and gives the results in the order of the combinations.
+// It ends early, with an error, when ctx does.
+func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Result, error) {
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		grid  = Grid(e.Horizon)
+		runs  = make([][]played, len(combinations))
+		jobs  = len(combinations) * e.Runs
+		total = int64(jobs) * e.Horizon
+		next  atomic.Int64 // job
+		done  atomic.Int64 // impressions
+		cores = e.Cores
+		wg    sync.WaitGroup
+	)
+	for k := range runs {
+		runs[k] = make([]played, e.Runs)
+	}
+	progress := func(more int64) {
+		if now := done.Add(more); e.Progress != nil {
+			e.Progress(now, total)
+		}
+	}
+	if cores == 0 {
+		cores = runtime.GOMAXPROCS(0)
+	}
+	for range min(cores, jobs) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				// The combinations of one run lie side by side, so that all are nearly done when time is up.
+				job := int(next.Add(1) - 1)
+				if job >= jobs {
+					return
+				}
+				k, run := job%len(combinations), job/len(combinations)
+				p, err := play(ctx, e, combinations[k].new(), run, grid, progress)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				runs[k][run] = p
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("playing %d runs: %w", jobs, err)
+	} else if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(combinations))
+	for k, c := range combinations {
+		results[k] = e.result(c, runs[k], grid)
+	}
+	return results, nil
+}
+
+// result puts runs together, in their order.
+func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result {
+	r := &Result{
+		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(), Scenario: e.Scenario,
+		Items: e.Items, Horizon: e.Horizon, PayoffDelay: e.Lateness, Runs: e.Runs, Seed: e.Seed,
+		combination: c, experiment: e,
+	}
+	for k, t := range grid {
+		m := momentsOf(runs, k)
+		r.Curve = append(r.Curve, Point{t, m.mean, m.stderr()})
+		if k == len(grid)-1 {
+			r.Regret = Regret{m.mean, m.stderr(), m.deviation(), m.min, m.max}
+		}
+	}
+	for _, p := range runs {
+		r.Instances = max(r.Instances, p.instances)
+		r.Seconds += p.seconds
+	}
+	if upper := e.Upper(c); upper != nil {
+		b := upper(float64(e.Horizon))
+		r.Bound = &b
+	}
+	if lower, ok := e.Lower(); ok {
+		b := lower * math.Log(float64(e.Horizon))
+		r.LowerBound = &b
+	}
+	return r
+}
+
+// moments are those of the runs' regrets at one time.
+type moments struct {
+	n        int
+	mean, m2 float64
+	min, max float64
+}
+
+// momentsOf takes two passes, which loses no digits.
+func momentsOf(runs []played, at int) moments {
+	m := moments{n: len(runs), min: math.Inf(1), max: math.Inf(-1)}
+	for _, r := range runs {
+		m.mean += r.regret[at]
+		m.min, m.max = min(m.min, r.regret[at]), max(m.max, r.regret[at])
+	}
+	m.mean /= float64(m.n)
+	for _, r := range runs {
+		m.m2 += (r.regret[at] - m.mean) * (r.regret[at] - m.mean)
+	}
+	return m
+}
+
+// deviation is the standard deviation of a run; nil for a single run.
+func (m moments) deviation() *float64 {
+	if m.n < 2 {
+		return nil
+	}
+	d := math.Sqrt(m.m2 / float64(m.n-1))
+	return &d
+}
+
+func (m moments) stderr() *float64 {
+	d := m.deviation()
+	if d != nil {
+		*d /= math.Sqrt(float64(m.n))
+	}
+	return d
+}

@@ -1,0 +1,273 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
+)
+
+// Settings are what is to be compared. All but Policies, Delays, MaxInstances and Eta are settings of the configuration
+// file, in its syntax; where one is empty it has the configuration's default, and sigma that of the scenario.
+type Settings struct {
+	Policies     []string // empty: the default for stochastic payoffs
+	Delays       []string // empty: for each policy its default
+	MaxInstances []int    // for BOLD, one combination each; empty: the default
+	// Eta is a number, "known", which for osmd takes T for known, or "doubled"; empty or "auto": known.
+	Eta       string
+	Prior     string
+	Sigma     string
+	Delta     string
+	Radius    string
+	LossIndex string
+}
+
+// Combination is one learner to be played.
+type Combination struct {
+	Learner config.Learner
+	// Doubled tells that osmd does not know the horizon.
+	Doubled bool
+	new     func() delay.Learner
+}
+
+// instances is MaxInstances; nil for learners without any.
+func (c *Combination) instances() *int {
+	if c.Learner.Delay != config.BOLD {
+		return nil
+	}
+	return &c.Learner.MaxInstances
+}
+
+// SettingError is a setting that makes no sense.
+type SettingError struct {
+	Key string // as in the configuration: sigma, max_instances, …
+	Err error
+}
+
+func (e *SettingError) Error() string { return e.Key + ": " + e.Err.Error() }
+
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// ErrNothingToPlay says that no combination is left.
+var ErrNothingToPlay = errors.New("no policy goes with a delay handling and the scenario")
+
+// Combine makes each combination of a policy and a delay handling that go together and with the experiment's scenario,
+// policies first. Notes tell of those that were left out, and why, and of settings without effect. The error is a
+// *SettingError, or wraps ErrNothingToPlay.
+func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, err error) {
+	policies := slices.Clone(s.Policies)
+	if len(policies) == 0 {
+		policies = []string{string(config.DefaultLearner("", config.Stochastic).Policy)}
+	}
+	note := func(format string, args ...any) {
+		if n := fmt.Sprintf(format, args...); !slices.Contains(notes, n) {
+			notes = append(notes, n)
+		}
+	}
+	idle := map[string]int{}
+	for _, policy := range distinct(policies) {
+		if _, _, err := s.learner(e, policy, "", ""); err != nil {
+			return nil, nil, err // what is wrong with the policy itself, or with a setting
+		}
+		if isAdversarial(policy) && !e.Scenario.FitsAdversarial() {
+			note("%s is left out: it needs payoffs within [0,1] and windows of one known distribution, which scenario %s does not have; %s",
+				policy, e.Scenario, "those from stationary on do")
+			continue
+		}
+		delays := s.Delays
+		if len(delays) == 0 {
+			delays = []string{defaultDelay(policy)}
+		}
+		for _, d := range distinct(delays) {
+			if err := config.Together(config.Policy(policy), config.Delay(d)); err != nil {
+				note("%s with %s is left out: %v", policy, d, err)
+				continue
+			}
+			for _, m := range s.instances(d) {
+				c, warnings, err := s.learner(e, policy, d, m)
+				if err != nil {
+					return nil, nil, err
+				}
+				for _, w := range warnings {
+					idle[w]++
+				}
+				all = append(all, c)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, notes, fmt.Errorf("%w %s: %s", ErrNothingToPlay, e.Scenario, strings.Join(notes, "; "))
+	}
+	for _, w := range slices.Sorted(maps.Keys(idle)) {
+		if idle[w] == len(all) {
+			note("%s has no effect here", w)
+		}
+	}
+	return all, notes, nil
+}
+
+func isAdversarial(policy string) bool {
+	return policy == string(config.OSMD) || policy == string(config.FTRL)
+}
+
+func payoffsOf(policy string) config.Payoffs {
+	if isAdversarial(policy) {
+		return config.Adversarial
+	}
+	return config.Stochastic
+}
+
+// defaultDelay is the configuration's, if it goes with the policy, else QPM-D, which goes with all stochastic ones.
+func defaultDelay(policy string) string {
+	d := config.DefaultLearner("", payoffsOf(policy)).Delay
+	if config.Together(config.Policy(policy), d) != nil {
+		d = config.QPMD
+	}
+	return string(d)
+}
+
+// instances are the limits to be tried; empty is the default.
+func (s *Settings) instances(delay string) []string {
+	if delay != string(config.BOLD) || len(s.MaxInstances) == 0 {
+		return []string{""}
+	}
+	var limits []string
+	for _, m := range distinct(s.MaxInstances) {
+		limits = append(limits, strconv.Itoa(m))
+	}
+	return limits
+}
+
+// learner reads one combination the way a configuration file is read, so that what can be set, and what is said of
+// faults, is the same. Warnings are the settings that have no effect. With delay "" the default one is taken.
+func (s *Settings) learner(e *Experiment, policy, delay, instances string) (c *Combination, warnings []string, err error) {
+	if delay == "" {
+		delay = defaultDelay(policy)
+	}
+	var eta string
+	doubled := false
+	switch s.Eta {
+	case "", "auto", "known", "doubled":
+		eta = "auto"
+		doubled = s.Eta == "doubled"
+	default:
+		eta = s.Eta
+	}
+	sigma := s.Sigma
+	if sigma == "" {
+		sigma = strconv.FormatFloat(e.Scenario.Sigma(), 'g', -1, 64)
+	}
+	settings := [][2]string{
+		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
+		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
+		{"max_instances", instances},
+	}
+	l, warnings, err := readLearner(settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Sigma == "" {
+		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "sigma" })
+	}
+	if s.Eta == "" {
+		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "eta" })
+	}
+	if isAdversarial(policy) {
+		ratio := e.Scenario.Ratio()
+		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
+	}
+	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {
+		l.Eta = config.Eta{Value: math.Sqrt(2 / float64(e.perInstance(l.MaxInstances)))}
+	}
+	c = &Combination{Learner: l, Doubled: l.Policy == config.OSMD && doubled}
+	if e.Scenario.FitsAdversarial() || !isAdversarial(policy) {
+		if c.new, err = learners.New(&c.Learner); err != nil {
+			return nil, nil, &SettingError{"policy", err}
+		}
+	}
+	return c, warnings, nil
+}
+
+// perInstance is how many payoffs an instance of BOLD is fed, at most.
+func (e *Experiment) perInstance(limit int) int64 {
+	instances := e.Lateness.Mean + 1
+	if limit > 0 {
+		instances = min(instances, int64(limit))
+	}
+	return max(1, (e.Horizon+instances-1)/instances)
+}
+
+// readLearner reads settings as a learner's configuration. Empty ones are left out. Warnings are the keys of those that
+// the configuration warns of.
+func readLearner(settings [][2]string) (l config.Learner, warnings []string, err error) {
+	const name = "laboratory"
+	fields := &yaml.Node{Kind: yaml.MappingNode}
+	for _, kv := range settings {
+		if kv[1] == "" {
+			continue
+		}
+		var value yaml.Node
+		if err := yaml.Unmarshal([]byte(kv[1]), &value); err != nil || len(value.Content) != 1 {
+			return l, nil, &SettingError{kv[0], fmt.Errorf("%q cannot be read", kv[1])}
+		}
+		fields.Content = append(fields.Content, scalar(kv[0]), value.Content[0])
+	}
+	document := mapping(
+		"kafka", mapping("brokers", scalar("laboratory:1"), "group", scalar("laboratory")),
+		"redis", mapping("url", scalar("redis://laboratory")),
+		"learners", mapping(name, fields),
+	)
+	text, err := yaml.Marshal(document)
+	if err != nil {
+		return l, nil, fmt.Errorf("writing the settings as a configuration: %w", err)
+	}
+	cfg, warned, err := config.Load("", text, func(string) (string, bool) { return "", false })
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		key := strings.TrimPrefix(faults[0].Key, "learners."+name+".")
+		return l, nil, &SettingError{key, errors.New(faults[0].Message)}
+	} else if err != nil {
+		return l, nil, fmt.Errorf("reading the settings as a configuration: %w", err)
+	}
+	for _, w := range warned {
+		if key, ours := strings.CutPrefix(w.Key, "learners."+name+"."); ours && strings.HasPrefix(w.Message, "has no effect") {
+			warnings = append(warnings, key)
+		}
+	}
+	return cfg.Learners[0], warnings, nil
+}
+
+func scalar(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+
+func mapping(keysAndValues ...any) *yaml.Node {
+	m := &yaml.Node{Kind: yaml.MappingNode}
+	for _, x := range keysAndValues {
+		switch x := x.(type) {
+		case string:
+			m.Content = append(m.Content, scalar(x))
+		case *yaml.Node:
+			m.Content = append(m.Content, x)
+		}
+	}
+	return m
+}
+
+// distinct drops what is there twice, and keeps the order.
+func distinct[T comparable](s []T) []T {
+	var out []T
+	for _, x := range s {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}

@@ -1,0 +1,292 @@
+package lab
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// palette is for readers who do not tell red from green too (M. Okabe, K. Ito, "Color universal design", 2008), the pale
+// yellow left out.
+var palette = []color.RGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {230, 159, 0, 255},
+	{0, 0, 0, 255},
+}
+
+// dashes tell curves apart that have the same colour.
+var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2)}, {vg.Points(2), vg.Points(2)}}
+
+// band is how many standard errors a curve's band reaches on each side.
+const band = 2
+
+// PlotFormat is svg or png, by a file's name.
+func PlotFormat(file string) (string, error) {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".svg":
+		return "svg", nil
+	case ".png":
+		return "png", nil
+	}
+	return "", fmt.Errorf("%q must end in .svg or .png", file)
+}
+
+// Plot draws the regret curves of one experiment's results, with a band of standard errors each, and bounds as lines.
+// Both axes are logarithmic; that of regret is linear where some mean regret ends below zero.
+func Plot(w io.Writer, format string, results []*Result) error {
+	if len(results) == 0 {
+		return fmt.Errorf("plotting no results")
+	}
+	p, err := picture(results)
+	if err != nil {
+		return fmt.Errorf("plotting: %w", err)
+	}
+	const width, height = 20 * vg.Centimeter, 12.5 * vg.Centimeter
+	var c interface {
+		vg.CanvasSizer
+		io.WriterTo
+	}
+	if format == "png" {
+		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(192))}
+	} else {
+		c = vgsvg.New(width, height)
+	}
+	p.Draw(draw.New(c))
+	if _, err := c.WriteTo(w); err != nil {
+		return fmt.Errorf("writing the plot: %w", err)
+	}
+	return nil
+}
+
+// sketch is a picture in the making.
+type sketch struct {
+	*plot.Plot
+	logarithmic bool
+	floor       float64 // what a logarithmic axis can show, at the least
+	legend      []legendEntry
+}
+
+// legendEntry is a line of the legend. They are put in the order in which the curves end, the highest first.
+type legendEntry struct {
+	name  string
+	line  *plotter.Line
+	final float64
+}
+
+func picture(results []*Result) (*plot.Plot, error) {
+	e := results[0].experiment
+	s := &sketch{Plot: plot.New()}
+	s.measure(results)
+	s.style(e)
+	for k, r := range results {
+		if err := s.curve(r, palette[k%len(palette)], dashes[k/len(palette)%len(dashes)]); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.bounds(results); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.legend, func(a, b legendEntry) int {
+		switch {
+		case a.final > b.final:
+			return -1
+		case a.final < b.final:
+			return 1
+		}
+		return 0
+	})
+	for _, l := range s.legend {
+		s.Legend.Add(l.name, l.line)
+	}
+	return s.Plot, nil
+}
+
+// measure decides on the axis of regret and its lower end.
+func (s *sketch) measure(results []*Result) {
+	s.logarithmic = true
+	least, most := math.Inf(1), 0.0
+	for _, r := range results {
+		s.logarithmic = s.logarithmic && r.Regret.Mean > 0
+		for _, c := range r.Curve {
+			if c.Regret > 0 {
+				least, most = min(least, c.Regret), max(most, c.Regret)
+			}
+		}
+	}
+	if s.logarithmic {
+		s.floor = math.Pow(10, math.Floor(math.Log10(max(least, most/1e4))))
+	}
+}
+
+func (s *sketch) style(e *Experiment) {
+	s.Title.Text = fmt.Sprintf("%s, n = %d, payoff delay %s", e.Scenario, e.Items, e.Lateness)
+	s.Title.TextStyle.Font.Size = 13
+	s.Title.Padding = 6
+	s.X.Label.Text = "impressions"
+	s.Y.Label.Text = "regret"
+	if e.Runs > 1 {
+		s.Y.Label.Text = fmt.Sprintf("regret (mean of %d runs, ± %d standard errors)", e.Runs, band)
+	}
+	s.X.Scale, s.X.Tick.Marker = plot.LogScale{}, powers{}
+	s.X.Min, s.X.Max = 1, float64(max(e.Horizon, 2))
+	if s.logarithmic {
+		s.Y.Scale, s.Y.Tick.Marker = plot.LogScale{}, powers{}
+		s.Y.Min, s.Y.Max = s.floor, 10*s.floor
+	}
+	for _, a := range []*plot.Axis{&s.X, &s.Y} {
+		a.Label.TextStyle.Font.Size = 11
+		a.Tick.Label.Font.Size = 10
+		a.Padding = 0
+	}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{232}, color.Gray{232}
+	s.Add(grid)
+	s.Legend.Top, s.Legend.Left = true, true
+	s.Legend.TextStyle.Font = font.Font{Typeface: s.Legend.TextStyle.Font.Typeface, Variant: "Sans", Size: 10}
+	for _, style := range []*text.Style{&s.Title.TextStyle, &s.X.Label.TextStyle, &s.Y.Label.TextStyle, &s.X.Tick.Label, &s.Y.Tick.Label} {
+		style.Font.Variant = "Sans"
+	}
+	s.Legend.XOffs, s.Legend.YOffs = 8, -6
+	s.Legend.Padding = 2
+	s.Legend.ThumbnailWidth = 28
+}
+
+// at makes a value that the axis can show.
+func (s *sketch) at(y float64) float64 {
+	if s.logarithmic {
+		return max(y, s.floor)
+	}
+	return y
+}
+
+func (s *sketch) curve(r *Result, c color.RGBA, dash []vg.Length) error {
+	var line, upper, lower plotter.XYs
+	for _, p := range r.Curve {
+		x := float64(p.T)
+		line = append(line, plotter.XY{X: x, Y: s.at(p.Regret)})
+		if p.Stderr != nil {
+			upper = append(upper, plotter.XY{X: x, Y: s.at(p.Regret + band**p.Stderr)})
+			lower = append(lower, plotter.XY{X: x, Y: s.at(p.Regret - band**p.Stderr)})
+		}
+	}
+	if len(upper) > 1 {
+		slices.Reverse(lower)
+		area, err := plotter.NewPolygon(append(upper, lower...))
+		if err != nil {
+			return err
+		}
+		area.Color = color.NRGBA{c.R, c.G, c.B, 50}
+		area.LineStyle.Width = 0
+		s.Add(area)
+	}
+	return s.line(r.Label(), line, draw.LineStyle{Color: c, Width: vg.Points(1.6), Dashes: dash})
+}
+
+// bounds draws each bound once.
+func (s *sketch) bounds(results []*Result) error {
+	e := results[0].experiment
+	drawn := map[float64]bool{}
+	for k, r := range results {
+		upper := e.Upper(r.combination)
+		if upper == nil || drawn[*r.Bound] {
+			continue
+		}
+		drawn[*r.Bound] = true
+		c := palette[k%len(palette)]
+		if err := s.function("upper bound of "+r.Label(), e, upper, draw.LineStyle{
+			Color: color.NRGBA{c.R, c.G, c.B, 170}, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(8), vg.Points(4)},
+		}); err != nil {
+			return err
+		}
+	}
+	if lower, ok := e.Lower(); ok {
+		return s.function("lower bound (asymptotic)", e, func(t float64) float64 { return lower * math.Log(t) },
+			draw.LineStyle{Color: color.Gray{110}, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(2), vg.Points(3)}})
+	}
+	return nil
+}
+
+// function draws f from where it is in the picture on.
+func (s *sketch) function(name string, e *Experiment, f func(float64) float64, style draw.LineStyle) error {
+	var xys plotter.XYs
+	for _, t := range Grid(e.Horizon) {
+		if y := f(float64(t)); y == s.at(y) {
+			xys = append(xys, plotter.XY{X: float64(t), Y: y})
+		}
+	}
+	if len(xys) == 0 {
+		return nil
+	}
+	return s.line(name, xys, style)
+}
+
+func (s *sketch) line(name string, xys plotter.XYs, style draw.LineStyle) error {
+	l, err := plotter.NewLine(xys)
+	if err != nil {
+		return err
+	}
+	l.LineStyle = style
+	s.Add(l)
+	s.legend = append(s.legend, legendEntry{name, l, xys[len(xys)-1].Y})
+	return nil
+}
+
+// Label is the combination in a few words.
+func (r *Result) Label() string {
+	l := &r.combination.Learner
+	name := r.Policy + " + " + r.Delay
+	switch {
+	case r.MaxInstances == nil:
+	case *r.MaxInstances == 0:
+		name += ", any number of instances"
+	case *r.MaxInstances == 1:
+		name += ", one instance"
+	default:
+		name += fmt.Sprintf(", at most %d instances", *r.MaxInstances)
+	}
+	if r.Policy == "elimination" {
+		name += ", radius " + string(l.Radius)
+	}
+	return name
+}
+
+// powers marks powers of ten, and their multiples without a number.
+type powers struct{}
+
+// Ticks implements plot.Ticker.
+func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
+	for x := math.Pow(10, math.Floor(math.Log10(low))); x <= high*1.0001; x *= 10 {
+		for k := 1.0; k < 10; k++ {
+			if v := k * x; v >= low*0.9999 && v <= high*1.0001 {
+				tick := plot.Tick{Value: v}
+				if k == 1 {
+					tick.Label = power(v)
+				}
+				ticks = append(ticks, tick)
+			}
+		}
+	}
+	return ticks
+}
+
+// power writes small powers of ten in full.
+func power(v float64) string {
+	if v >= 0.001 && v < 1e4*1.0001 {
+		return fmt.Sprintf("%g", math.Round(v*1000)/1000)
+	}
+	superscript := strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",
+		"8", "⁸", "9", "⁹")
+	return "10" + superscript.Replace(fmt.Sprint(int(math.Round(math.Log10(v)))))
+}

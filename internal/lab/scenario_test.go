@@ -1,0 +1,274 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// defined is the mean of item (or rank) i at t, both from 1, as the scenario's definition reads. Not for Catalog.
+func defined(s Scenario, n int, horizon, t int64, i int) float64 {
+	mixed := []float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
+	switch s {
+	case Blocks, Lazy:
+		return 1 - float64(i-1)/float64(n)
+	case Mixed, Changing:
+		return mixed[(i-1)%10]
+	case Stationary:
+		return 0.8 - 0.6*float64(i-1)/float64(n)
+	case Constrained, Ranks:
+		mean := 0.0
+		if int(math.Floor(math.Log(float64(t+1))/math.Log(1.6)))%2 == 1 {
+			mean = 0.8
+		}
+		if i == 3 {
+			mean += 0.15
+		}
+		return mean
+	case Switching:
+		switch {
+		case float64(t) <= 0.3*float64(horizon) && float64(i) == math.Ceil(0.8*float64(n)):
+			return 0.9
+		case float64(t) <= 0.3*float64(horizon):
+			return 0.1
+		case i == 2:
+			return 0.9
+		}
+		return 0.05
+	}
+	panic(s)
+}
+
+// weight is P(w) up to a factor, as the definition reads.
+func weight(s Scenario, w int) float64 {
+	switch s {
+	case Lazy, Changing:
+		return math.Exp(-float64(w-1) / 2)
+	case Mixed:
+		return 1
+	}
+	return math.Pow(0.7, float64(w-1))
+}
+
+func TestScenarios_MeansAreAsDefined(t *testing.T) {
+	for _, s := range Scenarios() {
+		if s == Catalog {
+			continue
+		}
+		for _, n := range []int{1, 2, 3, 5, 10, 23} {
+			const horizon = 3000
+			w, err := newWorld(s, n, horizon, 1, 0)
+			require.NoError(t, err)
+			for now := int64(1); now <= horizon; now++ {
+				w.next()
+				for k, item := range w.candidates {
+					i := int(item) + 1
+					if s == Ranks {
+						i = k + 1
+					}
+					require.InDelta(t, defined(s, n, horizon, now, i), w.mean(int32(k)), 1e-12, "%s, n = %d, t = %d, item %d", s, n, now, i)
+				}
+			}
+		}
+	}
+}
+
+// The ends of the phases of Constrained, found by jumps, are those that looking at each t finds.
+func TestScenarios_PhasesOfALongHorizon(t *testing.T) {
+	_, periods := Constrained.levels(3, 5_000_000)
+	at := 0
+	for now := int64(1); now <= 5_000_000; now++ {
+		if at+1 < len(periods) && periods[at+1].from == now {
+			at++
+		}
+		if want := int(math.Floor(math.Log(float64(now+1))/math.Log(1.6))) % 2; want != periods[at].level {
+			t.Fatalf("t = %d: level %d", now, periods[at].level)
+		}
+	}
+	require.Equal(t, len(periods)-1, at)
+}
+
+// Windows have the frequencies of their definition: each of 200,000 draws lies within 6 standard deviations, of which
+// one of the some 80 fails by chance with a probability below 2·10⁻⁷. The windows of Blocks are known exactly.
+func TestScenarios_WindowsAreAsDefined(t *testing.T) {
+	const seed, n, draws = 5, 10, 200_000
+	for _, s := range Scenarios() {
+		w, err := newWorld(s, s.DefaultItems(), draws, seed, 0)
+		require.NoError(t, err)
+		counts := make([]float64, w.n)
+		for now := 1; now <= draws; now++ {
+			w.next()
+			counts[w.window-1]++
+			if s == Blocks {
+				require.Equal(t, 1+(now-1)*n/draws, w.window)
+			}
+		}
+		if s == Blocks {
+			continue
+		}
+		var total float64
+		for k := range counts {
+			total += weight(s, k+1)
+		}
+		for k, count := range counts {
+			p := weight(s, k+1) / total
+			require.InDelta(t, p, w.q[k], 1e-12, "%s, window %d", s, k+1)
+			require.InDelta(t, p*draws, count, 6*math.Sqrt(p*(1-p)*draws)+1, "%s, window %d, seed %d", s, k+1, seed)
+		}
+	}
+}
+
+// Payoffs have the mean that regret is computed with, and the spread of their definition: over 100,000 impressions, each
+// within 6 standard errors (two-sided, 2·10⁻⁹ each; there are some 60).
+func TestScenarios_PayoffsHaveTheirMeans(t *testing.T) {
+	const seed, draws = 6, 100_000
+	for _, s := range Scenarios() {
+		for position := range int32(3) {
+			w, err := newWorld(s, s.DefaultItems(), draws, seed, 1)
+			require.NoError(t, err)
+			var off, squares float64
+			for range draws {
+				w.next()
+				r := w.payoff(position)
+				require.True(t, s.Gaussian() || r >= 0 && r <= 1)
+				x := r - w.mean(position)
+				off += x
+				squares += x * x
+			}
+			deviation := math.Sqrt(squares / draws)
+			require.InDelta(t, 0, off/draws, 6*deviation/math.Sqrt(draws), "%s, position %d, seed %d", s, position, seed)
+			if s.Gaussian() {
+				require.InDelta(t, 1, deviation, 6/math.Sqrt(2*draws), "%s", s)
+			}
+		}
+	}
+}
+
+// Orders of utilities are fresh in each impression, and uniform: each item is at each rank as often as any other.
+func TestScenarios_FreshOrdersAreUniform(t *testing.T) {
+	const seed, n, draws = 7, 5, 60_000
+	for _, s := range []Scenario{Changing, Ranks} {
+		w, err := newWorld(s, n, draws, seed, 0)
+		require.NoError(t, err)
+		var counts [n][n]float64
+		for range draws {
+			w.next()
+			for k, item := range w.candidates {
+				counts[item][k]++
+			}
+		}
+		for i := range counts {
+			for k := range counts[i] { // 6 standard deviations: 50 times 2·10⁻⁹
+				require.InDelta(t, draws/n, counts[i][k], 6*math.Sqrt(draws*0.2*0.8), "%s, item %d, rank %d, seed %d", s, i, k, seed)
+			}
+		}
+	}
+}
+
+func TestScenarios_Catalog(t *testing.T) {
+	const seed, items, draws = 8, 200, 20_000
+	w, err := newWorld(Catalog, items, draws, seed, 0)
+	require.NoError(t, err)
+	counts := make([]float64, items)
+	for range draws {
+		w.next()
+		require.Len(t, w.candidates, 20)
+		require.True(t, slices.IsSorted(w.candidates))
+		require.Len(t, slices.Compact(slices.Clone(w.candidates)), 20, "all different")
+		for _, item := range w.candidates {
+			counts[item]++
+		}
+	}
+	for _, c := range counts { // 6.5 standard deviations: 200 times 10⁻¹⁰
+		require.InDelta(t, draws/10, c, 6.5*math.Sqrt(draws*0.1*0.9), "seed %d", seed)
+	}
+	var sum, squares float64
+	for _, c := range w.centres {
+		require.True(t, c >= 0 && c <= 1)
+		sum += c
+		squares += c * c
+	}
+	mean := sum / items
+	require.InDelta(t, 0.75, mean, 6*0.08/math.Sqrt(items))
+	require.InDelta(t, 0.08, math.Sqrt(squares/items-mean*mean), 6*0.08/math.Sqrt(2*items))
+	few, err := newWorld(Catalog, 7, 10, seed, 0)
+	require.NoError(t, err)
+	few.next()
+	require.Len(t, few.candidates, 7)
+}
+
+// permutations calls f with every order of n positions.
+func permutations(n int, f func(order []int32)) {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	var place func(k int)
+	place = func(k int) {
+		if k == n {
+			f(order)
+			return
+		}
+		for i := k; i < n; i++ {
+			order[k], order[i] = order[i], order[k]
+			place(k + 1)
+			order[k], order[i] = order[i], order[k]
+		}
+	}
+	place(0)
+}
+
+// What regret is measured against is what the best of all n! permutations brings: for each impression, or over all of
+// them together.
+func TestScenarios_BestInHindsightIsThatOfAllPermutations(t *testing.T) {
+	for _, s := range Scenarios() {
+		for n := 1; n <= 6; n++ {
+			const horizon = 60
+			w, err := newWorld(s, n, horizon, uint64(n), 2)
+			require.NoError(t, err)
+			total := make([]float64, n) // by position
+			for now := range horizon {
+				w.next()
+				for k := range total {
+					total[k] += w.mean(int32(k))
+				}
+				if s.AgainstFixed() {
+					continue
+				}
+				best := math.Inf(-1)
+				permutations(n, func(order []int32) { best = max(best, w.mean(policy.Select(order, w.window))) })
+				require.Equal(t, best, w.bestMean(), "%s, n = %d, t = %d", s, n, now+1)
+			}
+			if !s.AgainstFixed() {
+				continue
+			}
+			best := math.Inf(-1)
+			permutations(n, func(order []int32) {
+				var value float64
+				for window := 1; window <= n; window++ {
+					value += w.q[window-1] * total[policy.Select(order, window)]
+				}
+				best = max(best, value)
+			})
+			require.InDelta(t, best, w.bestFixed(make([]float64, n)), 1e-9, "%s, n = %d", s, n)
+		}
+	}
+}
+
+func TestClippedMean(t *testing.T) {
+	const seed, draws = 9, 400_000
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, centre := range []float64{0, 0.3, 0.75, 1} {
+		var sum float64
+		for range draws {
+			sum += min(max(centre+0.23*rng.NormFloat64(), 0), 1)
+		}
+		require.InDelta(t, clippedMean(centre, 0.23), sum/draws, 6*0.23/math.Sqrt(draws), fmt.Sprint("seed ", seed))
+	}
+}
