@@ -15,7 +15,7 @@ func BenchmarkPlay(b *testing.B) {
 		policy   string
 		items    int
 	}{
-		{Lazy, "utility", 10}, {Lazy, "elimination", 10}, {Lazy, "greedy", 10}, {Changing, "elimination", 10}, {Lazy, "elimination", 1000},
+		{Lazy, "utility", 10}, {Lazy, "elimination", 10}, {Lazy, "greedy", 10}, {Lazy, "egreedy", 10}, {Changing, "elimination", 10}, {Lazy, "elimination", 1000},
 		{Stationary, "elimination", 10}, {Stationary, "ftrl", 10}, {Stationary, "osmd", 10}, {Ranks, "ftrl", 10}, {Stationary, "ftrl", 1000}, {Catalog, "greedy", 2000},
 	} {
 		b.Run(fmt.Sprintf("%s/%s/%d", c.scenario, c.policy, c.items), func(b *testing.B) {

@@ -181,8 +181,7 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances string) (c *C
 	if s.Eta == "" {
 		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "eta" })
 	}
-	if isAdversarial(policy) {
-		ratio := e.Scenario.Ratio()
+	if ratio := e.Scenario.Ratio(); ratio > 0 && (isAdversarial(policy) || l.Policy == config.EpsilonGreedy) {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
 	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {

@@ -31,21 +31,20 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 		return played{}, err
 	}
 	var (
-		p          = played{regret: make([]float64, 0, len(grid))}
-		late       = e.Lateness.drawn(newStream(e.Seed, run, forDelays))
-		keys       = newStream(e.Seed, run, forDecisions)
-		_, records = learner.(*delay.BOLD)
-		fixed      []policy.Item
-		scratch    = make([]float64, w.n)
-		sum        float64 // of regret, or of what was earned
-		d          delay.Decision
-		o          delay.Outcome
+		p       = played{regret: make([]float64, 0, len(grid))}
+		late    = e.Lateness.drawn(newStream(e.Seed, run, forDelays))
+		keys    = newStream(e.Seed, run, forDecisions)
+		flights *arrivals
+		fixed   []policy.Item
+		scratch = make([]float64, w.n)
+		sum     float64 // of regret, or of what was earned
+		d       delay.Decision
+		o       delay.Outcome
 	)
 	against := e.Scenario.AgainstFixed()
 	if e.Scenario.fixedOrder() {
 		fixed = w.candidates
 	}
-	flights := newArrivals(w.n, fixed, records)
 	learner.Grow(e.Items)
 	for t := int64(1); t <= e.Horizon; t++ {
 		if t%often == 0 {
@@ -54,10 +53,15 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 			}
 			progress(often)
 		}
-		flights.pay(t, learner)
+		if flights != nil {
+			flights.pay(t, learner)
+		}
 		learner.Advance(t * interval)
 		w.next()
 		learner.Decide(w.candidates, policy.Key(keys.Uint64()), &d)
+		if flights == nil { // what has an instance that decided is fed with its decision
+			flights = newArrivals(w.n, fixed, d.Instance >= 0)
+		}
 		position := policy.Select(d.Order, w.window)
 		if against {
 			sum += w.mean(position)
