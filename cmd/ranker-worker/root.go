@@ -91,6 +91,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newLintCommand(),
 		newTopicsCommand(),
 		newRunCommand(),
+		newStateCommand(),
 		newHealthCommand(),
 		newVersionCommand(),
 	)

@@ -54,6 +54,7 @@ type settings struct {
 	kafka        string // further lines of the section
 	redis        string // all lines of the section
 	learner      string // the policy's line, and others
+	payoffs      string // default: stochastic
 }
 
 // text is the configuration file of a group.
@@ -75,9 +76,10 @@ http: {listen: ""}
 limits: {max_candidates: 50}
 learners:
   feed:
-    payoffs: stochastic
+    payoffs: %[8]s
     %[7]s
-`, s.brokers, group, cmp.Or(s.start, "earliest"), selections, s.kafka, s.redis, s.learner)
+`, s.brokers, group, cmp.Or(s.start, "earliest"), selections, s.kafka, s.redis, s.learner,
+		cmp.Or(s.payoffs, "stochastic"))
 }
 
 // plain are settings for a pair that lets everybody in.

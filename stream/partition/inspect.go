@@ -92,16 +92,11 @@ func (m *Machine) Explain(name string, items [][]byte, utilities []float64, key 
 	return x, nil
 }
 
-// ImportAll takes in what another partition's machine has learned, as its owner publishes it.
-func (m *Machine) ImportAll(source int32, from *Machine) {
-	for _, l := range from.learners {
-		if l.gone {
-			continue
-		}
-		for i, item := range l.items.names {
-			if s := l.delay.Sums(policy.Item(i)); s != (policy.Sums{}) {
-				m.Import(source, l.name, []byte(item), s)
-			}
-		}
+// Counts is the account as it is stored, by name.
+func (m *Machine) Counts() map[string]int64 {
+	all := make(map[string]int64, counts)
+	for c, name := range countNames {
+		all[name] = m.ledger.now[c]
 	}
+	return all
 }

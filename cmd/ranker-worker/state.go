@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+func newStateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state",
+		Short: "Look into what is learned, carry it over, or put it in order",
+		Long: `Look into the state that workers keep in Redis, carry what is learned from one group to another, and put the
+state in order after a change that a worker cannot make by itself.
+
+inspect and export only read, while workers run or not. The others change the state: they refuse while the group has
+live members, and ask for --yes where something is given up.`,
+		Example: `  ranker-worker state inspect --config worker.yaml --learner feed --candidates a:0.1,b:0.7
+  ranker-worker state export --config worker.yaml > learned.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newInspectCommand())
+	return cmd
+}
+
+// stateFlags are those that all state commands have.
+type stateFlags struct {
+	file string
+	json bool
+}
+
+func (f *stateFlags) add(cmd *cobra.Command) {
+	configFlag(cmd, &f.file)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
+}
+
+// withKeeper opens what a configuration names, and lets do work with it. Progress goes to stderr.
+func withKeeper(cmd *cobra.Command, file string, do func(*keep.Keeper) error) error {
+	cfg, err := loadConfig(cmd, file)
+	if err != nil {
+		return err
+	}
+	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
+	k, err := keep.New(cfg, keep.Options{Progress: p.say})
+	if err != nil {
+		return err
+	}
+	err = do(k)
+	p.end()
+	return errors.Join(err, k.Close())
+}
+
+// slowProgress shows how a command goes on as soon as it has taken two seconds: on a terminal in one line that is
+// written over, else in a line every two seconds.
+type slowProgress struct {
+	w     io.Writer
+	live  bool
+	began time.Time
+	shown time.Time
+	open  bool
+}
+
+const slow = 2 * time.Second
+
+func (p *slowProgress) say(text string) {
+	every := slow
+	if p.live {
+		every = 200 * time.Millisecond
+	}
+	if time.Since(p.began) < slow || time.Since(p.shown) < every {
+		return
+	}
+	p.shown = time.Now()
+	if p.live {
+		p.open = true
+		fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+		return
+	}
+	fmt.Fprintln(p.w, text)
+}
+
+func (p *slowProgress) end() {
+	if p.open {
+		fmt.Fprintln(p.w)
+	}
+}
+
+// printJSON prints one document.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+func newInspectCommand() *cobra.Command {
+	var (
+		flags      stateFlags
+		q          keep.Query
+		candidates string
+		items      int
+	)
+	cmd := &cobra.Command{
+		Use:   "inspect --config FILE [--learner L] [--partition P] [--candidates a:0.1,b:0.7]",
+		Short: "Show what is learned, and why a list would be ranked as it would be",
+		Long: `Show what learners know: payoffs, sums and means of items, what is in flight, what QPM-D waits for, BOLD's
+instances, windows, and each partition's cut and account. It only reads, by the code that workers load their state
+with, and can be used while they run.
+
+With --candidates the list is ranked as an impression of it would be, with the reasons: each candidate either leads, or
+stands behind a leader that everybody prefers to it who would select it. Ties are drawn anew for each impression; here
+they are drawn by the learner's seed.
+
+Without --partition, statistics of all partitions are pooled, as workers pool them. With it, only what that partition
+has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
+		Example: `  ranker-worker state inspect --config worker.yaml
+  ranker-worker state inspect --config worker.yaml --learner feed --candidates film-1:0.1,film-2:0.7
+  ranker-worker state inspect --config worker.yaml --partition 3 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if q.Candidates, err = parseCandidates(candidates); err != nil {
+				return usageError{fmt.Errorf("--candidates: %w", err)}
+			}
+			if q.Partition < -1 || items < 0 {
+				return usageError{fmt.Errorf("--partition and --items cannot be negative")}
+			}
+			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
+				r, err := k.Inspect(cmd.Context(), q)
+				switch {
+				case err != nil:
+					return err
+				case flags.json:
+					return printJSON(cmd.OutOrStdout(), r)
+				}
+				return printReport(cmd.OutOrStdout(), r, items)
+			})
+		},
+	}
+	flags.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&q.Learner, "learner", "", "only the learner of this `NAME`")
+	f.Int32Var(&q.Partition, "partition", -1, "only this partition, without what it knows from others")
+	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, separated by commas")
+	f.IntVar(&items, "items", 20, "how many items to list, those with the most payoffs first; --json lists all")
+	return cmd
+}
+
+// parseCandidates reads a:0.1,b:0.7. An item may have colons itself; the last one counts.
+func parseCandidates(text string) ([]keep.Candidate, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var all []keep.Candidate
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		at := strings.LastIndexByte(part, ':')
+		if at < 1 {
+			return nil, fmt.Errorf("%q is not item:utility", part)
+		}
+		u, err := strconv.ParseFloat(part[at+1:], 64)
+		if err != nil || math.IsNaN(u) || math.IsInf(u, 0) {
+			return nil, fmt.Errorf("the utility of %q is not a number", part)
+		}
+		c := keep.Candidate{Item: part[:at], Utility: u}
+		if seen[c.Item] {
+			return nil, fmt.Errorf("item %q comes twice", c.Item)
+		}
+		seen[c.Item] = true
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func printReport(out io.Writer, r *keep.Report, items int) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "Group %s\n\n", r.Group)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "partition\tcheckpoints\timpressions read\tpending\tpayoffs applied\tparked\twatermark\t")
+	for _, p := range r.Partitions {
+		a := p.Account
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Partition, p.Sequence, a["impressions.read"], a["impressions.pending"],
+			a["payoffs.applied"], a["selections.parked"]+a["payoffs.parked"], p.Watermark)
+	}
+	t.Flush()
+	for _, p := range r.Partitions {
+		for _, h := range p.History {
+			fmt.Fprintf(w, "partition %d, %s: %s %s %s\n", p.Partition, h.Time, h.Done, h.Learner, h.Detail)
+		}
+	}
+	for i := range r.Learners {
+		printLearner(w, &r.Learners[i], items)
+	}
+	return w.Flush()
+}
+
+func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
+	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %d items, %d payoffs fed\n", l.Learner, l.Policy, l.Delay, len(l.Items),
+		l.Payoffs)
+	if l.PayoffRange != [2]float64{0, 1} {
+		fmt.Fprintf(w, "  (payoffs scaled from %v..%v to 0..1)\n", l.PayoffRange[0], l.PayoffRange[1])
+	}
+	for _, p := range l.Parts {
+		if p.Hold != nil {
+			fmt.Fprintf(w, "  partition %d is on hold: it waits for a payoff of %q, selected from the impression at offset %d\n",
+				p.Partition, p.Hold.Item, p.Hold.Impression)
+		}
+		if len(p.Instances) > 0 {
+			var outstanding int64
+			for _, i := range p.Instances {
+				outstanding += int64(i.Outstanding)
+			}
+			fmt.Fprintf(w, "  partition %d has %d instances, which wait for %d impressions\n", p.Partition, len(p.Instances), outstanding)
+		}
+	}
+	if len(l.Windows) > 0 {
+		how := "given"
+		if l.LearnedFrom > 0 {
+			how = fmt.Sprintf("learned from %d selections", l.LearnedFrom)
+		}
+		fmt.Fprintf(w, "  windows (%s):", how)
+		for i, q := range l.Windows[:min(len(l.Windows), 10)] {
+			fmt.Fprintf(w, " %d: %.3f", i+1, q)
+		}
+		fmt.Fprintln(w)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\twaiting\t")
+	for _, it := range l.Items[:min(items, len(l.Items))] {
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%d\t\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Waiting)
+	}
+	t.Flush()
+	if more := len(l.Items) - items; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	if l.Ranking != nil {
+		printRanking(w, l.Ranking)
+	}
+}
+
+func printRanking(w io.Writer, r *keep.Ranking) {
+	fmt.Fprintf(w, "\n  How these candidates would be ranked\n  Rule: %s.\n", r.Rule)
+	if r.OnHold != "" {
+		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  item\tutility\tpayoffs\tmean\tinterval\tindex\tpropensity\t why")
+	for _, c := range r.Candidates {
+		why := "leads"
+		if !c.Leads {
+			why = "blocked by " + c.BlockedBy
+		}
+		if c.BeatenBy != "" {
+			why += ", beaten by " + c.BeatenBy
+		}
+		interval := ""
+		if c.Lower == nil || c.Upper == nil || *c.Lower != *c.Upper {
+			interval = number(c.Lower, "−∞") + ".." + number(c.Upper, "∞")
+		}
+		fmt.Fprintf(t, "  %s\t%g\t%d\t%s\t%s\t%s\t%s\t %s\n", c.Item, c.Utility, c.Payoffs, number(c.Mean, "–"), interval,
+			number(c.Index, "–"), number(c.Propensity, ""), why)
+	}
+	t.Flush()
+}
+
+func number(x *float64, none string) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x, 'g', 4, 64)
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+func TestStateUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"inspect"}, {"inspect", "--config", "x", "--candidates", "a"}, {"inspect", "--config", "x", "--candidates", "a:b"},
+		{"inspect", "--config", "x", "--candidates", "a:1,a:2"}, {"inspect", "--config", "x", "--candidates", ":1"},
+		{"inspect", "--config", "x", "--partition", "-2"},
+	} {
+		got := run(t, "", append([]string{"state"}, args...)...)
+		assert.Equal(t, exitUsage, got.code, args)
+		assert.Empty(t, got.out, args)
+	}
+	help := run(t, "", "state")
+	assert.Equal(t, exitOK, help.code)
+	assert.Contains(t, help.out, "inspect")
+}
+
+func TestParseCandidates_LastColonCounts(t *testing.T) {
+	got, err := parseCandidates("urn:a:0.5,b:-1e3")
+	require.NoError(t, err)
+	require.Equal(t, []keep.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
+}
+
+// TestPrintReport as a person sees it.
+func TestPrintReport(t *testing.T) {
+	x := func(v float64) *float64 { return &v }
+	r := &keep.Report{Group: "ranker", Partitions: []keep.PartitionReport{{Partition: 0, Sequence: 12,
+		Watermark: "2026-11-21T10:00:00Z", Account: map[string]int64{"impressions.read": 5, "payoffs.applied": 3}}},
+		Learners: []keep.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
+			Payoffs: 3, Items: []keep.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25)}, {Item: "b"}},
+			Parts: []keep.PartReport{{Hold: &keep.HoldReport{Item: "b", Impression: 7}}},
+			Ranking: &keep.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []keep.RankedCandidate{
+				{Item: "b", Utility: 1, Leads: true}, {Item: "a", BlockedBy: "b", Payoffs: 3, Mean: x(0.25), Lower: x(0.1), Upper: x(0.4)}}}}}}
+	var out bytes.Buffer
+	require.NoError(t, printReport(&out, r, 1))
+	for _, want := range []string{"Group ranker", "2026-11-21T10:00:00Z", "2 items, 3 payoffs fed", "scaled from 0..10",
+		`on hold: it waits for a payoff of "b"`, "and 1 more", "Rule: the best leads.", "frozen until", "−∞..∞", "0.1..0.4",
+		"blocked by b"} {
+		assert.Contains(t, out.String(), want)
+	}
+	assert.NotContains(t, strings.ReplaceAll(out.String(), "NaN", "!"), "!")
+}

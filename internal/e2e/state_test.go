@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+)
+
+// keeper opens the state commands on the world's configuration.
+func (w *world) keeper(t *testing.T) *keep.Keeper {
+	t.Helper()
+	k, err := keep.New(w.cfg, keep.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	return k
+}
+
+// played lets a worker rank and learn from a few thousand impressions, and ends when all is read and stored.
+func (w *world) played(t *testing.T, impressions int, seed uint64) platform.Progress {
+	t.Helper()
+	r := w.start(t)
+	p, done := w.play(t, impressions, seed, nil)
+	require.NoError(t, <-done)
+	w.await(t, p.sent)
+	r.stop(t)
+	return p.sent
+}
+
+// list are candidates of the simulated catalogue, in utilities of their own.
+func list(r *keep.Report, n int) []keep.Candidate {
+	var all []keep.Candidate
+	for i, it := range r.Learners[0].Items[:n] {
+		all = append(all, keep.Candidate{Item: it.Item, Utility: float64(i*7%n) / float64(n)})
+	}
+	return all
+}
+
+func (w *world) inspect(t *testing.T, k *keep.Keeper, q keep.Query) *keep.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	r, err := k.Inspect(ctx, q)
+	require.NoError(t, err)
+	return r
+}
+
+// kinds are the learners that the state commands are tried with.
+var kinds = map[string]string{
+	"qpmd": "policy: elimination",
+	"bold": "policy: ftrl\n    delay: bold\n    max_instances: 8",
+}
+
+// worldOf makes a world with one learner of a kind.
+func worldOf(t *testing.T, env testenv.Env, partitions int, kind string) *world {
+	t.Helper()
+	s := plain(env, kinds[kind])
+	if kind == "bold" {
+		s.payoffs = "adversarial"
+	}
+	return makeWorld(t, partitions, s, s, os.LookupEnv)
+}
+
+// TestState_InspectShowsWhatIsStored while a worker runs: sums and counts that agree with the account, and a ranking
+// whose reasons hold together.
+func TestState_InspectShowsWhatIsStored(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		for kind := range kinds {
+			t.Run(kind, func(t *testing.T) {
+				w := worldOf(t, env, 2, kind)
+				k := w.keeper(t)
+				_, err := k.Inspect(t.Context(), keep.Query{Partition: -1})
+				require.ErrorIs(t, err, keep.ErrNothing)
+				w.played(t, 600, 5)
+				worker := w.start(t)
+				worker.awaitReady(t)
+				counts := w.counts(t)
+				r := w.inspect(t, k, keep.Query{Partition: -1})
+				require.Len(t, r.Partitions, 2)
+				l := r.Learners[0]
+				var fed, waiting int64
+				for _, it := range l.Items {
+					fed += it.Payoffs
+					waiting += it.Waiting
+				}
+				require.Equal(t, counts["payoffs.applied"], fed+waiting)
+				require.Equal(t, l.Payoffs, fed)
+				r = w.inspect(t, k, keep.Query{Learner: "feed", Partition: -1, Candidates: list(r, 8)})
+				require.NotEmpty(t, r.Learners[0].Ranking.Rule)
+				w.reasonable(t, r.Learners[0].Ranking, kind)
+				one := w.inspect(t, k, keep.Query{Learner: "feed", Partition: 1, Candidates: list(r, 8)})
+				require.Less(t, one.Learners[0].Payoffs, fed)
+				require.EqualValues(t, 1, one.Learners[0].Ranking.Partition)
+				worker.stop(t)
+				_, err = k.Inspect(t.Context(), keep.Query{Learner: "nobody", Partition: -1})
+				require.ErrorContains(t, err, "nobody")
+			})
+		}
+	})
+}
+
+// reasonable holds a ranking against its own reasons.
+func (w *world) reasonable(t *testing.T, r *keep.Ranking, kind string) {
+	t.Helper()
+	leader := ""
+	top := -1.0
+	var sum float64
+	for _, c := range r.Candidates {
+		if c.Leads {
+			require.Greater(t, c.Utility, top, "leaders rise in utility")
+			leader, top = c.Item, c.Utility
+			require.Empty(t, c.BlockedBy)
+		} else {
+			require.Equal(t, leader, c.BlockedBy)
+			require.Less(t, c.Utility, top)
+		}
+		if kind == "bold" {
+			require.NotNil(t, c.Propensity)
+			sum += *c.Propensity
+		}
+	}
+	if kind == "bold" {
+		require.InDelta(t, 1, sum, 1e-9)
+		require.NotNil(t, r.Instance)
+	}
+}

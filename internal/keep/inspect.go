@@ -1,0 +1,328 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Query says what is to be inspected.
+type Query struct {
+	Learner   string // empty: all that are configured
+	Partition int32  // -1: all, pooled
+	// Candidates, if any, are ranked as an impression of them would be now. One that lacks a learner's name asks the
+	// learner that takes records which name none.
+	Candidates []Candidate
+}
+
+// Candidate is one of a list to be ranked.
+type Candidate struct {
+	Item    string  `json:"item"`
+	Utility float64 `json:"utility"`
+}
+
+// Report is what Inspect finds.
+type Report struct {
+	Group      string            `json:"group"`
+	Partitions []PartitionReport `json:"partitions"`
+	Learners   []LearnerReport   `json:"learners"`
+}
+
+// PartitionReport is one partition's cut.
+type PartitionReport struct {
+	Partition  int32               `json:"partition"`
+	Generation int64               `json:"generation"`
+	Sequence   int64               `json:"sequence"`           // checkpoints since the state began
+	Watermark  string              `json:"watermark"`          // RFC 3339; empty: none yet
+	Offsets    []int64             `json:"offsets"`            // next to be read, of impressions, selections, payoffs
+	Rankings   int64               `json:"rankings"`           // from here on the log of rankings is looked at by a replay
+	Account    map[string]int64    `json:"account"`            // what became of all records read, as it is stored
+	Learners   []string            `json:"learners,omitempty"` // stored, by number, with those that are not configured
+	History    []partition.History `json:"history,omitempty"`
+}
+
+// LearnerReport is what a learner knows, pooled over the partitions inspected.
+type LearnerReport struct {
+	Learner     string       `json:"learner"`
+	Policy      string       `json:"policy"`
+	Delay       string       `json:"delay"`
+	PayoffRange [2]float64   `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64        `json:"payoffs"`      // fed
+	Items       []ItemReport `json:"items"`        // most payoffs first
+	Parts       []PartReport `json:"partitions"`
+	Windows     []float64    `json:"windows,omitempty"`      // probability of window 1, 2, …
+	LearnedFrom int64        `json:"learned_from,omitempty"` // selections that windows were learned from
+	Ranking     *Ranking     `json:"ranking,omitempty"`
+}
+
+// ItemReport is what is known of an item.
+type ItemReport struct {
+	Item     string   `json:"item"`
+	Payoffs  int64    `json:"payoffs"`
+	Sum      float64  `json:"sum"`
+	Mean     *float64 `json:"mean"` // null: no payoff yet
+	InFlight int64    `json:"in_flight"`
+	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
+}
+
+// PartReport is what is a learner's in one partition alone.
+type PartReport struct {
+	Partition int32            `json:"partition"`
+	Items     int              `json:"items"`
+	Payoffs   int64            `json:"payoffs"` // fed here
+	InFlight  int64            `json:"in_flight"`
+	Waiting   int64            `json:"waiting"`
+	Hold      *HoldReport      `json:"hold,omitempty"`
+	Instances []InstanceReport `json:"instances,omitempty"`
+}
+
+// HoldReport is what QPM-D waits for.
+type HoldReport struct {
+	Item       string `json:"item"`
+	Impression int64  `json:"impression_offset"` // of the impression whose selection began it
+}
+
+// InstanceReport is one BASE instance of BOLD.
+type InstanceReport struct {
+	Instance    int32 `json:"instance"`
+	Outstanding int32 `json:"outstanding"`
+	Payoffs     int64 `json:"payoffs"`
+}
+
+// Inspect reads the state, while workers run or not, and changes nothing.
+func (k *Keeper) Inspect(ctx context.Context, q Query) (*Report, error) {
+	if q.Learner != "" {
+		if _, err := k.learner(q.Learner); err != nil {
+			return nil, err
+		}
+	}
+	numbers, err := k.asked(ctx, q.Partition)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Group: k.cfg.Kafka.Group}
+	var views []*view
+	for _, p := range numbers {
+		v, err := k.look(ctx, p)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		k.say("partition %d of %d is read", p, len(numbers))
+		one, err := v.report()
+		if err != nil {
+			return nil, err
+		}
+		r.Partitions, views = append(r.Partitions, one), append(views, v)
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+	}
+	return r, k.learners(r, views, &q)
+}
+
+// learners adds what the learners know.
+func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
+	var asked []*config.Learner
+	for i := range k.cfg.Learners {
+		if l := &k.cfg.Learners[i]; q.Learner == "" || q.Learner == l.Name {
+			one, err := learnerReport(l, views)
+			if err != nil {
+				return err
+			}
+			r.Learners, asked = append(r.Learners, one), append(asked, l)
+		}
+	}
+	k.pool(views)
+	for i, l := range asked {
+		known, err := views[0].machine.Inspect(l.Name)
+		if err != nil {
+			return err
+		}
+		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
+			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asked are the partitions to be read.
+func (k *Keeper) asked(ctx context.Context, one int32) ([]int32, error) {
+	if one >= 0 {
+		return []int32{one}, nil
+	}
+	n, _, err := k.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i)
+	}
+	return numbers, nil
+}
+
+// pool tells the first partition's machine what the others have published, by the code that workers take it in with.
+func (k *Keeper) pool(views []*view) {
+	reader := partition.NewImportReader(k.machine.Learners)
+	for _, v := range views[1:] {
+		var published []state.Field
+		for _, f := range v.fields {
+			if slices.Contains(reader.Hashes(), f.Hash) {
+				published = append(published, f)
+			}
+		}
+		for _, i := range reader.Telling(reader.Read(published, func(error) {})) {
+			views[0].machine.Import(v.number, &i)
+		}
+	}
+}
+
+func (v *view) report() (PartitionReport, error) {
+	r := PartitionReport{Partition: v.number, Generation: v.meta.Generation, Sequence: v.meta.Seq, Rankings: v.meta.Rankings,
+		Account: v.machine.Counts()}
+	if w := v.machine.Watermark(); w > 0 {
+		r.Watermark = time.UnixMilli(w).UTC().Format(time.RFC3339Nano)
+	}
+	for _, in := range v.meta.Inputs {
+		r.Offsets = append(r.Offsets, in.Offset)
+	}
+	for _, l := range v.machine.Learners() {
+		r.Learners = append(r.Learners, l.Name)
+	}
+	var err error
+	r.History, err = partition.ReadHistory(v.fields)
+	return r, err
+}
+
+func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
+	r := LearnerReport{Learner: l.Name, Policy: string(l.Policy), Delay: string(l.Delay),
+		PayoffRange: [2]float64{l.PayoffRange.Min, l.PayoffRange.Max}}
+	at := map[string]int{}
+	for _, v := range views {
+		one, err := v.machine.Inspect(l.Name)
+		if err != nil {
+			return r, err
+		}
+		part := partReport(v.number, &one)
+		for _, item := range one.Items {
+			k, known := at[item.Name]
+			if !known {
+				k = len(r.Items)
+				at[item.Name] = k
+				r.Items = append(r.Items, ItemReport{Item: item.Name})
+			}
+			sum := &r.Items[k]
+			sum.Payoffs += item.Sums.N
+			sum.Sum += item.Sums.R
+			sum.InFlight += item.InFlight
+			sum.Waiting += item.Waiting
+			part.Payoffs += item.Sums.N
+		}
+		r.Payoffs += part.Payoffs
+		r.Parts = append(r.Parts, part)
+	}
+	for i := range r.Items {
+		if it := &r.Items[i]; it.Payoffs > 0 {
+			it.Mean = finite(it.Sum / float64(it.Payoffs))
+		}
+	}
+	slices.SortStableFunc(r.Items, func(a, b ItemReport) int { return int(min(max(b.Payoffs-a.Payoffs, -1), 1)) })
+	return r, nil
+}
+
+func partReport(number int32, v *partition.LearnerView) PartReport {
+	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Waiting: v.Queued}
+	if v.OnHold {
+		p.Hold = &HoldReport{Item: v.HoldItem, Impression: v.Learned.HoldRef}
+	}
+	for _, i := range v.Learned.Instances {
+		p.Instances = append(p.Instances, InstanceReport{i.Number, i.Outstanding, i.Rounds})
+	}
+	return p
+}
+
+// Ranking is how a list would be ranked now.
+type Ranking struct {
+	Rule       string            `json:"rule"` // how leaders are chosen, in a sentence
+	Partition  int32             `json:"partition"`
+	Instance   *int32            `json:"instance,omitempty"` // of BOLD, which would decide
+	OnHold     string            `json:"on_hold,omitempty"`  // the item that QPM-D waits for: statistics are frozen
+	Candidates []RankedCandidate `json:"candidates"`         // in the order shown
+}
+
+// RankedCandidate is one candidate, with its reasons.
+type RankedCandidate struct {
+	Item       string   `json:"item"`
+	Utility    float64  `json:"utility"`
+	Leads      bool     `json:"leads"`
+	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
+	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
+	Payoffs    int64    `json:"payoffs"`
+	Mean       *float64 `json:"mean"`
+	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
+	Upper      *float64 `json:"upper"`
+	Index      *float64 `json:"index"` // what leaders are compared by
+	InFlight   int64    `json:"in_flight"`
+	Propensity *float64 `json:"propensity,omitempty"`
+}
+
+// explain ranks candidates as the view's partition would.
+func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
+	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
+	for i, c := range candidates {
+		items[i], utilities[i] = []byte(c.Item), c.Utility
+	}
+	x, err := v.machine.Explain(l.Name, items, utilities, policy.Key(l.Seed))
+	if err != nil {
+		return nil, err
+	}
+	r := &Ranking{Rule: x.Rule, Partition: v.number}
+	if x.Decision.Instance >= 0 {
+		r.Instance = &x.Decision.Instance
+	}
+	if one, err := v.machine.Inspect(l.Name); err == nil && one.OnHold {
+		r.OnHold = one.HoldItem
+	}
+	name := func(position int32) string { return candidates[x.Order[position]].Item }
+	for k, position := range x.Decision.Order {
+		why := &x.Why[position]
+		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
+			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight}
+		if why.N > 0 {
+			c.Mean = finite(why.Mean)
+		}
+		if !c.Leads {
+			c.BlockedBy = name(why.Leader)
+		}
+		if why.BeatenBy >= 0 {
+			c.BeatenBy = name(why.BeatenBy)
+		}
+		if k < len(x.Decision.Propensities) {
+			c.Propensity = finite(x.Decision.Propensities[k])
+		}
+		r.Candidates = append(r.Candidates, c)
+	}
+	return r, nil
+}
+
+// finite is what JSON can hold.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
