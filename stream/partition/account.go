@@ -171,9 +171,22 @@ func (l *ledger) load(name, value string) error {
 	return fmt.Errorf("partition: unknown count %q", name)
 }
 
+// count counts for the partition, and for the learner of the current entry where that is known: once an impression has
+// been ranked, whatever comes for its id is its learner's.
+func (m *Machine) count(c count, n int64) {
+	m.ledger.add(c, n)
+	if e := &m.cur.entry; e.kind > waiting {
+		l := m.learners[e.learner]
+		l.ledger.add(c, n)
+		l.changed = true
+	}
+}
+
 // Account copies all counts.
-func (m *Machine) Account() Account {
-	n := &m.ledger.now
+func (m *Machine) Account() Account { return m.ledger.account() }
+
+func (l *ledger) account() Account {
+	n := &l.now
 	return Account{
 		Read: [event.Inputs]int64{n[impressionsRead], n[selectionsRead], n[payoffsRead]},
 		Impressions: ImpressionAccount{

@@ -41,7 +41,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	if in.RefusedEarlier {
 		// What the earlier owner knew by then is asked, not what the watermark has made of it since.
 		if m.cur.kind > waiting {
-			m.ledger.add(impressionsDuplicate, 1)
+			m.count(impressionsDuplicate, 1)
 			return nil
 		}
 		m.reject(rec, faultf(event.RefusedEarlier, "an earlier owner of the partition went past it"), out)
@@ -49,7 +49,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	}
 	m.settle()
 	if m.cur.kind > waiting {
-		m.ledger.add(impressionsDuplicate, 1)
+		m.count(impressionsDuplicate, 1)
 		m.save(false)
 		return nil
 	}
@@ -197,7 +197,8 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	e.propensities = append(e.propensities, d.Propensities...)
 	e.instance = d.Instance
 	c.changed = true
-	m.ledger.add(impressionsPending, 1)
+	m.count(impressionsPending, 1)
+	l.ledger.add(impressionsRead, 1)
 	return e
 }
 

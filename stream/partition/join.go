@@ -26,15 +26,15 @@ const (
 func (m *Machine) account(t event.Topic, v verdict, n int64) {
 	switch v {
 	case taken:
-		m.ledger.add(ofTopic(t, 0, selectionsJoined, payoffsApplied), n)
+		m.count(ofTopic(t, 0, selectionsJoined, payoffsApplied), n)
 	case duplicate:
-		m.ledger.add(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
+		m.count(ofTopic(t, 0, selectionsDuplicate, payoffsDuplicate), n)
 	case late:
-		m.ledger.add(ofTopic(t, 0, selectionsLate, payoffsLate), n)
-	case parked:
+		m.count(ofTopic(t, 0, selectionsLate, payoffsLate), n)
+	case parked: // for whom, is not asked: it may be known only later
 		m.ledger.add(ofTopic(t, 0, selectionsParked, payoffsParked), n)
 	case orphan:
-		m.ledger.add(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
+		m.count(ofTopic(t, 0, selectionsOrphan, payoffsOrphan), n)
 	}
 }
 
@@ -88,6 +88,11 @@ func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *ev
 	switch v {
 	case refused:
 		m.reject(rec, f, out)
+		if e := &m.cur.entry; e.kind > waiting {
+			l := m.learners[e.learner]
+			l.ledger.add(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
+			l.changed = true
+		}
 	case parked:
 		m.park(rec, effective)
 	default:
@@ -363,7 +368,7 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64) {
 func (m *Machine) end(how outcome, summed bool) {
 	m.cur.close(how, summed)
 	m.cur.changed = true
-	m.ledger.add(impressionsPending, -1)
-	m.ledger.add([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
+	m.count(impressionsPending, -1)
+	m.count([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
 		unselected: impressionsUnselected}[how], 1)
 }

@@ -18,6 +18,7 @@ type learner struct {
 	number      int32
 	fingerprint string
 	changed     bool // its line in the learner table has to be written
+	ledger      ledger
 	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
 
 	cfg      *LearnerConfig
@@ -92,6 +93,10 @@ type LearnerStatus struct {
 	Gone     bool // not configured any more: it takes nothing in, and what is pending expires
 	Items    int  // items it has met
 	HoldItem string
+	// Account is of what is known to be for this learner: the impressions that were ranked, and what came for them.
+	// Impressions read are those, duplicates not counted; selections and payoffs are counted by how they ended, and
+	// those that wait are not.
+	Account Account
 	delay.Status
 }
 
@@ -99,7 +104,7 @@ type LearnerStatus struct {
 func (m *Machine) Learners() []LearnerStatus {
 	all := make([]LearnerStatus, 0, len(m.learners))
 	for _, l := range m.learners {
-		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: len(l.items.names)}
+		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: len(l.items.names), Account: l.ledger.account()}
 		if !l.gone {
 			s.Status = l.delay.Status()
 			if s.OnHold && int(s.Item) < len(l.items.names) {
@@ -134,22 +139,43 @@ func appendLearner(dst []byte, l *learner) []byte {
 	dst = append(dst, `,"fingerprint":`...)
 	var a fastjson.Arena
 	dst = a.NewString(l.fingerprint).MarshalTo(dst)
-	return append(dst, '}')
+	dst = append(dst, `,"account":{`...)
+	for c, n := range l.ledger.now {
+		if n == 0 {
+			continue
+		}
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), countNames[c]...), `":`...)
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	return append(dst, "}}"...)
 }
 
-func parseLearner(value []byte) (number int32, fingerprint string, err error) {
+func parseLearner(value []byte) (s storedLearner, err error) {
 	v, err := fastjson.ParseBytes(value)
 	if err == nil {
 		var n int64
 		if n, err = integer(v.Get("no")); err == nil && (n < 0 || n > math.MaxInt32) {
 			err = fmt.Errorf("number %d", n)
 		}
-		number = int32(n)
+		s.number = int32(n)
+	}
+	if err == nil {
+		s.fingerprint = string(v.GetStringBytes("fingerprint"))
+		// States of before learners had accounts have none: theirs begin at zero.
+		v.GetObject("account").Visit(func(name []byte, value *fastjson.Value) {
+			var n int64
+			if n, _ = value.Int64(); err == nil {
+				err = s.ledger.load(string(name), strconv.FormatInt(n, 10))
+			}
+		})
 	}
 	if err != nil {
-		return 0, "", fmt.Errorf("partition: learner table %.64q: %w", value, err)
+		return storedLearner{}, fmt.Errorf("partition: learner table %.64q: %w", value, err)
 	}
-	return number, string(v.GetStringBytes("fingerprint")), nil
+	return s, nil
 }
 
 // harvester takes a learner's changes at a seal.

@@ -38,6 +38,7 @@ type storedLearner struct {
 	name        string
 	number      int32
 	fingerprint string
+	ledger      ledger
 }
 
 func newLoading() *loading {
@@ -96,10 +97,11 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	case strings.HasPrefix(field, accountPrefix):
 		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
 	case strings.HasPrefix(field, learnerPrefix):
-		s := storedLearner{name: strings.TrimPrefix(field, learnerPrefix)}
-		if s.number, s.fingerprint, err = parseLearner(value); err != nil {
+		s, err := parseLearner(value)
+		if err != nil {
 			return err
 		}
+		s.name = strings.TrimPrefix(field, learnerPrefix)
 		m.loading.table = append(m.loading.table, s)
 	}
 	if err == nil && (m.watermark < 0 || m.floor < 0) {
@@ -146,6 +148,7 @@ func (m *Machine) seat(table []storedLearner) error {
 				"learner, or give it another name", ErrLearner, l.name, l.fingerprint, s.fingerprint)
 		}
 		m.enrol(l)
+		l.ledger = s.ledger
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for i := range m.cfg.Learners {

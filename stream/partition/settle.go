@@ -45,7 +45,7 @@ func (m *Machine) expire(w event.Millis) {
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
 		if clamped {
-			m.ledger.add(sumsClamped, 1)
+			m.count(sumsClamped, 1)
 		}
 		m.endPaid(l, paid, r)
 	case l.cfg.ExpiryDefault != nil:
