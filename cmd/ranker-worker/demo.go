@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +116,11 @@ func (d *demoProgress) update(p demo.Progress) {
 	d.shown = time.Now()
 	if !d.header {
 		d.header = true
-		fmt.Fprintf(d.w, "%-22s %7s %10s %10s %14s %14s\n", "", "day", "ranked", "fed", "regret", "by utility")
+		fmt.Fprintf(d.w, "%-22s %7s %10s", "", "day", "ranked")
+		for _, l := range p.Learners {
+			fmt.Fprintf(d.w, "  %10s fed %9s %11s", l.Name, "regret", "by utility")
+		}
+		fmt.Fprintln(d.w)
 	}
 	const width = 20
 	done := 0.0
@@ -127,8 +133,11 @@ func (d *demoProgress) update(p demo.Progress) {
 		start, end = "\r", ""
 		d.open = true
 	}
-	fmt.Fprintf(d.w, "%s[%s] %7.1f %10d %10d %14.1f %14.1f%s", start, bar, p.Day.Hours()/24, p.Rankings, p.Fed, p.Regret,
-		p.ByUtility, end)
+	fmt.Fprintf(d.w, "%s[%s] %7.1f %10d", start, bar, p.Day.Hours()/24, p.Rankings)
+	for _, l := range p.Learners {
+		fmt.Fprintf(d.w, "  %14d %9.1f %11.1f", l.Fed, l.Regret, l.ByUtility)
+	}
+	fmt.Fprint(d.w, end)
 }
 
 func (d *demoProgress) end() {
@@ -140,18 +149,21 @@ func (d *demoProgress) end() {
 
 func printSummary(w io.Writer, s *demo.Summary) {
 	fmt.Fprintf(w, "In %.1f seconds, %.0f days of a platform's life went by.\n\n", s.Seconds, s.Simulated.Hours()/24)
-	for name, l := range s.Learners {
+	for _, name := range slices.Sorted(maps.Keys(s.Learners)) {
+		l := s.Learners[name]
 		fmt.Fprintf(w, `What was learned (learner %q, policy %s, delay %s)
   In %.0f%% of the impressions, what users like best is not what pays best.
   Mean payoff per impression   %.3f ranked by what users like
                                %.3f ranked by this worker, while it learned
                                %.3f by the best rankings in hindsight
   Regret                       %.0f, against %.0f for ranking by utility
-`, name, l.Policy, l.Delay, 100*l.Misalignment, l.PayoffUtilityOrder, l.Payoff, l.PayoffBest, l.Regret, l.RegretUtilityOrder)
+  Its %5d payoffs            %d applied, %d duplicate, %d late
+
+`, name, l.Policy, l.Delay, 100*l.Misalignment, l.PayoffUtilityOrder, l.Payoff, l.PayoffBest, l.Regret, l.RegretUtilityOrder,
+			l.PayoffsSent, l.Payoffs.Applied, l.Payoffs.Duplicate, l.Payoffs.Late)
 	}
 	a := &s.Account
-	fmt.Fprintf(w, `
-Where everything went
+	fmt.Fprintf(w, `Where everything went
   %d impressions, each ranked once: %d paid, %d expired, %d unselected, %d pending
   %d selections: %d joined, %d duplicate, %d late, %d orphan
   %d payoffs: %d applied, %d duplicate, %d late, %d orphan, %d rejected, %d parked

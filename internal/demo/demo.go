@@ -37,10 +37,15 @@ type Progress struct {
 	platform.Progress
 	Impressions int           // asked for
 	Day         time.Duration // of the simulated time
-	Regret      float64
-	ByUtility   float64 // the regret of ranking by utility, so far
-	OnHold      int     // partitions whose learner waits for a payoff
-	Fed         int64   // payoffs fed to the learner
+	Learners    []LearnerProgress
+}
+
+// LearnerProgress is a moment of one learner.
+type LearnerProgress struct {
+	Name      string
+	Regret    float64
+	ByUtility float64 // the regret of ranking by utility, so far
+	Fed       int64   // payoffs that its decisions go by
 }
 
 // Summary is what the demo ends with; its JSON is a contract.
@@ -68,10 +73,17 @@ type Payoffs struct {
 	Parked    int64 `json:"parked"`
 }
 
-// Learner is what one learner achieved. Regrets are sums of mean payoffs over all impressions.
+// Learner is what one learner achieved, and what became of all that was sent for it. Regrets are sums of mean payoffs
+// over its impressions, against the best permutation in hindsight: by each item's mean over the whole time.
 type Learner struct {
 	Policy             string  `json:"policy"`
 	Delay              string  `json:"delay"`
+	Impressions        int     `json:"impressions"` // sent for it
+	Rankings           int     `json:"rankings"`
+	Selections         int     `json:"selections"` // sent
+	PayoffsSent        int     `json:"payoffs_sent"`
+	Payoffs            Payoffs `json:"payoffs"` // how those have ended
+	Pending            int64   `json:"pending"` // impressions that have not ended
 	Regret             float64 `json:"regret"`
 	RegretUtilityOrder float64 `json:"regret_utility_order"`
 	Misalignment       float64 `json:"misalignment"`
@@ -81,9 +93,13 @@ type Learner struct {
 	Fed                int64   `json:"fed"`
 }
 
+const partitions = 1
+
+// The demo's learners, in turn.
 const (
-	partitions = 1
-	learner    = "feed"
+	feed      = "feed"       // items have mean payoffs
+	frontPage = "front-page" // what pays changes half-way
+	learners  = 2
 )
 
 // Run plays the demo to its end, or until ctx is done.
@@ -100,15 +116,15 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	}
 	defer mini.Close()
 
-	population, err := simulate.NewPopulation(population(opt.Seed))
+	users, err := newUsers(opt.Seed, opt.Impressions)
 	if err != nil {
 		return nil, fmt.Errorf("making up users: %w", err)
 	}
-	cfg, err := configuration(fake.ListenAddrs(), mini.Addr(), opt.Seed, population.Config().Horizon)
+	cfg, err := configuration(fake.ListenAddrs(), mini.Addr(), opt.Seed, users.world().Horizon)
 	if err != nil {
 		return nil, err
 	}
-	s := &show{opt: opt, users: &platform.Simulated{Population: population}}
+	s := &show{opt: opt, users: users}
 	b, err := app.NewBroker(cfg)
 	if err != nil {
 		return nil, err
@@ -132,19 +148,14 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	return summary, err
 }
 
-// population is the demo's world: people who like what does not pay, and pay days later.
-func population(seed uint64) simulate.Config {
-	c := simulate.Defaults(seed)
-	c.Items, c.Candidates = 12, 6
-	return c
-}
-
 // configuration is a file as a user would write it.
 func configuration(brokers []string, redis string, seed uint64, horizon time.Duration) (*config.Config, error) {
 	file := fmt.Sprintf(`
 kafka: {brokers: [%s], group: demo, start: earliest}
 redis: {url: "redis://%s/0"}
 http: {listen: ""}
+# A payoff that comes too late is told from one for nobody for two weeks more.
+join: {parking_time: 15d}
 learners:
   %s:
     payoffs: stochastic
@@ -152,7 +163,13 @@ learners:
     payoff_horizon: %s
     selection_timeout: 120h
     seed: %d
-`, strings.Join(brokers, ", "), redis, learner, horizon, seed)
+  %s:
+    payoffs: adversarial
+    policy: ftrl
+    payoff_horizon: %[4]s
+    selection_timeout: 120h
+    seed: %[5]d
+`, strings.Join(brokers, ", "), redis, feed, horizon, seed, frontPage)
 	cfg, _, err := config.Load("demo", []byte(file), func(string) (string, bool) { return "", false })
 	if err != nil {
 		return nil, fmt.Errorf("the demo's own configuration: %w", err)
@@ -165,7 +182,7 @@ type show struct {
 	opt      Options
 	app      *app.App
 	platform *platform.Platform
-	users    *platform.Simulated
+	users    *users
 }
 
 // now is the worker's clock: the simulated one.
@@ -211,7 +228,7 @@ func (s *show) settle(ctx context.Context, p platform.Progress) error {
 	if err := s.await(ctx, func(a *partition.Account) bool { return read(a, p) }); err != nil {
 		return err
 	}
-	c := s.users.Population.Config()
+	c := s.users.world()
 	end := p.Clock + 2*c.Horizon.Milliseconds()
 	if err := s.platform.PassTo(ctx, end); err != nil {
 		return fmt.Errorf("letting the last deadlines pass: %w", err)
@@ -228,7 +245,7 @@ func (s *show) await(ctx context.Context, done func(*partition.Account) bool) er
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		a, _, _ := s.account()
+		a, _ := s.account()
 		if done(&a) {
 			return nil
 		}
@@ -241,45 +258,61 @@ func (s *show) await(ctx context.Context, done func(*partition.Account) bool) er
 	}
 }
 
-// account adds up the partitions' accounts.
-func (s *show) account() (sum partition.Account, onHold int, fed int64) {
+// account adds up the partitions' accounts, and by learner what they know and their own accounts.
+func (s *show) account() (sum partition.Account, byName map[string]partition.LearnerStatus) {
+	byName = map[string]partition.LearnerStatus{}
 	for _, st := range s.app.Worker.Statuses() {
 		if st.Phase == task.Stopped {
 			continue
 		}
 		sum = sum.Plus(st.Account)
 		for _, l := range st.Learners {
-			fed += l.Fed
-			if l.OnHold {
-				onHold++
-			}
+			all := byName[l.Name]
+			all.Fed += l.Fed
+			all.Account = all.Account.Plus(l.Account)
+			byName[l.Name] = all
 		}
 	}
-	return sum, onHold, fed
+	return sum, byName
 }
 
 func (s *show) progress(p platform.Progress) {
 	if s.opt.Progress == nil {
 		return
 	}
-	_, onHold, fed := s.account()
-	s.opt.Progress(Progress{Progress: p, Impressions: s.opt.Impressions, Regret: s.users.Ledger.Regret,
-		ByUtility: s.users.Ledger.RegretUtilityOrder, OnHold: onHold, Fed: fed,
-		Day: time.Duration(p.Clock-s.users.Population.Config().Start) * time.Millisecond})
+	_, known := s.account()
+	now := Progress{Progress: p, Impressions: s.opt.Impressions,
+		Day: time.Duration(p.Clock-s.users.world().Start) * time.Millisecond}
+	for i := range s.users {
+		u := &s.users[i]
+		now.Learners = append(now.Learners, LearnerProgress{Name: u.learner, Regret: u.Ledger.Regret,
+			ByUtility: u.Ledger.RegretUtilityOrder, Fed: known[u.learner].Fed})
+	}
+	s.opt.Progress(now)
 }
 
 func (s *show) summary(cfg *config.Config, p platform.Progress) *Summary {
-	a, _, fed := s.account()
-	l, l0 := &s.users.Ledger, &cfg.Learners[0]
-	n := float64(max(1, l.Impressions))
-	return &Summary{
+	a, known := s.account()
+	sum := &Summary{
 		Impressions: p.Impressions, Rankings: p.Rankings, Selections: p.Selections, Sent: p.Payoffs,
-		Payoffs: Payoffs{a.Payoffs.Applied, a.Payoffs.Duplicate, a.Payoffs.Late, a.Payoffs.Orphan,
-			a.Payoffs.Rejected, a.Payoffs.Parked},
-		Pending: a.Impressions.Pending, Account: a,
-		Simulated: time.Duration(p.Clock-s.users.Population.Config().Start) * time.Millisecond,
-		Learners: map[string]*Learner{l0.Name: {Policy: string(l0.Policy), Delay: string(l0.Delay),
-			Regret: l.Regret, RegretUtilityOrder: l.RegretUtilityOrder, Misalignment: l.Misalignment(),
-			Payoff: l.Payoff / n, PayoffUtilityOrder: l.PayoffUtilityOrder / n, PayoffBest: l.PayoffBest / n, Fed: fed}},
+		Payoffs: payoffsOf(&a), Pending: a.Impressions.Pending, Account: a,
+		Simulated: time.Duration(p.Clock-s.users.world().Start) * time.Millisecond,
+		Learners:  map[string]*Learner{},
 	}
+	for i := range s.users {
+		u := &s.users[i]
+		l, c, st := &u.Ledger, &cfg.Learners[i], known[u.learner]
+		n := float64(max(1, l.Impressions))
+		sum.Learners[u.learner] = &Learner{Policy: string(c.Policy), Delay: string(c.Delay),
+			Impressions: u.impressions, Rankings: l.Impressions, Selections: u.sent[event.Selections],
+			PayoffsSent: u.sent[event.Payoffs], Payoffs: payoffsOf(&st.Account), Pending: st.Account.Impressions.Pending,
+			Regret: l.Regret, RegretUtilityOrder: l.RegretUtilityOrder, Misalignment: l.Misalignment(),
+			Payoff: l.Payoff / n, PayoffUtilityOrder: l.PayoffUtilityOrder / n, PayoffBest: l.PayoffBest / n, Fed: st.Fed}
+	}
+	return sum
+}
+
+func payoffsOf(a *partition.Account) Payoffs {
+	p := &a.Payoffs
+	return Payoffs{p.Applied, p.Duplicate, p.Late, p.Orphan, p.Rejected, p.Parked}
 }

@@ -32,6 +32,10 @@ type Config struct {
 	// standard deviation over the catalogue: with 0, every user likes the same.
 	Taste float64
 
+	// SwitchAt is the number of the first impression from which on items pay by another draw of the catalogue's means,
+	// aligned with utilities just as before; 0: they never do.
+	SwitchAt int
+
 	Payoffs Payoffs
 	Noise   float64 // Gaussian only: standard deviation of a payoff, above 0
 	Windows Windows
@@ -104,6 +108,7 @@ func (c Config) validate() error {
 	}
 	require(c.Items >= 1, "%d items", c.Items)
 	require(c.Candidates >= 1 && c.Candidates <= c.Items, "%d candidates of %d items", c.Candidates, c.Items)
+	require(c.SwitchAt >= 0, "payoffs that switch at impression %d", c.SwitchAt)
 	require(c.Alignment >= -1 && c.Alignment <= 1, "alignment %g", c.Alignment)
 	require(c.Taste >= 0 && !math.IsInf(c.Taste, 0), "taste %g", c.Taste)
 	require(c.Payoffs <= Gaussian, "payoffs of kind %d", c.Payoffs)

@@ -3,8 +3,12 @@ package simulate
 // Ledger adds up what rankings cost their users' owner. Regret is counted in mean payoffs, with the windows that were
 // really drawn: the noise of the payoffs is left out. The zero value is empty. Not for several goroutines at a time.
 type Ledger struct {
+	// Hindsight are the mean payoffs by item number by which the best permutation goes; nil: those of each impression.
+	// Where payoffs change, the best order of the items that stays as it is goes by their means over the whole time.
+	Hindsight []float64
+
 	Impressions int
-	// Regret is Σ (best mean that some permutation makes this user select − mean of what was selected).
+	// Regret is Σ (mean of what the best permutation makes this user select − mean of what was selected).
 	Regret float64
 	// RegretUtilityOrder is the same sum had the same impressions been ranked by utility, the highest first.
 	RegretUtilityOrder float64
@@ -17,7 +21,15 @@ type Ledger struct {
 
 // Add counts one impression whose user selected the candidate at this position.
 func (l *Ledger) Add(im *Impression, selected int) {
-	best, bestAt := Best(im.Candidates, im.Means, im.Window)
+	by := im.Means
+	if l.Hindsight != nil {
+		by = make([]float64, len(im.Items))
+		for k, item := range im.Items {
+			by[k] = l.Hindsight[item]
+		}
+	}
+	_, bestAt := Best(im.Candidates, by, im.Window)
+	best := im.Means[bestAt]
 	favourite := Favourite(im.Candidates) // shown first, it is selected whatever the window
 	l.Impressions++
 	l.Regret += best - im.Means[selected]

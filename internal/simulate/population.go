@@ -13,9 +13,14 @@ import (
 type Population struct {
 	config    Config
 	names     []string
-	centres   []float64 // of the payoffs, before clipping
-	means     []float64 // of the payoffs as they are drawn
+	worth     [2]worth  // before and after the switch
 	utilities []float64 // before the taste of one impression
+}
+
+// worth is what the items of a catalogue pay.
+type worth struct {
+	centres []float64 // of the payoffs, before clipping
+	means   []float64 // of the payoffs as they are drawn
 }
 
 // The streams of random numbers of one seed. Within an impression, what its user is, and what happens after a
@@ -25,6 +30,7 @@ const (
 	streamImpression
 	streamResponse
 	streamOrphan
+	streamSwitch
 	streams
 )
 
@@ -55,19 +61,51 @@ func NewPopulation(config Config) (*Population, error) {
 	p := &Population{config: config}
 	rng := p.rng(streamCatalogue, 0)
 	width := len(strconv.Itoa(config.Items - 1))
+	spread := math.Sqrt(1 - config.Alignment*config.Alignment)
 	for i := range config.Items {
 		worth, own := rng.NormFloat64(), rng.NormFloat64()
-		centre := min(max(0.5+meanSpread*worth, 0.02), 0.98)
-		mean := centre
-		if config.Payoffs == Gaussian {
-			mean = clippedMean(centre, config.Noise)
-		}
 		p.names = append(p.names, fmt.Sprintf("item-%0*d", width, i))
-		p.centres = append(p.centres, centre)
-		p.means = append(p.means, mean)
-		p.utilities = append(p.utilities, config.Alignment*worth+math.Sqrt(1-config.Alignment*config.Alignment)*own)
+		p.worth[0].add(&config, worth)
+		p.utilities = append(p.utilities, config.Alignment*worth+spread*own)
+	}
+	rng = p.rng(streamSwitch, 0)
+	for _, utility := range p.utilities {
+		p.worth[1].add(&config, config.Alignment*utility+spread*rng.NormFloat64())
 	}
 	return p, nil
+}
+
+// add draws an item's payoffs, for a worth in standard deviations.
+func (w *worth) add(config *Config, worth float64) {
+	centre := min(max(0.5+meanSpread*worth, 0.02), 0.98)
+	mean := centre
+	if config.Payoffs == Gaussian {
+		mean = clippedMean(centre, config.Noise)
+	}
+	w.centres = append(w.centres, centre)
+	w.means = append(w.means, mean)
+}
+
+// worthAt is what the items pay in impression k.
+func (p *Population) worthAt(k int) *worth {
+	if p.config.SwitchAt > 0 && k >= p.config.SwitchAt {
+		return &p.worth[1]
+	}
+	return &p.worth[0]
+}
+
+// Hindsight are the mean payoffs of the catalogue over the first n impressions, by item number: what the best fixed
+// order of the items goes by.
+func (p *Population) Hindsight(n int) []float64 {
+	late := 0.0
+	if p.config.SwitchAt > 0 && n > p.config.SwitchAt {
+		late = float64(n-p.config.SwitchAt) / float64(n)
+	}
+	means := make([]float64, p.config.Items)
+	for i := range means {
+		means[i] = (1-late)*p.worth[0].means[i] + late*p.worth[1].means[i]
+	}
+	return means
 }
 
 // clippedMean is the mean of a normal variable clipped to [0,1].
@@ -81,8 +119,8 @@ func clippedMean(mean, sd float64) float64 {
 // Config is the population's, with its defaults filled in.
 func (p *Population) Config() Config { return p.config }
 
-// Means are the hidden mean payoffs of the catalogue, by item number. Not to be changed.
-func (p *Population) Means() []float64 { return p.means }
+// Means are the hidden mean payoffs of the catalogue, by item number, before they switch. Not to be changed.
+func (p *Population) Means() []float64 { return p.worth[0].means }
 
 // Name is the id of an item number.
 func (p *Population) Name(item int) string { return p.names[item] }
@@ -111,20 +149,21 @@ func (p *Population) Impression(k int) *Impression {
 		Means: make([]float64, n), Payoffs: make([]float64, n),
 		Window: p.config.Windows.Draw(rng, n),
 	}
+	pays := p.worthAt(k)
 	// One draw for all candidates: then rankings differ in what they make the user select, and not in luck.
 	luck, bell := rng.Float64(), rng.NormFloat64()
 	for i, item := range im.Items {
 		im.Candidates[i] = Candidate{
 			Item: p.names[item], Utility: p.utilities[item] + p.config.Taste*rng.NormFloat64(),
 		}
-		im.Means[i] = p.means[item]
+		im.Means[i] = pays.means[item]
 		switch p.config.Payoffs {
 		case Bernoulli:
-			if luck < p.means[item] {
+			if luck < pays.means[item] {
 				im.Payoffs[i] = 1
 			}
 		case Gaussian:
-			im.Payoffs[i] = min(max(p.centres[item]+p.config.Noise*bell, 0), 1)
+			im.Payoffs[i] = min(max(pays.centres[item]+p.config.Noise*bell, 0), 1)
 		}
 	}
 	return im

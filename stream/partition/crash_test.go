@@ -119,7 +119,35 @@ func TestCrashChangesNothing(t *testing.T) {
 		require.Equal(t, steady.store.dump(), crashing.store.dump())
 		require.Equal(t, steady.decided, crashing.decided)
 		steady.store.checkInstances(t)
+		steady.checkLearnerAccounts(t)
 	})
+}
+
+// checkLearnerAccounts: the impressions that were ranked for a learner add up to those that ended and those that are
+// pending, and the learners' outcomes to the partition's, but for records that met no impression.
+func (w *world) checkLearnerAccounts(t require.TestingT) {
+	var sum Account
+	for _, l := range w.m.Learners() {
+		i := l.Account.Impressions
+		require.Equal(t, l.Account.Read[event.Impressions], i.Paid+i.Expired+i.Defaulted+i.Unselected+i.Pending, l.Name)
+		sum = sum.Plus(l.Account)
+	}
+	all := w.m.Account()
+	require.Equal(t, all.Impressions.Pending, sum.Impressions.Pending)
+	require.Equal(t, all.Impressions.Paid, sum.Impressions.Paid)
+	require.Equal(t, all.Impressions.Expired, sum.Impressions.Expired)
+	require.Equal(t, all.Impressions.Defaulted, sum.Impressions.Defaulted)
+	require.Equal(t, all.Impressions.Unselected, sum.Impressions.Unselected)
+	require.Equal(t, all.Impressions.Duplicate, sum.Impressions.Duplicate)
+	require.Equal(t, all.Selections.Joined, sum.Selections.Joined)
+	require.Equal(t, all.Selections.Duplicate, sum.Selections.Duplicate)
+	require.Equal(t, all.Selections.Late, sum.Selections.Late)
+	require.LessOrEqual(t, sum.Selections.Rejected, all.Selections.Rejected)
+	require.Equal(t, all.Payoffs.Applied, sum.Payoffs.Applied)
+	require.Equal(t, all.Payoffs.Duplicate, sum.Payoffs.Duplicate)
+	require.Equal(t, all.Payoffs.Late, sum.Payoffs.Late)
+	require.LessOrEqual(t, sum.Payoffs.Orphan, all.Payoffs.Orphan)
+	require.LessOrEqual(t, sum.Payoffs.Rejected, all.Payoffs.Rejected)
 }
 
 // checkInstances: each of BOLD's instances waits for exactly the impressions that are pending and were its to decide.
