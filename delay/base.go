@@ -122,6 +122,13 @@ func (b *base) Advance(watermark int64) { b.windows.advance(watermark) }
 // selections, of all sources, it may be learned from. It appends nothing where BASE does not look at windows.
 func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b.windows.append(dst) }
 
+// status is what is the same for both.
+func (b *base) status() Status {
+	s := Status{Fed: b.table.Fed(), Flights: b.flights.total}
+	s.Windows, s.Selections = b.windows.shown()
+	return s
+}
+
 // harvest gives the changes that are not one learner's alone, and takes note of it.
 func (b *base) harvest(r Recorder) {
 	for _, i := range b.changes.items {

@@ -47,11 +47,7 @@ func (d *Direct) Expired(o Outcome) { d.landed(o.Item) }
 func (d *Direct) Import(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
 
 // Status implements Learner.
-func (d *Direct) Status() Status {
-	s := Status{Fed: d.table.Fed(), Flights: d.flights.total}
-	s.Windows, s.Selections = d.windows.shown()
-	return s
-}
+func (d *Direct) Status() Status { return d.status() }
 
 // Hashes implements Learner.
 func (d *Direct) Hashes() []string { return []string{hashFlights, hashWindows, hashLearner} }

@@ -10,12 +10,9 @@ import (
 
 // Explaining a decision shows the decision that is made next, and changes nothing.
 func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
-	ftrl, err := policy.NewFTRL(1, true)
-	require.NoError(t, err)
-	bold, err := NewBOLD(BOLDConfig{Base: ftrl, MaxInstances: 3})
-	require.NoError(t, err)
-	for name, l := range map[string]Inspector{"qpmd": NewQPMD(policy.NewGreedy()), "bold": bold} {
-		t.Run(name, func(t *testing.T) {
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			l := k.make(t).(Inspector)
 			l.Grow(4)
 			items := []policy.Item{3, 0, 2, 1}
 			for ref := range int64(40) {

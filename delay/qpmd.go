@@ -129,10 +129,7 @@ func (q *QPMD) Import(source int32, i policy.Item, s policy.Sums) {
 
 // Status implements Learner.
 func (q *QPMD) Status() Status {
-	s := Status{
-		Fed: q.table.Fed(), Queued: q.queued, OnHold: q.hold.on, Item: q.hold.item, Holds: q.holds,
-		Flights: q.flights.total,
-	}
-	s.Windows, s.Selections = q.windows.shown()
+	s := q.status()
+	s.Queued, s.OnHold, s.Item, s.Holds = q.queued, q.hold.on, q.hold.item, q.holds
 	return s
 }

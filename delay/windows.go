@@ -108,7 +108,6 @@ func (w *windows) take() error {
 	return nil
 }
 
-// selected learns from a selection, where it is known what was shown.
 // shown is the distribution for a Status; nil for learners that do not look at it.
 func (w *windows) shown() (q []float64, selections int64) {
 	if w.now == nil {
@@ -121,6 +120,7 @@ func (w *windows) shown() (q []float64, selections int64) {
 	return q, selections
 }
 
+// selected learns from a selection, where it is known what was shown.
 func (w *windows) selected(o *Outcome) {
 	if w.counts == nil {
 		return

@@ -1,0 +1,179 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// slowDirect is direct feeding as its definition reads: every payoff that came is kept, and what is in flight is counted
+// among the selections anew each time.
+type slowDirect struct {
+	base    policy.Policy
+	items   int
+	fed     []Outcome
+	open    []Outcome // selected, neither paid nor expired
+	imports map[[2]int32]policy.Sums
+}
+
+func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
+	table := policy.NewTable(s.items)
+	for _, o := range s.fed {
+		table.Add(o.Item, o.Payoff)
+	}
+	for at, sums := range s.imports {
+		table.Import(at[0], at[1], sums)
+	}
+	inFlight := make([]int64, s.items)
+	for _, o := range s.open {
+		inFlight[o.Item]++
+	}
+	order := make([]int32, len(candidates))
+	in := policy.Input{Items: candidates, Table: table, InFlight: inFlight, CountInFlight: true, Key: key}
+	s.base.Rank(&in, &policy.Workspace{}, order)
+	return order
+}
+
+// Direct feeding is what its definition says, at any order of selections, payoffs, expiries, imports and new items.
+func TestDirect_IsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewUtility()}).Draw(t, "policy")
+		slow, fast := &slowDirect{base: base, items: 2, imports: map[[2]int32]policy.Sums{}}, NewDirect(base)
+		fast.Grow(2)
+		var undrawn []Outcome
+		ref := int64(0)
+		decide := func(t *rapid.T) {
+			n := rapid.IntRange(1, slow.items).Draw(t, "candidates")
+			candidates := rapid.Permutation(allItems(slow.items)).Draw(t, "utilities")[:n]
+			key := policy.Key(rapid.Uint64().Draw(t, "key"))
+			want := Decision{Order: slow.decide(candidates, key), Propensities: []float64{}, Instance: -1}
+			got := Decision{Propensities: []float64{1}, Explored: true}
+			fast.Decide(candidates, key, &got)
+			require.Equal(t, want, got)
+			ref++
+			undrawn = append(undrawn, outcome(ref, candidates, &got, policy.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+		}
+		selected := func(t *rapid.T) {
+			o := takeOne(t, &undrawn)
+			fast.Selected(o)
+			slow.open = append(slow.open, o)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"decide": decide, "decide again": decide, "selected": selected, "selected again": selected,
+			"unselected": func(t *rapid.T) { fast.Unselected(takeOne(t, &undrawn)) },
+			"paid": func(t *rapid.T) {
+				o := takeOne(t, &slow.open)
+				o.Payoff = rapid.Float64Range(0, 1).Draw(t, "payoff")
+				fast.Paid(o)
+				slow.fed = append(slow.fed, o)
+			},
+			"expired": func(t *rapid.T) { fast.Expired(takeOne(t, &slow.open)) },
+			"import": func(t *rapid.T) {
+				at := [2]int32{rapid.Int32Range(0, 3).Draw(t, "source"), int32(rapid.IntRange(0, slow.items-1).Draw(t, "item"))}
+				n := rapid.Int64Range(1, 9).Draw(t, "N")
+				slow.imports[at] = policy.Sums{N: n, R: float64(n) / 2, Q: float64(n) / 4}
+				fast.Import(at[0], at[1], slow.imports[at])
+			},
+			"grow": func(t *rapid.T) {
+				slow.items += rapid.IntRange(0, 2).Draw(t, "more")
+				fast.Grow(slow.items)
+			},
+			"": func(t *rapid.T) {
+				fed := int64(len(slow.fed))
+				for _, s := range slow.imports {
+					fed += s.N
+				}
+				require.Equal(t, Status{Fed: fed, Flights: int64(len(slow.open))}, fast.Status())
+			},
+		})
+	})
+}
+
+// What was never selected, as after a reset, ends without a trace in the counts: they never fall below 0.
+func TestDirect_InFlightNeverFallsBelowZero(t *testing.T) {
+	d := NewDirect(leastSampled{})
+	d.Grow(2)
+	s := newStore(d)
+	d.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
+	d.Expired(Outcome{Ref: 2, Item: 1})
+	require.Equal(t, Status{Fed: 1}, d.Status())
+	require.Equal(t, []int64{0, 0}, d.Inspect().InFlight)
+	require.Equal(t, []string{"0 {1 1 1}"}, s.harvest(), "and nothing of them is written")
+	d.Selected(Outcome{Ref: 3, Item: 0})
+	require.Equal(t, []int64{1, 0}, d.Inspect().InFlight)
+}
+
+// Other sources' sums are taken in at once, whatever is in flight.
+func TestDirect_ImportsAreTakenAtOnce(t *testing.T) {
+	d := NewDirect(policy.NewUtility())
+	d.Grow(2)
+	d.Selected(Outcome{Ref: 1, Item: 0})
+	d.Import(7, 0, policy.Sums{N: 5, R: 1, Q: 1})
+	require.EqualValues(t, 5, d.Status().Fed)
+	d.Import(7, 0, policy.Sums{N: 9, R: 1, Q: 1})
+	require.EqualValues(t, 9, d.Status().Fed)
+}
+
+func TestDirect_HarvestGivesOnlyWhatChanged(t *testing.T) {
+	d := NewDirect(policy.NewUtility())
+	d.Grow(3)
+	s := newStore(d)
+	require.Empty(t, s.harvest())
+	d.Selected(Outcome{Ref: 40, Item: 2})
+	d.Selected(Outcome{Ref: 41, Item: 2})
+	d.Selected(Outcome{Ref: 42, Item: 1})
+	require.Equal(t, []string{`flights 2 = "2" (false)`, `flights 1 = "1" (false)`}, s.harvest())
+	d.Paid(Outcome{Ref: 42, Item: 1, Payoff: 0.5})
+	d.Expired(Outcome{Ref: 41, Item: 2})
+	require.Equal(t, []string{`1 {1 0.5 0.25}`, `flights 1 = "" (true)`, `flights 2 = "1" (false)`}, s.harvest())
+	// A selection that was paid between two harvests leaves no trace in flight.
+	d.Selected(Outcome{Ref: 43, Item: 0})
+	d.Paid(Outcome{Ref: 43, Item: 0, Payoff: 1})
+	require.Equal(t, []string{`0 {1 1 1}`}, s.harvest())
+}
+
+// With QPM-D, selections in flight break ties and count for nothing else.
+func TestCountInFlight_IsForDirectFeedingAlone(t *testing.T) {
+	var d Decision
+	for _, l := range []Learner{NewDirect(leastSampled{}), NewQPMD(leastSampled{})} {
+		l.Grow(2)
+		l.Selected(Outcome{Ref: 1, Item: 0})
+		l.Decide(allItems(2), 1, &d)
+		if _, direct := l.(*Direct); direct {
+			require.Equal(t, []int32{1, 0}, d.Order)
+		} else {
+			require.Equal(t, []int32{0, 1}, d.Order)
+		}
+	}
+}
+
+// One impression of a laboratory or a worker: its ranking, its selection and its payoff, at once or 1,000 later.
+func BenchmarkLearners(b *testing.B) {
+	const n, lag = 10, 1000
+	for _, k := range kinds() {
+		b.Run(k.name, func(b *testing.B) {
+			l := k.make(b)
+			l.Grow(n)
+			candidates := allItems(n)
+			var d Decision
+			flying := make([]Outcome, lag)
+			b.ReportAllocs()
+			for ref := 0; b.Loop(); ref++ {
+				if o := &flying[ref%lag]; ref >= lag {
+					l.Paid(*o)
+				}
+				l.Decide(candidates, policy.Key(ref), &d)
+				o := Outcome{Ref: int64(ref), Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order,
+					Instance: d.Instance}
+				if len(d.Propensities) > 0 {
+					o.Propensity = d.Propensities[0]
+				}
+				l.Selected(o)
+				flying[ref%lag] = o
+			}
+		})
+	}
+}

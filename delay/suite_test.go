@@ -1,0 +1,503 @@
+package delay
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// kind is a way to make learners. Whatever every Learner promises is tested on all of them.
+type kind struct {
+	name string
+	make func(t require.TestingT) Learner
+}
+
+func kinds() []kind {
+	learned := WindowsConfig{Max: 4, EstimateEvery: 1000}
+	given := func(t require.TestingT) WindowsConfig { return WindowsConfig{Given: geometricWindows(t)} }
+	eliminate := func(t require.TestingT) policy.Policy {
+		e, err := policy.NewElimination(policy.Confidence{Sigma: 0.05, AutoDelta: true})
+		require.NoError(t, err)
+		return e
+	}
+	qpmd := func(t require.TestingT, w WindowsConfig) Learner {
+		q, err := NewExploringQPMD(policy.NewEpsilonGreedy(), w)
+		require.NoError(t, err)
+		return q
+	}
+	direct := func(t require.TestingT, w WindowsConfig) Learner {
+		d, err := NewExploringDirect(policy.NewEpsilonGreedy(), w)
+		require.NoError(t, err)
+		return d
+	}
+	all := []kind{
+		{"qpmd/elimination", func(t require.TestingT) Learner { return NewQPMD(eliminate(t)) }},
+		{"qpmd/greedy", func(require.TestingT) Learner { return NewQPMD(policy.NewGreedy()) }},
+		{"qpmd/egreedy", func(t require.TestingT) Learner { return qpmd(t, given(t)) }},
+		{"qpmd/egreedy, windows learned", func(t require.TestingT) Learner { return qpmd(t, learned) }},
+		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy()) }},
+		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}) }},
+		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
+		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
+	}
+	for _, index := range []LossIndex{ByItem, ByRank} {
+		for _, instances := range []int{0, 1, 3} {
+			c := BOLDConfig{MaxInstances: instances, Index: index, Windows: learned}
+			name := fmt.Sprintf("bold/index %d, %d instances, ", index, instances)
+			all = append(all, kind{name + "ftrl, windows learned", func(t require.TestingT) Learner {
+				c := c
+				c.Base = ftrlBase(t, index)
+				return newBOLD(t, c, 0)
+			}}, kind{name + "osmd", func(t require.TestingT) Learner {
+				c := c
+				c.Base, c.Windows = osmdBase(t, 0), given(t)
+				return newBOLD(t, c, 0)
+			}})
+		}
+	}
+	return all
+}
+
+// leastSampled is a policy that shows what it is told of selections in flight: in increasing N, with or without them.
+type leastSampled struct{}
+
+var _ policy.Explainer = leastSampled{}
+
+func (leastSampled) Rule() string                                            { return "the fewest" }
+func (leastSampled) Weigh(*policy.Input, *policy.Workspace, []policy.Reason) {}
+func (leastSampled) Rank(in *policy.Input, _ *policy.Workspace, dst []int32) {
+	samples := func(position int32) int64 {
+		i := in.Items[position]
+		if in.CountInFlight {
+			return in.Table.N(i) + in.InFlight[i]
+		}
+		return in.Table.N(i)
+	}
+	for k := range dst {
+		dst[k] = int32(k)
+	}
+	slices.SortStableFunc(dst, func(a, b int32) int { return int(samples(a) - samples(b)) })
+}
+
+// fieldOf names a pooled field of another source.
+type fieldOf struct {
+	source      int32
+	hash, field string
+}
+
+// life lets users, payoffs, other partitions and restarts happen at random to a learner that is never restarted, the
+// first, and to one that was loaded from what that has stored.
+type life struct {
+	kind     kind
+	learners []Learner
+	stores   []*store
+	items    int
+	ref, now int64
+	undrawn  []Outcome // ranked, nothing selected yet
+	waiting  []Outcome // selected, not paid yet
+	frozen   map[[2]int32]policy.Sums
+	newest   map[[2]int32]policy.Sums
+	fields   map[fieldOf]string
+}
+
+const (
+	sources = 3 // other partitions
+	known   = 5 // items that they know
+)
+
+func newLife(t *rapid.T, k kind) *life {
+	l := k.make(t)
+	w := &life{kind: k, learners: []Learner{l}, stores: []*store{newStore(l)}, items: known,
+		newest: map[[2]int32]policy.Sums{}, fields: map[fieldOf]string{}}
+	l.Grow(known)
+	for source := range int32(sources) { // what a loaded hold knows of sources that it has not heard of is another matter
+		for i := range policy.Item(known) {
+			w.newest[[2]int32{source, i}] = policy.Sums{N: 1, R: 0.5, Q: 0.25}
+			l.Import(source, i, policy.Sums{N: 1, R: 0.5, Q: 0.25})
+		}
+	}
+	w.frozen = maps.Clone(w.newest)
+	return w
+}
+
+// each does something to all learners, and notes what they may know of others then.
+func (w *life) each(do func(Learner)) {
+	for _, l := range w.learners {
+		do(l)
+	}
+	if !w.learners[0].Status().OnHold {
+		w.frozen = maps.Clone(w.newest)
+	}
+}
+
+func (w *life) decide(t *rapid.T) Outcome {
+	n := rapid.IntRange(1, w.items).Draw(t, "candidates")
+	candidates := rapid.Permutation(allItems(w.items)).Draw(t, "utilities")[:n]
+	key := policy.Key(rapid.Uint64().Draw(t, "key"))
+	w.ref++
+	var first Decision
+	for k, l := range w.learners {
+		d := Decision{Order: []int32{9}, Propensities: []float64{1}, Explored: true, Instance: 7}
+		l.Decide(candidates, key, &d)
+		if k == 0 {
+			first = d
+			requireDecision(t, &d, n)
+			continue
+		}
+		require.Equal(t, first, d)
+	}
+	return outcome(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+}
+
+// requireDecision wants a permutation, and propensities that are a distribution or none.
+func requireDecision(t require.TestingT, d *Decision, n int) {
+	sorted := slices.Sorted(slices.Values(d.Order))
+	require.Equal(t, allItems(n), sorted)
+	if len(d.Propensities) == 0 {
+		require.False(t, d.Explored)
+		return
+	}
+	require.Len(t, d.Propensities, n)
+	var sum float64
+	for _, p := range d.Propensities {
+		require.True(t, p >= 0, "%v", d.Propensities)
+		sum += p
+	}
+	require.InDelta(t, 1, sum, 1e-12)
+}
+
+func takeOne(t *rapid.T, from *[]Outcome) Outcome {
+	if len(*from) == 0 {
+		t.Skip("nothing there")
+	}
+	k := rapid.IntRange(0, len(*from)-1).Draw(t, "which")
+	o := (*from)[k]
+	*from = slices.Delete(*from, k, k+1)
+	return o
+}
+
+func (w *life) selected(o Outcome) {
+	w.each(func(l Learner) { l.Selected(o) })
+	w.waiting = append(w.waiting, o)
+}
+
+func (w *life) harvest(t *rapid.T) {
+	want := w.stores[0].harvest()
+	for _, s := range w.stores[1:] {
+		require.Equal(t, want, s.harvest())
+		require.Equal(t, w.stores[0].hashes, s.hashes)
+	}
+	for _, s := range w.stores {
+		require.Empty(t, s.harvest(), "what is stored is not written again")
+	}
+}
+
+func (w *life) reload(t *rapid.T) {
+	w.harvest(t)
+	loaded := w.kind.make(t)
+	s := newStore(loaded)
+	w.stores[0].load(t, w.items, loaded)
+	require.Empty(t, s.harvest(), "what was loaded needs no writing")
+	// Other sources' sums come anew. Those that a hold is frozen with are not stored, but whatever comes first of a
+	// source and item stands in for them.
+	for _, sums := range []map[[2]int32]policy.Sums{w.frozen, w.newest} {
+		for at, s := range sums {
+			loaded.Import(at[0], at[1], s)
+		}
+	}
+	for at, value := range w.fields {
+		loaded.ImportField(at.source, at.hash, []byte(at.field), []byte(value), nil)
+	}
+	s.sums, s.hashes = maps.Clone(w.stores[0].sums), map[string]map[string]string{}
+	for h, fields := range w.stores[0].hashes {
+		s.hashes[h] = maps.Clone(fields)
+	}
+	w.learners, w.stores = []Learner{w.learners[0], loaded}, []*store{w.stores[0], s}
+}
+
+func (w *life) actions() map[string]func(*rapid.T) {
+	atOnce := func(t *rapid.T) { w.selected(w.decide(t)) }
+	paid := func(t *rapid.T) {
+		o := takeOne(t, &w.waiting)
+		o.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		w.each(func(l Learner) { l.Paid(o) })
+	}
+	return map[string]func(*rapid.T){
+		"select at once": atOnce, "select at once again": atOnce, "paid": paid, "paid again": paid,
+		"decide":       func(t *rapid.T) { w.undrawn = append(w.undrawn, w.decide(t)) },
+		"select later": func(t *rapid.T) { w.selected(takeOne(t, &w.undrawn)) },
+		"unselected": func(t *rapid.T) {
+			o := takeOne(t, &w.undrawn)
+			w.each(func(l Learner) { l.Unselected(o) })
+		},
+		"expired": func(t *rapid.T) {
+			o := takeOne(t, &w.waiting)
+			w.each(func(l Learner) { l.Expired(o) })
+		},
+		"adopt":        w.adopt,
+		"import":       w.imports,
+		"import field": w.importField,
+		"advance": func(t *rapid.T) {
+			w.now += rapid.Int64Range(0, 1500).Draw(t, "ms")
+			w.each(func(l Learner) { l.Advance(w.now) })
+		},
+		"grow": func(t *rapid.T) {
+			if w.items < 40 {
+				w.items += rapid.IntRange(1, 9).Draw(t, "more")
+				w.each(func(l Learner) { l.Grow(w.items) })
+			}
+		},
+		"harvest": w.harvest, "reload": w.reload, "": w.check,
+	}
+}
+
+// adopt takes over a decision of an earlier owner, which may have been configured otherwise.
+func (w *life) adopt(t *rapid.T) {
+	n := rapid.IntRange(1, w.items).Draw(t, "candidates")
+	candidates := rapid.Permutation(allItems(w.items)).Draw(t, "utilities")[:n]
+	d := Decision{Instance: rapid.Int32Range(-1, 9).Draw(t, "instance"), Order: rapid.Permutation(allItems(n)).Draw(t, "order")}
+	if rapid.Bool().Draw(t, "propensities") {
+		for range n {
+			d.Propensities = append(d.Propensities, 1/float64(n))
+		}
+	}
+	w.ref++
+	w.each(func(l Learner) { l.Adopt(w.ref, &d) })
+	w.undrawn = append(w.undrawn, outcome(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
+}
+
+func (w *life) imports(t *rapid.T) {
+	at := [2]int32{rapid.Int32Range(0, sources-1).Draw(t, "source"), rapid.Int32Range(0, known-1).Draw(t, "item")}
+	n := rapid.Int64Range(1, 20).Draw(t, "N")
+	r := rapid.Float64Range(0, 1).Draw(t, "mean") * float64(n)
+	s := policy.Sums{N: n, R: r, Q: r}
+	w.newest[at] = s
+	w.each(func(l Learner) { l.Import(at[0], at[1], s) })
+}
+
+func (w *life) importField(t *rapid.T) {
+	for _, pooled := range w.learners[0].Pooled() {
+		require.Equal(t, Pooled{Hash: hashWindows}, pooled, "this test knows no other pooled fields")
+		at := fieldOf{source: rapid.Int32Range(0, sources-1).Draw(t, "source"), hash: pooled.Hash}
+		at.field = rapid.SampledFrom([]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}).Draw(t, "field")
+		value := []byte(nil)
+		delete(w.fields, at)
+		if rapid.Bool().Draw(t, "there") {
+			value = fmt.Append(nil, rapid.IntRange(1, 100).Draw(t, "count"))
+			w.fields[at] = string(value)
+		}
+		w.each(func(l Learner) { l.ImportField(at.source, at.hash, []byte(at.field), value, nil) })
+	}
+}
+
+func (w *life) check(t *rapid.T) {
+	inFlight := make([]int64, w.items)
+	for _, o := range w.waiting {
+		inFlight[o.Item]++
+	}
+	want := w.learners[0].Status()
+	want.Holds, want.Unfed, want.Instances = 0, 0, 0 // of this process, or of when it began
+	for _, l := range w.learners {
+		got := l.Status()
+		got.Holds, got.Unfed, got.Instances = 0, 0, 0
+		require.Equal(t, want, got)
+		for i := range policy.Item(w.items) {
+			require.Equal(t, w.learners[0].Sums(i), l.Sums(i), "item %d", i)
+			require.NoError(t, l.Sums(i).Check())
+		}
+		seen := l.(Inspector).Inspect()
+		if seen.InFlight != nil {
+			require.Equal(t, inFlight, seen.InFlight)
+			require.EqualValues(t, len(w.waiting), got.Flights)
+		}
+		require.Equal(t, w.learners[0].(Inspector).Inspect().Windows, seen.Windows)
+	}
+}
+
+// A learner that is loaded, at any time, from what another has stored behaves as that other ever after, and stores the
+// same.
+func TestLearners_StateRoundTrip(t *testing.T) {
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) { t.Repeat(newLife(t, k).actions()) })
+		})
+	}
+}
+
+// A learner may be configured with another policy, or with other windows, and go on: what it does not use, it passes over.
+func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
+	for _, handling := range []string{"qpmd/", "direct/"} {
+		learned, plain := kindNamed(t, handling+"egreedy, windows learned"), kindNamed(t, handling+"greedy")
+		l := learned.make(t)
+		l.Grow(3)
+		s := newStore(l)
+		for ref := range int64(50) {
+			var d Decision
+			l.Decide(allItems(3), policy.Key(ref), &d)
+			o := outcome(ref, allItems(3), &d, policy.Select(d.Order, 2))
+			l.Selected(o)
+			l.Advance(ref * 1000)
+			if ref%2 == 0 {
+				l.Paid(o)
+			}
+			s.harvest()
+		}
+		require.NotEmpty(t, s.hashes[hashWindows])
+		require.NotEmpty(t, s.hashes[hashLearner])
+		for _, k := range []kind{plain, kindNamed(t, handling+"egreedy"), learned} {
+			other := k.make(t)
+			rapid.Check(t, func(t *rapid.T) { other = k.make(t); s.load(t, 3, other) })
+			require.Equal(t, l.Status().Flights, other.Status().Flights)
+			require.Empty(t, newStore(other).harvest())
+		}
+	}
+}
+
+func kindNamed(t *testing.T, name string) kind {
+	all := kinds()
+	at := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
+	require.GreaterOrEqual(t, at, 0, name)
+	return all[at]
+}
+
+type storedField struct{ hash, name, value string }
+
+// faultyFields are, for each hash, what no learner writes to it.
+var faultyFields = map[string][][]storedField{
+	hashFlights: {
+		{{hashFlights, "1", "-1"}}, {{hashFlights, "1", "0"}}, {{hashFlights, "1", "01"}}, {{hashFlights, "1", ""}},
+		{{hashFlights, "1", "9223372036854775807"}}, {{hashFlights, "3", "1"}}, {{hashFlights, "", "1"}},
+		{{hashFlights, "-1", "1"}}, {{hashFlights, "+1", "1"}}, {{hashFlights, "1:2", "1"}},
+	},
+	hashWindows: {
+		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1", "1"}}, {{hashWindows, "2:1", "1"}}, {{hashWindows, "1:1", "0"}},
+		{{hashWindows, "1:1001", "1"}}, {{hashWindows, "1:1", "99999999999999999"}},
+	},
+	hashLearner: {
+		{{hashLearner, "other", "1 1"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0.5 0.5"}},
+		{{hashLearner, "windows", "1 x 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0.5 0.6"}},
+		{{hashLearner, "windows", "1 1 1 0"}}, {{hashLearner, "windows", "1 1 NaN 1"}},
+	},
+	hashQueue: {
+		{{hashQueue, "1", "0.5"}}, {{hashQueue, "3:0", "0.5"}}, {{hashQueue, "-1:0", "0.5"}}, {{hashQueue, "1:00", "0.5"}},
+		{{hashQueue, "+1:0", "0.5"}}, {{hashQueue, "1:", "0.5"}}, {{hashQueue, "1:0", "NaN"}}, {{hashQueue, "1:0", "Inf"}},
+		{{hashQueue, "1:0", ""}},
+		{{hashLearner, "hold", "1"}}, {{hashLearner, "hold", "3 1"}}, {{hashLearner, "hold", "1 "}},
+		// Found in the end only: payoffs or their queue are missing.
+		{{hashQueue, "1:0", "0.5"}},
+	},
+	hashQueues: {
+		{{hashQueues, "1", "3 2"}}, {{hashQueues, "1", "-1 2"}}, {{hashQueues, "1", "1"}}, {{hashQueues, "x", "0 1"}},
+		{{hashQueues, "1", "0 99999999999999999999"}},
+		{{hashQueues, "1", "0 1"}, {hashQueues, "1", "0 1"}},
+		{{hashQueues, "1", "0 1"}, {hashQueue, "1:1", "0.5"}},
+		{{hashQueue, "1:0", "0.5"}, {hashQueue, "1:2", "0.5"}, {hashQueues, "1", "0 2"}},
+		{{hashQueue, "1:0", "0.5"}, {hashQueue, "1:1", "0.5"}, {hashQueues, "1", "0 1"}},
+		{{hashQueues, "1", "0 2"}, {hashQueue, "1:0", "0.5"}},
+		{{hashQueues, "1", "0 4611686018427387904"}, {hashQueue, "1:0", "0.5"}},
+		{{hashQueues, "1", "1 1"}, {hashQueue, "1:0", "0.5"}},
+	},
+	hashInstances: {
+		{{hashInstances, "1", "0"}}, {{hashInstances, "", "1"}}, {{hashInstances, "-1", "1"}}, {{hashInstances, "01", "1"}},
+		{{hashInstances, "2147483648", "1"}}, {{hashInstances, "1", "2147483648"}}, {{hashInstances, "1:2", "1"}},
+		{{hashLearner, "hold", "1 1"}},
+	},
+	hashRounds:  {{{hashRounds, "", "1"}}, {{hashRounds, "1", "0"}}, {{hashRounds, "1:", "1"}}, {{hashRounds, "x", "1"}}},
+	hashVectors: {{{hashVectors, "1:0", block(1, 1)}}, {{hashVectors, "1:0", block(1, math.NaN())}, {hashRounds, "1", "1"}}},
+}
+
+func loadAll(l Learner, fields []storedField) error {
+	var err error
+	for _, f := range fields {
+		err = errors.Join(err, l.LoadField(f.hash, []byte(f.name), []byte(f.value)))
+	}
+	return errors.Join(err, l.Loaded())
+}
+
+func TestLearners_LoadRefusesWhatTheyCannotHaveWritten(t *testing.T) {
+	for _, k := range kinds() {
+		hashes := k.make(t).Hashes()
+		for _, h := range hashes {
+			require.Contains(t, faultyFields, h, "%s: nothing is known that would be faulty", k.name)
+		}
+		for h, all := range faultyFields {
+			for _, fields := range all {
+				if l := k.make(t); slices.Contains(hashes, h) {
+					l.Grow(3)
+					require.ErrorIs(t, loadAll(l, fields), ErrState, "%s: %v", k.name, fields)
+				}
+			}
+		}
+		l := k.make(t)
+		l.Grow(3)
+		require.ErrorIs(t, l.LoadField("other", []byte("1"), []byte("1")), ErrState, k.name)
+	}
+}
+
+func FuzzLearners_LoadField(f *testing.F) {
+	all := kinds()
+	for k := range all {
+		for _, s := range []storedField{
+			{hashQueue, "1:0", "0.5"}, {hashQueues, "1", "0 1"}, {hashFlights, "2", "3"}, {hashLearner, "hold", "2 77"},
+			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
+			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
+			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"},
+		} {
+			f.Add(uint8(k), s.hash, s.name, s.value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, k uint8, hash, field, value string) {
+		l := all[int(k)%len(all)].make(t)
+		l.Grow(3)
+		if l.LoadField(hash, []byte(field), []byte(value)) != nil || l.Loaded() != nil {
+			return
+		}
+		// What is accepted can be gone on with.
+		var d Decision
+		for k := range int64(4) {
+			l.Decide(allItems(3), policy.Key(k), &d)
+			requireDecision(t, &d, 3)
+			o := outcome(k, allItems(3), &d, d.Order[0])
+			o.Payoff = 1
+			l.Selected(o)
+			l.Paid(o)
+			l.Advance(math.MaxInt64 - 4 + k)
+		}
+		l.Harvest(newStore(l))
+	})
+}
+
+// A steady learner allocates nothing: not per decision, nor per selection or payoff.
+func TestLearners_AllocateNothing(t *testing.T) {
+	for _, k := range kinds() {
+		l := k.make(t)
+		l.Grow(30)
+		candidates := allItems(20)
+		var d Decision
+		var o Outcome
+		ref := int64(0)
+		step := func() {
+			ref++
+			l.Decide(candidates, policy.Key(ref), &d)
+			o = Outcome{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
+			if len(d.Propensities) > 0 {
+				o.Propensity = d.Propensities[0]
+			}
+			l.Selected(o)
+			l.Paid(o)
+		}
+		for range 200 {
+			step()
+		}
+		require.Zero(t, testing.AllocsPerRun(200, step), k.name)
+	}
+}
