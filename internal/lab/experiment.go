@@ -70,11 +70,11 @@ type Result struct {
 	experiment  *Experiment
 }
 
-// Grid is the times at which curves are taken: twelve in each power of ten, and T.
+// Grid is the times at which curves are taken: 24 in each power of ten, and T.
 func Grid(horizon int64) []int64 {
 	var grid []int64
 	for k := 0; ; k++ {
-		t := int64(math.Round(math.Pow(10, float64(k)/12)))
+		t := int64(math.Round(math.Pow(10, float64(k)/24)))
 		if t >= horizon {
 			return append(grid, horizon)
 		}

@@ -167,7 +167,7 @@ func TestGrid(t *testing.T) {
 	require.True(t, slices.IsSorted(grid))
 	require.Len(t, slices.Compact(slices.Clone(grid)), len(grid))
 	require.EqualValues(t, 1_000_000, grid[len(grid)-1])
-	require.Less(t, len(grid), 80)
+	require.Less(t, len(grid), 160)
 }
 
 // Delays have the distribution P(k) = (1/(1+M))·(M/(1+M))^k: of 200,000, each count up to 9 and the mean are within 6

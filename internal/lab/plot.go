@@ -1,16 +1,18 @@
 package lab
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -44,16 +46,17 @@ func PlotFormat(file string) (string, error) {
 }
 
 // Plot draws the regret curves of one experiment's results, with a band of standard errors each, and bounds as lines.
-// Both axes are logarithmic; that of regret is linear where some mean regret ends below zero.
+// Axes are logarithmic. Where some mean regret ends below zero, that of regret is so on both sides of zero, and time is
+// linear.
 func Plot(w io.Writer, format string, results []*Result) error {
 	if len(results) == 0 {
-		return fmt.Errorf("plotting no results")
+		return errors.New("plotting no results")
 	}
-	p, err := picture(results)
+	s, err := newSketch(results)
 	if err != nil {
 		return fmt.Errorf("plotting: %w", err)
 	}
-	const width, height = 20 * vg.Centimeter, 12.5 * vg.Centimeter
+	const width, height = 20 * vg.Centimeter, 13 * vg.Centimeter
 	var c interface {
 		vg.CanvasSizer
 		io.WriterTo
@@ -63,7 +66,7 @@ func Plot(w io.Writer, format string, results []*Result) error {
 	} else {
 		c = vgsvg.New(width, height)
 	}
-	p.Draw(draw.New(c))
+	s.draw(draw.New(c))
 	if _, err := c.WriteTo(w); err != nil {
 		return fmt.Errorf("writing the plot: %w", err)
 	}
@@ -73,23 +76,22 @@ func Plot(w io.Writer, format string, results []*Result) error {
 // sketch is a picture in the making.
 type sketch struct {
 	*plot.Plot
-	logarithmic bool
-	floor       float64 // what a logarithmic axis can show, at the least
-	legend      []legendEntry
+	negative bool    // regret below zero is shown
+	floor    float64 // what a logarithmic axis can show at the least
+	legend   []legendEntry
 }
 
-// legendEntry is a line of the legend. They are put in the order in which the curves end, the highest first.
+// legendEntry is a line of the legend. They are put in the order in which the lines end, the highest first.
 type legendEntry struct {
 	name  string
 	line  *plotter.Line
 	final float64
 }
 
-func picture(results []*Result) (*plot.Plot, error) {
-	e := results[0].experiment
+func newSketch(results []*Result) (*sketch, error) {
 	s := &sketch{Plot: plot.New()}
 	s.measure(results)
-	s.style(e)
+	s.style(results[0].experiment)
 	for k, r := range results {
 		if err := s.curve(r, palette[k%len(palette)], dashes[k/len(palette)%len(dashes)]); err != nil {
 			return nil, err
@@ -98,77 +100,91 @@ func picture(results []*Result) (*plot.Plot, error) {
 	if err := s.bounds(results); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(s.legend, func(a, b legendEntry) int {
-		switch {
-		case a.final > b.final:
-			return -1
-		case a.final < b.final:
-			return 1
-		}
-		return 0
-	})
-	for _, l := range s.legend {
-		s.Legend.Add(l.name, l.line)
-	}
-	return s.Plot, nil
+	slices.SortStableFunc(s.legend, func(a, b legendEntry) int { return cmp.Compare(b.final, a.final) })
+	return s, nil
 }
 
-// measure decides on the axis of regret and its lower end.
+// draw puts the title above the legend above the plot: inside it, the legend would lie on curves.
+func (s *sketch) draw(c draw.Canvas) {
+	const margin, line, columns = 8, 15, 2
+	c.SetColor(color.White)
+	c.Fill(c.Path())
+	c = draw.Crop(c, margin, -2*margin, margin, -margin)
+	c.FillText(s.Title.TextStyle, vg.Point{X: c.Center().X, Y: c.Max.Y}, s.Title.Text)
+	c.Max.Y -= s.Title.TextStyle.Height(s.Title.Text) + margin
+	rows := (len(s.legend) + columns - 1) / columns
+	for k := range columns {
+		legend := s.Legend
+		for _, l := range s.legend[min(k*rows, len(s.legend)):min((k+1)*rows, len(s.legend))] {
+			legend.Add(l.name, l.line)
+		}
+		left := c.Size().X * vg.Length(k) / columns
+		legend.Draw(draw.Crop(c, 40+left, 0, 0, 0))
+	}
+	c.Max.Y -= vg.Length(rows) * line
+	s.Title.Text, s.Legend = "", plot.NewLegend()
+	s.Draw(c)
+}
+
+// measure decides on the axes.
 func (s *sketch) measure(results []*Result) {
-	s.logarithmic = true
 	least, most := math.Inf(1), 0.0
 	for _, r := range results {
-		s.logarithmic = s.logarithmic && r.Regret.Mean > 0
+		s.negative = s.negative || r.Regret.Mean < 0
 		for _, c := range r.Curve {
-			if c.Regret > 0 {
-				least, most = min(least, c.Regret), max(most, c.Regret)
+			if size := math.Abs(c.Regret); size > 0 {
+				least, most = min(least, size), max(most, size)
 			}
 		}
 	}
-	if s.logarithmic {
-		s.floor = math.Pow(10, math.Floor(math.Log10(max(least, most/1e4))))
+	span := 1e4
+	if s.negative {
+		span = 20
+	}
+	s.floor = 1
+	if most > 0 {
+		s.floor = math.Pow(10, math.Floor(math.Log10(max(least, most/span))))
 	}
 }
 
 func (s *sketch) style(e *Experiment) {
-	s.Title.Text = fmt.Sprintf("%s, n = %d, payoff delay %s", e.Scenario, e.Items, e.Lateness)
-	s.Title.TextStyle.Font.Size = 13
-	s.Title.Padding = 6
-	s.X.Label.Text = "impressions"
-	s.Y.Label.Text = "regret"
+	s.Title.Text = fmt.Sprintf("%s, %d items, payoffs %s late", e.Scenario, e.Items, e.Lateness)
 	if e.Runs > 1 {
-		s.Y.Label.Text = fmt.Sprintf("regret (mean of %d runs, ± %d standard errors)", e.Runs, band)
+		s.Title.Text += fmt.Sprintf(": mean of %d runs ± %d standard errors", e.Runs, band)
 	}
-	s.X.Scale, s.X.Tick.Marker = plot.LogScale{}, powers{}
-	s.X.Min, s.X.Max = 1, float64(max(e.Horizon, 2))
-	if s.logarithmic {
+	s.X.Label.Text, s.Y.Label.Text = "impressions", "regret"
+	if s.negative {
+		s.X.Min, s.X.Max = 0, float64(e.Horizon)
+		s.X.Tick.Marker = evenly{}
+		s.Y.Scale, s.Y.Tick.Marker = symmetric(s.floor), symmetric(s.floor)
+		s.Y.Min, s.Y.Max = -s.floor, s.floor
+	} else {
+		s.X.Scale, s.X.Tick.Marker = plot.LogScale{}, powers{}
+		s.X.Min, s.X.Max = 1, float64(max(e.Horizon, 2))
 		s.Y.Scale, s.Y.Tick.Marker = plot.LogScale{}, powers{}
 		s.Y.Min, s.Y.Max = s.floor, 10*s.floor
 	}
-	for _, a := range []*plot.Axis{&s.X, &s.Y} {
-		a.Label.TextStyle.Font.Size = 11
-		a.Tick.Label.Font.Size = 10
-		a.Padding = 0
+	for _, style := range []*text.Style{&s.Title.TextStyle, &s.X.Label.TextStyle, &s.Y.Label.TextStyle, &s.X.Tick.Label, &s.Y.Tick.Label,
+		&s.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+		style.Font.Size = 10
 	}
+	s.Title.TextStyle.Font.Size = 12
+	s.X.Padding, s.Y.Padding = 0, 0
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{232}, color.Gray{232}
 	s.Add(grid)
 	s.Legend.Top, s.Legend.Left = true, true
-	s.Legend.TextStyle.Font = font.Font{Typeface: s.Legend.TextStyle.Font.Typeface, Variant: "Sans", Size: 10}
-	for _, style := range []*text.Style{&s.Title.TextStyle, &s.X.Label.TextStyle, &s.Y.Label.TextStyle, &s.X.Tick.Label, &s.Y.Tick.Label} {
-		style.Font.Variant = "Sans"
-	}
-	s.Legend.XOffs, s.Legend.YOffs = 8, -6
 	s.Legend.Padding = 2
 	s.Legend.ThumbnailWidth = 28
 }
 
 // at makes a value that the axis can show.
 func (s *sketch) at(y float64) float64 {
-	if s.logarithmic {
-		return max(y, s.floor)
+	if s.negative {
+		return y
 	}
-	return y
+	return max(y, s.floor)
 }
 
 func (s *sketch) curve(r *Result, c color.RGBA, dash []vg.Length) error {
@@ -250,11 +266,11 @@ func (r *Result) Label() string {
 	switch {
 	case r.MaxInstances == nil:
 	case *r.MaxInstances == 0:
-		name += ", any number of instances"
+		name += ", ∞ instances"
 	case *r.MaxInstances == 1:
-		name += ", one instance"
+		name += ", 1 instance"
 	default:
-		name += fmt.Sprintf(", at most %d instances", *r.MaxInstances)
+		name += fmt.Sprintf(", ≤ %d instances", *r.MaxInstances)
 	}
 	if r.Policy == "elimination" {
 		name += ", radius " + string(l.Radius)
@@ -262,7 +278,7 @@ func (r *Result) Label() string {
 	return name
 }
 
-// powers marks powers of ten, and their multiples without a number.
+// powers marks powers of ten with a number, and their multiples without.
 type powers struct{}
 
 // Ticks implements plot.Ticker.
@@ -281,9 +297,48 @@ func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// power writes small powers of ten in full.
+// evenly marks five steps.
+type evenly struct{}
+
+// Ticks implements plot.Ticker.
+func (evenly) Ticks(low, high float64) (ticks []plot.Tick) {
+	for k := range 6 {
+		v := low + (high-low)*float64(k)/5
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+	}
+	return ticks
+}
+
+// symmetric is an axis that is linear up to about its value on either side of zero, and logarithmic beyond.
+type symmetric float64
+
+// Normalize implements plot.Normalizer.
+func (s symmetric) Normalize(low, high, x float64) float64 {
+	f := func(x float64) float64 { return math.Asinh(x / float64(s)) }
+	return (f(x) - f(low)) / (f(high) - f(low))
+}
+
+// Ticks implements plot.Ticker.
+func (s symmetric) Ticks(low, high float64) []plot.Tick {
+	ticks := []plot.Tick{{Value: 0, Label: "0"}}
+	for _, t := range (powers{}).Ticks(float64(s), max(high, -low)) {
+		if t.Value <= high*1.0001 {
+			ticks = append(ticks, t)
+		}
+		if t.Value <= -low*1.0001 {
+			t.Value = -t.Value
+			if t.Label != "" {
+				t.Label = "−" + t.Label
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+// power writes powers of ten, small ones in full.
 func power(v float64) string {
-	if v >= 0.001 && v < 1e4*1.0001 {
+	if v >= 0.001 && v < 2000 {
 		return fmt.Sprintf("%g", math.Round(v*1000)/1000)
 	}
 	superscript := strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",

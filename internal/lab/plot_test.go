@@ -38,8 +38,7 @@ func TestPlot_HasEveryCurveAndBound(t *testing.T) {
 	require.NoError(t, Plot(&svg, "svg", results))
 	written := texts(t, svg.Bytes())
 	for _, want := range []string{
-		"elimination + qpmd", "greedy + ", "utility + ", "lower bound", "upper bound of elimination", "blocks, n = 5, payoff delay 0",
-		"mean of 3 runs, ± 2 standard errors", "impressions", "1000",
+		"elimination + qpmd", "greedy + ", "utility + ", "lower bound", "upper bound of elimination", "blocks, 5 items, payoffs 0 late: mean of 3 runs ± 2 standard errors", "impressions", "1000",
 	} {
 		require.Contains(t, written, want)
 	}
