@@ -1,0 +1,136 @@
+package checker
+
+import (
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// fate is a set of what may have become of a record: several where it depends on the interleaving of the topics.
+type fate uint8
+
+// Of selections and payoffs; isTaken is joined or applied.
+const (
+	isTaken fate = 1 << iota
+	isDuplicate
+	isLate
+	isOrphan
+	isRejected
+	isParked
+)
+
+// Of impressions.
+const (
+	wasPaid fate = 1 << iota
+	wasExpired
+	wasDefaulted
+	wasUnselected
+	wasDuplicate
+	wasRejected
+	isPending
+)
+
+// outcomes is the most outcomes that records of one topic have.
+const outcomes = 7
+
+// outcomeNames are the account's, by the bits of fate.
+var outcomeNames = [event.Inputs][]string{
+	{"paid", "expired", "defaulted", "unselected", "duplicate", "rejected", "pending"},
+	{"joined", "duplicate", "late", "orphan", "rejected", "parked"},
+	{"applied", "duplicate", "late", "orphan", "rejected", "parked"},
+}
+
+// impressionFate is the fate of an impression that was not ranked.
+func impressionFate(f fate) fate {
+	var i fate
+	if f&isDuplicate != 0 {
+		i |= wasDuplicate
+	}
+	if f&isRejected != 0 {
+		i |= wasRejected
+	}
+	return i
+}
+
+// String names the outcomes of a selection or payoff.
+func (f fate) String() string {
+	s := ""
+	for bit, name := range outcomeNames[event.Payoffs] {
+		if f&(1<<bit) != 0 {
+			if s != "" {
+				s += " or "
+			}
+			s += name
+		}
+	}
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// bound is within what a count of the account must lie.
+type bound struct{ lo, hi int64 }
+
+// count takes a record's fate into the bounds of the account.
+func (f *fold) count(t event.Topic, may fate) {
+	b := &f.bounds[t]
+	for bit := range outcomeNames[t] {
+		if may&(1<<bit) == 0 {
+			continue
+		}
+		b[bit].hi++
+		if may == 1<<bit {
+			b[bit].lo++
+		}
+	}
+	if may&(may-1) != 0 {
+		f.out.open(accountOutcomes)
+	}
+}
+
+// settle counts a selection or payoff. One that was certainly refused must be among the dead letters.
+func (f *fold) settle(r *record) {
+	f.count(r.topic, r.fate)
+	if r.fate != isRejected {
+		return
+	}
+	_, buried := f.letters[r.topic][r.offset]
+	if !f.out.ok(deadLetters, buried) {
+		f.out.breach(deadLetters, fmt.Sprintf("%s at offset %d", roles[r.topic], r.offset), "a dead letter", "none")
+	}
+}
+
+// checkAccount holds the stored account against the records read, and against itself.
+func (f *fold) checkAccount() {
+	for t := range f.topics {
+		if !f.topics[t].on {
+			continue
+		}
+		read := f.state.account[roles[t]+".read"]
+		var sum int64
+		for _, name := range outcomeNames[t] {
+			sum += f.state.account[roles[t]+"."+name]
+		}
+		equal(f.out, accountSum, roles[t]+": sum of the outcomes", read, sum)
+		if f.partial {
+			continue
+		}
+		equal(f.out, accountRead, roles[t]+": records read", f.read[t], read)
+		for bit, name := range outcomeNames[t] {
+			f.checkCount(roles[t]+"."+name, f.bounds[t][bit])
+		}
+	}
+}
+
+func (f *fold) checkCount(name string, b bound) {
+	stored := f.state.account[name]
+	if f.out.ok(accountOutcomes, stored >= b.lo && stored <= b.hi) {
+		return
+	}
+	expected := fmt.Sprint(b.lo)
+	if b.hi > b.lo {
+		expected = fmt.Sprintf("%d to %d", b.lo, b.hi)
+	}
+	f.out.breach(accountOutcomes, name, expected, fmt.Sprint(stored))
+}

@@ -1,0 +1,196 @@
+package checker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Options say what is checked, and what may be taken for granted.
+type Options struct {
+	// Config is the workers' configuration, as it is now.
+	Config *config.Config
+	// Earlier are configurations that were in force before, in this group's life: a decision has to fit one of them all.
+	Earlier []*config.Config
+	// Partitions to check; nil: all.
+	Partitions []int32
+
+	// Lag is how much later than its timestamp says a record may have come into its topic, with the 5 s added for which a
+	// worker takes an answer of the broker for fresh, and with the differences of clocks. What was in time by more than
+	// this must have counted; what was not may have counted or not. 0: a minute. Where clocks are played with, or time is
+	// simulated, it has to be as large as the play.
+	Lag time.Duration
+	// ClockError is how far behind a record's timestamp a worker's clock may have been when it read it. 0: a second.
+	ClockError time.Duration
+	// ParkingFull says that parking may have been full at times: any record that had to wait may be an orphan then.
+	ParkingFull bool
+	// Now is the clock; nil: the real one.
+	Now func() event.Millis
+
+	// Patience bounds the wait for a broker or Redis that does not answer, and for a checkpoint that was written in part
+	// to be repaired. 0: 30 s.
+	Patience time.Duration
+	// Parallel is how many partitions are checked at once; 0: as many as there are processors.
+	Parallel int
+	// Kept bounds the violations that are kept of each law and partition; the others are only counted. 0: 100.
+	Kept int
+}
+
+// ErrOptions says that the options make no sense.
+var ErrOptions = errors.New("checker: options")
+
+// ErrNoState says that Redis holds nothing of a partition: there is nothing to be checked yet.
+var ErrNoState = errors.New("checker: nothing is stored")
+
+func (o *Options) defaults() error {
+	if o.Config == nil {
+		return fmt.Errorf("%w: no configuration", ErrOptions)
+	}
+	if o.Lag < 0 || o.ClockError < 0 || o.Patience < 0 || o.Parallel < 0 || o.Kept < 0 {
+		return fmt.Errorf("%w: a negative bound", ErrOptions)
+	}
+	o.Lag = cmp.Or(o.Lag, time.Minute)
+	o.ClockError = cmp.Or(o.ClockError, time.Second)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.Parallel = cmp.Or(o.Parallel, runtime.GOMAXPROCS(0))
+	o.Kept = cmp.Or(o.Kept, 100)
+	if o.Now == nil {
+		o.Now = func() event.Millis { return time.Now().UnixMilli() }
+	}
+	return nil
+}
+
+// Check checks a group once, and reports what it found. An error says that it could not be checked: Kafka or Redis do not
+// answer, or hold nothing of it. Violations are no error.
+//
+// It only reads. It may run while workers do.
+func Check(ctx context.Context, o Options) (Report, error) {
+	began := time.Now()
+	if err := o.defaults(); err != nil {
+		return Report{}, err
+	}
+	c, err := newChecker(&o)
+	if err != nil {
+		return Report{}, err
+	}
+	defer c.close()
+	partitions := o.Partitions
+	if partitions == nil {
+		if partitions, err = c.partitions(ctx); err != nil {
+			return Report{}, err
+		}
+	}
+	var mu sync.Mutex
+	var all []PartitionReport
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(o.Parallel)
+	for _, p := range partitions {
+		group.Go(func() error {
+			r, err := c.partition(ctx, p)
+			if err != nil {
+				return fmt.Errorf("checking partition %d: %w", p, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, r)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Report{}, err
+	}
+	slices.SortFunc(all, func(a, b PartitionReport) int { return cmp.Compare(a.Partition, b.Partition) })
+	return summarise(o.Config.Kafka.Group, all, time.Since(began)), nil
+}
+
+// checker is what one Check works with.
+type checker struct {
+	opt     *Options
+	cfg     *config.Config
+	configs []*config.Config // all, the present one first
+	broker  *broker.Client
+	redis   *store
+}
+
+func newChecker(o *Options) (*checker, error) {
+	b, err := app.NewBroker(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(o.Config)
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &checker{opt: o, cfg: o.Config, configs: append([]*config.Config{o.Config}, o.Earlier...), broker: b, redis: s}, nil
+}
+
+func (c *checker) close() {
+	c.broker.Close()
+	c.redis.close()
+}
+
+// partitions lists the partition numbers of the impressions.
+func (c *checker) partitions(ctx context.Context) ([]int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
+	defer cancel()
+	topic := c.cfg.Kafka.Topics.Impressions
+	answer, err := c.broker.Kafka().Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the partitions of %q: %w", topic, err)
+	}
+	var numbers []int32
+	for _, t := range answer.Topics {
+		if t.Error != nil {
+			return nil, fmt.Errorf("asking for the partitions of %q: %w", topic, t.Error)
+		}
+		for _, p := range t.Partitions {
+			numbers = append(numbers, int32(p.ID))
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, fmt.Errorf("topic %q has no partitions", topic)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// partition checks one. First Redis is read, then the topics, the inputs up to where the checkpoint has come.
+func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, error) {
+	began := time.Now()
+	out := newFindings(p, c.opt.Kept)
+	snap, err := c.redis.snapshot(ctx, p, c.opt.Patience)
+	if err != nil {
+		return PartitionReport{}, err
+	}
+	st, err := readState(snap, c.cfg.Kafka.Topics.HasSelections(), out)
+	if err != nil {
+		return PartitionReport{}, err
+	}
+	f := newFold(c, p, st, out)
+	if err := f.run(ctx); err != nil {
+		return PartitionReport{}, err
+	}
+	f.finish()
+	return out.report(f, time.Since(began)), nil
+}
+
+// near tells whether two sums of n terms agree: they were added up in another order.
+func near(a, b float64, n int64) bool {
+	scale := math.Max(math.Max(math.Abs(a), math.Abs(b)), 1)
+	return math.Abs(a-b) <= 1e-12*scale*float64(16+n)
+}

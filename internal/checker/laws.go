@@ -1,0 +1,87 @@
+package checker
+
+// law is one of the laws that are checked. What each says stands in the package's documentation.
+type law uint8
+
+const (
+	metaFields law = iota
+	metaTorn
+	metaOffsets
+	metaWitness
+	metaRankings
+	rankingsReadable
+	rankingsOrder
+	rankingsOnce
+	rankingsMissing
+	rankingsItems
+	rankingsDecision
+	rankingsPropensities
+	rankingsDeadlines
+	accountSum
+	accountRead
+	accountOutcomes
+	deadLetters
+	entriesReadable
+	entriesLost
+	entriesPhantom
+	entriesDecision
+	entriesOutcome
+	entriesEarly
+	entriesSelection
+	entriesPayoff
+	entriesParked
+	index
+	itemsCatalogue
+	itemsSums
+	delayFields
+	delayFlights
+	qpmdQueue
+	qpmdOrder
+	qpmdHold
+	boldOutstanding
+	boldRounds
+	boldWindows
+	deltas
+	laws
+)
+
+var lawNames = [laws]string{
+	metaFields:           "meta.fields",
+	metaTorn:             "meta.torn",
+	metaOffsets:          "meta.offsets",
+	metaWitness:          "meta.witness",
+	metaRankings:         "meta.rankings",
+	rankingsReadable:     "rankings.readable",
+	rankingsOrder:        "rankings.order",
+	rankingsOnce:         "rankings.once",
+	rankingsMissing:      "rankings.missing",
+	rankingsItems:        "rankings.items",
+	rankingsDecision:     "rankings.decision",
+	rankingsPropensities: "rankings.propensities",
+	rankingsDeadlines:    "rankings.deadlines",
+	accountSum:           "account.sum",
+	accountRead:          "account.read",
+	accountOutcomes:      "account.outcomes",
+	deadLetters:          "deadletters",
+	entriesReadable:      "entries.readable",
+	entriesLost:          "entries.lost",
+	entriesPhantom:       "entries.phantom",
+	entriesDecision:      "entries.decision",
+	entriesOutcome:       "entries.outcome",
+	entriesEarly:         "entries.early",
+	entriesSelection:     "entries.selection",
+	entriesPayoff:        "entries.payoff",
+	entriesParked:        "entries.parked",
+	index:                "index",
+	itemsCatalogue:       "items.catalogue",
+	itemsSums:            "items.sums",
+	delayFields:          "delay.fields",
+	delayFlights:         "delay.flights",
+	qpmdQueue:            "qpmd.queue",
+	qpmdOrder:            "qpmd.order",
+	qpmdHold:             "qpmd.hold",
+	boldOutstanding:      "bold.outstanding",
+	boldRounds:           "bold.rounds",
+	boldWindows:          "bold.windows",
+	deltas:               "deltas",
+}

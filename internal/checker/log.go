@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// topicLog reads one topic's partition in order: inputs committed records only, rankings as they stand.
+type topicLog struct {
+	topic   event.Topic
+	batches chan task.Fetched
+	failed  error // set before batches is closed
+	cur     task.Fetched
+	at      int
+	last    int64 // offset of the record before
+}
+
+// fetchBytes bounds one answer of the broker; readAhead is how many wait to be folded.
+const (
+	fetchBytes = 4 << 20
+	readAhead  = 2
+)
+
+// read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
+// negative.
+func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64) *topicLog {
+	l := &topicLog{topic: topic, batches: make(chan task.Fetched, readAhead), last: -1}
+	go func() {
+		defer close(l.batches)
+		l.failed = c.fetchAll(ctx, p, topic, from, to, l.batches)
+	}()
+	return l
+}
+
+func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next, to int64, into chan<- task.Fetched) error {
+	part := c.broker.Partition(p)
+	good := time.Now()
+	for to < 0 || next < to {
+		call, cancel := context.WithTimeout(ctx, c.opt.Patience)
+		req := task.Fetch{Parts: []task.FetchPart{{Topic: topic, Offset: next, MaxBytes: fetchBytes}}, MaxWait: 200 * time.Millisecond}
+		f := part.Fetch(call, req)[0]
+		cancel()
+		if f.Err != nil {
+			if ctx.Err() != nil || errors.Is(f.Err, task.ErrOffsetOutOfRange) || time.Since(good) > c.opt.Patience {
+				return fmt.Errorf("reading %s from offset %d: %w", c.broker.Topic(topic), next, f.Err)
+			}
+			if err := pause(ctx, retryPause); err != nil {
+				return err
+			}
+			continue
+		}
+		if to < 0 {
+			to = f.High
+		}
+		if f.Next > next {
+			good = time.Now()
+		} else if time.Since(good) > c.opt.Patience {
+			return fmt.Errorf("reading %s: the broker sends nothing from offset %d on, of %d", c.broker.Topic(topic), next, to)
+		}
+		next = max(next, f.Next)
+		for len(f.Records) > 0 && f.Records[len(f.Records)-1].Offset >= to {
+			f.Records = f.Records[:len(f.Records)-1]
+		}
+		if len(f.Records) == 0 {
+			continue
+		}
+		select {
+		case into <- f:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// peek waits for the next record; ok is false at the end.
+func (l *topicLog) peek() (ok bool, err error) {
+	for l.at >= len(l.cur.Records) {
+		f, more := <-l.batches
+		if !more {
+			return false, l.failed
+		}
+		l.cur, l.at = f, 0
+	}
+	return true, nil
+}
+
+// letters reads the dead letters of an input topic: the offsets that they are about. One whose headers do not say is
+// passed over: it may be anybody's.
+func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (about map[int64]struct{}, read int64, err error) {
+	name := c.cfg.Kafka.Topics.DLQ(c.broker.Topic(topic))
+	client := c.broker.Kafka()
+	about = map[int64]struct{}{}
+	good := time.Now()
+	for next, end := int64(-1), int64(0); next < end; {
+		n, high, err := c.lettersFrom(ctx, client, name, p, &next, about)
+		end = max(end, high)
+		read += n
+		switch {
+		case err == nil && (n > 0 || next >= end):
+			good = time.Now()
+		case ctx.Err() != nil || time.Since(good) > c.opt.Patience:
+			return nil, 0, fmt.Errorf("reading %s from offset %d of %d: %w", name, next, end, err)
+		default:
+			if err := pause(ctx, retryPause); err != nil {
+				return nil, 0, err
+			}
+			end = max(end, next+1)
+		}
+	}
+	return about, read, nil
+}
+
+// lettersFrom takes in one answer, from the first offset there is where next is negative.
+func (c *checker) lettersFrom(ctx context.Context, client *kafka.Client, name string, p int32, next *int64,
+	about map[int64]struct{}) (n, high int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
+	defer cancel()
+	offset := *next
+	if offset < 0 {
+		list, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
+			name: {kafka.FirstOffsetOf(int(p))}}})
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(list.Topics[name]) != 1 {
+			return 0, 0, errors.New("the broker does not tell its first offset")
+		}
+		if err := list.Topics[name][0].Error; err != nil {
+			return 0, 0, err
+		}
+		offset = list.Topics[name][0].FirstOffset
+	}
+	answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: name, Partition: int(p), Offset: offset, MinBytes: 1,
+		MaxBytes: fetchBytes, MaxWait: 100 * time.Millisecond})
+	if err != nil {
+		return 0, 0, err
+	}
+	if answer.Error != nil {
+		return 0, 0, answer.Error
+	}
+	*next = offset
+	for {
+		r, err := answer.Records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			return n, answer.HighWatermark, nil
+		}
+		if err != nil {
+			return n, answer.HighWatermark, err
+		}
+		if r.Offset < offset {
+			continue
+		}
+		*next = r.Offset + 1
+		n++
+		for _, h := range r.Headers {
+			if h.Key == "__streams.errors.offset" {
+				if at, err := strconv.ParseInt(string(h.Value), 10, 64); err == nil {
+					about[at] = struct{}{}
+				}
+			}
+		}
+	}
+}

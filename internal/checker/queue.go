@@ -1,0 +1,326 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// storedQueue is one of QPM-D's queues, as Redis has it: payoffs head to tail, of which each has a field.
+type storedQueue struct {
+	head, tail int64
+	known      bool // head and tail are stored
+	fields     map[int64]float64
+	payoffs    []float64 // in order
+}
+
+func (s *storedLearner) queue(item int64) *storedQueue {
+	if s.queues == nil {
+		s.queues = map[int64]*storedQueue{}
+	}
+	q := s.queues[item]
+	if q == nil {
+		q = &storedQueue{fields: map[int64]float64{}}
+		s.queues[item] = q
+	}
+	return q
+}
+
+func (s *storedLearner) loadPayoff(field, value string) error {
+	item, index, found := strings.Cut(field, ":")
+	i, err := strconv.ParseInt(item, 10, 32)
+	if err != nil || !found {
+		return fmt.Errorf("field is not <item>:<index>: %w", err)
+	}
+	k, err := strconv.ParseInt(index, 10, 64)
+	if err != nil {
+		return fmt.Errorf("field is not <item>:<index>: %w", err)
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return fmt.Errorf("value is no payoff within 0 and 1: %w", err)
+	}
+	s.queue(i).fields[k] = v
+	return nil
+}
+
+func (s *storedLearner) loadQueue(field, value string) error {
+	i, err := strconv.ParseInt(field, 10, 32)
+	if err != nil {
+		return fmt.Errorf("field is no item: %w", err)
+	}
+	head, tail, found := strings.Cut(value, " ")
+	q := s.queue(i)
+	var errs [2]error
+	q.head, errs[0] = strconv.ParseInt(head, 10, 64)
+	q.tail, errs[1] = strconv.ParseInt(tail, 10, 64)
+	if errs != [2]error{} || !found || q.head < 0 || q.head > q.tail {
+		return fmt.Errorf("value is not <head> <tail>")
+	}
+	q.known = true
+	return nil
+}
+
+// complete puts the payoffs in order: there is one for each index from head to tail, and no other.
+func (q *storedQueue) complete(out *findings, learner string, number int64, item string) bool {
+	ok := q.known && int64(len(q.fields)) == q.tail-q.head
+	for k := q.head; ok && k < q.tail; k++ {
+		v, there := q.fields[k]
+		ok = there
+		q.payoffs = append(q.payoffs, v)
+	}
+	if !out.ok(qpmdQueue, ok) {
+		out.breach(qpmdQueue, learner+": "+item, fmt.Sprintf("payoffs %d to %d, and no other", q.head, q.tail),
+			fmt.Sprintf("%d payoffs of item %d", len(q.fields), number))
+	}
+	return ok
+}
+
+// queueFold holds a stored queue against the payoffs taken in. Of these it keeps only the last ones, and how many there
+// are of each value that waits: what it takes does not grow with the log.
+type queueFold struct {
+	stored *storedQueue
+	values map[uint64]*valueFold // by the bits of the payoff, those that wait
+	last   []takenPayoff         // by payoff's offset, a ring
+	next   int
+	full   bool
+}
+
+// valueFold is about the payoffs of one value.
+type valueFold struct {
+	waiting int64
+	taken   int64
+	place   int // in the queue, of the only one that waits
+	order   takeOrder
+}
+
+type takenPayoff struct {
+	value uint64
+	order takeOrder
+}
+
+// keptBeyondQueue is how many more payoffs are kept than wait.
+const keptBeyondQueue = 64
+
+func newQueueFold(q *storedQueue) *queueFold {
+	f := &queueFold{stored: q, values: map[uint64]*valueFold{}, last: make([]takenPayoff, len(q.payoffs)+keptBeyondQueue)}
+	for k, p := range q.payoffs {
+		v := f.values[math.Float64bits(p)]
+		if v == nil {
+			v = &valueFold{place: k}
+			f.values[math.Float64bits(p)] = v
+		}
+		v.waiting++
+	}
+	return f
+}
+
+// take notes a payoff taken in. One that only may have been counts too: it may be the one that waits.
+func (q *queueFold) take(p float64, o takeOrder, sure bool) {
+	bits := math.Float64bits(p)
+	if v := q.values[bits]; v != nil {
+		v.taken++
+		v.order = o
+	}
+	if len(q.stored.payoffs) > 0 && sure {
+		q.last[q.next] = takenPayoff{bits, o}
+		q.next++
+		if q.next == len(q.last) {
+			q.next, q.full = 0, true
+		}
+	}
+}
+
+// checkQueues: what waits of an item was taken in, and in the order in which it came: the payoffs fed are the first ones.
+// The order of two payoffs is certain where impression, selection and payoff of one stand before those of the other; and
+// which is which, where no other payoff of the item has its value.
+func (lf *learnerFold) checkQueues(f *fold) {
+	if f.partial || lf.unknown {
+		return
+	}
+	for i := range lf.items {
+		it := &lf.items[i]
+		if it.queue == nil || it.unknown {
+			continue
+		}
+		it.queue.check(f, lf.name+": "+f.items.names[i])
+	}
+}
+
+func (q *queueFold) check(f *fold, name string) {
+	known := make([]takeOrder, len(q.stored.payoffs))
+	for k := range known {
+		known[k] = takeOrder{-1, -1, -1}
+	}
+	for bits, v := range q.values {
+		if !f.out.ok(qpmdQueue, v.taken >= v.waiting) {
+			f.out.breach(qpmdQueue, name, fmt.Sprintf("%d payoffs of %v taken in", v.taken, math.Float64frombits(bits)),
+				fmt.Sprintf("%d waiting", v.waiting))
+		}
+		if v.taken == 1 && v.waiting == 1 && v.order.known() {
+			known[v.place] = v.order
+		}
+	}
+	q.checkOrder(f, name, known)
+	q.checkFed(f, name, known)
+}
+
+// lookBack bounds how many payoffs before each are compared with it.
+const lookBack = 32
+
+func (q *queueFold) checkOrder(f *fold, name string, known []takeOrder) {
+	for k, o := range known {
+		if !o.known() {
+			f.out.open(qpmdOrder)
+			continue
+		}
+		for j := max(0, k-lookBack); j < k; j++ {
+			if !known[j].known() {
+				continue
+			}
+			if !f.out.ok(qpmdOrder, !o.before(known[j])) {
+				f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoffs %d and %d waiting", name, q.stored.head+int64(j), q.stored.head+int64(k)),
+					fmt.Sprintf("the payoff at offset %d first", o.payoff), fmt.Sprintf("the one at offset %d", known[j].payoff))
+			}
+		}
+	}
+}
+
+// checkFed: nothing was fed that came after something that waits.
+func (q *queueFold) checkFed(f *fold, name string, known []takeOrder) {
+	n := q.next
+	if q.full {
+		n = len(q.last)
+	}
+	fed := slices.DeleteFunc(slices.Clone(q.last[:n]), func(t takenPayoff) bool { return q.values[t.value] != nil || !t.order.known() })
+	for k := range min(len(known), lookBack) {
+		if !known[k].known() {
+			continue
+		}
+		for _, t := range fed {
+			if !f.out.ok(qpmdOrder, !known[k].before(t.order)) {
+				f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoff %d waiting", name, q.stored.head+int64(k)),
+					fmt.Sprintf("the payoff at offset %d fed before that at offset %d", known[k].payoff, t.order.payoff), "it waits, and the other was fed")
+			}
+		}
+	}
+}
+
+// checkHold: BASE waits for a payoff of an item of which none waits, since the selection of an impression that is pending.
+func (lf *learnerFold) checkHold(f *fold) {
+	if lf.stored.hold == "" {
+		f.out.ok(qpmdHold, true)
+		return
+	}
+	item, ref, found := strings.Cut(lf.stored.hold, " ")
+	i, err := strconv.ParseInt(item, 10, 32)
+	at, errRef := strconv.ParseInt(ref, 10, 64)
+	if !f.out.ok(qpmdHold, found && err == nil && errRef == nil && i >= 0 && i < int64(len(lf.stored.names))) {
+		f.out.breach(qpmdHold, lf.name, "<item> <offset of an impression>", lf.stored.hold)
+		return
+	}
+	name := lf.name + ": " + lf.stored.name(i)
+	if q := lf.stored.queues[i]; q != nil {
+		equal(f.out, qpmdHold, name+": payoffs waiting", 0, len(q.payoffs))
+	}
+	if !f.state.complete || !lf.always {
+		f.out.open(qpmdHold)
+		return
+	}
+	for _, e := range f.state.entries {
+		if e.kind == pending && e.offset == at && f.state.learners[e.learner] == lf.name {
+			if !f.out.ok(qpmdHold, e.selected >= 0 && int64(e.items[e.selected]) == i) {
+				f.out.breach(qpmdHold, name, fmt.Sprintf("it was selected from the impression at offset %d", at), "it was not")
+			}
+			return
+		}
+	}
+	f.out.ok(qpmdHold, false)
+	f.out.breach(qpmdHold, name, fmt.Sprintf("a pending impression at offset %d, where the hold began", at), "none")
+}
+
+// finish compares everything that is known at the end.
+func (f *fold) finish() {
+	f.checkWitnesses()
+	for id, l := range f.lives {
+		f.resolve(id, l)
+	}
+	for id, e := range f.state.entries {
+		known := f.lives[id] != nil && (e.kind == waiting || e.matched)
+		if !f.out.ok(entriesPhantom, known || f.partial) {
+			f.out.breach(entriesPhantom, id, "an impression of the log, or records that wait for one", fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
+		}
+	}
+	f.checkStored()
+	f.checkLearners()
+	f.checkAccount()
+	f.checkIndex()
+	if f.several > 0 {
+		f.out.skip("%d ids had several impressions ranked, one after another was forgotten: what became of their records is not compared", f.several)
+	}
+}
+
+// checkWitnesses: the witness is the last record before the checkpoint.
+func (f *fold) checkWitnesses() {
+	for t := range f.topics {
+		tf := &f.topics[t]
+		if !tf.on || f.read[t] == 0 {
+			continue
+		}
+		equal(f.out, metaWitness, roles[t]+": offset of the witness", tf.last, f.state.inputs[event.Topic(t)].witness.offset)
+	}
+}
+
+// checkStored compares the account's counts of what is stored with what is.
+func (f *fold) checkStored() {
+	if !f.state.complete {
+		return
+	}
+	var open int64
+	var waits [event.Inputs]int64
+	for _, e := range f.state.entries {
+		if e.kind == pending {
+			open++
+		}
+		for i := range e.parked {
+			if t := e.parked[i].topic; t < event.Inputs {
+				waits[t]++
+			}
+		}
+	}
+	equal(f.out, accountOutcomes, "impressions.pending, as they are stored", open, f.state.account["impressions.pending"])
+	equal(f.out, accountOutcomes, "selections.parked, as they are stored", waits[event.Selections], f.state.account["selections.parked"])
+	equal(f.out, accountOutcomes, "payoffs.parked, as they are stored", waits[event.Payoffs], f.state.account["payoffs.parked"])
+}
+
+// bucketWidth is how much event time, in milliseconds, a bucket of the expiry index spans.
+const bucketWidth = 10_000
+
+// checkIndex: every id stands in the bucket that its entry names, which is none later than that of its next deadline; else
+// it would never expire. Buckets that the walk has begun may also hold ids that are gone.
+func (f *fold) checkIndex() {
+	walked := f.state.watermark / bucketWidth
+	for id, e := range f.state.entries {
+		_, there := f.state.due[e.bucket][id]
+		latest := max(max(e.nextDeadline(), 0)/bucketWidth, walked)
+		if !f.out.ok(index, there && e.bucket >= f.state.floor && e.bucket <= latest) {
+			f.out.breach(index, id, fmt.Sprintf("in a bucket within %d and %d", f.state.floor, latest), fmt.Sprintf("bucket %d, in the index: %t", e.bucket, there))
+		}
+	}
+	for bucket, ids := range f.state.due {
+		if _, listed := f.state.buckets[bucket]; !f.out.ok(index, listed) {
+			f.out.breach(index, fmt.Sprintf("bucket %d", bucket), "listed among those that are not empty", "not")
+		}
+		for id := range ids {
+			e := f.state.entries[id]
+			if f.out.ok(index, e != nil && e.bucket == bucket || bucket <= walked || !f.state.complete) {
+				continue
+			}
+			f.out.breach(index, id, "an entry in this bucket", fmt.Sprintf("bucket %d, and no such entry", bucket))
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// rankingsLog reads the rankings in step with the impressions that they answer.
+type rankingsLog struct {
+	log     *topicLog
+	from    int64
+	dec     *event.Decoder
+	cur     event.Ranking // the next of our group, whose impression has not been met
+	at      int64         // its own offset
+	has     bool
+	highest int64 // offset of the impression that the ranking before answers
+	begun   bool
+}
+
+func (l *rankingsLog) open(from int64) {
+	l.from, l.dec, l.highest = from, event.NewDecoder(event.Limits{}), -1
+}
+
+// layout is the version of decision records that this program reads.
+const layout = 1
+
+// next goes on to the next ranking of our group that answers a later impression than the ones before.
+func (l *rankingsLog) next(f *fold) error {
+	l.has = false
+	for {
+		ok, err := l.log.peek()
+		if err != nil || !ok {
+			return err
+		}
+		rec := &l.log.cur.Records[l.log.at]
+		l.log.at++
+		f.read[event.Rankings]++
+		f.checkWitness(event.Rankings, rec.Offset, rec.Timestamp, rec.Key, rec.Value)
+		id := f.at(event.Rankings, rec.Offset, rec.Key)
+		if err := l.dec.Ranking(&l.cur, rec.Value); err != nil {
+			f.out.ok(rankingsReadable, false)
+			f.out.breach(rankingsReadable, id, "a ranking", err.Error())
+			continue
+		}
+		d := &l.cur.Decision
+		if d.Group != f.c.cfg.Kafka.Group {
+			continue
+		}
+		f.out.ok(rankingsReadable, true)
+		if l.rises(f, id, rec.Offset) {
+			l.at, l.has = rec.Offset, true
+			if string(rec.Key) != string(l.cur.ID) {
+				f.out.breach(rankingsDecision, id, fmt.Sprintf("key %q", l.cur.ID), fmt.Sprintf("%q", rec.Key))
+			}
+			return nil
+		}
+	}
+}
+
+// rises checks the order, and that no decision which the checkpoint does not cover lies before the place where a replay
+// looks for them.
+func (l *rankingsLog) rises(f *fold, id string, offset int64) bool {
+	d := &l.cur.Decision
+	equal(f.out, rankingsDecision, id, fmt.Sprintf("partition %d, layout %d", f.p, layout),
+		fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
+	if !f.out.ok(rankingsOnce, !l.begun || d.Offset != l.highest) {
+		f.out.breach(rankingsOnce, id, fmt.Sprintf("one ranking of the impression at offset %d", d.Offset), "another one")
+		return false
+	}
+	if !f.out.ok(rankingsOrder, !l.begun || d.Offset > l.highest) {
+		f.out.breach(rankingsOrder, id, fmt.Sprintf("an impression above offset %d", l.highest), fmt.Sprintf("offset %d", d.Offset))
+		return false
+	}
+	l.begun, l.highest = true, d.Offset
+	if d.Offset >= f.state.inputs[event.Impressions].offset && !f.out.ok(metaRankings, offset >= f.state.rankings.offset) {
+		f.out.breach(metaRankings, id, fmt.Sprintf("at offset %d or later: the checkpoint does not cover its impression", f.state.rankings.offset),
+			fmt.Sprintf("offset %d", offset))
+	}
+	return true
+}
+
+// find tells whether the impression at an offset, which rises from call to call, has a ranking: cur.
+func (l *rankingsLog) find(f *fold, offset int64) (bool, error) {
+	for {
+		if !l.has {
+			if err := l.next(f); err != nil || !l.has {
+				return false, err
+			}
+		}
+		switch d := &l.cur.Decision; {
+		case d.Offset == offset:
+			l.has = false // it is used up by the caller
+			return true, nil
+		case d.Offset > offset:
+			return false, nil
+		}
+		f.out.breach(rankingsDecision, f.at(event.Rankings, l.at, l.cur.ID), "an impression of the log",
+			fmt.Sprintf("offset %d, where there is none", l.cur.Decision.Offset))
+		l.has = false
+	}
+}
+
+// drain checks the rankings of impressions beyond the checkpoint.
+func (l *rankingsLog) drain(f *fold) error {
+	for {
+		if err := l.next(f); err != nil || !l.has {
+			return err
+		}
+	}
+}
+
+// rankedImpression takes in an impression with its ranking. Without the impression itself, which may be faulty by today's
+// limits, the ranking is believed.
+func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
+	rk := &f.ranked.cur
+	d := &rk.Decision
+	name := f.at(event.Impressions, r.offset, id)
+	equal(f.out, rankingsDecision, name, string(id), string(rk.ID))
+	l := f.life(id)
+	lf := f.learners[string(rk.Learner)]
+	if l.offset >= 0 {
+		l.again = true
+	}
+	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
+	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
+	l.items = make([]uint32, len(rk.Items))
+	for i, item := range rk.Items {
+		l.items[i] = f.items.intern(item)
+	}
+	l.propensities = append([]float64(nil), d.Propensities...)
+	l.ordered = parsed && f.imp.HasUtilities
+	if parsed {
+		f.checkItems(name, l)
+		if lf != nil && len(f.imp.Learner) > 0 {
+			equal(f.out, rankingsDecision, name, "learner "+string(f.imp.Learner), "learner "+string(rk.Learner))
+		}
+	}
+	if lf == nil {
+		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)
+		return
+	}
+	lf.show(l.items)
+	f.checkDecision(name, r, lf, d)
+	checkPropensities(f.out, name, lf, l, d)
+}
+
+// checkItems: what is ranked are the candidates, each once.
+func (f *fold) checkItems(name string, l *life) {
+	f.items.begin()
+	for i := range f.imp.Candidates {
+		f.items.mark(f.items.intern(f.imp.Candidates[i].Item))
+	}
+	seen := 0
+	f.items.epoch++
+	for _, n := range l.items {
+		if f.items.stamp[n] == f.items.epoch-1 {
+			f.items.stamp[n] = f.items.epoch
+			seen++
+		}
+	}
+	if !f.out.ok(rankingsItems, seen == len(l.items) && seen == len(f.imp.Candidates)) {
+		f.out.breach(rankingsItems, name, fmt.Sprintf("its %d candidates, each once", len(f.imp.Candidates)),
+			fmt.Sprintf("%d items, of which %d are candidates", len(l.items), seen))
+	}
+}
+
+// checkDecision holds a decision against the configurations: one of them must fit.
+func (f *fold) checkDecision(name string, r *record, lf *learnerFold, d *event.Decision) {
+	if !f.out.ok(rankingsDecision, f.ranked.cur.Time >= r.lo && f.ranked.cur.Time <= r.hi) {
+		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time within %d and %d", r.lo, r.hi), fmt.Sprint(f.ranked.cur.Time))
+	}
+	fits, known := false, false
+	for _, v := range lf.variants {
+		known = known || d.Policy == string(v.Policy) && d.Delay == string(v.Delay)
+		fits = fits || f.deadlinesFit(r, v, d)
+	}
+	if !f.out.ok(rankingsDecision, known) {
+		f.out.breach(rankingsDecision, name, "policy and delay of learner "+lf.name, d.Policy+" and "+d.Delay)
+	}
+	if !f.out.ok(rankingsDeadlines, fits) {
+		v := lf.variants[0]
+		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from within %d and %d on",
+			v.SelectionTimeout, v.PayoffHorizon, r.lo, max(r.hi, r.watermark)),
+			fmt.Sprintf("deadlines %d and %d", d.SelectionDeadline, d.PayoffDeadline))
+	}
+}
+
+// deadlinesFit: both count from the later of the impression's effective time and the watermark.
+func (f *fold) deadlinesFit(r *record, v *config.Learner, d *event.Decision) bool {
+	horizon, timeout := v.PayoffHorizon.Milliseconds(), v.SelectionTimeout.Milliseconds()
+	base := d.PayoffDeadline - horizon
+	if d.PayoffDeadline == event.MaxTime || r.lo == math.MinInt64 {
+		return true
+	}
+	return base >= r.lo && base <= max(r.hi, r.watermark) && d.HasSelection == f.selects &&
+		(!d.HasSelection || d.SelectionDeadline-timeout == base)
+}
+
+// checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances.
+func checkPropensities(out *findings, name string, lf *learnerFold, l *life, d *event.Decision) {
+	if len(d.Propensities) == 0 {
+		if d.Delay == delayBOLD && !out.ok(rankingsPropensities, false) {
+			out.breach(rankingsPropensities, name, "propensities", "none")
+		}
+		return
+	}
+	sum, ok := 0.0, len(d.Propensities) == len(l.items)
+	for _, p := range d.Propensities {
+		ok = ok && p >= 0 && p <= 1
+		sum += p
+	}
+	ok = ok && math.Abs(sum-1) <= 1e-6 && (d.Delay != delayBOLD || d.Instance >= 0)
+	if !out.ok(rankingsPropensities, ok) {
+		out.breach(rankingsPropensities, name, fmt.Sprintf("%d probabilities that add up to 1, of an instance", len(l.items)),
+			fmt.Sprintf("instance %d, sum %v, %v", d.Instance, sum, d.Propensities))
+	}
+}

@@ -1,0 +1,162 @@
+package checker
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Violation is one breach of a law.
+type Violation struct {
+	Partition int32  `json:"partition"`
+	Law       string `json:"law"`
+	ID        string `json:"id,omitempty"` // of the impression, item, instance, record or field that it is about
+	Expected  string `json:"expected"`
+	Found     string `json:"found"`
+}
+
+// String is one line for people.
+func (v Violation) String() string {
+	return fmt.Sprintf("partition %d: %s: %s: expected %s, found %s", v.Partition, v.Law, v.ID, v.Expected, v.Found)
+}
+
+// LawCount says how often a law was held against what was found.
+type LawCount struct {
+	Law        string `json:"law"`
+	Checked    int64  `json:"checked"`
+	Violations int64  `json:"violations"`
+	// Open is how often what was found depends on the interleaving, so that the law only bounds it, or says nothing.
+	Open int64 `json:"open,omitempty"`
+}
+
+// PartitionReport is what was found in one partition.
+type PartitionReport struct {
+	Partition  int32               `json:"partition"`
+	Seq        int64               `json:"seq"`     // of the checkpoint that was looked at
+	Read       [event.Topics]int64 `json:"read"`    // records read of impressions, selections, payoffs and rankings
+	Letters    int64               `json:"letters"` // dead letters read
+	Pending    int64               `json:"pending"`
+	Laws       []LawCount          `json:"laws"`
+	Violations []Violation         `json:"violations"` // bounded, see Options.Kept; all are counted in Laws
+	Unchecked  []string            `json:"unchecked"`  // what could not be checked, and why
+	Seconds    float64             `json:"seconds"`
+}
+
+// Report is what a Check found.
+type Report struct {
+	Group      string            `json:"group"`
+	Records    int64             `json:"records"` // read of all topics, dead letters included
+	Violated   int64             `json:"violated"`
+	Laws       []LawCount        `json:"laws"`
+	Violations []Violation       `json:"violations"`
+	Unchecked  []string          `json:"unchecked"`
+	Partitions []PartitionReport `json:"partitions"`
+	Seconds    float64           `json:"seconds"`
+}
+
+// OK tells whether no law was broken.
+func (r *Report) OK() bool { return r.Violated == 0 }
+
+// Print writes the report for people: one line for each violation, then a summary.
+func (r *Report) Print(w io.Writer) error {
+	var b strings.Builder
+	for _, v := range r.Violations {
+		fmt.Fprintln(&b, v)
+	}
+	if kept := int64(len(r.Violations)); kept < r.Violated {
+		fmt.Fprintf(&b, "… and %d more\n", r.Violated-kept)
+	}
+	for _, u := range r.Unchecked {
+		fmt.Fprintf(&b, "not checked: %s\n", u)
+	}
+	fmt.Fprintf(&b, "%-24s %12s %12s %12s\n", "law", "checked", "open", "violations")
+	var checked int64
+	for _, l := range r.Laws {
+		fmt.Fprintf(&b, "%-24s %12d %12d %12d\n", l.Law, l.Checked, l.Open, l.Violations)
+		checked += l.Checked
+	}
+	fmt.Fprintf(&b, "group %s: %d partitions, %d records read, %d comparisons by %d laws, %d violations, %.1f s (%.0f records/s)\n",
+		r.Group, len(r.Partitions), r.Records, checked, len(r.Laws), r.Violated, r.Seconds,
+		float64(r.Records)/max(r.Seconds, 1e-9))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// findings collects what is found in one partition.
+type findings struct {
+	partition int32
+	kept      int
+	counts    [laws]LawCount
+	list      []Violation
+	unchecked []string
+}
+
+func newFindings(p int32, kept int) *findings {
+	f := &findings{partition: p, kept: kept}
+	for l := range f.counts {
+		f.counts[l].Law = lawNames[l]
+	}
+	return f
+}
+
+// ok counts a comparison, and tells whether it went well; what must be said if not is left to the caller.
+func (f *findings) ok(l law, holds bool) bool {
+	f.counts[l].Checked++
+	return holds
+}
+
+// open counts what a law cannot decide, because it depends on the interleaving of the topics.
+func (f *findings) open(l law) { f.counts[l].Open++ }
+
+// breach notes a violation.
+func (f *findings) breach(l law, id, expected, found string) {
+	c := &f.counts[l]
+	c.Violations++
+	if c.Violations <= int64(f.kept) {
+		f.list = append(f.list, Violation{f.partition, lawNames[l], id, expected, found})
+	}
+}
+
+// equal compares two things by a law.
+func equal[T comparable](f *findings, l law, id string, expected, found T) bool {
+	if f.ok(l, expected == found) {
+		return true
+	}
+	f.breach(l, id, fmt.Sprint(expected), fmt.Sprint(found))
+	return false
+}
+
+// skip notes what is not checked, and why.
+func (f *findings) skip(format string, args ...any) {
+	f.unchecked = append(f.unchecked, fmt.Sprintf("partition %d: ", f.partition)+fmt.Sprintf(format, args...))
+}
+
+func (f *findings) report(fold *fold, took time.Duration) PartitionReport {
+	return PartitionReport{Partition: f.partition, Seq: fold.state.seq, Read: fold.read, Letters: fold.lettersRead,
+		Pending: fold.pending, Laws: slices.Clone(f.counts[:]), Violations: f.list, Unchecked: f.unchecked, Seconds: took.Seconds()}
+}
+
+func summarise(group string, all []PartitionReport, took time.Duration) Report {
+	r := Report{Group: group, Partitions: all, Seconds: took.Seconds(), Violations: []Violation{}, Unchecked: []string{}}
+	r.Laws = make([]LawCount, laws)
+	for _, p := range all {
+		for _, n := range p.Read {
+			r.Records += n
+		}
+		r.Records += p.Letters
+		for l, c := range p.Laws {
+			r.Laws[l].Law = c.Law
+			r.Laws[l].Checked += c.Checked
+			r.Laws[l].Open += c.Open
+			r.Laws[l].Violations += c.Violations
+			r.Violated += c.Violations
+		}
+		r.Violations = append(r.Violations, p.Violations...)
+		r.Unchecked = append(r.Unchecked, p.Unchecked...)
+	}
+	return r
+}

@@ -1,0 +1,219 @@
+package checker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// cut is how far a topic was read, with the witness: the last record read.
+type cut struct {
+	offset  int64
+	witness witness
+}
+
+type witness struct {
+	offset    int64 // -1: none
+	timestamp int64
+	hash      uint64
+}
+
+// state is what Redis holds of a partition, parsed. What could not be is a violation already, and left out.
+type state struct {
+	seq       int64
+	inputs    [event.Inputs]cut
+	rankings  cut
+	watermark event.Millis
+	floor     int64 // first bucket of the expiry index that is not closed
+	account   map[string]int64
+	learners  []string          // by number
+	entries   map[string]*entry // by impression id
+	due       map[int64]map[string]struct{}
+	buckets   map[int64]struct{} // that are said not to be empty
+	hashes    map[string]map[string]string
+	deltas    []any
+	complete  bool // every entry could be read
+}
+
+var roles = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
+
+// readState parses a snapshot. It fails only where nothing could be checked with what there is.
+func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error) {
+	st := &state{account: map[string]int64{}, entries: map[string]*entry{}, due: map[int64]map[string]struct{}{},
+		buckets: map[int64]struct{}{}, hashes: map[string]map[string]string{}, complete: true}
+	torn := snap.meta["torn"]
+	if !out.ok(metaTorn, torn == "") {
+		out.breach(metaTorn, "torn", "no checkpoint under way", strconv.Quote(torn))
+	}
+	if err := st.readMeta(snap.meta, hasSelections, out); err != nil {
+		return nil, err
+	}
+	for i := range snap.keys {
+		if err := st.readKey(&snap.keys[i], out); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findings) error {
+	number := func(field string) int64 {
+		n, err := strconv.ParseInt(meta[field], 10, 64)
+		if !out.ok(metaFields, err == nil && n >= 0) {
+			out.breach(metaFields, field, "a number from 0 on", strconv.Quote(meta[field]))
+		}
+		return n
+	}
+	for _, field := range []string{"token", "writer", "cluster"} {
+		if !out.ok(metaFields, meta[field] != "") {
+			out.breach(metaFields, field, "something", "nothing")
+		}
+	}
+	if layout := meta["layout"]; layout != "1" {
+		return fmt.Errorf("the stored state has layout %q, this program reads 1", layout)
+	}
+	st.seq = number("seq")
+	if token, id, found := cutLast(meta["checkpoint"], "-"); st.seq > 0 {
+		// The last checkpoint's id is <writer's token>-<seq>.
+		equal(out, metaFields, "checkpoint", fmt.Sprintf("%s-%d", meta["writer"], st.seq), fmt.Sprintf("%s-%s", token, id))
+		_ = found
+	}
+	for t := range event.Topic(event.Inputs) {
+		if t == event.Selections && !hasSelections {
+			continue
+		}
+		st.inputs[t] = cut{number("offset." + roles[t]), readWitness(meta, roles[t], out)}
+	}
+	st.rankings = cut{number("rankings"), readWitness(meta, roles[event.Rankings], out)}
+	if st.seq > 0 {
+		st.watermark, st.floor = number("watermark"), number("floor")
+	}
+	for field, value := range meta {
+		if name, ok := strings.CutPrefix(field, "account."); ok {
+			st.account[name] = number(field)
+		}
+		if name, ok := strings.CutPrefix(field, "learner."); ok {
+			st.readLearner(name, value, out)
+		}
+	}
+	for no, name := range st.learners {
+		if !out.ok(metaFields, name != "") {
+			out.breach(metaFields, "learner table", fmt.Sprintf("a learner of number %d", no), "none")
+		}
+	}
+	return nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func readWitness(meta map[string]string, role string, out *findings) witness {
+	field := "witness." + role
+	w := witness{offset: -1}
+	parts := strings.Split(meta[field], ":")
+	ok := len(parts) == 3
+	if ok {
+		var errs [3]error
+		w.offset, errs[0] = strconv.ParseInt(parts[0], 10, 64)
+		w.timestamp, errs[1] = strconv.ParseInt(parts[1], 10, 64)
+		w.hash, errs[2] = strconv.ParseUint(parts[2], 16, 64)
+		ok = errs == [3]error{} && w.offset >= -1
+	}
+	if !out.ok(metaFields, ok) {
+		out.breach(metaFields, field, "offset:timestamp:hash", strconv.Quote(meta[field]))
+		w.offset = -1
+	}
+	return w
+}
+
+// maxLearners bounds what a faulty learner table makes us allocate.
+const maxLearners = 1 << 16
+
+func (st *state) readLearner(name, value string, out *findings) {
+	var line struct {
+		No *int `json:"no"`
+	}
+	err := json.Unmarshal([]byte(value), &line)
+	ok := err == nil && line.No != nil && *line.No >= 0 && *line.No < maxLearners
+	for ok && len(st.learners) <= *line.No {
+		st.learners = append(st.learners, "")
+	}
+	ok = ok && st.learners[*line.No] == ""
+	if !out.ok(metaFields, ok) {
+		out.breach(metaFields, "learner."+name, "a number of its own", value)
+		return
+	}
+	st.learners[*line.No] = name
+}
+
+func (st *state) readKey(k *key, out *findings) error {
+	if k.name == "deltas" && k.kind == "stream" {
+		st.deltas = k.content
+		return nil
+	}
+	values, err := k.strings()
+	if err != nil {
+		return err
+	}
+	before, after, colon := strings.Cut(k.name, ":")
+	switch {
+	case k.name == "due" && k.kind == "zset":
+		for _, v := range values {
+			if bucket, ok := readBucket(v, out); ok {
+				st.buckets[bucket] = struct{}{}
+			}
+		}
+	case colon && before == "due" && k.kind == "set":
+		bucket, ok := readBucket(after, out)
+		if !ok {
+			return nil
+		}
+		set := make(map[string]struct{}, len(values))
+		for _, id := range values {
+			set[id] = struct{}{}
+		}
+		st.due[bucket] = set
+	case colon && before == "e" && k.kind == "hash":
+		for i := 0; i+1 < len(values); i += 2 {
+			st.readEntry(values[i], values[i+1], out)
+		}
+	case colon && k.kind == "hash":
+		fields := make(map[string]string, len(values)/2)
+		for i := 0; i+1 < len(values); i += 2 {
+			fields[values[i]] = values[i+1]
+		}
+		st.hashes[k.name] = fields
+	default:
+		out.skip("key %q of type %s: not known", k.name, k.kind)
+	}
+	return nil
+}
+
+func readBucket(s string, out *findings) (int64, bool) {
+	bucket, err := strconv.ParseInt(s, 10, 64)
+	ok := out.ok(index, err == nil && bucket >= 0)
+	if !ok {
+		out.breach(index, s, "a bucket's number", strconv.Quote(s))
+	}
+	return bucket, ok
+}
+
+func (st *state) readEntry(id, value string, out *findings) {
+	e, err := decodeEntry([]byte(value))
+	if err == nil && e.kind != waiting && (int(e.learner) >= len(st.learners)) {
+		err = fmt.Errorf("learner number %d, but there are only %d", e.learner, len(st.learners))
+	}
+	if !out.ok(entriesReadable, err == nil) {
+		out.breach(entriesReadable, id, "an entry", err.Error())
+		st.complete = false
+		return
+	}
+	st.entries[id] = e
+}
