@@ -34,26 +34,26 @@ func (o outcome) String() string {
 
 // entry is what is stored under an impression id.
 type entry struct {
-	kind                       kind
-	bucket                     int64
-	learner                    int32
-	offset                     int64
-	payDeadline, forgetAt      event.Millis
-	hasSelection               bool // it has a selection deadline
-	selDeadline                event.Millis
-	outcome                    outcome
-	wasSelected, summed        bool // of a tombstone
-	items                      []int32
-	propensities               []float64
-	instance                   int32 // -1: none
-	ranks                      []int32
-	selected                   int32 // position, -1: none
-	sum                        float64
-	count                      int64
-	events                     []uint64
-	parked                     []parked
-	matched                    bool // the log has an impression for it
-	bucketSeen                 bool
+	kind                  kind
+	bucket                int64
+	learner               int32
+	offset                int64
+	payDeadline, forgetAt event.Millis
+	hasSelection          bool // it has a selection deadline
+	selDeadline           event.Millis
+	outcome               outcome
+	wasSelected, summed   bool // of a tombstone
+	items                 []int32
+	propensities          []float64
+	instance              int32 // -1: none
+	ranks                 []int32
+	selected              int32 // position, -1: none
+	sum                   float64
+	count                 int64
+	events                []uint64
+	parked                []parked
+	matched               bool // the log has an impression for it
+	bucketSeen            bool
 }
 
 // parked is a record that waits under an id.

@@ -35,14 +35,14 @@ type learnerFold struct {
 
 // itemFold is what was taken in of an item.
 type itemFold struct {
-	shown       bool // it was ranked
-	unknown     bool // see learnerFold
-	n           int64
-	sum, sq     float64 // normalised
-	open        int64   // payoffs that may have been taken in
-	openSum     float64
-	openSq      float64
-	queue       *queueFold // where Redis has a queue of it
+	shown   bool // it was ranked
+	unknown bool // see learnerFold
+	n       int64
+	sum, sq float64 // normalised
+	open    int64   // payoffs that may have been taken in
+	openSum float64
+	openSq  float64
+	queue   *queueFold // where Redis has a queue of it
 }
 
 // instanceFold is what is known of one BASE instance.
@@ -151,8 +151,8 @@ func (lf *learnerFold) feed(l *life, item uint32, sure bool) {
 	}
 }
 
-// select_ tells of a selection for certain. What it tells of windows needs the order of utilities.
-func (lf *learnerFold) select_(l *life, item uint32) {
+// selected tells of a selection for certain. What it tells of windows needs the order of utilities.
+func (lf *learnerFold) selected(l *life) {
 	if l.ordered {
 		lf.selections++
 	} else {

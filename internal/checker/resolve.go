@@ -29,7 +29,7 @@ type resolution struct {
 	f      *fold
 	id     string
 	l      *life
-	stored *entry         // what Redis has of the impression; nil: nothing any more, or only parked records
+	stored *entry          // what Redis has of the impression; nil: nothing any more, or only parked records
 	cfg    *config.Learner // the learner's, as far as it cannot change
 	next   event.Millis    // deadline of the selection
 
@@ -214,7 +214,7 @@ func (r *resolution) follow() {
 		at++
 	}
 	if r.l.hasSelection {
-		r.select_(r.l.records[:at])
+		r.selectFrom(r.l.records[:at])
 		r.observeSelection()
 	} else {
 		r.joined = maybe // by the payoff that names it
@@ -260,8 +260,8 @@ func (r *resolution) orphaned(rec *record) fate {
 	return 0
 }
 
-// select_ goes through the selections: the first in topic order wins.
-func (r *resolution) select_(records []record) {
+// selectFrom goes through the selections: the first in topic order wins.
+func (r *resolution) selectFrom(records []record) {
 	for i := range records {
 		rec := &records[i]
 		t := r.inTime(rec, r.next, max(rec.watermark, r.l.watermark))
@@ -330,7 +330,7 @@ func (r *resolution) observeSelection() {
 		r.joins[0].fate = isTaken
 	}
 	if r.joined == yes && r.itemSure {
-		r.l.learner.select_(r.l, r.item)
+		r.l.learner.selected(r.l)
 	} else if r.joined != no {
 		r.l.learner.openSelections++
 	}

@@ -1,0 +1,217 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// deadline bounds each wait of these tests.
+const deadline = 60 * time.Second
+
+// world is one group on an embedded Kafka and Redis, with the real worker.
+type world struct {
+	partitions int
+	group      string
+	cfg        *config.Config
+	redis      *redis.Client
+	writer     *kafka.Writer
+}
+
+// newWorld makes topics and a configuration; learners are the lines of that section, further those of others.
+func newWorld(t testing.TB, env testenv.Env, partitions int, learners, further string) *world {
+	t.Helper()
+	w := &world{partitions: partitions, group: testenv.Unique(t, "check")}
+	w.cfg = w.configure(t, env, learners, further)
+	b, err := app.NewBroker(w.cfg)
+	require.NoError(t, err)
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		problems, err := b.Check(ctx)
+		return err == nil && len(problems) == 0
+	}, deadline, 20*time.Millisecond)
+	w.redis = redis.NewClient(&redis.Options{Addr: env.Redis})
+	transport := &kafka.Transport{}
+	w.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(env.Kafka), Balancer: kafka.Murmur2Balancer{},
+		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
+	t.Cleanup(func() {
+		w.redis.Close()
+		w.writer.Close()
+		transport.CloseIdleConnections()
+	})
+	return w
+}
+
+func (w *world) configure(t testing.TB, env testenv.Env, learners, further string) *config.Config {
+	t.Helper()
+	cfg, _, err := config.Load("worker.yaml", fmt.Appendf(nil, `
+kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: %q}
+http: {listen: ""}
+%s
+learners:
+%s
+`, env.Kafka, w.group, env.RedisURL(), further, learners), func(string) (string, bool) { return "", false })
+	require.NoError(t, err)
+	return cfg
+}
+
+// running is a worker.
+type running struct {
+	drain, force context.CancelFunc
+	ended        chan error
+}
+
+func (w *world) start(t testing.TB, now func() event.Millis) *running {
+	t.Helper()
+	a, err := app.New(w.cfg, app.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: prometheus.NewRegistry(),
+		SessionTimeout: 6 * time.Second, Now: now})
+	require.NoError(t, err)
+	drain, cancel := context.WithCancel(context.Background())
+	force, cancelForce := context.WithCancel(context.Background())
+	r := &running{drain: cancel, force: cancelForce, ended: make(chan error, 1)}
+	t.Cleanup(cancelForce)
+	go func() { r.ended <- a.Run(drain, force) }()
+	return r
+}
+
+func (r *running) stop(t testing.TB) {
+	t.Helper()
+	r.drain()
+	select {
+	case err := <-r.ended:
+		require.NoError(t, err)
+	case <-time.After(deadline):
+		t.Fatal("the worker did not drain")
+	}
+}
+
+// crash ends the worker at once, without a last checkpoint.
+func (r *running) crash(t testing.TB) {
+	t.Helper()
+	r.force()
+	r.drain()
+	select {
+	case <-r.ended:
+	case <-time.After(deadline):
+		t.Fatal("the worker did not end")
+	}
+}
+
+// play lets simulated users use the pipeline, in real time.
+func (w *world) play(t testing.TB, impressions int, seed uint64, progress func(platform.Progress)) chan error {
+	t.Helper()
+	c := simulate.Defaults(seed)
+	c.Late, c.Payoffs, c.Duplicates, c.Orphans = 0, simulate.Gaussian, 0.05, 0.02
+	population, err := simulate.NewPopulation(c)
+	require.NoError(t, err)
+	b, err := app.NewBroker(w.cfg)
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	p := platform.New(platform.Options{Brokers: w.cfg.Kafka.Brokers, Topics: app.TopicNames(w.cfg),
+		Log: b, Partitions: w.partitions, Impressions: impressions, Progress: progress,
+		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
+		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, &platform.Simulated{Population: population})
+	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	go func() {
+		sent, err := p.Run(ctx)
+		if err == nil {
+			err = w.await(ctx, map[string]int{"impressions": sent.Impressions, "selections": sent.Selections, "payoffs": sent.Payoffs})
+		}
+		done <- err
+	}()
+	return done
+}
+
+// await waits until the stored accounts say that so many records were read.
+func (w *world) await(ctx context.Context, records map[string]int) error {
+	for {
+		left := map[string]int{}
+		for topic, n := range records {
+			left[topic] = n
+		}
+		for p := range w.partitions {
+			meta, err := w.redis.HGetAll(ctx, w.key(p, "meta")).Result()
+			if err != nil {
+				return err
+			}
+			for topic := range records {
+				n, _ := strconv.Atoi(meta["account."+topic+".read"])
+				left[topic] -= n
+			}
+		}
+		done := true
+		for _, n := range left {
+			done = done && n == 0
+		}
+		if done {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting for the worker to read all: left are %v: %w", left, err)
+		}
+	}
+}
+
+func (w *world) key(p int, name string) string { return fmt.Sprintf("{%s:%d}:%s", w.group, p, name) }
+
+// send publishes records: topic role, key, value.
+func (w *world) send(t testing.TB, records ...[3]string) {
+	t.Helper()
+	topics := w.cfg.Kafka.Topics
+	names := map[string]string{"impressions": topics.Impressions, "selections": topics.Selections, "payoffs": topics.Payoffs, "rankings": topics.Rankings}
+	var batch []kafka.Message
+	for _, r := range records {
+		batch = append(batch, kafka.Message{Topic: names[r[0]], Key: []byte(r[1]), Value: []byte(r[2])})
+	}
+	require.NoError(t, w.writer.WriteMessages(t.Context(), batch...))
+}
+
+// check runs the checker.
+func (w *world) check(t testing.TB, change ...func(*Options)) Report {
+	t.Helper()
+	o := Options{Config: w.cfg}
+	for _, f := range change {
+		f(&o)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	r, err := Check(ctx, o)
+	require.NoError(t, err)
+	return r
+}
+
+func requireClean(t testing.TB, r Report) {
+	t.Helper()
+	var b strings.Builder
+	require.NoError(t, r.Print(&b))
+	require.True(t, r.OK(), "%s", b.String())
+}
