@@ -26,7 +26,7 @@ live members, and ask for --yes where something is given up.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInspectCommand())
+	cmd.AddCommand(newInspectCommand(), newResetCommand())
 	return cmd
 }
 
@@ -97,4 +97,9 @@ func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// yesFlag is the agreement that a command asks for before it gives something up.
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "do it; without, it is only shown what would be given up")
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/keep"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // keeper opens the state commands on the world's configuration.
@@ -128,4 +131,59 @@ func (w *world) reasonable(t *testing.T, r *keep.Ranking, kind string) {
 		require.InDelta(t, 1, sum, 1e-9)
 		require.NotNil(t, r.Instance)
 	}
+}
+
+// TestState_ResetBeginsAnew: the learner knows nothing afterwards, in no partition; what was pending ends as a removed
+// learner's, with every record accounted for; and the reset stands in the history.
+func TestState_ResetBeginsAnew(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		for kind := range kinds {
+			t.Run(kind, func(t *testing.T) {
+				w := worldOf(t, env, 2, kind)
+				topics := w.cfg.Kafka.Topics
+				w.played(t, 400, 6)
+				worker := w.start(t)
+				id := []byte("pending")
+				w.publish(t, kafka.Message{Topic: topics.Impressions, Key: id, Value: []byte(
+					`{"impression_id":"pending","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]}`)})
+				require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 401 }, deadline, 20*time.Millisecond)
+				k := w.keeper(t)
+				_, err := k.Reset(t.Context(), "feed", true)
+				require.ErrorIs(t, err, keep.ErrLive)
+				worker.stop(t)
+				before := w.counts(t)
+				r, err := k.Reset(t.Context(), "feed", false)
+				require.ErrorIs(t, err, keep.ErrConfirm)
+				require.Equal(t, before, w.counts(t))
+				require.Len(t, r.Partitions, 2)
+				require.NotZero(t, r.Partitions[0].Payoffs)
+				_, err = k.Reset(t.Context(), "nobody", true)
+				require.ErrorIs(t, err, partition.ErrNotStored)
+				_, err = k.Reset(t.Context(), "feed", true)
+				require.NoError(t, err)
+				seen := w.inspect(t, k, keep.Query{Partition: -1})
+				require.Empty(t, seen.Learners[0].Items)
+				require.Equal(t, []string{"feed@0", "feed"}, seen.Partitions[0].Learners)
+				require.Equal(t, "reset", seen.Partitions[1].History[0].Done)
+				require.Equal(t, "feed", seen.Partitions[1].History[0].Learner)
+				require.Equal(t, seen.Partitions[1].Offsets, seen.Partitions[1].History[0].Offsets)
+
+				worker = w.start(t)
+				w.publish(t, kafka.Message{Topic: topics.Selections, Key: id, Value: []byte(`{"impression_id":"pending","item":"a"}`)},
+					kafka.Message{Topic: topics.Impressions, Key: []byte("new"), Value: []byte(
+						`{"impression_id":"new","candidates":[{"item":"b","utility":1}]}`)},
+					kafka.Message{Topic: topics.Selections, Key: []byte("new"), Value: []byte(`{"impression_id":"new","item":"b"}`)},
+					kafka.Message{Topic: topics.Payoffs, Key: []byte("new"), Value: []byte(`{"impression_id":"new","payoff":1}`)})
+				require.Eventually(t, func() bool {
+					got := w.counts(t)
+					return got["selections.rejected"] == 1 && got["payoffs.applied"] == before["payoffs.applied"]+1
+				}, deadline, 20*time.Millisecond)
+				worker.stop(t)
+				seen = w.inspect(t, k, keep.Query{Partition: -1})
+				require.EqualValues(t, 1, seen.Learners[0].Payoffs)
+				require.Len(t, seen.Learners[0].Items, 1)
+				require.Equal(t, before["impressions.pending"], w.counts(t)["impressions.pending"])
+			})
+		}
+	})
 }

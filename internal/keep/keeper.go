@@ -12,6 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // Keeper carries the commands out for one configuration.
@@ -154,15 +155,27 @@ func (k *Keeper) partitions(ctx context.Context) (n int, stored bool, err error)
 
 // topicPartitions is how many partitions the impressions have now.
 func (k *Keeper) topicPartitions(ctx context.Context) (int, error) {
-	d, err := k.broker.Partition(0).Describe(ctx)
+	d, err := k.describe(ctx, 0)
 	if err != nil {
-		return 0, fmt.Errorf("describing the topics: %w", err)
+		return 0, err
 	}
 	f := &d.Topics[event.Impressions]
 	if f.Missing {
 		return 0, fmt.Errorf("topic %q does not exist", k.broker.Topic(event.Impressions))
 	}
 	return f.Partitions, nil
+}
+
+// describe asks for the facts about a partition number of all topics.
+func (k *Keeper) describe(ctx context.Context, p int32) (d task.Description, err error) {
+	err = insist(ctx, func() error {
+		d, err = k.broker.Partition(p).Describe(ctx)
+		return err
+	})
+	if err != nil {
+		return d, fmt.Errorf("describing the topics: %w", err)
+	}
+	return d, nil
 }
 
 // ErrNothing says that the group has no state.
