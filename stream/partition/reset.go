@@ -17,7 +17,7 @@ var ErrNotStored = errors.New("partition: nothing is stored of this learner")
 const resetMark = "@"
 
 // ResetLearner gives what makes a learner begin anew: changes of the hash "meta", of which fields are the stored ones,
-// and the hashes to be emptied. The learner's number stays with a name of the past, which no configuration has. So what
+// and the hashes to be emptied. The learner's number and account stay with a name of the past, which no configuration has. So what
 // was decided before the reset is treated like the impressions of a learner that is not configured any more: pending
 // ones expire, and their selections and payoffs are refused. The learner gets a new number, and its items new ones, when
 // a worker next loads the state. It fails with ErrNotStored.
@@ -27,14 +27,14 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 		if f.Hash != metaHash || string(f.Field) != string(field) {
 			continue
 		}
-		number, fingerprint, err := parseLearner(f.Value)
+		stored, err := parseLearner(f.Value)
 		if err != nil {
 			return changes, nil, "", err
 		}
-		was = name + resetMark + strconv.Itoa(int(number))
+		was = name + resetMark + strconv.Itoa(int(stored.number))
 		changes.Writes = []state.Write{
 			{Hash: metaHash, Field: field},
-			{Hash: metaHash, Field: []byte(learnerPrefix + was), Value: appendLearner(nil, &learner{number: number, fingerprint: fingerprint})},
+			{Hash: metaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
 		}
 		for _, h := range append([]string{itemsHash}, delay.EveryHash()...) {
 			drop = append(drop, name+":"+h)
