@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -240,4 +242,9 @@ func (m moments) stderr() *float64 {
 		*d /= math.Sqrt(float64(m.n))
 	}
 	return d
+}
+
+// Ordered is results by their mean regret, the least first.
+func Ordered(results []*Result) []*Result {
+	return slices.SortedStableFunc(slices.Values(results), func(a, b *Result) int { return cmp.Compare(a.Regret.Mean, b.Regret.Mean) })
 }

@@ -1,0 +1,61 @@
+package main
+
+import "github.com/ranker-worker/ranker-worker/internal/lab"
+
+func with(delay string, policies ...string) lab.Settings {
+	return lab.Settings{Policies: policies, Delays: []string{delay}}
+}
+
+// paper is the paper's algorithm for stochastic payoffs, as printed.
+func paper() lab.Settings {
+	s := with("qpmd", "elimination")
+	s.Radius = "paper"
+	return s
+}
+
+func withPrior(prior string, s lab.Settings) lab.Settings {
+	s.Prior = prior
+	return s
+}
+
+func withInstances(limits []int, policies ...string) lab.Settings {
+	return lab.Settings{Policies: policies, MaxInstances: limits}
+}
+
+// studies are the experiments that the documentation shows.
+func studies() []study {
+	const million, late = 1_000_000, 1000
+	everything := []lab.Settings{paper(), with("qpmd", "optimistic", "thompson", "moss", "egreedy", "greedy", "utility")}
+	direct := with("direct", "optimistic", "thompson", "moss", "egreedy", "greedy", "utility")
+	delayed := lab.Lateness{Mean: late}
+	adversarial := []lab.Settings{
+		withInstances([]int{0}, "osmd"), withInstances([]int{0, 64, 1}, "ftrl"), with("direct", "moss", "thompson", "optimistic"),
+	}
+	byRank := withInstances([]int{0, 1}, "ftrl")
+	byRank.LossIndex = "rank"
+	return []study{
+		{"blocks", "The paper's worst case: windows that grow, one block after the other.",
+			lab.Experiment{Scenario: lab.Blocks, Horizon: million}, everything},
+		{"lazy", "The same items, and windows that are drawn, short ones mostly.",
+			lab.Experiment{Scenario: lab.Lazy, Horizon: million}, everything},
+		{"mixed", "Other means, and windows of any length.",
+			lab.Experiment{Scenario: lab.Mixed, Horizon: million}, everything},
+		{"changing", "Each user has an order of his own.",
+			lab.Experiment{Scenario: lab.Changing, Horizon: million}, everything},
+		{"lazy-late", "Payoffs come late.",
+			lab.Experiment{Scenario: lab.Lazy, Horizon: 200_000, Lateness: delayed},
+			[]lab.Settings{paper(), with("qpmd", "optimistic", "moss"), direct}},
+		{"catalog", "Many items, few payoffs of each, late.",
+			lab.Experiment{Scenario: lab.Catalog, Horizon: 100_000, Lateness: delayed},
+			[]lab.Settings{paper(), direct, withPrior("none", with("direct", "moss", "thompson"))}},
+		{"stationary", "For adversarial payoffs, if nobody is an adversary.",
+			lab.Experiment{Scenario: lab.Stationary, Horizon: 100_000, Lateness: delayed}, adversarial},
+		{"constrained", "Payoffs that rise and fall together.",
+			lab.Experiment{Scenario: lab.Constrained, Horizon: 100_000, Lateness: delayed}, adversarial},
+		{"switching", "What is best changes once, without notice. Regret below zero: better than any fixed ranking.",
+			lab.Experiment{Scenario: lab.Switching, Horizon: 100_000, Lateness: delayed, Runs: 64}, adversarial},
+		{"ranks", "Payoffs belong to the place in the user's order, not to the item.",
+			lab.Experiment{Scenario: lab.Ranks, Horizon: 100_000, Lateness: delayed},
+			[]lab.Settings{byRank, withInstances([]int{1}, "ftrl"), with("direct", "moss")}},
+	}
+}
