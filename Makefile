@@ -62,6 +62,10 @@ model: ## The protocol of one partition under simulated faults: SEEDS (1000) sch
 demo: ## The whole system in one process, on loopback: what it learns, and what it accounts for.
 	$(GO) run ./cmd/ranker-worker demo
 
+.PHONY: laboratory
+laboratory: ## The tables and plots of docs/algorithms.md, anew: some 10 minutes on two cores.
+	$(GO) run ./internal/lab/cmd/laboratory
+
 .PHONY: movielens
 movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; FLAGS='-policies greedy …' for less.
 	$(TESTENV) -bench -heap 1g -- $(GO) run ./examples/movielens $(FLAGS)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/catalog"
+	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -364,4 +365,12 @@ func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestScenariosAreThoseOfTheLaboratory(t *testing.T) {
+	var listed []lab.Scenario
+	for _, row := range table(t, read(t, "algorithms.md"), "## The laboratory", "scenario") {
+		listed = append(listed, lab.Scenario(strings.Trim(row[0], "`")))
+	}
+	assert.Equal(t, lab.Scenarios(), listed)
 }
