@@ -18,9 +18,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Drain is one run of the worker and, next to it and over the same records, one each of the bare copier by kafka-go's
-// Client.Fetch and Client.Produce (Copier) and of the one by our own codec and transport calls (Raw).
-type Drain struct{ Worker, Copier, Raw Pass }
+// Drain is one run of the worker and, next to it and over the same records, one each of the worker with an adversarial
+// learner, of the bare copier by kafka-go's Client.Fetch and Client.Produce (Copier) and of the one by our own codec and
+// transport calls (Raw).
+type Drain struct{ Worker, Adversarial, Copier, Raw Pass }
 
 // Pass is one program's way through the records. CPU times are per record, and leave its start out: they count from
 // the moment that the first output is seen in the log.
@@ -98,7 +99,14 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 		var d Drain
 		run := fmt.Sprintf("%s-%d", inputs, i)
 		passes := []func() error{
-			func() (err error) { d.Worker, err = b.workerPass(ctx, inputs, run+"-w", i == b.Runs-1); return err },
+			func() (err error) {
+				d.Worker, err = b.workerPass(ctx, inputs, run+"-w", stochastic, i == b.Runs-1)
+				return err
+			},
+			func() (err error) {
+				d.Adversarial, err = b.workerPass(ctx, inputs, run+"-a", adversarial, false)
+				return err
+			},
 			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c", true); return err },
 			func() (err error) { d.Raw, err = b.copierPass(ctx, inputs, run+"-r", false); return err },
 		}
@@ -113,7 +121,7 @@ func (b *bench) drains(ctx context.Context, r *Report) error {
 		for _, p := range []struct {
 			name string
 			Pass
-		}{{"worker", d.Worker}, {"copier", d.Copier}, {"raw copier", d.Raw}} {
+		}{{"worker", d.Worker}, {"adversarial worker", d.Adversarial}, {"copier", d.Copier}, {"raw copier", d.Raw}} {
 			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, Redis' %v, first output after %v", i+1, p.name, p.PerSecond, p.CPU, p.Kafka,
 				p.Redis, p.FirstAfter.Round(time.Millisecond))
 		}
@@ -133,18 +141,24 @@ redis: {url: "redis://%s/0"}
 http: {listen: %q, pprof: true}
 log: {level: warn}
 learners:
-  feed: {payoffs: stochastic, policy: elimination, delay: qpmd}
+  feed: %s
 `
 
+// The learners that are measured.
+const (
+	stochastic  = "{payoffs: stochastic, policy: elimination, delay: qpmd}"
+	adversarial = "{payoffs: adversarial, policy: ftrl, delay: bold}"
+)
+
 // worker starts a worker of its own group, and returns the address of its metrics.
-func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, start string) (*child, string, error) {
+func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, start, learner string) (*child, string, error) {
 	ports, err := proc.FreePorts(1)
 	if err != nil {
 		return nil, "", err
 	}
 	listen := "127.0.0.1:" + strconv.Itoa(ports[0])
 	file := filepath.Join(b.dir, group+".yaml")
-	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.Redis, listen)
+	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.Redis, listen, learner)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
 	}
@@ -152,14 +166,14 @@ func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, 
 	return c, listen, err
 }
 
-func (b *bench) workerPass(ctx context.Context, inputs, run string, last bool) (Pass, error) {
+func (b *bench) workerPass(ctx context.Context, inputs, run, learner string, last bool) (Pass, error) {
 	topics := b.topics(inputs, run)
 	c, err := b.create(ctx, topics, run)
 	if err != nil {
 		return Pass{}, err
 	}
 	defer b.drop(ctx, c)
-	w, listen, err := b.worker(ctx, topics, run, "earliest")
+	w, listen, err := b.worker(ctx, topics, run, "earliest", learner)
 	if err != nil {
 		return Pass{}, err
 	}

@@ -55,7 +55,7 @@ func (b *bench) latency(ctx context.Context) (*Latency, error) {
 		return nil, err
 	}
 	defer b.drop(ctx, c)
-	w, listen, err := b.worker(ctx, topics, run, "earliest")
+	w, listen, err := b.worker(ctx, topics, run, "earliest", stochastic)
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,9 @@ func build(ctx context.Context, to, pkg string) error {
 // Medians over the runs of a report's drains.
 type Medians struct {
 	Worker, Copier, Raw    float64 // impressions per second
+	Adversarial            float64
+	AdversarialRatio       float64 // to the stochastic learner's of the same run
+	AdversarialCPU         time.Duration
 	Ratio, RawRatio        float64 // of the runs that followed one another
 	CPU, CopierCPU, RawCPU time.Duration
 	Kafka, Redis           time.Duration // CPU per impression while the worker drained
@@ -107,17 +110,20 @@ func (r *Report) Medians() Medians {
 		return time.Duration(pick(func(d *Drain) float64 { return float64(f(d)) }))
 	}
 	return Medians{
-		Worker:      pick(func(d *Drain) float64 { return d.Worker.PerSecond }),
-		Copier:      pick(func(d *Drain) float64 { return d.Copier.PerSecond }),
-		Raw:         pick(func(d *Drain) float64 { return d.Raw.PerSecond }),
-		Ratio:       pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Copier.PerSecond }),
-		RawRatio:    pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Raw.PerSecond }),
-		CPU:         cpu(func(d *Drain) time.Duration { return d.Worker.CPU }),
-		CopierCPU:   cpu(func(d *Drain) time.Duration { return d.Copier.CPU }),
-		RawCPU:      cpu(func(d *Drain) time.Duration { return d.Raw.CPU }),
-		Kafka:       cpu(func(d *Drain) time.Duration { return d.Worker.Kafka }),
-		Redis:       cpu(func(d *Drain) time.Duration { return d.Worker.Redis }),
-		CopierKafka: cpu(func(d *Drain) time.Duration { return d.Copier.Kafka }),
+		Worker:           pick(func(d *Drain) float64 { return d.Worker.PerSecond }),
+		Copier:           pick(func(d *Drain) float64 { return d.Copier.PerSecond }),
+		Raw:              pick(func(d *Drain) float64 { return d.Raw.PerSecond }),
+		Ratio:            pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Copier.PerSecond }),
+		RawRatio:         pick(func(d *Drain) float64 { return d.Worker.PerSecond / d.Raw.PerSecond }),
+		Adversarial:      pick(func(d *Drain) float64 { return d.Adversarial.PerSecond }),
+		AdversarialRatio: pick(func(d *Drain) float64 { return d.Adversarial.PerSecond / d.Worker.PerSecond }),
+		AdversarialCPU:   cpu(func(d *Drain) time.Duration { return d.Adversarial.CPU }),
+		CPU:              cpu(func(d *Drain) time.Duration { return d.Worker.CPU }),
+		CopierCPU:        cpu(func(d *Drain) time.Duration { return d.Copier.CPU }),
+		RawCPU:           cpu(func(d *Drain) time.Duration { return d.Raw.CPU }),
+		Kafka:            cpu(func(d *Drain) time.Duration { return d.Worker.Kafka }),
+		Redis:            cpu(func(d *Drain) time.Duration { return d.Worker.Redis }),
+		CopierKafka:      cpu(func(d *Drain) time.Duration { return d.Copier.Kafka }),
 	}
 }
 
@@ -154,6 +160,9 @@ func (r *Report) Write(w io.Writer) error {
 	if o.RedisPID > 0 {
 		row("drain: Redis' CPU per impression", micros(m.Redis), "")
 	}
+	row("drain: worker with an adversarial learner", fmt.Sprintf("%.0f impressions/s", m.Adversarial), "")
+	row("drain: adversarial / stochastic learner", fmt.Sprintf("%.2f", m.AdversarialRatio), "≥ 0.7")
+	row("drain: the adversarial worker's CPU per impression", micros(m.AdversarialCPU), "")
 	if l := r.Latency; l != nil {
 		at := fmt.Sprintf("latency at %d/s, ", o.Rate)
 		row(at+"seen by a consumer: p50", millis(l.P50), "≤ 5 ms")
