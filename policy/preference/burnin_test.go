@@ -1,0 +1,111 @@
+package preference
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// comparisons is Σ ⌈log₂ k⌉, k = 2..n: what binary insertion takes at most.
+func comparisons(n int) (sum int) {
+	for k := 2; k <= n; k++ {
+		sum += int(math.Ceil(math.Log2(float64(k))))
+	}
+	return sum
+}
+
+// TestBurnIn_OrderIsTheTrueOne is the oracle test: over 1,000 random instances the order is the true one, always, and
+// it is certain within the bound that docs/algorithms.md proves: 2(m + ln(1/δ))/p impressions, but for a probability of
+// δ = 10⁻¹⁰ each, hence a false alarm with at most 10⁻⁷.
+func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
+	const delta = 1e-10
+	for seed := range uint64(1000) {
+		n := 2 + int(seed%29)
+		ratio := []float64{0.3, 0.7, 0.95}[seed%3]
+		u := newUsers(n, ratio, seed)
+		q2 := u.upTo[1] - u.upTo[0]
+		m, p := float64(n*(n-1)/2), swapShare*q2
+		if insertion := float64(comparisons(n)); insertion/insertionShare < m {
+			m, p = insertion, insertionShare*p
+		}
+		limit := int(2 * (m + math.Log(1/delta)) / p)
+		f := NewSorted()
+		require.LessOrEqual(t, burnIn(f, u, seed, limit), limit, "seed %d, n = %d, ratio %v", seed, n, ratio)
+		var r Report
+		f.Report(&r)
+		for rank, i := range r.Items {
+			require.Equal(t, rank, u.rank[i], "seed %d", seed)
+		}
+		require.Empty(t, r.Undecided)
+		require.Zero(t, r.Status)
+		require.Zero(t, r.Expected)
+	}
+}
+
+// BenchmarkBurnIn measures how many impressions the burn-in takes, and how many times what an oracle takes that knows
+// the order and only has to certify it, (n-1)/(1-q₁).
+func BenchmarkBurnIn(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		ratio float64
+	}{{"n=10", 10, 0.7}, {"n=50", 50, 0.7}, {"n=200", 200, 0.7}, {"n=50,short", 50, 0.3}, {"n=50,long", 50, 0.95}} {
+		b.Run(c.name, func(b *testing.B) {
+			var sum, expected float64
+			runs := 0
+			for b.Loop() {
+				f := NewSorted()
+				f.Grow(c.n)
+				expected = f.expected()
+				u := newUsers(c.n, c.ratio, uint64(runs))
+				sum += float64(burnIn(f, u, uint64(runs), 1<<20))
+				runs++
+			}
+			q1 := geometric(c.ratio, c.n)[0]
+			mean := sum / float64(runs)
+			b.ReportMetric(mean, "impressions")
+			b.ReportMetric(expected, "expected")
+			b.ReportMetric(mean*(1-q1)/float64(c.n-1), "x_oracle")
+		})
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	const n = 20
+	for _, c := range []struct {
+		name  string
+		known bool
+	}{{"exploring", false}, {"certain", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			f := NewSorted()
+			f.Grow(1000)
+			candidates := make([]policy.Item, n)
+			for i := range candidates {
+				candidates[i] = policy.Item(i * 37 % 1000)
+			}
+			for i := range 999 {
+				if c.known || i%2 == 0 {
+					f.evidence(policy.Item(i+1), policy.Item(i))
+				}
+			}
+			order, shown := make([]int32, n), make([]int32, n)
+			items := make([]policy.Item, n)
+			var undecided []int32
+			b.ReportAllocs()
+			k := policy.Key(0)
+			for b.Loop() {
+				k++
+				undecided = f.Sort(candidates, k, order, undecided[:0])
+				for r, at := range order {
+					items[r] = candidates[at]
+				}
+				if len(undecided) > 0 {
+					f.Explore(items, undecided, k, shown)
+				}
+			}
+		})
+	}
+}

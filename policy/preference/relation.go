@@ -1,0 +1,129 @@
+package preference
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Relation is a strict partial order of items 0..n-1, transitively closed: what is known of the order of utilities, and
+// all that follows from it. It is a matrix of n² bits, n²/8 bytes. The zero value is the empty relation of no items.
+type Relation struct {
+	rows    []uint64 // stride words per item: the items below it
+	stride  int
+	below   []int32 // by item: how many are below it
+	above   []int32 // by item: how many are above it
+	decided int64   // pairs
+}
+
+// Len is the number of items.
+func (r *Relation) Len() int { return len(r.below) }
+
+// Grow makes the relation one of items 0..items-1. It never shrinks.
+func (r *Relation) Grow(items int) {
+	n := len(r.below)
+	if items <= n {
+		return
+	}
+	if words := (items + 63) / 64; words > r.stride {
+		// A row that is too short is moved; a quarter more keeps moves few without doubling what is held.
+		stride := words
+		if r.stride > 0 {
+			stride = max(words, r.stride+r.stride/4)
+		}
+		rows := make([]uint64, items*stride)
+		for i := range n {
+			copy(rows[i*stride:], r.row(policy.Item(i)))
+		}
+		r.rows, r.stride = rows, stride
+	}
+	r.rows = extend(r.rows, items*r.stride-len(r.rows))
+	r.below = extend(r.below, items-n)
+	r.above = extend(r.above, items-n)
+}
+
+// extend appends more zero elements.
+func extend[T any](s []T, more int) []T {
+	n := len(s)
+	s = slices.Grow(s, more)[:n+more]
+	clear(s[n:])
+	return s
+}
+
+func (r *Relation) row(i policy.Item) []uint64 {
+	return r.rows[int(i)*r.stride : (int(i)+1)*r.stride]
+}
+
+// Above tells whether a is known to have the higher utility.
+func (r *Relation) Above(a, b policy.Item) bool {
+	return r.rows[int(a)*r.stride+int(b)/64]>>(uint(b)%64)&1 != 0
+}
+
+// Decided tells whether the order of two different items is known.
+func (r *Relation) Decided(a, b policy.Item) bool { return r.Above(a, b) || r.Above(b, a) }
+
+// DecidedPairs is the number of pairs of items whose order is known.
+func (r *Relation) DecidedPairs() int64 { return r.decided }
+
+// Position estimates where an item stands among all, between 0 (the lowest) and 1: (b+1)/(a+b+2) for b items known to be
+// below it and a above, which is where it would stand on average if it were one of those alone. Where one item is known
+// to be above another its position is larger, so that any order by position continues the relation.
+func (r *Relation) Position(i policy.Item) float64 {
+	below, above := float64(r.below[i]), float64(r.above[i])
+	return (below + 1) / (below + above + 2)
+}
+
+// Add notes that better is above worse, and all that follows. It fails, and changes nothing, where the opposite is known
+// or both are the same item. It takes n²/64 steps at most.
+func (r *Relation) Add(better, worse policy.Item) bool {
+	if better == worse || r.Above(worse, better) {
+		return false
+	}
+	if r.Above(better, worse) {
+		return true
+	}
+	down := r.row(worse)
+	r.lower(better, worse, down)
+	// Whatever is above better gets the same; better's own row is one of those that tell who that is, so it goes first.
+	word, bit := int(better)/64, uint(better)%64
+	for u, left := 0, r.above[better]; left > 0; u++ {
+		if r.rows[u*r.stride+word]>>bit&1 != 0 {
+			left--
+			r.lower(policy.Item(u), worse, down)
+		}
+	}
+	return true
+}
+
+// lower puts worse, and all that is below it, below i.
+func (r *Relation) lower(i, worse policy.Item, down []uint64) {
+	row := r.row(i)
+	for w, d := range down {
+		if int(worse)/64 == w {
+			d |= 1 << (uint(worse) % 64)
+		}
+		fresh := d &^ row[w]
+		if fresh == 0 {
+			continue
+		}
+		row[w] |= fresh
+		count := bits.OnesCount64(fresh)
+		r.below[i] += int32(count)
+		r.decided += int64(count)
+		for ; fresh != 0; fresh &= fresh - 1 {
+			r.above[w*64+bits.TrailingZeros64(fresh)]++
+		}
+	}
+}
+
+// clear forgets everything but the items.
+func (r *Relation) clear() {
+	clear(r.rows)
+	clear(r.below)
+	clear(r.above)
+	r.decided = 0
+}
+
+// Bytes is the memory that the relation takes, the counts by item included.
+func (r *Relation) Bytes() int { return 8*cap(r.rows) + 4*cap(r.below) + 4*cap(r.above) }
