@@ -13,8 +13,14 @@ type Decision struct {
 	Propensities []float64
 	// Instance is the BASE instance that decided; -1 where the learner has no instances.
 	Instance int32
-	// Explored is true where the policy explored on purpose (ε-greedy).
+	// Explored is true where the policy explored on purpose (ε-greedy), or the order of utilities was (Preferring).
 	Explored bool
+	// Ranks holds, by position shown, the utility rank (0 is the lowest) that the learner found for what is shown there,
+	// and Undecided, in ascending order, each rank whose item it does not know to be above the one before. Both are empty
+	// with learners that are given utilities: these leave them alone, so whoever uses one Decision for several learners
+	// empties them.
+	Ranks     []int32
+	Undecided []int32
 }
 
 // Outcome is what became of one impression, as its learner needs it.
@@ -27,8 +33,13 @@ type Outcome struct {
 	Propensity float64
 	Instance   int32
 	// Order is the decision's: positions in Candidates in the order shown. Empty where it is not known; Candidates are
-	// in the order shown then.
-	Order []int32
+	// in the order shown then. With a learner that finds the order of utilities itself, Candidates are in the order that it
+	// found at the decision, Order is its Ranks, and Undecided is the decision's.
+	Order     []int32
+	Undecided []int32
+	// Utility is the user's own estimate of the selected item's, where HasUtility is true; for Selected only.
+	Utility    float64
+	HasUtility bool
 }
 
 // Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
@@ -44,7 +55,8 @@ type Recorder interface {
 type Learner interface {
 	// Grow tells how many items the learner knows: items 0..items-1 exist from now on.
 	Grow(items int)
-	// Decide ranks the candidates, labelled in increasing utility, and fills d.
+	// Decide ranks the candidates, labelled in increasing utility, and fills d. A learner that finds the order of utilities
+	// itself (Preferring) takes them in any order.
 	Decide(candidates []policy.Item, key policy.Key, d *Decision)
 	// Adopt takes note of a decision that was made earlier (an earlier owner's, found in the log).
 	Adopt(ref int64, d *Decision)
@@ -115,4 +127,10 @@ type Status struct {
 
 	Instances int64 // BASE instances that were ever needed at once, with BOLD
 	Unfed     int64 // payoffs since the process started that no instance could be fed, see BOLD's Paid
+
+	// Of a learner that finds the order of utilities itself; the counts since the process started.
+	UndecidedPairs int64 // pairs of items whose order is not certain
+	BurnIn         int64 // impressions ranked so as to find the order
+	Contradictions int64 // selections against an order that was certain
+	Unrated        int64 // selections without the utility that utilities: social needs
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
 // Inspector is a learner that shows what it knows, to people. Nothing of it is on the path of a decision, and nothing of
@@ -26,6 +27,8 @@ type Inspection struct {
 	Instances []InstanceInspection // of BOLD, in the order of their numbers; only those that know or wait for something
 	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
 	Learned   int64                // selections, of all partitions, that Windows were learned from; 0 where they are given
+
+	Preferences *preference.Report // the order of utilities found so far; nil where they are given
 }
 
 // InstanceInspection is one BASE instance of BOLD.

@@ -63,9 +63,9 @@ type Social struct {
 	within float64 // sum of squared deviations from the items' means
 	met    int64   // items with an estimate
 
-	undecided int64 // pairs, when they were counted last
-	counted   int64 // estimates, when they were
-	nextCount int64 // watermark
+	undecided int64    // pairs, when they were counted last
+	counted   [2]int64 // items and estimates, when they were
+	nextCount int64    // watermark
 	entries   []socialEntry
 	field     []byte
 	value     []byte

@@ -1,0 +1,252 @@
+package delay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+)
+
+// Preferring is a learner for impressions that carry no utilities (the paper's appendix C.1): it finds their order, and
+// hands its inner learner the candidates in increasing utility once that is certain.
+//
+// Its Decide takes the candidates in any order. While the order of an impression's candidates is not certain it is in its
+// burn-in: it is ranked so as to find the order, and the inner learner is not asked. Decision.Ranks and
+// Decision.Undecided say what was known at the decision; both must come back with the outcome, since what a selection
+// teaches depends on them.
+//
+// What becomes of an impression in its burn-in is told to the inner learner all the same. Learners for stochastic payoffs
+// lose nothing: a payoff is a sample of its item's, whatever made the ranking, and QPM-D counts a selection as a step of
+// BASE as always. BOLD can be fed nothing, for the selection had no propensity and no instance: such a payoff enters the
+// items' sums and is counted among Status.Unfed. Windows are not learned from it either, for the selection of an item says
+// how far its user looked only where it is known which of those shown below are liked better.
+//
+// Its state is that of the inner learner and a hash of the finder's beside it.
+type Preferring struct {
+	inner  Inspector
+	finder preference.Finder
+
+	order     []int32       // by rank: the position in the candidates
+	items     []policy.Item // the candidates in increasing utility
+	chosen    Decision      // the inner learner's
+	selection preference.Selection
+	burnIn    int64
+}
+
+var (
+	_ Learner   = (*Preferring)(nil)
+	_ Inspector = (*Preferring)(nil)
+)
+
+// NewPreferring makes a learner of two that know no items yet, and are its own from now on.
+func NewPreferring(inner Inspector, finder preference.Finder) *Preferring {
+	return &Preferring{inner: inner, finder: finder}
+}
+
+// Grow implements Learner.
+func (p *Preferring) Grow(items int) {
+	p.finder.Grow(items)
+	p.inner.Grow(items)
+}
+
+// Decide implements Learner. The order of the candidates means nothing.
+func (p *Preferring) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+	p.sort(candidates, key, d)
+	if len(d.Undecided) > 0 {
+		p.burnIn++
+		p.explore(key, d)
+	} else {
+		p.inner.Decide(p.items, key, &p.chosen)
+		p.take(d)
+	}
+	p.show(d)
+}
+
+// sort finds the candidates' order.
+func (p *Preferring) sort(candidates []policy.Item, key policy.Key, d *Decision) {
+	n := len(candidates)
+	p.order = slices.Grow(p.order[:0], n)[:n]
+	d.Undecided = p.finder.Sort(candidates, key, p.order, d.Undecided[:0])
+	p.items = p.items[:0]
+	for _, at := range p.order {
+		p.items = append(p.items, candidates[at])
+	}
+}
+
+func (p *Preferring) explore(key policy.Key, d *Decision) {
+	n := len(p.items)
+	d.Ranks = slices.Grow(d.Ranks[:0], n)[:n]
+	p.finder.Explore(p.items, d.Undecided, key, d.Ranks)
+	d.Propensities = d.Propensities[:0]
+	d.Instance, d.Explored = -1, true
+}
+
+// take makes the inner learner's decision ours.
+func (p *Preferring) take(d *Decision) {
+	d.Ranks = append(d.Ranks[:0], p.chosen.Order...)
+	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
+	d.Instance, d.Explored = p.chosen.Instance, p.chosen.Explored
+}
+
+// show turns ranks into positions.
+func (p *Preferring) show(d *Decision) {
+	d.Order = d.Order[:0]
+	for _, rank := range d.Ranks {
+		d.Order = append(d.Order, p.order[rank])
+	}
+}
+
+// Adopt implements Learner.
+func (p *Preferring) Adopt(ref int64, d *Decision) {
+	p.chosen.Order = append(p.chosen.Order[:0], d.Ranks...)
+	p.chosen.Propensities = append(p.chosen.Propensities[:0], d.Propensities...)
+	p.chosen.Instance, p.chosen.Explored = d.Instance, d.Explored
+	p.inner.Adopt(ref, &p.chosen)
+}
+
+// Selected implements Learner: the selection tells of the order of utilities. It tells nothing where it is not known what
+// was shown.
+func (p *Preferring) Selected(o Outcome) {
+	at, ok := o.shownAt()
+	if len(o.Order) == 0 {
+		at = slices.Index(o.Candidates, o.Item) // they are in the order shown
+		ok = at >= 0
+	}
+	if ok {
+		p.selection = preference.Selection{
+			Items: o.Candidates, Order: o.Order, Undecided: o.Undecided, At: at, Utility: o.Utility, HasUtility: o.HasUtility,
+		}
+		p.finder.Selected(&p.selection)
+		p.selection = preference.Selection{}
+	}
+	p.inner.Selected(forInner(o))
+}
+
+// forInner is the outcome as a learner wants it that is given utilities. Of an impression in its burn-in it does not know
+// the order.
+func forInner(o Outcome) Outcome {
+	if len(o.Undecided) > 0 {
+		o.Candidates, o.Order = nil, nil
+	}
+	return o
+}
+
+// Paid implements Learner.
+func (p *Preferring) Paid(o Outcome) { p.inner.Paid(forInner(o)) }
+
+// Expired implements Learner.
+func (p *Preferring) Expired(o Outcome) { p.inner.Expired(forInner(o)) }
+
+// Unselected implements Learner.
+func (p *Preferring) Unselected(o Outcome) { p.inner.Unselected(forInner(o)) }
+
+// Sums implements Learner.
+func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
+
+// Import implements Learner.
+func (p *Preferring) Import(source int32, i policy.Item, s policy.Sums) { p.inner.Import(source, i, s) }
+
+// Pooled implements Learner: selections tell of the order wherever they were made.
+func (p *Preferring) Pooled() []Pooled {
+	return append(slices.Clone(p.inner.Pooled()), Pooled{Hash: p.finder.Hash(), ByItem: true})
+}
+
+// ImportField implements Learner.
+func (p *Preferring) ImportField(source int32, hash string, field, value []byte, items Translate) {
+	if hash == p.finder.Hash() {
+		p.finder.Import(source, field, value, items)
+		return
+	}
+	p.inner.ImportField(source, hash, field, value, items)
+}
+
+// Advance implements Learner.
+func (p *Preferring) Advance(watermark int64) {
+	p.finder.Advance(watermark)
+	p.inner.Advance(watermark)
+}
+
+// Hashes implements Learner.
+func (p *Preferring) Hashes() []string {
+	return append(slices.Clone(p.inner.Hashes()), p.finder.Hash())
+}
+
+// LoadSums implements Learner.
+func (p *Preferring) LoadSums(i policy.Item, s policy.Sums) { p.inner.LoadSums(i, s) }
+
+// LoadField implements Learner.
+func (p *Preferring) LoadField(hash string, field, value []byte) error {
+	if hash != p.finder.Hash() {
+		return p.inner.LoadField(hash, field, value)
+	}
+	if err := p.finder.Load(field, value); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return nil
+}
+
+// Loaded implements Learner.
+func (p *Preferring) Loaded() error {
+	p.finder.Loaded()
+	return p.inner.Loaded()
+}
+
+// Harvest implements Learner.
+func (p *Preferring) Harvest(r Recorder) {
+	p.inner.Harvest(r)
+	p.finder.Harvest(func(field, value []byte) { r.Field(p.finder.Hash(), field, value) })
+}
+
+// Status implements Learner.
+func (p *Preferring) Status() Status {
+	s, f := p.inner.Status(), p.finder.Status()
+	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
+	return s
+}
+
+// Inspect implements Inspector.
+func (p *Preferring) Inspect() Inspection {
+	i := p.inner.Inspect()
+	i.Preferences = &preference.Report{}
+	p.finder.Report(i.Preferences)
+	return i
+}
+
+// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
+func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	d := Decision{}
+	p.sort(candidates, key, &d)
+	if len(d.Undecided) == 0 {
+		x := p.inner.Explain(p.items, key)
+		p.chosen = x.Decision
+		p.take(&d)
+		p.show(&d)
+		x.Decision = d
+		why := slices.Clone(x.Why)
+		for rank, at := range p.order {
+			x.Why[at] = why[rank]
+			if l := x.Why[at].Leader; l >= 0 {
+				x.Why[at].Leader = p.order[l]
+			}
+			if b := x.Why[at].BeatenBy; b >= 0 {
+				x.Why[at].BeatenBy = p.order[b]
+			}
+		}
+		return x
+	}
+	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
+		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
+	p.explore(key, &d)
+	p.show(&d)
+	for k, i := range candidates {
+		r := &x.Why[k]
+		s := p.inner.Sums(i)
+		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
+			r.Mean = s.R / float64(s.N)
+		}
+		r.Lower, r.Upper, r.Index, r.Leader = r.Mean, r.Mean, r.Mean, int32(k)
+	}
+	x.Decision = d
+	return x
+}
