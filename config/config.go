@@ -224,7 +224,9 @@ type Utilities string
 
 // The values of utilities.
 const (
-	Given Utilities = "given" // it stands in the impression
+	Given  Utilities = "given"  // it stands in the impression
+	Sorted Utilities = "sorted" // it is found from selections, of users who all like the items in the same order
+	Social Utilities = "social" // it is found from the estimates of their utility that users publish with selections
 )
 
 // Fingerprint names the settings that a learner's stored state depends on. State with another fingerprint is

@@ -79,7 +79,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
 	s.onExpiry(&l.OnExpiry)
 	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum}, nil)
-	enum(s, "utilities", &l.Utilities, []Utilities{Given}, []Utilities{"sorted", "social"})
+	enum(s, "utilities", &l.Utilities, []Utilities{Given, Sorted, Social}, nil)
 	set(s, "seed", &l.Seed, parseSeed)
 	s.later("prior")
 	s.close()
@@ -202,6 +202,9 @@ func Together(policy Policy, delay Delay) error {
 
 func checkTimes(s *section, l *Learner, topics Topics) {
 	if !topics.HasSelections() {
+		if l.Utilities == Social {
+			s.fault("utilities", "social needs a selections topic (kafka.topics.selections is empty): users publish what they think of an item with its selection")
+		}
 		if s.has("selection_timeout") {
 			s.fault("selection_timeout", "there is no selections topic (kafka.topics.selections is empty): the payoff's item is the selection")
 		}
@@ -260,6 +263,9 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 	}
 	if l.needsWindows() && !topics.HasSelections() && l.Windows.Learned() {
 		s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
+	}
+	if l.Utilities == Sorted && !topics.HasSelections() {
+		s.warn("utilities", "sorted without a selections topic: only impressions that were paid tell of the users' order")
 	}
 	if l.Delay == BOLD {
 		if l.MaxInstances == 0 {

@@ -203,7 +203,7 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
 		ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
-		New: build,
+		FindsUtilities: l.Utilities != config.Given, New: build,
 	}
 	return c, nil
 }

@@ -8,15 +8,37 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
 // New gives what makes learners as l says: one for each partition, each without knowledge. What they share does not
 // change. It fails where the configuration asks for what cannot be, which a loaded one does not.
 func New(l *config.Learner) (func() delay.Learner, error) {
+	build := stochastic
 	if l.Payoffs == config.Adversarial {
-		return adversarial(l)
+		build = adversarial
 	}
-	return stochastic(l)
+	given, err := build(l)
+	if err != nil || l.Utilities == config.Given {
+		return given, err
+	}
+	return repeatable(func() (delay.Learner, error) { return preferring(l, given()) })
+}
+
+// preferring makes a learner that finds the order of utilities of one that is given it.
+func preferring(l *config.Learner, given delay.Learner) (delay.Learner, error) {
+	inner, ok := given.(delay.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("policy %q with delay %q does not show what it knows", l.Policy, l.Delay)
+	}
+	switch l.Utilities {
+	case config.Sorted:
+		return delay.NewPreferring(inner, preference.NewSorted()), nil
+	case config.Social:
+		s, err := preference.NewSocial(preference.SocialConfig{})
+		return delay.NewPreferring(inner, s), err
+	}
+	return nil, fmt.Errorf("unknown utilities %q", l.Utilities)
 }
 
 func stochastic(l *config.Learner) (func() delay.Learner, error) {

@@ -59,9 +59,9 @@ type Social struct {
 	noted   []bool
 	unused  int64
 
-	total  int64   // estimates
-	within float64 // sum of squared deviations from the items' means
-	met    int64   // items with an estimate
+	total  int64     // estimates
+	within []float64 // sums of squared deviations from the items' means, of so many items each
+	met    int64     // items with an estimate
 
 	undecided int64    // pairs, when they were counted last
 	counted   [2]int64 // items and estimates, when they were
@@ -91,6 +91,10 @@ type socialEntry struct {
 	tie             uint64
 	rank            int32
 }
+
+// itemsPerSum is how many items are added up anew at each change, so that the sum of all, with one addition for so many
+// items, is a function of what is known and not of how it came about.
+const itemsPerSum = 64
 
 // NewSocial makes one that knows no items yet. It fails where a number of the configuration is negative or not finite.
 func NewSocial(c SocialConfig) (*Social, error) {
@@ -130,6 +134,7 @@ func (s *Social) Grow(items int) {
 	if more := items - len(s.own); more > 0 {
 		s.own, s.all, s.from = extend(s.own, more), extend(s.all, more), extend(s.from, more)
 		s.noted = extend(s.noted, more)
+		s.within = extend(s.within, (items+itemsPerSum-1)/itemsPerSum-len(s.within))
 	}
 }
 
@@ -143,7 +148,12 @@ func (s *Social) pool(i policy.Item) {
 	sum = sum.add(s.own[i])
 	s.all[i] = sum
 	s.total += sum.n - before.n
-	s.within = max(s.within+sum.dev-before.dev, 0)
+	first := int(i) / itemsPerSum * itemsPerSum
+	var within float64
+	for k := first; k < min(first+itemsPerSum, len(s.all)); k++ {
+		within += s.all[k].dev
+	}
+	s.within[first/itemsPerSum] = within
 	switch {
 	case before.n == 0 && sum.n > 0:
 		s.met++
@@ -160,7 +170,11 @@ func (s *Social) scale() float64 {
 	// Of d squared Gaussians the sum is below d − 2√(d·x) with probability at most e^−x.
 	d, x := float64(s.total-s.met), math.Log(2/s.config.Delta)
 	if least := d - 2*math.Sqrt(d*x); least > 0 {
-		return s.within / least
+		var within float64
+		for _, x := range s.within {
+			within += x
+		}
+		return within / least
 	}
 	return math.Inf(1)
 }

@@ -219,9 +219,6 @@ func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 // Selected implements Finder.
 func (s *Sorted) Selected(sel *Selection) {
 	y := sel.selected()
-	if !learned(y) {
-		return
-	}
 	if len(sel.Order) == 0 {
 		for _, x := range sel.Items[:sel.At] {
 			s.evidence(y, x)
@@ -259,7 +256,7 @@ func (s *Sorted) Selected(sel *Selection) {
 
 // evidence takes in that y was selected over x.
 func (s *Sorted) evidence(y, x policy.Item) {
-	if !learned(x) || x == y {
+	if x == y || !learned(max(x, y)) {
 		return
 	}
 	if s.relation.Above(x, y) {

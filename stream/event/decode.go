@@ -33,6 +33,7 @@ type Decoder struct {
 	outgrown bool            // the parser has become too big to be kept
 	distinct distinct
 	number   []byte            // scratch
+	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
 }
 

@@ -10,7 +10,7 @@ var (
 	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
 	decisionFields = []string{
 		"group", "policy", "delay", "partition", "offset", "layout", "propensities", "instance", "explored", "seed",
-		"selection_deadline", "payoff_deadline",
+		"selection_deadline", "payoff_deadline", "ranks", "undecided",
 	}
 )
 
@@ -19,8 +19,11 @@ var (
 // update needs it: a ranking that another program wrote without it cannot be adopted.
 func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 	*dst = Ranking{
-		Items:    dst.Items[:0],
-		Decision: Decision{Propensities: dst.Decision.Propensities[:0], Instance: -1},
+		Items: dst.Items[:0],
+		Decision: Decision{
+			Propensities: dst.Decision.Propensities[:0], Ranks: dst.Decision.Ranks[:0],
+			Undecided: dst.Decision.Undecided[:0], Instance: -1,
+		},
 	}
 	if f := d.ranking(dst, value); f != nil {
 		return f
@@ -62,7 +65,7 @@ func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
 	if n := len(dst.Decision.Propensities); n != 0 && n != len(dst.Items) {
 		return faultf(WrongType, "decision: %d propensities for %d items", n, len(dst.Items))
 	}
-	return nil
+	return d.checkRanks(dst)
 }
 
 func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
@@ -95,7 +98,7 @@ func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
 }
 
 func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
-	var v [12]*fastjson.Value
+	var v [14]*fastjson.Value
 	f := collect(object, decisionFields, v[:])
 	if f != nil {
 		return f
@@ -138,8 +141,57 @@ func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
 	if dst.SelectionDeadline, dst.HasSelection, f = moment(v[10], "selection_deadline"); f != nil {
 		return f
 	}
-	dst.PayoffDeadline, f = requiredMoment(v[11], "payoff_deadline")
+	if dst.PayoffDeadline, f = requiredMoment(v[11], "payoff_deadline"); f != nil {
+		return f
+	}
+	if dst.Ranks, f = d.ranks(dst.Ranks, v[12], "ranks"); f != nil {
+		return f
+	}
+	dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided")
 	return f
+}
+
+func (d *Decoder) ranks(dst []int32, list *fastjson.Value, name string) ([]int32, *Fault) {
+	elements, f := array(list, name)
+	if f != nil {
+		return dst, f
+	}
+	for i, e := range elements {
+		r, f := d.integer(e, "rank", 0, 1<<31-1)
+		if f != nil {
+			return dst, within(f, name, i)
+		}
+		dst = append(dst, int32(r))
+	}
+	return dst, nil
+}
+
+// checkRanks holds ranks to what they can be: a permutation of 0..n-1, and undecided ones among them, but the lowest,
+// in ascending order.
+func (d *Decoder) checkRanks(r *Ranking) *Fault {
+	ranks, undecided := r.Decision.Ranks, r.Decision.Undecided
+	if len(ranks) == 0 && len(undecided) == 0 {
+		return nil
+	}
+	n := len(r.Items)
+	if len(ranks) != n {
+		return faultf(WrongType, "decision: %d ranks for %d items", len(ranks), n)
+	}
+	d.seen = append(d.seen[:0], make([]bool, n)...)
+	for i, rank := range ranks {
+		if int(rank) >= n || d.seen[rank] {
+			return faultf(WrongType, "decision: ranks[%d] is %d, which is not below %d or has occurred before", i, rank, n)
+		}
+		d.seen[rank] = true
+	}
+	last := int32(0)
+	for i, rank := range undecided {
+		if int(rank) >= n || rank <= last {
+			return faultf(WrongType, "decision: undecided[%d] is %d, which is not between %d and %d", i, rank, last, n)
+		}
+		last = rank
+	}
+	return nil
 }
 
 func (d *Decoder) propensities(dst *Decision, list *fastjson.Value) *Fault {

@@ -109,6 +109,8 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	if r.Explored || len(r.Propensities) > 0 {
 		dst = strconv.AppendBool(append(dst, `,"explored":`...), r.Explored)
 	}
+	dst = appendRanks(dst, `,"ranks":[`, r.Ranks)
+	dst = appendRanks(dst, `,"undecided":[`, r.Undecided)
 	dst = append(dst, `,"seed":"`...)
 	for shift := 60; shift >= 0; shift -= 4 {
 		dst = append(dst, hexDigits[r.Seed>>shift&15])
@@ -119,6 +121,21 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	}
 	dst = appendQuotedTime(append(dst, `,"payoff_deadline":`...), r.PayoffDeadline)
 	return append(dst, '}')
+}
+
+// appendRanks appends a list that is not empty, behind its name.
+func appendRanks(dst []byte, name string, ranks []int32) []byte {
+	if len(ranks) == 0 {
+		return dst
+	}
+	dst = append(dst, name...)
+	for i, r := range ranks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, int64(r), 10)
+	}
+	return append(dst, ']')
 }
 
 func appendQuotedTime(dst []byte, t Millis) []byte {

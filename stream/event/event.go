@@ -58,15 +58,19 @@ type Payoff struct {
 
 // Decision is the part of a ranking record that its update, and an adoption after a crash, will need.
 type Decision struct {
-	Group             string
-	Policy            string
-	Delay             string
-	Partition         int32
-	Offset            int64 // of the impression
-	Layout            int
-	Propensities      []float64 // empty: none
-	Instance          int32     // -1: none
-	Explored          bool
+	Group        string
+	Policy       string
+	Delay        string
+	Partition    int32
+	Offset       int64 // of the impression
+	Layout       int
+	Propensities []float64 // empty: none
+	Instance     int32     // -1: none
+	Explored     bool
+	// Ranks holds the utility rank, 0 the lowest, of each item as the learner knew it, where it found the order of
+	// utilities itself, and Undecided, in ascending order, the ranks whose item it was not certain to be above the one before.
+	Ranks             []int32
+	Undecided         []int32
 	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire
 	SelectionDeadline Millis
 	HasSelection      bool // false: no selections topic, hence no selection deadline

@@ -16,8 +16,8 @@ var errEntry = errors.New("partition: stored entry is broken")
 //
 // An entry is: version, kind, flags (one byte each), bucket; of a pending or closed impression: learner, offset, payoff
 // deadline, how much later it is forgotten, and as the flags say how much earlier than the payoff deadline the selection
-// deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks, selected position,
-// sum; of a closed one: its outcome. Last, if any, the parked records. Integers are varints (zigzag where they may be
+// deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks, which ranks are
+// undecided, selected position, sum; of a closed one: its outcome. Last, if any, the parked records. Integers are varints (zigzag where they may be
 // negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 60 bytes.
 const entryVersion = 1
 
@@ -29,6 +29,7 @@ const (
 	flagSelected
 	flagSum
 	flagParked
+	flagUndecided
 
 	flagsAll = 1<<iota - 1
 )
@@ -53,6 +54,7 @@ func (e *entry) flags() byte {
 	set(flagSelected, e.selected >= 0 || e.wasSelected)
 	set(flagSum, e.count > 0 || e.summed)
 	set(flagParked, len(e.parked) > 0)
+	set(flagUndecided, len(e.undecided) > 0)
 	return f
 }
 
@@ -95,6 +97,12 @@ func appendImpression(dst []byte, e *entry) []byte {
 	}
 	for _, r := range e.ranks {
 		dst = binary.AppendUvarint(dst, uint64(r))
+	}
+	if len(e.undecided) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(e.undecided)))
+		for _, r := range e.undecided {
+			dst = binary.AppendUvarint(dst, uint64(r))
+		}
 	}
 	if e.selected >= 0 {
 		dst = binary.AppendUvarint(dst, uint64(e.selected))
@@ -195,7 +203,7 @@ func (d *entryReader) impression(e *entry, flags byte) {
 	}
 }
 
-// decision reads what was decided: items, propensities, instance, ranks.
+// decision reads what was decided: items, propensities, instance, ranks, which of them are undecided.
 func (d *entryReader) decision(e *entry, flags byte) {
 	n := d.count(uint64(len(d.rest)), "items")
 	for range n {
@@ -216,6 +224,29 @@ func (d *entryReader) decision(e *entry, flags byte) {
 	}
 	if d.err == nil && n == 0 && flags&(flagPropensities|flagRanks) != 0 {
 		d.fail("flags %#x without items", flags)
+	}
+	if flags&flagUndecided != 0 {
+		d.undecided(e, n)
+	}
+}
+
+func (d *entryReader) undecided(e *entry, items int64) {
+	if d.err == nil && len(e.ranks) == 0 {
+		d.fail("undecided ranks without ranks")
+		return
+	}
+	last := int32(0)
+	n := d.count(uint64(max(items-1, 0)), "undecided ranks")
+	for range n {
+		r := int32(d.count(uint64(items-1), "undecided rank"))
+		if d.err == nil && r <= last {
+			d.fail("undecided rank %d after %d", r, last)
+			return
+		}
+		e.undecided, last = append(e.undecided, r), r
+	}
+	if d.err == nil && n == 0 {
+		d.fail("no undecided ranks")
 	}
 }
 

@@ -46,6 +46,7 @@ type entry struct {
 	propensities []float64     // by position shown; empty where the learner gave none
 	instance     int32         // -1: none
 	ranks        []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
+	undecided    []int32       // ascending: ranks whose item was not certain to be above the one before
 	selected     int32         // position shown, -1: nothing yet
 
 	wasSelected bool // of a tombstone
@@ -75,12 +76,13 @@ func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
 	*e = entry{instance: -1, selected: -1, bucket: noBucket, items: e.items, propensities: e.propensities, ranks: e.ranks,
-		events: e.events, parked: e.parked[:0]}
+		undecided: e.undecided, events: e.events, parked: e.parked[:0]}
 }
 
 // forget drops what only a pending impression needs.
 func (e *entry) forget() {
-	e.items, e.propensities, e.ranks, e.events = e.items[:0], e.propensities[:0], e.ranks[:0], e.events[:0]
+	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
+	e.ranks, e.undecided = e.ranks[:0], e.undecided[:0]
 	e.instance, e.sum, e.count = -1, 0, 0
 }
 

@@ -70,7 +70,7 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 		return nil, faultf(event.UnknownLearner, "no learner is named, and none is the default")
 	case l == nil || l.gone:
 		return nil, faultf(event.UnknownLearner, "no learner %.64q is configured", imp.Learner)
-	case !imp.HasUtilities:
+	case !imp.HasUtilities && !l.cfg.FindsUtilities:
 		return nil, faultf(event.NoUtilities, "learner %q needs the candidates' utilities", l.name)
 	}
 	if size := m.rankingSize(l, imp); size > m.cfg.MaxRankingBytes {
@@ -85,7 +85,8 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 const (
 	rankingFixedBytes = 512
 	propensityBytes   = 26
-	escapedByte       = 6 // what JSON makes of one byte at worst
+	rankBytes         = 2 * 11 // a rank, and that it is undecided
+	escapedByte       = 6      // what JSON makes of one byte at worst
 )
 
 // rankingSize bounds what the impression's ranking takes, from above. It is asked before the decision, because a
@@ -99,6 +100,9 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
 		bytes += len(imp.Candidates[i].Item)
 	}
 	rest += (3 + propensityBytes) * len(imp.Candidates)
+	if l.cfg.FindsUtilities {
+		rest += rankBytes * len(imp.Candidates)
+	}
 	if rough := rest + escapedByte*bytes; rough <= m.cfg.MaxRankingBytes {
 		return rough
 	}
@@ -116,12 +120,13 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	n := len(imp.Candidates)
 	s.order = slices.Grow(s.order[:0], n)[:n]
 	s.candidates = slices.Grow(s.candidates[:0], n)[:n]
-	policy.SortByUtility(s.order, s.utilities, s.names, &m.work)
+	m.sortCandidates(l)
 	for k, at := range s.order {
 		s.candidates[k] = s.numbers[at]
 	}
 	key := policy.DecisionKey(l.cfg.Seed, m.salt, l.name, m.cfg.Partition, rec.Offset)
 	d := &m.decision
+	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
 	l.delay.Decide(s.candidates, key, d)
 	m.loose(eventWeight)
 
@@ -135,7 +140,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
 		Offset: rec.Offset, Layout: layout, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
-		Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
+		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, l.cfg.SelectionTimeout)
@@ -150,8 +155,21 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	for _, k := range d.Order {
 		e.items = append(e.items, s.candidates[k])
 	}
-	if len(d.Propensities) > 0 {
+	if len(d.Propensities) > 0 && !l.cfg.FindsUtilities {
 		e.ranks = append(e.ranks, d.Order...)
+	}
+}
+
+// sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing
+// utility, or as they came where it finds that itself.
+func (m *Machine) sortCandidates(l *learner) {
+	s := &m.scratch
+	if !l.cfg.FindsUtilities {
+		policy.SortByUtility(s.order, s.utilities, s.names, &m.work)
+		return
+	}
+	for k := range s.order {
+		s.order[k] = int32(k)
 	}
 }
 
@@ -195,6 +213,7 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 		e.selectionDeadline = 0
 	}
 	e.propensities = append(e.propensities, d.Propensities...)
+	e.ranks, e.undecided = append(e.ranks, d.Ranks...), append(e.undecided, d.Undecided...)
 	e.instance = d.Instance
 	c.changed = true
 	m.count(impressionsPending, 1)
@@ -231,7 +250,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	}
 	m.ledger.add(decisionsAdopted, 1)
 	if l.gone { // its catalogue is not loaded, and there is nobody to tell: the impression can only expire
-		e.propensities, e.instance = e.propensities[:0], -1
+		e.propensities, e.ranks, e.undecided, e.instance = e.propensities[:0], e.ranks[:0], e.undecided[:0], -1
 	} else {
 		m.adoptItems(l, r, parsed)
 	}
@@ -260,10 +279,11 @@ func (m *Machine) makeRoom(r *event.Ranking) error {
 // adoptItems takes the adopted ranking's items over and tells the learner.
 func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 	s, e, d := &m.scratch, &m.cur.entry, &m.decision
-	ordered := parsed && m.impression.HasUtilities
+	ordered := parsed && m.impression.HasUtilities && !l.cfg.FindsUtilities
 	*d = delay.Decision{
 		Order: d.Order[:0], Propensities: append(d.Propensities[:0], r.Decision.Propensities...),
 		Instance: r.Decision.Instance, Explored: r.Decision.Explored,
+		Ranks: append(d.Ranks[:0], r.Decision.Ranks...), Undecided: append(d.Undecided[:0], r.Decision.Undecided...),
 	}
 	if parsed {
 		m.internCandidates(l, &m.impression)
@@ -284,7 +304,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 			d.Order = append(d.Order, s.rankOf[i])
 		}
 		if len(d.Propensities) > 0 {
-			e.ranks = append(e.ranks, d.Order...)
+			e.ranks = append(e.ranks[:0], d.Order...)
 		}
 	}
 	l.delay.Adopt(r.Decision.Offset, d)

@@ -63,8 +63,8 @@ func (m *Machine) inspected(name string) (*learner, error) {
 // LearnerExplanation is the ranking that a learner would make of a candidate list, and why.
 type LearnerExplanation struct {
 	delay.Explanation
-	// Order holds positions in the list as it was given, in increasing utility: what the Explanation's positions are
-	// positions in.
+	// Order holds positions in the list as it was given, in increasing utility, or as they are where the learner finds the
+	// order of utilities itself: what the Explanation's positions are positions in.
 	Order []int32
 }
 
@@ -82,7 +82,13 @@ func (m *Machine) Explain(name string, items [][]byte, utilities []float64, key 
 	}
 	l.grow()
 	x := LearnerExplanation{Order: make([]int32, len(items))}
-	policy.SortByUtility(x.Order, utilities, items, &m.work)
+	if l.cfg.FindsUtilities {
+		for k := range x.Order {
+			x.Order[k] = int32(k)
+		}
+	} else {
+		policy.SortByUtility(x.Order, utilities, items, &m.work)
+	}
 	candidates := make([]policy.Item, len(items))
 	for k, at := range x.Order {
 		candidates[k] = numbers[at]

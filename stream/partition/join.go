@@ -212,7 +212,7 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	case effective > e.nextDeadline():
 		return late, nil
 	}
-	m.selectItem(l, at)
+	m.selectItem(l, at, &m.selection)
 	return taken, nil
 }
 
@@ -322,15 +322,20 @@ func eventHash(id []byte) uint64 { return xxhash.Sum64(id) }
 // selectPaid makes a payoff the selection too, where there was none and none can come.
 func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {
 	if e.selected < 0 {
-		m.selectItem(l, m.shownAt(l, p.Item))
+		m.selectItem(l, m.shownAt(l, p.Item), nil)
 	}
 }
 
-func (m *Machine) selectItem(l *learner, at int32) {
+// selectItem notes what was selected; sel is the selection's record where there is one.
+func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c := &m.cur
 	c.selected = at
 	c.changed = true
-	l.delay.Selected(m.outcome(l))
+	o := m.outcome(l)
+	if sel != nil {
+		o.Utility, o.HasUtility = sel.Utility, sel.HasUtility
+	}
+	l.delay.Selected(o)
 	m.loose(eventWeight)
 }
 
@@ -348,7 +353,7 @@ func (m *Machine) outcome(l *learner) delay.Outcome {
 	for k, rank := range e.ranks {
 		s.candidates[rank] = e.items[k]
 	}
-	o.Candidates, o.Order = s.candidates, e.ranks
+	o.Candidates, o.Order, o.Undecided = s.candidates, e.ranks, e.undecided
 	if e.selected >= 0 && len(e.propensities) > 0 {
 		o.Propensity = e.propensities[e.selected]
 	}

@@ -40,7 +40,10 @@ type LearnerConfig struct {
 	ExpiryDefault    *float64 // raw units: what a selection that was never paid counts as; nil: nothing
 	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first one counts
 	Seed             uint64
-	New              func() delay.Learner
+	// FindsUtilities is true where the learner finds the order of utilities itself: impressions need none, and those they
+	// carry are not looked at.
+	FindsUtilities bool
+	New            func() delay.Learner
 }
 
 // Record is one input record as it was read from Kafka.

@@ -1,0 +1,273 @@
+package delay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+)
+
+// fan is a user with a window who likes items in a fixed order.
+type fan struct {
+	likes []int // by item: how many it is preferred to
+	rng   *rand.Rand
+}
+
+// selects is the position of what a user with a random window selects from the candidates shown in this order.
+func (f *fan) selects(candidates []policy.Item, order []int32) int {
+	window := 1
+	for window < len(order) && f.rng.Float64() < 0.7 {
+		window++
+	}
+	at := 0
+	for k := 1; k < window; k++ {
+		if f.likes[candidates[order[k]]] > f.likes[candidates[order[at]]] {
+			at = k
+		}
+	}
+	return at
+}
+
+// recorded is the outcome of a decision as a partition keeps it.
+func recorded(ref int64, candidates []policy.Item, d *Decision, at int) Outcome {
+	o := Outcome{Ref: ref, Item: candidates[d.Order[at]], Instance: d.Instance, Candidates: make([]policy.Item, len(candidates)),
+		Order: slices.Clone(d.Ranks), Undecided: slices.Clone(d.Undecided)}
+	for k, rank := range d.Ranks {
+		o.Candidates[rank] = candidates[d.Order[k]]
+	}
+	if len(d.Propensities) > 0 {
+		o.Propensity = d.Propensities[at]
+	}
+	return o
+}
+
+func bases(t require.TestingT) map[string]func() Inspector {
+	half, err := admissible.NewWindows([]float64{0.3, 0.3, 0.2, 0.2})
+	require.NoError(t, err)
+	return map[string]func() Inspector{
+		"qpmd":   func() Inspector { return NewQPMD(policy.NewGreedy()) },
+		"direct": func() Inspector { return NewDirect(policy.NewGreedy()) },
+		"bold": func() Inspector {
+			base, err := policy.NewFTRL(1, true)
+			require.NoError(t, err)
+			b, err := NewBOLD(BOLDConfig{Base: base, MaxInstances: 2, Windows: WindowsConfig{Given: half}})
+			require.NoError(t, err)
+			return b
+		},
+	}
+}
+
+// TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities: a learner that finds the order decides, from the first
+// impression on whose order is certain, exactly as one that is given it and was told the same; and while it is not, the
+// latter takes the outcomes without harm.
+func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
+	for name, base := range bases(t) {
+		t.Run(name, func(t *testing.T) {
+			const n, seed = 8, 5
+			rng := rand.New(rand.NewPCG(seed, 0))
+			users := &fan{likes: rng.Perm(n), rng: rng}
+			p, given := NewPreferring(base(), preference.NewSorted()), base()
+			p.Grow(n)
+			given.Grow(n)
+			sorted := make([]policy.Item, n) // in increasing utility
+			for i, rank := range users.likes {
+				sorted[rank] = policy.Item(i)
+			}
+			certain := 0
+			for ref := range int64(600) {
+				candidates := slices.Clone(sorted)
+				rng.Shuffle(n, func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+				candidates = candidates[:n-rng.IntN(3)]
+				inOrder := slices.DeleteFunc(slices.Clone(sorted), func(i policy.Item) bool { return !slices.Contains(candidates, i) })
+				key := policy.DecisionKey(seed, 0, name, 0, ref)
+				var d, want Decision
+				p.Decide(candidates, key, &d)
+				requirePermutation(t, d.Order)
+				requirePermutation(t, d.Ranks)
+				told := Outcome{Instance: -1}
+				if len(d.Undecided) == 0 {
+					certain++
+					given.Decide(inOrder, key, &want)
+					for k, rank := range want.Order {
+						require.Equal(t, inOrder[rank], candidates[d.Order[k]], "impression %d", ref)
+					}
+					require.Equal(t, want.Order, d.Ranks)
+					require.Equal(t, want.Propensities, slices.Clip(d.Propensities[:len(want.Propensities)]))
+					require.Equal(t, want.Instance, d.Instance)
+				} else {
+					require.EqualValues(t, -1, d.Instance)
+					require.Empty(t, d.Propensities)
+					require.True(t, d.Explored)
+				}
+				at := users.selects(candidates, d.Order)
+				o := recorded(ref, candidates, &d, at)
+				told = forInner(o)
+				if len(d.Undecided) == 0 {
+					require.Equal(t, inOrder, o.Candidates)
+				}
+				p.Selected(o)
+				given.Selected(told)
+				switch rng.IntN(4) {
+				case 0:
+					p.Expired(o)
+					given.Expired(told)
+				default:
+					o.Payoff = float64(users.likes[o.Item]) / n
+					told.Payoff = o.Payoff
+					p.Paid(o)
+					given.Paid(told)
+				}
+			}
+			require.Greater(t, certain, 300)
+			ours, theirs := p.Status(), given.Status()
+			require.EqualValues(t, 600-certain, ours.BurnIn)
+			require.Zero(t, ours.Contradictions)
+			require.Zero(t, ours.UndecidedPairs)
+			ours.BurnIn = 0
+			require.Equal(t, theirs, ours)
+			require.NotNil(t, p.Inspect().Preferences)
+		})
+	}
+}
+
+func requirePermutation(t require.TestingT, order []int32) {
+	seen := make([]bool, len(order))
+	for _, k := range order {
+		require.False(t, seen[k])
+		seen[k] = true
+	}
+}
+
+// TestPreferring_SurvivesARestart: what is stored and loaded decides as the one that went on, and so does one that adopted
+// the decisions made since.
+func TestPreferring_SurvivesARestart(t *testing.T) {
+	for name, base := range bases(t) {
+		for kind, find := range map[string]func() preference.Finder{
+			"sorted": func() preference.Finder { return preference.NewSorted() },
+			"social": func() preference.Finder { s, _ := preference.NewSocial(preference.SocialConfig{}); return s },
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { restart(t, base, find) }) })
+		}
+	}
+}
+
+func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
+	n := rapid.IntRange(2, 6).Draw(t, "items")
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	users := &fan{likes: rng.Perm(n), rng: rng}
+	p := NewPreferring(base(), find())
+	p.Grow(n)
+	stored := newStore(p)
+	candidates := make([]policy.Item, n)
+	for i := range candidates {
+		candidates[i] = policy.Item(i)
+	}
+	play := func(l *Preferring, ref int64) (Decision, Outcome) {
+		var d Decision
+		l.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &d)
+		o := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
+		o.Payoff, o.Utility, o.HasUtility = rng.Float64(), float64(users.likes[o.Item])+rng.NormFloat64(), rng.IntN(9) > 0
+		return d, o
+	}
+	end := func(l *Preferring, o Outcome) {
+		l.Selected(o)
+		l.Paid(o)
+	}
+	steps := int64(rapid.IntRange(0, 60).Draw(t, "steps"))
+	for ref := range steps {
+		_, o := play(p, ref)
+		end(p, o)
+	}
+	d, o := play(p, steps) // is outstanding at the restart, and decided in the log
+	stored.harvest()
+	again := NewPreferring(base(), find())
+	stored.load(t, n, again)
+	if d.Instance < 0 { // an instance that waits is stored as waiting
+		again.Adopt(steps, &d)
+	}
+	end(p, o)
+	end(again, o)
+	ours, theirs := p.inner.Status(), again.inner.Status()
+	ours.Holds, ours.Unfed, theirs.Holds, theirs.Unfed = 0, 0, 0, 0 // are counted since the process started
+	require.Equal(t, ours, theirs)
+	for ref := steps + 1; ref < steps+20; ref++ {
+		d, o := play(p, ref)
+		var other Decision
+		again.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &other)
+		require.Equal(t, fmt.Sprint(d), fmt.Sprint(other))
+		end(p, o)
+		end(again, o)
+	}
+}
+
+// TestPreferring_ExplainsTheNextDecision: what is shown is what would be decided, its positions are the candidates', and
+// nothing has changed.
+func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
+	for name, base := range bases(t) {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 0))
+			users := &fan{likes: []int{2, 0, 3, 1}, rng: rng}
+			p := NewPreferring(base(), preference.NewSorted())
+			p.Grow(4)
+			candidates := []policy.Item{2, 0, 3, 1}
+			for ref := range int64(200) {
+				key := policy.DecisionKey(1, 2, "", 3, ref)
+				x := p.Explain(candidates, key)
+				var d Decision
+				p.Decide(candidates, key, &d)
+				require.Equal(t, fmt.Sprint(d), fmt.Sprint(x.Decision))
+				require.Len(t, x.Why, 4)
+				require.Equal(t, d.Order[0], x.Why[d.Order[0]].Leader, "what is on top leads")
+				o := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
+				p.Selected(o)
+				p.Paid(o)
+			}
+		})
+	}
+}
+
+// TestPreferring_UnknownOrderIsNoMistake: an outcome whose record lacks what was known at the decision teaches what the
+// shown order tells, and one that lacks even that teaches nothing.
+func TestPreferring_UnknownOrderIsNoMistake(t *testing.T) {
+	p := NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted())
+	p.Grow(3)
+	p.Selected(Outcome{Item: 2, Instance: -1})
+	require.EqualValues(t, 3, p.Status().UndecidedPairs)
+	p.Selected(Outcome{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1, 2}})
+	require.EqualValues(t, 1, p.Status().UndecidedPairs)
+	p.Selected(Outcome{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1}, Order: []int32{1, 0}})
+	require.EqualValues(t, 1, p.Status().UndecidedPairs)
+}
+
+func BenchmarkPreferring(b *testing.B) {
+	const n = 20
+	for _, certain := range []bool{false, true} {
+		b.Run(fmt.Sprintf("certain=%t", certain), func(b *testing.B) {
+			p := NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted())
+			p.Grow(1000)
+			candidates := make([]policy.Item, n)
+			for i := range candidates {
+				candidates[i] = policy.Item(i * 37 % 1000)
+			}
+			for i := range 999 {
+				if certain || i%3 > 0 {
+					p.Selected(Outcome{Item: policy.Item(i + 1), Instance: -1, Candidates: []policy.Item{policy.Item(i), policy.Item(i + 1)}})
+				}
+			}
+			var d Decision
+			key := policy.Key(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				key++
+				p.Decide(candidates, key, &d)
+			}
+		})
+	}
+}

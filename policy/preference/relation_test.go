@@ -1,0 +1,115 @@
+package preference
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// closure is a relation as a table of truths, closed anew at every change (S. Warshall, 1962).
+type closure [][]bool
+
+func newClosure(n int) closure {
+	c := make(closure, n)
+	for i := range c {
+		c[i] = make([]bool, n)
+	}
+	return c
+}
+
+func (c closure) close() {
+	for k := range c {
+		for i := range c {
+			for j := range c {
+				c[i][j] = c[i][j] || c[i][k] && c[k][j]
+			}
+		}
+	}
+}
+
+func (c closure) same(t require.TestingT, r *Relation) {
+	pairs := int64(0)
+	for i := range c {
+		below, above := 0, 0
+		for j := range c {
+			require.Equal(t, c[i][j], r.Above(policy.Item(i), policy.Item(j)), "%d above %d", i, j)
+			if c[i][j] {
+				below++
+				pairs++
+			}
+			if c[j][i] {
+				above++
+			}
+		}
+		require.Equal(t, float64(below+1)/float64(below+above+2), r.Position(policy.Item(i)))
+	}
+	require.Equal(t, pairs, r.DecidedPairs())
+}
+
+func TestRelation_IsTheTransitiveClosure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 70).Draw(t, "items")
+		r := &Relation{}
+		r.Grow(n)
+		c := newClosure(n)
+		item := rapid.IntRange(0, n-1)
+		for range rapid.IntRange(0, 60).Draw(t, "facts") {
+			a, b := item.Draw(t, "better"), item.Draw(t, "worse")
+			ok := a != b && !c[b][a]
+			require.Equal(t, ok, r.Add(policy.Item(a), policy.Item(b)))
+			if ok {
+				c[a][b] = true
+				c.close()
+			}
+			if rapid.IntRange(0, 9).Draw(t, "grows") == 0 {
+				more := rapid.IntRange(1, 70).Draw(t, "more")
+				grown := newClosure(len(c) + more)
+				for i := range c {
+					copy(grown[i], c[i])
+				}
+				c = grown
+				r.Grow(len(c))
+			}
+		}
+		c.same(t, r)
+	})
+}
+
+// TestRelation_PositionContinuesTheRelation: sorting by position never contradicts what is known, and the 32 bits that
+// Sort keeps of it suffice for that.
+func TestRelation_PositionContinuesTheRelation(t *testing.T) {
+	const seed, n = 1, 300
+	rng := rand.New(rand.NewPCG(seed, 0))
+	r := &Relation{}
+	r.Grow(n)
+	for range 2000 {
+		a, b := rng.IntN(n), rng.IntN(n)
+		r.Add(policy.Item(max(a, b)), policy.Item(min(a, b)))
+	}
+	for i := range policy.Item(n) {
+		for j := range policy.Item(n) {
+			if r.Above(i, j) {
+				require.Greater(t, uint64(r.Position(i)*(1<<32)), uint64(r.Position(j)*(1<<32)))
+			}
+		}
+	}
+	// Two different positions are fractions with denominators of at most MaxItems+1.
+	const most = MaxItems + 1
+	require.Greater(t, math.Exp2(32)/(most*(most-1)), 1.0)
+}
+
+func TestRelation_TakesAtMostAQuarterByteAPair(t *testing.T) {
+	const n = 1000
+	atOnce, oneByOne := &Relation{}, &Relation{}
+	atOnce.Grow(n)
+	for i := range n {
+		oneByOne.Grow(i + 1)
+	}
+	require.LessOrEqual(t, atOnce.Bytes(), n*n/4)
+	require.LessOrEqual(t, oneByOne.Bytes(), n*n/4)
+}
