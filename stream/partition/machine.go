@@ -44,6 +44,7 @@ type Machine struct {
 	looseBytes  int64 // of unsealed changes other than entries
 	dirtyWeight int64 // of unsealed entries
 	arena       []byte
+	carried     int64 // impressions carried over from elsewhere, see Transfer
 	harvest     harvester
 
 	decoder    *event.Decoder

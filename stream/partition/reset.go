@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -15,6 +16,9 @@ var ErrNotStored = errors.New("partition: nothing is stored of this learner")
 // resetMark stands between a learner's name and its number in the name under which its impressions of before a reset
 // end. No configured name has one.
 const resetMark = "@"
+
+// isPast tells whether a learner's name is one of before a reset.
+func isPast(name string) bool { return strings.Contains(name, resetMark) }
 
 // ResetLearner gives what makes a learner begin anew: changes of the hash "meta", of which fields are the stored ones,
 // and the hashes to be emptied. The learner's number and account stay with a name of the past, which no configuration has. So what

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+func newExportCommand() *cobra.Command {
+	var (
+		flags   stateFlags
+		learner string
+		file    string
+	)
+	cmd := &cobra.Command{
+		Use:   "export --config FILE [--learner L] [--output FILE]",
+		Short: "Write what is learned as JSON lines, to be imported elsewhere",
+		Long: `Write what learners know as JSON lines: items with their payoffs, windows, BOLD's instances. It only reads, and can
+be used while workers run. What is under way is left out: impressions, payoffs that wait, holds.
+
+The lines go to stdout, or with --output to a file, which is then complete or not there. With --json, a summary goes to
+stdout and --output is needed.`,
+		Example: `  ranker-worker state export --config worker.yaml > learned.jsonl
+  ranker-worker state export --config worker.yaml --learner feed --output feed.jsonl --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.json && file == "" {
+				return usageError{errors.New("--json needs --output: stdout cannot take both")}
+			}
+			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
+				var r *keep.ExportReport
+				err := writeOut(cmd.OutOrStdout(), file, func(w io.Writer) (err error) {
+					r, err = k.Export(cmd.Context(), learner, w)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if flags.json {
+					return printJSON(cmd.OutOrStdout(), r)
+				}
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Exported %d learners of %d partitions: %d items, %d lines.\n",
+					len(r.Learners), r.Partitions, r.Items, r.Lines)
+				return err
+			})
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVar(&learner, "learner", "", "only the learner of this `NAME`")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this `FILE` in place of stdout")
+	return cmd
+}
+
+// writeOut lets write write to stdout, or to a file that takes its name when it is whole.
+func writeOut(stdout io.Writer, file string, write func(io.Writer) error) error {
+	if file == "" {
+		return write(stdout)
+	}
+	part := file + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, file)
+}
+
+func newImportCommand() *cobra.Command {
+	var (
+		flags stateFlags
+		q     keep.ImportQuery
+		file  string
+	)
+	cmd := &cobra.Command{
+		Use:   "import --config FILE [--input FILE] [--learner L] [--as M]",
+		Short: "Add what was exported to what a learner knows",
+		Long: `Add what an export holds of a learner to what a learner of this group knows, as if its payoffs had been fed here.
+Partition i of the export goes to partition i modulo the number of partitions here. The learner must have been
+exported under the same fingerprint: payoffs, payoff range, aggregate, delay.
+
+BOLD's instances keep their numbers; where several partitions go to one, instance i of the r-th of k becomes i·k+r. An
+instance that knows something already keeps what it knows.
+
+The import stands in the state's history, and the same export is refused a second time unless --again is given. It
+refuses while the group has live members.`,
+		Example: `  ranker-worker state import --config worker.yaml --input learned.jsonl
+  ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
+				in := cmd.InOrStdin()
+				if file != "" {
+					f, err := os.Open(file)
+					if err != nil {
+						return err
+					}
+					defer f.Close()
+					in = f
+				}
+				r, err := k.Import(cmd.Context(), in, q)
+				if err != nil {
+					return err
+				}
+				if flags.json {
+					return printJSON(cmd.OutOrStdout(), r)
+				}
+				for _, p := range r.Partitions {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "partition %d: %d payoffs of %d items were added to learner %s\n",
+						p.Partition, p.Payoffs, p.Items, r.Learner); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	flags.add(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&file, "input", "i", "", "read this `FILE` in place of stdin")
+	f.StringVar(&q.Learner, "learner", "", "the learner's `NAME` in the export; not needed where it has one only")
+	f.StringVar(&q.As, "as", "", "add to the learner of this `NAME`, in place of that of the same name")
+	f.BoolVar(&q.Again, "again", false, "also if it was imported before: it then counts twice")
+	return cmd
+}

@@ -1,0 +1,180 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// ErrTransfer says that what one machine holds cannot be carried over to another.
+var ErrTransfer = errors.New("partition: the state cannot be carried over")
+
+// Transfer carries what one machine holds over to another, which was made by the same configuration: when the number of
+// partitions changes, or what is known comes from an export. Item numbers and learners' numbers are each machine's own,
+// and are translated by name. The receiver's changes come with its next Seal.
+type Transfer struct {
+	from, to *Machine
+	share    delay.Share
+	numbers  [][]policy.Item // by number of from's learner and item; -1: not met yet
+}
+
+// carriedOffset is added to a running number to make the offset of an impression that was carried over: it tells
+// impressions of one partition apart, as offsets do, and is none of the log.
+const carriedOffset = 1 << 61
+
+// NewTransfer makes one between two machines that are loaded. It fails with ErrTransfer where from has a learner that is
+// not configured any more: what it knows would be lost.
+func NewTransfer(from, to *Machine, s delay.Share) (*Transfer, error) {
+	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
+	for _, l := range from.learners {
+		if l.gone && !isPast(l.name) {
+			return nil, fmt.Errorf("%w: learner %q is stored, but not configured any more: put it back into the configuration, "+
+				"or reset it", ErrTransfer, l.name)
+		}
+		if to.byName[l.name] == nil {
+			to.enrol(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
+		}
+		t.numbers[l.number] = make([]policy.Item, len(l.items.names))
+		for i := range t.numbers[l.number] {
+			t.numbers[l.number][i] = -1
+		}
+	}
+	return t, nil
+}
+
+// Knowledge carries over what learners know, as Share says.
+func (t *Transfer) Knowledge() error {
+	for _, l := range t.from.learners {
+		if l.gone {
+			continue
+		}
+		if err := t.Learner(l.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Learner carries over what one learner knows.
+func (t *Transfer) Learner(name string) error {
+	from, to := t.from.byName[name], t.to.byName[name]
+	if from == nil || to == nil || from.gone || to.gone {
+		return fmt.Errorf("%w: there is no learner %q on both sides", ErrTransfer, name)
+	}
+	folder, ok := to.delay.(delay.Folder)
+	if !ok {
+		return fmt.Errorf("%w: learner %q", delay.ErrFold, name)
+	}
+	if t.share.Additive || folder.FoldsItems() {
+		for i := range from.items.names {
+			t.item(from, policy.Item(i))
+		}
+		to.grow()
+	}
+	if err := folder.Fold(from.delay, t.numbers[from.number], t.share); err != nil {
+		return fmt.Errorf("learner %q: %w", name, err)
+	}
+	return nil
+}
+
+// item is the receiver's number of an item.
+func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
+	known := t.numbers[from.number]
+	if known[i] < 0 {
+		known[i] = t.to.intern(t.to.byName[from.name], []byte(from.items.names[i]))
+	}
+	return known[i]
+}
+
+// Account carries over what became of all records, those apart that Entry carries: pending impressions and what is
+// parked.
+func (t *Transfer) Account() {
+	pass := func(to, from *ledger) {
+		n := from.now
+		n[impressionsRead] -= n[impressionsPending]
+		n[selectionsRead] -= n[selectionsParked]
+		n[payoffsRead] -= n[payoffsParked]
+		n[impressionsPending], n[selectionsParked], n[payoffsParked], n[parkedBytes] = 0, 0, 0, 0
+		for c := range n {
+			to.add(count(c), n[c])
+		}
+	}
+	pass(&t.to.ledger, &t.from.ledger)
+	for _, l := range t.from.learners {
+		to := t.to.byName[l.name]
+		pass(&to.ledger, &l.ledger)
+		to.changed = true
+	}
+}
+
+// Watermark makes the receiver's watermark the least of those of all machines that something was carried over from:
+// nothing expires before its time.
+func (t *Transfer) Watermark() {
+	if m := t.to; m.watermark == 0 || t.from.watermark < m.watermark {
+		m.watermark = t.from.watermark
+	}
+}
+
+// Entry carries over what is stored under an id, of which the receiver must know nothing: a pending impression with all
+// that is known of it, a tombstone, or parked records.
+func (t *Transfer) Entry(id, value []byte) error {
+	m := t.to
+	if err := m.open(id, nil); err != nil {
+		return err
+	}
+	e := &m.cur.entry
+	if e.kind != nothing {
+		return fmt.Errorf("%w: impression id %.64q is known already", ErrTransfer, id)
+	}
+	// What is parked aliases the value, which is the caller's.
+	err := decodeEntry(append([]byte(nil), value...), e)
+	if err == nil {
+		err = t.from.fits(e)
+	}
+	if err != nil {
+		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
+	}
+	e.bucket = noBucket
+	if e.kind != waiting {
+		from := t.from.learners[e.learner]
+		e.learner = m.byName[from.name].number
+		if e.kind == pending {
+			t.pending(from, e)
+		}
+	}
+	for i := range e.parked {
+		p := &e.parked[i]
+		m.ledger.add(ofTopic(p.topic, 0, selectionsRead, payoffsRead), 1)
+		m.account(p.topic, parked, 1)
+		m.ledger.add(parkedBytes, int64(len(p.value)))
+	}
+	m.cur.changed = true
+	m.save(false)
+	return nil
+}
+
+func (t *Transfer) pending(from *learner, e *entry) {
+	m := t.to
+	l := m.learners[e.learner]
+	m.carried++
+	e.offset = carriedOffset + m.carried
+	m.count(impressionsPending, 1)
+	m.ledger.add(impressionsRead, 1)
+	l.ledger.add(impressionsRead, 1)
+	if from.gone {
+		return
+	}
+	for k, i := range e.items {
+		e.items[k] = t.item(from, i)
+	}
+	l.grow()
+	if e.instance >= 0 {
+		e.instance = t.share.Instance(e.instance)
+	}
+	if f, ok := l.delay.(delay.Folder); ok {
+		f.Carry(m.outcome(l), e.selected >= 0)
+		m.loose(eventWeight)
+	}
+}
