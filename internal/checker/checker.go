@@ -53,9 +53,6 @@ type Options struct {
 // ErrOptions says that the options make no sense.
 var ErrOptions = errors.New("checker: options")
 
-// ErrNoState says that Redis holds nothing of a partition: there is nothing to be checked yet.
-var ErrNoState = errors.New("checker: nothing is stored")
-
 func (o *Options) defaults() error {
 	if o.Config == nil {
 		return fmt.Errorf("%w: no configuration", ErrOptions)
@@ -75,7 +72,7 @@ func (o *Options) defaults() error {
 }
 
 // Check checks a group once, and reports what it found. An error says that it could not be checked: Kafka or Redis do not
-// answer, or hold nothing of it. Violations are no error.
+// answer. Violations are no error.
 //
 // It only reads. It may run while workers do.
 func Check(ctx context.Context, o Options) (Report, error) {
@@ -174,6 +171,9 @@ func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, erro
 	began := time.Now()
 	out := newFindings(p, c.opt.Kept)
 	snap, err := c.redis.snapshot(ctx, p, c.opt.Patience)
+	if errors.Is(err, errNoState) {
+		return c.unstored(ctx, p, out, began)
+	}
 	if err != nil {
 		return PartitionReport{}, err
 	}
@@ -186,6 +186,28 @@ func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, erro
 		return PartitionReport{}, err
 	}
 	f.finish()
+	return out.report(f, time.Since(began)), nil
+}
+
+// unstored checks a partition of which Redis holds nothing: there must be no ranking of the group.
+func (c *checker) unstored(ctx context.Context, p int32, out *findings, began time.Time) (PartitionReport, error) {
+	f := newFold(c, p, &state{}, out)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d, err := f.describe(ctx)
+	if err != nil {
+		return PartitionReport{}, err
+	}
+	f.ranked.open(d.Topics[event.Rankings].LogStart)
+	f.ranked.log = c.read(ctx, p, event.Rankings, f.ranked.from, -1)
+	if err := f.ranked.drain(f); err != nil {
+		return PartitionReport{}, err
+	}
+	if !out.ok(metaFields, !f.ranked.begun) {
+		out.breach(metaFields, "meta", "state: the group has ranked impressions of this partition", "nothing is stored")
+	} else {
+		out.skip("nothing is stored and nothing was ranked yet")
+	}
 	return out.report(f, time.Since(began)), nil
 }
 

@@ -53,7 +53,6 @@ type entry struct {
 	events                []uint64
 	parked                []parked
 	matched               bool // the log has an impression for it
-	bucketSeen            bool
 }
 
 // parked is a record that waits under an id.

@@ -121,6 +121,20 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, o takeOrder, sure bool
 	}
 }
 
+// takeSome tells that a payoff of any value may have been taken in.
+func (lf *learnerFold) takeSome(l *life, i uint32) {
+	it := lf.item(i)
+	it.open++
+	it.openSum++
+	it.openSq++
+	if it.queue != nil {
+		it.queue.any++
+	}
+	if l.instance >= 0 {
+		lf.feed(l, i, false)
+	}
+}
+
 // leastPropensity is the least probability that a loss is estimated with.
 const leastPropensity = 0x1p-1022
 

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // storedQueue is one of QPM-D's queues, as Redis has it: payoffs head to tail, of which each has a field.
@@ -88,6 +86,7 @@ type queueFold struct {
 	last   []takenPayoff         // by payoff's offset, a ring
 	next   int
 	full   bool
+	any    int64 // payoffs of unknown values that may have been taken in
 }
 
 // valueFold is about the payoffs of one value.
@@ -157,11 +156,11 @@ func (q *queueFold) check(f *fold, name string) {
 		known[k] = takeOrder{-1, -1, -1}
 	}
 	for bits, v := range q.values {
-		if !f.out.ok(qpmdQueue, v.taken >= v.waiting) {
+		if !f.out.ok(qpmdQueue, v.taken+q.any >= v.waiting) {
 			f.out.breach(qpmdQueue, name, fmt.Sprintf("%d payoffs of %v taken in", v.taken, math.Float64frombits(bits)),
 				fmt.Sprintf("%d waiting", v.waiting))
 		}
-		if v.taken == 1 && v.waiting == 1 && v.order.known() {
+		if v.taken == 1 && v.waiting == 1 && q.any == 0 && v.order.known() {
 			known[v.place] = v.order
 		}
 	}
@@ -241,86 +240,4 @@ func (lf *learnerFold) checkHold(f *fold) {
 	}
 	f.out.ok(qpmdHold, false)
 	f.out.breach(qpmdHold, name, fmt.Sprintf("a pending impression at offset %d, where the hold began", at), "none")
-}
-
-// finish compares everything that is known at the end.
-func (f *fold) finish() {
-	f.checkWitnesses()
-	for id, l := range f.lives {
-		f.resolve(id, l)
-	}
-	for id, e := range f.state.entries {
-		known := f.lives[id] != nil && (e.kind == waiting || e.matched)
-		if !f.out.ok(entriesPhantom, known || f.partial) {
-			f.out.breach(entriesPhantom, id, "an impression of the log, or records that wait for one", fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
-		}
-	}
-	f.checkStored()
-	f.checkLearners()
-	f.checkAccount()
-	f.checkIndex()
-	if f.several > 0 {
-		f.out.skip("%d ids had several impressions ranked, one after another was forgotten: what became of their records is not compared", f.several)
-	}
-}
-
-// checkWitnesses: the witness is the last record before the checkpoint.
-func (f *fold) checkWitnesses() {
-	for t := range f.topics {
-		tf := &f.topics[t]
-		if !tf.on || f.read[t] == 0 {
-			continue
-		}
-		equal(f.out, metaWitness, roles[t]+": offset of the witness", tf.last, f.state.inputs[event.Topic(t)].witness.offset)
-	}
-}
-
-// checkStored compares the account's counts of what is stored with what is.
-func (f *fold) checkStored() {
-	if !f.state.complete {
-		return
-	}
-	var open int64
-	var waits [event.Inputs]int64
-	for _, e := range f.state.entries {
-		if e.kind == pending {
-			open++
-		}
-		for i := range e.parked {
-			if t := e.parked[i].topic; t < event.Inputs {
-				waits[t]++
-			}
-		}
-	}
-	equal(f.out, accountOutcomes, "impressions.pending, as they are stored", open, f.state.account["impressions.pending"])
-	equal(f.out, accountOutcomes, "selections.parked, as they are stored", waits[event.Selections], f.state.account["selections.parked"])
-	equal(f.out, accountOutcomes, "payoffs.parked, as they are stored", waits[event.Payoffs], f.state.account["payoffs.parked"])
-}
-
-// bucketWidth is how much event time, in milliseconds, a bucket of the expiry index spans.
-const bucketWidth = 10_000
-
-// checkIndex: every id stands in the bucket that its entry names, which is none later than that of its next deadline; else
-// it would never expire. Buckets that the walk has begun may also hold ids that are gone.
-func (f *fold) checkIndex() {
-	walked := f.state.watermark / bucketWidth
-	for id, e := range f.state.entries {
-		_, there := f.state.due[e.bucket][id]
-		latest := max(max(e.nextDeadline(), 0)/bucketWidth, walked)
-		if !f.out.ok(index, there && e.bucket >= f.state.floor && e.bucket <= latest) {
-			f.out.breach(index, id, fmt.Sprintf("in a bucket within %d and %d", f.state.floor, latest), fmt.Sprintf("bucket %d, in the index: %t", e.bucket, there))
-		}
-	}
-	for bucket, ids := range f.state.due {
-		if _, listed := f.state.buckets[bucket]; !f.out.ok(index, listed) {
-			f.out.breach(index, fmt.Sprintf("bucket %d", bucket), "listed among those that are not empty", "not")
-		}
-		for id := range ids {
-			e := f.state.entries[id]
-			if f.out.ok(index, e != nil && e.bucket == bucket || bucket <= walked || !f.state.complete) {
-				continue
-			}
-			f.out.breach(index, id, "an entry in this bucket", fmt.Sprintf("bucket %d, and no such entry", bucket))
-		}
-	}
 }

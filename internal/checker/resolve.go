@@ -168,6 +168,7 @@ func (r *resolution) compareDecision() bool {
 		}
 		return true
 	}
+	f.out.ok(entriesLost, true)
 	e.matched = true
 	want := fmt.Sprintf("learner %s, offset %d, deadlines %d and %d", l.learner.name, l.offset, l.selDeadline, l.payDeadline)
 	got := fmt.Sprintf("learner %s, offset %d, deadlines %d and %d", f.state.learners[e.learner], e.offset, e.selDeadline, e.payDeadline)
@@ -365,6 +366,11 @@ func (r *resolution) contradicts(rec *record) (always, bySelection bool) {
 	return false, r.itemSure && rec.item != r.item
 }
 
+// mayContradict tells whether a payoff may be refused because another item may have been selected.
+func (r *resolution) mayContradict(rec *record) bool {
+	return rec.item != noItem && !r.itemSure && slices.ContainsFunc(r.joins, func(s *record) bool { return s.item != rec.item })
+}
+
 // applyWatermark bounds the watermark when a payoff was applied: at its own turn, or at that of the impression or the
 // selection that it had waited for.
 func (r *resolution) applyWatermark(rec *record) event.Millis {
@@ -381,8 +387,12 @@ func (r *resolution) pay(records []record) {
 		rec := &records[i]
 		always, bySelection := r.contradicts(rec)
 		t := r.inTime(rec, r.l.payDeadline, r.applyWatermark(rec))
+		var also fate
 		if r.joined == maybe && r.l.hasSelection {
 			t = min(t, maybe)
+		}
+		if r.mayContradict(rec) {
+			t, also = min(t, maybe), isRejected
 		}
 		switch {
 		case always || bySelection && r.applied != yes:
@@ -420,7 +430,7 @@ func (r *resolution) pay(records []record) {
 			r.applied = maybe
 			r.applies = append(r.applies, rec)
 		}
-		rec.fate |= r.orphaned(rec) | r.forgotten(rec)
+		rec.fate |= also | r.orphaned(rec) | r.forgotten(rec)
 	}
 }
 

@@ -81,7 +81,10 @@ type snapshot struct {
 	keys      []key // all but meta
 }
 
-var errTorn = errors.New("a checkpoint stands half-written")
+var (
+	errTorn    = errors.New("a checkpoint stands half-written")
+	errNoState = errors.New("nothing is stored")
+)
 
 const retryPause = 100 * time.Millisecond
 
@@ -94,7 +97,7 @@ func (s *store) snapshot(ctx context.Context, p int32, patience time.Duration) (
 		if err == nil && snap.meta["torn"] != "" {
 			err = errTorn
 		}
-		if err == nil || errors.Is(err, ErrNoState) {
+		if err == nil || errors.Is(err, errNoState) {
 			return snap, err
 		}
 		if time.Now().After(until) || ctx.Err() != nil {
@@ -144,7 +147,7 @@ func (s *store) read(ctx context.Context, p int32) (*snapshot, error) {
 		}
 	}
 	if snap.meta == nil {
-		return nil, fmt.Errorf("%w of group %q", ErrNoState, s.group)
+		return nil, errNoState
 	}
 	return snap, nil
 }

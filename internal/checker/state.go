@@ -23,6 +23,7 @@ type witness struct {
 
 // state is what Redis holds of a partition, parsed. What could not be is a violation already, and left out.
 type state struct {
+	writer    string // token of the last checkpoint's writer
 	seq       int64
 	inputs    [event.Inputs]cut
 	rankings  cut
@@ -75,11 +76,12 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 	if layout := meta["layout"]; layout != "1" {
 		return fmt.Errorf("the stored state has layout %q, this program reads 1", layout)
 	}
-	st.seq = number("seq")
-	if token, id, found := cutLast(meta["checkpoint"], "-"); st.seq > 0 {
-		// The last checkpoint's id is <writer's token>-<seq>.
-		equal(out, metaFields, "checkpoint", fmt.Sprintf("%s-%d", meta["writer"], st.seq), fmt.Sprintf("%s-%s", token, id))
-		_ = found
+	st.seq, st.writer = number("seq"), meta["writer"]
+	// A worker's checkpoints are called by its token and seq; those of the state commands otherwise.
+	if id := meta["checkpoint"]; strings.HasPrefix(id, st.writer+"-") {
+		equal(out, metaFields, "checkpoint", fmt.Sprintf("%s-%d", st.writer, st.seq), id)
+	} else if !out.ok(metaFields, id != "" || st.seq == 0) {
+		out.breach(metaFields, "checkpoint", fmt.Sprintf("the id of checkpoint %d", st.seq), "nothing")
 	}
 	for t := range event.Topic(event.Inputs) {
 		if t == event.Selections && !hasSelections {

@@ -12,12 +12,11 @@ const maxEventsPerID = 1000
 
 // adding is a sum of payoffs as far as it is known: those that certainly count, and those that may.
 type adding struct {
-	sum         float64
-	count       int64
-	lo, hi      float64 // of what may be added
-	open        int64
-	events      map[uint64]answer
-	least, most float64
+	sum    float64
+	count  int64
+	lo, hi float64 // of what may be added
+	open   int64
+	events map[uint64]answer
 }
 
 // addUp goes through the payoffs where all up to the deadline count, each event id once.
@@ -43,9 +42,12 @@ func (r *resolution) addOne(a *adding, rec *record) fate {
 		t = min(t, maybe)
 	}
 	var may fate
+	if r.mayContradict(rec) {
+		t, may = min(t, maybe), isRejected
+	}
 	switch {
 	case always || bySelection:
-		may = isRejected
+		may |= isRejected
 		if !r.never() {
 			may |= isLate
 		}
@@ -53,7 +55,7 @@ func (r *resolution) addOne(a *adding, rec *record) fate {
 	case r.joined == no:
 		return r.unselectedPayoff(rec, t)
 	case t == no:
-		return isLate
+		return may | isLate
 	}
 	if rec.event != 0 {
 		if a.events[rec.event] == yes {
@@ -147,10 +149,11 @@ func (r *resolution) feedSum(a *adding, fed answer) {
 		r.l.learner.take(r.l, r.item, normalise(r.cfg, a.sum), takeOrder{-1, -1, -1}, true)
 		return
 	}
-	r.openTake(noItem, normalise(r.cfg, a.sum+a.hi))
-	if r.item == noItem { // any item shown
-		for _, i := range r.l.items {
-			r.l.learner.take(r.l, i, 1, takeOrder{-1, -1, -1}, false)
-		}
+	items := []uint32{r.item}
+	if !r.itemSure {
+		items = r.l.items // any that was shown
+	}
+	for _, i := range items {
+		r.l.learner.takeSome(r.l, i)
 	}
 }

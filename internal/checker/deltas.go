@@ -1,0 +1,124 @@
+package checker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// delta is one entry of the stream that other partitions follow.
+type delta struct {
+	id      string
+	fields  map[string]string
+	changes []change
+}
+
+// change is a published field; a value of nil says that it was deleted.
+type change struct {
+	hash, field string
+	value       *string
+}
+
+var errDelta = errors.New("it is no list of changes")
+
+// parseDelta reads an entry as XRANGE shows it.
+func parseDelta(raw any) (d delta, err error) {
+	parts, ok := raw.([]any)
+	if !ok || len(parts) != 2 {
+		return d, errDelta
+	}
+	d.id, _ = parts[0].(string)
+	list, _ := parts[1].([]any)
+	d.fields = map[string]string{}
+	for i := 0; i+1 < len(list); i += 2 {
+		name, _ := list[i].(string)
+		d.fields[name], _ = list[i+1].(string)
+	}
+	if d.fields["reload"] == "" {
+		d.changes, err = parseChanges(d.fields["changes"])
+	}
+	return d, err
+}
+
+// parseChanges reads hash, field and value of each, with their lengths as varints before; that of a value is one more than
+// it is, and 0 where the field was deleted.
+func parseChanges(s string) (all []change, err error) {
+	b := []byte(s)
+	part := func(bias uint64) (string, bool) {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n < bias || n-bias > uint64(len(b)-size) {
+			err = errDelta
+			return "", false
+		}
+		text := string(b[size : size+int(n-bias)])
+		b = b[size+int(n-bias):]
+		return text, true
+	}
+	for len(b) > 0 {
+		var c change
+		hash, ok1 := part(0)
+		field, ok2 := part(0)
+		if !ok1 || !ok2 || len(b) == 0 {
+			return nil, errDelta
+		}
+		c.hash, c.field = hash, field
+		if b[0] == 0 {
+			b = b[1:]
+		} else if value, ok := part(1); ok {
+			c.value = &value
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// checkDeltas: the stream's entries follow each other up to the checkpoint, and the newest value that it has of a field is
+// the stored one. It may be cut off at its front, and missing: who follows it reads everything then.
+func (f *fold) checkDeltas(writer string) {
+	type place struct{ hash, field string }
+	newest := map[place]*string{}
+	before := ""
+	for i, raw := range f.state.deltas {
+		d, err := parseDelta(raw)
+		if !f.out.ok(deltas, err == nil) {
+			f.out.breach(deltas, d.id, "an entry of the stream", err.Error())
+			return
+		}
+		seq, _, _ := cutLast(d.id, "-")
+		n, err := strconv.ParseInt(seq, 10, 64)
+		previous := fmt.Sprintf("%s %d", d.fields["previous"], n-1)
+		found := d.fields["previous"] + " " + d.fields["previous_seq"]
+		if i > 0 {
+			previous = before
+		}
+		if !f.out.ok(deltas, err == nil && found == previous) {
+			f.out.breach(deltas, d.id, "behind writer and checkpoint "+previous, "behind "+found)
+		}
+		before = d.fields["token"] + " " + seq
+		if d.fields["reload"] != "" {
+			clear(newest)
+		}
+		for _, c := range d.changes {
+			newest[place{c.hash, c.field}] = c.value
+		}
+	}
+	if before == "" {
+		return
+	}
+	equal(f.out, deltas, "last entry", fmt.Sprintf("%s %d", writer, f.state.seq), before)
+	for at, value := range newest {
+		stored, there := f.state.hashes[at.hash][at.field]
+		if f.out.ok(deltas, there == (value != nil) && (!there || stored == *value)) {
+			continue
+		}
+		published := "nothing"
+		if value != nil {
+			published = *value
+		}
+		f.out.breach(deltas, at.hash+" "+at.field, published+", as was published", fmt.Sprintf("%q", stored))
+	}
+}

@@ -1,0 +1,215 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// traffic makes records of all kinds: early, late, twice, faulty, for impressions that never come, for items that were
+// not shown. Its clock is the worker's too.
+type traffic struct {
+	w     *world
+	rng   *rand.Rand
+	clock atomic.Int64
+	made  int
+	sent  map[string]int
+	later []lateRecord
+}
+
+type lateRecord struct {
+	at    event.Millis
+	topic string
+	id    string
+	value string
+}
+
+const start = 1_780_000_000_000
+
+func newTraffic(t testing.TB, w *world) *traffic {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("CHECKER_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("CHECKER_SEED=%d", seed)
+	tr := &traffic{w: w, rng: rand.New(rand.NewPCG(seed, 1)), sent: map[string]int{}}
+	tr.clock.Store(start)
+	return tr
+}
+
+func (tr *traffic) now() event.Millis { return tr.clock.Load() }
+
+// chance is true with probability 1/n.
+func (tr *traffic) chance(n int) bool { return tr.rng.IntN(n) == 0 }
+
+// round makes some impressions with all that will come of them, and sends what is due, as the clock goes on.
+func (tr *traffic) round(t testing.TB, impressions int, step time.Duration) {
+	t.Helper()
+	for range impressions {
+		tr.impression()
+		tr.clock.Add(tr.rng.Int64N(2*step.Milliseconds() + 1))
+	}
+	tr.flush(t)
+}
+
+func (tr *traffic) flush(t testing.TB) {
+	t.Helper()
+	topics := tr.w.cfg.Kafka.Topics
+	names := map[string]string{"impressions": topics.Impressions, "selections": topics.Selections, "payoffs": topics.Payoffs}
+	var batch []kafka.Message
+	kept := tr.later[:0]
+	for _, r := range tr.later {
+		if r.at > tr.now() {
+			kept = append(kept, r)
+			continue
+		}
+		batch = append(batch, kafka.Message{Topic: names[r.topic], Key: []byte(r.id), Value: []byte(r.value), Time: time.UnixMilli(r.at)})
+		tr.sent[r.topic]++
+	}
+	tr.later = kept
+	require.NoError(t, tr.w.writer.WriteMessages(context.Background(), batch...))
+}
+
+// moment is some time from now; now and then long after.
+func (tr *traffic) moment(most time.Duration) event.Millis {
+	d := tr.rng.Int64N(most.Milliseconds())
+	if tr.chance(20) {
+		d *= 5
+	}
+	return tr.now() + d
+}
+
+func (tr *traffic) add(at event.Millis, topic, id, value string) {
+	own := at
+	switch tr.rng.IntN(30) {
+	case 0:
+		own = 4_070_908_800_000 // 2099
+	case 1:
+		own -= 10 * 60_000
+	}
+	value = strings.ReplaceAll(value, "$time", string(event.AppendTime(nil, own)))
+	if tr.chance(50) {
+		value = value[:len(value)/2]
+	}
+	if topic == "selections" && tr.w.cfg.Kafka.Topics.Selections == "" {
+		return
+	}
+	tr.later = append(tr.later, lateRecord{at, topic, id, value})
+	if tr.chance(15) {
+		tr.later = append(tr.later, lateRecord{at + tr.rng.Int64N(120_000), topic, id, value})
+	}
+}
+
+func (tr *traffic) impression() {
+	id := fmt.Sprintf("i-%d", tr.made)
+	tr.made++
+	n := 1 + tr.rng.IntN(5)
+	order := tr.rng.Perm(8)[:n]
+	var list []string
+	for _, i := range order {
+		list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%v}`, i, tr.rng.NormFloat64()))
+	}
+	learner := ""
+	if tr.chance(40) {
+		learner = `"learner":"nobody",`
+	}
+	at := tr.now()
+	if tr.chance(20) {
+		at += 60_000 // after its selection, perhaps
+	}
+	if !tr.chance(40) {
+		tr.add(at, "impressions", id, fmt.Sprintf(`{"impression_id":%q,%s"time":"$time","candidates":[%s]}`, id, learner, strings.Join(list, ",")))
+	}
+	item := func() string {
+		if tr.chance(20) {
+			return fmt.Sprintf("item-%d", tr.rng.IntN(10))
+		}
+		return fmt.Sprintf("item-%d", order[0])
+	}
+	for range tr.rng.IntN(3) {
+		tr.add(tr.moment(2*time.Minute), "selections", id, fmt.Sprintf(`{"impression_id":%q,"item":%q,"time":"$time"}`, id, item()))
+	}
+	for k := range tr.rng.IntN(4) {
+		name := ""
+		if tr.w.cfg.Kafka.Topics.Selections == "" || tr.chance(2) {
+			name = fmt.Sprintf(`"item":%q,`, item())
+		}
+		if tr.chance(3) {
+			name += fmt.Sprintf(`"event_id":"e-%d",`, k/2)
+		}
+		value := float64(tr.rng.IntN(1000)) / 1000
+		if tr.chance(25) {
+			value += 2
+		}
+		tr.add(tr.moment(10*time.Minute), "payoffs", id, fmt.Sprintf(`{"impression_id":%q,"payoff":%v,%s"time":"$time"}`, id, value, name))
+	}
+}
+
+// settings of the learners that the traffic is tried on.
+var kinds = []struct{ name, learners, further string }{
+	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"default", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
+	{"sum", "  feed: {payoffs: stochastic, policy: elimination, aggregate: sum, payoff_range: [0, 1.5], payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
+	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"two", "  feed: {payoffs: stochastic, policy: elimination, default: true, payoff_horizon: 10m, selection_timeout: 2m}\n  other: {payoffs: stochastic, policy: utility}", "join: {parking_time: 2m}"},
+}
+
+// TestNothingHealthyIsAViolation: whatever comes, early, late, twice, faulty or never, with a clock that jumps from one
+// minute to the next, while workers crash and drain, the checker finds nothing.
+func TestNothingHealthyIsAViolation(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testenv.Embedded(t), 2, kind.learners, kind.further)
+			tr := newTraffic(t, w)
+			options := func(o *Options) { o.Now, o.Lag = tr.now, 20*time.Minute }
+			for round := range 4 {
+				r := w.start(t, tr.now)
+				for range 5 {
+					tr.round(t, 40, 5*time.Second)
+					requireClean(t, w.check(t, options))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				require.NoError(t, w.await(ctx, tr.sent))
+				cancel()
+				if round%2 == 0 {
+					r.crash(t)
+				} else {
+					r.stop(t)
+				}
+			}
+			r := w.start(t, tr.now)
+			for range 10 {
+				tr.clock.Add(5 * 60_000)
+				tr.flush(t)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			require.NoError(t, w.await(ctx, tr.sent))
+			r.stop(t)
+			last := w.check(t, options)
+			requireClean(t, last)
+			var b strings.Builder
+			require.NoError(t, last.Print(&b))
+			t.Log("\n" + b.String())
+		})
+	}
+}
