@@ -77,7 +77,8 @@ func (v *victim) live(t *testing.T) {
 	v.impression(t, "left", "feed")
 	v.put(t, "selections", "old", `"item":"b"`)
 	v.settle(t)
-	for !strings.Contains(v.stored(t, "old")+v.stored(t, "left"), string([]byte{1, byte(closed)})) {
+	tombstone := string([]byte{1, byte(closed)})
+	for !strings.HasPrefix(v.stored(t, "old"), tombstone) || !strings.HasPrefix(v.stored(t, "left"), tombstone) {
 		v.clock.Add(time.Minute.Milliseconds())
 		require.NoError(t, pause(t.Context(), 5*time.Millisecond))
 	}

@@ -405,6 +405,7 @@ func (f *fold) impression(r *record, id []byte, faulty error) error {
 		return err
 	}
 	if has {
+		f.out.ok(rankingsMissing, true)
 		f.rankedImpression(r, id, faulty == nil)
 		return nil
 	}

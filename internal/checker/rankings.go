@@ -90,7 +90,8 @@ func (l *rankingsLog) rises(f *fold, id string, offset int64) bool {
 		return false
 	}
 	l.begun, l.highest = true, d.Offset
-	if d.Offset >= f.state.inputs[event.Impressions].offset && !f.out.ok(metaRankings, offset >= f.state.rankings.offset) {
+	covered := d.Offset < f.state.inputs[event.Impressions].offset
+	if !f.out.ok(metaRankings, covered || offset >= f.state.rankings.offset) {
 		f.out.breach(metaRankings, id, fmt.Sprintf("at offset %d or later: the checkpoint does not cover its impression", f.state.rankings.offset),
 			fmt.Sprintf("offset %d", offset))
 	}

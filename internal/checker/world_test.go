@@ -31,6 +31,7 @@ const deadline = 60 * time.Second
 type world struct {
 	partitions int
 	group      string
+	selections string // topic; empty: none
 	cfg        *config.Config
 	redis      *redis.Client
 	writer     *kafka.Writer
@@ -40,6 +41,9 @@ type world struct {
 func newWorld(t testing.TB, env testenv.Env, partitions int, learners, further string) *world {
 	t.Helper()
 	w := &world{partitions: partitions, group: testenv.Unique(t, "check")}
+	if !strings.Contains(t.Name(), "no_selections") {
+		w.selections = w.group + "-selections"
+	}
 	w.cfg = w.configure(t, env, learners, further)
 	b, err := app.NewBroker(w.cfg)
 	require.NoError(t, err)
@@ -71,13 +75,13 @@ kafka:
   brokers: [%s]
   group: %s
   start: earliest
-  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+  topics: {impressions: %[2]s-impressions, selections: %[6]q, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
 redis: {url: %q}
 http: {listen: ""}
 %s
 learners:
 %s
-`, env.Kafka, w.group, env.RedisURL(), further, learners), func(string) (string, bool) { return "", false })
+`, env.Kafka, w.group, env.RedisURL(), further, learners, w.selections), func(string) (string, bool) { return "", false })
 	require.NoError(t, err)
 	return cfg
 }

@@ -1,0 +1,202 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// rankings reads all rankings in the log.
+func (v *victim) rankings(t *testing.T) []partition.Record {
+	t.Helper()
+	b, err := app.NewBroker(v.cfg)
+	require.NoError(t, err)
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	var all []partition.Record
+	for next := int64(0); ; {
+		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
+		f := b.Partition(0).Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 100 * time.Millisecond})[0]
+		require.NoError(t, f.Err)
+		if all, next = append(all, f.Records...), f.Next; next >= f.High {
+			return all
+		}
+	}
+}
+
+// claim makes Redis say that n more records of a topic were read, which came to an outcome.
+func (v *victim) claim(t *testing.T, topic, outcome string) {
+	t.Helper()
+	v.add(t, "meta", "offset."+topic, 1)
+	v.add(t, "meta", "account."+topic+".read", 1)
+	if outcome != "" {
+		n := v.redis.HIncrBy(t.Context(), v.key(0, "meta"), "account."+topic+"."+outcome, 1)
+		require.NoError(t, n.Err())
+	}
+}
+
+// forge puts an impression into the log and a ranking of it that no worker made, and claims that it was read.
+func (v *victim) forge(t *testing.T, id, learner string, change func(*event.Ranking)) {
+	t.Helper()
+	offset := v.offsets["impressions"]
+	v.impression(t, id, learner)
+	r := event.Ranking{ID: []byte(id), Learner: []byte(learner), Time: v.now(), Items: [][]byte{[]byte("a"), []byte("b"), []byte("c")}}
+	r.Decision = event.Decision{Group: v.group, Policy: "greedy", Delay: "qpmd", Offset: offset, Layout: 1, Instance: -1,
+		HasSelection: true, SelectionDeadline: v.now() + 600_000, PayoffDeadline: v.now() + 3_600_000}
+	if learner == "front" {
+		r.Decision.Policy, r.Decision.Delay, r.Decision.Instance = "osmd", "bold", 0
+		r.Decision.Propensities = []float64{0.5, 0.25, 0.25}
+	}
+	change(&r)
+	v.raw(t, id, event.AppendRanking(nil, &r))
+	v.claim(t, "impressions", "pending")
+}
+
+// raw puts a record into the rankings.
+func (v *victim) raw(t *testing.T, id string, value []byte) {
+	t.Helper()
+	v.send(t, [3]string{"rankings", id, string(value)})
+}
+
+// logCorruptions spoil the log; none can be undone.
+var logCorruptions = []struct {
+	law  law
+	what string
+	do   func(t *testing.T, v *victim)
+}{
+	{rankingsMissing, "an impression went by without a ranking", func(t *testing.T, v *victim) {
+		v.impression(t, "skipped", "feed")
+		v.claim(t, "impressions", "duplicate")
+	}},
+	{rankingsItems, "an item instead of another", func(t *testing.T, v *victim) {
+		v.forge(t, "x1", "feed", func(r *event.Ranking) { r.Items[0] = []byte("d") })
+	}},
+	{rankingsItems, "an item is missing", func(t *testing.T, v *victim) {
+		v.forge(t, "x2", "feed", func(r *event.Ranking) { r.Items = r.Items[:2] })
+	}},
+	{rankingsDecision, "of another impression", func(t *testing.T, v *victim) {
+		v.forge(t, "x3", "feed", func(r *event.Ranking) { r.ID = []byte("x2") })
+	}},
+	{rankingsDecision, "by another policy", func(t *testing.T, v *victim) {
+		v.forge(t, "x4", "feed", func(r *event.Ranking) { r.Decision.Policy = "moss" })
+	}},
+	{rankingsDecision, "for another partition", func(t *testing.T, v *victim) {
+		v.forge(t, "x5", "feed", func(r *event.Ranking) { r.Decision.Partition = 1 })
+	}},
+	{rankingsDeadlines, "a deadline that is not configured", func(t *testing.T, v *victim) {
+		v.forge(t, "x6", "feed", func(r *event.Ranking) { r.Decision.PayoffDeadline += 60_000 })
+	}},
+	{rankingsDeadlines, "counted from two moments", func(t *testing.T, v *victim) {
+		v.forge(t, "x7", "feed", func(r *event.Ranking) { r.Decision.SelectionDeadline++ })
+	}},
+	{rankingsPropensities, "more than one in all", func(t *testing.T, v *victim) {
+		v.forge(t, "x8", "front", func(r *event.Ranking) { r.Decision.Propensities[0] = 0.6 })
+	}},
+	{rankingsPropensities, "none where there are instances", func(t *testing.T, v *victim) {
+		v.forge(t, "x9", "front", func(r *event.Ranking) { r.Decision.Propensities = nil })
+	}},
+	{deadLetters, "a faulty record without a dead letter", func(t *testing.T, v *victim) {
+		v.put(t, "payoffs", "x", "{")
+		v.claim(t, "payoffs", "rejected")
+	}},
+	{accountRead, "a payoff was read and not counted", func(t *testing.T, v *victim) {
+		v.put(t, "payoffs", "f7", `"payoff":0.5`)
+		v.add(t, "meta", "offset.payoffs", 1)
+	}},
+	{rankingsReadable, "a ranking that cannot be read", func(t *testing.T, v *victim) {
+		v.raw(t, "f7", fmt.Appendf(nil, `{"impression_id":"f7","decision":{"group":%q}}`, v.group))
+	}},
+	{rankingsOnce, "a ranking twice", func(t *testing.T, v *victim) {
+		all := v.rankings(t)
+		last := all[len(all)-2] // the very last one cannot be read
+		v.raw(t, string(last.Key), last.Value)
+	}},
+	{rankingsOrder, "an earlier ranking again", func(t *testing.T, v *victim) {
+		first := v.rankings(t)[0]
+		v.raw(t, string(first.Key), first.Value)
+	}},
+}
+
+// TestEachLawOfTheLogIsSeenBroken spoils the topics, one thing after another, and sees the law named that this breaks: in a
+// new violation each time.
+func TestEachLawOfTheLogIsSeenBroken(t *testing.T) {
+	v := newVictim(t)
+	v.live(t)
+	options := func(o *Options) { o.Now, o.Patience = v.now, 300*time.Millisecond }
+	before := v.check(t, options)
+	requireClean(t, before)
+	broken := map[law]bool{}
+	for _, c := range corruptions {
+		broken[c.law] = true
+	}
+	for _, c := range logCorruptions {
+		c.do(t, v)
+		r := v.check(t, options)
+		had := map[string]bool{}
+		for _, old := range before.Violations {
+			had[old.String()] = true
+		}
+		found := false
+		for _, now := range r.Violations {
+			if !had[now.String()] && now.Law == lawNames[c.law] {
+				t.Logf("%s: %s", c.what, now)
+				found = true
+			}
+		}
+		require.True(t, found, "%s: %s is not named, but: %v", c.what, lawNames[c.law], r.Violations)
+		before, broken[c.law] = r, true
+	}
+	var unseen []string
+	for l := range laws {
+		if !broken[l] {
+			unseen = append(unseen, lawNames[l])
+		}
+	}
+	require.Empty(t, unseen, "laws that nothing here breaks: %s", strings.Join(unseen, ", "))
+}
+
+// TestLostStateIsAViolation: where the group has ranked and Redis holds nothing, something is wrong; where it has not,
+// nothing is.
+func TestLostStateIsAViolation(t *testing.T) {
+	v := newVictim(t)
+	options := func(o *Options) { o.Now = v.now }
+	r := v.check(t, options)
+	requireClean(t, r)
+	require.NotEmpty(t, r.Unchecked)
+	w := v.start(t, v.now)
+	v.impression(t, "i", "feed")
+	v.settle(t)
+	w.stop(t)
+	requireClean(t, v.check(t, options))
+	require.NoError(t, v.redis.FlushDB(t.Context()).Err())
+	requireBroken(t, v.check(t, options), metaFields)
+}
+
+// TestWhatIsNotKnownIsSaid: a hash, a field or a key that nothing here can check is listed.
+func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	v := newVictim(t)
+	w := v.start(t, v.now)
+	v.impression(t, "i", "feed")
+	v.settle(t)
+	w.stop(t)
+	v.set(t, v.key(0, "feed:preferences"), "a:b", "3")
+	v.set(t, v.key(0, "stranger:items"), "a", "{}")
+	v.set(t, v.key(0, "feed:learner"), "x", "y")
+	require.NoError(t, v.redis.Set(t.Context(), v.key(0, "odd"), "1", 0).Err())
+	r := v.check(t, func(o *Options) { o.Now = v.now })
+	requireClean(t, r)
+	all := strings.Join(r.Unchecked, "\n")
+	for _, want := range []string{`"feed:preferences"`, `"stranger:items"`, `field "x"`, `key "odd"`} {
+		require.Contains(t, all, want)
+	}
+}
