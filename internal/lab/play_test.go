@@ -80,7 +80,7 @@ func literal(t *testing.T, e *Experiment, learner delay.Learner, run int) float6
 func TestPlay_IsTheLiteralLoop(t *testing.T) {
 	for _, s := range Scenarios() {
 		for _, late := range []Lateness{{}, {Mean: 1}, {Mean: 37}, {Mean: 37, Random: true}, {Mean: 5000}} {
-			e := &Experiment{Scenario: s, Items: 6, Horizon: 700, Lateness: late, Runs: 1, Seed: 3}
+			e := &Experiment{Scenario: s, Items: 6, Horizon: 250, Lateness: late, Runs: 1, Seed: 3}
 			policies := []string{"elimination"}
 			if s.FitsAdversarial() {
 				policies = append(policies, "ftrl", "osmd")
