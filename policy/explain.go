@@ -94,6 +94,9 @@ var (
 	_ Explainer = (*Greedy)(nil)
 	_ Explainer = (*Utility)(nil)
 	_ Explainer = (*EpsilonGreedy)(nil)
+	_ Explainer = (*MOSS)(nil)
+	_ Explainer = (*Optimistic)(nil)
+	_ Explainer = (*Thompson)(nil)
 )
 
 // Rule implements Explainer.

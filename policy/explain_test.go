@@ -20,7 +20,8 @@ func TestReasons_AreThoseOfTheRanking(t *testing.T) {
 			}
 		}
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.Uint64().Draw(t, "key")), InFlight: make([]int64, n)}
-		for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.5}), NewGreedy(), NewUtility()} {
+		for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.5}), NewGreedy(), NewUtility(),
+			moss(t, Belief{Sigma: 0.5}), thompson(t, Belief{Sigma: 0.5, Prior: EmpiricalPrior})} {
 			order := rank(p, &in)
 			why, rule := Reasons(p, &in, &Workspace{}, order)
 			require.NotEmpty(t, rule)

@@ -172,9 +172,10 @@ func TestLemma34_PrintedRadiusIsTooSmallForUnitVariance(t *testing.T) {
 // all statistics.
 type user func(t int, rng *rand.Rand, table *Table) (items []Item, window int)
 
-// run is elimination among users, one after the other, item i having payoffs N(means[i], deviation²).
+// run is a policy among users, one after the other, item i having payoffs N(means[i], deviation²).
 type run struct {
 	means      []float64
+	policy     Policy // nil: elimination with confidence
 	confidence Confidence
 	deviation  float64
 	horizon    int
@@ -186,7 +187,10 @@ type run struct {
 }
 
 func (r run) regret(t require.TestingT) float64 {
-	e := elimination(t, r.confidence)
+	p := r.policy
+	if p == nil {
+		p = elimination(t, r.confidence)
+	}
 	rng := rand.New(rand.NewPCG(r.seed, 31))
 	n := len(r.means)
 	table := NewTable(n)
@@ -197,7 +201,7 @@ func (r run) regret(t require.TestingT) float64 {
 		items, window := r.user(trial, rng, table)
 		in := Input{Items: items, Table: table, Key: DecisionKey(r.seed, 0, "", 0, int64(trial))}
 		order = order[:len(items)]
-		e.Rank(&in, &ws, order)
+		p.Rank(&in, &ws, order)
 		selected := items[Select(order, window)]
 		byUtility = byUtility[:len(items)]
 		for k, item := range items {

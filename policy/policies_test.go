@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -94,7 +95,8 @@ func TestPolicies_RankIsAPermutation(t *testing.T) {
 			in.InFlight = make([]int64, n)
 		}
 		before := slices.Clone(items)
-		for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.1, Delta: 0.5}), NewGreedy(), NewUtility()} {
+		for _, p := range append(slices.Collect(maps.Values(indexPolicies(t))),
+			elimination(t, Confidence{Sigma: 0.1, Delta: 0.5}), NewGreedy(), NewUtility()) {
 			order := rank(p, &in)
 			require.Equal(t, before, in.Items)
 			require.Equal(t, order, rank(p, &in), "the same decision again")
@@ -149,7 +151,8 @@ func TestPolicies_UnseenItemsFirst(t *testing.T) {
 		Items: seq(4), Table: tableOf(sumsOf(9, 0.9), Sums{}, sumsOf(1, 0), Sums{}),
 		InFlight: []int64{0, 1, 0, 2},
 	}
-	for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.1}), NewGreedy()} {
+	for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.1}), NewGreedy(), moss(t, Belief{Sigma: 0.1}),
+		optimistic(t, Belief{Sigma: 0.1}), thompson(t, Belief{Sigma: 0.1})} {
 		require.Equal(t, []int32{1, 0, 3, 2}, rank(p, &in))
 		in.InFlight[1] = 3
 		require.Equal(t, []int32{3, 2, 1, 0}, rank(p, &in))
@@ -162,7 +165,8 @@ func TestPolicies_UnseenItemsFirst(t *testing.T) {
 func TestPolicies_TiesAreDrawnFairly(t *testing.T) {
 	for _, sums := range []Sums{{}, sumsOf(5, 0.5)} {
 		in := Input{Items: seq(3), Table: tableOf(sums, sums, sums)}
-		for _, p := range []Policy{elimination(t, Confidence{Sigma: 1, Delta: 0.1}), NewGreedy()} {
+		for _, p := range []Policy{elimination(t, Confidence{Sigma: 1, Delta: 0.1}), NewGreedy(), moss(t, Belief{Sigma: 1}),
+			optimistic(t, Belief{Sigma: 1, Prior: EmpiricalPrior})} {
 			var leads [3]int
 			for k := range int64(30_000) {
 				in.Key = DecisionKey(1, 1, "ties", 0, k)

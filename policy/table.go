@@ -42,6 +42,8 @@ type Table struct {
 	staged []Item       // items whose others is older than from
 	stale  []bool       // whether an item is in staged
 	fed    int64
+
+	moments *moments // of pooled; nil until somebody asks
 }
 
 // NewTable makes a table of the given number of items, with nothing known of any of them.
@@ -155,11 +157,26 @@ func (t *Table) TakeStaged() {
 	t.staged = t.staged[:0]
 }
 
-// pool recomputes the pooled sums of item i.
+// pool recomputes the pooled sums of item i, and what hangs on them.
 func (t *Table) pool(i Item) {
-	before := t.pooled[i].N
-	t.pooled[i] = plus(t.own[i], t.others[i])
-	t.fed += t.pooled[i].N - before
+	before, after := t.pooled[i], plus(t.own[i], t.others[i])
+	t.pooled[i] = after
+	t.fed += after.N - before.N
+	if t.moments != nil {
+		t.moments.replace(&before, &after)
+	}
+}
+
+// keepMoments gives the moments of the pooled sums. The first call goes through all items, and from then on they are kept
+// up; they are the same either way.
+func (t *Table) keepMoments() *moments {
+	if t.moments == nil {
+		t.moments = &moments{}
+		for i := range t.pooled {
+			t.moments.replace(&Sums{}, &t.pooled[i])
+		}
+	}
+	return t.moments
 }
 
 func plus(a, b Sums) Sums { return Sums{N: a.N + b.N, R: a.R + b.R, Q: a.Q + b.Q} }

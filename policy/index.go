@@ -1,0 +1,43 @@
+package policy
+
+import "math"
+
+// race finds the leaders of all suffixes for policies whose leader is the candidate with the largest index: the leader
+// of a suffix is its first candidate or the leader of the rest, so that one pass from the right finds them all. Equal
+// indices go to fewer payoffs, then fewer selections in flight, then a random draw.
+type race struct {
+	in      *Input
+	leaders []int32
+	best    float64 // the leader's index
+	leader  int32
+}
+
+// newRace begins before the candidate of highest utility.
+func newRace(in *Input, ws *Workspace) race {
+	ws.leaders = sized(ws.leaders, len(in.Items))
+	return race{in: in, leaders: ws.leaders, best: math.Inf(-1), leader: -1}
+}
+
+// enter is the turn of position i, which has the given index, not NaN. An index that does not matter because it is below
+// best may be any number below best.
+func (r *race) enter(i int32, index float64) {
+	if r.leader < 0 || index > r.best || index == r.best && r.alike(i) {
+		r.leader, r.best = i, index
+	}
+	r.leaders[i] = r.leader
+}
+
+// alike tells whether position i, whose index is the leader's, goes before it.
+func (r *race) alike(i int32) bool {
+	t := r.in.Table
+	a, b := t.pooled[r.in.Items[i]].N, t.pooled[r.in.Items[r.leader]].N
+	return a < b || a == b && r.in.tie(i, r.leader)
+}
+
+// waiting is the number of the item's selections in flight that count as samples.
+func (in *Input) waiting(i Item) float64 {
+	if !in.CountInFlight || in.InFlight == nil {
+		return 0
+	}
+	return float64(in.InFlight[i])
+}

@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+)
+
+// Prior is a kind of belief about items' means before there are payoffs of them.
+type Prior uint8
+
+const (
+	// NoPrior believes payoffs alone: m̃_i is the empirical mean.
+	NoPrior Prior = iota
+	// EmpiricalPrior learns from all items what items are like, see Components.
+	EmpiricalPrior
+	// FixedPrior is N(Belief.Mean, Belief.SD²).
+	FixedPrior
+)
+
+func (p Prior) String() string {
+	switch p {
+	case NoPrior:
+		return "none"
+	case EmpiricalPrior:
+		return "empirical"
+	case FixedPrior:
+		return "fixed"
+	}
+	return fmt.Sprintf("Prior(%d)", uint8(p))
+}
+
+// Belief says what MOSS, Optimistic and Thompson assume of payoffs, in normalised units: a payoff of item i is
+// N(μ_i, σ²) or no wilder, and the means μ_i themselves are drawn from N(m, τ²). With N_i payoffs that add up to R_i,
+//
+//	m̃_i = (R_i + κ·m)/(N_i + κ),  κ = σ²/τ²,
+//
+// is then the expected mean of the item, and σ²/(N_i+κ) its variance. Without a prior κ is 0.
+type Belief struct {
+	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed.
+	Sigma float64
+	// EstimateSigma takes σ from how much payoffs of the same item differ.
+	EstimateSigma bool
+	Prior         Prior
+	Mean, SD      float64 // FixedPrior's m and τ
+}
+
+// maxMean bounds a prior's mean: far beyond use.
+const maxMean = 1e9
+
+// check says what is wrong with b.
+func (b *Belief) check() error {
+	if !(b.Sigma >= 1/maxSigma && b.Sigma <= maxSigma) {
+		return fmt.Errorf("policy: sigma must be from %g to %g payoff ranges, not %v", 1/maxSigma, maxSigma, b.Sigma)
+	}
+	switch b.Prior {
+	case NoPrior, EmpiricalPrior:
+		return nil
+	case FixedPrior:
+	default:
+		return fmt.Errorf("policy: unknown prior %s", b.Prior)
+	}
+	if !(math.Abs(b.Mean) <= maxMean) {
+		return fmt.Errorf("policy: the mean of the prior must be within ±%g payoff ranges, not %v", float64(maxMean), b.Mean)
+	}
+	if !(b.SD >= 1/maxSigma && b.SD <= maxSigma) {
+		return fmt.Errorf("policy: the standard deviation of the prior must be from %g to %g payoff ranges, not %v",
+			1/maxSigma, maxSigma, b.SD)
+	}
+	return nil
+}
+
+// expectation is a belief with its numbers filled in, all of them finite.
+type expectation struct {
+	variance float64 // σ² > 0
+	kappa    float64 // κ ≥ 0; 0 is no prior
+	pseudo   float64 // κ·m: the sum of so many payoffs, so to speak
+}
+
+// expect fills in the numbers from the table's statistics as they are now. It takes O(1).
+func (b *Belief) expect(t *Table) expectation {
+	e := expectation{variance: b.Sigma * b.Sigma}
+	if b.EstimateSigma {
+		e.variance = t.within(e.variance)
+	}
+	switch b.Prior {
+	case FixedPrior:
+		e.kappa = e.variance / (b.SD * b.SD)
+		e.pseudo = e.kappa * b.Mean
+	case EmpiricalPrior:
+		var m float64
+		m, e.kappa = t.between(e.variance)
+		e.pseudo = e.kappa * m
+	}
+	return e
+}
+
+// mean is m̃_i, and its weight N_i + κ, of an item with the sums s. An item of which nothing is known, neither payoffs nor
+// a prior, has an infinite mean and weight 0.
+func (e *expectation) mean(s *Sums) (mean, weight float64) {
+	count := float64(max(s.N, 0))
+	weight = count + e.kappa
+	if weight == 0 {
+		return math.Inf(1), 0
+	}
+	return (s.R + e.pseudo) / weight, weight
+}
+
+// expected says in words what m̃_i is.
+func (b *Belief) expected() string {
+	if b.Prior == NoPrior {
+		return "its mean payoff (unseen ones come first)"
+	}
+	return "its mean payoff, drawn towards that of all items where there are few"
+}
+
+// Components are what the payoffs of all items together tell of payoffs: they vary by Sigma within an item, and items'
+// means vary by Tau around Mean.
+//
+// The estimate of Mean and Tau is the likeliest under the model that a Belief assumes (restricted maximum likelihood, as
+// in H. D. Patterson, R. Thompson, Biometrika 1971). Policies do not sample at random: what looks good is sampled again,
+// what looks bad is left with few payoffs, and an analysis of variance, which takes items as they come, then finds means
+// too high (weighed by payoffs) or too low (weighed by items). Likelihood does not depend on why an item was sampled.
+type Components struct{ Mean, Sigma, Tau float64 }
+
+// Components are those of the pooled sums, given a belief. They depend on what the sums are alone, not on how they came
+// about, and take O(1) but for the first time, when the table begins to keep what they need. Tau is infinite without a
+// prior.
+func (b *Belief) Components(t *Table) Components {
+	e := b.expect(t)
+	c := Components{Sigma: math.Sqrt(e.variance), Tau: math.Inf(1)}
+	if e.kappa > 0 {
+		c.Mean, c.Tau = e.pseudo/e.kappa, math.Sqrt(e.variance/e.kappa)
+	}
+	return c
+}
+
+// assumedFreedom is how many items' worth of evidence the assumptions are, as which kappaAssumed and the assumed σ² enter
+// estimates. Few items tell little of how much items differ, and to believe by mistake that they are all alike ends
+// exploration: with 10 items in the laboratory, regret doubles and single runs never recover.
+const (
+	assumedFreedom = 4
+	kappaAssumed   = 4 // τ = σ/2
+)
+
+// within estimates σ², given what is assumed of it, which is also the most that is believed. It is positive.
+func (t *Table) within(assumed float64) float64 {
+	m := t.keepMoments()
+	freedom := float64(t.fed - m.items)
+	if freedom <= 0 {
+		return assumed
+	}
+	squares := max(0, m.within.float())
+	return min(assumed, (squares+assumedFreedom*assumed)/(freedom+assumedFreedom))
+}
+
+// between estimates m and κ = σ²/τ² > 0, given σ².
+//
+// At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ² says where the likeliest κ is: below κ_j if h_j is
+// above 1, else above. Between two of the grid log h is taken to be linear in log κ, and so is m. The assumption then
+// counts as so many items more.
+func (t *Table) between(variance float64) (mean, kappa float64) {
+	moments := t.keepMoments()
+	if moments.items == 0 {
+		return 0, kappaAssumed
+	}
+	var before float64 // m and h at the last κ
+	var h0 float64
+	last := len(kappas) - 1
+	for j := range kappas {
+		m, tau, ok := moments.at[j].solve()
+		if !ok {
+			return moments.at[0].only(), kappaAssumed
+		}
+		h := tau * kappas[j] / variance
+		if h < 1 && j < last {
+			before, h0 = m, h
+			continue
+		}
+		mean, kappa = m, kappas[j]
+		if j > 0 && h > 1 {
+			share := 0.0 // of the way from the last κ to this one
+			if h0 > 0 {
+				share = math.Log(1/h0) / math.Log(h/h0)
+			}
+			mean = before + share*(m-before)
+			kappa = kappas[j-1] * math.Pow(kappas[j]/kappas[j-1], share)
+		}
+		break
+	}
+	freedom := float64(moments.items - 1)
+	return mean, (freedom + assumedFreedom) / (freedom/kappa + assumedFreedom/kappaAssumed)
+}
+
+// only is the mean where it takes no telling how much items differ.
+func (c *credible) only() float64 {
+	if w := c.w.float(); w > 0 {
+		return c.v.float() / w
+	}
+	return 0
+}
