@@ -54,6 +54,25 @@ func boldConfig(t *rapid.T) Config {
 	return cfg
 }
 
+// directConfig has the real thing for payoffs that are fed on arrival: greedy, or ε-greedy for windows that are given.
+func directConfig(t *rapid.T) Config {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	l.PolicyName, l.DelayName = "greedy", "direct"
+	l.New = func() delay.Learner { return delay.NewDirect(policy.NewGreedy()) }
+	if rapid.Bool().Draw(t, "explores") {
+		windows, err := admissible.Geometric(0.7, 5)
+		require.NoError(t, err)
+		l.PolicyName = "egreedy"
+		l.New = func() delay.Learner {
+			d, err := delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{Given: windows})
+			require.NoError(t, err)
+			return d
+		}
+	}
+	return cfg
+}
+
 // dump is all that the store holds. The count of adopted decisions is not part of what a crash must leave alone.
 func (s *memory) dump() string {
 	var lines []string
@@ -81,7 +100,11 @@ func (s *memory) dump() string {
 func TestCrashChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := qpmdConfig(t)
-		if rapid.Bool().Draw(t, "adversarial") {
+		handling := rapid.SampledFrom([]string{"qpmd", "direct", "bold"}).Draw(t, "delay")
+		switch handling {
+		case "direct":
+			cfg = directConfig(t)
+		case "bold":
 			cfg = boldConfig(t)
 		}
 		crashing, steady := newWorld(t, cfg), newWorld(t, cfg)
@@ -119,6 +142,9 @@ func TestCrashChangesNothing(t *testing.T) {
 		require.Equal(t, steady.store.dump(), crashing.store.dump())
 		require.Equal(t, steady.decided, crashing.decided)
 		steady.store.checkInstances(t)
+		if handling != "bold" {
+			steady.store.checkFlights(t)
+		}
 		steady.checkLearnerAccounts(t)
 	})
 }
@@ -167,6 +193,23 @@ func (s *memory) checkInstances(t require.TestingT) {
 	got := s.fields["feed:instances"]
 	if len(want) > 0 || len(got) > 0 {
 		require.Equal(t, want, got)
+	}
+}
+
+// checkFlights: of each item, as many selections are in flight as there are pending impressions in which it was selected.
+func (s *memory) checkFlights(t require.TestingT) {
+	counts := map[policy.Item]int{}
+	for id, v := range s.entries {
+		var e entry
+		require.NoError(t, decodeEntry([]byte(v), &e), id)
+		if e.kind == pending && e.selected >= 0 {
+			counts[e.items[e.selected]]++
+		}
+	}
+	got := s.fields["feed:flights"]
+	require.Len(t, got, len(counts))
+	for i, n := range counts {
+		require.Equal(t, fmt.Sprint(n), got[fmt.Sprint(i)], "item %d", i)
 	}
 }
 
