@@ -25,7 +25,6 @@ type simulation struct {
 	settings   lab.Settings
 	scenario   string
 	lateness   string
-	utilities  string
 	asJSON     bool
 	plot       string
 }
@@ -70,7 +69,7 @@ docs/algorithms.md says what they are.`,
 	f.StringVar(&s.settings.Radius, "radius", "", "as in the configuration")
 	f.StringVar(&s.settings.Eta, "eta", "", "as in the configuration, but auto is `known`: osmd knows T; doubled: it does not")
 	f.StringVar(&s.settings.LossIndex, "loss-index", "", "as in the configuration")
-	f.StringVar(&s.utilities, "utilities", "given", "as in the configuration")
+	f.StringSliceVar(&s.settings.Utilities, "utilities", nil, "as in the configuration, with commas between: given, sorted, social (default: given)")
 	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves to `FILE`.svg or .png")
@@ -115,9 +114,6 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 	}
 	if e.Lateness, err = lab.ParseLateness(s.lateness); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--payoff-delay: %w", err)}
-	}
-	if s.utilities != "given" {
-		return nil, nil, usageError{fmt.Errorf("--utilities: %q is unknown; there is given", s.utilities)}
 	}
 	if s.plot != "" {
 		if _, err := lab.PlotFormat(s.plot); err != nil {
@@ -170,21 +166,46 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, payoffs %s late, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon,
 		e.Lateness, e.Runs, e.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tdelay\tinstances\tregret\t± stderr\tsd of a run\tupper bound\tlower bound\timpressions/s\t")
+	fmt.Fprintln(t, "policy\tdelay\tinstances\tutilities\tregret\t± stderr\tsd of a run\tupper bound\tlower bound\timpressions/s\t")
 	for _, r := range results {
 		instances := "-"
 		if r.MaxInstances != nil {
 			instances = fmt.Sprint(r.Instances)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, instances, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, instances, r.Utilities, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"),
 			optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
 			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := printBurnIns(&b, results); err != nil {
+		return err
+	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// printBurnIns splits the regret of those results whose learners had to find the order of utilities.
+func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	any := false
+	for _, r := range results {
+		if r.BurnIn == nil {
+			continue
+		}
+		if !any {
+			fmt.Fprintln(b, "\nWhere the order of utilities had to be found, in impressions ranked so as to find it (the burn-in), and after:")
+			fmt.Fprintln(b)
+			fmt.Fprintln(t, "policy\tdelay\tutilities\timpressions\t± stderr\tregret in them\t± stderr\tregret after\t± stderr\tunfinished\t")
+		}
+		any = true
+		x := r.BurnIn
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%s\t%.1f\t%s\t%.1f\t%s\t%d\t\n", r.Policy, r.Delay, r.Utilities, x.Impressions.Mean,
+			optional(x.Impressions.Stderr, "%.1f"), x.During.Mean, optional(x.During.Stderr, "%.1f"), x.After.Mean,
+			optional(x.After.Stderr, "%.1f"), x.Unfinished)
+	}
+	return t.Flush()
 }
 
 func optional(x *float64, format string) string {

@@ -14,8 +14,8 @@ type arrivals struct {
 	slots   []slot // the payoffs before decision t are at t modulo the length, a power of two
 	flights []flight
 	free    int32 // the first of the unused flights; -1 for none
-	// width is how many positions are kept with each payoff: nothing for learners that record no instance, the order
-	// shown, and the candidates too where they change.
+	// width is how many positions are kept with each payoff: nothing for learners without instances, the order shown, and
+	// the candidates too where they, or the order that was found of their utilities, change.
 	width int
 	lists []int32 // width for each of flights
 	shown int     // candidates per impression
@@ -97,7 +97,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
 		o := delay.Outcome{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance}
-		if a.width > 0 {
+		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			o.Order = kept[:a.shown]
 			if o.Candidates = a.fixed; o.Candidates == nil {

@@ -25,7 +25,7 @@ func BenchmarkPlay(b *testing.B) {
 			require.NoError(b, err)
 			b.ReportAllocs()
 			b.ResetTimer()
-			_, err = play(context.Background(), e, all[0].new(), 0, Grid(e.Horizon), func(int64) {})
+			_, err = play(context.Background(), e, all[0], 0, Grid(e.Horizon), func(int64) {})
 			require.NoError(b, err)
 		})
 	}

@@ -18,8 +18,11 @@ import (
 //
 // osmd has B(T) = 2√(2nT), at T, where it knows T, and √2/(√2−1) times as much without, at any time; ftrl with c = 1 has
 // 4√(nT). BOLD with as many instances as it needs has (K+1)·B(T/(K+1)). They hold against fixed rankings of the items, or,
-// where losses belong to ranks, of those.
+// where losses belong to ranks, of those. None is claimed where the order of utilities has to be found first.
 func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
+	if c.Learner.Utilities != config.Given {
+		return nil
+	}
 	switch c.Learner.Policy {
 	case config.Elimination:
 		return e.upperElimination(&c.Learner)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // Limits of an experiment. Together with MaxDelay they keep what is in memory to a few gigabytes at the most.
@@ -50,23 +52,38 @@ type Regret struct {
 	Max    float64  `json:"max"`
 }
 
+// BurnIn is the regret's parts where the order of utilities has to be found first. In impressions ranked so as to find it
+// the policy is not asked.
+type BurnIn struct {
+	Impressions Regret  `json:"impressions"` // ranked so as to find the order
+	Last        float64 `json:"last"`        // of them, on average over runs
+	Unfinished  int     `json:"unfinished"`  // runs whose last impression was one of them
+	// During is the regret in those impressions (of a scenario whose regret is against a fixed ranking: up to the last of
+	// them), After what comes on top of it.
+	During Regret `json:"during"`
+	After  Regret `json:"after"`
+}
+
 // Result is one combination's. All but Seconds is a function of the experiment and the combination.
 type Result struct {
-	Policy       string   `json:"policy"`
-	Delay        string   `json:"delay"`
-	MaxInstances *int     `json:"max_instances"` // null for learners without instances
-	Scenario     Scenario `json:"scenario"`
-	Items        int      `json:"items"`
-	Horizon      int64    `json:"horizon"`
-	PayoffDelay  Lateness `json:"payoff_delay"`
-	Runs         int      `json:"runs"`
-	Seed         uint64   `json:"seed"`
-	Regret       Regret   `json:"regret"`
-	Bound        *float64 `json:"bound"`       // see Upper; null where none holds
-	LowerBound   *float64 `json:"lower_bound"` // see Lower; null where there is none
-	Curve        []Point  `json:"curve"`
-	Instances    int64    `json:"instances"` // the most that any run needed; 0 for learners without
-	Seconds      float64  `json:"seconds"`   // of computing, all runs together
+	Policy       string `json:"policy"`
+	Delay        string `json:"delay"`
+	MaxInstances *int   `json:"max_instances"` // null for learners without instances
+	// Utilities is where the order of utilities comes from, as in the configuration.
+	Utilities   string   `json:"utilities"`
+	Scenario    Scenario `json:"scenario"`
+	Items       int      `json:"items"`
+	Horizon     int64    `json:"horizon"`
+	PayoffDelay Lateness `json:"payoff_delay"`
+	Runs        int      `json:"runs"`
+	Seed        uint64   `json:"seed"`
+	Regret      Regret   `json:"regret"`
+	BurnIn      *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
+	Bound       *float64 `json:"bound"`             // see Upper; null where none holds
+	LowerBound  *float64 `json:"lower_bound"`       // see Lower; null where there is none
+	Curve       []Point  `json:"curve"`
+	Instances   int64    `json:"instances"` // the most that any run needed; 0 for learners without
+	Seconds     float64  `json:"seconds"`   // of computing, all runs together
 
 	combination *Combination
 	experiment  *Experiment
@@ -155,7 +172,7 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 					return
 				}
 				k, run := job%len(combinations), job/len(combinations)
-				p, err := play(ctx, e, combinations[k].new(), run, grid, progress)
+				p, err := play(ctx, e, combinations[k], run, grid, progress)
 				if err != nil {
 					cancel(err)
 					return
@@ -180,20 +197,24 @@ func Run(ctx context.Context, e *Experiment, combinations []*Combination) ([]*Re
 // result puts runs together, in their order.
 func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result {
 	r := &Result{
-		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(), Scenario: e.Scenario,
+		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
+		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
 		Items: e.Items, Horizon: e.Horizon, PayoffDelay: e.Lateness, Runs: e.Runs, Seed: e.Seed,
 		combination: c, experiment: e,
 	}
 	for k, t := range grid {
-		m := momentsOf(runs, k)
+		m := momentsOf(runs, func(p *played) float64 { return p.regret[k] })
 		r.Curve = append(r.Curve, Point{t, m.mean, m.stderr()})
 		if k == len(grid)-1 {
-			r.Regret = Regret{m.mean, m.stderr(), m.deviation(), m.min, m.max}
+			r.Regret = m.regret()
 		}
 	}
 	for _, p := range runs {
 		r.Instances = max(r.Instances, p.instances)
 		r.Seconds += p.seconds
+	}
+	if c.Learner.Utilities != config.Given {
+		r.BurnIn = e.burnIn(runs)
 	}
 	if upper := e.Upper(c); upper != nil {
 		b := upper(float64(e.Horizon))
@@ -206,7 +227,23 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	return r
 }
 
-// moments are those of the runs' regrets at one time.
+// burnIn puts the runs' burn-ins together.
+func (e *Experiment) burnIn(runs []played) *BurnIn {
+	b := &BurnIn{
+		Impressions: momentsOf(runs, func(p *played) float64 { return float64(p.burnIn.impressions) }).regret(),
+		During:      momentsOf(runs, func(p *played) float64 { return p.burnIn.regret }).regret(),
+		After:       momentsOf(runs, func(p *played) float64 { return p.regret[len(p.regret)-1] - p.burnIn.regret }).regret(),
+		Last:        momentsOf(runs, func(p *played) float64 { return float64(p.burnIn.last) }).mean,
+	}
+	for _, p := range runs {
+		if p.burnIn.last == e.Horizon {
+			b.Unfinished++
+		}
+	}
+	return b
+}
+
+// moments are those of some number of the runs.
 type moments struct {
 	n        int
 	mean, m2 float64
@@ -214,18 +251,22 @@ type moments struct {
 }
 
 // momentsOf takes two passes, which loses no digits.
-func momentsOf(runs []played, at int) moments {
+func momentsOf(runs []played, of func(*played) float64) moments {
 	m := moments{n: len(runs), min: math.Inf(1), max: math.Inf(-1)}
-	for _, r := range runs {
-		m.mean += r.regret[at]
-		m.min, m.max = min(m.min, r.regret[at]), max(m.max, r.regret[at])
+	for k := range runs {
+		x := of(&runs[k])
+		m.mean += x
+		m.min, m.max = min(m.min, x), max(m.max, x)
 	}
 	m.mean /= float64(m.n)
-	for _, r := range runs {
-		m.m2 += (r.regret[at] - m.mean) * (r.regret[at] - m.mean)
+	for k := range runs {
+		d := of(&runs[k]) - m.mean
+		m.m2 += d * d
 	}
 	return m
 }
+
+func (m moments) regret() Regret { return Regret{m.mean, m.stderr(), m.deviation(), m.min, m.max} }
 
 // deviation is the standard deviation of a run; nil for a single run.
 func (m moments) deviation() *float64 {

@@ -29,6 +29,7 @@ type Settings struct {
 	Delta     string
 	Radius    string
 	LossIndex string
+	Utilities []string // one combination each; empty: given
 }
 
 // Combination is one learner to be played.
@@ -75,7 +76,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 	}
 	idle := map[string]int{}
 	for _, policy := range distinct(policies) {
-		if _, _, err := s.learner(e, policy, "", ""); err != nil {
+		if _, _, err := s.learner(e, policy, "", "", s.utilities()[0]); err != nil {
 			return nil, nil, err // what is wrong with the policy itself, or with a setting
 		}
 		if isAdversarial(policy) && !e.Scenario.FitsAdversarial() {
@@ -93,14 +94,20 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 				continue
 			}
 			for _, m := range s.instances(d) {
-				c, warnings, err := s.learner(e, policy, d, m)
-				if err != nil {
-					return nil, nil, err
+				for _, u := range s.utilities() {
+					if u != string(config.Given) && !e.Scenario.stableOrder() {
+						note("utilities: %s is left out: in scenario %s each impression has an order of its own", u, e.Scenario)
+						continue
+					}
+					c, warnings, err := s.learner(e, policy, d, m, u)
+					if err != nil {
+						return nil, nil, err
+					}
+					for _, w := range warnings {
+						idle[w]++
+					}
+					all = append(all, c)
 				}
-				for _, w := range warnings {
-					idle[w]++
-				}
-				all = append(all, c)
 			}
 		}
 	}
@@ -147,9 +154,17 @@ func (s *Settings) instances(delay string) []string {
 	return limits
 }
 
+// utilities are where the order of utilities comes from.
+func (s *Settings) utilities() []string {
+	if len(s.Utilities) == 0 {
+		return []string{string(config.Given)}
+	}
+	return distinct(s.Utilities)
+}
+
 // learner reads one combination the way a configuration file is read, so that what can be set, and what is said of
 // faults, is the same. Warnings are the settings that have no effect. With delay "" the default one is taken.
-func (s *Settings) learner(e *Experiment, policy, delay, instances string) (c *Combination, warnings []string, err error) {
+func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities string) (c *Combination, warnings []string, err error) {
 	if delay == "" {
 		delay = defaultDelay(policy)
 	}
@@ -169,7 +184,7 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances string) (c *C
 	settings := [][2]string{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
-		{"max_instances", instances},
+		{"max_instances", instances}, {"utilities", utilities},
 	}
 	l, warnings, err := readLearner(settings)
 	if err != nil {

@@ -18,13 +18,14 @@ const often = 4096
 // played is what one run of one combination came to.
 type played struct {
 	regret    []float64 // at each t of the grid
+	burnIn    burnIn
 	instances int64
 	seconds   float64
 }
 
-// play plays one run of a learner, which knows nothing yet. It ends early, with an error, when ctx does. Progress is
+// play plays one run of a combination, whose learner knows nothing yet. It ends early, with an error, when ctx does. Progress is
 // told of every few thousand impressions.
-func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, grid []int64, progress func(int64)) (played, error) {
+func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []int64, progress func(int64)) (played, error) {
 	began := time.Now()
 	w, err := newWorld(e.Scenario, e.Items, e.Horizon, e.Seed, run)
 	if err != nil {
@@ -34,7 +35,8 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 		p       = played{regret: make([]float64, 0, len(grid))}
 		late    = e.Lateness.drawn(newStream(e.Seed, run, forDelays))
 		keys    = newStream(e.Seed, run, forDecisions)
-		flights *arrivals
+		learner = c.new()
+		veil    = newVeil(e, c.Learner.Utilities, run)
 		fixed   []policy.Item
 		scratch = make([]float64, w.n)
 		sum     float64 // of regret, or of what was earned
@@ -42,9 +44,10 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 		o       delay.Outcome
 	)
 	against := e.Scenario.AgainstFixed()
-	if e.Scenario.fixedOrder() {
+	if e.Scenario.fixedOrder() && veil == nil {
 		fixed = w.candidates
 	}
+	flights := newArrivals(w.n, fixed, c.instances() != nil)
 	learner.Grow(e.Items)
 	for t := int64(1); t <= e.Horizon; t++ {
 		if t%often == 0 {
@@ -53,26 +56,28 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 			}
 			progress(often)
 		}
-		if flights != nil {
-			flights.pay(t, learner)
-		}
+		flights.pay(t, learner)
 		learner.Advance(t * interval)
 		w.next()
-		learner.Decide(w.candidates, policy.Key(keys.Uint64()), &d)
-		if flights == nil { // what has an instance that decided is fed with its decision
-			flights = newArrivals(w.n, fixed, d.Instance >= 0)
-		}
-		position := policy.Select(d.Order, w.window)
-		if against {
-			sum += w.mean(position)
+		key := policy.Key(keys.Uint64())
+		var position int32
+		if veil == nil {
+			position = given(learner, w, key, &d, &o)
 		} else {
-			sum += w.bestMean() - w.mean(position)
+			position = hidden(learner, w, veil, key, &d, &o)
 		}
-		o = delay.Outcome{
-			Ref: t, Item: w.candidates[position], Candidates: w.candidates, Instance: d.Instance, Order: d.Order,
+		o.Ref = t
+		lost := w.mean(position)
+		if !against {
+			lost = w.bestMean() - lost
 		}
-		if len(d.Propensities) > 0 {
-			o.Propensity = propensity(&d, position)
+		sum += lost
+		if veil != nil && len(d.Undecided) > 0 {
+			veil.burnIn.impressions++
+			veil.burnIn.last = t
+			if veil.burnIn.regret += lost; against {
+				veil.burnIn.regret = w.bestFixed(scratch) - sum
+			}
 		}
 		learner.Selected(o)
 		o.Payoff = w.payoff(position)
@@ -88,9 +93,34 @@ func play(ctx context.Context, e *Experiment, learner delay.Learner, run int, gr
 		}
 	}
 	progress(e.Horizon % often)
+	if veil != nil {
+		p.burnIn = veil.burnIn
+	}
 	p.instances = learner.Status().Instances
 	p.seconds = time.Since(began).Seconds()
 	return p, nil
+}
+
+// given plays an impression with a learner that is given utilities, up to the selection, whose position among the
+// candidates it returns.
+func given(l delay.Learner, w *world, key policy.Key, d *delay.Decision, o *delay.Outcome) int32 {
+	l.Decide(w.candidates, key, d)
+	position := policy.Select(d.Order, w.window)
+	*o = delay.Outcome{Item: w.candidates[position], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
+	if len(d.Propensities) > 0 {
+		o.Propensity = propensity(d, position)
+	}
+	return position
+}
+
+// hidden is the same with a learner that finds their order.
+func hidden(l delay.Learner, w *world, v *veil, key policy.Key, d *delay.Decision, o *delay.Outcome) int32 {
+	v.hide(w.candidates)
+	l.Decide(v.seen, key, d)
+	shown, position := v.selects(w, d)
+	*o = delay.Outcome{Instance: d.Instance}
+	v.outcome(w, d, shown, o)
+	return position
 }
 
 // propensity is the probability with which the candidate at a position of the candidate list is selected.

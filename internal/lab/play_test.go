@@ -87,7 +87,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 			}
 			for _, index := range []string{"item", "rank"} {
 				for _, c := range combine(t, e, Settings{Policies: policies, MaxInstances: []int{0, 1, 7}, LossIndex: index}) {
-					p, err := play(context.Background(), e, c.new(), 4, Grid(e.Horizon), func(int64) {})
+					p, err := play(context.Background(), e, c, 4, Grid(e.Horizon), func(int64) {})
 					require.NoError(t, err)
 					require.InDelta(t, literal(t, e, c.new(), 4), p.regret[len(p.regret)-1], 1e-9, "%s, %s late, %s, %v", s, late,
 						c.Learner.Policy, c.instances())

@@ -46,7 +46,7 @@ func PlotFormat(file string) (string, error) {
 }
 
 // Plot draws the regret curves of one experiment's results, with a band of standard errors each, and bounds as lines.
-// Axes are logarithmic. Where some mean regret ends below zero, that of regret is so on both sides of zero, and time is
+// A dot marks where a burn-in ends. Axes are logarithmic. Where some mean regret ends below zero, that of regret is so on both sides of zero, and time is
 // linear.
 func Plot(w io.Writer, format string, results []*Result) error {
 	if len(results) == 0 {
@@ -207,7 +207,30 @@ func (s *sketch) curve(r *Result, c color.RGBA, dash []vg.Length) error {
 		area.LineStyle.Width = 0
 		s.Add(area)
 	}
+	if r.BurnIn != nil && r.BurnIn.Unfinished < r.Runs {
+		if err := s.mark(line, r.BurnIn.Last, c); err != nil {
+			return err
+		}
+	}
 	return s.line(r.Label(), line, draw.LineStyle{Color: c, Width: vg.Points(1.6), Dashes: dash})
+}
+
+// mark puts a dot on a curve where the burn-in ends, on average over runs.
+func (s *sketch) mark(line plotter.XYs, t float64, c color.RGBA) error {
+	at, _ := slices.BinarySearchFunc(line, t, func(p plotter.XY, t float64) int { return cmp.Compare(p.X, t) })
+	at = min(at, len(line)-1)
+	y := line[at].Y
+	if at > 0 && line[at].X > t {
+		before := line[at-1]
+		y = before.Y + (y-before.Y)*(t-before.X)/(line[at].X-before.X)
+	}
+	dot, err := plotter.NewScatter(plotter.XYs{{X: max(t, 1), Y: s.at(y)}})
+	if err != nil {
+		return err
+	}
+	dot.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(4), Shape: draw.CircleGlyph{}}
+	s.Add(dot)
+	return nil
 }
 
 // bounds draws each bound once.
@@ -274,6 +297,9 @@ func (r *Result) Label() string {
 	}
 	if r.Policy == "elimination" {
 		name += ", radius " + string(l.Radius)
+	}
+	if r.BurnIn != nil {
+		name += ", utilities " + r.Utilities + " (dot: end of burn-in)"
 	}
 	return name
 }

@@ -98,6 +98,9 @@ func (s Scenario) AgainstFixed() bool {
 // fixedOrder tells whether candidates and utilities are the same in each impression.
 func (s Scenario) fixedOrder() bool { return s != Changing && s != Catalog && s != Ranks }
 
+// stableOrder tells whether items have the same order of utilities in all impressions, so that it can be found.
+func (s Scenario) stableOrder() bool { return s != Changing && s != Ranks }
+
 // Ratio is that of the distribution of windows, P(w) ∝ ratio^w on 1..Candidates; 0 where windows are not drawn (Blocks).
 func (s Scenario) Ratio() float64 {
 	switch s {

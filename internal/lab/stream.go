@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math/bits"
+	"math/rand/v2"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -17,6 +18,8 @@ const (
 	forDelays                    // how late payoffs come
 	forDecisions                 // the keys of decisions
 	forItems                     // the items' means
+	forLabels                    // the numbers under which a learner sees items that is not given utilities
+	forTastes                    // what users who learn from each other make of what they know
 )
 
 // stream is a source of random numbers that is read in order: number k is a function of seed, run, purpose and k.
@@ -34,6 +37,9 @@ func (s *stream) Uint64() uint64 {
 	s.next++
 	return s.key.Uint64(s.next - 1)
 }
+
+// normal draws standard normal variables.
+func normal(s *stream) func() float64 { return rand.New(s).NormFloat64 }
 
 // float64 is uniform on [0,1).
 func (s *stream) float64() float64 {

@@ -1,0 +1,141 @@
+package lab
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// veil keeps the utilities from a learner that has to find their order. It sees items under other numbers, drawn for each
+// run, and the candidates in the order of those.
+type veil struct {
+	labels    []policy.Item // by item
+	fixed     bool          // candidates are the same in each impression
+	seen      []policy.Item // the candidates as the learner sees them
+	positions []int32       // of each of them in the world's order, increasing utility
+	ranked    []policy.Item // the candidates in the order that the learner found
+	crowd     *crowd        // nil for users who know what they like
+	burnIn    burnIn
+}
+
+// burnIn is what a run's burn-in came to: the impressions that were ranked so as to find the order.
+type burnIn struct {
+	impressions int64
+	last        int64   // the last of them
+	regret      float64 // in them; with regret against a fixed ranking, up to the last of them
+}
+
+// newVeil makes one for a run; nil for a learner that is given utilities.
+func newVeil(e *Experiment, u config.Utilities, run int) *veil {
+	if u == config.Given {
+		return nil
+	}
+	v := &veil{labels: make([]policy.Item, e.Items), fixed: e.Scenario.fixedOrder()}
+	draws := newStream(e.Seed, run, forLabels)
+	for i := range v.labels {
+		v.labels[i] = policy.Item(i)
+	}
+	for k := len(v.labels) - 1; k > 0; k-- {
+		j := draws.below(k + 1)
+		v.labels[k], v.labels[j] = v.labels[j], v.labels[k]
+	}
+	if u == config.Social {
+		v.crowd = newCrowd(e, run)
+	}
+	return v
+}
+
+// hide takes the world's candidates.
+func (v *veil) hide(candidates []policy.Item) {
+	if v.fixed && len(v.seen) > 0 {
+		return
+	}
+	v.positions = v.positions[:0]
+	for k := range candidates {
+		v.positions = append(v.positions, int32(k))
+	}
+	slices.SortFunc(v.positions, func(a, b int32) int { return cmp.Compare(v.labels[candidates[a]], v.labels[candidates[b]]) })
+	v.seen = v.seen[:0]
+	for _, k := range v.positions {
+		v.seen = append(v.seen, v.labels[candidates[k]])
+	}
+}
+
+// selects is the user's selection: its position among those shown, and in the world's order.
+func (v *veil) selects(w *world, d *delay.Decision) (shown int, position int32) {
+	liked := math.Inf(-1)
+	for k := range min(w.window, len(d.Order)) {
+		at := v.positions[d.Order[k]]
+		utility := float64(at)
+		if v.crowd != nil {
+			utility = v.crowd.perceives(w.candidates[at])
+		}
+		if utility > liked {
+			liked, shown, position = utility, k, at
+		}
+	}
+	return shown, position
+}
+
+// outcome completes what the learner is told of the selection, but for the payoff.
+func (v *veil) outcome(w *world, d *delay.Decision, shown int, o *delay.Outcome) {
+	v.ranked = append(v.ranked[:0], v.seen...)
+	for k, rank := range d.Ranks {
+		v.ranked[rank] = v.seen[d.Order[k]]
+	}
+	o.Item = v.seen[d.Order[shown]]
+	o.Candidates, o.Order, o.Undecided = v.ranked, d.Ranks, d.Undecided
+	if len(d.Propensities) > 0 {
+		o.Propensity = d.Propensities[shown]
+	}
+	if v.crowd != nil {
+		o.Utility, o.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
+	}
+}
+
+// crowd are users who learn from each other what they like (the paper's appendix C.1): an item's utility is its number,
+// each user's own estimate of it is that plus a standard normal variable, and what everybody knows of it is the mean of
+// the estimates so far, give or take √(2·log(4nt²/δ)/N), δ = 0.05. Users take any value of that for the utility.
+type crowd struct {
+	known  []known
+	t      int64 // estimates
+	draws  *stream
+	normal func() float64
+}
+
+// known is what everybody knows of an item.
+type known struct {
+	n   int64
+	sum float64
+}
+
+func newCrowd(e *Experiment, run int) *crowd {
+	s := newStream(e.Seed, run, forTastes)
+	return &crowd{known: make([]known, e.Items), draws: s, normal: normal(s)}
+}
+
+// perceives is what a user takes for the utility of an item.
+func (c *crowd) perceives(item policy.Item) float64 {
+	k := &c.known[item]
+	u := 2*c.draws.float64() - 1
+	if k.n == 0 {
+		return float64(len(c.known)) * (1 + u) / 2
+	}
+	n := float64(len(c.known))
+	radius := math.Sqrt(2 * (math.Log(4*n/0.05) + 2*math.Log(float64(c.t))) / float64(k.n))
+	return k.sum/float64(k.n) + u*radius
+}
+
+// estimates is a user's own estimate of what was selected, which is published.
+func (c *crowd) estimates(item policy.Item) float64 {
+	x := float64(item) + c.normal()
+	k := &c.known[item]
+	k.n++
+	k.sum += x
+	c.t++
+	return x
+}
