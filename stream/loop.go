@@ -129,7 +129,9 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	began := time.Now()
+	hit("before", r.Do)
 	value, err := l.do(ctx, r.Do)
+	hit("after", r.Do)
 	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
 	l.replies <- reply{r.ID, value, err}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 func newRunCommand() *cobra.Command {
@@ -49,7 +51,11 @@ func runWorker(cmd *cobra.Command, file string) error {
 	version := buildVersion()
 	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a, err := app.New(cfg, app.Options{Logger: log, Registry: registry})
+	options := app.Options{Logger: log, Registry: registry}
+	if failpoint.Enabled {
+		testSettings(&options)
+	}
+	a, err := app.New(cfg, options)
 	if err != nil {
 		return err
 	}
@@ -103,5 +109,13 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 		close(done)
 		cancelDrain()
 		cancelForce()
+	}
+}
+
+// testSettings are what tests under faults change, in a binary built with the tag failpoints.
+func testSettings(o *app.Options) {
+	o.SessionTimeout, o.FenceInterval = failpoint.Duration("session_timeout"), failpoint.Duration("fence_interval")
+	if off := failpoint.Duration("clock"); off != 0 {
+		o.Now = func() event.Millis { return time.Now().Add(off).UnixMilli() }
 	}
 }

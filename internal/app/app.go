@@ -33,6 +33,7 @@ type Options struct {
 	Now func() event.Millis
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
+	FenceInterval  time.Duration // how often producers are fenced anew; 0: 6 h
 }
 
 // App is a worker with what it is made of.
@@ -81,6 +82,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		Store: store, Membership: membership, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now,
+		FenceInterval: opt.FenceInterval,
 	})
 	return &App{Worker: w, Broker: b, Store: store, Metrics: metrics, log: opt.Logger}, nil
 }

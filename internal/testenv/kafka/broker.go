@@ -1,4 +1,5 @@
-// Package kafka runs a real Apache Kafka, one broker in KRaft mode on loopback, for tests, benchmarks and examples.
+// Package kafka runs a real Apache Kafka in KRaft mode on loopback, one broker or a cluster, for tests, benchmarks and
+// examples.
 // It needs Java 17; Maven fetches the broker. Nothing here depends on the testing package.
 package kafka
 
@@ -46,6 +47,9 @@ type Listener struct {
 	Protocol string // SSL, SASL_PLAINTEXT or SASL_SSL
 	// Settings of this listener alone, named without its prefix, such as "ssl.client.auth".
 	Settings map[string]string
+	// Advertised is where clients are told to find it, host:port by broker: for listeners behind a proxy. Empty: where
+	// it listens.
+	Advertised []string
 }
 
 const (
@@ -61,6 +65,9 @@ type Broker struct {
 	jars    string
 	dir     string // configuration, log and data
 	cluster string // KRaft's id of this cluster: the proof that it is ours that answers
+	node    int    // from 1 on
+	voters  string // of KRaft's quorum: every broker of the cluster
+	brokers int    // of the cluster
 	port    int
 	control int
 	more    []int // ports of Options.Listeners
@@ -94,24 +101,45 @@ func Start(ctx context.Context, opts Options) (*Broker, error) {
 }
 
 func newBroker(ctx context.Context, opts Options, java, jars string) (*Broker, error) {
-	ports, err := proc.FreePorts(2 + len(opts.Listeners))
+	all, err := prepare(opts, java, jars, 1)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "ranker-kafka-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for Apache Kafka: %w", err)
-	}
-	b := &Broker{opts: opts, java: java, jars: jars, dir: dir, cluster: newClusterID(), port: ports[0], control: ports[1],
-		more: ports[2:]}
+	b := all[0]
 	err = b.format(ctx)
 	if err == nil {
 		err = b.Start(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
+}
+
+// prepare makes the brokers of a cluster, with ports and directories of their own; none is formatted or started.
+func prepare(opts Options, java, jars string, brokers int) ([]*Broker, error) {
+	each := 2 + len(opts.Listeners)
+	ports, err := proc.FreePorts(brokers * each)
+	if err != nil {
+		return nil, err
+	}
+	cluster := newClusterID()
+	var all []*Broker
+	var voters []string
+	for i := range brokers {
+		dir, err := os.MkdirTemp("", "ranker-kafka-")
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for Apache Kafka: %w", err)
+		}
+		own := ports[i*each : (i+1)*each]
+		all = append(all, &Broker{opts: opts, java: java, jars: jars, dir: dir, cluster: cluster, node: i + 1,
+			brokers: brokers, port: own[0], control: own[1], more: own[2:]})
+		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", i+1, own[1]))
+	}
+	for _, b := range all {
+		b.voters = strings.Join(voters, ",")
+	}
+	return all, nil
 }
 
 // newClusterID makes a UUID as Kafka writes them: 16 bytes in URL-safe base 64, and no leading dash, which its tools
@@ -123,12 +151,14 @@ func newClusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-// settings of one broker that is its own controller. Everything listens on loopback only.
+// settings of a broker that is a controller too. Everything listens on loopback only.
 func (b *Broker) settings() map[string]string {
+	// Of internal topics every broker has a copy, and one broker may be away.
+	copies, insync := strconv.Itoa(b.brokers), strconv.Itoa(max(1, b.brokers-1))
 	s := map[string]string{
 		"process.roles":                  "broker,controller",
-		"node.id":                        "1",
-		"controller.quorum.voters":       fmt.Sprintf("1@127.0.0.1:%d", b.control),
+		"node.id":                        strconv.Itoa(b.node),
+		"controller.quorum.voters":       b.voters,
 		"listeners":                      fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", b.port, b.control),
 		"advertised.listeners":           fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", b.port),
 		"controller.listener.names":      "CONTROLLER",
@@ -136,12 +166,11 @@ func (b *Broker) settings() map[string]string {
 		"log.dirs":                       filepath.Join(b.dir, "data"),
 		"auto.create.topics.enable":      "false",
 
-		// One broker holds one replica of everything.
-		"offsets.topic.replication.factor":                 "1",
-		"transaction.state.log.replication.factor":         "1",
-		"transaction.state.log.min.isr":                    "1",
-		"share.coordinator.state.topic.replication.factor": "1",
-		"share.coordinator.state.topic.min.isr":            "1",
+		"offsets.topic.replication.factor":                 copies,
+		"transaction.state.log.replication.factor":         copies,
+		"transaction.state.log.min.isr":                    insync,
+		"share.coordinator.state.topic.replication.factor": copies,
+		"share.coordinator.state.topic.min.isr":            insync,
 
 		// Fewer partitions are created faster than the default of 50, and are enough.
 		"offsets.topic.num.partitions":         "4",
@@ -160,9 +189,12 @@ func (b *Broker) settings() map[string]string {
 		"log.cleaner.dedupe.buffer.size": strconv.Itoa(16 << 20),
 	}
 	for i, l := range b.opts.Listeners {
-		address := fmt.Sprintf(",%s://%s", l.Name, b.listenerAddr(i))
-		s["listeners"] += address
-		s["advertised.listeners"] += address
+		advertised := b.listenerAddr(i)
+		if len(l.Advertised) > 0 {
+			advertised = l.Advertised[b.node-1]
+		}
+		s["listeners"] += fmt.Sprintf(",%s://%s", l.Name, b.listenerAddr(i))
+		s["advertised.listeners"] += fmt.Sprintf(",%s://%s", l.Name, advertised)
 		s["listener.security.protocol.map"] += "," + l.Name + ":" + l.Protocol
 		for key, value := range l.Settings {
 			s["listener.name."+strings.ToLower(l.Name)+"."+key] = value
@@ -303,6 +335,9 @@ func (b *Broker) Pause() error { return b.process.Pause() }
 
 // Resume lets a paused broker go on.
 func (b *Broker) Resume() error { return b.process.Resume() }
+
+// Running tells whether the broker was started and not ended since by one of these methods.
+func (b *Broker) Running() bool { return b.running }
 
 // Tail is the end of the broker's log, for messages.
 func (b *Broker) Tail() string { return b.process.Tail(20) }

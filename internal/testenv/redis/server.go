@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -138,6 +139,61 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
+// Dump writes everything that the server holds at present into a file, as a backup would be taken.
+func (s *Server) Dump(ctx context.Context, path string) error {
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Password: s.password(), MaxRetries: -1, ReadTimeout: time.Minute})
+	defer func() { _ = client.Close() }()
+	if err := client.Save(ctx).Err(); err != nil {
+		return fmt.Errorf("let redis-server write a dump: %w", err)
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, dumpFile))
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the dump of redis-server: %w", err)
+	}
+	return nil
+}
+
+// dumpFile is redis-server's default.
+const dumpFile = "dump.rdb"
+
+// StartFrom starts a server that was stopped or killed with the data of a dump, and nothing else that it knew.
+func (s *Server) StartFrom(ctx context.Context, path string) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(s.dir, "appendonlydir"))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, dumpFile), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("put a dump in place: %w", err)
+	}
+	// With an append-only file switched on from the start, the dump would not be read.
+	keep := s.opts.AppendOnly
+	s.opts.AppendOnly = false
+	err = s.Start(ctx)
+	s.opts.AppendOnly = keep
+	if err != nil || !keep {
+		return err
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Password: s.password(), MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	if err := client.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {
+		return fmt.Errorf("switch the append-only file on again: %w", err)
+	}
+	// A server that is killed before the file is complete would begin empty.
+	return s.process.AwaitReady(ctx, func(ctx context.Context) error {
+		info, err := client.Info(ctx, "persistence").Result()
+		if err == nil && !(strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")) {
+			err = errors.New("the append-only file is being written")
+		}
+		return err
+	})
+}
+
 // probe asks who answers: a server that is still loading its file answers with an error, and one of somebody else's
 // with another process id.
 func (s *Server) probe(ctx context.Context, pid int) error {
@@ -200,6 +256,9 @@ func (s *Server) Pause() error { return s.process.Pause() }
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() error { return s.process.Resume() }
+
+// Running tells whether the server was started and not ended since by one of these methods.
+func (s *Server) Running() bool { return s.running }
 
 // Tail is the end of the server's log, for messages.
 func (s *Server) Tail() string { return s.process.Tail(20) }

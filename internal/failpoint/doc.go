@@ -1,0 +1,17 @@
+// Package failpoint lets a worker die or freeze at a named point, for tests of what it does then. It is compiled in by
+// the build tag failpoints only; without it Enabled is a constant false, so that the compiler takes every point out.
+//
+// What is to happen comes from the environment, when the process starts:
+//
+//	RANKER_FAILPOINTS="before produce=kill@3,after checkpoint=stop@1"
+//	RANKER_FAILPOINT_SETTINGS="session_timeout=3s,clock=-1h,fence_interval=2s"
+//
+// A point acts once: the n-th time that it is reached. kill is SIGKILL; stop is SIGSTOP, whose SIGCONT comes from
+// outside. Before it acts it says so on standard error.
+package failpoint
+
+// The environment variables.
+const (
+	PointsEnv   = "RANKER_FAILPOINTS"
+	SettingsEnv = "RANKER_FAILPOINT_SETTINGS"
+)

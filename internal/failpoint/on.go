@@ -1,0 +1,90 @@
+//go:build failpoints && linux
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Enabled tells whether points and settings were compiled in.
+const Enabled = true
+
+var (
+	mu       sync.Mutex
+	points   = parsePoints(os.Getenv(PointsEnv))
+	settings = pairs(os.Getenv(SettingsEnv))
+)
+
+type point struct {
+	signal syscall.Signal
+	left   int
+}
+
+// pairs reads "a=b,c=d".
+func pairs(s string) map[string]string {
+	all := map[string]string{}
+	for pair := range strings.SplitSeq(s, ",") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			all[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return all
+}
+
+// parsePoints ends the process where it does not understand: a test that injects nothing would pass.
+func parsePoints(s string) map[string]*point {
+	all := map[string]*point{}
+	for name, what := range pairs(s) {
+		action, times, _ := strings.Cut(what, "@")
+		n, err := strconv.Atoi(times)
+		signal, known := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[action]
+		if err != nil || n < 1 || !known {
+			fmt.Fprintf(os.Stderr, "failpoint: %s: %q makes no sense\n", PointsEnv, what)
+			os.Exit(2)
+		}
+		all[name] = &point{signal, n}
+	}
+	return all
+}
+
+// Hit is where a point stands in the code.
+func Hit(name string) {
+	mu.Lock()
+	p := points[name]
+	if p == nil {
+		mu.Unlock()
+		return
+	}
+	p.left--
+	acts := p.left == 0
+	mu.Unlock()
+	if !acts {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "failpoint: %s: %v\n", name, p.signal)
+	// To this very thread: the signal is there when the call returns, so nothing of ours runs behind the point.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(p.signal))
+}
+
+// Duration is a setting for tests; 0 where it is not given.
+func Duration(name string) time.Duration {
+	text, ok := settings[name]
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "failpoint: %s: %s: %v\n", SettingsEnv, name, err)
+		os.Exit(2)
+	}
+	return d
+}

@@ -1,0 +1,156 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+)
+
+// door is the name of the listener that workers use: it is advertised as the proxies' addresses.
+const door = "WORKERS"
+
+// Cluster is what workers run on: three Kafka brokers and a Redis with its replica, each behind a proxy, and the
+// worker's binary with failpoints. The harness itself goes past the proxies.
+type Cluster struct {
+	Kafka   *kafka.Cluster
+	doors   []*proxy.Proxy // to the brokers
+	Redis   *Store
+	Admin   *kgo.Client
+	Session time.Duration // of the group: how long a silent member is waited for
+
+	dir    string
+	keep   bool // dir, when all has ended
+	binary string
+	say    func(format string, args ...any)
+}
+
+const brokers = 3
+
+// StartCluster starts everything, and builds the worker. It takes about a quarter of a minute. Directories go below
+// dir; say is told what happens.
+func StartCluster(ctx context.Context, dir string, say func(format string, args ...any)) (_ *Cluster, err error) {
+	c := &Cluster{dir: dir, say: say, Session: 3 * time.Second, binary: filepath.Join(dir, "ranker-worker")}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	var advertised []string
+	for range brokers {
+		p, err := proxy.New("")
+		if err != nil {
+			return nil, err
+		}
+		c.doors = append(c.doors, p)
+		advertised = append(advertised, p.Addr())
+	}
+	var start errgroup.Group
+	start.Go(func() (err error) {
+		c.Kafka, err = kafka.StartCluster(ctx, kafka.Options{
+			Listeners: []kafka.Listener{{Name: door, Protocol: "PLAINTEXT", Advertised: advertised}},
+			Settings: map[string]string{
+				// A broker that was killed is let back in, and another takes its place, after 3 s.
+				"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
+				"min.insync.replicas": "2", "unclean.leader.election.enable": "false",
+				"replica.lag.time.max.ms": "5000",
+				// Records of 2099 are let in.
+				"log.message.timestamp.after.max.ms":                          "9223372036854775807",
+				"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+			},
+		}, brokers)
+		return err
+	})
+	start.Go(func() (err error) {
+		c.Redis, err = startStore(ctx, filepath.Join(dir, "dump.rdb"))
+		return err
+	})
+	start.Go(func() error { return c.build(ctx) })
+	if err := start.Wait(); err != nil {
+		return nil, err
+	}
+	for i, b := range c.Kafka.Brokers {
+		c.doors[i].SetTarget(b.ListenerAddrs()[door])
+	}
+	c.Admin, err = c.client()
+	return c, err
+}
+
+// build builds the worker with its failpoints.
+func (c *Cluster) build(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", c.binary,
+		"github.com/ranker-worker/ranker-worker/cmd/ranker-worker")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the worker: %w: %s", err, out)
+	}
+	return nil
+}
+
+// client makes a client of Kafka that goes past the proxies.
+func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.Kafka.Addrs()...), kgo.MetadataMinAge(200 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
+		kgo.RetryTimeout(30 * time.Second), kgo.DialTimeout(2 * time.Second),
+	}, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Kafka: %w", err)
+	}
+	return client, nil
+}
+
+// doorAddrs are the proxies' addresses: the workers' bootstrap.
+func (c *Cluster) doorAddrs() []string {
+	var addrs []string
+	for _, p := range c.doors {
+		addrs = append(addrs, p.Addr())
+	}
+	return addrs
+}
+
+// Heal ends what faults have left: proxies that misbehave, servers that are away.
+func (c *Cluster) Heal(ctx context.Context) error {
+	for _, p := range c.doors {
+		p.Heal()
+	}
+	var all errgroup.Group
+	for _, b := range c.Kafka.Brokers {
+		if !b.Running() {
+			all.Go(func() error { return b.Start(ctx) })
+		}
+	}
+	all.Go(func() error { return c.Redis.heal(ctx) })
+	return all.Wait()
+}
+
+// Close ends everything.
+func (c *Cluster) Close() error {
+	var errs []error
+	if c.Admin != nil {
+		c.Admin.Close()
+	}
+	for _, p := range c.doors {
+		p.Close()
+	}
+	if c.Redis != nil {
+		errs = append(errs, c.Redis.Close())
+	}
+	if c.Kafka != nil {
+		errs = append(errs, c.Kafka.Close())
+	}
+	if !c.keep {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// KeepFiles lets Close leave the workers' configurations and logs.
+func (c *Cluster) KeepFiles() { c.keep = true }

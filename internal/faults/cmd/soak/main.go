@@ -1,0 +1,81 @@
+// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica, injects faults while
+// traffic goes on, and checks that nothing is lost and nothing counted twice. It prints a table, and ends with status 1
+// where a law was broken.
+//
+//	go run ./internal/faults/cmd/soak -duration 10m -seed 1
+//	go run ./internal/faults/cmd/soak -each                     # every kind by itself
+//	go run ./internal/faults/cmd/soak -match 'redis|zombie' -duration 1m
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/faults"
+)
+
+func main() {
+	duration := flag.Duration("duration", 10*time.Minute, "how long faults are injected; checks come on top")
+	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
+	rate := flag.Int("rate", 1500, "impressions per second, at most")
+	match := flag.String("match", "", "regular expression: only these kinds")
+	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
+	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
+	keep := flag.Bool("keep", false, "keep the workers' logs when a law was broken")
+	list := flag.Bool("list", false, "only list the kinds of faults")
+	flag.Parse()
+	pattern, err := regexp.Compile(*match)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(2)
+	}
+	if *list {
+		for _, f := range faults.Faults() {
+			fmt.Println(f.Kind)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Match: pattern.MatchString, Each: *each, Quick: *quick})
+	if printErr := result.Print(os.Stdout); err == nil {
+		err = printErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+	}
+	if err != nil || len(result.Violations) > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Result, err error) {
+	began := time.Now()
+	opt.Say = func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%7.1f  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}
+	dir, err := os.MkdirTemp("", "ranker-soak-")
+	if err != nil {
+		return result, fmt.Errorf("make a directory: %w", err)
+	}
+	c, err := faults.StartCluster(ctx, dir, opt.Say)
+	if err != nil {
+		return result, err
+	}
+	defer func() {
+		if keep && len(result.Violations) > 0 {
+			c.KeepFiles()
+			opt.Say("the workers' logs are in %s", dir)
+		}
+		err = errors.Join(err, c.Close())
+	}()
+	opt.Say("up: %s, Redis %s", c.Kafka.Addrs(), c.Redis.Addr())
+	return c.Soak(ctx, opt)
+}

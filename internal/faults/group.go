@@ -1,0 +1,306 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// maxRecordBytes and the like are small, so that it takes little to exceed them.
+const (
+	maxRecordBytes = 64 << 10
+	maxCandidates  = 30
+)
+
+// Group is one consumer group with its topics, and slots in which its workers run.
+type Group struct {
+	c          *Cluster
+	Name       string
+	Partitions int
+	Topics     [event.Topics]string
+	Slots      []*Worker
+	Traffic    *Traffic
+	settings   Settings
+}
+
+// Settings are what groups differ in.
+type Settings struct {
+	Partitions int
+	Workers    int
+	Seed       uint64
+	Rate       int    // impressions per second; 0: no traffic
+	Learners   string // lines of the configuration; "": feed and brief
+	Limits     string // likewise: further limits
+}
+
+// learners of a group: one whose impressions stay, and one whose impressions expire while we look.
+const learners = `
+  feed:  {payoffs: stochastic, policy: elimination, default: true}
+  brief: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 8s}
+`
+
+// learner of impression k.
+func (g *Group) learner(k int) string {
+	if k%3 == 0 && g.settings.Learners == "" {
+		return "brief"
+	}
+	return ""
+}
+
+// NewGroup makes a group's topics; its workers are started one by one.
+func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group, error) {
+	g := &Group{c: c, Name: name, Partitions: s.Partitions, settings: s}
+	for t, what := range []string{"impressions", "selections", "payoffs", "rankings"} {
+		g.Topics[t] = name + "-" + what
+	}
+	for i := range s.Workers {
+		w, err := newWorker(g, i)
+		if err != nil {
+			return nil, err
+		}
+		g.Slots = append(g.Slots, w)
+	}
+	if err := g.createTopics(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.Rate > 0 {
+		g.Traffic, err = newTraffic(g, s.Seed, s.Rate)
+	}
+	return g, err
+}
+
+// Config is the text of a configuration file.
+func (g *Group) text(kafka []string, redis, listen string) string {
+	l := g.settings.Learners
+	if l == "" {
+		l = learners
+	}
+	return fmt.Sprintf(`kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %s, selections: %s, payoffs: %s, rankings: %s}
+redis: {url: "redis://%s/0"}
+http: {listen: %q}
+join: {parking_time: 20s}
+limits: {max_candidates: %d, max_record_bytes: %d%s}
+learners:%s`, strings.Join(kafka, ", "), g.Name, g.Topics[0], g.Topics[1], g.Topics[2], g.Topics[3], redis, listen,
+		maxCandidates, maxRecordBytes, g.settings.Limits, l)
+}
+
+// write puts a configuration file into a directory.
+func (g *Group) write(file, text string) (string, error) {
+	path := filepath.Join(g.c.dir, file)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write a configuration: %w", err)
+	}
+	return path, nil
+}
+
+// Config is the harness' own access to the group: past the proxies.
+func (g *Group) Config() (*config.Config, error) {
+	file, err := g.write(g.Name+"-own.yaml", g.text(g.c.Kafka.Addrs(), g.c.Redis.Addr(), ""))
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := config.LoadFile(file, os.LookupEnv)
+	return cfg, err
+}
+
+func (g *Group) createTopics(ctx context.Context) error {
+	cfg, err := g.Config()
+	if err != nil {
+		return err
+	}
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: brokers}); err != nil {
+		return fmt.Errorf("create the topics of %s: %w", g.Name, err)
+	}
+	return until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
+		problems, err := b.Check(ctx)
+		if err != nil || len(problems) > 0 {
+			return false, errors.Join(err, fmt.Errorf("%v", problems))
+		}
+		_, err = g.ends(ctx)
+		return err == nil, err
+	})
+}
+
+// ends are the ends of all partitions of all topics, by topic.
+func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	for t, topic := range g.Topics {
+		ends[t] = make([]int64, g.Partitions)
+		part := kmsg.NewListOffsetsRequestTopic()
+		part.Topic = topic
+		for p := range g.Partitions {
+			one := kmsg.NewListOffsetsRequestTopicPartition()
+			one.Partition, one.Timestamp = int32(p), -1
+			part.Partitions = append(part.Partitions, one)
+		}
+		req.Topics = append(req.Topics, part)
+	}
+	seen := 0
+	for _, shard := range g.c.Admin.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return ends, fmt.Errorf("list offsets: %w", shard.Err)
+		}
+		for _, topic := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for t := range g.Topics {
+				if g.Topics[t] != topic.Topic {
+					continue
+				}
+				for _, p := range topic.Partitions {
+					if p.ErrorCode != 0 {
+						return ends, fmt.Errorf("list offsets of %s[%d]: error code %d", topic.Topic, p.Partition, p.ErrorCode)
+					}
+					ends[t][p.Partition] = p.Offset
+					seen++
+				}
+			}
+		}
+	}
+	if seen != event.Topics*g.Partitions {
+		return ends, fmt.Errorf("list offsets: %d of %d partitions answered", seen, event.Topics*g.Partitions)
+	}
+	return ends, nil
+}
+
+// stored is what Redis holds in a partition's meta.
+func (g *Group) stored(ctx context.Context) (metas []map[string]string, err error) {
+	err = g.c.Redis.Use(func(c *goredis.Client) error {
+		for p := range g.Partitions {
+			meta, err := c.HGetAll(ctx, fmt.Sprintf("{%s:%d}:meta", g.Name, p)).Result()
+			if err != nil {
+				return fmt.Errorf("read what is stored: %w", err)
+			}
+			metas = append(metas, meta)
+		}
+		return nil
+	})
+	return metas, err
+}
+
+var roles = [event.Inputs]string{"impressions", "selections", "payoffs"}
+
+// Lag is how many records, markers included, are in the topics and not yet in the stored state.
+func (g *Group) Lag(ctx context.Context) (lag int64, err error) {
+	ends, err := g.ends(ctx)
+	if err != nil {
+		return 0, err
+	}
+	metas, err := g.stored(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for p, meta := range metas {
+		for t, role := range roles {
+			at, _ := strconv.ParseInt(meta["offset."+role], 10, 64) // none: 0
+			lag += ends[t][p] - at
+		}
+	}
+	return lag, nil
+}
+
+// Account adds the stored accounts of all partitions up.
+func (g *Group) Account(ctx context.Context) (map[string]int64, error) {
+	metas, err := g.stored(ctx)
+	sum := map[string]int64{}
+	for _, meta := range metas {
+		for field, value := range meta {
+			if name, ok := strings.CutPrefix(field, "account."); ok {
+				n, _ := strconv.ParseInt(value, 10, 64)
+				sum[name] += n
+			}
+		}
+	}
+	return sum, err
+}
+
+// Settle waits until everything that is in the topics is in the stored state: traffic has to be held before, and
+// faults healed. That it does not come to that is a violation: whatever died, somebody has to go on.
+func (g *Group) Settle(ctx context.Context, patience time.Duration) error {
+	for _, w := range g.Slots {
+		if !w.Running() {
+			if err := w.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	var lag int64
+	err := until(ctx, patience, "all that was sent is stored", func() (bool, error) {
+		var err error
+		lag, err = g.Lag(ctx)
+		return lag == 0, err
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	var why strings.Builder
+	for _, w := range g.Slots {
+		ready, text := w.Ready(ctx)
+		fmt.Fprintf(&why, "\nworker %d: ready: %t: %s", w.slot, ready, strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+	}
+	return fmt.Errorf("%d records are not taken in: %w%s", lag, err, why.String())
+}
+
+// follow keeps traffic from running away from the workers: a lag is theirs to make up, but not without end.
+func (g *Group) follow(ctx context.Context, most int64) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if lag, err := g.Lag(ctx); err == nil {
+			g.Traffic.behind.Store(lag > most)
+		}
+	}
+}
+
+// Close ends the group's workers. Its topics and keys stay until the cluster ends.
+func (g *Group) Close() error {
+	var errs []error
+	for _, w := range g.Slots {
+		errs = append(errs, w.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// request sends a request to whichever broker it is for, and gives the answer's own error codes to check.
+func request[R kmsg.Response](ctx context.Context, c *kgo.Client, req kmsg.Request) (R, error) {
+	var zero R
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	res, err := c.Request(ctx, req)
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
+	}
+	r, ok := res.(R)
+	if !ok {
+		return zero, fmt.Errorf("%s was answered by a %T", kmsg.NameForKey(req.Key()), res)
+	}
+	return r, nil
+}

@@ -1,0 +1,208 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
+)
+
+// redisFaults happen to Redis and on the way to it.
+func redisFaults() []Fault {
+	return append([]Fault{
+		{Kind: "redis killed and restarted", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+			return s.c.Redis.Restart(ctx, s.between(time.Second, 4*time.Second))
+		}},
+		{Kind: "redis frozen", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+			r := s.c.Redis.primary
+			if err := r.Pause(); err != nil {
+				return err
+			}
+			pause(ctx, s.between(2*time.Second, 6*time.Second))
+			return r.Resume()
+		}},
+		{Kind: "redis rolled back to an older dump", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			if err := s.c.Redis.Backup(ctx); err != nil {
+				return err
+			}
+			pause(ctx, s.between(2*time.Second, 6*time.Second))
+			return s.c.Redis.RollBack(context.WithoutCancel(ctx))
+		}},
+		{Kind: "redis failed over to a stalled replica", Uses: theRedis, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			if err := s.c.Redis.Stall(ctx); err != nil {
+				return err
+			}
+			pause(ctx, s.between(time.Second, 4*time.Second))
+			return s.c.Redis.FailOver(context.WithoutCancel(ctx))
+		}},
+		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Weight: 3, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			return s.c.Redis.Use(func(c *goredis.Client) error { return c.ScriptFlush(ctx).Err() })
+		}},
+		{Kind: "redis out of memory", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+			if err := s.c.Redis.Fill(ctx, true); err != nil {
+				return err
+			}
+			pause(ctx, s.between(2*time.Second, 6*time.Second))
+			return s.c.Redis.Fill(context.WithoutCancel(ctx), false)
+		}},
+		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) error {
+			d := s.c.Redis.door
+			d.SetDelay(200 * time.Millisecond)
+			defer d.SetDelay(0)
+			pause(ctx, s.between(3*time.Second, 8*time.Second))
+			return nil
+		}},
+		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			d := s.c.Redis.door
+			d.Refuse(true)
+			defer d.Refuse(false)
+			pause(ctx, s.between(4*time.Second, 12*time.Second))
+			return nil
+		}},
+	}, netFaults("redis", redisNet, func(s *Scene) []*proxy.Proxy { return []*proxy.Proxy{s.c.Redis.door} })...)
+}
+
+// netFaults happen to the connections of workers.
+func netFaults(to string, uses Resource, doors func(*Scene) []*proxy.Proxy) []Fault {
+	one := func(s *Scene) *proxy.Proxy { d := doors(s); return d[s.rng.IntN(len(d))] }
+	return []Fault{
+		{Kind: "connections to " + to + " cut", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			for range 5 {
+				for _, d := range doors(s) {
+					d.Cut(0.3+0.7*s.rng.Float64(), s.rng)
+				}
+				pause(ctx, s.between(50*time.Millisecond, 500*time.Millisecond))
+			}
+			return nil
+		}},
+		{Kind: "connections to " + to + " half-open", Uses: uses, Inject: func(ctx context.Context, s *Scene) error {
+			d := one(s)
+			d.Silence(true)
+			defer d.Silence(false)
+			pause(ctx, s.between(2*time.Second, 8*time.Second))
+			return nil
+		}},
+		{Kind: "replies of " + to + " lost", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			for range 5 {
+				d := one(s)
+				d.Deafen(true)
+				pause(ctx, s.between(20*time.Millisecond, 300*time.Millisecond))
+				d.Deafen(false)
+				pause(ctx, s.between(100*time.Millisecond, 300*time.Millisecond))
+			}
+			return nil
+		}},
+	}
+}
+
+// kafkaFaults happen to brokers and on the way to them.
+func kafkaFaults() []Fault {
+	return append([]Fault{
+		{Kind: "broker killed and restarted", Uses: theKafka, Weight: 2, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
+			if err := b.Kill(); err != nil {
+				return err
+			}
+			pause(ctx, s.between(time.Second, 5*time.Second))
+			return b.Start(context.WithoutCancel(ctx))
+		}},
+		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
+			if err := b.Pause(); err != nil {
+				return err
+			}
+			pause(ctx, s.between(time.Second, 8*time.Second))
+			return b.Resume()
+		}},
+		{Kind: "leaders moved", Uses: theKafka, Inject: moveLeaders},
+		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) error {
+			for _, d := range s.c.doors {
+				d.SetDelay(200 * time.Millisecond)
+				defer d.SetDelay(0)
+			}
+			pause(ctx, s.between(2*time.Second, 5*time.Second))
+			return nil
+		}},
+	}, netFaults("kafka", kafkaNet, func(s *Scene) []*proxy.Proxy { return s.c.doors })...)
+}
+
+// moveLeaders makes other brokers the leaders of all partitions of the group's topics: the replicas in another order,
+// and an election.
+func moveLeaders(ctx context.Context, s *Scene) error {
+	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	elect := kmsg.NewPtrElectLeadersRequest()
+	elect.TimeoutMillis, move.TimeoutMillis = 10_000, 10_000
+	for _, topic := range s.Topics {
+		to := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+		to.Topic = topic
+		of := kmsg.NewElectLeadersRequestTopic()
+		of.Topic = topic
+		for p := range s.Partitions {
+			one := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+			one.Partition = int32(p)
+			first := s.rng.IntN(brokers)
+			for i := range brokers {
+				one.Replicas = append(one.Replicas, int32((first+i)%brokers+1))
+			}
+			to.Partitions = append(to.Partitions, one)
+			of.Partitions = append(of.Partitions, int32(p))
+		}
+		move.Topics = append(move.Topics, to)
+		elect.Topics = append(elect.Topics, of)
+	}
+	if _, err := request[*kmsg.AlterPartitionAssignmentsResponse](ctx, s.c.Admin, move); err != nil {
+		return err
+	}
+	pause(ctx, 500*time.Millisecond)
+	// Of single partitions the election may be refused: the leader is there already, or a replica is behind.
+	_, err := request[*kmsg.ElectLeadersResponse](ctx, s.c.Admin, elect)
+	return err
+}
+
+// upstreamFaults are what producers do.
+func upstreamFaults() []Fault {
+	all := []Fault{
+		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			return s.Traffic.ask(ctx, 1, order{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
+				return []*kgo.Record{oddRecords["duplicate payoffs"](rng, p), oddRecords["orphans"](rng, p)}
+			}})
+		}},
+		{Kind: "upstream held, then a burst", Uses: upstream, Weight: 1, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			s.Traffic.Hold(true)
+			pause(ctx, s.between(time.Second, 3*time.Second))
+			s.Traffic.Hold(false)
+			return nil
+		}},
+	}
+	for _, kind := range slices.Sorted(maps.Keys(oddRecords)) {
+		all = append(all, Fault{Kind: kind, Uses: upstream, Weight: 2, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			n := 1 + s.rng.IntN(20)
+			return s.Traffic.ask(ctx, s.rng.IntN(2), order{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+				for range n {
+					batch = append(batch, oddRecords[kind](rng, p))
+				}
+				return batch
+			}})
+		}})
+	}
+	return all
+}
+
+var errAnswer = errors.New("refused")
+
+// refused makes an error of a broker's error code.
+func refused(what string, code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: error code %d", what, errAnswer, code)
+}

@@ -1,0 +1,321 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// sideShows are faults that a group does not outlive, or that its topics would bear the marks of: each has a group of
+// its own. Where a partition has to stop, it has to say so, with the right reason.
+func sideShows() []Fault {
+	loud := func(kind, reason string, do func(ctx context.Context, s *show) error) Fault {
+		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: 25 * time.Second, Inject: onStage(reason, do)}
+	}
+	return []Fault{
+		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *show) error {
+			return s.recreate(ctx, event.Impressions)
+		}),
+		loud("topic recreated while nobody looks", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *show) error {
+			return s.meanwhile(ctx, func() error { return s.recreate(ctx, event.Payoffs) })
+		}),
+		loud("rankings recreated", "stopped (topic)|stopped (witness)|stopped (offsets)", func(ctx context.Context, s *show) error {
+			return s.recreate(ctx, event.Rankings)
+		}),
+		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *show) error {
+			return s.meanwhile(ctx, func() error {
+				pause(ctx, 2*time.Second) // more is sent, which nobody will have read
+				return s.truncate(ctx, event.Impressions)
+			})
+		}),
+		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *show) error { return s.addPartitions(ctx) }),
+		loud("topic made compacted", "is compacted", func(ctx context.Context, s *show) error {
+			return s.meanwhile(ctx, func() error { return s.alter(ctx, event.Impressions, "cleanup.policy", "compact") })
+		}),
+		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *show) error {
+			return s.meanwhile(ctx, func() error { return s.alter(ctx, event.Rankings, "message.timestamp.type", "CreateTime") })
+		}),
+		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *show) error { return s.forget(ctx) }),
+		loud("learner's payoff range changed", "stopped (learner)", func(ctx context.Context, s *show) error {
+			return s.reconfigure(ctx, "learners:", "learners:\n  feed: {payoffs: stochastic, payoff_range: [0, 2]}\n#")
+		}),
+		loud("candidates limited after a crash", "", func(ctx context.Context, s *show) error {
+			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
+		}),
+		loud("epochs of a producer run out", "", runOutOfEpochs),
+	}
+}
+
+// show is a group of its own with one worker and some traffic.
+type show struct {
+	*Group
+	rng *rand.Rand
+}
+
+func (s *show) worker() *Worker { return s.Slots[0] }
+
+const stopPatience = 40 * time.Second
+
+// onStage runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
+// without one, to go on and keep the laws.
+func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
+	return func(ctx context.Context, scene *Scene) (err error) {
+		seed := scene.rng.Uint64()
+		g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200,
+			Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
+		if err != nil {
+			return err
+		}
+		s := &show{Group: g, rng: scene.rng}
+		playing, stop := context.WithCancel(ctx)
+		played := make(chan error, 1)
+		go func() { played <- g.Traffic.Run(playing, seed) }()
+		defer func() {
+			stop()
+			err = errors.Join(err, <-played, g.Close())
+			g.drop(context.WithoutCancel(ctx))
+		}()
+		if err := s.worker().Start(); err != nil {
+			return err
+		}
+		if err := s.awaitRead(ctx, 300); err != nil {
+			return err
+		}
+		if err := do(ctx, s); err != nil {
+			return err
+		}
+		if reason != "" {
+			return s.awaitStopped(ctx, strings.Split(reason, "|"))
+		}
+		pause(ctx, time.Second)
+		g.Traffic.Hold(true)
+		if err := pastTraffic(ctx); err != nil {
+			return err
+		}
+		stop()
+		if err := g.Settle(ctx, time.Minute); err != nil {
+			return violated("%v", err)
+		}
+		found, _, err := g.Laws(ctx)
+		if err == nil && len(found) > 0 {
+			err = violated("%s", strings.Join(found, "; "))
+		}
+		return err
+	}
+}
+
+// pastTraffic waits until a batch that was under way has been sent.
+func pastTraffic(ctx context.Context) error {
+	pause(ctx, 300*time.Millisecond)
+	return ctx.Err()
+}
+
+// awaitRead waits until the state has that many impressions.
+func (s *show) awaitRead(ctx context.Context, n int64) error {
+	return until(ctx, time.Minute, "a group has begun", func() (bool, error) {
+		account, err := s.Account(ctx)
+		return account["impressions.read"] >= n, err
+	})
+}
+
+// awaitStopped waits until a partition has stopped for one of the reasons.
+func (s *show) awaitStopped(ctx context.Context, reasons []string) error {
+	text := ""
+	err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
+		_, text = s.worker().Ready(ctx)
+		for _, r := range reasons {
+			if strings.Contains(text, r) {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return violated("no partition stopped as it should, %s: /readyz says %q", strings.Join(reasons, " or "), text)
+	}
+	return err
+}
+
+// meanwhile does something while the worker is down.
+func (s *show) meanwhile(ctx context.Context, do func() error) error {
+	if err := s.worker().Kill(); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return s.worker().Start()
+}
+
+func (s *show) recreate(ctx context.Context, t event.Topic) error {
+	if err := s.deleteTopics(ctx, s.Topics[t]); err != nil {
+		return err
+	}
+	return until(ctx, 30*time.Second, "a topic is created again", func() (bool, error) {
+		err := s.createTopics(ctx)
+		return err == nil, err
+	})
+}
+
+func (g *Group) deleteTopics(ctx context.Context, topics ...string) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis, req.TopicNames = 10_000, topics
+	for _, topic := range topics {
+		one := kmsg.NewDeleteTopicsRequestTopic()
+		one.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, one)
+	}
+	res, err := request[*kmsg.DeleteTopicsResponse](ctx, g.c.Admin, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range res.Topics {
+		err = errors.Join(err, refused("delete a topic", t.ErrorCode))
+	}
+	return err
+}
+
+// drop deletes the group's topics; that one is not there any more is as well.
+func (g *Group) drop(ctx context.Context) {
+	for t, topic := range g.Topics {
+		_ = g.deleteTopics(ctx, topic)
+		if event.Topic(t) != event.Rankings {
+			_ = g.deleteTopics(ctx, topic+".dlq")
+		}
+	}
+}
+
+// truncate deletes all that a topic holds now.
+func (s *show) truncate(ctx context.Context, t event.Topic) error {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 10_000
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = s.Topics[t]
+	for p := range s.Partitions {
+		one := kmsg.NewDeleteRecordsRequestTopicPartition()
+		one.Partition, one.Offset = int32(p), -1
+		topic.Partitions = append(topic.Partitions, one)
+	}
+	req.Topics = append(req.Topics, topic)
+	var failed error
+	for _, shard := range s.c.Admin.RequestSharded(ctx, req) {
+		failed = errors.Join(failed, shard.Err)
+		if shard.Err != nil {
+			continue
+		}
+		for _, topic := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range topic.Partitions {
+				failed = errors.Join(failed, refused("delete records", p.ErrorCode))
+			}
+		}
+	}
+	return failed
+}
+
+func (s *show) addPartitions(ctx context.Context) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.TimeoutMillis = 10_000
+	for _, topic := range s.Topics {
+		one := kmsg.NewCreatePartitionsRequestTopic()
+		one.Topic, one.Count = topic, int32(2*s.Partitions)
+		req.Topics = append(req.Topics, one)
+	}
+	res, err := request[*kmsg.CreatePartitionsResponse](ctx, s.c.Admin, req)
+	if err != nil {
+		return err
+	}
+	for _, t := range res.Topics {
+		err = errors.Join(err, refused("add partitions", t.ErrorCode))
+	}
+	return err
+}
+
+func (s *show) alter(ctx context.Context, t event.Topic, name, value string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	of := kmsg.NewIncrementalAlterConfigsRequestResource()
+	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, s.Topics[t]
+	one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	one.Name, one.Value, one.Op = name, kmsg.StringPtr(value), kmsg.IncrementalAlterConfigOpSet
+	of.Configs = append(of.Configs, one)
+	req.Resources = append(req.Resources, of)
+	res, err := request[*kmsg.IncrementalAlterConfigsResponse](ctx, s.c.Admin, req)
+	if err != nil {
+		return err
+	}
+	for _, r := range res.Resources {
+		err = errors.Join(err, refused("alter a topic", r.ErrorCode))
+	}
+	return err
+}
+
+// forget deletes everything that Redis has of the group.
+func (s *show) forget(ctx context.Context) error {
+	return s.c.Redis.Use(func(c *goredis.Client) error {
+		for p := range s.Partitions {
+			keys := c.Scan(ctx, 0, fmt.Sprintf("{%s:%d}:*", s.Name, p), 1000).Iterator()
+			var all []string
+			for keys.Next(ctx) {
+				all = append(all, keys.Val())
+			}
+			if err := keys.Err(); err != nil {
+				return fmt.Errorf("list keys: %w", err)
+			}
+			if len(all) == 0 {
+				continue
+			}
+			if err := c.Unlink(ctx, all...).Err(); err != nil {
+				return fmt.Errorf("delete keys: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// reconfigure restarts the worker with another configuration.
+func (s *show) reconfigure(ctx context.Context, old, text string) error {
+	w := s.worker()
+	return s.meanwhile(ctx, func() error {
+		now := s.text(s.c.doorAddrs(), s.c.Redis.door.Addr(), w.listen)
+		changed := strings.Replace(now, old, text, 1)
+		if changed == now {
+			return fmt.Errorf("the configuration has no %q", old)
+		}
+		var err error
+		w.config, err = s.write(fmt.Sprintf("%s-%d-changed.yaml", s.Name, w.slot), changed)
+		return err
+	})
+}
+
+// lastEpoch is where the broker hands out another producer id.
+const lastEpoch = 32_766
+
+// runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as
+// restarts over many years would.
+func runOutOfEpochs(ctx context.Context, s *show) error {
+	return s.meanwhile(ctx, func() error {
+		id, epoch := int64(-1), int16(-1)
+		for epoch < lastEpoch-4 {
+			req := kmsg.NewPtrInitProducerIDRequest()
+			req.TransactionalID = kmsg.StringPtr(s.Name + "-0")
+			req.TransactionTimeoutMillis = 30_000
+			req.ProducerID, req.ProducerEpoch = id, epoch
+			res, err := request[*kmsg.InitProducerIDResponse](ctx, s.c.Admin, req)
+			if err != nil {
+				return err
+			}
+			if err := refused("raise an epoch", res.ErrorCode); err != nil {
+				return err
+			}
+			id, epoch = res.ProducerID, res.ProducerEpoch
+		}
+		return nil
+	})
+}

@@ -1,0 +1,343 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Options of a soak.
+type Options struct {
+	Duration time.Duration // of the faults; checks come on top
+	Seed     uint64
+	Rate     int // impressions per second at most; 0: 1,500
+	// Match leaves out the kinds for which it is false; nil: none.
+	Match func(kind string) bool
+	// Each plays every kind by itself, with all checks after it, instead of a mix for Duration.
+	Each bool
+	// Quick waits as little as possible within a fault.
+	Quick bool
+	// CheckEvery is how often a mix is interrupted for all checks; 0: two minutes.
+	CheckEvery time.Duration
+	Partitions int // 0: 4
+	Workers    int // 0: 3
+	Say        func(format string, args ...any)
+}
+
+// Result is what a soak has come to.
+type Result struct {
+	Seed       uint64
+	Took       time.Duration
+	Injected   map[string]int // by kind
+	Unfit      map[string]int // by kind: could not be injected, mostly since the step did not come
+	Read       [event.Topics]int64
+	Sent       [event.Inputs]int64
+	Aborted    int64
+	Account    map[string]int64
+	Checks     int
+	Resident   int64 // the most that a worker took of memory, in bytes
+	Restarts   int
+	Violations []string
+}
+
+// Faults is how many faults were injected.
+func (r *Result) Faults() (n int) {
+	for _, k := range r.Injected {
+		n += k
+	}
+	return n
+}
+
+// soak is a run under way.
+type soak struct {
+	opt   Options
+	c     *Cluster
+	g     *Group
+	rng   *rand.Rand
+	free  chan *Worker
+	kinds []Fault
+
+	faults sync.WaitGroup
+	mu     sync.Mutex // of what follows
+	busy   map[Resource]int
+	result Result
+}
+
+// Soak injects faults into a group of workers on the cluster while traffic goes on, and checks that they keep the laws.
+// An error says that the soak itself failed; violations stand in the result.
+func (c *Cluster) Soak(ctx context.Context, opt Options) (Result, error) {
+	s := &soak{opt: opt, c: c, rng: rand.New(rand.NewPCG(opt.Seed, 0)), busy: map[Resource]int{}}
+	s.defaults()
+	began := time.Now()
+	err := s.run(ctx)
+	s.result.Took = time.Since(began)
+	return s.result, err
+}
+
+func (s *soak) defaults() {
+	o := &s.opt
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.Rate, 1500)
+	def(&o.Partitions, 4)
+	def(&o.Workers, 3)
+	if o.CheckEvery == 0 {
+		o.CheckEvery = 2 * time.Minute
+	}
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	for _, f := range Faults() {
+		if o.Match == nil || o.Match(f.Kind) {
+			s.kinds = append(s.kinds, f)
+		}
+	}
+	s.result = Result{Seed: o.Seed, Injected: map[string]int{}, Unfit: map[string]int{}}
+}
+
+func (s *soak) run(ctx context.Context) error {
+	var err error
+	name := fmt.Sprintf("soak-%x", s.opt.Seed)
+	s.g, err = s.c.NewGroup(ctx, name, Settings{Partitions: s.opt.Partitions, Workers: s.opt.Workers, Seed: s.opt.Seed, Rate: s.opt.Rate})
+	if err != nil {
+		return err
+	}
+	s.free = make(chan *Worker, len(s.g.Slots))
+	for _, w := range s.g.Slots {
+		if err := w.Start(); err != nil {
+			return errors.Join(err, s.g.Close())
+		}
+		s.free <- w
+	}
+	if err := s.g.Slots[0].AwaitReady(ctx); err != nil {
+		return errors.Join(err, s.g.Close())
+	}
+	playing, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		if err := s.g.Traffic.Run(playing, s.opt.Seed); err != nil {
+			s.violate("traffic: %v", err)
+		}
+	})
+	beside.Go(func() { s.g.follow(playing, int64(40*s.opt.Rate)) })
+	beside.Go(func() { s.watchMemory(playing) })
+	if s.opt.Each {
+		err = s.one(ctx)
+	} else {
+		err = s.mix(ctx)
+	}
+	s.faults.Wait()
+	stop()
+	beside.Wait()
+	if err == nil {
+		err = s.check(ctx, true)
+	}
+	s.finish(ctx)
+	return errors.Join(err, s.g.Close())
+}
+
+func (s *soak) finish(ctx context.Context) {
+	r := &s.result
+	for t := range r.Sent {
+		r.Sent[t] = s.g.Traffic.Sent[t].Load()
+	}
+	r.Aborted = s.g.Traffic.Aborted.Load()
+	for _, w := range s.g.Slots {
+		r.Restarts += w.started - 1
+	}
+	if account, err := s.g.Account(ctx); err == nil {
+		r.Account = account
+	}
+}
+
+// one plays every kind by itself.
+func (s *soak) one(ctx context.Context) error {
+	for _, f := range s.kinds {
+		s.inject(ctx, f, s.rng.Uint64())
+		if err := s.check(ctx, false); err != nil {
+			return fmt.Errorf("after %s: %w", f.Kind, err)
+		}
+	}
+	return nil
+}
+
+// mix injects faults at random, several at a time.
+func (s *soak) mix(ctx context.Context) error {
+	end := time.Now().Add(s.opt.Duration)
+	checkAt := time.Now().Add(s.opt.CheckEvery)
+	for {
+		now := time.Now()
+		if now.After(end) || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if now.After(checkAt) && end.Sub(now) > s.opt.CheckEvery/2 {
+			s.faults.Wait()
+			paused := time.Now()
+			if err := s.check(ctx, false); err != nil {
+				return err
+			}
+			end = end.Add(time.Since(paused)) // the time of checks is not the faults'
+			checkAt = time.Now().Add(s.opt.CheckEvery)
+		}
+		if f, ok := s.choose(time.Until(end)); ok {
+			seed := s.rng.Uint64()
+			s.faults.Go(func() {
+				defer s.release(f)
+				s.inject(ctx, f, seed)
+			})
+		}
+		pause(ctx, time.Duration(100+s.rng.IntN(400))*time.Millisecond)
+	}
+}
+
+// choose draws a kind whose resource has room, and takes it.
+func (s *soak) choose(left time.Duration) (Fault, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := 0
+	fits := func(f *Fault) bool { return s.busy[f.Uses] < capacity[f.Uses] && f.Takes <= left }
+	for i := range s.kinds {
+		if fits(&s.kinds[i]) {
+			total += s.kinds[i].Weight
+		}
+	}
+	if total == 0 {
+		return Fault{}, false
+	}
+	at := s.rng.IntN(total)
+	for i := range s.kinds {
+		if f := &s.kinds[i]; fits(f) {
+			if at -= f.Weight; at < 0 {
+				s.busy[f.Uses]++
+				return *f, true
+			}
+		}
+	}
+	return Fault{}, false
+}
+
+func (s *soak) release(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy[f.Uses]--
+}
+
+// faultTimeout bounds one fault, with what it brings back.
+const faultTimeout = 3 * time.Minute
+
+func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
+	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
+	defer cancel()
+	began := time.Now()
+	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), quick: s.opt.Quick, free: s.free}
+	err := f.Inject(ctx, scene)
+	s.opt.Say("%-55s %6.1f s%s", f.Kind, time.Since(began).Seconds(), suffix(err))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case errors.Is(err, errUnfit):
+		s.result.Unfit[f.Kind]++
+	case err != nil:
+		s.result.Violations = append(s.result.Violations, fmt.Sprintf("%s: %v", f.Kind, err))
+	default:
+		s.result.Injected[f.Kind]++
+	}
+}
+
+func suffix(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// settlePatience is how long the group may take to catch up once all is well again.
+const settlePatience = 2 * time.Minute
+
+// check heals everything, lets the group settle, and holds it against all laws. Last is the one at the end, when the
+// traffic is over.
+func (s *soak) check(ctx context.Context, last bool) error {
+	s.g.Traffic.Hold(true)
+	defer s.g.Traffic.Hold(false)
+	if err := s.c.Heal(ctx); err != nil {
+		return fmt.Errorf("bring everything back: %w", err)
+	}
+	if !last { // what users still do comes for a while, and does no harm: until they are quiet
+		pause(ctx, time.Second)
+	}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	if err := s.g.Settle(ctx, settlePatience); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		s.violate("%v", err)
+		return nil
+	}
+	began := time.Now()
+	found, read, err := s.g.Laws(ctx)
+	if err != nil {
+		return fmt.Errorf("check the laws: %w", err)
+	}
+	for _, v := range found {
+		s.violate("%s", v)
+	}
+	s.result.Read = read
+	s.result.Checks++
+	s.opt.Say("checked: %d records, %d violations so far, %.1f s", read[0]+read[1]+read[2]+read[3], len(s.result.Violations), time.Since(began).Seconds())
+	return nil
+}
+
+// quiet waits until no producer sends any more.
+func (s *soak) quiet(ctx context.Context) error {
+	sum := func() (n int64) {
+		for t := range s.g.Traffic.Sent {
+			n += s.g.Traffic.Sent[t].Load()
+		}
+		return n
+	}
+	before, since := sum(), time.Now()
+	return until(ctx, 2*time.Minute, "the users are quiet", func() (bool, error) {
+		if now := sum(); now != before {
+			before, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second, nil
+	})
+}
+
+func (s *soak) violate(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	s.opt.Say("VIOLATION: %s", text)
+	if len(s.result.Violations) < 100 {
+		s.result.Violations = append(s.result.Violations, text)
+	}
+}
+
+func (s *soak) watchMemory(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, w := range s.g.Slots {
+			if n := w.Resident(); n > s.result.Resident {
+				s.result.Resident = n
+			}
+		}
+	}
+}

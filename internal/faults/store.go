@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+)
+
+// Store is a Redis with an append-only file and a replica. Workers reach the primary through a proxy.
+type Store struct {
+	door *proxy.Proxy
+	dump string // a backup
+
+	mu      sync.Mutex // of who is who
+	primary *redis.Server
+	replica *redis.Server
+}
+
+// idle is how long a client of ours keeps a connection: they are made anew for each use.
+const storeTimeout = 10 * time.Second
+
+func startStore(ctx context.Context, dump string) (_ *Store, err error) {
+	s := &Store{dump: dump}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	// Written once a second: with "always" each checkpoint waits for the disk, which is not what is tried here.
+	opts := redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}
+	if s.primary, err = redis.Start(ctx, opts); err != nil {
+		return nil, err
+	}
+	if s.replica, err = redis.Start(ctx, opts); err != nil {
+		return nil, err
+	}
+	if s.door, err = proxy.New(s.primary.Addr()); err != nil {
+		return nil, err
+	}
+	return s, s.follow(ctx)
+}
+
+// server runs f with a client of one server.
+func server(r *redis.Server, f func(c *goredis.Client) error) error {
+	c := goredis.NewClient(&goredis.Options{Addr: r.Addr(), MaxRetries: -1, DialTimeout: time.Second,
+		ReadTimeout: storeTimeout, PoolSize: 4})
+	defer func() { _ = c.Close() }()
+	return f(c)
+}
+
+// Addr is the present primary's, past the proxy.
+func (s *Store) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.primary.Addr()
+}
+
+// Use runs f with a client of the present primary, past the proxy.
+func (s *Store) Use(f func(c *goredis.Client) error) error {
+	s.mu.Lock()
+	primary := s.primary
+	s.mu.Unlock()
+	return server(primary, f)
+}
+
+// follow makes the replica one of the primary, and waits until it has everything.
+func (s *Store) follow(ctx context.Context) error {
+	host, port, _ := strings.Cut(s.primary.Addr(), ":")
+	return server(s.replica, func(c *goredis.Client) error {
+		if err := c.SlaveOf(ctx, host, port).Err(); err != nil {
+			return fmt.Errorf("make a Redis a replica: %w", err)
+		}
+		return until(ctx, storeTimeout*3, "the replica follows", func() (bool, error) {
+			info, err := c.Info(ctx, "replication").Result()
+			return strings.Contains(info, "master_link_status:up") && !strings.Contains(info, "master_sync_in_progress:1"), err
+		})
+	})
+}
+
+// Backup takes a dump of the primary.
+func (s *Store) Backup(ctx context.Context) error { return s.primary.Dump(ctx, s.dump) }
+
+// RollBack replaces the primary's data by the last backup's.
+func (s *Store) RollBack(ctx context.Context) error {
+	if err := s.primary.Kill(); err != nil {
+		return err
+	}
+	return s.primary.StartFrom(ctx, s.dump)
+}
+
+// Stall lets the replica stay behind from now on.
+func (s *Store) Stall(ctx context.Context) error {
+	return server(s.replica, func(c *goredis.Client) error { return c.SlaveOf(ctx, "no", "one").Err() })
+}
+
+// FailOver makes the replica the primary, as it is, and the primary the replica.
+func (s *Store) FailOver(ctx context.Context) error {
+	if err := s.Stall(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.primary, s.replica = s.replica, s.primary
+	s.mu.Unlock()
+	s.door.SetTarget(s.primary.Addr())
+	return s.follow(ctx)
+}
+
+// Restart kills the primary, and starts it again after a while.
+func (s *Store) Restart(ctx context.Context, away time.Duration) error {
+	if err := s.primary.Kill(); err != nil {
+		return err
+	}
+	pause(ctx, away)
+	return s.primary.Start(context.WithoutCancel(ctx))
+}
+
+// Fill sets the limit of memory to what is used, so that nothing can be written; with false it takes the limit away.
+func (s *Store) Fill(ctx context.Context, on bool) error {
+	limit := "0"
+	if on {
+		limit = "1mb"
+	}
+	return s.Use(func(c *goredis.Client) error { return c.ConfigSet(ctx, "maxmemory", limit).Err() })
+}
+
+func (s *Store) heal(ctx context.Context) error {
+	s.door.Heal()
+	for _, r := range []*redis.Server{s.primary, s.replica} {
+		if !r.Running() {
+			if err := r.Start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(s.Fill(ctx, false), s.follow(ctx))
+}
+
+// Close ends both servers and the proxy.
+func (s *Store) Close() error {
+	var errs []error
+	if s.door != nil {
+		s.door.Close()
+	}
+	for _, r := range []*redis.Server{s.primary, s.replica} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

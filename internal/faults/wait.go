@@ -1,0 +1,40 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// pause waits, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// until asks again and again, for at most patience, whether something has come about. An error of is passes, unless it
+// is the last.
+func until(ctx context.Context, patience time.Duration, what string, is func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := is()
+		if ok && err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if err != nil {
+				return fmt.Errorf("waiting until %s: %w (last: %w)", what, ctx.Err(), err)
+			}
+			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
+		}
+	}
+}

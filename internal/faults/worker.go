@@ -1,0 +1,220 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/failpoint"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+)
+
+// Worker is a place for one worker process of a group, which dies and comes back.
+type Worker struct {
+	g      *Group
+	slot   int
+	listen string
+	config string
+	dir    string
+
+	mu      sync.Mutex
+	process *proc.Process // the last one; nil before the first
+	paused  bool
+	started int
+}
+
+func newWorker(g *Group, slot int) (*Worker, error) {
+	ports, err := proc.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{g: g, slot: slot, listen: "127.0.0.1:" + strconv.Itoa(ports[0]),
+		dir: filepath.Join(g.c.dir, fmt.Sprintf("%s-%d", g.Name, slot))}
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a worker's directory: %w", err)
+	}
+	w.config, err = g.write(fmt.Sprintf("%s-%d.yaml", g.Name, slot), g.text(g.c.doorAddrs(), g.c.Redis.door.Addr(), w.listen))
+	return w, err
+}
+
+// Start starts the worker with its usual settings.
+func (w *Worker) Start() error { return w.StartWith("", nil) }
+
+// StartWith starts the worker with failpoints and settings of package failpoint.
+func (w *Worker) StartWith(points string, settings map[string]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running() {
+		return fmt.Errorf("worker %d of %s runs already", w.slot, w.g.Name)
+	}
+	all := map[string]string{"session_timeout": w.g.c.Session.String()}
+	maps.Copy(all, settings)
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, name+"="+all[name])
+	}
+	p, err := proc.Start(proc.Config{Name: fmt.Sprintf("worker %d of %s", w.slot, w.g.Name), Path: w.g.c.binary,
+		Args: []string{"run", "--config", w.config}, Dir: w.dir, Log: "worker.log", Env: []string{
+			failpoint.PointsEnv + "=" + points, failpoint.SettingsEnv + "=" + strings.Join(list, ","), "GOMAXPROCS=2"}})
+	if err != nil {
+		return err
+	}
+	w.process, w.paused = p, false
+	w.started++
+	return nil
+}
+
+// running tells whether the last process has not ended; mu is held.
+func (w *Worker) running() bool {
+	if w.process == nil {
+		return false
+	}
+	select {
+	case <-w.process.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// Running tells whether there is a process, frozen or not.
+func (w *Worker) Running() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running()
+}
+
+// Kill ends the process at once (SIGKILL), if there is one.
+func (w *Worker) Kill() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process == nil {
+		return nil
+	}
+	return w.process.Kill()
+}
+
+// stopGrace is how long a drain may take: the drain itself, and to leave the group.
+const stopGrace = 25 * time.Second
+
+// Stop drains the worker (SIGTERM). A worker that has to be killed is an error.
+func (w *Worker) Stop() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running() {
+		return nil
+	}
+	return w.process.Stop(stopGrace)
+}
+
+// Pause freezes the process (SIGSTOP).
+func (w *Worker) Pause() error { w.mu.Lock(); defer w.mu.Unlock(); return w.process.Pause() }
+
+// Resume lets it go on (SIGCONT).
+func (w *Worker) Resume() error { w.mu.Lock(); defer w.mu.Unlock(); return w.process.Resume() }
+
+// Frozen tells whether the process is stopped, by us or by a failpoint.
+func (w *Worker) Frozen() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running() {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.process.PID()))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
+	return strings.HasPrefix(after, "T")
+}
+
+// Resident is the process' memory in bytes; 0 where there is none.
+func (w *Worker) Resident() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running() {
+		return 0
+	}
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.process.PID()))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+var httpClient = &http.Client{Timeout: 2 * time.Second}
+
+// get asks the worker's server.
+func (w *Worker) get(ctx context.Context, path string) (status int, body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.listen+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	res, err := httpClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
+}
+
+// Ready is what /readyz says.
+func (w *Worker) Ready(ctx context.Context) (bool, string) {
+	status, body, err := w.get(ctx, "/readyz")
+	if err != nil {
+		return false, err.Error()
+	}
+	return status == http.StatusOK, body
+}
+
+// AwaitReady waits until the worker works on all its partitions.
+func (w *Worker) AwaitReady(ctx context.Context) error {
+	text := ""
+	err := until(ctx, time.Minute, "a worker is ready", func() (ok bool, err error) {
+		ok, text = w.Ready(ctx)
+		return ok, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return nil
+}
+
+// AwaitUnready waits until /readyz says why not.
+func (w *Worker) AwaitUnready(ctx context.Context, patience time.Duration, why string) error {
+	text := ""
+	err := until(ctx, patience, "/readyz says "+why, func() (bool, error) {
+		var ok bool
+		ok, text = w.Ready(ctx)
+		return !ok && strings.Contains(text, why), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: it says %s", err, text)
+	}
+	return nil
+}
+
+// Log is the end of what the worker has said.
+func (w *Worker) Log(lines int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process == nil {
+		return ""
+	}
+	return w.process.Tail(lines)
+}

@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"github.com/ranker-worker/ranker-worker/internal/failpoint"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// hit is a failpoint before or after a request: a step of the protocol. It costs nothing where they are not compiled in.
+func hit(when string, e task.Effect) {
+	if failpoint.Enabled {
+		failpoint.Hit(when + " " + stepName(e))
+	}
+}
+
+// stepName names the requests in plain words for failpoints.
+func stepName(e task.Effect) string {
+	switch e := e.(type) {
+	case task.Heartbeat:
+		return "heartbeat"
+	case task.Acquire:
+		return "acquire"
+	case task.Load:
+		return "load"
+	case task.LookUp:
+		return "look-up"
+	case task.Due:
+		return "due"
+	case task.KnownIDs:
+		return "known-ids"
+	case task.Checkpoint:
+		return "checkpoint"
+	case task.Probe:
+		return "probe"
+	case task.InitProducer:
+		if e.Producer.ID >= 0 {
+			return "init-producer-again"
+		}
+		return "init-producer"
+	case task.AddPartition:
+		return "add-partition"
+	case task.AbortTxn:
+		return "abort-txn"
+	case task.Describe:
+		return "describe"
+	case task.Committed:
+		return "committed"
+	case task.Fetch:
+		if e.Parts[0].Topic == event.Rankings {
+			return "replay" // nothing else reads rankings, but the search of a fresh group
+		}
+		return "fetch"
+	case task.Produce:
+		if e.DeadLetters {
+			return "dead-letters"
+		}
+		return "produce"
+	case task.Commit:
+		return "commit"
+	}
+	return "unknown"
+}
