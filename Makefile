@@ -9,6 +9,7 @@ FUZZTIME ?= 10s
 BENCHTIME ?= 100ms
 SEEDS    ?= 1000
 SEED     ?= 1
+DURATION ?= 10m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
@@ -57,6 +58,10 @@ model: .SHELLFLAGS := -o pipefail -c
 model: ## The protocol of one partition under simulated faults: SEEDS (1000) schedules of each kind, from SEED (1) on.
 	@$(GO) test ./stream/task -run '^(TestProtocol|TestMutations)' -schedules $(SEEDS) -seed $(SEED) -timeout 0 -v | \
 		grep -E 'schedules,|violation|-seed|^(---|FAIL|PASS|ok|panic)'
+
+.PHONY: soak
+soak: tools ## Faults on real workers, Kafka and Redis for DURATION (10m), from SEED (1); FLAGS='-each', '-match redis', '-list'.
+	@$(GO) run ./internal/faults/cmd/soak -duration $(DURATION) -seed $(SEED) $(FLAGS)
 
 .PHONY: demo
 demo: ## The whole system in one process, on loopback: what it learns, and what it accounts for.

@@ -21,9 +21,10 @@ const (
 	redisNet  Resource = "network to redis"
 	upstream  Resource = "upstream"
 	aSideShow Resource = "a group of its own"
+	longShow  Resource = "a group of its own, for minutes"
 )
 
-var capacity = map[Resource]int{aWorker: 2, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, aSideShow: 1}
+var capacity = map[Resource]int{aWorker: 2, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, aSideShow: 1, longShow: 1}
 
 // Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
 type Fault struct {
@@ -193,22 +194,22 @@ func stepFaults() []Fault {
 		kill("between checkpoint and commit", "after checkpoint", 20),
 		kill("after the commit", "after commit", 5),
 		kill("between look-up and step", "after look-up", 20),
-		kill("while expiring", "after due", 3),
-		kill("with a dead letter on its way", "before dead-letters", 2),
-		kill("before taking the state over", "before acquire", 2),
-		kill("with the state taken over", "after acquire", 2),
-		kill("with the epoch raised", "after init-producer", 2),
-		kill("with rankings in a transaction", "after add-partition", 2),
-		kill("with the transaction aborted", "after abort-txn", 2),
-		kill("with the epoch raised again", "after init-producer-again", 2),
-		kill("with the topics checked", "after describe", 2),
-		kill("with the state loaded", "after load", 2),
-		kill("while ids are read", "after known-ids", 2),
+		kill("while expiring", "after due", 1),
+		kill("with a dead letter on its way", "before dead-letters", 1),
+		kill("before taking the state over", "before acquire", 1),
+		kill("with the state taken over", "after acquire", 1),
+		kill("with the epoch raised", "after init-producer", 1),
+		kill("with rankings in a transaction", "after add-partition", 1),
+		kill("with the transaction aborted", "after abort-txn", 1),
+		kill("with the epoch raised again", "after init-producer-again", 1),
+		kill("with the topics checked", "after describe", 1),
+		kill("with the state loaded", "after load", 1),
+		kill("while ids are read", "after known-ids", 1),
 		kill("in the replay", "after replay", 3),
 		freeze("between step and produce", "before produce", 40),
 		freeze("between produce and checkpoint", "before checkpoint", 20),
 		freeze("between produce and ack", "after produce", 40),
-		freeze("in the fence", "after add-partition", 2),
+		freeze("in the fence", "after add-partition", 1),
 		freeze("in the replay", "after replay", 3),
 	}
 }
@@ -228,6 +229,11 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 		n := 1 + s.rng.IntN(times)
 		if err := w.StartWith(fmt.Sprintf("%s=%s@%d", point, action, n), nil); err != nil {
 			return err
+		}
+		if point == "before dead-letters" { // there is one for every partition
+			if err := s.upset(ctx, "malformed records", 50); err != nil {
+				return err
+			}
 		}
 		struck := func() (bool, error) { return !w.Running(), nil }
 		if action == "stop" {

@@ -24,6 +24,7 @@ import (
 const (
 	maxRecordBytes = 64 << 10
 	maxCandidates  = 30
+	parkingTime    = 20 * time.Second
 )
 
 // Group is one consumer group with its topics, and slots in which its workers run.
@@ -97,10 +98,10 @@ func (g *Group) text(kafka []string, redis, listen string) string {
   topics: {impressions: %s, selections: %s, payoffs: %s, rankings: %s}
 redis: {url: "redis://%s/0"}
 http: {listen: %q}
-join: {parking_time: 20s}
+join: {parking_time: %s}
 limits: {max_candidates: %d, max_record_bytes: %d%s}
 learners:%s`, strings.Join(kafka, ", "), g.Name, g.Topics[0], g.Topics[1], g.Topics[2], g.Topics[3], redis, listen,
-		maxCandidates, maxRecordBytes, g.settings.Limits, l)
+		parkingTime, maxCandidates, maxRecordBytes, g.settings.Limits, l)
 }
 
 // write puts a configuration file into a directory.

@@ -45,10 +45,14 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 			return nil, read, err
 		}
 	}
-	ranked := make([]map[string]int64, g.Partitions) // by id: the impression's offset
+	type ranking struct {
+		offset    int64        // of the impression
+		forgotten event.Millis // from when on the id may be used again
+	}
+	ranked := make([]map[string]ranking, g.Partitions) // by id, the last
 	last := make([]int64, g.Partitions)
 	for p := range ranked {
-		ranked[p], last[p] = map[string]int64{}, -1
+		ranked[p], last[p] = map[string]ranking{}, -1
 	}
 	dec := event.NewDecoder(event.Limits{})
 	out, err := g.client(ctx, event.Rankings)
@@ -71,10 +75,11 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		case impressions[rec.Partition][at] != id:
 			say("rankings[%d] at %d ranks %q, but the impression at %d is %q", rec.Partition, rec.Offset, id, at, impressions[rec.Partition][at])
 		default:
-			if before, twice := ranked[rec.Partition][id]; twice {
-				say("impression %q is ranked twice, for offsets %d and %d of partition %d", id, before, at, rec.Partition)
+			if before, twice := ranked[rec.Partition][id]; twice && rec.Timestamp.UnixMilli() <= before.forgotten {
+				say("impression %q is ranked twice, for offsets %d and %d of partition %d", id, before.offset, at, rec.Partition)
 			}
-			ranked[rec.Partition][id], last[rec.Partition] = at, at
+			ranked[rec.Partition][id] = ranking{at, r.Decision.PayoffDeadline + parkingTime.Milliseconds()}
+			last[rec.Partition] = at
 		}
 	}); err != nil {
 		return nil, read, err

@@ -177,24 +177,30 @@ func upstreamFaults() []Fault {
 			}})
 		}},
 		{Kind: "upstream held, then a burst", Uses: upstream, Weight: 1, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			s.Traffic.Hold(true)
+			defer s.Traffic.Go()
+			if err := s.Traffic.Hold(ctx); err != nil {
+				return err
+			}
 			pause(ctx, s.between(time.Second, 3*time.Second))
-			s.Traffic.Hold(false)
 			return nil
 		}},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(oddRecords)) {
 		all = append(all, Fault{Kind: kind, Uses: upstream, Weight: 2, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			n := 1 + s.rng.IntN(20)
-			return s.Traffic.ask(ctx, s.rng.IntN(2), order{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
-				for range n {
-					batch = append(batch, oddRecords[kind](rng, p))
-				}
-				return batch
-			}})
+			return s.upset(ctx, kind, 1+s.rng.IntN(20))
 		}})
 	}
 	return all
+}
+
+// upset sends n odd records of a kind.
+func (s *Scene) upset(ctx context.Context, kind string, n int) error {
+	return s.Traffic.ask(ctx, s.rng.IntN(2), order{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+		for range n {
+			batch = append(batch, oddRecords[kind](rng, p))
+		}
+		return batch
+	}})
 }
 
 var errAnswer = errors.New("refused")

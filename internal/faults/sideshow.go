@@ -45,12 +45,12 @@ func sideShows() []Fault {
 		}),
 		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *show) error { return s.forget(ctx) }),
 		loud("learner's payoff range changed", "stopped (learner)", func(ctx context.Context, s *show) error {
-			return s.reconfigure(ctx, "learners:", "learners:\n  feed: {payoffs: stochastic, payoff_range: [0, 2]}\n#")
+			return s.reconfigure(ctx, "feed: {", "feed: {payoff_range: [0, 2], ")
 		}),
 		loud("candidates limited after a crash", "", func(ctx context.Context, s *show) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
-		loud("epochs of a producer run out", "", runOutOfEpochs),
+		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 5 * time.Minute, Inject: onStage("", runOutOfEpochs)},
 	}
 }
 
@@ -96,11 +96,9 @@ func onStage(reason string, do func(context.Context, *show) error) func(context.
 			return s.awaitStopped(ctx, strings.Split(reason, "|"))
 		}
 		pause(ctx, time.Second)
-		g.Traffic.Hold(true)
-		if err := pastTraffic(ctx); err != nil {
+		if err := g.Traffic.Hold(ctx); err != nil {
 			return err
 		}
-		stop()
 		if err := g.Settle(ctx, time.Minute); err != nil {
 			return violated("%v", err)
 		}
@@ -110,12 +108,6 @@ func onStage(reason string, do func(context.Context, *show) error) func(context.
 		}
 		return err
 	}
-}
-
-// pastTraffic waits until a batch that was under way has been sent.
-func pastTraffic(ctx context.Context) error {
-	pause(ctx, 300*time.Millisecond)
-	return ctx.Err()
 }
 
 // awaitRead waits until the state has that many impressions.

@@ -64,7 +64,8 @@ type soak struct {
 	kinds []Fault
 
 	faults sync.WaitGroup
-	mu     sync.Mutex // of what follows
+	long   sync.WaitGroup // those that checks do not wait for
+	mu     sync.Mutex     // of what follows
 	busy   map[Resource]int
 	result Result
 }
@@ -136,11 +137,12 @@ func (s *soak) run(ctx context.Context) error {
 		err = s.mix(ctx)
 	}
 	s.faults.Wait()
+	s.long.Wait()
+	if err == nil {
+		err = s.check(ctx)
+	}
 	stop()
 	beside.Wait()
-	if err == nil {
-		err = s.check(ctx, true)
-	}
 	s.finish(ctx)
 	return errors.Join(err, s.g.Close())
 }
@@ -163,7 +165,7 @@ func (s *soak) finish(ctx context.Context) {
 func (s *soak) one(ctx context.Context) error {
 	for _, f := range s.kinds {
 		s.inject(ctx, f, s.rng.Uint64())
-		if err := s.check(ctx, false); err != nil {
+		if err := s.check(ctx); err != nil {
 			return fmt.Errorf("after %s: %w", f.Kind, err)
 		}
 	}
@@ -182,7 +184,7 @@ func (s *soak) mix(ctx context.Context) error {
 		if now.After(checkAt) && end.Sub(now) > s.opt.CheckEvery/2 {
 			s.faults.Wait()
 			paused := time.Now()
-			if err := s.check(ctx, false); err != nil {
+			if err := s.check(ctx); err != nil {
 				return err
 			}
 			end = end.Add(time.Since(paused)) // the time of checks is not the faults'
@@ -190,7 +192,11 @@ func (s *soak) mix(ctx context.Context) error {
 		}
 		if f, ok := s.choose(time.Until(end)); ok {
 			seed := s.rng.Uint64()
-			s.faults.Go(func() {
+			group := &s.faults
+			if f.Uses == longShow {
+				group = &s.long
+			}
+			group.Go(func() {
 				defer s.release(f)
 				s.inject(ctx, f, seed)
 			})
@@ -231,11 +237,11 @@ func (s *soak) release(f Fault) {
 	s.busy[f.Uses]--
 }
 
-// faultTimeout bounds one fault, with what it brings back.
+// faultTimeout bounds one fault, with what it brings back, on a busy machine.
 const faultTimeout = 3 * time.Minute
 
 func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
-	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(faultTimeout, 3*f.Takes))
 	defer cancel()
 	began := time.Now()
 	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), quick: s.opt.Quick, free: s.free}
@@ -263,18 +269,13 @@ func suffix(err error) string {
 // settlePatience is how long the group may take to catch up once all is well again.
 const settlePatience = 2 * time.Minute
 
-// check heals everything, lets the group settle, and holds it against all laws. Last is the one at the end, when the
-// traffic is over.
-func (s *soak) check(ctx context.Context, last bool) error {
-	s.g.Traffic.Hold(true)
-	defer s.g.Traffic.Hold(false)
+// check heals everything, holds the traffic, lets the group settle, and holds it against all laws.
+func (s *soak) check(ctx context.Context) error {
 	if err := s.c.Heal(ctx); err != nil {
 		return fmt.Errorf("bring everything back: %w", err)
 	}
-	if !last { // what users still do comes for a while, and does no harm: until they are quiet
-		pause(ctx, time.Second)
-	}
-	if err := s.quiet(ctx); err != nil {
+	defer s.g.Traffic.Go()
+	if err := s.g.Traffic.Hold(ctx); err != nil {
 		return err
 	}
 	if err := s.g.Settle(ctx, settlePatience); err != nil {
@@ -296,23 +297,6 @@ func (s *soak) check(ctx context.Context, last bool) error {
 	s.result.Checks++
 	s.opt.Say("checked: %d records, %d violations so far, %.1f s", read[0]+read[1]+read[2]+read[3], len(s.result.Violations), time.Since(began).Seconds())
 	return nil
-}
-
-// quiet waits until no producer sends any more.
-func (s *soak) quiet(ctx context.Context) error {
-	sum := func() (n int64) {
-		for t := range s.g.Traffic.Sent {
-			n += s.g.Traffic.Sent[t].Load()
-		}
-		return n
-	}
-	before, since := sum(), time.Now()
-	return until(ctx, 2*time.Minute, "the users are quiet", func() (bool, error) {
-		if now := sum(); now != before {
-			before, since = now, time.Now()
-		}
-		return time.Since(since) > time.Second, nil
-	})
 }
 
 func (s *soak) violate(format string, args ...any) {

@@ -24,7 +24,7 @@ type Store struct {
 	replica *redis.Server
 }
 
-// idle is how long a client of ours keeps a connection: they are made anew for each use.
+// storeTimeout bounds what the harness itself asks of a server.
 const storeTimeout = 10 * time.Second
 
 func startStore(ctx context.Context, dump string) (_ *Store, err error) {
@@ -75,7 +75,7 @@ func (s *Store) Use(f func(c *goredis.Client) error) error {
 func (s *Store) follow(ctx context.Context) error {
 	host, port, _ := strings.Cut(s.primary.Addr(), ":")
 	return server(s.replica, func(c *goredis.Client) error {
-		if err := c.SlaveOf(ctx, host, port).Err(); err != nil {
+		if err := c.ReplicaOf(ctx, host, port).Err(); err != nil {
 			return fmt.Errorf("make a Redis a replica: %w", err)
 		}
 		return until(ctx, storeTimeout*3, "the replica follows", func() (bool, error) {
@@ -98,7 +98,7 @@ func (s *Store) RollBack(ctx context.Context) error {
 
 // Stall lets the replica stay behind from now on.
 func (s *Store) Stall(ctx context.Context) error {
-	return server(s.replica, func(c *goredis.Client) error { return c.SlaveOf(ctx, "no", "one").Err() })
+	return server(s.replica, func(c *goredis.Client) error { return c.ReplicaOf(ctx, "no", "one").Err() })
 }
 
 // FailOver makes the replica the primary, as it is, and the primary the replica.

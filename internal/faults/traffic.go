@@ -60,8 +60,19 @@ func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 	return all.Wait()
 }
 
-// Hold stops new impressions, and with false lets them come again. What users still do is sent.
-func (t *Traffic) Hold(on bool) { t.held.Store(on) }
+// Hold stops all traffic, and returns when what was under way has been sent.
+func (t *Traffic) Hold(ctx context.Context) error {
+	t.held.Store(true)
+	for which := range t.orders { // a producer does one thing after the other
+		if err := t.ask(ctx, which, order{}); err != nil {
+			return fmt.Errorf("hold the traffic: %w", err)
+		}
+	}
+	return nil
+}
+
+// Go lets traffic that was held go on.
+func (t *Traffic) Go() { t.held.Store(false) }
 
 // ask lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
 func (t *Traffic) ask(ctx context.Context, which int, o order) error {
@@ -116,7 +127,8 @@ func (p *producer) run(ctx context.Context) error {
 		}
 		now := time.Now()
 		due := int(now.Sub(began).Seconds()*float64(p.t.rate)/2) - made
-		if p.t.held.Load() || p.t.behind.Load() {
+		held := p.t.held.Load()
+		if held || p.t.behind.Load() {
 			began, made, due = now, 0, 0
 		}
 		for range min(due, maxBatch/4) {
@@ -124,7 +136,10 @@ func (p *producer) run(ctx context.Context) error {
 			made++
 		}
 		made += max(0, due-maxBatch/4) // what cannot be sent in time is let go
-		batch := p.take(now.UnixMilli())
+		var batch []*kgo.Record
+		if !held {
+			batch = p.take(now.UnixMilli())
+		}
 		if o != nil && o.make != nil {
 			batch = append(batch, o.make(p.rng, p)...)
 		}

@@ -87,7 +87,11 @@ func (t *Task) evidence(force bool) {
 		}
 		t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
 			d := reply.(Description)
-			if reason, err := t.unfit(&d); err != nil {
+			reason, err := t.unfit(&d)
+			if err == nil {
+				reason, err = t.letterless(&d)
+			}
+			if err != nil {
 				t.recheckFresh(reason, err, force)
 				return
 			}

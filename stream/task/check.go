@@ -49,6 +49,9 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 		if err == nil {
 			reason, err = t.mismatch(&t.acq.facts, cut)
 		}
+		if err == nil { // last: of a changed partition count, say, it is a consequence
+			reason, err = t.letterless(&t.acq.facts)
+		}
 		switch {
 		case err == nil:
 			t.checkWitness(cut, event.Impressions, again, done)
@@ -85,9 +88,17 @@ func (t *Task) unfit(d *Description) (StopReason, error) {
 		case topic == event.Rankings && !f.LogAppendTime:
 			return StopTopic, fmt.Errorf("topic %q lacks message.timestamp.type=LogAppendTime: without it the broker "+
 				"forgets the fence early", name)
-		case topic != event.Rankings && !f.DeadLetters:
+		}
+	}
+	return "", nil
+}
+
+// letterless looks for an input topic whose dead letters have nowhere to go.
+func (t *Task) letterless(d *Description) (StopReason, error) {
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		if t.reads(topic) && !d.Topics[topic].DeadLetters {
 			return StopTopic, fmt.Errorf("the dead-letter topic of %q does not exist or has too few partitions: create it "+
-				"(ranker-worker topics --create)", name)
+				"(ranker-worker topics --create), or add partitions to it", t.cfg.TopicNames[topic])
 		}
 	}
 	return "", nil

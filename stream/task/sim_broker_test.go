@@ -18,6 +18,7 @@ type broker struct {
 	letters  [event.Inputs][]logged
 
 	partitions int
+	letterless bool // dead-letter topics have fewer partitions than needed
 	logStart   [event.Topics]int64
 	openTxn    [event.Inputs]int64 // where an upstream producer's open transaction begins; -1: none
 
@@ -149,7 +150,7 @@ func (b *broker) endTxn() {
 func (b *broker) describe() Description {
 	d := Description{ClusterID: b.cluster, StoreFault: b.storeFault, Topics: make([]TopicFacts, event.Topics)}
 	for i := range d.Topics {
-		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: true,
+		d.Topics[i] = TopicFacts{Partitions: b.partitions, LogAppendTime: true, MaxMessageBytes: 1 << 20, DeadLetters: !b.letterless,
 			LogStart: b.logStart[i], End: int64(len(b.topic(event.Topic(i))))}
 	}
 	if b.stale {

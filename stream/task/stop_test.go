@@ -76,10 +76,12 @@ func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 			d.w.committed[1] = -1
 			d.w.committed[2] = -1
 		}, nil},
-		"more partitions": {StopPartitions, func(d *driver) { d.w.partitions = 2 }, nil},
-		"another cluster": {StopCluster, func(d *driver) { d.w.cluster = "other" }, nil},
-		"another topic":   {StopCluster, func(*driver) {}, func(c *Config) { c.TopicNames[event.Payoffs] = "money" }},
-		"store unfit":     {StopStore, func(d *driver) { d.w.storeFault = "maxmemory-policy is allkeys-lru" }, nil},
+		"more partitions":                      {StopPartitions, func(d *driver) { d.w.partitions = 2 }, nil},
+		"more partitions, not of dead letters": {StopPartitions, func(d *driver) { d.w.partitions, d.w.letterless = 2, true }, nil},
+		"no dead letters":                      {StopTopic, func(d *driver) { d.w.letterless = true }, nil},
+		"another cluster":                      {StopCluster, func(d *driver) { d.w.cluster = "other" }, nil},
+		"another topic":                        {StopCluster, func(*driver) {}, func(c *Config) { c.TopicNames[event.Payoffs] = "money" }},
+		"store unfit":                          {StopStore, func(d *driver) { d.w.storeFault = "maxmemory-policy is allkeys-lru" }, nil},
 		"learner changed": {StopLearner, func(*driver) {}, func(c *Config) {
 			c.NewMachine = func(max int) (*partition.Machine, error) {
 				return partition.New(partition.Config{Group: "g", HasSelections: true, MaxCandidates: 9, MaxRecordBytes: 999,
