@@ -36,6 +36,8 @@ type Group struct {
 	Slots      []*Worker
 	Traffic    *Traffic
 	settings   Settings
+	edit       func(string) string // of the configuration's text
+	earlier    []*config.Config    // before edit
 }
 
 // Settings are what groups differ in.
@@ -44,27 +46,32 @@ type Settings struct {
 	Workers    int
 	Seed       uint64
 	Rate       int    // impressions per second; 0: no traffic
-	Learners   string // lines of the configuration; "": feed and brief
-	Limits     string // likewise: further limits
+	Learners   string // lines of the configuration; "": see learners
 }
 
-// learners of a group: one whose impressions stay, and one whose impressions expire while we look.
+// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances.
 const learners = `
   feed:  {payoffs: stochastic, policy: elimination, default: true}
   brief: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 8s}
+  rival: {payoffs: adversarial, policy: ftrl, max_instances: 16, windows: {geometric: 0.6, max: 5}, payoff_horizon: 60s}
 `
 
 // learner of impression k.
 func (g *Group) learner(k int) string {
-	if k%3 == 0 && g.settings.Learners == "" {
+	switch {
+	case g.settings.Learners != "":
+		return ""
+	case k%3 == 0:
 		return "brief"
+	case k%7 == 1:
+		return "rival"
 	}
-	return ""
+	return "feed"
 }
 
 // NewGroup makes a group's topics; its workers are started one by one.
 func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group, error) {
-	g := &Group{c: c, Name: name, Partitions: s.Partitions, settings: s}
+	g := &Group{c: c, Name: name, Partitions: s.Partitions, settings: s, edit: func(text string) string { return text }}
 	for t, what := range []string{"impressions", "selections", "payoffs", "rankings"} {
 		g.Topics[t] = name + "-" + what
 	}
@@ -85,13 +92,13 @@ func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group
 	return g, err
 }
 
-// Config is the text of a configuration file.
+// text is that of a configuration file.
 func (g *Group) text(kafka []string, redis, listen string) string {
 	l := g.settings.Learners
 	if l == "" {
 		l = learners
 	}
-	return fmt.Sprintf(`kafka:
+	return g.edit(fmt.Sprintf(`kafka:
   brokers: [%s]
   group: %s
   start: earliest
@@ -99,9 +106,9 @@ func (g *Group) text(kafka []string, redis, listen string) string {
 redis: {url: "redis://%s/0"}
 http: {listen: %q}
 join: {parking_time: %s}
-limits: {max_candidates: %d, max_record_bytes: %d%s}
+limits: {max_candidates: %d, max_record_bytes: %d}
 learners:%s`, strings.Join(kafka, ", "), g.Name, g.Topics[0], g.Topics[1], g.Topics[2], g.Topics[3], redis, listen,
-		parkingTime, maxCandidates, maxRecordBytes, g.settings.Limits, l)
+		parkingTime, maxCandidates, maxRecordBytes, l))
 }
 
 // write puts a configuration file into a directory.

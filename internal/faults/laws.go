@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ranker-worker/ranker-worker/internal/checker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -100,6 +101,27 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		say("%d impressions have no ranking, but only %d were refused", unranked, n)
 	}
 	return append(violations, accountFaults(account, read)...), read, nil
+}
+
+// Fold holds the stored state against what package checker makes of the topics. It may be done at any time.
+func (g *Group) Fold(ctx context.Context) (violations []string, err error) {
+	cfg, err := g.Config()
+	if err != nil {
+		return nil, err
+	}
+	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier,
+		// Records of an hour ago, clocks that are an hour off, and workers that were away.
+		Lag: 2 * time.Hour, ClockError: 2 * time.Hour, Kept: 10})
+	if err != nil {
+		return nil, fmt.Errorf("check the state: %w", err)
+	}
+	for _, v := range r.Violations {
+		violations = append(violations, v.String())
+	}
+	if more := r.Violated - int64(len(r.Violations)); more > 0 {
+		violations = append(violations, fmt.Sprintf("and %d more", more))
+	}
+	return violations, nil
 }
 
 // accountFaults holds the account's sums against what the topics hold.

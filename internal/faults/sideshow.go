@@ -103,6 +103,11 @@ func onStage(reason string, do func(context.Context, *show) error) func(context.
 			return violated("%v", err)
 		}
 		found, _, err := g.Laws(ctx)
+		if err == nil {
+			var folded []string
+			folded, err = g.Fold(ctx)
+			found = append(found, folded...)
+		}
 		if err == nil && len(found) > 0 {
 			err = violated("%s", strings.Join(found, "; "))
 		}
@@ -273,16 +278,14 @@ func (s *show) forget(ctx context.Context) error {
 
 // reconfigure restarts the worker with another configuration.
 func (s *show) reconfigure(ctx context.Context, old, text string) error {
-	w := s.worker()
-	return s.meanwhile(ctx, func() error {
-		now := s.text(s.c.doorAddrs(), s.c.Redis.door.Addr(), w.listen)
-		changed := strings.Replace(now, old, text, 1)
-		if changed == now {
-			return fmt.Errorf("the configuration has no %q", old)
-		}
-		var err error
-		w.config, err = s.write(fmt.Sprintf("%s-%d-changed.yaml", s.Name, w.slot), changed)
+	before, err := s.Config()
+	if err != nil {
 		return err
+	}
+	return s.meanwhile(ctx, func() error {
+		s.earlier = append(s.earlier, before)
+		s.edit = strings.NewReplacer(old, text).Replace
+		return s.worker().configure()
 	})
 }
 

@@ -16,7 +16,8 @@ import (
 type Options struct {
 	Duration time.Duration // of the faults; checks come on top
 	Seed     uint64
-	Rate     int // impressions per second at most; 0: 1,500
+	Rate     int           // impressions per second at most; 0: 1,500
+	Pace     time.Duration // between one fault and the next, on average; 0: 300 ms, which lets hardly anything through
 	// Match leaves out the kinds for which it is false; nil: none.
 	Match func(kind string) bool
 	// Each plays every kind by itself, with all checks after it, instead of a mix for Duration.
@@ -93,6 +94,9 @@ func (s *soak) defaults() {
 	def(&o.Workers, 3)
 	if o.CheckEvery == 0 {
 		o.CheckEvery = 2 * time.Minute
+	}
+	if o.Pace == 0 {
+		o.Pace = 300 * time.Millisecond
 	}
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
@@ -201,7 +205,7 @@ func (s *soak) mix(ctx context.Context) error {
 				s.inject(ctx, f, seed)
 			})
 		}
-		pause(ctx, time.Duration(100+s.rng.IntN(400))*time.Millisecond)
+		pause(ctx, time.Duration(float64(s.opt.Pace)*2*s.rng.Float64()))
 	}
 }
 
@@ -290,6 +294,11 @@ func (s *soak) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("check the laws: %w", err)
 	}
+	folded, err := s.g.Fold(ctx)
+	if err != nil {
+		return err
+	}
+	found = append(found, folded...)
 	for _, v := range found {
 		s.violate("%s", v)
 	}

@@ -28,6 +28,7 @@ type Store struct {
 const storeTimeout = 10 * time.Second
 
 func startStore(ctx context.Context, dump string) (_ *Store, err error) {
+	goredis.SetLogger(silence{})
 	s := &Store{dump: dump}
 	defer func() {
 		if err != nil {
@@ -47,6 +48,12 @@ func startStore(ctx context.Context, dump string) (_ *Store, err error) {
 	}
 	return s, s.follow(ctx)
 }
+
+// silence drops what go-redis says on standard error of a server that we have just killed.
+type silence struct{}
+
+// Printf implements go-redis' logger.
+func (silence) Printf(context.Context, string, ...any) {}
 
 // server runs f with a client of one server.
 func server(r *redis.Server, f func(c *goredis.Client) error) error {

@@ -220,7 +220,7 @@ func (p *producer) send(ctx context.Context, batch []*kgo.Record, o *order) erro
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	if p.client == nil {
-		opts := []kgo.Opt{kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(sendTimeout), kgo.MaxBufferedRecords(10 * maxBatch)}
+		opts := []kgo.Opt{kgo.ProducerLinger(0), kgo.MaxBufferedRecords(10 * maxBatch)}
 		if p.which == 1 {
 			opts = append(opts, kgo.TransactionalID(p.t.g.Name+"-upstream-"+strconv.FormatUint(p.rng.Uint64(), 36)),
 				kgo.TransactionTimeout(20*time.Second))

@@ -42,8 +42,14 @@ func newWorker(g *Group, slot int) (*Worker, error) {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a worker's directory: %w", err)
 	}
-	w.config, err = g.write(fmt.Sprintf("%s-%d.yaml", g.Name, slot), g.text(g.c.doorAddrs(), g.c.Redis.door.Addr(), w.listen))
-	return w, err
+	return w, w.configure()
+}
+
+// configure writes the worker's configuration file.
+func (w *Worker) configure() (err error) {
+	w.config, err = w.g.write(fmt.Sprintf("%s-%d.yaml", w.g.Name, w.slot),
+		w.g.text(w.g.c.doorAddrs(), w.g.c.Redis.door.Addr(), w.listen))
+	return err
 }
 
 // Start starts the worker with its usual settings.

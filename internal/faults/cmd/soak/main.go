@@ -25,6 +25,7 @@ func main() {
 	duration := flag.Duration("duration", 10*time.Minute, "how long faults are injected; checks come on top")
 	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
 	rate := flag.Int("rate", 1500, "impressions per second, at most")
+	pace := flag.Duration("pace", 1500*time.Millisecond, "between one fault and the next, on average")
 	match := flag.String("match", "", "regular expression: only these kinds")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
 	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
@@ -44,7 +45,7 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Match: pattern.MatchString, Each: *each, Quick: *quick})
+	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
 	if printErr := result.Print(os.Stdout); err == nil {
 		err = printErr
 	}
