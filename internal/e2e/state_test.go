@@ -267,3 +267,64 @@ func weighed(r *keep.Ranking) map[string]keep.RankedCandidate {
 	}
 	return all
 }
+
+// taken is what the stored statistics say by the laws that do not depend on how the topics were interleaved.
+func taken(l *keep.LearnerReport) map[string]int64 {
+	all := map[string]int64{}
+	for _, it := range l.Items {
+		if n := it.Payoffs + it.Waiting; n > 0 {
+			all[it.Item] = n
+		}
+	}
+	return all
+}
+
+// TestState_RebuildAfterATotalLoss: with Redis emptied, workers stop and name the command; afterwards the account, the
+// payoffs taken in per item and what is pending are as before, and no impression is ranked again.
+func TestState_RebuildAfterATotalLoss(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		for _, kind := range []string{"qpmd", "bold"} {
+			t.Run(kind, func(t *testing.T) {
+				w := worldOf(t, env, 2, kind)
+				sent := w.played(t, 600, 9)
+				k := w.keeper(t)
+				before, counts := w.inspect(t, k, keep.Query{Partition: -1}), w.counts(t)
+				w.lose(t)
+				worker := w.start(t)
+				worker.awaitUnready(t, "ranker-worker state rebuild")
+				_, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+				require.ErrorIs(t, err, keep.ErrLive)
+				worker.stop(t)
+				r, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+				require.NoError(t, err)
+				require.Len(t, r.Partitions, 2)
+				require.EqualValues(t, 600, r.Partitions[0].Adopted+r.Partitions[1].Adopted)
+				require.Empty(t, r.Partitions[0].Missing)
+				again, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+				require.NoError(t, err)
+				require.True(t, again.Partitions[0].Kept && again.Partitions[1].Kept)
+				_, err = k.Rebuild(t.Context(), keep.RebuildQuery{Replace: true})
+				require.ErrorIs(t, err, keep.ErrConfirm)
+				worker = w.start(t)
+				got := w.await(t, sent)
+				worker.stop(t)
+				for _, name := range []string{"impressions.paid", "impressions.pending", "impressions.unselected",
+					"selections.joined", "selections.duplicate", "payoffs.applied", "payoffs.duplicate"} {
+					require.Equal(t, counts[name], got[name], name)
+				}
+				after := w.inspect(t, k, keep.Query{Partition: -1})
+				require.Equal(t, taken(&before.Learners[0]), taken(&after.Learners[0]))
+				require.Equal(t, "rebuild", after.Partitions[0].History[0].Done)
+				w.ranked(t, 600)
+			})
+		}
+	})
+}
+
+// lose deletes all that the group has in Redis.
+func (w *world) lose(t *testing.T) {
+	t.Helper()
+	keys, err := w.redis.Keys(t.Context(), "{"+w.group+":*").Result()
+	require.NoError(t, err)
+	require.NoError(t, w.redis.Del(t.Context(), keys...).Err())
+}

@@ -89,7 +89,7 @@ func wrap(p int32, doing string, err error) error {
 // torn says what a torn mark means to somebody who did not make it.
 func torn(id string) error {
 	return fmt.Errorf("%w: checkpoint %q stands half-written; the worker that made it repairs it when it sends it again, "+
-		"else restore Redis from a copy, or rebuild the state from the topics", state.ErrTorn, id)
+		"else restore Redis from a copy, or stop the workers and give `ranker-worker state rebuild --replace`", state.ErrTorn, id)
 }
 
 // Probe implements state.Store.

@@ -144,8 +144,8 @@ func (m *Machine) seat(table []storedLearner) error {
 			l = &learner{name: s.name, fingerprint: s.fingerprint, gone: true}
 		}
 		if l.fingerprint != s.fingerprint && s.fingerprint != "" {
-			return fmt.Errorf("%w: %q: it is configured as %s, but what it has learned was learned as %s: reset the "+
-				"learner, or give it another name", ErrLearner, l.name, l.fingerprint, s.fingerprint)
+			return fmt.Errorf("%w: %q: it is configured as %s, but what it has learned was learned as %s: give it "+
+				"another name, or stop the workers and give `ranker-worker state reset --learner`", ErrLearner, l.name, l.fingerprint, s.fingerprint)
 		}
 		m.enrol(l)
 		l.ledger = s.ledger

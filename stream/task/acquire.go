@@ -74,14 +74,17 @@ func (t *Task) heartbeats(until time.Duration) {
 	})
 }
 
+// whenLost is what to do about a state that is not there any more.
+const whenLost = "stop the workers and restore the store, or make its state anew from the topics with `ranker-worker " +
+	"state rebuild`, or start afresh under a new kafka.group"
+
 // evidence looks for signs that this group has run before: then an empty store is a loss, not a beginning.
 func (t *Task) evidence(force bool) {
 	t.ask("reading the group's committed offsets", callTimeout, Committed{}, func(reply any) {
 		for topic, offset := range reply.([]int64) {
 			if offset >= 0 {
-				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: restore the "+
-					"store, or start afresh under a new kafka.group", state.ErrNoState, t.cfg.Group, offset,
-					t.cfg.TopicNames[topic]))
+				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: %s", state.ErrNoState,
+					t.cfg.Group, offset, t.cfg.TopicNames[topic], whenLost))
 				return
 			}
 		}
@@ -133,9 +136,8 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 		for i := range f.Records {
 			var r event.Ranking
 			if mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group); mine {
-				t.takeOver(force, nil, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: restore the "+
-					"store, or start afresh under a new kafka.group", state.ErrNoState,
-					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset))
+				t.takeOver(force, nil, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: %s", state.ErrNoState,
+					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset, whenLost))
 				return
 			}
 		}

@@ -121,7 +121,7 @@ func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 	}
 	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
 		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
-			"impression would part", m.Partitions, n)
+			"impression would part: stop the workers and give `ranker-worker state reshard`", m.Partitions, n)
 	}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if t.reads(topic) {

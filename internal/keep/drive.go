@@ -1,0 +1,153 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// driver runs a partition's task as a worker does, but for the group: nobody else is there. It commits no offsets.
+type driver struct {
+	k *Keeper
+	p int32
+	// generation is written with the token.
+	generation int64
+	// describe, if not nil, changes what the task is told of the topics.
+	describe func(*task.Description)
+}
+
+// lookEvery is how often a task is asked how it is.
+const lookEvery = 50 * time.Millisecond
+
+// drive runs the task until its condition is as until wants it, and drains it: what it has stepped is then stored. It
+// fails where the task stops, with the task's reason. It tells how many decisions were adopted.
+func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
+	machine := d.k.machine
+	machine.Partition = d.p
+	t := task.New(task.Config{
+		Group: d.k.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
+		MaxRecordBytes: machine.MaxRecordBytes,
+		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
+			machine.MaxRankingBytes = maxRankingBytes
+			return partition.New(machine)
+		},
+	})
+	type reply struct {
+		id    uint64
+		value any
+		err   error
+	}
+	replies := make(chan reply)
+	requests, cancel := context.WithCancel(ctx)
+	var flying sync.WaitGroup
+	defer func() {
+		cancel()
+		go func() {
+			flying.Wait()
+			close(replies)
+		}()
+		for range replies { // nobody needs them any more
+		}
+	}()
+	began := time.Now()
+	now := func() task.Now {
+		return task.Now{Mono: time.Since(began), Wall: event.Millis(d.k.now().UnixMilli())}
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	draining := false
+	var obs task.Observations
+	var shown time.Time
+	for {
+		asked, wake := t.Advance(now())
+		for _, r := range asked {
+			flying.Go(func() {
+				limited, cancel := context.WithTimeout(requests, r.Timeout)
+				defer cancel()
+				value, err := d.do(limited, r.Do)
+				replies <- reply{r.ID, value, err}
+			})
+		}
+		phase := t.Phase()
+		if over := phase == task.Stopped || phase == task.Done; over || time.Since(shown) >= lookEvery {
+			shown = time.Now()
+			t.Observe(&obs)
+			adopted += obs.Adopted
+			s := t.Status()
+			switch {
+			case phase == task.Stopped:
+				return adopted, fmt.Errorf("partition %d stopped (%s): %w", d.p, s.Reason, s.Err)
+			case phase == task.Done:
+				return adopted, nil
+			case !draining:
+				if draining, err = until(&s); err != nil {
+					return adopted, err
+				}
+				if draining {
+					t.Drain()
+					continue
+				}
+			}
+		}
+		timer.Reset(min(wake, lookEvery))
+		select {
+		case r := <-replies:
+			t.Handle(now(), r.id, r.value, r.err)
+		case <-timer.C:
+		case <-ctx.Done():
+			return adopted, fmt.Errorf("partition %d: %w", d.p, ctx.Err())
+		}
+	}
+}
+
+// do carries out one request.
+func (d *driver) do(ctx context.Context, e task.Effect) (any, error) {
+	s, p := d.k.store, d.p
+	b := stream.Log(d.k.broker.Partition(p))
+	switch e := e.(type) {
+	case task.Heartbeat, task.Commit:
+		return nil, nil
+	case task.Acquire:
+		return s.Acquire(ctx, p, d.generation, true, e.Fresh)
+	case task.Load:
+		return s.Load(ctx, p, e.Hashes)
+	case task.LookUp:
+		f, values, err := s.LookUp(ctx, p, e.IDs)
+		return task.LookedUp{Fence: f, Values: values}, err
+	case task.Due:
+		f, entries, err := s.Due(ctx, p, e.UpTo, e.Limit)
+		return task.DueIDs{Fence: f, Entries: entries}, err
+	case task.KnownIDs:
+		ids, next, err := s.KnownIDs(ctx, p, e.Cursor)
+		return task.Known{IDs: ids, Next: next}, err
+	case task.Checkpoint:
+		return nil, s.Checkpoint(ctx, p, e.Checkpoint)
+	case task.Probe:
+		return s.Probe(ctx, p)
+	case task.InitProducer:
+		return b.InitProducer(ctx, e)
+	case task.AddPartition:
+		return nil, b.AddPartition(ctx, e)
+	case task.AbortTxn:
+		return nil, b.AbortTxn(ctx, e)
+	case task.Describe:
+		facts, err := b.Describe(ctx)
+		if err == nil && d.describe != nil {
+			d.describe(&facts)
+		}
+		return facts, err
+	case task.Committed:
+		return b.Committed(ctx)
+	case task.Fetch:
+		return b.Fetch(ctx, e), nil
+	case task.Produce:
+		return b.Produce(ctx, e)
+	}
+	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
+}

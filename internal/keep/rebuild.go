@@ -1,0 +1,247 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// ErrRetention says that the topics do not hold everything any more that the state was made from.
+var ErrRetention = errors.New("retention has deleted part of what the state was made from: add --partial to rebuild what " +
+	"there is")
+
+// RebuildQuery says what is to be rebuilt.
+type RebuildQuery struct {
+	Partial bool // also where the topics do not hold everything any more
+	Replace bool // also partitions that have state; what they have is dropped
+	Yes     bool // agreed to dropping it
+}
+
+// RebuildReport is what Rebuild did.
+type RebuildReport struct {
+	Partitions []RebuiltPartition `json:"partitions"`
+}
+
+// RebuiltPartition is one partition's part.
+type RebuiltPartition struct {
+	Partition int32            `json:"partition"`
+	Kept      bool             `json:"kept"`              // it had state, and was left alone
+	Adopted   int64            `json:"adopted"`           // decisions found in the log and taken over
+	Missing   []string         `json:"missing,omitempty"` // what could not be rebuilt
+	Account   map[string]int64 `json:"account,omitempty"`
+}
+
+// rebuildPlan is where a partition's replay begins.
+type rebuildPlan struct {
+	p       int32
+	state   error // of the partition's state now: nil, state.ErrNoState or another
+	meta    state.Meta
+	missing []string
+}
+
+// Rebuild makes the state of partitions that have none anew from the topics: the machine steps all inputs from the
+// first decision of this group on, and adopts the decisions that stand in the log. It ends when all are adopted; workers
+// read the rest. What was imported or reset is not in the topics, and is not done again.
+func (k *Keeper) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, error) {
+	if err := k.stopped(ctx); err != nil {
+		return nil, err
+	}
+	n, err := k.topicPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &RebuildReport{}
+	var plans []*rebuildPlan
+	var gaps []string
+	for p := range int32(n) {
+		plan, err := k.planRebuild(ctx, p, &q)
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		if plan == nil {
+			r.Partitions = append(r.Partitions, RebuiltPartition{Partition: p, Kept: true})
+			continue
+		}
+		plans, gaps = append(plans, plan), append(gaps, plan.missing...)
+		k.say("looked through the topics of partition %d of %d", p, n)
+	}
+	if len(gaps) > 0 && !q.Partial {
+		return r, fmt.Errorf("%w:\n  %s", ErrRetention, strings.Join(gaps, "\n  "))
+	}
+	for _, plan := range plans {
+		one, err := k.rebuild(ctx, plan)
+		if err != nil {
+			return r, err
+		}
+		r.Partitions = append(r.Partitions, one)
+	}
+	return r, nil
+}
+
+// planRebuild finds out where a partition's replay has to begin, and what the topics do not hold any more; nil where the
+// partition has state that is to be kept.
+func (k *Keeper) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*rebuildPlan, error) {
+	plan := &rebuildPlan{p: p}
+	switch _, plan.state = k.store.Probe(ctx, p); {
+	case plan.state == nil && !q.Replace:
+		return nil, nil
+	case errors.Is(plan.state, state.ErrNoState):
+	case plan.state != nil && !errors.Is(plan.state, state.ErrIncomplete):
+		return nil, plan.state
+	case !q.Replace:
+		return nil, fmt.Errorf("%w: it can be rebuilt with --replace --yes", state.ErrTorn)
+	case !q.Yes:
+		return nil, fmt.Errorf("%w (what is stored would be dropped first)", ErrConfirm)
+	}
+	d, err := k.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	plan.meta = state.Meta{Layout: task.Layout, ClusterID: d.ClusterID, TopicNames: k.machine.TopicNames[:],
+		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].LogStart,
+		RankingsWitness: state.Witness{Offset: -1}, ProducerID: -1, ProducerEpoch: -1}
+	first, err := k.firstDecision(ctx, p, &d)
+	if err != nil {
+		return nil, err
+	}
+	for topic := range event.Topic(event.Inputs) {
+		in := state.Position{Witness: state.Witness{Offset: -1}}
+		if topic != event.Selections || k.machine.HasSelections {
+			f := &d.Topics[topic]
+			if in.Offset = f.LogStart; first == nil && k.cfg.Kafka.Start == config.Latest {
+				in.Offset = f.End
+			}
+		}
+		plan.meta.Inputs = append(plan.meta.Inputs, in)
+	}
+	if first != nil {
+		return plan, k.findGaps(ctx, plan, &d, first)
+	}
+	return plan, nil
+}
+
+// firstDecision is the first decision of this group in the log; nil where there is none.
+func (k *Keeper) firstDecision(ctx context.Context, p int32, d *task.Description) (*event.Ranking, error) {
+	dec := event.NewDecoder(event.Limits{})
+	f := &d.Topics[event.Rankings]
+	for next := f.LogStart; next < f.End; {
+		got, err := k.fetch(ctx, p, event.Rankings, next, 1<<20)
+		if err != nil {
+			return nil, err
+		}
+		for i := range got.Records {
+			var r event.Ranking
+			if dec.Ranking(&r, got.Records[i].Value) == nil && r.Decision.Group == k.cfg.Kafka.Group {
+				return &r, nil
+			}
+		}
+		if got.Next <= next {
+			return nil, fmt.Errorf("%s[%d] has records behind offset %d, but sends none", k.broker.Topic(event.Rankings), p, next)
+		}
+		next = got.Next
+	}
+	return nil, nil
+}
+
+// fetch reads a piece of a topic.
+func (k *Keeper) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
+	part := task.FetchPart{Topic: topic, Offset: offset, MaxBytes: bytes}
+	err = insist(ctx, func() error {
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		got = k.broker.Partition(p).Fetch(limited, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: time.Second})[0]
+		return got.Err
+	})
+	return got, err
+}
+
+// findGaps holds the beginnings of the logs against the group's first decision. Impressions before it were refused, or
+// are of before the group's beginning: they are not read, unless the group began with the log.
+func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *event.Ranking) error {
+	miss := func(topic event.Topic, format string, args ...any) {
+		f := &d.Topics[topic]
+		plan.missing = append(plan.missing, fmt.Sprintf("%s[%d] begins at offset %d: ", k.broker.Topic(topic), plan.p, f.LogStart)+
+			fmt.Sprintf(format, args...))
+	}
+	if d.Topics[event.Rankings].LogStart > 0 {
+		miss(event.Rankings, "decisions before that of the impression at offset %d are gone, and what they led to is not learned",
+			first.Decision.Offset)
+	}
+	in := &plan.meta.Inputs[event.Impressions]
+	if in.Offset > first.Decision.Offset {
+		miss(event.Impressions, "up to %d decided impressions before it are gone, and what they led to is not learned",
+			in.Offset-first.Decision.Offset)
+	} else if k.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
+		in.Offset = first.Decision.Offset
+	}
+	since := int64(math.MinInt64)
+	got, err := k.fetch(ctx, plan.p, event.Impressions, in.Offset, 1)
+	if err != nil {
+		return err
+	}
+	if len(got.Records) > 0 {
+		since = got.Records[0].Timestamp - k.machine.ParkingTime
+	}
+	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
+		f := &d.Topics[topic]
+		if topic == event.Selections && !k.machine.HasSelections || f.LogStart == 0 {
+			continue
+		}
+		got, err := k.fetch(ctx, plan.p, topic, f.LogStart, 1)
+		switch {
+		case err != nil:
+			return err
+		case len(got.Records) == 0:
+			miss(topic, "all %d records before it are gone", f.LogStart)
+		case got.Records[0].Timestamp > since:
+			miss(topic, "what came before %s is gone, and was for impressions from %s on",
+				time.UnixMilli(got.Records[0].Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// rebuild stores the beginning, and replays.
+func (k *Keeper) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartition, error) {
+	one := RebuiltPartition{Partition: plan.p, Missing: plan.missing}
+	if err := k.store.Drop(ctx, plan.p, ""); err != nil { // also what is left of a state whose meta is gone
+		return one, err
+	}
+	if _, err := k.store.Acquire(ctx, plan.p, 0, true, &plan.meta); err != nil {
+		return one, err
+	}
+	detail := "everything since the first decision"
+	if len(plan.missing) > 0 {
+		detail = "without: " + strings.Join(plan.missing, "; ")
+	}
+	err := k.alter(ctx, plan.p, nil, func(*state.Meta, []state.Field) (*alteration, error) {
+		return &alteration{history: partition.History{Done: "rebuild", Detail: detail}}, nil
+	})
+	if err != nil {
+		return one, err
+	}
+	d := driver{k: k, p: plan.p}
+	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+		k.say("partition %d: %s, %d impressions read, %d left", plan.p, s.Phase, s.Account.Read[event.Impressions],
+			s.Lag[event.Impressions])
+		return s.Phase == task.Running, nil
+	})
+	if err != nil {
+		return one, fmt.Errorf("%w; what was rebuilt so far is stored, and a worker goes on from there", err)
+	}
+	v, err := k.look(ctx, plan.p)
+	if err != nil {
+		return one, err
+	}
+	one.Account = v.machine.Counts()
+	return one, nil
+}
