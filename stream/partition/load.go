@@ -31,6 +31,7 @@ type loading struct {
 	table  []storedLearner
 	items  map[*learner][]storedItem
 	fields map[*learner][]state.Field
+	missed map[*learner][]state.Field
 	salted bool
 }
 
@@ -42,7 +43,8 @@ type storedLearner struct {
 }
 
 func newLoading() *loading {
-	return &loading{items: make(map[*learner][]storedItem), fields: make(map[*learner][]state.Field)}
+	return &loading{items: make(map[*learner][]storedItem), fields: make(map[*learner][]state.Field),
+		missed: make(map[*learner][]state.Field)}
 }
 
 // Hashes names the hashes to be loaded besides "meta".
@@ -50,7 +52,7 @@ func (m *Machine) Hashes() []string {
 	var names []string
 	for i := range m.cfg.Learners {
 		l := m.byName[m.cfg.Learners[i].Name]
-		for _, h := range append([]string{itemsHash}, l.delay.Hashes()...) {
+		for _, h := range append([]string{itemsHash, missedHash}, l.delay.Hashes()...) {
 			names = append(names, l.name+":"+h)
 		}
 	}
@@ -71,6 +73,10 @@ func (m *Machine) Load(f state.Field) error {
 		return fmt.Errorf("partition: field of a hash %q that was not asked for", f.Hash)
 	}
 	l := own.learner
+	if own.hash == missedHash {
+		m.loading.missed[l] = append(m.loading.missed[l], f)
+		return nil
+	}
 	if own.hash != itemsHash {
 		m.loading.fields[l] = append(m.loading.fields[l], state.Field{Hash: own.hash, Field: f.Field, Value: f.Value})
 		return nil
@@ -125,6 +131,9 @@ func (m *Machine) Loaded(event.Millis) error {
 			continue
 		}
 		if err := l.load(ld.items[l], ld.fields[l]); err != nil {
+			return fmt.Errorf("loading learner %q: %w", l.name, err)
+		}
+		if err := m.tell(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}

@@ -39,6 +39,8 @@ type Machine struct {
 	dueSegment  uint64           // last segment that changed the expiry index up to fixed
 	touched     map[int64]uint64 // by bucket above fixed: last segment that changed it
 	strays      []state.Due      // index entries that contradict the entry, to be taken out
+	missed      []missed         // by learners that are gone, since the last seal
+	told        []missed         // that learners have been told at the load, to be taken out
 	segment     uint64           // number of the open segment
 	sealedMeta  sealedMeta
 	looseBytes  int64 // of unsealed changes other than entries
@@ -117,7 +119,7 @@ func New(cfg Config) (*Machine, error) {
 
 // own notes which hashes are the learner's.
 func (m *Machine) own(l *learner) error {
-	for _, h := range append([]string{itemsHash}, l.delay.Hashes()...) {
+	for _, h := range append([]string{itemsHash, missedHash}, l.delay.Hashes()...) {
 		name := l.name + ":" + h
 		if other, taken := m.hashes[name]; taken {
 			return fmt.Errorf("%w: learners %q and %q would share the hash %q", errConfig, other.learner.name, l.name, name)

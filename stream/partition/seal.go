@@ -21,6 +21,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	for _, l := range m.learners {
 		m.sealLearner(l, dst)
 	}
+	m.sealMissed(dst)
 	dst.Due = append(dst.Due, m.strays...)
 	m.strays = m.strays[:0]
 	for _, s := range m.over.seal(m.segment) {

@@ -32,11 +32,14 @@ func (m *Machine) expire(w event.Millis) {
 	l := m.learners[e.learner]
 	switch {
 	case e.selected < 0 && e.hasSelectionDeadline:
-		if !l.gone {
+		if l.gone {
+			m.miss(l)
+		} else {
 			l.delay.Unselected(m.outcome(l))
 		}
 		m.end(unselected, false)
 	case l.gone:
+		m.miss(l)
 		m.end(expired, false)
 	case e.selected < 0:
 		// Without a selections topic nobody is known to have selected, so that no default can be given either.

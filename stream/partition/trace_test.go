@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "rewrite the expected output of the trac
 //	tick 10:00:00 [not=TOPIC]           sets the clock; all topics but TOPIC are read to their ends
 //	save                                a checkpoint
 //	walk                                the expiry walk, to its end
-//	crash [remove=LEARNER]              a new machine from the last checkpoint replays what came since
+//	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays what came since
 //	account | entries | stored | told   what stands in the account, under the ids, in the store; what learners were told
 func TestTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -149,6 +149,9 @@ func (tr *tracer) run(words []string) []string {
 	case "crash":
 		if name := opts["remove"]; name != "" {
 			w.cfg.Learners = slices.DeleteFunc(slices.Clone(w.cfg.Learners), func(l LearnerConfig) bool { return l.Name == name })
+		}
+		if opts["restore"] != "" {
+			w.cfg.Learners = tr.cfg.Learners
 		}
 		before := len(w.out.Rankings)
 		w.crash()

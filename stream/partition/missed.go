@@ -1,0 +1,111 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
+// while it was not configured. It maps the impression's offset to "expired <item> <instance>" or "unselected <instance>",
+// numbers in decimal, an instance of -1 for none. Should the name be configured again, the learner is told first of all:
+// or it would wait for ever for what is not to come, a selection in flight or an instance of BOLD.
+const missedHash = "missed"
+
+// missed is one such impression.
+type missed struct {
+	learner  string
+	offset   int64
+	selected bool
+	item     policy.Item
+	instance int32
+}
+
+// miss notes that the current entry, of a learner that is gone, ends without a payoff. Those whose items are not known
+// were never told of, and learners of before a reset do not come back.
+func (m *Machine) miss(l *learner) {
+	e := &m.cur.entry
+	if len(e.items) == 0 || isPast(l.name) {
+		return
+	}
+	x := missed{learner: l.name, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
+	if x.selected {
+		x.item = e.items[e.selected]
+	}
+	m.missed = append(m.missed, x)
+}
+
+// sealMissed writes what was missed, and takes out what learners have been told.
+func (m *Machine) sealMissed(dst *state.Changes) {
+	for _, x := range m.missed {
+		value := fmt.Appendf(nil, "unselected %d", x.instance)
+		if x.selected {
+			value = fmt.Appendf(nil, "expired %d %d", x.item, x.instance)
+		}
+		dst.Writes = append(dst.Writes, state.Write{Hash: x.learner + ":" + missedHash, Field: strconv.AppendInt(nil, x.offset, 10), Value: value})
+	}
+	m.missed = m.missed[:0]
+	for _, x := range m.told {
+		dst.Writes = append(dst.Writes, state.Write{Hash: x.learner + ":" + missedHash, Field: strconv.AppendInt(nil, x.offset, 10)})
+	}
+	m.told = m.told[:0]
+}
+
+// tell tells a learner that was just loaded what it has missed, in the order of the impressions.
+func (m *Machine) tell(l *learner, fields []state.Field) error {
+	all := make([]missed, 0, len(fields))
+	for _, f := range fields {
+		x, err := parseMissed(f, len(l.items.names))
+		if err != nil {
+			return err
+		}
+		x.learner = l.name
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.offset, b.offset) })
+	for _, x := range all {
+		o := delay.Outcome{Ref: x.offset, Item: x.item, Instance: x.instance}
+		if x.selected {
+			l.delay.Expired(o)
+		} else {
+			l.delay.Unselected(o)
+		}
+	}
+	m.told = append(m.told, all...)
+	return nil
+}
+
+func parseMissed(f state.Field, items int) (x missed, err error) {
+	words := strings.Fields(string(f.Value))
+	numbers := make([]int64, 0, 2)
+	bad := func() (missed, error) {
+		return missed{}, fmt.Errorf("partition: field %.64q of what was missed is %.64q", f.Field, f.Value)
+	}
+	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) == 0 {
+		return bad()
+	}
+	for _, w := range words[1:] {
+		n, err := strconv.ParseInt(w, 10, 32)
+		if err != nil {
+			return bad()
+		}
+		numbers = append(numbers, n)
+	}
+	switch {
+	case words[0] == "unselected" && len(numbers) == 1:
+	case words[0] == "expired" && len(numbers) == 2 && numbers[0] >= 0 && numbers[0] < int64(items):
+		x.selected, x.item = true, policy.Item(numbers[0])
+	default:
+		return bad()
+	}
+	if x.instance = int32(numbers[len(numbers)-1]); x.instance < -1 {
+		return bad()
+	}
+	return x, nil
+}
