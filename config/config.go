@@ -134,6 +134,8 @@ type Learner struct {
 	Delay            Delay
 	Radius           Radius
 	Sigma            float64 // sub-Gaussian scale σ of one payoff, in units of the payoff range; > 0
+	EstimateSigma    bool    // σ is learned from payoffs; Sigma is what it begins with, and the most
+	Prior            Prior
 	Delta            Delta
 	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
 	LossIndex        LossIndex
@@ -163,6 +165,9 @@ type Policy string
 // The values of policy.
 const (
 	Elimination   Policy = "elimination" // the paper's Algorithm 1
+	MOSS          Policy = "moss"        // ours: a bonus for what had less than its share of the payoffs
+	Optimistic    Policy = "optimistic"  // ours: upper confidence bounds
+	Thompson      Policy = "thompson"    // ours: posterior sampling
 	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
 	Greedy        Policy = "greedy"      // the empirical means
 	Utility       Policy = "utility"     // the user's own order

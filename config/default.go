@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
 // and no learner.
@@ -31,6 +35,7 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 		Delay:            QPMD,
 		Radius:           SubGaussian,
 		Sigma:            0.5, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
+		Prior:            Prior{Kind: policy.EmpiricalPrior},
 		Delta:            Delta{Value: 0.05},
 		MaxInstances:     1,
 		LossIndex:        ByItem,

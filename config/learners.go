@@ -58,30 +58,30 @@ func (d *decoder) defaultLearner(c *Config) {
 
 func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	payoffs := Stochastic
-	enum(s, "payoffs", &payoffs, []Payoffs{Stochastic, Adversarial}, nil)
+	enum(s, "payoffs", &payoffs, []Payoffs{Stochastic, Adversarial})
 	if !s.has("payoffs") {
 		s.missing("payoffs", "is needed: stochastic or adversarial")
 	}
 	l := DefaultLearner(name, payoffs)
 	s.bool("default", &l.Default)
-	enum(s, "policy", &l.Policy, []Policy{Elimination, EpsilonGreedy, Greedy, Utility, OSMD, FTRL},
-		[]Policy{"moss", "optimistic", "thompson"})
-	enum(s, "delay", &l.Delay, []Delay{QPMD, Direct, BOLD}, nil)
-	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper}, nil)
-	set(s, "sigma", &l.Sigma, parsePositive)
+	enum(s, "policy", &l.Policy,
+		[]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility, OSMD, FTRL})
+	enum(s, "delay", &l.Delay, []Delay{QPMD, Direct, BOLD})
+	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper})
+	s.prior(&l.Prior)
+	s.sigma(&l)
 	set(s, "delta", &l.Delta, parseDelta)
 	s.int("max_instances", &l.MaxInstances, 0, maxInstances)
-	enum(s, "loss_index", &l.LossIndex, []LossIndex{ByItem, ByRank}, nil)
+	enum(s, "loss_index", &l.LossIndex, []LossIndex{ByItem, ByRank})
 	set(s, "eta", &l.Eta, parseEta)
 	s.windows(&l.Windows)
 	s.payoffRange(&l.PayoffRange)
 	s.duration("payoff_horizon", &l.PayoffHorizon, time.Millisecond, longest)
 	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
 	s.onExpiry(&l.OnExpiry)
-	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum}, nil)
-	enum(s, "utilities", &l.Utilities, []Utilities{Given, Sorted, Social}, nil)
+	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum})
+	enum(s, "utilities", &l.Utilities, []Utilities{Given, Sorted, Social})
 	set(s, "seed", &l.Seed, parseSeed)
-	s.later("prior")
 	s.close()
 	checkPartners(s)
 	checkTimes(s, &l, c.Kafka.Topics)
@@ -93,14 +93,6 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 
 // maxInstances bounds a bounded pool: beyond it, an instance would learn next to nothing.
 const maxInstances = 1_000_000
-
-func parsePositive(text string) (float64, error) {
-	x, err := parseFloat(text)
-	if err == nil && x <= 0 {
-		err = fmt.Errorf("must be above 0, not %s", text)
-	}
-	return x, err
-}
 
 // onExpiry reads on_expiry: drop, or a mapping with the payoff that stands for one that never came.
 func (s *section) onExpiry(dst *OnExpiry) {
@@ -286,7 +278,13 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 // idle are the keys that a learner's policy does not look at.
 func idle(l *Learner) (keys []string) {
 	if l.Policy != Elimination {
-		keys = append(keys, "radius", "sigma", "delta")
+		keys = append(keys, "radius", "delta")
+	}
+	if l.Policy != Elimination && !l.believes() {
+		keys = append(keys, "sigma")
+	}
+	if !l.believes() {
+		keys = append(keys, "prior")
 	}
 	if l.Payoffs != Adversarial {
 		keys = append(keys, "max_instances", "loss_index", "eta")

@@ -113,7 +113,10 @@ func (l *Learner) print() *yaml.Node {
 		m.add("eta", plain(l.Eta.String()))
 	} else {
 		m.add("radius", text(string(l.Radius)))
-		m.add("sigma", plain(formatFloat(l.Sigma)))
+		if l.believes() {
+			m.add("prior", l.Prior.print())
+		}
+		m.add("sigma", l.printSigma())
 		m.add("delta", plain(l.Delta.String()))
 	}
 	if l.needsWindows() {

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 func load(t require.TestingT, file string, env Env) *Config {
@@ -177,7 +179,7 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		return drawTimes(t, drawAdversarial(t, name), selections, span)
 	}
 	l := DefaultLearner(name, Stochastic)
-	l.Policy = rapid.SampledFrom([]Policy{Elimination, EpsilonGreedy, Greedy, Utility}).Draw(t, "policy")
+	l.Policy = rapid.SampledFrom([]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility}).Draw(t, "policy")
 	if l.Policy != Elimination {
 		l.Delay = rapid.SampledFrom([]Delay{QPMD, Direct}).Draw(t, "delay")
 	}
@@ -185,7 +187,13 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
 	}
 	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
-	l.Sigma = rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64).Draw(t, "sigma")
+	l.EstimateSigma = l.Policy != Elimination && rapid.Bool().Draw(t, "sigma auto")
+	if !l.EstimateSigma {
+		l.Sigma = rapid.Float64Range(leastScale, mostScale).Draw(t, "sigma")
+	}
+	if l.believes() {
+		l.Prior = rapid.SampledFrom([]Prior{{}, {Kind: policy.EmpiricalPrior}, {Kind: policy.FixedPrior, Mean: 0.25, SD: 1e-9}}).Draw(t, "prior")
+	}
 	if l.Delta.Auto = rapid.Bool().Draw(t, "auto"); l.Delta.Auto {
 		l.Delta.Value = 0
 	} else {

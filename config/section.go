@@ -176,16 +176,6 @@ func (s *section) section(key string) *section {
 	return s.d.open(s.join(key), s.at, nil)
 }
 
-// later refuses keys that are planned, and not supported yet.
-func (s *section) later(keys ...string) {
-	for _, key := range keys {
-		if f, ok := s.fields[key]; ok {
-			s.d.fault(s.join(key), f.at, "not yet supported")
-		}
-		s.ask(key)
-	}
-}
-
 // close notes the keys that nobody asked for.
 func (s *section) close() {
 	for _, key := range s.order {
@@ -276,18 +266,15 @@ func (s *section) size(key string, dst *int64, least, most int64) {
 	})
 }
 
-// enum takes one of values; later are those that are planned, and not supported yet.
-func enum[T ~string](s *section, key string, dst *T, values, later []T) {
+// enum takes one of values.
+func enum[T ~string](s *section, key string, dst *T, values []T) {
 	set(s, key, dst, func(text string) (T, error) {
 		v := T(text)
-		switch {
-		case slices.Contains(values, v):
+		if slices.Contains(values, v) {
 			return v, nil
-		case slices.Contains(later, v):
-			return v, fmt.Errorf("%s is not yet supported; there %s", text, choice("is", "are", values))
 		}
 		hint := ""
-		if near := nearest(text, toStrings(append(slices.Clone(values), later...))); near != "" && len(values) > 1 {
+		if near := nearest(text, toStrings(values)); near != "" && len(values) > 1 {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 		}
 		return v, fmt.Errorf("%s is unknown; there %s%s", quote(text), choice("is", "are", values), hint)

@@ -35,7 +35,7 @@ func (d *decoder) kafka(s *section, k *Kafka) {
 	if !s.has("group") {
 		s.warn("group", "not set; whatever runs with the default %q on these brokers or in this Redis shares partitions and state", k.Group)
 	}
-	enum(s, "start", &k.Start, []Start{Latest, Earliest}, nil)
+	enum(s, "start", &k.Start, []Start{Latest, Earliest})
 	d.topics(s.section("topics"), &k.Topics)
 	d.tls(s.section("tls"), &k.TLS)
 	d.sasl(s.section("sasl"), k)
@@ -140,7 +140,7 @@ func (d *decoder) tls(s *section, t *TLS) {
 
 func (d *decoder) sasl(s *section, k *Kafka) {
 	a := &k.SASL
-	enum(s, "mechanism", &a.Mechanism, []Mechanism{Plain, ScramSHA256, ScramSHA512}, nil)
+	enum(s, "mechanism", &a.Mechanism, []Mechanism{Plain, ScramSHA256, ScramSHA512})
 	s.string("username", &a.Username, func(name string) error {
 		if name == "" {
 			return errEmpty
@@ -203,8 +203,8 @@ func (d *decoder) http(s *section, h *HTTP) {
 }
 
 func (d *decoder) log(s *section, l *Log) {
-	enum(s, "level", &l.Level, []string{"debug", "info", "warn", "error"}, nil)
-	enum(s, "format", &l.Format, []string{"text", "json"}, nil)
+	enum(s, "level", &l.Level, []string{"debug", "info", "warn", "error"})
+	enum(s, "format", &l.Format, []string{"text", "json"})
 	s.close()
 }
 

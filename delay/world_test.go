@@ -200,7 +200,14 @@ func basePolicy(t *rapid.T) policy.Policy {
 		Radius: rapid.SampledFrom([]policy.Radius{policy.Subgaussian, policy.Paper}).Draw(t, "radius"),
 		Sigma:  rapid.SampledFrom([]float64{1e-6, 0.05, 0.5}).Draw(t, "sigma"), AutoDelta: true})
 	require.NoError(t, err)
-	return rapid.SampledFrom([]policy.Policy{e, policy.NewGreedy(), policy.NewUtility()}).Draw(t, "policy")
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	moss, err := policy.NewMOSS(belief)
+	require.NoError(t, err)
+	thompson, err := policy.NewThompson(belief)
+	require.NoError(t, err)
+	optimistic, err := policy.NewOptimistic(policy.Belief{Sigma: 0.2})
+	require.NoError(t, err)
+	return rapid.SampledFrom([]policy.Policy{e, moss, optimistic, thompson, policy.NewGreedy(), policy.NewUtility()}).Draw(t, "policy")
 }
 
 func newWorld(t *rapid.T, base policy.Policy) *world {

@@ -127,7 +127,11 @@ redis:
 learners:
   x: {payoffs: stochastic}
 `, adversarial("{geometric: 0.7, max: 100}"), adversarial("{list: [1]}"), adversarial("{zipf: 1}"),
-	adversarial("{learned: true}")}
+	adversarial("{learned: true}"), `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic, policy: moss, prior: {mean: 0.5, sd: 0.2}}}
+`}
 
 // adversarial is a file whose learner sets what only adversarial ones have.
 func adversarial(windows string) string {
@@ -141,6 +145,10 @@ learners:
 
 // minimal are files that leave all they can at its default. What both kinds of learners have is shown by the last.
 var minimal = []string{`
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic, policy: moss}}
+`, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: adversarial}}
@@ -157,7 +165,7 @@ func load(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// keys adds the paths of all keys of a YAML document's mappings, leaves, on_expiry and windows only, with their values.
+// keys adds the paths of all keys of a YAML document's mappings, leaves, on_expiry, prior and windows only, with their values.
 func keys(t *testing.T, text string, into map[string]any) {
 	t.Helper()
 	var tree map[string]any
@@ -165,7 +173,7 @@ func keys(t *testing.T, text string, into map[string]any) {
 	var walk func(prefix string, v any)
 	walk = func(prefix string, v any) {
 		m, isMap := v.(map[string]any)
-		if !isMap || strings.HasSuffix(prefix, ".on_expiry") || strings.HasSuffix(prefix, ".windows") {
+		if !isMap || strings.HasSuffix(prefix, ".on_expiry") || strings.HasSuffix(prefix, ".prior") || strings.HasSuffix(prefix, ".windows") {
 			into[prefix] = v
 		}
 		for k, child := range m {

@@ -177,8 +177,9 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	default:
 		eta = s.Eta
 	}
+	// What the configuration has by default suits payoffs within [0,1], and may be learned from them.
 	sigma := s.Sigma
-	if sigma == "" {
+	if sigma == "" && e.Scenario.Sigma() != config.DefaultLearner("", config.Stochastic).Sigma {
 		sigma = strconv.FormatFloat(e.Scenario.Sigma(), 'g', -1, 64)
 	}
 	settings := [][2]string{

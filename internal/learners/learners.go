@@ -107,6 +107,12 @@ func newPolicy(l *config.Learner) (policy.Policy, error) {
 		}
 		return policy.NewElimination(policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value,
 			AutoDelta: l.Delta.Auto})
+	case config.MOSS:
+		return policy.NewMOSS(l.Belief())
+	case config.Optimistic:
+		return policy.NewOptimistic(l.Belief())
+	case config.Thompson:
+		return policy.NewThompson(l.Belief())
 	case config.Greedy:
 		return policy.NewGreedy(), nil
 	case config.Utility:
