@@ -365,11 +365,13 @@ func BenchmarkIndexPolicies(b *testing.B) {
 		}
 		for name, p := range policies {
 			b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {
+				in := Input{Table: table}
 				var ws Workspace
 				dst := make([]int32, n)
 				b.ReportAllocs()
 				for k := 0; b.Loop(); k++ {
-					p.Rank(&Input{Items: lists[k%len(lists)], Table: table, Key: Key(k)}, &ws, dst)
+					in.Items, in.Key = lists[k%len(lists)], Key(k)
+					p.Rank(&in, &ws, dst)
 				}
 			})
 		}

@@ -27,55 +27,56 @@ type credible struct{ w, ww, v, wv, vv wide }
 
 // replace takes the sums of an item out, and puts others in their place.
 func (m *moments) replace(before, after *Sums) {
-	if before.N > 0 {
+	out, in := before.N > 0, after.N > 0
+	if out {
 		m.items--
 		m.within.sub(wideOf(squaresWithin(before)))
-		for j := range m.at {
-			c := credibility(before, kappas[j])
-			m.at[j].sub(&c)
-		}
 	}
-	if after.N > 0 {
+	if in {
 		m.items++
 		m.within.add(wideOf(squaresWithin(after)))
-		for j := range m.at {
-			c := credibility(after, kappas[j])
-			m.at[j].add(&c)
+	}
+	for j := range m.at {
+		var old, now terms
+		if out {
+			old = termsOf(before, kappas[j])
 		}
+		if in {
+			now = termsOf(after, kappas[j])
+		}
+		c := &m.at[j]
+		c.w.addUnits(now.w - old.w)
+		c.ww.addUnits(now.ww - old.ww)
+		c.v.addUnits(now.v - old.v)
+		c.wv.addUnits(now.wv - old.wv)
+		c.vv.addUnits(now.vv - old.vv)
 	}
 }
 
-// squaresWithin is the sum of squares of an item's payoffs around their mean.
+// squaresWithin is the sum of squares of an item's payoffs around their mean. Pooled sums of absurd parts can be
+// infinite.
 func squaresWithin(s *Sums) float64 {
-	r := clampSum(s.R)
+	r := min(max(s.R, -largestWide), largestWide)
 	return max(0, min(s.Q, math.MaxFloat64)-r/float64(s.N)*r)
 }
 
-// credibility is what an item with payoffs adds to the moments at one κ.
-func credibility(s *Sums, kappa float64) credible {
+// terms are what an item with payoffs adds to credible, in units: below 2⁶² each, so that differences do not overflow.
+type terms struct{ w, ww, v, wv, vv int64 }
+
+func termsOf(s *Sums, kappa float64) terms {
 	y := 1 / (float64(s.N) + kappa)
-	w, v := float64(s.N)*y, clampSum(s.R)*y
-	return credible{wideOf(w), wideOf(w * w), wideOf(v), wideOf(w * v), wideOf(v * v)}
+	w, v := float64(s.N)*y, s.R*y
+	if !(math.Abs(v) <= largestMean) {
+		v = math.Copysign(largestMean, v)
+	}
+	return terms{int64(w * units), int64(w * w * units), int64(v * units), int64(w * v * units), int64(v * v * units)}
 }
 
-// clampSum keeps what sums are multiplied to finite. Pooled sums of absurd parts can be infinite.
-func clampSum(x float64) float64 { return min(max(x, -largestWide), largestWide) }
-
-func (c *credible) add(x *credible) {
-	c.w.add(x.w)
-	c.ww.add(x.ww)
-	c.v.add(x.v)
-	c.wv.add(x.wv)
-	c.vv.add(x.vv)
-}
-
-func (c *credible) sub(x *credible) {
-	c.w.sub(x.w)
-	c.ww.sub(x.ww)
-	c.v.sub(x.v)
-	c.wv.sub(x.wv)
-	c.vv.sub(x.vv)
-}
+const (
+	units = 1 << 55 // in 1
+	// largestMean bounds means within credible: payoffs are within [0,1], in a laboratory a few times more.
+	largestMean = 11
+)
 
 // solve gives the mean m of the prior that is likeliest at this κ, and what likelihood makes of τ²: where that is σ²/κ,
 // κ is the likeliest. ok is false where there are too few items to tell.
@@ -91,7 +92,7 @@ func (c *credible) solve() (mean, between float64, ok bool) {
 	return mean, max(0, squares) / freedom, true
 }
 
-// wide is an integer modulo 2¹²⁸ in two's complement, in units of 2⁻⁶⁴. Integers modulo 2¹²⁸ are a group, so that what
+// wide is an integer modulo 2¹²⁸ in two's complement, in units of 2⁻⁵⁵. Integers modulo 2¹²⁸ are a group, so that what
 // was added is taken out without a trace even if a sum should overflow in between.
 type wide struct{ high, low uint64 }
 
@@ -107,14 +108,17 @@ func (w *wide) sub(x wide) {
 	w.high, _ = bits.Sub64(w.high, x.high, borrow)
 }
 
+// addUnits adds so many units.
+func (w *wide) addUnits(n int64) { w.add(wide{high: uint64(n >> 63), low: uint64(n)}) }
+
 // largestWide bounds what is rounded: far above what payoffs within [0,1] can come to.
 const largestWide = 0x1p62
 
-// wideOf rounds x, which is not NaN, towards zero to a multiple of 2⁻⁶⁴; beyond ±2⁶² to that.
+// wideOf rounds x, which is not NaN, towards zero to whole units; beyond ±2⁶² to that.
 func wideOf(x float64) wide {
 	a := min(math.Abs(x), largestWide)
 	whole := uint64(a)
-	w := wide{whole, uint64((a - float64(whole)) * 0x1p64)}
+	w := wide{high: whole >> 9, low: whole<<55 | uint64((a-float64(whole))*units)}
 	if x < 0 {
 		var negated wide
 		negated.sub(w)
@@ -128,7 +132,7 @@ func (w wide) float() float64 {
 	if int64(w.high) < 0 {
 		var negated wide
 		negated.sub(w)
-		return -(float64(negated.high) + float64(negated.low)*0x1p-64)
+		return -negated.float()
 	}
-	return float64(w.high) + float64(w.low)*0x1p-64
+	return float64(w.high)*0x1p9 + float64(w.low)/units
 }

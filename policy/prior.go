@@ -156,15 +156,14 @@ func (t *Table) within(assumed float64) float64 {
 // between estimates m and κ = σ²/τ² > 0, given σ².
 //
 // At each κ_j of the grid, likelihood gives a τ², and h_j = τ²·κ_j/σ² says where the likeliest κ is: below κ_j if h_j is
-// above 1, else above. Between two of the grid log h is taken to be linear in log κ, and so is m. The assumption then
-// counts as so many items more.
+// above 1, else above. Between two of the grid 1/h is taken to be linear in 1/κ, which it is where all items have as many
+// payoffs, and m with it. The assumption then counts as so many items more.
 func (t *Table) between(variance float64) (mean, kappa float64) {
 	moments := t.keepMoments()
 	if moments.items == 0 {
 		return 0, kappaAssumed
 	}
-	var before float64 // m and h at the last κ
-	var h0 float64
+	var m0, h0 float64 // m and h at the last κ
 	last := len(kappas) - 1
 	for j := range kappas {
 		m, tau, ok := moments.at[j].solve()
@@ -173,17 +172,14 @@ func (t *Table) between(variance float64) (mean, kappa float64) {
 		}
 		h := tau * kappas[j] / variance
 		if h < 1 && j < last {
-			before, h0 = m, h
+			m0, h0 = m, h
 			continue
 		}
 		mean, kappa = m, kappas[j]
 		if j > 0 && h > 1 {
-			share := 0.0 // of the way from the last κ to this one
-			if h0 > 0 {
-				share = math.Log(1/h0) / math.Log(h/h0)
-			}
-			mean = before + share*(m-before)
-			kappa = kappas[j-1] * math.Pow(kappas[j]/kappas[j-1], share)
+			back := (1 - 1/h) / (1/h0 - 1/h) // how far to go back to the last κ; h0 may be 0
+			mean += back * (m0 - m)
+			kappa = 1 / (1/kappas[j] + back*(1/kappas[j-1]-1/kappas[j]))
 		}
 		break
 	}
