@@ -48,6 +48,23 @@ func kinds() []kind {
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
 		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
 	}
+	for _, b := range []policy.Belief{{Sigma: 0.5}, {Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}} {
+		for _, f := range []func(policy.Belief) (policy.Policy, error){
+			func(b policy.Belief) (policy.Policy, error) { return policy.NewMOSS(b) },
+			func(b policy.Belief) (policy.Policy, error) { return policy.NewOptimistic(b) },
+			func(b policy.Belief) (policy.Policy, error) { return policy.NewThompson(b) },
+		} {
+			p, err := f(b)
+			name := fmt.Sprintf("%T, %v prior", p, b.Prior)
+			all = append(all, kind{"qpmd/" + name, func(t require.TestingT) Learner {
+				require.NoError(t, err)
+				return NewQPMD(p)
+			}}, kind{"direct/" + name, func(t require.TestingT) Learner {
+				require.NoError(t, err)
+				return NewDirect(p)
+			}})
+		}
+	}
 	for _, index := range []LossIndex{ByItem, ByRank} {
 		for _, instances := range []int{0, 1, 3} {
 			c := BOLDConfig{MaxInstances: instances, Index: index, Windows: learned}
