@@ -171,12 +171,26 @@ func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, erro
 	began := time.Now()
 	out := newFindings(p, c.opt.Kept)
 	snap, err := c.redis.snapshot(ctx, p, c.opt.Patience)
+	var none *fold
 	if errors.Is(err, errNoState) {
-		return c.unstored(ctx, p, out, began)
+		if none, err = c.ranked(ctx, p, out); err != nil {
+			return PartitionReport{}, err
+		}
+		// A worker may have begun meanwhile: state that was there before the rankings were read is asked for again.
+		snap, err = c.redis.snapshot(ctx, p, c.opt.Patience)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoState) && none != nil:
+		if !out.ok(metaFields, !none.ranked.begun) {
+			out.breach(metaFields, "meta", "state: the group has ranked impressions of this partition", "nothing is stored")
+		} else {
+			out.skip("nothing is stored and nothing was ranked yet")
+		}
+		return out.report(none, time.Since(began)), nil
+	case err != nil:
 		return PartitionReport{}, err
 	}
+	out = newFindings(p, c.opt.Kept)
 	st, err := readState(snap, c.cfg.Kafka.Topics.HasSelections(), out)
 	if err != nil {
 		return PartitionReport{}, err
@@ -189,26 +203,18 @@ func (c *checker) partition(ctx context.Context, p int32) (PartitionReport, erro
 	return out.report(f, time.Since(began)), nil
 }
 
-// unstored checks a partition of which Redis holds nothing: there must be no ranking of the group.
-func (c *checker) unstored(ctx context.Context, p int32, out *findings, began time.Time) (PartitionReport, error) {
+// ranked reads the rankings of a partition of which Redis holds nothing.
+func (c *checker) ranked(ctx context.Context, p int32, out *findings) (*fold, error) {
 	f := newFold(c, p, &state{}, out)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d, err := f.describe(ctx)
 	if err != nil {
-		return PartitionReport{}, err
+		return nil, err
 	}
 	f.ranked.open(d.Topics[event.Rankings].LogStart)
 	f.ranked.log = c.read(ctx, p, event.Rankings, f.ranked.from, -1)
-	if err := f.ranked.drain(f); err != nil {
-		return PartitionReport{}, err
-	}
-	if !out.ok(metaFields, !f.ranked.begun) {
-		out.breach(metaFields, "meta", "state: the group has ranked impressions of this partition", "nothing is stored")
-	} else {
-		out.skip("nothing is stored and nothing was ranked yet")
-	}
-	return out.report(f, time.Since(began)), nil
+	return f, f.ranked.drain(f)
 }
 
 // near tells whether two sums of n terms agree: they were added up in another order.

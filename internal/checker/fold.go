@@ -8,9 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // fold reads one partition's topics and says what must have come of them.
@@ -39,6 +37,7 @@ type fold struct {
 	bounds   [event.Inputs][outcomes]bound // of the account
 	partial  bool                          // the log does not go back to the beginning
 
+	wheres      [event.Topics]where // scratch
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
@@ -174,92 +173,6 @@ func (f *fold) run(ctx context.Context) error {
 		return err
 	}
 	return f.ranked.drain(f)
-}
-
-// open finds out where the topics begin and end.
-func (f *fold) open(ctx context.Context) error {
-	d, err := f.describe(ctx)
-	if err != nil {
-		return err
-	}
-	for t := range event.Topic(event.Inputs) {
-		tf, at := &f.topics[t], &f.state.inputs[t]
-		*tf = topicFold{on: t != event.Selections || f.selects, last: -1, newest: math.MinInt64}
-		if !tf.on {
-			continue
-		}
-		facts := &d.Topics[t]
-		tf.from, tf.to = facts.LogStart, min(at.offset, facts.End)
-		if !f.out.ok(metaOffsets, at.offset >= facts.LogStart && at.offset <= facts.End) {
-			f.out.breach(metaOffsets, roles[t], fmt.Sprintf("within %d and %d, the log", facts.LogStart, facts.End), fmt.Sprint(at.offset))
-		}
-		if !f.out.ok(metaOffsets, at.witness.offset < at.offset) {
-			f.out.breach(metaOffsets, "witness."+roles[t], fmt.Sprintf("below offset %d", at.offset), fmt.Sprint(at.witness.offset))
-		}
-	}
-	facts := &d.Topics[event.Rankings]
-	at := &f.state.rankings
-	f.ranked.open(facts.LogStart)
-	if !f.out.ok(metaOffsets, at.offset <= facts.End && at.witness.offset < at.offset) {
-		f.out.breach(metaOffsets, "rankings", fmt.Sprintf("at most %d, the log's end, and above the witness at %d", facts.End,
-			at.witness.offset), fmt.Sprint(at.offset))
-	}
-	return f.beginning(ctx)
-}
-
-func (f *fold) describe(ctx context.Context) (d task.Description, err error) {
-	ctx, cancel := context.WithTimeout(ctx, f.c.opt.Patience)
-	defer cancel()
-	for {
-		d, err = f.c.broker.Partition(f.p).Describe(ctx)
-		if err == nil {
-			return d, nil
-		}
-		if pause(ctx, retryPause) != nil {
-			return d, fmt.Errorf("describing the topics: %w", err)
-		}
-	}
-}
-
-// beginning finds out which record the group began with. Where it began at the topics' ends, that is known only from how
-// many it has read since: the records up to the checkpoint are counted, and those too many were there before.
-func (f *fold) beginning(ctx context.Context) error {
-	latest := false
-	for _, cfg := range f.c.configs {
-		latest = latest || cfg.Kafka.Start == config.Latest
-	}
-	for t := range f.topics {
-		tf := &f.topics[t]
-		if !tf.on {
-			continue
-		}
-		read := f.state.account[roles[t]+".read"]
-		if tf.from > 0 {
-			f.out.skip("%s begins at offset %d: what was deleted before cannot be folded", f.c.broker.Topic(event.Topic(t)), tf.from)
-			f.partial = true
-			continue
-		}
-		if !latest {
-			continue
-		}
-		log, n := f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to), int64(0)
-		for {
-			ok, err := log.peek()
-			if err != nil {
-				return err
-			}
-			if !ok {
-				break
-			}
-			n += int64(len(log.cur.Records))
-			log.at = len(log.cur.Records)
-		}
-		tf.skip = max(0, n-read)
-	}
-	if latest {
-		f.out.skip("kafka.start is latest: that every record was counted (account.read) is taken for granted, to find out where the group began")
-	}
-	return nil
 }
 
 // merge folds the input topics together, the record with the least timestamp first.
@@ -452,9 +365,21 @@ func reason(faulty error) string {
 	return faulty.Error()
 }
 
-// at names a record.
-func (f *fold) at(t event.Topic, offset int64, id []byte) string {
-	return fmt.Sprintf("%s %.64q at offset %d", roles[t], bytes.ToValidUTF8(id, []byte{'?'}), offset)
+// where names a record.
+type where struct {
+	topic  event.Topic
+	offset int64
+	id     []byte
+}
+
+func (w *where) String() string {
+	return fmt.Sprintf("%s %.64q at offset %d", roles[w.topic], bytes.ToValidUTF8(w.id, []byte{'?'}), w.offset)
+}
+
+// at names a record, until the next of its topic is named.
+func (f *fold) at(t event.Topic, offset int64, id []byte) *where {
+	f.wheres[t] = where{t, offset, id}
+	return &f.wheres[t]
 }
 
 // learnerOf finds the learner that an impression names; nil where none is configured, of which one cannot say since when.

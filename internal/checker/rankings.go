@@ -77,10 +77,12 @@ func groupOf(value []byte) string {
 
 // rises checks the order, and that no decision which the checkpoint does not cover lies before the place where a replay
 // looks for them.
-func (l *rankingsLog) rises(f *fold, id string, offset int64) bool {
+func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	d := &l.cur.Decision
-	equal(f.out, rankingsDecision, id, fmt.Sprintf("partition %d, layout %d", f.p, layout),
-		fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
+	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout == layout) {
+		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout %d", f.p, layout),
+			fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
+	}
 	if !f.out.ok(rankingsOnce, !l.begun || d.Offset != l.highest) {
 		f.out.breach(rankingsOnce, id, fmt.Sprintf("one ranking of the impression at offset %d", d.Offset), "another one")
 		return false
@@ -134,7 +136,9 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	rk := &f.ranked.cur
 	d := &rk.Decision
 	name := f.at(event.Impressions, r.offset, id)
-	equal(f.out, rankingsDecision, name, string(id), string(rk.ID))
+	if !f.out.ok(rankingsDecision, string(id) == string(rk.ID)) {
+		f.out.breach(rankingsDecision, name, fmt.Sprintf("%q", id), fmt.Sprintf("%q", rk.ID))
+	}
 	l := f.life(id)
 	lf := f.learners[string(rk.Learner)]
 	if l.offset >= 0 {
@@ -151,7 +155,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	if parsed {
 		f.checkItems(name, l)
 		if lf != nil && len(f.imp.Learner) > 0 {
-			equal(f.out, rankingsDecision, name, "learner "+string(f.imp.Learner), "learner "+string(rk.Learner))
+			equal(f.out, rankingsDecision, name, string(f.imp.Learner), string(rk.Learner))
 		}
 	}
 	if lf == nil {
@@ -164,7 +168,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 }
 
 // checkItems: what is ranked are the candidates, each once.
-func (f *fold) checkItems(name string, l *life) {
+func (f *fold) checkItems(name any, l *life) {
 	f.items.begin()
 	for i := range f.imp.Candidates {
 		f.items.mark(f.items.intern(f.imp.Candidates[i].Item))
@@ -184,7 +188,7 @@ func (f *fold) checkItems(name string, l *life) {
 }
 
 // checkDecision holds a decision against the configurations: one of them must fit.
-func (f *fold) checkDecision(name string, r *record, lf *learnerFold, d *event.Decision) {
+func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Decision) {
 	if !f.out.ok(rankingsDecision, f.ranked.cur.Time >= r.lo && f.ranked.cur.Time <= r.hi) {
 		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time within %d and %d", r.lo, r.hi), fmt.Sprint(f.ranked.cur.Time))
 	}
@@ -216,7 +220,7 @@ func (f *fold) deadlinesFit(r *record, v *config.Learner, d *event.Decision) boo
 }
 
 // checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances.
-func checkPropensities(out *findings, name string, lf *learnerFold, l *life, d *event.Decision) {
+func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *event.Decision) {
 	if len(d.Propensities) == 0 {
 		if d.Delay == delayBOLD && !out.ok(rankingsPropensities, false) {
 			out.breach(rankingsPropensities, name, "propensities", "none")

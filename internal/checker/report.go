@@ -112,17 +112,17 @@ func (f *findings) ok(l law, holds bool) bool {
 // open counts what a law cannot decide, because it depends on the interleaving of the topics.
 func (f *findings) open(l law) { f.counts[l].Open++ }
 
-// breach notes a violation.
-func (f *findings) breach(l law, id, expected, found string) {
+// breach notes a violation. What it is about is made into a string only then.
+func (f *findings) breach(l law, id any, expected, found string) {
 	c := &f.counts[l]
 	c.Violations++
 	if c.Violations <= int64(f.kept) {
-		f.list = append(f.list, Violation{f.partition, lawNames[l], id, expected, found})
+		f.list = append(f.list, Violation{f.partition, lawNames[l], fmt.Sprint(id), expected, found})
 	}
 }
 
 // equal compares two things by a law.
-func equal[T comparable](f *findings, l law, id string, expected, found T) bool {
+func equal[T comparable](f *findings, l law, id any, expected, found T) bool {
 	if f.ok(l, expected == found) {
 		return true
 	}

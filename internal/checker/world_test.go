@@ -128,6 +128,16 @@ func (r *running) crash(t testing.TB) {
 	}
 }
 
+// end crashes the worker, or lets it drain.
+func (r *running) end(t testing.TB, crash bool) {
+	t.Helper()
+	if crash {
+		r.crash(t)
+	} else {
+		r.stop(t)
+	}
+}
+
 // play lets simulated users use the pipeline, in real time.
 func (w *world) play(t testing.TB, impressions int, seed uint64, progress func(platform.Progress)) chan error {
 	t.Helper()

@@ -1,0 +1,94 @@
+package checker
+
+import "slices"
+
+// selectFrom goes through the selections: the first in topic order wins.
+func (r *resolution) selectFrom(records []record) {
+	for i := range records {
+		rec := &records[i]
+		t := r.inTime(rec, r.next, max(rec.watermark, r.l.watermark))
+		switch {
+		case !r.shown(rec.item):
+			rec.fate = isRejected | r.orphaned(rec)
+			if !r.never() {
+				rec.fate |= isDuplicate | isLate
+			}
+		case r.joined == yes:
+			rec.fate = isDuplicate | r.orphaned(rec)
+		case t == no:
+			rec.fate = isLate | r.orphaned(rec)
+			if r.joined == maybe {
+				rec.fate |= isDuplicate
+			}
+		case t == yes:
+			rec.fate = isTaken
+			if r.joined == maybe {
+				rec.fate |= isDuplicate
+			}
+			r.joined = yes
+			r.joins = append(r.joins, rec)
+		default:
+			rec.fate = isTaken | isLate | r.orphaned(rec)
+			if r.joined == maybe {
+				rec.fate |= isDuplicate
+			}
+			r.joined = maybe
+			r.joins = append(r.joins, rec)
+		}
+		rec.fate |= r.forgotten(rec)
+	}
+}
+
+// observeSelection takes from Redis what the records leave open, where it is one of their possibilities.
+func (r *resolution) observeSelection() {
+	e, out := r.stored, r.f.out
+	switch {
+	case e == nil:
+	case e.kind == pending && e.selected >= 0:
+		item := r.l.items[e.selected]
+		r.joins = slices.DeleteFunc(r.joins, func(rec *record) bool { return rec.item != item })
+		if !out.ok(entriesSelection, len(r.joins) > 0) {
+			out.breach(entriesSelection, r.id, r.selectable(), "selected: "+r.f.items.name(item))
+		}
+		r.joined, r.item, r.itemSure = yes, item, true
+	case e.kind == closed && e.wasSelected:
+		if !out.ok(entriesSelection, len(r.joins) > 0) {
+			out.breach(entriesSelection, r.id, r.selectable(), "selected")
+		}
+		r.joined = yes
+	default:
+		if !out.ok(entriesSelection, r.joined != yes) {
+			out.breach(entriesSelection, r.id, r.selectable(), "no selection")
+		}
+		for _, rec := range r.joins {
+			rec.fate &^= isTaken
+		}
+		r.joined, r.joins = no, nil
+	}
+	if r.joined == yes && len(r.joins) > 0 && !slices.ContainsFunc(r.joins, func(rec *record) bool { return rec.item != r.joins[0].item }) {
+		r.item, r.itemSure = r.joins[0].item, true
+	}
+	if r.joined == yes && len(r.joins) == 1 {
+		r.joins[0].fate = isTaken
+	}
+	if r.joined == yes && r.itemSure {
+		r.l.learner.selected(r.l)
+	} else if r.joined != no {
+		r.l.learner.openSelections++
+	}
+}
+
+// selectable says what could have been selected.
+func (r *resolution) selectable() string {
+	if len(r.joins) == 0 {
+		return "no selection"
+	}
+	s := ""
+	for i, rec := range r.joins {
+		if i > 0 {
+			s += " or "
+		}
+		s += r.f.items.name(rec.item)
+	}
+	return "selected: " + s
+}

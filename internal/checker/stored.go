@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// storedLearner is what Redis has of a learner.
+type storedLearner struct {
+	items       map[string]storedItem
+	names       []string // by number
+	numbers     []uint32 // of the fold, by number
+	queues      map[int64]*storedQueue
+	flights     map[int64]int64
+	hold        string
+	outstanding map[int64]int64
+	rounds      map[string]int64
+	windows     map[string]int64
+	learned     string // the estimate of windows
+}
+
+type storedItem struct {
+	number  int64
+	n       int64
+	sum, sq float64
+}
+
+// hashesOf are the hashes of a learner that can be checked, by its delay.
+var hashesOf = map[string][]string{
+	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
+	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
+	delayDirect: {"flights", "windows", "learner"},
+}
+
+// load parses what Redis has of the learners. What nothing here can check is said.
+func (f *fold) load() {
+	for name, fields := range f.state.hashes {
+		learner, hash, _ := strings.Cut(name, ":")
+		lf := f.learners[learner]
+		if lf == nil {
+			f.out.skip("hash %q: learner %q is in none of the configurations", name, learner)
+			continue
+		}
+		known := hash == "items"
+		for _, h := range hashesOf[lf.delay] {
+			known = known || h == hash
+		}
+		if !known {
+			f.out.skip("hash %q (%d fields): not known with delay %s", name, len(fields), lf.delay)
+			continue
+		}
+		if hash != "items" {
+			lf.stored.loadHash(f.out, name, hash, fields)
+		}
+	}
+	for _, lf := range f.learners {
+		lf.stored.loadItems(f, lf.name, f.state.hashes[lf.name+":items"])
+		for number, q := range lf.stored.queues {
+			if q.complete(f.out, lf.name, number, lf.stored.name(number)) && number < int64(len(lf.stored.numbers)) {
+				lf.item(lf.stored.numbers[number]).queue = newQueueFold(q)
+			}
+		}
+	}
+}
+
+// name gives an item's name by its number.
+func (s *storedLearner) name(number int64) string {
+	if number >= 0 && number < int64(len(s.names)) {
+		return s.names[number]
+	}
+	return fmt.Sprintf("number %d", number)
+}
+
+// loadItems parses items: each has a number of its own, from 0 on.
+func (s *storedLearner) loadItems(f *fold, learner string, fields map[string]string) {
+	out := f.out
+	s.items = make(map[string]storedItem, len(fields))
+	s.names = make([]string, len(fields))
+	s.numbers = make([]uint32, len(fields))
+	for name, value := range fields {
+		var v struct {
+			No         *int64
+			N          *int64
+			Sum, SumSq *float64
+		}
+		err := json.Unmarshal([]byte(value), &v)
+		ok := err == nil && v.No != nil && v.N != nil && v.Sum != nil && v.SumSq != nil && *v.No >= 0 && *v.No < int64(len(fields)) &&
+			s.names[*v.No] == "" && name != ""
+		if !out.ok(itemsCatalogue, ok) {
+			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d", len(fields)), value)
+			continue
+		}
+		s.items[name] = storedItem{*v.No, *v.N, *v.Sum, *v.SumSq}
+		s.names[*v.No] = name
+		s.numbers[*v.No] = f.items.intern([]byte(name))
+	}
+}
+
+// number is the fold's number of an item that Redis numbers so; noItem where there is none.
+func (lf *learnerFold) number(stored int32) uint32 {
+	if stored >= 0 && int(stored) < len(lf.stored.numbers) && lf.stored.names[stored] != "" {
+		return lf.stored.numbers[stored]
+	}
+	return noItem
+}
+
+// loadHash parses one of the learner's own hashes.
+func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[string]string) {
+	for field, value := range fields {
+		var err error
+		switch hash {
+		case "queue":
+			err = s.loadPayoff(field, value)
+		case "queues":
+			err = s.loadQueue(field, value)
+		case "flights":
+			err = loadCount(&s.flights, field, value)
+		case "instances":
+			err = loadCount(&s.outstanding, field, value)
+		case "rounds":
+			err = loadNamed(&s.rounds, field, value)
+		case "windows":
+			err = loadNamed(&s.windows, field, value)
+		case "learner":
+			switch field {
+			case "hold":
+				s.hold = value
+			case "windows":
+				s.learned = value
+			default:
+				out.skip("field %q of hash %q: not known", field, name)
+			}
+		case "vectors":
+			err = s.loadVector(field)
+		}
+		if !out.ok(delayFields, err == nil) {
+			out.breach(delayFields, name+" "+field, "a field as the learner writes it", fmt.Sprintf("%.100q: %v", value, err))
+		}
+	}
+}
+
+func loadCount(into *map[int64]int64, field, value string) error {
+	k, err := strconv.ParseInt(field, 10, 64)
+	if err != nil || k < 0 {
+		return fmt.Errorf("field is no number: %w", err)
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("value is no number above 0: %w", err)
+	}
+	if *into == nil {
+		*into = map[int64]int64{}
+	}
+	(*into)[k] = n
+	return nil
+}
+
+func loadNamed(into *map[string]int64, field, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("value is no number above 0: %w", err)
+	}
+	if *into == nil {
+		*into = map[string]int64{}
+	}
+	(*into)[field] = n
+	return nil
+}
+
+// loadVector takes only the name of a block of what an instance knows: what it holds depends on the order of the payoffs.
+func (s *storedLearner) loadVector(field string) error {
+	parts := strings.Split(field, ":")
+	for _, p := range parts {
+		if n, err := strconv.ParseInt(p, 10, 32); err != nil || n < 0 {
+			return fmt.Errorf("field is not numbers with colons between: %w", err)
+		}
+	}
+	if len(parts) < 2 || len(parts) > 3 {
+		return fmt.Errorf("field has %d parts", len(parts))
+	}
+	return nil
+}
