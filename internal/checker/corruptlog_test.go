@@ -132,7 +132,7 @@ var logCorruptions = []struct {
 func TestEachLawOfTheLogIsSeenBroken(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)
-	options := func(o *Options) { o.Now, o.Patience = v.now, 300*time.Millisecond }
+	options := func(o *Options) { o.Now = v.now }
 	before := v.check(t, options)
 	requireClean(t, before)
 	broken := map[law]bool{}

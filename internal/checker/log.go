@@ -105,23 +105,27 @@ func (l *topicLog) peek() (ok bool, err error) {
 	return true, nil
 }
 
-// letters reads the dead letters of an input topic: the offsets that they are about. One whose headers do not say is
-// passed over: it may be anybody's.
+// letters reads the dead letters of an input topic up to its present end: the offsets that they are about. One whose headers
+// do not say is passed over: it may be anybody's.
 func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (about map[int64]struct{}, read int64, err error) {
 	name := c.cfg.Kafka.Topics.DLQ(c.broker.Topic(topic))
-	client := c.broker.Kafka()
 	about = map[int64]struct{}{}
+	next, end := int64(-1), int64(0)
 	good := time.Now()
-	for next, end := int64(-1), int64(0); next < end; {
-		n, high, err := c.lettersFrom(ctx, client, name, p, &next, about)
-		end = max(end, high)
+	for next < end {
+		n, err := int64(0), error(nil)
+		if next < 0 {
+			next, end, err = c.lettersBounds(ctx, name, p)
+		} else {
+			n, next, err = c.lettersFrom(ctx, name, p, next, about)
+		}
 		read += n
 		switch {
 		case err == nil && (n > 0 || next >= end):
 			good = time.Now()
 		case ctx.Err() != nil || time.Since(good) > c.opt.Patience:
 			return nil, 0, fmt.Errorf("reading %s from offset %d of %d: %w", name, next, end, err)
-		default:
+		case err != nil:
 			if err := pause(ctx, retryPause); err != nil {
 				return nil, 0, err
 			}
@@ -131,47 +135,53 @@ func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (abou
 	return about, read, nil
 }
 
-// lettersFrom takes in one answer, from the first offset there is where next is negative.
-func (c *checker) lettersFrom(ctx context.Context, client *kafka.Client, name string, p int32, next *int64,
-	about map[int64]struct{}) (n, high int64, err error) {
+// lettersBounds asks for the first offset and the end of a dead-letter topic; next is -1 where there is no answer.
+func (c *checker) lettersBounds(ctx context.Context, name string, p int32) (next, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
 	defer cancel()
-	offset := *next
-	if offset < 0 {
-		list, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
-			name: {kafka.FirstOffsetOf(int(p))}}})
-		if err != nil {
-			return 0, 0, err
-		}
-		if len(list.Topics[name]) != 1 {
-			return 0, 0, errors.New("the broker does not tell its first offset")
-		}
-		if err := list.Topics[name][0].Error; err != nil {
-			return 0, 0, err
-		}
-		offset = list.Topics[name][0].FirstOffset
+	list, err := c.broker.Kafka().ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
+		name: {kafka.FirstOffsetOf(int(p)), kafka.LastOffsetOf(int(p))}}})
+	if err != nil {
+		return -1, 0, err
 	}
-	answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: name, Partition: int(p), Offset: offset, MinBytes: 1,
+	next, end = -1, -1
+	for _, o := range list.Topics[name] {
+		if o.Error != nil {
+			return -1, 0, o.Error
+		}
+		next, end = max(next, o.FirstOffset), max(end, o.LastOffset)
+	}
+	if next < 0 || end < 0 {
+		return -1, 0, errors.New("the broker does not tell its bounds")
+	}
+	return next, end, nil
+}
+
+// lettersFrom takes in one answer.
+func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from int64, about map[int64]struct{}) (n, next int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
+	defer cancel()
+	answer, err := c.broker.Kafka().Fetch(ctx, &kafka.FetchRequest{Topic: name, Partition: int(p), Offset: from, MinBytes: 1,
 		MaxBytes: fetchBytes, MaxWait: 100 * time.Millisecond})
 	if err != nil {
-		return 0, 0, err
+		return 0, from, err
 	}
 	if answer.Error != nil {
-		return 0, 0, answer.Error
+		return 0, from, answer.Error
 	}
-	*next = offset
+	next = from
 	for {
 		r, err := answer.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
-			return n, answer.HighWatermark, nil
+			return n, next, nil
 		}
 		if err != nil {
-			return n, answer.HighWatermark, err
+			return n, next, err
 		}
-		if r.Offset < offset {
+		if r.Offset < next {
 			continue
 		}
-		*next = r.Offset + 1
+		next = r.Offset + 1
 		n++
 		for _, h := range r.Headers {
 			if h.Key == "__streams.errors.offset" {

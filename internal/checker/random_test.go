@@ -163,13 +163,13 @@ func (tr *traffic) impression() {
 // settings of the learners that the traffic is tried on.
 var kinds = []struct{ name, learners, further string }{
 	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
-	{"default", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
 	{"sum", "  feed: {payoffs: stochastic, policy: elimination, aggregate: sum, payoff_range: [0, 1.5], payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"no selections", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
+	{"default", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
-	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
-	{"no selections", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"no selections, sum", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"two", "  feed: {payoffs: stochastic, policy: elimination, default: true, payoff_horizon: 10m, selection_timeout: 2m}\n  other: {payoffs: stochastic, policy: utility}", "join: {parking_time: 2m}"},
 }
@@ -177,7 +177,7 @@ var kinds = []struct{ name, learners, further string }{
 // TestNothingHealthyIsAViolation: whatever comes, early, late, twice, faulty or never, with a clock that jumps from one
 // minute to the next, while workers crash and drain, the checker finds nothing.
 func TestNothingHealthyIsAViolation(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range kinds[:4] { // the next test has them all
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, testenv.Embedded(t), 2, kind.learners, kind.further)
