@@ -25,6 +25,7 @@ type Cluster struct {
 	Kafka   *kafka.Cluster
 	doors   []*proxy.Proxy // to the brokers
 	Redis   *Store
+	Calm    *Store // which no fault happens to: of groups that have another fault of their own
 	Admin   *kgo.Client
 	Session time.Duration // of the group: how long a silent member is waited for
 
@@ -72,6 +73,10 @@ func StartCluster(ctx context.Context, dir string, say func(format string, args 
 	})
 	start.Go(func() (err error) {
 		c.Redis, err = startStore(ctx, filepath.Join(dir, "dump.rdb"))
+		return err
+	})
+	start.Go(func() (err error) {
+		c.Calm, err = startStore(ctx, filepath.Join(dir, "calm.rdb"))
 		return err
 	})
 	start.Go(func() error { return c.build(ctx) })
@@ -140,8 +145,10 @@ func (c *Cluster) Close() error {
 	for _, p := range c.doors {
 		p.Close()
 	}
-	if c.Redis != nil {
-		errs = append(errs, c.Redis.Close())
+	for _, s := range []*Store{c.Redis, c.Calm} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
 	}
 	if c.Kafka != nil {
 		errs = append(errs, c.Kafka.Close())

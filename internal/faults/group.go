@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -30,12 +31,14 @@ const (
 // Group is one consumer group with its topics, and slots in which its workers run.
 type Group struct {
 	c          *Cluster
+	redis      *Store
 	Name       string
 	Partitions int
 	Topics     [event.Topics]string
 	Slots      []*Worker
 	Traffic    *Traffic
 	settings   Settings
+	loads      atomic.Int64        // of our own configuration
 	edit       func(string) string // of the configuration's text
 	earlier    []*config.Config    // before edit
 }
@@ -46,6 +49,8 @@ type Settings struct {
 	Workers    int
 	Seed       uint64
 	Rate       int    // impressions per second; 0: no traffic
+	Tidy       bool   // traffic is half of Rate, in order and without transactions, for measurements
+	Calm       bool   // on the Redis that no fault happens to
 	Learners   string // lines of the configuration; "": see learners
 }
 
@@ -72,6 +77,9 @@ func (g *Group) learner(k int) string {
 // NewGroup makes a group's topics; its workers are started one by one.
 func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group, error) {
 	g := &Group{c: c, Name: name, Partitions: s.Partitions, settings: s, edit: func(text string) string { return text }}
+	if g.redis = c.Redis; s.Calm {
+		g.redis = c.Calm
+	}
 	for t, what := range []string{"impressions", "selections", "payoffs", "rankings"} {
 		g.Topics[t] = name + "-" + what
 	}
@@ -122,12 +130,12 @@ func (g *Group) write(file, text string) (string, error) {
 
 // Config is the harness' own access to the group: past the proxies.
 func (g *Group) Config() (*config.Config, error) {
-	file, err := g.write(g.Name+"-own.yaml", g.text(g.c.Kafka.Addrs(), g.c.Redis.Addr(), ""))
+	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.Addr(), ""))
 	if err != nil {
 		return nil, err
 	}
 	cfg, _, err := config.LoadFile(file, os.LookupEnv)
-	return cfg, err
+	return cfg, errors.Join(err, os.Remove(file))
 }
 
 func (g *Group) createTopics(ctx context.Context) error {
@@ -196,7 +204,7 @@ func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error
 
 // stored is what Redis holds in a partition's meta.
 func (g *Group) stored(ctx context.Context) (metas []map[string]string, err error) {
-	err = g.c.Redis.Use(func(c *goredis.Client) error {
+	err = g.redis.Use(func(c *goredis.Client) error {
 		for p := range g.Partitions {
 			meta, err := c.HGetAll(ctx, fmt.Sprintf("{%s:%d}:meta", g.Name, p)).Result()
 			if err != nil {

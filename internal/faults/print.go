@@ -32,8 +32,8 @@ func (r *Result) Print(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Account)) {
 		fmt.Fprintf(&b, "  %-26s %12d\n", name, r.Account[name])
 	}
-	fmt.Fprintf(&b, "\nworkers started again %d times, at most %d MiB each; %d checks; %v; seed %d\n", r.Restarts, r.Resident>>20,
-		r.Checks, r.Took.Round(time.Second), r.Seed)
+	fmt.Fprintf(&b, "\nworkers started again %d times, at most %d MiB each; %d checks, and %d while faults were on; %v; seed %d\n", r.Restarts, r.Resident>>20,
+		r.Checks, r.Beside, r.Took.Round(time.Second), r.Seed)
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "violation: %s\n", v)
 	}

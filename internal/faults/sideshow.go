@@ -69,7 +69,7 @@ const stopPatience = 40 * time.Second
 func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) (err error) {
 		seed := scene.rng.Uint64()
-		g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200,
+		g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200, Calm: true,
 			Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (s *show) alter(ctx context.Context, t event.Topic, name, value string) err
 
 // forget deletes everything that Redis has of the group.
 func (s *show) forget(ctx context.Context) error {
-	return s.c.Redis.Use(func(c *goredis.Client) error {
+	return s.redis.Use(func(c *goredis.Client) error {
 		for p := range s.Partitions {
 			keys := c.Scan(ctx, 0, fmt.Sprintf("{%s:%d}:*", s.Name, p), 1000).Iterator()
 			var all []string

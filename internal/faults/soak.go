@@ -41,7 +41,8 @@ type Result struct {
 	Sent       [event.Inputs]int64
 	Aborted    int64
 	Account    map[string]int64
-	Checks     int
+	Checks     int   // with everything brought back and all that was sent taken in
+	Beside     int   // while faults were on
 	Resident   int64 // the most that a worker took of memory, in bytes
 	Restarts   int
 	Violations []string
@@ -135,6 +136,7 @@ func (s *soak) run(ctx context.Context) error {
 	})
 	beside.Go(func() { s.g.follow(playing, int64(40*s.opt.Rate)) })
 	beside.Go(func() { s.watchMemory(playing) })
+	beside.Go(func() { s.checkBeside(playing) })
 	if s.opt.Each {
 		err = s.one(ctx)
 	} else {
@@ -306,6 +308,26 @@ func (s *soak) check(ctx context.Context) error {
 	s.result.Checks++
 	s.opt.Say("checked: %d records, %d violations so far, %.1f s", read[0]+read[1]+read[2]+read[3], len(s.result.Violations), time.Since(began).Seconds())
 	return nil
+}
+
+// besideEvery is how often the state is checked while faults are on.
+const besideEvery = 20 * time.Second
+
+// checkBeside folds the topics while faults are on. What cannot be read just now says nothing.
+func (s *soak) checkBeside(ctx context.Context) {
+	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, besideEvery) {
+		found, err := s.g.Fold(ctx)
+		if err != nil {
+			s.opt.Say("not checked beside: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			continue
+		}
+		for _, v := range found {
+			s.violate("while faults are on: %s", v)
+		}
+		s.mu.Lock()
+		s.result.Beside++
+		s.mu.Unlock()
+	}
 }
 
 func (s *soak) violate(format string, args ...any) {

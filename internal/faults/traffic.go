@@ -22,7 +22,7 @@ import (
 type Traffic struct {
 	g          *Group
 	population *simulate.Population
-	rate       int // impressions per second
+	rate       atomic.Int64 // impressions per second
 	orders     [2]chan order
 	held       atomic.Bool // by Hold
 	behind     atomic.Bool // so much is not read yet that no more is sent for now
@@ -47,7 +47,9 @@ func newTraffic(g *Group, seed uint64, rate int) (*Traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Traffic{g: g, population: population, rate: rate, orders: [2]chan order{make(chan order), make(chan order)}}, nil
+	t := &Traffic{g: g, population: population, orders: [2]chan order{make(chan order), make(chan order)}}
+	t.rate.Store(int64(rate))
+	return t, nil
 }
 
 // Run sends until ctx is done.
@@ -102,7 +104,7 @@ type producer struct {
 
 const (
 	sendEvery   = 20 * time.Millisecond
-	maxBatch    = 1000
+	maxBatch    = 4000
 	abortShare  = 0.1
 	sendTimeout = 40 * time.Second
 )
@@ -115,7 +117,7 @@ func (p *producer) run(ctx context.Context) error {
 	}()
 	tick := time.NewTicker(sendEvery)
 	defer tick.Stop()
-	began, made := time.Now(), 0
+	began, made, rate := time.Now(), 0, int64(0)
 	for {
 		var o *order
 		select {
@@ -126,16 +128,22 @@ func (p *producer) run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := time.Now()
-		due := int(now.Sub(began).Seconds()*float64(p.t.rate)/2) - made
+		if r := p.t.rate.Load(); r != rate {
+			began, made, rate = now, 0, r
+		}
+		due := int(now.Sub(began).Seconds()*float64(rate)/2) - made
 		held := p.t.held.Load()
 		if held || p.t.behind.Load() {
 			began, made, due = now, 0, 0
+		}
+		if p.t.g.settings.Tidy && p.which == 1 {
+			due = 0
 		}
 		for range min(due, maxBatch/4) {
 			p.impression(now.UnixMilli())
 			made++
 		}
-		made += max(0, due-maxBatch/4) // what cannot be sent in time is let go
+		made += max(0, due-int(10*rate)) // what is behind by more than ten seconds is let go
 		var batch []*kgo.Record
 		if !held {
 			batch = p.take(now.UnixMilli())
@@ -180,7 +188,7 @@ func (p *producer) impression(now int64) {
 	}
 	p.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	at := now
-	if p.rng.IntN(50) == 0 { // comes after what follows from it
+	if p.rng.IntN(50) == 0 && !p.t.g.settings.Tidy { // comes after what follows from it
 		at += p.rng.Int64N(3000)
 	}
 	p.agenda.Add(at, p.record(event.Impressions, out.ID, event.AppendImpression(nil, &out)))

@@ -4,6 +4,7 @@
 //
 //	go run ./internal/faults/cmd/soak -duration 10m -seed 1
 //	go run ./internal/faults/cmd/soak -each                     # every kind by itself
+//	go run ./internal/faults/cmd/soak -measure                  # pauses, latencies and memory under faults
 //	go run ./internal/faults/cmd/soak -match 'redis|zombie' -duration 1m
 package main
 
@@ -28,6 +29,7 @@ func main() {
 	pace := flag.Duration("pace", 1500*time.Millisecond, "between one fault and the next, on average")
 	match := flag.String("match", "", "regular expression: only these kinds")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
+	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
 	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
 	keep := flag.Bool("keep", false, "keep the workers' logs when a law was broken")
 	list := flag.Bool("list", false, "only list the kinds of faults")
@@ -45,6 +47,9 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	if *measure {
+		os.Exit(exit(measurements(ctx, *seed)))
+	}
 	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
 	if printErr := result.Print(os.Stdout); err == nil {
 		err = printErr
@@ -57,11 +62,42 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Result, err error) {
+func exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "soak:", err)
+	return 1
+}
+
+// narrator writes lines with the seconds since now in front.
+func narrator() func(format string, args ...any) {
 	began := time.Now()
-	opt.Say = func(format string, args ...any) {
+	return func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%7.1f  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
+}
+
+func measurements(ctx context.Context, seed uint64) (err error) {
+	say := narrator()
+	dir, err := os.MkdirTemp("", "ranker-soak-")
+	if err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	c, err := faults.StartCluster(ctx, dir, say)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	all, err := c.Measure(ctx, seed, say)
+	for _, m := range all {
+		fmt.Printf("%-75s %-45s aim: %s%s\n", m.What, m.Found, m.Aim, map[bool]string{false: "  MISSED"}[m.Met])
+	}
+	return err
+}
+
+func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Result, err error) {
+	opt.Say = narrator()
 	dir, err := os.MkdirTemp("", "ranker-soak-")
 	if err != nil {
 		return result, fmt.Errorf("make a directory: %w", err)

@@ -1,0 +1,222 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Measurement is something measured under a fault, against what was aimed at.
+type Measurement struct {
+	What  string
+	Found string
+	Aim   string
+	Met   bool
+}
+
+// Measures are taken one after the other, each with a group of its own on an otherwise idle cluster.
+func (c *Cluster) Measure(ctx context.Context, seed uint64, say func(format string, args ...any)) (all []Measurement, err error) {
+	for _, m := range []func(context.Context, *trial) ([]Measurement, error){handOver, slowRedis, redisAwayShort, redisAwayLong, overload} {
+		found, err := c.trial(ctx, seed, m)
+		if err != nil {
+			return all, err
+		}
+		for _, f := range found {
+			say("%-70s %s (aim: %s)", f.What, f.Found, f.Aim)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// trial is a group with two workers, tidy traffic and a watch.
+type trial struct {
+	*Group
+	watch *Watch
+}
+
+func (c *Cluster) trial(ctx context.Context, seed uint64, f func(context.Context, *trial) ([]Measurement, error)) (all []Measurement, err error) {
+	g, err := c.NewGroup(ctx, fmt.Sprintf("trial-%x-%d", seed, time.Now().UnixMilli()), Settings{Partitions: 4, Workers: 2, Seed: seed,
+		Rate: 800, Tidy: true, Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	t := &trial{Group: g}
+	if t.watch, err = g.Watch(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	played := make(chan error, 1)
+	go func() { played <- g.Traffic.Run(ctx, seed) }()
+	defer func() {
+		_ = c.Heal(context.WithoutCancel(ctx))
+		stop()
+		err = errors.Join(err, <-played, g.Close())
+		g.drop(context.WithoutCancel(ctx))
+	}()
+	for _, w := range g.Slots {
+		if err := w.Start(); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range g.Slots {
+		if err := w.AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.steady(ctx); err != nil {
+		return nil, err
+	}
+	return f(ctx, t)
+}
+
+// steady waits until every partition ranks what comes now, and a little longer.
+func (t *trial) steady(ctx context.Context) error {
+	now := time.Now()
+	if err := until(ctx, time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(now), nil }); err != nil {
+		return err
+	}
+	pause(ctx, 3*time.Second)
+	return ctx.Err()
+}
+
+// handOver measures the pause in which a partition has no rankings, after a kill and at a drain.
+func handOver(ctx context.Context, t *trial) ([]Measurement, error) {
+	var all []Measurement
+	for _, c := range []struct {
+		what string
+		end  func(*Worker) error
+		most time.Duration
+	}{
+		{"pause of a partition after kill -9 of its owner", (*Worker).Kill, t.c.Session + 2*time.Second},
+		{"pause of a partition when its owner drains", (*Worker).Stop, time.Second},
+	} {
+		w := t.Slots[0]
+		from := time.Now()
+		if err := c.end(w); err != nil {
+			return nil, err
+		}
+		if err := t.steady(ctx); err != nil {
+			return nil, err
+		}
+		found := t.watch.Pause(from)
+		all = append(all, Measurement{What: c.what, Found: found.Round(time.Millisecond).String(),
+			Aim: fmt.Sprintf("≤ %v (the group's session timeout is %v)", c.most, t.c.Session), Met: found <= c.most})
+		if err := w.Start(); err != nil {
+			return nil, err
+		}
+		if err := w.AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+		if err := t.steady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+const measuredFor = 20 * time.Second
+
+// slowRedis compares how long impressions wait with Redis at 200 ms a call and without.
+func slowRedis(ctx context.Context, t *trial) ([]Measurement, error) {
+	quantile := func() (time.Duration, error) {
+		from := time.Now()
+		pause(ctx, measuredFor)
+		d, n, err := t.watch.Quantile(0.99, from, time.Now())
+		t.c.say("p99 of %d impressions: %v", n, d)
+		return d, err
+	}
+	// Before and after: the machine is not the same at all times.
+	before, err := quantile()
+	if err != nil {
+		return nil, err
+	}
+	t.c.Redis.door.SetDelay(200 * time.Millisecond)
+	slow, err := quantile()
+	if err != nil {
+		return nil, err
+	}
+	t.c.Redis.door.SetDelay(0)
+	pause(ctx, 2*time.Second)
+	after, err := quantile()
+	if err != nil {
+		return nil, err
+	}
+	calm := max(before, after, time.Millisecond)
+	return []Measurement{{What: "p99 from impression to ranking, Redis at 200 ms a call",
+		Found: fmt.Sprintf("%v, undisturbed %v and %v", slow, before, after), Aim: "< 2 × undisturbed", Met: slow < 2*calm}}, nil
+}
+
+// redisAwayShort: rankings go on while Redis is away for half a minute.
+func redisAwayShort(ctx context.Context, t *trial) ([]Measurement, error) {
+	calm := t.watch.Count(time.Now().Add(-2*time.Second), time.Now())
+	t.c.Redis.door.Refuse(true)
+	from := time.Now()
+	pause(ctx, 30*time.Second)
+	n := t.watch.Count(from.Add(20*time.Second), time.Now())
+	t.c.Redis.door.Refuse(false)
+	return []Measurement{{What: "rankings in the last 10 s of 30 s without Redis", Found: fmt.Sprint(n),
+		Aim: fmt.Sprintf("about %d", 5*calm), Met: n > 4*calm}}, nil
+}
+
+// redisAwayLong: after a minute without Redis no more input is taken, and it goes on by itself.
+func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
+	t.c.Redis.door.Refuse(true)
+	from := time.Now()
+	full := t.Slots[0].AwaitUnready(ctx, 2*time.Minute, "waits for the store to take")
+	stopped := time.Since(from)
+	if full == nil {
+		pause(ctx, 10*time.Second)
+	}
+	now := time.Now()
+	n := t.watch.Count(now.Add(-3*time.Second), now)
+	t.c.Redis.door.Refuse(false)
+	back := time.Now()
+	again := until(ctx, 2*time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(back), nil })
+	return []Measurement{
+		{What: "Redis away: input stops, and /readyz says why, after", Found: stopped.Round(time.Second).String(),
+			Aim: "60 s or 64 MiB, then no ranking", Met: full == nil && n == 0},
+		{What: "Redis back: impressions of now are ranked, the backlog worked off, after",
+			Found: time.Since(back).Round(100 * time.Millisecond).String(), Aim: "by itself", Met: again == nil},
+	}, nil
+}
+
+// overload sends as much as it can, to workers that were away for a while and then are behind: they must not take more
+// memory for it.
+func overload(ctx context.Context, t *trial) ([]Measurement, error) {
+	for _, w := range t.Slots {
+		if err := w.Stop(); err != nil {
+			return nil, err
+		}
+	}
+	t.Traffic.rate.Store(40_000)
+	pause(ctx, 30*time.Second)
+	for _, w := range t.Slots {
+		if err := w.Start(); err != nil {
+			return nil, err
+		}
+	}
+	peak := func(d time.Duration) (most int64) {
+		for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
+			for _, w := range t.Slots {
+				most = max(most, w.Resident())
+			}
+		}
+		return most
+	}
+	lag := func() int64 {
+		n, err := t.Lag(ctx)
+		if err != nil {
+			t.c.say("lag: %v", err)
+		}
+		return n
+	}
+	pause(ctx, 10*time.Second)
+	before, first := lag(), peak(30*time.Second)
+	middle, last := lag(), peak(30*time.Second)
+	return []Measurement{{What: "overload: most memory of a worker, 10 to 40 s and 40 to 70 s after the start",
+		Found: fmt.Sprintf("%d and %d MiB, with %d, %d, %d records waiting", first>>20, last>>20, before, middle, lag()),
+		Aim:   "does not grow with the lag", Met: float64(last) < 1.25*float64(first)}}, nil
+}
