@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/keep"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
@@ -324,7 +326,142 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 // lose deletes all that the group has in Redis.
 func (w *world) lose(t *testing.T) {
 	t.Helper()
-	keys, err := w.redis.Keys(t.Context(), "{"+w.group+":*").Result()
+	require.NoError(t, w.redis.Del(t.Context(), w.keys(t, "")...).Err())
+}
+
+// keys are those of the group in Redis that go on with a text.
+func (w *world) keys(t *testing.T, more string) []string {
+	t.Helper()
+	keys, err := w.redis.Keys(t.Context(), "{"+w.group+more+":*").Result()
 	require.NoError(t, err)
-	require.NoError(t, w.redis.Del(t.Context(), keys...).Err())
+	return keys
+}
+
+// grow adds partitions to all topics of the world.
+func (w *world) grow(t *testing.T, partitions int) {
+	t.Helper()
+	topics := w.cfg.Kafka.Topics
+	all := []string{topics.Rankings}
+	for _, name := range []string{topics.Impressions, topics.Selections, topics.Payoffs} {
+		all = append(all, name, topics.DLQ(name))
+	}
+	req := &kafka.CreatePartitionsRequest{}
+	for _, name := range all {
+		req.Topics = append(req.Topics, kafka.TopicPartitionsConfig{Name: name, Count: int32(partitions)})
+	}
+	client := &kafka.Client{Addr: kafka.TCP(w.access.Kafka.Brokers...), Transport: w.transport(t)}
+	res, err := client.CreatePartitions(t.Context(), req)
+	require.NoError(t, err)
+	for name, err := range res.Errors {
+		require.NoError(t, err, name)
+	}
+	w.partitions = partitions
+	b, err := app.NewBroker(w.access)
+	require.NoError(t, err)
+	defer b.Close()
+	require.Eventually(t, func() bool {
+		problems, err := b.Check(t.Context())
+		return err == nil && len(problems) == 0
+	}, deadline, 50*time.Millisecond)
+}
+
+// TestState_ReshardKeepsEverythingJoinable: from two partitions to six, with impressions pending, payoffs parked and
+// records unread. Afterwards each pending impression is paid once, whatever partition its id belongs to now, what was
+// learned is as it was, and the accounts add up.
+func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		for _, kind := range []string{"qpmd", "bold"} {
+			t.Run(kind, func(t *testing.T) { reshard(t, worldOf(t, env, 2, kind)) })
+		}
+	})
+}
+
+func reshard(t *testing.T, w *world) {
+	const pending, unread = 60, 40
+	topics := w.cfg.Kafka.Topics
+	id := func(i int) []byte { return fmt.Appendf(nil, "moved-%d", i) }
+	impression := func(i int) kafka.Message {
+		return kafka.Message{Topic: topics.Impressions, Key: id(i), Value: fmt.Appendf(nil,
+			`{"impression_id":"moved-%d","candidates":[{"item":"item-1","utility":1},{"item":"new-%d","utility":2}]}`, i, i%5)}
+	}
+	selection := func(i int) kafka.Message {
+		return kafka.Message{Topic: topics.Selections, Key: id(i), Value: fmt.Appendf(nil, `{"impression_id":"moved-%d","item":"new-%d"}`, i, i%5)}
+	}
+	payoff := func(i int) kafka.Message {
+		return kafka.Message{Topic: topics.Payoffs, Key: id(i), Value: fmt.Appendf(nil, `{"impression_id":"moved-%d","payoff":0.5}`, i)}
+	}
+	w.played(t, 400, 10)
+	stays := w.counts(t)["impressions.pending"] // of the play: they are never paid
+	worker := w.start(t)
+	var batch []kafka.Message
+	for i := range pending {
+		batch = append(batch, impression(i))
+		if i%2 == 0 {
+			batch = append(batch, selection(i))
+		}
+		if i%3 == 1 {
+			batch = append(batch, payoff(i)) // parked, but for those whose selection is there already
+		}
+	}
+	w.publish(t, batch...)
+	require.Eventually(t, func() bool {
+		got := w.counts(t)
+		return got["impressions.read"] == 400+pending && got["payoffs.read"]-got["payoffs.duplicate"] >= 20
+	}, deadline, 20*time.Millisecond)
+	worker.stop(t)
+	batch = nil
+	for i := pending; i < pending+unread; i++ {
+		batch = append(batch, impression(i), selection(i))
+	}
+	w.publish(t, batch...)
+	k := w.keeper(t)
+	same, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	require.NoError(t, err)
+	require.False(t, same.Done, "there is nothing to do yet")
+	w.grow(t, 6)
+	w.publish(t, payoff(pending)) // by the new count, before its impression was read
+	worker = w.start(t)
+	worker.awaitUnready(t, "ranker-worker state reshard")
+	worker.stop(t)
+
+	before := w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]
+	_, err = k.Reshard(t.Context(), keep.ReshardQuery{})
+	require.ErrorIs(t, err, keep.ErrConfirm)
+	r, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	require.NoError(t, err)
+	require.True(t, r.Done)
+	require.Equal(t, []int{2, 6}, []int{r.From, r.To})
+	after := w.inspect(t, k, keep.Query{Partition: -1})
+	require.Len(t, after.Partitions, 6)
+	for item, n := range taken(&before) {
+		require.GreaterOrEqual(t, taken(&after.Learners[0])[item], n, item)
+	}
+	require.Empty(t, w.keys(t, ":new"), "nothing is left of how it was put together")
+
+	worker = w.start(t)
+	worker.awaitReady(t)
+	batch = nil
+	for i := range pending + unread {
+		if i < pending && i%2 == 1 {
+			batch = append(batch, selection(i))
+		}
+		batch = append(batch, payoff(i), payoff(i)) // twice: the second is a duplicate
+	}
+	w.publish(t, batch...)
+	sum := func(names ...string) (n int64) {
+		got := w.counts(t)
+		for _, name := range names {
+			n += got[name]
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return sum("impressions.pending") == stays }, deadline, 50*time.Millisecond)
+	worker.stop(t)
+	got := w.counts(t)
+	require.EqualValues(t, 400+pending+unread, got["impressions.read"])
+	require.Equal(t, got["impressions.read"], sum("impressions.paid", "impressions.pending"), "%v", got)
+	require.Equal(t, got["payoffs.applied"], got["impressions.paid"])
+	require.Zero(t, sum("payoffs.orphan", "payoffs.late", "payoffs.rejected", "selections.orphan", "selections.rejected"), "%v", got)
+	require.Equal(t, got["payoffs.read"], sum("payoffs.applied", "payoffs.duplicate", "payoffs.parked"), "%v", got)
+	w.ranked(t, 400+pending+unread)
 }

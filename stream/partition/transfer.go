@@ -117,6 +117,15 @@ func (t *Transfer) Watermark() {
 	}
 }
 
+// BucketOf is the bucket of the expiry index in which the id of a stored entry stands.
+func BucketOf(value []byte) (int64, error) {
+	var e entry
+	if err := decodeEntry(value, &e); err != nil {
+		return 0, err
+	}
+	return e.bucket, nil
+}
+
 // Entry carries over what is stored under an id, of which the receiver must know nothing: a pending impression with all
 // that is known of it, a tombstone, or parked records.
 func (t *Transfer) Entry(id, value []byte) error {

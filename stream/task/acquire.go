@@ -153,6 +153,9 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 // Layout is the version of what is stored. A task refuses any other.
 const Layout = 1
 
+// LayoutUnfinished is that of a state which is being put together and is not to be used yet.
+const LayoutUnfinished = 0
+
 // beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
 func (t *Task) beginning(d *Description) *state.Meta {
 	m := &state.Meta{

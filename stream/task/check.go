@@ -110,6 +110,10 @@ func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 	if len(m.Inputs) != int(event.Inputs) {
 		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
 	}
+	if m.Layout == LayoutUnfinished {
+		return StopState, errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
+			"to its end: stop the workers and give it again")
+	}
 	if m.Layout != Layout {
 		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads %d", m.Layout, Layout)
 	}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+func newReshardCommand() *cobra.Command {
+	var (
+		flags stateFlags
+		q     keep.ReshardQuery
+	)
+	cmd := &cobra.Command{
+		Use:   "reshard --config FILE [--recreated] --yes",
+		Short: "Fold the state into another number of partitions, after the topics' was changed",
+		Long: `Fold what is stored of the old partitions into new ones, after partitions were added to the topics: to all of them,
+dead-letter topics included. Pending impressions, tombstones and parked records go where Kafka's default partitioner
+puts their ids now. What learners know goes to partition p modulo the new number; new ones beyond that begin with copies
+of BOLD's instances, and with the statistics that all partitions pool. Holds of QPM-D are released.
+
+The order: stop the producers or accept that what they wrote to the old partitions by the old count after this command
+has begun becomes orphans; stop the workers; add the partitions; give this command; start all. It first reads and ranks
+what the old partitions had not read yet.
+
+The new state is put together beside the old one and then moved into its place. Cut off, the command can be given again.
+With --recreated the topics were deleted and made anew, with whatever number: they are read from their beginning.
+
+It refuses while the group has live members.`,
+		Example: `  kafka-topics.sh --bootstrap-server kafka:9092 --alter --topic impressions --partitions 6   # and all others
+  ranker-worker state reshard --config worker.yaml --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
+				r, err := k.Reshard(cmd.Context(), q)
+				if r == nil || err != nil && !errors.Is(err, keep.ErrConfirm) {
+					return err
+				}
+				if flags.json {
+					return errors.Join(err, printJSON(cmd.OutOrStdout(), r))
+				}
+				out := cmd.OutOrStdout()
+				switch {
+				case r.Done:
+					_, err = fmt.Fprintf(out, "The state has %d partitions now; %d ids were carried over.\n", r.To, r.Entries)
+				case err == nil:
+					_, err = fmt.Fprintf(out, "State and topics have %d partitions: there is nothing to do.\n", r.To)
+				default:
+					fmt.Fprintf(out, "The state would be folded from %d into %d partitions.\n", r.From, r.To)
+				}
+				return err
+			})
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&q.Recreated, "recreated", false, "the topics were made anew")
+	yesFlag(cmd, &q.Yes)
+	return cmd
+}
