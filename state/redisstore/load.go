@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,9 +22,10 @@ type scan struct {
 	hash   string
 	key    string
 	cursor uint64
+	size   *redis.IntCmd // how many fields it had at the beginning
 	cmd    *redis.ScanCmd
-	// seen is set from the second step on: a scan can show a field twice when the hash is rehashed meanwhile.
-	seen map[string]struct{}
+	fields []state.Field
+	own    int // fields that are the store's own
 }
 
 // Load implements state.Store. The hashes are scanned in steps, all of them at once, so that no step keeps the server
@@ -40,46 +42,75 @@ func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Fie
 			open = append(open, &scan{hash: h, key: prefix + h})
 		}
 	}
-	var all []state.Field
-	for len(open) > 0 {
+	scans := open
+	total := 0
+	for first := true; len(open) > 0; first = false {
 		pipe := s.client.Pipeline()
 		for _, sc := range open {
+			if first {
+				sc.size = pipe.HLen(ctx, sc.key)
+			}
 			sc.cmd = pipe.HScan(ctx, sc.key, sc.cursor, "", scanAtOnce)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, wrap(p, doing, err)
 		}
-		left := open[:0]
+		var left []*scan
 		for _, sc := range open {
 			flat, next := sc.cmd.Val()
-			all = sc.add(all, flat, next)
+			sc.add(flat)
 			if sc.cursor = next; next != 0 {
 				left = append(left, sc)
+				continue
 			}
+			sc.finish()
+			total += len(sc.fields)
 		}
 		open = left
+	}
+	all := make([]state.Field, 0, total)
+	for _, sc := range scans {
+		all = append(all, sc.fields...)
 	}
 	return all, nil
 }
 
-// add appends the fields of one step.
-func (sc *scan) add(all []state.Field, flat []string, next uint64) []state.Field {
-	if next != 0 && sc.seen == nil {
-		sc.seen = make(map[string]struct{}, len(flat))
+// add appends the fields of one step, which share their memory.
+func (sc *scan) add(flat []string) {
+	bytes := 0
+	for _, text := range flat {
+		bytes += len(text)
+	}
+	memory := make([]byte, 0, bytes)
+	keep := func(text string) []byte {
+		start := len(memory)
+		memory = append(memory, text...)
+		return memory[start:len(memory):len(memory)]
+	}
+	if sc.fields == nil {
+		sc.fields = make([]state.Field, 0, max(len(flat)/2, int(sc.size.Val())))
 	}
 	for i := 0; i+1 < len(flat); i += 2 {
-		if sc.seen != nil {
-			if _, twice := sc.seen[flat[i]]; twice {
-				continue
-			}
-			sc.seen[flat[i]] = struct{}{}
-		}
 		if sc.hash == metaKey && reserved(flat[i]) {
+			sc.own++
 			continue
 		}
-		all = append(all, state.Field{Hash: sc.hash, Field: []byte(flat[i]), Value: []byte(flat[i+1])})
+		sc.fields = append(sc.fields, state.Field{Hash: sc.hash, Field: keep(flat[i]), Value: keep(flat[i+1])})
 	}
-	return all
+}
+
+// finish drops fields that came twice: a scan can show a field again when the hash is rehashed meanwhile. Each comes at
+// least once, so that the right number of them is each of them once.
+func (sc *scan) finish() {
+	if int64(len(sc.fields)+sc.own) == sc.size.Val() {
+		return
+	}
+	seen := make(map[string]struct{}, len(sc.fields))
+	sc.fields = slices.DeleteFunc(sc.fields, func(f state.Field) bool {
+		_, twice := seen[string(f.Field)]
+		seen[string(f.Field)] = struct{}{}
+		return twice
+	})
 }
 
 // KnownIDs implements state.Store. The cursor counts shards; each shard is read at one instant.
@@ -109,10 +140,19 @@ func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([][]byte,
 		// looked up: a new group need not do that for the time of 64 calls.
 		return nil, 0, nil
 	}
-	var ids [][]byte
+	n, bytes := 0, 0
+	for _, cmd := range cmds {
+		n += len(cmd.Val())
+		for _, id := range cmd.Val() {
+			bytes += len(id)
+		}
+	}
+	ids, memory := make([][]byte, 0, n), make([]byte, 0, bytes)
 	for _, cmd := range cmds {
 		for _, id := range cmd.Val() {
-			ids = append(ids, []byte(id))
+			start := len(memory)
+			memory = append(memory, id...)
+			ids = append(ids, memory[start:len(memory):len(memory)])
 		}
 	}
 	if end == Shards {

@@ -58,7 +58,7 @@ type storedItem struct {
 
 // load takes the stored items, in any order. Their numbers must be 0..n-1.
 func (c *catalogue) load(items []storedItem) error {
-	c.names = make([]string, len(items))
+	c.names, c.numbers = make([]string, len(items)), make(map[string]policy.Item, len(items))
 	c.touched = make([]bool, len(items))
 	for _, it := range items {
 		if int(it.number) >= len(items) {

@@ -1,0 +1,106 @@
+// Package bench measures what the documentation claims; the reports on the whole pipeline are in the packages below.
+package bench
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	server "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/state/redisstore"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// What a partition of BenchmarkTakeover holds.
+const (
+	takeoverItems   = 200_000
+	takeoverPending = 1_000_000
+)
+
+// BenchmarkTakeover is for the claim that a partition with 200,000 items and 1,000,000 pending impressions is ready
+// within a second on loopback: "ready" is what has to be done before the first impression is ranked, "known-ids" the walk
+// that goes on behind it, until whose end impressions are looked up. What Kafka adds, the fence, is a few milliseconds.
+func BenchmarkTakeover(b *testing.B) {
+	addr := testenv.OwnRedis(b, server.Options{Args: []string{"--hash-max-listpack-value", "512"}}).Addr
+	s, err := redisstore.New(redisstore.Options{Addresses: []string{addr}, Group: "takeover"})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	fillTakeover(b, s)
+	b.Run("ready", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			m := takeoverMachine(b)
+			_, err := s.Acquire(b.Context(), 0, 1, true, nil)
+			require.NoError(b, err)
+			fields, err := s.Load(b.Context(), 0, m.Hashes())
+			require.NoError(b, err)
+			for _, f := range fields {
+				if err := m.Load(f); err != nil {
+					b.Fatal(err)
+				}
+			}
+			require.NoError(b, m.Loaded(0))
+			if n := m.Learners()[0].Items; n != takeoverItems {
+				b.Fatalf("%d items", n)
+			}
+		}
+	})
+	b.Run("known-ids", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			m := takeoverMachine(b)
+			for cursor := uint64(0); ; {
+				ids, next, err := s.KnownIDs(b.Context(), 0, cursor)
+				require.NoError(b, err)
+				m.AddKnown(ids)
+				if cursor = next; next == 0 {
+					break
+				}
+			}
+			m.KnownComplete()
+		}
+	})
+}
+
+func takeoverMachine(b *testing.B) *partition.Machine {
+	m, err := partition.New(partition.Config{Group: "takeover", HasSelections: true, MaxRankingBytes: 1 << 20,
+		Learners: []partition.LearnerConfig{{Name: "feed", Default: true, PayoffMax: 1,
+			New: func() delay.Learner { return delay.NewQPMD(policy.NewGreedy()) }}}})
+	require.NoError(b, err)
+	return m
+}
+
+func fillTakeover(b *testing.B, s *redisstore.Store) {
+	meta := state.Meta{Layout: 1, Partitions: 1, Inputs: make([]state.Position, 3)}
+	m, err := s.Acquire(b.Context(), 0, 1, true, &meta)
+	require.NoError(b, err)
+	save := func(c state.Changes) {
+		require.NoError(b, s.Checkpoint(b.Context(), 0, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprint(m.Seq), Meta: meta, Changes: c}))
+		m.Seq++
+	}
+	const atOnce = 10_000
+	value := make([]byte, 70) // about what 20 candidates take
+	for from := 0; from < takeoverPending; from += atOnce {
+		var c state.Changes
+		for i := from; i < from+atOnce; i++ {
+			id := fmt.Appendf(nil, "impression-%016d", i)
+			c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
+			c.Due = append(c.Due, state.Due{Bucket: int64(i / 1000), ID: id})
+		}
+		save(c)
+	}
+	for from := 0; from < takeoverItems; from += atOnce {
+		var c state.Changes
+		for i := from; i < from+atOnce; i++ {
+			c.Writes = append(c.Writes, state.Write{Hash: "feed:items", Field: fmt.Appendf(nil, "item-%06d", i),
+				Value: fmt.Appendf(nil, `{"no":%d,"n":17,"sum":12.25,"sumsq":9.0625}`, i)},
+				state.Write{Hash: "feed:flights", Field: fmt.Append(nil, i), Value: []byte("1")})
+		}
+		save(c)
+	}
+}
