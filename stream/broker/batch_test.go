@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/memcap"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
@@ -281,6 +284,25 @@ func TestDecompressionIsBounded(t *testing.T) {
 			require.Greater(t, size, 8<<20)
 		})
 	}
+}
+
+// A frame of a few bytes that announces a window of 128 MiB, which zstd's highest level does, is read without one.
+func TestZstdWindowIsNotBelieved(t *testing.T) {
+	var frame bytes.Buffer
+	w, err := zstd.NewWriter(&frame, zstd.WithWindowSize(maxZstdWindow), zstd.WithSingleSegment(false))
+	require.NoError(t, err)
+	for range 20 { // flushed, the writer does not know how much is to come
+		_, err = w.Write([]byte("records"))
+		require.NoError(t, err)
+		require.NoError(t, w.Flush())
+	}
+	require.NoError(t, w.Close())
+	const limit = 1 << 20
+	var plain []byte
+	took := memcap.Allocated(func() { plain, err = decompress(Zstd, frame.Bytes(), limit) })
+	require.NoError(t, err)
+	require.Len(t, plain, 140)
+	require.Less(t, took, uint64(8*limit))
 }
 
 // A batch that claims more records than its bytes can hold is refused before memory is set aside for them.

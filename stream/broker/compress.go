@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -215,30 +216,33 @@ func appendSnappy(dst, block []byte, limit int) ([]byte, error) {
 	return dst[:len(dst)+n], nil
 }
 
-var zstdReaders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(maxZstdWindow))
+// zstdDecoders are by their limit, of which a process has one or two. They decode whole frames into their result, so that
+// a window that a frame announces is never allocated beside it: a frame of a few bytes may announce 128 MiB.
+var zstdDecoders sync.Map
+
+func zstdDecoder(limit int) *zstd.Decoder {
+	if d, ok := zstdDecoders.Load(limit); ok {
+		return d.(*zstd.Decoder)
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderMaxMemory(uint64(max(limit, 1))))
 	if err != nil {
 		panic(fmt.Sprintf("zstd refuses constant options: %v", err))
 	}
-	return d
-}}
+	kept, _ := zstdDecoders.LoadOrStore(limit, d)
+	return kept.(*zstd.Decoder)
+}
 
 // maxZstdWindow is the largest window that zstd's levels without --long use.
 const maxZstdWindow = 128 << 20
 
 func unzstd(src []byte, limit int) ([]byte, error) {
-	var h zstd.Header
-	if err := h.Decode(src); err != nil {
-		return nil, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
-	}
-	if h.HasFCS && h.FrameContentSize > uint64(limit) {
+	out, err := zstdDecoder(limit).DecodeAll(src, make([]byte, 0, min(3*len(src), limit)))
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return nil, errTooBig(limit)
-	}
-	d := zstdReaders.Get().(*zstd.Decoder)
-	defer zstdReaders.Put(d)
-	if err := d.Reset(bytes.NewReader(src)); err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
 	}
-	return readAll(d, len(src), limit)
+	return out, nil
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -32,7 +34,11 @@ func FuzzReadBatch(f *testing.F) {
 			_, _, _ = b.marker()
 			return
 		}
-		records, size, err := b.appendRecords(nil, 0, 0, limit)
+		var records []partition.Record
+		var size int
+		took := memcap.Allocated(func() { records, size, err = b.appendRecords(nil, 0, 0, limit) })
+		// Some for tables and windows of a decoder's own; records beside their bytes are a fixed size each.
+		require.LessOrEqual(t, took, uint64(16<<20+200*len(records)+8*(limit+len(data))))
 		if err == nil {
 			require.LessOrEqual(t, size, max(limit, len(data)))
 			require.EqualValues(t, b.Count, len(records))

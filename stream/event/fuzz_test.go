@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -99,6 +100,24 @@ func seeds(f *testing.F, templates ...string) {
 	for _, n := range []int{event.MaxDepth, event.MaxDepth + 1, 1500} {
 		f.Add([]byte("i-1"), append(bytes.Repeat([]byte("["), n), bytes.Repeat([]byte("]"), n)...))
 	}
+}
+
+// FuzzMemory: whatever the bytes, a decoder that starts from nothing takes no more memory for them than their length
+// allows: no count or nesting that they announce is believed.
+func FuzzMemory(f *testing.F) {
+	seeds(f, `{"impression_id":"i-1","learner":"feed","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`, sampleRanking)
+	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","candidates":[`), bytes.Repeat([]byte(`{"item":"a"},`), 5000)...))
+	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","x":`), bytes.Repeat([]byte(`[`), 60_000)...))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		took := memcap.Allocated(func() {
+			d := event.NewDecoder(event.Limits{MaxCandidates: 1 << 30, MaxRecordBytes: 1 << 30})
+			_ = d.Impression(new(event.Impression), key, value)
+			_ = d.Selection(new(event.Selection), key, value)
+			_ = d.Payoff(new(event.Payoff), key, value)
+			_ = d.Ranking(new(event.Ranking), value)
+		})
+		require.LessOrEqual(t, took, uint64(256<<10+400*(len(key)+len(value))))
+	})
 }
 
 func FuzzImpression(f *testing.F) {

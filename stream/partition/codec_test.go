@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/memcap"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -111,7 +112,10 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(appendEntry(nil, &e))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var first, second entry
-		if err := decodeEntry(b, &first); err != nil {
+		var err error
+		took := memcap.Allocated(func() { err = decodeEntry(b, &first) })
+		require.LessOrEqual(t, took, uint64(64<<10+200*len(b)), "no length that the bytes announce is believed")
+		if err != nil {
 			require.ErrorIs(t, err, errEntry)
 			require.Equal(t, nothing, first.kind)
 			return
