@@ -28,6 +28,17 @@ func kinds() []kind {
 		require.NoError(t, err)
 		return e
 	}
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	moss := func(t require.TestingT) policy.Policy {
+		m, err := policy.NewMOSS(belief)
+		require.NoError(t, err)
+		return m
+	}
+	thompson := func(t require.TestingT) policy.Policy {
+		m, err := policy.NewThompson(belief)
+		require.NoError(t, err)
+		return m
+	}
 	qpmd := func(t require.TestingT, w WindowsConfig) Learner {
 		q, err := NewExploringQPMD(policy.NewEpsilonGreedy(), w)
 		require.NoError(t, err)
@@ -40,9 +51,12 @@ func kinds() []kind {
 	}
 	all := []kind{
 		{"qpmd/elimination", func(t require.TestingT) Learner { return NewQPMD(eliminate(t)) }},
+		{"qpmd/moss", func(t require.TestingT) Learner { return NewQPMD(moss(t)) }},
 		{"qpmd/greedy", func(require.TestingT) Learner { return NewQPMD(policy.NewGreedy()) }},
 		{"qpmd/egreedy", func(t require.TestingT) Learner { return qpmd(t, given(t)) }},
 		{"qpmd/egreedy, windows learned", func(t require.TestingT) Learner { return qpmd(t, learned) }},
+		{"direct/moss", func(t require.TestingT) Learner { return NewDirect(moss(t)) }},
+		{"direct/thompson", func(t require.TestingT) Learner { return NewDirect(thompson(t)) }},
 		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy()) }},
 		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}) }},
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
