@@ -6,16 +6,16 @@ import "math"
 //
 //	m̃_i + σ·√(2·log f(t)/(N_i+κ)),  f(t) = 1 + t·log²(t+1),  t = 1 + ΣN,
 //
-// UCB1's with the optimal constant (T. Lattimore, C. Szepesvári, Bandit Algorithms, 2020, chapter 8), in the place of
-// the paper's least-sampled undominated item. The paper's argument holds: in an inversion of s and j, j leads with an
-// index that is not below that of s, hence not below μ_s as long as that one is an upper bound; and each inversion is a
-// payoff of j. So the regret is at most the sum over the paper's pairs of
+// UCB's with the optimal constant (T. Lattimore, C. Szepesvári, Bandit Algorithms, 2020, chapter 8), in the place of the
+// paper's least-sampled undominated item. The argument of the paper's Theorem 3.1 holds: an inversion of s and j needs an
+// index of j that is not below that of s, and is a sample of j; hence the expected number of inversions of two items is at
+// most, for any ε in (0,Δ),
 //
-//	(2σ²·log f(T) + 2·√(π·σ²·log f(T)) + 1)/Δ + Δ·(1 + what the indices' failures cost),
+//	1 + 5σ²/ε² + 2σ²·(log f(T) + √(π·log f(T)) + 1)/(Δ−ε)²,
 //
-// 2σ²·log T/Δ to first order, where Elimination has 64σ²·log T²/Δ: the order of the paper's Theorem 3.5 with the constant
-// that no policy can beat. It assumes σ-sub-Gaussian payoffs; that is, a Sigma that is given, and no prior or one that is
-// true.
+// 2σ²·log T/Δ² to first order, and the regret, summed as in Theorems 3.1 and 3.2, at most 4σ²·log T·Σ 1/Δ to first order,
+// where Elimination has 64σ²·log(4nT²/δ)·Σ 1/Δ. That is for σ-sub-Gaussian payoffs with a Sigma that is given, and
+// without a prior.
 //
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type Optimistic struct{ belief Belief }
