@@ -28,6 +28,8 @@ type Inspection struct {
 	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
 	Learned   int64                // selections, of all partitions, that Windows were learned from; 0 where they are given
 
+	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
+
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
 }
 
@@ -59,6 +61,10 @@ var (
 func (b *base) Inspect() Inspection {
 	i := Inspection{InFlight: slices.Clone(b.flights.byItem)}
 	i.Windows, i.Learned = b.Windows(nil)
+	if p, ok := b.policy.(policy.Believer); ok {
+		c := p.Components(b.table)
+		i.Beliefs = &c
+	}
 	return i
 }
 

@@ -52,3 +52,21 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What a learner's policy believes of payoffs is shown, and is what its statistics say.
+func TestInspect_ShowsBeliefs(t *testing.T) {
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	base, err := policy.NewMOSS(belief)
+	require.NoError(t, err)
+	direct := NewDirect(base)
+	direct.Grow(3)
+	table := policy.NewTable(3)
+	for k := range 12 {
+		o := Outcome{Ref: int64(k), Item: policy.Item(k % 3), Payoff: float64(k%5) / 4}
+		direct.Selected(o)
+		direct.Paid(o)
+		table.Add(o.Item, o.Payoff)
+	}
+	require.Equal(t, belief.Components(table), *direct.Inspect().Beliefs)
+	require.Nil(t, NewDirect(policy.NewGreedy()).Inspect().Beliefs)
+}

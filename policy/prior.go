@@ -105,6 +105,27 @@ func (e *expectation) mean(s *Sums) (mean, weight float64) {
 	return (s.R + e.pseudo) / weight, weight
 }
 
+// Believer is a policy with a Belief, which can show what the belief comes to.
+type Believer interface {
+	// Components are what payoffs are believed to be like, from the table's statistics.
+	Components(t *Table) Components
+}
+
+// Components implements Believer.
+func (m *MOSS) Components(t *Table) Components { return m.belief.Components(t) }
+
+// Components implements Believer.
+func (o *Optimistic) Components(t *Table) Components { return o.belief.Components(t) }
+
+// Components implements Believer.
+func (p *Thompson) Components(t *Table) Components { return p.belief.Components(t) }
+
+var (
+	_ Believer = (*MOSS)(nil)
+	_ Believer = (*Optimistic)(nil)
+	_ Believer = (*Thompson)(nil)
+)
+
 // expected says in words what m̃_i is.
 func (b *Belief) expected() string {
 	if b.Prior == NoPrior {

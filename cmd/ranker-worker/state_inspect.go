@@ -145,6 +145,12 @@ func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
 		}
 		fmt.Fprintln(w)
 	}
+	if b := l.Beliefs; b != nil {
+		if b.SD != nil {
+			fmt.Fprintf(w, "  means of items are taken to lie around %.4f, give or take %.4f;", *b.Mean, *b.SD)
+		}
+		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\twaiting\t")
 	for _, it := range l.Items[:min(items, len(l.Items))] {

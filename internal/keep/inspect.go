@@ -51,16 +51,34 @@ type PartitionReport struct {
 
 // LearnerReport is what a learner knows, pooled over the partitions inspected.
 type LearnerReport struct {
-	Learner     string       `json:"learner"`
-	Policy      string       `json:"policy"`
-	Delay       string       `json:"delay"`
-	PayoffRange [2]float64   `json:"payoff_range"` // all means and sums are scaled from it to 0..1
-	Payoffs     int64        `json:"payoffs"`      // fed
-	Items       []ItemReport `json:"items"`        // most payoffs first
-	Parts       []PartReport `json:"partitions"`
-	Windows     []float64    `json:"windows,omitempty"`      // probability of window 1, 2, …
-	LearnedFrom int64        `json:"learned_from,omitempty"` // selections that windows were learned from
-	Ranking     *Ranking     `json:"ranking,omitempty"`
+	Learner     string        `json:"learner"`
+	Policy      string        `json:"policy"`
+	Delay       string        `json:"delay"`
+	PayoffRange [2]float64    `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64         `json:"payoffs"`      // fed
+	Items       []ItemReport  `json:"items"`        // most payoffs first
+	Parts       []PartReport  `json:"partitions"`
+	Windows     []float64     `json:"windows,omitempty"`      // probability of window 1, 2, …
+	LearnedFrom int64         `json:"learned_from,omitempty"` // selections that windows were learned from
+	Beliefs     *BeliefReport `json:"beliefs,omitempty"`      // of a policy with a prior
+	Ranking     *Ranking      `json:"ranking,omitempty"`
+}
+
+// BeliefReport is what a learner believes of payoffs, in payoff ranges.
+type BeliefReport struct {
+	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
+	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
+	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
+}
+
+func reportBeliefs(c *policy.Components) *BeliefReport {
+	switch {
+	case c == nil:
+		return nil
+	case math.IsInf(c.Tau, 1):
+		return &BeliefReport{PayoffSD: c.Sigma}
+	}
+	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
 }
 
 // ItemReport is what is known of an item.
@@ -150,6 +168,7 @@ func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
 			return err
 		}
 		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
 				return err
