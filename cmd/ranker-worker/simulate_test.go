@@ -65,7 +65,7 @@ func TestSimulateTableAndPlot(t *testing.T) {
 		got := simulate(t, "--policy", "greedy,utility", "--plot", file)
 		require.Equal(t, 0, got.code, got)
 		assert.Contains(t, got.out, "Scenario lazy: 4 items, 300 impressions, payoffs 0 late, 2 runs, seed 1.")
-		assert.Regexp(t, `greedy +\w+ +- +\d+\.\d`, got.out)
+		assert.Regexp(t, `greedy +\w+ +- +\w+ +\d+\.\d`, got.out)
 		assert.Empty(t, got.errOut)
 		info, err := os.Stat(file)
 		require.NoError(t, err)
