@@ -92,7 +92,7 @@ func (f *fold) count(t event.Topic, may fate) {
 // settle counts a selection or payoff. One that was certainly refused must be among the dead letters.
 func (f *fold) settle(r *record) {
 	f.count(r.topic, r.fate)
-	if r.fate != isRejected {
+	if r.fate != isRejected || f.partial {
 		return
 	}
 	_, buried := f.letters[r.topic][r.offset]
@@ -120,6 +120,17 @@ func (f *fold) checkAccount() {
 		for bit, name := range outcomeNames[t] {
 			f.checkCount(roles[t]+"."+name, f.bounds[t][bit])
 		}
+	}
+}
+
+// learnersCounts are those that are some learner's, all of them.
+var learnersCounts = []string{"impressions.paid", "impressions.expired", "impressions.defaulted", "impressions.unselected",
+	"impressions.pending", "selections.joined", "payoffs.applied"}
+
+// checkShares: the learners' accounts add up to the partition's, in all that is known to be some learner's.
+func (f *fold) checkShares() {
+	for _, name := range learnersCounts {
+		equal(f.out, accountLearners, name+": sum of the learners'", f.state.account[name], f.state.shares[name])
 	}
 }
 

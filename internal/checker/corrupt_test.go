@@ -30,6 +30,7 @@ type victim struct {
 const victimLearners = `
   feed: {payoffs: stochastic, policy: greedy, default: true, payoff_horizon: 1h, selection_timeout: 10m}
   front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m}
+  given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m}
   near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}`
 
 func newVictim(t *testing.T) *victim {
@@ -104,6 +105,7 @@ func (v *victim) live(t *testing.T) {
 	v.put(t, "payoffs", "w1", `"payoff":0.78`)
 	v.put(t, "payoffs", "f0", `"payoff":0.1`) // a second time
 	v.put(t, "payoffs", "f9", "{")
+	v.impression(t, "given0", "given")
 	for _, learner := range []string{"front", "near"} {
 		for n := range 3 {
 			v.impression(t, fmt.Sprint(learner, n), learner)
@@ -309,6 +311,10 @@ var corruptions = []corruption{
 	}},
 	{accountOutcomes, "one impression's end for another", func(t *testing.T, v *victim) func() {
 		return both(v.add(t, "meta", "account.impressions.paid", -1), v.add(t, "meta", "account.impressions.pending", 1))
+	}},
+	{accountLearners, "a learner's outcome off by one", func(t *testing.T, v *victim) func() {
+		line := v.field(t, "meta", "learner.near")
+		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":1`, `"payoffs.applied":2`, 1))
 	}},
 	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.shard("f7"), "f7", v.stored(t, "f7")[:5])

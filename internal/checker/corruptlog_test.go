@@ -105,6 +105,15 @@ var logCorruptions = []struct {
 	{rankingsPropensities, "none where there are instances", func(t *testing.T, v *victim) {
 		v.forge(t, "x9", "front", func(r *event.Ranking) { r.Decision.Propensities = nil })
 	}},
+	{rankingsAdmissible, "the lowest utility with certainty", func(t *testing.T, v *victim) {
+		v.forge(t, "x10", "given", func(r *event.Ranking) {
+			r.Decision.Policy, r.Decision.Delay, r.Decision.Instance = "ftrl", "bold", 0
+			r.Decision.Propensities = []float64{1, 0, 0}
+		})
+	}},
+	{rankingsOnce, "an id that is known", func(t *testing.T, v *victim) {
+		v.forge(t, "f7", "feed", func(*event.Ranking) {})
+	}},
 	{deadLetters, "a faulty record without a dead letter", func(t *testing.T, v *victim) {
 		v.put(t, "payoffs", "x", "{")
 		v.claim(t, "payoffs", "rejected")
@@ -192,11 +201,13 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	v.set(t, v.key(0, "feed:preferences"), "a:b", "3")
 	v.set(t, v.key(0, "stranger:items"), "a", "{}")
 	v.set(t, v.key(0, "feed:learner"), "x", "y")
+	v.set(t, v.key(0, "meta"), "history.7", `{"number":7,"done":"reset","learner":"near"}`)
+	v.set(t, v.key(0, "meta"), "history.8", `{"number":8,"done":"import","learner":"front"}`)
 	require.NoError(t, v.redis.Set(t.Context(), v.key(0, "odd"), "1", 0).Err())
 	r := v.check(t, func(o *Options) { o.Now = v.now })
 	requireClean(t, r)
 	all := strings.Join(r.Unchecked, "\n")
-	for _, want := range []string{`"feed:preferences"`, `"stranger:items"`, `field "x"`, `key "odd"`} {
+	for _, want := range []string{`"feed:preferences"`, `"stranger:items"`, `field "x"`, `key "odd"`, `"near" was reset`, `"front" took`} {
 		require.Contains(t, all, want)
 	}
 }

@@ -21,6 +21,8 @@
 //   - A record that came when the tombstone of its impression may have been forgotten.
 //   - An id of which a second impression was ranked after the first was forgotten, and a learner that is not in all the
 //     configurations: their records may have become anything, their items are not compared.
+//   - A learner that was reset, or took in an export: what it knows is not compared, and after a reset nothing of its
+//     impressions. After other commands than these and rebuild only Redis is compared, with itself and the rankings.
 //   - The order of two payoffs of an item, unless impression, selection and payoff of the one all stand before those of the
 //     other in their topics.
 //   - When the queues give a payoff to the learner: only N and what waits together are compared with what was taken in.
@@ -39,18 +41,22 @@
 //   - meta.rankings: a ranking whose impression the checkpoint does not cover stands at or above the position from which
 //     a replay would look for it.
 //   - rankings.readable: what this group has written can be decoded.
-//   - rankings.once, rankings.order: the offsets of the impressions answered rise strictly within a partition.
+//   - rankings.once, rankings.order: the offsets of the impressions answered rise strictly within a partition; and an id
+//     that is known is not ranked again.
 //   - rankings.missing: every impression below the checkpoint is ranked, or has a dead letter, or its id was known.
 //   - rankings.items: what is ranked are the candidates, each once.
 //   - rankings.decision: it names its impression, partition and learner, a policy and delay that were configured, and the
 //     impression's effective time.
 //   - rankings.propensities: probabilities that add up to 1, one for each item, wherever there are instances.
+//   - rankings.admissible: and where windows are given, some distribution over rankings brings them about (the paper's
+//     section 4.2).
 //   - rankings.deadlines: both deadlines are those configured, counted from one moment, not before the effective time and
 //     not after that and the watermark.
 //   - account.sum: for each topic the outcomes add up to the records read.
 //   - account.read: which are those in the log up to the checkpoint.
 //   - account.outcomes: each count is what the records must have come to, or within what they may have; impressions
 //     pending and records parked are as many as are stored.
+//   - account.learners: the learners' accounts add up to the partition's.
 //   - deadletters: a record that was certainly refused has a dead letter.
 //   - entries.readable: what is stored under an id can be decoded.
 //   - entries.lost: every ranked impression has an entry until its tombstone may go.

@@ -21,6 +21,7 @@ func (f *fold) finish() {
 	f.checkStored()
 	f.checkLearners()
 	f.checkAccount()
+	f.checkShares()
 	f.checkIndex()
 	f.checkDeltas(f.state.writer)
 	if f.several > 0 {

@@ -142,6 +142,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	}
 	f.learners = newLearnerFolds(c.configs)
 	f.load()
+	f.heed()
 	return f
 }
 

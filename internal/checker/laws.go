@@ -16,10 +16,12 @@ const (
 	rankingsItems
 	rankingsDecision
 	rankingsPropensities
+	rankingsAdmissible
 	rankingsDeadlines
 	accountSum
 	accountRead
 	accountOutcomes
+	accountLearners
 	deadLetters
 	entriesReadable
 	entriesLost
@@ -58,10 +60,12 @@ var lawNames = [laws]string{
 	rankingsItems:        "rankings.items",
 	rankingsDecision:     "rankings.decision",
 	rankingsPropensities: "rankings.propensities",
+	rankingsAdmissible:   "rankings.admissible",
 	rankingsDeadlines:    "rankings.deadlines",
 	accountSum:           "account.sum",
 	accountRead:          "account.read",
 	accountOutcomes:      "account.outcomes",
+	accountLearners:      "account.learners",
 	deadLetters:          "deadletters",
 	entriesReadable:      "entries.readable",
 	entriesLost:          "entries.lost",

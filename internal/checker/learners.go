@@ -22,6 +22,7 @@ type learnerFold struct {
 	always   bool              // all have it
 	unknown  bool              // something depends on the interleaving in ways that are not followed
 	delay    string            // the present one
+	windows  []float64         // see windowsOf; nil: not known
 
 	items          []itemFold // by the fold's number
 	instances      map[int32]*instanceFold
@@ -73,6 +74,7 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 	}
 	for _, lf := range all {
 		lf.always = len(lf.variants) == len(configs)
+		lf.windows = windowsOf(lf.variants)
 	}
 	return all
 }
@@ -198,7 +200,8 @@ func (lf *learnerFold) checkItems(f *fold) {
 			f.out.breach(itemsCatalogue, lf.name+": "+f.items.names[i], "an entry: it was ranked", "none")
 		}
 	}
-	if f.partial {
+	if f.partial || lf.unknown {
+		f.out.open(itemsSums)
 		return
 	}
 	var none itemFold

@@ -115,6 +115,10 @@ func (l *rankingsLog) find(f *fold, offset int64) (bool, error) {
 		case d.Offset > offset:
 			return false, nil
 		}
+		if d := &l.cur.Decision; d.Offset < f.topics[event.Impressions].from { // retention has taken the impression
+			l.has = false
+			continue
+		}
 		f.out.breach(rankingsDecision, f.at(event.Rankings, l.at, l.cur.ID), "an impression of the log",
 			fmt.Sprintf("offset %d, where there is none", l.cur.Decision.Offset))
 		l.has = false
@@ -142,7 +146,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	l := f.life(id)
 	lf := f.learners[string(rk.Learner)]
 	if l.offset >= 0 {
-		l.again = true
+		f.rankedAgain(name, l, d, lf, r.watermark)
 	}
 	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
 	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
@@ -165,6 +169,25 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	lf.show(l.items)
 	f.checkDecision(name, r, lf, d)
 	checkPropensities(f.out, name, lf, l, d)
+	f.checkAdmissible(name, lf, l)
+}
+
+// rankedAgain: an id may be used again when its tombstone is forgotten, because the watermark has passed the deadline and the
+// parking time. What the new deadline counts from is no less than the watermark of that moment.
+func (f *fold) rankedAgain(name any, l *life, d *event.Decision, lf *learnerFold, watermark event.Millis) {
+	l.again = true
+	if lf == nil {
+		return
+	}
+	base := int64(math.MinInt64)
+	for _, v := range lf.variants {
+		base = max(base, d.PayoffDeadline-v.PayoffHorizon.Milliseconds())
+	}
+	known := l.payDeadline + f.parking
+	if !f.out.ok(rankingsOnce, min(base, watermark) > known) {
+		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", known),
+			fmt.Sprintf("one of watermark %d at most", min(base, watermark)))
+	}
 }
 
 // checkItems: what is ranked are the candidates, each once.

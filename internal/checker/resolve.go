@@ -55,9 +55,11 @@ func (f *fold) resolve(id string, l *life) {
 		f.checkParked(id, l, e)
 	}
 	switch {
+	case l.offset < 0 && f.partial:
+		r.anything()
 	case l.offset < 0:
 		r.waits(e)
-	case l.learner == nil || !l.learner.always || l.again:
+	case f.partial || l.learner == nil || !l.learner.always || l.again:
 		r.open()
 	default:
 		r.cfg = l.learner.variants[0]
@@ -131,12 +133,17 @@ func (f *fold) lapsed(rec *record, w event.Millis, l *life) bool {
 	return f.c.opt.ParkingFull || rec.lo == math.MinInt64 || w > rec.lo+f.parking || len(l.records) > maxParkedPerID
 }
 
-// open is for what depends on the interleaving: several impressions of one id, each ranked after the one before was
-// forgotten, or a learner that was not always configured.
-func (r *resolution) open() {
+// anything may have become of the records.
+func (r *resolution) anything() {
 	for i := range r.l.records {
 		r.l.records[i].fate = isTaken | isDuplicate | isLate | isOrphan | isRejected | isParked
 	}
+}
+
+// open is for what depends on the interleaving: several impressions of one id, each ranked after the one before was
+// forgotten, or a learner that was not always configured.
+func (r *resolution) open() {
+	r.anything()
 	f := r.f
 	f.out.open(entriesOutcome)
 	if r.stored != nil {

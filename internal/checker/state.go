@@ -30,6 +30,8 @@ type state struct {
 	watermark event.Millis
 	floor     int64 // first bucket of the expiry index that is not closed
 	account   map[string]int64
+	shares    map[string]int64 // of the learners' accounts, added up
+	history   []history
 	learners  []string          // by number
 	entries   map[string]*entry // by impression id
 	due       map[int64]map[string]struct{}
@@ -43,7 +45,7 @@ var roles = [event.Topics]string{"impressions", "selections", "payoffs", "rankin
 
 // readState parses a snapshot. It fails only where nothing could be checked with what there is.
 func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error) {
-	st := &state{account: map[string]int64{}, entries: map[string]*entry{}, due: map[int64]map[string]struct{}{},
+	st := &state{account: map[string]int64{}, shares: map[string]int64{}, entries: map[string]*entry{}, due: map[int64]map[string]struct{}{},
 		buckets: map[int64]struct{}{}, hashes: map[string]map[string]string{}, complete: true}
 	torn := snap.meta["torn"]
 	if !out.ok(metaTorn, torn == "") {
@@ -97,6 +99,7 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		if name, ok := strings.CutPrefix(field, "account."); ok {
 			st.account[name] = number(field)
 		}
+		st.readHistory(field, value, out)
 		if name, ok := strings.CutPrefix(field, "learner."); ok {
 			st.readLearner(name, value, out)
 		}
@@ -140,7 +143,8 @@ const maxLearners = 1 << 16
 
 func (st *state) readLearner(name, value string, out *findings) {
 	var line struct {
-		No *int `json:"no"`
+		No      *int             `json:"no"`
+		Account map[string]int64 `json:"account"`
 	}
 	err := json.Unmarshal([]byte(value), &line)
 	ok := err == nil && line.No != nil && *line.No >= 0 && *line.No < maxLearners
@@ -153,6 +157,9 @@ func (st *state) readLearner(name, value string, out *findings) {
 		return
 	}
 	st.learners[*line.No] = name
+	for count, n := range line.Account {
+		st.shares[count] += n
+	}
 }
 
 func (st *state) readKey(k *key, out *findings) error {

@@ -1,0 +1,81 @@
+package checker
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// windowsOf gives the probabilities with which a user looks at no more than 1, 2, … results, where all the configurations
+// of a learner give the same; nil where they do not, where windows are learned, and where the utilities that count are
+// not those of the impression.
+func windowsOf(variants []*config.Learner) []float64 {
+	var all []float64
+	for i, v := range variants {
+		upTo := upTo(v.Windows)
+		if upTo == nil || v.Utilities != config.Given || i > 0 && !slices.Equal(upTo, all) {
+			return nil
+		}
+		all = upTo
+	}
+	return all
+}
+
+func upTo(w config.Windows) []float64 {
+	var weights []float64
+	switch {
+	case w.List != nil:
+		weights = slices.Clone(w.List)
+	case w.Geometric != nil:
+		for k := range w.Max {
+			weights = append(weights, math.Pow(*w.Geometric, float64(k)))
+		}
+	case w.Zipf != nil:
+		for k := range w.Max {
+			weights = append(weights, math.Pow(float64(k+1), -*w.Zipf))
+		}
+	}
+	sum := 0.0
+	for k, v := range weights {
+		sum += v
+		weights[k] = sum
+	}
+	for k := range weights {
+		weights[k] /= sum
+	}
+	return weights
+}
+
+// admissibleSlack is what rounding may leave, beside what the solver does.
+const admissibleSlack = 1e-9
+
+// checkAdmissible: probabilities of selection that some distribution over rankings can bring about (the paper's section
+// 4.2). Of the first w shown the best has at least the w-th lowest utility, so that one of the k lowest is selected with
+// at most the probability that the window is at most k.
+func (f *fold) checkAdmissible(name any, lf *learnerFold, l *life) {
+	c, n := f.imp.Candidates, len(l.items)
+	if lf.windows == nil || !l.ordered || len(l.propensities) != n || len(c) != n {
+		return
+	}
+	slices.SortFunc(c, func(a, b event.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Utility, b.Utility), bytes.Compare(a.Item, b.Item))
+	})
+	of := make(map[uint32]float64, n)
+	for k, item := range l.items {
+		of[item] = l.propensities[k]
+	}
+	sum := 0.0
+	for k := range min(n-1, len(lf.windows)-1) {
+		sum += of[f.items.intern(c[k].Item)]
+		if !f.out.ok(rankingsAdmissible, sum <= lf.windows[k]+admissibleSlack) {
+			f.out.breach(rankingsAdmissible, name, fmt.Sprintf("one of the %d lowest utilities with probability at most %v", k+1, lf.windows[k]),
+				fmt.Sprint(sum))
+			return
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package checker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// TestGroupThatBeganAtTheEnd: what was in the topics before the group began is not its own.
+func TestGroupThatBeganAtTheEnd(t *testing.T) {
+	v := newVictim(t)
+	for _, id := range []string{"before", "earlier"} {
+		v.impression(t, id, "feed")
+		v.put(t, "payoffs", id, `"payoff":0.5`)
+	}
+	cfg := *v.cfg
+	cfg.Kafka.Start = config.Latest
+	v.cfg = &cfg
+	w := v.start(t, v.now)
+	require.Eventually(t, func() bool { return v.redis.Exists(t.Context(), v.key(0, "meta")).Val() == 1 }, deadline, 10*time.Millisecond)
+	v.offsets["impressions"], v.offsets["payoffs"] = 0, 0
+	v.impression(t, "after", "feed")
+	v.put(t, "selections", "after", `"item":"a"`)
+	v.put(t, "payoffs", "after", `"payoff":0.5`)
+	v.settle(t)
+	w.stop(t)
+	options := func(o *Options) { o.Now = v.now }
+	r := v.check(t, options)
+	requireClean(t, r)
+	require.Equal(t, [event.Topics]int64{1, 1, 1, 1}, r.Partitions[0].Read)
+	undo := v.add(t, "meta", "account.payoffs.applied", 1)
+	requireBroken(t, v.check(t, options), accountSum)
+	undo()
+}
+
+// TestTwoGroupsOnTheSameTopics: each is checked by itself, though they share rankings and dead letters.
+func TestTwoGroupsOnTheSameTopics(t *testing.T) {
+	v := newVictim(t)
+	cfg := *v.cfg
+	cfg.Kafka.Group += "-2"
+	other := &victim{offsets: v.offsets,
+		world: &world{partitions: 1, group: cfg.Kafka.Group, cfg: &cfg, redis: v.redis, writer: v.writer}}
+	other.clock.Store(start)
+	first, second := v.start(t, v.now), other.start(t, v.now)
+	for _, id := range []string{"a", "b", "c"} {
+		v.impression(t, id, "feed")
+		v.put(t, "selections", id, `"item":"a"`)
+		v.put(t, "payoffs", id, `"payoff":0.5`)
+		v.put(t, "payoffs", id, "{")
+	}
+	v.settle(t)
+	other.settle(t)
+	first.stop(t)
+	second.stop(t)
+	options := func(o *Options) { o.Now = v.now }
+	requireClean(t, v.check(t, options))
+	requireClean(t, other.check(t, options))
+}
+
+// TestConfigurationsOfThePast: a decision made under an earlier configuration fits only where that one is given too.
+func TestConfigurationsOfThePast(t *testing.T) {
+	env := testenv.Embedded(t)
+	v := &victim{world: newWorld(t, env, 1, victimLearners, ""), offsets: map[string]int64{}}
+	v.clock.Store(start)
+	w := v.start(t, v.now)
+	v.impression(t, "a", "feed")
+	v.settle(t)
+	w.stop(t)
+	before := v.cfg
+	v.cfg = v.configure(t, env, strings.Replace(victimLearners, "payoff_horizon: 1h", "payoff_horizon: 2h", 1), "")
+	w = v.start(t, v.now)
+	v.impression(t, "b", "feed")
+	v.settle(t)
+	w.stop(t)
+	requireBroken(t, v.check(t, func(o *Options) { o.Now = v.now }), rankingsDeadlines)
+	requireClean(t, v.check(t, func(o *Options) { o.Now, o.Earlier = v.now, []*config.Config{before} }))
+}
+
+// TestWhatRetentionHasTakenIsSaid: where a topic does not go back to its beginning, what can be compared still is.
+func TestWhatRetentionHasTakenIsSaid(t *testing.T) {
+	v := newVictim(t)
+	v.live(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(v.cfg.Kafka.Brokers...))
+	require.NoError(t, err)
+	defer client.Close()
+	for _, topic := range []string{v.cfg.Kafka.Topics.Impressions, v.cfg.Kafka.Topics.Payoffs} {
+		req := kmsg.NewPtrDeleteRecordsRequest()
+		one := kmsg.NewDeleteRecordsRequestTopic()
+		one.Topic = topic
+		part := kmsg.NewDeleteRecordsRequestTopicPartition()
+		part.Offset = 3
+		one.Partitions = append(one.Partitions, part)
+		req.Topics = append(req.Topics, one)
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		answer, err := req.RequestWith(ctx, client)
+		cancel()
+		require.NoError(t, err)
+		require.Zero(t, answer.Topics[0].Partitions[0].ErrorCode)
+	}
+	options := func(o *Options) { o.Now = v.now }
+	r := v.check(t, options)
+	requireClean(t, r)
+	require.Contains(t, strings.Join(r.Unchecked, "\n"), "begins at offset 3")
+	undo := v.add(t, "meta", "account.payoffs.applied", 1)
+	requireBroken(t, v.check(t, options), accountSum)
+	undo()
+	undo = v.add(t, "feed:flights", v.number(t, "feed", "a"), 1)
+	requireBroken(t, v.check(t, options), delayFlights)
+	undo()
+}

@@ -1,0 +1,43 @@
+package checker
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLawsAreDocumented: each law stands in the package's documentation and on the page about the architecture, and
+// neither names one that is not.
+func TestLawsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	require.NoError(t, err)
+	for _, name := range lawNames {
+		require.NotEmpty(t, name)
+		require.Regexp(t, `(?m)^//   - (.*, )?`+regexp.QuoteMeta(name)+`[,:]`, string(doc))
+		require.Contains(t, string(page), "`"+name+"`")
+	}
+	for _, m := range regexp.MustCompile("`((?:meta|rankings|account|entries|items|delay|qpmd|bold)\\.[a-z]+)`").FindAllSubmatch(page, -1) {
+		require.Contains(t, lawNames, string(m[1]))
+	}
+}
+
+// TestNothingIsSharedWithTheStateMachine: a mistake there must not be repeated here. The machine's own packages are not
+// imported; package task only for what its requests to Kafka are called.
+func TestNothingIsSharedWithTheStateMachine(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	forbidden := regexp.MustCompile(`ranker-worker/(stream/partition|delay|policy|state|internal/keep|internal/learners)\b`)
+	for _, file := range files {
+		if matched, _ := filepath.Match("*_test.go", file); matched {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NotRegexp(t, forbidden, string(source), file)
+	}
+}
