@@ -216,33 +216,40 @@ func appendSnappy(dst, block []byte, limit int) ([]byte, error) {
 	return dst[:len(dst)+n], nil
 }
 
-// zstdDecoders are by their limit, of which a process has one or two. They decode whole frames into their result, so that
-// a window that a frame announces is never allocated beside it: a frame of a few bytes may announce 128 MiB.
-var zstdDecoders sync.Map
-
-func zstdDecoder(limit int) *zstd.Decoder {
-	if d, ok := zstdDecoders.Load(limit); ok {
-		return d.(*zstd.Decoder)
-	}
+// zstdDecoder decodes whole frames into their result, as far as that has room, so that a window that a frame announces is
+// never allocated beside it: a frame of a few bytes may announce 128 MiB.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderMaxMemory(uint64(max(limit, 1))))
+		zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(fmt.Sprintf("zstd refuses constant options: %v", err))
 	}
-	kept, _ := zstdDecoders.LoadOrStore(limit, d)
-	return kept.(*zstd.Decoder)
-}
+	return d
+})
 
 // maxZstdWindow is the largest window that zstd's levels without --long use.
 const maxZstdWindow = 128 << 20
 
 func unzstd(src []byte, limit int) ([]byte, error) {
-	out, err := zstdDecoder(limit).DecodeAll(src, make([]byte, 0, min(3*len(src), limit)))
-	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return nil, errTooBig(limit)
-	case err != nil:
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
 		return nil, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
 	}
-	return out, nil
+	room := 4 * len(src) // more than records mostly need
+	if h.HasFCS {
+		room = int(min(h.FrameContentSize, uint64(limit)))
+	}
+	for {
+		room = min(room, limit)
+		out, err := zstdDecoder().DecodeAll(src, make([]byte, 0, room))
+		switch {
+		case err == nil:
+			return out, nil
+		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return nil, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
+		case room == limit:
+			return nil, errTooBig(limit)
+		}
+		room = max(4*room, 1<<10)
+	}
 }
