@@ -31,7 +31,7 @@ const (
 // Group is one consumer group with its topics, and slots in which its workers run.
 type Group struct {
 	c          *Cluster
-	redis      *Store
+	redis      keeper
 	Name       string
 	Partitions int
 	Topics     [event.Topics]string
@@ -50,7 +50,7 @@ type Settings struct {
 	Seed       uint64
 	Rate       int    // impressions per second; 0: no traffic
 	Tidy       bool   // traffic is half of Rate, in order and without transactions, for measurements
-	Calm       bool   // on the Redis that no fault happens to
+	Redis      keeper // nil: the cluster's, which faults happen to
 	Learners   string // lines of the configuration; "": see learners
 }
 
@@ -77,8 +77,8 @@ func (g *Group) learner(k int) string {
 // NewGroup makes a group's topics; its workers are started one by one.
 func (c *Cluster) NewGroup(ctx context.Context, name string, s Settings) (*Group, error) {
 	g := &Group{c: c, Name: name, Partitions: s.Partitions, settings: s, edit: func(text string) string { return text }}
-	if g.redis = c.Redis; s.Calm {
-		g.redis = c.Calm
+	if g.redis = c.Redis; s.Redis != nil {
+		g.redis = s.Redis
 	}
 	for t, what := range []string{"impressions", "selections", "payoffs", "rankings"} {
 		g.Topics[t] = name + "-" + what
@@ -111,7 +111,7 @@ func (g *Group) text(kafka []string, redis, listen string) string {
   group: %s
   start: earliest
   topics: {impressions: %s, selections: %s, payoffs: %s, rankings: %s}
-redis: {url: "redis://%s/0"}
+redis: %s
 http: {listen: %q}
 join: {parking_time: %s}
 limits: {max_candidates: %d, max_record_bytes: %d}
@@ -130,7 +130,7 @@ func (g *Group) write(file, text string) (string, error) {
 
 // Config is the harness' own access to the group: past the proxies.
 func (g *Group) Config() (*config.Config, error) {
-	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.Addr(), ""))
+	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(true), ""))
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error
 
 // stored is what Redis holds in a partition's meta.
 func (g *Group) stored(ctx context.Context) (metas []map[string]string, err error) {
-	err = g.redis.Use(func(c *goredis.Client) error {
+	err = g.redis.use(func(c goredis.UniversalClient) error {
 		for p := range g.Partitions {
 			meta, err := c.HGetAll(ctx, fmt.Sprintf("{%s:%d}:meta", g.Name, p)).Result()
 			if err != nil {

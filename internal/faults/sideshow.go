@@ -50,6 +50,28 @@ func sideShows() []Fault {
 		loud("candidates limited after a crash", "", func(ctx context.Context, s *show) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
+		{Kind: "redis cluster: node killed and restarted", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
+			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {
+				_, node, err := rc.owner(ctx, s.key(0))
+				if err != nil {
+					return err
+				}
+				if err := rc.nodes[node].Kill(); err != nil {
+					return err
+				}
+				pause(ctx, 4*time.Second)
+				return errors.Join(rc.nodes[node].Start(ctx), rc.await(ctx))
+			})},
+		{Kind: "redis cluster: slots moved while written", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
+			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {
+				for p := range s.Partitions {
+					if err := rc.move(ctx, s.key(p)); err != nil {
+						return err
+					}
+					pause(ctx, time.Second)
+				}
+				return nil
+			})},
 		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 5 * time.Minute, Inject: onStage("", runOutOfEpochs)},
 	}
 }
@@ -60,6 +82,9 @@ type show struct {
 	rng *rand.Rand
 }
 
+// key of a partition's meta.
+func (s *show) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
+
 func (s *show) worker() *Worker { return s.Slots[0] }
 
 const stopPatience = 40 * time.Second
@@ -67,52 +92,68 @@ const stopPatience = 40 * time.Second
 // onStage runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
 // without one, to go on and keep the laws.
 func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
+	return func(ctx context.Context, scene *Scene) error {
+		return play(ctx, scene, scene.c.Calm, reason, do)
+	}
+}
+
+// onCluster is onStage with a Redis Cluster of its own.
+func onCluster(do func(context.Context, *show, *redisCluster) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) (err error) {
-		seed := scene.rng.Uint64()
-		g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200, Calm: true,
-			Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
+		rc, err := startRedisCluster(ctx)
 		if err != nil {
 			return err
 		}
-		s := &show{Group: g, rng: scene.rng}
-		playing, stop := context.WithCancel(ctx)
-		played := make(chan error, 1)
-		go func() { played <- g.Traffic.Run(playing, seed) }()
-		defer func() {
-			stop()
-			err = errors.Join(err, <-played, g.Close())
-			g.drop(context.WithoutCancel(ctx))
-		}()
-		if err := s.worker().Start(); err != nil {
-			return err
-		}
-		if err := s.awaitRead(ctx, 300); err != nil {
-			return err
-		}
-		if err := do(ctx, s); err != nil {
-			return err
-		}
-		if reason != "" {
-			return s.awaitStopped(ctx, strings.Split(reason, "|"))
-		}
-		pause(ctx, time.Second)
-		if err := g.Traffic.Hold(ctx); err != nil {
-			return err
-		}
-		if err := g.Settle(ctx, time.Minute); err != nil {
-			return violated("%v", err)
-		}
-		found, _, err := g.Laws(ctx)
-		if err == nil {
-			var folded []string
-			folded, err = g.Fold(ctx)
-			found = append(found, folded...)
-		}
-		if err == nil && len(found) > 0 {
-			err = violated("%s", strings.Join(found, "; "))
-		}
+		defer func() { err = errors.Join(err, rc.Close()) }()
+		return play(ctx, scene, rc, "", func(ctx context.Context, s *show) error { return do(ctx, s, rc) })
+	}
+}
+
+func play(ctx context.Context, scene *Scene, redis keeper, reason string, do func(context.Context, *show) error) (err error) {
+	seed := scene.rng.Uint64()
+	g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200, Redis: redis,
+		Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
+	if err != nil {
 		return err
 	}
+	s := &show{Group: g, rng: scene.rng}
+	playing, stop := context.WithCancel(ctx)
+	played := make(chan error, 1)
+	go func() { played <- g.Traffic.Run(playing, seed) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-played, g.Close())
+		g.drop(context.WithoutCancel(ctx))
+	}()
+	if err := s.worker().Start(); err != nil {
+		return err
+	}
+	if err := s.awaitRead(ctx, 300); err != nil {
+		return err
+	}
+	if err := do(ctx, s); err != nil {
+		return err
+	}
+	if reason != "" {
+		return s.awaitStopped(ctx, strings.Split(reason, "|"))
+	}
+	pause(ctx, time.Second)
+	if err := g.Traffic.Hold(ctx); err != nil {
+		return err
+	}
+	if err := g.Settle(ctx, time.Minute); err != nil {
+		return violated("%v", err)
+	}
+	found, _, err := g.Laws(ctx)
+	if err == nil {
+		var folded []string
+		folded, err = g.Fold(ctx)
+		found = append(found, folded...)
+	}
+	if err == nil && len(found) > 0 {
+		err = violated("%s", strings.Join(found, "; "))
+	}
+	return err
 }
 
 // awaitRead waits until the state has that many impressions.
@@ -255,7 +296,7 @@ func (s *show) alter(ctx context.Context, t event.Topic, name, value string) err
 
 // forget deletes everything that Redis has of the group.
 func (s *show) forget(ctx context.Context) error {
-	return s.redis.Use(func(c *goredis.Client) error {
+	return s.redis.use(func(c goredis.UniversalClient) error {
 		for p := range s.Partitions {
 			keys := c.Scan(ctx, 0, fmt.Sprintf("{%s:%d}:*", s.Name, p), 1000).Iterator()
 			var all []string

@@ -273,7 +273,7 @@ func suffix(err error) string {
 }
 
 // settlePatience is how long the group may take to catch up once all is well again.
-const settlePatience = 2 * time.Minute
+const settlePatience = 4 * time.Minute
 
 // check heals everything, holds the traffic, lets the group settle, and holds it against all laws.
 func (s *soak) check(ctx context.Context) error {

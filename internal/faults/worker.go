@@ -48,7 +48,7 @@ func newWorker(g *Group, slot int) (*Worker, error) {
 // configure writes the worker's configuration file.
 func (w *Worker) configure() (err error) {
 	w.config, err = w.g.write(fmt.Sprintf("%s-%d.yaml", w.g.Name, w.slot),
-		w.g.text(w.g.c.doorAddrs(), w.g.redis.door.Addr(), w.listen))
+		w.g.text(w.g.c.doorAddrs(), w.g.redis.section(false), w.listen))
 	return err
 }
 

@@ -1,0 +1,194 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+)
+
+// keeper is a Redis that a group keeps its state in.
+type keeper interface {
+	// section is what stands in the configuration below redis: for workers, or for ourselves, past the proxies.
+	section(own bool) string
+	// use runs f with a client of ours.
+	use(f func(c goredis.UniversalClient) error) error
+}
+
+var (
+	_ keeper = (*Store)(nil)
+	_ keeper = (*redisCluster)(nil)
+)
+
+func (s *Store) section(own bool) string {
+	addr := s.door.Addr()
+	if own {
+		addr = s.Addr()
+	}
+	return fmt.Sprintf(`{url: "redis://%s/0"}`, addr)
+}
+
+func (s *Store) use(f func(c goredis.UniversalClient) error) error {
+	return s.Use(func(c *goredis.Client) error { return f(c) })
+}
+
+// redisCluster is a Redis Cluster of three masters.
+type redisCluster struct {
+	nodes []*redis.Server
+}
+
+const slots = 16384
+
+// startRedisCluster starts three nodes, and waits until they are one cluster.
+func startRedisCluster(ctx context.Context) (_ *redisCluster, err error) {
+	rc := &redisCluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rc.Close())
+		}
+	}()
+	const nodes = 3
+	for range nodes {
+		n, err := redis.Start(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec",
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"}})
+		if err != nil {
+			return nil, err
+		}
+		rc.nodes = append(rc.nodes, n)
+	}
+	for i, n := range rc.nodes {
+		host, port, _ := strings.Cut(rc.nodes[0].Addr(), ":")
+		if err := server(n, func(c *goredis.Client) error {
+			err := c.ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err()
+			if i > 0 {
+				err = errors.Join(err, c.ClusterMeet(ctx, host, port).Err())
+			}
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("make a Redis Cluster: %w", err)
+		}
+	}
+	return rc, rc.await(ctx)
+}
+
+// await waits until all nodes know all slots to be served.
+func (rc *redisCluster) await(ctx context.Context) error {
+	return until(ctx, time.Minute, "the Redis Cluster serves all slots", func() (bool, error) {
+		for _, n := range rc.nodes {
+			var info string
+			err := server(n, func(c *goredis.Client) (err error) { info, err = c.ClusterInfo(ctx).Result(); return err })
+			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+func (rc *redisCluster) addrs() (all []string) {
+	for _, n := range rc.nodes {
+		all = append(all, n.Addr())
+	}
+	return all
+}
+
+func (rc *redisCluster) section(bool) string {
+	return fmt.Sprintf("{addresses: [%s], cluster: true}", strings.Join(rc.addrs(), ", "))
+}
+
+func (rc *redisCluster) use(f func(c goredis.UniversalClient) error) error {
+	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: rc.addrs(), DialTimeout: time.Second, ReadTimeout: storeTimeout})
+	defer func() { _ = c.Close() }()
+	return f(c)
+}
+
+// owner is the node that serves the slot of a key, and the slot.
+func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node int, err error) {
+	err = server(rc.nodes[0], func(c *goredis.Client) error {
+		n, err := c.ClusterKeySlot(ctx, key).Result()
+		if err != nil {
+			return err
+		}
+		slot = int(n)
+		shards, err := c.ClusterShards(ctx).Result()
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(shards, func(s goredis.ClusterShard) bool {
+			return slices.ContainsFunc(s.Slots, func(r goredis.SlotRange) bool { return int(r.Start) <= slot && slot <= int(r.End) })
+		})
+		if at < 0 {
+			return fmt.Errorf("nobody serves slot %d", slot)
+		}
+		port := strconv.FormatInt(shards[at].Nodes[0].Port, 10)
+		node = slices.IndexFunc(rc.addrs(), func(addr string) bool { return strings.HasSuffix(addr, ":"+port) })
+		return nil
+	})
+	if err == nil && node < 0 {
+		err = fmt.Errorf("slot %d is served by a stranger", slot)
+	}
+	return slot, node, err
+}
+
+// move moves a key's slot to the next node, key by key, as a resharding does, while others write to it.
+func (rc *redisCluster) move(ctx context.Context, key string) error {
+	slot, from, err := rc.owner(ctx, key)
+	if err != nil {
+		return fmt.Errorf("find a slot's owner: %w", err)
+	}
+	to := (from + 1) % len(rc.nodes)
+	id := make([]string, len(rc.nodes))
+	for i, n := range rc.nodes {
+		if err := server(n, func(c *goredis.Client) (err error) { id[i], err = c.ClusterMyID(ctx).Result(); return err }); err != nil {
+			return fmt.Errorf("ask a node for its id: %w", err)
+		}
+	}
+	set := func(node int, args ...any) error {
+		return server(rc.nodes[node], func(c *goredis.Client) error {
+			if err := c.Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
+				return fmt.Errorf("set slot %d %v: %w", slot, args, err)
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(set(to, "importing", id[from]), set(from, "migrating", id[to])); err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(rc.nodes[to].Addr(), ":")
+	err = server(rc.nodes[from], func(c *goredis.Client) error {
+		for {
+			keys, err := c.ClusterGetKeysInSlot(ctx, slot, 50).Result()
+			if err != nil || len(keys) == 0 {
+				return err
+			}
+			args := []any{"migrate", host, port, "", 0, 5000, "keys"}
+			for _, k := range keys {
+				args = append(args, k)
+			}
+			if err := c.Do(ctx, args...).Err(); err != nil {
+				return fmt.Errorf("move keys of slot %d: %w", slot, err)
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	})
+	for node := range rc.nodes { // the new owner first
+		err = errors.Join(err, set((to+node)%len(rc.nodes), "node", id[to]))
+	}
+	return err
+}
+
+// Close ends all nodes.
+func (rc *redisCluster) Close() error {
+	var errs []error
+	for _, n := range rc.nodes {
+		errs = append(errs, n.Close())
+	}
+	return errors.Join(errs...)
+}
