@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -210,4 +211,24 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	for _, want := range []string{`"feed:preferences"`, `"stranger:items"`, `field "x"`, `key "odd"`, `"near" was reset`, `"front" took`} {
 		require.Contains(t, all, want)
 	}
+}
+
+// TestAnAdoptedDecisionMayBeAheadOfTheStoredWatermark: an owner decides, and dies before it saves how far its watermark was.
+// Whoever adopts the decision saves it with a watermark of its own, which comes that far only later. Seen under faults.
+func TestAnAdoptedDecisionMayBeAheadOfTheStoredWatermark(t *testing.T) {
+	v := newVictim(t)
+	w := v.start(t, v.now)
+	v.impression(t, "first", "feed")
+	v.settle(t)
+	v.clock.Add(30_000) // the watermark follows, for all topics are read to their end
+	require.Eventually(t, func() bool {
+		n, err := strconv.ParseInt(v.field(t, "meta", "watermark"), 10, 64)
+		return err == nil && n == v.now()
+	}, deadline, 10*time.Millisecond)
+	v.put(t, "impressions", "behind", fmt.Sprintf(`"time":%q,"candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]`,
+		time.UnixMilli(start).UTC().Format(time.RFC3339Nano)))
+	v.settle(t)
+	w.stop(t)
+	v.set(t, v.key(0, "meta"), "watermark", strconv.FormatInt(v.now()-20_000, 10))
+	requireClean(t, v.check(t, func(o *Options) { o.Now = v.now }))
 }

@@ -41,7 +41,8 @@ type fold struct {
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
-	several     int64 // ids of which several impressions were ranked
+	several     int64        // ids of which several impressions were ranked
+	reach       event.Millis // at most this was the watermark when the present record was stepped, whoever did
 }
 
 // topicFold is how far one input topic has been folded.
@@ -217,7 +218,8 @@ func (f *fold) step(t event.Topic) error {
 		return nil
 	}
 	f.read[t]++
-	watermark := min(f.state.watermark, max(tf.newest, rec.Timestamp+f.lag))
+	f.reach = max(tf.newest, rec.Timestamp+f.lag)
+	watermark := min(f.state.watermark, f.reach)
 	r := record{topic: t, offset: rec.Offset, watermark: watermark, item: noItem}
 	var err error
 	var at event.Millis

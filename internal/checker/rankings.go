@@ -226,19 +226,21 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 	if !f.out.ok(rankingsDeadlines, fits) {
 		v := lf.variants[0]
 		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from within %d and %d on",
-			v.SelectionTimeout, v.PayoffHorizon, r.lo, max(r.hi, r.watermark)),
+			v.SelectionTimeout, v.PayoffHorizon, r.lo, max(r.hi, f.reach)),
 			fmt.Sprintf("deadlines %d and %d", d.SelectionDeadline, d.PayoffDeadline))
 	}
 }
 
-// deadlinesFit: both count from the later of the impression's effective time and the watermark.
+// deadlinesFit: both count from the later of the impression's effective time and the watermark. That was the watermark of
+// the owner that decided, which may have died before it saved it: what is stored can be of an owner that adopted the
+// decision and has not come so far yet.
 func (f *fold) deadlinesFit(r *record, v *config.Learner, d *event.Decision) bool {
 	horizon, timeout := v.PayoffHorizon.Milliseconds(), v.SelectionTimeout.Milliseconds()
 	base := d.PayoffDeadline - horizon
 	if d.PayoffDeadline == event.MaxTime || r.lo == math.MinInt64 {
 		return true
 	}
-	return base >= r.lo && base <= max(r.hi, r.watermark) && d.HasSelection == f.selects &&
+	return base >= r.lo && base <= max(r.hi, f.reach) && d.HasSelection == f.selects &&
 		(!d.HasSelection || d.SelectionDeadline-timeout == base)
 }
 
