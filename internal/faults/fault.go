@@ -188,12 +188,12 @@ func stepFaults() []Fault {
 		return Fault{Kind: "zombie: worker frozen " + kind, Uses: aWorker, Takes: 12 * time.Second, Weight: 3, Inject: atStep(point, "stop", times)}
 	}
 	return []Fault{
-		kill("between step and produce", "before produce", 40),
-		kill("between produce and ack", "after produce", 40),
-		kill("between ack and checkpoint", "before checkpoint", 20),
-		kill("between checkpoint and commit", "after checkpoint", 20),
-		kill("after the commit", "after commit", 5),
-		kill("between look-up and step", "after look-up", 20),
+		kill("between step and produce", "before produce", 15),
+		kill("between produce and ack", "after produce", 15),
+		kill("between ack and checkpoint", "before checkpoint", 10),
+		kill("between checkpoint and commit", "after checkpoint", 10),
+		kill("after the commit", "after commit", 3),
+		kill("between look-up and step", "after look-up", 10),
 		kill("while expiring", "after due", 1),
 		kill("with a dead letter on its way", "before dead-letters", 1),
 		kill("before taking the state over", "before acquire", 1),
@@ -206,9 +206,9 @@ func stepFaults() []Fault {
 		kill("with the state loaded", "after load", 1),
 		kill("while ids are read", "after known-ids", 1),
 		kill("in the replay", "after replay", 3),
-		freeze("between step and produce", "before produce", 40),
-		freeze("between produce and checkpoint", "before checkpoint", 20),
-		freeze("between produce and ack", "after produce", 40),
+		freeze("between step and produce", "before produce", 15),
+		freeze("between produce and checkpoint", "before checkpoint", 10),
+		freeze("between produce and ack", "after produce", 15),
 		freeze("in the fence", "after add-partition", 1),
 		freeze("in the replay", "after replay", 3),
 	}

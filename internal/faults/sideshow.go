@@ -347,10 +347,13 @@ func runOutOfEpochs(ctx context.Context, s *show) error {
 			if err != nil {
 				return err
 			}
-			if err := refused("raise an epoch", res.ErrorCode); err != nil {
-				return err
+			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
+				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: who is new may always come
+				pause(ctx, 50*time.Millisecond)
 			}
-			id, epoch = res.ProducerID, res.ProducerEpoch
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 		}
 		return nil
 	})

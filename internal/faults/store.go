@@ -92,8 +92,13 @@ func (s *Store) follow(ctx context.Context) error {
 	})
 }
 
-// Backup takes a dump of the primary.
-func (s *Store) Backup(ctx context.Context) error { return s.primary.Dump(ctx, s.dump) }
+// Backup takes a dump of the primary. One for the replica may be under way.
+func (s *Store) Backup(ctx context.Context) error {
+	return until(ctx, storeTimeout, "a backup is taken", func() (bool, error) {
+		err := s.primary.Dump(ctx, s.dump)
+		return err == nil, err
+	})
+}
 
 // RollBack replaces the primary's data by the last backup's.
 func (s *Store) RollBack(ctx context.Context) error {
