@@ -202,6 +202,7 @@ func encodeEntry(e *entry) []byte {
 	set(e.selected >= 0 || e.wasSelected, flagSelected)
 	set(e.count > 0 || e.summed, flagSum)
 	set(len(e.parked) > 0, flagParked)
+	set(len(e.undecided) > 0, flagUndecided)
 	b := []byte{1, byte(e.kind), flags}
 	b = binary.AppendUvarint(b, uint64(e.bucket))
 	if e.kind != waiting {
@@ -229,6 +230,12 @@ func encodeEntry(e *entry) []byte {
 		}
 		for _, r := range e.ranks {
 			b = binary.AppendUvarint(b, uint64(r))
+		}
+		if len(e.undecided) > 0 {
+			b = binary.AppendUvarint(b, uint64(len(e.undecided)))
+			for _, r := range e.undecided {
+				b = binary.AppendUvarint(b, uint64(r))
+			}
 		}
 		if e.selected >= 0 {
 			b = binary.AppendUvarint(b, uint64(e.selected))

@@ -47,6 +47,7 @@ type entry struct {
 	propensities          []float64
 	instance              int32 // -1: none
 	ranks                 []int32
+	undecided             []int32
 	selected              int32 // position, -1: none
 	sum                   float64
 	count                 int64
@@ -74,6 +75,7 @@ const (
 	flagSelected
 	flagSum
 	flagParked
+	flagUndecided
 )
 
 // cursor reads a stored entry from its front; after its first error it reads zeros.
@@ -146,7 +148,8 @@ func (c *cursor) length() int {
 //	is forgotten (varint), with flag 1 how much earlier the selection deadline is (varint);
 //	of a closed one a byte: its outcome; flag 16 says that there was a selection, 32 that payoffs were added up;
 //	of a pending one: the items in the order shown, with their number before; with flag 2 a float64 of each; with flag 4
-//	the instance; with flag 8 a utility rank of each; with flag 16 the position selected; with flag 32 the sum so far
+//	the instance; with flag 8 a utility rank of each; with flag 128 the ranks that are not certain, with their number
+//	before; with flag 16 the position selected; with flag 32 the sum so far
 //	(float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their number before;
 //	with flag 64 the parked records, with their number before: topic (a byte), offset, timestamp (varint), effective time
 //	(varint), how much later its wait ends (varint), value with its length before.
@@ -217,6 +220,11 @@ func (c *cursor) impression(e *entry, flags byte) {
 	if flags&flagRanks != 0 {
 		for range n {
 			e.ranks = append(e.ranks, int32(c.uvarint()))
+		}
+	}
+	if flags&flagUndecided != 0 {
+		for k := c.length(); k > 0 && c.err == nil; k-- {
+			e.undecided = append(e.undecided, int32(c.uvarint()))
 		}
 	}
 	if flags&flagSelected != 0 {

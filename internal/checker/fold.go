@@ -114,7 +114,9 @@ type life struct {
 	watermark    event.Millis // at most this when the impression was decided
 	items        []uint32     // in the order shown
 	propensities []float64
-	ordered      bool // the candidates' order of utility is known
+	ranks        []int32 // of utility by position, where the learner found them itself
+	undecided    []int32 // those of them that it was not certain of
+	ordered      bool    // the candidates' order of utility is known
 	records      []record
 }
 
@@ -344,7 +346,8 @@ func (f *fold) unranked(r *record, id []byte, faulty error) {
 	if known {
 		may |= isDuplicate
 	}
-	refused := faulty != nil || !f.imp.HasUtilities || f.learnerOf(f.imp.Learner) == nil
+	lf := f.learnerOf(f.imp.Learner)
+	refused := faulty != nil || lf == nil || !f.imp.HasUtilities && lf.given
 	if refused { // whether its id is known or not
 		may &^= isDuplicate
 	}

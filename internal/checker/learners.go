@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -22,6 +23,7 @@ type learnerFold struct {
 	always   bool              // all have it
 	unknown  bool              // something depends on the interleaving in ways that are not followed
 	delay    string            // the present one
+	given    bool              // utilities are given, by all configurations
 	windows  []float64         // see windowsOf; nil: not known
 
 	items          []itemFold // by the fold's number
@@ -75,6 +77,7 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 	for _, lf := range all {
 		lf.always = len(lf.variants) == len(configs)
 		lf.windows = windowsOf(lf.variants)
+		lf.given = !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool { return v.Utilities != config.Given })
 	}
 	return all
 }
@@ -336,7 +339,7 @@ func (lf *learnerFold) checkWindows(f *fold) {
 	}
 	least := lf.selections
 	for _, v := range lf.variants {
-		if !lf.always || !v.Windows.Learned() {
+		if !lf.always || !lf.given || !v.Windows.Learned() {
 			least = 0
 		}
 	}

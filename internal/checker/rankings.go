@@ -155,7 +155,8 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 		l.items[i] = f.items.intern(item)
 	}
 	l.propensities = append([]float64(nil), d.Propensities...)
-	l.ordered = parsed && f.imp.HasUtilities
+	l.ranks, l.undecided = append([]int32(nil), d.Ranks...), append([]int32(nil), d.Undecided...)
+	l.ordered = parsed && f.imp.HasUtilities && lf != nil && lf.given
 	if parsed {
 		f.checkItems(name, l)
 		if lf != nil && len(f.imp.Learner) > 0 {
@@ -247,7 +248,8 @@ func (f *fold) deadlinesFit(r *record, v *config.Learner, d *event.Decision) boo
 // checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances.
 func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *event.Decision) {
 	if len(d.Propensities) == 0 {
-		if d.Delay == delayBOLD && !out.ok(rankingsPropensities, false) {
+		// A learner that has yet to find the order of utilities ranks without any.
+		if d.Delay == delayBOLD && lf.given && !out.ok(rankingsPropensities, false) {
 			out.breach(rankingsPropensities, name, "propensities", "none")
 		}
 		return

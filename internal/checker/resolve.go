@@ -195,7 +195,8 @@ func (r *resolution) compareDecision() bool {
 func (r *resolution) comparePending() {
 	f, l, e := r.f, r.l, r.stored
 	same := len(e.items) == len(l.items) && e.instance == l.instance && e.hasSelection == l.hasSelection &&
-		slices.Equal(e.propensities, l.propensities)
+		slices.Equal(e.propensities, l.propensities) &&
+		(len(l.ranks) == 0 || slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided))
 	for k := 0; same && k < len(e.items); k++ {
 		same = l.learner.number(e.items[k]) == l.items[k]
 	}
