@@ -14,7 +14,11 @@ const feed = "  feed: {payoffs: stochastic, policy: elimination}"
 
 // TestHealthyWorkerBreaksNoLaw: while it works, through a drain and a crash, and after.
 func TestHealthyWorkerBreaksNoLaw(t *testing.T) {
-	w := newWorld(t, testenv.Embedded(t), 2, feed, "")
+	testenv.Each(t, healthyWorkerBreaksNoLaw)
+}
+
+func healthyWorkerBreaksNoLaw(t *testing.T, env testenv.Env) {
+	w := newWorld(t, env, 2, feed, "")
 	const impressions = 3000
 	third, twoThirds := make(chan struct{}), make(chan struct{})
 	points := map[int]chan struct{}{impressions / 3: third, impressions * 2 / 3: twoThirds}
