@@ -197,6 +197,9 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	if s.Eta == "" {
 		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "eta" })
 	}
+	if l.EstimateSigma { // from payoffs, and never above what they may have here
+		l.Sigma = e.Scenario.Sigma()
+	}
 	if ratio := e.Scenario.Ratio(); ratio > 0 && (isAdversarial(policy) || l.Policy == config.EpsilonGreedy) {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}

@@ -81,12 +81,13 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 	for _, s := range Scenarios() {
 		for _, late := range []Lateness{{}, {Mean: 1}, {Mean: 37}, {Mean: 37, Random: true}, {Mean: 5000}} {
 			e := &Experiment{Scenario: s, Items: 6, Horizon: 250, Lateness: late, Runs: 1, Seed: 3}
-			policies := []string{"elimination"}
+			policies, delays := []string{"elimination", "moss", "egreedy"}, []string{"qpmd", "direct"}
 			if s.FitsAdversarial() {
 				policies = append(policies, "ftrl", "osmd")
+				delays = append(delays, "bold")
 			}
 			for _, index := range []string{"item", "rank"} {
-				for _, c := range combine(t, e, Settings{Policies: policies, MaxInstances: []int{0, 1, 7}, LossIndex: index}) {
+				for _, c := range combine(t, e, Settings{Policies: policies, Delays: delays, MaxInstances: []int{0, 1, 7}, LossIndex: index}) {
 					p, err := play(context.Background(), e, c, 4, Grid(e.Horizon), func(int64) {})
 					require.NoError(t, err)
 					require.InDelta(t, literal(t, e, c.new(), 4), p.regret[len(p.regret)-1], 1e-9, "%s, %s late, %s, %v", s, late,

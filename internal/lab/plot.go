@@ -19,6 +19,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // palette is for readers who do not tell red from green too (M. Okabe, K. Ito, "Color universal design", 2008), the pale
@@ -119,7 +122,7 @@ func (s *sketch) draw(c draw.Canvas) {
 			legend.Add(l.name, l.line)
 		}
 		left := c.Size().X * vg.Length(k) / columns
-		legend.Draw(draw.Crop(c, 40+left, 0, 0, 0))
+		legend.Draw(draw.Crop(c, 3*margin+left, 0, 0, 0))
 	}
 	c.Max.Y -= vg.Length(rows) * line
 	s.Title.Text, s.Legend = "", plot.NewLegend()
@@ -295,8 +298,16 @@ func (r *Result) Label() string {
 	default:
 		name += fmt.Sprintf(", ≤ %d instances", *r.MaxInstances)
 	}
-	if r.Policy == "elimination" {
-		name += ", radius " + string(l.Radius)
+	if l.Policy == config.Elimination && l.Radius == config.Paper {
+		name += ", radius paper"
+	}
+	if l.Policy == config.MOSS || l.Policy == config.Optimistic || l.Policy == config.Thompson {
+		if l.Prior.Kind != policy.EmpiricalPrior {
+			name += ", prior " + l.Prior.Kind.String()
+		}
+	}
+	if l.Policy == config.FTRL && l.LossIndex == config.ByRank {
+		name += ", losses of ranks"
 	}
 	if r.BurnIn != nil {
 		name += ", utilities " + r.Utilities + " (dot: end of burn-in)"

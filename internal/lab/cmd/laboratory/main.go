@@ -1,5 +1,5 @@
-// Command laboratory plays the experiments that the documentation shows, and writes their table into
-// docs/algorithms.md, between its markers, and their plots to docs/laboratory. It is run in the module's root.
+// Command laboratory plays the experiments that the documentation shows, and writes their tables into
+// docs/algorithms.md, each between its markers, and their plots to docs/laboratory. It is run in the module's root.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +21,14 @@ import (
 const (
 	page     = "docs/algorithms.md"
 	pictures = "docs/laboratory"
-	begin    = "<!-- laboratory: begin (make laboratory) -->\n"
-	end      = "<!-- laboratory: end -->\n"
 )
 
+// The markers of a study's table.
+func begin(name string) string { return "<!-- laboratory: " + name + " -->\n" }
+func end(name string) string   { return "<!-- laboratory: end of " + name + " -->\n" }
+
 func main() {
-	only := flag.String("only", "", "play the experiments whose name has this in it, and print their tables instead of writing them")
+	only := flag.String("only", "", "play only the experiments whose name has this in it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -36,7 +39,6 @@ func main() {
 }
 
 func run(ctx context.Context, only string) error {
-	var tables bytes.Buffer
 	for _, s := range studies() {
 		if !strings.Contains(s.name, only) {
 			continue
@@ -47,37 +49,33 @@ func run(ctx context.Context, only string) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, time.Since(began).Round(time.Second))
-		s.table(&tables, results)
-		if only != "" {
-			continue
-		}
-		var picture bytes.Buffer
+		var picture, table bytes.Buffer
 		if err := lab.Plot(&picture, "svg", results); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(pictures, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("writing a picture: %w", err)
 		}
+		s.table(&table, results)
+		if err := replace(s.name, table.Bytes()); err != nil {
+			return err
+		}
 	}
-	if only != "" {
-		_, err := os.Stdout.Write(tables.Bytes())
-		return err
-	}
-	return replace(tables.Bytes())
+	return nil
 }
 
-// replace puts the tables between the page's markers.
-func replace(tables []byte) error {
+// replace puts a study's table between its markers.
+func replace(name string, table []byte) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return fmt.Errorf("reading the page: %w", err)
 	}
-	before, rest, found := bytes.Cut(old, []byte(begin))
-	_, after, closed := bytes.Cut(rest, []byte(end))
+	before, rest, found := bytes.Cut(old, []byte(begin(name)))
+	_, after, closed := bytes.Cut(rest, []byte(end(name)))
 	if !found || !closed {
-		return errors.New(page + " has not both markers")
+		return fmt.Errorf("%s has not both markers of %s", page, name)
 	}
-	text := bytes.Join([][]byte{before, []byte(begin), tables, []byte(end), after}, nil)
+	text := bytes.Join([][]byte{before, []byte(begin(name)), table, []byte(end(name)), after}, nil)
 	if err := os.WriteFile(page, text, 0o644); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
 	}
@@ -130,11 +128,33 @@ func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
 		fmt.Fprintf(b, " --runs %d", e.Runs)
 	}
 	fmt.Fprintf(b, "`** %s\n\n![Regret curves](laboratory/%s.svg)\n\n", s.about, s.name)
-	b.WriteString("| | regret | ± stderr | deviation of a run | upper bound | lower bound |\n|---|---|---|---|---|---|\n")
-	for _, r := range lab.Ordered(results) {
-		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", r.Label(), r.Regret.Mean, *r.Regret.Stderr, *r.Regret.SD,
-			optional(r.Bound), optional(r.LowerBound))
+	bounds := []struct {
+		name string
+		of   func(*lab.Result) *float64
+	}{
+		{"upper bound", func(r *lab.Result) *float64 { return r.Bound }},
+		{"lower bound", func(r *lab.Result) *float64 { return r.LowerBound }},
 	}
+	header, rule := "| | regret | ± stderr | deviation of a run |", "|---|---|---|---|"
+	for k, bound := range bounds {
+		if !slices.ContainsFunc(results, func(r *lab.Result) bool { return bound.of(r) != nil }) {
+			bounds[k].of = nil
+			continue
+		}
+		header += " " + bound.name + " |"
+		rule += "---|"
+	}
+	fmt.Fprintf(b, "%s\n%s\n", header, rule)
+	for _, r := range lab.Ordered(results) {
+		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f |", r.Label(), r.Regret.Mean, *r.Regret.Stderr, *r.Regret.SD)
+		for _, bound := range bounds {
+			if bound.of != nil {
+				fmt.Fprintf(b, " %s |", optional(bound.of(r)))
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
 }
 
 func optional(x *float64) string {

@@ -25,8 +25,8 @@ func withInstances(limits []int, policies ...string) lab.Settings {
 // studies are the experiments that the documentation shows.
 func studies() []study {
 	const million, late = 1_000_000, 1000
-	everything := []lab.Settings{paper(), with("qpmd", "optimistic", "thompson", "moss", "egreedy", "greedy", "utility")}
-	direct := with("direct", "optimistic", "thompson", "moss", "egreedy", "greedy", "utility")
+	everything := []lab.Settings{paper(), with("direct", "moss", "optimistic", "thompson", "greedy")}
+	direct := with("direct", "moss", "optimistic", "thompson", "egreedy", "greedy")
 	delayed := lab.Lateness{Mean: late}
 	adversarial := []lab.Settings{
 		withInstances([]int{0}, "osmd"), withInstances([]int{0, 64, 1}, "ftrl"), with("direct", "moss", "thompson", "optimistic"),
@@ -44,7 +44,7 @@ func studies() []study {
 			lab.Experiment{Scenario: lab.Changing, Horizon: million}, everything},
 		{"lazy-late", "Payoffs come late.",
 			lab.Experiment{Scenario: lab.Lazy, Horizon: 200_000, Lateness: delayed},
-			[]lab.Settings{paper(), with("qpmd", "optimistic", "moss"), direct}},
+			[]lab.Settings{paper(), with("qpmd", "moss", "optimistic"), direct}},
 		{"catalog", "Many items, few payoffs of each, late.",
 			lab.Experiment{Scenario: lab.Catalog, Horizon: 100_000, Lateness: delayed},
 			[]lab.Settings{paper(), direct, withPrior("none", with("direct", "moss", "thompson"))}},
