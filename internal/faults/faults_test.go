@@ -42,6 +42,18 @@ func TestSoak_NothingLostNothingTwice(t *testing.T) {
 	require.Positive(t, r.Read[0])
 }
 
+// TestFaults_AreWhole: each kind has a name of its own, and a resource that has room.
+func TestFaults_AreWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Faults() {
+		require.False(t, seen[f.Kind], f.Kind)
+		require.Positive(t, capacity[f.Uses], f.Kind)
+		require.NotNil(t, f.Inject, f.Kind)
+		seen[f.Kind] = true
+	}
+	require.GreaterOrEqual(t, len(seen), 60)
+}
+
 // TestFailpoints_AreNotInTheShippedBinary: without the tag, nothing of them is left.
 func TestFailpoints_AreNotInTheShippedBinary(t *testing.T) {
 	for tag, there := range map[string]bool{"": false, "failpoints": true} {

@@ -72,7 +72,7 @@ func sideShows() []Fault {
 				}
 				return nil
 			})},
-		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 5 * time.Minute, Inject: onStage("", runOutOfEpochs)},
+		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 10 * time.Minute, Inject: onStage("", runOutOfEpochs)},
 	}
 }
 
@@ -334,7 +334,7 @@ func (s *show) reconfigure(ctx context.Context, old, text string) error {
 const lastEpoch = 32_766
 
 // runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as
-// restarts over many years would.
+// restarts over many years would. Each of the 32,000 calls waits for three copies: on a busy machine it takes many minutes.
 func runOutOfEpochs(ctx context.Context, s *show) error {
 	return s.meanwhile(ctx, func() error {
 		id, epoch := int64(-1), int16(-1)
@@ -344,15 +344,15 @@ func runOutOfEpochs(ctx context.Context, s *show) error {
 			req.TransactionTimeoutMillis = 30_000
 			req.ProducerID, req.ProducerEpoch = id, epoch
 			res, err := request[*kmsg.InitProducerIDResponse](ctx, s.c.Admin, req)
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w: epoch %d of %d after all the time there was", errUnfit, epoch, lastEpoch)
+			}
 			if err != nil {
 				return err
 			}
 			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
 				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: who is new may always come
 				pause(ctx, 50*time.Millisecond)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
 			}
 		}
 		return nil

@@ -28,7 +28,6 @@ type Worker struct {
 
 	mu      sync.Mutex
 	process *proc.Process // the last one; nil before the first
-	paused  bool
 	started int
 }
 
@@ -74,7 +73,7 @@ func (w *Worker) StartWith(points string, settings map[string]string) error {
 	if err != nil {
 		return err
 	}
-	w.process, w.paused = p, false
+	w.process = p
 	w.started++
 	return nil
 }
