@@ -129,6 +129,7 @@ type Status struct {
 	Unfed     int64 // payoffs since the process started that no instance could be fed, see BOLD's Paid
 
 	// Of a learner that finds the order of utilities itself; the counts since the process started.
+	FindsUtilities bool
 	UndecidedPairs int64 // pairs of items whose order is not certain
 	BurnIn         int64 // impressions ranked so as to find the order
 	Contradictions int64 // selections against an order that was certain

@@ -201,6 +201,7 @@ func (p *Preferring) Harvest(r Recorder) {
 // Status implements Learner.
 func (p *Preferring) Status() Status {
 	s, f := p.inner.Status(), p.finder.Status()
+	s.FindsUtilities = true
 	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
 	return s
 }

@@ -130,7 +130,7 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 			require.EqualValues(t, 600-certain, ours.BurnIn)
 			require.Zero(t, ours.Contradictions)
 			require.Zero(t, ours.UndecidedPairs)
-			ours.BurnIn = 0
+			ours.BurnIn, ours.FindsUtilities = 0, false
 			require.Equal(t, theirs, ours)
 			require.NotNil(t, p.Inspect().Preferences)
 		})

@@ -48,6 +48,8 @@ type Metrics struct {
 	learners map[learnerKey]counted
 	holds    *prometheus.CounterVec
 	unfed    *prometheus.CounterVec
+
+	burnIn, contradictions, unrated *prometheus.CounterVec
 }
 
 // learnerKey is a learner of a partition.
@@ -57,7 +59,7 @@ type learnerKey struct {
 }
 
 // counted is how far a learner had counted when it was last looked at.
-type counted struct{ holds, unfed int64 }
+type counted struct{ holds, unfed, burnIn, contradictions, unrated int64 }
 
 // outcome is a counter and the count of the account that it follows.
 type outcome struct {
@@ -69,21 +71,24 @@ type outcome struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := factory{reg}
 	m := &Metrics{
-		rankings:     f.counter("rankings_total", "Rankings acknowledged by Kafka."),
-		adopted:      f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
-		fenced:       f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
-		retries:      f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
-		sumsClamped:  f.counter("payoff_sums_clamped_total", "Sums of payoffs outside the payoff range, clamped to it."),
-		lookedUp:     f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
-		walked:       f.counter("expiry_walked_ids_total", "Impression ids that the expiry walk came by."),
-		rebalances:   f.counter("rebalances_total", "Generations of the group that this worker took part in."),
-		assigned:     f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
-		deadLetters:  f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
-		holds:        f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
-		unfed:        f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
-		learners:     map[learnerKey]counted{},
-		snapshots:    NewSnapshots(),
-		produceBatch: f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
+		rankings:       f.counter("rankings_total", "Rankings acknowledged by Kafka."),
+		adopted:        f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
+		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
+		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
+		sumsClamped:    f.counter("payoff_sums_clamped_total", "Sums of payoffs outside the payoff range, clamped to it."),
+		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
+		walked:         f.counter("expiry_walked_ids_total", "Impression ids that the expiry walk came by."),
+		rebalances:     f.counter("rebalances_total", "Generations of the group that this worker took part in."),
+		assigned:       f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
+		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
+		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
+		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
+		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
+		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
+		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
+		learners:       map[learnerKey]counted{},
+		snapshots:      NewSnapshots(),
+		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
 		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
 			sizeBuckets),
 		rankingLatency: f.histogram("impression_to_ranking_seconds",
@@ -206,13 +211,18 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		}
 		k := learnerKey{p, l.Name}
 		before, known := m.learners[k]
-		now := counted{holds: l.Holds, unfed: l.Unfed}
+		now := counted{l.Holds, l.Unfed, l.BurnIn, l.Contradictions, l.Unrated}
 		if now == before && known {
 			continue
 		}
 		m.learners[k] = now
 		m.holds.WithLabelValues(l.Name).Add(float64(risen(before.holds, now.holds)))
 		m.unfed.WithLabelValues(l.Name).Add(float64(risen(before.unfed, now.unfed)))
+		if l.FindsUtilities {
+			m.burnIn.WithLabelValues(l.Name).Add(float64(risen(before.burnIn, now.burnIn)))
+			m.contradictions.WithLabelValues(l.Name).Add(float64(risen(before.contradictions, now.contradictions)))
+			m.unrated.WithLabelValues(l.Name).Add(float64(risen(before.unrated, now.unrated)))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -40,6 +41,7 @@ type LearnerSnapshot struct {
 	Items   int
 	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
 
+	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
 	Windows    []float64 // as in delay.Status; nil: none
 	Selections int64     // that the windows may have been learned from
@@ -60,11 +62,19 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
+				Undecided: undecided(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
 	}
 	return snap
+}
+
+// undecided is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
+func undecided(l *partition.LearnerStatus) int64 {
+	if !l.FindsUtilities {
+		return -1
+	}
+	return l.UndecidedPairs
 }
 
 // Snapshots holds the last snapshot of each partition that this process owns, and is the Prometheus collector that
@@ -140,12 +150,13 @@ var (
 	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions go by, other partitions' included where they are pooled.",
 		"learner", "partition")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
+	descUndecided  = gaugeDesc("undecided_pairs", "Pairs of items whose order of utilities a partition has not found yet.", "learner", "partition")
 	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
 	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descPending, descParked, descParkedBytes, descUnsaved,
 		descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descWindows, descSelections}
+		descUndecided, descWindows, descSelections}
 )
 
 // windowLabels are the values of the label "window".
@@ -230,6 +241,9 @@ func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, la
 		}
 		gauge(descOnHold, held, p.Learners[i].Name, number)
 		gauge(descFed, float64(p.Learners[i].Fed), p.Learners[i].Name, number)
+		if u := p.Learners[i].Undecided; u >= 0 {
+			gauge(descUndecided, float64(u), p.Learners[i].Name, number)
+		}
 	}
 }
 

@@ -32,6 +32,9 @@ With --candidates the list is ranked as an impression of it would be, with the r
 stands behind a leader that everybody prefers to it who would select it. Ties are drawn anew for each impression; here
 they are drawn by the learner's seed.
 
+Where the learner finds the order of utilities itself, the order found so far is shown, with a question mark where it
+is not certain, and about how many more selections it takes; utilities in --candidates are not looked at then.
+
 Without --partition, statistics of all partitions are pooled, as workers pool them. With it, only what that partition
 has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 		Example: `  ranker-worker state inspect --config worker.yaml
@@ -151,6 +154,9 @@ func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
 		}
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
 	}
+	if l.Order != nil {
+		printOrder(w, l.Order, items)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\twaiting\t")
 	for _, it := range l.Items[:min(items, len(l.Items))] {
@@ -163,6 +169,28 @@ func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
 	if l.Ranking != nil {
 		printRanking(w, l.Ranking)
 	}
+}
+
+// printOrder prints the order of utilities found so far, with a question mark where it is not certain.
+func printOrder(w io.Writer, o *keep.OrderReport, items int) {
+	if o.UndecidedPairs == 0 {
+		fmt.Fprint(w, "  order of utilities (certain): ")
+	} else {
+		fmt.Fprintf(w, "  order of utilities (%d pairs undecided, about %.0f more selections): ", o.UndecidedPairs, o.Expected)
+	}
+	for k, it := range o.Items[:min(items, len(o.Items))] {
+		switch {
+		case it.Undecided:
+			fmt.Fprint(w, " ? ")
+		case k > 0:
+			fmt.Fprint(w, " < ")
+		}
+		fmt.Fprint(w, it.Item)
+	}
+	if more := len(o.Items) - items; more > 0 {
+		fmt.Fprintf(w, " … and %d more", more)
+	}
+	fmt.Fprintln(w)
 }
 
 func printRanking(w io.Writer, r *keep.Ranking) {

@@ -61,6 +61,7 @@ type LearnerReport struct {
 	Windows     []float64     `json:"windows,omitempty"`      // probability of window 1, 2, …
 	LearnedFrom int64         `json:"learned_from,omitempty"` // selections that windows were learned from
 	Beliefs     *BeliefReport `json:"beliefs,omitempty"`      // of a policy with a prior
+	Order       *OrderReport  `json:"order,omitempty"`        // of utilities, where the learner finds it itself
 	Ranking     *Ranking      `json:"ranking,omitempty"`
 }
 
@@ -79,6 +80,21 @@ func reportBeliefs(c *policy.Components) *BeliefReport {
 		return &BeliefReport{PayoffSD: c.Sigma}
 	}
 	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
+}
+
+// OrderReport is the order of utilities found so far.
+type OrderReport struct {
+	Items []OrderedItem `json:"items"` // in increasing utility, as far as it is known
+	// UndecidedPairs counts all pairs whose order is not certain, not only of neighbours.
+	UndecidedPairs int64   `json:"undecided_pairs"`
+	Expected       float64 `json:"expected_selections"` // about how many more it takes until all is certain
+}
+
+// OrderedItem is an item in its place.
+type OrderedItem struct {
+	Item string `json:"item"`
+	// Undecided tells that it is not certain that the item is liked better than the one before.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 // ItemReport is what is known of an item.
@@ -169,6 +185,7 @@ func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
 		}
 		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
+		r.Learners[i].Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
 				return err
@@ -261,6 +278,22 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 	}
 	slices.SortStableFunc(r.Items, func(a, b ItemReport) int { return int(min(max(b.Payoffs-a.Payoffs, -1), 1)) })
 	return r, nil
+}
+
+// orderReport is nil where utilities are given.
+func orderReport(v *partition.LearnerView) *OrderReport {
+	p := v.Learned.Preferences
+	if p == nil {
+		return nil
+	}
+	r := &OrderReport{Items: make([]OrderedItem, len(p.Items)), UndecidedPairs: p.Status.Undecided, Expected: math.Ceil(p.Expected)}
+	for rank, i := range p.Items {
+		r.Items[rank].Item = v.Items[i].Name
+	}
+	for _, rank := range p.Undecided {
+		r.Items[rank].Undecided = true
+	}
+	return r
 }
 
 func partReport(number int32, v *partition.LearnerView) PartReport {

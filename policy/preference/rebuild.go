@@ -1,7 +1,6 @@
 package preference
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -14,22 +13,38 @@ type edge struct {
 	majority      int64
 }
 
+// decided are the pairs that the counts decide, in the order of the better item.
+func (c *counts) decided(items int) []edge {
+	end := make([]int32, items+1) // by better item, then where its edges end
+	each := func(f func(edge)) {
+		for i := range c.pairs {
+			p := &c.pairs[i]
+			switch v := verdict(p.all[0], p.all[1]); {
+			case v > 0:
+				f(edge{p.low, p.high, v})
+			case v < 0:
+				f(edge{p.high, p.low, -v})
+			}
+		}
+	}
+	each(func(e edge) { end[e.better+1]++ })
+	for i := range items {
+		end[i+1] += end[i]
+	}
+	edges := make([]edge, end[items])
+	each(func(e edge) {
+		edges[end[e.better]] = e
+		end[e.better]++
+	})
+	return edges
+}
+
 // rebuild makes the relation what the counts say: the closure of the decided pairs, without the weakest of those that
 // contradict each other. It takes time in proportion to the pairs, times n/64 to close the relation.
 func (s *Sorted) rebuild() {
-	s.stale = false
 	n := s.relation.Len()
-	var edges []edge
-	for i := range s.counts.pairs {
-		p := &s.counts.pairs[i]
-		switch v := verdict(p.all[0], p.all[1]); {
-		case v > 0:
-			edges = append(edges, edge{p.low, p.high, v})
-		case v < 0:
-			edges = append(edges, edge{p.high, p.low, -v})
-		}
-	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.better, b.better) })
+	edges := s.counts.decided(n)
+	all := len(edges)
 	c := newComponents(n)
 	for c.find(edges); ; c.find(edges) {
 		before := len(edges)
@@ -38,6 +53,7 @@ func (s *Sorted) rebuild() {
 			break
 		}
 	}
+	s.stale, s.conflicted = false, len(edges) < all
 	// Components are numbered from the lowest up, and each is one item now.
 	s.relation.clear()
 	lowestFirst := make([]policy.Item, n)

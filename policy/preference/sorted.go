@@ -11,9 +11,6 @@ import (
 // MaxItems bounds the items whose order a Sorted finds: their relation takes 8 MiB.
 const MaxItems = 8192
 
-// rebuildEvery is how often, in milliseconds of event time, what has been contradicted is thought over.
-const rebuildEvery = 1000
-
 // Sorted finds the order of users who are deterministic: they all like the items in the same order, and select what they
 // like best within their window. The selection of the item at position k then certifies that it is liked better than
 // every item shown above it, and nothing else. What is certified, and all that follows, is kept as a transitively closed
@@ -42,8 +39,8 @@ type Sorted struct {
 	counts   counts
 	items    int
 
-	stale          bool  // the relation is not what the counts say
-	nextRebuild    int64 // watermark
+	stale          bool // the relation is not what the counts say; it is made so before it is used
+	conflicted     bool // decided pairs contradict each other, so that a new one may change more than itself
 	contradictions int64
 
 	entries []entry // scratch of Sort
@@ -81,6 +78,9 @@ func (s *Sorted) decided(a, b policy.Item) bool {
 
 // Sort implements Finder.
 func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
+	if s.stale {
+		s.rebuild()
+	}
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
 		e := entry{position: int32(k), key: uint64(i)}
@@ -265,10 +265,12 @@ func (s *Sorted) evidence(y, x policy.Item) {
 	s.apply(y, x, s.counts.add(y, x))
 }
 
-// apply brings the relation up to date with the verdict on a pair, at once where it is a new certainty, and else the next
-// time that all is thought over.
+// apply brings the relation up to date with a changed verdict on a pair: at once where it is no more than a new certainty,
+// and else before the relation is used.
 func (s *Sorted) apply(y, x policy.Item, verdict int64) {
 	switch {
+	case s.conflicted:
+		s.stale = true
 	case verdict > 0 && !s.relation.Add(y, x), verdict < 0 && !s.relation.Add(x, y):
 		s.stale = true
 	case verdict == 0 && s.relation.Decided(x, y):
@@ -276,13 +278,8 @@ func (s *Sorted) apply(y, x policy.Item, verdict int64) {
 	}
 }
 
-// Advance implements Finder.
-func (s *Sorted) Advance(watermark int64) {
-	if s.stale && watermark >= s.nextRebuild {
-		s.nextRebuild = watermark + rebuildEvery
-		s.rebuild()
-	}
-}
+// Advance implements Finder: nothing is done on a schedule.
+func (s *Sorted) Advance(int64) {}
 
 // Hash implements Finder.
 func (s *Sorted) Hash() string { return "preferences" }

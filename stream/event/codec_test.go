@@ -69,6 +69,21 @@ func TestSamples(t *testing.T) {
 		},
 	}, r)
 	require.Equal(t, sampleRanking, string(event.AppendRanking(nil, &r)))
+
+	text = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b","a","c"],"decision":{"group":"ranker",` +
+		`"policy":"moss","delay":"direct","partition":3,"offset":1043,"layout":1,"explored":true,"ranks":[1,2,0],"undecided":[2],` +
+		`"seed":"9f00000000000a01","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+	require.NoError(t, d.Ranking(&r, []byte(text)))
+	require.Equal(t, []int32{1, 2, 0}, r.Decision.Ranks)
+	require.Equal(t, []int32{2}, r.Decision.Undecided)
+	require.Equal(t, text, string(event.AppendRanking(nil, &r)))
+	for _, faulty := range []string{`"ranks":[1,2]`, `"ranks":[1,2,1]`, `"ranks":[1,2,3]`, `"ranks":[-1,0,1]`, `"ranks":[0.5,1,2]`, `"ranks":{}`} {
+		require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"ranks":[1,2,0]`, faulty, 1))), faulty)
+	}
+	for _, faulty := range []string{`"undecided":[0]`, `"undecided":[3]`, `"undecided":[2,1]`, `"undecided":[1,1]`, `"undecided":["1"]`} {
+		require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"undecided":[2]`, faulty, 1))), faulty)
+	}
+	require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"ranks":[1,2,0],`, "", 1))), "undecided ones without ranks")
 }
 
 // TestFieldsThatDoNotApplyAreAbsent: also null means absent, and so does an optional string that is empty.
@@ -178,6 +193,15 @@ func TestRoundTrip(t *testing.T) {
 			for range want.Items {
 				want.Decision.Propensities = append(want.Decision.Propensities, floats.Draw(t, "propensity"))
 			}
+		}
+		if rapid.Bool().Draw(t, "has ranks") {
+			for rank := range want.Items {
+				want.Decision.Ranks = append(want.Decision.Ranks, int32(rank))
+				if rank > 0 && rapid.Bool().Draw(t, "undecided") {
+					want.Decision.Undecided = append(want.Decision.Undecided, int32(rank))
+				}
+			}
+			want.Decision.Ranks = rapid.Permutation(want.Decision.Ranks).Draw(t, "ranks")
 		}
 		text := event.AppendRanking(bytes.Clone(prefix), &want)[len(prefix):]
 		require.NoError(t, d.Ranking(&got, text))

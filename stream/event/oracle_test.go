@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -235,7 +236,8 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 		return nil, err
 	}
 	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
-		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline")
+		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline",
+		"ranks", "undecided")
 	if err != nil {
 		return nil, err
 	}
@@ -263,10 +265,57 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	if df["explored"] != nil && json.Unmarshal(df["explored"], &a.Decision.Explored) != nil {
 		return nil, errFaulty
 	}
-	if !oracleLists(&a, fields["items"], df["propensities"]) || r.bad || d.bad || ok != [2]bool{true, true} {
+	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) || r.bad || d.bad || ok != [2]bool{true, true} {
 		return nil, errFaulty
 	}
 	return &a, nil
+}
+
+// oracleRanks reads ranks, a permutation of 0..n-1 where there are any, and the undecided ones of them.
+func oracleRanks(a *event.Ranking, ranks, undecided json.RawMessage) bool {
+	read := func(raw json.RawMessage) (all []int32, ok bool) {
+		if raw == nil {
+			return nil, true
+		}
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil {
+			return nil, false
+		}
+		for _, one := range list {
+			r := reader{fields: map[string]json.RawMessage{"rank": one}}
+			all = append(all, int32(r.integer("rank", math.MaxInt32)))
+			if r.bad {
+				return nil, false
+			}
+		}
+		return all, true
+	}
+	var okRanks, okUndecided bool
+	a.Decision.Ranks, okRanks = read(ranks)
+	a.Decision.Undecided, okUndecided = read(undecided)
+	if !okRanks || !okUndecided {
+		return false
+	}
+	if len(a.Decision.Ranks)+len(a.Decision.Undecided) == 0 {
+		return true
+	}
+	sorted := slices.Sorted(slices.Values(a.Decision.Ranks))
+	if len(sorted) != len(a.Items) {
+		return false
+	}
+	for k, r := range sorted {
+		if int(r) != k {
+			return false
+		}
+	}
+	above := int32(0)
+	for _, r := range a.Decision.Undecided {
+		if r <= above || int(r) >= len(a.Items) {
+			return false
+		}
+		above = r
+	}
+	return true
 }
 
 // oracleLists reads a ranking's items and propensities.

@@ -57,6 +57,11 @@ func drawDecision(t *rapid.T, e *entry) {
 		}
 		if rapid.Bool().Draw(t, "has ranks") {
 			e.ranks = append(e.ranks, rapid.SliceOfN(rapid.Int32Range(0, int32(n-1)), n, n).Draw(t, "ranks")...)
+			for r := 1; r < n; r++ {
+				if rapid.Bool().Draw(t, "undecided") {
+					e.undecided = append(e.undecided, int32(r))
+				}
+			}
 		}
 		e.selected = rapid.Int32Range(-1, int32(n-1)).Draw(t, "selected")
 	}
@@ -73,6 +78,7 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 		e.items = append([]policy.Item{}, e.items...)
 		e.propensities = append([]float64{}, e.propensities...)
 		e.ranks = append([]int32{}, e.ranks...)
+		e.undecided = append([]int32{}, e.undecided...)
 		e.events = append([]uint64{}, e.events...)
 		e.parked = append([]parkedRecord{}, e.parked...)
 		for i := range e.parked {

@@ -14,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -73,6 +74,21 @@ func directConfig(t *rapid.T) Config {
 	return cfg
 }
 
+// findUtilities makes the learner one that finds the order of utilities itself.
+func findUtilities(t *rapid.T, cfg *Config) {
+	l := &cfg.Learners[0]
+	l.FindsUtilities = true
+	given, social := l.New, rapid.Bool().Draw(t, "social")
+	l.New = func() delay.Learner {
+		if !social {
+			return delay.NewPreferring(given().(delay.Inspector), preference.NewSorted())
+		}
+		s, err := preference.NewSocial(preference.SocialConfig{Sigma: 0.1}) // so that it becomes certain soon
+		require.NoError(t, err)
+		return delay.NewPreferring(given().(delay.Inspector), s)
+	}
+}
+
 // dump is all that the store holds. The count of adopted decisions is not part of what a crash must leave alone.
 func (s *memory) dump() string {
 	var lines []string
@@ -106,6 +122,9 @@ func TestCrashChangesNothing(t *testing.T) {
 			cfg = directConfig(t)
 		case "bold":
 			cfg = boldConfig(t)
+		}
+		if rapid.Bool().Draw(t, "finds utilities") {
+			findUtilities(t, &cfg)
 		}
 		crashing, steady := newWorld(t, cfg), newWorld(t, cfg)
 		both := [2]*world{crashing, steady}

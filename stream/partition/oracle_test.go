@@ -363,7 +363,8 @@ func drawRecord(t *rapid.T, cfg *Config, now event.Millis) (topic event.Topic, r
 		return event.Impressions, imp
 	case 1:
 		if cfg.HasSelections {
-			return event.Selections, &event.Selection{ID: id, Time: at, HasTime: hasTime, Item: []byte(item.Draw(t, "item"))}
+			return event.Selections, &event.Selection{ID: id, Time: at, HasTime: hasTime, Item: []byte(item.Draw(t, "item")),
+				Utility: float64(rapid.IntRange(0, 3).Draw(t, "estimate")), HasUtility: true}
 		}
 	}
 	p := &event.Payoff{ID: id, Time: at, HasTime: hasTime, Payoff: rapid.Float64Range(-0.1, 1.1).Draw(t, "payoff")}

@@ -1,0 +1,103 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// sortedConfig has a learner that finds the order of utilities itself and ranks by it.
+func sortedConfig() Config {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	l.FindsUtilities = true
+	l.New = func() delay.Learner {
+		return delay.NewPreferring(delay.NewQPMD(policy.NewUtility()), preference.NewSorted())
+	}
+	return cfg
+}
+
+// bare is an impression whose candidates have no utilities.
+func bare(id string, items ...string) []byte {
+	imp := event.Impression{ID: []byte(id)}
+	for _, i := range items {
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: []byte(i)})
+	}
+	return event.AppendImpression(nil, &imp)
+}
+
+// ranking is what the log holds for the last impression read.
+func (w *world) ranking(t *testing.T) *event.Ranking {
+	r := &event.Ranking{}
+	require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(r, w.decided[w.next[event.Impressions]-1]))
+	return r
+}
+
+// TestUtilities_AreFoundWhereImpressionsCarryNone: three users who like c best and a least teach the order; records of the
+// burn-in say what was known, and a crash in between, after which the decision is adopted from the log, loses nothing.
+func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
+	w := newWorld(t, sortedConfig())
+	w.now = day
+	likes := "abc"
+	for k := 0; ; k++ {
+		require.Less(t, k, 200)
+		id := fmt.Sprintf("i-%d", k)
+		require.NoError(t, w.read(event.Impressions, id, bare(id, "b", "c", "a"), w.now))
+		r := w.ranking(t)
+		require.Len(t, r.Decision.Ranks, 3)
+		if len(r.Decision.Undecided) == 0 {
+			require.False(t, r.Decision.Explored)
+			require.Equal(t, "cba", string(r.Items[0])+string(r.Items[1])+string(r.Items[2]))
+			require.Equal(t, []int32{2, 1, 0}, r.Decision.Ranks)
+			break
+		}
+		require.True(t, r.Decision.Explored)
+		if k%3 == 0 {
+			w.save()
+		}
+		w.crash()
+		best := r.Items[0]
+		if strings.Index(likes, string(r.Items[1])) > strings.Index(likes, string(best)) {
+			best = r.Items[1]
+		}
+		require.NoError(t, w.read(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: best}), w.now))
+		require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 0.5}), w.now))
+	}
+	require.Empty(t, w.letters)
+	s := w.m.Learners()[0]
+	require.Zero(t, s.UndecidedPairs)
+	require.Zero(t, s.Contradictions)
+	view, err := w.m.Inspect("feed")
+	require.NoError(t, err)
+	require.Empty(t, view.Learned.Preferences.Undecided)
+	x, err := w.m.Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, 1)
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 1}, x.Decision.Order, "utilities are not looked at")
+}
+
+// TestUtilities_GivenOnesAreNotLookedAt where the learner finds their order: those who write impressions need not know
+// which learner takes them.
+func TestUtilities_GivenOnesAreNotLookedAt(t *testing.T) {
+	with, without := newWorld(t, sortedConfig()), newWorld(t, sortedConfig())
+	for k := range 20 {
+		id := fmt.Sprintf("i-%d", k)
+		require.NoError(t, with.read(event.Impressions, id, impression(id, "a", "b", "c", "d"), day))
+		require.NoError(t, without.read(event.Impressions, id, bare(id, "a", "b", "c", "d"), day))
+	}
+	require.Equal(t, without.decided, with.decided)
+}
+
+// TestUtilities_AreNeededOtherwise.
+func TestUtilities_AreNeededOtherwise(t *testing.T) {
+	w := newWorld(t, testConfig())
+	require.NoError(t, w.read(event.Impressions, "i", bare("i", "a", "b"), day))
+	require.Len(t, w.letters, 1)
+	require.Equal(t, string(event.NoUtilities), w.letters[0].Reason)
+}
