@@ -23,7 +23,7 @@ func comparisons(n int) (sum int) {
 func TestBurnIn_OrderIsTheTrueOne(t *testing.T) {
 	const delta = 1e-10
 	for seed := range uint64(1000) {
-		n := 2 + int(seed%29)
+		n := 2 + int(seed%19)
 		ratio := []float64{0.3, 0.7, 0.95}[seed%3]
 		u := newUsers(n, ratio, seed)
 		q2 := u.upTo[1] - u.upTo[0]
