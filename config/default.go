@@ -31,8 +31,7 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 	l := Learner{
 		Name:             name,
 		Payoffs:          payoffs,
-		Policy:           Elimination,
-		Delay:            QPMD,
+		Policy:           MOSS,
 		Radius:           SubGaussian,
 		Sigma:            0.5, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
 		Prior:            Prior{Kind: policy.EmpiricalPrior},
@@ -49,7 +48,19 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 		Seed:             1,
 	}
 	if payoffs == Adversarial {
-		l.Policy, l.Delay = FTRL, BOLD
+		l.Policy = FTRL
 	}
+	l.Delay = l.Policy.delay()
 	return l
+}
+
+// delay is what goes with a policy that is configured without.
+func (p Policy) delay() Delay {
+	switch p {
+	case Elimination:
+		return QPMD
+	case FTRL, OSMD:
+		return BOLD
+	}
+	return Direct
 }

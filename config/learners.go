@@ -66,6 +66,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	s.bool("default", &l.Default)
 	enum(s, "policy", &l.Policy,
 		[]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility, OSMD, FTRL})
+	l.Delay = l.Policy.delay()
 	enum(s, "delay", &l.Delay, []Delay{QPMD, Direct, BOLD})
 	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper})
 	s.prior(&l.Prior)

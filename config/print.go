@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v4"
@@ -107,20 +108,17 @@ func (l *Learner) print() *yaml.Node {
 	m.add("payoffs", text(string(l.Payoffs)))
 	m.add("policy", text(string(l.Policy)))
 	m.add("delay", text(string(l.Delay)))
-	if l.Payoffs == Adversarial {
-		m.add("max_instances", integer(l.MaxInstances))
-		m.add("loss_index", text(string(l.LossIndex)))
-		m.add("eta", plain(l.Eta.String()))
-	} else {
-		m.add("radius", text(string(l.Radius)))
-		if l.believes() {
-			m.add("prior", l.Prior.print())
+	for _, f := range []struct {
+		key   string
+		value *yaml.Node
+	}{
+		{"radius", text(string(l.Radius))}, {"prior", l.Prior.print()}, {"sigma", l.printSigma()}, {"delta", plain(l.Delta.String())},
+		{"max_instances", integer(l.MaxInstances)}, {"loss_index", text(string(l.LossIndex))}, {"eta", plain(l.Eta.String())},
+		{"windows", l.Windows.print()},
+	} {
+		if !slices.Contains(idle(l), f.key) { // those would be warned of when read again
+			m.add(f.key, f.value)
 		}
-		m.add("sigma", l.printSigma())
-		m.add("delta", plain(l.Delta.String()))
-	}
-	if l.needsWindows() {
-		m.add("windows", l.Windows.print())
 	}
 	span := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle,
 		Content: []*yaml.Node{plain(formatFloat(l.PayoffRange.Min)), plain(formatFloat(l.PayoffRange.Max))}}

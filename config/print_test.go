@@ -180,20 +180,23 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 	}
 	l := DefaultLearner(name, Stochastic)
 	l.Policy = rapid.SampledFrom([]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility}).Draw(t, "policy")
-	if l.Policy != Elimination {
+	if l.Delay = QPMD; l.Policy != Elimination {
 		l.Delay = rapid.SampledFrom([]Delay{QPMD, Direct}).Draw(t, "delay")
 	}
 	if l.Policy == EpsilonGreedy && rapid.Bool().Draw(t, "given windows") {
 		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
 	}
-	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
-	l.EstimateSigma = l.Policy != Elimination && rapid.Bool().Draw(t, "sigma auto")
-	if !l.EstimateSigma {
-		l.Sigma = rapid.Float64Range(leastScale, mostScale).Draw(t, "sigma")
-	}
 	if l.believes() {
 		l.Prior = rapid.SampledFrom([]Prior{{}, {Kind: policy.EmpiricalPrior}, {Kind: policy.FixedPrior, Mean: 0.25, SD: 1e-9}}).Draw(t, "prior")
+		l.EstimateSigma = rapid.Bool().Draw(t, "sigma auto")
 	}
+	if l.Policy == Elimination || l.believes() && !l.EstimateSigma {
+		l.Sigma = rapid.Float64Range(leastScale, mostScale).Draw(t, "sigma")
+	}
+	if l.Policy != Elimination {
+		return drawTimes(t, l, selections, span)
+	}
+	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")
 	if l.Delta.Auto = rapid.Bool().Draw(t, "auto"); l.Delta.Auto {
 		l.Delta.Value = 0
 	} else {

@@ -148,6 +148,10 @@ learners:
 var minimal = []string{`
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic, policy: elimination}}
+`, `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic, policy: moss}}
 `, `
 kafka: {brokers: ["k:9092"]}

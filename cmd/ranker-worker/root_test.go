@@ -103,7 +103,7 @@ func TestLintJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.out), &reports))
 	require.Len(t, reports, 1)
 	assert.Equal(t, []lintFault{{Line: 2, Column: 8, Key: "redis", Message: "must be a mapping of keys, not a single value"}}, reports[0].Faults)
-	assert.Len(t, reports[0].Warnings, 2)
+	assert.Len(t, reports[0].Warnings, 1)
 	got = run(t, sound, "lint", "--json", "-")
 	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)
 }

@@ -159,13 +159,11 @@ join: {parking_time: 15d}
 learners:
   %s:
     payoffs: stochastic
-    policy: elimination
     payoff_horizon: %s
     selection_timeout: 120h
     seed: %d
   %s:
     payoffs: adversarial
-    policy: ftrl
     payoff_horizon: %[4]s
     selection_timeout: 120h
     seed: %[5]d
