@@ -146,7 +146,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	l := f.life(id)
 	lf := f.learners[string(rk.Learner)]
 	if l.offset >= 0 {
-		f.rankedAgain(name, l, d, lf, r.watermark)
+		f.rankedAgain(name, l, d, lf, f.reach)
 	}
 	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
 	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
