@@ -16,7 +16,7 @@ import (
 )
 
 // policies are those that the worker can learn with here.
-var policies = []string{"elimination", "utility", "greedy"}
+var policies = []string{"moss", "greedy", "utility", "elimination", "optimistic", "thompson"}
 
 // asInTheData is the value of -late that takes the delays from the gaps of the data.
 const asInTheData = "data"

@@ -75,6 +75,9 @@ func (s *Solver) Solve(p, g, q []float64, eta float64) {
 		s.stack = s.stack[:top]
 		s.split(part, p, q[:n])
 	}
+	for i, v := range p { // rounding may leave a little more
+		p[i] = min(v, 1)
+	}
 }
 
 // Explore writes the distribution to explore with: the uniform one where it is admissible (section 4.1), and else the
