@@ -81,6 +81,7 @@ type sketch struct {
 	*plot.Plot
 	negative bool    // regret below zero is shown
 	floor    float64 // what a logarithmic axis can show at the least
+	from     int64   // the first impression that is shown
 	legend   []legendEntry
 }
 
@@ -129,13 +130,24 @@ func (s *sketch) draw(c draw.Canvas) {
 	s.Draw(c)
 }
 
-// measure decides on the axes.
+// measure decides on the axes. The first of many impressions are left out, and those before there are payoffs: curves
+// lie on each other there.
 func (s *sketch) measure(results []*Result) {
+	e := results[0].experiment
+	s.from = int64(math.Pow(10, math.Floor(math.Log10(float64(max(1, min(max(e.Lateness.Mean, e.Horizon/10_000), e.Horizon/100)))))))
 	least, most := math.Inf(1), 0.0
 	for _, r := range results {
 		s.negative = s.negative || r.Regret.Mean < 0
+		if r.BurnIn != nil {
+			s.from = 1 // its end is marked
+		}
+	}
+	if s.negative {
+		s.from = 0
+	}
+	for _, r := range results {
 		for _, c := range r.Curve {
-			if size := math.Abs(c.Regret); size > 0 {
+			if size := math.Abs(c.Regret); size > 0 && c.T >= s.from {
 				least, most = min(least, size), max(most, size)
 			}
 		}
@@ -163,7 +175,7 @@ func (s *sketch) style(e *Experiment) {
 		s.Y.Min, s.Y.Max = -s.floor, s.floor
 	} else {
 		s.X.Scale, s.X.Tick.Marker = plot.LogScale{}, powers{}
-		s.X.Min, s.X.Max = 1, float64(max(e.Horizon, 2))
+		s.X.Min, s.X.Max = float64(s.from), float64(max(e.Horizon, 2))
 		s.Y.Scale, s.Y.Tick.Marker = plot.LogScale{}, powers{}
 		s.Y.Min, s.Y.Max = s.floor, 10*s.floor
 	}
@@ -193,6 +205,9 @@ func (s *sketch) at(y float64) float64 {
 func (s *sketch) curve(r *Result, c color.RGBA, dash []vg.Length) error {
 	var line, upper, lower plotter.XYs
 	for _, p := range r.Curve {
+		if p.T < s.from {
+			continue
+		}
 		x := float64(p.T)
 		line = append(line, plotter.XY{X: x, Y: s.at(p.Regret)})
 		if p.Stderr != nil {
@@ -264,7 +279,7 @@ func (s *sketch) bounds(results []*Result) error {
 func (s *sketch) function(name string, e *Experiment, f func(float64) float64, style draw.LineStyle) error {
 	var xys plotter.XYs
 	for _, t := range Grid(e.Horizon) {
-		if y := f(float64(t)); y == s.at(y) {
+		if y := f(float64(t)); y == s.at(y) && t >= s.from {
 			xys = append(xys, plotter.XY{X: float64(t), Y: y})
 		}
 	}
