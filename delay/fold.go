@@ -47,6 +47,7 @@ var (
 	_ Folder = (*QPMD)(nil)
 	_ Folder = (*Direct)(nil)
 	_ Folder = (*BOLD)(nil)
+	_ Folder = (*Preferring)(nil)
 )
 
 // Fold implements Folder. A hold is not taken over: the step that it is in the middle of is cancelled, as when its
@@ -188,4 +189,32 @@ func (w *windows) takeOver(from *windows, s Share) error {
 	copy(w.q, from.q)
 	w.from, w.period, w.unwritten = from.from, from.period, true
 	return w.take()
+}
+
+// Fold implements Folder: the order found is additive.
+func (p *Preferring) Fold(from Learner, numbers []policy.Item, s Share) error {
+	f, ok := from.(*Preferring)
+	inner, folds := p.inner.(Folder)
+	if !ok || !folds {
+		return fmt.Errorf("%w: %T from %T", ErrFold, p, from)
+	}
+	if s.Additive {
+		if err := p.finder.Fold(f.finder, numbers); err != nil {
+			return fmt.Errorf("%w: %w", ErrFold, err)
+		}
+	}
+	return inner.Fold(f.inner, numbers, s)
+}
+
+// FoldsItems implements Folder.
+func (p *Preferring) FoldsItems() bool {
+	inner, folds := p.inner.(Folder)
+	return folds && inner.FoldsItems()
+}
+
+// Carry implements Folder.
+func (p *Preferring) Carry(o Outcome, selected bool) {
+	if inner, folds := p.inner.(Folder); folds {
+		inner.Carry(forInner(o), selected)
+	}
 }

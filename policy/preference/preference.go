@@ -45,6 +45,10 @@ type Finder interface {
 	// What makes no sense, or names items that items does not know, is passed over.
 	Import(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
 
+	// Fold adds what another Finder of the same kind has of its own to our own; numbers gives our number, below that which
+	// Grow told of, for each of its items. It fails with ErrFold.
+	Fold(from Finder, numbers []policy.Item) error
+
 	// Status is for people and metrics.
 	Status() Status
 	// Report fills r with the order found so far.
