@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/checker"
 	"github.com/ranker-worker/ranker-worker/internal/keep"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
@@ -316,11 +317,23 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 				}
 				after := w.inspect(t, k, keep.Query{Partition: -1})
 				require.Equal(t, taken(&before.Learners[0]), taken(&after.Learners[0]))
+				w.lawful(t)
 				require.Equal(t, "rebuild", after.Partitions[0].History[0].Done)
 				w.ranked(t, 600)
 			})
 		}
 	})
+}
+
+// lawful lets the checker fold the topics and compare with what is stored.
+func (w *world) lawful(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	r, err := checker.Check(ctx, checker.Options{Config: w.cfg})
+	require.NoError(t, err)
+	require.True(t, r.OK(), "%v", r.Violations)
+	require.NotZero(t, r.Records)
 }
 
 // lose deletes all that the group has in Redis.

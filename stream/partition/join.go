@@ -200,7 +200,7 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	}
 	l := m.learners[e.learner]
 	if l.gone {
-		return refused, faultf(event.LearnerGone, "learner %q is not configured any more", l.name)
+		return refused, gone(l)
 	}
 	at := m.shownAt(l, m.selection.Item)
 	if at < 0 {
@@ -256,7 +256,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 // its item even where an earlier one has selected it: it would be refused, too, had it come before the impression.
 func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
-		return faultf(event.LearnerGone, "learner %q is not configured any more", l.name)
+		return gone(l)
 	}
 	if low, high := l.cfg.PayoffMin, l.cfg.PayoffMax; !l.cfg.AggregateSum && (p.Payoff < low || p.Payoff > high) {
 		return faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, low, high, l.name)
@@ -276,6 +276,14 @@ func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fa
 			l.items.names[e.items[e.selected]])
 	}
 	return nil
+}
+
+// gone refuses what comes for an impression whose learner takes nothing in any more.
+func gone(l *learner) *event.Fault {
+	if of, ok := wasReset(l.name); ok {
+		return faultf(event.LearnerGone, "learner %q was reset after it had ranked the impression", of)
+	}
+	return faultf(event.LearnerGone, "learner %q is not configured any more", l.name)
 }
 
 func notShown(item []byte) *event.Fault {

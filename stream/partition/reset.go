@@ -17,8 +17,17 @@ var ErrNotStored = errors.New("partition: nothing is stored of this learner")
 // end. No configured name has one.
 const resetMark = "@"
 
+// wasReset tells whether a learner's name is one of before a reset, and of which learner.
+func wasReset(name string) (of string, ok bool) {
+	of, _, ok = strings.Cut(name, resetMark)
+	return of, ok
+}
+
 // isPast tells whether a learner's name is one of before a reset.
-func isPast(name string) bool { return strings.Contains(name, resetMark) }
+func isPast(name string) bool {
+	_, past := wasReset(name)
+	return past
+}
 
 // ResetLearner gives what makes a learner begin anew: changes of the hash "meta", of which fields are the stored ones,
 // and the hashes to be emptied. The learner's number and account stay with a name of the past, which no configuration has. So what

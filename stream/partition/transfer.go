@@ -29,7 +29,7 @@ const carriedOffset = 1 << 61
 func NewTransfer(from, to *Machine, s delay.Share) (*Transfer, error) {
 	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
 	for _, l := range from.learners {
-		if l.gone && !isPast(l.name) {
+		if _, past := wasReset(l.name); l.gone && !past {
 			return nil, fmt.Errorf("%w: learner %q is stored, but not configured any more: put it back into the configuration, "+
 				"or reset it", ErrTransfer, l.name)
 		}
