@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -389,6 +390,22 @@ func TestState_ReshardKeepsEverythingJoinable(t *testing.T) {
 	})
 }
 
+// cutOff ends a reshard when it says that it has come to a point.
+func (w *world) cutOff(t *testing.T, point string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	k, err := keep.New(w.cfg, keep.Options{Progress: func(text string) {
+		if strings.Contains(text, point) {
+			cancel()
+		}
+	}})
+	require.NoError(t, err)
+	defer k.Close()
+	_, err = k.Reshard(ctx, keep.ReshardQuery{Yes: true})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func reshard(t *testing.T, w *world) {
 	const pending, unread = 60, 40
 	topics := w.cfg.Kafka.Topics
@@ -440,10 +457,16 @@ func reshard(t *testing.T, w *world) {
 	before := w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]
 	_, err = k.Reshard(t.Context(), keep.ReshardQuery{})
 	require.ErrorIs(t, err, keep.ErrConfirm)
+	w.cutOff(t, "reading what is left")
+	require.Empty(t, w.keys(t, ":new"), "nothing was put together yet")
+	w.cutOff(t, "partition 2 of 6 is in its place")
+	worker = w.start(t)
+	worker.awaitUnready(t, "ranker-worker state reshard")
+	worker.stop(t)
 	r, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.True(t, r.Done)
-	require.Equal(t, []int{2, 6}, []int{r.From, r.To})
+	require.True(t, r.Resumed)
 	after := w.inspect(t, k, keep.Query{Partition: -1})
 	require.Len(t, after.Partitions, 6)
 	for item, n := range taken(&before) {

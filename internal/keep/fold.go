@@ -219,8 +219,8 @@ func (w *writer) finish(ctx context.Context, f *fold) error {
 const reshardDone = "reshard"
 
 // lastReshard is the detail of the last time that the partition was made by Reshard.
-func lastReshard(v *view) (detail string, err error) {
-	past, err := partition.ReadHistory(v.fields)
+func lastReshard(fields []state.Field) (detail string, err error) {
+	past, err := partition.ReadHistory(fields)
 	for _, h := range past {
 		if h.Done == reshardDone {
 			detail = h.Detail
@@ -229,26 +229,35 @@ func lastReshard(v *view) (detail string, err error) {
 	return detail, err
 }
 
+// shut makes workers that should start leave a partition alone until it is finished, whether it has state or not: without,
+// they would take a new one for a beginning.
+func (k *Keeper) shut(ctx context.Context, from *Keeper, p int32) error {
+	staged, _, err := from.store.View(ctx, p, nil)
+	if err != nil {
+		return err
+	}
+	staged.Layout = task.LayoutUnfinished
+	before, _, err := k.store.View(ctx, p, nil)
+	if errors.Is(err, state.ErrNoState) {
+		_, err = k.store.Acquire(ctx, p, staged.Generation, true, &staged)
+		return err
+	}
+	if err != nil || before.Layout == task.LayoutUnfinished {
+		return err
+	}
+	m, err := k.store.Acquire(ctx, p, before.Generation, true, nil)
+	if err != nil {
+		return err
+	}
+	w := writer{store: k.store, p: p, meta: m}
+	w.meta.Layout = task.LayoutUnfinished
+	return w.write(ctx, state.Changes{})
+}
+
 // copyPartition replaces a partition by what another keeper has of it.
 func (k *Keeper) copyPartition(ctx context.Context, from *Keeper, p int32) error {
 	v, err := from.look(ctx, p)
 	if err != nil {
-		return err
-	}
-	before, _, err := k.store.View(ctx, p, nil)
-	switch {
-	case err == nil:
-		// From here on workers that should start are told that it is not finished.
-		m, err := k.store.Acquire(ctx, p, before.Generation, true, nil)
-		if err != nil {
-			return err
-		}
-		w := writer{store: k.store, p: p, meta: m}
-		w.meta.Layout = task.LayoutUnfinished
-		if err := w.write(ctx, state.Changes{}); err != nil {
-			return err
-		}
-	case !errors.Is(err, state.ErrNoState) && !errors.Is(err, state.ErrIncomplete):
 		return err
 	}
 	if err := k.store.Drop(ctx, p, ""); err != nil {

@@ -111,7 +111,7 @@ func (k *Keeper) complete(ctx context.Context, partitions int) (detail string, e
 		if err != nil {
 			return "", err
 		}
-		if detail, err = lastReshard(v); err != nil || detail == "" {
+		if detail, err = lastReshard(v.fields); err != nil || detail == "" {
 			return "", err
 		}
 	}
@@ -158,13 +158,20 @@ func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
 
 // move puts the new state in the place of the old one.
 func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, detail string) error {
+	var left []int32
 	for p := range int32(r.To) {
-		v, err := k.look(ctx, p)
-		if err == nil && v.meta.Layout == task.Layout && v.meta.Partitions == r.To {
-			if done, err := lastReshard(v); err == nil && done == detail {
+		m, fields, err := k.store.View(ctx, p, nil)
+		if err == nil && m.Layout == task.Layout && m.Partitions == r.To {
+			if done, err := lastReshard(fields); err == nil && done == detail {
 				continue // moved by an earlier try: a worker may have gone on from there
 			}
 		}
+		if err := k.shut(ctx, staging, p); err != nil {
+			return fmt.Errorf("shutting partition %d: %w", p, err)
+		}
+		left = append(left, p)
+	}
+	for _, p := range left {
 		if err := k.copyPartition(ctx, staging, p); err != nil {
 			return fmt.Errorf("moving partition %d into its place: %w", p, err)
 		}
