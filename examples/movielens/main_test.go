@@ -126,12 +126,12 @@ func TestMovielens_FaultsOfTheWorkerAreShown(t *testing.T) {
 
 func TestFlagsAreValidatedAllAtOnce(t *testing.T) {
 	var errOut bytes.Buffer
-	_, err := parseOptions([]string{"-impressions", "0", "-partitions", "-1", "-unanswered", "0", "-policies", "greedy,moss,greedy",
+	_, err := parseOptions([]string{"-impressions", "0", "-partitions", "-1", "-unanswered", "0", "-policies", "greedy,moses,greedy",
 		"-late", "soon", "-kafka", "nowhere", "-redis", "there", "-timeout", "0s"}, &errOut)
 	require.ErrorIs(t, err, errUsage)
 	lines := strings.Split(strings.TrimSpace(errOut.String()), "\n")
 	require.Len(t, lines, 9, errOut.String())
-	for i, flag := range []string{"-impressions", "-partitions", "-unanswered", "-policies: \"moss\"", "-policies: greedy", "-late",
+	for i, flag := range []string{"-impressions", "-partitions", "-unanswered", "-policies: \"moses\"", "-policies: greedy", "-late",
 		"-kafka", "-redis", "-timeout"} {
 		require.Contains(t, lines[i], flag)
 	}

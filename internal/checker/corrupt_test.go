@@ -28,7 +28,7 @@ type victim struct {
 }
 
 const victimLearners = `
-  feed: {payoffs: stochastic, policy: greedy, default: true, payoff_horizon: 1h, selection_timeout: 10m}
+  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, default: true, payoff_horizon: 1h, selection_timeout: 10m}
   front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m}
   given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m}
   near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}`
