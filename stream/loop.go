@@ -137,45 +137,17 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 }
 
 func (l *loop) do(ctx context.Context, e task.Effect) (any, error) {
-	b, s, p := l.in, l.w.opt.Store, l.p
 	switch e := e.(type) {
 	case task.Heartbeat:
 		return nil, l.gen.Heartbeat(ctx)
 	case task.Acquire:
-		return s.Acquire(ctx, p, l.gen.ID(), e.Force, e.Fresh)
-	case task.Load:
-		return s.Load(ctx, p, e.Hashes)
-	case task.LookUp:
-		f, values, err := s.LookUp(ctx, p, e.IDs)
-		return task.LookedUp{Fence: f, Values: values}, err
-	case task.Due:
-		f, entries, err := s.Due(ctx, p, e.UpTo, e.Limit)
-		return task.DueIDs{Fence: f, Entries: entries}, err
-	case task.KnownIDs:
-		ids, next, err := s.KnownIDs(ctx, p, e.Cursor)
-		return task.Known{IDs: ids, Next: next}, err
-	case task.Checkpoint:
-		return nil, s.Checkpoint(ctx, p, e.Checkpoint)
-	case task.Probe:
-		return s.Probe(ctx, p)
-	case task.InitProducer:
-		return b.InitProducer(ctx, e)
-	case task.AddPartition:
-		return nil, b.AddPartition(ctx, e)
-	case task.AbortTxn:
-		return nil, b.AbortTxn(ctx, e)
+		return l.w.opt.Store.Acquire(ctx, l.p, l.gen.ID(), e.Force, e.Fresh)
 	case task.Describe:
 		return l.describe(ctx)
-	case task.Committed:
-		return b.Committed(ctx)
-	case task.Fetch:
-		return b.Fetch(ctx, e), nil
-	case task.Produce:
-		return b.Produce(ctx, e)
 	case task.Commit:
 		return nil, l.commit(ctx, e.Offsets)
 	}
-	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
+	return Carry(ctx, l.in, l.w.opt.Store, l.p, e)
 }
 
 func (l *loop) describe(ctx context.Context) (task.Description, error) {

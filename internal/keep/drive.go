@@ -108,46 +108,18 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 
 // do carries out one request.
 func (d *driver) do(ctx context.Context, e task.Effect) (any, error) {
-	s, p := d.k.store, d.p
-	b := stream.Log(d.k.broker.Partition(p))
+	log := stream.Log(d.k.broker.Partition(d.p))
 	switch e := e.(type) {
 	case task.Heartbeat, task.Commit:
 		return nil, nil
 	case task.Acquire:
-		return s.Acquire(ctx, p, d.generation, true, e.Fresh)
-	case task.Load:
-		return s.Load(ctx, p, e.Hashes)
-	case task.LookUp:
-		f, values, err := s.LookUp(ctx, p, e.IDs)
-		return task.LookedUp{Fence: f, Values: values}, err
-	case task.Due:
-		f, entries, err := s.Due(ctx, p, e.UpTo, e.Limit)
-		return task.DueIDs{Fence: f, Entries: entries}, err
-	case task.KnownIDs:
-		ids, next, err := s.KnownIDs(ctx, p, e.Cursor)
-		return task.Known{IDs: ids, Next: next}, err
-	case task.Checkpoint:
-		return nil, s.Checkpoint(ctx, p, e.Checkpoint)
-	case task.Probe:
-		return s.Probe(ctx, p)
-	case task.InitProducer:
-		return b.InitProducer(ctx, e)
-	case task.AddPartition:
-		return nil, b.AddPartition(ctx, e)
-	case task.AbortTxn:
-		return nil, b.AbortTxn(ctx, e)
+		return d.k.store.Acquire(ctx, d.p, d.generation, true, e.Fresh)
 	case task.Describe:
-		facts, err := b.Describe(ctx)
+		facts, err := log.Describe(ctx)
 		if err == nil && d.describe != nil {
 			d.describe(&facts)
 		}
 		return facts, err
-	case task.Committed:
-		return b.Committed(ctx)
-	case task.Fetch:
-		return b.Fetch(ctx, e), nil
-	case task.Produce:
-		return b.Produce(ctx, e)
 	}
-	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
+	return stream.Carry(ctx, log, d.k.store, d.p, e)
 }
