@@ -28,6 +28,9 @@ type traffic struct {
 	made  int
 	sent  map[string]int
 	later []lateRecord
+
+	lag     time.Duration // the checker's Options.Lag
+	settled event.Millis  // the clock when all that was sent had been read last
 }
 
 type lateRecord struct {
@@ -39,7 +42,8 @@ type lateRecord struct {
 
 const start = 1_780_000_000_000
 
-func newTraffic(t testing.TB, w *world) *traffic {
+// newTraffic makes traffic that is checked with this lag: the clock may not go on by more before it settles.
+func newTraffic(t testing.TB, w *world, lag time.Duration) *traffic {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("CHECKER_SEED"); s != "" {
 		var err error
@@ -47,12 +51,15 @@ func newTraffic(t testing.TB, w *world) *traffic {
 		require.NoError(t, err)
 	}
 	t.Logf("CHECKER_SEED=%d", seed)
-	tr := &traffic{w: w, rng: rand.New(rand.NewPCG(seed, 1)), sent: map[string]int{}}
+	tr := &traffic{w: w, rng: rand.New(rand.NewPCG(seed, 1)), sent: map[string]int{}, lag: lag, settled: start}
 	tr.clock.Store(start)
 	return tr
 }
 
 func (tr *traffic) now() event.Millis { return tr.clock.Load() }
+
+// options are the checker's.
+func (tr *traffic) options(o *Options) { o.Now, o.Lag = tr.now, tr.lag }
 
 // chance is true with probability 1/n.
 func (tr *traffic) chance(n int) bool { return tr.rng.IntN(n) == 0 }
@@ -183,18 +190,17 @@ func TestNothingHealthyIsAViolation(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, testenv.Embedded(t), 2, kind.learners, kind.further)
-			tr := newTraffic(t, w)
-			options := func(o *Options) { o.Now, o.Lag = tr.now, 20*time.Minute }
+			tr := newTraffic(t, w, 25*time.Minute)
 			for round := range 4 {
 				r := w.start(t, tr.now)
 				for range 5 {
 					tr.round(t, 40, 5*time.Second)
-					requireClean(t, w.check(t, options))
+					requireClean(t, w.check(t, tr.options))
 				}
 				tr.settle(t)
 				r.end(t, round%2 == 0)
 			}
-			tr.pass(t, options)
+			tr.pass(t)
 		})
 	}
 }
@@ -206,41 +212,44 @@ func TestNothingHealthyIsAViolationInStep(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, testenv.Embedded(t), 1, kind.learners, kind.further)
-			tr := newTraffic(t, w)
-			options := func(o *Options) { o.Now, o.Lag = tr.now, 45*time.Second }
+			tr := newTraffic(t, w, 45*time.Second)
 			for round := range 4 {
 				r := w.start(t, tr.now)
 				for range 10 {
 					tr.round(t, 12, 1500*time.Millisecond)
 					tr.settle(t)
 				}
-				requireClean(t, w.check(t, options))
+				requireClean(t, w.check(t, tr.options))
 				r.end(t, round%2 == 0)
 			}
-			tr.pass(t, options)
+			tr.pass(t)
 		})
 	}
 }
 
-// settle waits until all that was sent has been read.
+// settle waits until all that was sent has been read. A worker that finds its topics empty follows the clock at once, and
+// what became due meanwhile may come to it only then: as late as the clock has gone on since it settled last. Were that
+// more than Options.Lag, the checker would take for certain what is a race.
 func (tr *traffic) settle(t testing.TB) {
 	t.Helper()
+	require.LessOrEqual(t, tr.now()-tr.settled, tr.lag.Milliseconds(), "the clock has gone on by more than Options.Lag")
+	tr.settled = tr.now()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	require.NoError(t, tr.w.await(ctx, tr.sent))
 }
 
 // pass lets all deadlines pass, and checks a last time.
-func (tr *traffic) pass(t testing.TB, options func(*Options)) {
+func (tr *traffic) pass(t testing.TB) {
 	t.Helper()
 	r := tr.w.start(t, tr.now)
-	for range 40 {
-		tr.clock.Add(60_000)
+	for range 60 {
+		tr.clock.Add(40_000)
 		tr.flush(t)
 		tr.settle(t)
 	}
 	r.stop(t)
-	last := tr.w.check(t, options)
+	last := tr.w.check(t, tr.options)
 	requireClean(t, last)
 	var b strings.Builder
 	require.NoError(t, last.Print(&b))
