@@ -148,10 +148,11 @@ func (g *Group) createTopics(ctx context.Context) error {
 		return err
 	}
 	defer b.Close()
-	if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: brokers}); err != nil {
-		return fmt.Errorf("create the topics of %s: %w", g.Name, err)
-	}
 	return until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
+		// Another fault may have a broker down just now. What was created before is left as it is.
+		if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: brokers}); err != nil {
+			return false, fmt.Errorf("create the topics of %s: %w", g.Name, err)
+		}
 		problems, err := b.Check(ctx)
 		if err != nil || len(problems) > 0 {
 			return false, errors.Join(err, fmt.Errorf("%v", problems))
