@@ -175,6 +175,11 @@ func (l *ledger) load(name, value string) error {
 // been ranked, whatever comes for its id is its learner's.
 func (m *Machine) count(c count, n int64) {
 	m.ledger.add(c, n)
+	m.countForLearner(c, n)
+}
+
+// countForLearner counts for the learner of the current entry, where that is known.
+func (m *Machine) countForLearner(c count, n int64) {
 	if e := &m.cur.entry; e.kind > waiting {
 		l := m.learners[e.learner]
 		l.ledger.add(c, n)

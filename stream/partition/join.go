@@ -88,11 +88,7 @@ func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *ev
 	switch v {
 	case refused:
 		m.reject(rec, f, out)
-		if e := &m.cur.entry; e.kind > waiting {
-			l := m.learners[e.learner]
-			l.ledger.add(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
-			l.changed = true
-		}
+		m.countForLearner(ofTopic(rec.Topic, 0, selectionsRejected, payoffsRejected), 1)
 	case parked:
 		m.park(rec, effective)
 	default:

@@ -99,13 +99,10 @@ func framed(batch []byte) protocol.RawRecordSet {
 	return protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(batch))}
 }
 
-// Impression makes the i-th impression: 20 candidates with utilities, 950 bytes.
-func Impression(i int64) task.OutMessage { return NamedImpression(Key(i), i) }
-
 // Key is the id of the i-th impression.
 func Key(i int64) []byte { return fmt.Appendf(nil, "i-%010d", i) }
 
-// NamedImpression is the i-th impression under another id.
+// NamedImpression makes the i-th impression under an id: 20 candidates with utilities, 950 bytes.
 func NamedImpression(key []byte, i int64) task.OutMessage {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
 	for j := range int64(20) {

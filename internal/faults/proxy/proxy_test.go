@@ -115,7 +115,7 @@ func TestProxyDelaysRepliesAndLetsThemOverlap(t *testing.T) {
 		_, err := fmt.Fprintln(c, i)
 		require.NoError(t, err)
 		if i%2 == 0 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // so that requests reach the proxy in more than one read
 		}
 	}
 	for i := range 20 {
