@@ -7,7 +7,7 @@ TIMEOUT  ?= 18m
 FUZZTIME ?= 10s
 # Of each Go benchmark. All of them and the report take about five minutes on two cores.
 BENCHTIME ?= 100ms
-SEEDS    ?= 1000
+SEEDS    ?= 20000
 SEED     ?= 1
 DURATION ?= 10m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -55,7 +55,7 @@ fuzz: ## Each fuzz target for FUZZTIME (10s).
 .PHONY: model
 model: SHELL := /bin/bash
 model: .SHELLFLAGS := -o pipefail -c
-model: ## The protocol of one partition under simulated faults: SEEDS (1000) schedules of each kind, from SEED (1) on.
+model: ## The protocol of one partition under simulated faults: SEEDS (20000) schedules in all, each kind's from SEED (1) on.
 	@$(GO) test ./stream/task -run '^(TestProtocol|TestMutations)' -schedules $(SEEDS) -seed $(SEED) -timeout 0 -v | \
 		grep -E 'schedules,|violation|-seed|^(---|FAIL|PASS|ok|panic)'
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +17,24 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// A long run: make model SEEDS=1000, which is go test -run TestProtocol -schedules 1000 -v. A failure names the seed
-// of its schedule: -seed N -schedules 1 plays that one again.
+// A long run: make model SEEDS=100000, which is go test -run TestProtocol -schedules 100000 -v. A failure names the
+// seed of its schedule: -seed N -schedules 1 -run with the test's name and kind plays that one again.
 var (
-	schedules = flag.Int("schedules", 10, "simulated schedules per kind of fault")
-	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
+	schedules = flag.Int("schedules", usual, "simulated schedules in all: tests and kinds of fault share them evenly")
+	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule of each kind")
 )
+
+// usual is how many schedules are played where no number is asked for.
+const usual = 2500
+
+// protocolTests is how many tests share the schedules: the TestProtocol_ at the end of this file.
+const protocolTests = 4
+
+// perKind is how many schedules of each kind a test plays.
+func perKind() int {
+	shares := protocolTests * len(kinds)
+	return (*schedules + shares - 1) / shares
+}
 
 // kind is a kind of schedule: what goes wrong, and how the task is configured.
 type kind struct {
@@ -263,23 +276,30 @@ func (k *kind) run(seed uint64, t times, h habits) (*world, error) {
 
 // each plays the schedules of all kinds.
 func each(t *testing.T, times times, h habits) {
+	n := perKind()
+	var violations atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%-22s %6d schedules, %d violations, seeds from %d", "in all", n*len(kinds), violations.Load(), *firstSeed)
+	})
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			violations, saw := 0, k.saw == nil || h.tidy
-			for n := range *schedules {
-				seed := *firstSeed + uint64(n)
+			t.Parallel()
+			failed, saw := 0, k.saw == nil || h.tidy
+			for i := range n {
+				seed := *firstSeed + uint64(i)
 				w, err := k.run(seed, times, h)
 				if err != nil {
-					violations++
+					failed++
+					violations.Add(1)
 					t.Errorf("-seed %d: %v", seed, err)
 				}
-				if violations > 3 {
+				if failed > 3 {
 					break
 				}
 				saw = saw || k.saw(&w.seen)
 			}
-			t.Logf("%-22s %6d schedules, %d violations", k.name, *schedules, violations)
-			require.True(t, saw || *schedules < 10, "no schedule had what this kind is about")
+			t.Logf("%-22s %6d schedules, %d violations", k.name, n, failed)
+			require.True(t, saw || n < 10, "no schedule had what this kind is about")
 		})
 	}
 }
