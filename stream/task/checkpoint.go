@@ -14,6 +14,7 @@ type segment struct {
 	number   uint64
 	changes  state.Changes
 	bytes    int64
+	answers  int64         // of bytes, what selections and payoffs have changed
 	since    time.Duration // when its first change was made
 	inputs   []state.Position
 	rankings int64               // made up to here
@@ -33,7 +34,7 @@ func (t *Task) seal() {
 	if open < t.cfg.SegmentBytes && (!due || len(r.segments) > 0) {
 		return
 	}
-	s := &segment{bytes: open, since: r.openSince, rankings: r.rankings.made}
+	s := &segment{bytes: open, answers: r.answers.open, since: r.openSince, rankings: r.rankings.made}
 	if s.since < 0 {
 		s.since = t.now.Mono
 	}
@@ -48,6 +49,8 @@ func (t *Task) seal() {
 	}
 	r.segments = append(r.segments, s)
 	r.sealedBytes += s.bytes
+	r.answers.sealed += s.answers
+	r.answers.open = 0
 	r.openSince, r.moved = -1, false
 }
 
@@ -135,6 +138,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		r.ackedSegment = r.segments[r.inFlight-1].number
 		for _, s := range r.segments[:r.inFlight] {
 			r.sealedBytes -= s.bytes
+			r.answers.sealed -= s.answers
 		}
 		r.segments = append(r.segments[:0], r.segments[r.inFlight:]...)
 		r.inFlight = 0

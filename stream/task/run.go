@@ -28,7 +28,9 @@ type runner struct {
 	inFlight     int        // how many of them the checkpoint in flight covers
 	checkpointAt time.Duration
 	sealedBytes  int64
-	openSince    time.Duration // when the oldest change not yet sealed was made; -1: none
+	answers      struct{ open, sealed int64 } // bytes not yet checkpointed that are selections' and payoffs' doing
+	answeredLast bool                         // the last step was one of theirs
+	openSince    time.Duration                // when the oldest change not yet sealed was made; -1: none
 	ackedSegment uint64
 	moved        bool // positions have moved since the last seal, though perhaps no state
 	forget       []forgetting

@@ -13,6 +13,11 @@ const stepsAtOnce = 512
 // step takes records from the queues, the oldest first as far as they are ready, and steps them. An impression is
 // never kept waiting for a payoff's look-up: the topics only loosely keep step, so that a backlog of one is not
 // read hours ahead of the others.
+//
+// Nor is one kept waiting by a storm of older payoffs: at the latest every other step is an impression's, as long as one
+// is ready. To read impressions ahead of older payoffs is harmless: the watermark is the least over the topics, and
+// deadlines are fixed at the decision. The other way round it is not: a payoff ahead of its impression is parked, and
+// parking is bounded. So this share is the impressions' alone, and where they are the older ones order is by time.
 func (t *Task) step() (busy bool) {
 	r := t.run
 	for range stepsAtOnce {
@@ -38,11 +43,18 @@ func (t *Task) step() (busy bool) {
 	return true
 }
 
-// choose is the ready queue whose head has the smallest timestamp; nil where none is ready.
+// choose is the ready queue whose head has the smallest timestamp, or that of impressions when it is their turn; nil where
+// none is ready.
 func (t *Task) choose() (*queue, error) {
 	r := t.run
 	if t.full() {
 		return nil, nil
+	}
+	if q := &r.queues[event.Impressions]; r.answeredLast && q.len() > 0 {
+		ready, err := t.ready(q, &q.items[q.head])
+		if ready || err != nil {
+			return q, err
+		}
 	}
 	var best *queue
 	var oldest event.Millis
@@ -83,6 +95,8 @@ func (t *Task) ready(q *queue, it *queued) (bool, error) {
 				return false, err
 			}
 		}
+	} else if r.answers.open+r.answers.sealed >= t.cfg.MaxUnsavedBytes/2 {
+		return false, nil // the other half is for impressions
 	}
 	return it.batch != 0 || r.machine.Resolve(it.Key) != partition.NeedsLookUp, nil
 }
@@ -114,6 +128,7 @@ func (t *Task) stepOne(q *queue) error {
 		out = r.rankings.open()
 	}
 	rankings, letters := len(out.Rankings), len(out.DeadLetters)
+	_, before := r.machine.Dirty()
 	if err := r.machine.Step(&in, out); err != nil {
 		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)
 	}
@@ -122,6 +137,10 @@ func (t *Task) stepOne(q *queue) error {
 		t.obs.Adopted++
 	}
 	t.changed()
+	if r.answeredLast = q.topic != event.Impressions; r.answeredLast {
+		_, after := r.machine.Dirty()
+		r.answers.open += after - before
+	}
 	for range out.Rankings[rankings:] {
 		r.rankings.note(it.Timestamp)
 	}

@@ -1,0 +1,114 @@
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// pay appends payoffs for the impressions from..from+n-1.
+func (d *driver) pay(from, n int, at event.Millis) {
+	for i := from; i < from+n; i++ {
+		id := fmt.Sprintf("i-%d", i)
+		d.w.append(event.Payoffs, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","item":"a","payoff":0.5}`, id))
+		d.w.inputs[event.Payoffs][len(d.w.inputs[event.Payoffs])-1].timestamp = at
+	}
+}
+
+// stepped is how many records of a topic have been stepped.
+func (d *driver) stepped(t event.Topic) int64 { return d.p.task.obs.Stepped[t] }
+
+// busyPartition has ranked 3,000 impressions, of which something was selected. Its store answers faster than what it was asked for is stepped, so that
+// there is always something ready.
+func busyPartition(t *testing.T, change func(*Config)) *driver {
+	d := served(t, change)
+	d.w.fetchMost = 5000
+	d.impress(1000, 3000, d.w.wall-2*time.Hour.Milliseconds())
+	for i := range 3000 {
+		id := fmt.Sprintf("i-%d", 1000+i)
+		d.w.append(event.Selections, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","item":"a"}`, id))
+	}
+	require.NoError(t, d.run(time.Minute, d.idle))
+	d.latency, d.busy = time.Millisecond, 10*time.Millisecond
+	return d
+}
+
+// TestStorm_PayoffsDoNotStarveImpressions: payoffs that are older than what comes now, and more of them than can be taken
+// at once, take no more than every other step while an impression waits; those of impressions that were ranked, and those
+// of nobody.
+func TestStorm_PayoffsDoNotStarveImpressions(t *testing.T) {
+	for name, from := range map[string]int{"known": 1000, "unknown": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			d := busyPartition(t, nil)
+			for range 10 {
+				d.pay(from, 3000, d.w.wall-time.Hour.Milliseconds())
+			}
+			before := d.stepped(event.Payoffs)
+			require.NoError(t, d.run(time.Minute, func() bool { return d.stepped(event.Payoffs) > before+2000 }))
+			d.impress(200_000, 1000, d.w.wall)
+			payoffs, impressions := d.stepped(event.Payoffs), d.stepped(event.Impressions)
+			require.NoError(t, d.run(time.Minute, func() bool { return d.stepped(event.Impressions) == impressions+1000 }))
+			meanwhile := d.stepped(event.Payoffs) - payoffs
+			// What was stepped before the impressions had been fetched is within the slack.
+			require.LessOrEqual(t, meanwhile, int64(1000+4*stepsAtOnce))
+			require.GreaterOrEqual(t, meanwhile, int64(400), "and payoffs go on")
+			require.NoError(t, d.run(10*time.Minute, d.idle))
+			require.NoError(t, checkAccount(d.w, d.p))
+		})
+	}
+}
+
+// TestStorm_ImpressionsDoNotStarvePayoffs: a backlog of impressions, and payoffs of impressions ranked before that came in
+// the same time, are taken in the order of their time. Payoffs are not read ahead of older impressions, which may be theirs.
+func TestStorm_ImpressionsDoNotStarvePayoffs(t *testing.T) {
+	d := busyPartition(t, nil)
+	const n, every = 20_000, 10 // a payoff for every ten impressions
+	at := d.w.wall - time.Hour.Milliseconds()
+	for i := range n / every {
+		d.impress(100_000+every*i, every, at+int64(i))
+		d.pay(1000+i, 1, at+int64(i))
+	}
+	payoffs, impressions := d.stepped(event.Payoffs), d.stepped(event.Impressions)
+	require.NoError(t, d.run(10*time.Minute, func() bool {
+		p, i := d.stepped(event.Payoffs)-payoffs, d.stepped(event.Impressions)-impressions
+		require.LessOrEqual(t, every*p, i+2*stepsAtOnce, "ahead of older impressions")
+		require.GreaterOrEqual(t, every*p, i-2*stepsAtOnce, "behind newer impressions")
+		return i == n
+	}))
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	require.Zero(t, d.p.task.Status().Account.Payoffs.Parked)
+	require.NoError(t, checkAccount(d.w, d.p))
+}
+
+// TestStorm_PayoffsLeaveRoomForImpressions: while the store takes less than what payoffs change, half of what may wait to be
+// saved is for impressions.
+func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
+	d := busyPartition(t, func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 400<<10, 16<<10 })
+	before := d.stepped(event.Payoffs)
+	d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
+	d.pay(1000, 3000, d.w.wall-time.Hour.Milliseconds())
+	_ = d.run(time.Second, func() bool { return false })
+	payoffs := d.stepped(event.Payoffs)
+	require.Greater(t, payoffs, before+500)
+	require.Less(t, payoffs, before+3000, "some are held back")
+	require.False(t, d.p.task.Status().Full)
+	d.impress(200_000, 500, d.w.wall)
+	impressions := d.stepped(event.Impressions)
+	_ = d.run(time.Second, func() bool { return false })
+	require.Equal(t, impressions+500, d.stepped(event.Impressions))
+	require.Equal(t, payoffs, d.stepped(event.Payoffs))
+	// Impressions may fill all of it, and payoffs go on all the same once the store does.
+	d.impress(300_000, 5000, d.w.wall)
+	_ = d.run(time.Second, func() bool { return false })
+	require.True(t, d.p.task.Status().Full)
+	d.hold = nil
+	d.start()
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Payoffs.Applied >= 3000 }))
+	require.NoError(t, d.run(time.Minute, d.idle))
+	require.Zero(t, d.p.task.run.answers)
+	require.NoError(t, checkAccount(d.w, d.p))
+}
