@@ -124,17 +124,25 @@ func (g *Group) Fold(ctx context.Context) (violations []string, err error) {
 	return violations, nil
 }
 
+// outcomes of a record of each topic, or that it waits for one.
+var outcomes = [event.Inputs]string{
+	event.Impressions: "paid expired defaulted unselected duplicate rejected pending",
+	event.Selections:  "joined duplicate late orphan rejected parked",
+	event.Payoffs:     "applied duplicate late orphan rejected parked",
+}
+
+// ended is how many records of a topic have an outcome in an account, or wait for one.
+func ended(account map[string]int64, t event.Topic) (sum int64) {
+	for _, o := range strings.Fields(outcomes[t]) {
+		sum += account[roles[t]+"."+o]
+	}
+	return sum
+}
+
 // accountFaults holds the account's sums against what the topics hold.
 func accountFaults(account map[string]int64, read [event.Topics]int64) (violations []string) {
-	for t, outcomes := range map[event.Topic]string{
-		event.Impressions: "paid expired defaulted unselected duplicate rejected pending",
-		event.Selections:  "joined duplicate late orphan rejected parked",
-		event.Payoffs:     "applied duplicate late orphan rejected parked",
-	} {
-		var sum int64
-		for _, o := range strings.Fields(outcomes) {
-			sum += account[roles[t]+"."+o]
-		}
+	for t := range roles {
+		sum := ended(account, event.Topic(t))
 		if n := account[roles[t]+".read"]; n != read[t] || sum != n {
 			violations = append(violations, fmt.Sprintf("%s: the topic holds %d records, the account has %d read and %d ended or waiting",
 				roles[t], read[t], n, sum))

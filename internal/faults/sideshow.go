@@ -276,15 +276,16 @@ func (s *show) addPartitions(ctx context.Context) error {
 	return err
 }
 
-func (s *show) alter(ctx context.Context, t event.Topic, name, value string) error {
+// alter sets a topic's configuration.
+func (g *Group) alter(ctx context.Context, t event.Topic, name, value string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	of := kmsg.NewIncrementalAlterConfigsRequestResource()
-	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, s.Topics[t]
+	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, g.Topics[t]
 	one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 	one.Name, one.Value, one.Op = name, kmsg.StringPtr(value), kmsg.IncrementalAlterConfigOpSet
 	of.Configs = append(of.Configs, one)
 	req.Resources = append(req.Resources, of)
-	res, err := request[*kmsg.IncrementalAlterConfigsResponse](ctx, s.c.Admin, req)
+	res, err := request[*kmsg.IncrementalAlterConfigsResponse](ctx, g.c.Admin, req)
 	if err != nil {
 		return err
 	}

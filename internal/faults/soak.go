@@ -159,9 +159,7 @@ func (s *soak) finish(ctx context.Context) {
 		r.Sent[t] = s.g.Traffic.Sent[t].Load()
 	}
 	r.Aborted = s.g.Traffic.Aborted.Load()
-	for _, w := range s.g.Slots {
-		r.Restarts += w.started - 1
-	}
+	r.Restarts = s.g.restarted()
 	if account, err := s.g.Account(ctx); err == nil {
 		r.Account = account
 	}

@@ -5,6 +5,7 @@
 //	go run ./internal/faults/cmd/soak -duration 10m -seed 1
 //	go run ./internal/faults/cmd/soak -each                     # every kind by itself
 //	go run ./internal/faults/cmd/soak -measure                  # pauses, latencies and memory under faults
+//	go run ./internal/faults/cmd/soak -endure -duration 1h      # no faults, full speed: does memory stay flat?
 //	go run ./internal/faults/cmd/soak -match 'redis|zombie' -duration 1m
 package main
 
@@ -30,6 +31,7 @@ func main() {
 	match := flag.String("match", "", "regular expression: only these kinds")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
 	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
+	endure := flag.Bool("endure", false, "run at full speed for the duration, without faults, and compare the memory taken early and late")
 	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
 	keep := flag.Bool("keep", false, "keep the workers' logs when a law was broken")
 	list := flag.Bool("list", false, "only list the kinds of faults")
@@ -47,8 +49,11 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if *measure {
-		os.Exit(exit(measurements(ctx, *seed)))
+	switch {
+	case *measure:
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) { return c.Measure(ctx, *seed, say) })))
+	case *endure:
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) { return c.Endure(ctx, *seed, *duration) })))
 	}
 	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
 	if printErr := result.Print(os.Stdout); err == nil {
@@ -70,15 +75,19 @@ func exit(err error) int {
 	return 1
 }
 
+// narrate says what happens.
+type narrate = func(format string, args ...any)
+
 // narrator writes lines with the seconds since now in front.
-func narrator() func(format string, args ...any) {
+func narrator() narrate {
 	began := time.Now()
 	return func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%7.1f  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
-func measurements(ctx context.Context, seed uint64) (err error) {
+// measurements starts a cluster, takes measurements on it and prints them.
+func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]faults.Measurement, error)) (err error) {
 	say := narrator()
 	dir, err := os.MkdirTemp("", "ranker-soak-")
 	if err != nil {
@@ -89,7 +98,7 @@ func measurements(ctx context.Context, seed uint64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	all, err := c.Measure(ctx, seed, say)
+	all, err := take(c, say)
 	for _, m := range all {
 		fmt.Printf("%-75s %-45s aim: %s%s\n", m.What, m.Found, m.Aim, map[bool]string{false: "  MISSED"}[m.Met])
 	}

@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// enduring are learners whose impressions, tombstones and parked records are forgotten within two minutes, so that what
+// is stored, and what workers know of it, stays as large as it has become by then.
+const enduring = `
+  feed:  {payoffs: stochastic, policy: moss, default: true, payoff_horizon: 60s, selection_timeout: 20s}
+`
+
+// Settings of a run without faults at full speed.
+const (
+	fullSpeed    = 30_000 // impressions per second: more than two workers on two cores can take
+	fullLag      = 200_000
+	keptMillis   = "300000"   // records are deleted after 5 minutes
+	segmentBytes = "16777216" // and whole segments at once
+	sampleEvery  = time.Second
+	rows         = 12
+	flat         = 1.1 // the most memory of the last quarter, against that of the second
+)
+
+// sample is what a run takes at one moment.
+type sample struct {
+	at      time.Duration
+	workers []int64 // resident bytes of each
+	redis   int64   // bytes used
+	read    int64   // records taken in
+	lag     int64
+}
+
+// Endure runs workers at full speed without faults for a time, and shows whether what they and Redis hold in memory stays
+// flat: the most of the last quarter against the most of the second, since the first fills what is to be filled.
+func (c *Cluster) Endure(ctx context.Context, seed uint64, d time.Duration) (all []Measurement, err error) {
+	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: fullSpeed, Learners: enduring})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	for t := range event.Topic(event.Topics) {
+		for name, value := range map[string]string{"retention.ms": keptMillis, "segment.bytes": segmentBytes} {
+			if err := g.alter(ctx, t, name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, w := range g.Slots {
+		if err := w.Start(); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range g.Slots {
+		if err := w.AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	playing, stop := context.WithCancel(ctx)
+	defer stop()
+	var beside errgroup.Group
+	beside.Go(func() error { return g.Traffic.Run(playing, seed) })
+	beside.Go(func() error { g.follow(playing, fullLag); return nil })
+	samples, err := g.sample(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Traffic.Hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.Settle(ctx, settlePatience); err != nil {
+		return nil, err
+	}
+	stop()
+	if err := beside.Wait(); err != nil {
+		return nil, err
+	}
+	account, err := g.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return judge(samples, account, g.restarted()), nil
+}
+
+// sample takes samples for a time, and says what they are now and then.
+func (g *Group) sample(ctx context.Context, d time.Duration) (all []sample, err error) {
+	began := time.Now()
+	next := time.Duration(0)
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+		s := sample{at: time.Since(began)}
+		if s.at > d {
+			return all, nil
+		}
+		for _, w := range g.Slots {
+			s.workers = append(s.workers, w.Resident())
+		}
+		if s.redis, err = g.used(ctx); err != nil {
+			return nil, err
+		}
+		if s.lag, err = g.Lag(ctx); err != nil {
+			return nil, err
+		}
+		account, err := g.Account(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, role := range roles {
+			s.read += account[role+".read"]
+		}
+		all = append(all, s)
+		if s.at >= next {
+			next += d / rows
+			g.c.say("%s", s.String())
+		}
+	}
+}
+
+func (s *sample) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%11d records in, %7d waiting; Redis %4d MiB; workers", s.read, s.lag, s.redis>>20)
+	for _, n := range s.workers {
+		fmt.Fprintf(&b, " %4d", n>>20)
+	}
+	return b.String() + " MiB"
+}
+
+// used is what Redis holds in memory, in bytes.
+func (g *Group) used(ctx context.Context) (n int64, err error) {
+	err = g.redis.use(func(c goredis.UniversalClient) error {
+		info, err := c.InfoMap(ctx, "memory").Result()
+		if err != nil {
+			return fmt.Errorf("ask Redis for its memory: %w", err)
+		}
+		_, err = fmt.Sscan(info["Memory"]["used_memory"], &n)
+		return err
+	})
+	return n, err
+}
+
+// restarted is how often workers had to be started again.
+func (g *Group) restarted() (n int) {
+	for _, w := range g.Slots {
+		n += w.started - 1
+	}
+	return n
+}
+
+// judge holds what a run has taken in its last quarter against its second.
+func judge(samples []sample, account map[string]int64, restarts int) (all []Measurement) {
+	if len(samples) < 8 {
+		return []Measurement{{What: "samples", Found: fmt.Sprint(len(samples)), Aim: "at least 8: run longer"}}
+	}
+	last := samples[len(samples)-1]
+	quarter := len(samples) / 4
+	compare := func(what string, of func(*sample) int64) {
+		most := func(part []sample) (n int64) {
+			for i := range part {
+				n = max(n, of(&part[i]))
+			}
+			return n
+		}
+		second, fourth := most(samples[quarter:2*quarter]), most(samples[3*quarter:])
+		all = append(all, Measurement{What: "most memory of " + what + " in the second and the last quarter",
+			Found: fmt.Sprintf("%d and %d MiB", second>>20, fourth>>20), Aim: fmt.Sprintf("flat: ≤ %.1f ×", flat),
+			Met: float64(fourth) <= flat*float64(second)})
+	}
+	for i := range last.workers {
+		compare(fmt.Sprintf("worker %d", i), func(s *sample) int64 { return s.workers[i] })
+	}
+	compare("Redis", func(s *sample) int64 { return s.redis })
+	whole := true
+	for t, role := range roles {
+		whole = whole && ended(account, event.Topic(t)) == account[role+".read"]
+	}
+	behind := slices.MaxFunc(samples, func(a, b sample) int { return int(a.lag - b.lag) }).lag
+	return append(all,
+		Measurement{What: "records in", Found: fmt.Sprintf("%d in %v, %.0f per second, at most %d waiting", last.read, last.at.Round(time.Second),
+			float64(last.read)/last.at.Seconds(), behind), Aim: "as many as there is time for", Met: last.read > 0},
+		Measurement{What: "account", Found: fmt.Sprintf("outcomes add up: %t", whole), Aim: "outcomes add up to the records read", Met: whole},
+		Measurement{What: "workers started again", Found: fmt.Sprint(restarts), Aim: "0", Met: restarts == 0})
+}
