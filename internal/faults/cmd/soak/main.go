@@ -53,7 +53,9 @@ func main() {
 	case *measure:
 		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) { return c.Measure(ctx, *seed, say) })))
 	case *endure:
-		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) { return c.Endure(ctx, *seed, *duration) })))
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) {
+			return c.Endure(ctx, *seed, *duration)
+		})))
 	}
 	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
 	if printErr := result.Print(os.Stdout); err == nil {
