@@ -96,10 +96,12 @@ type process struct {
 	ended chan struct{}
 }
 
-func (w *world) spawn(t *testing.T, binary, name string) *process {
+// spawn starts a worker with further variables in its environment.
+func (w *world) spawn(t *testing.T, binary, name string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(binary, "run", "--config", w.file), name: name, log: &lockedBuffer{}, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Env = append(os.Environ(), env...)
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()

@@ -122,11 +122,18 @@ func (s *secured) tls() string {
 // world makes a group that the worker reaches with its own user and rights.
 func (s *secured) world(t *testing.T, partitions int, kafka, redis string, rights []right) *world {
 	t.Helper()
-	worker := settings{brokers: s.brokers, kafka: kafka, redis: redis, learner: "policy: elimination"}
-	env := map[string]string{"E2E_KAFKA_PASSWORD": kafkaPassword, "E2E_REDIS_PASSWORD": redisPassword,
-		"E2E_REDIS_PASSWORD_ESCAPED": url.PathEscape(redisPassword)}
+	return s.worldOf(t, partitions, settings{kafka: kafka, redis: redis}, rights)
+}
+
+// secrets are the variables that configurations take passwords from.
+var secrets = map[string]string{"E2E_KAFKA_PASSWORD": kafkaPassword, "E2E_REDIS_PASSWORD": redisPassword,
+	"E2E_REDIS_PASSWORD_ESCAPED": url.PathEscape(redisPassword)}
+
+func (s *secured) worldOf(t *testing.T, partitions int, worker settings, rights []right) *world {
+	t.Helper()
+	worker.brokers, worker.learner = s.brokers, "policy: elimination"
 	w := makeWorld(t, partitions, worker, s.access, func(name string) (string, bool) {
-		value, ok := env[name]
+		value, ok := secrets[name]
 		return value, ok
 	})
 	s.grantRedis(t, w)

@@ -2,13 +2,20 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
 )
 
 // TestSecurity: mutual TLS, SASL, ACLs and Redis' ACL user, on servers that let nobody in without them.
@@ -21,6 +28,7 @@ func TestSecurity(t *testing.T) {
 			if s.real { // only there are commands counted
 				t.Run("deadlines pass", s.expires)
 			}
+			t.Run("what a process shows", s.shows)
 			s.faults(t)
 			s.eachRightIsNeeded(t)
 		})
@@ -60,6 +68,88 @@ func requireNoSecrets(t *testing.T, text string) {
 	for _, secret := range []string{kafkaPassword, redisPassword, wrongPassword} {
 		require.NotContains(t, text, secret)
 	}
+}
+
+// shows: a worker process listens where it is told to and nowhere else, and neither its pages nor its profiles nor its
+// log hold a password.
+func (s *secured) shows(t *testing.T) {
+	t.Parallel()
+	ports, err := proc.FreePorts(1)
+	require.NoError(t, err)
+	listen := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	var env []string
+	for name, value := range secrets {
+		env = append(env, name+"="+value)
+	}
+	for _, c := range []struct {
+		http  string
+		wants []string
+	}{{`listen: ""`, nil}, {fmt.Sprintf("listen: %q, pprof: true", listen), []string{listen}}} {
+		w := s.worldOf(t, 1, settings{kafka: s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"),
+			redis: s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), http: c.http}, leastRights)
+		w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: []byte("x"), Value: []byte("{")})
+		p := w.spawn(t, build(t), "secured", env...)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 1 }, deadline, 20*time.Millisecond)
+		require.Equal(t, c.wants, listening(t, p.cmd.Process.Pid))
+		if c.wants != nil {
+			for _, page := range []string{"livez", "readyz", "version", "metrics", "debug/pprof/", "debug/pprof/cmdline", "debug/pprof/heap?debug=1",
+				"debug/pprof/goroutine?debug=2", "debug/pprof/trace?seconds=0.1", "debug/pprof/allocs?debug=1"} {
+				requireNoSecrets(t, get(t, "http://"+listen+"/"+page))
+			}
+		}
+		p.stop(t)
+		requireNoSecrets(t, p.log.String())
+	}
+}
+
+// get reads a page, once it is there: that of readiness can take a moment.
+func get(t *testing.T, url string) (text string) {
+	t.Helper()
+	client := http.Client{Timeout: 30 * time.Second}
+	require.Eventually(t, func() bool {
+		res, err := client.Get(url)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		text = string(body)
+		return err == nil && res.StatusCode == http.StatusOK && text != ""
+	}, deadline, 20*time.Millisecond, url)
+	return text
+}
+
+// listening are the addresses on which a process takes TCP connections, as Linux lists them.
+func listening(t *testing.T, pid int) (addrs []string) {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	require.NoError(t, err)
+	require.NotEmpty(t, links, "this needs /proc")
+	own := map[string]bool{}
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil {
+			own[to] = true
+		}
+	}
+	const listens = "0A" // the state
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != listens || !own["socket:["+f[9]+"]"] {
+				continue
+			}
+			host, port, _ := strings.Cut(f[1], ":")
+			n, err := strconv.ParseUint(port, 16, 16)
+			require.NoError(t, err)
+			if host == "0100007F" {
+				host = "127.0.0.1"
+			}
+			addrs = append(addrs, fmt.Sprintf("%s:%d", host, n))
+		}
+	}
+	return addrs
 }
 
 // prompt is how soon a fault has to show in /readyz, on a machine that does much else.

@@ -55,6 +55,7 @@ type settings struct {
 	redis        string // all lines of the section
 	learner      string // the policy's line, and others
 	payoffs      string // default: stochastic
+	http         string // what stands below http; default: nothing is served
 }
 
 // text is the configuration file of a group.
@@ -72,14 +73,14 @@ kafka:
   %[5]s
 redis:
   %[6]s
-http: {listen: ""}
+http: {%[9]s}
 limits: {max_candidates: 50}
 learners:
   feed:
     payoffs: %[8]s
     %[7]s
 `, s.brokers, group, cmp.Or(s.start, "earliest"), selections, s.kafka, s.redis, s.learner,
-		cmp.Or(s.payoffs, "stochastic"))
+		cmp.Or(s.payoffs, "stochastic"), cmp.Or(s.http, `listen: ""`))
 }
 
 // plain are settings for a pair that lets everybody in.

@@ -103,32 +103,40 @@ func (g *Group) sample(ctx context.Context, d time.Duration) (all []sample, err 
 			return nil, ctx.Err()
 		case <-tick.C:
 		}
-		s := sample{at: time.Since(began)}
-		if s.at > d {
+		at := time.Since(began)
+		if at > d {
 			return all, nil
 		}
-		for _, w := range g.Slots {
-			s.workers = append(s.workers, w.Resident())
+		s, err := g.look(ctx)
+		if err != nil { // a leader can move when the machine is busy
+			g.c.say("no sample: %v", err)
+			continue
 		}
-		if s.redis, err = g.used(ctx); err != nil {
-			return nil, err
-		}
-		if s.lag, err = g.Lag(ctx); err != nil {
-			return nil, err
-		}
-		account, err := g.Account(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, role := range roles {
-			s.read += account[role+".read"]
-		}
+		s.at = at
 		all = append(all, s)
-		if s.at >= next {
+		if at >= next {
 			next += d / rows
 			g.c.say("%s", s.String())
 		}
 	}
+}
+
+// look takes one sample.
+func (g *Group) look(ctx context.Context) (s sample, err error) {
+	for _, w := range g.Slots {
+		s.workers = append(s.workers, w.Resident())
+	}
+	if s.redis, err = g.used(ctx); err != nil {
+		return s, err
+	}
+	if s.lag, err = g.Lag(ctx); err != nil {
+		return s, err
+	}
+	account, err := g.Account(ctx)
+	for _, role := range roles {
+		s.read += account[role+".read"]
+	}
+	return s, err
 }
 
 func (s *sample) String() string {
