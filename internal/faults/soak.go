@@ -192,7 +192,7 @@ func (s *soak) mix(ctx context.Context) error {
 				return err
 			}
 			end = end.Add(time.Since(paused)) // the time of checks is not the faults'
-			checkAt = time.Now().Add(s.opt.CheckEvery)
+			checkAt = time.Now().Add(max(s.opt.CheckEvery, besideShare/2*time.Since(paused)))
 		}
 		if f, ok := s.choose(time.Until(end)); ok {
 			seed := s.rng.Uint64()
@@ -308,13 +308,20 @@ func (s *soak) check(ctx context.Context) error {
 	return nil
 }
 
-// besideEvery is how often the state is checked while faults are on.
-const besideEvery = 20 * time.Second
+// besideEvery is how often the state is checked while faults are on, at most: every check reads the topics from their
+// start, and is to leave most of the time to the workers however long the soak has gone on.
+const (
+	besideEvery = 20 * time.Second
+	besideShare = 10
+)
 
 // checkBeside folds the topics while faults are on. What cannot be read just now says nothing.
 func (s *soak) checkBeside(ctx context.Context) {
-	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, besideEvery) {
+	var took time.Duration
+	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, max(besideEvery, besideShare*took)) {
+		began := time.Now()
 		found, err := s.g.Fold(ctx)
+		took = time.Since(began)
 		if err != nil {
 			s.opt.Say("not checked beside: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 			continue

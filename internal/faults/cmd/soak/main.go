@@ -27,7 +27,7 @@ func main() {
 	duration := flag.Duration("duration", 10*time.Minute, "how long faults are injected; checks come on top")
 	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
 	rate := flag.Int("rate", 2500, "impressions per second, at most")
-	pace := flag.Duration("pace", 1500*time.Millisecond, "between one fault and the next, on average")
+	pace := flag.Duration("pace", 1800*time.Millisecond, "between one fault and the next, on average")
 	match := flag.String("match", "", "regular expression: only these kinds")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
 	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
