@@ -36,6 +36,7 @@ type runner struct {
 	forget       []forgetting
 
 	walking    bool
+	walkLimit  int  // of the next step of the walk; 0: walkAtLeast
 	checking   bool // a check runs after a fetch error; no new fetches
 	probing    bool
 	verifiedAt time.Duration // when the store last showed our fence

@@ -167,8 +167,13 @@ func (t *Task) changed() {
 	}
 }
 
-// walkAtOnce bounds one step of the expiry walk.
-const walkAtOnce = 4000
+// A step of the expiry walk takes walkAtLeast ids. There is one step per checkpoint, however long that takes, and every
+// impression is walked over twice; so a step that has not come to the end is followed by one of twice its size, up to
+// walkAtMost, which bounds what one reply holds. Else a busy store would be left with more and more ids whose time has come.
+const (
+	walkAtLeast = 4000
+	walkAtMost  = 32_000
+)
 
 // walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
 // shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
@@ -186,7 +191,8 @@ func (t *Task) walkDue() {
 	l.last++
 	number, low := l.last, r.fence.Seq
 	l.batches = append(l.batches, lookupBatch{number: number, left: 1})
-	t.send(callTimeout, Due{UpTo: bucket, Limit: walkAtOnce}, func(reply any, err error) {
+	limit := max(r.walkLimit, walkAtLeast)
+	t.send(callTimeout, Due{UpTo: bucket, Limit: limit}, func(reply any, err error) {
 		if err != nil {
 			t.stepped(number, 1)
 			t.failed(walking, err, func() { r.walking = false })
@@ -197,6 +203,9 @@ func (t *Task) walkDue() {
 		due := reply.(DueIDs)
 		if !t.verify(due.Fence, low) {
 			return
+		}
+		if r.walkLimit = walkAtLeast; len(due.Entries) >= limit {
+			r.walkLimit = min(2*limit, walkAtMost)
 		}
 		t.expire(bucket, due)
 		if t.run == r {

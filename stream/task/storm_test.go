@@ -112,3 +112,31 @@ func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	require.Zero(t, d.p.task.run.answers)
 	require.NoError(t, checkAccount(d.w, d.p))
 }
+
+// TestStorm_WalkKeepsUp: when very many deadlines pass at once, and each checkpoint takes long, the walk takes more at a time
+// rather than falling behind; and less again when it has caught up.
+func TestStorm_WalkKeepsUp(t *testing.T) {
+	const n = 60_000
+	d := newDriver(nil)
+	d.w.fetchMost = 5000
+	d.impress(0, n, d.w.wall)
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	var limits []int
+	d.hold = func(e Effect) bool {
+		if due, ok := e.(Due); ok {
+			limits = append(limits, due.Limit)
+		}
+		return false
+	}
+	d.w.pass(25 * time.Hour) // all deadlines but those of tombstones
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Impressions.Pending == 0 }))
+	require.Equal(t, []int{4000, 8000, 16_000, 32_000}, limits)
+	require.NoError(t, d.run(time.Minute, d.idle))
+	d.w.pass(25 * time.Hour)
+	require.NoError(t, d.run(time.Minute, d.idle))
+	limits = nil
+	d.impress(n, 1, d.w.wall)
+	d.w.pass(25 * time.Hour)
+	require.NoError(t, d.run(time.Minute, func() bool { return len(limits) > 0 }))
+	require.Equal(t, 4000, limits[0])
+}
