@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,10 @@ type sample struct {
 }
 
 // Endure runs workers at full speed without faults for a time, and shows whether what they and Redis hold in memory stays
-// flat: the most of the last quarter against the most of the second, since the first fills what is to be filled.
-func (c *Cluster) Endure(ctx context.Context, seed uint64, d time.Duration) (all []Measurement, err error) {
-	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: fullSpeed, Learners: enduring})
+// flat: the most of the last quarter against the most of the second, since the first fills what is to be filled. Rate is in
+// impressions per second; 0: more than can be taken.
+func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Duration) (all []Measurement, err error) {
+	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: cmp.Or(rate, fullSpeed), Learners: enduring})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,7 +27,7 @@ import (
 func main() {
 	duration := flag.Duration("duration", 10*time.Minute, "how long faults are injected; checks come on top")
 	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
-	rate := flag.Int("rate", 2500, "impressions per second, at most")
+	rate := flag.Int("rate", 0, "impressions per second, at most; 0: 2500, and with -endure more than can be taken")
 	pace := flag.Duration("pace", 1800*time.Millisecond, "between one fault and the next, on average")
 	match := flag.String("match", "", "regular expression: only these kinds")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
@@ -54,10 +55,10 @@ func main() {
 		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) { return c.Measure(ctx, *seed, say) })))
 	case *endure:
 		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) {
-			return c.Endure(ctx, *seed, *duration)
+			return c.Endure(ctx, *seed, *rate, *duration)
 		})))
 	}
-	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: *rate, Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
+	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: cmp.Or(*rate, 2500), Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
 	if printErr := result.Print(os.Stdout); err == nil {
 		err = printErr
 	}
