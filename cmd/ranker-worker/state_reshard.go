@@ -26,12 +26,19 @@ The order: stop the producers or accept that what they wrote to the old partitio
 has begun becomes orphans; stop the workers; add the partitions; give this command; start all. It first reads and ranks
 what the old partitions had not read yet.
 
+Fewer partitions: Kafka takes none away. Make topics of other names, rankings included, with as many as wanted; let the
+producers write there; stop the workers; name the new topics in the configuration; give this command; start the workers.
+It reads and ranks what is left in the old topics first; the new ones are read from their beginning.
+
 The new state is put together beside the old one and then moved into its place. Cut off, the command can be given again.
-With --recreated the topics were deleted and made anew, with whatever number: they are read from their beginning.
+With --recreated the topics were deleted and made anew under the same names, all of them, with whatever number, after all
+that they held had been read: they are read from their beginning.
 
 It refuses while the group has live members.`,
 		Example: `  kafka-topics.sh --bootstrap-server kafka:9092 --alter --topic impressions --partitions 6   # and all others
-  ranker-worker state reshard --config worker.yaml --yes`,
+  ranker-worker state reshard --config worker.yaml --yes
+  ranker-worker topics --config fewer.yaml --create   # names other topics
+  ranker-worker state reshard --config fewer.yaml --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
@@ -47,7 +54,7 @@ It refuses while the group has live members.`,
 				case r.Done:
 					_, err = fmt.Fprintf(out, "The state has %d partitions now; %d ids were carried over.\n", r.To, r.Entries)
 				case err == nil:
-					_, err = fmt.Fprintf(out, "State and topics have %d partitions: there is nothing to do.\n", r.To)
+					_, err = fmt.Fprintf(out, "The state is of these topics, with %d partitions: there is nothing to do.\n", r.To)
 				default:
 					fmt.Fprintf(out, "The state would be folded from %d into %d partitions.\n", r.From, r.To)
 				}

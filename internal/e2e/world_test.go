@@ -287,19 +287,7 @@ func (w *world) await(t *testing.T, sent platform.Progress) map[string]int64 {
 func (w *world) ranked(t *testing.T, impressions int) {
 	t.Helper()
 	seen := map[string]bool{}
-	for p := range w.partitions {
-		last := int64(-1)
-		for _, m := range w.read(t, w.cfg.Kafka.Topics.Rankings, p) {
-			var r event.Ranking
-			require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, m.Value))
-			require.False(t, seen[string(r.ID)], "impression %s was ranked twice", r.ID)
-			seen[string(r.ID)] = true
-			require.Equal(t, w.group, r.Decision.Group)
-			require.Equal(t, int32(p), r.Decision.Partition)
-			require.Greater(t, r.Decision.Offset, last, "offsets of impressions rise within a partition")
-			last = r.Decision.Offset
-		}
-	}
+	w.rankedOnce(t, seen)
 	require.Len(t, seen, impressions, "every impression is ranked")
 }
 

@@ -1,12 +1,15 @@
 package keep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -24,35 +27,82 @@ import (
 type fold struct {
 	k         *Keeper
 	staging   *Keeper
+	source    *Keeper // of the topics that the old state was made from
 	from, to  int
 	recreated bool
+	fresh     bool // the new state is of other topics than the old one: they are read from their beginning
 	detail    string
 	entries   int64
 
-	old []*view
-	new []*writer
+	old  []*view
+	seen map[int32]int64 // by old partition: the sequence of what was carried over
+	new  []*writer
+
+	strays []stray
+}
+
+// newFold finds out what has to be folded. Close it in the end.
+func (k *Keeper) newFold(ctx context.Context, staging *Keeper, to int, recreated bool) (*fold, error) {
+	cut, err := k.anyCut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cut == nil {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+	}
+	f := &fold{k: k, staging: staging, source: k, from: cut.Partitions, to: to, recreated: recreated, fresh: recreated,
+		detail: fmt.Sprintf(detailFormat, cut.Partitions, to, k.now().UTC().Format(time.RFC3339Nano)),
+		seen:   map[int32]int64{}}
+	if slices.Equal(cut.TopicNames, k.machine.TopicNames[:]) {
+		if f.to < f.from && !recreated {
+			return nil, fmt.Errorf("%w (they have %d partitions, the state has %d)", ErrRecreated, f.to, f.from)
+		}
+		return f, nil
+	}
+	f.fresh = true
+	f.source, err = k.ofTopics(cut.TopicNames)
+	return f, err
+}
+
+// close releases what newFold opened.
+func (f *fold) close() {
+	if f.source != f.k {
+		f.source.broker.Close()
+	}
+}
+
+// ofTopics keeps the same state, of topics with other names.
+func (k *Keeper) ofTopics(names []string) (*Keeper, error) {
+	cfg := *k.cfg
+	t := &cfg.Kafka.Topics
+	if len(names) != event.Topics || (names[event.Selections] == "") == k.machine.HasSelections {
+		return nil, fmt.Errorf("the state was made of topics %q, configured are %q: whether there is a selections topic "+
+			"cannot change", names, k.machine.TopicNames)
+	}
+	t.Impressions, t.Selections = names[event.Impressions], names[event.Selections]
+	t.Payoffs, t.Rankings = names[event.Payoffs], names[event.Rankings]
+	machine, err := app.MachineConfig(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := app.NewBroker(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	other := *k
+	other.cfg, other.machine, other.broker = &cfg, machine, b
+	return &other, nil
 }
 
 // run puts the whole new state together; at its end all partitions of it are complete.
 func (f *fold) run(ctx context.Context) error {
-	if f.to < f.from && !f.recreated {
-		return fmt.Errorf("%w (they have %d partitions, fewer than the %d of the state)", ErrRecreated, f.to, f.from)
+	if err := f.staging.dropFrom(ctx, 0, f.to); err != nil { // what is left of an earlier try
+		return err
 	}
 	for p := range int32(f.from) {
-		if !f.recreated {
-			err := f.k.catchUp(ctx, p, f.from)
-			if err != nil && !errors.Is(err, state.ErrNoState) {
-				return fmt.Errorf("%w; if the topics were made anew, see --recreated", err)
-			}
-		}
-		v, err := f.k.look(ctx, p)
-		if errors.Is(err, state.ErrNoState) {
-			continue
-		}
-		if err != nil {
+		if err := f.read(ctx, p); err != nil {
 			return err
 		}
-		f.old = append(f.old, v)
 	}
 	if len(f.old) == 0 {
 		return ErrNothing
@@ -69,9 +119,62 @@ func (f *fold) run(ctx context.Context) error {
 			return fmt.Errorf("folding partition %d: %w", v.number, err)
 		}
 	}
+	if err := f.gather(ctx); err != nil {
+		return err
+	}
 	for _, w := range f.new {
 		if err := w.finish(ctx, f); err != nil {
 			return fmt.Errorf("finishing partition %d: %w", w.p, err)
+		}
+	}
+	return nil
+}
+
+// read reads an old partition, after what it had not read itself.
+func (f *fold) read(ctx context.Context, p int32) error {
+	if !f.recreated {
+		err := f.source.catchUp(ctx, p, f.from)
+		if err != nil && !errors.Is(err, state.ErrNoState) {
+			return fmt.Errorf("%w; if the topics that the state was made from are gone, see --recreated", err)
+		}
+	}
+	v, err := f.source.look(ctx, p)
+	if errors.Is(err, state.ErrNoState) {
+		return nil
+	}
+	if err == nil && (v.meta.Partitions != f.from || !slices.Equal(v.meta.TopicNames, f.source.machine.TopicNames[:])) {
+		err = fmt.Errorf("partition %d is one of %d of topics %q, another of %d of %q: part of the state was resharded, and what "+
+			"was put together of the rest is gone: restore a backup, or make it anew with `ranker-worker state rebuild --replace`",
+			p, v.meta.Partitions, v.meta.TopicNames, f.from, f.source.machine.TopicNames)
+	}
+	if err == nil && f.recreated && f.source == f.k && int(p) < f.to {
+		err = f.k.gone(ctx, v)
+	}
+	if err != nil {
+		return err
+	}
+	f.old = append(f.old, v)
+	f.seen[p] = v.meta.Seq
+	return nil
+}
+
+// gone makes sure that the inputs do not hold the very records any more that a partition has read.
+func (k *Keeper) gone(ctx context.Context, v *view) error {
+	d, err := k.describe(ctx, v.number)
+	if err != nil {
+		return err
+	}
+	for t := range event.Topic(event.Inputs) {
+		w, facts := v.meta.Inputs[t].Witness, &d.Topics[t]
+		if w.Offset < 0 || w.Offset < facts.LogStart || w.Offset >= facts.End {
+			continue
+		}
+		got, err := k.fetch(ctx, v.number, t, w.Offset, 1)
+		if err != nil {
+			return err
+		}
+		if len(got.Records) > 0 && task.Matches(w, &got.Records[0]) {
+			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, k.broker.Topic(t), v.number, w.Offset)
 		}
 	}
 	return nil
@@ -112,11 +215,14 @@ func (f *fold) fold(ctx context.Context, v *view) error {
 			}
 		}
 	}
-	of := stream.NewPartitioner(f.to).Of
-	err := f.k.entries(ctx, v.number, func(id, value []byte) error {
+	was, of := stream.NewPartitioner(f.from).Of, stream.NewPartitioner(f.to).Of
+	return f.k.entries(ctx, v.number, func(id, value []byte) error {
 		q := of(id)
 		f.entries++
-		if err := transfers[q].Entry(id, value); err != nil {
+		if was(id) != v.number {
+			return f.stray(stray{transfers[q], q, bytes.Clone(id), bytes.Clone(value)})
+		}
+		if err := transfers[q].Entry(id, value, nil); err != nil {
 			return err
 		}
 		if f.entries%lookAtOnce == 0 {
@@ -124,20 +230,70 @@ func (f *fold) fold(ctx context.Context, v *view) error {
 		}
 		return f.new[q].flushIfLarge(ctx)
 	})
-	if err != nil {
-		return err
+}
+
+// stray is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
+// partition too.
+type stray struct {
+	transfer  *partition.Transfer
+	to        int32
+	id, value []byte
+}
+
+const (
+	mostStrays = 200_000 // held in memory at once, and
+	fewStrays  = 100     // from how many on a quarter of all is too much
+)
+
+// ErrPartitioner says that ids are not where Kafka's default partitioner puts them.
+var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Nobody but your " +
+	"producers knows where they will put them with another number of partitions: let them use that partitioner, wait for " +
+	"payoff_horizon and join.parking_time, and give this command then; or start a new kafka.group, and carry over what is " +
+	"learned with `ranker-worker state export` and `state import`")
+
+// stray puts one aside until the others are carried over.
+func (f *fold) stray(s stray) error {
+	f.strays = append(f.strays, s)
+	if len(f.strays) > mostStrays {
+		return fmt.Errorf("%w (more than %d ids)", ErrPartitioner, mostStrays)
+	}
+	return nil
+}
+
+// gather carries the strays over.
+func (f *fold) gather(ctx context.Context) error {
+	if n := int64(len(f.strays)); n >= fewStrays && 4*n > f.entries {
+		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, n, f.entries)
+	}
+	for _, s := range f.strays {
+		w := f.new[s.to]
+		_, found, err := w.store.LookUp(ctx, s.to, [][]byte{s.id})
+		if err != nil {
+			return err
+		}
+		if err := s.transfer.Entry(s.id, s.value, found[0]); err != nil {
+			return err
+		}
+		if err := w.flushIfLarge(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // begin makes an empty new partition. One that was there before goes on reading where it was, unless the topics are new.
 func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
-	if err := f.staging.store.Drop(ctx, p, ""); err != nil {
-		return nil, err
-	}
 	d, err := f.k.describe(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	if f.fresh {
+		switch first, err := f.k.firstDecision(ctx, p, &d); {
+		case err != nil:
+			return nil, err
+		case first != nil:
+			return nil, fmt.Errorf("%w (%s[%d])", ErrReadBefore, f.k.broker.Topic(event.Rankings), p)
+		}
 	}
 	m := state.Meta{Layout: task.LayoutUnfinished, ClusterID: d.ClusterID, TopicNames: f.k.machine.TopicNames[:],
 		Partitions: f.to, Rankings: d.Topics[event.Rankings].End, RankingsWitness: state.Witness{Offset: -1},
@@ -146,7 +302,7 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 		m.Inputs = append(m.Inputs, state.Position{Offset: d.Topics[topic].LogStart, Witness: state.Witness{Offset: -1}})
 	}
 	for _, v := range f.old {
-		if v.number == p && !f.recreated {
+		if v.number == p && !f.fresh {
 			m = v.meta
 			m.Layout, m.Partitions = task.LayoutUnfinished, f.to
 		}
@@ -156,47 +312,6 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 		return nil, err
 	}
 	return newWriter(ctx, f.staging.store, p, &m, machine)
-}
-
-// writer stores a partition from its beginning, in checkpoints of bounded size. Only the last one makes it usable.
-type writer struct {
-	store   state.Store
-	p       int32
-	meta    state.Meta
-	machine *partition.Machine // nil where changes come from elsewhere
-}
-
-func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Meta, m *partition.Machine) (*writer, error) {
-	meta, err := store.Acquire(ctx, p, fresh.Generation, true, fresh)
-	if err != nil {
-		return nil, err
-	}
-	return &writer{store: store, p: p, meta: meta, machine: m}, nil
-}
-
-// writeAtOnce is about how many bytes go into one checkpoint.
-const writeAtOnce = 4 << 20
-
-func (w *writer) flushIfLarge(ctx context.Context) error {
-	if _, bytes := w.machine.Dirty(); bytes < writeAtOnce {
-		return nil
-	}
-	var c state.Changes
-	segment, _ := w.machine.Seal(&c)
-	if err := w.write(ctx, c); err != nil {
-		return err
-	}
-	w.machine.Forget(segment)
-	return nil
-}
-
-func (w *writer) write(ctx context.Context, c state.Changes) error {
-	m := w.meta
-	err := w.store.Checkpoint(ctx, w.p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m, Changes: c})
-	if err == nil {
-		w.meta.Seq++
-	}
-	return err
 }
 
 // finish stores what is left, with the history, and makes the partition usable.
@@ -227,79 +342,4 @@ func lastReshard(fields []state.Field) (detail string, err error) {
 		}
 	}
 	return detail, err
-}
-
-// shut makes workers that should start leave a partition alone until it is finished, whether it has state or not: without,
-// they would take a new one for a beginning.
-func (k *Keeper) shut(ctx context.Context, from *Keeper, p int32) error {
-	staged, _, err := from.store.View(ctx, p, nil)
-	if err != nil {
-		return err
-	}
-	staged.Layout = task.LayoutUnfinished
-	before, _, err := k.store.View(ctx, p, nil)
-	if errors.Is(err, state.ErrNoState) {
-		_, err = k.store.Acquire(ctx, p, staged.Generation, true, &staged)
-		return err
-	}
-	if err != nil || before.Layout == task.LayoutUnfinished {
-		return err
-	}
-	m, err := k.store.Acquire(ctx, p, before.Generation, true, nil)
-	if err != nil {
-		return err
-	}
-	w := writer{store: k.store, p: p, meta: m}
-	w.meta.Layout = task.LayoutUnfinished
-	return w.write(ctx, state.Changes{})
-}
-
-// copyPartition replaces a partition by what another keeper has of it.
-func (k *Keeper) copyPartition(ctx context.Context, from *Keeper, p int32) error {
-	v, err := from.look(ctx, p)
-	if err != nil {
-		return err
-	}
-	if err := k.store.Drop(ctx, p, ""); err != nil {
-		return err
-	}
-	fresh := v.meta
-	fresh.Layout = task.LayoutUnfinished
-	w, err := newWriter(ctx, k.store, p, &fresh, nil)
-	if err != nil {
-		return err
-	}
-	var c state.Changes
-	bytes := 0
-	flush := func(limit int) error {
-		if bytes < limit {
-			return nil
-		}
-		err := w.write(ctx, c)
-		c, bytes = state.Changes{}, 0
-		return err
-	}
-	for _, f := range v.fields {
-		c.Writes = append(c.Writes, state.Write{Hash: f.Hash, Field: f.Field, Value: f.Value})
-		if bytes += len(f.Hash) + len(f.Field) + len(f.Value); bytes >= writeAtOnce {
-			if err := flush(writeAtOnce); err != nil {
-				return err
-			}
-		}
-	}
-	err = from.entries(ctx, p, func(id, value []byte) error {
-		bucket, err := partition.BucketOf(value)
-		if err != nil {
-			return err
-		}
-		c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
-		c.Due = append(c.Due, state.Due{Bucket: bucket, ID: id})
-		bytes += 2*len(id) + len(value) + 64
-		return flush(writeAtOnce)
-	})
-	if err != nil {
-		return err
-	}
-	w.meta.Layout = task.Layout
-	return w.write(ctx, c)
 }

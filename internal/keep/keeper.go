@@ -130,27 +130,35 @@ func sleep(ctx context.Context, d time.Duration) error {
 // partitions is how many partition numbers the group's state has: what any partition's cut says, else what the topics
 // have. Stored tells whether a cut was found among the first.
 func (k *Keeper) partitions(ctx context.Context) (n int, stored bool, err error) {
-	m, _, err := k.store.View(ctx, 0, nil)
-	if err == nil {
-		return m.Partitions, true, nil
-	}
-	if !errors.Is(err, state.ErrNoState) {
-		return 0, false, err
-	}
-	n, err = k.topicPartitions(ctx)
+	cut, err := k.anyCut(ctx)
 	if err != nil {
 		return 0, false, err
 	}
-	for p := int32(1); p < int32(n); p++ { // partition 0 may never have been taken over
+	if cut != nil {
+		return cut.Partitions, true, nil
+	}
+	n, err = k.topicPartitions(ctx)
+	return n, false, err
+}
+
+// anyCut is the cut of the first partition that has one, of as many as the topics have; nil where none has.
+func (k *Keeper) anyCut(ctx context.Context) (*state.Meta, error) {
+	n := 1
+	for p := int32(0); p < int32(n); p++ {
 		m, _, err := k.store.View(ctx, p, nil)
 		if err == nil {
-			return m.Partitions, true, nil
+			return &m, nil
 		}
 		if !errors.Is(err, state.ErrNoState) {
-			return 0, false, err
+			return nil, err
+		}
+		if p == 0 { // it may never have been taken over
+			if n, err = k.topicPartitions(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return n, false, nil
+	return nil, nil
 }
 
 // topicPartitions is how many partitions the impressions have now.

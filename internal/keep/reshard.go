@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -13,8 +13,18 @@ import (
 )
 
 // ErrRecreated says that the topics are not the ones that the state was made from.
-var ErrRecreated = errors.New("the topics are not those that the state was made from: if they were made anew, and all that " +
+var ErrRecreated = errors.New("the topics are not those that the state was made from. Kafka cannot take partitions away: " +
+	"make topics of other names with as many as wanted, name them in the configuration and give this command again, which " +
+	"then reads what is left in the old ones first. If topics were deleted and made anew under the same names, and all that " +
 	"the old ones held had been read, add --recreated")
+
+// ErrNotRecreated says that the topics are the very ones that the state was made from.
+var ErrNotRecreated = errors.New("the topics were not made anew, they still hold what was read: without --recreated, or all " +
+	"of it would be read and learned again")
+
+// ErrReadBefore says that topics which are to be read from their beginning were read by this group before.
+var ErrReadBefore = errors.New("topics that are to be read from their beginning hold decisions of this group, which has read " +
+	"them before: make topics of other names, or make all of them anew, the rankings too")
 
 // ReshardQuery says how to reshard.
 type ReshardQuery struct {
@@ -34,11 +44,13 @@ type ReshardReport struct {
 // stagingSuffix makes the group under whose name the new state is put together. Its keys begin as the group's own do.
 const stagingSuffix = ":new"
 
-// Reshard folds the state of the old partitions into new ones, after the topics' partition count was changed.
+// Reshard folds the state of the old partitions into new ones, after the topics' partition count was changed, or after
+// other topics were put into the configuration.
 //
-// The old partitions first read what they have not read yet, as workers would. Then a new state is put together beside
-// the old one, which stays as it is; when it is complete it is moved into the old one's place, partition by partition.
-// A command that was cut off does that again, from the beginning or, when the new state is complete, from there.
+// The old partitions first read what they have not read yet, as workers would, from the topics whose names stand in the
+// state. Then a new state is put together beside the old one, which stays as it is; when it is complete it is moved into
+// the old one's place, partition by partition. A command that was cut off does that again, from the beginning or, where
+// the move had begun, from there.
 func (k *Keeper) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, error) {
 	if err := k.stopped(ctx); err != nil {
 		return nil, err
@@ -52,40 +64,93 @@ func (k *Keeper) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, e
 		return nil, err
 	}
 	defer staging.store.Close()
-	detail, err := staging.complete(ctx, to)
+	if r, err := k.resume(ctx, staging, to, q.Yes); r != nil || err != nil {
+		return r, err
+	}
+	r := &ReshardReport{To: to}
+	f, err := k.newFold(ctx, staging, to, q.Recreated)
 	if err != nil {
 		return nil, err
 	}
-	r := &ReshardReport{To: to, From: to, Resumed: detail != ""}
-	if detail == "" {
-		var stored bool
-		if r.From, stored, err = k.partitions(ctx); err != nil {
-			return nil, err
-		}
-		if !stored {
-			return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
-		}
-		if r.From == to {
-			return r, nil
-		}
+	defer f.close()
+	if r.From = f.from; r.From == to && !f.fresh {
+		return r, nil
 	}
 	if !q.Yes {
 		return r, ErrConfirm
 	}
-	if detail == "" {
-		f := fold{k: k, staging: staging, from: r.From, to: to, recreated: q.Recreated,
-			detail: fmt.Sprintf("from %d to %d partitions, begun %s", r.From, to, k.now().UTC().Format(time.RFC3339Nano))}
-		if err := f.run(ctx); err != nil {
-			return r, err
-		}
-		detail = f.detail
-		r.Entries = f.entries
-	}
-	if err := k.move(ctx, staging, r, detail); err != nil {
+	err = f.run(ctx)
+	if r.Entries = f.entries; err != nil {
 		return r, err
 	}
-	r.Done = true
+	return r, k.move(ctx, staging, r, f.detail, f.seen)
+}
+
+// detailFormat is what the history says of a reshard.
+const detailFormat = "from %d to %d partitions, begun %s"
+
+// parseDetail takes from it how many partitions there were.
+func parseDetail(detail string) (from int, err error) {
+	var to int
+	if _, err := fmt.Sscanf(detail, "from %d to %d partitions,", &from, &to); err != nil {
+		return 0, fmt.Errorf("the history's %q: %w", detail, err)
+	}
+	return from, nil
+}
+
+// resume finishes an earlier try that was cut off while it moved the new state into its place; nil where there is none.
+func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) (*ReshardReport, error) {
+	staged, _, err := staging.store.View(ctx, 0, nil)
+	if errors.Is(err, state.ErrNoState) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &ReshardReport{To: staged.Partitions, Resumed: true}
+	detail, err := k.resumable(ctx, staging, r.To)
+	if err != nil || detail == "" {
+		return nil, err
+	}
+	if r.From, err = parseDetail(detail); err != nil {
+		return nil, err
+	}
+	if !yes {
+		return r, ErrConfirm
+	}
+	if err := k.move(ctx, staging, r, detail, nil); err != nil {
+		return r, err
+	}
+	if r.To != to || !slices.Equal(staged.TopicNames, k.machine.TopicNames[:]) {
+		return r, fmt.Errorf("an earlier reshard that was cut off is finished now: the state has %d partitions, of topics %q. "+
+			"Give the command again to go on to %d of %q", r.To, staged.TopicNames, to, k.machine.TopicNames)
+	}
 	return r, nil
+}
+
+// resumable is the detail of a new state that is complete and has begun to be moved; else empty. The move has begun when
+// each old partition is shut, so that no worker can have gone on with the old state since the new one was made from it.
+func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail string, err error) {
+	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
+		return "", err
+	}
+	from, err := parseDetail(detail)
+	if err != nil {
+		return "", err
+	}
+	for p := range int32(max(from, to)) {
+		m, fields, err := k.store.View(ctx, p, nil)
+		if errors.Is(err, state.ErrNoState) || err == nil && m.Layout == task.LayoutUnfinished {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if done, err := lastReshard(fields); err != nil || done != detail {
+			return "", err
+		}
+	}
+	return detail, nil
 }
 
 // stagingKeeper keeps the state that is being put together.
@@ -122,7 +187,7 @@ func (k *Keeper) complete(ctx context.Context, partitions int) (detail string, e
 // the old count counted.
 func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
 	m, _, err := k.store.View(ctx, p, nil)
-	if err != nil {
+	if err != nil || m.Layout == task.LayoutUnfinished { // shut by a try that was cut off: it has read all
 		return err
 	}
 	facts, err := k.describe(ctx, p)
@@ -156,41 +221,56 @@ func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
 	return err
 }
 
-// move puts the new state in the place of the old one.
-func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, detail string) error {
-	var left []int32
-	for p := range int32(r.To) {
+// move puts the new state in the place of the old one, whose partitions must still be as they were seen.
+func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, detail string, seen map[int32]int64) error {
+	moved := make([]bool, r.To)
+	for p := range int32(max(r.From, r.To)) {
 		m, fields, err := k.store.View(ctx, p, nil)
-		if err == nil && m.Layout == task.Layout && m.Partitions == r.To {
+		if err == nil && int(p) < r.To && m.Layout == task.Layout && m.Partitions == r.To {
 			if done, err := lastReshard(fields); err == nil && done == detail {
-				continue // moved by an earlier try: a worker may have gone on from there
+				moved[p] = true // by an earlier try: a worker may have gone on from there
+				continue
 			}
 		}
-		if err := k.shut(ctx, staging, p); err != nil {
+		if err := k.shut(ctx, p, seen); err != nil {
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
-		left = append(left, p)
 	}
-	for _, p := range left {
+	for p := range int32(r.To) { // when all that were there are shut
+		if err := k.shutNew(ctx, staging, p); err != nil {
+			return fmt.Errorf("shutting partition %d: %w", p, err)
+		}
+	}
+	for p := range int32(r.To) {
+		if moved[p] {
+			continue
+		}
 		if err := k.copyPartition(ctx, staging, p); err != nil {
 			return fmt.Errorf("moving partition %d into its place: %w", p, err)
 		}
 		k.say("partition %d of %d is in its place", p, r.To)
 	}
-	for p := int32(r.To); ; p++ { // beyond From: a try that was cut off may have left some
-		if _, err := k.store.Probe(ctx, p); errors.Is(err, state.ErrNoState) && p >= int32(r.From) {
-			break
-		}
-		if err := k.store.Drop(ctx, p, ""); err != nil {
-			return err
-		}
+	if err := k.dropFrom(ctx, r.To, r.From); err != nil {
+		return err
 	}
-	for p := range int32(r.To) {
-		if err := staging.store.Drop(ctx, p, ""); err != nil {
-			return err
-		}
+	if err := staging.dropFrom(ctx, 0, r.To); err != nil {
+		return err
 	}
+	r.Done = true
 	return nil
+}
+
+// dropFrom drops partitions from a number on, up to another and as long as there are more: an earlier try that wanted
+// other numbers may have left some.
+func (k *Keeper) dropFrom(ctx context.Context, p, end int) error {
+	for ; ; p++ {
+		if _, err := k.store.Probe(ctx, int32(p)); errors.Is(err, state.ErrNoState) && p >= end {
+			return nil
+		}
+		if err := k.store.Drop(ctx, int32(p), ""); err != nil {
+			return err
+		}
+	}
 }
 
 // lookAtOnce bounds the ids that are looked up at once.

@@ -126,31 +126,34 @@ func BucketOf(value []byte) (int64, error) {
 	return e.bucket, nil
 }
 
-// Entry carries over what is stored under an id, of which the receiver must know nothing: a pending impression with all
-// that is known of it, a tombstone, or parked records.
-func (t *Transfer) Entry(id, value []byte) error {
+// Entry carries over what is stored under an id: a pending impression with all that is known of it, a tombstone, or
+// parked records. Found is what the receiver has stored under the id, nil for nothing; it may be so for an id that was
+// stored in two partitions, because producers did not agree where it belongs. Then what is parked in one partition and
+// waits for what is in the other waits in vain, as it would have: they are orphans. Of two impressions one is a duplicate.
+func (t *Transfer) Entry(id, value, found []byte) error {
 	m := t.to
-	if err := m.open(id, nil); err != nil {
+	if err := m.open(id, found); err != nil {
 		return err
 	}
-	e := &m.cur.entry
-	if e.kind != nothing {
-		return fmt.Errorf("%w: impression id %.64q is known already", ErrTransfer, id)
-	}
+	var e entry
 	// What is parked aliases the value, which is the caller's.
-	err := decodeEntry(append([]byte(nil), value...), e)
+	err := decodeEntry(append([]byte(nil), value...), &e)
 	if err == nil {
-		err = t.from.fits(e)
+		err = t.from.fits(&e)
 	}
 	if err != nil {
 		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
 	}
+	if !t.yields(&e) {
+		return nil
+	}
 	e.bucket = noBucket
+	m.cur.entry = e
 	if e.kind != waiting {
 		from := t.from.learners[e.learner]
-		e.learner = m.byName[from.name].number
+		m.cur.learner = m.byName[from.name].number
 		if e.kind == pending {
-			t.pending(from, e)
+			t.pending(from, &m.cur.entry)
 		}
 	}
 	for i := range e.parked {
@@ -162,6 +165,54 @@ func (t *Transfer) Entry(id, value []byte) error {
 	m.cur.changed = true
 	m.save(false)
 	return nil
+}
+
+// yields makes room for an entry where the receiver has one of the same id; it tells whether the new one is to be stored.
+func (t *Transfer) yields(e *entry) bool {
+	m := t.to
+	have := &m.cur.entry
+	switch {
+	case have.kind == nothing:
+		return true
+	case e.kind == waiting && have.kind == waiting: // both wait for the impression, which may come
+		for i := range have.parked {
+			m.unpark(&have.parked[i])
+			m.ledger.add(ofTopic(have.parked[i].topic, 0, selectionsRead, payoffsRead), -1)
+		}
+		t.lost(e, maxParkedPerID-min(len(have.parked), maxParkedPerID))
+		e.parked = append(have.parked, e.parked...)
+		return true
+	case e.kind == waiting:
+		t.lost(e, 0)
+		return false
+	case have.kind == waiting || have.kind == closed && e.kind == pending:
+		for i := range have.parked {
+			m.unpark(&have.parked[i])
+			m.account(have.parked[i].topic, orphan, 1)
+		}
+		return true
+	case e.kind == pending:
+		t.lost(e, 0)
+		m.ledger.add(impressionsRead, 1)
+		m.ledger.add(impressionsDuplicate, 1)
+		if from := t.from.learners[e.learner]; m.byName[from.name] != nil {
+			l := m.byName[from.name]
+			l.ledger.add(impressionsRead, 1)
+			l.ledger.add(impressionsDuplicate, 1)
+			l.changed = true
+		}
+	}
+	return false
+}
+
+// lost makes orphans of what is parked in an entry beyond the first few.
+func (t *Transfer) lost(e *entry, kept int) {
+	m := t.to
+	for i := kept; i < len(e.parked); i++ {
+		m.ledger.add(ofTopic(e.parked[i].topic, 0, selectionsRead, payoffsRead), 1)
+		m.ledger.add(ofTopic(e.parked[i].topic, 0, selectionsOrphan, payoffsOrphan), 1)
+	}
+	e.parked = e.parked[:min(kept, len(e.parked))]
 }
 
 func (t *Transfer) pending(from *learner, e *entry) {

@@ -121,7 +121,8 @@ func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
 	}
 	if !slices.Equal(m.TopicNames, t.cfg.TopicNames[:]) {
-		return StopCluster, fmt.Errorf("the state was made of topics %q, configured are %q", m.TopicNames, t.cfg.TopicNames)
+		return StopCluster, fmt.Errorf("the state was made of topics %q, configured are %q: to go over to these, stop the "+
+			"workers and give `ranker-worker state reshard`", m.TopicNames, t.cfg.TopicNames)
 	}
 	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
 		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
@@ -172,7 +173,7 @@ func (t *Task) checkWitness(cut cutPositions, topic event.Topic, again bool, don
 	part := FetchPart{Topic: topic, Offset: w.Offset, MaxBytes: 1}
 	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
 		switch {
-		case err == nil && len(f.Records) > 0 && matches(w, &f.Records[0]):
+		case err == nil && len(f.Records) > 0 && Matches(w, &f.Records[0]):
 			next()
 			return
 		case err != nil && !errors.Is(err, ErrOffsetOutOfRange): // says nothing about the record
@@ -200,7 +201,8 @@ func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
 	return state.Witness{Offset: offset, Timestamp: timestamp, Hash: d.Sum64()}
 }
 
-func matches(w state.Witness, r *partition.Record) bool {
+// Matches tells whether a record is the one that a witness was taken of.
+func Matches(w state.Witness, r *partition.Record) bool {
 	got := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
 	if w.Timestamp == 0 {
 		got.Timestamp = 0
