@@ -74,7 +74,7 @@ type SASL struct {
 	Mechanism    Mechanism
 	Username     string
 	Password     Secret
-	PasswordFile string // read once, at the start, in place of Password
+	PasswordFile string // in place of Password; read at the start, and by each new connection
 }
 
 // Mechanism is a SASL mechanism.
@@ -93,7 +93,7 @@ type Redis struct {
 	Cluster      bool     // Redis Cluster
 	Username     string   // an ACL user; empty: the default user
 	Password     Secret
-	PasswordFile string // read once, at the start, in place of Password
+	PasswordFile string // in place of Password; read at the start, and by each new connection
 	DB           int    // 0 in a cluster
 	WaitReplicas int    // replicas that must have a checkpoint before it counts (WAIT); 0: none
 	TLS          TLS

@@ -121,11 +121,7 @@ func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
 	if cfg.Kafka.SASL.Mechanism == "" {
 		return tlsConfig, nil, nil
 	}
-	password, err := cfg.SASLPassword()
-	if err != nil {
-		return nil, nil, err
-	}
-	mechanism, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, password)
+	mechanism, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, cfg.SASLPassword)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
 	}
@@ -151,8 +147,15 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	var credentials func(context.Context) (username, password string, err error)
+	if cfg.Redis.PasswordFile != "" { // whose content may change while we run
+		credentials = func(context.Context) (string, string, error) {
+			password, err := cfg.RedisPassword()
+			return cfg.Redis.Username, password, err
+		}
+	}
 	s, err := redisstore.New(redisstore.Options{Addresses: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
-		Username: cfg.Redis.Username, Password: password, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
+		Username: cfg.Redis.Username, Password: password, Credentials: credentials, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
 		WaitReplicas: cfg.Redis.WaitReplicas})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)

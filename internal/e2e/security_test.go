@@ -29,6 +29,7 @@ func TestSecurity(t *testing.T) {
 				t.Run("deadlines pass", s.expires)
 			}
 			t.Run("what a process shows", s.shows)
+			t.Run("passwords change", s.renews)
 			s.faults(t)
 			s.eachRightIsNeeded(t)
 		})
@@ -119,6 +120,34 @@ func get(t *testing.T, url string) (text string) {
 	return text
 }
 
+// renews: passwords are mended in their files while the worker runs, as secrets are rotated.
+func (s *secured) renews(t *testing.T) {
+	for _, mechanism := range mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			kafkaFile := s.passwordFile(t, mechanism+".kafka", wrongPassword)
+			redisFile := s.passwordFile(t, mechanism+".redis", wrongPassword)
+			w := s.world(t, 1, s.kafkaKeys(mechanism, kafkaFile), s.redisKeys(redisFile), leastRights)
+			r := w.start(t)
+			r.awaitUnready(t, s.refused())
+			s.passwordFile(t, mechanism+".kafka", kafkaPassword)
+			r.awaitUnready(t, "WRONGPASS")
+			s.passwordFile(t, mechanism+".redis", redisPassword)
+			r.awaitReady(t)
+			r.stop(t)
+			requireNoSecrets(t, w.log.String())
+		})
+	}
+}
+
+// refused is what a wrong password for Kafka comes to.
+func (s *secured) refused() string {
+	if s.real {
+		return "Authentication failed"
+	}
+	return "hung up" // what kfake does, as brokers before 1.0 did
+}
+
 // listening are the addresses on which a process takes TCP connections, as Linux lists them.
 func listening(t *testing.T, pid int) (addrs []string) {
 	t.Helper()
@@ -165,9 +194,8 @@ func (s *secured) faults(t *testing.T) {
 	anonymous := func(keys string) string {
 		return strings.ReplaceAll(keys, s.tls(), fmt.Sprintf("tls: {ca_file: %q}", s.ca.file()))
 	}
-	refused, nameless := "Authentication failed", "bad certificate"
+	refused, nameless := s.refused(), "bad certificate"
 	if !s.real {
-		refused = "hung up" // what kfake does, as brokers before 1.0 did
 		nameless = "certificate required"
 	}
 	const untrusted = "certificate signed by unknown authority"

@@ -135,7 +135,7 @@ func (w *world) transport(t *testing.T) *kafka.Transport {
 	security, err := w.access.TLSConfig()
 	require.NoError(t, err)
 	mechanism, err := broker.NewSASL(string(w.access.Kafka.SASL.Mechanism), w.access.Kafka.SASL.Username,
-		string(w.access.Kafka.SASL.Password))
+		w.access.SASLPassword)
 	require.NoError(t, err)
 	transport := &kafka.Transport{TLS: security, SASL: mechanism}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -124,7 +124,7 @@ func TestSecurity(t *testing.T) {
 					require.NoError(t, err)
 					o.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 					require.True(t, o.TLS.RootCAs.AppendCertsFromPEM(ca))
-					o.SASL, err = NewSASL(mechanism, "me", password)
+					o.SASL, err = NewSASL(mechanism, "me", func() (string, error) { return password, nil })
 					require.NoError(t, err)
 				}
 			}
@@ -139,8 +139,10 @@ func TestSecurity(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-	_, err := NewSASL("gssapi", "", "")
+	_, err := NewSASL("gssapi", "", func() (string, error) { return "", nil })
 	require.ErrorContains(t, err, "plain, scram-sha-256 or scram-sha-512")
+	_, err = NewSASL("plain", "", func() (string, error) { return "", os.ErrNotExist })
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // certificate makes one for the loopback address that is its own CA.

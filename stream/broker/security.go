@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/segmentio/kafka-go/sasl"
@@ -8,23 +9,62 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// NewSASL makes the mechanism of a name: plain, scram-sha-256 or scram-sha-512. The empty name is no SASL at all.
-func NewSASL(mechanism, username, password string) (sasl.Mechanism, error) {
-	switch mechanism {
-	case "":
+// NewSASL makes the mechanism of a name: plain, scram-sha-256 or scram-sha-512. The empty name is no SASL at all. The
+// password is asked for now, and again by each connection that is made later: it may change while the worker runs.
+func NewSASL(mechanism, username string, password func() (string, error)) (sasl.Mechanism, error) {
+	if mechanism == "" {
 		return nil, nil
+	}
+	r := renewing{mechanism, username, password}
+	m, err := r.now()
+	if err != nil {
+		return nil, err
+	}
+	return &renewed{r, m.Name()}, nil
+}
+
+// renewing makes a mechanism with today's password.
+type renewing struct {
+	mechanism, username string
+	password            func() (string, error)
+}
+
+func (r *renewing) now() (sasl.Mechanism, error) {
+	password, err := r.password()
+	if err != nil {
+		return nil, err
+	}
+	switch r.mechanism {
 	case "plain":
-		return plain.Mechanism{Username: username, Password: password}, nil
+		return plain.Mechanism{Username: r.username, Password: password}, nil
 	case "scram-sha-256", "scram-sha-512":
 		algorithm := scram.SHA256
-		if mechanism == "scram-sha-512" {
+		if r.mechanism == "scram-sha-512" {
 			algorithm = scram.SHA512
 		}
-		m, err := scram.Mechanism(algorithm, username, password)
+		m, err := scram.Mechanism(algorithm, r.username, password)
 		if err != nil {
-			return nil, fmt.Errorf("preparing SASL %s for user %q: %w", mechanism, username, err)
+			return nil, fmt.Errorf("preparing SASL %s for user %q: %w", r.mechanism, r.username, err)
 		}
 		return m, nil
 	}
-	return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", mechanism)
+	return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", r.mechanism)
+}
+
+// renewed is a mechanism as kafka-go wants it.
+type renewed struct {
+	renewing
+	name string
+}
+
+// Name implements sasl.Mechanism.
+func (r *renewed) Name() string { return r.name }
+
+// Start implements sasl.Mechanism: an exchange for one connection.
+func (r *renewed) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	m, err := r.now()
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Start(ctx)
 }
