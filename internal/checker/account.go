@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -95,7 +96,7 @@ func (f *fold) settle(r *record) {
 	if r.fate != isRejected || f.partial {
 		return
 	}
-	_, buried := f.letters[r.topic][r.offset]
+	_, buried := slices.BinarySearch(f.letters[r.topic], r.offset)
 	if !f.out.ok(deadLetters, buried) {
 		f.out.breach(deadLetters, fmt.Sprintf("%s at offset %d", roles[r.topic], r.offset), "a dead letter", "none")
 	}

@@ -54,6 +54,29 @@ func upTo(w config.Windows) []float64 {
 // admissibleSlack is what rounding may leave, beside what the solver does.
 const admissibleSlack = 1e-9
 
+// order puts the candidates into increasing utility, ties in the order of their names, and notes the rank of each item
+// shown where the learner depends on it.
+func (f *fold) order(lf *learnerFold, l *life) {
+	c := f.imp.Candidates
+	if lf.windows == nil && !lf.ranks {
+		return
+	}
+	slices.SortFunc(c, func(a, b event.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Utility, b.Utility), bytes.Compare(a.Item, b.Item))
+	})
+	if !lf.ranks || len(l.propensities) == 0 || l.recorded {
+		return
+	}
+	of := make(map[uint32]int32, len(c))
+	for rank := range c {
+		of[f.items.intern(c[rank].Item)] = int32(rank)
+	}
+	l.ranks = make([]int32, len(l.items))
+	for k, item := range l.items {
+		l.ranks[k] = of[item]
+	}
+}
+
 // checkAdmissible: probabilities of selection that some distribution over rankings can bring about (the paper's section
 // 4.2). Of the first w shown the best has at least the w-th lowest utility, so that one of the k lowest is selected with
 // at most the probability that the window is at most k.
@@ -62,9 +85,6 @@ func (f *fold) checkAdmissible(name any, lf *learnerFold, l *life) {
 	if lf.windows == nil || !l.ordered || len(l.propensities) != n || len(c) != n {
 		return
 	}
-	slices.SortFunc(c, func(a, b event.Candidate) int {
-		return cmp.Or(cmp.Compare(a.Utility, b.Utility), bytes.Compare(a.Item, b.Item))
-	})
 	of := make(map[uint32]float64, n)
 	for k, item := range l.items {
 		of[item] = l.propensities[k]

@@ -31,7 +31,10 @@ const victimLearners = `
   feed: {payoffs: stochastic, policy: greedy, delay: qpmd, default: true, payoff_horizon: 1h, selection_timeout: 10m}
   front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m}
   given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m}
-  near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}`
+  near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}
+  place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m}
+  liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m}
+  told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m}`
 
 func newVictim(t *testing.T) *victim {
 	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, victimLearners, ""), offsets: map[string]int64{}}
@@ -117,7 +120,59 @@ func (v *victim) live(t *testing.T) {
 		v.put(t, "payoffs", learner+"0", `"payoff":0.5`)
 	}
 	v.settle(t)
+	v.teach(t, "3")
 	w.stop(t)
+}
+
+// teach lets each learner rank an impression, of which the item shown last is selected and paid.
+func (v *victim) teach(t *testing.T, number string) {
+	t.Helper()
+	learners := []string{"front", "given", "near", "place", "liked", "told"}
+	for _, learner := range learners {
+		v.impression(t, learner+number, learner)
+	}
+	v.settle(t)
+	for _, learner := range learners {
+		v.put(t, "selections", learner+number, fmt.Sprintf(`"item":%q,"utility":0.75`, v.lastShown(t, learner+number)))
+	}
+	v.settle(t)
+	for _, learner := range learners {
+		v.put(t, "payoffs", learner+number, `"payoff":0.25`)
+	}
+	v.settle(t)
+}
+
+// lastShown is the item at the end of an impression's ranking.
+func (v *victim) lastShown(t *testing.T, id string) string {
+	t.Helper()
+	dec := event.NewDecoder(event.Limits{})
+	for _, rec := range v.rankings(t) {
+		var r event.Ranking
+		if string(rec.Key) == id && dec.Ranking(&r, rec.Value) == nil {
+			return string(r.Items[len(r.Items)-1])
+		}
+	}
+	t.Fatalf("impression %q is not ranked", id)
+	return ""
+}
+
+// anyField is some field of a hash.
+func (v *victim) anyField(t *testing.T, hash string) string {
+	t.Helper()
+	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, fields, hash)
+	return slices.Min(fields)
+}
+
+// vector changes the first number of a block of what an instance knows.
+func (v *victim) vector(t *testing.T, hash string, by float64) (undo func()) {
+	t.Helper()
+	field := v.anyField(t, hash)
+	block := []byte(v.field(t, hash, field))
+	x := math.Float64frombits(binary.LittleEndian.Uint64(block[4:]))
+	binary.LittleEndian.PutUint64(block[4:], math.Float64bits(x+by))
+	return v.set(t, v.key(0, hash), field, string(block))
 }
 
 // stored is the entry of an id.
@@ -321,7 +376,7 @@ var corruptions = []corruption{
 	}},
 	{accountLearners, "a learner's outcome off by one", func(t *testing.T, v *victim) func() {
 		line := v.field(t, "meta", "learner.near")
-		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":1`, `"payoffs.applied":2`, 1))
+		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":2`, `"payoffs.applied":3`, 1))
 	}},
 	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.shard("f7"), "f7", v.stored(t, "f7")[:5])
@@ -444,17 +499,49 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "front:instances"), "3", "7")
 	}},
 	{boldRounds, "a payoff fed twice to an instance", func(t *testing.T, v *victim) func() {
-		fields, err := v.redis.HKeys(t.Context(), v.key(0, "front:rounds")).Result()
-		require.NoError(t, err)
-		return v.add(t, "front:rounds", fields[0], 1)
+		return v.add(t, "front:rounds", v.anyField(t, "front:rounds"), 1)
 	}},
 	{boldWindows, "a selection that told of two windows", func(t *testing.T, v *victim) func() {
-		fields, err := v.redis.HKeys(t.Context(), v.key(0, "front:windows")).Result()
+		return v.add(t, "front:windows", v.anyField(t, "front:windows"), 1)
+	}},
+	{boldWindows, "a selection that told of another window", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "front:windows")
+		n, err := strconv.Atoi(v.field(t, "front:windows", field))
 		require.NoError(t, err)
-		return v.add(t, "front:windows", fields[0], 1)
+		undo := v.set(t, v.key(0, "front:windows"), "90:91", strconv.Itoa(n))
+		return both(undo, v.unset(t, v.key(0, "front:windows"), field))
+	}},
+	{boldVectors, "a loss that is wrong, of an item", func(t *testing.T, v *victim) func() { return v.vector(t, "given:vectors", 1e-9) }},
+	{boldVectors, "a loss that is wrong, of a rank", func(t *testing.T, v *victim) func() { return v.vector(t, "place:vectors", 1e-9) }},
+	{boldVectors, "a point that is none", func(t *testing.T, v *victim) func() { return v.vector(t, "front:vectors", 1e-3) }},
+	{boldVectors, "what an instance knew is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "place:vectors"), v.anyField(t, "place:vectors"))
+	}},
+	{boldVectors, "something of an instance that was fed nothing", func(t *testing.T, v *victim) func() {
+		block := v.field(t, "front:vectors", v.anyField(t, "front:vectors"))
+		return v.set(t, v.key(0, "front:vectors"), "3:0", block)
+	}},
+	{boldVectors, "something of a rank that no list has", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "place:vectors")
+		return v.set(t, v.key(0, "place:vectors"), strings.TrimSuffix(field, "0")+"1", v.field(t, "place:vectors", field))
+	}},
+	{preferences, "a selection counted twice", func(t *testing.T, v *victim) func() {
+		return v.add(t, "liked:preferences", v.anyField(t, "liked:preferences"), 1)
+	}},
+	{preferences, "a selection counted for the other item", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "liked:preferences")
+		better, worse, _ := strings.Cut(field, ":")
+		return both(v.set(t, v.key(0, "liked:preferences"), worse+":"+better, v.field(t, "liked:preferences", field)),
+			v.unset(t, v.key(0, "liked:preferences"), field))
+	}},
+	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"))
+	}},
+	{preferences, "a mean that is wrong", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"), "1 0.7500001 0")
 	}},
 	{deltas, "what was published is not what is stored", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "near:items"), "a", strings.Replace(v.field(t, "near:items", "a"), `"n":1`, `"n":2`, 1))
+		return v.stats(t, "near", `"n":`, `"n":1`)
 	}},
 }
 

@@ -202,7 +202,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	v.set(t, v.key(0, "feed:preferences"), "a:b", "3")
 	v.set(t, v.key(0, "stranger:items"), "a", "{}")
 	v.set(t, v.key(0, "feed:learner"), "x", "y")
-	v.set(t, v.key(0, "meta"), "history.7", `{"number":7,"done":"reset","learner":"near"}`)
+	v.set(t, v.key(0, "meta"), "history.7", `{"number":7,"done":"reset","learner":"near","was":"near@3","offsets":[0,0,0]}`)
 	v.set(t, v.key(0, "meta"), "history.8", `{"number":8,"done":"import","learner":"front"}`)
 	require.NoError(t, v.redis.Set(t.Context(), v.key(0, "odd"), "1", 0).Err())
 	r := v.check(t, func(o *Options) { o.Now = v.now })

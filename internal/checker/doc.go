@@ -21,13 +21,19 @@
 //   - A record that came when the tombstone of its impression may have been forgotten.
 //   - An id of which a second impression was ranked after the first was forgotten, and a learner that is not in all the
 //     configurations: their records may have become anything, their items are not compared.
-//   - A learner that was reset, or took in an export: what it knows is not compared, and after a reset nothing of its
-//     impressions. After other commands than these and rebuild only Redis is compared, with itself and the rankings.
+//   - What came for the impressions of a learner of before it was reset. What it has learned since is compared, as is what
+//     one knows that took in an export: its history says from where on to fold, and what it began with. After other
+//     commands than reset, import and rebuild only Redis is compared, with itself and the rankings.
 //   - The order of two payoffs of an item, unless impression, selection and payoff of the one all stand before those of the
 //     other in their topics.
 //   - When the queues give a payoff to the learner: only N and what waits together are compared with what was taken in.
-//   - What the instances of BOLD know (hash "vectors"), the last estimate of windows, which instance decided, and what a
+//   - What an instance of BOLD knows of an item that was not among the candidates of each payoff that it was fed: with FTRL
+//     it begins with the median of the others, which depends on when. With OSMD the point itself, which is made of
+//     one projection after another: only that it is one, and starts anew when it must.
+//   - The last estimate of windows, which is made on a schedule of a worker's watermark; which instance decided, and what a
 //     ranking looks like: they depend on all that was fed before. Not compared.
+//   - A record that came for an id when that was over by more than Options.Lag, and forgotten (see Memory), and dated itself
+//     in time: it was taken in if a worker's topics were far out of step. All counts are compared with so much slack.
 //   - Statistics of other partitions are no part of a partition's state, and not looked at.
 //
 // # The laws
@@ -78,13 +84,20 @@
 //   - qpmd.hold: nothing waits of the item that is waited for; the hold began with a selection of it that is pending.
 //   - bold.outstanding: an instance has as many outstanding decisions as there are pending impressions that it decided.
 //   - bold.rounds: it has been fed the payoffs taken in of its decisions.
-//   - bold.windows: each selection has told of one window.
+//   - bold.vectors: what it knows, of a rank or of an item that it was always shown, is the sum of the losses estimated from
+//     the payoffs fed (FTRL); or is a point, made of probabilities that add up to 1, where it does not start anew (OSMD).
+//   - bold.windows: each selection whose order of utilities was certain has told of the one interval that the ranking says,
+//     of whatever learner learns windows.
+//   - preferences: where the order of utilities is found, each selection was counted for the pairs that the ranking's ranks
+//     and undecided say; and the estimates that came with selections have the number, mean and deviations stored.
 //   - deltas: the stream that other partitions follow leads up to this checkpoint without a gap, and its newest values are
 //     the stored ones.
 //
 // # Memory
 //
-// The partitions that are checked at once are held in memory: about 1.5 kB for each impression id that stands both in their
-// logs and in Redis, with 10 candidates and the garbage collector's share apart, and about a third of that where it
-// stands in the log alone. It does not grow with the rest of the log.
+// Of the partitions that are checked at once, ids are held in memory that are not over: until the log shows all topics past
+// deadline and parking time by Options.Lag, and as long as Redis holds something of them. That is about 1.5 kB for each, with
+// 10 candidates and the garbage collector's share apart, 40 bytes of it for a selection's or payoff's record; and about a
+// third of that where it stands in the log alone. At most twice as many are held as have to be. Of an id that is over 16
+// bytes are remembered (its hash and until when it was known), which take a map about 30: an hundredth; of a dead letter 8.
 package checker

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -29,10 +30,11 @@ type fold struct {
 	imp     event.Impression
 	sel     event.Selection
 	pay     event.Payoff
-	letters [event.Inputs]map[int64]struct{}
+	letters [event.Inputs][]int64 // offsets that dead letters are about, ascending
 
 	items    catalogue
 	learners map[string]*learnerFold
+	past     map[string][]*learnerFold // before resets, in their order
 	lives    map[string]*life
 	bounds   [event.Inputs][outcomes]bound // of the account
 	partial  bool                          // the log does not go back to the beginning
@@ -41,7 +43,13 @@ type fold struct {
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
-	several     int64        // ids of which several impressions were ranked
+	several     int64               // ids of which several impressions were ranked
+	gone        map[uint64]past     // lives forgotten, by the hash of their id
+	strays      map[uint64]struct{} // likewise of those that never had an impression
+	sweepAt     int
+	held        int64 // the most lives there were at once
+	forgotten   int64
+	late        int64        // records that may have been taken in after their lives were forgotten
 	reach       event.Millis // at most this was the watermark when the present record was stepped, whoever did
 }
 
@@ -55,6 +63,7 @@ type topicFold struct {
 	newest  event.Millis // of the records so far, at most
 	witness bool         // the record of the witness was met
 	last    int64        // offset of the last record, -1: none
+	ended   bool
 }
 
 // catalogue numbers items, for this program only.
@@ -106,6 +115,8 @@ const (
 type life struct {
 	offset       int64 // of its impression that was ranked; -1: none
 	again        bool  // several impressions of this id were ranked, one after another was forgotten
+	known, stray bool  // the id had a life before: with an impression, of which past is left, or without
+	past         past
 	learner      *learnerFold
 	instance     int32
 	hasSelection bool
@@ -114,8 +125,9 @@ type life struct {
 	watermark    event.Millis // at most this when the impression was decided
 	items        []uint32     // in the order shown
 	propensities []float64
-	ranks        []int32 // of utility by position, where the learner found them itself
+	ranks        []int32 // of utility by position, where the learner depends on them or found them itself
 	undecided    []int32 // those of them that it was not certain of
+	recorded     bool    // ranks are the decision's
 	ordered      bool    // the candidates' order of utility is known
 	records      []record
 }
@@ -125,12 +137,14 @@ type record struct {
 	topic     event.Topic
 	offset    int64
 	item      uint32
-	value     float64
-	event     uint64 // hash of the event id; 0: none
+	value     float64 // a payoff's, or a selection's estimate of the utility
+	event     uint64  // hash of the event id; 0: none
 	lo, hi    event.Millis
 	watermark event.Millis // at most this when it was stepped
 	hash      uint64       // of its value
 	fate      fate
+
+	hasUtility bool
 }
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
@@ -139,6 +153,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 		parking: math.MaxInt64, selects: c.cfg.Kafka.Topics.HasSelections(),
 		dec:   event.NewDecoder(event.Limits{MaxCandidates: c.cfg.Limits.MaxCandidates, MaxRecordBytes: c.cfg.Limits.MaxRecordBytes}),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{},
+		past: map[string][]*learnerFold{}, gone: map[uint64]past{}, strays: map[uint64]struct{}{}, sweepAt: firstSweep,
 	}
 	for _, cfg := range c.configs {
 		f.parking = min(f.parking, cfg.Join.ParkingTime.Milliseconds())
@@ -193,6 +208,7 @@ func (f *fold) merge() error {
 				return err
 			}
 			if !ok {
+				tf.ended = true
 				continue
 			}
 			if at := tf.log.cur.Records[tf.log.at].Timestamp; best < 0 || at < stamp {
@@ -250,6 +266,7 @@ func (f *fold) step(t event.Topic) error {
 	r.hash = xxhash.Sum64(rec.Value)
 	if t == event.Selections {
 		r.item = f.find(f.sel.Item)
+		r.value, r.hasUtility = f.sel.Utility, f.sel.HasUtility
 	} else {
 		r.value = f.pay.Payoff
 		if len(f.pay.Item) > 0 {
@@ -283,7 +300,9 @@ func (f *fold) life(id []byte) *life {
 	if l := f.lives[string(id)]; l != nil {
 		return l
 	}
+	f.sweep()
 	l := &life{offset: -1}
+	f.recall(id, l)
 	f.lives[string(id)] = l
 	return l
 }
@@ -333,11 +352,12 @@ func (f *fold) impression(r *record, id []byte, faulty error) error {
 
 // unranked says what must have become of an impression without a ranking.
 func (f *fold) unranked(r *record, id []byte, faulty error) {
-	_, buried := f.letters[event.Impressions][r.offset]
+	_, buried := slices.BinarySearch(f.letters[event.Impressions], r.offset)
 	known := false
 	if faulty == nil {
 		l := f.lives[string(id)]
-		known = l != nil && l.offset >= 0
+		_, gone := f.gone[xxhash.Sum64(id)]
+		known = l != nil && l.offset >= 0 || gone
 	}
 	var may fate
 	if buried {

@@ -1,16 +1,27 @@
 package checker
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // history is a thing that a command has done to the stored state.
 type history struct {
-	Number  int64  `json:"number"`
-	Done    string `json:"done"`
-	Learner string `json:"learner"`
+	Number  int64   `json:"number"`
+	Done    string  `json:"done"`
+	Learner string  `json:"learner"`
+	Was     string  `json:"was"`     // the name under which a reset learner's impressions end
+	Offsets []int64 `json:"offsets"` // where the inputs stood
+	Values  string  `json:"values"`  // the hash that keeps what was taken in
 }
+
+// keptHistory is how many entries of the history are kept: where there are so many there may have been others.
+const keptHistory = 100
 
 // readHistory reads what commands have done; what cannot be read is a violation.
 func (st *state) readHistory(field, value string, out *findings) {
@@ -19,33 +30,150 @@ func (st *state) readHistory(field, value string, out *findings) {
 	}
 	var h history
 	err := json.Unmarshal([]byte(value), &h)
-	if !out.ok(metaFields, err == nil && h.Done != "") {
+	ok := err == nil && h.Done != "" && (h.Done != "reset" || h.Was != "" && len(h.Offsets) == event.Inputs)
+	if !out.ok(metaFields, ok) {
 		out.breach(metaFields, field, "what was done", value)
 		return
 	}
 	st.history = append(st.history, h)
 }
 
-// heed takes from what commands have done what the log alone does not tell. A learner that was reset is another one since,
-// and one that took something in knows more than the log says: of those, only what does not depend on it is compared.
+// heed takes from what commands have done what the log alone does not tell. A learner that was reset is another one from
+// that cut on: impressions below it are its predecessor's. One that took something in begins with that, see begin.
 func (f *fold) heed() {
-	for _, h := range f.state.history {
+	all := f.state.history
+	slices.SortFunc(all, func(a, b history) int { return cmp.Compare(a.Number, b.Number) })
+	if len(all) >= keptHistory {
+		f.out.skip("the history has %d entries, and older ones may be gone: what must be stored is not known", len(all))
+		f.partial = true
+	}
+	unknown := map[string]bool{}
+	for i := range all {
+		h := &all[i]
 		lf := f.learners[h.Learner]
-		switch h.Done {
-		case "reset":
-			f.out.skip("learner %q was reset by checkpoint %d: what became of its impressions, and what it knows, is not compared", h.Learner, h.Number)
-			if lf != nil {
-				lf.always, lf.unknown = false, true
-			}
-		case "import":
-			f.out.skip("learner %q took an export in by checkpoint %d: what it knows is not compared", h.Learner, h.Number)
-			if lf != nil {
-				lf.unknown = true
-			}
-		case "rebuild":
-		default:
+		switch {
+		case h.Done == "rebuild": // from the topics alone: what was done before is undone
+			clear(unknown)
+			clear(f.past)
+		case h.Done != "reset" && h.Done != "import":
 			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
 			f.partial = true
+		case lf == nil: // its impressions are nobody's
+		case h.Done == "reset":
+			f.out.skip("learner %q was reset by checkpoint %d: what became of the records of its impressions of before is not compared",
+				h.Learner, h.Number)
+			delete(unknown, h.Learner)
+			f.past[h.Learner] = append(f.past[h.Learner], lf.before(h))
+		case h.Values == "":
+			f.out.skip("learner %q took an export in by checkpoint %d, of which nothing was kept: what it knows is not compared",
+				h.Learner, h.Number)
+			unknown[h.Learner] = true
+		}
+	}
+	for name := range unknown {
+		f.learners[name].unknown = true
+	}
+	for name := range f.past {
+		f.learners[name].renew()
+	}
+}
+
+// before is the learner as it was until a reset: nothing that it knew is left, and its impressions end as those of a
+// learner that is not configured any more.
+func (lf *learnerFold) before(h *history) *learnerFold {
+	return &learnerFold{name: h.Was, reset: h, variants: lf.decided, decided: lf.decided, always: lf.always, delay: lf.delay,
+		given: lf.given, instances: map[int32]*instanceFold{}}
+}
+
+// renew leaves of the configurations those under which the learner can have learned since it was reset: what state depends
+// on is the same as now.
+func (lf *learnerFold) renew() {
+	now := lf.decided[0].Fingerprint()
+	lf.variants = slices.DeleteFunc(slices.Clone(lf.decided), func(v *config.Learner) bool { return v.Fingerprint() != now })
+}
+
+// decidedBy finds the learner of a name that an impression at an offset is of: its decision was made, or adopted, before a
+// reset or after; nil where none is configured.
+func (f *fold) decidedBy(name []byte, offset int64) *learnerFold {
+	for _, lf := range f.past[string(name)] {
+		if offset < lf.reset.Offsets[event.Impressions] {
+			return lf
+		}
+	}
+	return f.learners[string(name)]
+}
+
+// bygone says what may have become of an impression whose learner was reset since. What it taught is gone, and so is what
+// its items are called. What came for it from the reset on was not taken in any more.
+func (r *resolution) bygone() {
+	if !r.compareDecision() {
+		return
+	}
+	r.anything()
+	reset := r.l.learner.reset
+	for i := range r.l.records {
+		if rec := &r.l.records[i]; rec.offset >= reset.Offsets[rec.topic] {
+			rec.fate &^= isTaken
+		}
+	}
+	switch e := r.stored; {
+	case e == nil:
+		r.f.count(event.Impressions, wasPaid|wasExpired|wasDefaulted|wasUnselected)
+	case e.kind == pending:
+		r.f.count(event.Impressions, isPending)
+	default:
+		r.f.count(event.Impressions, 1<<(e.outcome-1))
+	}
+}
+
+// begin reads what a learner has taken in of exports: fields "<hash> <field>", each what a learner would store that knows
+// nothing else. What the log has taught it since comes on top.
+func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
+	hashes := map[string]map[string]string{}
+	for field, value := range fields {
+		hash, rest, found := strings.Cut(field, " ")
+		if !f.out.ok(delayFields, found) {
+			f.out.breach(delayFields, name+" "+field, "<hash> <field>", value)
+			continue
+		}
+		if hashes[hash] == nil {
+			hashes[hash] = map[string]string{}
+		}
+		hashes[hash][rest] = value
+	}
+	b := &storedLearner{}
+	b.loadItems(f, name, hashes["items"])
+	delete(hashes, "items")
+	delete(hashes, "learner") // the last estimate of windows is no sum
+	for hash, fields := range hashes {
+		b.loadHash(f.out, name+" "+hash, hash, fields)
+	}
+	for item, s := range b.items {
+		it := lf.item(f.items.intern([]byte(item)))
+		it.n, it.sum, it.sq = s.n, s.sum, s.sq
+	}
+	for interval, n := range b.windows {
+		lf.intervals[interval] = &bound{n, n}
+	}
+	for p, n := range b.pairs {
+		lf.pairs[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = &bound{n, n}
+	}
+	for item, m := range b.rated {
+		lf.rated[b.fold(item)] = &ratings{moments: m}
+	}
+	for field, n := range b.rounds {
+		number, length, err := cutInstance(field)
+		if !f.out.ok(delayFields, err == nil) {
+			f.out.breach(delayFields, name+" "+field, "the number of an instance", err.Error())
+			continue
+		}
+		list := lf.instance(number).list(length)
+		list.fed, list.began = bound{n, n}, true
+		for c, x := range b.vectors[field] {
+			if length == 0 {
+				c = b.fold(c)
+			}
+			list.at[c] = &coordinate{start: true, sum: x}
 		}
 	}
 }

@@ -42,7 +42,9 @@ const (
 	qpmdHold
 	boldOutstanding
 	boldRounds
+	boldVectors
 	boldWindows
+	preferences
 	deltas
 	laws
 )
@@ -86,6 +88,8 @@ var lawNames = [laws]string{
 	qpmdHold:             "qpmd.hold",
 	boldOutstanding:      "bold.outstanding",
 	boldRounds:           "bold.rounds",
+	boldVectors:          "bold.vectors",
 	boldWindows:          "bold.windows",
+	preferences:          "preferences",
 	deltas:               "deltas",
 }

@@ -2,9 +2,7 @@ package checker
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
@@ -19,17 +17,23 @@ const (
 // learnerFold is what a learner must have been told, by the log, and what Redis has of it.
 type learnerFold struct {
 	name     string
-	variants []*config.Learner // by the configurations that have it, the present one first
-	always   bool              // all have it
+	decided  []*config.Learner // by the configurations that have it, the present one first: a decision fits one of them
+	variants []*config.Learner // those of them under which it has learned: all, unless it was reset
+	reset    *history          // that ended it; nil: it goes on
+	always   bool              // all configurations have it
 	unknown  bool              // something depends on the interleaving in ways that are not followed
 	delay    string            // the present one
 	given    bool              // utilities are given, by all configurations
 	windows  []float64         // see windowsOf; nil: not known
+	ranks    bool              // what it learns from depends on the order of utilities
+	longest  int               // window that is told apart, where windows are learned
 
-	items          []itemFold // by the fold's number
-	instances      map[int32]*instanceFold
-	selections     int64 // that told of a window, for certain
-	openSelections int64
+	items       []itemFold // by the fold's number
+	instances   map[int32]*instanceFold
+	intervals   map[string]*bound    // selections, by what they say of the user's window
+	anyInterval int64                // those of which it is not known what they say
+	pairs       map[[2]uint32]*bound // selections of the one item below the other
+	rated       map[uint32]*ratings  // by item
 
 	stored storedLearner
 }
@@ -44,11 +48,6 @@ type itemFold struct {
 	openSum float64
 	openSq  float64
 	queue   *queueFold // where Redis has a queue of it
-}
-
-// instanceFold is what is known of one BASE instance.
-type instanceFold struct {
-	fed map[int32]*bound // payoffs, by length of the list (0: whatever it was)
 }
 
 // takeOrder is where impression, selection and payoff stand in their topics; -1 where that is not known.
@@ -68,14 +67,17 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 			l := &cfg.Learners[i]
 			lf := all[l.Name]
 			if lf == nil {
-				lf = &learnerFold{name: l.Name, delay: string(l.Delay), instances: map[int32]*instanceFold{}}
+				lf = &learnerFold{name: l.Name, delay: string(l.Delay), longest: l.Windows.Max, instances: map[int32]*instanceFold{},
+					intervals: map[string]*bound{}, pairs: map[[2]uint32]*bound{}, rated: map[uint32]*ratings{}}
 				all[l.Name] = lf
 			}
-			lf.variants = append(lf.variants, l)
+			lf.decided = append(lf.decided, l)
+			lf.ranks = lf.ranks || looksAtWindows(l)
 		}
 	}
 	for _, lf := range all {
-		lf.always = len(lf.variants) == len(configs)
+		lf.variants = lf.decided
+		lf.always = len(lf.decided) == len(configs)
 		lf.windows = windowsOf(lf.variants)
 		lf.given = !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool { return v.Utilities != config.Given })
 	}
@@ -87,15 +89,6 @@ func (lf *learnerFold) item(i uint32) *itemFold {
 		lf.items = append(lf.items, itemFold{})
 	}
 	return &lf.items[i]
-}
-
-func (lf *learnerFold) instance(i int32) *instanceFold {
-	f := lf.instances[i]
-	if f == nil {
-		f = &instanceFold{fed: map[int32]*bound{}}
-		lf.instances[i] = f
-	}
-	return f
 }
 
 func (lf *learnerFold) show(items []uint32) {
@@ -120,7 +113,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, o takeOrder, sure bool
 		it.queue.take(v, o, sure)
 	}
 	if l.instance >= 0 {
-		lf.feed(l, i, sure)
+		lf.feed(l, i, v, sure)
 	}
 }
 
@@ -134,46 +127,7 @@ func (lf *learnerFold) takeSome(l *life, i uint32) {
 		it.queue.any++
 	}
 	if l.instance >= 0 {
-		lf.feed(l, i, false)
-	}
-}
-
-// leastPropensity is the least probability that a loss is estimated with.
-const leastPropensity = 0x1p-1022
-
-// feed tells of a payoff that was fed to an instance: one whose loss can be estimated.
-func (lf *learnerFold) feed(l *life, item uint32, sure bool) {
-	at := -1
-	for k, i := range l.items {
-		if i == item {
-			at = k
-		}
-	}
-	length := int32(0)
-	if lf.variants[0].LossIndex == config.ByRank {
-		length = int32(len(l.items))
-	}
-	if at < 0 || len(l.propensities) != len(l.items) || l.propensities[at] < leastPropensity {
-		return
-	}
-	in := lf.instance(l.instance)
-	b := in.fed[length]
-	if b == nil {
-		b = &bound{}
-		in.fed[length] = b
-	}
-	b.hi++
-	if sure && l.ordered {
-		b.lo++
-	}
-}
-
-// selected tells of a selection for certain. What it tells of windows needs the order of utilities.
-func (lf *learnerFold) selected(l *life) {
-	if l.ordered {
-		lf.selections++
-	} else {
-		lf.openSelections++
+		lf.feed(l, i, 0, false) // of the most loss
 	}
 }
 
@@ -192,6 +146,7 @@ func (f *fold) checkLearners() {
 			lf.checkInstances(f)
 		}
 		lf.checkWindows(f)
+		lf.checkPreferences(f)
 	}
 }
 
@@ -228,8 +183,9 @@ func (lf *learnerFold) checkItems(f *fold) {
 				sq += v * v
 			}
 		}
-		ok := n >= it.n && n <= it.n+it.open && atLeast(sum, it.sum, n) && atLeast(it.sum+it.openSum, sum, n) &&
-			atLeast(sq, it.sq, n) && atLeast(it.sq+it.openSq, sq, n)
+		late := float64(f.late)
+		ok := n >= it.n-f.late && n <= it.n+it.open+f.late && atLeast(sum+late, it.sum, n) && atLeast(it.sum+it.openSum+late, sum, n) &&
+			atLeast(sq+late, it.sq, n) && atLeast(it.sq+it.openSq+late, sq, n)
 		if !f.out.ok(itemsSums, ok) {
 			f.out.breach(itemsSums, lf.name+": "+name, it.said(), fmt.Sprintf("%d payoffs (%d of them waiting), sum %v, of squares %v",
 				n, n-s.n, sum, sq))
@@ -270,87 +226,5 @@ func (lf *learnerFold) compareCounts(f *fold, by law, want, got map[int64]int64,
 		if _, ok := want[k]; !ok {
 			equal(f.out, by, lf.name+": "+name(k), 0, n)
 		}
-	}
-}
-
-// checkInstances: an instance waits for its pending decisions, and knows as many payoffs as it was fed.
-func (lf *learnerFold) checkInstances(f *fold) {
-	if f.state.complete {
-		outstanding := map[int64]int64{}
-		for _, e := range f.state.entries {
-			if e.kind == pending && f.state.learners[e.learner] == lf.name && e.instance >= 0 {
-				outstanding[int64(e.instance)]++
-			}
-		}
-		lf.compareCounts(f, boldOutstanding, outstanding, lf.stored.outstanding, func(i int64) string { return fmt.Sprintf("instance %d", i) })
-	}
-	if f.partial || lf.unknown || !lf.always {
-		f.out.open(boldRounds)
-		return
-	}
-	want := map[string]bound{}
-	for number, in := range lf.instances {
-		for length, b := range in.fed {
-			field := strconv.Itoa(int(number))
-			if lf.variants[0].LossIndex == config.ByRank {
-				field += ":" + strconv.Itoa(int(length))
-			}
-			if lf.forgets(number) { // it may have been forgotten when it waited for nothing
-				b.lo = 0
-			}
-			want[field] = *b
-		}
-	}
-	for field := range lf.stored.rounds {
-		if _, ok := want[field]; !ok {
-			want[field] = bound{}
-		}
-	}
-	for field, b := range want {
-		got := lf.stored.rounds[field]
-		if b.lo < b.hi {
-			f.out.open(boldRounds)
-		}
-		if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi) {
-			f.out.breach(boldRounds, lf.name+": instance "+field, fmt.Sprintf("%d to %d payoffs fed", b.lo, b.hi), fmt.Sprint(got))
-		}
-	}
-}
-
-// forgets tells whether an instance is beyond the bound of some configuration, so that it is forgotten when it has drained.
-func (lf *learnerFold) forgets(number int32) bool {
-	for _, v := range lf.variants {
-		if v.MaxInstances > 0 && int(number) >= v.MaxInstances {
-			return true
-		}
-	}
-	return false
-}
-
-// checkWindows: each selection whose impression's order of utilities is known told of one window. Whether windows are
-// learned is up to the configuration; where they were not always, there are fewer.
-func (lf *learnerFold) checkWindows(f *fold) {
-	if len(lf.stored.windows) == 0 && lf.delay != delayBOLD || f.partial {
-		return
-	}
-	var told int64
-	for _, n := range lf.stored.windows {
-		told += n
-	}
-	least := lf.selections
-	for _, v := range lf.variants {
-		if !lf.always || !lf.given || !v.Windows.Learned() {
-			least = 0
-		}
-	}
-	most := lf.selections + lf.openSelections
-	if lf.unknown {
-		least, most = 0, math.MaxInt64
-	}
-	if least < most {
-		f.out.open(boldWindows)
-	}
-	if !f.out.ok(boldWindows, told >= least && told <= most) {
-		f.out.breach(boldWindows, lf.name, fmt.Sprintf("%d to %d selections that told of a window", least, most), fmt.Sprint(told))
 	}
 }

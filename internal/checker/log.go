@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -105,11 +106,11 @@ func (l *topicLog) peek() (ok bool, err error) {
 	return true, nil
 }
 
-// letters reads the dead letters of an input topic up to its present end: the offsets that they are about. One whose headers
+// letters reads the dead letters of an input topic up to its present end: the offsets that they are about,
+// ascending. One whose headers
 // do not say is passed over: it may be anybody's.
-func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (about map[int64]struct{}, read int64, err error) {
+func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (about []int64, read int64, err error) {
 	name := c.cfg.Kafka.Topics.DLQ(c.broker.Topic(topic))
-	about = map[int64]struct{}{}
 	next, end := int64(-1), int64(0)
 	good := time.Now()
 	for next < end {
@@ -117,7 +118,7 @@ func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (abou
 		if next < 0 {
 			next, end, err = c.lettersBounds(ctx, name, p)
 		} else {
-			n, next, err = c.lettersFrom(ctx, name, p, next, about)
+			n, next, err = c.lettersFrom(ctx, name, p, next, &about)
 		}
 		read += n
 		switch {
@@ -132,7 +133,8 @@ func (c *checker) letters(ctx context.Context, p int32, topic event.Topic) (abou
 			end = max(end, next+1)
 		}
 	}
-	return about, read, nil
+	slices.Sort(about)
+	return slices.Compact(about), read, nil
 }
 
 // lettersBounds asks for the first offset and the end of a dead-letter topic; next is -1 where there is no answer.
@@ -158,7 +160,7 @@ func (c *checker) lettersBounds(ctx context.Context, name string, p int32) (next
 }
 
 // lettersFrom takes in one answer.
-func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from int64, about map[int64]struct{}) (n, next int64, err error) {
+func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from int64, about *[]int64) (n, next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.Patience)
 	defer cancel()
 	answer, err := c.broker.Kafka().Fetch(ctx, &kafka.FetchRequest{Topic: name, Partition: int(p), Offset: from, MinBytes: 1,
@@ -186,7 +188,7 @@ func (c *checker) lettersFrom(ctx context.Context, name string, p int32, from in
 		for _, h := range r.Headers {
 			if h.Key == "__streams.errors.offset" {
 				if at, err := strconv.ParseInt(string(h.Value), 10, 64); err == nil {
-					about[at] = struct{}{}
+					*about = append(*about, at)
 				}
 			}
 		}

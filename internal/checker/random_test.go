@@ -180,6 +180,9 @@ var kinds = []struct{ name, learners, further string }{
 	{"no selections, sum", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"social bold", "  feed: {payoffs: adversarial, policy: osmd, utilities: social, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"no selections, bold", "  feed: {payoffs: adversarial, policy: ftrl, max_instances: 3, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
+	{"osmd by rank", "  feed: {payoffs: adversarial, policy: osmd, loss_index: rank, max_instances: 2, windows: {geometric: 0.7, max: 4}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"sorted bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, utilities: sorted, max_instances: 4, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"two", "  feed: {payoffs: stochastic, policy: elimination, default: true, payoff_horizon: 10m, selection_timeout: 2m}\n  other: {payoffs: stochastic, policy: utility}", "join: {parking_time: 2m}"},
 }
 

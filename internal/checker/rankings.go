@@ -144,10 +144,14 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 		f.out.breach(rankingsDecision, name, fmt.Sprintf("%q", id), fmt.Sprintf("%q", rk.ID))
 	}
 	l := f.life(id)
-	lf := f.learners[string(rk.Learner)]
-	if l.offset >= 0 {
-		f.rankedAgain(name, l, d, lf, f.reach)
+	lf := f.decidedBy(rk.Learner, r.offset)
+	switch {
+	case l.offset >= 0:
+		f.rankedAgain(name, l, d, lf, l.payDeadline+f.parking)
+	case l.known:
+		f.rankedAgain(name, l, d, lf, l.past.until())
 	}
+	l.again = l.again || l.stray
 	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
 	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
 	l.items = make([]uint32, len(rk.Items))
@@ -156,7 +160,12 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	}
 	l.propensities = append([]float64(nil), d.Propensities...)
 	l.ranks, l.undecided = append([]int32(nil), d.Ranks...), append([]int32(nil), d.Undecided...)
-	l.ordered = parsed && f.imp.HasUtilities && lf != nil && lf.given
+	l.recorded = len(d.Ranks) > 0
+	l.ordered = l.recorded && len(d.Undecided) == 0
+	if parsed && f.imp.HasUtilities && lf != nil && lf.given {
+		l.ordered = true
+		f.order(lf, l)
+	}
 	if parsed {
 		f.checkItems(name, l)
 		if lf != nil && len(f.imp.Learner) > 0 {
@@ -175,16 +184,16 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 
 // rankedAgain: an id may be used again when its tombstone is forgotten, because the watermark has passed the deadline and the
 // parking time. What the new deadline counts from is no less than the watermark of that moment.
-func (f *fold) rankedAgain(name any, l *life, d *event.Decision, lf *learnerFold, watermark event.Millis) {
+func (f *fold) rankedAgain(name any, l *life, d *event.Decision, lf *learnerFold, known event.Millis) {
 	l.again = true
 	if lf == nil {
 		return
 	}
 	base := int64(math.MinInt64)
-	for _, v := range lf.variants {
+	for _, v := range lf.decided {
 		base = max(base, d.PayoffDeadline-v.PayoffHorizon.Milliseconds())
 	}
-	known := l.payDeadline + f.parking
+	watermark := f.reach
 	if !f.out.ok(rankingsOnce, min(base, watermark) > known) {
 		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", known),
 			fmt.Sprintf("one of watermark %d at most", min(base, watermark)))
@@ -217,7 +226,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time within %d and %d", r.lo, r.hi), fmt.Sprint(f.ranked.cur.Time))
 	}
 	fits, known := false, false
-	for _, v := range lf.variants {
+	for _, v := range lf.decided {
 		known = known || d.Policy == string(v.Policy) && d.Delay == string(v.Delay)
 		fits = fits || f.deadlinesFit(r, v, d)
 	}
@@ -225,7 +234,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 		f.out.breach(rankingsDecision, name, "policy and delay of learner "+lf.name, d.Policy+" and "+d.Delay)
 	}
 	if !f.out.ok(rankingsDeadlines, fits) {
-		v := lf.variants[0]
+		v := lf.decided[0]
 		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from within %d and %d on",
 			v.SelectionTimeout, v.PayoffHorizon, r.lo, max(r.hi, f.reach)),
 			fmt.Sprintf("deadlines %d and %d", d.SelectionDeadline, d.PayoffDeadline))

@@ -40,6 +40,8 @@ type PartitionReport struct {
 	Read       [event.Topics]int64 `json:"read"`    // records read of impressions, selections, payoffs and rankings
 	Letters    int64               `json:"letters"` // dead letters read
 	Pending    int64               `json:"pending"`
+	Held       int64               `json:"held"`      // ids held in memory at once, at most
+	Forgotten  int64               `json:"forgotten"` // ids that were over, and forgotten
 	Laws       []LawCount          `json:"laws"`
 	Violations []Violation         `json:"violations"` // bounded, see Options.Kept; all are counted in Laws
 	Unchecked  []string            `json:"unchecked"`  // what could not be checked, and why
@@ -137,7 +139,7 @@ func (f *findings) skip(format string, args ...any) {
 
 func (f *findings) report(fold *fold, took time.Duration) PartitionReport {
 	return PartitionReport{Partition: f.partition, Seq: fold.state.seq, Read: fold.read, Letters: fold.lettersRead,
-		Pending: fold.pending, Laws: slices.Clone(f.counts[:]), Violations: f.list, Unchecked: f.unchecked, Seconds: took.Seconds()}
+		Pending: fold.pending, Held: fold.held, Forgotten: fold.forgotten, Laws: slices.Clone(f.counts[:]), Violations: f.list, Unchecked: f.unchecked, Seconds: took.Seconds()}
 }
 
 func summarise(group string, all []PartitionReport, took time.Duration) Report {

@@ -42,7 +42,8 @@ type resolution struct {
 }
 
 // resolve says what must have come of an id, and compares Redis with it.
-func (f *fold) resolve(id string, l *life) {
+// It tells whether the impression was paid for certain, by the first payoff.
+func (f *fold) resolve(id string, l *life) (settled bool) {
 	e := f.state.entries[id]
 	slices.SortFunc(l.records, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.offset, b.offset))
@@ -53,12 +54,15 @@ func (f *fold) resolve(id string, l *life) {
 	}
 	if e != nil {
 		f.checkParked(id, l, e)
+		e.matched = e.matched || e.kind == waiting
 	}
 	switch {
 	case l.offset < 0 && f.partial:
 		r.anything()
 	case l.offset < 0:
-		r.waits(e)
+		r.waits()
+	case l.learner != nil && l.learner.reset != nil && !f.partial && !l.again:
+		r.bygone()
 	case f.partial || l.learner == nil || !l.learner.always || l.again:
 		r.open()
 	default:
@@ -71,10 +75,14 @@ func (f *fold) resolve(id string, l *life) {
 			r.follow()
 		}
 	}
+	if l.known {
+		r.afterwards()
+	}
 	for i := range l.records {
 		r.fix(&l.records[i], e)
 		f.settle(&l.records[i])
 	}
+	return r.applied == yes && r.cfg.Aggregate == config.First
 }
 
 // fix makes a record's fate that which Redis shows, where it is parked, and not that where it is not.
@@ -114,7 +122,7 @@ func (f *fold) checkParked(id string, l *life, e *entry) {
 }
 
 // waits: no impression of the id was ever ranked.
-func (r *resolution) waits(e *entry) {
+func (r *resolution) waits() {
 	for i := range r.l.records {
 		rec := &r.l.records[i]
 		if !r.f.selects && rec.topic == event.Payoffs && rec.item == noItem {
@@ -153,7 +161,7 @@ func (r *resolution) open() {
 	if r.l.again {
 		f.several++
 	}
-	if r.l.learner != nil {
+	if r.l.learner != nil && r.l.learner.reset == nil {
 		for _, i := range r.l.items {
 			r.l.learner.item(i).unknown = true
 		}
@@ -187,7 +195,9 @@ func (r *resolution) compareDecision() bool {
 	}
 	if e.kind == pending {
 		f.pending++
-		r.comparePending()
+		if l.learner.reset == nil { // else even its items' names are gone
+			r.comparePending()
+		}
 	}
 	return true
 }
@@ -195,8 +205,10 @@ func (r *resolution) compareDecision() bool {
 func (r *resolution) comparePending() {
 	f, l, e := r.f, r.l, r.stored
 	same := len(e.items) == len(l.items) && e.instance == l.instance && e.hasSelection == l.hasSelection &&
-		slices.Equal(e.propensities, l.propensities) &&
-		(len(l.ranks) == 0 || slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided))
+		slices.Equal(e.propensities, l.propensities)
+	if l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0 { // one that was adopted unread has none
+		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
+	}
 	for k := 0; same && k < len(e.items); k++ {
 		same = l.learner.number(e.items[k]) == l.items[k]
 	}
@@ -228,10 +240,12 @@ func (r *resolution) follow() {
 	}
 	if r.cfg.Aggregate == config.Sum {
 		r.addUp(r.l.records[at:])
+		r.selectedByPayoff(r.l.records[at:])
 		return
 	}
 	r.pay(r.l.records[at:])
 	r.observePayoff()
+	r.selectedByPayoff(r.l.records[at:])
 	r.ended()
 }
 

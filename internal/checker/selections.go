@@ -71,10 +71,37 @@ func (r *resolution) observeSelection() {
 	if r.joined == yes && len(r.joins) == 1 {
 		r.joins[0].fate = isTaken
 	}
-	if r.joined == yes && r.itemSure {
-		r.l.learner.selected(r.l)
-	} else if r.joined != no {
-		r.l.learner.openSelections++
+	lf := r.l.learner
+	sure := r.joined == yes && r.itemSure && r.sameUtility()
+	for i, rec := range r.joins {
+		if i == 0 || !sure {
+			lf.selected(r.l, rec.item, rec, sure)
+		}
+	}
+}
+
+// sameUtility tells whether it does not matter which of the selections in question was joined.
+func (r *resolution) sameUtility() bool {
+	return r.l.learner.given || !slices.ContainsFunc(r.joins, func(rec *record) bool {
+		return rec.hasUtility != r.joins[0].hasUtility || rec.value != r.joins[0].value
+	})
+}
+
+// selectedByPayoff tells of the selections that payoffs are, where there is no topic of them.
+func (r *resolution) selectedByPayoff(records []record) {
+	lf := r.l.learner
+	switch {
+	case r.l.hasSelection || r.applied == no:
+	case r.applied == yes && r.itemSure:
+		lf.selected(r.l, r.item, nil, true)
+	case r.applied == yes && len(r.applies) > 0 && !slices.ContainsFunc(r.applies, func(rec *record) bool { return rec.item != r.applies[0].item }):
+		lf.selected(r.l, r.applies[0].item, nil, true)
+	default:
+		for i := range records {
+			if records[i].fate&isTaken != 0 {
+				lf.selected(r.l, records[i].item, nil, false)
+			}
+		}
 	}
 }
 

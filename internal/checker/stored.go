@@ -3,6 +3,7 @@ package checker
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,8 +18,11 @@ type storedLearner struct {
 	hold        string
 	outstanding map[int64]int64
 	rounds      map[string]int64
+	vectors     map[string]map[uint32]float64 // by instance, as rounds name it, and coordinate
+	blocks      map[string]int64              // of those
 	windows     map[string]int64
-	learned     string // the estimate of windows
+	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
+	rated       map[uint32]moments  // by an item's number
 }
 
 type storedItem struct {
@@ -34,6 +38,9 @@ var hashesOf = map[string][]string{
 	delayDirect: {"flights", "windows", "learner"},
 }
 
+// preferenceHashes are those of a learner that finds the order of utilities.
+var preferenceHashes = []string{"preferences", "utilities"}
+
 // load parses what Redis has of the learners. What nothing here can check is said.
 func (f *fold) load() {
 	for name, fields := range f.state.hashes {
@@ -43,15 +50,17 @@ func (f *fold) load() {
 			f.out.skip("hash %q: learner %q is in none of the configurations", name, learner)
 			continue
 		}
-		known := hash == "items"
-		for _, h := range hashesOf[lf.delay] {
-			known = known || h == hash
-		}
+		known := hash == "items" || hash == "imported" || slices.Contains(hashesOf[lf.delay], hash) ||
+			!lf.given && slices.Contains(preferenceHashes, hash)
 		if !known {
 			f.out.skip("hash %q (%d fields): not known with delay %s", name, len(fields), lf.delay)
 			continue
 		}
-		if hash != "items" {
+		switch hash {
+		case "items": // with the others' numbers, below
+		case "imported":
+			lf.begin(f, name, fields)
+		default:
 			lf.stored.loadHash(f.out, name, hash, fields)
 		}
 	}
@@ -98,12 +107,20 @@ func (s *storedLearner) loadItems(f *fold, learner string, fields map[string]str
 	}
 }
 
-// number is the fold's number of an item that Redis numbers so; noItem where there is none.
-func (lf *learnerFold) number(stored int32) uint32 {
-	if stored >= 0 && int(stored) < len(lf.stored.numbers) && lf.stored.names[stored] != "" {
-		return lf.stored.numbers[stored]
+// fold is the fold's number of an item that Redis numbers so.
+func (s *storedLearner) fold(number uint32) uint32 {
+	if int64(number) < int64(len(s.numbers)) && s.names[number] != "" {
+		return s.numbers[number]
 	}
 	return noItem
+}
+
+// number is the fold's number of an item that Redis numbers so; noItem where there is none.
+func (lf *learnerFold) number(stored int32) uint32 {
+	if stored < 0 {
+		return noItem
+	}
+	return lf.stored.fold(uint32(stored))
 }
 
 // loadHash parses one of the learner's own hashes.
@@ -128,12 +145,16 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			case "hold":
 				s.hold = value
 			case "windows":
-				s.learned = value
+				err = loadEstimate(value)
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}
 		case "vectors":
-			err = s.loadVector(field)
+			err = s.loadVector(field, value)
+		case "preferences":
+			err = s.loadPair(field, value)
+		case "utilities":
+			err = s.loadRatings(field, value)
 		}
 		if !out.ok(delayFields, err == nil) {
 			out.breach(delayFields, name+" "+field, "a field as the learner writes it", fmt.Sprintf("%.100q: %v", value, err))
@@ -166,19 +187,5 @@ func loadNamed(into *map[string]int64, field, value string) error {
 		*into = map[string]int64{}
 	}
 	(*into)[field] = n
-	return nil
-}
-
-// loadVector takes only the name of a block of what an instance knows: what it holds depends on the order of the payoffs.
-func (s *storedLearner) loadVector(field string) error {
-	parts := strings.Split(field, ":")
-	for _, p := range parts {
-		if n, err := strconv.ParseInt(p, 10, 32); err != nil || n < 0 {
-			return fmt.Errorf("field is not numbers with colons between: %w", err)
-		}
-	}
-	if len(parts) < 2 || len(parts) > 3 {
-		return fmt.Errorf("field has %d parts", len(parts))
-	}
 	return nil
 }

@@ -104,7 +104,12 @@ func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, s
 	if err != nil {
 		return one, err
 	}
-	err = k.alter(ctx, p, to.Hashes(), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+	only, err := k.newMachine(p) // what was taken in, and nothing else
+	if err != nil {
+		return one, err
+	}
+	kept := partition.ImportedHash(learner)
+	err = k.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 		past, err := partition.ReadHistory(fields)
 		if err != nil {
 			return nil, err
@@ -115,18 +120,23 @@ func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, s
 				return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
 			}
 		}
-		if err := load(to, fields); err != nil {
+		imported, fields := partition.CutImported(learner, fields)
+		if err := errors.Join(load(to, fields), load(only, imported)); err != nil {
 			return nil, err
 		}
-		a := &alteration{history: partition.History{Done: "import", Learner: learner, Detail: detail}}
+		a := &alteration{history: partition.History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
 		for rank, s := range share {
-			if err := k.take(to, learner, &s, delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}); err != nil {
+			part := delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}
+			if err := errors.Join(k.take(to, learner, &s, part), k.take(only, learner, &s, part)); err != nil {
 				return nil, err
 			}
 			one.Items += s.items
 			one.Payoffs += s.payoffs
 		}
 		to.Seal(&a.changes)
+		var own state.Changes
+		only.Seal(&own)
+		a.changes.Writes = append(a.changes.Writes, partition.Imported(learner, own.Writes, a.changes.Writes)...)
 		return a, nil
 	})
 	return one, err

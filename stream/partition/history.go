@@ -1,12 +1,14 @@
 package partition
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
@@ -21,12 +23,59 @@ type History struct {
 	Detail   string  `json:"detail,omitempty"`
 	Offsets  []int64 `json:"offsets"`  // where the inputs stood
 	Rankings int64   `json:"rankings"` // and the rankings
+	// Values names the hash that keeps what was taken in, for an import. Those of before there was such a hash have none.
+	Values string `json:"values,omitempty"`
 }
 
 const historyPrefix = "history." // of the fields in the hash "meta"
 
 // keptHistory is how many entries of the history are kept.
 const keptHistory = 100
+
+// importedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
+// field "<hash> <field>" is what a learner would store in this field of this hash that knows nothing else. Item numbers
+// are those of the items in it. No worker reads it: whoever folds the topics starts from there.
+const importedHash = "imported"
+
+// ImportedHash names the hash with what a learner has taken in.
+func ImportedHash(learner string) string { return learner + ":" + importedHash }
+
+// Imported gives the writes that keep what a learner takes in: own are those of a machine that knows nothing but what was
+// taken in, with this, and taken those of the one that takes it in, which leaves out BOLD's instances that it knows already.
+func Imported(learner string, own, taken []state.Write) []state.Write {
+	known := map[string]bool{}
+	for _, w := range taken {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		if instance, ok := delay.InstanceOf(hash, w.Field); ours && ok && w.Value != nil {
+			known[instance] = true
+		}
+	}
+	var all []state.Write
+	for _, w := range own {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		instance, ok := delay.InstanceOf(hash, w.Field)
+		if !ours || ok && !known[instance] {
+			continue
+		}
+		field := append([]byte(hash+" "), w.Field...)
+		all = append(all, state.Write{Hash: ImportedHash(learner), Field: field, Value: w.Value})
+	}
+	return all
+}
+
+// CutImported takes the fields of a learner's ImportedHash out of fields, and gives them as those of the learner itself.
+func CutImported(learner string, fields []state.Field) (imported, others []state.Field) {
+	for _, f := range fields {
+		if f.Hash != ImportedHash(learner) {
+			others = append(others, f)
+			continue
+		}
+		if hash, field, found := bytes.Cut(f.Field, []byte{' '}); found {
+			imported = append(imported, state.Field{Hash: learner + ":" + string(hash), Field: field, Value: f.Value})
+		}
+	}
+	return imported, others
+}
 
 // ReadHistory picks a partition's history, oldest first, from its fields.
 func ReadHistory(fields []state.Field) ([]History, error) {

@@ -49,7 +49,7 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 			{Hash: metaHash, Field: field},
 			{Hash: metaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
 		}
-		for _, h := range append([]string{itemsHash, missedHash}, delay.EveryHash()...) {
+		for _, h := range append([]string{itemsHash, missedHash, importedHash}, delay.EveryHash()...) {
 			drop = append(drop, name+":"+h)
 		}
 		return changes, drop, was, nil

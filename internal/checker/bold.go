@@ -1,0 +1,361 @@
+package checker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+)
+
+// instanceFold is what is known of one BASE instance.
+type instanceFold struct {
+	lists map[int32]*listFold // by length of the list (0: whatever it was)
+}
+
+// listFold is what an instance was fed, of lists of one length or of all.
+type listFold struct {
+	fed   bound
+	open  bool // it is not certain of each payoff whether it was fed, and with which order of utilities
+	blind bool // it may have been fed payoffs of which not even that is known to what they belong
+	began bool // it began with what was taken in
+	at    map[uint32]*coordinate
+}
+
+// coordinate is what an instance must know of an item, or of a utility rank.
+type coordinate struct {
+	start bool    // it was known from the beginning
+	shown int64   // payoffs fed that concern it: of impressions that showed the item, of selections of the rank
+	sum   float64 // of what they say
+	mass  float64 // of that, without signs
+	more  float64 // what those say that may have been fed
+}
+
+// Bounds of the estimates: see package policy. A propensity below the least is not estimated with.
+const (
+	leastPropensity = 0x1p-1022
+	mostLoss        = 0x1p256
+)
+
+func (lf *learnerFold) instance(i int32) *instanceFold {
+	f := lf.instances[i]
+	if f == nil {
+		f = &instanceFold{lists: map[int32]*listFold{}}
+		lf.instances[i] = f
+	}
+	return f
+}
+
+func (in *instanceFold) list(length int32) *listFold {
+	l := in.lists[length]
+	if l == nil {
+		l = &listFold{at: map[uint32]*coordinate{}}
+		in.lists[length] = l
+	}
+	return l
+}
+
+func (l *listFold) coordinate(c uint32) *coordinate {
+	at := l.at[c]
+	if at == nil {
+		at = &coordinate{}
+		l.at[c] = at
+	}
+	return at
+}
+
+func (lf *learnerFold) byRank() bool { return lf.variants[0].LossIndex == config.ByRank }
+func (lf *learnerFold) ftrl() bool   { return lf.variants[0].Policy == config.FTRL }
+
+// feed tells of a payoff that was fed to an instance: one whose loss can be estimated.
+func (lf *learnerFold) feed(l *life, item uint32, v float64, sure bool) {
+	at := slices.Index(l.items, item)
+	length := int32(0)
+	if lf.byRank() {
+		length = int32(len(l.items))
+	}
+	if at < 0 || len(l.propensities) != len(l.items) || l.propensities[at] < leastPropensity {
+		return
+	}
+	list := lf.instance(l.instance).list(length)
+	list.fed.hi++
+	if sure = sure && (l.ordered || lf.ftrl() && !lf.byRank()); sure {
+		list.fed.lo++
+	} else {
+		list.open = true
+	}
+	loss := 1 - v
+	estimate := min(loss/l.propensities[at], mostLoss)
+	switch {
+	case lf.byRank() && !l.ordered:
+		list.blind = true
+	case lf.byRank():
+		c := list.coordinate(uint32(l.ranks[at]))
+		c.shown++
+		if sure {
+			c.sum += estimate
+		} else {
+			c.more += estimate
+		}
+		c.mass += estimate
+	default: // each item that was shown is told of the loss: all are shifted alike, so that new ones have no advantage
+		for k, i := range l.items {
+			c := list.coordinate(i)
+			c.shown++
+			c.sum -= loss
+			c.mass += loss
+			if k == at {
+				c.sum += estimate
+				c.mass += estimate
+			}
+		}
+	}
+}
+
+// forgets tells whether an instance is beyond the bound of some configuration, so that it is forgotten when it has drained.
+func (lf *learnerFold) forgets(number int32) bool {
+	for _, v := range lf.variants {
+		if v.MaxInstances > 0 && int(number) >= v.MaxInstances {
+			return true
+		}
+	}
+	return false
+}
+
+// checkInstances: an instance waits for its pending decisions, knows as many payoffs as it was fed, and what they say.
+func (lf *learnerFold) checkInstances(f *fold) {
+	if f.state.complete {
+		outstanding := map[int64]int64{}
+		for _, e := range f.state.entries {
+			if e.kind == pending && f.state.learners[e.learner] == lf.name && e.instance >= 0 {
+				outstanding[int64(e.instance)]++
+			}
+		}
+		lf.compareCounts(f, boldOutstanding, outstanding, lf.stored.outstanding, func(i int64) string { return fmt.Sprintf("instance %d", i) })
+	}
+	if f.partial || lf.unknown || !lf.always {
+		f.out.open(boldRounds)
+		f.out.open(boldVectors)
+		return
+	}
+	none := &listFold{at: map[uint32]*coordinate{}}
+	want := map[string]*listFold{}
+	for number, in := range lf.instances {
+		for length, list := range in.lists {
+			want[lf.instanceField(number, length)] = list
+		}
+	}
+	for _, stored := range []map[string]int64{lf.stored.rounds, lf.stored.blocks} {
+		for field := range stored {
+			if want[field] == nil {
+				want[field] = none
+			}
+		}
+	}
+	for field, list := range want {
+		number, length, err := cutInstance(field)
+		if !f.out.ok(delayFields, err == nil && (length > 0) == lf.byRank()) {
+			f.out.breach(delayFields, lf.name+": "+field, "an instance, with the length of a list where losses belong to ranks", "no such")
+			continue
+		}
+		forgets := lf.forgets(number) // it may have been forgotten when it waited for nothing
+		lf.checkRounds(f, field, list, forgets)
+		if forgets || f.late > 0 {
+			f.out.open(boldVectors)
+			continue
+		}
+		lf.checkVector(f, field, length, list)
+	}
+}
+
+func (lf *learnerFold) instanceField(number, length int32) string {
+	field := strconv.Itoa(int(number))
+	if lf.byRank() {
+		field += ":" + strconv.Itoa(int(length))
+	}
+	return field
+}
+
+// cutInstance reads "<number>" or "<number>:<length>".
+func cutInstance(field string) (number, length int32, err error) {
+	head, tail, found := strings.Cut(field, ":")
+	n, err := strconv.ParseUint(head, 10, 31)
+	if err == nil && found {
+		var k uint64
+		if k, err = strconv.ParseUint(tail, 10, 31); k == 0 && err == nil {
+			err = errors.New("length 0")
+		}
+		length = int32(k)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q names no instance: %w", field, err)
+	}
+	return int32(n), length, nil
+}
+
+func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forgets bool) {
+	got, b := lf.stored.rounds[field], list.fed
+	if forgets {
+		b.lo = 0
+	}
+	b = f.slack(b)
+	if b.lo < b.hi {
+		f.out.open(boldRounds)
+	}
+	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi) {
+		f.out.breach(boldRounds, lf.name+": instance "+field, fmt.Sprintf("%d to %d payoffs fed", b.lo, b.hi), fmt.Sprint(got))
+	}
+}
+
+// checkVector compares what an instance knows: with FTRL sums of what its payoffs say, with OSMD a point, of which only its
+// form is a function of the topics.
+func (lf *learnerFold) checkVector(f *fold, field string, length int32, list *listFold) {
+	got := make(map[uint32]float64, len(lf.stored.vectors[field]))
+	for c, x := range lf.stored.vectors[field] {
+		if length == 0 {
+			c = lf.number(int32(c))
+		}
+		got[c] = x
+	}
+	name := lf.name + ": instance " + field
+	for c := range got {
+		known := list.blind || list.at[c] != nil
+		if length > 0 {
+			known = c < uint32(length) && (known || !lf.ftrl())
+		}
+		if !f.out.ok(boldVectors, known) {
+			f.out.breach(boldVectors, name, "what its payoffs say, and no more", "something of "+lf.coordinateName(f, length, c))
+		}
+	}
+	switch {
+	case !lf.ftrl():
+		lf.checkPoint(f, name, field, length, list, got)
+	case list.blind || list.open && length == 0:
+		f.out.open(boldVectors)
+	default:
+		lf.checkLosses(f, name, length, list, got)
+	}
+}
+
+// checkLosses: what an instance knows of a rank is the sum of the losses estimated. What it knows of an item likewise, each
+// less the loss itself, where it was among the candidates of every payoff fed: an item that comes later begins with the
+// median of the others, which depends on when.
+func (lf *learnerFold) checkLosses(f *fold, name string, length int32, list *listFold, got map[uint32]float64) {
+	for c, want := range list.at {
+		x, known := got[c]
+		what := lf.coordinateName(f, length, c)
+		sure := length > 0 && want.sum > 0 || length == 0 && want.shown > 0
+		if !f.out.ok(boldVectors, known || !sure) {
+			f.out.breach(boldVectors, name, fmt.Sprintf("%v of %s", want.sum, what), "nothing")
+			continue
+		}
+		if length == 0 && !want.start && (list.began || want.shown != list.fed.lo) {
+			f.out.open(boldVectors)
+			continue
+		}
+		slack := 1e-12 * (1 + want.mass) * float64(16+want.shown)
+		if want.more > 0 {
+			f.out.open(boldVectors)
+		}
+		if !f.out.ok(boldVectors, x >= want.sum-slack && x <= want.sum+want.more+slack) {
+			f.out.breach(boldVectors, name, fmt.Sprintf("%v to %v of %s", want.sum, want.sum+want.more, what), fmt.Sprint(x))
+		}
+	}
+}
+
+// pointSlack is what solving and rounding may leave of a point's sum.
+const pointSlack = 1e-6
+
+// checkPoint: a point is made of probabilities, and those of the list that it was fed last add up to 1. Where the horizon is
+// doubled, it starts anew after 1, 3, 7, … payoffs: nothing is known then.
+func (lf *learnerFold) checkPoint(f *fold, name, field string, length int32, list *listFold, got map[uint32]float64) {
+	rounds := lf.stored.rounds[field]
+	doubled, fixed := true, true
+	for _, v := range lf.variants {
+		doubled, fixed = doubled && v.Eta.Auto, fixed && !v.Eta.Auto
+	}
+	if anew := bits.OnesCount64(uint64(rounds)+1) == 1; rounds == 0 || doubled && anew {
+		if !f.out.ok(boldVectors, len(got) == 0) {
+			f.out.breach(boldVectors, name, fmt.Sprintf("nothing after %d payoffs: it starts anew", rounds), fmt.Sprintf("%d numbers", len(got)))
+		}
+		return
+	}
+	if !doubled && !fixed {
+		f.out.open(boldVectors)
+		return
+	}
+	sum, ok := 0.0, true
+	for _, x := range got {
+		sum += x
+		ok = ok && (x == 0 || x >= leastPropensity) && x <= 1+0x1p-40
+	}
+	size := len(got)
+	whole := length > 0
+	if whole {
+		ok = ok && size == int(length)
+	} else if !list.open && !list.began { // was it always the same list?
+		whole = true
+		for _, c := range list.at {
+			whole = whole && c.shown == list.fed.lo
+		}
+		ok = ok && (!whole || size == len(list.at))
+	}
+	ok = ok && sum >= 1-pointSlack && (!whole || sum <= 1+pointSlack)
+	if !f.out.ok(boldVectors, ok) {
+		f.out.breach(boldVectors, name, "probabilities of a list, which add up to 1", fmt.Sprintf("%d that add up to %v", size, sum))
+	}
+}
+
+func (lf *learnerFold) coordinateName(f *fold, length int32, c uint32) string {
+	if length > 0 {
+		return fmt.Sprintf("rank %d", c)
+	}
+	return "item " + f.items.name(c)
+}
+
+// vectorBlock is how many neighbouring coordinates are stored together.
+const vectorBlock = 32
+
+// loadVector reads a block of what an instance knows, field "<instance>:<block>" or "<instance>:<length>:<block>": which
+// coordinates are known (4 bytes, bit k for coordinate k of the block), then their numbers (8 bytes each), little endian.
+func (s *storedLearner) loadVector(field, value string) error {
+	instance, last, _ := cutLast(field, ":")
+	block, err := strconv.ParseUint(last, 10, 26)
+	if err != nil {
+		return fmt.Errorf("the block: %w", err)
+	}
+	if _, _, err := cutInstance(instance); err != nil {
+		return err
+	}
+	b := []byte(value)
+	if len(b) < 4 {
+		return errors.New("less than 4 bytes")
+	}
+	known := binary.LittleEndian.Uint32(b)
+	if b = b[4:]; known == 0 || len(b) != 8*bits.OnesCount32(known) {
+		return fmt.Errorf("%d bytes for %d numbers", len(b), bits.OnesCount32(known))
+	}
+	if s.vectors == nil {
+		s.vectors, s.blocks = map[string]map[uint32]float64{}, map[string]int64{}
+	}
+	if s.vectors[instance] == nil {
+		s.vectors[instance] = map[uint32]float64{}
+	}
+	s.blocks[instance]++
+	for k := range uint32(vectorBlock) {
+		if known>>k&1 == 0 {
+			continue
+		}
+		x := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		if b = b[8:]; math.IsNaN(x) || math.Abs(x) > mostLoss {
+			return fmt.Errorf("%v is no number of an instance", x)
+		}
+		s.vectors[instance][uint32(block)*vectorBlock+k] = x
+	}
+	return nil
+}

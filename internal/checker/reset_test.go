@@ -1,0 +1,153 @@
+package checker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+)
+
+// keeper opens the state commands.
+func (v *victim) keeper(t *testing.T) *keep.Keeper {
+	t.Helper()
+	k, err := keep.New(v.cfg, keep.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	return k
+}
+
+// command carries a state command out when the workers are gone.
+func command(t *testing.T, do func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	for {
+		err := do(ctx)
+		if err == nil {
+			return
+		}
+		require.ErrorIs(t, err, keep.ErrLive)
+		require.NoError(t, pause(ctx, 50*time.Millisecond))
+	}
+}
+
+// everyLearner are those of the victim.
+var everyLearner = []string{"feed", "front", "given", "near", "place", "liked", "told"}
+
+// since are corruptions of what learners know, which are found though the log alone does not tell what they know: they were
+// reset, or have taken something in.
+var since = []corruption{
+	{itemsSums, "a payoff too many", func(t *testing.T, v *victim) func() {
+		return v.stats(t, "near", `"n":`, `"n":1`)
+	}},
+	{itemsSums, "a sum that is wrong", func(t *testing.T, v *victim) func() {
+		return v.stats(t, "given", `"sum":`, `"sum":1`)
+	}},
+	{boldRounds, "a payoff fed twice", func(t *testing.T, v *victim) func() {
+		return v.add(t, "place:rounds", v.anyField(t, "place:rounds"), 1)
+	}},
+	{boldVectors, "a loss that is wrong, of an item", func(t *testing.T, v *victim) func() { return v.vector(t, "given:vectors", 1e-9) }},
+	{boldVectors, "a loss that is wrong, of a rank", func(t *testing.T, v *victim) func() { return v.vector(t, "place:vectors", 1e-9) }},
+	{boldWindows, "a selection too many", func(t *testing.T, v *victim) func() {
+		return v.add(t, "place:windows", v.anyField(t, "place:windows"), 1)
+	}},
+	{preferences, "a selection too many", func(t *testing.T, v *victim) func() {
+		return v.add(t, "liked:preferences", v.anyField(t, "liked:preferences"), 1)
+	}},
+	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"))
+	}},
+	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "near:flights"), v.number(t, "near", "a"), "5")
+	}},
+	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard("f7"), "f7") }},
+	{entriesDecision, "an impression of before is taken for one of after", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) {
+			e.learner, e.selected = v.learnerNumber(t, "feed"), -1
+		})
+	}},
+}
+
+// stats changes the first number behind a name in what is stored of some item of a learner.
+func (v *victim) stats(t *testing.T, learner, name, to string) func() {
+	t.Helper()
+	item := v.anyField(t, learner+":items")
+	return v.set(t, v.key(0, learner+":items"), item, strings.Replace(v.field(t, learner+":items", item), name, to, 1))
+}
+
+func (v *victim) learnerNumber(t *testing.T, name string) int32 {
+	t.Helper()
+	var n int32
+	_, err := fmt.Sscanf(v.field(t, "meta", "learner."+name), `{"no":%d`, &n)
+	require.NoError(t, err)
+	return n
+}
+
+func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
+	t.Helper()
+	options := func(o *Options) { o.Now = v.now }
+	r := v.check(t, options)
+	requireClean(t, r)
+	for _, c := range list {
+		undo := c.do(t, v)
+		r := v.check(t, options)
+		undo()
+		t.Logf("%s: %s", what, c.what)
+		requireBroken(t, r, c.law)
+	}
+	requireClean(t, v.check(t, options))
+}
+
+// TestKnowledgeAfterResetAndImportIsCompared: after a reset the fold begins with the impressions decided since, after an
+// import with what was taken in; what is spoilt then is found as if nothing had been done.
+func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
+	v := newVictim(t)
+	v.live(t)
+	k := v.keeper(t)
+	var export bytes.Buffer
+	command(t, func(ctx context.Context) error {
+		export.Reset()
+		_, err := k.Export(ctx, "", &export)
+		return err
+	})
+	for _, learner := range everyLearner {
+		command(t, func(ctx context.Context) error { _, err := k.Reset(ctx, learner, true); return err })
+	}
+	requireClean(t, v.check(t, func(o *Options) { o.Now = v.now }))
+	w := v.start(t, v.now)
+	v.put(t, "selections", "f7", `"item":"a"`) // of before: refused
+	v.put(t, "payoffs", "f5", `"payoff":0.5`)  // likewise
+	v.teach(t, "4")
+	w.stop(t)
+	v.requireFound(t, since, "after a reset")
+
+	for _, learner := range everyLearner {
+		command(t, func(ctx context.Context) error {
+			_, err := k.Import(ctx, bytes.NewReader(export.Bytes()), keep.ImportQuery{Learner: learner})
+			return err
+		})
+	}
+	requireClean(t, v.check(t, func(o *Options) { o.Now = v.now }))
+	w = v.start(t, v.now)
+	v.teach(t, "5")
+	w.stop(t)
+	v.requireFound(t, since, "after a reset and an import")
+	v.requireFound(t, []corruption{{itemsSums, "what was taken in is lost", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "feed:items"), "a", fmt.Sprintf(`{"no":%s,"n":0,"sum":0,"sumsq":0}`, v.number(t, "feed", "a")))
+	}}}, "after an import")
+
+	for _, learner := range everyLearner { // what was taken in before is given up too
+		command(t, func(ctx context.Context) error { _, err := k.Reset(ctx, learner, true); return err })
+	}
+	require.Zero(t, v.redis.Exists(t.Context(), v.key(0, "near:imported")).Val())
+	w = v.start(t, v.now)
+	v.teach(t, "6")
+	w.stop(t)
+	v.requireFound(t, since, "after another reset")
+}

@@ -1,0 +1,335 @@
+package checker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+)
+
+// ratings are the estimates of an item's utility that came with selections, and how many may have come besides.
+type ratings struct {
+	moments
+	open int64
+}
+
+// moments are those of a sample: its size, mean, and sum of squared deviations from it.
+type moments struct {
+	n         int64
+	mean, dev float64
+}
+
+// add takes one more into the sample (B. P. Welford, "Note on a method for calculating corrected sums of squares and
+// products", Technometrics 1962).
+func (m *moments) add(x float64) {
+	m.n++
+	d := x - m.mean
+	m.mean += d / float64(m.n)
+	m.dev += d * (x - m.mean)
+}
+
+// maxLearned is how many items a learner finds the order of, by their stored numbers; maxEstimate bounds an estimate.
+const (
+	maxLearned  = 8192
+	maxEstimate = 0x1p256
+)
+
+// selected tells of a selection, for certain or perhaps: how far its user has looked, and what is liked better than what.
+// rec is the selection's record; nil where a payoff selected.
+func (lf *learnerFold) selected(l *life, item uint32, rec *record, sure bool) {
+	at := slices.Index(l.items, item)
+	if at < 0 {
+		return
+	}
+	switch {
+	case l.ordered && (len(l.propensities) > 0 || !lf.given):
+		raise(lf.intervals, interval(l.ranks, at, lf.longest), sure)
+	case !l.ordered && lf.given && len(l.propensities) > 0:
+		lf.anyInterval++
+	}
+	if lf.given {
+		return
+	}
+	if rec != nil && rec.hasUtility && math.Abs(rec.value) <= maxEstimate {
+		r := lf.rated[item]
+		if r == nil {
+			r = &ratings{}
+			lf.rated[item] = r
+		}
+		if sure {
+			r.add(rec.value)
+		} else {
+			r.open++
+		}
+	}
+	for _, worse := range l.worse(at) {
+		raise(lf.pairs, [2]uint32{item, worse}, sure)
+	}
+}
+
+func raise[K comparable](in map[K]*bound, key K, sure bool) {
+	b := in[key]
+	if b == nil {
+		b = &bound{}
+		in[key] = b
+	}
+	b.hi++
+	if sure {
+		b.lo++
+	}
+}
+
+// interval is what the selection of the item shown at a position says of the user's window, as it is stored: it reached
+// that position, and did not reach the next item shown of a higher utility. Windows beyond the longest are not told apart.
+func interval(ranks []int32, at, longest int) string {
+	low := min(at+1, longest)
+	for k := at + 1; k < len(ranks) && k < longest; k++ {
+		if ranks[k] > ranks[at] {
+			return fmt.Sprintf("%d:%d", low, k)
+		}
+	}
+	return fmt.Sprintf("%d:", low)
+}
+
+// worse are the items that the one selected is liked better than, by what was known at the decision: ranks between two
+// that are not certain are a block, in whose order everything was certain. So of each block only the highest rank that was
+// shown above is told of, and of the selected item's own only one that contradicts.
+func (l *life) worse(at int) []uint32 {
+	var all []uint32
+	if len(l.ranks) == 0 { // nothing was known of the order
+		if len(l.propensities) > 0 || l.instance >= 0 {
+			all = append(all, l.items[:at]...)
+		}
+		return all
+	}
+	block := func(rank int32) int {
+		n := 0
+		for _, r := range l.undecided {
+			if r <= rank {
+				n++
+			}
+		}
+		return n
+	}
+	highest := map[int]int{} // by block: the position shown
+	for k := range at {
+		b := block(l.ranks[k])
+		if best, some := highest[b]; !some || l.ranks[k] > l.ranks[best] {
+			highest[b] = k
+		}
+	}
+	for b, k := range highest {
+		if b != block(l.ranks[at]) || l.ranks[k] > l.ranks[at] {
+			all = append(all, l.items[k])
+		}
+	}
+	return all
+}
+
+// checkWindows: each selection whose impression's order of utilities is known told of one window. Whether windows are
+// learned is up to the configuration; where they were not always, there are fewer.
+func (lf *learnerFold) checkWindows(f *fold) {
+	if f.partial || lf.unknown {
+		f.out.open(boldWindows)
+		return
+	}
+	always, same := lf.always, true
+	for _, v := range lf.variants {
+		always = always && v.Windows.Learned() && looksAtWindows(v)
+		same = same && v.Windows.Max == lf.longest
+	}
+	want, got := lf.intervals, lf.stored.windows
+	if !same { // they were told apart otherwise at times: what is certain is how many there are
+		want, got = map[string]*bound{"all": total(want)}, map[string]int64{"all": sum(got)}
+	}
+	compare(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, func(b bound) bound {
+		if b.hi += lf.anyInterval; !always {
+			b.lo = 0
+		}
+		return b
+	})
+}
+
+func looksAtWindows(v *config.Learner) bool {
+	return v.Policy == config.FTRL || v.Policy == config.OSMD || v.Policy == config.EpsilonGreedy
+}
+
+func total(all map[string]*bound) *bound {
+	t := &bound{}
+	for _, b := range all {
+		t.lo, t.hi = t.lo+b.lo, t.hi+b.hi
+	}
+	return t
+}
+
+func sum(all map[string]int64) (n int64) {
+	for _, k := range all {
+		n += k
+	}
+	return n
+}
+
+// compare holds stored counts, missing ones being 0, against their bounds.
+func compare[K comparable](f *fold, by law, want map[K]*bound, got map[K]int64, name func(K) string, widen func(bound) bound) {
+	check := func(key K, b bound) {
+		if b = f.slack(widen(b)); b.lo < b.hi {
+			f.out.open(by)
+		}
+		if n := got[key]; !f.out.ok(by, n >= b.lo && n <= b.hi) {
+			f.out.breach(by, name(key), fmt.Sprintf("%d to %d", b.lo, b.hi), fmt.Sprint(n))
+		}
+	}
+	for key, b := range want {
+		check(key, *b)
+	}
+	for key := range got {
+		if want[key] == nil {
+			check(key, bound{})
+		}
+	}
+}
+
+// checkPreferences: where the order of utilities is found, what is stored of it are counts of selections, or the estimates
+// that came with them. Which way it is found is up to the configuration; where that has changed, there are fewer.
+func (lf *learnerFold) checkPreferences(f *fold) {
+	if lf.given {
+		return
+	}
+	if f.partial || lf.unknown {
+		f.out.open(preferences)
+		return
+	}
+	found := map[config.Utilities]bool{}
+	for _, v := range lf.variants {
+		found[v.Utilities] = true
+	}
+	always := lf.always && len(found) == 1
+	if found[config.Sorted] {
+		got := map[[2]uint32]int64{}
+		for p, n := range lf.stored.pairs {
+			got[[2]uint32{lf.stored.fold(p[0]), lf.stored.fold(p[1])}] = n
+		}
+		for p := range lf.pairs {
+			if lf.numbered(f, p[0]) >= maxLearned || lf.numbered(f, p[1]) >= maxLearned {
+				delete(lf.pairs, p)
+			}
+		}
+		name := func(p [2]uint32) string {
+			return fmt.Sprintf("%s: %s selected below %s", lf.name, f.items.name(p[0]), f.items.name(p[1]))
+		}
+		compare(f, preferences, lf.pairs, got, name, func(b bound) bound {
+			if !always {
+				b.lo = 0
+			}
+			return b
+		})
+	}
+	if found[config.Social] {
+		lf.checkRatings(f, always)
+	}
+}
+
+// numbered is the number that Redis gives to an item.
+func (lf *learnerFold) numbered(f *fold, item uint32) int64 {
+	if s, ok := lf.stored.items[f.items.name(item)]; ok {
+		return s.number
+	}
+	return -1
+}
+
+// checkRatings: of each item as many estimates as came, with their mean and their deviations.
+func (lf *learnerFold) checkRatings(f *fold, always bool) {
+	got := map[uint32]moments{}
+	counts, want := map[uint32]int64{}, map[uint32]*bound{}
+	for item, m := range lf.stored.rated {
+		got[lf.stored.fold(item)], counts[lf.stored.fold(item)] = m, m.n
+	}
+	for item, r := range lf.rated {
+		want[item] = &bound{r.n, r.n + r.open}
+	}
+	name := func(item uint32) string { return lf.name + ": estimates of item " + f.items.name(item) }
+	compare(f, preferences, want, counts, name, func(b bound) bound {
+		if !always {
+			b.lo = 0
+		}
+		return b
+	})
+	for item, r := range lf.rated {
+		m := got[item]
+		if m.n != r.n || r.open > 0 || !always || f.late > 0 {
+			f.out.open(preferences)
+			continue
+		}
+		scale := float64(r.n) * (r.mean*r.mean + 1)
+		ok := near(m.mean, r.mean, r.n) && math.Abs(m.dev-r.dev) <= 1e-12*(scale+r.dev)*float64(16+r.n)
+		if !f.out.ok(preferences, ok) {
+			f.out.breach(preferences, name(item), fmt.Sprintf("mean %v, squared deviations %v", r.mean, r.dev),
+				fmt.Sprintf("mean %v, squared deviations %v", m.mean, m.dev))
+		}
+	}
+}
+
+// loadPair reads how often one item was selected below another: "<better>:<worse>", two numbers.
+func (s *storedLearner) loadPair(field, value string) error {
+	first, second, found := strings.Cut(field, ":")
+	a, errA := strconv.ParseUint(first, 10, 31)
+	b, errB := strconv.ParseUint(second, 10, 31)
+	if !found || errA != nil || errB != nil || a == b {
+		return errors.New("field is not two different numbers with a colon between")
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("value is no number above 0: %w", err)
+	}
+	if s.pairs == nil {
+		s.pairs = map[[2]uint32]int64{}
+	}
+	s.pairs[[2]uint32{uint32(a), uint32(b)}] = n
+	return nil
+}
+
+// loadRatings reads an item's estimates: "<number>" maps to "<size> <mean> <sum of squared deviations>".
+func (s *storedLearner) loadRatings(field, value string) error {
+	item, err := strconv.ParseUint(field, 10, 31)
+	if err != nil {
+		return fmt.Errorf("field is no number: %w", err)
+	}
+	var m moments
+	if _, err := fmt.Sscanf(value, "%d %g %g", &m.n, &m.mean, &m.dev); err != nil || m.n <= 0 || !(m.dev >= 0) {
+		return errors.New("value is not <size> <mean> <squared deviations>")
+	}
+	if s.rated == nil {
+		s.rated = map[uint32]moments{}
+	}
+	s.rated[uint32(item)] = m
+	return nil
+}
+
+// loadEstimate reads the last estimate of windows: its period, the selections it was made from, and probabilities.
+func loadEstimate(value string) error {
+	parts := strings.Fields(value)
+	if len(parts) < 3 {
+		return errors.New("value is not <period> <selections> and probabilities")
+	}
+	for _, p := range parts[:2] {
+		if n, err := strconv.ParseInt(p, 10, 64); err != nil || n < 0 {
+			return fmt.Errorf("%q is no number", p)
+		}
+	}
+	total := 0.0
+	for _, p := range parts[2:] {
+		x, err := strconv.ParseFloat(p, 64)
+		if err != nil || !(x > 0 && x <= 1) {
+			return fmt.Errorf("%q is no probability", p)
+		}
+		total += x
+	}
+	if math.Abs(total-1) > 1e-9 {
+		return fmt.Errorf("probabilities that add up to %v", total)
+	}
+	return nil
+}
