@@ -34,6 +34,7 @@ type queued struct {
 	partition.Record
 	batch uint64 // the look-up that found it; 0: not looked up
 	found []byte
+	known uint64 // number of the Forget since which the machine is known to need no look-up; see runner.known
 }
 
 // size is what a record counts in its queue; one without key and value takes memory too.
@@ -175,6 +176,16 @@ type lookupRef struct {
 	offset int64
 }
 
+// known tells whether a record can be stepped without a look-up. The answer is asked for at each choice between the
+// queues, and a yes holds until the machine next forgets something: so it is kept with the record. A no is not kept: a
+// step of the same id may turn it into a yes.
+func (r *runner) known(it *queued) bool {
+	if it.known != r.forgets && r.machine.Resolve(it.Key) == partition.Known {
+		it.known = r.forgets
+	}
+	return it.known == r.forgets
+}
+
 // maxLookUp bounds one look-up.
 const maxLookUp = 2000
 
@@ -190,7 +201,7 @@ func (t *Task) lookUp() {
 		q := &r.queues[i]
 		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
 			it := &q.items[k]
-			if it.batch == 0 && r.machine.Resolve(it.Key) == partition.NeedsLookUp {
+			if it.batch == 0 && !r.known(it) {
 				l.ids = append(l.ids, it.Key)
 				l.refs = append(l.refs, lookupRef{q.topic, it.Offset})
 			}
@@ -313,6 +324,7 @@ func (t *Task) forgetSaved() {
 			break
 		}
 		r.machine.Forget(f.segment)
+		r.forgets++
 		done++
 	}
 	if done > 0 {

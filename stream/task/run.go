@@ -34,6 +34,7 @@ type runner struct {
 	ackedSegment uint64
 	moved        bool // positions have moved since the last seal, though perhaps no state
 	forget       []forgetting
+	forgets      uint64 // one more than how often the machine was told to forget
 
 	walking    bool
 	walkLimit  int  // of the next step of the walk; 0: walkAtLeast
@@ -52,7 +53,7 @@ type runner struct {
 // start begins the replay of what was read since the checkpoint.
 func (t *Task) start(m *partition.Machine) {
 	meta := &t.acq.meta
-	r := &runner{machine: m, tallied: m.Account(), fence: meta.Fence, openSince: -1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
+	r := &runner{machine: m, tallied: m.Account(), fence: meta.Fence, openSince: -1, forgets: 1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		q := &r.queues[topic]
 		q.topic = topic

@@ -98,7 +98,7 @@ func (t *Task) ready(q *queue, it *queued) (bool, error) {
 	} else if r.answers.open+r.answers.sealed >= t.cfg.MaxUnsavedBytes/2 {
 		return false, nil // the other half is for impressions
 	}
-	return it.batch != 0 || r.machine.Resolve(it.Key) != partition.NeedsLookUp, nil
+	return it.batch != 0 || r.known(it), nil
 }
 
 func (t *Task) stepOne(q *queue) error {
