@@ -70,38 +70,82 @@ func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *Adversa
 		ws.Solver.Solve(p, ws.g, q, 1)
 		return
 	}
-	next := 0
-	for k, x := range p {
-		switch {
-		case next < len(ws.which) && int(ws.which[next]) == k:
-			next++
-			ws.g[k] = 0 // the median of the others, in a moment
-		case x < LeastPropensity:
-			ws.g[k] = math.Inf(1)
-		default:
-			ws.g[k] = 1 / math.Sqrt(x)
-		}
+	for _, k := range ws.which {
+		p[k] = 1 // for the moment: the median of the others is to come
 	}
+	whole := mirror(ws.g, p, 1)
 	ws.startAtMedian(ws.g)
-	o.solve(p, q, 1, ws)
+	o.solve(p, q, 1, whole, ws)
+}
+
+// mirror writes p^{-1/2}/eta to g, and infinity for a probability that the mirror map has no value for; it tells whether
+// there was none such. Two values at a time cost one division, as in the solver.
+func mirror(g, p []float64, eta float64) (whole bool) {
+	whole = true
+	one := func(k int, x float64) {
+		if g[k] = math.Inf(1); x >= LeastPropensity {
+			g[k] = 1 / (eta * math.Sqrt(x))
+			return
+		}
+		whole = false
+	}
+	k := 0
+	for ; k+1 < len(p); k += 2 {
+		x, y := p[k], p[k+1]
+		if !(x >= LeastPropensity && y >= LeastPropensity) {
+			one(k, x)
+			one(k+1, y)
+			continue
+		}
+		x, y = math.Sqrt(x), math.Sqrt(y)
+		inverse := 1 / (eta * (x * y))
+		g[k], g[k+1] = inverse*y, inverse*x
+	}
+	if k < len(p) {
+		one(k, p[k])
+	}
+	return whole
 }
 
 // inside tells whether p is a point of C, give or take what rounding may leave.
 func inside(p, q []float64) bool {
 	const tolerance = 1e-9
-	var sum, most float64
-	for k, x := range p {
-		sum += x
-		most += q[k]
-		if sum > most+tolerance {
+	q = q[:len(p)]
+	var over float64 // by how much the probabilities exceed their cap
+	k := 0
+	for ; k+3 < len(p); k += 4 { // so that not each sum waits for the one before
+		a, b, c, d := p[k]-q[k], p[k+1]-q[k+1], p[k+2]-q[k+2], p[k+3]-q[k+3]
+		ab := a + b
+		if max(a, ab, ab+c)+over > tolerance {
+			return false
+		}
+		if over += ab + (c + d); over > tolerance {
 			return false
 		}
 	}
-	return sum >= most-tolerance
+	for ; k < len(p); k++ {
+		if over += p[k] - q[k]; over > tolerance {
+			return false
+		}
+	}
+	return over >= -tolerance
 }
 
-// solve solves for ws.g, in which infinities leave out.
-func (o *OSMD) solve(p, q []float64, eta float64, ws *AdversarialWorkspace) {
+// solve solves for ws.g. Where that is not whole, infinities in it leave out.
+func (o *OSMD) solve(p, q []float64, eta float64, whole bool, ws *AdversarialWorkspace) {
+	if whole {
+		ws.Solver.Solve(p, ws.g, q, eta)
+	} else {
+		o.solveKept(p, q, eta, ws)
+	}
+	for k, x := range p {
+		if !(x >= LeastPropensity) {
+			p[k] = 0
+		}
+	}
+}
+
+func (o *OSMD) solveKept(p, q []float64, eta float64, ws *AdversarialWorkspace) {
 	ws.which, ws.kept, ws.folded = ws.which[:0], ws.kept[:0], ws.folded[:0]
 	var open float64 // probability of the windows since the last one kept
 	for k, x := range ws.g {
@@ -114,24 +158,17 @@ func (o *OSMD) solve(p, q []float64, eta float64, ws *AdversarialWorkspace) {
 		}
 	}
 	const tolerance = 1e-12
-	switch m := len(ws.which); {
-	case m == 0 || open > tolerance:
+	m := len(ws.which)
+	if m == 0 || open > tolerance {
 		clear(ws.g)
 		ws.Solver.Solve(p, ws.g, q, eta)
-	case m == len(p):
-		ws.Solver.Solve(p, ws.g, q, eta)
-	default:
-		ws.point = sized(ws.point, m)
-		ws.Solver.Solve(ws.point, ws.kept, ws.folded, eta)
-		clear(p)
-		for j, k := range ws.which {
-			p[k] = ws.point[j]
-		}
+		return
 	}
-	for k, x := range p {
-		if !(x >= LeastPropensity) {
-			p[k] = 0
-		}
+	ws.point = sized(ws.point, m)
+	ws.Solver.Solve(ws.point, ws.kept, ws.folded, eta)
+	clear(p)
+	for j, k := range ws.which {
+		p[k] = ws.point[j]
 	}
 }
 
@@ -152,14 +189,9 @@ func (o *OSMD) Feed(v *Vector, coordinates []int32, selected int, payoff, propen
 	ws.now = sized(ws.now, len(coordinates))
 	o.Point(v, coordinates, q, ws.now, ws)
 	ws.g = sized(ws.g, len(coordinates))
-	for k, x := range ws.now {
-		ws.g[k] = math.Inf(1)
-		if x >= LeastPropensity {
-			ws.g[k] = 1 / (eta * math.Sqrt(x))
-		}
-	}
+	whole := mirror(ws.g, ws.now, eta)
 	ws.g[selected] += estimate
-	o.solve(ws.now, q, eta, ws)
+	o.solve(ws.now, q, eta, whole, ws)
 	v.scatter(coordinates, ws.now)
 	return true
 }

@@ -38,7 +38,7 @@ type segment struct {
 	first, end int
 	above      float64 // no τ_i in it is above this one, up to rounding; +Inf: not known
 	below      float64 // none is below; −Inf: not known
-	start      float64 // where to begin the search for τ; −Inf: not known
+	start      float64 // where to begin the search for τ
 	crumbs     bool    // the last split left nearly all of the items in it
 }
 
@@ -67,8 +67,10 @@ const (
 // NaN counts as the largest.
 func (s *Solver) Solve(p, g, q []float64, eta float64) {
 	n := len(p)
-	s.scale(g[:n], eta)
-	s.stack = append(s.stack[:0], segment{end: n, above: math.Inf(1), below: math.Inf(-1), start: math.Inf(-1)})
+	// With the g of a mirror step the τ that belongs to ηg itself is near 0: it is 0 for the last point. With any other g
+	// the search begins somewhere between its bounds, as well as anywhere.
+	start := s.scale(g[:n], eta)
+	s.stack = append(s.stack[:0], segment{end: n, above: math.Inf(1), below: math.Inf(-1), start: start})
 	for len(s.stack) > 0 {
 		top := len(s.stack) - 1
 		part := s.stack[top]
@@ -94,8 +96,8 @@ func (s *Solver) Explore(p, q []float64) (uniform bool) {
 	return true
 }
 
-// scale computes a from the losses, in a place of its own.
-func (s *Solver) scale(g []float64, eta float64) {
+// scale computes a from the losses, in a place of its own, and returns what it has taken off: η·min g.
+func (s *Solver) scale(g []float64, eta float64) float64 {
 	n := len(g)
 	if cap(s.a) < n {
 		s.a = make([]float64, 2*n)
@@ -104,7 +106,7 @@ func (s *Solver) scale(g []float64, eta float64) {
 	s.a = s.a[:n]
 	if !(eta > 0) {
 		clear(s.a)
-		return
+		return 0
 	}
 	eta = min(eta, hugeLoss)
 	least, wild := math.Inf(1), false
@@ -115,16 +117,16 @@ func (s *Solver) scale(g []float64, eta float64) {
 		wild = wild || !(math.Abs(v) <= hugeLoss)
 	}
 	if wild {
-		s.scaleWild(g, eta)
-		return
+		return s.scaleWild(g, eta)
 	}
 	for i, v := range g {
 		s.a[i] = eta * (v - least)
 	}
+	return eta * least
 }
 
 // scaleWild is scale for losses of which some are out of bounds.
-func (s *Solver) scaleWild(g []float64, eta float64) {
+func (s *Solver) scaleWild(g []float64, eta float64) float64 {
 	least := hugeLoss
 	for i, v := range g {
 		if v != v {
@@ -136,6 +138,7 @@ func (s *Solver) scaleWild(g []float64, eta float64) {
 	for i, v := range s.a {
 		s.a[i] = eta * (v - least)
 	}
+	return eta * least
 }
 
 // split solves a range, or falls into two what it cannot solve and puts them on the stack.
