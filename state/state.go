@@ -25,6 +25,9 @@ var (
 	// ErrUnfit: the store answers, but is set up in a way that state cannot be trusted to. The error says what has to
 	// be changed.
 	ErrUnfit = errors.New("state: the store is not fit")
+	// ErrLost: the store has deleted keys of its own accord since we began to look; what it holds may lack anything. It is
+	// ErrUnfit, too, and nothing that passes.
+	ErrLost = errors.New("state: the store has deleted keys")
 	// ErrGap: the deltas do not lead on from the position asked for: the follower reloads with Sums.
 	ErrGap = errors.New("state: the deltas do not lead on from here")
 )
@@ -165,7 +168,8 @@ type Store interface {
 	KnownIDs(ctx context.Context, p int32, cursor uint64) (ids [][]byte, next uint64, err error)
 	// Checkpoint stores one, all or nothing as far as readers of the fence can tell, and fails with ErrFenced.
 	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error
-	// Probe reads the fence.
+	// Probe reads the fence. It fails with ErrUnfit while the store may delete state by its settings, and with ErrLost once
+	// it has deleted something.
 	Probe(ctx context.Context, p int32) (Fence, error)
 	// Ready tells whether the store can be written to, and is set up to keep what it is given.
 	Ready(ctx context.Context) error

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -136,7 +137,7 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	m.Rebalanced(3)
 	m.Observe(4, running(), &task.Observations{}, 60_000)
 	m.Observe(7, running(), &task.Observations{}, 60_000)
-	m.Observe(9, &task.Status{Phase: task.Stopped, Reason: task.StopTorn}, &task.Observations{}, 60_000)
+	m.Observe(9, &task.Status{Phase: task.Stopped, Reason: task.StopTorn, Err: state.ErrTorn}, &task.Observations{}, 60_000)
 	got := scrape(t, reg)
 	includes(t, got, map[string]float64{
 		`ranker_lag{partition="4",topic="impressions"}`: 5,
@@ -147,6 +148,7 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 		`ranker_parked_bytes`:                           600,
 		`ranker_unsaved_bytes`:                          200,
 		`ranker_backpressured_partitions`:               0,
+		`ranker_waiting_partitions`:                     0,
 		`ranker_partitions{phase="running"}`:            2,
 		`ranker_partitions{phase="stopped"}`:            1,
 		`ranker_stopped_partitions{reason="torn"}`:      1,
@@ -158,6 +160,11 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	assert.NotContains(t, got, `ranker_lag{partition="9",topic="payoffs"}`, "nothing is known of it")
 	assert.InDelta(t, 10, got[`ranker_watermark_lag_seconds{partition="4"}`], patience.Seconds())
 	assert.GreaterOrEqual(t, got[`ranker_watermark_lag_seconds{partition="4"}`], 10.0)
+
+	failing := running()
+	failing.Err = state.ErrUnfit
+	m.Observe(7, failing, &task.Observations{}, 60_000)
+	includes(t, scrape(t, reg), map[string]float64{`ranker_waiting_partitions`: 1})
 
 	m.Rebalanced(0)
 	got = scrape(t, reg)

@@ -29,6 +29,7 @@ type PartitionSnapshot struct {
 	ParkedBytes   int64
 	Unsaved       int64 // bytes of changes not yet checkpointed
 	Backpressured bool  // reading has stopped until the store has caught up
+	Waiting       bool  // something fails and is tried again
 	Learners      []LearnerSnapshot
 }
 
@@ -51,7 +52,8 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	snap := &PartitionSnapshot{
 		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, WatermarkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
 		ParkedBytes: s.Account.ParkedBytes, Unsaved: s.Unsaved, Backpressured: s.Full,
-		Loaded: s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,
+		Waiting: s.Err != nil && s.Phase != task.Stopped,
+		Loaded:  s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,
 	}
 	snap.Parked[event.Selections] = s.Account.Selections.Parked
 	snap.Parked[event.Payoffs] = s.Account.Payoffs.Parked
@@ -139,7 +141,8 @@ var (
 	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for what they belong to.", "topic")
 	descParkedBytes = gaugeDesc("parked_bytes", "Bytes of parked records.")
 	descUnsaved     = gaugeDesc("unsaved_bytes", "Bytes of changes not yet checkpointed.")
-	descWaiting     = gaugeDesc("backpressured_partitions", "Partitions that do not read until the store has caught up.")
+	descFull        = gaugeDesc("backpressured_partitions", "Partitions that do not read until the store has caught up.")
+	descWaiting     = gaugeDesc("waiting_partitions", "Owned partitions that something fails for and is tried again.")
 	descPhase       = gaugeDesc("partitions", "Owned partitions by what they are doing.", "phase")
 	descStopped     = gaugeDesc("stopped_partitions", "Owned partitions that stopped because a check failed.", "reason")
 	descOnHold      = gaugeDesc("on_hold", "1 while QPM-D waits for a payoff of one item.", "learner", "partition")
@@ -155,7 +158,7 @@ var (
 	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descPending, descParked, descParkedBytes, descUnsaved,
-		descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
+		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections}
 )
 
@@ -177,11 +180,11 @@ func (s *Snapshots) Describe(ch chan<- *prometheus.Desc) {
 
 // totals are sums over partitions.
 type totals struct {
-	pending, parkedBytes, unsaved, waiting int64
-	parked                                 [event.Inputs]int64
-	phases                                 [task.Stopped + 1]int64
-	stopped                                map[task.StopReason]int64
-	learners                               map[string]*LearnerSnapshot
+	pending, parkedBytes, unsaved, full, waiting int64
+	parked                                       [event.Inputs]int64
+	phases                                       [task.Stopped + 1]int64
+	stopped                                      map[task.StopReason]int64
+	learners                                     map[string]*LearnerSnapshot
 }
 
 // Collect is part of prometheus.Collector.
@@ -203,6 +206,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descParkedBytes, float64(t.parkedBytes))
 	gauge(descUnsaved, float64(t.unsaved))
+	gauge(descFull, float64(t.full))
 	gauge(descWaiting, float64(t.waiting))
 	for phase, n := range t.phases {
 		gauge(descPhase, float64(n), task.Phase(phase).String())
@@ -256,6 +260,9 @@ func (t *totals) add(p *PartitionSnapshot) {
 	t.parkedBytes += p.ParkedBytes
 	t.unsaved += p.Unsaved
 	if p.Backpressured {
+		t.full++
+	}
+	if p.Waiting {
 		t.waiting++
 	}
 	for topic, n := range p.Parked {

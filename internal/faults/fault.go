@@ -30,7 +30,8 @@ var capacity = map[Resource]int{aWorker: 2, theKafka: 1, kafkaNet: 1, theRedis: 
 type Fault struct {
 	Kind   string
 	Uses   Resource
-	Weight int // how often it is chosen, relative to others; 0: 4
+	Also   []Resource // which nothing may be at work on beside it
+	Weight int        // how often it is chosen, relative to others; 0: 4
 	// Takes is about how long it takes, for the choice near the end of a run.
 	Takes  time.Duration
 	Inject func(ctx context.Context, s *Scene) error
@@ -41,6 +42,7 @@ type Scene struct {
 	*Group
 	rng   *rand.Rand
 	quick bool // wait as little as possible
+	alone bool // nothing else goes wrong
 	free  chan *Worker
 }
 
@@ -252,4 +254,17 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 		}
 		return w.Start()
 	}
+}
+
+// says makes sure that the workers say what they wait for. Amid other faults there may be more to say.
+func (s *Scene) says(ctx context.Context, why string) error {
+	if !s.alone {
+		return nil
+	}
+	for _, w := range s.Slots {
+		if err := w.AwaitTold(ctx, why); err != nil && ctx.Err() == nil {
+			return violated("%v", err)
+		}
+	}
+	return ctx.Err()
 }

@@ -12,8 +12,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
 // redisFaults happen to Redis and on the way to it.
@@ -51,8 +53,18 @@ func redisFaults() []Fault {
 			if err := s.c.Redis.Fill(ctx, true); err != nil {
 				return err
 			}
+			err := s.says(ctx, "OOM")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
-			return s.c.Redis.Fill(context.WithoutCancel(ctx), false)
+			return errors.Join(err, s.c.Redis.Fill(context.WithoutCancel(ctx), false))
+		}},
+		{Kind: "redis: disk full", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
+			r := s.c.Redis.primary
+			if err := r.FillDisk(true); err != nil {
+				return err
+			}
+			err := s.says(ctx, "MISCONF")
+			pause(ctx, s.between(2*time.Second, 6*time.Second))
+			return errors.Join(err, r.FillDisk(false))
 		}},
 		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) error {
 			d := s.c.Redis.door
@@ -115,6 +127,11 @@ func kafkaFaults() []Fault {
 			pause(ctx, s.between(time.Second, 5*time.Second))
 			return b.Start(context.WithoutCancel(ctx))
 		}},
+		{Kind: "disk of a broker full", Uses: theKafka, Weight: 2, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			return s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
+		}},
+		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{aSideShow, longShow}, Weight: 1, Takes: 40 * time.Second,
+			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
 		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
 			if err := b.Pause(); err != nil {
@@ -133,6 +150,28 @@ func kafkaFaults() []Fault {
 			return nil
 		}},
 	}, netFaults("kafka", kafkaNet, func(s *Scene) []*proxy.Proxy { return s.c.doors })...)
+}
+
+// fillDisks lets brokers run out of disk, which ends them, and starts them again with room.
+func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
+	const patience = 30 * time.Second
+	var all errgroup.Group
+	for _, b := range full {
+		all.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return b.FillDisk(ctx)
+		})
+	}
+	err := all.Wait()
+	if err == nil && len(full) == brokers {
+		err = s.says(ctx, "joining")
+	}
+	pause(ctx, s.between(time.Second, 5*time.Second))
+	for _, b := range full {
+		all.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
+	}
+	return errors.Join(err, all.Wait())
 }
 
 // moveLeaders makes other brokers the leaders of all partitions of the group's topics: the replicas in another order,

@@ -50,6 +50,21 @@ func sideShows() []Fault {
 		loud("candidates limited after a crash", "", func(ctx context.Context, s *show) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
+		{Kind: "redis told to evict keys", Uses: aSideShow, Weight: 2, Takes: 20 * time.Second,
+			Inject: onStore("", func(ctx context.Context, s *show, r *Store) error {
+				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
+					return err
+				}
+				if err := s.worker().AwaitTold(ctx, "which can delete state"); err != nil {
+					return violated("%v", err)
+				}
+				pause(ctx, 2*time.Second)
+				return r.config(ctx, "maxmemory-policy", "noeviction")
+			})},
+		{Kind: "redis has evicted keys", Uses: aSideShow, Weight: 1, Takes: 20 * time.Second,
+			Inject: onStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *show, r *Store) error {
+				return errors.Join(r.config(ctx, "maxmemory-policy", "allkeys-random"), r.config(ctx, "maxmemory", "1mb"))
+			})},
 		{Kind: "redis cluster: node killed and restarted", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
 			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {
 				_, node, err := rc.owner(ctx, s.key(0))
@@ -106,6 +121,18 @@ func onCluster(do func(context.Context, *show, *redisCluster) error) func(contex
 		}
 		defer func() { err = errors.Join(err, rc.Close()) }()
 		return play(ctx, scene, rc, "", func(ctx context.Context, s *show) error { return do(ctx, s, rc) })
+	}
+}
+
+// onStore is onStage with a Redis of its own.
+func onStore(reason string, do func(context.Context, *show, *Store) error) func(context.Context, *Scene) error {
+	return func(ctx context.Context, scene *Scene) (err error) {
+		r, err := startStore(ctx, "")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		return play(ctx, scene, r, reason, func(ctx context.Context, s *show) error { return do(ctx, s, r) })
 	}
 }
 

@@ -214,7 +214,13 @@ func (s *soak) choose(left time.Duration) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	total := 0
-	fits := func(f *Fault) bool { return s.busy[f.Uses] < capacity[f.Uses] && f.Takes <= left }
+	fits := func(f *Fault) bool {
+		free := s.busy[f.Uses] < capacity[f.Uses]
+		for _, r := range f.Also {
+			free = free && s.busy[r] == 0
+		}
+		return free && f.Takes <= left
+	}
 	for i := range s.kinds {
 		if fits(&s.kinds[i]) {
 			total += s.kinds[i].Weight
@@ -227,7 +233,7 @@ func (s *soak) choose(left time.Duration) (Fault, bool) {
 	for i := range s.kinds {
 		if f := &s.kinds[i]; fits(f) {
 			if at -= f.Weight; at < 0 {
-				s.busy[f.Uses]++
+				s.hold(f, 1)
 				return *f, true
 			}
 		}
@@ -238,7 +244,15 @@ func (s *soak) choose(left time.Duration) (Fault, bool) {
 func (s *soak) release(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy[f.Uses]--
+	s.hold(&f, -1)
+}
+
+// hold takes a fault's resources, or with -1 gives them back; mu is held.
+func (s *soak) hold(f *Fault, n int) {
+	s.busy[f.Uses] += n
+	for _, r := range f.Also {
+		s.busy[r] += n * capacity[r]
+	}
 }
 
 // faultTimeout bounds one fault, with what it brings back, on a busy machine.
@@ -248,7 +262,7 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
 	ctx, cancel := context.WithTimeout(ctx, max(faultTimeout, 3*f.Takes))
 	defer cancel()
 	began := time.Now()
-	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), quick: s.opt.Quick, free: s.free}
+	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), quick: s.opt.Quick, alone: s.opt.Each, free: s.free}
 	err := f.Inject(ctx, scene)
 	s.opt.Say("%-55s %6.1f s%s", f.Kind, time.Since(began).Seconds(), suffix(err))
 	s.mu.Lock()

@@ -140,16 +140,25 @@ func (s *Store) Fill(ctx context.Context, on bool) error {
 	if on {
 		limit = "1mb"
 	}
-	return s.Use(func(c *goredis.Client) error { return c.ConfigSet(ctx, "maxmemory", limit).Err() })
+	return s.config(ctx, "maxmemory", limit)
+}
+
+// config sets one of the primary's settings.
+func (s *Store) config(ctx context.Context, name, value string) error {
+	return s.Use(func(c *goredis.Client) error { return c.ConfigSet(ctx, name, value).Err() })
 }
 
 func (s *Store) heal(ctx context.Context) error {
 	s.door.Heal()
 	for _, r := range []*redis.Server{s.primary, s.replica} {
-		if !r.Running() {
-			if err := r.Start(ctx); err != nil {
-				return err
-			}
+		var err error
+		if r.Running() {
+			err = r.FillDisk(false)
+		} else {
+			err = r.Start(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return errors.Join(s.Fill(ctx, false), s.follow(ctx))

@@ -47,21 +47,42 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // fit checks one server's role and settings.
 func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
-	text, err := node.Info(ctx).Result()
-	if err != nil && !refused(err) {
-		return fmt.Errorf("INFO: %w", err)
-	}
-	info := parseInfo(text)
-	if err == nil && info["redis_version"] == "" {
-		// Every Redis tells its version, and servers of its kind do too. What does not is an embedded one for tests
-		// and demonstrations: it has no limit of memory, and no replicas.
-		return nil
+	info, err := inform(ctx, node)
+	if err != nil {
+		return err
 	}
 	if info["loading"] == "1" {
 		return errors.New("the server is still loading its data")
 	}
 	if role := info["role"]; role != "" && role != "master" {
 		return fmt.Errorf("the server's role is %q; a master is needed", role)
+	}
+	return s.keeps(ctx, node, info)
+}
+
+// inform is what INFO says; nothing where that is forbidden.
+func inform(ctx context.Context, node redis.Cmdable) (map[string]string, error) {
+	text, err := node.Info(ctx).Result()
+	if refused(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("INFO: %w", err)
+	}
+	return parseInfo(text), nil
+}
+
+// keeps makes sure that a server, of which info is known, neither deletes keys of its own accord nor has done so since we
+// first saw it.
+func (s *Store) keeps(ctx context.Context, node redis.Cmdable, info map[string]string) error {
+	if info != nil && info["redis_version"] == "" {
+		// Every Redis tells its version, and servers of its kind do too. What does not is an embedded one for tests
+		// and demonstrations: it has no limit of memory.
+		return nil
+	}
+	if n, _ := strconv.ParseInt(info["evicted_keys"], 10, 64); s.evicted.since(info["run_id"], n) > 0 {
+		return fmt.Errorf("%w: %w: %d under an earlier maxmemory-policy, as evicted_keys of INFO shows; stop the workers and "+
+			"give `ranker-worker state rebuild --replace`, or restore a backup", state.ErrUnfit, state.ErrLost, n)
 	}
 	policy := info["maxmemory_policy"]
 	if policy == "" {
@@ -82,6 +103,49 @@ func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
 	}
 	return nil
 }
+
+// keepsPartition is keeps for the server that holds partition p.
+func (s *Store) keepsPartition(ctx context.Context, p int32) error {
+	var node redis.Cmdable = s.client
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		master, err := c.MasterForKey(ctx, s.prefix(p)+metaKey)
+		if err != nil {
+			return fmt.Errorf("find its server: %w", err)
+		}
+		node = master
+	}
+	info, err := inform(ctx, node)
+	if err != nil {
+		return err
+	}
+	return s.keeps(ctx, node, info)
+}
+
+// evictions is how many keys each server process had evicted when we first saw it: under another policy, of before.
+type evictions struct {
+	mu    sync.Mutex
+	first map[string]int64 // by run_id
+}
+
+// since is how many there are beyond that, where the process counts n now.
+func (e *evictions) since(run string, n int64) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first, ok := e.first[run]
+	if !ok || n < first { // CONFIG RESETSTAT
+		if len(e.first) >= maxServers {
+			clear(e.first)
+		}
+		if e.first == nil {
+			e.first = map[string]int64{}
+		}
+		e.first[run], first = n, n
+	}
+	return n - first
+}
+
+// maxServers is how many server processes are remembered; each restart makes another.
+const maxServers = 1000
 
 // refused tells whether the server knows the command but does not let us.
 func refused(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }

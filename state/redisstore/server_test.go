@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,51 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 
 	srv.Kill()
 	require.Error(t, s.Ready(ctx))
+}
+
+// TestProbe_NoticesEviction: a probe fails while keys can be evicted, and for good once some were, though not for those of
+// before we came.
+func TestProbe_NoticesEviction(t *testing.T) {
+	srv := testenv.OwnRedis(t)
+	raw := client(t, srv.Addr)
+	ctx := t.Context()
+	evict := func(policy string) {
+		for i := range 100 {
+			require.NoError(t, raw.Set(ctx, "other:"+strconv.Itoa(i), "x", 0).Err())
+		}
+		require.NoError(t, raw.ConfigSet(ctx, "maxmemory-policy", policy).Err())
+		require.NoError(t, raw.ConfigSet(ctx, "maxmemory", "1").Err())
+		_ = raw.Set(ctx, "last", "x", 0).Err() // refused, or not: something goes
+		require.NoError(t, raw.ConfigSet(ctx, "maxmemory", "0").Err())
+		require.NoError(t, raw.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
+	}
+	evict("allkeys-random")
+	s := open(t, redisstore.Options{Addresses: []string{srv.Addr}, Group: "g"})
+	c := acquire(t, s)
+	at, err := s.Probe(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, c.Fence, at)
+
+	require.NoError(t, raw.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
+	_, err = s.Probe(ctx, 0)
+	require.ErrorIs(t, err, state.ErrUnfit)
+	require.NotErrorIs(t, err, state.ErrLost, "nothing was evicted")
+	require.ErrorContains(t, err, `maxmemory-policy is "allkeys-lru"`)
+	require.NoError(t, raw.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
+	_, err = s.Probe(ctx, 0)
+	require.NoError(t, err)
+
+	meta, err := raw.Dump(ctx, "{g:0}:meta").Result()
+	require.NoError(t, err)
+	evict("allkeys-lru")
+	require.NoError(t, raw.RestoreReplace(ctx, "{g:0}:meta", 0, meta).Err()) // perhaps it was among them
+	_, err = s.Probe(ctx, 0)
+	require.ErrorIs(t, err, state.ErrLost)
+	require.ErrorIs(t, s.Ready(ctx), state.ErrUnfit)
+
+	require.NoError(t, raw.ConfigResetStat(ctx).Err()) // whoever does that has been told
+	_, err = s.Probe(ctx, 0)
+	require.NoError(t, err)
 }
 
 // TestOutOfMemoryTearsNothing: Redis refuses the first write of a script, and only the first.

@@ -24,6 +24,8 @@ type Store struct {
 	client redis.UniversalClient
 	pack   sync.Pool // of *packer
 
+	evicted evictions
+
 	checkpoint, acquire, lookUp, due *script
 }
 
@@ -102,6 +104,9 @@ func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
 	f, err := readFence(at)
 	if err != nil {
 		return state.Fence{}, wrap(p, doing, err)
+	}
+	if err := s.keepsPartition(ctx, p); err != nil {
+		return state.Fence{}, wrap(p, "make sure that it keeps what it is given", err)
 	}
 	return f, nil
 }

@@ -60,7 +60,7 @@ const maxCheckpointBytes = 8 << 20
 // checkpoint saves the oldest segments that may be saved, merged into one.
 func (t *Task) checkpoint() {
 	r := t.run
-	if r.inFlight > 0 || len(r.segments) == 0 {
+	if r.inFlight > 0 || len(r.segments) == 0 || r.unfit { // to be written, others might be deleted
 		return
 	}
 	if t.phase != Draining && t.now.Mono-r.checkpointAt < t.cfg.CheckpointInterval {
@@ -134,7 +134,6 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		t.fine(saving)
 		t.restarts.reset()
 		r.fence.Seq++
-		r.verifiedAt = t.now.Mono
 		r.ackedSegment = r.segments[r.inFlight-1].number
 		for _, s := range r.segments[:r.inFlight] {
 			r.sealedBytes -= s.bytes

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,8 @@ type runner struct {
 	walkLimit  int  // of the next step of the walk; 0: walkAtLeast
 	checking   bool // a check runs after a fetch error; no new fetches
 	probing    bool
-	verifiedAt time.Duration // when the store last showed our fence
+	probedAt   time.Duration
+	unfit      bool // the store is set up so that it may delete what it is given
 	tickedAt   time.Duration
 	saved      []state.Position // of the last checkpoint acked
 	committed  [event.Inputs]int64
@@ -53,7 +55,7 @@ type runner struct {
 // start begins the replay of what was read since the checkpoint.
 func (t *Task) start(m *partition.Machine) {
 	meta := &t.acq.meta
-	r := &runner{machine: m, tallied: m.Account(), fence: meta.Fence, openSince: -1, forgets: 1, replaying: true, verifiedAt: t.now.Mono, checkpointAt: t.now.Mono}
+	r := &runner{machine: m, tallied: m.Account(), fence: meta.Fence, openSince: -1, forgets: 1, replaying: true, probedAt: t.now.Mono, checkpointAt: t.now.Mono}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		q := &r.queues[topic]
 		q.topic = topic
@@ -175,9 +177,12 @@ func (t *Task) tick() {
 // atEndFor is how long a fetch answer that showed us at the end of a topic counts.
 const atEndFor = 5 * time.Second
 
-// full tells whether so much is unsaved that no more may be stepped until the store has caught up.
+// full tells whether no more may be stepped until the store has caught up, since so much is unsaved, or is fit again.
 func (t *Task) full() bool {
 	r := t.run
+	if r.unfit {
+		return true
+	}
 	_, open := r.machine.Dirty()
 	if r.sealedBytes+open >= t.cfg.MaxUnsavedBytes {
 		return true
@@ -203,21 +208,22 @@ func (t *Task) finish() {
 	t.end()
 }
 
-// probeEvery is how often an idle partition makes sure that the store is still as we left it.
+// probeEvery is how often a partition makes sure that the store is still as we left it, and still set up to keep it.
 const probeEvery = time.Second
 
 func (t *Task) probe() {
 	r := t.run
 	const doing = "making sure of the stored state"
-	if r.probing || t.now.Mono-r.verifiedAt < probeEvery || r.inFlight > 0 {
+	if r.probing || t.now.Mono-r.probedAt < probeEvery {
 		return
 	}
 	r.probing = true
 	low := r.fence.Seq
 	t.send(callTimeout, Probe{}, func(reply any, err error) {
-		r.probing = false
+		r.probing, r.probedAt = false, t.now.Mono
+		// Of other errors it is not known whether it is fit again.
+		r.unfit = errors.Is(err, state.ErrUnfit) || r.unfit && err != nil
 		if err != nil {
-			r.verifiedAt = t.now.Mono // not verified, but not to be asked in a storm either
 			t.failed(doing, err, func() {})
 			return
 		}
@@ -241,7 +247,6 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 		t.restart(fmt.Errorf("%w: the store shows %v, ours is %v", state.ErrFenced, f, r.fence))
 		return false
 	}
-	r.verifiedAt = t.now.Mono
 	return true
 }
 
@@ -250,7 +255,7 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 func (t *Task) wakeForCheckpoint() time.Duration {
 	r := t.run
 	switch {
-	case r.inFlight > 0,
+	case r.inFlight > 0, r.unfit,
 		len(r.segments) == 0 && r.openSince < 0 && !r.moved,
 		len(r.segments) > 0 && !t.saveable(r.segments[0]):
 		return idleWake

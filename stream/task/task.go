@@ -301,6 +301,8 @@ func (t *Task) failed(doing string, err error, again func()) {
 		t.stop(StopTorn, failure)
 	case errors.Is(err, ErrUnsupported):
 		t.stop(StopUnsupported, failure)
+	case errors.Is(err, state.ErrLost):
+		t.stop(StopStore, failure)
 	default:
 		t.obs.Retries++
 		t.after(t.fails(doing, failure), again)

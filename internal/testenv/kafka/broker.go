@@ -330,6 +330,21 @@ func (b *Broker) Restart(ctx context.Context) error {
 	return b.Start(ctx)
 }
 
+// FillDisk lets every write to the broker's files fail, as a full disk does. A broker gives up then; FillDisk returns when
+// it has ended. Start begins with room again.
+func (b *Broker) FillDisk(ctx context.Context) error {
+	if err := b.process.LimitFiles(1); err != nil {
+		return err
+	}
+	select {
+	case <-b.process.Done():
+		b.running = false
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the broker goes on although its disk is full: %w; its log ends with:\n%s", ctx.Err(), b.Tail())
+	}
+}
+
 // Pause freezes the broker: connections stay open and nothing is answered.
 func (b *Broker) Pause() error { return b.process.Pause() }
 

@@ -123,8 +123,10 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.running {
 		return errors.New("start redis-server: it is running")
 	}
+	// What is ignored stays ignored through exec: without it, FillDisk would kill the server.
 	process, err := proc.Start(proc.Config{
-		Name: "redis-server", Path: s.path, Args: s.args(), Dir: s.dir, Log: "redis.log", RemoveDir: true,
+		Name: "redis-server", Path: "/bin/sh", Args: append([]string{"-c", `trap "" XFSZ; exec "$0" "$@"`, s.path}, s.args()...),
+		Dir: s.dir, Log: "redis.log", RemoveDir: true,
 	})
 	if err != nil {
 		return err
@@ -249,6 +251,14 @@ func (s *Server) Restart(ctx context.Context) error {
 		return err
 	}
 	return s.Start(ctx)
+}
+
+// FillDisk lets every write to the server's files fail, as a full disk does; with false they succeed again.
+func (s *Server) FillDisk(full bool) error {
+	if full {
+		return s.process.LimitFiles(1)
+	}
+	return s.process.LimitFiles(-1)
 }
 
 // Pause freezes the server: connections stay open and nothing is answered.
