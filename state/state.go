@@ -161,7 +161,8 @@ type Store interface {
 	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically.
 	LookUp(ctx context.Context, p int32, ids [][]byte) (Fence, [][]byte, error)
 	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence. It reads none only
-	// where these buckets are empty.
+	// where these buckets are empty. What is stored under an id is of that moment or of a later one under the same token:
+	// it is up to the owner to know what has changed since it asked.
 	Due(ctx context.Context, p int32, upTo int64, limit int) (Fence, []DueEntry, error)
 	// KnownIDs walks over all ids under which something is stored. It begins with cursor 0 and is through when the
 	// returned cursor is 0. An id may come twice; one that is there all the time comes at least once.

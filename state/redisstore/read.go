@@ -15,12 +15,12 @@ const (
 	lookUpAtOnce = 8000
 	// hmgetAtOnce bounds the ids of one group: Lua's unpack fails above about 8,000.
 	hmgetAtOnce = 4000
-	// readTries is how often a read in several steps begins again because a checkpoint came in between.
+	// readTries is how often a read in several steps begins again because something came in between.
 	readTries = 10
 )
 
-// errMoving says that a read in several steps never saw the same fence twice.
-var errMoving = errors.New("checkpoints keep coming in between")
+// errMoving says that the steps of a read never fitted together.
+var errMoving = errors.New("what is stored keeps changing in between")
 
 // LookUp implements state.Store: one script, or for many ids several that all saw the same fence.
 func (s *Store) LookUp(ctx context.Context, p int32, ids [][]byte) (state.Fence, [][]byte, error) {
@@ -37,21 +37,31 @@ func (s *Store) LookUp(ctx context.Context, p int32, ids [][]byte) (state.Fence,
 }
 
 // lookUpOnce reports whether all parts belong to the fence that it returns.
-func (s *Store) lookUpOnce(ctx context.Context, p int32, ids [][]byte) (state.Fence, [][]byte, bool, error) {
+func (s *Store) lookUpOnce(ctx context.Context, p int32, ids [][]byte) (fence state.Fence, values [][]byte, same bool, err error) {
+	first := true
+	values, same, err = s.lookUpParts(ctx, p, ids, func(f state.Fence) bool {
+		if first {
+			fence, first = f, false
+		}
+		return f == fence
+	})
+	return fence, values, same, err
+}
+
+// lookUpParts reads what is stored under ids, so many at a time, and gives up where the fence of a part does not fit.
+func (s *Store) lookUpParts(ctx context.Context, p int32, ids [][]byte, fits func(state.Fence) bool) ([][]byte, bool, error) {
 	values := make([][]byte, len(ids))
-	var fence state.Fence
 	for from := 0; from == 0 || from < len(ids); from += lookUpAtOnce {
 		to := min(len(ids), from+lookUpAtOnce)
 		f, err := s.lookUpPart(ctx, p, ids[from:to], values[from:to])
 		if err != nil {
-			return f, nil, false, err
+			return nil, false, err
 		}
-		if from > 0 && f != fence {
-			return f, nil, false, nil
+		if !fits(f) {
+			return nil, false, nil
 		}
-		fence = f
 	}
-	return fence, values, true, nil
+	return values, true, nil
 }
 
 // lookUpPart reads what is stored under ids into values.
@@ -151,7 +161,8 @@ func (k *packer) answers(reply []any, values [][]byte) error {
 	return nil
 }
 
-// Due implements state.Store: the ids by one script, their records by a look-up that must see the same fence.
+// Due implements state.Store: the ids by one script, their records by look-ups. These may see later checkpoints of the same
+// owner. To wait for two moments without one in between would be to wait for ever beside a writer that is never idle.
 func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int) (state.Fence, []state.DueEntry, error) {
 	const doing = "read what is due"
 	for range readTries {
@@ -166,11 +177,16 @@ func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int) (state.
 		for i := range due {
 			ids[i] = due[i].ID
 		}
-		g, values, same, err := s.lookUpOnce(ctx, p, ids)
+		last := f
+		values, ok, err := s.lookUpParts(ctx, p, ids, func(g state.Fence) bool {
+			goesOn := g.Token == last.Token && g.Seq >= last.Seq
+			last = g
+			return goesOn
+		})
 		if err != nil {
 			return state.Fence{}, nil, wrap(p, doing, err)
 		}
-		if !same || f != g {
+		if !ok { // another owner has begun, or the server went back
 			continue
 		}
 		for i := range due {
