@@ -16,8 +16,8 @@ import (
 )
 
 // ErrRetention says that the topics do not hold everything any more that the state was made from.
-var ErrRetention = errors.New("retention has deleted part of what the state was made from: add --partial to rebuild what " +
-	"there is")
+var ErrRetention = errors.New("the topics do not hold everything any more that the state was made from: add --partial to " +
+	"rebuild what there is, without the following")
 
 // RebuildQuery says what is to be rebuilt.
 type RebuildQuery struct {
@@ -106,27 +106,78 @@ func (k *Keeper) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*re
 	if err != nil {
 		return nil, err
 	}
-	plan.meta = state.Meta{Layout: task.Layout, ClusterID: d.ClusterID, TopicNames: k.machine.TopicNames[:],
-		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].LogStart,
-		RankingsWitness: state.Witness{Offset: -1}, ProducerID: -1, ProducerEpoch: -1}
+	plan.meta = k.emptyCut(&d)
+	plan.meta.Rankings = d.Topics[event.Rankings].LogStart
+	committed, err := k.committed(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for t := range event.Topic(event.Inputs) {
+		f := &d.Topics[t]
+		if committed[t] > f.End {
+			plan.miss(k, t, f, "it ends at offset %d, but had been read up to %d: it was made anew, or has lost records", f.End, committed[t])
+		}
+	}
 	first, err := k.firstDecision(ctx, p, &d)
 	if err != nil {
 		return nil, err
 	}
-	for topic := range event.Topic(event.Inputs) {
+	if first == nil {
+		k.beginUndecided(plan, &d, committed)
+		return plan, nil
+	}
+	return plan, k.findGaps(ctx, plan, &d, first)
+}
+
+// emptyCut is a cut before anything was read: inputs from the beginning of their logs, rankings from the end of theirs.
+func (k *Keeper) emptyCut(d *task.Description) state.Meta {
+	m := state.Meta{Layout: task.Layout, ClusterID: d.ClusterID, TopicNames: k.machine.TopicNames[:],
+		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
+		RankingsWitness: state.Witness{Offset: -1}, ProducerID: -1, ProducerEpoch: -1}
+	for t := range event.Topic(event.Inputs) {
 		in := state.Position{Witness: state.Witness{Offset: -1}}
-		if topic != event.Selections || k.machine.HasSelections {
-			f := &d.Topics[topic]
-			if in.Offset = f.LogStart; first == nil && k.cfg.Kafka.Start == config.Latest {
-				in.Offset = f.End
-			}
+		if t != event.Selections || k.machine.HasSelections {
+			in.Offset = d.Topics[t].LogStart
 		}
-		plan.meta.Inputs = append(plan.meta.Inputs, in)
+		m.Inputs = append(m.Inputs, in)
 	}
-	if first != nil {
-		return plan, k.findGaps(ctx, plan, &d, first)
+	return m
+}
+
+// committed are the group's committed offsets by input topic, -1 for none.
+func (k *Keeper) committed(ctx context.Context, p int32) (offsets []int64, err error) {
+	err = insist(ctx, func() error {
+		offsets, err = k.broker.Partition(p).Committed(ctx)
+		return err
+	})
+	return offsets, err
+}
+
+// miss notes what cannot be rebuilt.
+func (plan *rebuildPlan) miss(k *Keeper, t event.Topic, f *task.TopicFacts, format string, args ...any) {
+	plan.missing = append(plan.missing, fmt.Sprintf("%s[%d] begins at offset %d: ", k.broker.Topic(t), plan.p, f.LogStart)+
+		fmt.Sprintf(format, args...))
+}
+
+// beginUndecided is where a replay begins that has no decision to adopt. What the group has read of the impressions is not
+// read again: it would be ranked again, where its decisions are gone.
+func (k *Keeper) beginUndecided(plan *rebuildPlan, d *task.Description, committed []int64) {
+	latest := k.cfg.Kafka.Start == config.Latest
+	for t := range event.Topic(event.Inputs) {
+		f, in := &d.Topics[t], &plan.meta.Inputs[t]
+		switch {
+		case t == event.Selections && !k.machine.HasSelections:
+		case committed[t] >= 0 && (t == event.Impressions || latest):
+			in.Offset = min(max(committed[t], f.LogStart), f.End)
+		case latest:
+			in.Offset = f.End
+		}
 	}
-	return plan, nil
+	rankings := &d.Topics[event.Rankings]
+	if c := committed[event.Impressions]; c > 0 && rankings.LogStart > 0 {
+		plan.miss(k, event.Rankings, rankings, "no decision of this group is left, which had read impressions up to offset %d: "+
+			"whatever it had learned is gone, and the impressions before are not read again", c)
+	}
 }
 
 // firstDecision is the first decision of this group in the log; nil where there is none.
@@ -167,19 +218,14 @@ func (k *Keeper) fetch(ctx context.Context, p int32, topic event.Topic, offset i
 // findGaps holds the beginnings of the logs against the group's first decision. Impressions before it were refused, or
 // are of before the group's beginning: they are not read, unless the group began with the log.
 func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *event.Ranking) error {
-	miss := func(topic event.Topic, format string, args ...any) {
-		f := &d.Topics[topic]
-		plan.missing = append(plan.missing, fmt.Sprintf("%s[%d] begins at offset %d: ", k.broker.Topic(topic), plan.p, f.LogStart)+
-			fmt.Sprintf(format, args...))
-	}
-	if d.Topics[event.Rankings].LogStart > 0 {
-		miss(event.Rankings, "decisions before that of the impression at offset %d are gone, and what they led to is not learned",
-			first.Decision.Offset)
+	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
+		plan.miss(k, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and what they led to "+
+			"is not learned", first.Decision.Offset)
 	}
 	in := &plan.meta.Inputs[event.Impressions]
 	if in.Offset > first.Decision.Offset {
-		miss(event.Impressions, "up to %d decided impressions before it are gone, and what they led to is not learned",
-			in.Offset-first.Decision.Offset)
+		plan.miss(k, event.Impressions, &d.Topics[event.Impressions], "up to %d decided impressions before it are gone, and what "+
+			"they led to is not learned", in.Offset-first.Decision.Offset)
 	} else if k.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
 		in.Offset = first.Decision.Offset
 	}
@@ -201,9 +247,9 @@ func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descri
 		case err != nil:
 			return err
 		case len(got.Records) == 0:
-			miss(topic, "all %d records before it are gone", f.LogStart)
+			plan.miss(k, topic, f, "all %d records before it are gone", f.LogStart)
 		case got.Records[0].Timestamp > since:
-			miss(topic, "what came before %s is gone, and was for impressions from %s on",
+			plan.miss(k, topic, f, "what came before %s is gone, and was for impressions from %s on",
 				time.UnixMilli(got.Records[0].Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
 		}
 	}

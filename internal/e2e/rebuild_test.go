@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ends are where the topics end, by topic and partition.
+func (w *world) ends(t *testing.T) (all [event.Topics][]int64) {
+	t.Helper()
+	b, err := app.NewBroker(w.access)
+	require.NoError(t, err)
+	defer b.Close()
+	for p := range w.partitions {
+		d, err := b.Partition(int32(p)).Describe(t.Context())
+		require.NoError(t, err)
+		for topic := range all {
+			all[topic] = append(all[topic], d.Topics[topic].End)
+		}
+	}
+	return all
+}
+
+// forget deletes records from the beginning of a topic, as retention does.
+func (w *world) forget(t *testing.T, topic event.Topic, upTo []int64) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.access.Kafka.Brokers...))
+	require.NoError(t, err)
+	defer client.Close()
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 10_000
+	one := kmsg.NewDeleteRecordsRequestTopic()
+	one.Topic = app.TopicNames(w.cfg)[topic]
+	for p, offset := range upTo {
+		part := kmsg.NewDeleteRecordsRequestTopicPartition()
+		part.Partition, part.Offset = int32(p), offset
+		one.Partitions = append(one.Partitions, part)
+	}
+	req.Topics = append(req.Topics, one)
+	for _, shard := range client.RequestSharded(t.Context(), req) {
+		require.NoError(t, shard.Err)
+		for _, topic := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range topic.Partitions {
+				require.Zero(t, p.ErrorCode)
+			}
+		}
+	}
+}
+
+// TestState_RebuildOfWhatRetentionLeft: retention has eaten a part of the topics that is over and done with, and then
+// Redis is lost. Rebuild says what is missing, and with --partial makes what a state holds that has seen nothing but the
+// rest: the same account, the same payoffs of each item, and everything that is pending can still be paid.
+func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		kind := map[string]string{"embedded": "qpmd", "real": "bold"}[env.Name]
+		w := worldOf(t, env, 2, kind)
+		gone := &crowd{w, "gone", 40}
+		gone.enter(t)
+		gone.leave(t, 0)
+		k := w.keeper(t)
+		before, early := w.counts(t), w.inspect(t, k, keep.Query{Partition: -1})
+		cut := w.ends(t)
+		left := &crowd{w, "left", 60}
+		left.enter(t)
+		r := w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 100 }, deadline, 20*time.Millisecond)
+		r.stop(t)
+		after, late := w.counts(t), w.inspect(t, k, keep.Query{Partition: -1})
+		for topic := range event.Topic(event.Topics) {
+			w.forget(t, topic, cut[topic])
+		}
+		w.lose(t)
+		refused, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+		require.ErrorIs(t, err, keep.ErrRetention)
+		require.ErrorContains(t, err, "decisions before that of the impression")
+		require.Empty(t, refused.Partitions)
+		require.Empty(t, w.keys(t, ""), "nothing was stored")
+		done, err := k.Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		require.NoError(t, err)
+		require.EqualValues(t, 60, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
+		for _, p := range done.Partitions {
+			require.NotEmpty(t, p.Missing)
+		}
+		r = w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["selections.read"] == after["selections.read"]-before["selections.read"] },
+			deadline, 20*time.Millisecond)
+		r.stop(t)
+		got := w.counts(t)
+		for name, n := range after {
+			if name != "parked_bytes" {
+				require.Equal(t, n-before[name], got[name], "%s of %v", name, got)
+			}
+		}
+		want := taken(&late.Learners[0])
+		for item, n := range taken(&early.Learners[0]) {
+			if want[item] -= n; want[item] == 0 {
+				delete(want, item)
+			}
+		}
+		now := w.inspect(t, k, keep.Query{Partition: -1})
+		require.Equal(t, want, taken(&now.Learners[0]))
+		require.Contains(t, now.Partitions[0].History[0].Detail, "without: ")
+		left.leave(t, 0)
+		w.sound(t, left)
+	})
+}
+
+// TestState_RebuildWithoutDecisions: retention has eaten all decisions. They cannot be rebuilt, which is said, and no
+// impression that had one is ranked a second time.
+func TestState_RebuildWithoutDecisions(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 2, kinds["qpmd"])
+		c := &crowd{w, "all", 40}
+		c.enter(t)
+		r := w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 40 }, deadline, 20*time.Millisecond)
+		r.stop(t)
+		w.forget(t, event.Rankings, w.ends(t)[event.Rankings])
+		w.lose(t)
+		k := w.keeper(t)
+		_, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+		require.ErrorIs(t, err, keep.ErrRetention)
+		require.ErrorContains(t, err, "no decision of this group is left")
+		done, err := k.Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		require.NoError(t, err)
+		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
+		r = w.start(t)
+		r.awaitReady(t)
+		w.publish(t, w.impressions("new", 10)...)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 10 }, deadline, 20*time.Millisecond)
+		r.stop(t)
+		client, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.ConsumeTopics(w.cfg.Kafka.Topics.Rankings),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		require.NoError(t, err)
+		defer client.Close()
+		for n := 0; n < 10; {
+			for _, m := range client.PollFetches(t.Context()).Records() {
+				require.Contains(t, string(m.Key), "new-")
+				n++
+			}
+		}
+	})
+}
+
+// TestState_RebuildAfterTopicsWereMadeAnew: with Redis lost and the topics gone there is nothing to rebuild from; the group
+// begins afresh.
+func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 2, kinds["qpmd"])
+		c := &crowd{w, "all", 20}
+		c.enter(t)
+		w.lose(t)
+		w.recreated(t, 2)
+		done, err := w.keeper(t).Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		require.NoError(t, err)
+		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
+		next := &crowd{w, "next", 20}
+		next.enter(t)
+		next.leave(t, 0)
+		w.sound(t, next)
+	})
+}
