@@ -91,7 +91,9 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 			require.NotEmpty(t, p.Missing)
 		}
 		r = w.start(t)
-		require.Eventually(t, func() bool { return w.counts(t)["selections.read"] == after["selections.read"]-before["selections.read"] },
+		require.Eventually(t, func() bool {
+			return w.counts(t)["selections.read"] == after["selections.read"]-before["selections.read"]
+		},
 			deadline, 20*time.Millisecond)
 		r.stop(t)
 		got := w.counts(t)

@@ -261,7 +261,7 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		require.True(t, r.Resumed && r.Done)
 		require.Equal(t, []int{6, 3}, []int{r.From, r.To})
 		require.Empty(t, w.keys(t, ":new"), "nothing is left of how it was put together")
-		require.Empty(t, w.keys(t, ":3"), "nor of the old partitions")
+		require.Empty(t, w.keys(t, ":3}"), "nor of the old partitions")
 		_, err = old.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
 		require.ErrorIs(t, err, keep.ErrReadBefore)
 		second.leave(t, stay)

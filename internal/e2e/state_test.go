@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
@@ -340,14 +342,28 @@ func (w *world) lawful(t *testing.T) {
 // lose deletes all that the group has in Redis.
 func (w *world) lose(t *testing.T) {
 	t.Helper()
-	require.NoError(t, w.redis.Del(t.Context(), w.keys(t, "")...).Err())
+	for _, key := range w.keys(t, "") { // one by one: in a cluster they are of many slots
+		require.NoError(t, w.redis.Del(t.Context(), key).Err())
+	}
 }
 
 // keys are those of the group in Redis that go on with a text.
-func (w *world) keys(t *testing.T, more string) []string {
+func (w *world) keys(t *testing.T, more string) (keys []string) {
 	t.Helper()
-	keys, err := w.redis.Keys(t.Context(), "{"+w.group+more+":*").Result()
-	require.NoError(t, err)
+	var mu sync.Mutex
+	of := func(ctx context.Context, c *redis.Client) error {
+		found, err := c.Keys(ctx, "{"+w.group+more+":*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, found...)
+		return err
+	}
+	switch c := w.redis.(type) {
+	case *redis.ClusterClient:
+		require.NoError(t, c.ForEachMaster(t.Context(), of))
+	case *redis.Client:
+		require.NoError(t, of(t.Context(), c))
+	}
 	return keys
 }
 

@@ -42,7 +42,7 @@ type world struct {
 	file       string
 	cfg        *config.Config // the worker's
 	access     *config.Config // how the test itself reaches both: with other rights, over another port
-	redis      *redis.Client
+	redis      redis.UniversalClient
 	log        lockedBuffer // what workers in this process have logged
 }
 
@@ -113,8 +113,8 @@ func makeWorld(t *testing.T, partitions int, worker, access settings, env config
 	}, deadline, 20*time.Millisecond)
 	security, err := w.access.RedisTLSConfig()
 	require.NoError(t, err)
-	w.redis = redis.NewClient(&redis.Options{Addr: w.access.Redis.Addresses[0], TLSConfig: security,
-		Username: w.access.Redis.Username, Password: string(w.access.Redis.Password)})
+	w.redis = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.access.Redis.Addresses, TLSConfig: security,
+		Username: w.access.Redis.Username, Password: string(w.access.Redis.Password), IsClusterMode: w.access.Redis.Cluster})
 	t.Cleanup(func() { w.redis.Close() })
 	return w
 }

@@ -40,78 +40,30 @@ func (s *Store) use(f func(c goredis.UniversalClient) error) error {
 }
 
 // redisCluster is a Redis Cluster of three masters.
-type redisCluster struct {
-	nodes []*redis.Server
-}
-
-const slots = 16384
+type redisCluster struct{ *redis.Cluster }
 
 // startRedisCluster starts three nodes, and waits until they are one cluster.
-func startRedisCluster(ctx context.Context) (_ *redisCluster, err error) {
-	rc := &redisCluster{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, rc.Close())
-		}
-	}()
-	const nodes = 3
-	for range nodes {
-		n, err := redis.Start(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec",
-			"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"}})
-		if err != nil {
-			return nil, err
-		}
-		rc.nodes = append(rc.nodes, n)
+func startRedisCluster(ctx context.Context) (*redisCluster, error) {
+	c, err := redis.StartCluster(ctx, redis.Options{AppendOnly: true, Args: []string{"--appendfsync", "everysec"}}, 3)
+	if err != nil {
+		return nil, err
 	}
-	for i, n := range rc.nodes {
-		host, port, _ := strings.Cut(rc.nodes[0].Addr(), ":")
-		if err := server(n, func(c *goredis.Client) error {
-			err := c.ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err()
-			if i > 0 {
-				err = errors.Join(err, c.ClusterMeet(ctx, host, port).Err())
-			}
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("make a Redis Cluster: %w", err)
-		}
-	}
-	return rc, rc.await(ctx)
-}
-
-// await waits until all nodes know all slots to be served.
-func (rc *redisCluster) await(ctx context.Context) error {
-	return until(ctx, time.Minute, "the Redis Cluster serves all slots", func() (bool, error) {
-		for _, n := range rc.nodes {
-			var info string
-			err := server(n, func(c *goredis.Client) (err error) { info, err = c.ClusterInfo(ctx).Result(); return err })
-			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
-				return false, err
-			}
-		}
-		return true, nil
-	})
-}
-
-func (rc *redisCluster) addrs() (all []string) {
-	for _, n := range rc.nodes {
-		all = append(all, n.Addr())
-	}
-	return all
+	return &redisCluster{c}, nil
 }
 
 func (rc *redisCluster) section(bool) string {
-	return fmt.Sprintf("{addresses: [%s], cluster: true}", strings.Join(rc.addrs(), ", "))
+	return fmt.Sprintf("{addresses: [%s], cluster: true}", strings.Join(rc.Addrs(), ", "))
 }
 
 func (rc *redisCluster) use(f func(c goredis.UniversalClient) error) error {
-	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: rc.addrs(), DialTimeout: time.Second, ReadTimeout: storeTimeout})
+	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: rc.Addrs(), DialTimeout: time.Second, ReadTimeout: storeTimeout})
 	defer func() { _ = c.Close() }()
 	return f(c)
 }
 
 // owner is the node that serves the slot of a key, and the slot.
 func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node int, err error) {
-	err = server(rc.nodes[0], func(c *goredis.Client) error {
+	err = server(rc.Nodes[0], func(c *goredis.Client) error {
 		n, err := c.ClusterKeySlot(ctx, key).Result()
 		if err != nil {
 			return err
@@ -128,7 +80,7 @@ func (rc *redisCluster) owner(ctx context.Context, key string) (slot int, node i
 			return fmt.Errorf("nobody serves slot %d", slot)
 		}
 		port := strconv.FormatInt(shards[at].Nodes[0].Port, 10)
-		node = slices.IndexFunc(rc.addrs(), func(addr string) bool { return strings.HasSuffix(addr, ":"+port) })
+		node = slices.IndexFunc(rc.Addrs(), func(addr string) bool { return strings.HasSuffix(addr, ":"+port) })
 		return nil
 	})
 	if err == nil && node < 0 {
@@ -143,15 +95,15 @@ func (rc *redisCluster) move(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("find a slot's owner: %w", err)
 	}
-	to := (from + 1) % len(rc.nodes)
-	id := make([]string, len(rc.nodes))
-	for i, n := range rc.nodes {
+	to := (from + 1) % len(rc.Nodes)
+	id := make([]string, len(rc.Nodes))
+	for i, n := range rc.Nodes {
 		if err := server(n, func(c *goredis.Client) (err error) { id[i], err = c.ClusterMyID(ctx).Result(); return err }); err != nil {
 			return fmt.Errorf("ask a node for its id: %w", err)
 		}
 	}
 	set := func(node int, args ...any) error {
-		return server(rc.nodes[node], func(c *goredis.Client) error {
+		return server(rc.Nodes[node], func(c *goredis.Client) error {
 			if err := c.Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
 				return fmt.Errorf("set slot %d %v: %w", slot, args, err)
 			}
@@ -161,8 +113,8 @@ func (rc *redisCluster) move(ctx context.Context, key string) error {
 	if err := errors.Join(set(to, "importing", id[from]), set(from, "migrating", id[to])); err != nil {
 		return err
 	}
-	host, port, _ := strings.Cut(rc.nodes[to].Addr(), ":")
-	err = server(rc.nodes[from], func(c *goredis.Client) error {
+	host, port, _ := strings.Cut(rc.Nodes[to].Addr(), ":")
+	err = server(rc.Nodes[from], func(c *goredis.Client) error {
 		for {
 			keys, err := c.ClusterGetKeysInSlot(ctx, slot, 50).Result()
 			if err != nil || len(keys) == 0 {
@@ -178,17 +130,8 @@ func (rc *redisCluster) move(ctx context.Context, key string) error {
 			pause(ctx, 20*time.Millisecond)
 		}
 	})
-	for node := range rc.nodes { // the new owner first
-		err = errors.Join(err, set((to+node)%len(rc.nodes), "node", id[to]))
+	for node := range rc.Nodes { // the new owner first
+		err = errors.Join(err, set((to+node)%len(rc.Nodes), "node", id[to]))
 	}
 	return err
-}
-
-// Close ends all nodes.
-func (rc *redisCluster) Close() error {
-	var errs []error
-	for _, n := range rc.nodes {
-		errs = append(errs, n.Close())
-	}
-	return errors.Join(errs...)
 }

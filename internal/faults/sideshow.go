@@ -71,11 +71,11 @@ func sideShows() []Fault {
 				if err != nil {
 					return err
 				}
-				if err := rc.nodes[node].Kill(); err != nil {
+				if err := rc.Nodes[node].Kill(); err != nil {
 					return err
 				}
 				pause(ctx, 4*time.Second)
-				return errors.Join(rc.nodes[node].Start(ctx), rc.await(ctx))
+				return errors.Join(rc.Nodes[node].Start(ctx), rc.Await(ctx))
 			})},
 		{Kind: "redis cluster: slots moved while written", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
 			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {

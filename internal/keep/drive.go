@@ -20,6 +20,8 @@ type driver struct {
 	generation int64
 	// describe, if not nil, changes what the task is told of the topics.
 	describe func(*task.Description)
+	// elsewhere, if not nil, says which partition a key belongs to; the task counts those of others.
+	elsewhere func(key []byte) int32
 }
 
 // lookEvery is how often a task is asked how it is.
@@ -29,7 +31,7 @@ const lookEvery = 50 * time.Millisecond
 // fails where the task stops, with the task's reason. It tells how many decisions were adopted.
 func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
 	machine := d.k.machine
-	machine.Partition = d.p
+	machine.Partition, machine.CheckCopartition = d.p, d.elsewhere
 	t := task.New(task.Config{
 		Group: d.k.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
 		MaxRecordBytes: machine.MaxRecordBytes,

@@ -51,6 +51,9 @@ type section struct {
 // Import adds what an export holds of a learner to what the group's learner knows: its prior knowledge, as it were. What
 // partition i of the export knew goes to partition i modulo the number there is here. It refuses while the group has live
 // members, where the learner's fingerprint is another, and where the same export was imported before.
+//
+// A group that has never run begins here, as it would with its first worker: where it begins to read is settled now. One
+// whose state is lost is refused with ErrLost.
 func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*ImportReport, error) {
 	head, sections, err := readExport(r)
 	if err != nil {
@@ -75,25 +78,32 @@ func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impor
 	if err != nil {
 		return nil, err
 	}
+	if err := k.beginMissing(ctx, int32(n)); err != nil {
+		return nil, err
+	}
 	shares := make([][]section, n)
 	for _, s := range sections {
 		p := int(s.partition) % n
 		shares[p] = append(shares[p], s)
 	}
+	var before error
 	for p, share := range shares {
 		if len(share) == 0 {
 			continue
 		}
 		one, err := k.importPartition(ctx, int32(p), to, share, head, q.Again)
-		if errors.Is(err, state.ErrNoState) {
-			err = fmt.Errorf("%w: let a worker of the group run for a moment, so that it settles where it begins to read, "+
-				"stop it and import then", err)
+		if errors.Is(err, ErrImported) { // perhaps by a try that was cut off
+			before = err
+			continue
 		}
 		if err != nil {
 			return report, err
 		}
 		report.Partitions = append(report.Partitions, one)
 		k.say("partition %d of %d is imported", p, n)
+	}
+	if len(report.Partitions) == 0 {
+		return report, before
 	}
 	return report, nil
 }

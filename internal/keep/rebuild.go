@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -276,13 +277,21 @@ func (k *Keeper) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartiti
 		return one, err
 	}
 	d := driver{k: k, p: plan.p}
+	d.elsewhere = stream.NewPartitioner(plan.meta.Partitions).Of
+	var misplaced int64
 	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+		misplaced = s.Account.Misplaced[event.Impressions]
 		k.say("partition %d: %s, %d impressions read, %d left", plan.p, s.Phase, s.Account.Read[event.Impressions],
 			s.Lag[event.Impressions])
 		return s.Phase == task.Running, nil
 	})
 	if err != nil {
 		return one, fmt.Errorf("%w; what was rebuilt so far is stored, and a worker goes on from there", err)
+	}
+	if misplaced > 0 {
+		one.Missing = append(one.Missing, fmt.Sprintf("%d impressions of %s[%d] belong to other partitions by Kafka's default "+
+			"partitioner: if partitions were added, what came for them afterwards is there, and is not joined",
+			misplaced, k.broker.Topic(event.Impressions), plan.p))
 	}
 	v, err := k.look(ctx, plan.p)
 	if err != nil {

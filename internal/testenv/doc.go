@@ -5,6 +5,7 @@
 //
 //	Kafka(t), Redis(t)        one real server for all tests of the process; leave what others wrote alone
 //	OwnKafka(t), OwnRedis(t)  a real server for this test, to be killed, paused and restarted
+//	OwnRedisCluster(t)        a Redis Cluster of three masters for this test
 //	Embedded(t)               kfake and miniredis, for this test
 //	Each(t, f)                runs f on the embedded pair and on the real pair
 //

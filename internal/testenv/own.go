@@ -85,6 +85,24 @@ func OwnRedis(t testing.TB, opts ...redis.Options) *Owned {
 	return owned
 }
 
+// OwnRedisCluster starts a Redis Cluster of three masters for this test alone, which ends with the test.
+func OwnRedisCluster(t testing.TB) *redis.Cluster {
+	t.Helper()
+	skipShort(t, "redis-server")
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	c, err := redis.StartCluster(ctx, redis.Options{}, 3)
+	if err != nil {
+		t.Fatalf("a Redis Cluster for this test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close the Redis Cluster: %v", err)
+		}
+	})
+	return c
+}
+
 // option is the one that was given, or the zero value.
 func option[O any](opts []O) O {
 	var o O

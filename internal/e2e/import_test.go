@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// exported is what the world's group has learned.
+func (w *world) exported(t *testing.T) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	_, err := w.keeper(t).Export(t.Context(), "", &file)
+	require.NoError(t, err)
+	return file.Bytes()
+}
+
+// fed are the payoffs of each item that the learner has been fed, which is what is exported.
+func fed(l *keep.LearnerReport) map[string]int64 {
+	all := map[string]int64{}
+	for _, it := range l.Items {
+		if it.Payoffs > 0 {
+			all[it.Item] = it.Payoffs
+		}
+	}
+	return all
+}
+
+// TestState_ImportBeginsAGroup that has never run: a new region begins with what another has learned, and reads from where
+// kafka.start said at that moment. A group that has lost its state is no beginning, and is refused.
+func TestState_ImportBeginsAGroup(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		kind := map[string]string{"embedded": "bold", "real": "qpmd"}[env.Name]
+		old := worldOf(t, env, 3, kind)
+		old.played(t, 400, 31)
+		file := old.exported(t)
+		learned := old.inspect(t, old.keeper(t), keep.Query{Partition: -1}).Learners[0].Payoffs
+		for start, before := range map[string]int64{"earliest": 7, "latest": 0} {
+			t.Run(start, func(t *testing.T) {
+				s := plain(env, kinds[kind])
+				if s.start = start; kind != "qpmd" {
+					s.payoffs = "adversarial"
+				}
+				w := makeWorld(t, 2, s, s, os.LookupEnv)
+				w.publish(t, w.impressions("before", 7)...)
+				k := w.keeper(t)
+				_, err := k.Import(t.Context(), bytes.NewReader(file[:len(file)/2]), keep.ImportQuery{})
+				require.ErrorIs(t, err, keep.ErrExport)
+				require.Empty(t, w.keys(t, ""), "nothing was begun")
+				done, err := k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+				require.NoError(t, err)
+				require.Len(t, done.Partitions, 2)
+				_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+				require.ErrorIs(t, err, keep.ErrImported)
+				seen := w.inspect(t, k, keep.Query{Partition: -1})
+				require.Equal(t, learned, seen.Learners[0].Payoffs)
+				require.Equal(t, "import", seen.Partitions[1].History[0].Done)
+				w.publish(t, w.impressions("after", 5)...)
+				c := &crowd{w, "new", 20}
+				r := w.start(t)
+				require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == before+5 }, deadline, 20*time.Millisecond)
+				r.stop(t)
+				c.enter(t)
+				c.leave(t, before+5)
+				require.EqualValues(t, learned+20, func() (n int64) {
+					for _, one := range taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]) {
+						n += one
+					}
+					return n
+				}())
+				w.lawful(t)
+				w.ranked(t, int(before)+5+20)
+				w.lose(t)
+				_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+				require.ErrorIs(t, err, keep.ErrLost)
+				require.Empty(t, w.keys(t, ""))
+			})
+		}
+	})
+}
+
+// TestState_ImportWhileAWorkerStarts: a worker that begins in the middle of an import takes partitions over, and is taken
+// over from. Whoever wins, each partition has all of its part or nothing, and the command, given again, adds what is left.
+func TestState_ImportWhileAWorkerStarts(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		old := worldOf(t, env, 3, "qpmd")
+		old.played(t, 200, 32)
+		file := old.exported(t)
+		want := fed(&old.inspect(t, old.keeper(t), keep.Query{Partition: -1}).Learners[0])
+		w := worldOf(t, env, 3, "qpmd")
+		var worker *running
+		k, err := keep.New(w.cfg, keep.Options{Progress: func(text string) {
+			if strings.HasPrefix(text, "partition 0") && strings.Contains(text, "imported") && worker == nil {
+				worker = w.start(t)
+				worker.awaitReady(t)
+			}
+		}})
+		require.NoError(t, err)
+		defer k.Close()
+		_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+		require.NotNil(t, worker)
+		worker.awaitReady(t)
+		worker.stop(t)
+		if err != nil {
+			require.ErrorIs(t, err, state.ErrFenced)
+			_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, want, fed(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]))
+	})
+}
+
+// TestState_OnRedisCluster: all state commands where the partitions lie on three nodes.
+func TestState_OnRedisCluster(t *testing.T) {
+	cluster := testenv.OwnRedisCluster(t)
+	s := plain(testenv.Env{Kafka: testenv.Kafka(t).Addr}, kinds["qpmd"])
+	s.redis = fmt.Sprintf("addresses: [%s]\n  cluster: true", strings.Join(cluster.Addrs(), ", "))
+	w := makeWorld(t, 3, s, s, os.LookupEnv)
+	first := &crowd{w, "first", 60}
+	first.enter(t)
+	k := w.keeper(t)
+	before, known := w.counts(t), taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0])
+	nodes := 0
+	for _, addr := range cluster.Addrs() { // a total loss
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		n, err := client.DBSize(t.Context()).Result()
+		require.NoError(t, err)
+		if n > 0 {
+			nodes++
+		}
+		require.NoError(t, client.FlushAll(t.Context()).Err())
+		require.NoError(t, client.Close())
+	}
+	require.Greater(t, nodes, 1, "partitions lie on several nodes")
+	r, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+	require.NoError(t, err)
+	require.EqualValues(t, before["impressions.read"], r.Partitions[0].Adopted+r.Partitions[1].Adopted+r.Partitions[2].Adopted)
+	worker := w.start(t)
+	require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 60 }, deadline, 20*time.Millisecond)
+	worker.stop(t)
+	after := taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0])
+	for item, n := range known {
+		require.GreaterOrEqual(t, after[item], n, item)
+	}
+	first.leave(t, 0)
+	w.sound(t, first)
+
+	second := &crowd{w, "second", 60}
+	second.enter(t)
+	w.grow(t, 5)
+	moved, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	require.NoError(t, err)
+	require.True(t, moved.Done)
+	second.leave(t, 0)
+	w.sound(t, first, second)
+
+	file := w.exported(t)
+	want := w.inspect(t, k, keep.Query{Learner: "feed", Partition: -1, Candidates: []keep.Candidate{{Item: "new-1", Utility: 1},
+		{Item: "new-2", Utility: 2}}}).Learners[0]
+	require.NotEmpty(t, want.Ranking.Candidates)
+	reset, err := k.Reset(t.Context(), "feed", true)
+	require.NoError(t, err)
+	require.Len(t, reset.Partitions, 5)
+	require.Empty(t, w.inspect(t, k, keep.Query{Partition: -1}).Learners[0].Items)
+	_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+	require.NoError(t, err)
+	got := w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]
+	require.Equal(t, want.Payoffs, got.Payoffs)
+	other := makeWorld(t, 4, s, s, os.LookupEnv)
+	_, err = other.keeper(t).Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+	require.NoError(t, err)
+	require.Equal(t, want.Payoffs, other.inspect(t, other.keeper(t), keep.Query{Partition: -1}).Learners[0].Payoffs)
+}
