@@ -60,7 +60,7 @@ func includes(t *testing.T, got, want map[string]float64) {
 }
 
 func running() *task.Status {
-	s := &task.Status{Phase: task.Running, Lag: [event.Inputs]int64{5, 0, 7}, Unsaved: 100, Watermark: 50_000}
+	s := &task.Status{Phase: task.Running, Lag: [event.Inputs]int64{5, 0, 7}, Unsaved: 100, Watermark: 50_000, WalkLag: 12_500}
 	s.Account.Impressions = partition.ImpressionAccount{Paid: 1_000_000, Pending: 4}
 	s.Account.Selections.Parked, s.Account.Payoffs.Parked, s.Account.ParkedBytes = 1, 2, 300
 	s.Learners = []partition.LearnerStatus{
@@ -142,6 +142,7 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	includes(t, got, map[string]float64{
 		`ranker_lag{partition="4",topic="impressions"}`: 5,
 		`ranker_lag{partition="7",topic="payoffs"}`:     7,
+		`ranker_expiry_lag_seconds{partition="4"}`:      12.5,
 		`ranker_pending_impressions`:                    8,
 		`ranker_parked_records{topic="selections"}`:     2,
 		`ranker_parked_records{topic="payoffs"}`:        4,

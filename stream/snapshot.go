@@ -23,6 +23,7 @@ type PartitionSnapshot struct {
 	Loaded        bool                // whether what follows is known
 	Lag           [event.Inputs]int64 // records not yet read, by topic
 	WatermarkLag  float64             // seconds from the watermark to Taken; -1: no watermark yet
+	WalkLag       float64             // seconds from what has been walked over to the watermark; -1: no watermark yet
 	Taken         time.Time
 	Pending       int64               // impressions whose payoff, or selection, is awaited
 	Parked        [event.Inputs]int64 // selections and payoffs that wait for what they belong to, by topic
@@ -50,7 +51,7 @@ type LearnerSnapshot struct {
 
 func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	snap := &PartitionSnapshot{
-		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, WatermarkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
+		Phase: s.Phase, StopReason: s.Reason, Lag: s.Lag, WatermarkLag: -1, WalkLag: -1, Taken: time.Now(), Pending: s.Account.Impressions.Pending,
 		ParkedBytes: s.Account.ParkedBytes, Unsaved: s.Unsaved, Backpressured: s.Full,
 		Waiting: s.Err != nil && s.Phase != task.Stopped,
 		Loaded:  s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,
@@ -59,6 +60,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	snap.Parked[event.Payoffs] = s.Account.Payoffs.Parked
 	if s.Watermark > 0 {
 		snap.WatermarkLag = max(0, float64(now-s.Watermark)/1000)
+		snap.WalkLag = float64(s.WalkLag) / 1000
 	}
 	for i := range s.Learners {
 		if l := &s.Learners[i]; !l.Gone {
@@ -137,6 +139,8 @@ var (
 	descLag       = gaugeDesc("lag", "Input records not yet read.", "topic", "partition")
 	descWatermark = gaugeDesc("watermark_lag_seconds",
 		"How far event time, as far as all input topics have been read, lies behind the clock.", "partition")
+	descWalk = gaugeDesc("expiry_lag_seconds",
+		"How far the walk over deadlines that have passed lies behind event time.", "partition")
 	descPending     = gaugeDesc("pending_impressions", "Impressions whose payoff, or selection, is awaited.")
 	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for what they belong to.", "topic")
 	descParkedBytes = gaugeDesc("parked_bytes", "Bytes of parked records.")
@@ -157,7 +161,7 @@ var (
 	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
 	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
 
-	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descPending, descParked, descParkedBytes, descUnsaved,
+	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections}
 )
@@ -237,6 +241,7 @@ func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, la
 	}
 	if p.WatermarkLag >= 0 { // a loop that hangs falls behind, and has to be seen to
 		gauge(descWatermark, p.WatermarkLag+max(0, time.Since(p.Taken).Seconds()), number)
+		gauge(descWalk, p.WalkLag, number)
 	}
 	for i := range p.Learners {
 		held := 0.0

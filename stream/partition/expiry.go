@@ -83,6 +83,15 @@ func (m *Machine) DueSegment() uint64 { return m.dueSegment }
 // stored before the store was asked.
 func (m *Machine) Walked(bucket int64) { m.floor = max(m.floor, min(bucket, m.fixed)+1) }
 
+// WalkLag is how much event time has passed for good, but has not been walked over: up to two buckets' widths where the walk
+// keeps up. A walk that has never come to an end has no place yet that it could be behind: 0.
+func (m *Machine) WalkLag() event.Millis {
+	if m.floor == 0 {
+		return 0
+	}
+	return max(0, m.watermark-m.floor*bucketWidth)
+}
+
 // Expire does what is due for an id that the walk came by, and moves the id on to the bucket of its next deadline.
 func (m *Machine) Expire(e state.DueEntry, _ event.Millis, _ *Output) error {
 	if err := m.open(e.ID, e.Value); err != nil {

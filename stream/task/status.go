@@ -76,6 +76,7 @@ type Status struct {
 	Unsaved   int64 // bytes of changes not yet checkpointed
 	Full      bool  // reading has stopped until the store has caught up
 	Watermark event.Millis
+	WalkLag   event.Millis // how far the walk over deadlines is behind the watermark
 	Account   partition.Account
 	Learners  []partition.LearnerStatus
 }
@@ -97,6 +98,7 @@ func (t *Task) Status() Status {
 	s.Unsaved = r.sealedBytes + open
 	s.Full = t.full()
 	s.Watermark = r.machine.Watermark()
+	s.WalkLag = r.machine.WalkLag()
 	s.Account = r.machine.Account()
 	s.Learners = r.machine.Learners()
 	for i := range r.queues {

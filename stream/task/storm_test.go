@@ -131,6 +131,8 @@ func TestStorm_WalkKeepsUp(t *testing.T) {
 	d.w.pass(25 * time.Hour) // all deadlines but those of tombstones
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Impressions.Pending == 0 }))
 	require.Equal(t, []int{4000, 8000, 16_000, 32_000}, limits)
+	require.Greater(t, d.p.task.Status().WalkLag, 24*time.Hour.Milliseconds())
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().WalkLag < 20_000 }))
 	require.NoError(t, d.run(time.Minute, d.idle))
 	d.w.pass(25 * time.Hour)
 	require.NoError(t, d.run(time.Minute, d.idle))
