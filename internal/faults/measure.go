@@ -15,12 +15,25 @@ type Measurement struct {
 	Met   bool
 }
 
-// Measures are taken one after the other, each with a group of its own on an otherwise idle cluster.
-func (c *Cluster) Measure(ctx context.Context, seed uint64, say func(format string, args ...any)) (all []Measurement, err error) {
-	for _, m := range []func(context.Context, *trial) ([]Measurement, error){handOver, slowRedis, redisAwayShort, redisAwayLong, overload} {
-		found, err := c.trial(ctx, seed, m)
+// measures by name.
+var measures = []struct {
+	name string
+	take func(context.Context, *trial) ([]Measurement, error)
+}{
+	{"hand-over", handOver}, {"redis slow", slowRedis}, {"redis away for 30 s", redisAwayShort}, {"redis away for minutes", redisAwayLong},
+	{"overload", overload}, {"storm of payoffs", payoffStorm}, {"storm of impressions", impressionStorm},
+}
+
+// Measure takes the measures whose names match, one after the other, each with a group of its own on an otherwise idle
+// cluster.
+func (c *Cluster) Measure(ctx context.Context, seed uint64, match func(name string) bool, say func(format string, args ...any)) (all []Measurement, err error) {
+	for _, m := range measures {
+		if !match(m.name) {
+			continue
+		}
+		found, err := c.trial(ctx, seed, m.take)
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, f := range found {
 			say("%-70s %s (aim: %s)", f.What, f.Found, f.Aim)

@@ -29,7 +29,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
 	rate := flag.Int("rate", 0, "impressions per second, at most; 0: 2500, and with -endure more than can be taken")
 	pace := flag.Duration("pace", 1800*time.Millisecond, "between one fault and the next, on average")
-	match := flag.String("match", "", "regular expression: only these kinds")
+	match := flag.String("match", "", "regular expression: only these kinds, or measurements")
 	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
 	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
 	endure := flag.Bool("endure", false, "run at full speed for the duration, without faults, and compare the memory taken early and late")
@@ -52,7 +52,9 @@ func main() {
 	defer cancel()
 	switch {
 	case *measure:
-		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) { return c.Measure(ctx, *seed, say) })))
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) {
+			return c.Measure(ctx, *seed, pattern.MatchString, say)
+		})))
 	case *endure:
 		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) {
 			return c.Endure(ctx, *seed, *rate, *duration)

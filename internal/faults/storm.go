@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+const (
+	stormIDs      = 100_000 // impressions that payoffs of a storm are for
+	stormPayoffs  = 1_000_000
+	stormPatience = 3 * time.Minute
+	// livePace is the tidy traffic's rate that comes to 800 impressions a second.
+	livePace = 1600
+)
+
+// storm is a producer beside the traffic, which sends as fast as it can or at a pace of its own.
+type storm struct {
+	g      *Group
+	client *kgo.Client
+	sent   [event.Inputs]atomic.Int64
+	failed atomic.Pointer[error]
+}
+
+func (g *Group) storm() (*storm, error) {
+	c, err := g.c.client(kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000))
+	return &storm{g: g, client: c}, err
+}
+
+// send hands a record over, and waits while too many are on their way. A zero time is now.
+func (s *storm) send(ctx context.Context, topic event.Topic, id, value []byte, at time.Time) {
+	r := &kgo.Record{Topic: s.g.Topics[topic], Key: id, Value: value, Timestamp: at}
+	s.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+		if err != nil {
+			s.failed.CompareAndSwap(nil, &err)
+			return
+		}
+		s.sent[topic].Add(1)
+	})
+}
+
+// flush waits until all is in the log.
+func (s *storm) flush(ctx context.Context) error {
+	err := s.client.Flush(ctx)
+	if failed := s.failed.Load(); failed != nil {
+		err = errors.Join(err, *failed)
+	}
+	if err != nil {
+		return fmt.Errorf("send a storm: %w", err)
+	}
+	return nil
+}
+
+func stormID(prefix string, k int) []byte { return strconv.AppendInt([]byte(prefix), int64(k), 10) }
+
+func (s *storm) impression(ctx context.Context, id []byte) {
+	im := event.Impression{ID: id, HasUtilities: true}
+	for i := range 5 {
+		im.Candidates = append(im.Candidates, event.Candidate{Item: stormID("item-", i), Utility: float64(i)})
+	}
+	s.send(ctx, event.Impressions, id, event.AppendImpression(nil, &im), time.Time{})
+}
+
+func (s *storm) payoff(ctx context.Context, id []byte, at time.Time) {
+	s.send(ctx, event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: 0.5}), at)
+}
+
+// prepare makes impressions that have been ranked and selected from, for payoffs to come.
+func (t *trial) prepare(ctx context.Context) (*storm, error) {
+	s, err := t.storm()
+	if err != nil {
+		return nil, err
+	}
+	before, err := t.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for k := range stormIDs {
+		id := stormID("storm-", k)
+		s.impression(ctx, id)
+		s.send(ctx, event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("item-0")}), time.Time{})
+	}
+	if err := s.flush(ctx); err != nil {
+		return nil, err
+	}
+	return s, until(ctx, stormPatience, "impressions are ranked that a storm is for", func() (bool, error) {
+		now, err := t.Account(ctx)
+		return now["selections.joined"] >= before["selections.joined"]+stormIDs, err
+	})
+}
+
+// payoffStorm sends a million payoffs at once, dated an hour back as a nightly load is: of impressions ranked before, the
+// first for each and repetitions, and one in ten of nobody's. Impressions go on coming.
+func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
+	t.Traffic.rate.Store(livePace)
+	s, err := t.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.client.Close()
+	quiet := func() (time.Duration, error) {
+		pause(ctx, 3*time.Second)
+		from := time.Now()
+		pause(ctx, measuredFor)
+		d, _, err := t.watch.Quantile(0.99, from, time.Now())
+		return d, err
+	}
+	before, err := quiet()
+	if err != nil {
+		return nil, err
+	}
+	had, err := t.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := time.Now()
+	for k := range stormPayoffs {
+		id := stormID("storm-", k%stormIDs)
+		if k%10 == 9 {
+			id = stormID("nobody-", k)
+		}
+		s.payoff(ctx, id, from.Add(-time.Hour))
+	}
+	if err := s.flush(ctx); err != nil {
+		return nil, err
+	}
+	sent := time.Since(from)
+	if err := until(ctx, stormPatience, "a storm of payoffs is over", func() (bool, error) {
+		now, err := t.Account(ctx)
+		return now["payoffs.read"] >= had["payoffs.read"]+stormPayoffs, err
+	}); err != nil {
+		return nil, err
+	}
+	over := time.Now()
+	during, n, err := t.watch.Quantile(0.99, from, over)
+	if err != nil {
+		return nil, err
+	}
+	after, err := quiet()
+	if err != nil {
+		return nil, err
+	}
+	took := over.Sub(from)
+	return []Measurement{{What: "p99 from impression to ranking, in a storm of a million older payoffs",
+		Found: fmt.Sprintf("%v of %d in %v (sent in %v); undisturbed %v and %v", during, n, took.Round(time.Second), sent.Round(time.Second), before, after),
+		Aim:   "a tenth of the storm's length at most", Met: during < took/10}}, nil
+}
+
+// impressionStorm sends more impressions than the workers take, and payoffs of impressions ranked before beside them, both at
+// a steady pace. Taken in order of time, of both the same share has been read at any moment.
+func impressionStorm(ctx context.Context, t *trial) ([]Measurement, error) {
+	t.Traffic.rate.Store(0)
+	s, err := t.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.client.Close()
+	had, err := t.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sent := [event.Inputs]int64{s.sent[0].Load(), s.sent[1].Load(), s.sent[2].Load()}
+	const perTick, tick, length = 400, 10 * time.Millisecond, 20 * time.Second
+	k, paid := 0, 0
+	for from := time.Now(); time.Since(from) < length && ctx.Err() == nil; {
+		for due := int(time.Since(from)/tick) * perTick; k < due; k++ {
+			s.impression(ctx, stormID("more-", k))
+			if k%perTick < perTick/20 {
+				s.payoff(ctx, stormID("storm-", paid%stormIDs), time.Time{})
+				paid++
+			}
+		}
+		pause(ctx, tick)
+	}
+	if err := s.flush(ctx); err != nil {
+		return nil, err
+	}
+	now, err := t.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	share := func(read string, topic event.Topic) float64 {
+		return float64(now[read]-had[read]) / float64(max(1, s.sent[topic].Load()-sent[topic]))
+	}
+	impressions, payoffs := share("impressions.read", event.Impressions), share("payoffs.applied", event.Payoffs)
+	return []Measurement{{What: "storm of impressions: share of payoffs applied when the last was sent",
+		Found: fmt.Sprintf("%.0f%% of %d, while %.0f%% of %d impressions were read", 100*payoffs, s.sent[event.Payoffs].Load()-sent[event.Payoffs],
+			100*impressions, s.sent[event.Impressions].Load()-sent[event.Impressions]),
+		Aim: "at least that of impressions, less a tenth", Met: impressions < 0.9 && payoffs > 0.9*impressions}}, nil
+}
