@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/metrics"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,43 +17,112 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
-// BenchmarkCheck checks what a real worker has made of 100,000 impressions of 10 candidates, each with a selection and
-// nine of ten with a payoff: records/s over all topics, and the bytes of memory that a check allocates per record. The embedded
-// broker works in the same process, on the same cores; Redis is a real one.
+// BenchmarkCheck checks what a real worker has made of impressions of 10 candidates, each with a selection and nine of ten
+// with a payoff: records/s over all topics, the time of processors that each record takes in this process, the bytes that a
+// check allocates for each, and what it holds at most of an id that is not over. At once: all impressions are pending or
+// have just ended; in turn: they spread over two days, and most are over.
+//
+// The embedded broker works in the same process, on the same cores; the real one beside. Redis is a real one.
 func BenchmarkCheck(b *testing.B) {
-	const impressions = 100_000
-	env := testenv.Embedded(b)
-	env.Redis = testenv.Redis(b).Addr
-	w := newWorld(b, env, 4, "  feed: {payoffs: stochastic, policy: greedy}", "")
-	sent := w.fill(b, impressions)
+	embedded := func(b *testing.B) testenv.Env {
+		env := testenv.Embedded(b)
+		env.Redis = testenv.Redis(b).Addr
+		return env
+	}
+	real := func(b *testing.B) testenv.Env { return testenv.Real(b) }
+	for _, c := range []struct {
+		name        string
+		env         func(*testing.B) testenv.Env
+		impressions int
+		step        time.Duration
+	}{
+		{"embedded/at once", embedded, 100_000, 0},
+		{"embedded/in turn", embedded, 100_000, time.Second},
+		{"real/at once", real, 150_000, 0},
+		{"real/in turn", real, 150_000, time.Second},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkCheck(b, c.env(b), c.impressions, c.step) })
+	}
+}
+
+func benchmarkCheck(b *testing.B, env testenv.Env, impressions int, step time.Duration) {
+	w := newWorld(b, env, 4, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}", "join: {parking_time: 10m}")
+	sent := w.fill(b, time.Now().Add(-time.Duration(impressions)*step), impressions, step)
 	worker := w.start(b, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	require.NoError(b, w.await(ctx, sent))
+	if step > 0 {
+		w.awaitForgotten(b, impressions-int(2*time.Hour/step))
+	}
 	worker.stop(b)
-	var records int64
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var records, held int64
+	live, most := watchHeap(b)
+	began := processorTime(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		r := w.check(b)
 		requireClean(b, r)
 		records += r.Records
+		held = 0
+		for _, p := range r.Partitions {
+			held += p.Held
+		}
 	}
-	runtime.ReadMemStats(&after)
+	used := processorTime(b) - began
 	b.ReportMetric(float64(records)/b.Elapsed().Seconds(), "records/s")
-	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(records), "B/record")
+	b.ReportMetric(float64(used.Nanoseconds())/float64(records), "cpu-ns/record")
+	b.ReportMetric(float64(records)/float64(b.N), "records/op")
+	b.ReportMetric(float64(held), "held-ids")
+	b.ReportMetric(float64(most()-live)/float64(held), "live-B/held-id")
 }
 
-// fill publishes impressions with selections and payoffs behind them.
-func (w *world) fill(t testing.TB, impressions int) map[string]int {
+// watchHeap tells what lives on the heap now, and gives what tells the most that has lived there since.
+func watchHeap(b *testing.B) (now int64, most func() int64) {
+	read := func() int64 {
+		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(s)
+		return int64(s[0].Value.Uint64())
+	}
+	var highest int64
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				highest = max(highest, read())
+			}
+		}
+	}()
+	runtime.GC()
+	return read(), func() int64 {
+		close(done)
+		<-stopped
+		return highest
+	}
+}
+
+// processorTime is what this process has had of the processors.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// fill publishes impressions with selections and payoffs behind them, dated one step after another.
+func (w *world) fill(t testing.TB, from time.Time, impressions int, step time.Duration) map[string]int {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	sent := map[string]int{}
 	var batch []kafka.Message
 	w.writer.BatchSize = 10_000
 	add := func(role, topic, id, value string) {
-		batch = append(batch, kafka.Message{Topic: topic, Key: []byte(id), Value: []byte(value)})
+		batch = append(batch, kafka.Message{Topic: topic, Key: []byte(id), Value: []byte(value), Time: from})
 		sent[role]++
 	}
 	topics := w.cfg.Kafka.Topics
@@ -71,6 +142,7 @@ func (w *world) fill(t testing.TB, impressions int) map[string]int {
 			require.NoError(t, w.writer.WriteMessages(context.Background(), batch...))
 			batch = batch[:0]
 		}
+		from = from.Add(step)
 	}
 	return sent
 }

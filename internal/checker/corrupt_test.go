@@ -177,15 +177,15 @@ func (v *victim) vector(t *testing.T, hash string, by float64) (undo func()) {
 
 // stored is the entry of an id.
 func (v *victim) stored(t *testing.T, id string) string {
-	value, err := v.redis.HGet(t.Context(), v.shard(id), id).Result()
+	value, err := v.redis.HGet(t.Context(), v.shard(0, id), id).Result()
 	if err != nil {
 		return ""
 	}
 	return value
 }
 
-func (v *victim) shard(id string) string {
-	return v.key(0, fmt.Sprintf("e:%04x", xxhash.Sum64String(id)%(1<<14)))
+func (w *world) shard(p int, id string) string {
+	return w.key(p, fmt.Sprintf("e:%04x", xxhash.Sum64String(id)%(1<<14)))
 }
 
 // set changes a field of a hash, and gives back what undoes it.
@@ -231,7 +231,7 @@ func (v *victim) entry(t *testing.T, id string, change func(*entry)) (undo func(
 	e, err := decodeEntry([]byte(v.stored(t, id)))
 	require.NoError(t, err)
 	change(e)
-	return v.set(t, v.shard(id), id, string(encodeEntry(e)))
+	return v.set(t, v.shard(0, id), id, string(encodeEntry(e)))
 }
 
 func both(undo ...func()) func() {
@@ -379,12 +379,12 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":2`, `"payoffs.applied":3`, 1))
 	}},
 	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.shard("f7"), "f7", v.stored(t, "f7")[:5])
+		return v.set(t, v.shard(0, "f7"), "f7", v.stored(t, "f7")[:5])
 	}},
-	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard("f7"), "f7") }},
-	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard("f2"), "f2") }},
+	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
+	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f2"), "f2") }},
 	{entriesPhantom, "an entry of nobody", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.shard("nobody"), "nobody", v.stored(t, "f7"))
+		return v.set(t, v.shard(0, "nobody"), "nobody", v.stored(t, "f7"))
 	}},
 	{entriesDecision, "items in another order", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f7", func(e *entry) { e.items[0], e.items[1] = e.items[1], e.items[0] })

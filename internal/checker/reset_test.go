@@ -66,7 +66,7 @@ var since = []corruption{
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "near:flights"), v.number(t, "near", "a"), "5")
 	}},
-	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard("f7"), "f7") }},
+	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
 	{entriesDecision, "an impression of before is taken for one of after", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f7", func(e *entry) {
 			e.learner, e.selected = v.learnerNumber(t, "feed"), -1
