@@ -96,8 +96,9 @@
 // # Memory
 //
 // Of the partitions that are checked at once, ids are held in memory that are not over: until the log shows all topics past
-// deadline and parking time by Options.Lag, and as long as Redis holds something of them. That is about 1.5 kB for each, with
-// 10 candidates and the garbage collector's share apart, 40 bytes of it for a selection's or payoff's record; and about a
+// deadline and parking time by Options.Lag, and as long as Redis holds something of them. That is about 1 kB for each that
+// stands in Redis too, with 10 candidates and the garbage collector's share apart (BenchmarkCheck, "at once"), and about a
 // third of that where it stands in the log alone. At most twice as many are held as have to be. Of an id that is over 16
-// bytes are remembered (its hash and until when it was known), which take a map about 30: an hundredth; of a dead letter 8.
+// bytes are remembered (its hash and until when it was known), which take a map about 30; of a dead letter 8 (its offset).
+// What is read ahead takes up to 20 MB for each partition, whatever there is.
 package checker

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestConfigurationsOfThePast(t *testing.T) {
 	v.settle(t)
 	w.stop(t)
 	before := v.cfg
-	v.cfg = v.configure(t, env, strings.Replace(victimLearners, "payoff_horizon: 1h", "payoff_horizon: 2h", 1), "")
+	v.cfg = v.configure(t, env, strings.Replace(victimLearners, "payoff_horizon: 1h", "payoff_horizon: 2h", 1), fmt.Sprintf("redis: {url: %q}", env.RedisURL()))
 	w = v.start(t, v.now)
 	v.impression(t, "b", "feed")
 	v.settle(t)

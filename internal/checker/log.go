@@ -27,7 +27,7 @@ type topicLog struct {
 
 // fetchBytes bounds one answer of the broker; readAhead is how many wait to be folded.
 const (
-	fetchBytes = 4 << 20
+	fetchBytes = 1 << 20
 	readAhead  = 2
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -115,11 +116,7 @@ func (s *store) snapshot(ctx context.Context, p int32, patience time.Duration) (
 
 func (s *store) read(ctx context.Context, p int32) (*snapshot, error) {
 	prefix := fmt.Sprintf("{%s:%d}:", s.group, p)
-	node, err := s.node(ctx, prefix+"meta")
-	if err != nil {
-		return nil, err
-	}
-	reply, err := node.Eval(ctx, dump, []string{prefix + "meta"}, prefix+"*").Slice()
+	reply, err := s.dump(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +149,68 @@ func (s *store) read(ctx context.Context, p int32) (*snapshot, error) {
 	return snap, nil
 }
 
-// node is the server that a key is on.
-func (s *store) node(ctx context.Context, key string) (*redis.Client, error) {
+// errMigrating says that a partition's keys are on their way from one server of a cluster to another.
+var errMigrating = errors.New("the slot is being moved")
+
+// dump runs the script on the server that a partition is on. In a cluster a slot may be moved meanwhile: a server would
+// show those of its keys that it still has.
+func (s *store) dump(ctx context.Context, prefix string) ([]any, error) {
+	meta := prefix + "meta"
+	run := func(c *redis.Client) ([]any, error) {
+		return c.Eval(ctx, dump, []string{meta}, prefix+"*").Slice()
+	}
 	switch c := s.client.(type) {
 	case *redis.Client:
-		return c, nil
+		return run(c)
 	case *redis.ClusterClient:
-		return c.MasterForKey(ctx, key)
+		node, err := c.MasterForKey(ctx, meta)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := run(node)
+		if err == nil {
+			err = settled(ctx, node, meta)
+		}
+		if err != nil {
+			c.ReloadState(ctx) // it may have moved away
+			return nil, err
+		}
+		return reply, nil
 	}
 	return nil, fmt.Errorf("unexpected kind of client: %T", s.client)
+}
+
+// settled makes sure that a node of a cluster still has all of a key's slot.
+func settled(ctx context.Context, node *redis.Client, key string) error {
+	slot, err := node.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return err
+	}
+	nodes, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(nodes) {
+		if !strings.Contains(line, "myself") {
+			continue
+		}
+		for _, part := range strings.Fields(line)[8:] {
+			first, last, span := strings.Cut(part, "-")
+			from, err := strconv.ParseInt(first, 10, 64)
+			if err != nil {
+				if strings.HasPrefix(part, fmt.Sprintf("[%d-", slot)) { // on its way here, or away
+					return errMigrating
+				}
+				continue
+			}
+			to := from
+			if span {
+				to, err = strconv.ParseInt(last, 10, 64)
+			}
+			if err == nil && from <= slot && slot <= to && !strings.Contains(line, fmt.Sprintf("[%d-", slot)) {
+				return nil
+			}
+		}
+	}
+	return errMigrating
 }

@@ -33,14 +33,21 @@ type world struct {
 	group      string
 	selections string // topic; empty: none
 	cfg        *config.Config
-	redis      *redis.Client
+	redis      redis.UniversalClient
 	writer     *kafka.Writer
 }
 
 // newWorld makes topics and a configuration; learners are the lines of that section, further those of others.
 func newWorld(t testing.TB, env testenv.Env, partitions int, learners, further string) *world {
 	t.Helper()
-	w := &world{partitions: partitions, group: testenv.Unique(t, "check")}
+	return newWorldOn(t, env, partitions, learners, fmt.Sprintf("redis: {url: %q}\n%s", env.RedisURL(), further),
+		redis.NewClient(&redis.Options{Addr: env.Redis}))
+}
+
+// newWorldOn makes one whose Redis further says, and that the test reaches by a client of its own.
+func newWorldOn(t testing.TB, env testenv.Env, partitions int, learners, further string, client redis.UniversalClient) *world {
+	t.Helper()
+	w := &world{partitions: partitions, group: testenv.Unique(t, "check"), redis: client}
 	if !strings.Contains(t.Name(), "no_selections") {
 		w.selections = w.group + "-selections"
 	}
@@ -56,7 +63,6 @@ func newWorld(t testing.TB, env testenv.Env, partitions int, learners, further s
 		problems, err := b.Check(ctx)
 		return err == nil && len(problems) == 0
 	}, deadline, 20*time.Millisecond)
-	w.redis = redis.NewClient(&redis.Options{Addr: env.Redis})
 	transport := &kafka.Transport{}
 	w.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(env.Kafka), Balancer: kafka.Murmur2Balancer{},
 		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll}
@@ -75,13 +81,12 @@ kafka:
   brokers: [%s]
   group: %s
   start: earliest
-  topics: {impressions: %[2]s-impressions, selections: %[6]q, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
-redis: {url: %q}
+  topics: {impressions: %[2]s-impressions, selections: %[5]q, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
 http: {listen: ""}
-%s
+%[3]s
 learners:
-%s
-`, env.Kafka, w.group, env.RedisURL(), further, learners, w.selections), func(string) (string, bool) { return "", false })
+%[4]s
+`, env.Kafka, w.group, further, learners, w.selections), func(string) (string, bool) { return "", false })
 	require.NoError(t, err)
 	return cfg
 }
