@@ -82,9 +82,10 @@ func (o *OSMD) Point(v *Vector, coordinates []int32, q, p []float64, ws *Adversa
 // there was none such. Two values at a time cost one division, as in the solver.
 func mirror(g, p []float64, eta float64) (whole bool) {
 	whole = true
+	rate := 1 / eta
 	one := func(k int, x float64) {
 		if g[k] = math.Inf(1); x >= LeastPropensity {
-			g[k] = 1 / (eta * math.Sqrt(x))
+			g[k] = rate / math.Sqrt(x)
 			return
 		}
 		whole = false
@@ -98,8 +99,8 @@ func mirror(g, p []float64, eta float64) (whole bool) {
 			continue
 		}
 		x, y = math.Sqrt(x), math.Sqrt(y)
-		inverse := 1 / (eta * (x * y))
-		g[k], g[k+1] = inverse*y, inverse*x
+		inverse := 1 / (x * y) // finite: the square roots are at least 2⁻⁵¹¹
+		g[k], g[k+1] = rate*(inverse*y), rate*(inverse*x)
 	}
 	if k < len(p) {
 		one(k, p[k])

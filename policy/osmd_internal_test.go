@@ -34,6 +34,18 @@ func TestMirror_IsTheMirrorMap(t *testing.T) {
 	})
 }
 
+// Two neighbours of the smallest probability have finite values, though the product of theirs and a small η is none that
+// can be divided by.
+func TestMirror_OfTheSmallestProbabilities(t *testing.T) {
+	for _, eta := range []float64{1, 1e-3, 1e-9} {
+		g := make([]float64, 2)
+		require.True(t, mirror(g, []float64{LeastPropensity, LeastPropensity}, eta))
+		for _, x := range g {
+			require.InEpsilon(t, 0x1p511/eta, x, 1e-14)
+		}
+	}
+}
+
 // A point is inside where no prefix exceeds its cap, and the whole does not fall short.
 func TestInside_LooksAtEveryPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
