@@ -1,0 +1,223 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// corruption is one fault that Redis is given; do gives back what undoes it.
+type corruption struct {
+	law  law
+	what string
+	do   func(t *testing.T, v *victim) (undo func())
+}
+
+var corruptions = []corruption{
+	{metaFields, "seq is not the last checkpoint's", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "seq", 1) }},
+	{metaFields, "a witness is malformed", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "meta"), "witness.payoffs", "1:2") }},
+	{metaFields, "two learners of one number", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "meta"), "learner.front", v.field(t, "meta", "learner.feed"))
+	}},
+	{metaTorn, "a checkpoint is torn", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "meta"), "torn", "x") }},
+	{metaOffsets, "an offset beyond the end", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "offset.payoffs", 1000) }},
+	{metaOffsets, "the rankings' position beyond the end", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "rankings", 1000) }},
+	{metaWitness, "a witness of other bytes", func(t *testing.T, v *victim) func() {
+		w := v.field(t, "meta", "witness.impressions")
+		return v.set(t, v.key(0, "meta"), "witness.impressions", w[:strings.LastIndex(w, ":")]+":abc")
+	}},
+	{metaWitness, "a witness that is not the last record", func(t *testing.T, v *victim) func() {
+		_, rest, _ := strings.Cut(v.field(t, "meta", "witness.selections"), ":")
+		return v.set(t, v.key(0, "meta"), "witness.selections", "0:"+rest)
+	}},
+	{metaWitness, "a ranking's witness of other bytes", func(t *testing.T, v *victim) func() {
+		w := v.field(t, "meta", "witness.rankings")
+		return v.set(t, v.key(0, "meta"), "witness.rankings", w[:strings.LastIndex(w, ":")]+":abc")
+	}},
+	{metaRankings, "an impression not covered, its ranking below the position", func(t *testing.T, v *victim) func() {
+		return v.add(t, "meta", "offset.impressions", -1)
+	}},
+	{accountSum, "an outcome off by one", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "account.payoffs.applied", 1) }},
+	{accountRead, "a record too many", func(t *testing.T, v *victim) func() {
+		return both(v.add(t, "meta", "account.payoffs.applied", 1), v.add(t, "meta", "account.payoffs.read", 1))
+	}},
+	{accountOutcomes, "one outcome for another", func(t *testing.T, v *victim) func() {
+		return both(v.add(t, "meta", "account.payoffs.applied", -1), v.add(t, "meta", "account.payoffs.duplicate", 1))
+	}},
+	{accountOutcomes, "one impression's end for another", func(t *testing.T, v *victim) func() {
+		return both(v.add(t, "meta", "account.impressions.paid", -1), v.add(t, "meta", "account.impressions.pending", 1))
+	}},
+	{accountLearners, "a learner's outcome off by one", func(t *testing.T, v *victim) func() {
+		line := v.field(t, "meta", "learner.near")
+		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":2`, `"payoffs.applied":3`, 1))
+	}},
+	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.shard(0, "f7"), "f7", v.stored(t, "f7")[:5])
+	}},
+	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
+	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f2"), "f2") }},
+	{entriesPhantom, "an entry of nobody", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.shard(0, "nobody"), "nobody", v.stored(t, "f7"))
+	}},
+	{entriesDecision, "items in another order", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) { e.items[0], e.items[1] = e.items[1], e.items[0] })
+	}},
+	{entriesDecision, "another deadline", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) { e.payDeadline++ })
+	}},
+	{entriesDecision, "another instance", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "front2", func(e *entry) { e.instance++ })
+	}},
+	{entriesDecision, "another propensity", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "front2", func(e *entry) { e.propensities[0] = 0.123 })
+	}},
+	{entriesOutcome, "expired without a selection", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "left", func(e *entry) { e.outcome = expired })
+	}},
+	{entriesOutcome, "defaulted, and nothing has a default", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "old", func(e *entry) { e.outcome = defaulted })
+	}},
+	{entriesEarly, "unselected before its deadline", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) { ended(e, unselected, false) })
+	}},
+	{entriesSelection, "another item selected", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f5", func(e *entry) { e.selected = (e.selected + 1) % int32(len(e.items)) })
+	}},
+	{entriesSelection, "the selection is lost", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f5", func(e *entry) { e.selected = -1 })
+	}},
+	{entriesSelection, "a tombstone that forgot its selection", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "old", func(e *entry) { e.outcome, e.wasSelected = unselected, false })
+	}},
+	{entriesPayoff, "paid by nothing", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f5", func(e *entry) { ended(e, paid, true) })
+	}},
+	{entriesPayoff, "paid, and yet expired", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f2", func(e *entry) { e.outcome = expired })
+	}},
+	{entriesParked, "a parked payoff is lost", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f6", func(e *entry) { e.parked = nil })
+	}},
+	{entriesParked, "a parked payoff of other bytes", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "w1", func(e *entry) { e.parked[0].value = []byte(`{"impression_id":"w1","payoff":0.9}`) })
+	}},
+	{entriesParked, "a parked payoff twice", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "w1", func(e *entry) { e.parked = append(e.parked, e.parked[0]); e.parked[1].offset++ })
+	}},
+	{index, "an id is missing from the expiry index", func(t *testing.T, v *victim) func() {
+		e, err := decodeEntry([]byte(v.stored(t, "f7")))
+		require.NoError(t, err)
+		bucket := v.key(0, fmt.Sprintf("due:%d", e.bucket))
+		require.NoError(t, v.redis.SRem(t.Context(), bucket, "f7").Err())
+		return func() { require.NoError(t, v.redis.SAdd(context.Background(), bucket, "f7").Err()) }
+	}},
+	{index, "an id in a bucket after its deadline", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) { e.bucket += 1000 })
+	}},
+	{index, "a bucket that the walk does not know of", func(t *testing.T, v *victim) func() {
+		e, err := decodeEntry([]byte(v.stored(t, "f7")))
+		require.NoError(t, err)
+		member := strconv.FormatInt(e.bucket, 10)
+		score, err := v.redis.ZScore(t.Context(), v.key(0, "due"), member).Result()
+		require.NoError(t, err)
+		require.NoError(t, v.redis.ZRem(t.Context(), v.key(0, "due"), member).Err())
+		return func() {
+			require.NoError(t, v.redis.Do(context.Background(), "ZADD", v.key(0, "due"), score, member).Err())
+		}
+	}},
+	{itemsCatalogue, "an item is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "near:items"), "c") }},
+	{itemsCatalogue, "two items of one number", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "near:items"), "c", v.field(t, "near:items", "b"))
+	}},
+	{itemsSums, "a payoff fed twice", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "feed:items"), "a", fmt.Sprintf(`{"no":%s,"n":3,"sum":0.4,"sumsq":0.06}`, v.number(t, "feed", "a")))
+	}},
+	{itemsSums, "a sum that is wrong", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "near:items"), "a", fmt.Sprintf(`{"no":%s,"n":1,"sum":0.5000001,"sumsq":0.25}`, v.number(t, "near", "a")))
+	}},
+	{itemsSums, "a payoff that BOLD did not take in", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "front:items"), "a", fmt.Sprintf(`{"no":%s,"n":0,"sum":0,"sumsq":0}`, v.number(t, "front", "a")))
+	}},
+	{delayFields, "a field that nobody writes", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "feed:flights"), "x", "1") }},
+	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
+		return v.add(t, "feed:flights", v.number(t, "feed", "a"), 1)
+	}},
+	{delayFlights, "one in flight too few, fed directly", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "near:flights"), v.number(t, "near", "b"))
+	}},
+	{qpmdQueue, "a payoff of the queue is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "feed:queue"), v.number(t, "feed", "a")+":2")
+	}},
+	{qpmdQueue, "a payoff waits that never came", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "feed:queue"), v.number(t, "feed", "a")+":2", "0.123")
+	}},
+	{qpmdOrder, "two payoffs of the queue change places", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "feed", "a")
+		second, third := v.field(t, "feed:queue", a+":1"), v.field(t, "feed:queue", a+":2")
+		return both(v.set(t, v.key(0, "feed:queue"), a+":1", third), v.set(t, v.key(0, "feed:queue"), a+":2", second))
+	}},
+	{qpmdOrder, "the wrong payoff was fed", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "feed", "a") // 0.1 and 0.2 were; now 0.1 and 0.3
+		return both(v.set(t, v.key(0, "feed:queue"), a+":1", "0.2"),
+			v.set(t, v.key(0, "feed:items"), "a", fmt.Sprintf(`{"no":%s,"n":2,"sum":0.4,"sumsq":0.1}`, a)))
+	}},
+	{qpmdHold, "a hold since an impression that is none", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "feed:learner"), "hold", v.number(t, "feed", "c")+" 0")
+	}},
+	{qpmdHold, "a hold for an item of which payoffs wait", func(t *testing.T, v *victim) func() {
+		_, ref, _ := strings.Cut(v.field(t, "feed:learner", "hold"), " ")
+		return v.set(t, v.key(0, "feed:learner"), "hold", v.number(t, "feed", "a")+" "+ref)
+	}},
+	{boldOutstanding, "one outstanding too many", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "front:instances"), "3", "7")
+	}},
+	{boldRounds, "a payoff fed twice to an instance", func(t *testing.T, v *victim) func() {
+		return v.add(t, "front:rounds", v.anyField(t, "front:rounds"), 1)
+	}},
+	{boldWindows, "a selection that told of two windows", func(t *testing.T, v *victim) func() {
+		return v.add(t, "front:windows", v.anyField(t, "front:windows"), 1)
+	}},
+	{boldWindows, "a selection that told of another window", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "front:windows")
+		n, err := strconv.Atoi(v.field(t, "front:windows", field))
+		require.NoError(t, err)
+		undo := v.set(t, v.key(0, "front:windows"), "90:91", strconv.Itoa(n))
+		return both(undo, v.unset(t, v.key(0, "front:windows"), field))
+	}},
+	{boldVectors, "a loss that is wrong, of an item", func(t *testing.T, v *victim) func() { return v.vector(t, "given:vectors", 1e-9) }},
+	{boldVectors, "a loss that is wrong, of a rank", func(t *testing.T, v *victim) func() { return v.vector(t, "place:vectors", 1e-9) }},
+	{boldVectors, "a point that is none", func(t *testing.T, v *victim) func() { return v.vector(t, "front:vectors", 1e-3) }},
+	{boldVectors, "what an instance knew is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "place:vectors"), v.anyField(t, "place:vectors"))
+	}},
+	{boldVectors, "something of an instance that was fed nothing", func(t *testing.T, v *victim) func() {
+		block := v.field(t, "front:vectors", v.anyField(t, "front:vectors"))
+		return v.set(t, v.key(0, "front:vectors"), "3:0", block)
+	}},
+	{boldVectors, "something of a rank that no list has", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "place:vectors")
+		return v.set(t, v.key(0, "place:vectors"), strings.TrimSuffix(field, "0")+"1", v.field(t, "place:vectors", field))
+	}},
+	{preferences, "a selection counted twice", func(t *testing.T, v *victim) func() {
+		return v.add(t, "liked:preferences", v.anyField(t, "liked:preferences"), 1)
+	}},
+	{preferences, "a selection counted for the other item", func(t *testing.T, v *victim) func() {
+		field := v.anyField(t, "liked:preferences")
+		better, worse, _ := strings.Cut(field, ":")
+		return both(v.set(t, v.key(0, "liked:preferences"), worse+":"+better, v.field(t, "liked:preferences", field)),
+			v.unset(t, v.key(0, "liked:preferences"), field))
+	}},
+	{preferences, "an estimate that is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"))
+	}},
+	{preferences, "a mean that is wrong", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"), "1 0.7500001 0")
+	}},
+	{deltas, "what was published is not what is stored", func(t *testing.T, v *victim) func() {
+		return v.stats(t, "near", `"n":`, `"n":1`)
+	}},
+}
