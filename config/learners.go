@@ -64,10 +64,9 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	}
 	l := DefaultLearner(name, payoffs)
 	s.bool("default", &l.Default)
-	enum(s, "policy", &l.Policy,
-		[]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility, OSMD, FTRL})
+	enum(s, "policy", &l.Policy, Policies())
 	l.Delay = l.Policy.delay()
-	enum(s, "delay", &l.Delay, []Delay{QPMD, Direct, BOLD})
+	enum(s, "delay", &l.Delay, Delays())
 	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper})
 	s.prior(&l.Prior)
 	s.sigma(&l)
@@ -81,7 +80,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
 	s.onExpiry(&l.OnExpiry)
 	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum})
-	enum(s, "utilities", &l.Utilities, []Utilities{Given, Sorted, Social})
+	enum(s, "utilities", &l.Utilities, UtilityKinds())
 	set(s, "seed", &l.Seed, parseSeed)
 	s.close()
 	checkPartners(s)
@@ -91,6 +90,17 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	warnLearner(s, &l, c.Kafka.Topics)
 	return l
 }
+
+// Policies are all that can be configured.
+func Policies() []Policy {
+	return []Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility, OSMD, FTRL}
+}
+
+// Delays are all that can be configured.
+func Delays() []Delay { return []Delay{QPMD, Direct, BOLD} }
+
+// UtilityKinds are all that can be configured.
+func UtilityKinds() []Utilities { return []Utilities{Given, Sorted, Social} }
 
 // maxInstances bounds a bounded pool: beyond it, an instance would learn next to nothing.
 const maxInstances = 1_000_000

@@ -188,7 +188,7 @@ func (l *loop) publish(last bool) {
 	l.task.Observe(&l.obs)
 	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.opt.Now())
 	l.warnMisplaced(&s)
-	if s.Phase != l.shown.Phase || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
+	if s.Phase != l.shown.Phase || s.Stops != l.shown.Stops || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
 		l.logStatus(&s)
 	}
 	l.shown = s
@@ -208,7 +208,7 @@ func (l *loop) warnMisplaced(s *task.Status) {
 func (l *loop) logStatus(s *task.Status) {
 	switch {
 	case s.Phase == task.Stopped:
-		l.log.Error("partition stopped", "reason", s.Reason, "error", s.Err)
+		l.log.Error("partition stopped", "reason", s.Reason, "again", s.Again.Round(time.Second), "error", s.Err)
 	case s.Err != nil:
 		l.log.Warn("waiting", "phase", s.Phase.String(), "doing", s.Doing, "error", s.Err)
 	default:

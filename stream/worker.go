@@ -48,6 +48,7 @@ type Options struct {
 	Now           func() event.Millis // default: the wall clock
 	FenceInterval time.Duration       // default: 6 h
 	FetchWait     time.Duration       // default: 500 ms
+	StopRetry     time.Duration       // default: 30 s; see task.Config
 }
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
@@ -156,7 +157,7 @@ func (w *Worker) Unready() []string {
 		}
 		switch {
 		case s.Phase == task.Stopped:
-			why = append(why, fmt.Sprintf("partition %d: stopped (%s): %v", p, s.Reason, s.Err))
+			why = append(why, fmt.Sprintf("partition %d: stopped (%s): %v%s", p, s.Reason, s.Err, nextTry(s)))
 		case s.Phase == task.Acquiring && s.Err != nil:
 			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err)) // names the step
 		case s.Phase == task.Acquiring:
@@ -168,6 +169,14 @@ func (w *Worker) Unready() []string {
 		}
 	}
 	return why
+}
+
+// nextTry says when a stopped partition tries again.
+func nextTry(s *task.Status) string {
+	if s.Again == 0 {
+		return "; it does not try again by itself"
+	}
+	return fmt.Sprintf("; it tries again in %v", s.Again.Round(time.Second))
 }
 
 // hungAfter is how long a loop may not have come round before the process counts as dead. A loop never waits for the
@@ -214,7 +223,7 @@ func (w *Worker) taskConfig(p int32) task.Config {
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
-		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait,
+		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)

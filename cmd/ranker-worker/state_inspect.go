@@ -33,7 +33,8 @@ stands behind a leader that everybody prefers to it who would select it. Ties ar
 they are drawn by the learner's seed.
 
 Where the learner finds the order of utilities itself, the order found so far is shown, with a question mark where it
-is not certain, and about how many more selections it takes; utilities in --candidates are not looked at then.
+is not certain, and about how many more selections it takes; --candidates are plain items then (a,b), and utilities
+are not looked at.
 
 Without --partition, statistics of all partitions are pooled, as workers pool them. With it, only what that partition
 has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
@@ -65,12 +66,13 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 	f := cmd.Flags()
 	f.StringVar(&q.Learner, "learner", "", "only the learner of this `NAME`")
 	f.Int32Var(&q.Partition, "partition", -1, "only this partition, without what it knows from others")
-	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, separated by commas")
+	f.StringVar(&candidates, "candidates", "", "rank this `LIST` of item:utility, or of plain items where the learner finds utilities itself, separated by commas")
 	f.IntVar(&items, "items", 20, "how many items to list, those with the most payoffs first; --json lists all")
 	return cmd
 }
 
-// parseCandidates reads a:0.1,b:0.7. An item may have colons itself; the last one counts.
+// parseCandidates reads a:0.1,b:0.7, or plain items. An item may have colons itself: what is behind the last one is a
+// utility where it is a number.
 func parseCandidates(text string) ([]keep.Candidate, error) {
 	if text == "" {
 		return nil, nil
@@ -78,15 +80,18 @@ func parseCandidates(text string) ([]keep.Candidate, error) {
 	var all []keep.Candidate
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
-		at := strings.LastIndexByte(part, ':')
-		if at < 1 {
-			return nil, fmt.Errorf("%q is not item:utility", part)
+		c := keep.Candidate{Item: part, Plain: true}
+		if at := strings.LastIndexByte(part, ':'); at >= 0 {
+			if u, err := strconv.ParseFloat(part[at+1:], 64); err == nil {
+				c = keep.Candidate{Item: part[:at], Utility: u}
+			}
 		}
-		u, err := strconv.ParseFloat(part[at+1:], 64)
-		if err != nil || math.IsNaN(u) || math.IsInf(u, 0) {
-			return nil, fmt.Errorf("the utility of %q is not a number", part)
+		if c.Item == "" {
+			return nil, fmt.Errorf("%q is neither item:utility nor an item", part)
 		}
-		c := keep.Candidate{Item: part[:at], Utility: u}
+		if math.IsNaN(c.Utility) || math.IsInf(c.Utility, 0) {
+			return nil, fmt.Errorf("the utility of %q is not finite", part)
+		}
 		if seen[c.Item] {
 			return nil, fmt.Errorf("item %q comes twice", c.Item)
 		}
@@ -212,7 +217,11 @@ func printRanking(w io.Writer, r *keep.Ranking) {
 		if c.Lower == nil || c.Upper == nil || *c.Lower != *c.Upper {
 			interval = number(c.Lower, "−∞") + ".." + number(c.Upper, "∞")
 		}
-		fmt.Fprintf(t, "  %s\t%g\t%d\t%s\t%s\t%s\t%s\t %s\n", c.Item, c.Utility, c.Payoffs, number(c.Mean, "–"), interval,
+		utility := "found"
+		if !r.OwnOrder {
+			utility = strconv.FormatFloat(c.Utility, 'g', -1, 64)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%d\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, number(c.Mean, "–"), interval,
 			number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
 	t.Flush()

@@ -13,7 +13,7 @@ import (
 
 func TestStateUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"inspect"}, {"inspect", "--config", "x", "--candidates", "a"}, {"inspect", "--config", "x", "--candidates", "a:b"},
+		{"inspect"}, {"inspect", "--config", "x", "--candidates", "a,,b"}, {"inspect", "--config", "x", "--candidates", "a:NaN"},
 		{"inspect", "--config", "x", "--candidates", "a:1,a:2"}, {"inspect", "--config", "x", "--candidates", ":1"},
 		{"inspect", "--config", "x", "--partition", "-2"},
 	} {
@@ -30,6 +30,9 @@ func TestParseCandidates_LastColonCounts(t *testing.T) {
 	got, err := parseCandidates("urn:a:0.5,b:-1e3")
 	require.NoError(t, err)
 	require.Equal(t, []keep.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
+	got, err = parseCandidates("urn:a,b")
+	require.NoError(t, err)
+	require.Equal(t, []keep.Candidate{{Item: "urn:a", Plain: true}, {Item: "b", Plain: true}}, got)
 }
 
 // TestPrintReport as a person sees it.

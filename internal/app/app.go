@@ -34,6 +34,7 @@ type Options struct {
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
 	FenceInterval  time.Duration // how often producers are fenced anew; 0: 6 h
+	StopRetry      time.Duration // after how long a stopped partition tries again; 0: 30 s
 }
 
 // App is a worker with what it is made of.
@@ -82,7 +83,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		Store: store, Membership: membership, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now,
-		FenceInterval: opt.FenceInterval,
+		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
 	return &App{Worker: w, Broker: b, Store: store, Metrics: metrics, log: opt.Logger}, nil
 }

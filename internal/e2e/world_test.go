@@ -44,6 +44,7 @@ type world struct {
 	access     *config.Config // how the test itself reaches both: with other rights, over another port
 	redis      redis.UniversalClient
 	log        lockedBuffer // what workers in this process have logged
+	stopRetry  time.Duration
 }
 
 // settings are what tests' configurations differ in.
@@ -153,7 +154,8 @@ type running struct {
 func (w *world) start(t *testing.T) *running {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
-	a, err := app.New(w.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second})
+	a, err := app.New(w.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second,
+		StopRetry: w.stopRetry})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
 	force, cancelForce := context.WithCancel(context.Background())

@@ -25,9 +25,14 @@ type Query struct {
 
 // Candidate is one of a list to be ranked.
 type Candidate struct {
-	Item    string  `json:"item"`
-	Utility float64 `json:"utility"`
+	Item    string
+	Utility float64
+	Plain   bool // no utility was given: for learners that find the order of utilities themselves
 }
+
+// ErrUtilities says that candidates lack the utilities that their learner ranks by.
+var ErrUtilities = errors.New("the learner is given utilities: give each candidate as item:utility; plain items will do only " +
+	"where the learner finds their order itself (utilities: sorted or social)")
 
 // Report is what Inspect finds.
 type Report struct {
@@ -311,9 +316,10 @@ func partReport(number int32, v *partition.LearnerView) PartReport {
 type Ranking struct {
 	Rule       string            `json:"rule"` // how leaders are chosen, in a sentence
 	Partition  int32             `json:"partition"`
-	Instance   *int32            `json:"instance,omitempty"` // of BOLD, which would decide
-	OnHold     string            `json:"on_hold,omitempty"`  // the item that QPM-D waits for: statistics are frozen
-	Candidates []RankedCandidate `json:"candidates"`         // in the order shown
+	OwnOrder   bool              `json:"own_order,omitempty"` // the order of utilities that was found counts; none given is looked at
+	Instance   *int32            `json:"instance,omitempty"`  // of BOLD, which would decide
+	OnHold     string            `json:"on_hold,omitempty"`   // the item that QPM-D waits for: statistics are frozen
+	Candidates []RankedCandidate `json:"candidates"`          // in the order shown
 }
 
 // RankedCandidate is one candidate, with its reasons.
@@ -335,14 +341,18 @@ type RankedCandidate struct {
 // explain ranks candidates as the view's partition would.
 func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
 	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
+	finds := l.Utilities != config.Given
 	for i, c := range candidates {
+		if c.Plain && !finds {
+			return nil, fmt.Errorf("%w; learner %q, candidate %q", ErrUtilities, l.Name, c.Item)
+		}
 		items[i], utilities[i] = []byte(c.Item), c.Utility
 	}
 	x, err := v.machine.Explain(l.Name, items, utilities, policy.Key(l.Seed))
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranking{Rule: x.Rule, Partition: v.number}
+	r := &Ranking{Rule: x.Rule, Partition: v.number, OwnOrder: finds}
 	if x.Decision.Instance >= 0 {
 		r.Instance = &x.Decision.Instance
 	}

@@ -30,7 +30,7 @@ type acquisition struct {
 // state.
 func (t *Task) acquire() {
 	t.incarnation++
-	t.phase = Acquiring
+	t.phase, t.reason, t.stops.again = Acquiring, "", 0
 	t.acq = &acquisition{}
 	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
 		t.takeOver(false, nil, nil)

@@ -148,8 +148,8 @@ func (t *Task) within(d *Description, topic event.Topic, offset int64) error {
 		return fmt.Errorf("%s[%d] begins at offset %d, but we have read only up to %d: retention has overtaken us, "+
 			"records are lost", name, p, f.LogStart, offset)
 	case offset > f.End:
-		return fmt.Errorf("%s[%d] ends at offset %d, but we have read up to %d: the topic was recreated or has lost "+
-			"records", name, p, f.End, offset)
+		return fmt.Errorf("%w: %s[%d] ends at offset %d, but we have read up to %d: the topic was recreated or has lost "+
+			"records", errContradiction, name, p, f.End, offset)
 	}
 	return nil
 }

@@ -133,6 +133,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		}
 		t.fine(saving)
 		t.restarts.reset()
+		t.stops.pause = 0
 		r.fence.Seq++
 		r.ackedSegment = r.segments[r.inFlight-1].number
 		for _, s := range r.segments[:r.inFlight] {

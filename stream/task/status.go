@@ -69,9 +69,11 @@ func (t *Task) tally() {
 // Status is a task's condition for metrics, /readyz and people.
 type Status struct {
 	Phase     Phase
-	Reason    StopReason // set when stopped
-	Err       error      // why stopped, or what is being waited for; nil when all is well
-	Doing     string     // the step of an acquire
+	Reason    StopReason    // set when stopped
+	Stops     uint64        // how often the task has stopped
+	Again     time.Duration // when stopped: after how long it tries again; 0: not by itself
+	Err       error         // why stopped, or what is being waited for; nil when all is well
+	Doing     string        // the step of an acquire
 	Lag       [event.Inputs]int64
 	Unsaved   int64 // bytes of changes not yet checkpointed
 	Full      bool  // reading has stopped until the store has caught up
@@ -89,7 +91,10 @@ func (t *Task) Loads() uint64 { return t.loads }
 
 // Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
 func (t *Task) Status() Status {
-	s := Status{Phase: t.phase, Reason: t.reason, Err: t.waitsFor(), Doing: t.doing}
+	s := Status{Phase: t.phase, Reason: t.reason, Stops: t.stops.count, Err: t.waitsFor(), Doing: t.doing}
+	if t.stops.again > 0 {
+		s.Again = max(t.stops.again-t.now.Mono, time.Millisecond)
+	}
 	r := t.run
 	if r == nil {
 		return s

@@ -30,6 +30,7 @@ type Config struct {
 	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
 	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
 	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
+	StopRetry          time.Duration // after how long a stopped partition tries again for the first time; default 30 s
 
 	sabotage sabotage
 }
@@ -60,6 +61,7 @@ func (c *Config) defaults() {
 	def(&c.SegmentBytes, 4<<20)
 	def(&c.FetchBytes, 1<<20)
 	def(&c.FetchWait, 500*time.Millisecond)
+	def(&c.StopRetry, 30*time.Second)
 }
 
 func def[T comparable](v *T, d T) {
@@ -85,7 +87,7 @@ const (
 	Running
 	Draining // no new input; what was stepped is being made durable
 	Done     // drained, or the generation is over; the task does nothing any more
-	Stopped  // a check failed: assigned and idle, with a reason
+	Stopped  // a check failed: assigned and idle, with a reason; where that can be mended outside it tries again
 )
 
 func (p Phase) String() string {
@@ -125,6 +127,7 @@ type Task struct {
 	phase       Phase
 	incarnation uint64  // rises at each restart; what belongs to an earlier one is ignored
 	restarts    backoff // between one restart and the next; over when a checkpoint has been saved
+	stops       stops
 	troubles    map[string]*trouble
 	draining    bool
 	reason      StopReason
@@ -226,7 +229,7 @@ func (t *Task) fireTimers() {
 		last := len(t.timers) - 1
 		t.timers[i] = t.timers[last]
 		t.timers = t.timers[:last]
-		if tm.incarnation == t.incarnation && t.phase != Stopped && t.phase != Done {
+		if tm.incarnation == t.incarnation && t.phase != Done {
 			tm.fire()
 		}
 	}
@@ -352,12 +355,6 @@ func (t *Task) restart(err error) {
 	}
 	t.phase = Acquiring
 	t.after(t.restarts.next(), t.acquire)
-}
-
-// stop ends this partition's work loudly; the others go on.
-func (t *Task) stop(reason StopReason, err error) {
-	t.reset()
-	t.phase, t.reason, t.err = Stopped, reason, err
 }
 
 func (t *Task) end() {

@@ -1,0 +1,108 @@
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state/memstore"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// stopped drives until the task has stopped n times in all, and notes when.
+func (d *driver) stopped(t *testing.T, n int) (at []time.Duration) {
+	t.Helper()
+	before := d.p.task.Status().Stops
+	require.NoError(t, d.run(2*time.Hour, func() bool {
+		if now := d.p.task.Status().Stops; now > before {
+			before, at = now, append(at, d.w.mono)
+		}
+		return len(at) == n
+	}))
+	return at
+}
+
+// TestStop_TriesAgainAndGoesOnWhenMended: what can be mended from outside is tried again after 30 s, and then at longer
+// intervals of up to 5 min, each time with a new stop that is told of; once it is mended the partition goes on by itself,
+// has lost nothing, and the next stop begins with 30 s again.
+func TestStop_TriesAgainAndGoesOnWhenMended(t *testing.T) {
+	var kept memstore.Copy
+	for name, c := range map[string]struct {
+		reason     StopReason
+		spoil, fix func(d *driver)
+	}{
+		"store unfit": {StopStore, func(d *driver) { d.w.storeFault = "maxmemory-policy is allkeys-lru" },
+			func(d *driver) { d.w.storeFault = "" }},
+		"no dead letters": {StopTopic, func(d *driver) { d.w.letterless = true }, func(d *driver) { d.w.letterless = false }},
+		"another cluster": {StopCluster, func(d *driver) { d.w.cluster = "other" }, func(d *driver) { d.w.cluster = "sim" }},
+		"more partitions": {StopPartitions, func(d *driver) { d.w.partitions = 2 }, func(d *driver) { d.w.partitions = 1 }},
+		"state lost, and restored": {StopNoState, func(d *driver) {
+			kept = d.w.store.Copy(0)
+			d.w.store.Restore(0, memstore.Copy{})
+		}, func(d *driver) { d.w.store.Restore(0, kept) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := served(t, nil)
+			for range 2 {
+				c.spoil(d)
+				d.start()
+				if d.p.task.Status().Stops == 0 {
+					at := d.stopped(t, 7)
+					s := d.p.task.Status()
+					require.Equal(t, c.reason, s.Reason)
+					require.Equal(t, 5*time.Minute, s.Again)
+					for i, want := range []time.Duration{30, 60, 120, 240, 300, 300} {
+						pause := at[i+1] - at[i]
+						require.GreaterOrEqual(t, pause, want*time.Second)
+						require.Less(t, pause, want*time.Second+10*time.Second)
+					}
+				}
+				d.impress(len(d.w.inputs[event.Impressions])+1, 3, d.w.wall)
+				c.fix(d)
+				require.NoError(t, d.run(6*time.Minute, d.idle))
+				require.NoError(t, checkLog(d.w))
+				require.NoError(t, d.p.task.Status().Err)
+				require.Zero(t, d.p.task.Status().Again)
+				require.Zero(t, d.p.task.stops.pause, "what comes next begins with the shortest pause")
+			}
+		})
+	}
+}
+
+// TestStop_StaysWhereNothingCanBeMended: where log, state and configuration contradict each other, a stopped partition
+// never tries again.
+func TestStop_StaysWhereNothingCanBeMended(t *testing.T) {
+	for name, world := range map[string]func(d *driver){
+		"topic recreated, empty":         func(d *driver) { d.w.inputs[event.Payoffs] = nil },
+		"topic recreated, other content": func(d *driver) { d.w.inputs[event.Payoffs] = refill(d.w.inputs[event.Payoffs]) },
+		"stored item broken": func(d *driver) {
+			c := d.w.store.Copy(0)
+			c.Hash("feed:items")["a"] = []byte("{")
+			d.w.store.Restore(0, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := served(t, nil)
+			world(d)
+			d.start()
+			d.stopped(t, 1)
+			asked := 0
+			d.answer = func(e Effect) error { asked++; return fmt.Errorf("nobody should ask: %T", e) }
+			require.Error(t, d.run(time.Hour, func() bool { return d.p.task.Phase() != Stopped }))
+			require.Zero(t, asked)
+			require.Zero(t, d.p.task.Status().Again)
+		})
+	}
+}
+
+// TestStop_DrainEndsTheTries: a stopped task that is told to drain does not come back.
+func TestStop_DrainEndsTheTries(t *testing.T) {
+	d := served(t, nil)
+	d.w.storeFault = "maxmemory-policy is allkeys-lru"
+	d.start()
+	d.stopped(t, 1)
+	d.p.task.Drain()
+	require.Error(t, d.run(time.Hour, func() bool { return d.p.task.Phase() != Stopped }))
+}
