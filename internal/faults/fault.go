@@ -256,13 +256,13 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 	}
 }
 
-// says makes sure that the workers say what they wait for. Amid other faults there may be more to say.
-func (s *Scene) says(ctx context.Context, why string) error {
+// says makes sure that the workers say what they wait for, in /readyz, metrics and log. Amid other faults there may be more to say.
+func (s *Scene) says(ctx context.Context, why, logged string) error {
 	if !s.alone {
 		return nil
 	}
 	for _, w := range s.Slots {
-		if err := w.AwaitTold(ctx, why); err != nil && ctx.Err() == nil {
+		if err := w.AwaitTold(ctx, why, logged); err != nil && ctx.Err() == nil {
 			return violated("%v", err)
 		}
 	}

@@ -53,7 +53,7 @@ func redisFaults() []Fault {
 			if err := s.c.Redis.Fill(ctx, true); err != nil {
 				return err
 			}
-			err := s.says(ctx, "OOM")
+			err := s.says(ctx, "OOM", "OOM")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
 			return errors.Join(err, s.c.Redis.Fill(context.WithoutCancel(ctx), false))
 		}},
@@ -62,7 +62,7 @@ func redisFaults() []Fault {
 			if err := r.FillDisk(true); err != nil {
 				return err
 			}
-			err := s.says(ctx, "MISCONF")
+			err := s.says(ctx, "MISCONF", "MISCONF")
 			pause(ctx, s.between(2*time.Second, 6*time.Second))
 			return errors.Join(err, r.FillDisk(false))
 		}},
@@ -165,7 +165,7 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 	}
 	err := all.Wait()
 	if err == nil && len(full) == brokers {
-		err = s.says(ctx, "joining")
+		err = s.says(ctx, "not a member of group", "cannot join the group yet")
 	}
 	pause(ctx, s.between(time.Second, 5*time.Second))
 	for _, b := range full {

@@ -55,7 +55,7 @@ func sideShows() []Fault {
 				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
 					return err
 				}
-				if err := s.worker().AwaitTold(ctx, "which can delete state"); err != nil {
+				if err := s.worker().AwaitTold(ctx, "which can delete state", "which can delete state"); err != nil {
 					return violated("%v", err)
 				}
 				pause(ctx, 2*time.Second)
