@@ -14,30 +14,26 @@ import (
 // catalogue gives the items of one learner their numbers: dense, from 0, in the order in which they were first met, and
 // never reused. It also knows which items have to be written at the next seal.
 type catalogue struct {
-	index   itemIndex
+	numbers map[string]policy.Item
 	names   []string
 	touched []bool // by item: in changed
 	changed []policy.Item
 }
 
-func newCatalogue() catalogue { return catalogue{index: newItemIndex()} }
+func newCatalogue() catalogue { return catalogue{numbers: make(map[string]policy.Item)} }
 
 // intern gives the item's number, a new one where it has none.
 func (c *catalogue) intern(name []byte) (i policy.Item, fresh bool) {
-	if i = c.index.find(name, c.names); i != unknownItem {
+	if i, ok := c.numbers[string(name)]; ok {
 		return i, false
 	}
 	i = policy.Item(len(c.names))
-	c.add(string(name))
+	s := string(name)
+	c.numbers[s] = i
+	c.names = append(c.names, s)
+	c.touched = append(c.touched, false)
 	c.touch(i)
 	return i, true
-}
-
-// add gives an item the next number.
-func (c *catalogue) add(name string) {
-	c.names = append(c.names, name)
-	c.index.add(c.names)
-	c.touched = append(c.touched, false)
 }
 
 func (c *catalogue) touch(i policy.Item) {
@@ -47,15 +43,10 @@ func (c *catalogue) touch(i policy.Item) {
 	}
 }
 
-// findAll appends the numbers of items, unknownItem for those that have none. It is quicker than to find one by one.
-func (c *catalogue) findAll(numbers []policy.Item, names [][]byte) []policy.Item {
-	return c.index.findAll(numbers, names, c.names)
-}
-
 // lookUp gives the item's number, if it has one.
 func (c *catalogue) lookUp(name []byte) (policy.Item, bool) {
-	i := c.index.find(name, c.names)
-	return i, i != unknownItem
+	i, ok := c.numbers[string(name)]
+	return i, ok
 }
 
 // storedItem is one field of a learner's hash of items.
@@ -67,22 +58,17 @@ type storedItem struct {
 
 // load takes the stored items, in any order. Their numbers must be 0..n-1.
 func (c *catalogue) load(items []storedItem) error {
-	names := make([]string, len(items))
+	c.names, c.numbers = make([]string, len(items)), make(map[string]policy.Item, len(items))
+	c.touched = make([]bool, len(items))
 	for _, it := range items {
 		if int(it.number) >= len(items) {
 			return fmt.Errorf("item %q has number %d, but there are only %d items", it.name, it.number, len(items))
 		}
-		if it.name == "" || names[it.number] != "" {
-			return fmt.Errorf("item number %d is stored twice, or its name %q is empty", it.number, it.name)
+		if _, ok := c.numbers[it.name]; ok || it.name == "" || c.names[it.number] != "" {
+			return fmt.Errorf("item %q or its number %d is stored twice", it.name, it.number)
 		}
-		names[it.number] = it.name
-	}
-	*c = newCatalogue()
-	for _, name := range names {
-		if _, twice := c.lookUp([]byte(name)); twice {
-			return fmt.Errorf("item %q is stored twice", name)
-		}
-		c.add(name)
+		c.names[it.number] = it.name
+		c.numbers[it.name] = it.number
 	}
 	return nil
 }

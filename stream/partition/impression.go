@@ -182,17 +182,12 @@ func later(t event.Millis, by int64) event.Millis {
 // alike.
 func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
 	s := &m.scratch
-	s.utilities, s.names = s.utilities[:0], s.names[:0]
+	s.numbers, s.utilities, s.names = s.numbers[:0], s.utilities[:0], s.names[:0]
 	for i := range imp.Candidates {
 		c := &imp.Candidates[i]
+		s.numbers = append(s.numbers, m.intern(l, c.Item))
 		s.utilities = append(s.utilities, c.Utility)
 		s.names = append(s.names, c.Item)
-	}
-	s.numbers = l.items.findAll(s.numbers[:0], s.names)
-	for i, number := range s.numbers {
-		if number == unknownItem {
-			s.numbers[i] = m.intern(l, s.names[i])
-		}
 	}
 	l.grow()
 }
