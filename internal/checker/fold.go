@@ -43,9 +43,9 @@ type fold struct {
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
-	several     int64               // ids of which several impressions were ranked
-	gone        map[uint64]past     // lives forgotten, by the hash of their id
-	strays      map[uint64]struct{} // likewise of those that never had an impression
+	several     int64                           // ids of which several impressions were ranked
+	gone        map[uint64]past                 // lives forgotten, by the hash of their id
+	strays      map[uint64][event.Inputs]uint16 // records of those that never had an impression
 	sweepAt     int
 	held        int64 // the most lives there were at once
 	forgotten   int64
@@ -115,8 +115,9 @@ const (
 type life struct {
 	offset       int64 // of its impression that was ranked; -1: none
 	again        bool  // several impressions of this id were ranked, one after another was forgotten
-	known, stray bool  // the id had a life before: with an impression, of which past is left, or without
+	known        bool  // the id had a life before, of which past is left
 	past         past
+	strays       [event.Inputs]uint16 // records of lives before without an impression
 	learner      *learnerFold
 	instance     int32
 	hasSelection bool
@@ -153,7 +154,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 		parking: math.MaxInt64, selects: c.cfg.Kafka.Topics.HasSelections(),
 		dec:   event.NewDecoder(event.Limits{MaxCandidates: c.cfg.Limits.MaxCandidates, MaxRecordBytes: c.cfg.Limits.MaxRecordBytes}),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{},
-		past: map[string][]*learnerFold{}, gone: map[uint64]past{}, strays: map[uint64]struct{}{}, sweepAt: firstSweep,
+		past: map[string][]*learnerFold{}, gone: map[uint64]past{}, strays: map[uint64][event.Inputs]uint16{}, sweepAt: firstSweep,
 	}
 	for _, cfg := range c.configs {
 		f.parking = min(f.parking, cfg.Join.ParkingTime.Milliseconds())

@@ -54,14 +54,15 @@ func (f *fold) horizon() event.Millis {
 	return h
 }
 
-// over is when a life is over: an impression's tombstone may go, or what waits for one is given up.
+// over is when a life is over: an impression's tombstone may go, or what waits for one is given up, which counts from the
+// watermark where that is later than the record.
 func (f *fold) over(l *life) event.Millis {
 	end := int64(math.MinInt64 / 2)
 	if l.offset >= 0 {
 		end = min(l.payDeadline, event.MaxTime)
 	}
 	for i := range l.records {
-		end = max(end, l.records[i].hi)
+		end = max(end, l.records[i].hi, l.records[i].watermark)
 	}
 	return end + f.parking
 }
@@ -77,7 +78,11 @@ func (f *fold) forget(id string, l *life) {
 	case l.known:
 		f.gone[key] = l.past
 	default:
-		f.strays[key] = struct{}{}
+		n := l.strays
+		for i := range l.records {
+			n[l.records[i].topic]++
+		}
+		f.strays[key] = n
 	}
 }
 
@@ -86,9 +91,21 @@ func (f *fold) forget(id string, l *life) {
 func (f *fold) recall(id []byte, l *life) {
 	key := xxhash.Sum64(id)
 	l.past, l.known = f.gone[key]
-	if _, stray := f.strays[key]; stray {
-		l.stray = true
+	if n, ok := f.strays[key]; ok {
+		l.strays = n
 		delete(f.strays, key)
+	}
+}
+
+// astray widens the account for records that were counted as given up, when their impression has come after all.
+func (f *fold) astray(l *life) {
+	for t, n := range l.strays {
+		for bit := range outcomeNames[t] {
+			b := &f.bounds[t][bit]
+			b.lo -= int64(n)
+			b.hi += int64(n)
+		}
+		f.late += int64(n)
 	}
 }
 

@@ -151,7 +151,10 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	case l.known:
 		f.rankedAgain(name, l, d, lf, l.past.until())
 	}
-	l.again = l.again || l.stray
+	if l.strays != [event.Inputs]uint16{} {
+		f.astray(l)
+		l.again, l.strays = true, [event.Inputs]uint16{}
+	}
 	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
 	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
 	l.items = make([]uint32, len(rk.Items))

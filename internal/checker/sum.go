@@ -59,7 +59,10 @@ func (r *resolution) addOne(a *adding, rec *record) fate {
 	}
 	if rec.event != 0 {
 		if a.events[rec.event] == yes {
-			return isDuplicate
+			if t == maybe {
+				may |= isLate
+			}
+			return may | isDuplicate
 		}
 		if a.events[rec.event] == maybe {
 			may |= isDuplicate
