@@ -111,8 +111,8 @@ func workerFaults() []Fault {
 				return w.Resume()
 			}},
 		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: rebalanceStorm},
-		{Kind: "clock an hour slow", Uses: aWorker, Weight: 2, Takes: 10 * time.Second, Inject: wrongClock("-1h")},
-		{Kind: "clock an hour fast", Uses: aWorker, Weight: 1, Takes: 10 * time.Second, Inject: wrongClock("1h")},
+		{Kind: "clock an hour slow", Uses: aWorker, Weight: 2, Takes: 10 * time.Second, Inject: wrongClock(-time.Hour)},
+		{Kind: "clock an hour fast", Uses: aWorker, Weight: 1, Takes: 10 * time.Second, Inject: wrongClock(time.Hour)},
 		{Kind: "fences repeated and new producer ids", Uses: aWorker, Weight: 2, Takes: 10 * time.Second,
 			Inject: restartedWith(map[string]string{"fence_interval": "700ms"})},
 	}
@@ -155,8 +155,14 @@ func rebalanceStorm(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-func wrongClock(by string) func(context.Context, *Scene) error {
-	return restartedWith(map[string]string{"clock": by})
+func wrongClock(by time.Duration) func(context.Context, *Scene) error {
+	restarted := restartedWith(map[string]string{"clock": by.String()})
+	return func(ctx context.Context, s *Scene) error {
+		if ms := by.Milliseconds(); ms > s.ahead.Load() {
+			s.ahead.Store(ms)
+		}
+		return restarted(ctx, s)
+	}
 }
 
 // restartedWith lets a worker run with other settings for a while.

@@ -39,6 +39,7 @@ type Group struct {
 	Traffic    *Traffic
 	settings   Settings
 	loads      atomic.Int64        // of our own configuration
+	ahead      atomic.Int64        // milliseconds by which some worker's clock has been fast; event time never falls back
 	edit       func(string) string // of the configuration's text
 	earlier    []*config.Config    // before edit
 }

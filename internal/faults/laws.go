@@ -14,7 +14,8 @@ import (
 
 // Laws holds the topics and the stored account against what protects users most, on its own, beside package checker:
 // each impression has one ranking or one dead letter, rankings stand in the order of their impressions, and each record
-// is counted once. The group has to be settled.
+// is counted once. The group has to be settled. A worker whose clock is fast takes event time with it, and what expires in
+// the meantime is forgotten for good: then an id may have been used again by as much earlier.
 //
 // It returns the violations, and how many records it read of each topic.
 func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topics]int64, err error) {
@@ -76,8 +77,10 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		case impressions[rec.Partition][at] != id:
 			say("rankings[%d] at %d ranks %q, but the impression at %d is %q", rec.Partition, rec.Offset, id, at, impressions[rec.Partition][at])
 		default:
-			if before, twice := ranked[rec.Partition][id]; twice && rec.Timestamp.UnixMilli() <= before.forgotten {
-				say("impression %q is ranked twice, for offsets %d and %d of partition %d", id, before.offset, at, rec.Partition)
+			before, twice := ranked[rec.Partition][id]
+			if latest := rec.Timestamp.UnixMilli() + g.ahead.Load(); twice && latest <= before.forgotten {
+				say("impression %q is ranked twice, for offsets %d and %d of partition %d, %d ms before its id may be forgotten", id,
+					before.offset, at, rec.Partition, before.forgotten-latest)
 			}
 			ranked[rec.Partition][id] = ranking{at, r.Decision.PayoffDeadline + parkingTime.Milliseconds()}
 			last[rec.Partition] = at

@@ -260,6 +260,14 @@ func (g *Group) drop(ctx context.Context) {
 
 // truncate deletes all that a topic holds now.
 func (s *show) truncate(ctx context.Context, t event.Topic) error {
+	// Another fault may have a broker down just now.
+	return until(ctx, time.Minute, "records are deleted", func() (bool, error) {
+		err := s.deleteRecords(ctx, t)
+		return err == nil, err
+	})
+}
+
+func (s *show) deleteRecords(ctx context.Context, t event.Topic) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 10_000
 	topic := kmsg.NewDeleteRecordsRequestTopic()
