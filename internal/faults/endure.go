@@ -58,15 +58,8 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 			}
 		}
 	}
-	for _, w := range g.Slots {
-		if err := w.Start(); err != nil {
-			return nil, err
-		}
-	}
-	for _, w := range g.Slots {
-		if err := w.AwaitReady(ctx); err != nil {
-			return nil, err
-		}
+	if err := g.startAll(ctx); err != nil {
+		return nil, err
 	}
 	playing, stop := context.WithCancel(ctx)
 	defer stop()

@@ -298,6 +298,21 @@ func (g *Group) follow(ctx context.Context, most int64) {
 	}
 }
 
+// startAll starts all workers, and waits until each works on all its partitions.
+func (g *Group) startAll(ctx context.Context) error {
+	for _, w := range g.Slots {
+		if err := w.Start(); err != nil {
+			return err
+		}
+	}
+	for _, w := range g.Slots {
+		if err := w.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close ends the group's workers. Its topics and keys stay until the cluster ends.
 func (g *Group) Close() error {
 	var errs []error

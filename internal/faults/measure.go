@@ -69,15 +69,8 @@ func (c *Cluster) trial(ctx context.Context, seed uint64, f func(context.Context
 		err = errors.Join(err, <-played, g.Close())
 		g.drop(context.WithoutCancel(ctx))
 	}()
-	for _, w := range g.Slots {
-		if err := w.Start(); err != nil {
-			return nil, err
-		}
-	}
-	for _, w := range g.Slots {
-		if err := w.AwaitReady(ctx); err != nil {
-			return nil, err
-		}
+	if err := g.startAll(ctx); err != nil {
+		return nil, err
 	}
 	if err := t.steady(ctx); err != nil {
 		return nil, err
