@@ -156,7 +156,7 @@ func (l *loop) describe(ctx context.Context) (task.Description, error) {
 		return d, err
 	}
 	if err := l.w.opt.Store.Ready(ctx); errors.Is(err, state.ErrUnfit) {
-		d.StoreFault = err.Error()
+		d.StoreFault = err
 	} else if err != nil {
 		return d, err
 	}

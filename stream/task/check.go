@@ -66,8 +66,8 @@ func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 
 // unfit looks for what makes topics or store unusable, whatever the cut.
 func (t *Task) unfit(d *Description) (StopReason, error) {
-	if d.StoreFault != "" {
-		return StopStore, fmt.Errorf("the store cannot keep state: %s", d.StoreFault)
+	if d.StoreFault != nil {
+		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
 	}
 	n := d.Topics[event.Impressions].Partitions
 	for topic := event.Topic(0); topic < event.Topics; topic++ {

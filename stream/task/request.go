@@ -186,8 +186,8 @@ type Description struct {
 	ClusterID string
 	// Topics are by event.Topic; one that is not configured has Partitions 0 and no Missing.
 	Topics []TopicFacts
-	// StoreFault is why the store is not fit (maxmemory-policy, not writable …); empty where it is.
-	StoreFault string
+	// StoreFault is why the store is not fit: a state.ErrUnfit, and state.ErrLost with it where keys are gone; nil where it is.
+	StoreFault error
 }
 
 // TopicFacts are one topic's.

@@ -7,9 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
+
+// errEvicts is a fault of the store that an operator can mend.
+var errEvicts = fmt.Errorf("%w: maxmemory-policy is allkeys-lru", state.ErrUnfit)
 
 // stopped drives until the task has stopped n times in all, and notes when.
 func (d *driver) stopped(t *testing.T, n int) (at []time.Duration) {
@@ -33,8 +37,8 @@ func TestStop_TriesAgainAndGoesOnWhenMended(t *testing.T) {
 		reason     StopReason
 		spoil, fix func(d *driver)
 	}{
-		"store unfit": {StopStore, func(d *driver) { d.w.storeFault = "maxmemory-policy is allkeys-lru" },
-			func(d *driver) { d.w.storeFault = "" }},
+		"store unfit": {StopStore, func(d *driver) { d.w.storeFault = errEvicts },
+			func(d *driver) { d.w.storeFault = nil }},
 		"no dead letters": {StopTopic, func(d *driver) { d.w.letterless = true }, func(d *driver) { d.w.letterless = false }},
 		"another cluster": {StopCluster, func(d *driver) { d.w.cluster = "other" }, func(d *driver) { d.w.cluster = "sim" }},
 		"more partitions": {StopPartitions, func(d *driver) { d.w.partitions = 2 }, func(d *driver) { d.w.partitions = 1 }},
@@ -77,6 +81,7 @@ func TestStop_StaysWhereNothingCanBeMended(t *testing.T) {
 	for name, world := range map[string]func(d *driver){
 		"topic recreated, empty":         func(d *driver) { d.w.inputs[event.Payoffs] = nil },
 		"topic recreated, other content": func(d *driver) { d.w.inputs[event.Payoffs] = refill(d.w.inputs[event.Payoffs]) },
+		"keys evicted":                   func(d *driver) { d.w.storeFault = fmt.Errorf("%w: %w", state.ErrUnfit, state.ErrLost) },
 		"stored item broken": func(d *driver) {
 			c := d.w.store.Copy(0)
 			c.Hash("feed:items")["a"] = []byte("{")
@@ -100,7 +105,7 @@ func TestStop_StaysWhereNothingCanBeMended(t *testing.T) {
 // TestStop_DrainEndsTheTries: a stopped task that is told to drain does not come back.
 func TestStop_DrainEndsTheTries(t *testing.T) {
 	d := served(t, nil)
-	d.w.storeFault = "maxmemory-policy is allkeys-lru"
+	d.w.storeFault = errEvicts
 	d.start()
 	d.stopped(t, 1)
 	d.p.task.Drain()

@@ -28,7 +28,7 @@ type broker struct {
 	lastEpoch int16    // after this one comes another producer id
 	producers map[producerKey]*producerState
 
-	storeFault  string
+	storeFault  error
 	loseMarkers int // so many of the next abort markers
 
 	fetchMost int  // records of an answer; 0: from 1 to 20, at random

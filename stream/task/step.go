@@ -36,11 +36,16 @@ func (t *Task) step() (busy bool) {
 		if t.run != r {
 			return false
 		}
-		if _, open := r.machine.Dirty(); open >= t.cfg.SegmentBytes {
-			t.seal()
-		}
+		t.sealLarge()
 	}
 	return true
+}
+
+// sealLarge closes the open segment where it has grown large.
+func (t *Task) sealLarge() {
+	if _, open := t.run.machine.Dirty(); open >= t.cfg.SegmentBytes {
+		t.seal()
+	}
 }
 
 // choose is the ready queue whose head has the smallest timestamp, or that of impressions when it is their turn; nil where
@@ -194,6 +199,7 @@ func (t *Task) walkDue() {
 	limit := max(r.walkLimit, walkAtLeast)
 	t.send(callTimeout, Due{UpTo: bucket, Limit: limit}, func(reply any, err error) {
 		if err != nil {
+			r.walkLimit = walkAtLeast // so many may have been too many for the time there is
 			t.stepped(number, 1)
 			t.failed(walking, err, func() { r.walking = false })
 			return
@@ -221,8 +227,8 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 	if t.phase == Draining {
 		return
 	}
-	t.changed()
 	if len(due.Entries) == 0 {
+		t.changed()
 		r.machine.Walked(bucket)
 		return
 	}
@@ -231,8 +237,10 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 			t.stop(StopState, fmt.Errorf("expiring %q: %w", due.Entries[i].ID, err))
 			return
 		}
+		t.changed()
+		t.bury(&r.letters, 0)
+		r.letters.Reset()
+		t.sealLarge()
 	}
 	t.obs.Walked += int64(len(due.Entries))
-	t.bury(&r.letters, 0)
-	r.letters.Reset()
 }

@@ -81,7 +81,7 @@ func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 		"no dead letters":                      {StopTopic, func(d *driver) { d.w.letterless = true }, nil},
 		"another cluster":                      {StopCluster, func(d *driver) { d.w.cluster = "other" }, nil},
 		"another topic":                        {StopCluster, func(*driver) {}, func(c *Config) { c.TopicNames[event.Payoffs] = "money" }},
-		"store unfit":                          {StopStore, func(d *driver) { d.w.storeFault = "maxmemory-policy is allkeys-lru" }, nil},
+		"store unfit":                          {StopStore, func(d *driver) { d.w.storeFault = errEvicts }, nil},
 		"learner changed": {StopLearner, func(*driver) {}, func(c *Config) {
 			c.NewMachine = func(max int) (*partition.Machine, error) {
 				return partition.New(partition.Config{Group: "g", HasSelections: true, MaxCandidates: 9, MaxRecordBytes: 999,

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -141,4 +142,45 @@ func TestStorm_WalkKeepsUp(t *testing.T) {
 	d.w.pass(25 * time.Hour)
 	require.NoError(t, d.run(time.Minute, func() bool { return len(limits) > 0 }))
 	require.Equal(t, 4000, limits[0])
+}
+
+// TestStorm_WalkKeepsSegmentsSmall: what one step of the walk changes is sealed in segments of no more than their size, so that
+// no checkpoint keeps the store busy for longer than others.
+func TestStorm_WalkKeepsSegmentsSmall(t *testing.T) {
+	const n, size = 4000, 64 << 10
+	d := newDriver(func(c *Config) { c.SegmentBytes = size })
+	d.w.fetchMost = 5000
+	d.impress(0, n, d.w.wall)
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d.w.pass(25 * time.Hour)
+	most := 0
+	require.NoError(t, d.run(time.Minute, func() bool {
+		for _, s := range d.p.task.run.segments {
+			require.Less(t, s.bytes, int64(size+1024))
+		}
+		most = max(most, len(d.p.task.run.segments))
+		return d.p.task.Status().Account.Impressions.Pending == 0
+	}))
+	require.Greater(t, most, 4, "one step made several")
+	require.NoError(t, d.run(time.Minute, d.idle))
+	require.NoError(t, checkAccount(d.w, d.p))
+}
+
+// TestStorm_WalkTakesLessAfterAFailure: where the store does not manage so many ids in time, the walk goes on with fewer.
+func TestStorm_WalkTakesLessAfterAFailure(t *testing.T) {
+	const n = 30_000
+	d := newDriver(nil)
+	d.w.fetchMost = 5000
+	d.impress(0, n, d.w.wall)
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d.answer = func(e Effect) error {
+		if due, ok := e.(Due); ok && due.Limit > 8000 {
+			return context.DeadlineExceeded
+		}
+		return nil
+	}
+	d.w.pass(25 * time.Hour)
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Impressions.Pending == 0 }))
+	require.NoError(t, d.run(time.Minute, d.idle))
+	require.NoError(t, checkAccount(d.w, d.p))
 }
