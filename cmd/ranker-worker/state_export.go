@@ -92,8 +92,8 @@ exported under the same fingerprint: payoffs, payoff range, aggregate, delay.
 BOLD's instances keep their numbers; where several partitions go to one, instance i of the r-th of k becomes i·k+r. An
 instance that knows something already keeps what it knows.
 
-The import stands in the state's history, and the same export is refused a second time unless --again is given; one that
-was cut off adds what is left. It refuses while the group has live members.
+The import stands in the state's history, and the same export is refused a second time, until the learner is reset or
+unless --again is given; one that was cut off adds what is left. It refuses while the group has live members.
 
 A group that has never run begins here, so that its first ranking rests on what was imported: where it starts to read is
 settled now, as kafka.start says. One that has run before and has lost its state is refused: see state rebuild.`,

@@ -37,6 +37,7 @@ type fold struct {
 	old  []*view
 	seen map[int32]int64 // by old partition: the sequence of what was carried over
 	new  []*writer
+	took []partition.Taken // by the learners of any old partition
 
 	strays []stray
 }
@@ -58,6 +59,11 @@ func (k *Keeper) newFold(ctx context.Context, staging *Keeper, to int, recreated
 			return nil, fmt.Errorf("%w (they have %d partitions, the state has %d)", ErrRecreated, f.to, f.from)
 		}
 		return f, nil
+	}
+	for _, name := range k.machine.TopicNames {
+		if name != "" && slices.Contains(cut.TopicNames, name) {
+			return nil, fmt.Errorf("%w (%q keeps its name, of %q)", ErrReadBefore, name, cut.TopicNames)
+		}
 	}
 	f.fresh = true
 	f.source, err = k.ofTopics(cut.TopicNames)
@@ -142,41 +148,26 @@ func (f *fold) read(ctx context.Context, p int32) error {
 	if errors.Is(err, state.ErrNoState) {
 		return nil
 	}
-	if err == nil && (v.meta.Partitions != f.from || !slices.Equal(v.meta.TopicNames, f.source.machine.TopicNames[:])) {
-		err = fmt.Errorf("partition %d is one of %d of topics %q, another of %d of %q: part of the state was resharded, and what "+
-			"was put together of the rest is gone: restore a backup, or make it anew with `ranker-worker state rebuild --replace`",
-			p, v.meta.Partitions, v.meta.TopicNames, f.from, f.source.machine.TopicNames)
+	if err == nil {
+		err = f.belongs(p, &v.meta)
 	}
-	if err == nil && f.recreated && f.source == f.k && int(p) < f.to {
-		err = f.k.gone(ctx, v)
+	if err == nil && f.recreated {
+		err = f.source.gone(ctx, v)
 	}
 	if err != nil {
 		return err
+	}
+	past, err := partition.ReadHistory(v.fields)
+	if err != nil {
+		return err
+	}
+	for _, one := range partition.AllTaken(past) {
+		if !slices.Contains(f.took, one) {
+			f.took = append(f.took, one)
+		}
 	}
 	f.old = append(f.old, v)
 	f.seen[p] = v.meta.Seq
-	return nil
-}
-
-// gone makes sure that the inputs do not hold the very records any more that a partition has read.
-func (k *Keeper) gone(ctx context.Context, v *view) error {
-	d, err := k.describe(ctx, v.number)
-	if err != nil {
-		return err
-	}
-	for t := range event.Topic(event.Inputs) {
-		w, facts := v.meta.Inputs[t].Witness, &d.Topics[t]
-		if w.Offset < 0 || w.Offset < facts.LogStart || w.Offset >= facts.End {
-			continue
-		}
-		got, err := k.fetch(ctx, v.number, t, w.Offset, 1)
-		if err != nil {
-			return err
-		}
-		if len(got.Records) > 0 && task.Matches(w, &got.Records[0]) {
-			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, k.broker.Topic(t), v.number, w.Offset)
-		}
-	}
 	return nil
 }
 
@@ -288,11 +279,8 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 		return nil, err
 	}
 	if f.fresh {
-		switch first, err := f.k.firstDecision(ctx, p, &d); {
-		case err != nil:
+		if err := f.unread(ctx, p, &d); err != nil {
 			return nil, err
-		case first != nil:
-			return nil, fmt.Errorf("%w (%s[%d])", ErrReadBefore, f.k.broker.Topic(event.Rankings), p)
 		}
 	}
 	m := state.Meta{Layout: task.LayoutUnfinished, ClusterID: d.ClusterID, TopicNames: f.k.machine.TopicNames[:],
@@ -300,6 +288,9 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 		ProducerID: -1, ProducerEpoch: -1}
 	for topic := range event.Topic(event.Inputs) {
 		m.Inputs = append(m.Inputs, state.Position{Offset: d.Topics[topic].LogStart, Witness: state.Witness{Offset: -1}})
+	}
+	if !f.fresh { // a worker may have begun in a partition that was just added: what it has decided is adopted
+		m.Rankings = d.Topics[event.Rankings].LogStart
 	}
 	for _, v := range f.old {
 		if v.number == p && !f.fresh {
@@ -317,7 +308,7 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 // finish stores what is left, with the history, and makes the partition usable.
 func (w *writer) finish(ctx context.Context, f *fold) error {
 	h := partition.History{Number: w.meta.Seq + 1, Time: f.k.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
-		Rankings: w.meta.Rankings}
+		Rankings: w.meta.Rankings, Taken: f.took}
 	for _, in := range w.meta.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)
 	}
@@ -334,12 +325,11 @@ func (w *writer) finish(ctx context.Context, f *fold) error {
 const reshardDone = "reshard"
 
 // lastReshard is the detail of the last time that the partition was made by Reshard.
-func lastReshard(fields []state.Field) (detail string, err error) {
-	past, err := partition.ReadHistory(fields)
+func lastReshard(past []partition.History) (detail string) {
 	for _, h := range past {
 		if h.Done == reshardDone {
 			detail = h.Detail
 		}
 	}
-	return detail, err
+	return detail
 }

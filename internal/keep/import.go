@@ -50,7 +50,7 @@ type section struct {
 
 // Import adds what an export holds of a learner to what the group's learner knows: its prior knowledge, as it were. What
 // partition i of the export knew goes to partition i modulo the number there is here. It refuses while the group has live
-// members, where the learner's fingerprint is another, and where the same export was imported before.
+// members, where the learner's fingerprint is another, and where the same export was imported since the learner was last reset.
 //
 // A group that has never run begins here, as it would with its first worker: where it begins to read is settled now. One
 // whose state is lost is refused with ErrLost.
@@ -125,10 +125,8 @@ func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, s
 			return nil, err
 		}
 		detail := fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)
-		for _, h := range past {
-			if h.Done == "import" && h.Learner == learner && h.Detail == detail && !again {
-				return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
-			}
+		if !again && slices.Contains(partition.AllTaken(past), partition.Taken{Learner: learner, Detail: detail}) {
+			return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
 		}
 		imported, fields := partition.CutImported(learner, fields)
 		if err := errors.Join(load(to, fields), load(only, imported)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -23,8 +24,8 @@ var ErrNotRecreated = errors.New("the topics were not made anew, they still hold
 	"of it would be read and learned again")
 
 // ErrReadBefore says that topics which are to be read from their beginning were read by this group before.
-var ErrReadBefore = errors.New("topics that are to be read from their beginning hold decisions of this group, which has read " +
-	"them before: make topics of other names, or make all of them anew, the rankings too")
+var ErrReadBefore = errors.New("this group has read topics before that are to be read from their beginning: make topics of " +
+	"other names, or make all of them anew, the rankings too")
 
 // ReshardQuery says how to reshard.
 type ReshardQuery struct {
@@ -74,7 +75,7 @@ func (k *Keeper) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, e
 	}
 	defer f.close()
 	if r.From = f.from; r.From == to && !f.fresh {
-		return r, nil
+		return r, f.whole(ctx)
 	}
 	if !q.Yes {
 		return r, ErrConfirm
@@ -101,7 +102,7 @@ func parseDetail(detail string) (from int, err error) {
 // resume finishes an earlier try that was cut off while it moved the new state into its place; nil where there is none.
 func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) (*ReshardReport, error) {
 	staged, _, err := staging.store.View(ctx, 0, nil)
-	if errors.Is(err, state.ErrNoState) {
+	if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 		return nil, nil
 	}
 	if err != nil {
@@ -130,8 +131,15 @@ func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) 
 
 // resumable is the detail of a new state that is complete and has begun to be moved; else empty. The move has begun when
 // each old partition is shut, so that no worker can have gone on with the old state since the new one was made from it.
+// It stays so, as move has noted, if a worker begins where the old state was dropped and the new one is not there yet: what
+// it has decided stands in the log, and is adopted by the owner of the new state.
 func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail string, err error) {
 	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
+		return "", err
+	}
+	_, err = staging.store.Probe(ctx, int32(to))
+	noted := err == nil
+	if !noted && !errors.Is(err, state.ErrNoState) {
 		return "", err
 	}
 	from, err := parseDetail(detail)
@@ -146,8 +154,12 @@ func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail
 		if err != nil {
 			return "", err
 		}
-		if done, err := lastReshard(fields); err != nil || done != detail {
+		past, err := partition.ReadHistory(fields)
+		if err != nil {
 			return "", err
+		}
+		if begun := noted && len(past) == 0; !begun && lastReshard(past) != detail {
+			return "", nil
 		}
 	}
 	return detail, nil
@@ -170,13 +182,17 @@ func (k *Keeper) stagingKeeper() (*Keeper, error) {
 func (k *Keeper) complete(ctx context.Context, partitions int) (detail string, err error) {
 	for p := range int32(partitions) {
 		v, err := k.look(ctx, p)
-		if errors.Is(err, state.ErrNoState) || err == nil && (v.meta.Layout != task.Layout || v.meta.Partitions != partitions) {
+		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
+			return "", nil
+		}
+		if err == nil && (v.meta.Layout != task.Layout || v.meta.Partitions != partitions) {
 			return "", nil
 		}
 		if err != nil {
 			return "", err
 		}
-		if detail, err = lastReshard(v.fields); err != nil || detail == "" {
+		past, err := partition.ReadHistory(v.fields)
+		if detail = lastReshard(past); err != nil || detail == "" {
 			return "", err
 		}
 	}
@@ -227,7 +243,7 @@ func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, de
 	for p := range int32(max(r.From, r.To)) {
 		m, fields, err := k.store.View(ctx, p, nil)
 		if err == nil && int(p) < r.To && m.Layout == task.Layout && m.Partitions == r.To {
-			if done, err := lastReshard(fields); err == nil && done == detail {
+			if past, err := partition.ReadHistory(fields); err == nil && lastReshard(past) == detail {
 				moved[p] = true // by an earlier try: a worker may have gone on from there
 				continue
 			}
@@ -241,6 +257,10 @@ func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, de
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
 	}
+	if err := staging.note(ctx, int32(r.To)); err != nil {
+		return err
+	}
+	k.say("the old state is shut, the move begins")
 	for p := range int32(r.To) {
 		if moved[p] {
 			continue
@@ -257,6 +277,20 @@ func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, de
 		return err
 	}
 	r.Done = true
+	return nil
+}
+
+// note notes beside a new state of n partitions that the old one is shut: an empty partition of number n stands for it. It
+// goes when the new state does.
+func (k *Keeper) note(ctx context.Context, n int32) error {
+	m, _, err := k.store.View(ctx, 0, nil)
+	if err == nil {
+		m.Layout = task.LayoutUnfinished
+		_, err = k.store.Acquire(ctx, n, m.Generation, true, &m)
+	}
+	if err != nil {
+		return fmt.Errorf("noting that the move begins: %w", err)
+	}
 	return nil
 }
 

@@ -23,6 +23,9 @@ func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Met
 	if err != nil {
 		return nil, err
 	}
+	if meta.Layout != task.LayoutUnfinished {
+		return nil, fmt.Errorf("%w: a worker has begun with it in the meantime: stop it and give the command again", state.ErrFenced)
+	}
 	return &writer{store: store, p: p, meta: meta, machine: m}, nil
 }
 

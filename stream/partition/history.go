@@ -25,6 +25,31 @@ type History struct {
 	Rankings int64   `json:"rankings"` // and the rankings
 	// Values names the hash that keeps what was taken in, for an import. Those of before there was such a hash have none.
 	Values string `json:"values,omitempty"`
+	// Taken, of a reshard, are the exports that the learners of the old partitions had taken in.
+	Taken []Taken `json:"taken,omitempty"`
+}
+
+// Taken is an export that a learner took in.
+type Taken struct {
+	Learner string `json:"learner"`
+	Detail  string `json:"detail"` // of its entry in the history
+}
+
+// AllTaken are the exports that learners took in since they were last reset, in this partition or in those that it was made
+// of.
+func AllTaken(past []History) []Taken {
+	var all []Taken
+	for i := range past {
+		h := &past[i]
+		switch h.Done {
+		case "import":
+			all = append(all, Taken{h.Learner, h.Detail})
+		case "reset":
+			all = slices.DeleteFunc(all, func(one Taken) bool { return one.Learner == h.Learner })
+		}
+		all = append(all, h.Taken...)
+	}
+	return all
 }
 
 const historyPrefix = "history." // of the fields in the hash "meta"

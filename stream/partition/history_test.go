@@ -36,3 +36,14 @@ func TestImportedIsWhatWasTakenIn(t *testing.T) {
 		{Hash: "feed:vectors", Field: []byte("1:10:0"), Value: []byte("y")},
 	}, imported)
 }
+
+// TestTakenUntilReset: what a learner took in counts until it is reset, also across a reshard; another's reset does not matter.
+func TestTakenUntilReset(t *testing.T) {
+	one, two, other := Taken{"feed", "one"}, Taken{"feed", "two"}, Taken{"shop", "one"}
+	past := []History{{Done: "reshard", Taken: []Taken{one, other}}, {Done: "import", Learner: "feed", Detail: "two"}}
+	require.Equal(t, []Taken{one, other, two}, AllTaken(past))
+	past = append(past, History{Done: "reset", Learner: "feed"})
+	require.Equal(t, []Taken{other}, AllTaken(past))
+	past = append(past, History{Done: "import", Learner: "feed", Detail: "one"}, History{Done: "reset", Learner: "none"})
+	require.Equal(t, []Taken{other, one}, AllTaken(past))
+}

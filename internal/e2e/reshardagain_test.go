@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+)
+
+// at makes impressions whose ids belong to a partition.
+func (w *world) at(name string, p, n int) (all []kafka.Message) {
+	where, numbers := kafka.Murmur2Balancer{}, make([]int, w.partitions)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	for i := 0; len(all) < n; i++ {
+		for _, m := range w.impressions(fmt.Sprintf("%s-%d", name, i), 1) {
+			if where.Balance(m, numbers...) == p {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// answered lets a worker run until a partition has that many rankings.
+func (w *world) answered(t *testing.T, p, n int) {
+	t.Helper()
+	worker := w.start(t)
+	require.Eventually(t, func() bool { return len(w.read(t, w.cfg.Kafka.Topics.Rankings, p)) >= n }, deadline, 20*time.Millisecond)
+	worker.stop(t)
+}
+
+// TestState_ImportCountsOnceUntilReset: an export that was imported is refused, also after the state was resharded, until the
+// learner is reset: then nothing of it is left that could count twice.
+func TestState_ImportCountsOnceUntilReset(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := worldOf(t, env, 2, "qpmd")
+		w.played(t, 200, 41)
+		file := w.exported(t)
+		k := w.keeper(t)
+		learned := func() map[string]int64 { return fed(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]) }
+		want := learned()
+		refused := func() {
+			_, err := k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+			require.ErrorIs(t, err, keep.ErrImported)
+			require.Equal(t, want, learned())
+		}
+		for range 2 {
+			_, err := k.Reset(t.Context(), "feed", true)
+			require.NoError(t, err)
+			_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+			require.NoError(t, err)
+			refused()
+		}
+		w.grow(t, 3)
+		_, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		require.NoError(t, err)
+		refused()
+	})
+}
+
+// TestState_ReshardAdoptsWhatNewPartitionsDecided: partitions were added while workers ran, which began in the new ones. What
+// they have ranked there is not ranked again.
+func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := worldOf(t, env, 2, "qpmd")
+		for p := range 2 {
+			w.publish(t, w.at("before", p, 10)...)
+			w.answered(t, p, 10)
+		}
+		w.grow(t, 3)
+		w.publish(t, w.at("early", 2, 5)...)
+		w.answered(t, 2, 5)
+		r, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		require.NoError(t, err)
+		require.True(t, r.Done)
+		w.publish(t, w.at("late", 2, 5)...)
+		w.answered(t, 2, 10)
+		ranked := map[string]bool{}
+		w.rankedOnce(t, ranked)
+		require.Len(t, ranked, 30)
+	})
+}
+
+// TestState_ReshardWhereAWorkerBegan: the command was killed when it had dropped an old partition and had not put the new one
+// in its place. A worker takes that for a beginning; the command, given again, finishes all the same, and what the worker
+// has ranked is not ranked again.
+func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		for _, p := range []int{0, 1} {
+			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
+				w := worldOf(t, env, 2, "qpmd")
+				w.played(t, 200, 42)
+				want := taken(&w.inspect(t, w.keeper(t), keep.Query{Partition: -1}).Learners[0])
+				w.renamed(t, "-new", 2)
+				w.cutOff(t, []string{"the move begins", "partition 0 of 2 is in its place"}[p])
+				for _, key := range w.keys(t, fmt.Sprintf(":%d}", p)) {
+					require.NoError(t, w.redis.Del(t.Context(), key).Err())
+				}
+				w.publish(t, w.at("early", p, 5)...)
+				w.answered(t, p, 5)
+				r, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+				require.NoError(t, err)
+				require.True(t, r.Resumed && r.Done)
+				require.Empty(t, w.keys(t, ":new"))
+				w.publish(t, w.at("late", p, 5)...)
+				w.answered(t, p, 10)
+				require.Equal(t, want, taken(&w.inspect(t, w.keeper(t), keep.Query{Partition: -1}).Learners[0]))
+				ranked := map[string]bool{}
+				w.rankedOnce(t, ranked)
+				require.Len(t, ranked, 10)
+			})
+		}
+	})
+}
+
+// TestState_ReshardReadsNothingTwice: of topics of other names none may have been read before, and what is left in the old
+// ones is not passed over as long as they are there.
+func TestState_ReshardReadsNothingTwice(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := worldOf(t, env, 2, "qpmd")
+		for p := range 2 {
+			w.publish(t, w.at("before", p, 10)...)
+			w.answered(t, p, 10)
+		}
+		old := w.cfg
+		w.renamed(t, "-new", 2)
+		_, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Recreated: true, Yes: true})
+		require.ErrorIs(t, err, keep.ErrNotRecreated)
+		kept := *w.cfg
+		kept.Kafka.Topics.Payoffs = old.Kafka.Topics.Payoffs
+		w.cfg = &kept
+		_, err = w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, keep.ErrReadBefore)
+	})
+}
