@@ -2,10 +2,12 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -87,6 +89,8 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 				return adopted, fmt.Errorf("partition %d stopped (%s): %w", d.p, s.Reason, s.Err)
 			case phase == task.Done:
 				return adopted, nil
+			case errors.Is(s.Err, state.ErrUnfit): // a worker would wait until somebody has mended it
+				return adopted, fmt.Errorf("partition %d: %w", d.p, s.Err)
 			case !draining:
 				if draining, err = until(&s); err != nil {
 					return adopted, err
