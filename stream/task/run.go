@@ -39,6 +39,7 @@ type runner struct {
 
 	walking    bool
 	walkLimit  int  // of the next step of the walk; 0: walkAtLeast
+	behind     bool // the last step of the walk has not come to the end
 	checking   bool // a check runs after a fetch error; no new fetches
 	probing    bool
 	probedAt   time.Duration

@@ -100,10 +100,21 @@ func (t *Task) ready(q *queue, it *queued) (bool, error) {
 				return false, err
 			}
 		}
-	} else if r.answers.open+r.answers.sealed >= t.cfg.MaxUnsavedBytes/2 {
-		return false, nil // the other half is for impressions
+	} else if r.answers.open+r.answers.sealed >= t.answersRoom() {
+		return false, nil
 	}
 	return it.batch != 0 || r.known(it), nil
+}
+
+// answersRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
+// for impressions. While the walk over deadlines is behind it is far less. The walk takes one step for each checkpoint; were
+// checkpoints as large as can be, a store that is always busy would be given more than the walk takes out, and would fill.
+// To hold answers back also holds the watermark back, and with it the deadlines that pass.
+func (t *Task) answersRoom() int64 {
+	if t.run.behind {
+		return t.cfg.MaxUnsavedBytes / 16
+	}
+	return t.cfg.MaxUnsavedBytes / 2
 }
 
 func (t *Task) stepOne(q *queue) error {
@@ -178,6 +189,7 @@ func (t *Task) changed() {
 const (
 	walkAtLeast = 4000
 	walkAtMost  = 32_000
+	walkTimeout = 2 * callTimeout // of a step, which is several calls
 )
 
 // walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
@@ -197,7 +209,7 @@ func (t *Task) walkDue() {
 	number, low := l.last, r.fence.Seq
 	l.batches = append(l.batches, lookupBatch{number: number, left: 1})
 	limit := max(r.walkLimit, walkAtLeast)
-	t.send(callTimeout, Due{UpTo: bucket, Limit: limit}, func(reply any, err error) {
+	t.send(walkTimeout, Due{UpTo: bucket, Limit: limit}, func(reply any, err error) {
 		if err != nil {
 			r.walkLimit = walkAtLeast // so many may have been too many for the time there is
 			t.stepped(number, 1)
@@ -210,7 +222,8 @@ func (t *Task) walkDue() {
 		if !t.verify(due.Fence, low) {
 			return
 		}
-		if r.walkLimit = walkAtLeast; len(due.Entries) >= limit {
+		r.walkLimit = walkAtLeast
+		if r.behind = len(due.Entries) >= limit; r.behind {
 			r.walkLimit = min(2*limit, walkAtMost)
 		}
 		t.expire(bucket, due)

@@ -184,3 +184,33 @@ func TestStorm_WalkTakesLessAfterAFailure(t *testing.T) {
 	require.NoError(t, d.run(time.Minute, d.idle))
 	require.NoError(t, checkAccount(d.w, d.p))
 }
+
+// TestStorm_AnswersWaitForTheWalk: while more deadlines have passed than one step of the walk takes, less of what selections and
+// payoffs change may wait to be saved, so that the walk has its share of a store that is always busy; impressions do not wait.
+func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
+	const n = 12_000
+	d := newDriver(func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 6<<20, 64<<10 })
+	d.w.fetchMost = 5000
+	d.impress(0, n, d.w.wall)
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d.w.pass(25 * time.Hour)
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.run.behind }))
+	d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
+	d.impress(n, 6000, d.w.wall)
+	for i := n; i < n+6000; i++ {
+		id := fmt.Sprintf("i-%d", i)
+		d.w.append(event.Selections, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","item":"a"}`, id))
+	}
+	before, impressions := d.stepped(event.Selections), d.stepped(event.Impressions)
+	_ = d.run(time.Second, func() bool { return false })
+	require.Equal(t, impressions+6000, d.stepped(event.Impressions))
+	waiting := d.p.task.run.answers.open + d.p.task.run.answers.sealed
+	require.GreaterOrEqual(t, waiting, int64(6<<20/16))
+	require.Less(t, waiting, int64(6<<20/16+4096))
+	require.Less(t, d.stepped(event.Selections), before+6000)
+	d.hold = nil
+	d.start()
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().WalkLag < 20_000 && !d.p.task.run.behind }))
+	require.NoError(t, checkAccount(d.w, d.p))
+}
