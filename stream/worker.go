@@ -162,8 +162,10 @@ func (w *Worker) Unready() []string {
 			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err)) // names the step
 		case s.Phase == task.Acquiring:
 			why = append(why, fmt.Sprintf("partition %d: %s", p, s.Doing))
-		case s.Full:
+		case s.Full && s.Err != nil:
 			why = append(why, fmt.Sprintf("partition %d: waits for the store to take %d bytes: %v", p, s.Unsaved, s.Err))
+		case s.Full:
+			why = append(why, fmt.Sprintf("partition %d: waits for the store to take %d bytes", p, s.Unsaved))
 		case s.Err != nil:
 			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err))
 		}

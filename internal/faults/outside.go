@@ -155,23 +155,24 @@ func kafkaFaults() []Fault {
 // fillDisks lets brokers run out of disk, which ends them, and starts them again with room.
 func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 	const patience = 30 * time.Second
-	var all errgroup.Group
+	var filled errgroup.Group
 	for _, b := range full {
-		all.Go(func() error {
+		filled.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
 			return b.FillDisk(ctx)
 		})
 	}
-	err := all.Wait()
+	err := filled.Wait()
 	if err == nil && len(full) == brokers {
 		err = s.says(ctx, "not a member of group", "cannot join the group yet")
 	}
 	pause(ctx, s.between(time.Second, 5*time.Second))
+	var back errgroup.Group // another: the first keeps its error
 	for _, b := range full {
-		all.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
+		back.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
 	}
-	return errors.Join(err, all.Wait())
+	return errors.Join(err, back.Wait())
 }
 
 // moveLeaders makes other brokers the leaders of all partitions of the group's topics: the replicas in another order,

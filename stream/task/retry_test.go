@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -110,4 +111,17 @@ func TestStop_DrainEndsTheTries(t *testing.T) {
 	d.stopped(t, 1)
 	d.p.task.Drain()
 	require.Error(t, d.run(time.Hour, func() bool { return d.p.task.Phase() != Stopped }))
+}
+
+// TestStop_ATrySaysWhatItWaitsFor: what keeps the next try is told, not what the last one stopped for.
+func TestStop_ATrySaysWhatItWaitsFor(t *testing.T) {
+	d := served(t, nil)
+	d.w.storeFault = errEvicts
+	d.start()
+	d.stopped(t, 1)
+	require.ErrorIs(t, d.p.task.Status().Err, state.ErrUnfit)
+	refused := errors.New("connection refused")
+	d.answer = func(Effect) error { return refused }
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Acquiring && d.p.task.obs.Retries > 0 }))
+	require.ErrorIs(t, d.p.task.Status().Err, refused)
 }

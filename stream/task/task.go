@@ -326,10 +326,10 @@ func (t *Task) fails(doing string, err error) time.Duration {
 // fine notes a success.
 func (t *Task) fine(doing string) { delete(t.troubles, doing) }
 
-// waitsFor is why the task is stopped or starts anew, else what has been failing for the longest time; nil when all is
-// well.
+// waitsFor is why the task is stopped, else what has been failing for the longest time, else why it starts anew; nil when
+// all is well.
 func (t *Task) waitsFor() error {
-	if t.err != nil {
+	if t.phase == Stopped {
 		return t.err
 	}
 	var first *trouble
@@ -339,7 +339,7 @@ func (t *Task) waitsFor() error {
 		}
 	}
 	if first == nil {
-		return nil
+		return t.err
 	}
 	return first.err
 }
