@@ -21,14 +21,7 @@ func TestMemoryFollowsWhatIsPending(t *testing.T) {
 		{"bold", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 4, payoff_horizon: 10m, selection_timeout: 2m}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := &victim{world: newWorld(t, testenv.Embedded(t), 1, c.learner, "join: {parking_time: 2m}"), offsets: map[string]int64{}}
-			v.clock.Store(start + impressions*step.Milliseconds())
-			for topic, n := range v.fill(t, time.UnixMilli(start), impressions, step) {
-				v.offsets[topic] = int64(n)
-			}
-			worker := v.start(t, v.now)
-			v.settle(t)
-			v.awaitForgotten(t, impressions-200)
+			v, worker := longAgo(t, c.learner, impressions, step)
 			worker.stop(t)
 			options := func(o *Options) { o.Now = v.now }
 			r := v.check(t, options)
@@ -58,6 +51,20 @@ func TestMemoryFollowsWhatIsPending(t *testing.T) {
 	}
 }
 
+// longAgo has a worker take in impressions that came one after the other, and waits until it has forgotten all but the last.
+func longAgo(t *testing.T, learner string, impressions int, step time.Duration) (*victim, *running) {
+	t.Helper()
+	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, learner, "join: {parking_time: 2m}"), offsets: map[string]int64{}}
+	v.clock.Store(start + int64(impressions)*step.Milliseconds())
+	for topic, n := range v.fill(t, time.UnixMilli(start), impressions, step) {
+		v.offsets[topic] = int64(n)
+	}
+	worker := v.start(t, v.now)
+	v.settle(t)
+	v.awaitForgotten(t, impressions-200)
+	return v, worker
+}
+
 // awaitForgotten waits until the worker's walk over the deadlines has passed an impression of fill.
 func (w *world) awaitForgotten(t testing.TB, n int) {
 	t.Helper()
@@ -76,15 +83,7 @@ func (w *world) awaitForgotten(t testing.TB, n int) {
 // again, when the checker has forgotten the id.
 func TestRecordsOfForgottenIDs(t *testing.T) {
 	const impressions, step = 1000, 10 * time.Second
-	v := &victim{world: newWorld(t, testenv.Embedded(t), 1,
-		"  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"), offsets: map[string]int64{}}
-	v.clock.Store(start + impressions*step.Milliseconds())
-	for topic, n := range v.fill(t, time.UnixMilli(start), impressions, step) {
-		v.offsets[topic] = int64(n)
-	}
-	worker := v.start(t, v.now)
-	v.settle(t)
-	v.awaitForgotten(t, impressions-200)
+	v, worker := longAgo(t, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m}", impressions, step)
 	id := func(n int) string { return fmt.Sprintf("impression-%08d", n) }
 	early := fmt.Sprintf(`"time":%q`, time.UnixMilli(start).UTC().Format(time.RFC3339Nano))
 	v.put(t, "payoffs", id(1), `"payoff":0.5`)         // of one that was paid

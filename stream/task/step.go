@@ -183,8 +183,8 @@ func (t *Task) changed() {
 	}
 }
 
-// A step of the expiry walk takes walkAtLeast ids. There is one step per checkpoint, however long that takes, and every
-// impression is walked over twice; so a step that has not come to the end is followed by one of twice its size, up to
+// A step of the expiry walk takes walkAtLeast ids. There is one step per checkpoint, however long that takes, and an
+// impression is walked over up to three times; so a step that has not come to the end is followed by one of twice its size, up to
 // walkAtMost, which bounds what one reply holds. Else a busy store would be left with more and more ids whose time has come.
 const (
 	walkAtLeast = 4000

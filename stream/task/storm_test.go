@@ -114,14 +114,21 @@ func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
+// ranked is a driver whose task has ranked n impressions, i-0 and on, and saved everything.
+func ranked(t *testing.T, n int, change func(*Config)) *driver {
+	t.Helper()
+	d := newDriver(change)
+	d.w.fetchMost = 5000
+	d.impress(0, n, d.w.wall)
+	require.NoError(t, d.run(10*time.Minute, d.idle))
+	return d
+}
+
 // TestStorm_WalkKeepsUp: when very many deadlines pass at once, and each checkpoint takes long, the walk takes more at a time
 // rather than falling behind; and less again when it has caught up.
 func TestStorm_WalkKeepsUp(t *testing.T) {
 	const n = 60_000
-	d := newDriver(nil)
-	d.w.fetchMost = 5000
-	d.impress(0, n, d.w.wall)
-	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d := ranked(t, n, nil)
 	var limits []int
 	d.hold = func(e Effect) bool {
 		if due, ok := e.(Due); ok {
@@ -148,10 +155,7 @@ func TestStorm_WalkKeepsUp(t *testing.T) {
 // no checkpoint keeps the store busy for longer than others.
 func TestStorm_WalkKeepsSegmentsSmall(t *testing.T) {
 	const n, size = 4000, 64 << 10
-	d := newDriver(func(c *Config) { c.SegmentBytes = size })
-	d.w.fetchMost = 5000
-	d.impress(0, n, d.w.wall)
-	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d := ranked(t, n, func(c *Config) { c.SegmentBytes = size })
 	d.w.pass(25 * time.Hour)
 	most := 0
 	require.NoError(t, d.run(time.Minute, func() bool {
@@ -169,10 +173,7 @@ func TestStorm_WalkKeepsSegmentsSmall(t *testing.T) {
 // TestStorm_WalkTakesLessAfterAFailure: where the store does not manage so many ids in time, the walk goes on with fewer.
 func TestStorm_WalkTakesLessAfterAFailure(t *testing.T) {
 	const n = 30_000
-	d := newDriver(nil)
-	d.w.fetchMost = 5000
-	d.impress(0, n, d.w.wall)
-	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d := ranked(t, n, nil)
 	d.answer = func(e Effect) error {
 		if due, ok := e.(Due); ok && due.Limit > 8000 {
 			return context.DeadlineExceeded
@@ -189,10 +190,7 @@ func TestStorm_WalkTakesLessAfterAFailure(t *testing.T) {
 // payoffs change may wait to be saved, so that the walk has its share of a store that is always busy; impressions do not wait.
 func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
 	const n = 12_000
-	d := newDriver(func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 6<<20, 64<<10 })
-	d.w.fetchMost = 5000
-	d.impress(0, n, d.w.wall)
-	require.NoError(t, d.run(10*time.Minute, d.idle))
+	d := ranked(t, n, func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 6<<20, 64<<10 })
 	d.w.pass(25 * time.Hour)
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.run.behind }))
 	d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
