@@ -158,12 +158,13 @@ type Store interface {
 	Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *Meta) (Meta, error)
 	// Load reads the named hashes whole. The fields of "meta" that are not Meta's come with hash "meta", always.
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
-	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically.
-	LookUp(ctx context.Context, p int32, ids [][]byte) (Fence, [][]byte, error)
-	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence. It reads none only
-	// where these buckets are empty. What is stored under an id is of that moment or of a later one under the same token:
+	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically. It reads at least one, and
+	// ends where what it has read comes to room bytes: there are fewer values than ids then, those of the first.
+	LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (f Fence, values [][]byte, err error)
+	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence, and ends where ids and
+	// values come to room bytes; more says that there are more. It reads none only where these buckets are empty. What is stored under an id is of that moment or of a later one under the same token:
 	// it is up to the owner to know what has changed since it asked.
-	Due(ctx context.Context, p int32, upTo int64, limit int) (Fence, []DueEntry, error)
+	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []DueEntry, more bool, err error)
 	// KnownIDs walks over all ids under which something is stored. It begins with cursor 0 and is through when the
 	// returned cursor is 0. An id may come twice; one that is there all the time comes at least once.
 	KnownIDs(ctx context.Context, p int32, cursor uint64) (ids [][]byte, next uint64, err error)

@@ -16,11 +16,11 @@ func Carry(ctx context.Context, log Log, store state.Store, p int32, e task.Effe
 	case task.Load:
 		return store.Load(ctx, p, e.Hashes)
 	case task.LookUp:
-		f, values, err := store.LookUp(ctx, p, e.IDs)
+		f, values, err := store.LookUp(ctx, p, e.IDs, e.Room)
 		return task.LookedUp{Fence: f, Values: values}, err
 	case task.Due:
-		f, entries, err := store.Due(ctx, p, e.UpTo, e.Limit)
-		return task.DueIDs{Fence: f, Entries: entries}, err
+		f, entries, more, err := store.Due(ctx, p, e.UpTo, e.Limit, e.Room)
+		return task.DueIDs{Fence: f, Entries: entries, More: more}, err
 	case task.KnownIDs:
 		ids, next, err := store.KnownIDs(ctx, p, e.Cursor)
 		return task.Known{IDs: ids, Next: next}, err

@@ -319,7 +319,7 @@ func (k *Keeper) entries(ctx context.Context, p int32, f func(id, value []byte) 
 		}
 		for len(ids) > 0 {
 			n := min(len(ids), lookAtOnce)
-			_, values, err := k.store.LookUp(ctx, p, ids[:n])
+			_, values, err := k.store.LookUp(ctx, p, ids[:n], 1<<30)
 			if err != nil {
 				return err
 			}

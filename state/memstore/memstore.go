@@ -102,27 +102,31 @@ func (s *Store) Drop(_ context.Context, p int32, token string) error {
 }
 
 // LookUp implements state.Store.
-func (s *Store) LookUp(_ context.Context, p int32, ids [][]byte) (state.Fence, [][]byte, error) {
+func (s *Store) LookUp(_ context.Context, p int32, ids [][]byte, room int64) (state.Fence, [][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.partitions[p]
 	if at == nil {
 		return state.Fence{}, nil, state.ErrNoState
 	}
-	values := make([][]byte, len(ids))
-	for i, id := range ids {
-		values[i] = slices.Clone(at.entries[string(id)])
+	values := make([][]byte, 0, len(ids))
+	for _, id := range ids {
+		v := slices.Clone(at.entries[string(id)])
+		values = append(values, v)
+		if room -= int64(len(v)); room <= 0 {
+			break
+		}
 	}
 	return at.meta.Fence, values, nil
 }
 
 // Due implements state.Store.
-func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int) (state.Fence, []state.DueEntry, error) {
+func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.DueEntry, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.partitions[p]
 	if at == nil {
-		return state.Fence{}, nil, state.ErrNoState
+		return state.Fence{}, nil, false, state.ErrNoState
 	}
 	var due []state.DueEntry
 	for _, b := range slices.Sorted(maps.Keys(at.due)) {
@@ -130,13 +134,15 @@ func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int) (state.Fe
 			break
 		}
 		for _, id := range slices.Sorted(maps.Keys(at.due[b])) {
-			if len(due) == limit {
-				return at.meta.Fence, due, nil
+			if len(due) == limit || room <= 0 && len(due) > 0 {
+				return at.meta.Fence, due, true, nil
 			}
-			due = append(due, state.DueEntry{Bucket: b, ID: []byte(id), Value: slices.Clone(at.entries[id])})
+			e := state.DueEntry{Bucket: b, ID: []byte(id), Value: slices.Clone(at.entries[id])}
+			room -= int64(len(e.ID) + len(e.Value))
+			due = append(due, e)
 		}
 	}
-	return at.meta.Fence, due, nil
+	return at.meta.Fence, due, false, nil
 }
 
 // KnownIDs implements state.Store, in one go.

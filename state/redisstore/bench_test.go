@@ -136,7 +136,7 @@ func BenchmarkLookUp(b *testing.B) {
 			report := reportServerCPU(b, addr)
 			b.ReportAllocs()
 			for b.Loop() {
-				_, values, err := s.LookUp(b.Context(), 0, ids[:n])
+				_, values, err := s.LookUp(b.Context(), 0, ids[:n], 1<<30)
 				require.NoError(b, err)
 				require.NotNil(b, values[n-1])
 			}

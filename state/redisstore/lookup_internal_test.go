@@ -95,7 +95,7 @@ func TestDue_BesideAWriterThatIsNeverIdle(t *testing.T) {
 		reader.client.AddHook(before(func() {
 			save(state.Changes{Entries: []state.Entry{{ID: last, Value: []byte(strconv.FormatInt(fence.Seq, 10))}}})
 		}))
-		f, due, err := reader.Due(ctx, 0, 7, 2*n)
+		f, due, _, err := reader.Due(ctx, 0, 7, 2*n, 1<<30)
 		require.NoError(t, err)
 		require.Len(t, due, n)
 		require.Equal(t, fence.Token, f.Token)
@@ -118,7 +118,7 @@ func TestDue_BesideAWriterThatIsNeverIdle(t *testing.T) {
 			require.NoError(t, err)
 			fence = m.Fence
 		}))
-		_, _, err = reader.Due(ctx, 0, 7, 2*n)
+		_, _, _, err = reader.Due(ctx, 0, 7, 2*n, 1<<30)
 		require.ErrorIs(t, err, errMoving)
 	})
 }

@@ -23,7 +23,7 @@ const (
 var errMoving = errors.New("what is stored keeps changing in between")
 
 // LookUp implements state.Store: one script, or for many ids several that all saw the same fence.
-func (s *Store) LookUp(ctx context.Context, p int32, ids [][]byte) (state.Fence, [][]byte, error) {
+func (s *Store) LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (state.Fence, [][]byte, error) {
 	for range readTries {
 		f, values, same, err := s.lookUpOnce(ctx, p, ids)
 		if err != nil {
@@ -163,15 +163,15 @@ func (k *packer) answers(reply []any, values [][]byte) error {
 
 // Due implements state.Store: the ids by one script, their records by look-ups. These may see later checkpoints of the same
 // owner. To wait for two moments without one in between would be to wait for ever beside a writer that is never idle.
-func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int) (state.Fence, []state.DueEntry, error) {
+func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.DueEntry, bool, error) {
 	const doing = "read what is due"
 	for range readTries {
 		f, due, err := s.dueIDs(ctx, p, upTo, limit)
 		if err != nil {
-			return state.Fence{}, nil, wrap(p, doing, err)
+			return state.Fence{}, nil, false, wrap(p, doing, err)
 		}
 		if len(due) == 0 {
-			return f, nil, nil
+			return f, nil, false, nil
 		}
 		ids := make([][]byte, len(due))
 		for i := range due {
@@ -184,7 +184,7 @@ func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int) (state.
 			return goesOn
 		})
 		if err != nil {
-			return state.Fence{}, nil, wrap(p, doing, err)
+			return state.Fence{}, nil, false, wrap(p, doing, err)
 		}
 		if !ok { // another owner has begun, or the server went back
 			continue
@@ -192,9 +192,9 @@ func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int) (state.
 		for i := range due {
 			due[i].Value = values[i]
 		}
-		return f, due, nil
+		return f, due, len(due) >= limit, nil
 	}
-	return state.Fence{}, nil, wrap(p, doing, errMoving)
+	return state.Fence{}, nil, false, wrap(p, doing, errMoving)
 }
 
 // dueIDs reads the ids, in the order of buckets and, within one, of bytes.

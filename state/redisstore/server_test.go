@@ -135,7 +135,7 @@ func TestOutOfMemoryTearsNothing(t *testing.T) {
 	at, err := s.Probe(t.Context(), 0)
 	require.NoError(t, err)
 	require.Equal(t, c.Fence, at)
-	_, _, err = s.LookUp(t.Context(), 0, [][]byte{[]byte("a")})
+	_, _, err = s.LookUp(t.Context(), 0, [][]byte{[]byte("a")}, 1<<30)
 	require.NoError(t, err, "reading needs no memory")
 	require.NoError(t, raw.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, s.Checkpoint(t.Context(), 0, c))
@@ -156,7 +156,7 @@ func TestACLUser(t *testing.T) {
 	c := acquire(t, s)
 	c.Changes.Due = []state.Due{{Bucket: 1, ID: []byte("a")}}
 	require.NoError(t, s.Checkpoint(ctx, 0, c))
-	_, due, err := s.Due(ctx, 0, 1, 1)
+	_, due, _, err := s.Due(ctx, 0, 1, 1, 1<<30)
 	require.NoError(t, err)
 	require.Len(t, due, 1)
 	_, err = s.Deltas(ctx, 0, c.Fence)
@@ -294,8 +294,8 @@ func TestDeadlines(t *testing.T) {
 	for name, call := range map[string]func(context.Context) error{
 		"Acquire":    func(ctx context.Context) error { _, err := s.Acquire(ctx, 0, 1, false, nil); return err },
 		"Load":       func(ctx context.Context) error { _, err := s.Load(ctx, 0, nil); return err },
-		"LookUp":     func(ctx context.Context) error { _, _, err := s.LookUp(ctx, 0, nil); return err },
-		"Due":        func(ctx context.Context) error { _, _, err := s.Due(ctx, 0, 1, 1); return err },
+		"LookUp":     func(ctx context.Context) error { _, _, err := s.LookUp(ctx, 0, nil, 1<<30); return err },
+		"Due":        func(ctx context.Context) error { _, _, _, err := s.Due(ctx, 0, 1, 1, 1<<30); return err },
 		"KnownIDs":   func(ctx context.Context) error { _, _, err := s.KnownIDs(ctx, 0, 0); return err },
 		"Checkpoint": func(ctx context.Context) error { return s.Checkpoint(ctx, 0, cp) },
 		"replicated": func(ctx context.Context) error { return replicated.Checkpoint(ctx, 0, cp) },

@@ -90,7 +90,7 @@ func bytesAreKeptAsTheyAre(w *world) {
 	slices.Reverse(values)
 	require.Equal(w, odd, values)
 	known := w.known(0, func() {})
-	_, due, err := w.Store.Due(w.ctx, 0, 0, 100)
+	_, due, _, err := w.Store.Due(w.ctx, 0, 0, 100, 1<<30)
 	require.NoError(w, err)
 	require.Len(w, due, len(odd))
 	for _, d := range due {
@@ -149,7 +149,7 @@ func dueIsWalkedInBounds(w *world) {
 	require.Empty(w, due, "limit 0")
 	lowest := int64(0)
 	for len(want) > 250 {
-		f, entries, err := w.Store.Due(w.ctx, 0, 399, 60)
+		f, entries, _, err := w.Store.Due(w.ctx, 0, 399, 60, 1<<30)
 		require.NoError(w, err)
 		require.Equal(w, o.fence, f)
 		require.NotEmpty(w, entries)
@@ -316,13 +316,13 @@ func readsAreAtomicWithTheFence(w *world) {
 	})
 	defer writer.Wait()
 	for {
-		f, values, err := w.Store.LookUp(w.ctx, 0, bytesOf(ids))
+		f, values, err := w.Store.LookUp(w.ctx, 0, bytesOf(ids), 1<<30)
 		require.NoError(w, err)
 		want := strconv.FormatInt(f.Seq, 10)
 		for _, v := range values {
 			require.Equal(w, want, string(v))
 		}
-		g, due, err := w.Store.Due(w.ctx, 0, 1<<40, 10)
+		g, due, _, err := w.Store.Due(w.ctx, 0, 1<<40, 10, 1<<30)
 		require.NoError(w, err)
 		require.Len(w, due, 1)
 		require.Equal(w, g.Seq, due[0].Bucket)

@@ -133,11 +133,11 @@ func dropLeavesNothing(w *world, k state.Keeper) {
 	require.ErrorIs(w, err, state.ErrNoState)
 	_, err = w.Store.Acquire(w.ctx, 1, 1, false, freshMeta())
 	require.NoError(w, err, "nothing is in the way of a beginning")
-	_, values, err := w.Store.LookUp(w.ctx, 1, [][]byte{[]byte("i"), []byte("j")})
+	_, values, err := w.Store.LookUp(w.ctx, 1, [][]byte{[]byte("i"), []byte("j")}, 1<<30)
 	require.NoError(w, err)
 	require.Equal(w, [][]byte{nil, nil}, values)
 	for _, p := range []int32{0, 2, 10, 11} {
-		_, values, err := w.Store.LookUp(w.ctx, p, [][]byte{[]byte("i")})
+		_, values, err := w.Store.LookUp(w.ctx, p, [][]byte{[]byte("i")}, 1<<30)
 		require.NoError(w, err)
 		require.Equal(w, [][]byte{[]byte("v")}, values, "partition %d", p)
 	}

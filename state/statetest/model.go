@@ -97,7 +97,7 @@ func (m *model) compare(w *world, o *owner) {
 		require.Equal(w, m.entries[id], values[i])
 	}
 	var due []string
-	_, entries, err := w.Store.Due(w.ctx, 0, 100, 1000)
+	_, entries, _, err := w.Store.Due(w.ctx, 0, 100, 1000, 1<<30)
 	require.NoError(w, err)
 	for _, e := range entries {
 		due = append(due, strconv.FormatInt(e.Bucket, 10)+"/"+string(e.ID))

@@ -174,7 +174,7 @@ func (o *owner) save(c state.Changes) *state.Checkpoint {
 
 func (w *world) lookUp(p int32, ids ...string) (state.Fence, []string) {
 	w.Helper()
-	f, values, err := w.Store.LookUp(w.ctx, p, bytesOf(ids))
+	f, values, err := w.Store.LookUp(w.ctx, p, bytesOf(ids), 1<<30)
 	require.NoError(w, err)
 	require.Len(w, values, len(ids))
 	w.hook()
@@ -220,7 +220,7 @@ func (w *world) asMap(fields []state.Field) map[string]string {
 // due reads at most limit ids, as "bucket/id=value".
 func (w *world) due(p int32, upTo int64, limit int) (state.Fence, []string) {
 	w.Helper()
-	f, entries, err := w.Store.Due(w.ctx, p, upTo, limit)
+	f, entries, _, err := w.Store.Due(w.ctx, p, upTo, limit, 1<<30)
 	require.NoError(w, err)
 	w.hook()
 	var texts []string

@@ -162,18 +162,30 @@ type lookups struct {
 	last    uint64
 	batches []lookupBatch // oldest first
 	ids     [][]byte
+	index   map[string]int32 // of ids
 	refs    []lookupRef
 }
 
 type lookupBatch struct {
 	number uint64
 	left   int           // records not yet stepped
+	bytes  int64         // of its values
 	since  time.Duration // when the values came; 0 before that
 }
 
+// lookupRef is a record that waits for the value of one of the ids; several may wait for the same.
 type lookupRef struct {
 	topic  event.Topic
 	offset int64
+	id     int32
+}
+
+// held is how many bytes of values wait with their records.
+func (l *lookups) held() (bytes int64) {
+	for i := range l.batches {
+		bytes += l.batches[i].bytes
+	}
+	return bytes
 }
 
 // known tells whether a record can be stepped without a look-up. The answer is asked for at each choice between the
@@ -186,25 +198,39 @@ func (r *runner) known(it *queued) bool {
 	return it.known == r.forgets
 }
 
-// maxLookUp bounds one look-up.
-const maxLookUp = 2000
+// Bounds of one look-up, and of what was found and waits with its records.
+const (
+	maxLookUp      = 2000    // records of one topic
+	maxLookUpBytes = 4 << 20 // of values; it ends with the one that exceeds it
+	maxFoundBytes  = 16 << 20
+)
 
 // lookUp asks the store for the ids at the front of each queue that need it.
 func (t *Task) lookUp() {
 	r := t.run
 	l := &r.lookups
-	if l.flying || t.full() {
+	if l.flying || t.full() || l.held() >= maxFoundBytes {
 		return
 	}
+	if l.index == nil {
+		l.index = make(map[string]int32)
+	}
+	clear(l.index)
 	l.ids, l.refs = nil, l.refs[:0]
 	for i := range r.queues {
 		q := &r.queues[i]
 		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
 			it := &q.items[k]
-			if it.batch == 0 && !r.known(it) {
-				l.ids = append(l.ids, it.Key)
-				l.refs = append(l.refs, lookupRef{q.topic, it.Offset})
+			if it.batch != 0 || r.known(it) {
+				continue
 			}
+			at, asked := l.index[string(it.Key)]
+			if !asked { // one id is asked for once, however many records wait for it
+				at = int32(len(l.ids))
+				l.ids = append(l.ids, it.Key)
+				l.index[string(it.Key)] = at
+			}
+			l.refs = append(l.refs, lookupRef{q.topic, it.Offset, at})
 		}
 	}
 	if len(l.ids) == 0 {
@@ -213,9 +239,9 @@ func (t *Task) lookUp() {
 	l.flying = true
 	l.last++
 	number := l.last
-	l.batches = append(l.batches, lookupBatch{number: number, left: len(l.ids)})
+	l.batches = append(l.batches, lookupBatch{number: number, left: len(l.refs)})
 	low, refs := r.fence.Seq, l.refs
-	t.send(callTimeout, LookUp{IDs: l.ids}, func(reply any, err error) {
+	t.send(callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(reply any, err error) {
 		l.flying = false
 		if err != nil {
 			t.stepped(number, len(refs))
@@ -228,7 +254,7 @@ func (t *Task) lookUp() {
 		if !t.verify(found.Fence, low) {
 			return
 		}
-		t.obs.LookedUp += int64(len(refs))
+		t.obs.LookedUp += int64(len(found.Values))
 		t.looked(number, refs, found.Values)
 	})
 }
@@ -236,22 +262,25 @@ func (t *Task) lookUp() {
 const lookingUp = "looking up ids"
 
 // looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
-// stepped without its value has been resolved from the overlay.
+// stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
 func (t *Task) looked(number uint64, refs []lookupRef, values [][]byte) {
 	r := t.run
 	for i := range r.lookups.batches {
 		if b := &r.lookups.batches[i]; b.number == number {
 			b.since = t.now.Mono
+			for _, v := range values {
+				b.bytes += int64(len(v))
+			}
 		}
 	}
-	for i, ref := range refs {
+	for _, ref := range refs {
 		q := &r.queues[ref.topic]
 		k := q.find(ref.offset)
-		if k < 0 {
+		if k < 0 || int(ref.id) >= len(values) {
 			t.stepped(number, 1)
 			continue
 		}
-		q.items[k].batch, q.items[k].found = number, values[i]
+		q.items[k].batch, q.items[k].found = number, values[ref.id]
 	}
 }
 

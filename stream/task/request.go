@@ -23,6 +23,10 @@ var (
 	ErrOffsetOutOfRange = errors.New("offset out of range")
 	// ErrTooLarge: the broker refused a batch for its size.
 	ErrTooLarge = errors.New("batch too large")
+	// ErrTimestamp: the broker refused a batch for its timestamp; nothing of it was appended.
+	ErrTimestamp = errors.New("timestamp refused")
+	// ErrInvalidRecord: the broker refused a record itself, such as one without a key for a compacted topic.
+	ErrInvalidRecord = errors.New("record refused")
 	// ErrUnsupported: the broker or the store lacks something that is needed; Error says what. Final.
 	ErrUnsupported = errors.New("not supported")
 	// ErrGenerationOver: our membership of the group has ended.
@@ -52,11 +56,15 @@ type (
 	// Load is state.Store.Load. Reply: []state.Field.
 	Load struct{ Hashes []string }
 	// LookUp is state.Store.LookUp. Reply: LookedUp.
-	LookUp struct{ IDs [][]byte }
+	LookUp struct {
+		IDs  [][]byte
+		Room int64 // bytes of values
+	}
 	// Due is state.Store.Due. Reply: DueIDs.
 	Due struct {
 		UpTo  int64
 		Limit int
+		Room  int64 // bytes of ids and values
 	}
 	// KnownIDs is state.Store.KnownIDs. Reply: Known.
 	KnownIDs struct{ Cursor uint64 }
@@ -68,8 +76,12 @@ type (
 	// InitProducer is Kafka's InitProducerID (version 3 or later) for the task's transactional id. ID and Epoch are
 	// -1 for a first call. Reply: Producer.
 	InitProducer struct{ Producer Producer }
-	// AddPartition is AddPartitionsToTxn for rankings[p]. Reply: nil.
+	// AddPartition is AddPartitionsToTxn for rankings[p] and for the dead-letter topics of this partition number, so that
+	// the abort's markers carry the epoch into all of them. Reply: nil.
 	AddPartition struct{ Producer Producer }
+	// Retire makes the brokers refuse everything of a producer id that the transaction coordinator has forgotten, of
+	// whatever epoch, in rankings[p] and the dead-letter topics of this partition number. Reply: nil.
+	Retire struct{ ProducerID int64 }
 	// AbortTxn is EndTxn with abort. Reply: nil.
 	AbortTxn struct{ Producer Producer }
 
@@ -109,6 +121,7 @@ func (Probe) effect()        {}
 func (InitProducer) effect() {}
 func (AddPartition) effect() {}
 func (AbortTxn) effect()     {}
+func (Retire) effect()       {}
 func (Describe) effect()     {}
 func (Committed) effect()    {}
 func (Fetch) effect()        {}
@@ -121,7 +134,8 @@ type Producer struct {
 	Epoch int16
 }
 
-// LookedUp answers LookUp: the fence as it stood, and the values (nil: nothing stored) in the order asked.
+// LookedUp answers LookUp: the fence as it stood, and the values (nil: nothing stored) in the order asked, at least one,
+// and fewer than were asked for where these were as much as there was room for.
 type LookedUp struct {
 	Fence  state.Fence
 	Values [][]byte
@@ -131,6 +145,7 @@ type LookedUp struct {
 type DueIDs struct {
 	Fence   state.Fence
 	Entries []state.DueEntry
+	More    bool // there are more, and at least one entry is given
 }
 
 // Known answers KnownIDs.
@@ -151,6 +166,7 @@ type FetchPart struct {
 type Fetched struct {
 	Topic    event.Topic
 	Records  []partition.Record
+	Origins  []Origin // of Records, one for each; of rankings only
 	Markers  []Marker // control records, in order
 	Next     int64    // where to go on; beyond trailing markers and compacted tails
 	High     int64    // high watermark
@@ -159,11 +175,22 @@ type Fetched struct {
 	Err      error // this part only
 }
 
+// Origin is who wrote a record, and what it carries besides.
+type Origin struct {
+	Producer      Producer
+	Transactional bool
+	Steps         []byte // the value of its header StepsHeader; nil where it has none
+}
+
+// StepsHeader is the header of a ranking that says in which order its partition took in what it was made from.
+const StepsHeader = "steps"
+
 // Marker is a transaction's control record.
 type Marker struct {
-	Offset   int64
-	Producer Producer
-	Abort    bool
+	Offset    int64
+	Timestamp event.Millis
+	Producer  Producer
+	Abort     bool
 }
 
 // OutMessage is a record to be produced.
@@ -179,7 +206,10 @@ type Header struct {
 }
 
 // Produced answers Produce. BaseOffset is -1 where the broker recognised a copy and did not say.
-type Produced struct{ BaseOffset int64 }
+type Produced struct {
+	BaseOffset int64
+	AppendTime event.Millis // by the broker's clock; -1 where it does not say
+}
 
 // Description answers Describe.
 type Description struct {
@@ -192,11 +222,14 @@ type Description struct {
 
 // TopicFacts are one topic's.
 type TopicFacts struct {
-	Missing         bool
-	Partitions      int
-	LogStart, End   int64 // of our partition number
-	Compacted       bool
-	LogAppendTime   bool
-	MaxMessageBytes int
-	DeadLetters     bool // the topic's dead-letter topic exists, with at least as many partitions
+	Missing          bool
+	Partitions       int
+	LogStart, End    int64 // of our partition number
+	Compacted        bool
+	LogAppendTime    bool
+	MaxMessageBytes  int
+	DeadLetters      bool // the topic's dead-letter topic exists, with at least as many partitions
+	LettersCompacted bool // that one is compacted
+	// How long and how much is kept: milliseconds, and bytes of a partition; -1 for ever, and where the broker does not say.
+	RetentionMillis, RetentionBytes int64
 }

@@ -196,7 +196,7 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 		l := log[got.Next]
 		switch {
 		case l.marker:
-			got.Markers = append(got.Markers, Marker{got.Next, l.producer, true})
+			got.Markers = append(got.Markers, Marker{Offset: got.Next, Timestamp: l.timestamp, Producer: l.producer, Abort: true})
 		case !l.aborted:
 			got.Records = append(got.Records, partition.Record{Topic: part.Topic, Offset: got.Next,
 				Timestamp: l.timestamp, Key: l.key, Value: l.value})
@@ -234,9 +234,9 @@ func (b *broker) produce(p Produce) (any, error) {
 	if p.Sequence >= 0 {
 		if s.lastBase >= 0 && p.Sequence == s.lastSeq && len(p.Messages) == s.lastN {
 			if b.w.rng.IntN(4) == 0 {
-				return Produced{-1}, nil // it need not say where the copy's original stands
+				return Produced{BaseOffset: -1, AppendTime: -1}, nil // it need not say where the copy's original stands
 			}
-			return Produced{s.lastBase}, nil
+			return Produced{BaseOffset: s.lastBase, AppendTime: b.w.wall}, nil
 		}
 		if p.Sequence != s.next {
 			return nil, ErrSequence
@@ -252,5 +252,5 @@ func (b *broker) produce(p Produce) (any, error) {
 		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), headers: m.Headers,
 			timestamp: b.w.wall})
 	}
-	return Produced{s.lastBase}, nil
+	return Produced{BaseOffset: s.lastBase, AppendTime: b.w.wall}, nil
 }

@@ -320,11 +320,11 @@ func (w *world) stored(p *proc, e Effect) (any, error) {
 	case Load:
 		return w.store.Load(ctx, 0, e.Hashes)
 	case LookUp:
-		f, v, err := w.store.LookUp(ctx, 0, e.IDs)
+		f, v, err := w.store.LookUp(ctx, 0, e.IDs, e.Room)
 		return LookedUp{w.rule.show(p, f), v}, err
 	case Due:
-		f, d, err := w.store.Due(ctx, 0, e.UpTo, e.Limit)
-		return DueIDs{w.rule.show(p, f), d}, err
+		f, d, more, err := w.store.Due(ctx, 0, e.UpTo, e.Limit, e.Room)
+		return DueIDs{w.rule.show(p, f), d, more}, err
 	case KnownIDs:
 		ids, next, err := w.store.KnownIDs(ctx, 0, e.Cursor)
 		return Known{ids, next}, err

@@ -190,6 +190,8 @@ const (
 	walkAtLeast = 4000
 	walkAtMost  = 32_000
 	walkTimeout = 2 * callTimeout // of a step, which is several calls
+
+	maxWalkBytes = 16 << 20 // of a step's ids and records
 )
 
 // walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
@@ -209,7 +211,7 @@ func (t *Task) walkDue() {
 	number, low := l.last, r.fence.Seq
 	l.batches = append(l.batches, lookupBatch{number: number, left: 1})
 	limit := max(r.walkLimit, walkAtLeast)
-	t.send(walkTimeout, Due{UpTo: bucket, Limit: limit}, func(reply any, err error) {
+	t.send(walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(reply any, err error) {
 		if err != nil {
 			r.walkLimit = walkAtLeast // so many may have been too many for the time there is
 			t.stepped(number, 1)
@@ -223,7 +225,7 @@ func (t *Task) walkDue() {
 			return
 		}
 		r.walkLimit = walkAtLeast
-		if r.behind = len(due.Entries) >= limit; r.behind {
+		if r.behind = due.More; r.behind {
 			r.walkLimit = min(2*limit, walkAtMost)
 		}
 		t.expire(bucket, due)
