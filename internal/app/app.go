@@ -105,7 +105,8 @@ func NewBroker(cfg *config.Config) (*broker.Client, error) {
 
 func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism) (*broker.Client, error) {
 	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
-		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix})
+		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix,
+		MaxValue: cfg.Limits.MaxRecordBytes})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka"), err)
 	}

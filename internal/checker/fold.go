@@ -231,7 +231,7 @@ func (f *fold) step(t event.Topic) error {
 	rec := &tf.log.cur.Records[tf.log.at]
 	tf.log.at++
 	tf.last = rec.Offset
-	f.checkWitness(t, rec.Offset, rec.Timestamp, rec.Key, rec.Value)
+	f.checkWitness(t, tf.log)
 	if tf.skip > 0 {
 		tf.skip--
 		return nil
@@ -318,20 +318,24 @@ func hashRecord(key, value []byte) uint64 {
 	return d.Sum64()
 }
 
-// checkWitness holds a record against the witness of its topic, if it is the one.
-func (f *fold) checkWitness(t event.Topic, offset, timestamp int64, key, value []byte) {
+// checkWitness holds the record just read against the witness of its topic, if it is the one.
+func (f *fold) checkWitness(t event.Topic, l *topicLog) {
+	r := &l.cur.Records[l.at-1]
 	w := f.state.rankings.witness
 	if t < event.Inputs {
 		w = f.state.inputs[t].witness
-		f.topics[t].witness = f.topics[t].witness || offset == w.offset
+		f.topics[t].witness = f.topics[t].witness || r.Offset == w.offset
 	}
-	if offset != w.offset {
+	if r.Offset != w.offset {
 		return
 	}
-	hash := hashRecord(key, value)
-	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || timestamp == w.timestamp)
+	hash := hashRecord(r.Key, r.Value)
+	if r.Cut != nil { // not all of it is at hand
+		hash = r.Cut.Hash
+	}
+	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.Timestamp == w.timestamp)
 	if !f.out.ok(metaWitness, same) {
-		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", offset, timestamp, hash),
+		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.Offset, r.Timestamp, hash),
 			fmt.Sprintf("timestamp %d, hash %x", w.timestamp, w.hash))
 	}
 }

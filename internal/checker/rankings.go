@@ -39,7 +39,7 @@ func (l *rankingsLog) next(f *fold) error {
 		rec := &l.log.cur.Records[l.log.at]
 		l.log.at++
 		f.read[event.Rankings]++
-		f.checkWitness(event.Rankings, rec.Offset, rec.Timestamp, rec.Key, rec.Value)
+		f.checkWitness(event.Rankings, l.log)
 		id := f.at(event.Rankings, rec.Offset, rec.Key)
 		if err := l.dec.Ranking(&l.cur, rec.Value); err != nil {
 			if groupOf(rec.Value) != f.c.cfg.Kafka.Group {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -56,13 +56,14 @@ func BenchmarkReadBatch(b *testing.B) {
 		b.Run(c.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			data := encode(b, 0, BatchInfo{Timestamp: 1, Compression: c}, messages...)
-			var records []partition.Record
+			a := fetchedPart{high: 1000, records: data}
 			for b.Loop() {
-				batch, _, err := ReadBatch(data)
-				if err == nil {
-					records, _, err = batch.appendRecords(records[:0], 0, 0, testLimit)
-				}
+				part := task.FetchPart{Topic: event.Impressions, MaxBytes: 1 << 20}
+				d := fetchDecoder{part: &part, alone: true, maxValue: defaultMaxValue}
+				var out task.Fetched
+				_, err := d.decode(b.Context(), &a, &out)
 				require.NoError(b, err)
+				require.Len(b, out.Records, 1000)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/record")
 		})

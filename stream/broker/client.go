@@ -30,15 +30,15 @@ type Options struct {
 	DLQSuffix string               // a topic's dead letters go to its name with this suffix
 
 	Compression Compression // of what is produced
-	// MaxDecoded bounds the uncompressed records of one batch, in bytes, and about twice of it those of one answer.
-	// 0: 64 MiB.
-	MaxDecoded  int
+	// MaxValue is how long an input record's key or value may be for Fetch to give it whole, in bytes; 0: 64 MiB. Of a longer
+	// one it gives one byte more than that, and says so.
+	MaxValue    int
 	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s
 }
 
 const (
 	defaultClientID    = "ranker-worker"
-	defaultMaxDecoded  = 64 << 20
+	defaultMaxValue    = 64 << 20
 	defaultDialTimeout = 5 * time.Second
 
 	// metadataTTL is how long the Transport may not know of a new broker. Who leads what is ours to know: layout.
@@ -97,8 +97,8 @@ func New(o Options) (*Client, error) {
 	if len(o.ClientID) > 255 {
 		return nil, fmt.Errorf("the client id has %d bytes, more than 255", len(o.ClientID))
 	}
-	if o.MaxDecoded <= 0 {
-		o.MaxDecoded = defaultMaxDecoded
+	if o.MaxValue <= 0 {
+		o.MaxValue = defaultMaxValue
 	}
 	if o.DialTimeout <= 0 {
 		o.DialTimeout = defaultDialTimeout

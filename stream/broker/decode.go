@@ -1,13 +1,13 @@
 package broker
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -88,158 +88,30 @@ func ReadBatch(data []byte) (b Batch, rest []byte, err error) {
 	return b, data[end:], nil
 }
 
-// minRecordSize is that of a record with null key and value, its length included.
-const minRecordSize = 7
-
-// plain returns the records uncompressed; limit bounds their size.
-func (b *Batch) plain(limit int) ([]byte, error) {
-	raw := b.records
-	if c := b.Compression(); c != None && b.Count > 0 {
-		var err error
-		if raw, err = decompress(c, raw, limit); err != nil {
-			return nil, fmt.Errorf("decompressing the batch at offset %d: %w", b.BaseOffset, err)
-		}
-	}
-	if int64(b.Count)*minRecordSize > int64(len(raw)) {
-		return nil, fmt.Errorf("%w: %d records in %d bytes at offset %d", ErrCorrupt, b.Count, len(raw), b.BaseOffset)
-	}
-	return raw, nil
-}
-
-// appendRecords appends those of the batch's records that have an offset of at least from, and returns the size of
-// the uncompressed records too. Keys and values alias the bytes that the batch was read from or, if it is compressed,
-// new ones. Headers are skipped. limit bounds the uncompressed size.
-func (b *Batch) appendRecords(dst []partition.Record, topic event.Topic, from int64, limit int) ([]partition.Record, int, error) {
-	raw, err := b.plain(limit)
-	if err != nil {
-		return dst, 0, err
-	}
-	size := len(raw)
-	appendTime := b.attributes&attrLogAppendTime != 0
-	last := int64(-1)
-	for range b.Count {
-		var r record
-		if raw, err = r.read(raw); err != nil {
-			return dst, size, fmt.Errorf("%w in the batch at offset %d", err, b.BaseOffset)
-		}
-		if r.offsetDelta <= last || r.offsetDelta > int64(b.LastOffsetDelta) {
-			return dst, size, fmt.Errorf("%w: offset delta %d after %d, of at most %d, in the batch at offset %d",
-				ErrCorrupt, r.offsetDelta, last, b.LastOffsetDelta, b.BaseOffset)
-		}
-		last = r.offsetDelta
-		offset := b.BaseOffset + r.offsetDelta
-		if offset < from {
-			continue
-		}
-		at := b.BaseTimestamp + r.timestampDelta
-		if appendTime {
-			at = b.MaxTimestamp
-		}
-		dst = append(dst, partition.Record{Topic: topic, Offset: offset, Timestamp: at, Key: r.key, Value: r.value})
-	}
-	if len(raw) != 0 {
-		return dst, size, fmt.Errorf("%w: %d bytes behind the records of the batch at offset %d", ErrCorrupt, len(raw), b.BaseOffset)
-	}
-	return dst, size, nil
-}
-
 // marker reads a control batch: the end of a transaction. ok is false for control records of other kinds.
-func (b *Batch) marker() (m task.Marker, ok bool, err error) {
+func (b *Batch) marker(ctx context.Context) (m task.Marker, ok bool, err error) {
 	if b.Count == 0 {
 		return m, false, nil
 	}
-	raw, err := b.plain(len(b.records))
+	r := recordReader{most: maxControlKey}
+	defer r.end()
+	if err := r.read(ctx, b); err != nil {
+		return m, false, err
+	}
+	rec, _, _, err := r.next()
 	if err != nil {
 		return m, false, err
 	}
-	var r record
-	if _, err := r.read(raw); err != nil {
-		return m, false, fmt.Errorf("%w in the control batch at offset %d", err, b.BaseOffset)
+	if len(rec.Key) < 4 {
+		return m, false, fmt.Errorf("%w: a control record with a key of %d bytes at offset %d", ErrCorrupt, len(rec.Key), b.BaseOffset)
 	}
-	if len(r.key) < 4 {
-		return m, false, fmt.Errorf("%w: a control record with a key of %d bytes at offset %d", ErrCorrupt, len(r.key), b.BaseOffset)
-	}
-	kind := binary.BigEndian.Uint16(r.key[2:])
-	m = task.Marker{Offset: b.BaseOffset + r.offsetDelta, Producer: b.Producer, Abort: kind == 0}
+	kind := binary.BigEndian.Uint16(rec.Key[2:])
+	m = task.Marker{Offset: rec.Offset, Timestamp: rec.Timestamp, Producer: b.Producer, Abort: kind == 0}
 	return m, kind <= 1, nil
 }
 
-// record is one record as it stands in a batch; headers hold the encoded headers, their number included.
-type record struct {
-	timestampDelta int64
-	offsetDelta    int64
-	key, value     []byte
-	headers        []byte
-}
-
-var errRecord = fmt.Errorf("%w: malformed record", ErrCorrupt)
-
-// read reads the record that b begins with, and returns what follows it.
-func (r *record) read(b []byte) ([]byte, error) {
-	size, n := binary.Varint(b)
-	if n <= 0 || size < minRecordSize-1 || size > int64(len(b)-n) {
-		return nil, errRecord
-	}
-	b = b[n:]
-	body, rest := b[1:size:size], b[size:] // without the attributes: none are defined
-	if r.timestampDelta, n = binary.Varint(body); n <= 0 {
-		return nil, errRecord
-	}
-	body = body[n:]
-	if r.offsetDelta, n = binary.Varint(body); n <= 0 {
-		return nil, errRecord
-	}
-	body = body[n:]
-	var ok bool
-	if r.key, body, ok = readNullable(body); !ok {
-		return nil, errRecord
-	}
-	if r.value, body, ok = readNullable(body); !ok {
-		return nil, errRecord
-	}
-	if len(body) == 0 {
-		return nil, errRecord
-	}
-	r.headers = body
-	return rest, nil
-}
-
-func readNullable(b []byte) (value, rest []byte, ok bool) {
-	size, n := binary.Varint(b)
-	if n <= 0 || size < -1 || size > int64(len(b)-n) {
-		return nil, nil, false
-	}
-	b = b[n:]
-	if size < 0 {
-		return nil, b, true
-	}
-	return b[:size:size], b[size:], true
-}
-
-// readHeaders decodes a record's headers.
-func readHeaders(b []byte) ([]task.Header, error) {
-	count, n := binary.Varint(b)
-	if n <= 0 || count < 0 || count > int64(len(b)/2) {
-		return nil, errRecord
-	}
-	b = b[n:]
-	headers := make([]task.Header, 0, count)
-	for range count {
-		key, rest, ok := readNullable(b)
-		if !ok || key == nil {
-			return nil, errRecord
-		}
-		var value []byte
-		if value, b, ok = readNullable(rest); !ok {
-			return nil, errRecord
-		}
-		headers = append(headers, task.Header{Key: string(key), Value: value})
-	}
-	if len(b) != 0 {
-		return nil, errRecord
-	}
-	return headers, nil
-}
+// maxControlKey is more than a control record's key ever has.
+const maxControlKey = 1 << 10
 
 // peek reads how many records the batch that data begins with claims to hold, and its size; 0 where data is too
 // short to say.

@@ -7,8 +7,10 @@
 // because kafka-go's own types hide what the protocol needs: control batches, lastOffsetDelta, the versions in use.
 //
 //	batch.go     record batches (magic 2): encode
-//	decode.go    record batches: decode, control records
+//	decode.go    record batches: their headers, control records
+//	record.go    their records, one by one; source.go: what these are read from
 //	compress.go  gzip, snappy, lz4, zstd
+//	unpack.go    the same back, as a stream; snappy.go, zstd.go: what the libraries leave to us of it
 //	wire.go      requests through the Transport's connections, bounded answers
 //	client.go    Client: options, transport, watchdog
 //	security.go  TLS files, SASL mechanisms

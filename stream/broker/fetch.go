@@ -3,11 +3,13 @@ package broker
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/segmentio/kafka-go"
 
@@ -23,7 +25,7 @@ const (
 	// maxBatchSize bounds a compressed batch. A broker sends the first one whole, whatever max_bytes says; producers
 	// cannot send more than socket.request.max.bytes, 100 MiB by default.
 	maxBatchSize = 128 << 20
-	// decodeFactor times the bytes asked for, uncompressed, an answer ends before its next batch.
+	// decodeFactor times the bytes asked for, unpacked, an answer ends before its next record.
 	decodeFactor = 8
 	// waitMargin is what a long poll leaves of its deadline for the way back.
 	waitMargin = 200 * time.Millisecond
@@ -31,7 +33,7 @@ const (
 
 // Fetch reads from topics of this partition number: input topics committed records only, rankings as it stands. It
 // waits up to MaxWait for the first byte, and gives one answer for each part, in order; what fails fails for its part.
-// The records of an answer keep the memory of the whole answer alive.
+// Records that were not compressed keep the memory of the whole answer alive.
 func (p *Partition) Fetch(ctx context.Context, f task.Fetch) []task.Fetched {
 	out := make([]task.Fetched, len(f.Parts))
 	groups := p.route(ctx, f.Parts, out)
@@ -139,12 +141,12 @@ func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, 
 	for _, i := range g.parts {
 		part := &f.Parts[i]
 		name := p.c.topic(part.Topic)
-		d := fetchDecoder{part: part, committed: g.isolation == readCommitted, alone: len(g.parts) == 1, maxDecoded: p.c.o.MaxDecoded}
+		d := fetchDecoder{part: part, committed: g.isolation == readCommitted, alone: len(g.parts) == 1, maxValue: int64(p.c.o.MaxValue)}
 		again := !d.alone
 		err := fmt.Errorf("%w: nothing about it", errAnswer)
 		at := slices.IndexFunc(parts, func(a fetchedPart) bool { return a.topic == name && a.partition == p.number })
 		if at >= 0 {
-			again, err = d.decode(&parts[at], &out[i])
+			again, err = d.decode(ctx, &parts[at], &out[i])
 		}
 		switch {
 		case again:
@@ -249,18 +251,27 @@ func parseFetch(a *answer) ([]fetchedPart, error) {
 }
 
 // fetchDecoder turns what came for one part into what the task asked for.
+//
+// An answer ends before its next record once what it holds has come to the budget, in the middle of a batch too: the next
+// fetch, from behind its last record, gets the same batch again and goes past what was given. So a batch of n bytes,
+// unpacked, is unpacked up to its middle n/budget times on average. That is for batches far beyond the usual, which an
+// answer holds whole; and what is passed costs a fraction of what it costs to work on what is given.
 type fetchDecoder struct {
-	part       *task.FetchPart
-	committed  bool
-	alone      bool // the only part of the request
-	maxDecoded int
-	aborted    []abortedTxn // not begun yet, by first offset
-	open       []int64      // producers in an aborted transaction
+	part      *task.FetchPart
+	committed bool
+	alone     bool // the only part of the request
+	maxValue  int64
+	aborted   []abortedTxn // not begun yet, by first offset
+	open      []int64      // producers in an aborted transaction
+	room      int64        // what is left of the budget
 }
 
-// decode fills in out; again asks for another try, alone. A batch that cannot be read fails only if it is the first:
-// else the answer ends before it, and the next one begins with it.
-func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (again bool, err error) {
+// recordCost is what a record takes beside its key and value.
+const recordCost = int64(unsafe.Sizeof(partition.Record{}))
+
+// decode fills in out; again asks for another try, alone. What cannot be read fails only where nothing stands before it:
+// else the answer ends there, and the next one begins with it.
+func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPart, out *task.Fetched) (again bool, err error) {
 	if a.code != 0 {
 		return false, brokerError(a.code)
 	}
@@ -274,52 +285,49 @@ func (d *fetchDecoder) decode(a *fetchedPart, out *task.Fetched) (again bool, er
 	if len(a.records) == 0 && d.part.Offset < readable && !d.alone {
 		return true, nil
 	}
-	out.Records = make([]partition.Record, 0, expected(a.records))
-	budget := max(d.part.MaxBytes, 1) * decodeFactor
+	d.room = int64(max(d.part.MaxBytes, 1)) * decodeFactor
+	out.Records = make([]partition.Record, 0, min(expected(a.records), d.room/recordCost+1))
 	rest := a.records
-	for first := true; len(rest) > 0; first = false {
-		var b Batch
-		next, err := rest, error(nil)
-		if b, next, err = ReadBatch(rest); errors.Is(err, errPartial) {
-			if first && d.alone {
+	for len(rest) > 0 && !d.full(out) {
+		b, next, err := ReadBatch(rest)
+		if errors.Is(err, errPartial) {
+			if out.Next > d.part.Offset {
+				break
+			}
+			if d.alone {
 				return false, fmt.Errorf("%w: a batch cut off at offset %d", errAnswer, d.part.Offset)
 			}
-			if first {
-				return true, nil
-			}
-			break
+			return true, nil
 		}
-		if err == nil && !first && budget <= 0 {
-			break
-		}
-		size := 0
 		if err == nil {
-			size, err = d.batch(&b, out)
+			err = d.batch(ctx, &b, out)
 		}
 		if err != nil {
-			if first {
-				return false, err
+			if out.Next > d.part.Offset {
+				break
 			}
-			break
+			return false, err
 		}
-		budget -= size
-		out.Next = max(out.Next, b.LastOffset()+1)
 		rest = next
 	}
 	out.LastRead = out.Next >= out.High && (a.stable < 0 || a.stable == a.high)
 	return false, nil
 }
 
-// batch takes one batch in, whole or, on an error, not at all.
-func (d *fetchDecoder) batch(b *Batch, out *task.Fetched) (size int, err error) {
+// full tells whether the answer ends here. One record is always given.
+func (d *fetchDecoder) full(out *task.Fetched) bool { return d.room <= 0 && len(out.Records) > 0 }
+
+// batch takes in what there is room for of one batch. On an error, what stands before it has been taken in.
+func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) error {
 	for len(d.aborted) > 0 && d.aborted[0].first <= b.LastOffset() {
 		d.open = append(d.open, d.aborted[0].producer)
 		d.aborted = d.aborted[1:]
 	}
-	if b.Control() {
-		m, ok, err := b.marker()
+	switch {
+	case b.Control():
+		m, ok, err := b.marker(ctx)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if ok && m.Abort {
 			d.open = slices.DeleteFunc(d.open, func(id int64) bool { return id == m.Producer.ID })
@@ -327,28 +335,60 @@ func (d *fetchDecoder) batch(b *Batch, out *task.Fetched) (size int, err error) 
 		if ok && m.Offset >= d.part.Offset {
 			out.Markers = append(out.Markers, m)
 		}
-		return 0, nil
+	case b.LastOffset() < d.part.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID):
+	default:
+		if all, err := d.records(ctx, b, out); err != nil || !all {
+			return err
+		}
 	}
-	if b.LastOffset() < d.part.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID) {
-		return 0, nil
-	}
-	had := len(out.Records)
-	out.Records, size, err = b.appendRecords(out.Records, d.part.Topic, d.part.Offset, d.maxDecoded)
-	if err != nil {
-		out.Records = out.Records[:had]
-	}
-	return size, err
+	out.Next = max(out.Next, b.LastOffset()+1)
+	return nil
 }
 
-// expected is about how many records the batches hold, never more than their bytes bear out.
-func expected(data []byte) int {
-	total := 0
-	for len(data) > 0 {
-		count, size := peek(data)
-		if size <= 0 || size > len(data) {
+// records takes a batch's records in; all is false where the answer was full before.
+func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched) (all bool, err error) {
+	r := recordReader{topic: d.part.Topic, from: d.part.Offset, most: d.maxValue}
+	if d.part.Topic == event.Rankings {
+		r.most = maxBatchSize // what a worker wrote is read whole
+	}
+	defer r.end()
+	if err := r.read(ctx, b); err != nil {
+		return false, err
+	}
+	for r.unread > 0 {
+		if d.full(out) {
+			return false, nil
+		}
+		rec, steps, ok, err := r.next()
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			continue
+		}
+		out.Records = append(out.Records, rec)
+		out.Next = max(out.Next, rec.Offset+1)
+		d.room -= recordCost + int64(len(rec.Key)+len(rec.Value))
+		if d.part.Topic == event.Rankings {
+			out.Origins = append(out.Origins, task.Origin{Producer: b.Producer, Transactional: b.Transactional(), Steps: steps})
+			d.room -= originCost + int64(len(steps))
+		}
+	}
+	return true, nil
+}
+
+// originCost is what an origin takes beside its steps.
+const originCost = int64(unsafe.Sizeof(task.Origin{}))
+
+// expected is about how many records the batches hold. It allows for a record of 7 bytes to be compressed to one.
+func expected(data []byte) (total int64) {
+	for len(data) >= BatchHeaderSize {
+		size := int64(int32(binary.BigEndian.Uint32(data[atLength:]))) + atLeaderEpoch
+		count := int64(int32(binary.BigEndian.Uint32(data[atCount:])))
+		if size < BatchHeaderSize || size > int64(len(data)) {
 			break
 		}
-		total += min(count, (size-BatchHeaderSize)/minRecordSize)
+		total += max(0, min(count, size-BatchHeaderSize))
 		data = data[size:]
 	}
 	return total

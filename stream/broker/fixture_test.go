@@ -165,3 +165,11 @@ func rankings(p task.Producer, sequence int, v ...string) task.Produce {
 	}
 	return r
 }
+
+// ctxOf is the test's context, where it has one.
+func ctxOf(t require.TestingT) context.Context {
+	if t, ok := t.(interface{ Context() context.Context }); ok {
+		return t.Context()
+	}
+	return context.Background()
+}

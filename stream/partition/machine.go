@@ -247,10 +247,18 @@ func fault(err error) (*event.Fault, error) {
 // reject makes a record a dead letter.
 func (m *Machine) reject(rec *Record, f *event.Fault, out *Output) {
 	m.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
-	out.DeadLetters = append(out.DeadLetters, DeadLetter{
+	l := DeadLetter{
 		Topic: rec.Topic, Offset: rec.Offset, Timestamp: rec.Timestamp,
 		Key: out.keep(rec.Key), Value: out.keep(rec.Value), Reason: string(f.Reason), Detail: f.Detail,
-	})
+		Size: len(rec.Key) + len(rec.Value),
+	}
+	if rec.Cut != nil {
+		l.Size = rec.Cut.Size
+		if f.Reason == event.RecordTooLarge {
+			l.Detail = fmt.Sprintf("key and value have %d bytes, a value may have at most %d", l.Size, m.cfg.MaxRecordBytes)
+		}
+	}
+	out.DeadLetters = append(out.DeadLetters, l)
 }
 
 func faultf(r event.Reason, format string, args ...any) *event.Fault {

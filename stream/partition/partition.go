@@ -52,6 +52,13 @@ type Record struct {
 	Offset     int64
 	Timestamp  event.Millis // Kafka's
 	Key, Value []byte
+	Cut        *Cut // nil: key and value are whole
+}
+
+// Cut says that of a record's key or value only the beginning is at hand, for it is longer than any that is taken.
+type Cut struct {
+	Size int    // of the whole key and the whole value together
+	Hash uint64 // of both, as witnesses have it: whatever of them is at hand, a record stays the same
 }
 
 // Message is a record to be produced. Offset is that of the input record it answers.
@@ -68,6 +75,7 @@ type DeadLetter struct {
 	Key, Value []byte // original
 	Reason     string // a short fixed word, also a metric label
 	Detail     string // for people
+	Size       int    // of the original key and value together
 }
 
 // Output collects what steps produce. Its bytes are its own: nothing in it aliases an input. They stay valid until

@@ -201,9 +201,18 @@ func witnessOf(offset, timestamp int64, key, value []byte) state.Witness {
 	return state.Witness{Offset: offset, Timestamp: timestamp, Hash: d.Sum64()}
 }
 
+// witnessOfRecord is that of a record as it was read.
+func witnessOfRecord(r *partition.Record) state.Witness {
+	w := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
+	if r.Cut != nil {
+		w.Hash = r.Cut.Hash
+	}
+	return w
+}
+
 // Matches tells whether a record is the one that a witness was taken of.
 func Matches(w state.Witness, r *partition.Record) bool {
-	got := witnessOf(r.Offset, r.Timestamp, r.Key, r.Value)
+	got := witnessOfRecord(r)
 	if w.Timestamp == 0 {
 		got.Timestamp = 0
 	}

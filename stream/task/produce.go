@@ -287,8 +287,8 @@ func (t *Task) bury(out *partition.Output, from int) {
 			{"__streams.errors.offset", strconv.AppendInt(nil, l.Offset, 10)},
 		}}
 		key, value := cutOff(l.Key, limit/2), cutOff(l.Value, min(t.cfg.MaxRecordBytes, limit/2))
-		if len(key)+len(value) < len(l.Key)+len(l.Value) {
-			m.Headers = append(m.Headers, truncatedFrom(len(l.Key)+len(l.Value)))
+		if len(key)+len(value) < l.Size {
+			m.Headers = append(m.Headers, truncatedFrom(l.Size))
 		}
 		m.Key, m.Value = append([]byte(nil), key...), append([]byte(nil), value...)
 		d.messages = append(d.messages, m)

@@ -58,7 +58,7 @@ func (q *queue) pop() {
 // position is what a cut says of this topic.
 func (q *queue) position() state.Position {
 	if q.some {
-		q.pos.Witness = witnessOf(q.last.Offset, q.last.Timestamp, q.last.Key, q.last.Value)
+		q.pos.Witness = witnessOfRecord(&q.last)
 		q.some = false
 		q.last = partition.Record{}
 	}

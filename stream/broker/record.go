@@ -1,0 +1,234 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// minRecordSize is that of a record with null key and value, its length included.
+const minRecordSize = 7
+
+var errRecord = fmt.Errorf("%w: malformed record", ErrCorrupt)
+
+// recordReader reads a batch's records one by one, and holds none.
+type recordReader struct {
+	source
+	batch *Batch
+	topic event.Topic
+	from  int64 // offset below which records are skipped
+	// most is how long a key or value may be. Of a longer one most+1 bytes are kept: enough to show that it is.
+	most int64
+
+	unread int32
+	last   int64 // offset delta of the record before
+	body   int64 // bytes of the present record that were not read yet
+	sum    xxhash.Digest
+}
+
+// read begins to read a batch's records; end is called when enough was read.
+func (r *recordReader) read(ctx context.Context, b *Batch) error {
+	r.source = source{ctx: ctx, b: b.records, next: min(max(2*len(b.records), slabLeast), slabSize)}
+	r.batch, r.unread, r.last = b, b.Count, -1
+	if b.Count == 0 || b.Compression() == None {
+		return nil
+	}
+	u, err := unpackers.unpack(b.Compression(), b.records)
+	if err != nil {
+		return fmt.Errorf("%w in the batch at offset %d", err, b.BaseOffset)
+	}
+	r.b, r.source.from = nil, u
+	return nil
+}
+
+func (r *recordReader) end() {
+	if r.source.from != nil {
+		r.source.from.close()
+		r.source.from = nil
+	}
+}
+
+// next reads the next record; ok is false where it is below the offset asked for. steps is the value of its header
+// task.StepsHeader, of rankings only.
+func (r *recordReader) next() (rec partition.Record, steps []byte, ok bool, err error) {
+	at := r.batch.BaseOffset + r.last + 1
+	rec, steps, ok, err = r.one()
+	if r.unread--; err == nil && r.unread == 0 {
+		err = r.nothing()
+	}
+	if errors.Is(err, errPast) || err == io.ErrNoProgress {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if err != nil {
+		return rec, nil, false, fmt.Errorf("%w, at offset %d or behind it, in the batch at offset %d", err, at, r.batch.BaseOffset)
+	}
+	return rec, steps, ok, nil
+}
+
+// nothing makes sure that there are no more bytes than the records that were announced, as Kafka's Java client does. What
+// a codec finds wrong behind them says nothing about them; of gzip and lz4 that client looks at nothing there either.
+func (r *recordReader) nothing() error {
+	if len(r.b) > 0 || r.fill() == nil {
+		return fmt.Errorf("%w: more bytes than %d records", ErrCorrupt, r.batch.Count)
+	}
+	return nil
+}
+
+func (r *recordReader) one() (rec partition.Record, steps []byte, ok bool, err error) {
+	size, _, err := r.varint()
+	if err == nil && (size < minRecordSize-1 || size > math.MaxInt32) {
+		err = errRecord
+	}
+	if err != nil {
+		return rec, nil, false, err
+	}
+	r.body = size
+	if err := r.pass(1); err != nil { // attributes: none are defined
+		return rec, nil, false, err
+	}
+	if rec.Timestamp, err = r.number(); err != nil {
+		return rec, nil, false, err
+	}
+	delta, err := r.number()
+	if err != nil {
+		return rec, nil, false, err
+	}
+	b := r.batch
+	if delta <= r.last || delta > int64(b.LastOffsetDelta) {
+		return rec, nil, false, fmt.Errorf("%w: offset delta %d after %d, of at most %d", ErrCorrupt, delta, r.last, b.LastOffsetDelta)
+	}
+	r.last = delta
+	if rec.Offset = b.BaseOffset + delta; rec.Offset < r.from {
+		return rec, nil, false, r.pass(r.body)
+	}
+	rec.Topic = r.topic
+	if rec.Timestamp += b.BaseTimestamp; b.attributes&attrLogAppendTime != 0 {
+		rec.Timestamp = b.MaxTimestamp
+	}
+	if err := r.content(&rec); err != nil {
+		return rec, nil, false, err
+	}
+	if r.body == 0 {
+		return rec, nil, false, errRecord // not even the number of headers
+	}
+	if r.topic == event.Rankings {
+		steps, err = r.steps()
+		return rec, steps, err == nil, err
+	}
+	return rec, nil, true, r.pass(r.body)
+}
+
+// content reads key and value.
+func (r *recordReader) content(rec *partition.Record) (err error) {
+	var sum *xxhash.Digest
+	if r.body > r.most {
+		sum = &r.sum
+		sum.Reset()
+	}
+	whole := int64(0)
+	field := func() []byte {
+		n := int64(-1)
+		if err == nil {
+			n, err = r.length()
+		}
+		if err != nil || n < 0 {
+			return nil
+		}
+		whole += n
+		r.body -= n
+		var b []byte
+		b, err = r.take(n, r.most+1, sum)
+		return b
+	}
+	rec.Key = field()
+	if sum != nil {
+		_, _ = sum.Write([]byte{0})
+	}
+	rec.Value = field()
+	if err == nil && whole > int64(len(rec.Key)+len(rec.Value)) {
+		rec.Cut = &partition.Cut{Size: int(whole), Hash: sum.Sum64()}
+		if r.source.from == nil { // nor is the whole kept in memory for the sake of the shorter of both
+			rec.Key, rec.Value = bytes.Clone(rec.Key), bytes.Clone(rec.Value)
+		}
+	}
+	return err
+}
+
+// steps reads the headers; of several of that name the last one counts, as in Kafka's own clients.
+func (r *recordReader) steps() (value []byte, err error) {
+	count, err := r.number()
+	if err == nil && (count < 0 || count > r.body/2) {
+		err = errRecord
+	}
+	for ; err == nil && count > 0; count-- {
+		mine, n := false, int64(0)
+		if mine, err = r.named(task.StepsHeader); err == nil {
+			n, err = r.length()
+		}
+		switch {
+		case err != nil:
+		case !mine:
+			err = r.pass(max(n, 0))
+		case n < 0:
+			value = nil
+		default:
+			r.body -= n
+			value, err = r.take(n, r.most, nil)
+		}
+	}
+	if err == nil && r.body != 0 {
+		err = errRecord
+	}
+	return value, err
+}
+
+// named reads a header's key.
+func (r *recordReader) named(name string) (bool, error) {
+	n, err := r.length()
+	switch {
+	case err != nil:
+		return false, err
+	case n < 0:
+		return false, errRecord
+	case n != int64(len(name)):
+		return false, r.pass(n)
+	}
+	r.body -= n
+	return r.is(name)
+}
+
+// number reads a varint of the present record.
+func (r *recordReader) number() (int64, error) {
+	v, n, err := r.varint()
+	if err != nil {
+		return 0, err
+	}
+	if r.body -= int64(n); r.body < 0 {
+		return 0, errRecord
+	}
+	return v, nil
+}
+
+// length reads the length of what follows, -1 for null.
+func (r *recordReader) length() (int64, error) {
+	n, err := r.number()
+	if err == nil && (n < -1 || n > r.body) {
+		err = errRecord
+	}
+	return n, err
+}
+
+// pass goes past n bytes of the present record.
+func (r *recordReader) pass(n int64) error {
+	r.body -= n
+	return r.skip(n, nil)
+}

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Compressed records are unpacked as a stream: what passes is not bounded, for a legal batch of a megabyte can unfold to
+// gigabytes; what is held is. Beside the records that an answer keeps, that is the codec's window (of zstd), or block (of
+// snappy and lz4).
+const (
+	// smallWindow is the window of zstd's levels up to 19. Gzip and lz4 never need as much.
+	smallWindow = 8 << 20
+	// maxWindow is the largest window that zstd, and so Kafka's Java client, takes unless told otherwise.
+	maxWindow = 128 << 20
+	// unpackAhead is how much is unpacked ahead of what is read.
+	unpackAhead = 32 << 10
+)
+
+// unpackers are those of the process. Unpacking waits for nothing but the processor, so that more at a time than there are
+// processors would only take memory. One batch at a time may need more than a smallWindow.
+var unpackers = newUnpackerSet(runtime.GOMAXPROCS(0))
+
+type unpackerSet struct{ small, large chan *unpacker }
+
+func newUnpackerSet(n int) *unpackerSet {
+	s := &unpackerSet{small: make(chan *unpacker, n), large: make(chan *unpacker, 1)}
+	for range n {
+		s.small <- &unpacker{home: s.small}
+	}
+	s.large <- &unpacker{home: s.large, once: true}
+	return s
+}
+
+// unpacker unpacks one batch after another, and keeps what its codecs need from one to the next.
+type unpacker struct {
+	home  chan *unpacker
+	once  bool // it keeps nothing
+	codec Compression
+	in    bytes.Reader
+	out   io.Reader
+	ahead [unpackAhead]byte
+
+	gzip   *gzip.Reader
+	lz4    *lz4.Reader
+	snappy snappyReader
+	zstd   zstdReader
+}
+
+// unpack begins to unpack src. It waits for an unpacker; the caller gives it back with close.
+func (s *unpackerSet) unpack(c Compression, src []byte) (*unpacker, error) {
+	window, err := windowOf(c, src)
+	if err != nil {
+		return nil, err
+	}
+	from := s.small
+	if window > smallWindow {
+		from = s.large
+	}
+	u := <-from
+	if err := u.begin(c, src); err != nil {
+		u.close()
+		return nil, fmt.Errorf("%w: %v: %w", ErrCorrupt, c, err)
+	}
+	return u, nil
+}
+
+// windowOf is how much of the unpacked bytes has to be at hand at a time, or 0 where it is never more than a smallWindow.
+func windowOf(c Compression, src []byte) (window int64, err error) {
+	switch c {
+	case Gzip, LZ4:
+		return 0, nil
+	case Snappy:
+		window, err = snappyWindow(src)
+	case Zstd:
+		window, err = zstdWindow(src)
+	default:
+		return 0, fmt.Errorf("%w: unknown compression: %v", task.ErrUnsupported, c)
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %v: %w", ErrCorrupt, c, err)
+	case window > maxWindow:
+		return 0, fmt.Errorf("%w: %v needs %d bytes of what it unpacks at hand, more than %d", task.ErrUnsupported, c, window,
+			maxWindow)
+	}
+	return window, nil
+}
+
+func (u *unpacker) begin(c Compression, src []byte) (err error) {
+	u.codec = c
+	u.in.Reset(src)
+	switch c {
+	case Gzip:
+		if u.gzip == nil {
+			u.gzip = new(gzip.Reader)
+		}
+		u.out, err = u.gzip, u.gzip.Reset(&u.in)
+	case LZ4:
+		if u.lz4 == nil {
+			u.lz4 = lz4.NewReader(nil)
+		}
+		u.lz4.Reset(&u.in)
+		u.out = u.lz4
+	case Snappy:
+		u.snappy.begin(src)
+		u.out = &u.snappy
+	case Zstd:
+		u.zstd.src = src
+		u.out = &u.zstd
+	}
+	return err
+}
+
+// Read implements io.Reader. What the codec finds wrong is ErrCorrupt.
+func (u *unpacker) Read(p []byte) (int, error) {
+	n, err := u.out.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %v: %w", ErrCorrupt, u.codec, err)
+	}
+	return n, err
+}
+
+// close gives the unpacker back. The large one's memory is let go: it is hardly ever needed.
+func (u *unpacker) close() {
+	u.in.Reset(nil)
+	u.out = nil
+	u.snappy.end()
+	u.zstd.end()
+	if u.once {
+		u = &unpacker{home: u.home, once: true}
+	}
+	u.home <- u
+}

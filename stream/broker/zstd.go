@@ -1,0 +1,181 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// zstdReader unpacks zstd frame by frame, each with no larger a window than its blocks bear out.
+//
+// A frame announces the window that its decoder has to keep: up to 128 MiB at zstd's highest level, in a frame of a few
+// bytes too. The decoder believes that, and takes the memory before the first block. But no frame reaches further back
+// than what it has given, and how much that is at most can be told from its blocks' headers: where that is less, the
+// decoder is shown a smaller window.
+type zstdReader struct {
+	src    []byte // frames not begun
+	dec    *zstd.Decoder
+	within bool // a frame
+	header [zstd.HeaderMaxSize]byte
+}
+
+// end lets go of what was unpacked.
+func (z *zstdReader) end() {
+	z.src, z.within = nil, false
+	if z.dec != nil {
+		_ = z.dec.Reset(nil) // fails on a closed decoder only
+	}
+}
+
+// Read implements io.Reader.
+func (z *zstdReader) Read(p []byte) (int, error) {
+	for {
+		if z.within {
+			n, err := z.dec.Read(p)
+			if err == io.EOF {
+				z.within, err = false, nil
+			}
+			if n > 0 || err != nil {
+				return n, err
+			}
+		} else if len(z.src) == 0 {
+			return 0, io.EOF
+		} else if err := z.begin(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// begin begins with the next frame, or goes past one that is to be skipped.
+func (z *zstdReader) begin() (err error) {
+	f, err := readZstdFrame(z.src)
+	if err != nil {
+		return err
+	}
+	frame := z.src[:f.size]
+	z.src = z.src[f.size:]
+	if f.skip {
+		return nil
+	}
+	if z.dec == nil {
+		// One goroutine: ours.
+		if z.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow)); err != nil {
+			return err
+		}
+	}
+	header := z.header[:copy(z.header[:f.header], frame)]
+	if f.descriptor != 0 {
+		header[zstdDescriptorAt] = f.descriptor
+	}
+	z.within = true
+	return z.dec.Reset(io.MultiReader(bytes.NewReader(header), bytes.NewReader(frame[f.header:])))
+}
+
+// zstdFrame is what can be told of a frame without unpacking it.
+type zstdFrame struct {
+	size       int  // with header and checksum
+	header     int  // its header's
+	skip       bool // it holds nothing of ours
+	window     uint64
+	descriptor byte // a lower one than the header's; 0: none
+}
+
+// Of a frame's header (RFC 8878, section 3.1.1.1).
+const (
+	zstdDescriptorAt = 5 // behind magic number and frame header descriptor, where a window is announced
+	zstdMinLog       = 10
+	zstdBlock        = 128 << 10 // the most that a block gives
+)
+
+// errZstdFrame is a frame that is not what its header says.
+var errZstdFrame = errors.New("malformed frame")
+
+// readZstdFrame looks at the frame that src begins with.
+func readZstdFrame(src []byte) (f zstdFrame, err error) {
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
+		return f, err
+	}
+	if f.header = h.HeaderSize; h.Skippable {
+		f.skip = true
+		if int64(h.SkippableSize) > int64(len(src)-f.header) {
+			return f, io.ErrUnexpectedEOF
+		}
+		f.size = f.header + int(h.SkippableSize)
+		return f, nil
+	}
+	gives, size, err := zstdBlocks(src[f.header:])
+	if err != nil {
+		return f, err
+	}
+	if f.size = f.header + size; h.HasCheckSum {
+		f.size += 4
+	}
+	if f.size > len(src) {
+		return f, io.ErrUnexpectedEOF
+	}
+	if h.HasFCS {
+		if h.FrameContentSize > gives {
+			return f, fmt.Errorf("%w: it claims to hold %d bytes, its blocks %d at most", errZstdFrame, h.FrameContentSize, gives)
+		}
+		gives = h.FrameContentSize
+	}
+	if h.SingleSegment {
+		f.window = gives
+		return f, nil
+	}
+	f.window = h.WindowSize
+	log := bits.Len64(max(gives, zstdBlock) - 1) // of the smallest power of two that is enough
+	if window := uint64(1) << log; window < f.window {
+		f.window, f.descriptor = window, byte(log-zstdMinLog)<<3
+	}
+	return f, nil
+}
+
+// zstdBlocks goes over a frame's blocks: how much they give at most, and their size.
+func zstdBlocks(src []byte) (gives uint64, size int, err error) {
+	for {
+		if len(src)-size < 3 {
+			return 0, 0, io.ErrUnexpectedEOF
+		}
+		header := uint32(binary.LittleEndian.Uint16(src[size:])) | uint32(src[size+2])<<16
+		last, kind, n := header&1 != 0, header>>1&3, int(header>>3)
+		size += 3
+		switch kind {
+		case 0: // raw
+			gives += uint64(n)
+			size += n
+		case 1: // one byte, n times
+			gives += uint64(n)
+			size++
+		case 2: // compressed
+			gives += zstdBlock
+			size += n
+		default:
+			return 0, 0, fmt.Errorf("%w: a block of no known kind", errZstdFrame)
+		}
+		if last {
+			return gives, size, nil
+		}
+	}
+}
+
+// zstdWindow is the largest window of all frames.
+func zstdWindow(src []byte) (largest int64, err error) {
+	for len(src) > 0 {
+		f, err := readZstdFrame(src)
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, int64(min(f.window, math.MaxInt64)))
+		src = src[f.size:]
+	}
+	return largest, nil
+}
