@@ -32,6 +32,8 @@ func Carry(ctx context.Context, log Log, store state.Store, p int32, e task.Effe
 		return log.InitProducer(ctx, e)
 	case task.AddPartition:
 		return nil, log.AddPartition(ctx, e)
+	case task.Retire:
+		return nil, log.Retire(ctx, e)
 	case task.AbortTxn:
 		return nil, log.AbortTxn(ctx, e)
 	case task.Describe:

@@ -20,6 +20,7 @@ type Log interface {
 	InitProducer(context.Context, task.InitProducer) (task.Producer, error)
 	AddPartition(context.Context, task.AddPartition) error
 	AbortTxn(context.Context, task.AbortTxn) error
+	Retire(context.Context, task.Retire) error
 	Describe(context.Context) (task.Description, error)
 	Committed(context.Context) ([]int64, error)
 	Fetch(context.Context, task.Fetch) []task.Fetched

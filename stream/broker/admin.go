@@ -207,7 +207,7 @@ func (k *checker) existing(t event.Topic, name string, n int) {
 			configTimestamps, s[configTimestamps])
 	}
 	for p, leader := range k.l.topics[name].leaders {
-		if leader < 0 {
+		if leader.broker < 0 {
 			k.add("%s has no leader now: its broker is down, or it is just being created", where(name, int32(p)))
 		}
 	}
@@ -226,6 +226,10 @@ func (k *checker) deadLetters(topic, name string, unknown bool, n int) error {
 	case have < n:
 		k.add("topic %q has %d partitions, fewer than the %d of %q, whose dead letters it takes: add the missing ones", name,
 			have, n, topic)
+	}
+	if s := k.settings[name]; s.compacted() {
+		k.add("topic %q, for the dead letters of %q, is compacted (%s=%s): it refuses those of records without a key, and of "+
+			"the others it keeps the last with each key; set %s=delete", name, topic, configCleanup, s[configCleanup], configCleanup)
 	}
 	if own, theirs := k.settings[name].maxMessage(), k.settings[topic].maxMessage(); own < theirs {
 		k.add("topic %q has %s=%d, less than the %d of %q: long dead letters will be cut off; raise it", name,

@@ -228,11 +228,18 @@ func (c *Client) exchange(a api, encode func(version int16, header []byte) []byt
 type Partition struct {
 	c      *Client
 	number int32
+
+	mu     sync.Mutex
+	epochs [event.Topics]int32 // of the leaders whose logs were last made sure of; -1: none was
 }
 
 // Partition gives access to one partition number.
 func (c *Client) Partition(number int32) *Partition {
-	return &Partition{c: c, number: number}
+	p := &Partition{c: c, number: number}
+	for t := range p.epochs {
+		p.epochs[t] = -1
+	}
+	return p
 }
 
 // where names a topic's partition in errors.

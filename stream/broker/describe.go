@@ -53,13 +53,16 @@ func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 		f.Compacted = s.compacted()
 		f.LogAppendTime = s.logAppendTime()
 		f.MaxMessageBytes = s.maxMessage()
+		f.RetentionMillis, f.RetentionBytes = s.kept(configRetention), s.kept(configRetentionSize)
 		if t < event.Inputs {
 			missing, n, err := l.partitions(p.c.dlq[t])
 			if err != nil {
 				return d, err
 			}
 			if f.DeadLetters = !missing && n >= f.Partitions; f.DeadLetters {
-				f.MaxMessageBytes = min(f.MaxMessageBytes, settings[p.c.dlq[t]].maxMessage())
+				letters := settings[p.c.dlq[t]]
+				f.MaxMessageBytes = min(f.MaxMessageBytes, letters.maxMessage())
+				f.LettersCompacted = letters.compacted()
 			}
 		}
 	}
@@ -83,28 +86,35 @@ const (
 	offsetEarliest = -2
 )
 
-// bounds asks the leaders for log start and end of this partition number, of each topic that has it.
+// bound is one end of a topic's log, to be asked for.
+type bound struct {
+	topic event.Topic
+	epoch int32 // of its leader
+	when  int64
+	into  *int64
+}
+
+// bounds asks the leaders for log start and end of this partition number, of each topic that has it. From the leaders'
+// epochs on it is these logs that were looked at: see fetch.
 func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFacts) error {
-	type side struct {
-		topic int
-		when  int64
-		into  *int64
-	}
-	byLeader := make(map[int32][2][]side)
+	byLeader := make(map[int32][2][]bound)
+	epochs := [event.Topics]int32{}
 	for t := range facts {
 		f := &facts[t]
+		epochs[t] = -1
 		if f.Partitions == 0 || int(p.number) >= f.Partitions {
 			continue
 		}
-		broker, err := l.leader(p.c.o.Topics[t], p.number)
+		lead, err := l.leader(p.c.o.Topics[t], p.number)
 		if err != nil {
 			p.c.layouts.outdated(l)
 			return err
 		}
-		g := byLeader[broker]
-		g[0] = append(g[0], side{t, offsetEarliest, &f.LogStart})
-		g[1] = append(g[1], side{t, offsetLatest, &f.End})
-		byLeader[broker] = g
+		epochs[t] = lead.epoch
+		g := byLeader[lead.broker]
+		g[0] = append(g[0], bound{event.Topic(t), lead.epoch, offsetEarliest, &f.LogStart})
+		g[1] = append(g[1], bound{event.Topic(t), lead.epoch, offsetLatest, &f.End})
+		byLeader[lead.broker] = g
 	}
 	var (
 		wg    sync.WaitGroup
@@ -114,16 +124,9 @@ func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFac
 	for broker, g := range byLeader {
 		for _, sides := range g {
 			wg.Go(func() {
-				names := make([]string, len(sides))
-				for i := range sides {
-					names[i] = p.c.o.Topics[sides[i].topic]
-				}
-				offsets, err := p.c.listOffsets(ctx, broker, names, p.number, sides[0].when)
+				err := p.listOffsets(ctx, broker, sides)
 				mu.Lock()
 				defer mu.Unlock()
-				for i := range offsets {
-					*sides[i].into = offsets[i]
-				}
 				if first == nil && err != nil {
 					first = err
 				}
@@ -133,32 +136,44 @@ func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFac
 	wg.Wait()
 	if first != nil {
 		p.c.layouts.outdated(l)
+		return first
 	}
-	return first
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.epochs = epochs
+	return nil
 }
 
-// listOffsets asks one broker for the first or last offset of one partition number of topics that it leads.
-func (c *Client) listOffsets(ctx context.Context, broker int32, topics []string, number int32, when int64) ([]int64, error) {
-	x := c.exchange(apiListOffsets, func(version int16, b []byte) []byte {
+// listOffsets asks one broker for the first or last offset of this partition number of topics that it leads.
+func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []bound) error {
+	names := make([]string, len(bounds))
+	for i := range bounds {
+		names[i] = p.c.topic(bounds[i].topic)
+	}
+	x := p.c.exchange(apiListOffsets, func(version int16, b []byte) []byte {
 		b = appendInt32(b, -1)               // no replica
 		b = append(b, byte(readUncommitted)) // the high watermark
-		b = appendInt32(b, int32(len(topics)))
-		for _, name := range topics {
-			b = appendString(b, name)
+		b = appendInt32(b, int32(len(bounds)))
+		for i := range bounds {
+			b = appendString(b, names[i])
 			b = appendInt32(b, 1)
-			b = appendInt32(b, number)
+			b = appendInt32(b, p.number)
 			if version >= 4 {
-				b = appendInt32(b, -1)
+				b = appendInt32(b, bounds[i].epoch)
 			}
-			b = appendInt64(b, when)
+			b = appendInt64(b, bounds[i].when)
 		}
 		return b
 	})
-	a, err := c.do(ctx, brokerExchange{x, broker})
+	a, err := p.c.do(ctx, brokerExchange{x, broker})
 	if err != nil {
-		return nil, fmt.Errorf("asking for offsets of %s: %w", strings.Join(topics, ", "), err)
+		return fmt.Errorf("asking for offsets of %s: %w", strings.Join(names, ", "), err)
 	}
-	return parseListOffsets(a, topics, number)
+	offsets, err := parseListOffsets(a, names, p.number)
+	for i := range offsets {
+		*bounds[i].into = offsets[i]
+	}
+	return err
 }
 
 func parseListOffsets(a *answer, topics []string, number int32) ([]int64, error) {
@@ -206,6 +221,14 @@ func (s topicSettings) maxMessage() int {
 		return n
 	}
 	return defaultMaxMessage
+}
+
+// kept is a retention, in milliseconds or bytes: -1 for ever, and where the broker does not say.
+func (s topicSettings) kept(setting string) int64 {
+	if n, err := strconv.ParseInt(s[setting], 10, 64); err == nil {
+		return max(n, -1)
+	}
+	return -1
 }
 
 // retention is in milliseconds, -1 for ever; ok is false where the broker does not say.

@@ -18,6 +18,7 @@
 //	fetch.go     Fetch: several topics of one partition number, aborted transactions filtered
 //	produce.go   Produce: one idempotent batch
 //	fence.go     InitProducerID, AddPartitionsToTxn, EndTxn
+//	retire.go    WriteTxnMarkers
 //	describe.go  Describe, Committed
 //	admin.go     Check and Create for the topics command
 //

@@ -26,6 +26,10 @@ func brokerError(code kafka.Error) error {
 		return fmt.Errorf("%w: %w", task.ErrSequence, code)
 	case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge:
 		return fmt.Errorf("%w: %w", task.ErrTooLarge, code)
+	case kafka.InvalidTimestamp:
+		return fmt.Errorf("%w: %w", task.ErrTimestamp, code)
+	case kafka.InvalidRecord:
+		return fmt.Errorf("%w: %w", task.ErrInvalidRecord, code)
 	case kafka.UnsupportedVersion, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType:
 		return fmt.Errorf("%w: %w", task.ErrUnsupported, code)
 	}

@@ -2,7 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,8 +28,8 @@ func (p *Partition) TransactionalID() string {
 // what the last call has given. It needs InitProducerID version 3 (Kafka 2.5): below it, the broker never sees the
 // producer, and nothing would be fenced; the version is that of the very connection used.
 //
-// Errors: task.ErrFenced where the producer given is not the newest; task.ErrUnsupported. Others pass, such as those of
-// a coordinator that is busy, loading or elsewhere.
+// Errors: task.ErrFenced where the producer given is not the newest, or where the coordinator has forgotten it;
+// task.ErrUnsupported. Others pass, such as those of a coordinator that is busy, loading or elsewhere.
 func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task.Producer, error) {
 	none := task.Producer{ID: -1, Epoch: -1}
 	id := p.TransactionalID()
@@ -45,10 +48,23 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	got, err := parseInitProducer(a)
+	if err == nil {
+		err = continues(producer, got)
+	}
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	return got, nil
+}
+
+// continues makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
+// id, or lost it, answers with a new producer id, as to a first call: that fences nobody who has the old one. The one good
+// reason for a new id is that the old one's epochs are used up.
+func continues(held, got task.Producer) error {
+	if held.ID < 0 || got.ID == held.ID || held.Epoch >= math.MaxInt16-1 {
+		return nil
+	}
+	return fmt.Errorf("%w: the coordinator has forgotten producer id %d, and gives %d", task.ErrFenced, held.ID, got.ID)
 }
 
 func parseInitProducer(a *answer) (task.Producer, error) {
@@ -60,6 +76,8 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 	switch {
 	case r.bad:
 		return got, fmt.Errorf("%w: init producer id", errAnswer)
+	case code == kafka.UnknownProducerId: // here it says nothing of a sequence
+		return got, fmt.Errorf("%w: %w", task.ErrFenced, code)
 	case code != 0:
 		return got, brokerError(code)
 	case got.ID < 0 || got.Epoch < 0:
@@ -68,29 +86,66 @@ func parseInitProducer(a *answer) (task.Producer, error) {
 	return got, nil
 }
 
-// AddPartition adds rankings[p] to a transaction, which it begins. Errors as InitProducer.
+// AddPartition adds all that is written of this partition number to a transaction, which it begins: rankings, and the
+// dead letters of each input, so that the markers at its end fence all of them. Errors as InitProducer.
 func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error {
-	topic := p.c.o.Topics[event.Rankings]
-	doing := fmt.Sprintf("adding %s to the transaction of %q", where(topic, p.number), p.TransactionalID())
-	res, err := p.c.Kafka().AddPartitionsToTxn(ctx, &kafka.AddPartitionsToTxnRequest{
-		TransactionalID: p.TransactionalID(),
-		ProducerID:      int(r.Producer.ID),
-		ProducerEpoch:   int(r.Producer.Epoch),
-		Topics:          map[string][]kafka.AddPartitionToTxn{topic: {{Partition: int(p.number)}}},
-	})
+	doing := fmt.Sprintf("adding what is written of partition %d to the transaction of %q", p.number, p.TransactionalID())
+	_, topics, err := p.written(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	for _, got := range res.Topics[topic] {
-		if got.Partition != int(p.number) {
+	req := kafka.AddPartitionsToTxnRequest{
+		TransactionalID: p.TransactionalID(),
+		ProducerID:      int(r.Producer.ID),
+		ProducerEpoch:   int(r.Producer.Epoch),
+		Topics:          make(map[string][]kafka.AddPartitionToTxn, len(topics)),
+	}
+	for _, name := range topics {
+		req.Topics[name] = []kafka.AddPartitionToTxn{{Partition: int(p.number)}}
+	}
+	res, err := p.c.Kafka().AddPartitionsToTxn(ctx, &req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return added(doing, res, topics, p.number)
+}
+
+// added finds the topic that could not be added. Where there is one, the others have not been tried, and say so.
+func added(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string, number int32) (failed error) {
+	for _, name := range topics {
+		at := slices.IndexFunc(res.Topics[name], func(a kafka.AddPartitionToTxnPartition) bool { return a.Partition == int(number) })
+		err := fmt.Errorf("%w: nothing about it", errAnswer)
+		if at >= 0 {
+			err = codeOf(res.Topics[name][at].Error)
+		}
+		if err != nil && (failed == nil || errors.Is(failed, errNotAttempted)) {
+			failed = fmt.Errorf("%s: %s: %w", doing, where(name, number), err)
+		}
+	}
+	return failed
+}
+
+// errNotAttempted is OPERATION_NOT_ATTEMPTED, which kafka-go has no name for.
+const errNotAttempted = kafka.Error(55)
+
+// written are the topics that we write to, as far as they have this partition number. Dead-letter topics that are missing
+// are the checks' business, which come later and say what to do.
+func (p *Partition) written(ctx context.Context) (l *layout, topics []string, err error) {
+	if l, err = p.c.freshLayout(ctx); err != nil {
+		return nil, nil, err
+	}
+	topics = []string{p.c.o.Topics[event.Rankings]}
+	for _, name := range p.c.dlq {
+		if name == "" {
 			continue
 		}
-		if err := codeOf(got.Error); err != nil {
-			return fmt.Errorf("%s: %w", doing, err)
+		if _, n, err := l.partitions(name); err != nil {
+			return nil, nil, err
+		} else if int(p.number) < n {
+			topics = append(topics, name)
 		}
-		return nil
 	}
-	return fmt.Errorf("%s: %w: nothing about it", doing, errAnswer)
+	return l, topics, nil
 }
 
 // AbortTxn ends a transaction with an abort. Once it has returned, the abort markers will be written, whatever

@@ -55,6 +55,7 @@ type fetchGroup struct {
 	broker    int32
 	isolation int8
 	parts     []int
+	epochs    []int32 // of their leaders, as far as we know
 }
 
 // route sorts the parts by leader and isolation level.
@@ -63,7 +64,7 @@ func (p *Partition) route(ctx context.Context, parts []task.FetchPart, out []tas
 	for i := range parts {
 		part := &parts[i]
 		out[i] = task.Fetched{Topic: part.Topic, Next: part.Offset, High: -1, LogStart: -1}
-		l, broker, err := p.leader(ctx, p.c.topic(part.Topic))
+		l, lead, err := p.leader(ctx, p.c.topic(part.Topic))
 		if err != nil {
 			out[i].Err = err
 			continue
@@ -72,31 +73,52 @@ func (p *Partition) route(ctx context.Context, parts []task.FetchPart, out []tas
 		if part.Topic == event.Rankings {
 			isolation = readUncommitted
 		}
-		g := slices.IndexFunc(groups, func(g fetchGroup) bool { return g.broker == broker && g.isolation == isolation })
+		g := slices.IndexFunc(groups, func(g fetchGroup) bool { return g.broker == lead.broker && g.isolation == isolation })
 		if g < 0 {
 			g = len(groups)
-			groups = append(groups, fetchGroup{layout: l, broker: broker, isolation: isolation})
+			groups = append(groups, fetchGroup{layout: l, broker: lead.broker, isolation: isolation})
 		}
 		groups[g].parts = append(groups[g].parts, i)
+		groups[g].epochs = append(groups[g].epochs, p.trusted(part.Topic, lead.epoch))
 	}
 	return groups
 }
 
 // leader finds out who leads a topic's partition.
-func (p *Partition) leader(ctx context.Context, topic string) (*layout, int32, error) {
+func (p *Partition) leader(ctx context.Context, topic string) (*layout, leader, error) {
+	none := leader{-1, -1}
 	if topic == "" {
-		return nil, -1, fmt.Errorf("%w: the topic is not configured", task.ErrUnsupported)
+		return nil, none, fmt.Errorf("%w: the topic is not configured", task.ErrUnsupported)
 	}
 	l, err := p.c.layout(ctx)
 	if err != nil {
-		return nil, -1, err
+		return nil, none, err
 	}
-	broker, err := l.leader(topic, p.number)
+	lead, err := l.leader(topic, p.number)
 	if err != nil {
 		p.c.layouts.outdated(l)
-		return nil, -1, err
+		return nil, none, err
 	}
-	return l, broker, nil
+	return l, lead, nil
+}
+
+// trusted is the epoch that a topic is read in: that in which the log was last made sure of, whatever is known since of
+// other leaders. So a change of leader fails the next fetch (KIP-320), also where its metadata have come with somebody
+// else's request: the log may have lost records, and the task checks it before it reads on.
+func (p *Partition) trusted(t event.Topic, present int32) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epochs[t] < 0 {
+		p.epochs[t] = present
+	}
+	return p.epochs[t]
+}
+
+// distrust is called when the task is told of an error: it checks the log, and reads it as it then is.
+func (p *Partition) distrust(t event.Topic) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.epochs[t] = -1
 }
 
 func (c *Client) topic(t event.Topic) string {
@@ -111,7 +133,7 @@ func (c *Client) topic(t event.Topic) string {
 func (p *Partition) fetchFrom(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) {
 	for _, i := range p.fetchOnce(ctx, g, f, out) {
 		alone := *g
-		alone.parts = []int{i}
+		alone.parts, alone.epochs = []int{i}, []int32{g.epochs[slices.Index(g.parts, i)]}
 		p.fetchOnce(ctx, &alone, f, out)
 	}
 }
@@ -121,6 +143,7 @@ func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, 
 		p.c.layouts.outdated(g.layout)
 		for _, i := range g.parts {
 			out[i].Err = fmt.Errorf("fetching %s: %w", where(p.c.topic(f.Parts[i].Topic), p.number), err)
+			p.distrust(f.Parts[i].Topic)
 		}
 	}
 	wait := f.MaxWait
@@ -153,6 +176,7 @@ func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, 
 			starved = append(starved, i)
 		case err != nil:
 			out[i].Err = fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+			p.distrust(part.Topic)
 			if moved(err) {
 				p.c.layouts.outdated(g.layout)
 			}
@@ -162,6 +186,7 @@ func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, 
 }
 
 func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int32, wait time.Duration) *exchange {
+	epochs := g.epochs
 	asked := make([]task.FetchPart, len(g.parts))
 	names := make([]string, len(g.parts))
 	total := 0
@@ -186,7 +211,7 @@ func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int3
 			b = appendInt32(b, 1)
 			b = appendInt32(b, number)
 			if version >= 9 {
-				b = appendInt32(b, -1) // leader epoch: whatever it is
+				b = appendInt32(b, epochs[i])
 			}
 			b = appendInt64(b, asked[i].Offset)
 			b = appendInt64(b, -1) // log start: followers only

@@ -107,6 +107,7 @@ func fetchTo(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes 
 				return f.Err
 			}
 			all.Records = append(all.Records, f.Records...)
+			all.Origins = append(all.Origins, f.Origins...)
 			all.Markers = append(all.Markers, f.Markers...)
 			all.High, all.LastRead, all.LogStart = f.High, f.LastRead, f.LogStart
 			moved := f.Next > all.Next

@@ -160,6 +160,7 @@ func FuzzAnswers(f *testing.F) {
 			_, _ = parseProduce(a, "t", 0)
 			_, _ = parseInitProducer(a)
 			_, _ = parseListOffsets(a, []string{"t"}, 0)
+			_ = parseMarkers(&answer{version: version % 2, body: body}, []string{"t"}, 0)
 		}
 	})
 }

@@ -8,9 +8,12 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -134,7 +137,8 @@ func TestDeadLetters(t *testing.T) {
 			{Key: []byte("k"), Value: []byte("v"), Headers: []task.Header{{Key: "why", Value: []byte("because")}, {Key: "nil"}}}}}
 		var got task.Produced
 		retry(t, "produce", func() (err error) { got, err = p.Produce(soon(t), r); return err })
-		require.Zero(t, got.BaseOffset)
+		require.EqualValues(t, 1, got.BaseOffset, "behind the fence's marker")
+		require.EqualValues(t, -1, got.AppendTime, "the record keeps our time")
 		r.Topic = event.Rankings
 		_, err := p.Produce(soon(t), r)
 		require.ErrorIs(t, err, task.ErrUnsupported)
@@ -147,6 +151,115 @@ func TestDeadLetters(t *testing.T) {
 		require.Len(t, rec, 1)
 		require.Equal(t, []kgo.RecordHeader{{Key: "why", Value: []byte("because")}, {Key: "nil"}}, rec[0].Headers)
 		require.EqualValues(t, 1234, rec[0].Timestamp.UnixMilli())
+	})
+}
+
+// The broker's clock is told with each batch of rankings.
+func TestAppendTimeIsTold(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		p := ready(t, env).Partition(0)
+		_, owner := fence(t, p)
+		got, err := p.Produce(soon(t), rankings(owner, 0, "a"))
+		require.NoError(t, err)
+		if env.Fake != nil { // it does not stamp
+			require.EqualValues(t, -1, got.AppendTime)
+			return
+		}
+		require.InDelta(t, time.Now().UnixMilli(), got.AppendTime, 60_000)
+		f := fetchTo(t, p, event.Rankings, got.BaseOffset, 1<<20, func(f task.Fetched) bool { return len(f.Records) > 0 })
+		require.Equal(t, got.AppendTime, f.Records[0].Timestamp)
+	})
+}
+
+// A stamp of a fast clock, and a record without a key for a compacted topic, are refused as what they are.
+func TestRefusalsAreTold(t *testing.T) {
+	env := testenv.Real(t)
+	c := client(t, options(t, env.Kafka))
+	testenv.Topics(t, env.Kafka, 1, c.o.Topics[event.Impressions], c.o.Topics[event.Rankings],
+		c.dlq[event.Impressions]+"?cleanup.policy=compact", c.dlq[event.Payoffs])
+	p := c.Partition(0)
+	_, owner := fence(t, p)
+	r := letters(owner, 0, "a")
+	r.Topic, r.Timestamp = event.Payoffs, time.Now().Add(100*24*time.Hour).UnixMilli()
+	_, err := p.Produce(soon(t), r)
+	require.ErrorIs(t, err, task.ErrTimestamp)
+	r.Timestamp = time.Now().UnixMilli()
+	_, err = p.Produce(soon(t), r)
+	require.NoError(t, err, "with the same sequence: nothing of it was appended")
+
+	r = letters(owner, 0, "a", "b")
+	r.Messages[1].Key = nil
+	_, err = p.Produce(soon(t), r)
+	require.ErrorIs(t, err, task.ErrInvalidRecord)
+	r.Messages[1].Key = []byte("k")
+	_, err = p.Produce(soon(t), r)
+	require.NoError(t, err, "with the same sequence: nothing of it was appended")
+}
+
+// A producer that is held is taken over by nobody unnoticed: with an epoch that is not the newest, or where the
+// coordinator has forgotten the transactional id, raising it fails as fenced, and gives no other id.
+func TestHeldProducerIsNewest(t *testing.T) {
+	check := func(t *testing.T, addr string, forget func(*Partition)) {
+		p := client(t, options(t, addr)).Partition(0)
+		first := task.Producer{ID: -1, Epoch: -1}
+		var held task.Producer
+		retry(t, "init", func() (err error) {
+			held, err = p.InitProducer(soon(t), task.InitProducer{Producer: first})
+			return err
+		})
+		next, err := p.InitProducer(soon(t), task.InitProducer{Producer: held})
+		require.NoError(t, err)
+		require.Equal(t, task.Producer{ID: held.ID, Epoch: held.Epoch + 1}, next)
+		again, err := p.InitProducer(soon(t), task.InitProducer{Producer: held})
+		require.NoError(t, err, "the answer to the last call may have got lost")
+		if again.Epoch == next.Epoch { // kfake raises it once more
+			require.Equal(t, next, again)
+		}
+		forget(p)
+		_, err = p.InitProducer(soon(t), task.InitProducer{Producer: again})
+		require.ErrorIs(t, err, task.ErrFenced)
+	}
+	t.Run("embedded", func(t *testing.T) {
+		env := testenv.Embedded(t)
+		check(t, env.Kafka, func(p *Partition) { // another one's id
+			_, err := p.InitProducer(soon(t), task.InitProducer{Producer: task.Producer{ID: 17, Epoch: 0}})
+			require.ErrorIs(t, err, task.ErrFenced)
+			env.Fake.ControlKey(int16(kmsg.InitProducerID), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				res := kreq.ResponseKind().(*kmsg.InitProducerIDResponse)
+				res.ProducerID = 4711
+				return res, nil, true
+			})
+		})
+	})
+	t.Run("real", func(t *testing.T) {
+		own := testenv.OwnKafka(t, realkafka.Options{Settings: map[string]string{"transactional.id.expiration.ms": "2000",
+			"transaction.remove.expired.transaction.cleanup.interval.ms": "500"}})
+		check(t, own.Addr, func(p *Partition) {
+			k, err := kgo.NewClient(kgo.SeedBrokers(own.Addr))
+			require.NoError(t, err)
+			defer k.Close()
+			req := kmsg.NewPtrDescribeTransactionsRequest()
+			req.TransactionalIDs = []string{p.TransactionalID()}
+			eventually(t, "the coordinator's forgetting", func() error {
+				res, err := req.RequestWith(soon(t), k)
+				if err == nil && res.TransactionStates[0].ErrorCode != kerr.TransactionalIDNotFound.Code {
+					err = fmt.Errorf("it is %s", res.TransactionStates[0].State)
+				}
+				return err
+			})
+		})
+	})
+	t.Run("another owner", func(t *testing.T) {
+		p := client(t, options(t, testenv.Real(t).Kafka)).Partition(0)
+		first := task.Producer{ID: -1, Epoch: -1}
+		var old task.Producer
+		retry(t, "init", func() (err error) { old, err = p.InitProducer(soon(t), task.InitProducer{Producer: first}); return err })
+		for range 2 {
+			_, err := p.InitProducer(soon(t), task.InitProducer{Producer: first})
+			require.NoError(t, err)
+		}
+		_, err := p.InitProducer(soon(t), task.InitProducer{Producer: old})
+		require.ErrorIs(t, err, task.ErrFenced)
 	})
 }
 
@@ -317,7 +430,7 @@ func TestDescribe(t *testing.T) {
 		require.NotEmpty(t, d.ClusterID)
 		for topic, f := range d.Topics {
 			want := task.TopicFacts{Partitions: 2, MaxMessageBytes: f.MaxMessageBytes, DeadLetters: topic < event.Inputs,
-				LogAppendTime: topic == int(event.Rankings)}
+				LogAppendTime: topic == int(event.Rankings), RetentionMillis: 7 * 24 * time.Hour.Milliseconds(), RetentionBytes: -1}
 			if topic == int(event.Rankings) {
 				want.End = got.BaseOffset + 2
 			}
@@ -327,10 +440,16 @@ func TestDescribe(t *testing.T) {
 
 		o := c.o
 		o.Topics[event.Selections], o.Topics[event.Payoffs] = "", testenv.Unique(t, "none")
+		o.Topics[event.Impressions] = testenv.Unique(t, "kept")
+		testenv.Topics(t, env.Kafka, 2, o.Topics[event.Impressions]+"?retention.ms=-1&retention.bytes=12345",
+			o.Topics[event.Impressions]+o.DLQSuffix+"?cleanup.policy=compact")
 		d, err = client(t, o).Partition(0).Describe(soon(t))
 		require.NoError(t, err)
 		require.Equal(t, task.TopicFacts{}, d.Topics[event.Selections])
 		require.Equal(t, task.TopicFacts{Missing: true}, d.Topics[event.Payoffs])
+		kept := d.Topics[event.Impressions]
+		require.Equal(t, task.TopicFacts{Partitions: 2, MaxMessageBytes: kept.MaxMessageBytes, DeadLetters: true, LettersCompacted: true,
+			RetentionMillis: -1, RetentionBytes: 12345}, kept)
 	})
 }
 
@@ -341,12 +460,13 @@ func TestCheckNamesEveryProblem(t *testing.T) {
 		problems, err := c.Check(soon(t))
 		require.NoError(t, err)
 		require.Len(t, problems, 7)
-		testenv.Topics(t, env.Kafka, 3, o.Topics[0]+"?cleanup.policy=compact&retention.ms=7200000", o.Topics[2], c.dlq[0])
+		testenv.Topics(t, env.Kafka, 3, o.Topics[0]+"?cleanup.policy=compact&retention.ms=7200000", o.Topics[2], c.dlq[0]+"?cleanup.policy=compact")
 		testenv.Topics(t, env.Kafka, 2, o.Topics[3]+"?retention.ms=3600000", c.dlq[2]+"?max.message.bytes=1000")
 		problems, err = c.Check(soon(t))
 		require.NoError(t, err)
 		for i, words := range []string{
-			"is compacted",
+			"-impressions\" is compacted",
+			"-impressions\", is compacted (cleanup.policy=compact): it refuses those of records without a key",
 			"-selections\" does not exist",
 			"-selections.dlq\", for the dead letters",
 			"-payoffs.dlq\" has 2 partitions, fewer than the 3",
@@ -358,7 +478,7 @@ func TestCheckNamesEveryProblem(t *testing.T) {
 			require.Greater(t, len(problems), i, "%q", problems)
 			require.Contains(t, problems[i], words)
 		}
-		require.Len(t, problems, 8)
+		require.Len(t, problems, 9)
 		_, err = c.Create(soon(t), Spec{Partitions: 4, Replication: 1})
 		require.ErrorContains(t, err, "3 partitions already")
 	})

@@ -17,8 +17,12 @@ type layout struct {
 
 type topicLayout struct {
 	code    kafka.Error // 0: none
-	leaders []int32     // by partition; -1: none
+	leaders []leader    // by partition
 }
+
+// leader is the broker that leads a partition, -1 for none, and how often that has changed before (KIP-320), -1 where the
+// broker does not say.
+type leader struct{ broker, epoch int32 }
 
 // layouts keeps the newest layout, and has it asked for once where many need it.
 type layouts struct {
@@ -125,17 +129,17 @@ func parseMetadata(a *answer) (*layout, error) {
 }
 
 // leaders reads a topic's partitions. They come in any order.
-func (r *reader) leaders(version int16) []int32 {
+func (r *reader) leaders(version int16) []leader {
 	n := r.count(2 + 4 + 4 + 4 + 4 + 4)
-	leaders := make([]int32, n)
+	leaders := make([]leader, n)
 	for i := range leaders {
-		leaders[i] = -1
+		leaders[i] = leader{-1, -1}
 	}
 	for range n {
 		r.int16() // what is wrong with it: then there is no leader, or a replica is missing, which does not matter here
-		p, leader := r.int32(), r.int32()
+		p, l := r.int32(), leader{r.int32(), -1}
 		if version >= 7 {
-			r.int32()
+			l.epoch = r.int32()
 		}
 		for range 3 { // replicas, in sync, offline
 			r.take(4 * r.count(4))
@@ -144,24 +148,25 @@ func (r *reader) leaders(version int16) []int32 {
 			r.bad = true
 			return nil
 		}
-		leaders[p] = leader
+		leaders[p] = l
 	}
 	return leaders
 }
 
-// leader is the broker that leads a topic's partition.
-func (l *layout) leader(topic string, partition int32) (int32, error) {
+// leader is who leads a topic's partition.
+func (l *layout) leader(topic string, partition int32) (leader, error) {
 	t, ok := l.topics[topic]
+	none := leader{-1, -1}
 	switch {
 	case !ok:
-		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.UnknownTopicOrPartition)
+		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.UnknownTopicOrPartition)
 	case t.code != 0:
-		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), t.code)
+		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), t.code)
 	case int(partition) >= len(t.leaders) || partition < 0:
-		return -1, fmt.Errorf("finding the leader of %s, of %d partitions: %w", where(topic, partition), len(t.leaders),
+		return none, fmt.Errorf("finding the leader of %s, of %d partitions: %w", where(topic, partition), len(t.leaders),
 			kafka.UnknownTopicOrPartition)
-	case t.leaders[partition] < 0:
-		return -1, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.LeaderNotAvailable)
+	case t.leaders[partition].broker < 0:
+		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.LeaderNotAvailable)
 	}
 	return t.leaders[partition], nil
 }

@@ -23,9 +23,10 @@ const (
 // bytes, and the broker drops the copy. BaseOffset is -1 where the broker recognised a copy without saying where it
 // stands.
 //
-// Errors: task.ErrFenced, task.ErrSequence, task.ErrTooLarge; any other leaves open whether the batch was appended.
+// Errors: task.ErrFenced, task.ErrSequence, task.ErrTooLarge, task.ErrTimestamp, task.ErrInvalidRecord; any other leaves
+// open whether the batch was appended.
 func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced, error) {
-	none := task.Produced{BaseOffset: -1}
+	none := task.Produced{BaseOffset: -1, AppendTime: -1}
 	topic := p.c.topic(r.Topic)
 	if r.DeadLetters {
 		if int(r.Topic) >= len(p.c.dlq) {
@@ -34,7 +35,7 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 		topic = p.c.dlq[r.Topic]
 	}
 	doing := "producing to " + where(topic, p.number)
-	l, broker, err := p.leader(ctx, topic)
+	l, lead, err := p.leader(ctx, topic)
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -44,21 +45,21 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	*buf = req
-	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), broker})
+	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), lead.broker})
 	if err != nil {
 		// The connection's goroutine may still be reading the buffer: leave it to the garbage collector.
 		p.c.layouts.outdated(l)
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	p.c.requests.Put(buf)
-	base, err := parseProduce(a, topic, p.number)
+	got, err := parseProduce(a, topic, p.number)
 	if err != nil {
 		if moved(err) {
 			p.c.layouts.outdated(l)
 		}
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
-	return task.Produced{BaseOffset: base}, nil
+	return got, nil
 }
 
 // remaining is the time until the context's deadline, less a margin, or the fallback if there is none.
@@ -101,14 +102,14 @@ func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Pr
 	return b, nil
 }
 
-func parseProduce(a *answer, topic string, number int32) (base int64, err error) {
+func parseProduce(a *answer, topic string, number int32) (got task.Produced, err error) {
+	none := task.Produced{BaseOffset: -1, AppendTime: -1}
 	r := reader{b: a.body}
 	if r.count(2+4) != 1 || r.string() != topic || r.count(4+2+8+8) != 1 || r.int32() != number {
-		return -1, fmt.Errorf("%w: produce", errAnswer)
+		return none, fmt.Errorf("%w: produce", errAnswer)
 	}
 	code := kafka.Error(r.int16())
-	base = r.int64()
-	r.int64() // append time
+	got.BaseOffset, got.AppendTime = r.int64(), r.int64()
 	if a.version >= 5 {
 		r.int64() // log start
 	}
@@ -125,17 +126,17 @@ func parseProduce(a *answer, topic string, number int32) (base int64, err error)
 		}
 	}
 	if r.bad {
-		return -1, fmt.Errorf("%w: produce", errAnswer)
+		return none, fmt.Errorf("%w: produce", errAnswer)
 	}
 	switch {
 	case code == kafka.DuplicateSequenceNumber:
-		return -1, nil // it is in the log already
+		return none, nil // it is in the log already
 	case code == 0:
-		return base, nil
+		return got, nil
 	}
 	err = brokerError(code)
 	if message != "" && !errors.Is(err, task.ErrFenced) {
 		err = fmt.Errorf("%w (%s)", err, message)
 	}
-	return -1, err
+	return none, err
 }

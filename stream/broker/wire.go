@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/segmentio/kafka-go/protocol"
 
@@ -29,6 +30,7 @@ var (
 	apiListOffsets  = api{protocol.ListOffsets, 2, 5, neverFlexible}
 	apiMetadata     = api{protocol.Metadata, 5, 8, neverFlexible}
 	apiInitProducer = api{protocol.InitProducerId, 3, 4, 2}
+	apiWriteMarkers = api{protocol.WriteTxnMarkers, 0, 1, 1}
 )
 
 // exchange is a request that writes itself to one of the Transport's connections and reads its own answer
@@ -39,6 +41,7 @@ type exchange struct {
 	clientID string
 	limit    int // of the answer's size
 	version  int16
+	fixed    *int16 // the version, where the Transport does not negotiate it
 	// encode appends the body for a version to the header, or replaces it all by a complete request.
 	encode func(version int16, header []byte) []byte
 }
@@ -55,7 +58,9 @@ func (a *answer) ApiKey() protocol.ApiKey   { return a.key }
 
 // Required picks the version, from what has been negotiated for this very connection.
 func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
-	x.version = min(versions[x.key], x.max)
+	if x.version = min(versions[x.key], x.max); x.fixed != nil {
+		x.version = *x.fixed
+	}
 	return true
 }
 
@@ -204,6 +209,31 @@ func (r *reader) string() string {
 		return ""
 	}
 	return string(r.take(int(n)))
+}
+
+// compact reads a string in the form of flexible versions.
+func (r *reader) compact() string {
+	n := r.uvarint()
+	if n == 0 {
+		return ""
+	}
+	return string(r.take(int(min(n-1, math.MaxInt32))))
+}
+
+// array reads an array's length in either form, of elements that take at least size bytes each.
+func (r *reader) array(flexible bool, size int) int {
+	if !flexible {
+		return r.count(size)
+	}
+	n := r.uvarint()
+	if n == 0 {
+		return 0
+	}
+	if n-1 > uint64(len(r.b)/size) {
+		r.bad = true
+		return 0
+	}
+	return int(n - 1)
 }
 
 // bytes reads nullable bytes, which alias the answer.

@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+func codeIs(err error, codes ...kafka.Error) bool {
+	for _, code := range codes {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// Who reads a partition is told once that its leader has changed, also when the metadata have come with somebody else's
+// request meanwhile; a description makes the log as it then is the one to be read.
+func TestChangeOfLeaderIsTold(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		env := testenv.Embedded(t, kfake.NumBrokers(3))
+		changeIsTold(t, ready(t, env), func(topic string, from int32) { // brokers 0 to 2
+			require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (from+1)%3))
+		})
+	})
+	t.Run("real", func(t *testing.T) {
+		if testenv.Short() {
+			t.Skipf("left out, because %s=1: it needs a real Apache Kafka", testenv.ShortEnv)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		cluster, err := realkafka.StartCluster(ctx, realkafka.Options{Heap: "256m"}, 3)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, cluster.Close()) }()
+		k, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+		require.NoError(t, err)
+		defer k.Close()
+		o := options(t, cluster.Addrs()[0])
+		c := client(t, o)
+		create(t, c, Spec{Partitions: 2, Replication: 3})
+		changeIsTold(t, c, func(topic string, from int32) { elect(t, k, topic, from%3+1) })
+	})
+}
+
+// elect makes a broker the preferred leader of a topic's partition 0, and then its leader.
+func elect(t *testing.T, k *kgo.Client, topic string, broker int32) {
+	t.Helper()
+	replicas := []int32{broker, broker%3 + 1, (broker+1)%3 + 1}
+	assign := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	assign.TimeoutMillis = 10_000
+	assign.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: topic,
+		Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Partition: 0, Replicas: replicas}}}}
+	res, err := assign.RequestWith(soon(t), k)
+	require.NoError(t, err)
+	require.Zero(t, res.ErrorCode)
+	vote := kmsg.NewPtrElectLeadersRequest()
+	vote.TimeoutMillis = 10_000
+	vote.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: topic, Partitions: []int32{0}}}
+	eventually(t, "the election", func() error {
+		_, err := vote.RequestWith(soon(t), k)
+		if err != nil {
+			return err
+		}
+		meta := kmsg.NewPtrMetadataRequest()
+		meta.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr(topic)}}
+		got, err := meta.RequestWith(soon(t), k)
+		if err == nil && got.Topics[0].Partitions[0].Leader != broker {
+			err = fmt.Errorf("broker %d leads", got.Topics[0].Partitions[0].Leader)
+		}
+		return err
+	})
+}
+
+func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) {
+	name := c.o.Topics[event.Payoffs]
+	a, b, d := c.Partition(0), c.Partition(0), c.Partition(0)
+	l, err := c.freshLayout(soon(t))
+	require.NoError(t, err)
+	first, err := l.leader(name, 0)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, first.epoch, int32(0))
+	for _, p := range []*Partition{a, b, d} {
+		require.NoError(t, fetchOne(t, p, event.Payoffs, 0, 1000).Err)
+	}
+	move(name, first.broker)
+	eventually(t, "the change in the metadata", func() error {
+		if l, err := c.freshLayout(soon(t)); err != nil || l.topics[name].leaders[0].epoch == first.epoch {
+			return fmt.Errorf("the epoch is still %d: %w", first.epoch, err)
+		}
+		return nil
+	})
+	told(t, a)
+	told(t, b)
+	eventually(t, "a description", func() error { _, err := d.Describe(soon(t)); return err })
+	require.NoError(t, fetchOne(t, d, event.Payoffs, 0, 1000).Err, "the description was of the new leader's log")
+}
+
+// told makes sure that the next fetch fails because of the epoch, and a later one succeeds.
+func told(t *testing.T, p *Partition) {
+	t.Helper()
+	err := fetchOne(t, p, event.Payoffs, 0, 1000).Err
+	require.True(t, codeIs(err, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch), "%v", err)
+	eventually(t, "reading on", func() error { return fetchOne(t, p, event.Payoffs, 0, 1000).Err })
+}
