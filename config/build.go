@@ -2,13 +2,9 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 )
 
 // TLSConfig makes what connections to Kafka need; nil where they are not encrypted. It reads the files of kafka.tls.
@@ -17,31 +13,29 @@ func (c *Config) TLSConfig() (*tls.Config, error) { return c.Kafka.TLS.build(c, 
 // RedisTLSConfig is TLSConfig for Redis.
 func (c *Config) RedisTLSConfig() (*tls.Config, error) { return c.Redis.TLS.build(c, "redis.tls") }
 
-func (t TLS) build(c *Config, key string) (*tls.Config, error) {
+func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
+	named := func(f *fileFault) error { return fmt.Errorf("%s: %w", c.Where(key+"."+f.key), f) }
 	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Where(key+".ca_file"), err)
+		pool, f := t.authorities()
+		if f != nil {
+			return nil, named(f)
 		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s has no certificate in PEM", c.Where(key+".ca_file"), t.CAFile)
-		}
+		out.RootCAs = pool
 	}
 	if t.CertFile == "" {
 		return out, nil
 	}
 	// Certificates are renewed while the worker runs, so each handshake reads the files; the first time is now.
 	load := func() (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Where(key+".cert_file"), err)
+		cert, faults := t.pair()
+		if len(faults) > 0 {
+			return nil, named(faults[0])
 		}
-		return &cert, nil
+		return cert, nil
 	}
 	if _, err := load(); err != nil {
 		return nil, err
@@ -52,37 +46,23 @@ func (t TLS) build(c *Config, key string) (*tls.Config, error) {
 
 // SASLPassword is the password for Kafka, read from kafka.sasl.password_file if that is set.
 func (c *Config) SASLPassword() (string, error) {
-	return c.password("kafka.sasl.password_file", c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile)
+	return c.password("kafka.sasl", c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile)
 }
 
 // RedisPassword is the password for Redis, read from redis.password_file if that is set; empty for none.
 func (c *Config) RedisPassword() (string, error) {
-	return c.password("redis.password_file", c.Redis.Password, c.Redis.PasswordFile)
+	return c.password("redis", c.Redis.Password, c.Redis.PasswordFile)
 }
 
-// password reads a secret's file, without the line's end that editors and echo leave.
-func (c *Config) password(key string, secret Secret, file string) (string, error) {
+func (c *Config) password(section string, secret Secret, file string) (string, error) {
 	if file == "" {
 		return string(secret), nil
 	}
-	const longest = 64 << 10
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.Where(key), err)
+	password, f := readPassword(file)
+	if f != nil {
+		return "", fmt.Errorf("%s: %w", c.Where(section+"."+f.key), f)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longest+1))
-	switch {
-	case err != nil:
-	case len(data) > longest:
-		err = errors.New("too large for a password")
-	case strings.TrimRight(string(data), "\r\n") == "":
-		err = errors.New("the file is empty")
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w", c.Where(key), file, err)
-	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	return password, nil
 }
 
 // Logger makes the logger that the log section asks for.

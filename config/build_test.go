@@ -81,7 +81,7 @@ func TestTLSConfig(t *testing.T) {
 	assert.Equal(t, "renewed", name)
 	require.NoError(t, os.Remove(ownKey))
 	_, err = handshake()
-	require.ErrorContains(t, err, "w.yaml:1: kafka.tls.cert_file")
+	require.ErrorContains(t, err, "w.yaml:1: kafka.tls.key_file")
 
 	none, err := c.RedisTLSConfig()
 	require.NoError(t, err)

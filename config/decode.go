@@ -21,12 +21,17 @@ const (
 
 // LoadFile reads a configuration file; see Load. A file that cannot be read is a fault too.
 func LoadFile(path string, env Env) (*Config, []Fault, error) {
+	return loadFile(path, env, Load)
+}
+
+// LintFile is LoadFile that looks at the files that the configuration names too; see Lint.
+func LintFile(path string, env Env) (*Config, []Fault, error) {
+	return loadFile(path, env, Lint)
+}
+
+func loadFile(path string, env Env, load func(string, []byte, Env) (*Config, []Fault, error)) (*Config, []Fault, error) {
 	unreadable := func(err error) (*Config, []Fault, error) {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
+		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", reason(err))}}
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -37,15 +42,28 @@ func LoadFile(path string, env Env) (*Config, []Fault, error) {
 	if err != nil {
 		return unreadable(err)
 	}
-	return Load(path, data, env)
+	return load(path, data, env)
 }
 
 // Load makes a Config from a YAML document. File is its name in messages. The error is of type Faults, and then
-// there is no Config; warnings come in either case, in the file's order.
+// there is no Config; warnings come in either case, in the file's order. It looks at no other file.
 func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
+	return decode(file, data, env, false)
+}
+
+// Lint is Load that looks at the files that the configuration names too: certificates, keys, passwords. What is wrong
+// with them are faults like the others, so that all come at once.
+func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
+	return decode(file, data, env, true)
+}
+
+func decode(file string, data []byte, env Env, named bool) (cfg *Config, warnings []Fault, err error) {
 	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{}}
 	if root, ok := d.parse(data); ok {
 		cfg = d.config(root)
+	}
+	if named && cfg != nil {
+		d.namedFiles(cfg)
 	}
 	if d.visits > maxVisits {
 		d.faults = []Fault{{File: file, Line: 1, Message: fmt.Sprintf(

@@ -88,6 +88,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkDefault(s, &l)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
+	warnDoubtful(s, &l, c.Kafka.Topics)
 	return l
 }
 

@@ -40,7 +40,8 @@ func checkLearnerName(s string) error {
 	return nil
 }
 
-// checkGroup: the group is a part of Redis keys, in the braces that choose the slot, and of transactional ids.
+// checkGroup: the group is a part of Redis keys, in the braces that choose the slot, and of transactional ids. One of
+// dots alone would be a directory to whatever makes files of it.
 func checkGroup(s string) error {
 	const longest = 200
 	switch {
@@ -48,6 +49,8 @@ func checkGroup(s string) error {
 		return errEmpty
 	case !isName(s, true):
 		return fmt.Errorf("a group has only letters, digits, '.', '_' and '-', not %s", quote(s))
+	case strings.Trim(s, "._-") == "":
+		return fmt.Errorf("a group has a letter or a digit, not only %s", quote(s))
 	case len(s) > longest:
 		return fmt.Errorf("a group has at most %d characters, not %d", longest, len(s))
 	}
@@ -57,6 +60,9 @@ func checkGroup(s string) error {
 // longestTopic is Kafka's limit.
 const longestTopic = 249
 
+// kafkasOwn are the topics that Kafka keeps for itself.
+var kafkasOwn = []string{"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
 func checkTopic(s string) error {
 	switch {
 	case s == "":
@@ -65,6 +71,8 @@ func checkTopic(s string) error {
 		return fmt.Errorf("a topic's name has only letters, digits, '.', '_' and '-', not %s", quote(s))
 	case len(s) > longestTopic:
 		return fmt.Errorf("a topic's name has at most %d characters, not %d", longestTopic, len(s))
+	case slices.Contains(kafkasOwn, s):
+		return fmt.Errorf("%s is Kafka's own", s)
 	}
 	return nil
 }
@@ -98,11 +106,18 @@ func checkAddress(s string, listen bool) error {
 	return checkHost(host)
 }
 
+// checkHost takes an address, or a name that a resolver may know: labels that are not empty, and the last of them not
+// a number, for that is an address with a mistake in it.
 func checkHost(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil
 	}
-	if !isName(host, true) || len(host) > 253 {
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	wrong := func(label string) bool {
+		return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-'
+	}
+	if !isName(host, true) || len(host) > 253 || slices.ContainsFunc(labels, wrong) ||
+		strings.Trim(labels[len(labels)-1], "0123456789") == "" {
 		return fmt.Errorf("%s is not the name or address of a host", quote(host))
 	}
 	return nil

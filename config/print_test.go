@@ -130,7 +130,7 @@ func drawConfig(t *rapid.T) *Config {
 	// Any text that can stand in the file: its scalars may need quotes, escapes or ${ kept literal.
 	words := rapid.OneOf(rapid.StringN(1, 20, -1), rapid.SampledFrom([]string{"${X}", "$${", "$", "true", "~", "- x", "1e3", "a: b", "#", " x ", "\n"}))
 	c.Kafka.Brokers = rapid.SliceOfNDistinct(address, 1, 4, rapid.ID[string]).Draw(t, "brokers")
-	c.Kafka.Group = rapid.StringMatching(`[A-Za-z0-9._-]{1,40}`).Draw(t, "group")
+	c.Kafka.Group = rapid.StringMatching(`[A-Za-z0-9._-]{0,39}[A-Za-z0-9]`).Draw(t, "group")
 	c.Kafka.Start = rapid.SampledFrom([]Start{Latest, Earliest}).Draw(t, "start")
 	if rapid.Bool().Draw(t, "no selections") {
 		c.Kafka.Topics.Selections = ""
@@ -139,14 +139,15 @@ func drawConfig(t *rapid.T) *Config {
 		if out.Enabled = rapid.Bool().Draw(t, label); out.Enabled && rapid.Bool().Draw(t, label+" files") {
 			out.CAFile = words.Draw(t, "ca")
 			out.CertFile, out.KeyFile = words.Draw(t, "cert"), words.Draw(t, "key")
-			out.ServerName = rapid.StringMatching(`[a-z][a-z.]{0,9}`).Draw(t, "name")
+			out.ServerName = rapid.StringMatching(`[a-z]{1,4}(\.[a-z]{1,4}){0,2}`).Draw(t, "name")
 		}
 		return out
 	}
 	c.Kafka.TLS, c.Redis.TLS = drawTLS("kafka tls"), drawTLS("redis tls")
 	if rapid.Bool().Draw(t, "sasl") {
-		c.Kafka.SASL = SASL{Mechanism: rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism"),
-			Username: words.Draw(t, "user"), PasswordFile: words.Draw(t, "file")}
+		m := rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism")
+		carried := func(user string) bool { return m.carries(user) == nil }
+		c.Kafka.SASL = SASL{Mechanism: m, Username: words.Filter(carried).Draw(t, "user"), PasswordFile: words.Draw(t, "file")}
 	}
 	c.Redis.Addresses = rapid.SliceOfNDistinct(address, 1, 3, rapid.ID[string]).Draw(t, "addresses")
 	if c.Redis.Cluster = len(c.Redis.Addresses) > 1 || rapid.Bool().Draw(t, "cluster"); !c.Redis.Cluster {
@@ -159,10 +160,10 @@ func drawConfig(t *rapid.T) *Config {
 	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Pprof: rapid.Bool().Draw(t, "pprof")}
 	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
 		Format: rapid.SampledFrom([]string{"text", "json"}).Draw(t, "format")}
-	c.Join = Join{ParkingTime: span("parking", 0, longest), MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
+	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
 		MaxParkedBytes: rapid.Int64Range(0, 1<<40).Draw(t, "parked bytes")}
-	c.Limits = Limits{MaxCandidates: rapid.IntRange(1, 100_000).Draw(t, "candidates"),
-		MaxRecordBytes:     rapid.IntRange(1<<10, 64<<20).Draw(t, "record"),
+	c.Limits = Limits{MaxCandidates: rapid.IntRange(1, mostCandidates).Draw(t, "candidates"),
+		MaxRecordBytes:     rapid.IntRange(1<<10, mostRecordBytes).Draw(t, "record"),
 		CheckpointInterval: span("interval", time.Millisecond, 30*time.Second)}
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9._-]{1,12}`).Filter(func(s string) bool { return checkLearnerName(s) == nil }), 1, 3, rapid.ID[string]).Draw(t, "learners")
 	byDefault := rapid.IntRange(-1, len(names)-1).Draw(t, "default")
@@ -231,7 +232,7 @@ func drawAdversarial(t *rapid.T, name string) Learner {
 
 func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Duration, time.Duration) time.Duration) Learner {
 	lo := rapid.Float64Range(-1e300, 1e300).Draw(t, "min")
-	l.PayoffRange = Range{Min: lo, Max: math.Nextafter(lo, math.Inf(1)) + rapid.Float64Range(0, 1e300).Draw(t, "width")}
+	l.PayoffRange = Range{Min: lo, Max: lo + (math.Abs(lo)/1e9 + 1e-315) + rapid.Float64Range(0, 1e300).Draw(t, "width")}
 	l.PayoffHorizon = span("horizon", time.Millisecond, longest)
 	l.SelectionTimeout = 0
 	if selections {

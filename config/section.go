@@ -224,7 +224,10 @@ func (s *section) secret(key string, dst *Secret) {
 		s.fault(key, "is empty")
 		return
 	}
-	if e.references == 0 && e.text != Mask {
+	switch {
+	case e.text == Mask:
+		s.warn(key, "is the mask that `lint --print` puts in a secret's place")
+	case e.references == 0:
 		s.warn(key, "the secret stands in the file; use ${VAR} or %s_file", key)
 	}
 	*dst = Secret(e.text)

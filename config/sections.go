@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"math"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +18,10 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	d.redis(top.section("redis"), &c.Redis)
 	d.http(top.section("http"), &c.HTTP)
 	d.log(top.section("log"), &c.Log)
-	d.join(top.section("join"), &c.Join)
+	join := top.section("join")
+	d.join(join, &c.Join)
 	d.limits(top.section("limits"), &c.Limits)
+	checkParking(join, &c.Join, c.Limits.MaxRecordBytes)
 	d.learners(top, &c)
 	top.close()
 	d.reportUnknown()
@@ -124,9 +126,13 @@ func (d *decoder) tls(s *section, t *TLS) {
 		}
 		return checkHost(name)
 	})
-	t.Enabled = t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
+	used := t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
+	t.Enabled = used
 	s.bool("enabled", &t.Enabled)
 	s.close()
+	if used && !t.Enabled && s.ok("enabled") {
+		s.warn("enabled", "is false: the other keys have no effect, and the connection is not encrypted")
+	}
 	if !s.ok("cert_file", "key_file") {
 		return
 	}
@@ -161,6 +167,7 @@ func (d *decoder) sasl(s *section, k *Kafka) {
 	if !s.has("password") && !s.has("password_file") {
 		s.missing("password", "is needed for SASL, or password_file")
 	}
+	checkCredentials(s, a)
 	if a.Mechanism == Plain && !k.TLS.Enabled && !allLoopback(k.Brokers) {
 		s.warn("mechanism", "plain without kafka.tls sends the password readable over the network")
 	}
@@ -193,6 +200,9 @@ func (d *decoder) http(s *section, h *HTTP) {
 	})
 	s.bool("pprof", &h.Pprof)
 	s.close()
+	if _, port, err := net.SplitHostPort(h.Listen); err == nil && port == "0" {
+		s.warn("listen", "port 0 is another one at each start: neither `ranker-worker health` nor Prometheus finds it")
+	}
 	switch {
 	case !h.Pprof || !s.ok("listen"):
 	case h.Listen == "":
@@ -218,12 +228,11 @@ func (d *decoder) join(s *section, j *Join) {
 }
 
 func (d *decoder) limits(s *section, l *Limits) {
-	s.int("max_candidates", &l.MaxCandidates, 1, 100_000)
-	bytes := int64(l.MaxRecordBytes)
-	s.size("max_record_bytes", &bytes, 1<<10, 64<<20)
-	l.MaxRecordBytes = int(bytes)
+	s.int("max_candidates", &l.MaxCandidates, 1, mostCandidates)
+	set(s, "max_record_bytes", &l.MaxRecordBytes, parseRecordBytes)
 	s.duration("checkpoint_interval", &l.CheckpointInterval, time.Millisecond, 30*time.Second)
 	s.close()
+	checkLimits(s, l)
 }
 
 // numbers reads a list of exactly n finite numbers.
@@ -252,15 +261,14 @@ func (s *section) numbers(key string, n int) ([]float64, bool) {
 // payoffRange reads payoff_range.
 func (s *section) payoffRange(dst *Range) {
 	x, ok := s.numbers("payoff_range", 2)
-	switch {
-	case !ok:
-	case x[0] >= x[1]:
-		s.fault("payoff_range", "the first number must be below the second, not [%s, %s]", formatFloat(x[0]), formatFloat(x[1]))
-	case math.IsInf(x[1]-x[0], 0):
-		s.fault("payoff_range", "is too wide to be normalised")
-	default:
-		*dst = Range{Min: x[0], Max: x[1]}
+	if !ok {
+		return
 	}
+	if err := checkRange(x[0], x[1]); err != nil {
+		s.fault("payoff_range", "%v", err)
+		return
+	}
+	*dst = Range{Min: x[0], Max: x[1]}
 }
 
 // parseDelta reads delta: a probability, or auto.

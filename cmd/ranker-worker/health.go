@@ -29,7 +29,7 @@ no shell and no curl.`,
   ranker-worker health --config worker.yaml --live`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd, file)
+			cfg, err := loadText(cmd, file)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 func newLintCommand() *cobra.Command {
-	var print, asJSON bool
+	var print, asJSON, noFiles bool
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Check configuration files, and show what they amount to",
@@ -21,45 +21,57 @@ func newLintCommand() *cobra.Command {
 code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0.
 
 --print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) are
-taken from the environment, here as in run; "-" reads a file from stdin.`,
+taken from the environment, here as in run; "-" reads a file from stdin. Certificates, keys and passwords that stand in
+files of their own are read too; --no-files leaves them alone, for a configuration of another machine.`,
 		Example: `  ranker-worker lint worker.yaml
   ranker-worker lint --print worker.yaml
-  KAFKA_PASSWORD=x REDIS_PASSWORD=x ranker-worker lint deploy/*.yaml
+  KAFKA_PASSWORD=x REDIS_PASSWORD=x ranker-worker lint --no-files deploy/*.yaml
   ranker-worker lint --json worker.yaml | jq '.[].faults'`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
+			load := checker(cmd, !noFiles)
 			if asJSON {
-				return lintJSON(cmd, files)
+				return lintJSON(cmd, files, load)
 			}
-			return lint(cmd, files, print)
+			return lint(cmd, files, load, print)
 		},
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "show the effective configuration")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
+	cmd.Flags().BoolVar(&noFiles, "no-files", false, "do not look at the files that a configuration names")
 	cmd.MarkFlagsMutuallyExclusive("print", "json")
 	return cmd
 }
 
 // check loads one file; err is of type config.Faults, or nil.
-func check(cmd *cobra.Command, file string) (cfg *config.Config, warnings []config.Fault, err error) {
-	if file != "-" {
-		return config.LoadFile(file, os.LookupEnv)
+type check func(file string) (cfg *config.Config, warnings []config.Fault, err error)
+
+// checker makes a check, with or without the files that a configuration names.
+func checker(cmd *cobra.Command, named bool) check {
+	load, loadFile := config.Load, config.LoadFile
+	if named {
+		load, loadFile = config.Lint, config.LintFile
 	}
-	const name = "<stdin>"
-	data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileBytes+1))
-	if err != nil {
-		return nil, nil, config.Faults{{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}}
+	return func(file string) (*config.Config, []config.Fault, error) {
+		if file != "-" {
+			return loadFile(file, os.LookupEnv)
+		}
+		const name = "<stdin>"
+		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileBytes+1))
+		if err != nil {
+			return nil, nil, config.Faults{{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}}
+		}
+		return load(name, data, os.LookupEnv)
 	}
-	return config.Load(name, data, os.LookupEnv)
 }
 
-func lint(cmd *cobra.Command, files []string, print bool) error {
+func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 	out, failed := cmd.OutOrStdout(), false
 	for i, file := range files {
-		cfg, warnings, err := check(cmd, file)
+		cfg, warnings, err := load(file)
 		if err != nil {
 			// The warnings wait until the faults are gone.
 			failed = true
@@ -105,7 +117,7 @@ type lintFault struct {
 	Message string `json:"message"`
 }
 
-func lintJSON(cmd *cobra.Command, files []string) error {
+func lintJSON(cmd *cobra.Command, files []string, load check) error {
 	reports, failed := make([]lintReport, 0, len(files)), false
 	convert := func(faults []config.Fault) []lintFault {
 		out := make([]lintFault, len(faults))
@@ -115,7 +127,7 @@ func lintJSON(cmd *cobra.Command, files []string) error {
 		return out
 	}
 	for _, file := range files {
-		_, warnings, err := check(cmd, file)
+		_, warnings, err := load(file)
 		var faults config.Faults
 		errors.As(err, &faults)
 		failed = failed || err != nil

@@ -133,9 +133,21 @@ func configFlag(cmd *cobra.Command, file *string) {
 	_ = cmd.MarkFlagFilename(name, "yaml", "yml")
 }
 
-// loadConfig reads a configuration and shows its warnings on stderr. The error, if any, is of type config.Faults.
+// loadConfig reads a configuration with the files that it names, and shows its warnings on stderr. The error, if any, is
+// of type config.Faults.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
-	cfg, warnings, err := config.LoadFile(file, os.LookupEnv)
+	return loadBy(cmd, file, config.LintFile)
+}
+
+// loadText is loadConfig for a command that needs none of these files, which may be away for a moment while they are
+// renewed.
+func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
+	return loadBy(cmd, file, config.LoadFile)
+}
+
+func loadBy(cmd *cobra.Command, file string,
+	load func(string, config.Env) (*config.Config, []config.Fault, error)) (*config.Config, error) {
+	cfg, warnings, err := load(file, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}

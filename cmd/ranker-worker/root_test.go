@@ -85,6 +85,26 @@ func TestLint(t *testing.T) {
 	assert.Contains(t, two.out, "\n---\n# worker.yaml\nkafka:")
 }
 
+// TestLintLooksAtFiles unless it is told not to; and so do the commands that use them, but not the health check, which
+// must not fail because a certificate is being renewed.
+func TestLintLooksAtFiles(t *testing.T) {
+	inFile(t, "worker.yaml", strings.Replace(sound, ", group: g", ", group: g, tls: {ca_file: ca.pem}, "+
+		"sasl: {mechanism: plain, username: u, password_file: secret}", 1)+"http: {listen: '127.0.0.1:1'}\n")
+	const faults = `worker.yaml:1: kafka.tls.ca_file: "ca.pem": no such file or directory, seen from the directory that the worker is started in
+worker.yaml:1: kafka.sasl.password_file: "secret": no such file or directory, seen from the directory that the worker is started in
+`
+	assert.Equal(t, ran{code: 1, out: faults}, run(t, "", "lint", "worker.yaml"))
+	assert.Equal(t, ran{}, run(t, "", "lint", "--no-files", "worker.yaml"))
+	file, err := os.ReadFile("worker.yaml")
+	require.NoError(t, err)
+	assert.Equal(t, ran{code: 1, out: strings.ReplaceAll(faults, "worker.yaml", "<stdin>")}, run(t, string(file), "lint", "-"))
+	assert.Equal(t, ran{}, run(t, string(file), "lint", "--no-files", "-"))
+	for _, verb := range []string{"run", "topics"} {
+		assert.Equal(t, ran{code: 1, errOut: faults}, run(t, "", verb, "--config", "worker.yaml"), verb)
+	}
+	assert.Contains(t, run(t, "", "health", "--config", "worker.yaml").errOut, "asking Get")
+}
+
 // TestLintMasksSecrets also those that come from the environment.
 func TestLintMasksSecrets(t *testing.T) {
 	t.Setenv("REDIS_PASSWORD", "s3cr3t")

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// What single records may cost. Both bounds together keep whatever becomes of a record within what Kafka and Redis hold:
+//
+//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and that it is undecided, up to 48
+//     bytes: 16 MiB + 100,000·48 bytes are 21 MiB. A worker reads back 64 MiB in one batch, and a broker takes 100 MiB in
+//     one request (socket.request.max.bytes).
+//   - A pending impression takes in Redis up to 20 bytes for each candidate: number, propensity, rank, undecided. That
+//     is 2 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
+//
+// TestTheLargestRecordFits makes such an impression.
+const (
+	mostCandidates  = 100_000
+	mostRecordBytes = 16 << 20
+)
+
+// parseRecordBytes says why a record cannot be as long as it may be asked for.
+func parseRecordBytes(text string) (int, error) {
+	n, err := parseSize(text)
+	if err != nil {
+		return 0, err
+	}
+	err = within(n, 1<<10, mostRecordBytes, formatSize)
+	if n > mostRecordBytes {
+		err = fmt.Errorf("%w: a ranking is longer than its impression, and up to 16 records wait under one id; Kafka and "+
+			"Redis have to hold them in one piece", err)
+	}
+	return int(n), err
+}
+
+// leastCandidateBytes is what a candidate takes in an impression's record at least: {"item":"ab"}, without a utility.
+// A shorter item would be the same as another before long.
+const leastCandidateBytes = len(`{"item":"ab"},`)
+
+// checkLimits warns of a bound that another keeps from being reached.
+func checkLimits(s *section, l *Limits) {
+	if !s.ok("max_candidates", "max_record_bytes") || !s.has("max_candidates") {
+		return
+	}
+	if l.MaxCandidates == 1 {
+		s.warn("max_candidates", "1 leaves nothing to rank")
+	}
+	if most := l.MaxRecordBytes / leastCandidateBytes; l.MaxCandidates > most {
+		s.warn("max_candidates", "no more than %d fit into a record of max_record_bytes %s", most,
+			formatSize(int64(l.MaxRecordBytes)))
+	}
+}
+
+// checkParking looks at what waits for what it belongs to, which needs time and room. Without either nothing could ever
+// wait, and that is refused: topics have no order among each other.
+func checkParking(s *section, j *Join, maxRecordBytes int) {
+	if !s.ok("parking_time", "max_parked", "max_parked_bytes") {
+		return
+	}
+	none := "" // the key that leaves no room
+	switch {
+	case j.MaxParked == 0:
+		none = "max_parked"
+	case j.MaxParkedBytes == 0:
+		none = "max_parked_bytes"
+	}
+	d := Defaults().Join
+	switch {
+	case none != "" && j.ParkingTime == 0:
+		s.fault(none, "is 0, and so is parking_time: nothing could wait for what it belongs to. Topics are read beside each "+
+			"other, so that after a restart payoffs may be read before their impressions, and would be lost. Leave the keys out: "+
+			"then %d records or %s may wait for %s", d.MaxParked, formatSize(d.MaxParkedBytes), formatDuration(d.ParkingTime))
+	case none != "":
+		s.warn(none, "0: a payoff or selection that is read before what it belongs to is an orphan at once")
+	case j.ParkingTime == 0:
+		s.warn("parking_time", "0: what comes before what it belongs to is given up once all topics have been read so far; and "+
+			"an impression is forgotten at its deadline, so that one that comes again is ranked again")
+	}
+	if most := j.MaxParkedBytes; most > 0 && most < int64(maxRecordBytes) && s.has("max_parked_bytes") {
+		s.warn("max_parked_bytes", "longer records can never wait, and limits.max_record_bytes is %s",
+			formatSize(int64(maxRecordBytes)))
+	}
+}
+
+// leastSteps is how many payoffs a range has to tell apart: a millionth of a range is far below what payoffs teach.
+const leastSteps = 1 << 20
+
+// checkRange looks whether payoffs of a range can be told apart when they are normalised to [0,1]: (x−min)/(max−min). The
+// subtraction and the division are exact to a bit; what is lost is lost before, in x. The doubles of the range lie
+// apart by one unit in the last place of its larger end at most, which must be small against its width. That refuses a
+// narrow range of large numbers, [1e9, 1e9+1e-7], and one of the smallest numbers there are, [0, 5e-324].
+func checkRange(low, high float64) error {
+	if !(low < high) {
+		return fmt.Errorf("the first number must be below the second, not [%s, %s]", formatFloat(low), formatFloat(high))
+	}
+	width := high - low
+	if math.IsInf(width, 0) {
+		return errors.New("is too wide to be normalised")
+	}
+	largest := max(math.Abs(low), math.Abs(high))
+	unit := largest - math.Nextafter(largest, 0)
+	if steps := width / unit; steps < leastSteps {
+		return fmt.Errorf("[%s, %s] is too narrow: numbers of that size are %s apart, which leaves payoffs steps of 1/%.0f of the "+
+			"range; give them in another unit, or as differences from the first number", formatFloat(low), formatFloat(high),
+			formatFloat(unit), steps)
+	}
+	return nil
+}
+
+// shortest is a wait below which another unit was meant, most likely.
+const shortest = time.Second
+
+func warnShort(s *section, key string, d time.Duration) {
+	if s.has(key) && s.ok(key) && d < shortest {
+		s.warn(key, "%s from the impression is hardly enough for a ranking to be shown and answered", formatDuration(d))
+	}
+}
+
+// warnDoubtful warns of what is allowed, and hardly ever meant.
+func warnDoubtful(s *section, l *Learner, topics Topics) {
+	warnShort(s, "payoff_horizon", l.PayoffHorizon)
+	warnShort(s, "selection_timeout", l.SelectionTimeout)
+	if l.OnExpiry.Default != nil && !topics.HasSelections() {
+		s.warn("on_expiry", "has no effect without a selections topic: nobody is known to have selected what was never paid")
+	}
+	warnBelief(s, l)
+}
+
+// warnBelief warns of a learner that goes on trying, or holds on to its prior, for longer than there are payoffs.
+func warnBelief(s *section, l *Learner) {
+	const wild, firm = 1, 1e6
+	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && l.Policy != Elimination {
+		return
+	}
+	if l.Sigma > wild {
+		s.warn("sigma", "payoffs within their range vary by 0.5 at most; with %s the learner goes on trying (%s/0.5)² times as long",
+			formatFloat(l.Sigma), formatFloat(l.Sigma))
+	}
+	if !l.believes() || l.Prior.Kind != policy.FixedPrior || l.Prior.SD == 0 { // a missing one is a fault
+		return
+	}
+	if weight := l.Sigma * l.Sigma / (l.Prior.SD * l.Prior.SD); weight > firm {
+		s.warn("prior", "is so firm (sd %s, and sigma %s) that it takes %.0g payoffs of an item to move it half-way",
+			formatFloat(l.Prior.SD), formatFloat(l.Sigma), weight)
+	}
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// fileFault is what is wrong with a file that a key names.
+type fileFault struct {
+	key  string // below its section, such as ca_file
+	file string
+	err  error
+}
+
+// Error names the file. What the system says of a path that is not absolute depends on where the worker is started.
+func (f *fileFault) Error() string {
+	if errors.Is(f.err, os.ErrNotExist) && !filepath.IsAbs(f.file) {
+		return fmt.Sprintf("%s: %v, seen from the directory that the worker is started in", strconv.Quote(f.file), f.err)
+	}
+	return fmt.Sprintf("%s: %v", strconv.Quote(f.file), f.err)
+}
+
+// Unwrap is the system's reason.
+func (f *fileFault) Unwrap() error { return f.err }
+
+// readFile reads a file of at most so many bytes: whatever its name leads to, a device among others.
+func readFile(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("has more than %s", formatSize(most))
+	}
+	return data, reason(err)
+}
+
+// reason is the system's own, without the path, which messages name already.
+func reason(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+const (
+	mostPEMBytes      = 4 << 20 // the roots of a whole system are 200 KiB
+	mostPasswordBytes = 64 << 10
+)
+
+// authorities reads ca_file.
+func (t *TLS) authorities() (*x509.CertPool, *fileFault) {
+	data, err := readFile(t.CAFile, mostPEMBytes)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(data) {
+		err = errors.New("holds no certificate in PEM")
+	}
+	if err != nil {
+		return nil, &fileFault{"ca_file", t.CAFile, err}
+	}
+	return pool, nil
+}
+
+// pair reads cert_file and key_file.
+func (t *TLS) pair() (*tls.Certificate, []*fileFault) {
+	var faults []*fileFault
+	read := func(key, file, what string, is func(kind string) bool) []byte {
+		data, err := readFile(file, mostPEMBytes)
+		if err == nil && !holdsPEM(data, is) {
+			err = fmt.Errorf("holds no %s in PEM", what)
+		}
+		if err != nil {
+			faults = append(faults, &fileFault{key, file, err})
+		}
+		return data
+	}
+	cert := read("cert_file", t.CertFile, "certificate", func(kind string) bool { return kind == "CERTIFICATE" })
+	key := read("key_file", t.KeyFile, "private key", func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") })
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	both, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, []*fileFault{{"cert_file", t.CertFile, fmt.Errorf("with key_file: %w", err)}}
+	}
+	return &both, nil
+}
+
+// holdsPEM tells whether data has a PEM block of a kind.
+func holdsPEM(data []byte, is func(kind string) bool) bool {
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			return false
+		}
+		if is(block.Type) {
+			return true
+		}
+		data = rest
+	}
+}
+
+// readPassword reads a secret's file, without the line's end that editors and echo leave.
+func readPassword(file string) (string, *fileFault) {
+	data, err := readFile(file, mostPasswordBytes)
+	password := strings.TrimRight(string(data), "\r\n")
+	if err == nil && password == "" {
+		err = errors.New("is empty")
+	}
+	if err != nil {
+		return "", &fileFault{"password_file", file, err}
+	}
+	return password, nil
+}
+
+// faults looks at the files of one TLS section.
+func (t *TLS) faults() []*fileFault {
+	var all []*fileFault
+	if !t.Enabled {
+		return nil
+	}
+	if t.CAFile != "" {
+		if _, f := t.authorities(); f != nil {
+			all = append(all, f)
+		}
+	}
+	if t.CertFile != "" && t.KeyFile != "" {
+		_, more := t.pair()
+		all = append(all, more...)
+	}
+	return all
+}
+
+// namedFiles looks at the files that a configuration names, with the eyes of whoever runs this: what is missing, not to
+// be read, or not what it should be.
+func (d *decoder) namedFiles(c *Config) {
+	report := func(section string, faults ...*fileFault) {
+		for _, f := range faults {
+			key := section + "." + f.key
+			d.fault(key, d.places[key], "%v", f)
+		}
+	}
+	report("kafka.tls", c.Kafka.TLS.faults()...)
+	report("redis.tls", c.Redis.TLS.faults()...)
+	sasl := &c.Kafka.SASL
+	if file := sasl.PasswordFile; file != "" {
+		password, f := readPassword(file)
+		if f == nil {
+			if err := sasl.Mechanism.carries(password); err != nil {
+				f = &fileFault{"password_file", file, err}
+			}
+		}
+		if f != nil {
+			report("kafka.sasl", f)
+		}
+	}
+	if file := c.Redis.PasswordFile; file != "" {
+		if _, f := readPassword(file); f != nil {
+			report("redis", f)
+		}
+	}
+}

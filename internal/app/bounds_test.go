@@ -1,0 +1,58 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// TestTheLargestRecordFits: the impression with the most candidates, in the longest record that lint allows, has a ranking
+// that Kafka takes and a worker reads back, and an entry that Redis holds, with as many records waiting under its id as
+// may. The learners are of the kinds that record most: with propensities, and with the order that they have found.
+func TestTheLargestRecordFits(t *testing.T) {
+	for _, utilities := range []string{"given", "sorted", "social"} {
+		t.Run(utilities, func(t *testing.T) { largest(t, utilities) })
+	}
+}
+
+func largest(t *testing.T, utilities string) {
+	const candidates, recordBytes, waiting = 100_000, 16 << 20, 16
+	cfg, _, err := config.Load("largest.yaml", []byte("kafka: {brokers: ['127.0.0.1:9092']}\nredis: {url: 'redis://127.0.0.1'}\n"+
+		fmt.Sprintf("limits: {max_candidates: %d, max_record_bytes: %d}\n", candidates, recordBytes)+
+		"learners: {feed: {payoffs: adversarial, policy: osmd, utilities: "+utilities+"}}\n"), nil)
+	require.NoError(t, err)
+	value := []byte(`{"impression_id":"i","candidates":[`)
+	for i := range candidates {
+		value = fmt.Appendf(value, `{"item":"%0138d","utility":0},`, i)
+	}
+	value = append(value[:len(value)-1], "]}"...)
+	value = append(value, bytes.Repeat([]byte(" "), recordBytes-len(value))...)
+
+	m := machine(t, cfg)
+	require.NoError(t, m.Loaded(now))
+	m.KnownComplete()
+	var out partition.Output
+	r := partition.Record{Topic: event.Impressions, Timestamp: now, Key: []byte("i"), Value: value}
+	require.NoError(t, m.Step(&partition.Input{Record: &r, Now: now}, &out))
+	require.Empty(t, out.DeadLetters)
+	require.Len(t, out.Rankings, 1)
+	ranking := len(out.Rankings[0].Value)
+	require.LessOrEqual(t, ranking, recordBytes+48*candidates+1024)
+	require.Less(t, ranking+(1<<20), 64<<20, "what a worker reads back")
+	require.Less(t, ranking+(1<<20), 100<<20, "socket.request.max.bytes")
+
+	var changes state.Changes
+	m.Seal(&changes)
+	require.Len(t, changes.Entries, 1)
+	entry := len(changes.Entries[0].Value)
+	t.Logf("a record of %d bytes: a ranking of %d, an entry of %d", recordBytes, ranking, entry)
+	require.LessOrEqual(t, entry, 20*candidates)
+	require.Less(t, 20*candidates+waiting*(recordBytes+64), 512<<20, "proto-max-bulk-len")
+}
