@@ -3,6 +3,8 @@ package deploy
 
 import (
 	"context"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +23,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -71,6 +74,7 @@ var kinds = map[string]func() any{
 	"batch/v1 Job":                           func() any { return new(batchv1.Job) },
 	"policy/v1 PodDisruptionBudget":          func() any { return new(policyv1.PodDisruptionBudget) },
 	"autoscaling/v2 HorizontalPodAutoscaler": func() any { return new(autoscalingv2.HorizontalPodAutoscaler) },
+	"networking.k8s.io/v1 NetworkPolicy":     func() any { return new(networkingv1.NetworkPolicy) },
 }
 
 var separator = regexp.MustCompile(`(?m)^---\s*$`)
@@ -114,7 +118,7 @@ func get[T any](t *testing.T, all map[string]any, id string) *T {
 
 func TestKubernetesManifestsDecodeStrictly(t *testing.T) {
 	all := manifests(t)
-	assert.Len(t, all, 8)
+	assert.Len(t, all, 9)
 	var d appsv1.Deployment
 	assert.Error(t, yaml.UnmarshalStrict([]byte("spec: {replica: 1}"), &d), "the check itself can fail")
 }
@@ -199,15 +203,116 @@ func TestKubernetesPodsAreConfined(t *testing.T) {
 		}
 		assert.Len(t, c.VolumeMounts, len(volumes), name)
 	}
+}
+
+// TestKubernetesRollsOut one worker after the other, with time to drain, and anew when the configuration changes: which is
+// a ConfigMap of another name, so that no pod has it before its turn and there is a way back.
+func TestKubernetesRollsOut(t *testing.T) {
+	all := manifests(t)
 	d := get[appsv1.Deployment](t, all, "Deployment ranker-worker")
 	// A drain is bounded by 10 s, a third of the rebalance timeout; the server's shutdown by 5 s more.
 	assert.GreaterOrEqual(t, *d.Spec.Template.Spec.TerminationGracePeriodSeconds, int64(30))
+	rolling := d.Spec.Strategy.RollingUpdate
+	require.NotNil(t, rolling)
+	assert.Equal(t, 1, rolling.MaxSurge.IntValue())
+	assert.Equal(t, 0, rolling.MaxUnavailable.IntValue())
+	assert.Greater(t, d.Spec.MinReadySeconds, int32(10+10), "a session timeout, and a drain of those who hand over")
+	assert.Greater(t, *d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds)
+
+	m := kubernetesConfigMap(t, all)
+	require.NotNil(t, m.Immutable)
+	assert.True(t, *m.Immutable)
+	assert.Regexp(t, `^ranker-worker-\d+$`, m.Name)
+	job := get[batchv1.Job](t, all, "Job ranker-topics")
+	for _, pod := range []corev1.PodSpec{d.Spec.Template.Spec, job.Spec.Template.Spec} {
+		at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "config" })
+		require.GreaterOrEqual(t, at, 0)
+		assert.Equal(t, m.Name, pod.Volumes[at].ConfigMap.Name)
+	}
+}
+
+// TestKubernetesNetworkPolicy: nobody but Prometheus comes in, on the port of probes and metrics; and workers come to the
+// Kafka and the Redis of their configuration, to names, and no further.
+func TestKubernetesNetworkPolicy(t *testing.T) {
+	all := manifests(t)
+	p := get[networkingv1.NetworkPolicy](t, all, "NetworkPolicy ranker-worker").Spec
+	d := get[appsv1.Deployment](t, all, "Deployment ranker-worker")
+	assert.Equal(t, d.Spec.Template.Labels, p.PodSelector.MatchLabels)
+	assert.ElementsMatch(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}, p.PolicyTypes)
+
+	port := d.Spec.Template.Spec.Containers[0].Ports[0].Name
+	in := func(namespace, app, port string) bool {
+		return slices.ContainsFunc(p.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+			return admits(r.From, r.Ports, namespace, map[string]string{"app.kubernetes.io/name": app}, port)
+		})
+	}
+	assert.True(t, in("monitoring", "prometheus", port))
+	assert.False(t, in("monitoring", "prometheus", "8080"))
+	assert.False(t, in("monitoring", "grafana", port))
+	assert.False(t, in("ranker", "ranker-worker", port))
+	assert.False(t, in("default", "prometheus", port))
+
+	out := func(namespace, app, port string) bool {
+		return slices.ContainsFunc(p.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+			return admits(r.To, r.Ports, namespace, map[string]string{"k8s-app": app}, port)
+		})
+	}
+	cfg := kubernetesConfig(t, all)
+	for _, address := range append(slices.Clone(cfg.Kafka.Brokers), cfg.Redis.Addresses...) {
+		host, port, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		_, namespace, found := strings.Cut(host, ".")
+		require.True(t, found, address)
+		assert.True(t, out(namespace, "any", port), address)
+		assert.False(t, out(namespace, "any", "443"), address)
+		assert.False(t, out("default", "any", port), address)
+	}
+	assert.True(t, out("kube-system", "kube-dns", "53"))
+	assert.False(t, out("kube-system", "kube-apiserver", "443"))
+}
+
+// admits tells whether a rule is for a pod with these labels, in a namespace of this name, and for the port. A rule without
+// peers or ports is for all.
+func admits(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, namespace string,
+	labels map[string]string, port string) bool {
+	matches := func(s *metav1.LabelSelector, labels map[string]string) bool {
+		if s == nil {
+			return true
+		}
+		for k, v := range s.MatchLabels {
+			if labels[k] != v {
+				return false
+			}
+		}
+		return true
+	}
+	from := len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
+		if peer.NamespaceSelector == nil && namespace != "ranker" {
+			return false
+		}
+		return matches(peer.NamespaceSelector, map[string]string{corev1.LabelMetadataName: namespace}) && matches(peer.PodSelector, labels)
+	})
+	return from && (len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
+		return p.Port == nil || p.Port.String() == port
+	}))
+}
+
+// kubernetesConfigMap is that of the workers, whatever its number.
+func kubernetesConfigMap(t *testing.T, all map[string]any) *corev1.ConfigMap {
+	t.Helper()
+	for id := range all {
+		if strings.HasPrefix(id, "ConfigMap ranker-worker") {
+			return get[corev1.ConfigMap](t, all, id)
+		}
+	}
+	require.Fail(t, "no ConfigMap of the workers")
+	return nil
 }
 
 // kubernetesConfig is the configuration of the ConfigMap, loaded with the Secret's variables and no others.
 func kubernetesConfig(t *testing.T, all map[string]any) *config.Config {
 	t.Helper()
-	m := get[corev1.ConfigMap](t, all, "ConfigMap ranker-worker")
+	m := kubernetesConfigMap(t, all)
 	s := get[corev1.Secret](t, all, "Secret ranker-worker")
 	require.Contains(t, m.Data, filepath.Base(configPath))
 	return sound(t, "configmap.yaml", m.Data[filepath.Base(configPath)], s.StringData)
@@ -247,6 +352,8 @@ func TestComposeFile(t *testing.T) {
 	slices.Sort(services)
 	assert.Equal(t, []string{"kafka", "redis", "topics", "worker"}, services)
 	for name, s := range p.Services {
+		assert.Empty(t, s.NetworkMode, "%s: in the project's own network, which no other container is in", name)
+		assert.Equal(t, []string{"default"}, slices.Collect(maps.Keys(s.Networks)), name)
 		for _, port := range s.Ports {
 			assert.Equal(t, "127.0.0.1", port.HostIP, "%s: ports are bound to loopback", name)
 		}
