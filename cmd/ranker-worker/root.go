@@ -139,8 +139,8 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.LintFile)
 }
 
-// loadText is loadConfig for a command that needs none of these files, which may be away for a moment while they are
-// renewed.
+// loadText is loadConfig for a command that needs none of these files, or not all: they may be away for a moment while
+// they are renewed, or belong to another machine.
 func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.LoadFile)
 }

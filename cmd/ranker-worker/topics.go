@@ -49,7 +49,7 @@ func runTopics(ctx context.Context, cmd *cobra.Command, file string, create bool
 	if spec.Partitions < 0 || spec.Replication < 0 || spec.Retention < 0 {
 		return usageError{fmt.Errorf("--partitions, --replication and --retention cannot be negative")}
 	}
-	cfg, err := loadConfig(cmd, file)
+	cfg, err := loadText(cmd, file)
 	if err != nil {
 		return err
 	}
