@@ -40,7 +40,7 @@ lint: ## gofmt, go vet, staticcheck, and govulncheck where its database can be r
 	@./scripts/lint
 
 .PHONY: tools
-tools: ## Java, Maven, redis-server and Kafka's jars: installed (Debian, as root), or said in a line what is missing.
+tools: ## Java, Maven, Python, redis-server, Kafka's jars and librdkafka: installed (Debian, as root), or said in a line what is missing.
 	@./scripts/tools
 
 .PHONY: bench

@@ -1,0 +1,124 @@
+package producers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// group is a worker's group with topics of its own.
+type group struct {
+	cfg    *config.Config
+	broker *broker.Client
+}
+
+func newGroup(t *testing.T, env testenv.Env, partitions int) *group {
+	t.Helper()
+	name := testenv.Unique(t, "p")
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-impressions, selections: "", payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: %q}
+http: {listen: ""}
+learners: {feed: {payoffs: stochastic, policy: utility}}
+`, env.Kafka, name, env.RedisURL()), 0o600))
+	cfg, _, err := config.LoadFile(file, os.LookupEnv)
+	require.NoError(t, err)
+	g := &group{cfg: cfg}
+	g.broker, err = app.NewBroker(cfg)
+	require.NoError(t, err)
+	t.Cleanup(g.broker.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	_, err = g.broker.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		problems, err := g.broker.Check(ctx)
+		return err == nil && len(problems) == 0
+	}, deadline, 20*time.Millisecond)
+	return g
+}
+
+// each gives f the records of a topic's partition in order, until it has had enough.
+func (g *group) each(ctx context.Context, t *testing.T, topic event.Topic, p int32, f func(key, value []byte) (more bool)) {
+	t.Helper()
+	log := g.broker.Partition(p)
+	for next := int64(0); ; {
+		part := task.FetchPart{Topic: topic, Offset: next, MaxBytes: 1 << 20}
+		got := log.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: time.Second})[0]
+		require.NoError(t, ctx.Err())
+		require.NoError(t, got.Err)
+		for i := range got.Records {
+			if !f(got.Records[i].Key, got.Records[i].Value) {
+				return
+			}
+		}
+		next = got.Next
+	}
+}
+
+// readBack holds what is in a partition against what was written there.
+func (g *group) readBack(ctx context.Context, t *testing.T, w *works, p int32, row []cell) (records int) {
+	t.Helper()
+	at, i := 0, 0
+	g.each(ctx, t, event.Impressions, p, func(key, value []byte) bool {
+		c := &row[at]
+		if string(key) != fmt.Sprintf("%s-%d", c.prefix, i) || string(value) != c.value(i, w.rest) {
+			t.Fatalf("record %d of %s: key %q, value %.200q", i, c.prefix, key, value)
+		}
+		records++
+		if i++; i == c.records {
+			at, i = at+1, 0
+		}
+		return at < len(row)
+	})
+	return records
+}
+
+// rank lets a worker rank all impressions, and counts the rankings.
+func (g *group) rank(ctx context.Context, t *testing.T, rows [][]cell) (ranked int) {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	a, err := app.New(g.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(),
+		SessionTimeout: 6 * time.Second})
+	require.NoError(t, err)
+	drain, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(drain, ctx) }()
+	for p, row := range rows {
+		want := map[string]bool{}
+		for i := range row {
+			for n := range row[i].records {
+				want[fmt.Sprintf("%s-%d", row[i].prefix, n)] = true
+			}
+		}
+		g.each(ctx, t, event.Rankings, int32(p), func(key, _ []byte) bool {
+			require.True(t, want[string(key)], "%s", key)
+			delete(want, string(key))
+			ranked++
+			return len(want) > 0
+		})
+	}
+	stop()
+	require.NoError(t, <-ended)
+	return ranked
+}
