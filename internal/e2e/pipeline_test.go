@@ -2,8 +2,10 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -102,6 +104,38 @@ func TestPipeline_FaultyRecordsGoToTheDeadLetterTopic(t *testing.T) {
 			require.NotEmpty(t, headers["__streams.errors.message"])
 			require.Equal(t, f.reason, headers["__streams.errors.exception"])
 		}
+	})
+}
+
+// TestPipeline_OverlongRecordIsCut: of a record that is far longer than any may be, and came in few bytes, the beginning is a
+// dead letter that says how long it was; a worker that takes over finds its place in the log by it.
+func TestPipeline_OverlongRecordIsCut(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: greedy")
+		topic := w.cfg.Kafka.Topics.Payoffs
+		const size = 9 << 20
+		writer := &kafka.Writer{Transport: w.transport(t), Addr: kafka.TCP(env.Kafka), Topic: topic, BatchBytes: 2 * size,
+			BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, Compression: kafka.Zstd}
+		defer writer.Close()
+		value := bytes.Repeat([]byte(" "), size)
+		require.NoError(t, writer.WriteMessages(t.Context(), kafka.Message{Key: []byte("x"), Value: value}))
+		for n := range 2 {
+			r := w.start(t)
+			r.awaitReady(t)
+			require.Eventually(t, func() bool { return w.counts(t)["payoffs.rejected"] == int64(n+1) }, deadline, 20*time.Millisecond)
+			r.stop(t)
+			require.NoError(t, writer.WriteMessages(t.Context(), kafka.Message{Key: []byte("x"), Value: []byte("{")}))
+		}
+		letter := w.letters(t, topic, 2)[0]
+		headers := map[string]string{}
+		for _, h := range letter.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		require.Equal(t, "record_too_large", headers["__streams.errors.exception"])
+		require.Equal(t, fmt.Sprintf("key and value have %d bytes, a value may have at most %d", size+1, 1<<20), headers["__streams.errors.message"])
+		require.Equal(t, strconv.Itoa(size+1), headers["ranker.truncated.from"])
+		require.True(t, bytes.HasPrefix(value, letter.Value))
+		require.NotEmpty(t, letter.Value)
 	})
 }
 

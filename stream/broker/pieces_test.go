@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -259,4 +260,23 @@ func TestFaultInTheMiddleIsNamed(t *testing.T) {
 			require.ErrorContains(t, err, "at offset 42 or behind it, in the batch at offset 40")
 		})
 	}
+}
+
+// A shutdown ends the unpacking of a batch; a deadline that has passed does not, for the next try would come no further.
+func TestUnpackingEndsWithTheWorker(t *testing.T) {
+	s := &shelf{}
+	s.add(t, BatchInfo{Compression: Zstd}, 0, message("a"))
+	part := task.FetchPart{MaxBytes: 1000}
+	d := fetchDecoder{part: &part, alone: true, maxValue: 1000}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.decode(ctx, s.answer(0), &task.Fetched{})
+	require.ErrorIs(t, err, context.Canceled)
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	<-late.Done()
+	var out task.Fetched
+	_, err = d.decode(late, s.answer(0), &out)
+	require.NoError(t, err)
+	require.Len(t, out.Records, 1)
 }

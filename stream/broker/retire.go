@@ -16,7 +16,8 @@ import (
 // Retire makes the leaders of all that is written of this partition number refuse every batch of a producer id: an abort
 // marker of its last epoch fences all before it. It is for an id that the transaction coordinator has forgotten, so that
 // InitProducerID cannot raise its epoch any more. The coordinator is not asked, and could not end a transaction of that id
-// afterwards. To do it again does no harm.
+// afterwards. To do it again does no harm, and is needed where it has to hold for longer than brokers remember producers
+// that are silent (producer.id.expiration.ms, a day).
 //
 // Errors: task.ErrUnsupported where we lack the right, and where the broker does not speak WriteTxnMarkers.
 func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
