@@ -112,17 +112,3 @@ func (b *Batch) marker(ctx context.Context) (m task.Marker, ok bool, err error) 
 
 // maxControlKey is more than a control record's key ever has.
 const maxControlKey = 1 << 10
-
-// peek reads how many records the batch that data begins with claims to hold, and its size; 0 where data is too
-// short to say.
-func peek(data []byte) (count, size int) {
-	if len(data) < BatchHeaderSize {
-		return 0, 0
-	}
-	size = int(int32(binary.BigEndian.Uint32(data[atLength:]))) + atLeaderEpoch
-	count = int(int32(binary.BigEndian.Uint32(data[atCount:])))
-	if size < BatchHeaderSize || count < 0 {
-		return 0, 0
-	}
-	return count, size
-}

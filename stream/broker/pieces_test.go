@@ -176,10 +176,10 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// Of a value of half a gigabyte, in a batch of a few kilobytes, the beginning is given, with its size and the witness's
+// Of a value of 200 MiB, in a batch of a few kilobytes, the beginning is given, with its size and the witness's
 // hash of the whole; what stands behind it is not lost.
 func TestLongValueIsCut(t *testing.T) {
-	const size, maxValue = 512 << 20, 1 << 20
+	const size, maxValue = 200 << 20, 1 << 20
 	head := binary.AppendVarint([]byte{0, 0, 2}, 3) // attributes, timestamp, offset 1, a key of three bytes
 	head = binary.AppendVarint(append(head, "key"...), size)
 	var packed bytes.Buffer
