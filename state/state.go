@@ -67,6 +67,8 @@ type Meta struct {
 	RankingsWitness Witness
 	ProducerID      int64 // -1: none yet
 	ProducerEpoch   int16
+	// FormerProducers are earlier ids of which decisions may stand behind Rankings.
+	FormerProducers []int64
 }
 
 // Write sets a field of one of the partition's hashes, or deletes it where Value is nil.

@@ -186,8 +186,11 @@ func (l *loop) publish(last bool) {
 	s := l.task.Status()
 	l.status.Store(&s)
 	l.task.Observe(&l.obs)
-	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.opt.Now())
+	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.wall())
 	l.warnMisplaced(&s)
+	if s.Foreign > l.shown.Foreign {
+		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
+	}
 	if s.Phase != l.shown.Phase || s.Stops != l.shown.Stops || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
 		l.logStatus(&s)
 	}

@@ -27,10 +27,10 @@ var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "
 //
 // All methods are safe for concurrent use. None looks a label up, except for dead letters.
 type Metrics struct {
-	read, misplaced                  [event.Inputs]prometheus.Counter
+	read, misplaced, crowded         [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
 	impressions, selections, payoffs []outcome
 	rankings, adopted, fenced        prometheus.Counter
-	retries, sumsClamped             prometheus.Counter
+	retries, sumsClamped, foreign    prometheus.Counter
 	lookedUp, walked                 prometheus.Counter
 	rebalances                       prometheus.Counter
 	assigned                         prometheus.Gauge
@@ -74,6 +74,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rankings:       f.counter("rankings_total", "Rankings acknowledged by Kafka."),
 		adopted:        f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
 		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
+		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log that none of its workers has written; they do not count."),
 		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
 		sumsClamped:    f.counter("payoff_sums_clamped_total", "Sums of payoffs outside the payoff range, clamped to it."),
 		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
@@ -108,6 +109,10 @@ func (m *Metrics) topics(f factory) {
 	read := f.counters("records_read_total", "Input records stepped, by topic.", "topic")
 	misplaced := f.counters("misplaced_records_total",
 		"Input records whose key belongs to another partition by Kafka's default partitioner.", "topic")
+	crowded := f.counters("crowded_records_total", "Selections and payoffs given up because there was no room for them to wait.", "topic")
+	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
+		m.crowded[topic] = crowded.WithLabelValues(topicLabels[topic])
+	}
 	for topic := range event.Topic(event.Inputs) {
 		m.read[topic] = read.WithLabelValues(topicLabels[topic])
 		m.misplaced[topic] = misplaced.WithLabelValues(topicLabels[topic])
@@ -168,7 +173,11 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	for topic := range o.Stepped {
 		m.read[topic].Add(float64(o.Stepped[topic]))
 		add(m.misplaced[topic], o.Account.Misplaced[topic])
+		if n := o.Account.Crowded[topic]; n > 0 {
+			add(m.crowded[topic], n)
+		}
 	}
+	add(m.foreign, o.Foreign)
 	for _, outcomes := range [...][]outcome{m.impressions, m.selections, m.payoffs} {
 		for _, c := range outcomes {
 			add(c.counter, c.of(&o.Account))

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,6 +24,7 @@ type PartitionSnapshot struct {
 	Loaded        bool                // whether what follows is known
 	Lag           [event.Inputs]int64 // records not yet read, by topic
 	WatermarkLag  float64             // seconds from the watermark to Taken; -1: no watermark yet
+	ClockOffset   float64             // seconds by which this machine's clock is ahead of Kafka's; NaN: not known
 	WalkLag       float64             // seconds from what has been walked over to the watermark; -1: no watermark yet
 	Taken         time.Time
 	Pending       int64               // impressions whose payoff, or selection, is awaited
@@ -55,6 +57,9 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		ParkedBytes: s.Account.ParkedBytes, Unsaved: s.Unsaved, Backpressured: s.Full,
 		Waiting: s.Err != nil && s.Phase != task.Stopped,
 		Loaded:  s.Phase == task.Replaying || s.Phase == task.Running || s.Phase == task.Draining,
+	}
+	if snap.ClockOffset = math.NaN(); s.ClockKnown {
+		snap.ClockOffset = s.ClockOffset.Seconds()
 	}
 	snap.Parked[event.Selections] = s.Account.Selections.Parked
 	snap.Parked[event.Payoffs] = s.Account.Payoffs.Parked
@@ -139,7 +144,8 @@ var (
 	descLag       = gaugeDesc("lag", "Input records not yet read.", "topic", "partition")
 	descWatermark = gaugeDesc("watermark_lag_seconds",
 		"How far event time, as far as all input topics have been read, lies behind the clock.", "partition")
-	descWalk = gaugeDesc("expiry_lag_seconds",
+	descClock = gaugeDesc("clock_offset_seconds", "By how much this machine's clock is ahead of that of Kafka's brokers.", "partition")
+	descWalk  = gaugeDesc("expiry_lag_seconds",
 		"How far the walk over deadlines that have passed lies behind event time.", "partition")
 	descPending     = gaugeDesc("pending_impressions", "Impressions whose payoff, or selection, is awaited.")
 	descParked      = gaugeDesc("parked_records", "Selections and payoffs that wait for what they belong to.", "topic")
@@ -161,7 +167,7 @@ var (
 	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
 	descSelections = gaugeDesc("window_selections", "Selections that the windows may have been learned from.", "learner")
 
-	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
+	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections}
 )
@@ -242,6 +248,9 @@ func (p *PartitionSnapshot) collect(gauge func(d *prometheus.Desc, v float64, la
 	if p.WatermarkLag >= 0 { // a loop that hangs falls behind, and has to be seen to
 		gauge(descWatermark, p.WatermarkLag+max(0, time.Since(p.Taken).Seconds()), number)
 		gauge(descWalk, p.WalkLag, number)
+	}
+	if !math.IsNaN(p.ClockOffset) {
+		gauge(descClock, p.ClockOffset, number)
 	}
 	for i := range p.Learners {
 		held := 0.0

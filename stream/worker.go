@@ -46,10 +46,12 @@ type Options struct {
 	// DrainTimeout bounds how long a task may take to end: a third of the group's rebalance timeout.
 	DrainTimeout time.Duration
 
-	Now           func() event.Millis // default: the wall clock
-	FenceInterval time.Duration       // default: 6 h
-	FetchWait     time.Duration       // default: 500 ms
-	StopRetry     time.Duration       // default: 30 s; see task.Config
+	// Now is simulated time, which is Kafka's too, whatever the brokers stamp; nil: real time.
+	Now           func() event.Millis
+	ClockOffset   time.Duration // by how much this worker's clock is wrong: for tests
+	FenceInterval time.Duration // default: 6 h
+	FetchWait     time.Duration // default: 500 ms
+	StopRetry     time.Duration // default: 30 s; see task.Config
 }
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
@@ -67,9 +69,6 @@ type Worker struct {
 
 // NewWorker makes a worker; Run starts it.
 func NewWorker(opt Options) *Worker {
-	if opt.Now == nil {
-		opt.Now = func() event.Millis { return time.Now().UnixMilli() }
-	}
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
 	}
@@ -212,7 +211,15 @@ func (w *Worker) Statuses() map[int32]task.Status {
 }
 
 func (w *Worker) now() task.Now {
-	return task.Now{Mono: time.Since(w.start), Wall: w.opt.Now()}
+	return task.Now{Mono: time.Since(w.start), Wall: w.wall()}
+}
+
+// wall is the worker's clock.
+func (w *Worker) wall() event.Millis {
+	if w.opt.Now != nil {
+		return w.opt.Now()
+	}
+	return time.Now().Add(w.opt.ClockOffset).UnixMilli()
 }
 
 // taskConfig is one partition's.
@@ -226,7 +233,7 @@ func (w *Worker) taskConfig(p int32) task.Config {
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
-		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry,
+		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)

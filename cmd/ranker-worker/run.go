@@ -17,7 +17,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/stream"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 func newRunCommand() *cobra.Command {
@@ -115,7 +114,5 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 // testSettings are what tests under faults change, in a binary built with the tag failpoints.
 func testSettings(o *app.Options) {
 	o.SessionTimeout, o.FenceInterval = failpoint.Duration("session_timeout"), failpoint.Duration("fence_interval")
-	if off := failpoint.Duration("clock"); off != 0 {
-		o.Now = func() event.Millis { return time.Now().Add(off).UnixMilli() }
-	}
+	o.ClockOffset = failpoint.Duration("clock")
 }

@@ -29,8 +29,10 @@ import (
 type Options struct {
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
-	// Now is the wall clock that event times are clamped to; nil: the real one.
+	// Now is simulated time, for the brokers too; nil: real time.
 	Now func() event.Millis
+	// ClockOffset is by how much this worker's clock is wrong.
+	ClockOffset time.Duration
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
 	FenceInterval  time.Duration // how often producers are fenced anew; 0: 6 h
@@ -82,7 +84,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
 		Store: store, Membership: membership, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
-		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now,
+		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
 	return &App{Worker: w, Broker: b, Store: store, Metrics: metrics, log: opt.Logger}, nil

@@ -34,7 +34,7 @@ func Metrics() (map[string]Metric, error) {
 	m := stream.NewMetrics(r)
 	stream.RegisterBuildInfo(r, "", "")
 	m.Rebalanced(2)
-	running := task.Status{Phase: task.Running, Watermark: 1, Learners: []partition.LearnerStatus{{Name: "feed",
+	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Learners: []partition.LearnerStatus{{Name: "feed",
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)

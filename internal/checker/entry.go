@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -34,11 +35,13 @@ func (o outcome) String() string {
 
 // entry is what is stored under an impression id.
 type entry struct {
+	old                   bool // of version 1
 	kind                  kind
 	bucket                int64
 	learner               int32
 	offset                int64
 	payDeadline, forgetAt event.Millis
+	began                 event.Millis // not known of version 1
 	hasSelection          bool // it has a selection deadline
 	selDeadline           event.Millis
 	outcome               outcome
@@ -76,6 +79,8 @@ const (
 	flagSum
 	flagParked
 	flagUndecided
+	flagWeakEvents
+	flagForeign // and above: of later versions
 )
 
 // cursor reads a stored entry from its front; after its first error it reads zeros.
@@ -143,23 +148,32 @@ func (c *cursor) length() int {
 
 // decodeEntry reads what is stored under an impression id:
 //
-//	version 1, kind, flags: a byte each; then, as uvarints unless said otherwise: the bucket;
+//	version 2, kind: a byte each; then, as uvarints unless said otherwise: flags, the bucket;
 //	unless it is waiting: the learner's number, the impression's offset, the payoff deadline (varint), how much later it
-//	is forgotten (varint), with flag 1 how much earlier the selection deadline is (varint);
+//	is forgotten (varint), how much earlier it began (varint), with flag 1 how much earlier the selection deadline is (varint);
 //	of a closed one a byte: its outcome; flag 16 says that there was a selection, 32 that payoffs were added up;
 //	of a pending one: the items in the order shown, with their number before; with flag 2 a float64 of each; with flag 4
 //	the instance; with flag 8 a utility rank of each; with flag 128 the ranks that are not certain, with their number
 //	before; with flag 16 the position selected; with flag 32 the sum so far
 //	(float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their number before;
 //	with flag 64 the parked records, with their number before: topic (a byte), offset, timestamp (varint), effective time
-//	(varint), how much later its wait ends (varint), value with its length before.
+//	(varint), how much later its wait ends (varint), value with its length before;
+//	for each flag above 256, which says that hashes of events are those of version 1, a part with its length before.
+//
+// Version 1 has one byte of flags, and does not say when the impression began.
 func decodeEntry(b []byte) (*entry, error) {
 	c := cursor{b: b}
-	if v := c.byte(); v != 1 && c.err == nil {
-		return nil, fmt.Errorf("%w: version %d", errEntry, v)
+	version := c.byte()
+	if (version < 1 || version > 2) && c.err == nil {
+		return nil, fmt.Errorf("%w: version %d", errEntry, version)
 	}
-	e := &entry{kind: kind(c.byte()), instance: -1, selected: -1}
-	flags := c.byte()
+	e := &entry{kind: kind(c.byte()), instance: -1, selected: -1, old: version == 1}
+	var flags uint64
+	if e.old {
+		flags = uint64(c.byte())
+	} else {
+		flags = c.uvarint()
+	}
 	e.bucket = int64(c.uvarint())
 	switch e.kind {
 	case waiting:
@@ -178,6 +192,9 @@ func decodeEntry(b []byte) (*entry, error) {
 			e.parked = append(e.parked, p)
 		}
 	}
+	for range bits.OnesCount64(flags &^ (flagForeign - 1)) {
+		c.take(c.length())
+	}
 	switch {
 	case c.err != nil:
 		return nil, c.err
@@ -191,11 +208,14 @@ func decodeEntry(b []byte) (*entry, error) {
 	return e, nil
 }
 
-func (c *cursor) impression(e *entry, flags byte) {
+func (c *cursor) impression(e *entry, flags uint64) {
 	e.learner = int32(c.uvarint())
 	e.offset = int64(c.uvarint())
 	e.payDeadline = c.varint()
 	e.forgetAt = e.payDeadline + c.varint()
+	if !e.old {
+		e.began = e.payDeadline - c.varint()
+	}
 	if flags&flagSelectionDeadline != 0 {
 		e.hasSelection = true
 		e.selDeadline = e.payDeadline - c.varint()

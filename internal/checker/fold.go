@@ -131,6 +131,7 @@ type life struct {
 	recorded     bool    // ranks are the decision's
 	ordered      bool    // the candidates' order of utility is known
 	records      []record
+	bytes        int // of the records' values
 }
 
 // record is a selection or a payoff that was not faulty by itself.
@@ -279,6 +280,7 @@ func (f *fold) step(t event.Topic) error {
 	}
 	l := f.life(rec.Key)
 	l.records = append(l.records, r)
+	l.bytes += len(rec.Value)
 	return nil
 }
 

@@ -25,8 +25,8 @@ func (l *rankingsLog) open(from int64) {
 	l.from, l.dec, l.highest = from, event.NewDecoder(event.Limits{}), -1
 }
 
-// layout is the version of decision records that this program reads.
-const layout = 1
+// layout is the latest version of decision records that this program reads.
+const layout = 2
 
 // next goes on to the next ranking of our group that answers a later impression than the ones before.
 func (l *rankingsLog) next(f *fold) error {
@@ -79,8 +79,8 @@ func groupOf(value []byte) string {
 // looks for them.
 func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	d := &l.cur.Decision
-	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout == layout) {
-		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout %d", f.p, layout),
+	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout >= 1 && d.Layout <= layout) {
+		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout up to %d", f.p, layout),
 			fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
 	}
 	if !f.out.ok(rankingsOnce, !l.begun || d.Offset != l.highest) {

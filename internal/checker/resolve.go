@@ -21,8 +21,11 @@ const (
 	yes
 )
 
-// maxParkedPerID is how many records wait under one id at most.
-const maxParkedPerID = 16
+// So much waits under one id at most, unless one record alone is more.
+const (
+	maxParkedPerID      = 256
+	maxParkedBytesPerID = 256 << 10
+)
 
 // resolution says what must have come of one impression id: of its impression and of its selections and payoffs.
 type resolution struct {
@@ -138,7 +141,7 @@ func (r *resolution) waits() {
 
 // lapsed tells whether a parked record may have been given up before the watermark was at w, or have found no room.
 func (f *fold) lapsed(rec *record, w event.Millis, l *life) bool {
-	return f.c.opt.ParkingFull || rec.lo == math.MinInt64 || w > rec.lo+f.parking || len(l.records) > maxParkedPerID
+	return f.c.opt.ParkingFull || rec.lo == math.MinInt64 || w > rec.lo+f.parking || len(l.records) > maxParkedPerID || l.bytes > maxParkedBytesPerID
 }
 
 // anything may have become of the records.

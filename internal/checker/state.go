@@ -75,8 +75,8 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 			out.breach(metaFields, field, "something", "nothing")
 		}
 	}
-	if layout := meta["layout"]; layout != "1" {
-		return fmt.Errorf("the stored state has layout %q, this program reads 1", layout)
+	if layout := meta["layout"]; layout != "1" && layout != "2" {
+		return fmt.Errorf("the stored state has layout %q, this program reads 1 and 2", layout)
 	}
 	st.seq, st.writer = number("seq"), meta["writer"]
 	// A worker's checkpoints are called by its token and seq; those of the state commands otherwise.

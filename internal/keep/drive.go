@@ -22,6 +22,10 @@ type driver struct {
 	generation int64
 	// describe, if not nil, changes what the task is told of the topics.
 	describe func(*task.Description)
+	// adrift says that the topics lack what the first decisions' steps tell of.
+	adrift bool
+	// anyProducer takes decisions from whoever has written them.
+	anyProducer bool
 	// elsewhere, if not nil, says which partition a key belongs to; the task counts those of others.
 	elsewhere func(key []byte) int32
 }
@@ -36,7 +40,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 	machine.Partition, machine.CheckCopartition = d.p, d.elsewhere
 	t := task.New(task.Config{
 		Group: d.k.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
-		MaxRecordBytes: machine.MaxRecordBytes,
+		MaxRecordBytes: machine.MaxRecordBytes, AnyProducer: d.anyProducer, Adrift: d.adrift, OneClock: d.k.oneClock,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)

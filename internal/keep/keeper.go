@@ -23,13 +23,14 @@ type Keeper struct {
 	machine  partition.Config
 	progress func(string)
 	now      func() time.Time
+	oneClock bool // time is simulated
 }
 
 // Options are what a configuration does not say.
 type Options struct {
 	// Progress is told in words how a command goes on, now and then; nil: nobody is.
 	Progress func(string)
-	Now      func() time.Time // nil: time.Now
+	Now      func() time.Time // simulated time; nil: time.Now
 }
 
 // New makes a Keeper. It connects to nothing yet. Close it in the end.
@@ -47,7 +48,7 @@ func New(cfg *config.Config, opt Options) (*Keeper, error) {
 		b.Close()
 		return nil, err
 	}
-	k := &Keeper{cfg: cfg, store: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now}
+	k := &Keeper{cfg: cfg, store: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now, oneClock: opt.Now != nil}
 	if k.progress == nil {
 		k.progress = func(string) {}
 	}

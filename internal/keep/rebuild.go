@@ -47,6 +47,8 @@ type rebuildPlan struct {
 	state   error // of the partition's state now: nil, state.ErrNoState or another
 	meta    state.Meta
 	missing []string
+	// partialRankings: the log of rankings does not go back to its beginning.
+	partialRankings bool
 }
 
 // Rebuild makes the state of partitions that have none anew from the topics: the machine steps all inputs from the
@@ -109,6 +111,7 @@ func (k *Keeper) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*re
 	}
 	plan.meta = k.emptyCut(&d)
 	plan.meta.Rankings = d.Topics[event.Rankings].LogStart
+	plan.partialRankings = plan.meta.Rankings > 0
 	committed, err := k.committed(ctx, p)
 	if err != nil {
 		return nil, err
@@ -181,20 +184,36 @@ func (k *Keeper) beginUndecided(plan *rebuildPlan, d *task.Description, committe
 	}
 }
 
-// firstDecision is the first decision of this group in the log; nil where there is none.
-func (k *Keeper) firstDecision(ctx context.Context, p int32, d *task.Description) (*event.Ranking, error) {
+// decision is one of the log, with the steps that led to it where it tells them.
+type decision struct {
+	event.Ranking
+	steps []partition.Step
+}
+
+// firstDecision is the first decision of this group in the log that one of its workers has written; nil where there is none.
+// Their fences leave abort markers before what they write. Where the log does not go back to its beginning, markers may be
+// gone, and any will do.
+func (k *Keeper) firstDecision(ctx context.Context, p int32, d *task.Description) (*decision, error) {
 	dec := event.NewDecoder(event.Limits{})
 	f := &d.Topics[event.Rankings]
+	fenced := map[int64]bool{}
 	for next := f.LogStart; next < f.End; {
 		got, err := k.fetch(ctx, p, event.Rankings, next, 1<<20)
 		if err != nil {
 			return nil, err
 		}
+		for _, m := range got.Markers {
+			fenced[m.Producer.ID] = true
+		}
 		for i := range got.Records {
-			var r event.Ranking
-			if dec.Ranking(&r, got.Records[i].Value) == nil && r.Decision.Group == k.cfg.Kafka.Group {
-				return &r, nil
+			var r decision
+			o := &got.Origins[i]
+			if dec.Ranking(&r.Ranking, got.Records[i].Value) != nil || r.Decision.Group != k.cfg.Kafka.Group ||
+				f.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+				continue
 			}
+			r.steps, err = partition.ParseSteps(nil, o.Steps)
+			return &r, err
 		}
 		if got.Next <= next {
 			return nil, fmt.Errorf("%s[%d] has records behind offset %d, but sends none", k.broker.Topic(event.Rankings), p, next)
@@ -218,7 +237,7 @@ func (k *Keeper) fetch(ctx context.Context, p int32, topic event.Topic, offset i
 
 // findGaps holds the beginnings of the logs against the group's first decision. Impressions before it were refused, or
 // are of before the group's beginning: they are not read, unless the group began with the log.
-func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *event.Ranking) error {
+func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *decision) error {
 	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
 		plan.miss(k, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and what they led to "+
 			"is not learned", first.Decision.Offset)
@@ -229,6 +248,9 @@ func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descri
 			"they led to is not learned", in.Offset-first.Decision.Offset)
 	} else if k.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
 		in.Offset = first.Decision.Offset
+	}
+	if d.Topics[event.Rankings].LogStart == 0 {
+		plan.beginWith(first.steps)
 	}
 	since := int64(math.MinInt64)
 	got, err := k.fetch(ctx, plan.p, event.Impressions, in.Offset, 1)
@@ -257,6 +279,16 @@ func (k *Keeper) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Descri
 	return nil
 }
 
+// beginWith goes to where the group's first owner began, where that has said so.
+func (plan *rebuildPlan) beginWith(steps []partition.Step) {
+	if len(steps) == 0 || steps[0].Kind != partition.StepRead {
+		return
+	}
+	for t, offset := range steps[0].Offsets {
+		plan.meta.Inputs[t].Offset = max(plan.meta.Inputs[t].Offset, offset)
+	}
+}
+
 // rebuild stores the beginning, and replays.
 func (k *Keeper) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartition, error) {
 	one := RebuiltPartition{Partition: plan.p, Missing: plan.missing}
@@ -276,7 +308,7 @@ func (k *Keeper) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartiti
 	if err != nil {
 		return one, err
 	}
-	d := driver{k: k, p: plan.p}
+	d := driver{k: k, p: plan.p, anyProducer: plan.partialRankings, adrift: len(plan.missing) > 0}
 	d.elsewhere = stream.NewPartitioner(plan.meta.Partitions).Of
 	var misplaced int64
 	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {

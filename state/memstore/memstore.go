@@ -278,6 +278,6 @@ func (a *stored) copy() *stored {
 }
 
 func clone(m state.Meta) state.Meta {
-	m.TopicNames, m.Inputs = slices.Clone(m.TopicNames), slices.Clone(m.Inputs)
+	m.TopicNames, m.Inputs, m.FormerProducers = slices.Clone(m.TopicNames), slices.Clone(m.Inputs), slices.Clone(m.FormerProducers)
 	return m
 }

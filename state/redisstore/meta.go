@@ -25,6 +25,7 @@ const (
 	fieldRankings   = "rankings"
 	fieldProducerID = "producer_id"
 	fieldEpoch      = "producer_epoch"
+	fieldFormer     = "former_producers" // JSON array; absent in states of layout 1
 	fieldOffset     = "offset."  // and the topic's role
 	fieldWitness    = "witness." // likewise: offset:timestamp:hash, the hash in hex
 	roleRankings    = "rankings"
@@ -43,7 +44,7 @@ func role(i int) string {
 func reserved(field string) bool {
 	switch field {
 	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldCluster,
-		fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch:
+		fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer:
 		return true
 	}
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
@@ -71,6 +72,14 @@ func cut(m *state.Meta, set func(field, value string)) error {
 	set(fieldWitness+roleRankings, formatWitness(m.RankingsWitness))
 	set(fieldProducerID, strconv.FormatInt(m.ProducerID, 10))
 	set(fieldEpoch, strconv.Itoa(int(m.ProducerEpoch)))
+	former := []byte("[")
+	for i, id := range m.FormerProducers {
+		if i > 0 {
+			former = append(former, ',')
+		}
+		former = strconv.AppendInt(former, id, 10)
+	}
+	set(fieldFormer, string(append(former, ']')))
 	return nil
 }
 
@@ -144,6 +153,14 @@ func parseMeta(fields map[string]string) (state.Meta, error) {
 	}
 	if err := json.Unmarshal([]byte(r.text(fieldTopics)), &m.TopicNames); err != nil {
 		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldTopics, err))
+	}
+	if former, ok := fields[fieldFormer]; ok {
+		if err := json.Unmarshal([]byte(former), &m.FormerProducers); err != nil {
+			r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldFormer, err))
+		}
+		if len(m.FormerProducers) == 0 {
+			m.FormerProducers = nil
+		}
 	}
 	for i := 0; ; i++ {
 		if _, ok := fields[fieldOffset+role(i)]; !ok {

@@ -10,7 +10,7 @@ var (
 	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
 	decisionFields = []string{
 		"group", "policy", "delay", "partition", "offset", "layout", "propensities", "instance", "explored", "seed",
-		"selection_deadline", "payoff_deadline", "ranks", "undecided",
+		"selection_deadline", "payoff_deadline", "ranks", "undecided", "began",
 	}
 )
 
@@ -98,7 +98,7 @@ func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
 }
 
 func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
-	var v [14]*fastjson.Value
+	var v [15]*fastjson.Value
 	f := collect(object, decisionFields, v[:])
 	if f != nil {
 		return f
@@ -145,6 +145,9 @@ func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
 		return f
 	}
 	if dst.Ranks, f = d.ranks(dst.Ranks, v[12], "ranks"); f != nil {
+		return f
+	}
+	if dst.Began, dst.HasBegan, f = moment(v[14], "began"); f != nil {
 		return f
 	}
 	dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided")

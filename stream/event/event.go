@@ -69,8 +69,12 @@ type Decision struct {
 	Explored     bool
 	// Ranks holds the utility rank, 0 the lowest, of each item as the learner knew it, where it found the order of
 	// utilities itself, and Undecided, in ascending order, the ranks whose item it was not certain to be above the one before.
-	Ranks             []int32
-	Undecided         []int32
+	Ranks     []int32
+	Undecided []int32
+	// Began is from when the deadlines are counted: the impression's time, or how far event time had come if that was later.
+	// Decisions of layout 1 do not say.
+	Began             Millis
+	HasBegan          bool
 	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire
 	SelectionDeadline Millis
 	HasSelection      bool // false: no selections topic, hence no selection deadline

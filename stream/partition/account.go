@@ -14,6 +14,7 @@ type Account struct {
 	Impressions ImpressionAccount
 	Selections  SelectionAccount
 	Payoffs     PayoffAccount
+	Crowded     [event.Inputs]int64 // selections and payoffs that are orphans because there was no room for them to wait
 	SumsClamped int64               // sums of payoffs that lay outside the payoff range when they were fed
 	Adopted     int64               // impressions whose decision was found in the log
 	Misplaced   [event.Inputs]int64 // records whose key belongs to another partition by Kafka's default partitioner
@@ -69,7 +70,7 @@ func (a *Account) each() []*int64 {
 		&a.SumsClamped, &a.Adopted, &a.ParkedBytes,
 	}
 	for topic := range a.Read {
-		all = append(all, &a.Read[topic], &a.Misplaced[topic])
+		all = append(all, &a.Read[topic], &a.Misplaced[topic], &a.Crowded[topic])
 	}
 	return all
 }
@@ -106,6 +107,8 @@ const (
 	selectionsMisplaced
 	payoffsMisplaced
 	parkedBytes
+	selectionsCrowded
+	payoffsCrowded
 	counts
 )
 
@@ -139,6 +142,8 @@ var countNames = [counts]string{
 	selectionsMisplaced:   "selections.misplaced",
 	payoffsMisplaced:      "payoffs.misplaced",
 	parkedBytes:           "parked_bytes",
+	selectionsCrowded:     "selections.crowded",
+	payoffsCrowded:        "payoffs.crowded",
 }
 
 // ofTopic picks a topic's count.
@@ -148,27 +153,45 @@ func ofTopic(t event.Topic, impressions, selections, payoffs count) count {
 
 const accountPrefix = "account."
 
-// ledger holds the counts and remembers which of them have changed since the last seal.
+// ledger holds the counts and remembers which of them have changed since the last seal. Those that a later version has
+// added, and this one does not know, are kept as they are.
 type ledger struct {
 	now    [counts]int64
 	sealed [counts]int64
+
+	foreign       map[string]int64
+	foreignSealed map[string]int64
 }
 
 func (l *ledger) add(c count, n int64) { l.now[c] += n }
 
 // load takes a stored count; name is that of the field behind the prefix.
 func (l *ledger) load(name, value string) error {
+	v, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || v < 0 {
+		return fmt.Errorf("partition: count %q is %q", name, value)
+	}
 	for c, n := range countNames {
 		if n == name {
-			v, err := strconv.ParseInt(value, 10, 64)
-			if err != nil || v < 0 {
-				return fmt.Errorf("partition: count %q is %q", name, value)
-			}
 			l.now[c], l.sealed[c] = v, v
 			return nil
 		}
 	}
-	return fmt.Errorf("partition: unknown count %q", name)
+	if l.foreign == nil {
+		l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
+	}
+	l.foreign[name], l.foreignSealed[name] = v, v
+	return nil
+}
+
+// addForeign adds another ledger's counts that this version does not know.
+func (l *ledger) addForeign(from *ledger) {
+	for name, n := range from.foreign {
+		if l.foreign == nil {
+			l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
+		}
+		l.foreign[name] += n
+	}
 }
 
 // count counts for the partition, and for the learner of the current entry where that is known: once an impression has
@@ -211,5 +234,6 @@ func (l *ledger) account() Account {
 		Adopted:     n[decisionsAdopted],
 		Misplaced:   [event.Inputs]int64{n[impressionsMisplaced], n[selectionsMisplaced], n[payoffsMisplaced]},
 		ParkedBytes: n[parkedBytes],
+		Crowded:     [event.Inputs]int64{event.Selections: n[selectionsCrowded], event.Payoffs: n[payoffsCrowded]},
 	}
 }

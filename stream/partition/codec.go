@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -14,12 +15,15 @@ var errEntry = errors.New("partition: stored entry is broken")
 
 // entryVersion is the first byte of a stored entry.
 //
-// An entry is: version, kind, flags (one byte each), bucket; of a pending or closed impression: learner, offset, payoff
-// deadline, how much later it is forgotten, and as the flags say how much earlier than the payoff deadline the selection
-// deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks, which ranks are
-// undecided, selected position, sum; of a closed one: its outcome. Last, if any, the parked records. Integers are varints (zigzag where they may be
-// negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 60 bytes.
-const entryVersion = 1
+// An entry is: version and kind (one byte each), flags, bucket; of a pending or closed impression: learner, offset, payoff
+// deadline, how much later it is forgotten, how much earlier it began and, as the flags say, how much earlier than the payoff
+// deadline the selection deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks,
+// which ranks are undecided, selected position, sum; of a closed one: its outcome. Then, if any, the parked records. Last, for
+// each flag that a later version has added, in ascending order, a length and so many bytes. Integers are varints (zigzag where
+// they may be negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 65 bytes.
+//
+// Version 1 had one byte of flags and did not say when the impression began. It is read, and written again as version 2.
+const entryVersion = 2
 
 const (
 	flagSelectionDeadline = 1 << iota
@@ -29,18 +33,23 @@ const (
 	flagSelected
 	flagSum
 	flagParked
-	flagUndecided // the last bit there is
+	flagUndecided  // the last of version 1
+	flagWeakEvents // the sum's event hashes are those of version 1
+	flagForeign    // and above: added by later versions
 )
 
-// Bounds of what is stored under one id. The decoder holds stored bytes to them too.
+// Bounds of what may wait under one id: an entry is read and written as a whole. One record alone may be larger.
 const (
-	maxParkedPerID = 16
-	maxEventsPerID = 1000
+	maxParkedPerID      = 256
+	maxParkedBytesPerID = 256 << 10
 )
 
-func (e *entry) flags() byte {
-	var f byte
-	set := func(bit byte, on bool) {
+// maxEventsPerID bounds the payoffs with an event id of one impression. The decoder holds stored bytes to it too.
+const maxEventsPerID = 1000
+
+func (e *entry) flags() uint64 {
+	f := e.foreign
+	set := func(bit uint64, on bool) {
 		if on {
 			f |= bit
 		}
@@ -53,12 +62,14 @@ func (e *entry) flags() byte {
 	set(flagSum, e.count > 0 || e.summed)
 	set(flagParked, len(e.parked) > 0)
 	set(flagUndecided, len(e.undecided) > 0)
+	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	return f
 }
 
 // appendEntry appends the stored form of e, which must not be nothing.
 func appendEntry(dst []byte, e *entry) []byte {
-	dst = append(dst, entryVersion, byte(e.kind), e.flags())
+	dst = append(dst, entryVersion, byte(e.kind))
+	dst = binary.AppendUvarint(dst, e.flags())
 	dst = binary.AppendUvarint(dst, uint64(e.bucket))
 	if e.kind != waiting {
 		dst = appendImpression(dst, e)
@@ -69,7 +80,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 			dst = appendParked(dst, &e.parked[i])
 		}
 	}
-	return dst
+	return append(dst, e.foreignBytes...)
 }
 
 func appendImpression(dst []byte, e *entry) []byte {
@@ -77,6 +88,7 @@ func appendImpression(dst []byte, e *entry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(e.offset))
 	dst = binary.AppendVarint(dst, e.payoffDeadline)
 	dst = binary.AppendVarint(dst, e.forgetAt-e.payoffDeadline)
+	dst = binary.AppendVarint(dst, e.payoffDeadline-e.began)
 	if e.hasSelectionDeadline {
 		dst = binary.AppendVarint(dst, e.payoffDeadline-e.selectionDeadline)
 	}
@@ -130,18 +142,18 @@ func appendParked(dst []byte, p *parkedRecord) []byte {
 func decodeEntry(b []byte, e *entry) error {
 	e.reset()
 	d := entryReader{rest: b}
-	if version := d.byte(); version != entryVersion && d.err == nil {
-		return fmt.Errorf("%w: version %d, this program knows %d", errEntry, version, entryVersion)
+	if d.version = d.byte(); (d.version < 1 || d.version > entryVersion) && d.err == nil {
+		return fmt.Errorf("%w: version %d, this program reads up to %d", errEntry, d.version, entryVersion)
 	}
 	e.kind = kind(d.byte())
-	flags := d.byte()
+	flags := d.flags()
 	e.bucket = d.count(math.MaxInt64, "bucket")
 	switch {
 	case d.err != nil:
 	case e.kind < waiting || e.kind > closed:
 		d.fail("kind %d", e.kind)
 	case e.kind == waiting:
-		if flags != flagParked {
+		if flags&(flagForeign-1) != flagParked {
 			d.fail("parked records only, but flags %#x", flags)
 		}
 	default:
@@ -150,6 +162,7 @@ func decodeEntry(b []byte, e *entry) error {
 	if flags&flagParked != 0 && d.err == nil {
 		d.parked(e)
 	}
+	d.foreign(e, flags)
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail("%d bytes too many", len(d.rest))
 	}
@@ -161,15 +174,43 @@ func decodeEntry(b []byte, e *entry) error {
 
 // entryReader reads the parts of a stored entry; after its first error it reads zeros.
 type entryReader struct {
-	rest []byte
-	err  error
+	version byte
+	rest    []byte
+	err     error
 }
 
-func (d *entryReader) impression(e *entry, flags byte) {
+func (d *entryReader) flags() uint64 {
+	if d.version == 1 {
+		return uint64(d.byte())
+	}
+	return uint64(d.count(math.MaxInt64, "flags"))
+}
+
+// foreign keeps the parts of flags that this version does not know.
+func (d *entryReader) foreign(e *entry, flags uint64) {
+	whole := d.rest
+	e.foreign = flags &^ (flagForeign - 1)
+	for range bits.OnesCount64(e.foreign) {
+		n := d.count(uint64(len(d.rest)), "length of a part")
+		if d.err == nil && n > int64(len(d.rest)) {
+			d.fail("a part is cut off")
+		}
+		if d.err != nil {
+			return
+		}
+		d.rest = d.rest[n:]
+	}
+	e.foreignBytes = append(e.foreignBytes, whole[:len(whole)-len(d.rest)]...)
+}
+
+func (d *entryReader) impression(e *entry, flags uint64) {
 	e.learner = int32(d.count(math.MaxInt32, "learner"))
 	e.offset = d.count(math.MaxInt64, "offset")
 	e.payoffDeadline = d.varint()
 	e.forgetAt = e.payoffDeadline + d.varint()
+	if e.began = unknownBegin; d.version > 1 {
+		e.began = e.payoffDeadline - d.varint()
+	}
 	if flags&flagSelectionDeadline != 0 {
 		e.hasSelectionDeadline = true
 		e.selectionDeadline = e.payoffDeadline - d.varint()
@@ -177,7 +218,7 @@ func (d *entryReader) impression(e *entry, flags byte) {
 	if e.kind == closed {
 		e.outcome = outcome(d.byte())
 		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
-		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&^(flagSelected|flagSum) != 0) {
+		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum) != 0) {
 			d.fail("outcome %d, flags %#x of a closed impression", e.outcome, flags)
 		}
 		return
@@ -198,11 +239,12 @@ func (d *entryReader) impression(e *entry, flags byte) {
 		for n := d.count(maxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
 			e.events = append(e.events, d.word())
 		}
+		e.weakEvents = len(e.events) > 0 && (d.version == 1 || flags&flagWeakEvents != 0)
 	}
 }
 
 // decision reads what was decided: items, propensities, instance, ranks, which of them are undecided.
-func (d *entryReader) decision(e *entry, flags byte) {
+func (d *entryReader) decision(e *entry, flags uint64) {
 	n := d.count(uint64(len(d.rest)), "items")
 	for range n {
 		e.items = append(e.items, int32(d.count(math.MaxInt32, "item")))
@@ -249,7 +291,7 @@ func (d *entryReader) undecided(e *entry, items int64) {
 }
 
 func (d *entryReader) parked(e *entry) {
-	n := d.count(maxParkedPerID, "parked records")
+	n := d.count(uint64(len(d.rest)), "parked records")
 	if n == 0 && d.err == nil {
 		d.fail("no parked records")
 	}

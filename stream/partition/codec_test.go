@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -22,6 +23,10 @@ func drawEntry(t *rapid.T) *entry {
 		e.learner = rapid.Int32Range(0, math.MaxInt32).Draw(t, "learner")
 		e.offset = rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset")
 		e.payoffDeadline, e.forgetAt = millis.Draw(t, "payoff deadline"), millis.Draw(t, "forgotten")
+		e.began = millis.Draw(t, "began")
+	}
+	if rapid.Bool().Draw(t, "written by a later version") {
+		drawForeign(t, e)
 	}
 	switch e.kind {
 	case closed:
@@ -31,7 +36,7 @@ func drawEntry(t *rapid.T) *entry {
 	case pending:
 		drawDecision(t, e)
 	}
-	for range rapid.IntRange(0, maxParkedPerID).Draw(t, "parked") {
+	for range rapid.IntRange(0, 16).Draw(t, "parked") {
 		e.parked = append(e.parked, parkedRecord{
 			topic:  rapid.SampledFrom([]event.Topic{event.Selections, event.Payoffs}).Draw(t, "topic"),
 			offset: rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset"), timestamp: millis.Draw(t, "timestamp"),
@@ -43,6 +48,18 @@ func drawEntry(t *rapid.T) *entry {
 		e.parked = append(e.parked, parkedRecord{topic: event.Payoffs, value: []byte("{}")})
 	}
 	return e
+}
+
+// drawForeign adds parts that this version does not know.
+func drawForeign(t *rapid.T, e *entry) {
+	for range rapid.IntRange(1, 4).Draw(t, "parts") {
+		flag := uint64(flagForeign) << rapid.IntRange(0, 40).Draw(t, "flag")
+		if e.foreign&flag == 0 {
+			part := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "part")
+			e.foreign |= flag
+			e.foreignBytes = append(binary.AppendUvarint(e.foreignBytes, uint64(len(part))), part...)
+		}
+	}
 }
 
 func drawDecision(t *rapid.T, e *entry) {
@@ -69,6 +86,7 @@ func drawDecision(t *rapid.T, e *entry) {
 	if e.count = rapid.Int64Range(0, math.MaxInt64).Draw(t, "payoffs"); e.count > 0 {
 		e.sum = finite.Draw(t, "sum")
 		e.events = append(e.events, rapid.SliceOfN(rapid.Uint64(), 0, 20).Draw(t, "events")...)
+		e.weakEvents = len(e.events) > 0 && rapid.Bool().Draw(t, "weak")
 	}
 }
 
@@ -80,6 +98,7 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 		e.ranks = append([]int32{}, e.ranks...)
 		e.undecided = append([]int32{}, e.undecided...)
 		e.events = append([]uint64{}, e.events...)
+		e.foreignBytes = append([]byte{}, e.foreignBytes...)
 		e.parked = append([]parkedRecord{}, e.parked...)
 		for i := range e.parked {
 			e.parked[i].value = append([]byte{}, e.parked[i].value...)

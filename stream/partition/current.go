@@ -1,6 +1,10 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
 
 // current is the one entry that a step works on.
 type current struct {
@@ -51,6 +55,9 @@ func (m *Machine) fits(e *entry) error {
 	if int(e.learner) >= len(m.learners) {
 		return fmt.Errorf("%w: learner number %d, but there are only %d", errEntry, e.learner, len(m.learners))
 	}
+	if e.began == unknownBegin {
+		e.began = m.beganBefore(e)
+	}
 	l := m.learners[e.learner]
 	if l.gone {
 		return nil
@@ -61,6 +68,15 @@ func (m *Machine) fits(e *entry) error {
 		}
 	}
 	return nil
+}
+
+// beganBefore is when an impression began of which only the deadline is known: the present horizon before it, which is right
+// unless the horizon was changed. Where the learner is gone it is the deadline itself.
+func (m *Machine) beganBefore(e *entry) event.Millis {
+	if l := m.learners[e.learner]; !l.gone {
+		return e.payoffDeadline - l.cfg.PayoffHorizon
+	}
+	return e.payoffDeadline
 }
 
 // save puts the current entry into the overlay, if it has changed, and makes sure that its id stands in the right

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -39,6 +40,7 @@ type entry struct {
 	hasSelectionDeadline bool // a selection is awaited before any payoff
 	selectionDeadline    event.Millis
 	payoffDeadline       event.Millis
+	began                event.Millis // from when the deadlines are counted
 	forgetAt             event.Millis // the tombstone goes when the watermark is past this
 
 	// Of a pending impression only.
@@ -57,9 +59,19 @@ type entry struct {
 	sum    float64 // raw units
 	count  int64   // payoffs in sum
 	events []uint64
+	// weakEvents says that events are hashes as layout 1 made them.
+	weakEvents bool
 
 	parked []parkedRecord // in the order of arrival
+
+	// foreign are the parts that a later version has added and this one does not know: their flags, and the bytes behind all
+	// others. They are kept as they are.
+	foreign      uint64
+	foreignBytes []byte
 }
+
+// unknownBegin is the began of an entry that was stored by a version that did not keep it, until fits works it out.
+const unknownBegin event.Millis = math.MinInt64
 
 // parkedRecord is a selection or payoff that waits for its impression or its selection. Its key is the entry's id.
 type parkedRecord struct {
@@ -76,14 +88,14 @@ func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
 	*e = entry{instance: -1, selected: -1, bucket: noBucket, items: e.items, propensities: e.propensities, ranks: e.ranks,
-		undecided: e.undecided, events: e.events, parked: e.parked[:0]}
+		undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
 }
 
 // forget drops what only a pending impression needs.
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided = e.ranks[:0], e.undecided[:0]
-	e.instance, e.sum, e.count = -1, 0, 0
+	e.instance, e.sum, e.count, e.weakEvents = -1, 0, 0, false
 }
 
 // close makes a pending impression a tombstone. What is parked stays.

@@ -14,8 +14,9 @@ import (
 // do not belong together.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// layout is the version of the decision part of ranking records.
-const layout = 1
+// Layout is the version of the decision part of ranking records, as this program writes it. Earlier ones are adopted too:
+// layout 1 does not say when the time of the decision's deadlines began.
+const Layout = 2
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
 	rec, imp := in.Record, &m.impression
@@ -29,7 +30,15 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	}
 	var l *learner
 	if faulty == nil {
-		l, faulty = m.examine(imp)
+		if l, faulty = m.examine(imp); l == nil && !in.RefusedEarlier {
+			err = m.unknownHere(string(imp.Learner))
+		}
+		if in.RefusedEarlier {
+			return m.refuseAgain(in, faulty, out)
+		}
+	}
+	if err != nil {
+		return err
 	}
 	if faulty != nil {
 		m.reject(rec, faulty, out)
@@ -37,15 +46,6 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	}
 	if err := m.open(rec.Key, in.Found); err != nil {
 		return err
-	}
-	if in.RefusedEarlier {
-		// What the earlier owner knew by then is asked, not what the watermark has made of it since.
-		if m.cur.kind > waiting {
-			m.count(impressionsDuplicate, 1)
-			return nil
-		}
-		m.reject(rec, faultf(event.RefusedEarlier, "an earlier owner of the partition went past it"), out)
-		return nil
 	}
 	m.settle()
 	if m.cur.kind > waiting {
@@ -57,6 +57,23 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	err = m.retryAll(out)
 	m.save(false)
 	return err
+}
+
+// refuseAgain does with an impression what an earlier owner did, who went past it without ranking it: what that one knew by then
+// is asked, not what the watermark has made of it since, and not whether its learner is still configured.
+func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error {
+	if err := m.open(in.Record.Key, in.Found); err != nil {
+		return err
+	}
+	if m.cur.kind > waiting {
+		m.count(impressionsDuplicate, 1)
+		return nil
+	}
+	if faulty == nil {
+		faulty = faultf(event.RefusedEarlier, "an earlier owner of the partition went past it")
+	}
+	m.reject(in.Record, faulty, out)
+	return nil
 }
 
 // examine finds the impression's learner, and what is wrong with the impression that its bytes alone do not tell.
@@ -83,7 +100,7 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 // What a ranking record takes at most beside its id, learner and items: everything else of fixed size, and per
 // item quotes, comma and a propensity of the most digits.
 const (
-	rankingFixedBytes = 512
+	rankingFixedBytes = 640 // with the header of its steps, shortened if need be
 	propensityBytes   = 26
 	rankBytes         = 2 * 11 // a rank, and that it is undecided
 	escapedByte       = 6      // what JSON makes of one byte at worst
@@ -139,7 +156,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	}
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
-		Offset: rec.Offset, Layout: layout, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
+		Offset: rec.Offset, Layout: Layout, Began: base, HasBegan: true, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
@@ -149,7 +166,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Offset: rec.Offset})
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out), Offset: rec.Offset})
+	m.stepping.ranked = true
 
 	e := m.begin(l, &r.Decision)
 	for _, k := range d.Order {
@@ -158,6 +176,16 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	if len(d.Propensities) > 0 && !l.cfg.FindsUtilities {
 		e.ranks = append(e.ranks, d.Order...)
 	}
+}
+
+// stepsOf are the steps since the last ranking, for the header of one whose value has so many bytes. Where both together
+// could be too much for one record, the steps' order is left out.
+func (m *Machine) stepsOf(size int, out *Output) []byte {
+	m.steps.at(m.watermark)
+	if len(m.cur.id)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
+		m.steps.forget()
+	}
+	return out.keep(m.steps.tokens)
 }
 
 // sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing
@@ -208,6 +236,9 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	e.kind, e.learner, e.offset, e.selected, e.outcome = pending, l.number, d.Offset, -1, open
 	e.wasSelected, e.summed = false, false
 	e.payoffDeadline, e.forgetAt = d.PayoffDeadline, d.PayoffDeadline+m.cfg.ParkingTime
+	if e.began = d.Began; !d.HasBegan {
+		e.began = m.beganBefore(e)
+	}
 	e.hasSelectionDeadline, e.selectionDeadline = d.HasSelection, d.SelectionDeadline
 	if !d.HasSelection {
 		e.selectionDeadline = 0
@@ -225,6 +256,11 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 // record still parses, nor whether its learner is still configured.
 func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	rec, r := in.Record, in.Decided
+	if l := m.byName[string(r.Learner)]; l == nil || l.gone {
+		if err := m.unknownHere(string(r.Learner)); err != nil {
+			return err
+		}
+	}
 	if string(r.ID) != string(rec.Key) || r.Decision.Offset != rec.Offset {
 		return fmt.Errorf("%w: it is for impression %.64q at offset %d, not for %.64q at offset %d", ErrDecision,
 			r.ID, r.Decision.Offset, rec.Key, rec.Offset)
@@ -249,6 +285,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 			rec.Offset, len(r.Decision.Propensities), len(r.Items))
 	}
 	m.ledger.add(decisionsAdopted, 1)
+	m.stepping.ranked = true
 	if l.gone { // its catalogue is not loaded, and there is nobody to tell: the impression can only expire
 		e.propensities, e.ranks, e.undecided, e.instance = e.propensities[:0], e.ranks[:0], e.undecided[:0], -1
 	} else {
@@ -260,20 +297,38 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 }
 
 // makeRoom makes sure that no impression stands under the id of an adopted decision. An earlier one with the same id
-// may, whose tombstone the watermark had passed when the decision was made, and has not yet in this replay: then it
-// is forgotten now. That watermark is not known, but it bounds the decision's deadlines from below.
+// may: one that was forgotten by the time of the decision, and is not yet in this replay, because join.parking_time was
+// raised, or the watermark has not come so far again. It is forgotten now. But one that could still be paid when the
+// decision was made is one that its maker must have known.
 func (m *Machine) makeRoom(r *event.Ranking) error {
-	e := &m.cur.entry
-	if e.kind > waiting && r.Decision.PayoffDeadline <= e.forgetAt {
-		return fmt.Errorf("%w: impression %.64q at offset %d was ranked although that of offset %d was known", ErrDecision,
-			r.ID, r.Decision.Offset, e.offset)
-	}
-	if e.kind > waiting {
-		m.settleAt(max(e.forgetAt, m.watermark) + 1)
+	e, d := &m.cur.entry, &r.Decision
+	if e.kind <= waiting {
+		m.settle()
 		return nil
 	}
-	m.settle()
+	began := d.Began
+	if !d.HasBegan { // it is not before the deadline by more than it is later
+		began = d.PayoffDeadline
+	}
+	if e.kind == pending && e.payoffDeadline >= began {
+		return fmt.Errorf("%w: impression %.64q at offset %d was ranked although that of offset %d was pending", ErrDecision,
+			r.ID, d.Offset, e.offset)
+	}
+	m.settleAt(max(e.forgetAt, m.watermark) + 1)
 	return nil
+}
+
+// Holds tells whether the state holds a decision that was made for an impression which it has read. Found is what a look-up
+// showed under the id. One that has ended may be forgotten by now, and its id used again.
+func (m *Machine) Holds(id, found []byte, offset int64, payoffDeadline event.Millis) bool {
+	if m.open(id, found) != nil {
+		return false
+	}
+	e := &m.cur.entry
+	if e.kind <= waiting {
+		return payoffDeadline < m.watermark
+	}
+	return e.offset >= offset
 }
 
 // adoptItems takes the adopted ranking's items over and tells the learner.

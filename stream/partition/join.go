@@ -1,6 +1,9 @@
 package partition
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -54,6 +57,10 @@ func (m *Machine) stepSelection(in *Input, out *Output) error {
 	}
 	m.settle()
 	v, faulty := m.judgeSelection(effective)
+	if err := m.mayConclude(in, effective, v); err != nil {
+		m.save(false) // what was due is done
+		return err
+	}
 	m.conclude(rec, effective, v, faulty, out)
 	if v == taken {
 		err = m.retry(event.Payoffs, out)
@@ -78,9 +85,54 @@ func (m *Machine) stepPayoff(in *Input, out *Output) error {
 	}
 	m.settle()
 	v, faulty := m.judgePayoff(effective)
+	if err := m.mayConclude(in, effective, v); err != nil {
+		m.save(false) // what was due is done
+		return err
+	}
 	m.conclude(rec, effective, v, faulty, out)
 	m.save(false)
 	return nil
+}
+
+// mayConclude fails with a Wait where the verdict on a record that has just been read is not to be carried out yet. One
+// that would be parked, and finds no room, waits in its topic as long as what it waits for may stand in the log unread: to
+// drop it would be to lose it to the interleaving of the topics. One whose learner only other workers know waits for these.
+func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) error {
+	e := &m.cur.entry
+	if v == refused && e.kind == pending && m.learners[e.learner].gone {
+		return m.unknownHere(m.learners[e.learner].name)
+	}
+	if v != parked {
+		return nil
+	}
+	awaited := event.Impressions
+	if e.kind == pending {
+		awaited = event.Selections
+	}
+	switch {
+	case in.Again != nil:
+		m.stepping.crowded = in.Again.Crowded
+	case m.hasRoom(len(in.Record.Value)):
+	case in.Read[awaited] || m.newest[awaited] >= effective:
+		m.stepping.crowded = true
+	default:
+		return &Wait{For: fmt.Sprintf("there is no room for it to wait for a record of %s, where not all is read (join.max_parked, "+
+			"join.max_parked_bytes, or %d records and %d bytes for one impression)", m.cfg.TopicNames[awaited], maxParkedPerID, maxParkedBytesPerID)}
+	}
+	return nil
+}
+
+// hasRoom tells whether a record may be parked under the current entry's id.
+func (m *Machine) hasRoom(size int) bool {
+	n := &m.ledger.now
+	if n[selectionsParked]+n[payoffsParked] >= int64(m.cfg.MaxParked) || n[parkedBytes]+int64(size) > m.cfg.MaxParkedBytes {
+		return false
+	}
+	c := &m.cur
+	for i := range c.parked {
+		size += len(c.parked[i].value)
+	}
+	return len(c.parked) == 0 || len(c.parked) < maxParkedPerID && size <= maxParkedBytesPerID
 }
 
 // conclude carries a verdict out for a record that has just been read.
@@ -99,10 +151,9 @@ func (m *Machine) conclude(rec *Record, effective event.Millis, v verdict, f *ev
 // park keeps a record under the current entry's id until what it waits for comes. Without room it is an orphan.
 func (m *Machine) park(rec *Record, effective event.Millis) {
 	c := &m.cur
-	n := &m.ledger.now
-	if len(c.parked) >= maxParkedPerID || n[selectionsParked]+n[payoffsParked] >= int64(m.cfg.MaxParked) ||
-		n[parkedBytes]+int64(len(rec.Value)) > m.cfg.MaxParkedBytes {
+	if m.stepping.crowded {
 		m.account(rec.Topic, orphan, 1)
+		m.count(ofTopic(rec.Topic, 0, selectionsCrowded, payoffsCrowded), 1)
 		return
 	}
 	if c.kind == nothing {
@@ -302,7 +353,7 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 // addUp takes a payoff into the sum. Payoffs without an event id cannot be told apart: each counts.
 func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
-		h := eventHash(p.EventID)
+		h := e.eventHash(m.cur.id, p.EventID)
 		if slices.Contains(e.events, h) {
 			return duplicate, nil
 		}
@@ -320,8 +371,20 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff) (verdict, *event.
 	return taken, nil
 }
 
-// eventHash identifies an event id within one impression. It is stored, hence the same everywhere and for ever.
-func eventHash(id []byte) uint64 { return xxhash.Sum64(id) }
+// eventHash identifies an event id within one impression. It is stored, hence the same everywhere and for ever. It is cut
+// from a strong hash, for event ids come from outside: of a weak one two could be made that count as one.
+func (e *entry) eventHash(id, event []byte) uint64 {
+	if e.weakEvents {
+		return xxhash.Sum64(event)
+	}
+	var length [8]byte
+	binary.LittleEndian.PutUint64(length[:], uint64(len(id)))
+	h := sha256.New()
+	for _, part := range [][]byte{length[:], id, event} {
+		_, _ = h.Write(part) // never fails
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))
+}
 
 // selectPaid makes a payoff the selection too, where there was none and none can come.
 func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {

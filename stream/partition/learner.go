@@ -2,7 +2,9 @@ package partition
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -19,7 +21,9 @@ type learner struct {
 	fingerprint string
 	changed     bool // its line in the learner table has to be written
 	ledger      ledger
-	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
+	forms       string // as stored
+	foreign     []byte // members of its line that a later version has added: `,"name":value`, as often as there are
+	gone        bool   // stored, but not configured any more; it has no items and no delay.Learner
 
 	cfg      *LearnerConfig
 	delay    delay.Learner
@@ -147,11 +151,57 @@ func appendLearner(dst []byte, l *learner) []byte {
 		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, '"'), countNames[c]...), `":`...)
-		dst = strconv.AppendInt(dst, n, 10)
+		dst = appendCount(dst, countNames[c], n)
 	}
-	return append(dst, "}}"...)
+	for _, name := range slices.Sorted(maps.Keys(l.ledger.foreign)) {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = appendCount(dst, name, l.ledger.foreign[name])
+	}
+	return append(append(append(dst, '}'), l.foreign...), '}')
 }
+
+func appendCount(dst []byte, name string, n int64) []byte {
+	var a fastjson.Arena
+	dst = append(a.NewString(name).MarshalTo(dst), ':')
+	return strconv.AppendInt(dst, n, 10)
+}
+
+// form is the version of what a learner's hashes hold, each as this program writes it. A hash of which a later version has
+// changed what stands in it has a higher one, and is refused: what is not understood can be neither used nor kept up.
+const form = 1
+
+const formsPrefix = "forms." // of the fields in the hash "meta" that say them: {"flights":1,"items":1}
+
+// appendForms appends the forms of the learner's hashes, in the order of their names.
+func (l *learner) appendForms(dst []byte) []byte {
+	names := append([]string{itemsHash, missedHash, importedHash}, l.delay.Hashes()...)
+	slices.Sort(names)
+	for i, h := range names {
+		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, form)
+	}
+	return append(dst, '}')
+}
+
+// loadForms fails where a hash has a form that this program does not know.
+func (l *learner) loadForms(value []byte) error {
+	v, err := fastjson.ParseBytes(value)
+	if err != nil {
+		return fmt.Errorf("partition: forms of learner %q: %w", l.name, err)
+	}
+	l.forms = string(value)
+	v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
+		if n, _ := value.Int64(); n > form && err == nil {
+			err = fmt.Errorf("%w: %q: its hash %q has form %d, this worker reads up to %d: run the version that wrote it, or a later one",
+				ErrLearner, l.name, name, n, form)
+		}
+	})
+	return err
+}
+
+// lineFields are the members of a learner's line that this version knows.
+var lineFields = []string{"no", "fingerprint", "account"}
 
 func parseLearner(value []byte) (s storedLearner, err error) {
 	v, err := fastjson.ParseBytes(value)
@@ -169,6 +219,13 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 			var n int64
 			if n, _ = value.Int64(); err == nil {
 				err = s.ledger.load(string(name), strconv.FormatInt(n, 10))
+			}
+		})
+		var a fastjson.Arena
+		v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
+			if !slices.Contains(lineFields, string(name)) {
+				s.foreign = append(a.NewStringBytes(name).MarshalTo(append(s.foreign, ',')), ':')
+				s.foreign = value.MarshalTo(s.foreign)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ const (
 	watermarkField = "watermark"
 	floorField     = "floor"
 	saltField      = "salt"
+	stepsField     = "steps"
 )
 
 // loading keeps what is loaded until everything is there: fields come in any order.
@@ -40,6 +41,7 @@ type storedLearner struct {
 	number      int32
 	fingerprint string
 	ledger      ledger
+	foreign     []byte
 }
 
 func newLoading() *loading {
@@ -100,8 +102,14 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	case field == saltField:
 		m.salt, err = strconv.ParseUint(string(value), 16, 64)
 		m.loading.salted = true
+	case field == stepsField:
+		err = m.steps.load(value)
 	case strings.HasPrefix(field, accountPrefix):
 		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
+	case strings.HasPrefix(field, formsPrefix):
+		if l := m.byName[strings.TrimPrefix(field, formsPrefix)]; l != nil {
+			return l.loadForms(value)
+		}
 	case strings.HasPrefix(field, learnerPrefix):
 		s, err := parseLearner(value)
 		if err != nil {
@@ -157,7 +165,7 @@ func (m *Machine) seat(table []storedLearner) error {
 				"another name, or stop the workers and give `ranker-worker state reset --learner`", ErrLearner, l.name, l.fingerprint, s.fingerprint)
 		}
 		m.enrol(l)
-		l.ledger = s.ledger
+		l.ledger, l.foreign = s.ledger, s.foreign
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for i := range m.cfg.Learners {

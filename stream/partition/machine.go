@@ -28,6 +28,9 @@ type Machine struct {
 
 	watermark event.Millis
 	newest    [event.Inputs]event.Millis // effective times read
+	steps     steps
+	stepping  stepping
+	elsewhere map[string]bool // learners that other workers know; see Elsewhere
 	ledger    ledger
 	known     knownIDs
 	over      overlay
@@ -59,6 +62,14 @@ type Machine struct {
 	scratch    scratch
 }
 
+// stepping is what a step finds out about its record, besides its outcome.
+type stepping struct {
+	effective event.Millis
+	timed     bool // the record's own time is not believed
+	crowded   bool // there is no room for it to wait
+	ranked    bool
+}
+
 // scratch is memory of the decision path.
 type scratch struct {
 	numbers    []policy.Item // of the candidates, as the record lists them
@@ -82,7 +93,7 @@ var errConfig = errors.New("partition: configuration")
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
-		known: newKnownIDs(), over: newOverlay(), fixed: -1, touched: make(map[int64]uint64), segment: 1,
+		known: newKnownIDs(), over: newOverlay(), steps: steps{run: -1}, fixed: -1, touched: make(map[int64]uint64), segment: 1,
 		decoder: event.NewDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}),
 	}
 	for t := range m.newest {
@@ -173,8 +184,9 @@ func (m *Machine) AddKnown(ids [][]byte) {
 // that is not known is new.
 func (m *Machine) KnownComplete() { m.known.complete = true }
 
-// Step takes one record in. A faulty record is no error: it becomes a dead letter. An error means that what is stored,
-// or what the log holds as decided, contradicts the input; the machine must not be used any more.
+// Step takes one record in. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be
+// stepped yet. Any other error means that what is stored, or what the log holds as decided, contradicts the input; the
+// machine must not be used any more.
 //
 // Whatever the watermark has made due for the record's id is done first. Hence what becomes of a record depends on the
 // watermark and never on how far the expiry walk has come.
@@ -183,49 +195,111 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	if rec.Topic >= event.Inputs || rec.Topic == event.Selections && !m.cfg.HasSelections {
 		return fmt.Errorf("partition: a record of topic %d, which is not configured as an input", rec.Topic)
 	}
+	m.stepping = stepping{}
+	var err error
+	switch rec.Topic {
+	case event.Impressions:
+		err = m.stepImpression(in, out)
+	case event.Selections:
+		err = m.stepSelection(in, out)
+	case event.Payoffs:
+		err = m.stepPayoff(in, out)
+	}
+	if err == nil {
+		m.stepped(rec)
+	}
+	return err
+}
+
+// stepped counts a record that was taken in, and notes the step.
+func (m *Machine) stepped(rec *Record) {
+	m.newest[rec.Topic] = max(m.newest[rec.Topic], m.stepping.effective)
 	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
 	if f := m.cfg.CheckCopartition; f != nil && f(rec.Key) != m.cfg.Partition {
 		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
 	}
-	switch rec.Topic {
-	case event.Impressions:
-		return m.stepImpression(in, out)
-	case event.Selections:
-		return m.stepSelection(in, out)
+	m.steps.at(m.watermark)
+	if m.stepping.ranked {
+		m.steps.ranked(rec)
+		return
 	}
-	return m.stepPayoff(in, out)
+	if m.stepping.timed {
+		m.steps.timed(m.stepping.effective)
+	}
+	if m.stepping.crowded {
+		m.steps.crowded()
+	}
+	m.steps.took(rec)
 }
 
-// effective is a record's effective time: the event time, bounded by Kafka's timestamp and by the clock.
+// effective is what a record's time counts as: the event time, at most Kafka's timestamp. One that lies too far ahead
+// counts as now, or as what it counted as when it was first stepped.
 func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Millis {
-	e := min(in.Record.Timestamp, in.Now)
+	e := in.Record.Timestamp
 	if hasTime {
 		e = min(e, t)
 	}
-	m.newest[in.Record.Topic] = max(m.newest[in.Record.Topic], e)
+	switch {
+	case in.Decided != nil:
+		e = in.Decided.Time
+	case in.Again != nil && in.Again.Timed:
+		e, m.stepping.timed = m.watermark+in.Again.By, true
+	case in.Again == nil && e > max(in.Now, in.Latest):
+		e, m.stepping.timed = in.Now, true
+	}
+	m.stepping.effective = e
 	return e
 }
 
+// Elsewhere names the learners that other workers of the group are configured with. What comes for one that this machine
+// does not know, but another worker does, waits instead of being refused.
+func (m *Machine) Elsewhere(learners map[string]bool) { m.elsewhere = learners }
+
+// unknownHere is a Wait where the learner is known to another worker, else nil.
+func (m *Machine) unknownHere(name string) error {
+	if m.elsewhere[name] {
+		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here, but it is at another worker of the group", name)}
+	}
+	return nil
+}
+
+// Begin says from which offsets steps are told from now on, without regard to what was told before: where an owner goes on by
+// its own choice, and behind a decision whose own steps are not known.
+func (m *Machine) Begin(offsets [event.Inputs]int64) {
+	m.steps.next = offsets
+	m.steps.at(m.watermark)
+	m.steps.read()
+}
+
+// Steps are the tokens of what was stepped since the last ranking, and how far event time had come as of the last.
+func (m *Machine) Steps() (tokens []byte, watermark event.Millis) {
+	return m.steps.tokens, m.steps.watermark
+}
+
 // Tick moves the watermark on: to the least, over the input topics, of the newest effective time read, or of now where
-// all there is has been read. It never falls.
+// all there is has been read. It never falls, and never goes ahead of now.
 func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
-	low := event.Millis(math.MaxInt64)
+	low := now
 	for t := range event.Topic(event.Inputs) {
 		switch {
 		case t == event.Selections && !m.cfg.HasSelections:
 		case atEnd[t]:
-			low = min(low, now)
 		default:
 			low = min(low, m.newest[t])
 		}
 	}
-	if low <= m.watermark {
+	m.Raise(low)
+}
+
+// Raise moves the watermark on to w, where it lies ahead.
+func (m *Machine) Raise(w event.Millis) {
+	if w <= m.watermark {
 		return
 	}
-	m.watermark = low
+	m.watermark = w
 	for _, l := range m.learners {
 		if !l.gone {
-			l.delay.Advance(low)
+			l.delay.Advance(w)
 		}
 	}
 }

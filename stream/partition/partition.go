@@ -64,6 +64,7 @@ type Cut struct {
 // Message is a record to be produced. Offset is that of the input record it answers.
 type Message struct {
 	Key, Value []byte
+	Steps      []byte // of a ranking: what was stepped since the last, see ParseSteps; not nil
 	Offset     int64
 }
 
@@ -119,7 +120,10 @@ func (o *Output) keep(b []byte) []byte {
 // Input is one record to step, with what is known about it.
 type Input struct {
 	Record *Record
-	Now    event.Millis // the worker's clock; bounds event times
+	// Now is the present time. A time that lies ahead of both Now and Latest is not believed: it counts as Now.
+	Now, Latest event.Millis
+	// Read tells of which topics all was read that this record may wait for, as far as it is in the log.
+	Read [event.Inputs]bool
 	// Found is the value that a look-up showed under the record's key; nil where nothing is stored, or where Resolve
 	// said that none is needed. What the machine has changed since wins over it.
 	Found []byte
@@ -127,7 +131,15 @@ type Input struct {
 	Decided *event.Ranking
 	// RefusedEarlier says that an earlier owner went past this impression without ranking it: it is never ranked.
 	RefusedEarlier bool
+	// Again is the step of an earlier owner that took this record in, where the log shows it: what was decided by the clock
+	// and the room of that moment is decided alike.
+	Again *Step
 }
+
+// Wait says why a record cannot be stepped yet. Nothing has changed then, but for what was due anyway.
+type Wait struct{ For string }
+
+func (w *Wait) Error() string { return "partition: the record has to wait: " + w.For }
 
 // Resolution says whether a record can be stepped without a look-up.
 type Resolution uint8

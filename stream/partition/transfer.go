@@ -100,6 +100,7 @@ func (t *Transfer) Account() {
 		for c := range n {
 			to.add(count(c), n[c])
 		}
+		to.addForeign(from)
 	}
 	pass(&t.to.ledger, &t.from.ledger)
 	for _, l := range t.from.learners {

@@ -192,7 +192,8 @@ type world struct {
 	out     Output
 	decided map[int64][]byte // what stands in the log of rankings, by impression offset
 	lookups int
-	unsaved []func() // the steps since the last save, to be done again after a crash
+	unread  [event.Inputs]bool // topics that are not read to their end
+	unsaved []func()           // the steps since the last save, to be done again after a crash
 	letters []DeadLetter
 	// inFlight: a batch that was looked up together is being stepped; forget is what may be forgotten after it.
 	inFlight bool
@@ -303,7 +304,7 @@ func (w *world) step(rec Record, now event.Millis) error {
 
 // stepWith steps a record with what a look-up has found, perhaps some time ago.
 func (w *world) stepWith(rec Record, now event.Millis, found []byte) error {
-	in := Input{Record: &rec, Now: now, Found: found}
+	in := Input{Record: &rec, Now: now, Found: found, Read: [event.Inputs]bool{!w.unread[0], !w.unread[1], !w.unread[2]}}
 	if value, ok := w.decided[rec.Offset]; ok && rec.Topic == event.Impressions {
 		in.Decided = new(event.Ranking)
 		require.NoError(w.t, event.NewDecoder(event.Limits{}).Ranking(in.Decided, value))

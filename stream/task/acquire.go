@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -50,7 +51,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 		case err == nil:
 			t.fine(t.doing)
 			t.acq.meta = reply.(state.Meta)
-			t.fence(t.describeAndCheck)
+			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(nobody, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
 		case errors.Is(err, state.ErrNoState) && fresh == nil:
@@ -150,8 +151,9 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 	})
 }
 
-// Layout is the version of what is stored. A task refuses any other.
-const Layout = 1
+// Layout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
+// version has written.
+const Layout = 2
 
 // LayoutUnfinished is that of a state which is being put together and is not to be used yet.
 const LayoutUnfinished = 0
@@ -183,8 +185,7 @@ func (t *Task) reads(topic event.Topic) bool {
 
 // describeAndCheck compares what the broker and the store say with the cut, then loads the state.
 func (t *Task) describeAndCheck() {
-	cut := cutPositions{inputs: t.acq.meta.Inputs, rankings: t.acq.meta.Rankings, witness: t.acq.meta.RankingsWitness}
-	t.check(cut, func() { t.load() })
+	t.check(cutOf(&t.acq.meta), t.load)
 }
 
 func (t *Task) load() {
@@ -208,7 +209,11 @@ func (t *Task) load() {
 func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 	for _, f := range fields {
 		if err := machine.Load(f); err != nil {
-			t.stop(StopState, fmt.Errorf("loading field %q of %q: %w", f.Field, f.Hash, err))
+			reason := StopState
+			if errors.Is(err, partition.ErrLearner) {
+				reason = StopLearner
+			}
+			t.stop(reason, fmt.Errorf("loading field %q of %q: %w", f.Field, f.Hash, err))
 			return
 		}
 	}
@@ -219,7 +224,28 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 		t.stop(StopState, err)
 		return
 	}
-	t.start(machine)
+	t.name(func() { t.start(machine) })
+}
+
+// name makes the stored state name the producer id that we have got instead of the one that it names: nothing is produced under
+// it that nobody could retire should the coordinator forget this one too. The former stays named until its decisions are adopted.
+// A state that names none yet does so with its first checkpoint.
+func (t *Task) name(done func()) {
+	m := &t.acq.meta
+	p := t.acq.producer
+	if m.ProducerID == p.ID || m.ProducerID < 0 {
+		done()
+		return
+	}
+	named := *m
+	named.ProducerID, named.ProducerEpoch = p.ID, p.Epoch
+	named.FormerProducers = append(slices.Clone(m.FormerProducers), m.ProducerID)
+	c := &state.Checkpoint{Fence: m.Fence, ID: checkpointID(m.Fence), Meta: named}
+	t.ask("noting the producer id", checkpointTimeout, Checkpoint{c}, func(any) {
+		t.acq.meta = named
+		t.acq.meta.Seq++
+		done()
+	})
 }
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.

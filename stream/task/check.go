@@ -19,9 +19,25 @@ const checkAgain = time.Second
 
 // cutPositions are the positions that the logs are held against.
 type cutPositions struct {
-	inputs   []state.Position
-	rankings int64
-	witness  state.Witness
+	inputs    []int64
+	rankings  int64
+	witnesses []witness // records that were read or written, with what they are to be the same as
+}
+
+type witness struct {
+	topic event.Topic
+	state.Witness
+}
+
+// cutOf is the stored cut.
+func cutOf(m *state.Meta) cutPositions {
+	cut := cutPositions{rankings: m.Rankings}
+	for i := range m.Inputs {
+		cut.inputs = append(cut.inputs, m.Inputs[i].Offset)
+		cut.witnesses = append(cut.witnesses, witness{event.Topic(i), m.Inputs[i].Witness})
+	}
+	cut.witnesses = append(cut.witnesses, witness{event.Rankings, m.RankingsWitness})
+	return cut
 }
 
 // describe asks for fresh facts.
@@ -43,18 +59,41 @@ func (t *Task) check(cut cutPositions, done func()) {
 
 const checking = "checking the logs"
 
-func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
+// checkFit makes sure that topics and store can be used, and are those of the cut, before anything is written to them.
+func (t *Task) checkFit(cut cutPositions, again bool, done func()) {
 	t.describe(func() {
-		reason, err := t.unfit(&t.acq.facts)
-		if err == nil {
-			reason, err = t.mismatch(&t.acq.facts, cut)
-		}
-		if err == nil { // last: of a changed partition count, say, it is a consequence
-			reason, err = t.letterless(&t.acq.facts)
-		}
+		reason, err := t.unfitFor(cut)
 		switch {
 		case err == nil:
-			t.checkWitness(cut, event.Impressions, again, done)
+			t.fine(checking)
+			done()
+		case again:
+			t.stop(reason, err)
+		default:
+			t.fails(checking, err)
+			t.after(checkAgain, func() { t.checkFit(cut, true, done) })
+		}
+	})
+}
+
+// unfitFor looks for anything in the facts that does not fit the cut.
+func (t *Task) unfitFor(cut cutPositions) (StopReason, error) {
+	d := &t.acq.facts
+	if reason, err := t.unfit(d); err != nil {
+		return reason, err
+	}
+	if reason, err := t.mismatch(d, cut); err != nil {
+		return reason, err
+	}
+	return t.letterless(d) // last: of a changed partition count, say, it is a consequence
+}
+
+func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
+	t.describe(func() {
+		reason, err := t.unfitFor(cut)
+		switch {
+		case err == nil:
+			t.checkWitness(cut, 0, again, done)
 		case again:
 			t.stop(reason, err)
 		default:
@@ -90,13 +129,40 @@ func (t *Task) unfit(d *Description) (StopReason, error) {
 				"forgets the fence early", name)
 		}
 	}
+	return t.forgetful(d)
+}
+
+// forgetful looks for rankings that are deleted before the impressions that they answer: a replay would rank these again.
+func (t *Task) forgetful(d *Description) (StopReason, error) {
+	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
+	for _, r := range []struct {
+		setting     string
+		rankings    int64
+		impressions int64
+	}{
+		{"retention.ms", rankings.RetentionMillis, impressions.RetentionMillis},
+		{"retention.bytes", rankings.RetentionBytes, impressions.RetentionBytes},
+	} {
+		if r.rankings >= 0 && (r.impressions < 0 || r.rankings < r.impressions) {
+			return StopTopic, fmt.Errorf("topic %q has %s=%d, but %q has %d: rankings have to be kept for as long as the impressions, or "+
+				"a replay would rank these again", t.cfg.TopicNames[event.Rankings], r.setting, r.rankings,
+				t.cfg.TopicNames[event.Impressions], r.impressions)
+		}
+	}
 	return "", nil
 }
 
 // letterless looks for an input topic whose dead letters have nowhere to go.
 func (t *Task) letterless(d *Description) (StopReason, error) {
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
-		if t.reads(topic) && !d.Topics[topic].DeadLetters {
+		if !t.reads(topic) {
+			continue
+		}
+		if d.Topics[topic].LettersCompacted {
+			return StopTopic, fmt.Errorf("the dead-letter topic of %q is compacted: set cleanup.policy=delete, or dead letters are lost, "+
+				"and those without a key refused", t.cfg.TopicNames[topic])
+		}
+		if !d.Topics[topic].DeadLetters {
 			return StopTopic, fmt.Errorf("the dead-letter topic of %q does not exist or has too few partitions: create it "+
 				"(ranker-worker topics --create), or add partitions to it", t.cfg.TopicNames[topic])
 		}
@@ -114,8 +180,9 @@ func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 		return StopState, errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
 			"to its end: stop the workers and give it again")
 	}
-	if m.Layout != Layout {
-		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads %d", m.Layout, Layout)
+	if m.Layout < 1 || m.Layout > Layout {
+		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
+			"later one", m.Layout, Layout)
 	}
 	if m.ClusterID != d.ClusterID {
 		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
@@ -130,7 +197,7 @@ func (t *Task) mismatch(d *Description, cut cutPositions) (StopReason, error) {
 	}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if t.reads(topic) {
-			if err := t.within(d, topic, cut.inputs[topic].Offset); err != nil {
+			if err := t.within(d, topic, cut.inputs[topic]); err != nil {
 				return StopTopic, err
 			}
 		}
@@ -154,34 +221,31 @@ func (t *Task) within(d *Description, topic event.Topic, offset int64) error {
 	return nil
 }
 
-// checkWitness reads the last record read of each topic again, and the last of our own rankings.
-func (t *Task) checkWitness(cut cutPositions, topic event.Topic, again bool, done func()) {
-	if topic == event.Topics {
+// checkWitness reads the witnesses, from the k-th on, again.
+func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
+	if k == len(cut.witnesses) {
 		done()
 		return
 	}
-	next := func() { t.checkWitness(cut, topic+1, again, done) }
-	w := cut.witness
-	if topic < event.Inputs {
-		w = cut.inputs[topic].Witness
-	}
-	if !t.reads(topic) || w.Offset < 0 || w.Offset < t.acq.facts.Topics[topic].LogStart {
+	next := func() { t.checkWitness(cut, k+1, again, done) }
+	w := cut.witnesses[k]
+	if !t.reads(w.topic) || w.Offset < 0 || w.Offset < t.acq.facts.Topics[w.topic].LogStart {
 		next()
 		return
 	}
-	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[topic], t.cfg.Partition)
-	part := FetchPart{Topic: topic, Offset: w.Offset, MaxBytes: 1}
+	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[w.topic], t.cfg.Partition)
+	part := FetchPart{Topic: w.topic, Offset: w.Offset, MaxBytes: 1}
 	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
 		switch {
-		case err == nil && len(f.Records) > 0 && Matches(w, &f.Records[0]):
+		case err == nil && len(f.Records) > 0 && Matches(w.Witness, &f.Records[0]):
 			next()
 			return
 		case err != nil && !errors.Is(err, ErrOffsetOutOfRange): // says nothing about the record
-			t.failed(doing, err, func() { t.checkWitness(cut, topic, again, done) })
+			t.failed(doing, err, func() { t.checkWitness(cut, k, again, done) })
 			return
 		}
 		err = fmt.Errorf("%s[%d] holds another record at offset %d than the one we read: the topic was recreated or has "+
-			"lost records", t.cfg.TopicNames[topic], t.cfg.Partition, w.Offset)
+			"lost records", t.cfg.TopicNames[w.topic], t.cfg.Partition, w.Offset)
 		if again {
 			t.stop(StopWitness, err)
 			return

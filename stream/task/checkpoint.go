@@ -19,6 +19,7 @@ type segment struct {
 	inputs   []state.Position
 	rankings int64               // made up to here
 	letters  [event.Inputs]int64 // likewise
+	adopted  bool                // nothing is left to adopt
 	position int64               // of the rankings, known once they are acked
 	witness  state.Witness
 }
@@ -43,7 +44,7 @@ func (t *Task) seal() {
 		s.inputs = append(s.inputs, r.queues[i].position())
 		s.letters[i] = r.deadLetters[i].made
 	}
-	s.position, s.witness = r.rankings.position, r.rankings.witness
+	s.position, s.witness, s.adopted = r.rankings.position, r.rankings.witness, !r.replaying
 	if r.replaying { // nothing of ours has been produced yet
 		s.position = r.cursor.position(t.cfg.sabotage.pastDecision)
 	}
@@ -102,11 +103,15 @@ func (t *Task) merge(segments []*segment) *state.Checkpoint {
 	last := segments[len(segments)-1]
 	c := &state.Checkpoint{
 		Fence: r.fence,
-		ID:    r.fence.Token + "-" + strconv.FormatInt(r.fence.Seq+1, 10),
+		ID:    checkpointID(r.fence),
 		Meta:  t.acq.meta,
 	}
+	c.Meta.Layout = Layout
 	c.Meta.Inputs, c.Meta.Rankings, c.Meta.RankingsWitness = last.inputs, last.position, last.witness
 	c.Meta.ProducerID, c.Meta.ProducerEpoch = t.acq.producer.ID, t.acq.producer.Epoch
+	if last.adopted {
+		c.Meta.FormerProducers = nil
+	}
 	if len(segments) == 1 {
 		c.Changes = last.changes
 		return c
@@ -118,6 +123,9 @@ func (t *Task) merge(segments []*segment) *state.Checkpoint {
 	}
 	return c
 }
+
+// checkpointID is that of the checkpoint which follows a state.
+func checkpointID(f state.Fence) string { return f.Token + "-" + strconv.FormatInt(f.Seq+1, 10) }
 
 // checkpointTimeout is for one try; the same checkpoint is sent again, and the store recognises it by its id.
 const checkpointTimeout = 30 * time.Second

@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -20,18 +19,47 @@ type cursor struct {
 	through   bool
 	next      int64 // where to fetch
 	from      int64 // impressions below are covered by the checkpoint
+	until     int64 // impressions from here on are not in their log
 	records   []partition.Record
+	origins   []Origin // of records
 	fetching  bool
 	decoder   *event.Decoder
 	decision  event.Ranking // of records[0]
 	decoded   bool
+
+	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
+	// marker stands for behind the checkpoint's position. Nil: whoever.
+	producers map[int64]bool
+	foreign   int64 // decisions of our group that somebody else has written
+	// earlier are decisions behind the position for impressions that the checkpoint covers.
+	earlier []earlierDecision
 }
 
-func newCursor(cfg *Config, meta *state.Meta) cursor {
-	return cursor{
-		group: cfg.Group, partition: cfg.Partition, next: meta.Rankings, from: meta.Inputs[event.Impressions].Offset,
-		decoder: newRankingDecoder(),
+// earlierDecision is one that the loaded state should hold already: the position stays behind where a broker recognised a copy
+// of a batch without saying where it stands.
+type earlierDecision struct {
+	id               string
+	offset, deadline int64
+}
+
+func newCursor(cfg *Config, a *acquisition) cursor {
+	c := cursor{
+		group: cfg.Group, partition: cfg.Partition, next: a.meta.Rankings, from: a.meta.Inputs[event.Impressions].Offset,
+		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(),
 	}
+	if !cfg.AnyProducer && !cfg.sabotage.foreigners {
+		c.producers = map[int64]bool{a.meta.ProducerID: true, a.mark.ID: true}
+		for _, id := range a.meta.FormerProducers {
+			c.producers[id] = true
+		}
+	}
+	return c
+}
+
+// ownRecord tells whether an owner of this partition has written a record: a plain one, by a producer that a fence has given.
+// That keeps out what was written by mistake, by a tool or a mirror; whoever means harm could write as one of ours.
+func (c *cursor) ownRecord(o *Origin) bool {
+	return c.producers == nil || !o.Transactional && c.producers[o.Producer.ID]
 }
 
 func newRankingDecoder() *event.Decoder {
@@ -67,8 +95,11 @@ func (c *cursor) verdict(offset int64) (verdict, *event.Ranking, error) {
 	return undecided, nil, nil
 }
 
-// decisionLayout is the version of the decision part of ranking records that this worker reads.
-const decisionLayout = 1
+// maxEarlier bounds the earlier decisions that are looked up: the position stays behind by a few batches at most.
+const maxEarlier = 10_000
+
+// steps are those of the decision at hand; nil where it does not tell them.
+func (c *cursor) steps() []byte { return c.origins[0].Steps }
 
 // settle goes on to the next decision that counts: this group's, for an impression that the checkpoint does not cover.
 func (c *cursor) settle() error {
@@ -76,14 +107,21 @@ func (c *cursor) settle() error {
 		d := &c.decision.Decision
 		mine, err := ours(c.decoder, &c.decision, c.records[0].Value, c.group)
 		switch {
+		case (mine || err != nil) && !c.ownRecord(&c.origins[0]):
+			c.foreign++
 		case err != nil:
 			return fmt.Errorf("the ranking at offset %d is of our group, and cannot be adopted: %w", c.records[0].Offset, err)
 		case mine && d.Partition != c.partition:
 			return fmt.Errorf("the ranking at offset %d was made for partition %d, not for ours, %d", c.records[0].Offset,
 				d.Partition, c.partition)
+		case mine && d.Offset >= c.until:
+			return fmt.Errorf("%w: the ranking at offset %d answers the impression at offset %d, but that log ends at %d",
+				errContradiction, c.records[0].Offset, d.Offset, c.until)
 		case mine && d.Offset >= c.from:
 			c.decoded = true
 			return nil
+		case mine && len(c.earlier) < maxEarlier:
+			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, d.PayoffDeadline})
 		}
 		c.pop()
 	}
@@ -99,8 +137,9 @@ func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool,
 		switch {
 		case r.Decision.Group != group:
 			return false, nil
-		case r.Decision.Layout != decisionLayout:
-			return true, fmt.Errorf("it has layout %d, this worker reads %d", r.Decision.Layout, decisionLayout)
+		case r.Decision.Layout < 1 || r.Decision.Layout > partition.Layout:
+			return true, fmt.Errorf("it has layout %d, this worker adopts up to %d: run the version that wrote it, or a later one",
+				r.Decision.Layout, partition.Layout)
 		}
 		return true, nil
 	}
@@ -119,8 +158,9 @@ func (c *cursor) exhausted() (bool, error) {
 // pop goes on to the next record.
 func (c *cursor) pop() {
 	c.decoded = false
-	if c.records = c.records[1:]; len(c.records) == 0 {
-		c.records = nil // they keep the whole fetch answer in memory
+	c.records, c.origins = c.records[1:], c.origins[1:]
+	if len(c.records) == 0 {
+		c.records, c.origins = nil, nil // they keep the whole fetch answer in memory
 	}
 }
 
@@ -133,15 +173,20 @@ func (c *cursor) position(past bool) int64 {
 }
 
 // take keeps an answer up to the end of what earlier owners can have written.
-func (c *cursor) take(f *Fetched, mark Producer) {
-	c.records = f.Records
+// It gives the time that the broker has stamped our abort marker with, or -1 where that has not come yet.
+func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
+	c.records, c.origins = f.Records, f.Origins
 	c.next = max(c.next, f.Next)
 	for _, m := range f.Markers {
 		if m.Abort && m.Producer == mark {
 			c.end(m.Offset, m.Offset+1)
-			return
+			return m.Timestamp
+		}
+		if c.producers != nil && m.Abort {
+			c.producers[m.Producer.ID] = true
 		}
 	}
+	return -1
 }
 
 // end ends the cursor before an offset.
@@ -149,12 +194,12 @@ func (c *cursor) end(before, next int64) {
 	c.through, c.next = true, next
 	for i := range c.records {
 		if c.records[i].Offset >= before {
-			c.records = c.records[:i]
+			c.records, c.origins = c.records[:i], c.origins[:i]
 			break
 		}
 	}
 	if len(c.records) == 0 {
-		c.records = nil
+		c.records, c.origins = nil, nil
 	}
 }
 
@@ -179,7 +224,7 @@ func (t *Task) readCursor() {
 			t.readFailed(doing, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))
 			return
 		}
-		c.take(f, t.acq.mark)
+		t.learnTime(c.take(f, t.acq.mark), t.acq.fencedAt)
 		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
 			end := c.next
 			if s.listedEnd {

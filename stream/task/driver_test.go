@@ -84,7 +84,7 @@ func (d *driver) replies() (any bool) {
 
 func (d *driver) advance() {
 	d.advances++
-	requests, wake := d.p.task.Advance(d.w.now())
+	requests, wake := d.p.task.Advance(d.w.now(d.p))
 	for _, r := range requests {
 		if d.hold == nil || !d.hold(r.Do) {
 			d.flying = append(d.flying, driven{r, d.w.mono, d.w.mono + d.latency})
@@ -100,19 +100,19 @@ func (d *driver) advance() {
 func (d *driver) reply(f driven) bool {
 	if d.answer != nil {
 		if err := d.answer(f.Do); err != nil {
-			d.p.task.Handle(d.w.now(), f.ID, nil, err)
+			d.p.task.Handle(d.w.now(d.p), f.ID, nil, err)
 			return true
 		}
 	}
 	reply, err := d.w.effect(d.p, f.Do)
-	if fetch, ok := f.Do.(Fetch); ok && d.w.mono-f.asked < fetch.MaxWait {
+	if fetch, ok := f.Do.(Fetch); ok && err == nil && d.w.mono-f.asked < fetch.MaxWait {
 		if got := reply.([]Fetched)[0]; got.Err == nil && got.Next == fetch.Parts[0].Offset { // nothing yet
 			f.at = d.w.mono + max(d.latency, time.Millisecond)
 			d.flying = append(d.flying, f)
 			return false
 		}
 	}
-	d.p.task.Handle(d.w.now(), f.ID, reply, err)
+	d.p.task.Handle(d.w.now(d.p), f.ID, reply, err)
 	return true
 }
 

@@ -1,29 +1,41 @@
 package task
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// fence makes the broker refuse every earlier owner's batches, and leaves an abort marker of ours in rankings[p] that
-// no consumer sees: InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry the new epoch into the
-// partition, and a second InitProducerID, with the id and epoch just got, gives an epoch that no transaction uses.
-// From then on plain idempotent batches of that epoch are accepted, and nothing older.
+// nobody is the producer that a first InitProducer names.
+var nobody = Producer{-1, -1}
+
+// fence makes the brokers refuse every earlier owner's batches, and leaves an abort marker of ours in rankings[p], and in the
+// dead-letter topics, that no consumer sees: InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry the new
+// epoch into the partitions, and a second InitProducerID, with the id and epoch just got, gives an epoch that no transaction
+// uses. From then on plain idempotent batches of that epoch are accepted, and nothing older.
+//
+// The first call names nobody when a partition is taken over. Later ones name the producer that we have: should another owner
+// have fenced us in the meantime they are refused, where nobody would be taken for the next owner.
 //
 // Each call is safe to repeat after a lost reply: the coordinator recognises the epoch before the last bump, and
 // adding a partition or aborting twice changes nothing.
-func (t *Task) fence(done func()) {
-	t.ask("raising the producer's epoch", callTimeout, InitProducer{Producer{-1, -1}}, func(reply any) {
+func (t *Task) fence(held Producer, done func()) {
+	t.ask("raising the producer's epoch", callTimeout, InitProducer{held}, func(reply any) {
 		first := reply.(Producer)
 		if t.cfg.sabotage.noFence {
+			t.learnTime(t.now.Wall, t.now.Mono)
 			t.fenced(first, first, done)
 			return
 		}
-		t.ask("joining rankings to a transaction", callTimeout, AddPartition{first}, func(any) {
-			t.ask("aborting the transaction", callTimeout, AbortTxn{first}, func(any) {
-				t.ask("raising the producer's epoch again", callTimeout, InitProducer{first}, func(reply any) {
-					t.fenced(first, reply.(Producer), done)
+		t.retire(first.ID, func() {
+			t.ask("joining rankings to a transaction", callTimeout, AddPartition{first}, func(any) {
+				t.ask("aborting the transaction", callTimeout, AbortTxn{first}, func(any) {
+					t.ask("raising the producer's epoch again", callTimeout, InitProducer{first}, func(reply any) {
+						t.fenced(first, reply.(Producer), done)
+					})
 				})
 			})
 		})
@@ -34,7 +46,7 @@ func (t *Task) fenced(first, last Producer, done func()) {
 	switch {
 	case last.ID != first.ID:
 		// The epochs of the old id ran out in between. The new id fences nobody yet: fence with it.
-		t.fence(done)
+		t.fence(last, done)
 	case last.Epoch >= t.cfg.EpochLimit:
 		t.renew(last, done)
 	default:
@@ -49,40 +61,124 @@ func (t *Task) renew(p Producer, done func()) {
 	t.ask("asking for a new producer id", callTimeout, InitProducer{p}, func(reply any) {
 		next := reply.(Producer)
 		if next.ID != p.ID {
-			t.fence(done)
+			t.fence(next, done)
 			return
 		}
 		t.renew(next, done)
 	})
 }
 
+const retiring = "retiring the earlier producer id"
+
+// fewEpochs is how many owners there may have been since the last checkpoint.
+const fewEpochs = 1000
+
+// retire makes the brokers refuse the id that the stored state names, where we have got another: because its epochs have run
+// out, or because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker
+// would fence nobody who still holds that id. And it has to come last: it is the end of what earlier owners can have written.
+func (t *Task) retire(id int64, done func()) {
+	old := t.acq.meta.ProducerID
+	if old < 0 || old == id || t.cfg.sabotage.unretired {
+		done()
+		return
+	}
+	t.doing = retiring
+	t.send(callTimeout, Retire{old}, func(_ any, err error) {
+		switch {
+		case err == nil:
+			t.fine(retiring)
+			done()
+		case errors.Is(err, ErrUnsupported) && t.acq.meta.ProducerEpoch >= t.cfg.EpochLimit-fewEpochs:
+			done() // that one's epochs ran out: whoever renewed it has fenced with it first
+		case errors.Is(err, ErrUnsupported):
+			t.stop(StopFence, fmt.Errorf("the transaction coordinator has given producer id %d, and does not know %d any more, which this "+
+				"partition had: a worker that still holds that one could not be fenced, and the brokers do not let us retire it: %w",
+				id, old, err))
+		default:
+			t.failed(retiring, err, func() { t.retire(id, done) })
+		}
+	})
+}
+
 // refenceDue tells whether the fence is to be repeated: the broker forgets transactional ids and producers that were
 // silent for long, and with them the fence.
 func (t *Task) refenceDue() bool {
-	return t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval
+	return t.phase != Draining && (t.now.Mono-t.acq.fencedAt >= t.cfg.FenceInterval || t.timeDue())
 }
 
 // refence repeats the whole fence while nothing is in flight, and then the checks: an idle partition whose topics were
-// recreated would not notice otherwise. Only the same id with a risen epoch is accepted.
+// recreated would not notice otherwise. Only the same id with a risen epoch is accepted. Before anything is produced under
+// it we make sure that we still own the partition: whoever was frozen just now is told so here.
 func (t *Task) refence() {
 	r := t.run
 	r.refencing = true
-	old := t.acq.producer
-	t.fence(func() {
+	held := t.acq.producer
+	asked := held
+	if t.cfg.sabotage.freshFence {
+		asked = nobody
+	}
+	t.fence(asked, func() {
 		p := t.acq.producer
-		if p.ID != old.ID || p.Epoch <= old.Epoch {
-			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, old, p))
+		if p.ID != held.ID || p.Epoch <= held.Epoch {
+			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, held, p))
 			return
 		}
 		r.resetSequences()
-		t.check(r.cutNow(), func() {
-			// We are the only writer and nothing is in flight: all decisions below the end are ours and acked. Not so
-			// in a replay: there the cursor says how far we are.
-			if !r.replaying {
-				r.rankings.position = max(r.rankings.position, t.acq.facts.Topics[event.Rankings].End)
-				r.moved = true
-			}
-			r.refencing = false
+		t.stillOurs(func() {
+			t.check(t.cutNow(), func() { t.readMark(func() { r.refencing = false }) })
 		})
 	})
+}
+
+// stillOurs goes on if we are a member of the group yet, and the store is as we left it.
+func (t *Task) stillOurs(done func()) {
+	if t.cfg.sabotage.freshFence {
+		done()
+		return
+	}
+	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
+		low := t.run.fence.Seq
+		t.ask("making sure of the stored state", callTimeout, Probe{}, func(reply any) {
+			if t.verify(reply.(state.Fence), low) {
+				done()
+			}
+		})
+	})
+}
+
+const readingMark = "looking for our abort marker"
+
+// readMark reads rankings from our last one on to the marker that we have just left, and learns the time from it. We are the
+// only writer and nothing is in flight: all decisions below are ours and acked, so the position may move there. In a replay
+// the cursor says how far we are, and meets the marker in its own time.
+func (t *Task) readMark(done func()) {
+	r := t.run
+	if r.replaying {
+		done()
+		return
+	}
+	var from func(offset int64)
+	from = func(offset int64) {
+		part := FetchPart{Topic: event.Rankings, Offset: offset, MaxBytes: t.cfg.FetchBytes}
+		t.read(readingMark, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+			for _, m := range f.Markers {
+				if err == nil && m.Abort && m.Producer == t.acq.mark {
+					t.learnTime(m.Timestamp, t.acq.fencedAt)
+					r.rankings.position = max(r.rankings.position, m.Offset+1)
+					r.moved = true
+					done()
+					return
+				}
+			}
+			switch {
+			case err != nil:
+				t.failed(readingMark, err, func() { from(offset) })
+			case f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout:
+				t.restart(errNoMarker)
+			default:
+				t.after(time.Millisecond, func() { from(f.Next) })
+			}
+		})
+	}
+	from(r.rankings.position)
 }

@@ -1,13 +1,16 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -21,9 +24,11 @@ type mutation struct {
 	habits   habits
 	world    func(w *world)
 	config   func(c *Config, m *partition.Config, rng *rand.Rand)
-	within   int // schedules in which the violation must show itself
+	within   int  // schedules in which the violation must show itself
+	soon     bool // deadlines pass, and outcomes are held against the steps in the log
+	tight    bool // there is room for two records to wait
 	// scenario is played instead of schedules: those in which a sequence comes round again are too rare.
-	scenario func(t *testing.T, r storeRule) error
+	scenario func(t *testing.T, s sabotage, r storeRule) error
 }
 
 var mutations = []mutation{
@@ -49,6 +54,22 @@ var mutations = []mutation{
 	{name: "sequence alone", rule: seqAlone, scenario: rolledBackUnderAZombie},
 	{name: "an epoch counter", rule: epochCounter, within: 100,
 		faults: faults{rollback: 0.01, pause: 0.01, resume: 0.01, reassign: 0.006, lose: 0.02}},
+	{name: "fence again without ownership", sabotage: sabotage{freshFence: true}, scenario: frozenAroundItsFence},
+	{name: "a queue that is not held against the log", sabotage: sabotage{unseenQueue: true}, scenario: truncatedUnderTheQueue},
+	{name: "decisions of before the checkpoint unseen", sabotage: sabotage{behindUnseen: true}, scenario: savedByAZombie},
+	{name: "decisions of whoever has written them", sabotage: sabotage{foreigners: true}, within: 30,
+		faults: faults{foreign: 0.01, crash: 0.006, reassign: 0.003}},
+	{name: "a forgotten producer id is not retired", sabotage: sabotage{unretired: true}, within: 150,
+		faults: faults{amnesia: 0.006, pause: 0.01, resume: 0.01, reassign: 0.006, stuck: 0.3}},
+	{name: "event time by the worker's clock", sabotage: sabotage{ownClock: true}, within: 30, soon: true,
+		faults: faults{clock: 0.01, crash: 0.003}},
+	{name: "no room although all may yet come", sabotage: sabotage{crowdsOut: true}, within: 60, tight: true,
+		faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.006}, habits: habits{tidy: true}, world: apart},
+	{name: "a replay in an order of its own", sabotage: sabotage{unordered: true}, within: 150, soon: true,
+		faults: faults{crash: 0.01, reassign: 0.006, rollback: 0.006, stuck: 0.1}, world: apart},
+	{name: "what only others know is refused", sabotage: sabotage{strangers: true}, within: 30, habits: habits{learners: 2},
+		faults: faults{crash: 0.003, reassign: 0.006}, config: mixed,
+		world: func(w *world) { w.elsewhere = map[string]bool{"feed": true, "front": true} }},
 }
 
 // often makes checkpoints of some owners follow each other at once, and those of others rare.
@@ -58,7 +79,7 @@ func often(c *Config, _ *partition.Config, rng *rand.Rand) {
 
 // kind makes a kind of schedule of a mutation; sound leaves the protocol whole.
 func (m *mutation) kind(sound bool) kind {
-	k := kind{name: m.name, faults: m.faults, habits: m.habits}
+	k := kind{name: m.name, faults: m.faults, habits: m.habits, tight: m.tight}
 	k.config = func(c *Config, machine *partition.Config, rng *rand.Rand) {
 		if m.config != nil {
 			m.config(c, machine, rng)
@@ -96,24 +117,27 @@ func TestMutations_AreCaught(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			if m.scenario != nil {
-				violation := m.scenario(t, m.rule)
+				violation := m.scenario(t, m.sabotage, m.rule)
 				require.Error(t, violation)
 				t.Logf("%-36s violation in a scenario of its own: %v", m.name, violation)
-				require.NoError(t, m.scenario(t, tokenAndSeq))
+				require.NoError(t, m.scenario(t, sabotage{}, tokenAndSeq))
 				return
 			}
-			mutant, whole := m.kind(false), m.kind(true)
+			mutant, whole, at := m.kind(false), m.kind(true), farAway
+			if m.soon {
+				at = soon
+			}
 			// One violation is enough; a long run counts how many schedules have one.
 			caught, played, first := 0, 0, error(nil)
 			for seed := uint64(1); seed <= uint64(m.within) && (caught == 0 || *schedules > usual); seed++ {
 				played++
-				_, err := mutant.run(seed, farAway, habits{})
+				_, err := mutant.run(seed, at, m.habits)
 				if err == nil {
 					continue
 				}
 				if caught++; first == nil {
 					first = fmt.Errorf("-seed %d: %w", seed, err)
-					_, err = whole.run(seed, farAway, habits{})
+					_, err = whole.run(seed, at, m.habits)
 					require.NoError(t, err, "the whole protocol, -seed %d", seed)
 				}
 			}
@@ -128,13 +152,15 @@ func TestMutations_AreCaught(t *testing.T) {
 
 // rolledBackUnderAZombie: an owner's checkpoint is on its way for long. Meanwhile the store goes back to an older copy,
 // and the next owner's checkpoints reach the very sequence that the late one follows.
-func rolledBackUnderAZombie(t *testing.T, r storeRule) error {
+func rolledBackUnderAZombie(t *testing.T, _ sabotage, r storeRule) error {
 	t.Helper()
 	d := served(t, nil)
 	d.w.rule = r
 	older := d.w.store.Copy(0)
-	d.impress(6, 3, d.w.wall)
-	require.NoError(t, d.run(time.Minute, d.idle))
+	for k := range 5 {
+		d.impress(6+3*k, 3, d.w.wall)
+		require.NoError(t, d.run(time.Minute, d.idle))
+	}
 
 	var late Effect
 	d.hold = func(e Effect) bool {
@@ -144,18 +170,18 @@ func rolledBackUnderAZombie(t *testing.T, r storeRule) error {
 		}
 		return ok
 	}
-	d.impress(9, 3, d.w.wall)
+	d.impress(21, 3, d.w.wall)
 	require.NoError(t, d.run(time.Minute, func() bool { return late != nil }))
 	zombie := d.p
 
 	d.w.store.Restore(0, older)
 	follows := late.(Checkpoint).Checkpoint.Fence.Seq
-	d.hold = func(e Effect) bool { // the next owner reads selections first, and gets as far as that sequence
+	d.hold = func(e Effect) bool { // the next owner gets as far as that sequence, with selections that the late one knows nothing of
 		c, checkpoint := e.(Checkpoint)
-		f, fetch := e.(Fetch)
-		return checkpoint && c.Checkpoint.Fence.Seq == follows || fetch && f.Parts[0].Topic == event.Impressions && d.p.task.run != nil
+		return checkpoint && c.Checkpoint.Fence.Seq == follows
 	}
 	d.start()
+	require.NoError(t, d.run(time.Minute, d.idle))
 	stored := func() int64 { return d.w.store.Copy(0).Meta().Seq }
 	for i := 2; stored() < follows; i++ {
 		id := fmt.Sprintf("i-%d", i)
@@ -168,5 +194,97 @@ func rolledBackUnderAZombie(t *testing.T, r storeRule) error {
 	d.hold = nil
 	d.start()
 	require.NoError(t, d.run(time.Minute, d.idle))
+	return checkAccount(d.w, d.p)
+}
+
+// frozenAroundItsFence: an owner is frozen while a fetch answer is on its way to it. When it wakes, another owns the partition,
+// and has ranked what the answer holds; its fence is due, and the store does not answer.
+func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
+	t.Helper()
+	d := served(t, func(c *Config) { c.FenceInterval, c.sabotage = 10*time.Second, s })
+	d.hold = func(e Effect) bool { _, probe := e.(Probe); return probe }
+	require.NoError(t, d.run(time.Second, func() bool { return d.fetching(event.Impressions) }))
+	zombie, flying := d.p, d.flying
+	d.impress(6, 3, d.w.wall)
+	for i := range flying { // what is under way has its answer, which waits in the socket
+		flying[i].at = d.w.mono
+	}
+	answers := map[uint64]any{}
+	for _, f := range flying {
+		answers[f.ID], _ = d.w.effect(zombie, f.Do)
+	}
+	d.hold = nil
+	d.start()
+	require.NoError(t, d.run(time.Minute, d.idle))
+
+	d.w.pass(25 * time.Second)
+	d.p, d.flying = zombie, nil
+	d.hold = func(e Effect) bool { return ofStore(e) }
+	d.advance()
+	for id, reply := range answers {
+		zombie.task.Handle(d.w.now(zombie), id, reply, nil)
+	}
+	_ = d.run(10*time.Second, func() bool { return false })
+	return checkLog(d.w)
+}
+
+// fetching tells whether a fetch of a topic is under way.
+func (d *driver) fetching(topic event.Topic) bool {
+	for _, f := range d.flying {
+		if fetch, ok := f.Do.(Fetch); ok && fetch.Parts[0].Topic == topic {
+			return true
+		}
+	}
+	return false
+}
+
+// truncatedUnderTheQueue: payoffs that were fetched, and wait for their turn, are truncated by an unclean election, and others
+// are written in their place.
+func truncatedUnderTheQueue(t *testing.T, s sabotage, _ storeRule) error {
+	t.Helper()
+	d := served(t, func(c *Config) { c.sabotage = s })
+	d.hold = func(e Effect) bool { _, lookup := e.(LookUp); return lookup } // they wait
+	d.pay(2, 4, d.w.wall)
+	fetched := d.p.task.obs.Fetched
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.obs.Fetched == fetched+4 }))
+	log := d.w.inputs[event.Payoffs]
+	d.w.inputs[event.Payoffs] = log[:len(log)-4]
+	d.w.epochs[event.Payoffs]++
+	for i := range 4 {
+		id := fmt.Sprintf("i-%d", 2+i)
+		d.w.append(event.Payoffs, []byte(id), fmt.Appendf(nil, `{"impression_id":"%s","item":"a","payoff":0.25}`, id))
+	}
+	require.NoError(t, d.run(10*time.Second, func() bool { return d.p.task.Phase() == Stopped || d.w.mono > 8*time.Second }))
+	if d.p.task.Phase() == Stopped {
+		require.Equal(t, StopWitness, d.p.task.Status().Reason)
+		return nil
+	}
+	return errors.New("records that are not in the log any more wait to be stepped, and nobody has noticed")
+}
+
+// savedByAZombie: an owner is frozen, the store goes back to what it had saved, and the owner, awake again, saves there that it
+// went past an impression: it knows the id. The next owner had ranked that impression, for it had forgotten the id by then.
+func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
+	t.Helper()
+	d := served(t, func(c *Config) { c.sabotage = s })
+	zombies := d.w.store.Copy(0)
+	zombie := d.p
+	d.start()
+	d.impress(6, 1, d.w.wall)
+	require.NoError(t, d.run(time.Minute, d.idle))
+	d.w.store.Restore(0, zombies) // a stalled replica, to which the zombie now saves
+	saved := zombie.task.merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
+		inputs: slices.Clone(zombies.Meta().Inputs)}})
+	saved.Meta.Inputs[event.Impressions].Offset++
+	saved.Meta.Inputs[event.Impressions].Witness = state.Witness{Offset: -1}
+	_, err := d.w.stored(zombie, Checkpoint{saved})
+	require.NoError(t, err)
+
+	d.start()
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.idle() }))
+	if d.p.task.Phase() == Stopped {
+		require.ErrorIs(t, d.p.task.Status().Err, errContradiction)
+		return nil
+	}
 	return checkAccount(d.w, d.p)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,8 +52,9 @@ type batch struct {
 	out      partition.Output
 	times    []event.Millis // of the impressions
 	messages []OutMessage
-	bytes    int // of the rankings, and of dead letters made with them
-	counted  int // rankings of out that are in bytes
+	headers  []Header // of messages, one each
+	bytes    int      // of the rankings, and of dead letters made with them
+	counted  int      // rankings of out that are in bytes
 	first    int64
 }
 
@@ -72,7 +74,7 @@ func (o *rankingsOut) note(impression event.Millis) {
 	b := o.cur
 	m := &b.out.Rankings[b.counted]
 	b.counted++
-	b.bytes += len(m.Key) + len(m.Value) + recordOverhead
+	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + recordOverhead + headerOverhead
 	b.times = append(b.times, impression)
 	o.made++
 }
@@ -99,7 +101,7 @@ func (o *rankingsOut) idle() bool {
 
 func (b *batch) reset() {
 	b.out.Reset()
-	b.times, b.messages = b.times[:0], b.messages[:0]
+	b.times, b.messages, b.headers = b.times[:0], b.messages[:0], b.headers[:0]
 	b.bytes, b.counted = 0, 0
 }
 
@@ -128,9 +130,11 @@ func (t *Task) produce() {
 	}
 	o.flying, o.cur = o.cur, nil
 	b := o.flying
+	b.headers = slices.Grow(b.headers, len(b.out.Rankings))
 	for i := range b.out.Rankings {
 		m := &b.out.Rankings[i]
-		b.messages = append(b.messages, OutMessage{Key: m.Key, Value: m.Value})
+		b.headers = append(b.headers, Header{StepsHeader, m.Steps})
+		b.messages = append(b.messages, OutMessage{Key: m.Key, Value: m.Value, Headers: b.headers[i : i+1 : i+1]})
 	}
 	t.sendRankings(b, b.messages)
 }
@@ -157,8 +161,7 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	r := t.run
 	o := &r.rankings
 	n := fitting(messages[:min(len(messages), cmp.Or(o.most, maxBatchRecords))], t.acq.facts.Topics[event.Rankings].MaxMessageBytes)
-	p := Produce{Topic: event.Rankings, Producer: t.acq.producer, Sequence: o.sequence, Timestamp: t.now.Wall,
-		Messages: messages[:n]}
+	p := Produce{Topic: event.Rankings, Producer: t.acq.producer, Sequence: o.sequence, Messages: messages[:n]}
 	sent := t.now.Mono
 	if t.cfg.sabotage.noSequences {
 		p.Sequence = -1
@@ -192,15 +195,24 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	})
 }
 
-// deliver repeats one produce request until it is acked, or refused for its size: then nothing of it is in the log.
+// deliver repeats one produce request until it is acked, or refused for its size: then nothing of it is in the log. Each try
+// has the time of its own moment: one that the broker does not believe would not be believed the next time either.
 func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(base int64)) {
+	p.Timestamp = t.kafkaTime()
+	sent := t.now.Mono
 	t.send(produceTimeout, p, func(reply any, err error) {
 		switch {
 		case err == nil:
 			t.fine(doing)
-			ok(reply.(Produced).BaseOffset)
+			r := reply.(Produced)
+			if !p.DeadLetters { // of these the broker does not set the time
+				t.learnTime(r.AppendTime, sent)
+			}
+			ok(r.BaseOffset)
 		case errors.Is(err, ErrTooLarge):
 			tooLarge(fmt.Errorf("%s: %w", doing, err))
+		case errors.Is(err, ErrInvalidRecord):
+			t.stop(StopTopic, fmt.Errorf("%s: %w: is the topic compacted, or does it have a schema?", doing, err))
 		default:
 			t.failed(doing, err, func() { t.deliver(doing, p, tooLarge, ok) })
 		}
@@ -335,8 +347,7 @@ func (t *Task) produceLetters(topic event.Topic) {
 	}
 	n := fitting(d.messages[:min(len(d.messages), cmp.Or(d.most, maxBatchRecords))], min(maxBatchBytes, t.acq.facts.Topics[topic].MaxMessageBytes))
 	d.flying = n
-	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Timestamp: t.now.Wall,
-		Messages: d.messages[:n:n]}
+	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Messages: d.messages[:n:n]}
 	if t.cfg.sabotage.noSequences {
 		p.Sequence = -1
 	}

@@ -26,15 +26,24 @@ type queue struct {
 	high, logStart int64
 	fetching       bool
 	atEnd          bool          // the last answer showed us at the high watermark
-	answeredAt     time.Duration // when it came
+	askedAt        time.Duration // when that was asked for
+	answeredAt     time.Duration // and when it came
+
+	waits      *partition.Wait // why the first record could not be stepped
+	held       bool            // it is not tried again before the next tick
+	waitsSince time.Duration
 }
+
+// shownAfter is how long a record may have to wait before that is worth telling.
+const shownAfter = 5 * time.Second
 
 // queued is a record with what the store holds under its id.
 type queued struct {
 	partition.Record
 	batch uint64 // the look-up that found it; 0: not looked up
 	found []byte
-	known uint64 // number of the Forget since which the machine is known to need no look-up; see runner.known
+	came  time.Duration // when it was fetched
+	known uint64        // number of the Forget since which the machine is known to need no look-up; see runner.known
 }
 
 // size is what a record counts in its queue; one without key and value takes memory too.
@@ -45,6 +54,7 @@ func (q *queue) len() int { return len(q.items) - q.head }
 func (q *queue) pop() {
 	it := &q.items[q.head]
 	q.bytes -= it.size()
+	q.waits, q.held, q.waitsSince = nil, false, 0
 	q.last, q.some = it.Record, true
 	q.pos.Offset = it.Offset + 1
 	*it = queued{}
@@ -78,6 +88,7 @@ func (t *Task) fetch() {
 			continue
 		}
 		q.fetching = true
+		asked := t.now.Mono
 		part := FetchPart{Topic: q.topic, Offset: q.next, MaxBytes: t.cfg.FetchBytes}
 		t.send(callTimeout+t.cfg.FetchWait, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
 			func(reply any, err error) {
@@ -89,12 +100,12 @@ func (t *Task) fetch() {
 					t.fetchFailed(q, err)
 					return
 				}
-				t.fetched(q, &reply.([]Fetched)[0])
+				t.fetched(q, &reply.([]Fetched)[0], asked)
 			})
 	}
 }
 
-func (t *Task) fetched(q *queue, f *Fetched) {
+func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
 	if q.head > 0 && q.head >= len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -105,7 +116,7 @@ func (t *Task) fetched(q *queue, f *Fetched) {
 		if rec.Offset < q.next {
 			continue
 		}
-		q.items = append(q.items, queued{Record: rec})
+		q.items = append(q.items, queued{Record: rec, came: t.now.Mono})
 		q.bytes += q.items[len(q.items)-1].size()
 	}
 	if f.Next > q.next {
@@ -116,7 +127,7 @@ func (t *Task) fetched(q *queue, f *Fetched) {
 		}
 	}
 	q.high, q.logStart = f.High, f.LogStart
-	q.atEnd, q.answeredAt = f.LastRead, t.now.Mono
+	q.atEnd, q.askedAt, q.answeredAt = f.LastRead, asked, t.now.Mono
 	t.obs.Fetched += int64(len(f.Records))
 }
 
@@ -139,20 +150,34 @@ func (t *Task) readFailed(doing string, err error) {
 	}
 	r.checking = true
 	t.after(t.troubles[doing].backoff.d, func() {
-		t.check(r.cutNow(), func() { r.checking = false })
+		t.check(t.cutNow(), func() { r.checking = false })
 	})
 }
 
-// cutNow is where we stand: what is fetched, and the witnesses of what was stepped.
-func (r *runner) cutNow() cutPositions {
-	cut := cutPositions{rankings: r.rankings.position, witness: r.rankings.witness}
+// cutNow is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
+// change of leader can have replaced what waits in a queue.
+func (t *Task) cutNow() cutPositions {
+	r := t.run
+	cut := cutPositions{rankings: r.rankings.position, witnesses: []witness{{event.Rankings, r.rankings.witness}}}
 	for i := range r.queues {
 		q := &r.queues[i]
-		p := q.position()
-		p.Offset = q.next
-		cut.inputs = append(cut.inputs, p)
+		cut.inputs = append(cut.inputs, q.next)
+		cut.witnesses = append(cut.witnesses, witness{q.topic, q.position().Witness})
+		if n := len(q.items); q.len() > 0 && !t.cfg.sabotage.unseenQueue {
+			last := &q.items[n-1].Record
+			cut.witnesses = append(cut.witnesses, witness{q.topic, witnessOfRecord(last)})
+		}
 	}
 	return cut
+}
+
+// readFor tells of which topics all was read that a record which was fetched at a moment may wait for.
+func (r *runner) readFor(came time.Duration) (all [event.Inputs]bool) {
+	for i := range r.queues {
+		q := &r.queues[i]
+		all[i] = q.off || q.atEnd && q.len() == 0 && q.askedAt >= came
+	}
+	return all
 }
 
 // lookups are the batches of ids that the store was asked for, with records that are not all stepped. What the

@@ -97,7 +97,8 @@ type (
 		MaxWait time.Duration
 	}
 	// Produce appends one idempotent batch to Topic of this partition number (rankings, or the dead letters of an
-	// input topic where DeadLetters is set), acks=all. A retry of the same request sends the same bytes. Reply: Produced.
+	// input topic where DeadLetters is set), acks=all. A retry has the same messages and sequence, but the timestamp of its
+	// own moment. Reply: Produced.
 	Produce struct {
 		Topic       event.Topic
 		DeadLetters bool

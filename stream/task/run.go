@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -12,11 +13,14 @@ import (
 
 // runner is the part of a task that lives from the end of an acquire to the next restart.
 type runner struct {
-	machine *partition.Machine
-	fence   state.Fence // as of the last acked checkpoint
-	cursor  cursor
-	queues  [event.Inputs]queue
-	lookups lookups
+	machine         *partition.Machine
+	fence           state.Fence // as of the last acked checkpoint
+	cursor          cursor
+	follower        follower
+	leading         bool // the follower has the steps of the cursor's decision
+	proving, proved bool // of the cursor's earlier decisions, whether the state holds them
+	queues          [event.Inputs]queue
+	lookups         lookups
 
 	rankings    rankingsOut
 	deadLetters [event.Inputs]deadLettersOut
@@ -50,7 +54,8 @@ type runner struct {
 	committing bool
 	commitAt   time.Duration
 
-	tallied partition.Account // what the observations have of the account
+	tallied        partition.Account // what the observations have of the account
+	talliedForeign int64             // and of the cursor's foreign decisions
 }
 
 // start begins the replay of what was read since the checkpoint.
@@ -65,7 +70,16 @@ func (t *Task) start(m *partition.Machine) {
 		q.off = !t.reads(topic)
 		r.committed[topic] = -1
 	}
-	r.cursor = newCursor(&t.cfg, meta)
+	r.cursor = newCursor(&t.cfg, t.acq)
+	var err error
+	if r.follower, err = newFollower(m, t.cfg.Adrift || meta.Layout < 2); err != nil {
+		t.stop(StopState, err)
+		return
+	}
+	m.Elsewhere(t.elsewhere)
+	if r.follower.adrift {
+		m.Begin(r.offsets())
+	}
 	r.rankings.position = meta.Rankings
 	r.rankings.witness = meta.RankingsWitness
 	r.moved = true // the producer's identity and, once the cursor is through, the rankings position
@@ -141,16 +155,52 @@ func (t *Task) replay() bool {
 		t.stop(StopState, err)
 		return false
 	}
-	if exhausted || t.cfg.sabotage.noAdoption {
+	if exhausted && t.proven() || t.cfg.sabotage.noAdoption {
 		t.replayed()
 	}
 	return true
+}
+
+// proven tells whether the state is known to hold what the log says was decided for impressions that its checkpoint covers. A
+// state that does not was saved by an owner who was none any more, in a store that did not know it yet.
+func (t *Task) proven() bool {
+	r := t.run
+	earlier := r.cursor.earlier
+	if len(earlier) == 0 || r.proved || t.cfg.sabotage.behindUnseen {
+		return true
+	}
+	if r.proving {
+		return false
+	}
+	r.proving = true
+	ids := make([][]byte, len(earlier))
+	for i := range earlier {
+		ids[i] = []byte(earlier[i].id)
+	}
+	low := r.fence.Seq
+	t.ask("looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: math.MaxInt64}, func(reply any) {
+		found := reply.(LookedUp)
+		if !t.verify(found.Fence, low) {
+			return
+		}
+		for i, e := range earlier {
+			if !r.machine.Holds(ids[i], found.Values[i], e.offset, e.deadline) {
+				t.stop(StopState, fmt.Errorf("%w: %q was ranked for the impression at offset %d, which the state has read, and is not in it: "+
+					"it was saved by a worker that did not own the partition any more: stop the workers and give `ranker-worker state "+
+					"rebuild --replace`, or restore a backup", errContradiction, e.id, e.offset))
+				return
+			}
+		}
+		r.proved = true
+	})
+	return false
 }
 
 // replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.
 func (t *Task) replayed() {
 	r := t.run
 	r.replaying = false
+	r.machine.Begin(r.offsets())
 	r.rankings.position = max(r.rankings.position, r.cursor.position(false))
 	r.moved = true
 	if t.phase == Replaying {
@@ -158,8 +208,16 @@ func (t *Task) replayed() {
 	}
 }
 
-// tickEvery is how often the watermark is moved on.
-const tickEvery = 20 * time.Millisecond
+// offsets is how far the topics have been stepped.
+func (r *runner) offsets() (at [event.Inputs]int64) {
+	for i := range r.queues {
+		at[i] = r.queues[i].pos.Offset
+	}
+	return at
+}
+
+// tickEvery is how often the watermark is moved on: each time costs a few bytes in the next ranking.
+const tickEvery = 100 * time.Millisecond
 
 func (t *Task) tick() {
 	r := t.run
@@ -172,7 +230,18 @@ func (t *Task) tick() {
 		q := &r.queues[i]
 		atEnd[i] = q.off || q.atEnd && q.len() == 0 && t.now.Mono-q.answeredAt < atEndFor
 	}
-	r.machine.Tick(t.now.Wall, atEnd)
+	for i := range r.queues {
+		r.queues[i].held = false // what it waits for may have come
+	}
+	now, _, apart := t.times()
+	if apart != nil && t.clock.known {
+		t.fails(comparingClocks, apart)
+	} else {
+		t.fine(comparingClocks)
+	}
+	if apart == nil && !r.replaying || t.cfg.sabotage.ownClock {
+		r.machine.Tick(now, atEnd)
+	}
 }
 
 // atEndFor is how long a fetch answer that showed us at the end of a topic counts.

@@ -2,6 +2,8 @@ package task
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -31,9 +33,12 @@ type broker struct {
 	storeFault  error
 	loseMarkers int // so many of the next abort markers
 
-	fetchMost int  // records of an answer; 0: from 1 to 20, at random
-	stale     bool // listed end offsets are up to 0.9 s old
-	letterMax int  // bytes of a batch of dead letters; 0: no limit
+	skew      int64               // of its clock, in milliseconds
+	epochs    [event.Inputs]int32 // of the leaders of input topics
+	fetchMost int                 // records of an answer; 0: from 1 to 20, at random
+	fewest    [event.Inputs]bool  // topics of which an answer has one record or two
+	stale     bool                // listed end offsets are up to 0.9 s old
+	letterMax int                 // bytes of a batch of dead letters; 0: no limit
 }
 
 type logged struct {
@@ -44,6 +49,9 @@ type logged struct {
 	aborted    bool // of an aborted transaction: no reader of committed records sees it
 	producer   Producer
 }
+
+// clock is the broker's.
+func (b *broker) clock() event.Millis { return b.w.wall + b.skew }
 
 type producerKey struct {
 	topic   event.Topic
@@ -98,7 +106,7 @@ func (b *broker) initProducer(p Producer) (any, error) {
 	switch {
 	case p.ID >= 0 && p == b.lastTxn && !b.txnOpen:
 		return b.txn, nil
-	case p.ID >= 0 && p != b.txn:
+	case p.ID >= 0 && p != b.txn: // not the newest, or of an id that was forgotten
 		return nil, ErrFenced
 	case b.txnOpen:
 		b.txn.Epoch++
@@ -143,8 +151,41 @@ func (b *broker) endTxn() {
 		b.loseMarkers--
 		return
 	}
-	b.rankings = append(b.rankings, logged{marker: true, producer: b.txn, timestamp: b.w.wall})
-	b.producers[producerKey{event.Rankings, false, b.txn.ID}] = &producerState{epoch: b.txn.Epoch, lastBase: -1}
+	b.rankings = append(b.rankings, logged{marker: true, producer: b.txn, timestamp: b.clock()})
+	b.raise(b.txn)
+}
+
+// raise makes the leaders of rankings and dead letters refuse lower epochs.
+func (b *broker) raise(p Producer) {
+	b.producers[producerKey{event.Rankings, false, p.ID}] = &producerState{epoch: p.Epoch, lastBase: -1}
+	for topic := range event.Topic(event.Inputs) {
+		b.producers[producerKey{topic, true, p.ID}] = &producerState{epoch: p.Epoch, lastBase: -1}
+	}
+}
+
+// retire is WriteTxnMarkers with the last epoch that there is.
+func (b *broker) retire(id int64) {
+	p := Producer{id, math.MaxInt16}
+	b.rankings = append(b.rankings, logged{marker: true, producer: p, timestamp: b.clock()})
+	b.raise(p)
+}
+
+// forget makes the coordinator forget the transactional id, as the loss of its topic does.
+func (b *broker) forget() {
+	b.txn, b.lastTxn, b.txnOpen = Producer{b.txn.ID + 1000, -1}, nobody, false
+	b.w.seen.forgotten++
+}
+
+// foreignID is the producer of rankings that are not ours.
+const foreignID = 77
+
+// foreign appends a ranking of our group that nobody of ours has written.
+func (b *broker) foreign(offset int64) {
+	b.w.seen.foreign++
+	value := fmt.Appendf(nil, `{"impression_id":"i-%d","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{`+
+		`"group":"g","policy":"elimination","delay":"qpmd","partition":0,"offset":%d,"layout":1,"seed":"00000000000000ff",`+
+		`"payoff_deadline":"2030-12-21T10:30:00Z","selection_deadline":"2030-12-21T10:30:00Z"}}`, offset, offset)
+	b.rankings = append(b.rankings, logged{key: []byte("x"), value: value, timestamp: b.clock(), producer: Producer{foreignID, 0}})
 }
 
 func (b *broker) describe() Description {
@@ -192,6 +233,9 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 	if most == 0 {
 		most = 1 + b.w.rng.IntN(20)
 	}
+	if part.Topic < event.Inputs && b.fewest[part.Topic] {
+		most = 1 + most%2
+	}
 	for ; got.Next < stable && most > 0; most-- {
 		l := log[got.Next]
 		switch {
@@ -200,6 +244,9 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 		case !l.aborted:
 			got.Records = append(got.Records, partition.Record{Topic: part.Topic, Offset: got.Next,
 				Timestamp: l.timestamp, Key: l.key, Value: l.value})
+			if part.Topic == event.Rankings {
+				got.Origins = append(got.Origins, Origin{Producer: l.producer, Steps: stepsOf(l.headers)})
+			}
 		}
 		got.Next++
 	}
@@ -207,7 +254,24 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 	return got
 }
 
+// stepsOf is the value of the header with a ranking's steps; nil where there is none.
+func stepsOf(headers []Header) []byte {
+	for _, h := range headers {
+		if h.Key == StepsHeader {
+			return append([]byte{}, h.Value...)
+		}
+	}
+	return nil
+}
+
+// believed is how far a batch's timestamp may lie from the broker's clock (message.timestamp.after.max.ms).
+const believed = time.Hour
+
 func (b *broker) produce(p Produce) (any, error) {
+	if by := p.Timestamp - b.clock(); p.DeadLetters && (by > believed.Milliseconds() || by < -believed.Milliseconds()) {
+		b.w.seen.disbelieved++
+		return nil, ErrTimestamp
+	}
 	k := producerKey{p.Topic, p.DeadLetters, p.Producer.ID}
 	s := b.producers[k]
 	if s == nil {
@@ -236,7 +300,7 @@ func (b *broker) produce(p Produce) (any, error) {
 			if b.w.rng.IntN(4) == 0 {
 				return Produced{BaseOffset: -1, AppendTime: -1}, nil // it need not say where the copy's original stands
 			}
-			return Produced{BaseOffset: s.lastBase, AppendTime: b.w.wall}, nil
+			return Produced{BaseOffset: s.lastBase, AppendTime: b.clock()}, nil
 		}
 		if p.Sequence != s.next {
 			return nil, ErrSequence
@@ -249,8 +313,15 @@ func (b *broker) produce(p Produce) (any, error) {
 	}
 	s.lastSeq, s.lastN, s.lastBase = p.Sequence, len(p.Messages), int64(len(*log))
 	for _, m := range p.Messages {
-		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), headers: m.Headers,
-			timestamp: b.w.wall})
+		headers := slices.Clone(m.Headers)
+		for i := range headers {
+			headers[i].Value = slices.Clone(headers[i].Value)
+		}
+		if !p.DeadLetters && b.w.chance(b.w.stepless) { // a mirror drops them, or an earlier version has none
+			headers = nil
+		}
+		*log = append(*log, logged{key: slices.Clone(m.Key), value: slices.Clone(m.Value), headers: headers,
+			timestamp: b.clock(), producer: p.Producer})
 	}
-	return Produced{BaseOffset: s.lastBase, AppendTime: b.w.wall}, nil
+	return Produced{BaseOffset: s.lastBase, AppendTime: b.clock()}, nil
 }

@@ -22,6 +22,7 @@ type world struct {
 	wall   event.Millis
 
 	store     *memstore.Store
+	other     *memstore.Store // beside it, while there are two
 	rule      storeRule
 	tokens    int
 	nextToken string // instead of a fresh one
@@ -38,13 +39,21 @@ type world struct {
 	faults faults
 	noise  bool // faults on
 
-	unsavedBound int64 // 0: not checked
+	stepless     float64 // how many rankings lose the header with their steps
+	elsewhere    map[string]bool
+	rightAt      time.Duration               // when all clocks are right again
+	oneAt        time.Duration               // when there is one store again
+	lag          [event.Inputs]time.Duration // how long fetches of a topic may take
+	unsavedBound int64                       // 0: not checked
 	seen         sightings
 	violation    error
 }
 
 // sightings count what happened, to show that a kind of schedule does what its name says.
-type sightings struct{ full, rollbacks, renewals, refusedForSize, fences int }
+type sightings struct {
+	full, rollbacks, renewals, refusedForSize, fences      int
+	forgotten, foreign, disbelieved, clocks, splits, waits int
+}
 
 // proc is one process that holds, or believes it holds, the partition.
 type proc struct {
@@ -52,7 +61,10 @@ type proc struct {
 	gen    int64
 	flying []flying
 	paused bool
-	shown  state.Fence // what a store with a weaker rule lets it see
+	shown  state.Fence         // what a store with a weaker rule lets it see
+	skew   int64               // of its clock, in milliseconds
+	aside  bool                // it talks to the other store
+	epochs [event.Inputs]int32 // of the leaders that it knows
 }
 
 type flying struct {
@@ -75,23 +87,26 @@ type faults struct {
 	crash, pause, resume, reassign, rollback, down float64
 	relapse                                        float64 // a crash in the middle of a replay
 	fail, lose, late, slow, stuck                  float64
+	clock, split, amnesia, foreign                 float64
 }
 
 func newWorld(seed uint64, config func(*rand.Rand) Config) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), wall: 1_800_000_000_000, committed: []int64{-1, -1, -1}}
 	w.config = func() Config { return config(w.rng) }
 	w.broker = newBroker(w)
-	w.store = memstore.New(func() string {
-		if w.nextToken != "" {
-			return w.nextToken
-		}
-		w.tokens++
-		return fmt.Sprintf("token-%d", w.tokens)
-	})
+	w.store = memstore.New(w.token)
 	return w
 }
 
-func (w *world) now() Now { return Now{w.mono, w.wall} }
+func (w *world) token() string {
+	if w.nextToken != "" {
+		return w.nextToken
+	}
+	w.tokens++
+	return fmt.Sprintf("token-%d", w.tokens)
+}
+
+func (w *world) now(p *proc) Now { return Now{w.mono, w.wall + p.skew} }
 
 func (w *world) pass(d time.Duration) {
 	w.mono += d
@@ -101,7 +116,11 @@ func (w *world) pass(d time.Duration) {
 // start begins a generation with a new process as its owner.
 func (w *world) start() *proc {
 	w.generation++
-	p := &proc{task: New(w.config()), gen: w.generation}
+	p := &proc{task: New(w.config()), gen: w.generation, epochs: w.epochs}
+	if w.other != nil {
+		p.aside = w.rng.IntN(2) == 0
+	}
+	p.task.Elsewhere(w.elsewhere)
 	w.procs = append(w.procs, p)
 	return p
 }
@@ -141,7 +160,7 @@ func (w *world) step() {
 		if k := w.pick(p, true); k >= 0 && !p.paused {
 			f := p.flying[k]
 			p.flying = slices.Delete(p.flying, k, k+1)
-			p.task.Handle(w.now(), f.id, f.reply, f.err)
+			p.task.Handle(w.now(p), f.id, f.reply, f.err)
 			if w.rng.IntN(3) > 0 {
 				w.advance(p)
 			}
@@ -156,9 +175,14 @@ func (w *world) step() {
 }
 
 func (w *world) advance(p *proc) {
-	requests, _ := p.task.Advance(w.now())
+	requests, _ := p.task.Advance(w.now(p))
 	for _, r := range requests {
 		f := flying{id: r.ID, do: r.Do}
+		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Parts[0].Topic < event.Inputs {
+			if lag := w.lag[fetch.Parts[0].Topic]; lag > 0 {
+				f.notBefore = w.mono + time.Duration(w.rng.Int64N(int64(lag)))
+			}
+		}
 		if w.noise && (ofStore(r.Do) && w.chance(w.faults.slow) || ofProducer(r.Do) && w.chance(w.faults.stuck)) {
 			f.notBefore = w.mono + time.Duration(w.rng.IntN(3000))*time.Millisecond
 		}
@@ -167,6 +191,12 @@ func (w *world) advance(p *proc) {
 	s := p.task.Status()
 	if s.Full {
 		w.seen.full++
+	}
+	if p.task.run != nil && p.task.run.queues[event.Payoffs].waits != nil {
+		w.seen.waits++
+	}
+	if ahead := s.Watermark - w.wall; ahead > p.task.cfg.ClockBound.Milliseconds() {
+		w.violate("event time is %d ms ahead of the time that it is", ahead)
 	}
 	if w.unsavedBound > 0 && s.Unsaved > w.unsavedBound {
 		w.violate("%d bytes are unsaved, more than %d", s.Unsaved, w.unsavedBound)
@@ -232,6 +262,24 @@ func (w *world) fault() {
 			o.task.Drain()
 		}
 		w.start()
+	case w.chance(f.clock) && w.rightAt == 0 && w.timesKnown():
+		w.wrongClock(o)
+	case w.rightAt > 0 && w.mono >= w.rightAt:
+		w.rightClocks()
+	case w.chance(f.split) && w.other == nil && w.saved != nil:
+		w.seen.splits++
+		w.other = memstore.New(w.token)
+		w.other.Restore(0, w.store.Copy(0))
+		w.oneAt = w.mono + time.Duration(w.rng.IntN(10_000))*time.Millisecond
+		for _, p := range w.procs {
+			p.aside = w.rng.IntN(2) == 0
+		}
+	case w.other != nil && w.mono >= w.oneAt:
+		w.oneStore()
+	case w.chance(f.amnesia):
+		w.forget()
+	case w.chance(f.foreign) && w.saved != nil:
+		w.foreign([]int64{1_000_000_000, int64(len(w.inputs[event.Impressions])), int64(w.rng.IntN(len(w.inputs[event.Impressions]) + 1))}[w.rng.IntN(3)])
 	case w.chance(f.rollback) && len(w.copies) > 0:
 		w.seen.rollbacks++
 		back := w.rng.IntN(len(w.copies))
@@ -245,7 +293,62 @@ func (w *world) fault() {
 	}
 }
 
+// wrongClock sets one clock, of the owner or of the broker, by seconds, hours or years, for a while.
+func (w *world) wrongClock(o *proc) {
+	w.seen.clocks++
+	by := []time.Duration{time.Second, time.Minute, time.Hour, 10 * 365 * 24 * time.Hour}[w.rng.IntN(4)].Milliseconds()
+	by += w.rng.Int64N(by) // two clocks are not wrong by the same
+	if w.rng.IntN(2) == 0 {
+		by = -by
+	}
+	if o != nil && w.rng.IntN(2) == 0 {
+		o.skew = by
+	} else {
+		w.skew = by
+	}
+	w.rightAt = w.mono + time.Duration(w.rng.IntN(5000))*time.Millisecond
+}
+
+// timesKnown tells whether no process has a wrong idea of Kafka's time: one clock is wrong at a time.
+func (w *world) timesKnown() bool {
+	return !slices.ContainsFunc(w.procs, func(p *proc) bool {
+		c := &p.task.clock
+		by := c.at + (w.mono - c.mono).Milliseconds() - w.wall
+		return !c.known || by > 2000 || by < -2000
+	})
+}
+
+func (w *world) rightClocks() {
+	w.rightAt, w.skew = 0, 0
+	for _, p := range w.procs {
+		p.skew = 0
+	}
+}
+
+// oneStore ends the time of two stores: either survives.
+func (w *world) oneStore() {
+	if w.other == nil {
+		return
+	}
+	if w.rng.IntN(2) == 0 {
+		w.store.Restore(0, w.other.Copy(0))
+	}
+	w.other = nil
+	for _, p := range w.procs {
+		p.aside = false
+	}
+}
+
+// storeOf is the store that a process talks to.
+func (w *world) storeOf(p *proc) *memstore.Store {
+	if p.aside && w.other != nil {
+		return w.other
+	}
+	return w.store
+}
+
 var (
+	errMoved  = errors.New("sim: the leader has changed")
 	errFailed = errors.New("sim: the request did not arrive")
 	errLost   = errors.New("sim: the reply was lost")
 )
@@ -294,11 +397,18 @@ func (w *world) effect(p *proc, e Effect) (any, error) {
 		return nil, w.addPartition(e.Producer)
 	case AbortTxn:
 		return nil, w.abortTxn(e.Producer)
+	case Retire:
+		w.retire(e.ProducerID)
+		return nil, nil
 	case Describe:
+		p.epochs = w.epochs
 		return w.describe(), nil
 	case Committed:
 		return slices.Clone(w.committed), nil
 	case Fetch:
+		if topic := e.Parts[0].Topic; topic < event.Inputs && p.epochs[topic] != w.epochs[topic] {
+			return nil, errMoved // until the metadata is asked for again, which the client does at once
+		}
 		return w.fetch(e), nil
 	case Produce:
 		return w.produce(e)
@@ -313,48 +423,48 @@ func (w *world) effect(p *proc, e Effect) (any, error) {
 
 // stored carries out a request to the store.
 func (w *world) stored(p *proc, e Effect) (any, error) {
-	ctx := context.Background()
+	ctx, store := context.Background(), w.storeOf(p)
 	switch e := e.(type) {
 	case Acquire:
 		return w.acquire(p, e)
 	case Load:
-		return w.store.Load(ctx, 0, e.Hashes)
+		return store.Load(ctx, 0, e.Hashes)
 	case LookUp:
-		f, v, err := w.store.LookUp(ctx, 0, e.IDs, e.Room)
+		f, v, err := store.LookUp(ctx, 0, e.IDs, e.Room)
 		return LookedUp{w.rule.show(p, f), v}, err
 	case Due:
-		f, d, more, err := w.store.Due(ctx, 0, e.UpTo, e.Limit, e.Room)
+		f, d, more, err := store.Due(ctx, 0, e.UpTo, e.Limit, e.Room)
 		return DueIDs{w.rule.show(p, f), d, more}, err
 	case KnownIDs:
-		ids, next, err := w.store.KnownIDs(ctx, 0, e.Cursor)
+		ids, next, err := store.KnownIDs(ctx, 0, e.Cursor)
 		return Known{ids, next}, err
 	case Checkpoint:
-		err := w.store.Checkpoint(ctx, 0, w.rule.claim(w, p, e.Checkpoint))
+		err := store.Checkpoint(ctx, 0, w.rule.claim(w, p, e.Checkpoint))
 		if err == nil {
 			w.saved = e.Checkpoint.Meta.Inputs
 		}
 		if err == nil && w.chance(0.2) {
-			w.copies = append(w.copies, w.store.Copy(0))
+			w.copies = append(w.copies, store.Copy(0))
 		}
 		return nil, err
 	case Probe:
-		f, err := w.store.Probe(ctx, 0)
+		f, err := store.Probe(ctx, 0)
 		return w.rule.show(p, f), err
 	}
 	return nil, fmt.Errorf("%w: %T", ErrUnsupported, e)
 }
 
 func (w *world) acquire(p *proc, e Acquire) (any, error) {
-	ctx := context.Background()
+	ctx, store := context.Background(), w.storeOf(p)
 	w.nextToken = ""
-	if f, err := w.store.Probe(ctx, 0); w.rule == epochCounter {
+	if f, err := store.Probe(ctx, 0); w.rule == epochCounter {
 		n := 0
 		if err == nil {
 			_, _ = fmt.Sscanf(f.Token, "epoch-%d", &n)
 		}
 		w.nextToken = fmt.Sprintf("epoch-%d", n+1)
 	}
-	m, err := w.store.Acquire(ctx, 0, max(p.gen, 0), e.Force, e.Fresh)
+	m, err := store.Acquire(ctx, 0, max(p.gen, 0), e.Force, e.Fresh)
 	if err == nil {
 		p.shown = m.Fence
 	}
@@ -384,7 +494,7 @@ func (r storeRule) show(p *proc, f state.Fence) state.Fence {
 
 // claim makes a checkpoint fit in what the rule does not look at.
 func (r storeRule) claim(w *world, p *proc, c *state.Checkpoint) *state.Checkpoint {
-	f, err := w.store.Probe(context.Background(), 0)
+	f, err := w.storeOf(p).Probe(context.Background(), 0)
 	if err != nil || r == tokenAndSeq {
 		return c
 	}

@@ -18,6 +18,7 @@ type Observations struct {
 	LookedUp    int64               // ids looked up
 	Walked      int64               // ids that the expiry walk came by
 	Adopted     int64               // decisions adopted
+	Foreign     int64               // decisions of our group in the log that nobody of ours has written; they do not count
 	Fenced      int64               // times that memory was dropped
 	Retries     int64               // passing errors
 	Latencies   []int64             // per ranking acked: milliseconds since its impression's Kafka timestamp
@@ -61,6 +62,9 @@ func (t *Task) tally() {
 	if t.run == nil {
 		return
 	}
+	r := t.run
+	t.obs.Foreign += r.cursor.foreign - r.talliedForeign
+	r.talliedForeign = r.cursor.foreign
 	now := t.run.machine.Account()
 	t.obs.Account = t.obs.Account.Plus(now.Minus(t.run.tallied))
 	t.run.tallied = now
@@ -78,9 +82,13 @@ type Status struct {
 	Unsaved   int64 // bytes of changes not yet checkpointed
 	Full      bool  // reading has stopped until the store has caught up
 	Watermark event.Millis
-	WalkLag   event.Millis // how far the walk over deadlines is behind the watermark
-	Account   partition.Account
-	Learners  []partition.LearnerStatus
+	// ClockOffset is by how much the worker's clock is ahead of Kafka's, where that is known.
+	ClockOffset time.Duration
+	ClockKnown  bool
+	Foreign     int64        // decisions of our group in the log, since the last load, that nobody of ours has written
+	WalkLag     event.Millis // how far the walk over deadlines is behind the watermark
+	Account     partition.Account
+	Learners    []partition.LearnerStatus
 }
 
 // Phase is what the task is doing; cheaper than Status.
@@ -95,10 +103,13 @@ func (t *Task) Status() Status {
 	if t.stops.again > 0 {
 		s.Again = max(t.stops.again-t.now.Mono, time.Millisecond)
 	}
+	s.ClockKnown = t.clock.known
+	s.ClockOffset = time.Duration(t.now.Wall-t.kafkaTime()) * time.Millisecond
 	r := t.run
 	if r == nil {
 		return s
 	}
+	s.Foreign = r.cursor.foreign
 	_, open := r.machine.Dirty()
 	s.Unsaved = r.sealedBytes + open
 	s.Full = t.full()

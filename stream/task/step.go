@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -21,15 +22,15 @@ const stepsAtOnce = 512
 func (t *Task) step() (busy bool) {
 	r := t.run
 	for range stepsAtOnce {
-		q, err := t.choose()
+		q, again, err := t.choose()
 		if err != nil {
-			t.stop(StopState, err)
+			t.stop(stopFor(err), err)
 			return false
 		}
 		if q == nil {
-			return false
+			return r.replaying && r.cursor.through && !r.cursor.decoded && !r.proving // all is adopted
 		}
-		if err := t.stepOne(q); err != nil {
+		if err := t.stepOne(q, again); err != nil {
 			t.stop(StopState, err)
 			return false
 		}
@@ -48,13 +49,47 @@ func (t *Task) sealLarge() {
 	}
 }
 
-// choose is the ready queue whose head has the smallest timestamp, or that of impressions when it is their turn; nil where
-// none is ready.
-func (t *Task) choose() (*queue, error) {
+// stopFor is the reason for which a step that failed stops the partition.
+func stopFor(err error) StopReason {
+	if errors.Is(err, errLacks) {
+		return StopTopic
+	}
+	return StopState
+}
+
+// choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
+// is ready. In a replay the log says which it is, unless an owner of before there were steps has decided: then what comes
+// before its decision is chosen freely.
+func (t *Task) choose() (*queue, *partition.Step, error) {
 	r := t.run
 	if t.full() {
-		return nil, nil
+		return nil, nil, nil
 	}
+	if r.replaying {
+		if err := r.cursor.settle(); err != nil {
+			return nil, nil, err
+		}
+		if !r.cursor.decoded && !t.cfg.sabotage.noAdoption { // what comes next is not known yet
+			return nil, nil, nil
+		}
+		if r.cursor.decoded && !r.leading {
+			r.leading = true
+			if err := r.follower.lead(r.cursor.steps(), r.offsets()); err != nil {
+				return nil, nil, fmt.Errorf("the ranking at offset %d: %w", r.cursor.records[0].Offset, err)
+			}
+		}
+		if r.follower.on && !t.cfg.sabotage.unordered {
+			return t.follow()
+		}
+	}
+	q, err := t.chooseFreely()
+	return q, nil, err
+}
+
+// chooseFreely is the ready queue whose head has the smallest timestamp, or that of impressions when it is their turn; nil where
+// none is ready.
+func (t *Task) chooseFreely() (*queue, error) {
+	r := t.run
 	if q := &r.queues[event.Impressions]; r.answeredLast && q.len() > 0 {
 		ready, err := t.ready(q, &q.items[q.head])
 		if ready || err != nil {
@@ -87,7 +122,7 @@ func (t *Task) choose() (*queue, error) {
 
 func (t *Task) ready(q *queue, it *queued) (bool, error) {
 	r := t.run
-	if !r.deadLetters[q.topic].room() {
+	if !r.deadLetters[q.topic].room() || q.held {
 		return false, nil
 	}
 	if q.topic == event.Impressions {
@@ -117,10 +152,12 @@ func (t *Task) answersRoom() int64 {
 	return t.cfg.MaxUnsavedBytes / 2
 }
 
-func (t *Task) stepOne(q *queue) error {
+func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	r := t.run
 	it := &q.items[q.head]
-	in := partition.Input{Record: &it.Record, Now: t.now.Wall, Found: it.found}
+	in := partition.Input{Record: &it.Record, Found: it.found, Again: again, Read: r.readFor(it.came)}
+	in.Now, in.Latest, _ = t.times()
+	t.sabotageInput(&in)
 	adopted := false
 	if q.topic == event.Impressions && r.replaying {
 		v, d, err := r.cursor.verdict(it.Offset)
@@ -145,12 +182,23 @@ func (t *Task) stepOne(q *queue) error {
 	}
 	rankings, letters := len(out.Rankings), len(out.DeadLetters)
 	_, before := r.machine.Dirty()
-	if err := r.machine.Step(&in, out); err != nil {
+	err := r.machine.Step(&in, out)
+	var wait *partition.Wait
+	if errors.As(err, &wait) {
+		t.waitWith(q, wait)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)
 	}
-	if adopted {
+	switch {
+	case adopted:
 		r.cursor.pop()
+		r.follower.arrived()
+		r.leading = false
 		t.obs.Adopted++
+	case again != nil:
+		r.follower.take()
 	}
 	t.changed()
 	if r.answeredLast = q.topic != event.Impressions; r.answeredLast {
@@ -172,8 +220,30 @@ func (t *Task) stepOne(q *queue) error {
 	} else {
 		q.pop()
 	}
+	if adopted && r.follower.adrift {
+		r.machine.Begin(r.offsets())
+	}
 	t.obs.Stepped[q.topic]++
 	return nil
+}
+
+// waitWith keeps a queue where it is for a while: its first record cannot be stepped yet.
+func (t *Task) waitWith(q *queue, w *partition.Wait) {
+	if q.waits, q.held = w, true; q.waitsSince == 0 {
+		q.waitsSince = t.now.Mono
+	}
+	t.changed() // what was due for the record's id is done
+}
+
+// sabotageInput takes rules out of a step.
+func (t *Task) sabotageInput(in *partition.Input) {
+	s := &t.cfg.sabotage
+	if s.ownClock {
+		in.Now, in.Latest = t.now.Wall, t.now.Wall
+	}
+	if s.crowdsOut {
+		in.Read = [event.Inputs]bool{true, true, true}
+	}
 }
 
 // changed notes that there is something to save.

@@ -44,7 +44,7 @@ func (t *Task) stop(reason StopReason, err error) {
 // mendable tells whether something outside may change such that the partition can go on.
 func mendable(reason StopReason, err error) bool {
 	switch reason {
-	case StopTopic, StopStore, StopCluster, StopPartitions, StopNoState, StopTorn, StopUnsupported:
+	case StopTopic, StopStore, StopCluster, StopPartitions, StopNoState, StopTorn, StopUnsupported, StopFence:
 		return !errors.Is(err, errContradiction) && !errors.Is(err, state.ErrLost)
 	}
 	return false

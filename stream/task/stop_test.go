@@ -37,7 +37,8 @@ func refill(log []logged) []logged {
 
 // ranking appends a ranking to the log that no owner of ours can have written so.
 func (d *driver) ranking(format string, args ...any) {
-	d.w.rankings = append(d.w.rankings, logged{key: []byte("i-6"), value: fmt.Appendf(nil, format, args...), timestamp: d.w.wall})
+	d.w.rankings = append(d.w.rankings, logged{key: []byte("i-6"), value: fmt.Appendf(nil, format, args...), timestamp: d.w.wall,
+		producer: Producer{d.w.txn.ID, 0}})
 }
 
 const someRanking = `{"impression_id":"i-6","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{` +
@@ -97,7 +98,7 @@ func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 		"a ranking of ours that cannot be read": {StopState, func(d *driver) {
 			d.ranking(someRanking, "g", 0, 1, "no seed")
 		}, nil},
-		"a ranking of ours of a later layout":       {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, 2, someSeed) }, nil},
+		"a ranking of ours of a later layout":       {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, 3, someSeed) }, nil},
 		"a ranking of ours for another partition":   {StopState, func(d *driver) { d.ranking(someRanking, "g", 3, 1, someSeed) }, nil},
 		"a ranking of ours for an impression to be": {"", func(d *driver) { d.ranking(someRanking, "g", 0, 1, someSeed); d.impress(6, 1, d.w.wall) }, nil},
 		"a ranking of ours for another impression":  {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, 1, someSeed); d.impress(7, 1, d.w.wall) }, nil},

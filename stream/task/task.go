@@ -30,7 +30,15 @@ type Config struct {
 	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
 	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
 	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
-	StopRetry          time.Duration // after how long a stopped partition tries again for the first time; default 30 s
+	ClockBound         time.Duration // how far the worker's clock and Kafka's may be apart; default 5 min
+	// Adrift says that steps cannot be followed from where the state stands, but only from where they say so themselves.
+	Adrift bool
+	// OneClock says that the worker's clock is Kafka's too: time is simulated.
+	OneClock bool
+	// AnyProducer takes decisions of this group from whoever has written them: to make a state anew from a log whose
+	// earlier producers nothing tells of any more.
+	AnyProducer bool
+	StopRetry   time.Duration // after how long a stopped partition tries again for the first time; default 30 s
 
 	sabotage sabotage
 }
@@ -46,6 +54,15 @@ type sabotage struct {
 	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
 	unverified   bool // what the store shows is taken without a look at its token and sequence
 	forgetEarly  bool // the overlay forgets at the ack, whatever was looked up before
+	freshFence   bool // the fence is repeated as if for the first time, without a look at who owns the partition
+	foreigners   bool // decisions count whoever has written them
+	unretired    bool // a new producer id fences nobody of the old one
+	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed
+	ownClock     bool // event time goes by the worker's clock
+	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log
+	unordered    bool // a replay takes records in in an order of its own
+	strangers    bool // what comes for a learner that only other workers know is refused
+	behindUnseen bool // decisions of before the checkpoint are not held against the state
 	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
 	rulesFirst func(*partition.Record) bool
 }
@@ -61,6 +78,7 @@ func (c *Config) defaults() {
 	def(&c.SegmentBytes, 4<<20)
 	def(&c.FetchBytes, 1<<20)
 	def(&c.FetchWait, 500*time.Millisecond)
+	def(&c.ClockBound, 5*time.Minute)
 	def(&c.StopRetry, 30*time.Second)
 }
 
@@ -108,6 +126,7 @@ const (
 	StopStore       StopReason = "store"       // the store is not fit to keep state
 	StopLearner     StopReason = "learner"     // a learner's fingerprint is not the stored one
 	StopState       StopReason = "state"       // stored bytes, or a decision in the log, that contradict the input
+	StopFence       StopReason = "fence"       // earlier owners cannot be kept from producing
 	StopUnsupported StopReason = "unsupported" // broker or store lack what is needed
 	StopOffsets     StopReason = "offsets"     // the offset of our own ranking did not rise
 )
@@ -135,6 +154,9 @@ type Task struct {
 	doing       string // the present step of an acquire, for people
 
 	loads uint64 // how often a state was loaded
+	clock clock
+
+	elsewhere map[string]bool // learners that other workers of the group are configured with
 
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
@@ -219,6 +241,17 @@ func (t *Task) Drain() {
 	}
 }
 
+// Elsewhere names the learners that other workers of the group are configured with; the map must not change afterwards.
+func (t *Task) Elsewhere(learners map[string]bool) {
+	t.elsewhere = learners
+	if t.cfg.sabotage.strangers {
+		t.elsewhere = nil
+	}
+	if t.run != nil {
+		t.run.machine.Elsewhere(t.elsewhere)
+	}
+}
+
 func (t *Task) fireTimers() {
 	for i := 0; i < len(t.timers); {
 		tm := t.timers[i]
@@ -247,6 +280,11 @@ func (t *Task) wake() time.Duration {
 	}
 	if t.run != nil {
 		wake = min(wake, t.wakeForCheckpoint())
+		for i := range t.run.queues {
+			if t.run.queues[i].held {
+				wake = min(wake, tickEvery)
+			}
+		}
 	}
 	return wake
 }
@@ -338,10 +376,26 @@ func (t *Task) waitsFor() error {
 			first = tr
 		}
 	}
-	if first == nil {
-		return t.err
+	if first != nil {
+		return first.err
 	}
-	return first.err
+	if err := t.waitsLong(); err != nil {
+		return err
+	}
+	return t.err
+}
+
+// waitsLong is why a topic has not been read on for a while; nil where none is kept.
+func (t *Task) waitsLong() error {
+	if t.run == nil {
+		return nil
+	}
+	for i := range t.run.queues {
+		if q := &t.run.queues[i]; q.waitsSince != 0 && t.now.Mono-q.waitsSince >= shownAfter {
+			return fmt.Errorf("%s: offset %d: %w", t.reading[i], q.items[q.head].Offset, q.waits)
+		}
+	}
+	return nil
 }
 
 // restart drops the memory and acquires anew: what we held is not known to be true any more.

@@ -18,7 +18,11 @@ type habits struct {
 	transactions bool
 	repeats      int // one in so many impressions repeats an id; default 20
 	faulty       int // one in so many records is faulty; default 25
+	learners     int // 2: half of the impressions are for learner "front"
 }
+
+// closing is the id of a last impression, which nobody selects from.
+const closing = "closing"
 
 // users is a simulated platform: impressions, and for each ranking seen a selection and a payoff, in any order, now
 // and then twice, malformed or never.
@@ -67,7 +71,7 @@ func (u *users) act() {
 		u.impress()
 	}
 	for ; u.seen < len(u.w.rankings); u.seen++ {
-		if l := u.w.rankings[u.seen]; !l.marker {
+		if l := u.w.rankings[u.seen]; !l.marker && l.producer.ID != foreignID {
 			u.react(l)
 		}
 	}
@@ -98,8 +102,12 @@ func (u *users) impress() {
 	if !u.habits.tidy && rng.IntN(u.habits.faulty) == 0 {
 		u.put(event.Impressions, id, `{"impression_id":"%s","candidates":[]}`, id)
 	} else {
-		u.put(event.Impressions, id, `{"impression_id":"%s","candidates":[{"item":"a","utility":%d},`+
-			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, rng.IntN(9), rng.IntN(9), rng.IntN(4))
+		learner := "feed"
+		if u.habits.learners > 1 && rng.IntN(2) == 0 {
+			learner = "front"
+		}
+		u.put(event.Impressions, id, `{"impression_id":"%s","learner":"%s","candidates":[{"item":"a","utility":%d},`+
+			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, rng.IntN(9), rng.IntN(9), rng.IntN(4))
 	}
 	if !u.habits.tidy && !u.habits.ordered && rng.IntN(10) == 0 { // early
 		u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":0.5}`, id)
@@ -114,6 +122,9 @@ func (u *users) react(l logged) {
 		panic(err)
 	}
 	id, items := string(r.ID), make([]string, len(r.Items))
+	if id == closing {
+		return
+	}
 	for i := range r.Items {
 		items[i] = string(r.Items[i])
 	}
@@ -135,7 +146,7 @@ func (u *users) react(l logged) {
 			follow(t, offset, func() {
 				switch {
 				case u.habits.tidy || rng.IntN(u.habits.faulty) > 0:
-				case u.habits.ordered && u.w.faults.rollback == 0:
+				case u.habits.ordered && u.w.faults.rollback == 0 && u.w.faults.split == 0:
 					payoff = 7
 				default: // whether 7 is refused or comes too late depends on the interleaving
 					u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":"much"}`, id)

@@ -1,0 +1,258 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Steps are what a partition has taken in since its last ranking, in order. The next ranking carries them in a header, as
+// tokens of one byte, the kind in the high three bits and a number from 1 to 31 in the low five, some with varints behind.
+//
+// They are what a replay cannot work out from the topics: how the records of the topics were interleaved, how far event
+// time had come, and what was decided by the clock or the room of the moment. A replay that follows them comes to the
+// outcomes of the first run, record for record. What was stepped after the last ranking in the log is not covered.
+const (
+	tokenSelections = 0 // so many selections were stepped, one after the other
+	tokenPayoffs    = 1 // likewise
+	tokenUnranked   = 2 // likewise, impressions that were not ranked
+	tokenWatermark  = 3 // uvarint: event time has come further by so many milliseconds
+	tokenSaid       = 7 // one of the following
+)
+
+// What a token of the kind tokenSaid says.
+const (
+	saidTime    = 1 // zigzag varint, from the watermark: what the next record's time counts as, since its own is not believed
+	saidCrowded = 2 // the next record found no room to wait
+	saidRead    = 3 // uvarints: an offset of each input topic, and the watermark: all below was stepped, in an order not known here
+)
+
+const longestRun = 31
+
+// maxSteps bounds what is kept of steps that no ranking has followed. Beyond it their order is forgotten.
+const maxSteps = 16 << 10
+
+// steps collects tokens.
+type steps struct {
+	tokens    []byte
+	watermark event.Millis        // as of the last token
+	next      [event.Inputs]int64 // offsets behind the last records stepped
+	run       int                 // where the last token stands, if it is a run; else -1
+	changed   bool                // since the last seal
+}
+
+func (s *steps) token(kind, low byte) {
+	s.tokens = append(s.tokens, kind<<5|low)
+	s.run, s.changed = -1, true
+}
+
+// at notes how far event time has come.
+func (s *steps) at(watermark event.Millis) {
+	if watermark != s.watermark {
+		s.token(tokenWatermark, 1)
+		s.tokens = binary.AppendUvarint(s.tokens, uint64(watermark-s.watermark))
+		s.watermark = watermark
+	}
+}
+
+// timed notes what the time of the next record counts as.
+func (s *steps) timed(effective event.Millis) {
+	s.token(tokenSaid, saidTime)
+	s.tokens = binary.AppendVarint(s.tokens, effective-s.watermark)
+}
+
+// crowded notes that the next record found no room to wait.
+func (s *steps) crowded() { s.token(tokenSaid, saidCrowded) }
+
+// took notes that a record was stepped and, if it is an impression, not ranked.
+func (s *steps) took(rec *Record) {
+	s.next[rec.Topic] = rec.Offset + 1
+	kind := [event.Inputs]byte{event.Impressions: tokenUnranked, event.Selections: tokenSelections, event.Payoffs: tokenPayoffs}[rec.Topic]
+	switch {
+	case s.run >= 0 && s.tokens[s.run]>>5 == kind && s.tokens[s.run]&31 < longestRun:
+		s.tokens[s.run]++
+		s.changed = true
+	case len(s.tokens) >= maxSteps:
+		s.forget()
+	default:
+		s.token(kind, 1)
+		s.run = len(s.tokens) - 1
+	}
+}
+
+// stepsHeaderBytes is what the header takes at most beyond the tokens.
+const stepsHeaderBytes = 32
+
+// forget keeps of the tokens only how far they lead.
+func (s *steps) forget() {
+	s.tokens = s.tokens[:0]
+	s.read()
+}
+
+// read says of all records up to here that they were read, and not in which order.
+func (s *steps) read() {
+	s.token(tokenSaid, saidRead)
+	for _, o := range s.next {
+		s.tokens = binary.AppendUvarint(s.tokens, uint64(o))
+	}
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(s.watermark))
+}
+
+// ranked begins anew behind a ranking.
+func (s *steps) ranked(rec *Record) {
+	s.next[rec.Topic] = rec.Offset + 1
+	s.tokens, s.run, s.changed = s.tokens[:0], -1, true
+}
+
+// stepsVersion begins the stored form: version, watermark as of the last token, tokens in hexadecimal.
+const stepsVersion = "1"
+
+func (s *steps) appendStored(dst []byte) []byte {
+	dst = append(append(dst, stepsVersion...), ' ')
+	dst = append(strconv.AppendInt(dst, s.watermark, 10), ' ')
+	return hex.AppendEncode(dst, s.tokens)
+}
+
+// ErrSteps says that bytes are no steps that this program can read.
+var ErrSteps = errors.New("partition: unreadable steps")
+
+func (s *steps) load(stored []byte) error {
+	parts := bytes.Split(stored, []byte{' '})
+	if len(parts) != 3 || string(parts[0]) != stepsVersion {
+		return fmt.Errorf("%w: not version %s, watermark and tokens", ErrSteps, stepsVersion)
+	}
+	watermark, err := strconv.ParseInt(string(parts[1]), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: the watermark is %w", ErrSteps, err)
+	}
+	tokens, err := hex.AppendDecode(nil, parts[2])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSteps, err)
+	}
+	d := stepsReader{rest: tokens, run: -1}
+	for len(d.rest) > 0 {
+		if err := d.read(func(Step) {}); err != nil {
+			return err
+		}
+	}
+	*s = steps{tokens: tokens, watermark: watermark, run: d.run}
+	return d.end()
+}
+
+// StepKind is what a Step says.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	StepTake      StepKind = iota // N records of Topic were stepped
+	StepWatermark                 // event time has come further By milliseconds
+	StepRead                      // all records below Offsets were stepped, and event time has come to Watermark
+)
+
+// Step is one step, or a run of alike ones.
+type Step struct {
+	Kind  StepKind
+	Topic event.Topic
+	N     int64
+	// Crowded says of a single record that it found no room to wait, and Timed that its time counted as the watermark and By.
+	Crowded, Timed bool
+	By             int64
+	Offsets        [event.Inputs]int64
+	Watermark      event.Millis
+}
+
+// ParseSteps appends to dst what the tokens say. It fails with ErrSteps.
+func ParseSteps(dst []Step, tokens []byte) ([]Step, error) {
+	d := stepsReader{rest: tokens}
+	for len(d.rest) > 0 {
+		if err := d.read(func(s Step) { dst = append(dst, s) }); err != nil {
+			return dst, err
+		}
+	}
+	return dst, d.end()
+}
+
+// stepsReader reads tokens.
+type stepsReader struct {
+	rest   []byte
+	at     int  // where rest begins
+	run    int  // where the last token stands, if it is a run; else -1
+	record Step // what is said of the next record
+	bad    bool // a number is cut off, or too large
+}
+
+// read reads one token.
+func (d *stepsReader) read(step func(Step)) error {
+	before := len(d.rest)
+	token := d.rest[0]
+	kind, low, said := token>>5, token&31, d.record != Step{}
+	d.rest, d.run = d.rest[1:], -1
+	switch {
+	case kind <= tokenUnranked && low > 0:
+		d.run = d.at
+		topic := [...]event.Topic{event.Selections, event.Payoffs, event.Impressions}[kind]
+		if said {
+			d.record.Topic, d.record.N = topic, 1
+			step(d.record)
+			d.record = Step{}
+			low--
+		}
+		if low > 0 {
+			step(Step{Topic: topic, N: int64(low)})
+		}
+	case kind == tokenSaid && low == saidTime:
+		d.record.Timed, d.record.By = true, d.varint()
+	case kind == tokenSaid && low == saidCrowded:
+		d.record.Crowded = true
+	case kind == tokenWatermark && !said:
+		step(Step{Kind: StepWatermark, By: d.uvarint()})
+	case kind == tokenSaid && low == saidRead && !said:
+		s := Step{Kind: StepRead}
+		for t := range s.Offsets {
+			s.Offsets[t] = d.uvarint()
+		}
+		s.Watermark = d.uvarint()
+		step(s)
+	default:
+		return fmt.Errorf("%w: token %#x", ErrSteps, token)
+	}
+	if d.bad {
+		return fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
+	}
+	d.at += before - len(d.rest)
+	return nil
+}
+
+// end fails where something is said of a record that does not follow.
+func (d *stepsReader) end() error {
+	if d.record != (Step{}) {
+		return fmt.Errorf("%w: they end before the record that they speak of", ErrSteps)
+	}
+	return nil
+}
+
+func (d *stepsReader) uvarint() int64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 || v > math.MaxInt64 {
+		d.bad = true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return int64(v)
+}
+
+func (d *stepsReader) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.bad = true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}

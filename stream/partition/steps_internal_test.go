@@ -1,0 +1,122 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// TestSteps_RoundTrip: what is noted is read again, run by run, also when it was stored and loaded in between.
+func TestSteps_RoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := steps{run: -1}
+		var want []Step
+		offsets := [event.Inputs]int64{}
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			if rapid.IntRange(0, 20).Draw(t, "stored") == 0 {
+				next := s.next
+				var again steps
+				require.NoError(t, again.load(s.appendStored(nil)))
+				again.next = next // offsets are the cut's
+				s = again
+			}
+			switch rapid.IntRange(0, 6).Draw(t, "kind") {
+			case 0:
+				by := rapid.Int64Range(0, 1<<40).Draw(t, "by")
+				s.at(s.watermark + by)
+				if by > 0 {
+					want = append(want, Step{Kind: StepWatermark, By: by})
+				}
+			case 1:
+				s.next = offsets
+				s.read()
+				want = append(want, Step{Kind: StepRead, Offsets: offsets, Watermark: s.watermark})
+			default:
+				topic := event.Topic(rapid.IntRange(0, event.Inputs-1).Draw(t, "topic"))
+				step := Step{Topic: topic, N: 1}
+				if rapid.IntRange(0, 9).Draw(t, "timed") == 0 {
+					step.Timed, step.By = true, rapid.Int64().Draw(t, "time")
+					s.timed(s.watermark + step.By)
+				}
+				if rapid.IntRange(0, 9).Draw(t, "crowded") == 0 {
+					step.Crowded = true
+					s.crowded()
+				}
+				s.took(&Record{Topic: topic, Offset: offsets[topic]})
+				offsets[topic]++
+				want = append(want, step)
+			}
+		}
+		got, err := ParseSteps(nil, s.tokens)
+		require.NoError(t, err)
+		require.Equal(t, want, single(got))
+	})
+}
+
+// single takes runs apart.
+func single(steps []Step) (all []Step) {
+	for _, s := range steps {
+		if s.Kind != StepTake {
+			all = append(all, s)
+			continue
+		}
+		for n := s.N; n > 0; n-- {
+			s.N = 1
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// TestSteps_AreBounded: of steps that no ranking follows the order is forgotten in the end, not how far they lead.
+func TestSteps_AreBounded(t *testing.T) {
+	s := steps{run: -1}
+	for i := range int64(100_000) {
+		s.at(i)
+		s.took(&Record{Topic: event.Payoffs, Offset: i})
+		require.LessOrEqual(t, len(s.tokens), maxSteps+64)
+	}
+	got, err := ParseSteps(nil, s.tokens)
+	require.NoError(t, err)
+	require.Equal(t, StepRead, got[0].Kind)
+	n, w := got[0].Offsets[event.Payoffs], got[0].Watermark
+	for _, step := range got[1:] {
+		switch step.Kind {
+		case StepTake:
+			n += step.N
+		case StepWatermark:
+			w += step.By
+		}
+	}
+	require.Equal(t, int64(100_000), n)
+	require.Equal(t, event.Millis(99_999), w)
+}
+
+// TestSteps_CostLittle holds the documented size: a byte for up to 31 records of a topic, and some three for each time that
+// event time moves on.
+func TestSteps_CostLittle(t *testing.T) {
+	s := steps{run: -1, watermark: day}
+	for i := range int64(31) {
+		s.took(&Record{Topic: event.Payoffs, Offset: i})
+	}
+	require.Len(t, s.tokens, 1)
+	s.at(day + 100)
+	require.Len(t, s.tokens, 3)
+}
+
+// FuzzParseSteps: tokens are read or refused, and take no more memory than they bear out.
+func FuzzParseSteps(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0x1f, 0x21, 0x61, 0x80, 0x01, 0xe1, 0x03, 0x22})
+	f.Add([]byte{0xe3, 1, 2, 3, 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := ParseSteps(nil, b)
+		require.LessOrEqual(t, len(got), 2*len(b))
+		if err != nil {
+			require.ErrorIs(t, err, ErrSteps)
+		}
+	})
+}

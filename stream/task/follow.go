@@ -1,0 +1,167 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// follower leads a replay through the steps that the log tells of: the records between one ranking and the next are taken in
+// in the order, and at the event time, in which they were taken in when that ranking was made. So they have the outcomes that
+// they had then, whatever was lost in between.
+type follower struct {
+	on bool // the decision at hand tells of its steps
+	// adrift says that a decision, or the state, did not tell: where the next steps begin is not known, unless they say so.
+	adrift    bool
+	anchor    *partition.Step // where the loaded state's own steps begin, if they say so
+	steps     []partition.Step
+	at        int
+	done      [event.Inputs]int64 // records stepped since the ranking before that were not found among steps yet
+	watermark event.Millis        // as of the steps before at
+	lacking   time.Duration       // since when the log has lacked what the steps tell of; 0: it does not
+}
+
+// newFollower finds out how far the loaded state has come on the way to its next ranking.
+func newFollower(m *partition.Machine, adrift bool) (f follower, err error) {
+	tokens, watermark := m.Steps()
+	steps, err := partition.ParseSteps(nil, tokens)
+	if err != nil {
+		return f, err
+	}
+	f.watermark, f.adrift = watermark, adrift
+	for i := len(steps) - 1; i >= 0; i-- { // back to where they begin
+		switch s := &steps[i]; s.Kind {
+		case partition.StepTake:
+			f.done[s.Topic] += s.N
+		case partition.StepWatermark:
+			f.watermark -= s.By
+		case partition.StepRead:
+			f.watermark = s.Watermark
+		}
+	}
+	if len(steps) > 0 && steps[0].Kind == partition.StepRead {
+		f.anchor = &steps[0]
+	}
+	return f, nil
+}
+
+// lead begins with the steps of the next decision; nil are those of a decision that does not tell them. At is how far the
+// topics have been stepped.
+func (f *follower) lead(tokens []byte, at [event.Inputs]int64) (err error) {
+	anchor := f.anchor
+	f.at, f.on, f.anchor = 0, tokens != nil, nil
+	if f.steps, err = partition.ParseSteps(f.steps[:0], tokens); err != nil {
+		return err
+	}
+	for i := range f.steps {
+		s := &f.steps[i]
+		if s.Kind != partition.StepRead {
+			continue
+		}
+		if anchor != nil && s.Offsets == anchor.Offsets {
+			f.at = i
+			return nil
+		}
+		if (anchor != nil || f.adrift) && at[0] <= s.Offsets[0] && at[1] <= s.Offsets[1] && at[2] <= s.Offsets[2] {
+			f.at, f.adrift, f.done = i, false, [event.Inputs]int64{}
+			return nil
+		}
+	}
+	f.adrift = f.adrift || anchor != nil
+	f.on = f.on && !f.adrift
+	return nil
+}
+
+// arrived ends the steps: their ranking is adopted.
+func (f *follower) arrived() {
+	f.adrift = f.adrift || !f.on
+	f.on, f.lacking, f.steps = false, 0, f.steps[:0]
+}
+
+// take counts the record that the step at hand has asked for.
+func (f *follower) take() {
+	if f.at == len(f.steps) || f.steps[f.at].Kind != partition.StepTake {
+		return
+	}
+	if s := &f.steps[f.at]; s.N > 1 {
+		s.N--
+	} else {
+		f.at++
+	}
+}
+
+// lacksAfter is how long the log may lack what the steps tell of. After a change of leader, a broker may not know for a while
+// how much of the log is committed.
+const lacksAfter = 30 * time.Second
+
+// follow does what the steps say up to the next record, and gives its queue: nil while that has not come. Behind the last
+// step it is the impression that was ranked.
+func (t *Task) follow() (*queue, *partition.Step, error) {
+	r := t.run
+	f := &r.follower
+	for ; f.at < len(f.steps); f.at++ {
+		switch s := &f.steps[f.at]; s.Kind {
+		case partition.StepWatermark:
+			f.watermark += s.By
+			r.machine.Raise(f.watermark)
+		case partition.StepRead:
+			if q := r.short(&s.Offsets); q != nil {
+				return t.nextOf(q, &partition.Step{})
+			}
+			f.watermark = s.Watermark
+			r.machine.Raise(f.watermark)
+		case partition.StepTake:
+			had := min(f.done[s.Topic], s.N)
+			f.done[s.Topic] -= had
+			if s.N -= had; s.N > 0 {
+				return t.nextOf(&r.queues[s.Topic], s)
+			}
+		}
+	}
+	return t.nextOf(&r.queues[event.Impressions], &partition.Step{})
+}
+
+// short is a queue that has not come to its offset yet, nil where all have. Of several it is the one whose record is oldest.
+func (r *runner) short(offsets *[event.Inputs]int64) (oldest *queue) {
+	for i := range r.queues {
+		q := &r.queues[i]
+		if q.off || q.pos.Offset >= offsets[i] || q.len() > 0 && q.items[q.head].Offset >= offsets[i] {
+			continue
+		}
+		if q.len() == 0 {
+			return q
+		}
+		if oldest == nil || q.items[q.head].Timestamp < oldest.items[oldest.head].Timestamp {
+			oldest = q
+		}
+	}
+	return oldest
+}
+
+var errLacks = errors.New("the log lacks records that were read before")
+
+// nextOf is the queue, where its first record is ready. It fails when the log has been at its end for long.
+func (t *Task) nextOf(q *queue, s *partition.Step) (*queue, *partition.Step, error) {
+	f := &t.run.follower
+	if q.len() == 0 {
+		switch {
+		case !q.atEnd:
+			f.lacking = 0
+		case f.lacking == 0:
+			f.lacking = t.now.Mono
+		case t.now.Mono-f.lacking > lacksAfter:
+			return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, t.cfg.TopicNames[q.topic], t.cfg.Partition, q.high,
+				errLacks)
+		}
+		return nil, nil, nil
+	}
+	f.lacking = 0
+	ready, err := t.ready(q, &q.items[q.head])
+	if !ready {
+		return nil, nil, err
+	}
+	return q, s, nil
+}

@@ -1,0 +1,267 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// retelling is a naive program that goes through the log of rankings and, between one and the next, takes in what the steps
+// in its header say, in their order. So it comes to what became of each record when it was first stepped, whatever died since.
+// It shares no code with the machine but the reading of the tokens. It is for learners of one kind of which the first payoff
+// counts.
+type retelling struct {
+	b       *broker
+	t       times
+	w       int64 // event time
+	tales   map[string]*tale
+	at      [event.Inputs]int64
+	account map[string]int64
+}
+
+// tale is what is known of one impression id.
+type tale struct {
+	ranked, selectedOnce bool
+	ended                string
+	shown                []string
+	selected             string
+	selectBy, payBy      int64
+	waiting              []waitingPart
+}
+
+type waitingPart struct {
+	topic       event.Topic
+	r           *foldRecord
+	at, through int64
+}
+
+// errOpen: the steps do not say in which order something was taken in.
+var errOpen = errors.New("the order of steps is not known")
+
+func retell(b *broker, t times) (*retelling, error) {
+	s := &retelling{b: b, t: t, tales: map[string]*tale{}, account: map[string]int64{}}
+	for at, l := range b.rankings {
+		if l.marker || l.producer.ID == foreignID {
+			continue
+		}
+		var r struct {
+			ID       string `json:"impression_id"`
+			Items    []string
+			Decision struct {
+				Offset    int64
+				SelectBy  string `json:"selection_deadline"`
+				PayBy     string `json:"payoff_deadline"`
+				BeganText string `json:"began"`
+			}
+		}
+		if err := json.Unmarshal(l.value, &r); err != nil {
+			return nil, err
+		}
+		steps, err := partition.ParseSteps(nil, stepsOf(l.headers))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.take(steps); err != nil {
+			return nil, fmt.Errorf("before the ranking at %d: %w", at, err)
+		}
+		if err := s.next(event.Impressions, func(rec *foldRecord, offset, _ int64) error {
+			if rec.ID != r.ID || offset != r.Decision.Offset {
+				return fmt.Errorf("the ranking at %d is of %s at %d, the steps lead to %s at %d", at, r.ID, r.Decision.Offset, rec.ID, offset)
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		x := s.settled(r.ID)
+		if x.ranked {
+			return nil, fmt.Errorf("%s is ranked again while it is known", r.ID)
+		}
+		x.ranked, x.shown = true, r.Items
+		x.selectBy, _ = event.ParseTime([]byte(r.Decision.SelectBy))
+		x.payBy, _ = event.ParseTime([]byte(r.Decision.PayBy))
+		s.retry(x, event.Selections)
+		s.retry(x, event.Payoffs)
+	}
+	return s, nil
+}
+
+// next gives the next record of a topic that a reader of committed records sees.
+func (s *retelling) next(t event.Topic, do func(r *foldRecord, offset, at int64) error) error {
+	for ; s.at[t] < int64(len(s.b.inputs[t])); s.at[t]++ {
+		if l := &s.b.inputs[t][s.at[t]]; !l.marker && !l.aborted {
+			r, err := parseRecord(l.value)
+			if err != nil {
+				return err
+			}
+			s.account[roleOf(t)+".read"]++
+			s.at[t]++
+			return do(r, s.at[t]-1, l.timestamp)
+		}
+	}
+	return fmt.Errorf("the steps go beyond the end of topic %d", t)
+}
+
+func roleOf(t event.Topic) string {
+	return [...]string{"impressions", "selections", "payoffs"}[t]
+}
+
+func (s *retelling) take(steps []partition.Step) error {
+	for _, step := range steps {
+		switch step.Kind {
+		case partition.StepWatermark:
+			s.w += step.By
+		case partition.StepRead:
+			for t, offset := range step.Offsets {
+				for ; s.at[t] < offset; s.at[t]++ {
+					if l := &s.b.inputs[t][s.at[t]]; !l.marker && !l.aborted {
+						return fmt.Errorf("%w: %d at %d of %d, %s", errOpen, t, s.at[t], offset, l.value)
+					}
+				}
+			}
+			s.w = step.Watermark
+		case partition.StepTake:
+			for range step.N {
+				err := s.next(step.Topic, func(r *foldRecord, _, at int64) error {
+					if step.Timed {
+						at = s.w + step.By
+					}
+					if step.Crowded {
+						s.count(step.Topic, "orphan")
+						return nil
+					}
+					s.record(step.Topic, r, at)
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *retelling) count(t event.Topic, outcome string) { s.account[roleOf(t)+"."+outcome]++ }
+
+func (s *retelling) record(t event.Topic, r *foldRecord, at int64) {
+	_, number := r.Payoff.(float64)
+	switch {
+	case t == event.Impressions && len(r.Candidates) == 0, t == event.Payoffs && !number:
+		s.count(t, "rejected")
+	case t == event.Impressions && s.settled(r.ID).ranked:
+		s.count(t, "duplicate")
+	case t == event.Impressions:
+		s.count(t, "rejected")
+	default:
+		x := s.settled(r.ID)
+		part := waitingPart{topic: t, r: r, at: at, through: max(at, s.w) + s.t.parking.Milliseconds()}
+		if s.answer(x, &part) {
+			x.waiting = append(x.waiting, part)
+		}
+	}
+}
+
+// answer takes a selection or payoff in; it tells whether it has to wait.
+func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
+	payoff, _ := p.r.Payoff.(float64)
+	joins := false
+	outcome := ""
+	switch selection := p.topic == event.Selections; {
+	case !x.ranked:
+		return true
+	case x.ended != "" && (selection && x.selectedOnce || !selection && x.ended == "paid"):
+		outcome = "duplicate"
+	case x.ended != "":
+		outcome = "late"
+	case selection && !slices.Contains(x.shown, p.r.Item), !selection && (payoff < 0 || payoff > 1):
+		outcome = "rejected"
+	case selection && x.selected != "":
+		outcome = "duplicate"
+	case selection && p.at > min(x.selectBy, x.payBy), !selection && p.at > x.payBy:
+		outcome = "late"
+	case selection:
+		outcome, joins = "joined", true
+		x.selected, x.selectedOnce = p.r.Item, true
+	case x.selected == "":
+		return true
+	default:
+		outcome, x.ended = "applied", "paid"
+		s.count(event.Impressions, "paid")
+	}
+	s.count(p.topic, outcome)
+	if joins {
+		s.retry(x, event.Payoffs)
+	}
+	return false
+}
+
+// retry lets what waits have its turn.
+func (s *retelling) retry(x *tale, t event.Topic) {
+	parts := x.waiting
+	x.waiting = nil
+	var left []waitingPart
+	for i := range parts {
+		if parts[i].topic != t || s.answer(x, &parts[i]) {
+			left = append(left, parts[i])
+		}
+	}
+	x.waiting = append(left, x.waiting...)
+}
+
+// settled is the tale of an id as event time has left it.
+func (s *retelling) settled(id string) *tale {
+	x := s.tales[id]
+	if x == nil {
+		x = &tale{}
+		s.tales[id] = x
+	}
+	if !x.ranked {
+		x.waiting = slices.DeleteFunc(x.waiting, func(p waitingPart) bool {
+			if s.w > p.through {
+				s.count(p.topic, "orphan")
+			}
+			return s.w > p.through
+		})
+		return x
+	}
+	if x.ended == "" && (s.w > x.payBy || x.selected == "" && s.w > x.selectBy) {
+		x.ended = "expired"
+		if x.selected == "" {
+			x.ended = "unselected"
+		}
+		s.count(event.Impressions, x.ended)
+		for _, p := range x.waiting {
+			s.count(p.topic, "orphan")
+		}
+		x.waiting = nil
+	}
+	if x.ended != "" && s.w > x.payBy+s.t.parking.Milliseconds() {
+		*x = tale{}
+	}
+	return x
+}
+
+// compare holds a stored account, of a partition whose records have all ended, against the tale's end.
+func (s *retelling) compare(meta map[string][]byte) error {
+	s.w = math.MaxInt64 / 2
+	for id := range s.tales {
+		s.settled(id)
+	}
+	for _, name := range []string{
+		"impressions.read", "impressions.paid", "impressions.expired", "impressions.unselected", "impressions.duplicate", "impressions.rejected",
+		"selections.read", "selections.joined", "selections.duplicate", "selections.late", "selections.orphan", "selections.rejected",
+		"payoffs.read", "payoffs.applied", "payoffs.duplicate", "payoffs.late", "payoffs.orphan", "payoffs.rejected",
+	} {
+		stored, _ := strconv.ParseInt(string(meta["account."+name]), 10, 64)
+		if stored != s.account[name] {
+			return fmt.Errorf("%s are %d, but by the steps in the log %d", name, stored, s.account[name])
+		}
+	}
+	return nil
+}
