@@ -161,14 +161,16 @@ type Store interface {
 	// Load reads the named hashes whole. The fields of "meta" that are not Meta's come with hash "meta", always.
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
 	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically. It reads at least one, and
-	// ends where what it has read comes to room bytes: there are fewer values than ids then, those of the first.
+	// ends where what it has read comes to room bytes, or where a checkpoint has come in between its steps: there are fewer
+	// values than ids then, those of the first.
 	LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (f Fence, values [][]byte, err error)
 	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence, and ends where ids and
-	// values come to room bytes; more says that there are more. It reads none only where these buckets are empty. What is stored under an id is of that moment or of a later one under the same token:
-	// it is up to the owner to know what has changed since it asked.
+	// values come to room bytes; more says that there are more. It reads none only where these buckets are empty, or limit
+	// is 0. What is stored under an id is of that moment or of a later one under the same token: it is up to the owner to
+	// know what has changed since it asked.
 	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []DueEntry, more bool, err error)
-	// KnownIDs walks over all ids under which something is stored. It begins with cursor 0 and is through when the
-	// returned cursor is 0. An id may come twice; one that is there all the time comes at least once.
+	// KnownIDs walks over all ids under which something is stored, some megabytes of them at a time. It begins with cursor 0
+	// and is through when the returned cursor is 0. An id may come twice; one that is there all the time comes at least once.
 	KnownIDs(ctx context.Context, p int32, cursor uint64) (ids [][]byte, next uint64, err error)
 	// Checkpoint stores one, all or nothing as far as readers of the fence can tell, and fails with ErrFenced.
 	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
@@ -187,7 +186,8 @@ func (v *victim) stored(t *testing.T, id string) string {
 }
 
 func (w *world) shard(p int, id string) string {
-	return w.key(p, fmt.Sprintf("e:%04x", xxhash.Sum64String(id)%(1<<14)))
+	placement, _ := w.redis.HGet(context.Background(), w.key(p, "meta"), "placement").Result()
+	return w.key(p, "e:"+(&state{placement: placement}).place(id))
 }
 
 // set changes a field of a hash, and gives back what undoes it.

@@ -58,6 +58,11 @@ var corruptions = []corruption{
 	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.shard(0, "f7"), "f7", v.stored(t, "f7")[:5])
 	}},
+	{entriesPlaced, "an entry lies where nobody looks for it", func(t *testing.T, v *victim) func() {
+		value := v.stored(t, "f7")
+		return both(v.unset(t, v.shard(0, "f7"), "f7"), v.set(t, v.key(0, "e:4000"), "f7", value))
+	}},
+	{metaFields, "the placement is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "meta"), "placement") }},
 	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
 	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f2"), "f2") }},
 	{entriesPhantom, "an entry of nobody", func(t *testing.T, v *victim) func() {

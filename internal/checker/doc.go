@@ -65,6 +65,7 @@
 //   - account.learners: the learners' accounts add up to the partition's.
 //   - deadletters: a record that was certainly refused has a dead letter.
 //   - entries.readable: what is stored under an id can be decoded.
+//   - entries.placed: each id lies in the one hash that a worker looks for it in.
 //   - entries.lost: every ranked impression has an entry until its tombstone may go.
 //   - entries.phantom: every entry has its impression, or its parked records, in the log.
 //   - entries.decision: it says what the ranking says: learner, offset, deadlines, items in the order shown, propensities,

@@ -24,6 +24,7 @@ const (
 	accountLearners
 	deadLetters
 	entriesReadable
+	entriesPlaced
 	entriesLost
 	entriesPhantom
 	entriesDecision
@@ -70,6 +71,7 @@ var lawNames = [laws]string{
 	accountLearners:      "account.learners",
 	deadLetters:          "deadletters",
 	entriesReadable:      "entries.readable",
+	entriesPlaced:        "entries.placed",
 	entriesLost:          "entries.lost",
 	entriesPhantom:       "entries.phantom",
 	entriesDecision:      "entries.decision",

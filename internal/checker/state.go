@@ -1,10 +1,13 @@
 package checker
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -24,6 +27,7 @@ type witness struct {
 // state is what Redis holds of a partition, parsed. What could not be is a violation already, and left out.
 type state struct {
 	writer    string // token of the last checkpoint's writer
+	placement string // what the hash depends on that an id lies in; empty: on the id alone
 	seq       int64
 	inputs    [event.Inputs]cut
 	rankings  cut
@@ -78,6 +82,7 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 	if layout := meta["layout"]; layout != "1" && layout != "2" {
 		return fmt.Errorf("the stored state has layout %q, this program reads 1 and 2", layout)
 	}
+	st.placement = meta["placement"]
 	st.seq, st.writer = number("seq"), meta["writer"]
 	// A worker's checkpoints are called by its token and seq; those of the state commands otherwise.
 	if id := meta["checkpoint"]; strings.HasPrefix(id, st.writer+"-") {
@@ -191,6 +196,9 @@ func (st *state) readKey(k *key, out *findings) error {
 		st.due[bucket] = set
 	case colon && before == "e" && k.kind == "hash":
 		for i := 0; i+1 < len(values); i += 2 {
+			if place := st.place(values[i]); !out.ok(entriesPlaced, place == after) {
+				out.breach(entriesPlaced, values[i], "in hash e:"+place, "in hash "+k.name)
+			}
 			st.readEntry(values[i], values[i+1], out)
 		}
 	case colon && k.kind == "hash":
@@ -203,6 +211,16 @@ func (st *state) readKey(k *key, out *findings) error {
 		out.skip("key %q of type %s: not known", k.name, k.kind)
 	}
 	return nil
+}
+
+// place is which of the 16,384 hashes an id lies in.
+func (st *state) place(id string) string {
+	number := xxhash.Sum64String(id)
+	if st.placement != "" {
+		sum := sha256.Sum256([]byte(st.placement + id))
+		number = uint64(sum[0])<<8 | uint64(sum[1])
+	}
+	return fmt.Sprintf("%04x", number%(1<<14))
 }
 
 func readBucket(s string, out *findings) (int64, bool) {

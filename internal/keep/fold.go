@@ -258,7 +258,7 @@ func (f *fold) gather(ctx context.Context) error {
 	}
 	for _, s := range f.strays {
 		w := f.new[s.to]
-		_, found, err := w.store.LookUp(ctx, s.to, [][]byte{s.id}, 1<<30)
+		_, found, err := w.store.LookUp(ctx, s.to, [][]byte{s.id}, lookBytes)
 		if err != nil {
 			return err
 		}

@@ -307,8 +307,11 @@ func (k *Keeper) dropFrom(ctx context.Context, p, end int) error {
 	}
 }
 
-// lookAtOnce bounds the ids that are looked up at once.
-const lookAtOnce = 2000
+// Bounds of the ids that are looked up at once, and of the bytes that are found.
+const (
+	lookAtOnce = 2000
+	lookBytes  = 4 << 20
+)
 
 // entries calls f with every id of a partition and what is stored under it.
 func (k *Keeper) entries(ctx context.Context, p int32, f func(id, value []byte) error) error {
@@ -318,8 +321,7 @@ func (k *Keeper) entries(ctx context.Context, p int32, f func(id, value []byte) 
 			return err
 		}
 		for len(ids) > 0 {
-			n := min(len(ids), lookAtOnce)
-			_, values, err := k.store.LookUp(ctx, p, ids[:n], 1<<30)
+			_, values, err := k.store.LookUp(ctx, p, ids[:min(len(ids), lookAtOnce)], lookBytes)
 			if err != nil {
 				return err
 			}
@@ -330,7 +332,7 @@ func (k *Keeper) entries(ctx context.Context, p int32, f func(id, value []byte) 
 					}
 				}
 			}
-			ids = ids[n:]
+			ids = ids[len(values):]
 		}
 		if cursor = next; next == 0 {
 			return nil

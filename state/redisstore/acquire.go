@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -20,10 +19,11 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 		}
 		return "0"
 	}
+	pl := s.newPlacement()
 	args := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey,
-		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil)}
+		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil), string(pl)}
 	if fresh != nil {
-		if err := cut(fresh, func(field, value string) { args = append(args, field, value) }); err != nil {
+		if err := cut(fresh, pl, func(field, value string) { args = append(args, field, value) }); err != nil {
 			return state.Meta{}, wrap(p, doing, err)
 		}
 	}
@@ -31,31 +31,37 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 	if err != nil {
 		return state.Meta{}, wrap(p, doing, err)
 	}
-	m, err := metaOf(reply)
+	fields, err := metaFields(reply)
+	if err != nil {
+		return state.Meta{}, wrap(p, doing, err)
+	}
+	m, err := parseMeta(fields)
 	if err != nil {
 		return state.Meta{}, wrap(p, "read what is stored", err)
 	}
+	s.placements.set(p, placement(fields[fieldPlacement]))
 	return m, nil
 }
 
-func metaOf(reply []any) (state.Meta, error) {
+// metaFields are those of meta as the acquire script returns them.
+func metaFields(reply []any) (map[string]string, error) {
 	if len(reply) != 1 {
-		return state.Meta{}, errors.New("unexpected reply")
+		return nil, errUnexpected
 	}
 	flat, ok := reply[0].([]any)
 	if !ok || len(flat)%2 != 0 {
-		return state.Meta{}, errors.New("unexpected reply")
+		return nil, errUnexpected
 	}
 	fields := make(map[string]string, len(flat)/2)
 	for i := 0; i < len(flat); i += 2 {
 		field, _ := flat[i].(string)
 		value, ok := flat[i+1].(string)
 		if !ok {
-			return state.Meta{}, errors.New("unexpected reply")
+			return nil, errUnexpected
 		}
 		fields[field] = value
 	}
-	return parseMeta(fields)
+	return fields, nil
 }
 
 // newToken makes 128 random bits: no token of any owner, past or future, is the same. crypto/rand does not fail.

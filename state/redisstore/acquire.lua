@@ -2,7 +2,7 @@
 --
 -- KEYS  1 meta, 2 due, 3 deltas
 -- ARGV  1 new token, 2 generation, 3 "1": also from a higher generation, 4 "1": begin afresh where nothing is stored,
---       then fields and values of a fresh meta
+--       5 a placement for that, then fields and values of a fresh meta
 local call = redis.call
 local meta = KEYS[1]
 local at = call('HMGET', meta, 'token', 'generation', 'torn')
@@ -13,7 +13,7 @@ if not at[1] then
     if call('EXISTS', key) == 1 then return {'BAD', 'meta is missing, but ' .. key .. ' is there'} end
   end
   call('HSET', meta, 'token', ARGV[1], 'writer', ARGV[1], 'generation', ARGV[2], 'seq', '0', 'checkpoint', '',
-    'torn', '', unpack(ARGV, 5))
+    'torn', '', 'placement', ARGV[5], unpack(ARGV, 6))
 elseif at[3] and at[3] ~= '' then
   return {'TORN', at[3]}
 elseif at[1] ~= ARGV[1] then

@@ -6,14 +6,15 @@
 --       of named hashes deleted, of shards deleted, ids put into buckets, taken out of buckets; last, hashes to be
 --       emptied before all that
 -- ARGV  1 token, 2 seq, 3 checkpoint id, 4 seq + 1, 5 "1": write something even if the checkpoint is there already,
---       6 length of the deltas' stream, 7 field and 8 value of its entry, 9 to 14 the number of groups in each section,
---       then the groups: number of arguments, for buckets the bucket, the arguments
+--       6 length of the deltas' stream, 7 field and 8 value of its entry, 9 the placement that the keys of shards are made
+--       by, 10 to 15 the number of groups in each section, then the groups: number of arguments, for buckets the bucket,
+--       the arguments
 local call, pcall = redis.call, redis.pcall
 local meta, due, deltas = KEYS[1], KEYS[2], KEYS[3]
 local token, seq, id, nextseq = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local chunk = 4000 -- unpack fails above about 8,000
 
-local at = call('HMGET', meta, 'token', 'seq', 'checkpoint', 'torn', 'writer')
+local at = call('HMGET', meta, 'token', 'seq', 'checkpoint', 'torn', 'writer', 'placement')
 local torn = at[4]
 if torn == '' then torn = false end
 if not at[1] then return {'NOSTATE'} end
@@ -29,14 +30,16 @@ if torn then
 elseif at[2] ~= seq then
   return {'FENCED', at[1], at[2]}
 end
+local placement = at[6] or ''
+if placement ~= ARGV[9] then return {'PLACEMENT', placement} end
 
 -- Check the arguments, and the types of keys. Not those of the shards: each call costs half as much as the write, and
 -- all shards are read, hence checked, behind every acquire.
 local sizes = {'HLEN', false, 'HLEN', false, 'SCARD', 'SCARD'}
-local sections, counts, first, k = {}, {}, 15, 3
+local sections, counts, first, k = {}, {}, 16, 3
 local pos = first
 for i = 1, 6 do
-  sections[i] = tonumber(ARGV[8 + i])
+  sections[i] = tonumber(ARGV[9 + i])
   local size, extra = sizes[i], i < 5 and 1 or 2
   for _ = 1, sections[i] do
     k = k + 1

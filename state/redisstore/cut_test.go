@@ -49,6 +49,7 @@ func TestTornAtEveryWriteIsRepaired(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, s.Close()) }()
 		whole := s.checkpoint
+		s.newPlacement = func() placement { return "p" } // what is stored is to be the same in all rounds
 
 		first := state.Changes{
 			Writes:  []state.Write{write("h", "f", "1"), write("h", "gone", "1"), write("meta", "watermark", "1")},
@@ -212,8 +213,9 @@ func TestScriptsMayRunTwice(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		prefix := s.prefix(0)
 		args := func(generation string) []any {
-			a := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey, newToken(), generation, "0", "1"}
-			require.NoError(t, cut(&state.Meta{}, func(f, v string) { a = append(a, f, v) }))
+			a := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey, newToken(), generation, "0", "1",
+				"p"}
+			require.NoError(t, cut(&state.Meta{}, "p", func(f, v string) { a = append(a, f, v) }))
 			return a
 		}
 		for _, generation := range []string{"1", "2"} { // fresh, then taken over
@@ -222,10 +224,11 @@ func TestScriptsMayRunTwice(t *testing.T) {
 			require.NoError(t, err)
 			two, err := s.run(ctx, s.acquire, a)
 			require.NoError(t, err)
-			first, err := metaOf(one)
+			first, err := metaFields(one)
 			require.NoError(t, err)
-			second, err := metaOf(two)
+			second, err := metaFields(two)
 			require.NoError(t, err)
+			require.Equal(t, "p", first[fieldPlacement])
 			require.Equal(t, first, second)
 		}
 	})

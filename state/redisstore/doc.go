@@ -7,7 +7,7 @@
 //
 //	{ranker:3}:meta         hash: the cut, field by field; partition's own fields beside it
 //	{ranker:3}:<name>       hash: what the partition calls <name>, such as feed:items
-//	{ranker:3}:e:<shard>    hash: impression id -> record; shard is four hex digits: xxhash64(id) mod Shards
+//	{ranker:3}:e:<shard>    hash: impression id -> record; shard is four hex digits, see placement
 //	{ranker:3}:due          sorted set: the buckets of the expiry index that are not empty
 //	{ranker:3}:due:<bucket> set: the ids of a bucket
 //	{ranker:3}:deltas       stream: what each checkpoint published, entry id <seq>-0, bounded by MAXLEN

@@ -19,6 +19,7 @@ const (
 	fieldCheckpoint = "checkpoint"
 	fieldTorn       = "torn" // id of a checkpoint under way; empty or absent: none
 	fieldLayout     = "layout"
+	fieldPlacement  = "placement" // see placement; absent: the empty one
 	fieldCluster    = "cluster"
 	fieldTopics     = "topics" // JSON array
 	fieldPartitions = "partitions"
@@ -26,8 +27,8 @@ const (
 	fieldProducerID = "producer_id"
 	fieldEpoch      = "producer_epoch"
 	fieldFormer     = "former_producers" // JSON array; absent in states of layout 1
-	fieldOffset     = "offset."  // and the topic's role
-	fieldWitness    = "witness." // likewise: offset:timestamp:hash, the hash in hex
+	fieldOffset     = "offset."          // and the topic's role
+	fieldWitness    = "witness."         // likewise: offset:timestamp:hash, the hash in hex
 	roleRankings    = "rankings"
 )
 
@@ -43,15 +44,16 @@ func role(i int) string {
 // reserved tells whether a field of meta is this package's own.
 func reserved(field string) bool {
 	switch field {
-	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldCluster,
-		fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer:
+	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldPlacement,
+		fieldCluster, fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer:
 		return true
 	}
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
 }
 
-// cut calls set for each field of the cut. The token and what goes with it are the scripts' to write.
-func cut(m *state.Meta, set func(field, value string)) error {
+// cut calls set for each field of the cut of a state with that placement. The token and what goes with it are the scripts'
+// to write.
+func cut(m *state.Meta, pl placement, set func(field, value string)) error {
 	topics := m.TopicNames
 	if topics == nil {
 		topics = []string{}
@@ -120,8 +122,7 @@ func (r *metaReader) text(field string) string {
 }
 
 func (r *metaReader) int(field string, bits int) int64 {
-	v := r.text(field)
-	n, err := strconv.ParseInt(v, 10, bits)
+	n, err := strconv.ParseInt(r.text(field), 10, bits)
 	if err != nil {
 		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", field, err))
 	}

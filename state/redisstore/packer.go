@@ -25,6 +25,8 @@ const MaxDeltaBytes = 256 << 10
 // packer turns changes into the arguments of a script. It groups them by key and drops what later elements replace,
 // without an allocation of its own once it has grown.
 type packer struct {
+	placement placement // of the shards
+
 	groups  []group
 	hashes  map[string]int32 // index of a hash's group
 	buckets map[int64]int32
@@ -108,15 +110,20 @@ func (k *packer) hash(prefix, name string) int32 {
 }
 
 func (k *packer) shard(prefix string, id []byte) int32 {
-	n := xxhash.Sum64(id) % Shards
+	n := k.placement.shard(id)
 	if i := k.shards[n]; i != 0 {
 		return i - 1
 	}
-	start := len(k.memory)
-	k.memory = appendShard(append(append(k.memory, prefix...), shardKey...), n)
-	i := k.newGroup(group{kind: shardGroup, key: k.memory[start:len(k.memory):len(k.memory)]})
+	i := k.newGroup(group{kind: shardGroup, key: k.shardKey(prefix, n)})
 	k.shards[n] = i + 1
 	return i
+}
+
+// shardKey adds a shard's key to the packer's memory.
+func (k *packer) shardKey(prefix string, shard uint64) argument {
+	start := len(k.memory)
+	k.memory = appendShard(append(append(k.memory, prefix...), shardKey...), shard)
+	return argument(k.memory[start:len(k.memory):len(k.memory)])
 }
 
 func (k *packer) bucket(prefix string, bucket int64) int32 {

@@ -14,6 +14,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
+// errUnexpected: a reply is not as our scripts make it.
+var errUnexpected = errors.New("unexpected reply")
+
 var (
 	//go:embed checkpoint.lua
 	checkpointSource string
@@ -86,6 +89,8 @@ func status(reply any) ([]any, error) {
 		return nil, fmt.Errorf("%w: stored are token %q and sequence %s", state.ErrFenced, text(1), text(2))
 	case "TORN":
 		return nil, torn(text(1))
+	case "PLACEMENT":
+		return nil, &misplaced{placement(text(1))}
 	case "GENERATION":
 		return nil, fmt.Errorf("%w: generation %s", state.ErrGeneration, text(1))
 	case "BAD":

@@ -24,7 +24,9 @@ type Store struct {
 	client redis.UniversalClient
 	pack   sync.Pool // of *packer
 
-	evicted evictions
+	placements   placements
+	newPlacement func() placement // of a state that begins
+	evicted      evictions
 
 	checkpoint, acquire, lookUp, due *script
 }
@@ -42,7 +44,7 @@ func New(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	return &Store{
 		opts: opts, client: redis.NewUniversalClient(opts.universal()),
-		pack:       sync.Pool{New: func() any { return newPacker() }},
+		pack: sync.Pool{New: func() any { return newPacker() }}, newPlacement: newPlacement,
 		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
 		lookUp: newScript(lookUpSource), due: newScript(dueSource),
 	}, nil

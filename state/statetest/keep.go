@@ -19,6 +19,7 @@ func RunKeeper(t *testing.T, open func(t *testing.T) Subject) {
 		{"EmptiedHashesHoldTheChangesAlone", emptiedHashesHoldTheChangesAlone},
 		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
 		{"DropLeavesNothing", dropLeavesNothing},
+		{"BegunAnewByAnother", begunAnewByAnother},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -144,4 +145,40 @@ func dropLeavesNothing(w *world, k state.Keeper) {
 	require.NoError(w, k.Drop(w.ctx, 2, ""))
 	_, err = w.Store.Probe(w.ctx, 2)
 	require.ErrorIs(w, err, state.ErrNoState)
+}
+
+// begunAnewByAnother: what a store remembers of a partition is no hindrance when another has dropped it and begun it anew.
+func begunAnewByAnother(w *world, k state.Keeper) {
+	o := w.begin(0)
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, fmt.Sprint("id-", i))
+	}
+	fill := func(o *owner, ids []string, value string) {
+		var c state.Changes
+		for _, id := range ids {
+			c.Entries, c.Due = append(c.Entries, entry(id, value)), append(c.Due, dueAt(1, id))
+		}
+		o.save(c)
+	}
+	fill(o, ids[:30], "old")
+	w.lookUp(0, ids...)
+	require.NoError(w, w.Other.(state.Keeper).Drop(w.ctx, 0, ""))
+	m, err := w.Other.Acquire(w.ctx, 0, 1, false, freshMeta())
+	require.NoError(w, err)
+	w.hook()
+	require.ErrorIs(w, o.send(o.make(state.Changes{})), state.ErrFenced)
+	fill(&owner{w: w, store: w.Other, fence: m.Fence, meta: m}, ids[20:], "new")
+	_, values := w.lookUp(0, ids...)
+	for i, v := range values {
+		require.Equal(w, map[bool]string{true: "new", false: "-"}[i >= 20], v)
+	}
+	_, due := w.due(0, 1, 100)
+	require.Len(w, due, 20)
+	for _, d := range due {
+		require.Contains(w, d, "=new")
+	}
+	require.Len(w, w.known(0, func() {}), 20)
+	_, _, err = k.View(w.ctx, 0, nil)
+	require.NoError(w, err)
 }
