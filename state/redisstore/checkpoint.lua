@@ -101,7 +101,7 @@ call('HSET', meta, 'seq', nextseq)
 local entry = nextseq .. '-0'
 local function publish()
   return pcall('XADD', deltas, 'MAXLEN', '~', ARGV[6], entry,
-    'token', token, 'previous', at[5] or token, 'previous_seq', seq, ARGV[7], ARGV[8])
+    'token', token, 'form', '1', 'previous', at[5] or token, 'previous_seq', seq, ARGV[7], ARGV[8])
 end
 local added = publish()
 if type(added) == 'table' and added.err then

@@ -14,6 +14,7 @@ import (
 const (
 	fieldPrevious    = "previous"     // token of the writer of the checkpoint before
 	fieldPreviousSeq = "previous_seq" // and its sequence
+	fieldForm        = "form"         // of the entry: 1; absent: that of before there were forms, which is the same
 	fieldChanges     = "changes"      // see packer.published
 	fieldReload      = "reload"       // in place of changes: there was more than MaxDeltaBytes of them
 )
@@ -87,6 +88,9 @@ func readDelta(m redis.XMessage, after state.Fence) (state.Delta, error) {
 	seq, err := strconv.ParseInt(number, 10, 64)
 	previous, err2 := strconv.ParseInt(text(fieldPreviousSeq), 10, 64)
 	if err != nil || err2 != nil || seq != after.Seq+1 || previous != after.Seq || text(fieldPrevious) != after.Token {
+		return state.Delta{}, state.ErrGap
+	}
+	if form := text(fieldForm); form != "" && form != "1" { // a later version wrote it: what it holds is read as a whole
 		return state.Delta{}, state.ErrGap
 	}
 	if text(fieldReload) != "" { // it changed more than the stream carries
