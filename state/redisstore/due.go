@@ -14,7 +14,8 @@ import (
 // Due implements state.Store: the ids by one script, their records by look-ups. These may see later checkpoints of the same
 // owner. To wait for two moments without one in between would be to wait for ever beside a writer that is never idle. What
 // there is no room for, and what another owner may have changed, is left out: the index still has it.
-func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.DueEntry, bool, error) {
+func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int,
+	room int64) (state.Fence, []state.DueEntry, bool, error) {
 	const doing = "read what is due"
 	for range readTries {
 		f, due, more, err := s.dueIDs(ctx, p, upTo, limit, room)
@@ -52,7 +53,8 @@ func (s *Store) Due(ctx context.Context, p int32, upTo int64, limit int, room in
 // dueIDs reads the ids, in the order of buckets and, within one, of bytes. They have half of the room, so that there is some
 // for their records. The script keeps the server busy for some 3 µs an id, a tenth of a second with a limit of 32,000, by
 // BenchmarkBusiest.
-func (s *Store) dueIDs(ctx context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.DueEntry, bool, error) {
+func (s *Store) dueIDs(ctx context.Context, p int32, upTo int64, limit int,
+	room int64) (state.Fence, []state.DueEntry, bool, error) {
 	prefix := s.prefix(p)
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	args := []any{nil, nil, 2, prefix + metaKey, prefix + dueKey, prefix + bucketKey, number(min(upTo, maxBucket)),

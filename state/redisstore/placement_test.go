@@ -180,14 +180,14 @@ func TestPlacement_IsOfTheStateThatIsThere(t *testing.T) {
 		old := begin(t, s, entries(ids[:2]))
 		requireFinds(t, s, ids[:2])
 		require.NoError(t, other.Drop(t.Context(), 0, ""))
-		c := begin(t, other, entries(ids[1:3]))
+		begin(t, other, entries(ids[1:3]))
 		requireFinds(t, s, ids[1:3])
 		old.ID = "next"
 		require.ErrorIs(t, s.Checkpoint(t.Context(), 0, old), state.ErrFenced)
 
 		// A checkpoint by a store that has not met this state yet, as one that was opened anew.
 		require.NoError(t, other.Drop(t.Context(), 0, ""))
-		c = begin(t, other, entries(ids[:1]))
+		c := begin(t, other, entries(ids[:1]))
 		c.ID, c.Changes = "by another store", entries(ids[1:])
 		require.NoError(t, s.Checkpoint(t.Context(), 0, c))
 		requireFinds(t, other, ids)

@@ -37,7 +37,8 @@ func (s *Store) LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (
 
 // lookUpParts reads what is stored under ids as far as there is room, part by part, and ends before a part whose fence does
 // not fit.
-func (s *Store) lookUpParts(ctx context.Context, p int32, ids [][]byte, room int64, fits func(state.Fence) bool) ([][]byte, error) {
+func (s *Store) lookUpParts(ctx context.Context, p int32, ids [][]byte, room int64,
+	fits func(state.Fence) bool) ([][]byte, error) {
 	values := make([][]byte, 0, len(ids))
 	for {
 		f, part, err := s.lookUpPart(ctx, p, firstIDs(ids[len(values):]), min(room, scriptBytes))
