@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -17,9 +18,14 @@ type Store struct {
 	mu         sync.Mutex
 	newToken   func() string
 	partitions map[int32]*stored
+	workers    map[string]announced
+	now        func() time.Time
 }
 
-var _ state.Keeper = (*Store)(nil)
+var (
+	_ state.Keeper   = (*Store)(nil)
+	_ state.Registry = (*Store)(nil)
+)
 
 // stored is one partition.
 type stored struct {
@@ -31,7 +37,7 @@ type stored struct {
 
 // New makes an empty store. newToken makes a token that was never used before at each call.
 func New(newToken func() string) *Store {
-	return &Store{newToken: newToken, partitions: map[int32]*stored{}}
+	return &Store{newToken: newToken, partitions: map[int32]*stored{}, workers: map[string]announced{}, now: time.Now}
 }
 
 // Acquire implements state.Store.

@@ -11,6 +11,7 @@
 //	{ranker:3}:due          sorted set: the buckets of the expiry index that are not empty
 //	{ranker:3}:due:<bucket> set: the ids of a bucket
 //	{ranker:3}:deltas       stream: what each checkpoint published, entry id <seq>-0, bounded by MAXLEN
+//	{ranker:workers}        hash: worker's id -> what it says of its configuration, see state.WorkerInfo
 //	{ranker:ready}:write    string with an expiry of a minute: the trial write of Ready
 //
 // # Settings of the server
@@ -22,5 +23,6 @@
 // 128, which is its default.
 //
 // An ACL user needs the keys ~{<group>:* and the commands @hash @set @sortedset @stream @string @scripting
-// @transaction, and INFO, EXISTS, DEL and WAIT (and, for a cluster, CLUSTER and ASKING).
+// @transaction, and INFO, EXISTS, DEL, WAIT and TIME (and, for a cluster, CLUSTER and ASKING). Without TIME only
+// state.Registry fails.
 package redisstore

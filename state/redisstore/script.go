@@ -26,6 +26,8 @@ var (
 	lookUpSource string
 	//go:embed due.lua
 	dueSource string
+	//go:embed announce.lua
+	announceSource string
 )
 
 // script is a Lua script that the server knows by its SHA-1, or is taught again: it forgets when it is restarted, and
@@ -93,6 +95,8 @@ func status(reply any) ([]any, error) {
 		return nil, &misplaced{placement(text(1))}
 	case "GENERATION":
 		return nil, fmt.Errorf("%w: generation %s", state.ErrGeneration, text(1))
+	case "FORBIDDEN":
+		return nil, fmt.Errorf("%w: %s", state.ErrForbidden, text(1))
 	case "BAD":
 		return nil, errors.New(text(1))
 	}

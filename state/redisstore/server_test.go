@@ -147,7 +147,7 @@ func TestACLUser(t *testing.T) {
 	raw := client(t, srv.Addr)
 	ctx := t.Context()
 	allow := []any{"acl", "setuser", "ranker", "on", ">s3cret", "resetkeys", "~{g:*", "-@all", "+@hash", "+@set", "+@sortedset",
-		"+@stream", "+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+wait"}
+		"+@stream", "+@string", "+@scripting", "+@transaction", "+info", "+exists", "+del", "+wait", "+time"}
 	require.NoError(t, raw.Do(ctx, allow...).Err())
 	opts := redisstore.Options{Addresses: []string{srv.Addr}, Group: "g",
 		Credentials: func(context.Context) (string, string, error) { return "ranker", "s3cret", nil }}
@@ -167,8 +167,23 @@ func TestACLUser(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = s.KnownIDs(ctx, 0, 0)
 	require.NoError(t, err)
+	all, err := s.Announce(ctx, state.WorkerInfo{ID: "a"})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.NoError(t, s.Withdraw(ctx, "a"))
+
+	// Of the worker, only what needs TIME fails without it, and can be told from what passes.
+	require.NoError(t, raw.Do(ctx, "acl", "setuser", "ranker", "-time").Err())
+	_, err = s.Announce(ctx, state.WorkerInfo{ID: "a"})
+	require.ErrorIs(t, err, state.ErrForbidden)
+	require.NoError(t, raw.Do(ctx, "acl", "setuser", "ranker", "-hdel").Err())
+	require.ErrorIs(t, s.Withdraw(ctx, "a"), state.ErrForbidden)
+	require.NoError(t, raw.Do(ctx, "acl", "setuser", "ranker", "+hdel").Err())
+	require.NoError(t, s.Ready(ctx))
 
 	opts.Group = "h"
+	_, err = open(t, opts).Announce(ctx, state.WorkerInfo{ID: "a"})
+	require.ErrorIs(t, err, state.ErrForbidden)
 	require.ErrorContains(t, open(t, opts).Ready(ctx), "NOPERM")
 	opts.Credentials = func(context.Context) (string, string, error) { return "ranker", "wrong", nil }
 	require.ErrorContains(t, open(t, opts).Ready(ctx), "WRONGPASS")
@@ -301,6 +316,8 @@ func TestDeadlines(t *testing.T) {
 		"replicated": func(ctx context.Context) error { return replicated.Checkpoint(ctx, 0, cp) },
 		"Probe":      func(ctx context.Context) error { _, err := s.Probe(ctx, 0); return err },
 		"Ready":      s.Ready,
+		"Announce":   func(ctx context.Context) error { _, err := s.Announce(ctx, state.WorkerInfo{ID: "a"}); return err },
+		"Withdraw":   func(ctx context.Context) error { return s.Withdraw(ctx, "a") },
 		"Sums":       func(ctx context.Context) error { _, _, err := s.Sums(ctx, 0, []string{"h"}); return err },
 		"Deltas":     func(ctx context.Context) error { _, err := s.Deltas(ctx, 0, state.Fence{}); return err },
 	} {

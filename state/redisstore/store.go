@@ -28,12 +28,13 @@ type Store struct {
 	newPlacement func() placement // of a state that begins
 	evicted      evictions
 
-	checkpoint, acquire, lookUp, due *script
+	checkpoint, acquire, lookUp, due, announce *script
 }
 
 var (
 	_ state.Keeper   = (*Store)(nil)
 	_ state.Follower = (*Store)(nil)
+	_ state.Registry = (*Store)(nil)
 )
 
 // New makes a store. It does not connect: Ready tells whether the server is there and fit.
@@ -46,7 +47,7 @@ func New(opts Options) (*Store, error) {
 		opts: opts, client: redis.NewUniversalClient(opts.universal()),
 		pack: sync.Pool{New: func() any { return newPacker() }}, newPlacement: newPlacement,
 		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
-		lookUp: newScript(lookUpSource), due: newScript(dueSource),
+		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource),
 	}, nil
 }
 

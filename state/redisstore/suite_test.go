@@ -47,10 +47,39 @@ func subject(t *testing.T, opts redisstore.Options, flush bool) statetest.Subjec
 			require.NoError(t, raw.HSet(t.Context(), prefix(p)+"meta", "torn", id).Err())
 		},
 	}
+	workers := "{" + opts.Group + ":workers}"
+	s.Later = func(t *testing.T, d time.Duration) { older(t, raw, workers, d) }
+	s.Note = func(t *testing.T, says map[string]string) { note(t, raw, workers, says) }
 	if flush {
 		s.Hook = func(t *testing.T) { require.NoError(t, raw.ScriptFlush(t.Context()).Err()) }
 	}
 	return s
+}
+
+// older makes what workers have noted older: no client can set a real server's clock.
+func older(t *testing.T, raw redis.UniversalClient, key string, d time.Duration) {
+	t.Helper()
+	all, err := raw.HGetAll(t.Context(), key).Result()
+	require.NoError(t, err)
+	for id, says := range all {
+		var at int64
+		_, err := fmt.Sscanf(says, `{"at":%d,`, &at)
+		require.NoError(t, err)
+		all[id] = fmt.Sprintf(`{"at":%d,`, at-d.Milliseconds()) + says[strings.Index(says, ",")+1:]
+	}
+	require.NoError(t, raw.HSet(t.Context(), key, all).Err())
+}
+
+// note notes what workers say as of now.
+func note(t *testing.T, raw redis.UniversalClient, key string, says map[string]string) {
+	t.Helper()
+	now, err := raw.Time(t.Context()).Result()
+	require.NoError(t, err)
+	noted := map[string]string{}
+	for id, one := range says {
+		noted[id] = fmt.Sprintf(`{"at":%d,`, now.UnixMilli()) + one[1:]
+	}
+	require.NoError(t, raw.HSet(t.Context(), key, noted).Err())
 }
 
 // dump reads all keys that begin with prefix, by type. It is for small states.
@@ -137,6 +166,7 @@ func TestSuite(t *testing.T) {
 		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 		statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 		statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+		statetest.RunRegistry(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	})
 }
 
@@ -162,6 +192,7 @@ func TestSuiteCluster(t *testing.T) {
 	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+	statetest.RunRegistry(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 }
 
 // eventually waits until a condition holds.

@@ -24,6 +24,12 @@ type Subject struct {
 	// Tear leaves partition p as a checkpoint of that id would that was cut off after its first write. Nil for a
 	// store that writes atomically.
 	Tear func(t *testing.T, p int32, id string)
+	// Note notes what workers say, by id, as a version that says it otherwise would: JSON objects that are not empty. Only a
+	// state.Registry needs it.
+	Note func(t *testing.T, says map[string]string)
+	// Later lets so much time pass by the store's own clock, also backward, or makes what workers have noted as much older.
+	// Only a state.Registry needs it.
+	Later func(t *testing.T, d time.Duration)
 	// Hook is called between the suite's steps, and does what must not make a difference, such as SCRIPT FLUSH. It
 	// may be nil.
 	Hook func(t *testing.T)

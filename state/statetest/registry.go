@@ -1,0 +1,141 @@
+package statetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// RunRegistry runs the suite of a state.Registry, which must be the Subject's stores, with Later and Note set.
+func RunRegistry(t *testing.T, open func(t *testing.T) Subject) {
+	for _, c := range []struct {
+		name string
+		test func(w *world, one, other state.Registry)
+	}{
+		{"AnnouncedIsSeenByAll", announcedIsSeenByAll},
+		{"AnnouncedCountsForAWhile", announcedCountsForAWhile},
+		{"AnnouncedUntilWithdrawn", announcedUntilWithdrawn},
+		{"AnnouncedByOtherVersions", announcedByOtherVersions},
+		{"AnnouncedByManyIsBounded", announcedByManyIsBounded},
+		{"AnnouncedAtLengthIsBounded", announcedAtLengthIsBounded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			one, ok := s.Store.(state.Registry)
+			other, too := s.Other.(state.Registry)
+			require.True(t, ok && too, "the store is not a state.Registry")
+			require.NotNil(t, s.Later)
+			require.NotNil(t, s.Note)
+			c.test(newWorld(t, s), one, other)
+		})
+	}
+}
+
+// announce announces a worker, and gives all by their ids.
+func (w *world) announce(r state.Registry, self state.WorkerInfo) map[string]state.WorkerInfo {
+	w.Helper()
+	all, err := r.Announce(w.ctx, self)
+	require.NoError(w, err)
+	w.hook()
+	byID := map[string]state.WorkerInfo{}
+	for i, one := range all {
+		require.True(w, i == 0 || all[i-1].ID < one.ID, "ordered by id, each once")
+		byID[one.ID] = one
+	}
+	require.Equal(w, self, byID[self.ID])
+	return byID
+}
+
+func worker(id string) state.WorkerInfo {
+	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id),
+		Learners: map[string]string{"feed": "stochastic range=0..1", `odd "name" \ {}`: "\x00ü%s"}}
+}
+
+func announcedIsSeenByAll(w *world, one, other state.Registry) {
+	a, b, bare := worker("a"), worker("bb"), state.WorkerInfo{ID: "a worker that says nothing %d"}
+	require.Equal(w, map[string]state.WorkerInfo{"a": a}, w.announce(one, a))
+	require.Equal(w, map[string]state.WorkerInfo{"a": a, "bb": b}, w.announce(other, b))
+	w.announce(other, bare)
+	a.Version, a.Learners = "later", map[string]string{"front": "adversarial"}
+	require.Equal(w, map[string]state.WorkerInfo{"a": a, "bb": b, bare.ID: bare}, w.announce(one, a), "the last that it said")
+	_, err := one.Announce(w.ctx, state.WorkerInfo{})
+	require.Error(w, err, "nobody")
+	w.begin(0)
+	require.Len(w, w.announce(one, a), 3, "partitions have nothing to do with it")
+}
+
+func announcedCountsForAWhile(w *world, one, other state.Registry) {
+	w.announce(one, worker("a"))
+	w.Later(w.T, state.WorkerCounts-5*time.Second)
+	require.Len(w, w.announce(other, worker("b")), 2)
+	w.Later(w.T, 10*time.Second)
+	require.Len(w, w.announce(other, worker("b")), 1, "a is too old")
+	require.Len(w, w.announce(one, worker("a")), 2, "and is back")
+	w.Later(w.T, -time.Minute)
+	require.Len(w, w.announce(one, worker("a")), 1, "nobody stays for being from the future")
+}
+
+func announcedUntilWithdrawn(w *world, one, other state.Registry) {
+	w.announce(one, worker("a"))
+	w.announce(other, worker("b"))
+	for range 2 {
+		require.NoError(w, other.Withdraw(w.ctx, "b"))
+		w.hook()
+		require.Len(w, w.announce(one, worker("a")), 1)
+	}
+	require.NoError(w, one.Withdraw(w.ctx, "nobody"))
+}
+
+// announcedByOtherVersions: what is known of it is read, whatever the form; what is no worker at all is in nobody's way.
+func announcedByOtherVersions(w *world, one, other state.Registry) {
+	w.Note(w.T, map[string]string{
+		"next":  `{"form":2,"id":"next","regions":{"eu":[1,2]},"learners":{"feed":"f","front":"g"},"layout":9,"version":"2"}`,
+		"array": `{"form":1,"id":"array","learners":["feed"]}`, "nobody": `{"form":1}`, "cut": `{"form":1,"id":"cut`,
+		"long": `{"form":1,"id":"long","version":"` + strings.Repeat("x", state.MaxWorkerBytes) + `"}`,
+	})
+	require.Equal(w, map[string]state.WorkerInfo{
+		"a":    worker("a"),
+		"next": {ID: "next", Version: "2", Layout: 9, Learners: map[string]string{"feed": "f", "front": "g"}},
+	}, w.announce(one, worker("a")))
+	require.Len(w, w.announce(other, worker("b")), 3)
+}
+
+func announcedByManyIsBounded(w *world, one, other state.Registry) {
+	many := map[string]string{}
+	for i := range 3 * state.MaxWorkers {
+		id := fmt.Sprint("worker-", i)
+		many[id] = fmt.Sprintf(`{"form":1,"id":%q}`, id)
+	}
+	w.Note(w.T, many)
+	w.Later(w.T, time.Second)
+	w.announce(one, worker("a"))
+	all := w.announce(other, worker("b"))
+	require.Len(w, all, state.MaxWorkers)
+	require.Contains(w, all, "a", "the latest are kept")
+}
+
+func announcedAtLengthIsBounded(w *world, one, other state.Registry) {
+	long := func(id string, bytes int) state.WorkerInfo {
+		return state.WorkerInfo{ID: id, Learners: map[string]string{"l": strings.Repeat("x", bytes)}}
+	}
+	most := state.MaxWorkerBytes - 100
+	n := state.MaxWorkersBytes/most + 5
+	for i := range n {
+		w.announce(one, long(fmt.Sprint("worker-", i), most))
+		w.Later(w.T, 10*time.Millisecond)
+	}
+	all := w.announce(one, worker("last"))
+	require.Greater(w, len(all), n-10)
+	require.Less(w, len(all), n)
+	require.NotContains(w, all, "worker-0")
+	require.Contains(w, all, fmt.Sprint("worker-", n-1))
+
+	_, err := other.Announce(w.ctx, long("too long", state.MaxWorkerBytes))
+	require.Error(w, err)
+	require.NotContains(w, w.announce(one, worker("last")), "too long")
+}
