@@ -261,7 +261,7 @@ func (s *secured) eachCommandIsNeeded(t *testing.T) {
 	}
 }
 
-// expires: what is done to the index of deadlines is allowed too.
+// expires: what is done to the index of deadlines is allowed too, and what the next owner does to learn which ids are known.
 func (s *secured) expires(t *testing.T) {
 	t.Parallel()
 	w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), leastRights)
@@ -270,5 +270,9 @@ func (s *secured) expires(t *testing.T) {
 	w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: []byte("x"),
 		Value: []byte(`{"impression_id":"x","candidates":[{"item":"a","utility":1}]}`)})
 	require.Eventually(t, func() bool { return w.counts(t)["impressions.unselected"] == 1 }, deadline, 50*time.Millisecond)
+	r.stop(t)
+	admin := s.admin(t)
+	r = w.start(t)
+	require.Eventually(t, func() bool { return commands(t, admin)["hkeys"] }, deadline, 50*time.Millisecond)
 	r.stop(t)
 }

@@ -43,6 +43,7 @@ func BenchmarkLookUpByTransaction(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				k := newPacker()
+				k.placement = s.placements.get(0)
 				shards := map[int32][]string{}
 				for _, id := range ids[:n] {
 					g := k.shard(s.prefix(0), []byte(id))
@@ -57,6 +58,7 @@ func BenchmarkLookUpByTransaction(b *testing.B) {
 				_, err := pipe.Exec(ctx)
 				require.NoError(b, err)
 				require.Len(b, cmds, len(shards))
+				require.NotNil(b, cmds[0].Val()[0])
 			}
 		})
 	}
