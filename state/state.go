@@ -67,7 +67,8 @@ type Meta struct {
 	RankingsWitness Witness
 	ProducerID      int64 // -1: none yet
 	ProducerEpoch   int16
-	// FormerProducers are earlier ids of which decisions may stand behind Rankings.
+	// FormerProducers are earlier ids, the latest last: decisions of theirs may stand behind Rankings, and whoever still holds
+	// one has to be fenced.
 	FormerProducers []int64
 }
 

@@ -212,7 +212,9 @@ func (k *Keeper) firstDecision(ctx context.Context, p int32, d *task.Description
 				f.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
 				continue
 			}
-			r.steps, err = partition.ParseSteps(nil, o.Steps)
+			if o.Steps != nil {
+				_, r.steps, err = partition.ParseSteps(nil, o.Steps)
+			}
 			return &r, err
 		}
 		if got.Next <= next {

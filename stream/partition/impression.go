@@ -185,7 +185,9 @@ func (m *Machine) stepsOf(size int, out *Output) []byte {
 	if len(m.cur.id)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
 		m.steps.forget()
 	}
-	return out.keep(m.steps.tokens)
+	start := len(out.buf)
+	out.buf = m.steps.appendHeader(out.buf)
+	return out.buf[start:len(out.buf):len(out.buf)]
 }
 
 // sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing

@@ -271,10 +271,8 @@ func (m *Machine) Begin(offsets [event.Inputs]int64) {
 	m.steps.read()
 }
 
-// Steps are the tokens of what was stepped since the last ranking, and how far event time had come as of the last.
-func (m *Machine) Steps() (tokens []byte, watermark event.Millis) {
-	return m.steps.tokens, m.steps.watermark
-}
+// Steps tell, as the header of a ranking would, what was stepped since the last; see ParseSteps.
+func (m *Machine) Steps() []byte { return m.steps.appendHeader(nil) }
 
 // Tick moves the watermark on: to the least, over the input topics, of the newest effective time read, or of now where
 // all there is has been read. It never falls, and never goes ahead of now.

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Steps are what a partition has taken in since its last ranking, in order. The next ranking carries them in a header, as
-// tokens of one byte, the kind in the high three bits and a number from 1 to 31 in the low five, some with varints behind.
+// Steps are what a partition has taken in since its last ranking, in order. The next ranking carries them in a header: a uvarint,
+// the event time at which they begin, and tokens of one byte, the kind in the high three bits and a number from 1 to 31 in the low
+// five, some with varints behind.
 //
 // They are what a replay cannot work out from the topics: how the records of the topics were interleaved, how far event
 // time had come, and what was decided by the clock or the room of the moment. A replay that follows them comes to the
@@ -40,6 +40,7 @@ const maxSteps = 16 << 10
 
 // steps collects tokens.
 type steps struct {
+	from      event.Millis // the watermark before the first token
 	tokens    []byte
 	watermark event.Millis        // as of the last token
 	next      [event.Inputs]int64 // offsets behind the last records stepped
@@ -107,41 +108,46 @@ func (s *steps) read() {
 // ranked begins anew behind a ranking.
 func (s *steps) ranked(rec *Record) {
 	s.next[rec.Topic] = rec.Offset + 1
-	s.tokens, s.run, s.changed = s.tokens[:0], -1, true
+	s.from, s.tokens, s.run, s.changed = s.watermark, s.tokens[:0], -1, true
 }
 
-// stepsVersion begins the stored form: version, watermark as of the last token, tokens in hexadecimal.
+// appendHeader appends what the header of a ranking says.
+func (s *steps) appendHeader(dst []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(s.from)), s.tokens...)
+}
+
+// stepsVersion begins the stored form: version and what a header would say, in hexadecimal.
 const stepsVersion = "1"
 
 func (s *steps) appendStored(dst []byte) []byte {
 	dst = append(append(dst, stepsVersion...), ' ')
-	dst = append(strconv.AppendInt(dst, s.watermark, 10), ' ')
-	return hex.AppendEncode(dst, s.tokens)
+	return hex.AppendEncode(dst, s.appendHeader(nil))
 }
 
 // ErrSteps says that bytes are no steps that this program can read.
 var ErrSteps = errors.New("partition: unreadable steps")
 
 func (s *steps) load(stored []byte) error {
-	parts := bytes.Split(stored, []byte{' '})
-	if len(parts) != 3 || string(parts[0]) != stepsVersion {
-		return fmt.Errorf("%w: not version %s, watermark and tokens", ErrSteps, stepsVersion)
+	version, digits, _ := bytes.Cut(stored, []byte{' '})
+	if string(version) != stepsVersion {
+		return fmt.Errorf("%w: not version %s", ErrSteps, stepsVersion)
 	}
-	watermark, err := strconv.ParseInt(string(parts[1]), 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: the watermark is %w", ErrSteps, err)
-	}
-	tokens, err := hex.AppendDecode(nil, parts[2])
+	header, err := hex.AppendDecode(nil, digits)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSteps, err)
 	}
-	d := stepsReader{rest: tokens, run: -1}
+	d := stepsReader{rest: header, run: -1}
+	from, err := d.begin()
+	if err != nil {
+		return err
+	}
+	*s = steps{from: from, watermark: from, tokens: d.rest}
 	for len(d.rest) > 0 {
-		if err := d.read(func(Step) {}); err != nil {
+		if err := d.read(func(step Step) { s.watermark = step.reached(s.watermark) }); err != nil {
 			return err
 		}
 	}
-	*s = steps{tokens: tokens, watermark: watermark, run: d.run}
+	s.run = d.run
 	return d.end()
 }
 
@@ -167,15 +173,29 @@ type Step struct {
 	Watermark      event.Millis
 }
 
-// ParseSteps appends to dst what the tokens say. It fails with ErrSteps.
-func ParseSteps(dst []Step, tokens []byte) ([]Step, error) {
-	d := stepsReader{rest: tokens}
+// reached is how far event time has come behind a step.
+func (s *Step) reached(watermark event.Millis) event.Millis {
+	switch s.Kind {
+	case StepWatermark:
+		return watermark + s.By
+	case StepRead:
+		return s.Watermark
+	}
+	return watermark
+}
+
+// ParseSteps appends to dst what a header says; they begin at the event time from. It fails with ErrSteps.
+func ParseSteps(dst []Step, header []byte) (from event.Millis, steps []Step, err error) {
+	d := stepsReader{rest: header}
+	if from, err = d.begin(); err != nil {
+		return 0, dst, err
+	}
 	for len(d.rest) > 0 {
 		if err := d.read(func(s Step) { dst = append(dst, s) }); err != nil {
-			return dst, err
+			return from, dst, err
 		}
 	}
-	return dst, d.end()
+	return from, dst, d.end()
 }
 
 // stepsReader reads tokens.
@@ -185,6 +205,17 @@ type stepsReader struct {
 	run    int  // where the last token stands, if it is a run; else -1
 	record Step // what is said of the next record
 	bad    bool // a number is cut off, or too large
+}
+
+var errCutOff = fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
+
+// begin reads the event time at which the steps begin.
+func (d *stepsReader) begin() (event.Millis, error) {
+	from := d.uvarint()
+	if d.bad {
+		return 0, errCutOff
+	}
+	return from, nil
 }
 
 // read reads one token.
@@ -223,7 +254,7 @@ func (d *stepsReader) read(step func(Step)) error {
 		return fmt.Errorf("%w: token %#x", ErrSteps, token)
 	}
 	if d.bad {
-		return fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
+		return errCutOff
 	}
 	d.at += before - len(d.rest)
 	return nil

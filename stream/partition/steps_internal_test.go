@@ -50,8 +50,9 @@ func TestSteps_RoundTrip(t *testing.T) {
 				want = append(want, step)
 			}
 		}
-		got, err := ParseSteps(nil, s.tokens)
+		from, got, err := ParseSteps(nil, s.appendHeader(nil))
 		require.NoError(t, err)
+		require.Zero(t, from)
 		require.Equal(t, want, single(got))
 	})
 }
@@ -79,9 +80,10 @@ func TestSteps_AreBounded(t *testing.T) {
 		s.took(&Record{Topic: event.Payoffs, Offset: i})
 		require.LessOrEqual(t, len(s.tokens), maxSteps+64)
 	}
-	got, err := ParseSteps(nil, s.tokens)
+	w, got, err := ParseSteps(nil, s.appendHeader(nil))
 	require.NoError(t, err)
 	require.Equal(t, StepRead, got[0].Kind)
+	require.Zero(t, w)
 	n, w := got[0].Offsets[event.Payoffs], got[0].Watermark
 	for _, step := range got[1:] {
 		switch step.Kind {
@@ -110,10 +112,10 @@ func TestSteps_CostLittle(t *testing.T) {
 // FuzzParseSteps: tokens are read or refused, and take no more memory than they bear out.
 func FuzzParseSteps(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte{0x1f, 0x21, 0x61, 0x80, 0x01, 0xe1, 0x03, 0x22})
-	f.Add([]byte{0xe3, 1, 2, 3, 4})
+	f.Add([]byte{7, 0x1f, 0x21, 0x61, 0x80, 0x01, 0xe1, 0x03, 0x22})
+	f.Add([]byte{7, 0xe3, 1, 2, 3, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := ParseSteps(nil, b)
+		_, got, err := ParseSteps(nil, b)
 		require.LessOrEqual(t, len(got), 2*len(b))
 		if err != nil {
 			require.ErrorIs(t, err, ErrSteps)

@@ -3,7 +3,6 @@ package task
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -24,6 +23,7 @@ type acquisition struct {
 	producer Producer // to produce with
 	mark     Producer // the abort marker's: the end of what earlier owners can have written
 	fencedAt time.Duration
+	found    []Producer // earlier owners' that a replay has met, and that the state does not name
 }
 
 // acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
@@ -32,7 +32,7 @@ type acquisition struct {
 func (t *Task) acquire() {
 	t.incarnation++
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
-	t.acq = &acquisition{}
+	t.acq = &acquisition{found: t.found}
 	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
 		t.takeOver(false, nil, nil)
 	})
@@ -224,28 +224,7 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 		t.stop(StopState, err)
 		return
 	}
-	t.name(func() { t.start(machine) })
-}
-
-// name makes the stored state name the producer id that we have got instead of the one that it names: nothing is produced under
-// it that nobody could retire should the coordinator forget this one too. The former stays named until its decisions are adopted.
-// A state that names none yet does so with its first checkpoint.
-func (t *Task) name(done func()) {
-	m := &t.acq.meta
-	p := t.acq.producer
-	if m.ProducerID == p.ID || m.ProducerID < 0 {
-		done()
-		return
-	}
-	named := *m
-	named.ProducerID, named.ProducerEpoch = p.ID, p.Epoch
-	named.FormerProducers = append(slices.Clone(m.FormerProducers), m.ProducerID)
-	c := &state.Checkpoint{Fence: m.Fence, ID: checkpointID(m.Fence), Meta: named}
-	t.ask("noting the producer id", checkpointTimeout, Checkpoint{c}, func(any) {
-		t.acq.meta = named
-		t.acq.meta.Seq++
-		done()
-	})
+	t.start(machine)
 }
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.

@@ -19,7 +19,6 @@ type segment struct {
 	inputs   []state.Position
 	rankings int64               // made up to here
 	letters  [event.Inputs]int64 // likewise
-	adopted  bool                // nothing is left to adopt
 	position int64               // of the rankings, known once they are acked
 	witness  state.Witness
 }
@@ -44,7 +43,7 @@ func (t *Task) seal() {
 		s.inputs = append(s.inputs, r.queues[i].position())
 		s.letters[i] = r.deadLetters[i].made
 	}
-	s.position, s.witness, s.adopted = r.rankings.position, r.rankings.witness, !r.replaying
+	s.position, s.witness = r.rankings.position, r.rankings.witness
 	if r.replaying { // nothing of ours has been produced yet
 		s.position = r.cursor.position(t.cfg.sabotage.pastDecision)
 	}
@@ -109,9 +108,7 @@ func (t *Task) merge(segments []*segment) *state.Checkpoint {
 	c.Meta.Layout = Layout
 	c.Meta.Inputs, c.Meta.Rankings, c.Meta.RankingsWitness = last.inputs, last.position, last.witness
 	c.Meta.ProducerID, c.Meta.ProducerEpoch = t.acq.producer.ID, t.acq.producer.Epoch
-	if last.adopted {
-		c.Meta.FormerProducers = nil
-	}
+	c.Meta.FormerProducers = t.former()
 	if len(segments) == 1 {
 		c.Changes = last.changes
 		return c

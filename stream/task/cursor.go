@@ -3,6 +3,8 @@ package task
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -28,9 +30,10 @@ type cursor struct {
 	decoded   bool
 
 	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
-	// marker stands for behind the checkpoint's position. Nil: whoever.
-	producers map[int64]bool
-	foreign   int64 // decisions of our group that somebody else has written
+	// marker stands for behind the checkpoint's position, in their order. Nil: whoever.
+	producers []int64
+	unretired []Producer // of those markers, but for those that a marker of the last epoch ends
+	foreign   int64      // decisions of our group that somebody else has written
 	// earlier are decisions behind the position for impressions that the checkpoint covers.
 	earlier []earlierDecision
 }
@@ -48,10 +51,7 @@ func newCursor(cfg *Config, a *acquisition) cursor {
 		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(),
 	}
 	if !cfg.AnyProducer && !cfg.sabotage.foreigners {
-		c.producers = map[int64]bool{a.meta.ProducerID: true, a.mark.ID: true}
-		for _, id := range a.meta.FormerProducers {
-			c.producers[id] = true
-		}
+		c.producers = append(slices.Clone(a.meta.FormerProducers), a.meta.ProducerID, a.mark.ID)
 	}
 	return c
 }
@@ -59,7 +59,7 @@ func newCursor(cfg *Config, a *acquisition) cursor {
 // ownRecord tells whether an owner of this partition has written a record: a plain one, by a producer that a fence has given.
 // That keeps out what was written by mistake, by a tool or a mirror; whoever means harm could write as one of ours.
 func (c *cursor) ownRecord(o *Origin) bool {
-	return c.producers == nil || !o.Transactional && c.producers[o.Producer.ID]
+	return c.producers == nil || !o.Transactional && slices.Contains(c.producers, o.Producer.ID)
 }
 
 func newRankingDecoder() *event.Decoder {
@@ -183,10 +183,34 @@ func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 			return m.Timestamp
 		}
 		if c.producers != nil && m.Abort {
-			c.producers[m.Producer.ID] = true
+			if !slices.Contains(c.producers, m.Producer.ID) {
+				c.producers = append(c.producers, m.Producer.ID)
+			}
+			c.unretired = slices.DeleteFunc(c.unretired, func(p Producer) bool { return p.ID == m.Producer.ID })
+			if m.Producer.Epoch < math.MaxInt16 {
+				c.unretired = append(c.unretired, m.Producer)
+			}
 		}
 	}
 	return -1
+}
+
+var errUnretired = errors.New("an earlier owner had a producer id that is neither ours nor retired")
+
+// unretired starts over if the log holds a marker of a producer id that our marker did not fence and that was not retired: the
+// coordinator has forgotten it, or the state is of an earlier time. Its owner may live, so it is retired first.
+func (t *Task) unretired() bool {
+	n := len(t.found)
+	for _, p := range t.run.cursor.unretired {
+		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] && !t.cfg.sabotage.unretired {
+			t.found = append(t.found, p)
+		}
+	}
+	if len(t.found) == n {
+		return false
+	}
+	t.restart(fmt.Errorf("%w: %d", errUnretired, t.found[n].ID))
+	return true
 }
 
 // end ends the cursor before an offset.
@@ -225,6 +249,9 @@ func (t *Task) readCursor() {
 			return
 		}
 		t.learnTime(c.take(f, t.acq.mark), t.acq.fencedAt)
+		if c.through && t.unretired() {
+			return
+		}
 		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
 			end := c.next
 			if s.listedEnd {

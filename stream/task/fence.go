@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -68,36 +69,85 @@ func (t *Task) renew(p Producer, done func()) {
 	})
 }
 
-const retiring = "retiring the earlier producer id"
+const retiring = "retiring an earlier producer id"
 
 // fewEpochs is how many owners there may have been since the last checkpoint.
 const fewEpochs = 1000
 
-// retire makes the brokers refuse the id that the stored state names, where we have got another: because its epochs have run
-// out, or because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker
-// would fence nobody who still holds that id. And it has to come last: it is the end of what earlier owners can have written.
-func (t *Task) retire(id int64, done func()) {
-	old := t.acq.meta.ProducerID
-	if old < 0 || old == id || t.cfg.sabotage.unretired {
-		done()
-		return
+// retire makes the brokers refuse the ids that earlier owners had, where we have got another: because its epochs have run out, or
+// because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker would fence
+// nobody who still holds one of them. It comes last: it is the end of what earlier owners can have written.
+//
+// Those that have been retired before are so again with every fence, since brokers forget that, too.
+func (t *Task) retire(own int64, done func()) {
+	ids := t.acq.earlier()
+	var next func(i int)
+	next = func(i int) {
+		switch {
+		case i == len(ids) || t.cfg.sabotage.unretired:
+			done()
+		case ids[i].ID == own:
+			next(i + 1)
+		default:
+			t.retireOne(ids[i], own, func() {
+				t.retired[ids[i].ID] = true
+				next(i + 1)
+			})
+		}
 	}
+	next(0)
+}
+
+// retireOne retires an id whose last known epoch, or -1, is given.
+func (t *Task) retireOne(p Producer, own int64, done func()) {
 	t.doing = retiring
-	t.send(callTimeout, Retire{old}, func(_ any, err error) {
+	t.send(callTimeout, Retire{p.ID}, func(_ any, err error) {
 		switch {
 		case err == nil:
 			t.fine(retiring)
 			done()
-		case errors.Is(err, ErrUnsupported) && t.acq.meta.ProducerEpoch >= t.cfg.EpochLimit-fewEpochs:
-			done() // that one's epochs ran out: whoever renewed it has fenced with it first
+		case errors.Is(err, ErrUnsupported) && (p.Epoch < 0 || p.Epoch >= t.cfg.EpochLimit-fewEpochs):
+			done() // it was fenced when it was followed by another id: its epochs ran out, or an earlier owner has seen to that
 		case errors.Is(err, ErrUnsupported):
 			t.stop(StopFence, fmt.Errorf("the transaction coordinator has given producer id %d, and does not know %d any more, which this "+
 				"partition had: a worker that still holds that one could not be fenced, and the brokers do not let us retire it: %w",
-				id, old, err))
+				own, p.ID, err))
 		default:
-			t.failed(retiring, err, func() { t.retire(id, done) })
+			t.failed(retiring, err, func() { t.retireOne(p, own, done) })
 		}
 	})
+}
+
+// earlier are the producers that this partition is known to have had, with the latest last: those that the state names, and
+// those of which only the log tells.
+func (a *acquisition) earlier() []Producer {
+	var all []Producer
+	for _, id := range a.meta.FormerProducers {
+		all = append(all, Producer{id, -1})
+	}
+	if a.meta.ProducerID >= 0 {
+		all = append(all, Producer{a.meta.ProducerID, a.meta.ProducerEpoch})
+	}
+	return append(all, a.found...)
+}
+
+// maxFormer is how many earlier producer ids a state names. There is a new one after each 32,000 fences, and after days without
+// an owner; brokers forget those that wrote nothing for a day.
+const maxFormer = 16
+
+// former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, as it may be
+// another that goes on with it.
+func (t *Task) former() []int64 {
+	if t.run.cursor.producers == nil {
+		return t.acq.meta.FormerProducers
+	}
+	var ids []int64
+	for _, id := range t.run.cursor.producers {
+		if id >= 0 && id != t.acq.producer.ID && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids[max(0, len(ids)-maxFormer):]
 }
 
 // refenceDue tells whether the fence is to be repeated: the broker forgets transactional ids and producers that were

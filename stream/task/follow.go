@@ -26,20 +26,14 @@ type follower struct {
 
 // newFollower finds out how far the loaded state has come on the way to its next ranking.
 func newFollower(m *partition.Machine, adrift bool) (f follower, err error) {
-	tokens, watermark := m.Steps()
-	steps, err := partition.ParseSteps(nil, tokens)
+	_, steps, err := partition.ParseSteps(nil, m.Steps())
 	if err != nil {
 		return f, err
 	}
-	f.watermark, f.adrift = watermark, adrift
-	for i := len(steps) - 1; i >= 0; i-- { // back to where they begin
-		switch s := &steps[i]; s.Kind {
-		case partition.StepTake:
+	f.adrift = adrift
+	for i := range steps {
+		if s := &steps[i]; s.Kind == partition.StepTake {
 			f.done[s.Topic] += s.N
-		case partition.StepWatermark:
-			f.watermark -= s.By
-		case partition.StepRead:
-			f.watermark = s.Watermark
 		}
 	}
 	if len(steps) > 0 && steps[0].Kind == partition.StepRead {
@@ -48,13 +42,15 @@ func newFollower(m *partition.Machine, adrift bool) (f follower, err error) {
 	return f, nil
 }
 
-// lead begins with the steps of the next decision; nil are those of a decision that does not tell them. At is how far the
+// lead begins with the steps of the next decision; nil is the header of one that does not tell them. At is how far the
 // topics have been stepped.
-func (f *follower) lead(tokens []byte, at [event.Inputs]int64) (err error) {
+func (f *follower) lead(header []byte, at [event.Inputs]int64) (err error) {
 	anchor := f.anchor
-	f.at, f.on, f.anchor = 0, tokens != nil, nil
-	if f.steps, err = partition.ParseSteps(f.steps[:0], tokens); err != nil {
-		return err
+	f.at, f.on, f.anchor, f.steps = 0, header != nil, nil, f.steps[:0]
+	if f.on {
+		if f.watermark, f.steps, err = partition.ParseSteps(f.steps, header); err != nil {
+			return err
+		}
 	}
 	for i := range f.steps {
 		s := &f.steps[i]

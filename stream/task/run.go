@@ -3,7 +3,6 @@ package task
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -13,14 +12,14 @@ import (
 
 // runner is the part of a task that lives from the end of an acquire to the next restart.
 type runner struct {
-	machine         *partition.Machine
-	fence           state.Fence // as of the last acked checkpoint
-	cursor          cursor
-	follower        follower
-	leading         bool // the follower has the steps of the cursor's decision
-	proving, proved bool // of the cursor's earlier decisions, whether the state holds them
-	queues          [event.Inputs]queue
-	lookups         lookups
+	machine  *partition.Machine
+	fence    state.Fence // as of the last acked checkpoint
+	cursor   cursor
+	follower follower
+	leading  bool // the follower has the steps of the cursor's decision
+	proving  bool // it is being looked up whether the state holds the cursor's earlier decisions
+	queues   [event.Inputs]queue
+	lookups  lookups
 
 	rankings    rankingsOut
 	deadLetters [event.Inputs]deadLettersOut
@@ -165,35 +164,45 @@ func (t *Task) replay() bool {
 // state that does not was saved by an owner who was none any more, in a store that did not know it yet.
 func (t *Task) proven() bool {
 	r := t.run
-	earlier := r.cursor.earlier
-	if len(earlier) == 0 || r.proved || t.cfg.sabotage.behindUnseen {
+	if len(r.cursor.earlier) == 0 || t.cfg.sabotage.behindUnseen {
 		return true
 	}
-	if r.proving {
-		return false
+	if !r.proving {
+		r.proving = true
+		t.prove()
 	}
-	r.proving = true
+	return false
+}
+
+// prove looks up the first of the earlier decisions, as many as one reply has room for, and so on until none is left.
+func (t *Task) prove() {
+	r := t.run
+	earlier := r.cursor.earlier
 	ids := make([][]byte, len(earlier))
 	for i := range earlier {
 		ids[i] = []byte(earlier[i].id)
 	}
 	low := r.fence.Seq
-	t.ask("looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: math.MaxInt64}, func(reply any) {
+	t.ask("looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: maxLookUpBytes}, func(reply any) {
 		found := reply.(LookedUp)
 		if !t.verify(found.Fence, low) {
 			return
 		}
-		for i, e := range earlier {
-			if !r.machine.Holds(ids[i], found.Values[i], e.offset, e.deadline) {
+		for i, value := range found.Values {
+			e := &earlier[i]
+			if !r.machine.Holds(ids[i], value, e.offset, e.deadline) {
 				t.stop(StopState, fmt.Errorf("%w: %q was ranked for the impression at offset %d, which the state has read, and is not in it: "+
 					"it was saved by a worker that did not own the partition any more: stop the workers and give `ranker-worker state "+
 					"rebuild --replace`, or restore a backup", errContradiction, e.id, e.offset))
 				return
 			}
 		}
-		r.proved = true
+		if r.cursor.earlier = earlier[len(found.Values):]; len(r.cursor.earlier) > 0 {
+			t.prove()
+			return
+		}
+		r.proving = false
 	})
-	return false
 }
 
 // replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.

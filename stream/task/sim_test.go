@@ -26,7 +26,7 @@ type world struct {
 	rule      storeRule
 	tokens    int
 	nextToken string // instead of a fresh one
-	copies    []memstore.Copy
+	copies    []copied
 	downUntil time.Duration    // the store does not answer
 	saved     []state.Position // of the last checkpoint
 
@@ -39,6 +39,7 @@ type world struct {
 	faults faults
 	noise  bool // faults on
 
+	forked       bool    // an abandoned copy was restored
 	stepless     float64 // how many rankings lose the header with their steps
 	elsewhere    map[string]bool
 	rightAt      time.Duration               // when all clocks are right again
@@ -47,6 +48,13 @@ type world struct {
 	unsavedBound int64                       // 0: not checked
 	seen         sightings
 	violation    error
+}
+
+// copied is a backup of the store. It is abandoned when an earlier one is restored: from there on things go another way, and what
+// it says beyond the last ranking is no part of that.
+type copied struct {
+	memstore.Copy
+	abandoned bool
 }
 
 // sightings count what happened, to show that a kind of schedule does what its name says.
@@ -286,7 +294,12 @@ func (w *world) fault() {
 		if w.rng.IntN(2) == 0 {
 			back = min(back, w.rng.IntN(4))
 		}
-		w.store.Restore(0, w.copies[len(w.copies)-1-back])
+		at := len(w.copies) - 1 - back
+		w.forked = w.forked || w.copies[at].abandoned
+		w.store.Restore(0, w.copies[at].Copy)
+		for i := at + 1; i < len(w.copies); i++ {
+			w.copies[i].abandoned = true
+		}
 	}
 	if len(w.procs) > 6 { // zombies do not live for ever
 		w.procs = slices.DeleteFunc(w.procs, func(p *proc) bool { return p.gen != w.generation && w.chance(0.3) })
@@ -421,6 +434,14 @@ func (w *world) effect(p *proc, e Effect) (any, error) {
 	return w.stored(p, e)
 }
 
+// room is how much a reply holds: at times as if records were large.
+func (w *world) room(room int64) int64 {
+	if !w.noise || w.rng.IntN(4) > 0 {
+		return room
+	}
+	return 1 + w.rng.Int64N(min(room, 2000))
+}
+
 // stored carries out a request to the store.
 func (w *world) stored(p *proc, e Effect) (any, error) {
 	ctx, store := context.Background(), w.storeOf(p)
@@ -430,10 +451,10 @@ func (w *world) stored(p *proc, e Effect) (any, error) {
 	case Load:
 		return store.Load(ctx, 0, e.Hashes)
 	case LookUp:
-		f, v, err := store.LookUp(ctx, 0, e.IDs, e.Room)
+		f, v, err := store.LookUp(ctx, 0, e.IDs, w.room(e.Room))
 		return LookedUp{w.rule.show(p, f), v}, err
 	case Due:
-		f, d, more, err := store.Due(ctx, 0, e.UpTo, e.Limit, e.Room)
+		f, d, more, err := store.Due(ctx, 0, e.UpTo, e.Limit, w.room(e.Room))
 		return DueIDs{w.rule.show(p, f), d, more}, err
 	case KnownIDs:
 		ids, next, err := store.KnownIDs(ctx, 0, e.Cursor)
@@ -444,7 +465,7 @@ func (w *world) stored(p *proc, e Effect) (any, error) {
 			w.saved = e.Checkpoint.Meta.Inputs
 		}
 		if err == nil && w.chance(0.2) {
-			w.copies = append(w.copies, store.Copy(0))
+			w.copies = append(w.copies, copied{Copy: store.Copy(0)})
 		}
 		return nil, err
 	case Probe:

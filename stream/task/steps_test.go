@@ -63,9 +63,12 @@ func retell(b *broker, t times) (*retelling, error) {
 		if err := json.Unmarshal(l.value, &r); err != nil {
 			return nil, err
 		}
-		steps, err := partition.ParseSteps(nil, stepsOf(l.headers))
+		from, steps, err := partition.ParseSteps(nil, stepsOf(l.headers))
 		if err != nil {
 			return nil, err
+		}
+		if from != s.w {
+			return nil, fmt.Errorf("the steps of the ranking at %d begin at event time %d, those before end at %d", at, from, s.w)
 		}
 		if err := s.take(steps); err != nil {
 			return nil, fmt.Errorf("before the ranking at %d: %w", at, err)

@@ -156,6 +156,9 @@ type Task struct {
 	loads uint64 // how often a state was loaded
 	clock clock
 
+	found   []Producer     // of earlier owners, in the log and not in the state
+	retired map[int64]bool // producer ids
+
 	elsewhere map[string]bool // learners that other workers of the group are configured with
 
 	acq *acquisition // set while acquiring, replaying and running
@@ -187,7 +190,7 @@ type timer struct {
 // New makes a task that begins to acquire its partition at the first Advance.
 func New(cfg Config) *Task {
 	cfg.defaults()
-	t := &Task{cfg: cfg, waiting: make(map[uint64]waiter), troubles: make(map[string]*trouble)}
+	t := &Task{cfg: cfg, waiting: make(map[uint64]waiter), troubles: make(map[string]*trouble), retired: make(map[int64]bool)}
 	for topic, name := range cfg.TopicNames {
 		t.reading[topic] = fmt.Sprintf("fetching %s[%d]", name, cfg.Partition)
 	}
