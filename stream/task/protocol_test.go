@@ -95,7 +95,7 @@ var kinds = []kind{
 		}},
 	{name: "clocks", faults: everything.with(faults{clock: 0.01}), saw: func(s *sightings) bool { return s.clocks > 0 }},
 	{name: "topics apart", faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.003, lose: 0.02}, world: apart},
-	{name: "tight parking", faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.006, lose: 0.02}, tight: true, world: farApart,
+	{name: "tight parking", faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.006, lose: 0.02}, tight: true, world: apart,
 		saw: func(s *sightings) bool { return s.waits > 0 }},
 	{name: "two stores", faults: faults{split: 0.003, pause: 0.006, resume: 0.006, reassign: 0.006, lose: 0.02}, open: true,
 		saw: func(s *sightings) bool { return s.splits > 0 }},
@@ -113,14 +113,6 @@ func mixed(_ *Config, m *partition.Config, rng *rand.Rand) {
 	front.Name, front.Default = "front", false
 	if rng.IntN(2) == 0 {
 		m.Learners = append(m.Learners, front)
-	}
-}
-
-// farApart lets payoffs be read long before selections, in half of the schedules.
-func farApart(w *world) {
-	apart(w)
-	if w.rng.IntN(2) == 0 {
-		w.lag[event.Selections], w.lag[event.Payoffs] = 6*time.Second, 0
 	}
 }
 
@@ -333,7 +325,8 @@ func (k *kind) run(seed uint64, t times, h habits) (*world, error) {
 	h.repeats, h.faulty, h.transactions, h.learners = k.habits.repeats, k.habits.faulty, k.habits.transactions, k.habits.learners
 	played := *k
 	played.tight = k.tight && (h.tidy || t == soon)
-	h.ordered = h.ordered || k.tight && h.tidy
+	h.prompt = k.tight && h.tidy
+	h.ordered = h.ordered || h.prompt
 	w, last, err := played.play(seed, t, h)
 	if err != nil {
 		return w, err

@@ -11,6 +11,8 @@ import (
 type habits struct {
 	// tidy: each impression is selected from and paid, once, and nothing is faulty.
 	tidy bool
+	// prompt: what follows a record in order does so at once, and not when that has been taken in.
+	prompt bool
 	// ordered: what follows waits until the store has what it follows, so that nothing is ever parked, and payoffs are
 	// taken in in the order of their topic. With rollbacks the store may lose it again.
 	ordered bool
@@ -135,7 +137,7 @@ func (u *users) react(l logged) {
 		return []int{0, 1, 1, 1, 1, 2}[rng.IntN(6)]
 	}
 	follow := func(t event.Topic, offset int64, do func()) {
-		if !u.habits.ordered {
+		if !u.habits.ordered || u.habits.prompt {
 			offset = -1
 		}
 		u.scheduled = append(u.scheduled, deed{do, t, offset})
