@@ -31,6 +31,7 @@ type loop struct {
 	loads     atomic.Uint64 // how often the task has loaded a state; see follower
 	beat      atomic.Int64  // when the loop last came round, in the worker's time
 	published time.Duration
+	elsewhere *map[string]bool // what the task was last told
 	obs       task.Observations
 	shown     task.Status // the condition last logged
 }
@@ -66,6 +67,10 @@ func (l *loop) run(ending, force context.Context) {
 	for {
 		now := l.w.now()
 		l.beat.Store(int64(now.Mono))
+		if elsewhere := l.w.announcer.elsewhere.Load(); elsewhere != l.elsewhere {
+			l.elsewhere = elsewhere
+			l.task.Elsewhere(*elsewhere)
+		}
 		asked, wake := l.task.Advance(now)
 		for _, r := range asked {
 			flying.Go(func() { l.execute(requests, r) })

@@ -34,6 +34,8 @@ type Options struct {
 	Log        func(partition int32) Log
 	Store      state.Store
 	Membership *Membership
+	Registry   state.Registry // of the group's workers; nil: configurations are not compared
+	Version    string         // of this program, for the others
 	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
 	Metrics    *Metrics
 	Logger     *slog.Logger
@@ -56,11 +58,13 @@ type Options struct {
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
 //
-// Goroutines: Run is the supervisor. For each generation it starts one loop per partition number (see loop.run), and
-// each loop starts one goroutine per request under way; all end with the generation, which Run waits for.
+// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), and for each generation one loop
+// per partition number (see loop.run); each loop starts one goroutine per request under way. All but the first end with the
+// generation, which Run waits for, and that one with Run.
 type Worker struct {
-	opt   Options
-	start time.Time
+	opt       Options
+	start     time.Time
+	announcer *announcer
 
 	mu     sync.Mutex
 	member bool            // a generation is going on
@@ -72,13 +76,19 @@ func NewWorker(opt Options) *Worker {
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
 	}
-	return &Worker{opt: opt, start: time.Now(), loops: map[int32]*loop{}}
+	return &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), loops: map[int32]*loop{}}
 }
 
 // Run joins the group and works until drain is done; then it makes durable what was stepped and leaves the group, or,
 // when force is done too, just leaves. It returns nil after a drain.
 func (w *Worker) Run(drain, force context.Context) error {
 	defer w.opt.Membership.Close()
+	w.announcer.now(drain)
+	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
+	var wg sync.WaitGroup
+	wg.Go(func() { w.announcer.run(announcing) })
+	defer wg.Wait()
+	defer stop()
 	for {
 		gen, err := w.opt.Membership.Next(drain)
 		if err != nil {

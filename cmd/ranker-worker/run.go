@@ -50,7 +50,7 @@ func runWorker(cmd *cobra.Command, file string) error {
 	version := buildVersion()
 	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	options := app.Options{Logger: log, Registry: registry}
+	options := app.Options{Logger: log, Registry: registry, Version: version.Version}
 	if failpoint.Enabled {
 		testSettings(&options)
 	}

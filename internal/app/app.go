@@ -35,6 +35,7 @@ type Options struct {
 	ClockOffset time.Duration
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
+	Version        string        // of this program, for other workers
 	FenceInterval  time.Duration // how often producers are fenced anew; 0: 6 h
 	StopRetry      time.Duration // after how long a stopped partition tries again; 0: 30 s
 }
@@ -82,7 +83,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Registry: store, Version: opt.Version, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
@@ -190,7 +191,7 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
 		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), MaxParked: cfg.Join.MaxParked,
 		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
-		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Salt: rand.Uint64(),
+		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Salt: rand.Uint64(), HashKey: rand.Uint64(),
 	}
 	for i := range cfg.Learners {
 		l, err := learnerConfig(cfg, &cfg.Learners[i])

@@ -251,7 +251,6 @@ func (s *secured) eachRightIsNeeded(t *testing.T) {
 // eachCommandIsNeeded holds the commands that the ACL user may use against those that the Redis has seen by now.
 func (s *secured) eachCommandIsNeeded(t *testing.T) {
 	used := commands(t, s.admin(t))
-	used["time"] = true // of state.Registry, see redisstore's own tests
 	used["wait"] = true // with redis.wait_replicas, see TestReplicas
 	used["del"] = true  // of deltas that a state has left that is gone, see redisstore's own tests
 	for _, rule := range aclUser {

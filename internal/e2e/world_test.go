@@ -153,8 +153,14 @@ type running struct {
 
 func (w *world) start(t *testing.T) *running {
 	t.Helper()
+	return w.startWith(t, w.cfg)
+}
+
+// startWith starts a worker with a configuration of its own.
+func (w *world) startWith(t *testing.T, cfg *config.Config) *running {
+	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
-	a, err := app.New(w.cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second,
+	a, err := app.New(cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second,
 		StopRetry: w.stopRetry})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())

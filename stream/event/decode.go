@@ -61,7 +61,7 @@ func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 
 func (d *Decoder) impression(dst *Impression, key, value []byte) *Fault {
 	var v [4]*fastjson.Value
-	f := d.record(value, impressionFields, v[:])
+	f := d.record(value, impressionFields, v[:], "candidates")
 	if f != nil {
 		return f
 	}
@@ -86,7 +86,7 @@ func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 		return faultf(NoCandidates, "candidates is absent or empty")
 	}
 	if most := d.limits.MaxCandidates; most > 0 && len(elements) > most {
-		return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", len(elements), most)
+		return tooManyCandidates(len(elements), most)
 	}
 	d.distinct.start(len(elements))
 	itemAt := func(i int) []byte { return dst.Candidates[i].Item }
@@ -139,7 +139,7 @@ func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
 
 func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
 	var v [4]*fastjson.Value
-	f := d.record(value, selectionFields, v[:])
+	f := d.record(value, selectionFields, v[:], "")
 	if f != nil {
 		return f
 	}
@@ -171,7 +171,7 @@ func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
 
 func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 	var v [5]*fastjson.Value
-	f := d.record(value, payoffFields, v[:])
+	f := d.record(value, payoffFields, v[:], "")
 	if f != nil {
 		return f
 	}
@@ -194,27 +194,44 @@ func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 	return f
 }
 
-// record parses an input record, within the limits, and collects its fields.
-func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value) *Fault {
+// record parses an input record, within the limits, and collects its fields. List is the one that holds candidates, if any.
+func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value, list string) *Fault {
 	if most := d.limits.MaxRecordBytes; most > 0 && len(value) > most {
 		return faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(value), most)
 	}
-	return d.object(value, names, into)
+	values, f := sane(value)
+	if f != nil {
+		return f
+	}
+	if values > keepValues {
+		var pruned []byte
+		if pruned, f = prune(nil, value, names, list, candidateFields, d.limits.MaxCandidates); f != nil {
+			return f
+		}
+		value = pruned
+		values, _, _ = scan(value)
+	}
+	return d.object(value, values, names, into)
 }
 
 // keepValues is the number of JSON values up to which the parser keeps its memory, about 100 bytes for each: enough
 // for an impression of 10,000 candidates. Without it a megabyte of "[0,0,0,…" would cost each decoder that has met
-// one 50 MB for good.
+// one 50 MB for good. A record that has more is pruned first.
 const keepValues = 40_000
 
-// object parses value, which must hold one JSON object, and collects its fields.
-func (d *Decoder) object(value []byte, names []string, into []*fastjson.Value) *Fault {
-	if d.outgrown {
-		d.parser, d.outgrown = fastjson.Parser{}, false
-	}
+// sane counts the values of a record, which must be one JSON document.
+func sane(value []byte) (int, *Fault) {
 	values, at, flaw := scan(value)
 	if flaw != sound {
-		return faultf(MalformedJSON, "at byte %d: %s", at, flaw)
+		return 0, faultf(MalformedJSON, "at byte %d: %s", at, flaw)
+	}
+	return values, nil
+}
+
+// object parses value, which must hold one JSON object and holds so many values, and collects its fields.
+func (d *Decoder) object(value []byte, values int, names []string, into []*fastjson.Value) *Fault {
+	if d.outgrown {
+		d.parser, d.outgrown = fastjson.Parser{}, false
 	}
 	d.outgrown = values > keepValues
 	root, err := d.parser.ParseBytes(value)
@@ -247,9 +264,15 @@ func collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fa
 		}
 	})
 	if twice >= 0 {
-		return faultf(DuplicateField, "%s is given twice", names[twice])
+		return givenTwice(names[twice])
 	}
 	return nil
+}
+
+func givenTwice(name string) *Fault { return faultf(DuplicateField, "%s is given twice", name) }
+
+func tooManyCandidates(n, most int) *Fault {
+	return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", n, most)
 }
 
 // within says which element of a list a fault is in.

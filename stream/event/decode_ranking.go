@@ -33,7 +33,10 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 
 func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
 	var v [5]*fastjson.Value
-	f := d.object(value, rankingFields, v[:])
+	values, f := sane(value)
+	if f == nil {
+		f = d.object(value, values, rankingFields, v[:])
+	}
 	if f != nil {
 		return f
 	}

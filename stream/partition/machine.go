@@ -156,9 +156,10 @@ func (c *LearnerConfig) check() error {
 	return nil
 }
 
-// hash is the keyed 64-bit hash of an id.
+// hash is the keyed 64-bit hash of an id. Its key stays in the process: that of decisions, the salt, shows in rankings, and whoever
+// knew it could choose ids that are taken for known.
 func (m *Machine) hash(id []byte) uint64 {
-	m.hasher.ResetWithSeed(m.salt)
+	m.hasher.ResetWithSeed(m.cfg.HashKey)
 	_, _ = m.hasher.Write(id) // never fails
 	return m.hasher.Sum64()
 }

@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+)
+
+// TestMixedConfigurations: while a learner is being rolled out, the worker that does not know it keeps its impressions and
+// payoffs waiting, and says why; none is refused, and once that worker has gone all are ranked.
+func TestMixedConfigurations(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		s := plain(env, "policy: greedy")
+		w := makeWorld(t, 2, s, s, nil)
+		rolled := *w.cfg
+		front := rolled.Learners[0]
+		front.Name, front.Default = "front", false
+		rolled.Learners = append(slices.Clone(rolled.Learners), front)
+
+		old := w.start(t)
+		old.awaitReady(t)
+		fresh := w.startWith(t, &rolled)
+		require.Eventually(t, func() bool { return len(fresh.app.Worker.Statuses()) == 1 && len(old.app.Worker.Statuses()) == 1 },
+			deadline, 20*time.Millisecond)
+		fresh.awaitReady(t)
+		require.Eventually(t, func() bool {
+			return strings.Contains(w.log.String(), "other workers of the group have learners that this one has not")
+		}, deadline, 20*time.Millisecond)
+		const n = 20
+		var messages []kafka.Message
+		for i := range n {
+			id := fmt.Sprintf("front-%d", i)
+			messages = append(messages, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: []byte(id), Value: fmt.Appendf(nil,
+				`{"impression_id":"%s","learner":"front","candidates":[{"item":"a","utility":2},{"item":"b","utility":1}]}`, id)})
+		}
+		w.publish(t, messages...)
+		for i := range n {
+			id := fmt.Sprintf("front-%d", i)
+			w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Selections, Key: []byte(id), Value: fmt.Appendf(nil,
+				`{"impression_id":"%s","item":"a"}`, id)}, w.payoff(id, "", 0.5))
+		}
+		old.awaitUnready(t, `learner "front" is not configured here, but it is at another worker of the group`)
+		old.stop(t)
+		require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == n }, deadline, 20*time.Millisecond)
+		got := w.counts(t)
+		require.Equal(t, int64(n), got["impressions.paid"])
+		require.Zero(t, got["impressions.rejected"]+got["payoffs.rejected"])
+		fresh.stop(t)
+		w.ranked(t, n)
+	})
+}

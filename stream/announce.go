@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+const (
+	announceEvery   = 5 * time.Second
+	announceTimeout = 2 * time.Second
+)
+
+// announcer tells the other workers of the group which learners this one is configured with, and finds out which the others
+// are. While a configuration is rolled out they differ; what is for a learner that only others know waits for them, see
+// task.Elsewhere. A store that does not answer leaves what was last known in place.
+//
+// It is one goroutine, of Worker.Run; others read elsewhere.
+type announcer struct {
+	registry state.Registry
+	self     state.WorkerInfo
+	log      *slog.Logger
+
+	elsewhere atomic.Pointer[map[string]bool] // names of learners that this worker does not know
+	failing   bool                            // a failure is logged once
+}
+
+func newAnnouncer(opt *Options) *announcer {
+	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.Layout, Learners: map[string]string{}}
+	for _, l := range opt.Machine.Learners {
+		self.Learners[l.Name] = l.Fingerprint
+	}
+	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger}
+	a.elsewhere.Store(&map[string]bool{})
+	return a
+}
+
+// run announces until ctx is done, and withdraws then. Now has been called before.
+func (a *announcer) run(ctx context.Context) {
+	if a.registry == nil {
+		return
+	}
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.now(ctx)
+		case <-ctx.Done():
+			a.withdraw(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+// now announces once.
+func (a *announcer) now(ctx context.Context) {
+	if a.registry == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	all, err := a.registry.Announce(limited, a.self)
+	if err != nil {
+		if !a.failing && ctx.Err() == nil {
+			a.log.Warn("workers of the group cannot be told how this one is configured: while configurations differ, records for learners "+
+				"that this one does not know are refused", "forbidden", errors.Is(err, state.ErrForbidden), "error", err)
+		}
+		a.failing = true
+		return
+	}
+	a.failing = false
+	a.learnt(all)
+}
+
+// learnt takes in what the workers of the group say of themselves.
+func (a *announcer) learnt(all []state.WorkerInfo) {
+	elsewhere := map[string]bool{}
+	for i := range all {
+		for name := range all[i].Learners {
+			if _, known := a.self.Learners[name]; !known {
+				elsewhere[name] = true
+			}
+		}
+	}
+	if maps.Equal(elsewhere, *a.elsewhere.Load()) {
+		return
+	}
+	a.elsewhere.Store(&elsewhere)
+	if len(elsewhere) > 0 {
+		a.log.Warn("other workers of the group have learners that this one has not: what comes for these waits until the configurations "+
+			"agree", "learners", slices.Sorted(maps.Keys(elsewhere)))
+		return
+	}
+	a.log.Info("no other worker of the group has a learner that this one has not")
+}
+
+func (a *announcer) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	if err := a.registry.Withdraw(ctx, a.self.ID); err != nil && !a.failing {
+		a.log.Warn("this worker's configuration counts for the others for a while yet", "after", state.WorkerCounts, "error", err)
+	}
+}

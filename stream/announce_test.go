@@ -1,0 +1,84 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/state/memstore"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// announcing is an announcer of a worker with some learners, and what it logs.
+func announcing(registry state.Registry, learners ...string) (*announcer, *strings.Builder) {
+	var log strings.Builder
+	opt := &Options{Registry: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, name := range learners {
+		opt.Machine.Learners = append(opt.Machine.Learners, partition.LearnerConfig{Name: name, Fingerprint: "of " + name})
+	}
+	return newAnnouncer(opt), &log
+}
+
+// TestAnnouncer_KnowsWhatOthersAreConfiguredWith: learners of other workers that this one lacks are known while these workers
+// are there, are withdrawn with them, and count for a while where they were killed. What all have is no news.
+func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
+	store, now := memstore.New(nil), time.Unix(1_800_000_000, 0)
+	store.SetClock(func() time.Time { return now })
+	old, log := announcing(store, "feed")
+	fresh, quiet := announcing(store, "feed", "front")
+	old.now(t.Context())
+	require.Empty(t, *old.elsewhere.Load())
+	fresh.now(t.Context())
+	old.now(t.Context())
+	require.Equal(t, map[string]bool{"front": true}, *old.elsewhere.Load())
+	require.Empty(t, *fresh.elsewhere.Load())
+	require.Contains(t, log.String(), "[front]")
+	require.Empty(t, quiet.String())
+
+	fresh.withdraw(t.Context())
+	old.now(t.Context())
+	require.Empty(t, *old.elsewhere.Load())
+
+	fresh.now(t.Context())
+	now = now.Add(state.WorkerCounts)
+	old.now(t.Context())
+	require.NotEmpty(t, *old.elsewhere.Load())
+	now = now.Add(time.Millisecond)
+	old.now(t.Context())
+	require.Empty(t, *old.elsewhere.Load())
+}
+
+// unwilling is a registry that fails.
+type unwilling struct {
+	err   error
+	calls int
+}
+
+func (u *unwilling) Announce(context.Context, state.WorkerInfo) ([]state.WorkerInfo, error) {
+	u.calls++
+	return nil, u.err
+}
+
+func (u *unwilling) Withdraw(context.Context, string) error { return u.err }
+
+// TestAnnouncer_GoesOnWithoutTheStore: what was last known stays, and one line tells of a failure.
+func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
+	for _, err := range []error{errors.New("away"), fmt.Errorf("%w: NOPERM", state.ErrForbidden)} {
+		u := &unwilling{err: err}
+		a, log := announcing(u, "feed")
+		a.learnt([]state.WorkerInfo{{ID: "other", Learners: map[string]string{"front": "f"}}})
+		a.now(t.Context())
+		a.now(t.Context())
+		a.withdraw(t.Context())
+		require.Equal(t, 2, u.calls)
+		require.Equal(t, map[string]bool{"front": true}, *a.elsewhere.Load())
+		require.Equal(t, 2, strings.Count(log.String(), "\n"), log)
+	}
+}
