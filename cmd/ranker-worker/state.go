@@ -26,7 +26,7 @@ live members, and ask for --yes where something is given up.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInspectCommand(), newExportCommand(), newImportCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand())
+	cmd.AddCommand(newInspectCommand(), newExportCommand(), newImportCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand(), newSkipCommand())
 	return cmd
 }
 

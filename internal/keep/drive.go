@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -28,6 +30,22 @@ type driver struct {
 	anyProducer bool
 	// elsewhere, if not nil, says which partition a key belongs to; the task counts those of others.
 	elsewhere func(key []byte) int32
+	// skips, if not nil, says why what cannot be read at an offset is to be passed over; "" is not. It is called by one request
+	// at a time for each topic.
+	skips func(topic event.Topic, offset int64) string
+	// saves, if not nil, may add to a checkpoint before it is sent.
+	saves func(*state.Checkpoint) error
+	// saved, if not nil, is told of a checkpoint that is stored.
+	saved func(*state.Checkpoint)
+	// unread is set to what cannot be read and is not to be passed over.
+	unread atomic.Pointer[error]
+}
+
+// errUnreadable says what to do about a record that cannot be read.
+func (d *driver) errUnreadable(topic event.Topic, u *broker.Unreadable) error {
+	role := topicRoles[topic]
+	return fmt.Errorf("offset %d of %s[%d] cannot be read: %w: where nothing makes it readable again, give `ranker-worker state skip "+
+		"--partition %d --topic %s --offset %d --why …`", u.From, d.k.broker.Topic(topic), d.p, u.Err, d.p, role, u.From)
 }
 
 // lookEvery is how often a task is asked how it is.
@@ -88,6 +106,9 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 			t.Observe(&obs)
 			adopted += obs.Adopted
 			s := t.Status()
+			if err := d.unread.Load(); err != nil {
+				return adopted, *err
+			}
 			switch {
 			case phase == task.Stopped:
 				return adopted, fmt.Errorf("partition %d stopped (%s): %w", d.p, s.Reason, s.Err)
@@ -130,6 +151,57 @@ func (d *driver) do(ctx context.Context, e task.Effect) (any, error) {
 			d.describe(&facts)
 		}
 		return facts, err
+	case task.Fetch:
+		answers := log.Fetch(ctx, e)
+		for i := range answers {
+			d.passOver(ctx, &e.Parts[i], &answers[i])
+		}
+		return answers, nil
+	case task.Checkpoint:
+		return nil, d.save(ctx, e.Checkpoint)
 	}
 	return stream.Carry(ctx, log, d.k.store, d.p, e)
+}
+
+func (d *driver) save(ctx context.Context, c *state.Checkpoint) error {
+	if d.saves != nil {
+		if err := d.saves(c); err != nil {
+			return err
+		}
+	}
+	err := d.k.store.Checkpoint(ctx, d.p, c)
+	if err == nil && d.saved != nil {
+		d.saved(c)
+	}
+	return err
+}
+
+// passOver makes of an answer that cannot be read one that gives what can be had of its records, where that is wanted.
+func (d *driver) passOver(ctx context.Context, part *task.FetchPart, f *task.Fetched) {
+	if part.Topic >= event.Inputs || f.Err == nil || !broker.CannotBeRead(f.Err) {
+		return
+	}
+	u, err := d.k.broker.Partition(d.p).Unreadable(ctx, part.Topic, part.Offset)
+	if err != nil || u == nil {
+		return // it is asked for again
+	}
+	why := ""
+	if d.skips != nil {
+		why = d.skips(part.Topic, u.From)
+	}
+	if why == "" {
+		err := d.errUnreadable(part.Topic, u)
+		d.unread.Store(&err)
+		return
+	}
+	*f = task.Fetched{Topic: part.Topic, Next: u.To, High: max(u.High, u.To), LogStart: u.LogStart}
+	for offset := u.From; offset < u.To; offset++ {
+		rec := partition.Record{Topic: part.Topic, Offset: offset, Skipped: why, Timestamp: min(max(u.Timestamp, 0), d.k.now().UnixMilli())}
+		if offset == u.From {
+			rec.Value = u.Batch
+		} else {
+			rec.Skipped = fmt.Sprintf("%s (what there is of it stands with offset %d)", why, u.From)
+		}
+		f.Records = append(f.Records, rec)
+	}
 }

@@ -35,6 +35,8 @@ type Owned struct {
 	Listeners map[string]string
 	// TLSAddr is where a Redis with TLS speaks it; else "".
 	TLSAddr string
+	// Data is the directory with a Kafka's logs; "" of others.
+	Data string
 
 	t      testing.TB
 	name   string
@@ -65,7 +67,7 @@ func OwnKafka(t testing.TB, opts ...kafka.Options) *Owned {
 		t.Fatalf("a real Apache Kafka for this test: %v", err)
 	}
 	owned := own(t, "Apache Kafka", b)
-	owned.Listeners = b.ListenerAddrs()
+	owned.Listeners, owned.Data = b.ListenerAddrs(), b.Data()
 	return owned
 }
 

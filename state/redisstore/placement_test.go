@@ -174,7 +174,7 @@ func TestPlacement_StateOfBefore(t *testing.T) {
 
 // TestPlacement_IsOfTheStateThatIsThere: what a store remembers is of no use for a state that another one has begun since.
 func TestPlacement_IsOfTheStateThatIsThere(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, raw *redis.Client, open func() *Store) {
+	onEachRedis(t, func(t *testing.T, _ *redis.Client, open func() *Store) {
 		ids := crafted(4)
 		s, other := open(), open()
 		old := begin(t, s, entries(ids[:2]))
@@ -192,12 +192,8 @@ func TestPlacement_IsOfTheStateThatIsThere(t *testing.T) {
 		require.NoError(t, s.Checkpoint(t.Context(), 0, c))
 		requireFinds(t, other, ids)
 
-		layout := raw.HGet(t.Context(), s.prefix(0)+metaKey, fieldLayout).Val()
-		_, err := strconv.ParseInt(layout, 10, 32)
-		require.Error(t, err, "versions that know of no placement refuse the layout")
-		m, err := s.Acquire(t.Context(), 0, 2, false, nil)
+		_, err := s.Acquire(t.Context(), 0, 2, false, nil)
 		require.NoError(t, err)
-		require.Equal(t, 1, m.Layout)
 		_, fields, err := s.View(t.Context(), 0, nil)
 		require.NoError(t, err)
 		require.Empty(t, fields, "the placement is nobody else's")

@@ -62,6 +62,8 @@ const (
 	TooManyEvents Reason = "too_many_events"
 	// RefusedEarlier: an earlier owner of the partition went past this impression without ranking it.
 	RefusedEarlier Reason = "refused_earlier"
+	// Skipped: the record cannot be read, and a person has had it passed over.
+	Skipped Reason = "skipped"
 )
 
 // Reasons lists every reason, so that metrics can start all of them at 0.
@@ -70,7 +72,7 @@ func Reasons() []Reason {
 		RecordTooLarge, MalformedJSON, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
 		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
 		PartialUtilities, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
-		RankingTooLarge, TooManyEvents, RefusedEarlier,
+		RankingTooLarge, TooManyEvents, RefusedEarlier, Skipped,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 type History struct {
 	Number   int64   `json:"number"` // the checkpoint's sequence that did it
 	Time     string  `json:"time"`   // RFC 3339
-	Done     string  `json:"done"`   // reset, import, rebuild or reshard
+	Done     string  `json:"done"`   // reset, import, rebuild, reshard or skip
 	Learner  string  `json:"learner,omitempty"`
 	Was      string  `json:"was,omitempty"` // the name under which a reset learner's impressions end
 	Detail   string  `json:"detail,omitempty"`
@@ -25,6 +25,9 @@ type History struct {
 	Rankings int64   `json:"rankings"` // and the rankings
 	// Values names the hash that keeps what was taken in, for an import. Those of before there was such a hash have none.
 	Values string `json:"values,omitempty"`
+	// Topic and Skipped, of a skip, are the input topic's name and the offsets passed over: the first, and that behind the last.
+	Topic   string  `json:"topic,omitempty"`
+	Skipped []int64 `json:"skipped,omitempty"`
 	// Taken, of a reshard, are the exports that the learners of the old partitions had taken in.
 	Taken []Taken `json:"taken,omitempty"`
 }

@@ -198,12 +198,14 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	}
 	m.stepping = stepping{}
 	var err error
-	switch rec.Topic {
-	case event.Impressions:
+	switch {
+	case rec.Skipped != "":
+		m.skip(in, out)
+	case rec.Topic == event.Impressions:
 		err = m.stepImpression(in, out)
-	case event.Selections:
+	case rec.Topic == event.Selections:
 		err = m.stepSelection(in, out)
-	case event.Payoffs:
+	default:
 		err = m.stepPayoff(in, out)
 	}
 	if err == nil {
@@ -212,11 +214,18 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	return err
 }
 
+// skip passes over a record that cannot be read. A decision that was made while it could is passed over with it: what comes for
+// that is for an impression that nobody knows.
+func (m *Machine) skip(in *Input, out *Output) {
+	m.stepping.ranked, m.stepping.effective = in.Decided != nil, math.MinInt64
+	m.reject(in.Record, faultf(event.Skipped, "%s", in.Record.Skipped), out)
+}
+
 // stepped counts a record that was taken in, and notes the step.
 func (m *Machine) stepped(rec *Record) {
 	m.newest[rec.Topic] = max(m.newest[rec.Topic], m.stepping.effective)
 	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
-	if f := m.cfg.CheckCopartition; f != nil && f(rec.Key) != m.cfg.Partition {
+	if f := m.cfg.CheckCopartition; f != nil && rec.Skipped == "" && f(rec.Key) != m.cfg.Partition {
 		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
 	}
 	m.steps.at(m.watermark)

@@ -54,6 +54,9 @@ type Record struct {
 	Timestamp  event.Millis // Kafka's
 	Key, Value []byte
 	Cut        *Cut // nil: key and value are whole
+	// Skipped says why a record that cannot be read is passed over, by a person's command; "" is not. Key and value are what could
+	// be had of it.
+	Skipped string
 }
 
 // Cut says that of a record's key or value only the beginning is at hand, for it is longer than any that is taken.

@@ -55,7 +55,9 @@ func (q *queue) pop() {
 	it := &q.items[q.head]
 	q.bytes -= it.size()
 	q.waits, q.held, q.waitsSince = nil, false, 0
-	q.last, q.some = it.Record, true
+	if it.Skipped == "" { // else it could not be compared with what the log shows
+		q.last, q.some = it.Record, true
+	}
 	q.pos.Offset = it.Offset + 1
 	*it = queued{}
 	q.head++

@@ -163,7 +163,7 @@ func (b *Broker) settings() map[string]string {
 		"advertised.listeners":           fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", b.port),
 		"controller.listener.names":      "CONTROLLER",
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-		"log.dirs":                       filepath.Join(b.dir, "data"),
+		"log.dirs":                       b.Data(),
 		"auto.create.topics.enable":      "false",
 
 		"offsets.topic.replication.factor":                 copies,
@@ -206,6 +206,9 @@ func (b *Broker) settings() map[string]string {
 
 // property escapes a value for a file that Java reads, where a line's end would end the value.
 var property = strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\r", "\\r")
+
+// Data is the directory with the logs of the partitions.
+func (b *Broker) Data() string { return filepath.Join(b.dir, "data") }
 
 func (b *Broker) propertiesPath() string { return filepath.Join(b.dir, "server.properties") }
 

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// TestState_Skip: a batch of payoffs that nobody can read keeps its partition waiting, and no other record. Skipped, its records
+// are in the account, in dead letters and in the history, and what comes behind is taken in; so again after the state was lost
+// and rebuilt. What a worker can read is not skipped.
+func TestState_Skip(t *testing.T) {
+	ids := []string{"i-2", "i-3", "i-4"}
+	t.Run("embedded", func(t *testing.T) {
+		w := skippedWorld(t, testenv.Embedded(t))
+		w.skipped(t, func() { w.garbage(t, ids) })
+	})
+	t.Run("real", func(t *testing.T) {
+		own, env := testenv.OwnKafka(t), testenv.Real(t)
+		env.Kafka = own.Addr
+		w := skippedWorld(t, env)
+		damaged := func(id string) {
+			own.Stop()
+			damage(t, filepath.Join(own.Data, w.cfg.Kafka.Topics.Payoffs+"-0"), id)
+			own.Start()
+		}
+		w.skipped(t, func() {
+			w.publish(t, w.payoffs(ids)...)
+			damaged(ids[0])
+		})
+		// And the last record that was taken in, which workers look at again.
+		damaged("i-6")
+		r := w.start(t)
+		r.awaitUnready(t, "corrupt record batch")
+		r.stop(t)
+		done, err := w.keeper(t).Skip(t.Context(), keep.SkipQuery{Topic: "payoffs", Offset: 6, Why: "a disk"})
+		require.NoError(t, err)
+		require.True(t, done.Taken)
+		r = w.start(t)
+		r.awaitReady(t)
+		r.stop(t)
+	})
+}
+
+func skippedWorld(t *testing.T, env testenv.Env) *world {
+	t.Helper()
+	s := plain(env, "policy: greedy")
+	s.noSelections = true
+	return makeWorld(t, 1, s, s, nil)
+}
+
+// skipped is the test; spoil writes a batch of three payoffs that cannot be read.
+func (w *world) skipped(t *testing.T, spoil func()) {
+	t.Helper()
+	w.publish(t, append(w.impressions("i", 10), w.payoffs([]string{"i-0", "i-1"})...)...)
+	r := w.start(t)
+	require.Eventually(t, func() bool { return w.counts(t)["payoffs.read"] == 2 && w.counts(t)["impressions.read"] == 10 }, deadline, 20*time.Millisecond)
+	r.stop(t)
+	spoil()
+	w.publish(t, w.payoffs([]string{"i-5"})...)
+	w.publish(t, w.payoffs([]string{"i-6"})...)
+	r = w.start(t)
+	r.awaitUnready(t, "corrupt record batch")
+	k := w.keeper(t)
+	q := keep.SkipQuery{Topic: "payoffs", Offset: 2, Why: "a disk"}
+	_, err := k.Skip(t.Context(), q)
+	require.ErrorIs(t, err, keep.ErrLive)
+	r.stop(t)
+	for _, bad := range []keep.SkipQuery{{Topic: "payoffs", Offset: 2}, {Topic: "rankings", Offset: 2, Why: "x"}} {
+		_, err = k.Skip(t.Context(), bad)
+		require.ErrorContains(t, err, map[string]string{"payoffs": "say why", "rankings": "no such input topic"}[bad.Topic])
+	}
+	for offset, refusal := range map[int64]error{0: keep.ErrReadPast, 1: keep.ErrReadable, 5: keep.ErrReadable, 7: keep.ErrReadable} {
+		other := q
+		other.Offset = offset
+		_, err = k.Skip(t.Context(), other)
+		require.ErrorIs(t, err, refusal)
+	}
+	w.skips(t, k, q)
+	w.paid(t)
+	letters := w.letters(t, w.cfg.Kafka.Topics.Payoffs, 3)
+	require.Contains(t, letters[0].Headers, kafka.Header{Key: "__streams.errors.exception", Value: []byte("skipped")})
+	require.Contains(t, letters[0].Headers, kafka.Header{Key: "__streams.errors.message", Value: []byte("a disk")})
+	require.Greater(t, len(letters[0].Value), broker.BatchHeaderSize)
+	require.Empty(t, letters[1].Value)
+
+	w.lose(t)
+	_, err = k.Rebuild(t.Context(), keep.RebuildQuery{})
+	require.ErrorContains(t, err, "state skip --partition 0 --topic payoffs --offset 2")
+	w.skips(t, k, q)
+	w.paid(t)
+}
+
+// skips has offsets 2 to 4 skipped.
+func (w *world) skips(t *testing.T, k *keep.Keeper, q keep.SkipQuery) {
+	t.Helper()
+	done, err := k.Skip(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 4}, []int64{done.From, done.Through})
+	require.Contains(t, done.Fault, "corrupt record batch")
+	h := w.inspect(t, k, keep.Query{Partition: 0}).Partitions[0].History
+	last := h[len(h)-1]
+	require.Equal(t, []any{"skip", "a disk", w.cfg.Kafka.Topics.Payoffs, []int64{2, 5}}, []any{last.Done, last.Detail, last.Topic, last.Skipped})
+}
+
+// paid: a worker takes in what is behind.
+func (w *world) paid(t *testing.T) {
+	t.Helper()
+	r := w.start(t)
+	require.Eventually(t, func() bool { return w.counts(t)["payoffs.read"] == 7 }, deadline, 20*time.Millisecond)
+	r.stop(t)
+	got := w.counts(t)
+	require.EqualValues(t, []int64{4, 3, 4, 6}, []int64{got["payoffs.applied"], got["payoffs.rejected"], got["impressions.paid"], got["impressions.pending"]})
+}
+
+// payoffs pay for impressions.
+func (w *world) payoffs(ids []string) (all []kafka.Message) {
+	for _, id := range ids {
+		all = append(all, w.payoff(id, "a", 0.5))
+	}
+	return all
+}
+
+// garbage writes payoffs in a batch that does not unpack.
+func (w *world) garbage(t *testing.T, ids []string) {
+	t.Helper()
+	var messages []task.OutMessage
+	for _, m := range w.payoffs(ids) {
+		messages = append(messages, task.OutMessage{Key: m.Key, Value: m.Value})
+	}
+	info := broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1, Timestamp: time.Now().UnixMilli(), Compression: broker.Gzip}
+	b, err := broker.AppendBatch(nil, &info, messages)
+	require.NoError(t, err)
+	b[broker.BatchHeaderSize] ^= 0xff // no gzip begins like that
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.access.Kafka.Brokers...), kgo.MaxVersions(kversion.V3_0_0())) // topics by name
+	require.NoError(t, err)
+	defer client.Close()
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 10_000
+	topic, part := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	topic.Topic, part.Records = w.cfg.Kafka.Topics.Payoffs, b
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	res, err := req.RequestWith(t.Context(), client)
+	require.NoError(t, err)
+	require.Zero(t, res.Topics[0].Partitions[0].ErrorCode)
+}
+
+// damage changes a byte of a log that a broker keeps in a directory, where text stands in it.
+func damage(t *testing.T, dir, text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	b, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	at := bytes.Index(b, []byte(text))
+	require.Positive(t, at)
+	b[at] ^= 1
+	require.NoError(t, os.WriteFile(files[0], b, 0o600))
+}

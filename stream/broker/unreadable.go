@@ -1,0 +1,90 @@
+package broker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Unreadable is a stretch of a topic that no worker can read.
+type Unreadable struct {
+	From, To  int64        // offsets; To is behind the last
+	Timestamp event.Millis // of the newest of its records, as far as its batch can be believed; -1 is none
+	Batch     []byte       // as it came, with the records before From that can be read; nil where the broker does not send it
+	High      int64
+	LogStart  int64
+	Err       error // what is wrong with it
+}
+
+// CannotBeRead tells whether an error of a fetch is about what stands in the log, and will not pass.
+func CannotBeRead(err error) bool {
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, task.ErrUnsupported) || errors.Is(err, kafka.InvalidMessage)
+}
+
+// Unreadable finds out why nothing can be read at an offset of an input topic, and up to where; nil where a worker can read on
+// from there, or where nothing stands there yet.
+func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset int64) (*Unreadable, error) {
+	part := task.FetchPart{Topic: topic, Offset: offset, MaxBytes: 1}
+	name := p.c.topic(topic)
+	l, lead, err := p.leader(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	g := &fetchGroup{layout: l, broker: lead.broker, isolation: readCommitted, parts: []int{0}, epochs: []int32{lead.epoch}}
+	a, err := p.c.do(ctx, brokerExchange{p.c.fetchRequest(g, []task.FetchPart{part}, p.number, 0), lead.broker})
+	if err != nil {
+		p.c.layouts.outdated(l)
+		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+	}
+	parts, err := parseFetch(a)
+	if err == nil && (len(parts) != 1 || parts[0].topic != name || parts[0].partition != p.number) {
+		err = errAnswer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+	}
+	var got task.Fetched
+	d := fetchDecoder{part: &part, committed: true, alone: true, maxValue: int64(p.c.o.MaxValue)}
+	_, err = d.decode(ctx, &parts[0], &got)
+	switch {
+	case err == nil:
+		return nil, nil
+	case !CannotBeRead(err):
+		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+	}
+	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: parts[0].high, LogStart: parts[0].logStart, Err: err}
+	u.extend(parts[0].records)
+	return u, nil
+}
+
+// extend takes the first batch that reaches beyond From out of data, as far as the headers of batches make sense.
+func (u *Unreadable) extend(data []byte) {
+	be := binary.BigEndian
+	for len(data) >= BatchHeaderSize {
+		base, length := int64(be.Uint64(data[atBaseOffset:])), int64(int32(be.Uint32(data[atLength:])))
+		last := base + int64(int32(be.Uint32(data[atLastOffsetDelta:])))
+		end := min(int64(len(data)), max(0, length)+atLeaderEpoch)
+		if sane := base >= 0 && last >= base && data[atMagic] == magic2 && end >= BatchHeaderSize; !sane {
+			u.Batch = data
+			return
+		}
+		if last >= u.From {
+			u.Batch = data[:end]
+			if base <= u.From && (u.High < 0 || last < u.High) {
+				u.To = last + 1
+			}
+			if at := int64(be.Uint64(data[atMaxTimestamp:])); at >= 0 && at < math.MaxInt64/2 {
+				u.Timestamp = at
+			}
+			return
+		}
+		data = data[end:]
+	}
+}
