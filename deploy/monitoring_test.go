@@ -32,7 +32,7 @@ type ruleFile struct {
 
 // promWords are the words of PromQL that are used here: an expression has these, metrics, and labels where labels stand.
 var promWords = []string{
-	"sum", "min", "max", "avg", "count", "rate", "increase", "deriv", "histogram_quantile", "min_over_time", "max_over_time", "vector",
+	"sum", "min", "max", "avg", "count", "abs", "rate", "increase", "deriv", "histogram_quantile", "min_over_time", "max_over_time", "vector",
 	"and", "or", "on",
 }
 

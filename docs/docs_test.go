@@ -300,7 +300,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 	doing := found(t, said, `\.(?:ask|deliver|failed)\("([^"]+)"`, 10)
 	doing = append(doing, found(t, said, `doing :?= (?:fmt\.Sprintf\()?"([^"]+)"`, 3)...)
 	doing = append(doing, found(t, said, `reading\[topic\] = fmt\.Sprintf\("([^"]+)"`, 1)...)
-	doing = append(doing, found(t, said, `const \w+ing(?:Up)? = "([^"]+)"`, 3)...)
+	doing = append(doing, found(t, said, `const \w*ing(?:[A-Z]\w*)? = "([^"]+)"`, 5)...)
 	for i := range doing {
 		doing[i] = strings.Replace(doing[i], "%s[%d]", "<topic>[<partition>]", 1)
 		if strings.HasSuffix(doing[i], " of ") {

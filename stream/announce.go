@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -71,8 +70,7 @@ func (a *announcer) now(ctx context.Context) {
 	all, err := a.registry.Announce(limited, a.self)
 	if err != nil {
 		if !a.failing && ctx.Err() == nil {
-			a.log.Warn("workers of the group cannot be told how this one is configured: while configurations differ, records for learners "+
-				"that this one does not know are refused", "forbidden", errors.Is(err, state.ErrForbidden), "error", err)
+			a.log.Warn("workers cannot compare their configurations; what is for a learner that only others know is refused", "error", err)
 		}
 		a.failing = true
 		return
@@ -96,11 +94,11 @@ func (a *announcer) learnt(all []state.WorkerInfo) {
 	}
 	a.elsewhere.Store(&elsewhere)
 	if len(elsewhere) > 0 {
-		a.log.Warn("other workers of the group have learners that this one has not: what comes for these waits until the configurations "+
-			"agree", "learners", slices.Sorted(maps.Keys(elsewhere)))
+		a.log.Warn("other workers of the group have learners that this one has not; what is for these waits",
+			"learners", slices.Sorted(maps.Keys(elsewhere)))
 		return
 	}
-	a.log.Info("no other worker of the group has a learner that this one has not")
+	a.log.Info("no other worker of the group has a learner that this one has not any more")
 }
 
 func (a *announcer) withdraw(ctx context.Context) {
