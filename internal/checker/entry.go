@@ -42,7 +42,7 @@ type entry struct {
 	offset                int64
 	payDeadline, forgetAt event.Millis
 	began                 event.Millis // not known of version 1
-	hasSelection          bool // it has a selection deadline
+	hasSelection          bool         // it has a selection deadline
 	selDeadline           event.Millis
 	outcome               outcome
 	wasSelected, summed   bool // of a tombstone
