@@ -50,10 +50,10 @@ type Options struct {
 
 	// Now is simulated time, which is Kafka's too, whatever the brokers stamp; nil: real time.
 	Now           func() event.Millis
-	ClockOffset   time.Duration // by how much this worker's clock is wrong: for tests
-	FenceInterval time.Duration // default: 6 h
-	FetchWait     time.Duration // default: 500 ms
-	StopRetry     time.Duration // default: 30 s; see task.Config
+	ClockOffset   func() time.Duration // by how much this worker's clock is wrong now: for tests; nil: it is right
+	FenceInterval time.Duration        // default: 6 h
+	FetchWait     time.Duration        // default: 500 ms
+	StopRetry     time.Duration        // default: 30 s; see task.Config
 }
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
@@ -229,7 +229,11 @@ func (w *Worker) wall() event.Millis {
 	if w.opt.Now != nil {
 		return w.opt.Now()
 	}
-	return time.Now().Add(w.opt.ClockOffset).UnixMilli()
+	now := time.Now()
+	if w.opt.ClockOffset != nil {
+		now = now.Add(w.opt.ClockOffset())
+	}
+	return now.UnixMilli()
 }
 
 // taskConfig is one partition's.

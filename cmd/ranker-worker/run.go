@@ -114,5 +114,5 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 // testSettings are what tests under faults change, in a binary built with the tag failpoints.
 func testSettings(o *app.Options) {
 	o.SessionTimeout, o.FenceInterval = failpoint.Duration("session_timeout"), failpoint.Duration("fence_interval")
-	o.ClockOffset = failpoint.Duration("clock")
+	o.ClockOffset = failpoint.Clock
 }

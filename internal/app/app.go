@@ -31,8 +31,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Now is simulated time, for the brokers too; nil: real time.
 	Now func() event.Millis
-	// ClockOffset is by how much this worker's clock is wrong.
-	ClockOffset time.Duration
+	// ClockOffset is by how much this worker's clock is wrong now; nil: it is right.
+	ClockOffset func() time.Duration
 	// SessionTimeout of the group; 0: 10 s.
 	SessionTimeout time.Duration
 	Version        string        // of this program, for other workers

@@ -4,10 +4,13 @@
 // What is to happen comes from the environment, when the process starts:
 //
 //	RANKER_FAILPOINTS="before produce=kill@3,after checkpoint=stop@1"
-//	RANKER_FAILPOINT_SETTINGS="session_timeout=3s,clock=-1h,fence_interval=2s"
+//	RANKER_FAILPOINT_SETTINGS="session_timeout=3s,clock=-1h,clock_file=/tmp/clock,fence_interval=2s"
 //
 // A point acts once: the n-th time that it is reached. kill is SIGKILL; stop is SIGSTOP, whose SIGCONT comes from
 // outside. Before it acts it says so on standard error.
+//
+// The file that clock_file names holds by how much the clock is wrong, as "1h"; it is read again all the time, so that a clock
+// can jump while the process runs. While it is not there the setting clock counts, which is 0 by default.
 package failpoint
 
 // The environment variables.

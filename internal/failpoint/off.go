@@ -12,3 +12,6 @@ func Hit(string) {}
 
 // Duration is a setting for tests; here always 0.
 func Duration(string) time.Duration { return 0 }
+
+// Clock is by how much the clock is to be wrong; here always 0.
+func Clock() time.Duration { return 0 }

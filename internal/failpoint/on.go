@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -87,4 +88,41 @@ func Duration(name string) time.Duration {
 		os.Exit(2)
 	}
 	return d
+}
+
+var (
+	clock    atomic.Int64 // what Clock gives, in nanoseconds
+	watching sync.Once
+)
+
+// clockEvery is how often the file that clock_file names is read.
+const clockEvery = 20 * time.Millisecond
+
+// Clock is by how much the clock is to be wrong now. The first call starts a goroutine that lives as long as the process.
+func Clock() time.Duration {
+	watching.Do(func() {
+		clock.Store(int64(Duration("clock")))
+		path, ok := settings["clock_file"]
+		if !ok {
+			return
+		}
+		readClock(path)
+		go func() {
+			for range time.Tick(clockEvery) {
+				readClock(path)
+			}
+		}()
+	})
+	return time.Duration(clock.Load())
+}
+
+func readClock(path string) {
+	off := Duration("clock")
+	if text, err := os.ReadFile(path); err == nil {
+		if off, err = time.ParseDuration(strings.TrimSpace(string(text))); err != nil {
+			fmt.Fprintf(os.Stderr, "failpoint: %s: %v\n", path, err)
+			os.Exit(2)
+		}
+	}
+	clock.Store(int64(off))
 }

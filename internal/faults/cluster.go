@@ -7,23 +7,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
-// door is the name of the listener that workers use: it is advertised as the proxies' addresses.
-const door = "WORKERS"
-
-// Cluster is what workers run on: three Kafka brokers and a Redis with its replica, each behind a proxy, and the
+// Cluster is what workers run on: three Kafka brokers and a Redis with its replica, each behind proxies, and the
 // worker's binary with failpoints. The harness itself goes past the proxies.
 type Cluster struct {
 	Kafka   *kafka.Cluster
-	doors   []*proxy.Proxy // to the brokers
+	doors   []doors // to each broker
 	Redis   *Store
 	Calm    *Store // which no fault happens to: of groups that have another fault of their own
 	Admin   *kgo.Client
@@ -46,31 +43,8 @@ func StartCluster(ctx context.Context, dir string, say func(format string, args 
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	var advertised []string
-	for range brokers {
-		p, err := proxy.New("")
-		if err != nil {
-			return nil, err
-		}
-		c.doors = append(c.doors, p)
-		advertised = append(advertised, p.Addr())
-	}
 	var start errgroup.Group
-	start.Go(func() (err error) {
-		c.Kafka, err = kafka.StartCluster(ctx, kafka.Options{
-			Listeners: []kafka.Listener{{Name: door, Protocol: "PLAINTEXT", Advertised: advertised}},
-			Settings: map[string]string{
-				// A broker that was killed is let back in, and another takes its place, after 3 s.
-				"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
-				"min.insync.replicas": "2", "unclean.leader.election.enable": "false",
-				"replica.lag.time.max.ms": "5000",
-				// Records of 2099 are let in.
-				"log.message.timestamp.after.max.ms":                          "9223372036854775807",
-				"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-			},
-		}, brokers)
-		return err
-	})
+	start.Go(func() error { return c.startKafka(ctx, brokers, nil) })
 	start.Go(func() (err error) {
 		c.Redis, err = startStore(ctx, filepath.Join(dir, "dump.rdb"))
 		return err
@@ -83,11 +57,51 @@ func StartCluster(ctx context.Context, dir string, say func(format string, args 
 	if err := start.Wait(); err != nil {
 		return nil, err
 	}
+	return c, nil
+}
+
+// startKafka starts brokers, the doors to them, and our own client. Each way has a listener of its own, which is advertised as
+// the proxies' addresses.
+func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (err error) {
+	listener := func(way int) string { return fmt.Sprintf("WORKERS%d", way) }
+	var listeners []kafka.Listener
+	for way := range ways {
+		listeners = append(listeners, kafka.Listener{Name: listener(way), Protocol: "PLAINTEXT"})
+	}
+	for range brokers {
+		d, err := newDoors("")
+		if err != nil {
+			return err
+		}
+		c.doors = append(c.doors, d)
+		for way := range ways {
+			listeners[way].Advertised = append(listeners[way].Advertised, d[way].Addr())
+		}
+	}
+	c.Kafka, err = kafka.StartCluster(ctx, kafka.Options{
+		Listeners: listeners, Env: env,
+		Settings: map[string]string{
+			// A broker that was killed is let back in, and another takes its place, after 3 s.
+			"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
+			"min.insync.replicas": strconv.Itoa(max(1, brokers-1)), "unclean.leader.election.enable": "false",
+			"replica.lag.time.max.ms": "5000",
+			// Records of 2099 are let in.
+			"log.message.timestamp.after.max.ms":                          "9223372036854775807",
+			"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+			// There are many listeners, and little for each to do.
+			"num.network.threads": "1",
+		},
+	}, brokers)
+	if err != nil {
+		return err
+	}
 	for i, b := range c.Kafka.Brokers {
-		c.doors[i].SetTarget(b.ListenerAddrs()[door])
+		for way := range ways {
+			c.doors[i][way].SetTarget(b.ListenerAddrs()[listener(way)])
+		}
 	}
 	c.Admin, err = c.client()
-	return c, err
+	return err
 }
 
 // build builds the worker with its failpoints.
@@ -112,19 +126,19 @@ func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// doorAddrs are the proxies' addresses: the workers' bootstrap.
-func (c *Cluster) doorAddrs() []string {
+// bootstrap are the doors' addresses for the worker in a slot.
+func (c *Cluster) bootstrap(slot int) []string {
 	var addrs []string
-	for _, p := range c.doors {
-		addrs = append(addrs, p.Addr())
+	for _, d := range c.doors {
+		addrs = append(addrs, d.of(slot).Addr())
 	}
 	return addrs
 }
 
 // Heal ends what faults have left: proxies that misbehave, servers that are away.
 func (c *Cluster) Heal(ctx context.Context) error {
-	for _, p := range c.doors {
-		p.Heal()
+	for _, d := range c.doors {
+		d.Heal()
 	}
 	var all errgroup.Group
 	for _, b := range c.Kafka.Brokers {
@@ -139,24 +153,29 @@ func (c *Cluster) Heal(ctx context.Context) error {
 // Close ends everything.
 func (c *Cluster) Close() error {
 	var errs []error
-	if c.Admin != nil {
-		c.Admin.Close()
-	}
-	for _, p := range c.doors {
-		p.Close()
-	}
+	errs = append(errs, c.closeKafka())
 	for _, s := range []*Store{c.Redis, c.Calm} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
 	}
-	if c.Kafka != nil {
-		errs = append(errs, c.Kafka.Close())
-	}
 	if !c.keep {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Cluster) closeKafka() error {
+	if c.Admin != nil {
+		c.Admin.Close()
+	}
+	for _, d := range c.doors {
+		d.Close()
+	}
+	if c.Kafka != nil {
+		return c.Kafka.Close()
+	}
+	return nil
 }
 
 // KeepFiles lets Close leave the workers' configurations and logs.

@@ -53,7 +53,7 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 	defer func() { err = errors.Join(err, g.Close()) }()
 	for t := range event.Topic(event.Topics) {
 		for name, value := range map[string]string{"retention.ms": keptMillis, "segment.bytes": segmentBytes} {
-			if err := g.alter(ctx, t, name, value); err != nil {
+			if err := g.alter(ctx, g.Topics[t], name, value); err != nil {
 				return nil, err
 			}
 		}

@@ -14,17 +14,18 @@ type Resource string
 
 // The resources, and how many faults may be at work on each at a time.
 const (
-	aWorker   Resource = "worker"
-	theKafka  Resource = "kafka"
-	kafkaNet  Resource = "network to kafka"
-	theRedis  Resource = "redis"
-	redisNet  Resource = "network to redis"
-	upstream  Resource = "upstream"
-	aSideShow Resource = "a group of its own"
-	longShow  Resource = "a group of its own, for minutes"
+	aWorker    Resource = "worker"
+	allWorkers Resource = "all workers"
+	theKafka   Resource = "kafka"
+	kafkaNet   Resource = "network to kafka"
+	theRedis   Resource = "redis"
+	redisNet   Resource = "network to redis"
+	upstream   Resource = "upstream"
+	aSideShow  Resource = "a group of its own"
+	longShow   Resource = "a group of its own, for minutes"
 )
 
-var capacity = map[Resource]int{aWorker: 2, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, aSideShow: 1, longShow: 1}
+var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, aSideShow: 1, longShow: 1}
 
 // Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
 type Fault struct {
@@ -76,7 +77,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 
 // Faults are all kinds, in the order of docs/operations.md.
 func Faults() []Fault {
-	all := slices.Concat(workerFaults(), stepFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), sideShows())
+	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), sideShows())
 	for i := range all {
 		if all[i].Weight == 0 {
 			all[i].Weight = 4
@@ -111,8 +112,6 @@ func workerFaults() []Fault {
 				return w.Resume()
 			}},
 		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: rebalanceStorm},
-		{Kind: "clock an hour slow", Uses: aWorker, Weight: 2, Takes: 10 * time.Second, Inject: wrongClock(-time.Hour)},
-		{Kind: "clock an hour fast", Uses: aWorker, Weight: 1, Takes: 10 * time.Second, Inject: wrongClock(time.Hour)},
 		{Kind: "fences repeated and new producer ids", Uses: aWorker, Weight: 2, Takes: 10 * time.Second,
 			Inject: restartedWith(map[string]string{"fence_interval": "700ms"})},
 	}
@@ -153,16 +152,6 @@ func rebalanceStorm(ctx context.Context, s *Scene) error {
 		pause(ctx, s.between(200*time.Millisecond, 2*time.Second))
 	}
 	return nil
-}
-
-func wrongClock(by time.Duration) func(context.Context, *Scene) error {
-	restarted := restartedWith(map[string]string{"clock": by.String()})
-	return func(ctx context.Context, s *Scene) error {
-		if ms := by.Milliseconds(); ms > s.ahead.Load() {
-			s.ahead.Store(ms)
-		}
-		return restarted(ctx, s)
-	}
 }
 
 // restartedWith lets a worker run with other settings for a while.

@@ -39,7 +39,6 @@ type Group struct {
 	Traffic    *Traffic
 	settings   Settings
 	loads      atomic.Int64        // of our own configuration
-	ahead      atomic.Int64        // milliseconds by which some worker's clock has been fast; event time never falls back
 	edit       func(string) string // of the configuration's text
 	earlier    []*config.Config    // before edit
 }
@@ -131,7 +130,7 @@ func (g *Group) write(file, text string) (string, error) {
 
 // Config is the harness' own access to the group: past the proxies.
 func (g *Group) Config() (*config.Config, error) {
-	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(true), ""))
+	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(ourselves), ""))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +148,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 		return err
 	}
 	defer b.Close()
-	return until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
+	err = until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
 		// Another fault may have a broker down just now. What was created before is left as it is.
 		if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: brokers}); err != nil {
 			return false, fmt.Errorf("create the topics of %s: %w", g.Name, err)
@@ -161,6 +160,18 @@ func (g *Group) createTopics(ctx context.Context) error {
 		_, err = g.ends(ctx)
 		return err == nil, err
 	})
+	if err != nil {
+		return err
+	}
+	// A dead letter that has a wrong clock's time is refused.
+	for t := range roles {
+		for _, name := range []string{"message.timestamp.after.max.ms", "message.timestamp.before.max.ms"} {
+			if err := g.alter(ctx, g.Topics[t]+".dlq", name, "60000"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ends are the ends of all partitions of all topics, by topic.

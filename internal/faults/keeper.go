@@ -16,8 +16,8 @@ import (
 
 // keeper is a Redis that a group keeps its state in.
 type keeper interface {
-	// section is what stands in the configuration below redis: for workers, or for ourselves, past the proxies.
-	section(own bool) string
+	// section is what stands in the configuration below redis: for the worker in a slot, or for ourselves, past the proxies.
+	section(slot int) string
 	// use runs f with a client of ours.
 	use(f func(c goredis.UniversalClient) error) error
 }
@@ -27,10 +27,13 @@ var (
 	_ keeper = (*redisCluster)(nil)
 )
 
-func (s *Store) section(own bool) string {
-	addr := s.door.Addr()
-	if own {
-		addr = s.Addr()
+// ourselves is the slot of the harness.
+const ourselves = -1
+
+func (s *Store) section(slot int) string {
+	addr := s.Addr()
+	if slot != ourselves {
+		addr = s.doors.of(slot).Addr()
 	}
 	return fmt.Sprintf(`{url: "redis://%s/0"}`, addr)
 }
@@ -51,7 +54,7 @@ func startRedisCluster(ctx context.Context) (*redisCluster, error) {
 	return &redisCluster{c}, nil
 }
 
-func (rc *redisCluster) section(bool) string {
+func (rc *redisCluster) section(int) string {
 	return fmt.Sprintf("{addresses: [%s], cluster: true}", strings.Join(rc.Addrs(), ", "))
 }
 

@@ -14,8 +14,7 @@ import (
 
 // Laws holds the topics and the stored account against what protects users most, on its own, beside package checker:
 // each impression has one ranking or one dead letter, rankings stand in the order of their impressions, and each record
-// is counted once. The group has to be settled. A worker whose clock is fast takes event time with it, and what expires in
-// the meantime is forgotten for good: then an id may have been used again by as much earlier.
+// is counted once. The group has to be settled.
 //
 // It returns the violations, and how many records it read of each topic.
 func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topics]int64, err error) {
@@ -78,7 +77,7 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 			say("rankings[%d] at %d ranks %q, but the impression at %d is %q", rec.Partition, rec.Offset, id, at, impressions[rec.Partition][at])
 		default:
 			before, twice := ranked[rec.Partition][id]
-			if latest := rec.Timestamp.UnixMilli() + g.ahead.Load(); twice && latest <= before.forgotten {
+			if latest := rec.Timestamp.UnixMilli(); twice && latest <= before.forgotten {
 				say("impression %q is ranked twice, for offsets %d and %d of partition %d, %d ms before its id may be forgotten", id,
 					before.offset, at, rec.Partition, before.forgotten-latest)
 			}
@@ -112,9 +111,7 @@ func (g *Group) Fold(ctx context.Context) (violations []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier,
-		// Records of an hour ago, clocks that are an hour off, and workers that were away.
-		Lag: 2 * time.Hour, ClockError: 2 * time.Hour, Kept: 10})
+	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier, Kept: 10})
 	if err != nil {
 		return nil, fmt.Errorf("check the state: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
@@ -67,29 +66,29 @@ func redisFaults() []Fault {
 			return errors.Join(err, r.FillDisk(false))
 		}},
 		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) error {
-			d := s.c.Redis.door
+			d := s.c.Redis.doors
 			d.SetDelay(200 * time.Millisecond)
 			defer d.SetDelay(0)
 			pause(ctx, s.between(3*time.Second, 8*time.Second))
 			return nil
 		}},
 		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			d := s.c.Redis.door
+			d := s.c.Redis.doors
 			d.Refuse(true)
 			defer d.Refuse(false)
 			pause(ctx, s.between(4*time.Second, 12*time.Second))
 			return nil
 		}},
-	}, netFaults("redis", redisNet, func(s *Scene) []*proxy.Proxy { return []*proxy.Proxy{s.c.Redis.door} })...)
+	}, netFaults("redis", redisNet, func(s *Scene) []doors { return []doors{s.c.Redis.doors} })...)
 }
 
-// netFaults happen to the connections of workers.
-func netFaults(to string, uses Resource, doors func(*Scene) []*proxy.Proxy) []Fault {
-	one := func(s *Scene) *proxy.Proxy { d := doors(s); return d[s.rng.IntN(len(d))] }
+// netFaults happen to the connections of all workers with one server or another.
+func netFaults(to string, uses Resource, servers func(*Scene) []doors) []Fault {
+	one := func(s *Scene) doors { d := servers(s); return d[s.rng.IntN(len(d))] }
 	return []Fault{
 		{Kind: "connections to " + to + " cut", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			for range 5 {
-				for _, d := range doors(s) {
+				for _, d := range servers(s) {
 					d.Cut(0.3+0.7*s.rng.Float64(), s.rng)
 				}
 				pause(ctx, s.between(50*time.Millisecond, 500*time.Millisecond))
@@ -149,7 +148,7 @@ func kafkaFaults() []Fault {
 			pause(ctx, s.between(2*time.Second, 5*time.Second))
 			return nil
 		}},
-	}, netFaults("kafka", kafkaNet, func(s *Scene) []*proxy.Proxy { return s.c.doors })...)
+	}, netFaults("kafka", kafkaNet, func(s *Scene) []doors { return s.c.doors })...)
 }
 
 // fillDisks lets brokers run out of disk, which ends them, and starts them again with room.

@@ -38,10 +38,10 @@ func sideShows() []Fault {
 		}),
 		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *show) error { return s.addPartitions(ctx) }),
 		loud("topic made compacted", "is compacted", func(ctx context.Context, s *show) error {
-			return s.meanwhile(ctx, func() error { return s.alter(ctx, event.Impressions, "cleanup.policy", "compact") })
+			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Impressions], "cleanup.policy", "compact") })
 		}),
 		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *show) error {
-			return s.meanwhile(ctx, func() error { return s.alter(ctx, event.Rankings, "message.timestamp.type", "CreateTime") })
+			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Rankings], "message.timestamp.type", "CreateTime") })
 		}),
 		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *show) error { return s.forget(ctx) }),
 		loud("learner's payoff range changed", "stopped (learner)", func(ctx context.Context, s *show) error {
@@ -312,10 +312,10 @@ func (s *show) addPartitions(ctx context.Context) error {
 }
 
 // alter sets a topic's configuration.
-func (g *Group) alter(ctx context.Context, t event.Topic, name, value string) error {
+func (g *Group) alter(ctx context.Context, topic, name, value string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	of := kmsg.NewIncrementalAlterConfigsRequestResource()
-	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, g.Topics[t]
+	of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 	one.Name, one.Value, one.Op = name, kmsg.StringPtr(value), kmsg.IncrementalAlterConfigOpSet
 	of.Configs = append(of.Configs, one)

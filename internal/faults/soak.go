@@ -137,6 +137,7 @@ func (s *soak) run(ctx context.Context) error {
 	beside.Go(func() { s.g.follow(playing, int64(40*s.opt.Rate)) })
 	beside.Go(func() { s.watchMemory(playing) })
 	beside.Go(func() { s.checkBeside(playing) })
+	beside.Go(func() { s.watchTime(playing) })
 	if s.opt.Each {
 		err = s.one(ctx)
 	} else {

@@ -10,14 +10,13 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/ranker-worker/ranker-worker/internal/faults/proxy"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
 )
 
-// Store is a Redis with an append-only file and a replica. Workers reach the primary through a proxy.
+// Store is a Redis with an append-only file and a replica. Workers reach the primary through proxies.
 type Store struct {
-	door *proxy.Proxy
-	dump string // a backup
+	doors doors
+	dump  string // a backup
 
 	mu      sync.Mutex // of who is who
 	primary *redis.Server
@@ -43,7 +42,7 @@ func startStore(ctx context.Context, dump string) (_ *Store, err error) {
 	if s.replica, err = redis.Start(ctx, opts); err != nil {
 		return nil, err
 	}
-	if s.door, err = proxy.New(s.primary.Addr()); err != nil {
+	if s.doors, err = newDoors(s.primary.Addr()); err != nil {
 		return nil, err
 	}
 	return s, s.follow(ctx)
@@ -121,7 +120,7 @@ func (s *Store) FailOver(ctx context.Context) error {
 	s.mu.Lock()
 	s.primary, s.replica = s.replica, s.primary
 	s.mu.Unlock()
-	s.door.SetTarget(s.primary.Addr())
+	s.doors.SetTarget(s.primary.Addr())
 	return s.follow(ctx)
 }
 
@@ -149,7 +148,7 @@ func (s *Store) config(ctx context.Context, name, value string) error {
 }
 
 func (s *Store) heal(ctx context.Context) error {
-	s.door.Heal()
+	s.doors.Heal()
 	for _, r := range []*redis.Server{s.primary, s.replica} {
 		var err error
 		if r.Running() {
@@ -167,9 +166,7 @@ func (s *Store) heal(ctx context.Context) error {
 // Close ends both servers and the proxy.
 func (s *Store) Close() error {
 	var errs []error
-	if s.door != nil {
-		s.door.Close()
-	}
+	s.doors.Close()
 	for _, r := range []*redis.Server{s.primary, s.replica} {
 		if r != nil {
 			errs = append(errs, r.Close())

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ type Worker struct {
 	listen string
 	config string
 	dir    string
+	binary string                   // "": the cluster's
+	edit   func(text string) string // of this worker's configuration alone; nil: as it is
 
 	mu      sync.Mutex
 	process *proc.Process // the last one; nil before the first
@@ -47,10 +50,27 @@ func newWorker(g *Group, slot int) (*Worker, error) {
 
 // configure writes the worker's configuration file.
 func (w *Worker) configure() (err error) {
-	w.config, err = w.g.write(fmt.Sprintf("%s-%d.yaml", w.g.Name, w.slot),
-		w.g.text(w.g.c.doorAddrs(), w.g.redis.section(false), w.listen))
+	text := w.g.text(w.g.c.bootstrap(w.slot), w.g.redis.section(w.slot), w.listen)
+	if w.edit != nil {
+		text = w.edit(text)
+	}
+	w.config, err = w.g.write(fmt.Sprintf("%s-%d.yaml", w.g.Name, w.slot), text)
 	return err
 }
+
+// SetClock makes the worker's clock wrong from now on, whether a process runs or not; 0 puts it right.
+func (w *Worker) SetClock(by time.Duration) error {
+	next := w.clockFile() + ".next"
+	if err := os.WriteFile(next, []byte(by.String()), 0o600); err != nil {
+		return fmt.Errorf("set a worker's clock: %w", err)
+	}
+	if err := os.Rename(next, w.clockFile()); err != nil {
+		return fmt.Errorf("set a worker's clock: %w", err)
+	}
+	return nil
+}
+
+func (w *Worker) clockFile() string { return filepath.Join(w.dir, "clock") }
 
 // Start starts the worker with its usual settings.
 func (w *Worker) Start() error { return w.StartWith("", nil) }
@@ -62,13 +82,13 @@ func (w *Worker) StartWith(points string, settings map[string]string) error {
 	if w.running() {
 		return fmt.Errorf("worker %d of %s runs already", w.slot, w.g.Name)
 	}
-	all := map[string]string{"session_timeout": w.g.c.Session.String()}
+	all := map[string]string{"session_timeout": w.g.c.Session.String(), "clock_file": w.clockFile()}
 	maps.Copy(all, settings)
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, name+"="+all[name])
 	}
-	p, err := proc.Start(proc.Config{Name: fmt.Sprintf("worker %d of %s", w.slot, w.g.Name), Path: w.g.c.binary,
+	p, err := proc.Start(proc.Config{Name: fmt.Sprintf("worker %d of %s", w.slot, w.g.Name), Path: cmp.Or(w.binary, w.g.c.binary),
 		Args: []string{"run", "--config", w.config}, Dir: w.dir, Log: "worker.log", Env: []string{
 			failpoint.PointsEnv + "=" + points, failpoint.SettingsEnv + "=" + strings.Join(list, ","), "GOMAXPROCS=2"}})
 	if err != nil {

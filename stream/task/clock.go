@@ -36,7 +36,7 @@ func (t *Task) kafkaTime() event.Millis {
 	return t.clock.at + (t.now.Mono - t.clock.mono).Milliseconds()
 }
 
-const comparingClocks = "comparing the worker's clock with Kafka's"
+const comparing = "comparing the worker's clock with Kafka's"
 
 var errNoTime = errors.New("no broker has said what time it is")
 

@@ -244,9 +244,9 @@ func (t *Task) tick() {
 	}
 	now, _, apart := t.times()
 	if apart != nil && t.clock.known {
-		t.fails(comparingClocks, apart)
+		t.fails(comparing, fmt.Errorf("%s: %w", comparing, apart))
 	} else {
-		t.fine(comparingClocks)
+		t.fine(comparing)
 	}
 	if apart == nil && !r.replaying || t.cfg.sabotage.ownClock {
 		r.machine.Tick(now, atEnd)

@@ -35,6 +35,8 @@ type Options struct {
 	Settings map[string]string
 	// JVM holds further flags.
 	JVM []string
+	// Env is added to the broker's environment.
+	Env []string
 	// Listeners are added to the plaintext one, on which everything else here relies.
 	Listeners []Listener
 	// SCRAM are users that exist from the start, such as "SCRAM-SHA-256=[name=worker,password=secret]".
@@ -276,7 +278,7 @@ func (b *Broker) Start(ctx context.Context) error {
 	}
 	process, err := proc.Start(proc.Config{
 		Name: "Apache Kafka " + Version, Path: b.java, Args: append(b.jvm(heap), "kafka.Kafka", b.propertiesPath()),
-		Dir: b.dir, Log: "kafka.log", RemoveDir: true,
+		Env: b.opts.Env, Dir: b.dir, Log: "kafka.log", RemoveDir: true,
 	})
 	if err != nil {
 		return err

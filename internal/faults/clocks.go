@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// clockBound is how far a worker's clock may be from Kafka's before it says so and lets nothing expire.
+const clockBound = 5 * time.Minute
+
+// comparing is what a worker says then.
+const comparing = "comparing the worker's clock with Kafka's"
+
+// clockFaults make the workers' clocks wrong for a while, and right again.
+func clockFaults() []Fault {
+	const hour, years = time.Hour, 10 * 365 * 24 * time.Hour
+	one := func(kind string, from, to time.Duration) Fault {
+		return Fault{Kind: kind, Uses: aWorker, Weight: 1, Takes: 10 * time.Second, Inject: wrongClock(from, to)}
+	}
+	all := func(kind string, from, to time.Duration) Fault {
+		return Fault{Kind: kind, Uses: allWorkers, Also: []Resource{aWorker}, Weight: 2, Takes: 10 * time.Second, Inject: wrongClocks(from, to)}
+	}
+	return []Fault{
+		one("clock seconds ahead", time.Second, clockBound-time.Minute), one("clock seconds behind", -time.Second, time.Minute-clockBound),
+		one("clock an hour ahead", hour, 2*hour), one("clock an hour behind", -hour, -2*hour),
+		one("clock years ahead", years, 2*years), one("clock years behind", -years, -2*years),
+		all("clocks of all workers ahead of Kafka's", hour, years), all("clocks of all workers behind Kafka's", -hour, -years),
+	}
+}
+
+// wrongBy draws by how much a clock is wrong.
+func wrongBy(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Float64()*float64(to-from))
+}
+
+// wrongClock lets the clock of one worker jump away while it runs, or be wrong from its start, and jump back.
+func wrongClock(from, to time.Duration) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) (err error) {
+		w, back, err := s.worker(ctx)
+		if err != nil {
+			return err
+		}
+		defer back()
+		return s.wrong(ctx, wrongBy(s.rng, from, to), s.rng.IntN(2) == 0, w)
+	}
+}
+
+// wrongClocks does so with all workers at once, by the same: to them, that is how it looks when the brokers' clocks are wrong.
+func wrongClocks(from, to time.Duration) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		return s.wrong(ctx, wrongBy(s.rng, from, to), false, s.Slots...)
+	}
+}
+
+func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, workers ...*Worker) (err error) {
+	for _, w := range workers {
+		defer func() { err = errors.Join(err, w.SetClock(0)) }()
+		if restart && !s.quick {
+			if err := w.Kill(); err != nil {
+				return err
+			}
+		}
+		if err := w.SetClock(by); err != nil {
+			return err
+		}
+		if !w.Running() {
+			if err := w.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	// Some dead letters in the meantime: their topics take no record whose time is a minute away from the broker's.
+	if err := s.upset(ctx, "malformed records", 50); err != nil {
+		return err
+	}
+	if s.alone && by.Abs() > clockBound {
+		for _, w := range workers {
+			if err := w.AwaitTold(ctx, comparing, comparing); err != nil && ctx.Err() == nil {
+				return violated("%v", err)
+			}
+		}
+	}
+	pause(ctx, s.between(3*time.Second, 8*time.Second))
+	for _, w := range workers {
+		if err := w.SetClock(0); err != nil {
+			return err
+		}
+	}
+	for _, w := range workers {
+		if !s.alone {
+			break
+		}
+		if err := w.AwaitReady(ctx); err != nil && ctx.Err() == nil {
+			return violated("with the clock right again: %v", err)
+		}
+	}
+	return ctx.Err()
+}
+
+// watchTime holds event time against Kafka's, which is this machine's: it is never ahead of it, whatever workers' clocks say.
+func (s *soak) watchTime(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		metas, err := s.g.stored(ctx)
+		if err != nil { // Redis is away
+			continue
+		}
+		for p, violation := range early(metas, time.Now()) {
+			s.violate("partition %d: %s", p, violation)
+		}
+	}
+}
+
+// early are the partitions whose event time is ahead.
+func early(metas []map[string]string, now time.Time) map[int]string {
+	all := map[int]string{}
+	for p, meta := range metas {
+		at, err := strconv.ParseInt(meta["watermark"], 10, 64)
+		if ahead := at - now.UnixMilli(); err == nil && ahead > 0 {
+			all[p] = fmt.Sprintf("event time is %d ms ahead of Kafka's", ahead)
+		}
+	}
+	return all
+}
