@@ -77,7 +77,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 
 // Faults are all kinds, in the order of docs/operations.md.
 func Faults() []Fault {
-	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), sideShows())
+	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), sideShows())
 	for i := range all {
 		if all[i].Weight == 0 {
 			all[i].Weight = 4

@@ -11,7 +11,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
@@ -139,7 +138,9 @@ func kafkaFaults() []Fault {
 			pause(ctx, s.between(time.Second, 8*time.Second))
 			return b.Resume()
 		}},
-		{Kind: "leaders moved", Uses: theKafka, Inject: moveLeaders},
+		{Kind: "leaders moved", Uses: theKafka, Inject: func(ctx context.Context, s *Scene) error {
+			return s.elect(ctx, func() int { return s.rng.IntN(brokers) })
+		}},
 		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) error {
 			for _, d := range s.c.doors {
 				d.SetDelay(200 * time.Millisecond)
@@ -172,39 +173,6 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 		back.Go(func() error { return errors.Join(b.Kill(), b.Start(context.WithoutCancel(ctx))) })
 	}
 	return errors.Join(err, back.Wait())
-}
-
-// moveLeaders makes other brokers the leaders of all partitions of the group's topics: the replicas in another order,
-// and an election.
-func moveLeaders(ctx context.Context, s *Scene) error {
-	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	elect := kmsg.NewPtrElectLeadersRequest()
-	elect.TimeoutMillis, move.TimeoutMillis = 10_000, 10_000
-	for _, topic := range s.Topics {
-		to := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-		to.Topic = topic
-		of := kmsg.NewElectLeadersRequestTopic()
-		of.Topic = topic
-		for p := range s.Partitions {
-			one := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-			one.Partition = int32(p)
-			first := s.rng.IntN(brokers)
-			for i := range brokers {
-				one.Replicas = append(one.Replicas, int32((first+i)%brokers+1))
-			}
-			to.Partitions = append(to.Partitions, one)
-			of.Partitions = append(of.Partitions, int32(p))
-		}
-		move.Topics = append(move.Topics, to)
-		elect.Topics = append(elect.Topics, of)
-	}
-	if _, err := request[*kmsg.AlterPartitionAssignmentsResponse](ctx, s.c.Admin, move); err != nil {
-		return err
-	}
-	pause(ctx, 500*time.Millisecond)
-	// Of single partitions the election may be refused: the leader is there already, or a replica is behind.
-	_, err := request[*kmsg.ElectLeadersResponse](ctx, s.c.Admin, elect)
-	return err
 }
 
 // upstreamFaults are what producers do.

@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func sideShows() []Fault {
 	loud := func(kind, reason string, do func(ctx context.Context, s *show) error) Fault {
 		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: 25 * time.Second, Inject: onStage(reason, do)}
 	}
-	return []Fault{
+	return append([]Fault{
 		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *show) error {
 			return s.recreate(ctx, event.Impressions)
 		}),
@@ -88,13 +90,14 @@ func sideShows() []Fault {
 				return nil
 			})},
 		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 10 * time.Minute, Inject: onStage("", runOutOfEpochs)},
-	}
+	}, uncleanElections()...)
 }
 
-// show is a group of its own with one worker and some traffic.
+// show is a group of its own with a worker or two and some traffic.
 type show struct {
 	*Group
-	rng *rand.Rand
+	rng   *rand.Rand
+	quick bool
 }
 
 // key of a partition's meta.
@@ -104,11 +107,21 @@ func (s *show) worker() *Worker { return s.Slots[0] }
 
 const stopPatience = 40 * time.Second
 
+// script is a side show.
+type script struct {
+	Settings
+	cluster *Cluster // nil: the soak's own
+	// reason is what a partition has to stop for, one of several between bars; "": the group has to go on and keep the laws.
+	reason string
+	begin  func(context.Context, *show) error // nil: all workers are started
+	do     func(context.Context, *show) error
+}
+
 // onStage runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
 // without one, to go on and keep the laws.
 func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
-		return play(ctx, scene, scene.c.Calm, reason, do)
+		return play(ctx, scene, script{reason: reason, do: do})
 	}
 }
 
@@ -120,30 +133,43 @@ func onCluster(do func(context.Context, *show, *redisCluster) error) func(contex
 			return err
 		}
 		defer func() { err = errors.Join(err, rc.Close()) }()
-		return play(ctx, scene, rc, "", func(ctx context.Context, s *show) error { return do(ctx, s, rc) })
+		return play(ctx, scene, script{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *show) error { return do(ctx, s, rc) }})
 	}
 }
 
 // onStore is onStage with a Redis of its own.
 func onStore(reason string, do func(context.Context, *show, *Store) error) func(context.Context, *Scene) error {
-	return func(ctx context.Context, scene *Scene) (err error) {
-		r, err := startStore(ctx, "")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		return play(ctx, scene, r, reason, func(ctx context.Context, s *show) error { return do(ctx, s, r) })
+	return func(ctx context.Context, scene *Scene) error {
+		return withStore(ctx, scene, func(r *Store) error {
+			return play(ctx, scene, script{Settings: Settings{Redis: r}, reason: reason,
+				do: func(ctx context.Context, s *show) error { return do(ctx, s, r) }})
+		})
 	}
 }
 
-func play(ctx context.Context, scene *Scene, redis keeper, reason string, do func(context.Context, *show) error) (err error) {
-	seed := scene.rng.Uint64()
-	g, err := scene.c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), Settings{Partitions: 2, Workers: 1, Seed: seed, Rate: 200, Redis: redis,
-		Learners: "\n  feed: {payoffs: stochastic, policy: elimination}\n"})
+// withStore starts a Redis for a while.
+func withStore(ctx context.Context, scene *Scene, do func(*Store) error) error {
+	r, err := startStore(ctx, filepath.Join(scene.c.dir, fmt.Sprintf("show-%x.rdb", scene.rng.Uint64())))
 	if err != nil {
 		return err
 	}
-	s := &show{Group: g, rng: scene.rng}
+	return errors.Join(do(r), r.Close())
+}
+
+func play(ctx context.Context, scene *Scene, sc script) (err error) {
+	seed, c := scene.rng.Uint64(), cmp.Or(sc.cluster, scene.c)
+	set := sc.Settings
+	set.Partitions, set.Seed = 2, seed
+	set.Workers, set.Rate = cmp.Or(set.Workers, 1), cmp.Or(set.Rate, 200)
+	set.Learners = cmp.Or(set.Learners, "\n  feed: {payoffs: stochastic, policy: elimination}\n")
+	if set.Redis == nil {
+		set.Redis = c.Calm
+	}
+	g, err := c.NewGroup(ctx, fmt.Sprintf("show-%x", seed), set)
+	if err != nil {
+		return err
+	}
+	s := &show{Group: g, rng: scene.rng, quick: scene.quick}
 	playing, stop := context.WithCancel(ctx)
 	played := make(chan error, 1)
 	go func() { played <- g.Traffic.Run(playing, seed) }()
@@ -152,29 +178,37 @@ func play(ctx context.Context, scene *Scene, redis keeper, reason string, do fun
 		err = errors.Join(err, <-played, g.Close())
 		g.drop(context.WithoutCancel(ctx))
 	}()
-	if err := s.worker().Start(); err != nil {
+	if sc.begin == nil {
+		sc.begin = func(ctx context.Context, s *show) error { return s.startAll(ctx) }
+	}
+	if err := sc.begin(ctx, s); err != nil {
 		return err
 	}
 	if err := s.awaitRead(ctx, 300); err != nil {
 		return err
 	}
-	if err := do(ctx, s); err != nil {
+	if err := sc.do(ctx, s); err != nil {
 		return err
 	}
-	if reason != "" {
-		return s.awaitStopped(ctx, strings.Split(reason, "|"))
+	if sc.reason != "" {
+		return s.awaitStopped(ctx, strings.Split(sc.reason, "|"))
 	}
 	pause(ctx, time.Second)
-	if err := g.Traffic.Hold(ctx); err != nil {
+	return s.keepsLaws(ctx)
+}
+
+// keepsLaws holds the traffic, lets the group settle, and holds it against all laws.
+func (s *show) keepsLaws(ctx context.Context) error {
+	if err := s.Traffic.Hold(ctx); err != nil {
 		return err
 	}
-	if err := g.Settle(ctx, time.Minute); err != nil {
+	if err := s.Settle(ctx, time.Minute); err != nil {
 		return violated("%v", err)
 	}
-	found, _, err := g.Laws(ctx)
+	found, _, err := s.Laws(ctx)
 	if err == nil {
 		var folded []string
-		folded, err = g.Fold(ctx)
+		folded, err = s.Fold(ctx)
 		found = append(found, folded...)
 	}
 	if err == nil && len(found) > 0 {
