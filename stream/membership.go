@@ -120,7 +120,8 @@ type Membership struct {
 	log       *slog.Logger
 
 	mu      sync.Mutex
-	group   *kafka.ConsumerGroup // nil before the first Next
+	group   *kafka.ConsumerGroup // nil before the first Next, and between two attempts to join
+	first   int                  // of the brokers: which is asked first
 	closed  bool
 	member  string         // the last member id that we were given
 	running int            // supervisors that have not returned
@@ -180,7 +181,32 @@ func (m *Membership) Next(ctx context.Context) (*Generation, error) {
 			return nil, fmt.Errorf("joining group %q: %w", m.cfg.GroupID, err)
 		}
 		m.passing(err)
+		if errors.Is(err, kafka.RebalanceInProgress) || len(m.cfg.Brokers) == 1 {
+			continue // kafka-go asks once more
+		}
+		if group, err = m.askAnother(ctx, group); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// askAnother begins to join anew, at the next broker named. Who coordinates the group kafka-go asks the first broker that takes
+// its connection, again and again; one that hangs, or is cut off from the others, or a proxy in front of one that is away, takes
+// connections too. It is called after a fault, when kafka-go has left the group.
+func (m *Membership) askAnother(ctx context.Context, group *kafka.ConsumerGroup) (*kafka.ConsumerGroup, error) {
+	m.mu.Lock()
+	if m.group == group {
+		m.group = nil
+	}
+	m.first++
+	m.mu.Unlock()
+	_ = group.Close() // always nil
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for a generation of group %q: %w", m.cfg.GroupID, ctx.Err())
+	case <-time.After(m.cfg.JoinBackoff):
+	}
+	return m.join(ctx)
 }
 
 // LastError is why the group cannot be joined at present; nil when all is well.
@@ -240,9 +266,11 @@ func (m *Membership) look(ctx context.Context) error {
 	}
 }
 
+// newGroup starts kafka-go's part; mu is held.
 func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
+	first := m.first % len(m.cfg.Brokers)
 	return kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID: m.cfg.GroupID, Brokers: m.cfg.Brokers, Dialer: m.cfg.Dialer, Topics: m.cfg.Topics,
+		ID: m.cfg.GroupID, Brokers: slices.Concat(m.cfg.Brokers[first:], m.cfg.Brokers[:first]), Dialer: m.cfg.Dialer, Topics: m.cfg.Topics,
 		GroupBalancers:    []kafka.GroupBalancer{m.cfg.Balancer},
 		HeartbeatInterval: m.cfg.HeartbeatInterval, SessionTimeout: m.cfg.SessionTimeout,
 		RebalanceTimeout: m.cfg.RebalanceTimeout, JoinGroupBackoff: m.cfg.JoinBackoff, Timeout: m.cfg.RequestTimeout,
@@ -327,7 +355,8 @@ func (m *Membership) Close() error {
 		m.shut()
 	}()
 	if group == nil {
-		return nil
+		_, err := m.leave()
+		return err
 	}
 	left := make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -459,6 +460,42 @@ func TestABrokerThatIsAwayIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Error(t, m.LastError())
 	require.NoError(t, m.Close())
+}
+
+// A broker that hangs takes connections and answers nothing; a proxy before one that is away takes them and closes them.
+func TestABrokerThatTakesConnectionsOnlyIsPassedOver(t *testing.T) {
+	for name, hold := range map[string]bool{"hangs": true, "closes": false} {
+		t.Run(name, func(t *testing.T) {
+			env := embeddedGroup(t)
+			mute, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			accepted := make(chan struct{})
+			go func() {
+				defer close(accepted)
+				var held []net.Conn
+				for {
+					c, err := mute.Accept()
+					if err != nil {
+						break
+					}
+					if held = append(held, c); !hold {
+						_ = c.Close()
+					}
+				}
+				for _, c := range held {
+					_ = c.Close()
+				}
+			}()
+			t.Cleanup(func() { require.NoError(t, mute.Close()); <-accepted })
+			cfg := env.config()
+			cfg.Brokers = []string{mute.Addr().String(), env.addr}
+			cfg.RequestTimeout = 300 * time.Millisecond
+			l := newLedger()
+			a := l.start(t, "a", cfg, nil)
+			l.await(t, map[string]int{"a": 6})
+			require.NoError(t, a.leave())
+		})
+	}
 }
 
 // With several brokers the coordinator is rarely the one that was asked first.

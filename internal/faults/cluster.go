@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,6 +26,8 @@ type Cluster struct {
 	Calm    *Store // which no fault happens to: of groups that have another fault of their own
 	Admin   *kgo.Client
 	Session time.Duration // of the group: how long a silent member is waited for
+
+	zombies atomic.Int64 // odd while a broker may answer as the leader that it is no more
 
 	dir    string
 	keep   bool // dir, when all has ended
@@ -133,6 +136,23 @@ func (c *Cluster) bootstrap(slot int) []string {
 		addrs = append(addrs, d.of(slot).Addr())
 	}
 	return addrs
+}
+
+// zombieTime is for how long a broker that hung may take itself for the leader that it was, and give old answers.
+const zombieTime = 2 * time.Second
+
+// freeze lets a broker hang until thaw. One broker at a time may.
+func (c *Cluster) freeze(b *kafka.Broker) error {
+	c.zombies.Add(1)
+	return b.Pause()
+}
+
+// thaw lets it go on, and returns when it knows what has happened.
+func (c *Cluster) thaw(b *kafka.Broker) error {
+	defer c.zombies.Add(1)
+	err := b.Resume()
+	time.Sleep(zombieTime)
+	return err
 }
 
 // Heal ends what faults have left: proxies that misbehave, servers that are away.

@@ -132,11 +132,11 @@ func kafkaFaults() []Fault {
 			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
 		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
-			if err := b.Pause(); err != nil {
-				return err
+			if err := s.c.freeze(b); err != nil {
+				return errors.Join(err, s.c.thaw(b))
 			}
 			pause(ctx, s.between(time.Second, 8*time.Second))
-			return b.Resume()
+			return s.c.thaw(b)
 		}},
 		{Kind: "leaders moved", Uses: theKafka, Inject: func(ctx context.Context, s *Scene) error {
 			return s.elect(ctx, func() int { return s.rng.IntN(brokers) })

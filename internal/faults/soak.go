@@ -334,9 +334,13 @@ const (
 func (s *soak) checkBeside(ctx context.Context) {
 	var took time.Duration
 	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, max(besideEvery, besideShare*took)) {
-		began := time.Now()
+		began, zombies := time.Now(), s.c.zombies.Load()
 		found, err := s.g.Fold(ctx)
 		took = time.Since(began)
+		if zombies%2 == 1 || zombies != s.c.zombies.Load() {
+			s.opt.Say("not checked beside: a broker that hung may have told of an old end")
+			continue
+		}
 		if err != nil {
 			s.opt.Say("not checked beside: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,16 +39,22 @@ func (s *show) loseTail(ctx context.Context, r *Store, queued bool) (err error) 
 	if queued {
 		t = event.Selections + event.Topic(s.rng.IntN(2)) // impressions wait for nothing
 	}
-	leader := s.rng.IntN(brokers)
-	follower := (leader + 1 + s.rng.IntN(brokers-1)) % brokers
+	coordinator, err := s.coordinator(ctx)
+	if err != nil {
+		return err
+	}
+	// The third broker coordinates the group, so that the worker stays a member, and keeps what waits in it.
+	leader := (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers
+	follower := brokers - coordinator - leader
 	if err := s.uncleanly(ctx, t, leader, follower); err != nil {
 		return err
 	}
 	awake, dying := s.c.Kafka.Brokers[follower], s.c.Kafka.Brokers[leader]
-	if err := awake.Pause(); err != nil {
+	thaw := sync.OnceValue(func() error { return s.c.thaw(awake) })
+	defer func() { err = errors.Join(err, thaw()) }()
+	if err := s.c.freeze(awake); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, awake.Resume()) }()
 	if err := s.awaitReplicas(ctx, t, "a leader is left alone", func(p *kmsg.MetadataResponseTopicPartition) bool {
 		return slices.Equal(p.ISR, []int32{int32(leader + 1)})
 	}); err != nil {
@@ -64,7 +71,7 @@ func (s *show) loseTail(ctx context.Context, r *Store, queued bool) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(dying.Kill(), awake.Resume()); err != nil {
+	if err := errors.Join(dying.Kill(), thaw()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dying.Start(context.WithoutCancel(ctx))) }()
