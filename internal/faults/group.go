@@ -64,7 +64,7 @@ const learners = `
 // learner of impression k.
 func (g *Group) learner(k int) string {
 	switch {
-	case g.settings.Learners != "":
+	case g.settings.Learners != "" && g.settings.Learners != learners:
 		return ""
 	case k%3 == 0:
 		return "brief"

@@ -105,13 +105,14 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 	return append(violations, accountFaults(account, read)...), read, nil
 }
 
-// Fold holds the stored state against what package checker makes of the topics. It may be done at any time.
-func (g *Group) Fold(ctx context.Context) (violations []string, err error) {
+// Fold holds the stored state of some partitions, or of all, against what package checker makes of the topics. It may be done at
+// any time.
+func (g *Group) Fold(ctx context.Context, partitions ...int32) (violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
-	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier, Kept: 10})
+	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier, Partitions: partitions, Kept: 10})
 	if err != nil {
 		return nil, fmt.Errorf("check the state: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func sideShows() []Fault {
 				return nil
 			})},
 		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 10 * time.Minute, Inject: onStage("", runOutOfEpochs)},
-	}, uncleanElections()...)
+	}, slices.Concat(uncleanElections(), versionFaults())...)
 }
 
 // show is a group of its own with a worker or two and some traffic.
@@ -110,18 +111,25 @@ const stopPatience = 40 * time.Second
 // script is a side show.
 type script struct {
 	Settings
-	cluster *Cluster // nil: the soak's own
-	// reason is what a partition has to stop for, one of several between bars; "": the group has to go on and keep the laws.
-	reason string
-	begin  func(context.Context, *show) error // nil: all workers are started
-	do     func(context.Context, *show) error
+	cluster *Cluster                           // nil: the soak's own
+	begin   func(context.Context, *show) error // nil: all workers are started
+	do      func(context.Context, *show) error
+	end     func(context.Context, *show) error // nil: the group has to go on and keep the laws
+}
+
+// stops is the end of a script in which a partition has to stop for a reason, one of several between bars; "": none has.
+func stops(reason string) func(context.Context, *show) error {
+	if reason == "" {
+		return nil
+	}
+	return func(ctx context.Context, s *show) error { return s.awaitStopped(ctx, strings.Split(reason, "|")) }
 }
 
 // onStage runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
 // without one, to go on and keep the laws.
 func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
-		return play(ctx, scene, script{reason: reason, do: do})
+		return play(ctx, scene, script{do: do, end: stops(reason)})
 	}
 }
 
@@ -141,7 +149,7 @@ func onCluster(do func(context.Context, *show, *redisCluster) error) func(contex
 func onStore(reason string, do func(context.Context, *show, *Store) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
 		return withStore(ctx, scene, func(r *Store) error {
-			return play(ctx, scene, script{Settings: Settings{Redis: r}, reason: reason,
+			return play(ctx, scene, script{Settings: Settings{Redis: r}, end: stops(reason),
 				do: func(ctx context.Context, s *show) error { return do(ctx, s, r) }})
 		})
 	}
@@ -159,7 +167,7 @@ func withStore(ctx context.Context, scene *Scene, do func(*Store) error) error {
 func play(ctx context.Context, scene *Scene, sc script) (err error) {
 	seed, c := scene.rng.Uint64(), cmp.Or(sc.cluster, scene.c)
 	set := sc.Settings
-	set.Partitions, set.Seed = 2, seed
+	set.Partitions, set.Seed = cmp.Or(set.Partitions, 2), seed
 	set.Workers, set.Rate = cmp.Or(set.Workers, 1), cmp.Or(set.Rate, 200)
 	set.Learners = cmp.Or(set.Learners, "\n  feed: {payoffs: stochastic, policy: elimination}\n")
 	if set.Redis == nil {
@@ -190,8 +198,8 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 	if err := sc.do(ctx, s); err != nil {
 		return err
 	}
-	if sc.reason != "" {
-		return s.awaitStopped(ctx, strings.Split(sc.reason, "|"))
+	if sc.end != nil {
+		return sc.end(ctx, s)
 	}
 	pause(ctx, time.Second)
 	return s.keepsLaws(ctx)
