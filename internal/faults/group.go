@@ -150,7 +150,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 	defer b.Close()
 	err = until(ctx, time.Minute, "the topics of "+g.Name+" are there", func() (bool, error) {
 		// Another fault may have a broker down just now. What was created before is left as it is.
-		if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: brokers}); err != nil {
+		if _, err := b.Create(ctx, broker.Spec{Partitions: g.Partitions, Replication: len(g.c.Kafka.Brokers)}); err != nil {
 			return false, fmt.Errorf("create the topics of %s: %w", g.Name, err)
 		}
 		problems, err := b.Check(ctx)

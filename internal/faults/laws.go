@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,9 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		return nil, read, err
 	}
 	if err := g.readAll(ctx, out, event.Rankings, func(rec *kgo.Record) {
+		if slices.ContainsFunc(rec.Headers, func(h kgo.RecordHeader) bool { return h.Key == foreignHeader }) {
+			return // ours, and none of the group's
+		}
 		read[event.Rankings]++
 		var r event.Ranking
 		if err := dec.Ranking(&r, rec.Value); err != nil {

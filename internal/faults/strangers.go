@@ -1,0 +1,296 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// oddShows are side shows in which a group meets others' configurations, decisions and losses, or little room.
+func oddShows() []Fault {
+	odd := func(kind string, takes time.Duration, sc script) Fault {
+		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
+			return play(ctx, scene, sc)
+		}}
+	}
+	return []Fault{
+		odd("mixed configurations", 40*time.Second, script{
+			Settings: Settings{Partitions: 4, Workers: 2, Learners: "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"},
+			do:       mixConfigurations, end: refusesNothing}),
+		odd("foreign rankings", 30*time.Second, script{do: writeForeign, end: func(ctx context.Context, s *show) error {
+			return s.keepsOwnLaws(ctx)
+		}}),
+		odd("tight parking", 30*time.Second, script{
+			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: orphansNothing}),
+		{Kind: "forgetful coordinator", Uses: aSideShow, Weight: 1, Takes: 40 * time.Second, Inject: forgetfulCoordinator},
+	}
+}
+
+// freshLearner is what a configuration gets that is rolled out.
+const freshLearner = "learners:\n  fresh: {payoffs: stochastic, policy: greedy}\n"
+
+// mixConfigurations lets one worker know a learner that the other has not heard of, while impressions come for it.
+func mixConfigurations(ctx context.Context, s *show) error {
+	before, err := s.Config()
+	if err != nil {
+		return err
+	}
+	s.earlier = append(s.earlier, before)
+	s.edit = strings.NewReplacer("learners:\n", freshLearner).Replace
+	old, fresh := s.Slots[0], s.Slots[1]
+	if err := s.reload(ctx, fresh); err != nil {
+		return err
+	}
+	if err := old.AwaitSaid(ctx, "other workers of the group have learners that this one has not"); err != nil {
+		return violated("%v", err)
+	}
+	for round := range 2 {
+		if err := s.Traffic.ask(ctx, 0, order{make: s.forFresh(round)}); err != nil {
+			return err
+		}
+		err := old.AwaitUnready(ctx, 30*time.Second, `learner "fresh" is not configured here, but it is at another worker of the group`)
+		if err != nil && ctx.Err() == nil {
+			return violated("%v", err)
+		}
+		if err := old.Kill(); err != nil {
+			return err
+		}
+		// The other one takes over what waits, and then has to share again.
+		pause(ctx, s.c.Session)
+		if err := errors.Join(old.Start(), old.AwaitReady(ctx)); err != nil {
+			return err
+		}
+	}
+	return s.reload(ctx, old)
+}
+
+// reload restarts a worker with the present configuration.
+func (s *show) reload(ctx context.Context, w *Worker) error {
+	if err := errors.Join(w.Stop(), w.configure(), w.Start()); err != nil {
+		return err
+	}
+	return w.AwaitReady(ctx)
+}
+
+// forFresh makes impressions for the learner that only some know, and what follows from them.
+func (s *show) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record {
+	return func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+		for i := range 200 {
+			id := fmt.Appendf(nil, "fresh-%d-%d", round, i)
+			im := event.Impression{ID: id, Learner: []byte("fresh"), HasUtilities: true,
+				Candidates: []event.Candidate{{Item: []byte("a"), Utility: 2}, {Item: []byte("b"), Utility: 1}}}
+			batch = append(batch, p.record(event.Impressions, id, event.AppendImpression(nil, &im)),
+				p.record(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("a")})),
+				p.record(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: 0.5})))
+		}
+		return batch
+	}
+}
+
+// refusesNothing is an end at which no record has a dead letter.
+func refusesNothing(ctx context.Context, s *show) error {
+	if err := s.keepsLaws(ctx); err != nil {
+		return err
+	}
+	return s.none(ctx, "rejected")
+}
+
+// none holds that no record of any topic has an outcome.
+func (s *show) none(ctx context.Context, outcome string) error {
+	account, err := s.Account(ctx)
+	for _, role := range roles {
+		if n := account[role+"."+outcome]; n > 0 {
+			return violated("%d %s are %s", n, role, outcome)
+		}
+	}
+	return err
+}
+
+// foreignHeader marks what we write into rankings.
+const foreignHeader = "foreign"
+
+// writeForeign writes decisions of the group into its rankings that none of its workers has made: copies of the last, and of
+// impressions that nobody has ranked yet. Whoever takes over says so, and ranks these impressions.
+func writeForeign(ctx context.Context, s *show) error {
+	for _, opts := range [][]kgo.Opt{nil, {kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks())}} {
+		wrote := 0
+		if err := s.meanwhile(ctx, func() (err error) {
+			pause(ctx, 2*time.Second) // impressions come
+			wrote, err = s.forge(ctx, opts...)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := s.worker().AwaitReady(ctx); err != nil {
+			return err
+		}
+		if err := s.worker().AwaitSaid(ctx, "decisions in the log that no worker of this group has written are passed over"); err != nil {
+			return violated("%v", err)
+		}
+		if err := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote); err != nil {
+			return violated("%v", err)
+		}
+		if _, err := s.forge(ctx, opts...); err != nil { // between those of a worker that runs
+			return err
+		}
+		pause(ctx, 2*time.Second)
+	}
+	return nil
+}
+
+// forge writes decisions, and gives how many.
+func (s *show) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
+	last := make([][]byte, s.Partitions)
+	rankings, err := s.client(ctx, event.Rankings)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.readAll(ctx, rankings, event.Rankings, func(r *kgo.Record) { last[r.Partition] = r.Value }); err != nil {
+		return 0, err
+	}
+	dec := event.NewDecoder(event.Limits{})
+	of := make([]event.Ranking, s.Partitions)
+	var forged []*kgo.Record
+	add := func(p int32, id, value []byte) {
+		forged = append(forged, &kgo.Record{Topic: s.Topics[event.Rankings], Partition: p, Key: id, Value: value,
+			Headers: []kgo.RecordHeader{{Key: foreignHeader}}})
+	}
+	for p, value := range last {
+		if err := dec.Ranking(&of[p], value); err != nil {
+			return 0, fmt.Errorf("read a ranking: %w", err)
+		}
+		add(int32(p), of[p].ID, value)
+		dec = event.NewDecoder(event.Limits{}) // the ranking is the decoder's memory
+	}
+	impressions, err := s.client(ctx, event.Impressions, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		return 0, err
+	}
+	if err := s.readAll(ctx, impressions, event.Impressions, func(r *kgo.Record) {
+		if d := &of[r.Partition]; r.Offset > d.Decision.Offset {
+			d.ID, d.Decision.Offset = r.Key, r.Offset
+			add(r.Partition, r.Key, event.AppendRanking(nil, d))
+		}
+	}); err != nil {
+		return 0, err
+	}
+	c, err := s.c.client(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	return len(forged), c.ProduceSync(ctx, forged...).FirstErr()
+}
+
+// AwaitSaid waits until the worker's log has said something.
+func (w *Worker) AwaitSaid(ctx context.Context, what string) error {
+	return until(ctx, 30*time.Second, "the log says "+what, func() (bool, error) { return strings.Contains(w.Log(1000), what), nil })
+}
+
+// awaitCounted waits until a metric without labels has come to at least n.
+func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
+	line := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`)
+	return until(ctx, 10*time.Second, fmt.Sprintf("%s is %d", metric, n), func() (bool, error) {
+		_, text, err := w.get(ctx, "/metrics")
+		if found := line.FindStringSubmatch(text); err == nil && found != nil {
+			value, err := strconv.ParseFloat(found[1], 64)
+			return value >= float64(n), err
+		}
+		return false, err
+	})
+}
+
+// withLittleRoom starts the workers with room for a few records to wait.
+func withLittleRoom(ctx context.Context, s *show) error {
+	s.edit = strings.NewReplacer("join: {", "join: {max_parked: 20, ").Replace
+	for _, w := range s.Slots {
+		if err := w.configure(); err != nil {
+			return err
+		}
+	}
+	return s.startAll(ctx)
+}
+
+// lagOneTopic lets a transaction hang on selections, so that payoffs have to wait for more of them than there is room for.
+func lagOneTopic(ctx context.Context, s *show) error {
+	hung := make(chan error, 1)
+	go func() {
+		hung <- s.Traffic.ask(ctx, 1, order{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+			for k := range 40 { // enough to meet every partition
+				im := p.t.population.Impression(2 * k) // of the other producer, which sends these alone
+				s := event.Selection{ID: []byte(im.ID), Item: []byte(im.Candidates[0].Item)}
+				batch = append(batch, p.record(event.Selections, s.ID, event.AppendSelection(nil, &s)))
+			}
+			return batch
+		}})
+	}()
+	err := s.worker().AwaitUnready(ctx, 12*time.Second, "there is no room for it to wait")
+	if err != nil && ctx.Err() == nil {
+		err = violated("%v", err)
+	}
+	return errors.Join(err, <-hung)
+}
+
+// orphansNothing is an end at which nothing has been given up for want of room, or of what it belongs to.
+func orphansNothing(ctx context.Context, s *show) error {
+	if err := s.keepsLaws(ctx); err != nil {
+		return err
+	}
+	return s.none(ctx, "orphan")
+}
+
+// forgetfulCoordinator has a broker lose the log of its transaction coordinator, so that the worker that comes next is given
+// another producer id. It has a cluster of its own, of one broker; its traffic has no transactions, which would hang for ever.
+func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
+	own := &Cluster{Calm: scene.c.Calm, Session: scene.c.Session, dir: scene.c.dir, binary: scene.c.binary, say: scene.c.say}
+	defer func() { err = errors.Join(err, own.closeKafka()) }()
+	if err := own.startKafka(ctx, 1, nil); err != nil {
+		return err
+	}
+	return play(ctx, scene, script{Settings: Settings{Tidy: true, Rate: 400}, cluster: own, do: func(ctx context.Context, s *show) error {
+		if err := s.meanwhile(ctx, func() error { return own.forgetTransactions(ctx) }); err != nil {
+			return err
+		}
+		if err := s.worker().AwaitReady(ctx); err != nil && ctx.Err() == nil {
+			return violated("%v", err)
+		}
+		return until(ctx, 30*time.Second, "all partitions have had another producer id", func() (bool, error) {
+			metas, err := s.stored(ctx)
+			for _, meta := range metas {
+				if former := meta["former_producers"]; former == "" || former == "[]" {
+					return false, err
+				}
+			}
+			return err == nil, err
+		})
+	}})
+}
+
+// forgetTransactions restarts the only broker without what its transaction coordinator has written.
+func (c *Cluster) forgetTransactions(ctx context.Context) error {
+	b := c.Kafka.Brokers[0]
+	if err := b.Kill(); err != nil {
+		return err
+	}
+	logs, err := filepath.Glob(filepath.Join(b.Data(), "__transaction_state-*"))
+	if err != nil || len(logs) == 0 {
+		return fmt.Errorf("%d logs of the transaction coordinator in %s: %w", len(logs), b.Data(), err)
+	}
+	for _, dir := range logs {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove a log of the transaction coordinator: %w", err)
+		}
+	}
+	return b.Start(ctx)
+}
