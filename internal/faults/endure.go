@@ -29,7 +29,7 @@ const (
 	segmentBytes = "16777216" // and whole segments at once
 	sampleEvery  = time.Second
 	rows         = 12
-	flat         = 1.1 // the memory of the last quarter, against that of the second
+	flat         = 1.05 // the memory of the last quarter, against that of the second
 )
 
 // sample is what a run takes at one moment.
@@ -184,7 +184,7 @@ func judge(samples []sample, account map[string]int64, restarts int) (all []Meas
 		second, peak2 := look(samples[quarter : 2*quarter])
 		fourth, peak4 := look(samples[3*quarter:])
 		all = append(all, Measurement{What: "memory of " + what + " in the second and the last quarter, median (most)",
-			Found: fmt.Sprintf("%d (%d) and %d (%d) MiB", second>>20, peak2>>20, fourth>>20, peak4>>20), Aim: fmt.Sprintf("flat: ≤ %.1f ×", flat),
+			Found: fmt.Sprintf("%d (%d) and %d (%d) MiB", second>>20, peak2>>20, fourth>>20, peak4>>20), Aim: fmt.Sprintf("flat: ≤ %.2f ×", flat),
 			Met: float64(fourth) <= flat*float64(second)})
 	}
 	for i := range last.workers {

@@ -26,7 +26,7 @@ func oddShows() []Fault {
 	}
 	return []Fault{
 		odd("mixed configurations", 40*time.Second, script{
-			Settings: Settings{Partitions: 4, Workers: 2, Learners: "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"},
+			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"},
 			do:       mixConfigurations, end: refusesNothing}),
 		odd("foreign rankings", 30*time.Second, script{do: writeForeign, end: func(ctx context.Context, s *show) error {
 			return s.keepsOwnLaws(ctx)

@@ -12,7 +12,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
@@ -79,6 +81,22 @@ func TestEmbeddedTakesOptions(t *testing.T) {
 	env := testenv.Embedded(t, kfake.NumBrokers(3), kfake.SeedTopics(2, "seeded"))
 	require.Len(t, env.Fake.ListenAddrs(), 3)
 	produce(t, env.Kafka, "seeded", "x")
+}
+
+// TestTopicsAreAskedForAgain: a broker that is out of sight for a moment passes, and so does what was made meanwhile.
+func TestTopicsAreAskedForAgain(t *testing.T) {
+	env := testenv.Embedded(t, kfake.SeedTopics(3, "made-before"))
+	env.Fake.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		res := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		for _, topic := range req.(*kmsg.CreateTopicsRequest).Topics {
+			one := kmsg.NewCreateTopicsResponseTopic()
+			one.Topic, one.ErrorCode = topic.Topic, kerr.BrokerNotAvailable.Code
+			res.Topics = append(res.Topics, one)
+		}
+		return res, nil, true
+	})
+	testenv.Topics(t, env.Kafka, 3, "made-before", "new")
+	produce(t, env.Kafka, "new", "x")
 }
 
 func TestSharedServersAreShared(t *testing.T) {

@@ -66,20 +66,35 @@ func createTopics(ctx context.Context, addr string, partitions int, names []stri
 		topics[i] = topic
 		req.Topics = append(req.Topics, config)
 	}
+	for again := false; ; again = true {
+		err := create(ctx, client, req, again)
+		if err == nil {
+			return awaitLeaders(ctx, client, topics, partitions)
+		}
+		if !errors.Is(err, kafkago.BrokerNotAvailable) {
+			return err
+		}
+		select { // on a busy machine a broker can be out of sight for a moment
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// create asks once. Again, topics may be there that were made when it was asked before.
+func create(ctx context.Context, client *kafkago.Client, req *kafkago.CreateTopicsRequest, again bool) error {
 	res, err := client.CreateTopics(ctx, req)
 	if err != nil {
 		return err
 	}
 	var faults []error
 	for topic, err := range res.Errors {
-		if err != nil {
+		if err != nil && !(again && errors.Is(err, kafkago.TopicAlreadyExists)) {
 			faults = append(faults, fmt.Errorf("%s: %w", topic, err))
 		}
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
-	}
-	return awaitLeaders(ctx, client, topics, partitions)
+	return errors.Join(faults...)
 }
 
 func awaitLeaders(ctx context.Context, client *kafkago.Client, topics []string, partitions int) error {
