@@ -51,7 +51,7 @@ func TestFaults_AreWhole(t *testing.T) {
 		require.NotNil(t, f.Inject, f.Kind)
 		seen[f.Kind] = true
 	}
-	require.GreaterOrEqual(t, len(seen), 60)
+	require.GreaterOrEqual(t, len(seen), 95)
 }
 
 // TestFailpoints_AreNotInTheShippedBinary: without the tag, nothing of them is left.

@@ -109,8 +109,8 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 	return append(violations, accountFaults(account, read)...), read, nil
 }
 
-// Fold holds the stored state of some partitions, or of all, against what package checker makes of the topics. It may be done at
-// any time.
+// Fold holds the stored state of some partitions, or of all, against what package checker makes of the topics: however often a
+// record was taken in again, it has the outcome that it had at first. It may be done at any time.
 func (g *Group) Fold(ctx context.Context, partitions ...int32) (violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {
