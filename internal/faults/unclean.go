@@ -171,6 +171,8 @@ func (e *election) judge(ctx context.Context, s *show) error {
 		return violated("%v: /readyz says %q", err, text)
 	}
 	pause(ctx, 2*time.Second)
+	s.c.say("%s ended at %v and then at %v, stored were %v, and the worker says: %s", roles[e.topic], e.before, e.after, e.stored,
+		strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
 	for p := range s.Partitions {
 		if stoppedAt(text, p) {
 			continue

@@ -45,6 +45,7 @@ func versionFaults() []Fault {
 			if scene.rng.IntN(2) == 0 {
 				first = "" // the group is begun by the present version
 			}
+			scene.c.say("the group is begun by the version of before: %t", first != "")
 			return script{begin: beginAs(first), do: func(ctx context.Context, s *show) error { return s.downgrade(ctx, old) }}
 		}),
 	}
