@@ -127,7 +127,7 @@ type Membership struct {
 	running int            // supervisors that have not returned
 	counts  map[string]int // of each topic, its partitions as last seen
 	lastErr error
-	logged  time.Time // when lastErr was logged last
+	logged  map[string]time.Time // faults since all was well, and when each was logged last
 }
 
 // NewMembership checks the configuration. It does not connect; Next does.
@@ -139,7 +139,7 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 	if cfg.Dialer != nil {
 		base = *cfg.Dialer
 	}
-	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), dialer: newTrackedDialer(&base)}
+	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), logged: map[string]time.Time{}, dialer: newTrackedDialer(&base)}
 	base.ClientID, base.DialFunc, base.Resolver = cfg.ClientID, m.dialer.DialContext, nil
 	if base.Timeout == 0 {
 		base.Timeout = cfg.RequestTimeout
@@ -280,13 +280,22 @@ func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
 
 // passing notes a fault that may pass, or with nil that it has. It logs what is new at once and what stays each 30 s.
 func (m *Membership) passing(err error) {
-	const again = 30 * time.Second
+	const again, most = 30 * time.Second, 100
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	changed := err != nil && (m.lastErr == nil || m.lastErr.Error() != err.Error())
 	m.lastErr = err
-	if err != nil && (changed || time.Since(m.logged) > again) {
-		m.logged = time.Now()
+	if err == nil || len(m.logged) > most {
+		m.logged = map[string]time.Time{}
+	}
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Source != nil {
+		text = strings.Replace(text, op.Source.String(), "", 1) // our port is another each time
+	}
+	if last, told := m.logged[text]; !told || time.Since(last) > again {
+		m.logged[text] = time.Now()
 		m.log.Warn("cannot join the group yet; trying again", "error", err)
 	}
 }

@@ -1,15 +1,18 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -496,6 +499,25 @@ func TestABrokerThatTakesConnectionsOnlyIsPassedOver(t *testing.T) {
 			require.NoError(t, a.leave())
 		})
 	}
+}
+
+func TestAFaultThatStaysIsLoggedOnce(t *testing.T) {
+	var said bytes.Buffer
+	m, err := NewMembership(MembershipConfig{Brokers: []string{"a:1", "b:1"}, GroupID: "g", Topics: threeTopics,
+		Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	for port := range 10 {
+		for _, to := range []string{"127.0.0.1", "127.0.0.2"} {
+			m.passing(fmt.Errorf("asking: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 1000 + port},
+				Addr: &net.TCPAddr{IP: net.ParseIP(to), Port: 9092}, Err: syscall.ECONNRESET}))
+		}
+	}
+	require.Equal(t, 2, strings.Count(said.String(), "cannot join"), said.String())
+	m.passing(nil)
+	m.passing(io.EOF)
+	m.passing(io.EOF)
+	require.Equal(t, 3, strings.Count(said.String(), "cannot join"))
 }
 
 // With several brokers the coordinator is rarely the one that was asked first.

@@ -39,6 +39,7 @@ type election struct {
 	topic  event.Topic
 	// By partition: where the topic ended before and after, and how far the stored state had come.
 	before, after, stored []int64
+	generations           int // of the worker's membership, when records waited: the next one reads them anew
 }
 
 // lose has a topic's follower sleep while records are written and fetched; then the leader dies, and the follower leads.
@@ -99,8 +100,14 @@ func (e *election) lose(ctx context.Context, s *show) (err error) {
 	return e.stopsWhere(ctx, s)
 }
 
+// generations counts them in the worker's log.
+func (s *show) generations() int { return strings.Count(s.worker().Log(1000), "generation begins") }
+
 // tail lets the records come that are to be lost, and be fetched, or stored.
 func (e *election) tail(ctx context.Context, s *show) error {
+	if err := s.caughtUp(ctx); err != nil {
+		return err
+	}
 	e.store.doors.Refuse(e.queued)
 	pause(ctx, 2*time.Second)
 	if err := s.Traffic.Hold(ctx); err != nil {
@@ -120,29 +127,38 @@ func (e *election) tail(ctx context.Context, s *show) error {
 	if err != nil {
 		return err
 	}
-	e.before, e.stored = ends[e.topic], make([]int64, s.Partitions)
+	e.before, e.stored, e.generations = ends[e.topic], make([]int64, s.Partitions), s.generations()
 	for p, meta := range metas {
 		e.stored[p], _ = strconv.ParseInt(meta["offset."+roles[e.topic]], 10, 64) // none: 0
 	}
 	return nil
 }
 
-// stopsWhere waits until each partition has stopped whose stored state rests on records that were lost.
+// caughtUp waits until little of the topics is not stored yet.
+func (s *show) caughtUp(ctx context.Context) error {
+	return until(ctx, time.Minute, "a worker has caught up", func() (bool, error) {
+		lag, err := s.Lag(ctx)
+		return lag < 1000, err
+	})
+}
+
+// stopsWhere waits until each partition has stopped that has stored what was lost, or has it in memory.
 func (e *election) stopsWhere(ctx context.Context, s *show) error {
 	lost := false
 	for p := range e.before {
-		lost = lost || e.after[p] < e.before[p]
-		if e.after[p] >= e.stored[p] {
+		if e.after[p] >= e.before[p] {
 			continue
 		}
+		lost = true
 		text := ""
 		err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
 			_, text = s.worker().Ready(ctx)
-			return stoppedAt(text, p), nil
+			anew := e.stored[p] <= e.after[p] && s.generations() > e.generations
+			return stoppedAt(text, p) || anew, nil
 		})
 		if err != nil && ctx.Err() == nil {
-			return violated("partition %d has not stopped, although its %s were read up to offset %d and end at %d: /readyz says %q", p,
-				roles[e.topic], e.stored[p], e.after[p], text)
+			return violated("partition %d has not stopped, although its %s ended at offset %d and then at %d, with those up to %d stored: "+
+				"/readyz says %q", p, roles[e.topic], e.before[p], e.after[p], e.stored[p], text)
 		}
 		if err != nil {
 			return err
