@@ -58,8 +58,8 @@ func (s *Scene) cutOff(ctx context.Context, server doors, says string) error {
 	shut(true)
 	defer shut(false)
 	if s.alone {
-		if err := w.AwaitUnready(ctx, 30*time.Second, says); err != nil && ctx.Err() == nil {
-			return violated("%v", err)
+		if err := must(ctx, w.AwaitUnready(ctx, 30*time.Second, says)); err != nil {
+			return err
 		}
 	}
 	pause(ctx, s.between(s.c.Session, 3*s.c.Session))

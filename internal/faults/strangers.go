@@ -52,16 +52,16 @@ func mixConfigurations(ctx context.Context, s *show) error {
 	if err := s.reload(ctx, fresh); err != nil {
 		return err
 	}
-	if err := old.AwaitSaid(ctx, "other workers of the group have learners that this one has not"); err != nil {
-		return violated("%v", err)
+	if err := must(ctx, old.AwaitSaid(ctx, "other workers of the group have learners that this one has not")); err != nil {
+		return err
 	}
 	for round := range 2 {
 		if err := s.Traffic.ask(ctx, 0, order{make: s.forFresh(round)}); err != nil {
 			return err
 		}
-		err := old.AwaitUnready(ctx, 30*time.Second, `learner "fresh" is not configured here, but it is at another worker of the group`)
-		if err != nil && ctx.Err() == nil {
-			return violated("%v", err)
+		waits := `learner "fresh" is not configured here, but it is at another worker of the group`
+		if err := must(ctx, old.AwaitUnready(ctx, 30*time.Second, waits)); err != nil {
+			return err
 		}
 		if err := old.Kill(); err != nil {
 			return err
@@ -135,11 +135,10 @@ func writeForeign(ctx context.Context, s *show) error {
 		if err := s.worker().AwaitReady(ctx); err != nil {
 			return err
 		}
-		if err := s.worker().AwaitSaid(ctx, "decisions in the log that no worker of this group has written are passed over"); err != nil {
-			return violated("%v", err)
-		}
-		if err := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote); err != nil {
-			return violated("%v", err)
+		said := s.worker().AwaitSaid(ctx, "decisions in the log that no worker of this group has written are passed over")
+		counted := s.worker().awaitCounted(ctx, "ranker_foreign_decisions_total", wrote)
+		if err := must(ctx, errors.Join(said, counted)); err != nil {
+			return err
 		}
 		if _, err := s.forge(ctx, opts...); err != nil { // between those of a worker that runs
 			return err
@@ -235,10 +234,7 @@ func lagOneTopic(ctx context.Context, s *show) error {
 			return batch
 		}})
 	}()
-	err := s.worker().AwaitUnready(ctx, 12*time.Second, "there is no room for it to wait")
-	if err != nil && ctx.Err() == nil {
-		err = violated("%v", err)
-	}
+	err := must(ctx, s.worker().AwaitUnready(ctx, 12*time.Second, "there is no room for it to wait"))
 	return errors.Join(err, <-hung)
 }
 
@@ -262,10 +258,10 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 		if err := s.meanwhile(ctx, func() error { return own.forgetTransactions(ctx) }); err != nil {
 			return err
 		}
-		if err := s.worker().AwaitReady(ctx); err != nil && ctx.Err() == nil {
-			return violated("%v", err)
+		if err := must(ctx, s.worker().AwaitReady(ctx)); err != nil {
+			return err
 		}
-		return until(ctx, 30*time.Second, "all partitions have had another producer id", func() (bool, error) {
+		return must(ctx, until(ctx, 30*time.Second, "all partitions have had another producer id", func() (bool, error) {
 			metas, err := s.stored(ctx)
 			for _, meta := range metas {
 				if former := meta["former_producers"]; former == "" || former == "[]" {
@@ -273,7 +269,7 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 				}
 			}
 			return err == nil, err
-		})
+		}))
 	}})
 }
 

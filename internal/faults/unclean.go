@@ -178,13 +178,13 @@ func stoppedAt(readyz string, partition int) bool {
 // judge holds what has not stopped against the log as it is now: nothing of it may come from records that were lost.
 func (e *election) judge(ctx context.Context, s *show) error {
 	text := ""
-	if err := until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
+	if err := must(ctx, until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
 		var ready bool
 		ready, text = s.worker().Ready(ctx)
 		lines := strings.Count(strings.TrimSpace(text), "\n")
 		return ready || lines > 0 && strings.Count(text, ": stopped (") == lines, nil
-	}); err != nil {
-		return violated("%v: /readyz says %q", err, text)
+	})); err != nil {
+		return fmt.Errorf("%w: /readyz says %q", err, text)
 	}
 	pause(ctx, 2*time.Second)
 	s.c.say("%s ended at %v and then at %v, stored were %v, and the worker says: %s", roles[e.topic], e.before, e.after, e.stored,

@@ -91,11 +91,11 @@ func upgrade(ctx context.Context, s *show) error {
 // awaitPresent waits until all workers work on all their partitions, and all states have the present layout.
 func (s *show) awaitPresent(ctx context.Context) error {
 	for _, w := range s.Slots {
-		if err := w.AwaitReady(ctx); err != nil && ctx.Err() == nil {
-			return violated("after a change of version: %v", err)
+		if err := must(ctx, w.AwaitReady(ctx)); err != nil {
+			return err
 		}
 	}
-	err := until(ctx, 30*time.Second, "all states have the present layout", func() (bool, error) {
+	return must(ctx, until(ctx, 30*time.Second, "all states have the present layout", func() (bool, error) {
 		metas, err := s.stored(ctx)
 		for _, meta := range metas {
 			if meta["layout"] != "2" {
@@ -103,11 +103,7 @@ func (s *show) awaitPresent(ctx context.Context) error {
 			}
 		}
 		return err == nil, err
-	})
-	if err != nil && ctx.Err() == nil {
-		return violated("%v", err)
-	}
-	return err
+	}))
 }
 
 // downgrade goes over to the present version, and back to the old one, which has to refuse what it cannot read and to leave it
@@ -120,8 +116,8 @@ func (s *show) downgrade(ctx context.Context, old string) error {
 		return err
 	}
 	for _, w := range s.Slots {
-		if err := w.AwaitUnready(ctx, 30*time.Second, oldSays); err != nil && ctx.Err() == nil {
-			return violated("%v", err)
+		if err := must(ctx, w.AwaitUnready(ctx, 30*time.Second, oldSays)); err != nil {
+			return err
 		}
 	}
 	before, err := s.contents(ctx)
