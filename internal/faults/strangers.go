@@ -26,7 +26,7 @@ func oddShows() []Fault {
 	}
 	return []Fault{
 		odd("mixed configurations", 40*time.Second, script{
-			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"},
+			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
 			do:       mixConfigurations, end: refusesNothing}),
 		odd("foreign rankings", 30*time.Second, script{do: writeForeign, end: func(ctx context.Context, s *show) error {
 			return s.keepsOwnLaws(ctx)
@@ -37,8 +37,11 @@ func oddShows() []Fault {
 	}
 }
 
-// freshLearner is what a configuration gets that is rolled out.
-const freshLearner = "learners:\n  fresh: {payoffs: stochastic, policy: greedy}\n"
+// staleLearners are what a configuration has before another is rolled out, and freshLearner what that gets.
+const (
+	staleLearners = "\n  feed: {payoffs: stochastic, policy: elimination, default: true}\n"
+	freshLearner  = "learners:\n  fresh: {payoffs: stochastic, policy: greedy}\n"
+)
 
 // mixConfigurations lets one worker know a learner that the other has not heard of, while impressions come for it.
 func mixConfigurations(ctx context.Context, s *show) error {
@@ -254,7 +257,8 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 	if err := own.startKafka(ctx, 1, nil); err != nil {
 		return err
 	}
-	return play(ctx, scene, script{Settings: Settings{Tidy: true, Rate: 400}, cluster: own, do: func(ctx context.Context, s *show) error {
+	sc := script{Settings: Settings{Tidy: true, Rate: 400}, cluster: own}
+	sc.do = func(ctx context.Context, s *show) error {
 		if err := s.meanwhile(ctx, func() error { return own.forgetTransactions(ctx) }); err != nil {
 			return err
 		}
@@ -270,7 +274,8 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 			}
 			return err == nil, err
 		}))
-	}})
+	}
+	return play(ctx, scene, sc)
 }
 
 // forgetTransactions restarts the only broker without what its transaction coordinator has written.

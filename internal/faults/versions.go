@@ -167,7 +167,8 @@ func oldBinary(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	repository := strings.TrimSpace(string(root))
-	if out, err := exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", oldCommit+"^{commit}").CombinedOutput(); err != nil {
+	known := exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", oldCommit+"^{commit}")
+	if out, err := known.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: the version of before, commit %s, is not in the history that is here: %w %s", errLeftOut, oldCommit[:8],
 			err, strings.TrimSpace(string(out)))
 	}
