@@ -112,9 +112,7 @@ func (g *Group) Fold(ctx context.Context) (violations []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier,
-		// Records of an hour ago, clocks that are an hour off, and workers that were away.
-		Lag: 2 * time.Hour, ClockError: 2 * time.Hour, Kept: 10})
+	r, err := checker.Check(ctx, checker.Options{Config: cfg, Earlier: g.earlier, Kept: 10})
 	if err != nil {
 		return nil, fmt.Errorf("check the state: %w", err)
 	}
