@@ -90,16 +90,22 @@ func (f *fold) count(t event.Topic, may fate) {
 	}
 }
 
-// settle counts a selection or payoff. One that was certainly refused must be among the dead letters.
-func (f *fold) settle(r *record) {
-	f.count(r.topic, r.fate)
-	if r.fate != isRejected || f.partial {
-		return
+// concludeRefused counts a record that was refused, for which there must be a dead letter.
+func (f *fold) concludeRefused(r *record) {
+	if r.topic == event.Impressions {
+		f.count(r.topic, wasRejected)
+	} else {
+		f.count(r.topic, isRejected)
 	}
-	_, buried := slices.BinarySearch(f.letters[r.topic], r.offset)
-	if !f.out.ok(deadLetters, buried) {
+	if !f.out.ok(deadLetters, f.buried(r) || f.partial) {
 		f.out.breach(deadLetters, fmt.Sprintf("%s at offset %d", roles[r.topic], r.offset), "a dead letter", "none")
 	}
+}
+
+// buried tells whether a record has a dead letter.
+func (f *fold) buried(r *record) bool {
+	_, there := slices.BinarySearch(f.letters[r.topic], r.offset)
+	return there
 }
 
 // checkAccount holds the stored account against the records read, and against itself.
@@ -120,6 +126,9 @@ func (f *fold) checkAccount() {
 		equal(f.out, accountRead, roles[t]+": records read", f.read[t], read)
 		for bit, name := range outcomeNames[t] {
 			f.checkCount(roles[t]+"."+name, f.bounds[t][bit])
+		}
+		if t != int(event.Impressions) && f.unordered == 0 {
+			equal(f.out, accountOutcomes, roles[t]+".crowded", f.crowded[t], f.state.account[roles[t]+".crowded"])
 		}
 	}
 }

@@ -3,7 +3,6 @@ package checker
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -18,7 +17,7 @@ func (f *fold) open(ctx context.Context) error {
 	}
 	for t := range event.Topic(event.Inputs) {
 		tf, at := &f.topics[t], &f.state.inputs[t]
-		*tf = topicFold{on: t != event.Selections || f.selects, last: -1, newest: math.MinInt64}
+		*tf = topicFold{on: t != event.Selections || f.selects, last: -1, seen: -1}
 		if !tf.on {
 			continue
 		}
@@ -33,7 +32,7 @@ func (f *fold) open(ctx context.Context) error {
 	}
 	facts := &d.Topics[event.Rankings]
 	at := &f.state.rankings
-	f.ranked.open(facts.LogStart)
+	f.ranked.open(facts.LogStart, f.state.producers)
 	if !f.out.ok(metaOffsets, at.offset <= facts.End && at.witness.offset < at.offset) {
 		f.out.breach(metaOffsets, "rankings", fmt.Sprintf("at most %d, the log's end, and above the witness at %d", facts.End,
 			at.witness.offset), fmt.Sprint(at.offset))
@@ -76,7 +75,7 @@ func (f *fold) beginning(ctx context.Context) error {
 		if !latest {
 			continue
 		}
-		log, n := f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to), int64(0)
+		log, n := f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to, f.state.skipped[t]...), int64(0)
 		for {
 			ok, err := log.peek()
 			if err != nil {

@@ -47,7 +47,7 @@ func BenchmarkCheck(b *testing.B) {
 
 func benchmarkCheck(b *testing.B, env testenv.Env, impressions int, step time.Duration) {
 	w := newWorld(b, env, 4, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}", "join: {parking_time: 10m}")
-	sent := w.fill(b, time.Now().Add(-time.Duration(impressions)*step), impressions, step)
+	sent := w.fill(b, time.Now().Add(-time.Duration(impressions)*step), 0, impressions, step)
 	worker := w.start(b, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -114,10 +114,10 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// fill publishes impressions with selections and payoffs behind them, dated one step after another.
-func (w *world) fill(t testing.TB, from time.Time, impressions int, step time.Duration) map[string]int {
+// fill publishes impressions of these numbers with selections and payoffs behind them, dated one step after another.
+func (w *world) fill(t testing.TB, from time.Time, first, end int, step time.Duration) map[string]int {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(1, uint64(first)))
 	sent := map[string]int{}
 	var batch []kafka.Message
 	w.writer.BatchSize = 10_000
@@ -126,19 +126,19 @@ func (w *world) fill(t testing.TB, from time.Time, impressions int, step time.Du
 		sent[role]++
 	}
 	topics := w.cfg.Kafka.Topics
-	for n := range impressions {
+	for n := first; n < end; n++ {
 		id := fmt.Sprintf("impression-%08d", n)
 		var list []string
-		first := rng.IntN(1000)
+		item := rng.IntN(1000)
 		for k := range 10 {
-			list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%.4f}`, first+k, rng.Float64()))
+			list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%.4f}`, item+k, rng.Float64()))
 		}
 		add("impressions", topics.Impressions, id, fmt.Sprintf(`{"impression_id":%q,"candidates":[%s]}`, id, strings.Join(list, ",")))
-		add("selections", topics.Selections, id, fmt.Sprintf(`{"impression_id":%q,"item":"item-%d"}`, id, first+rng.IntN(10)))
+		add("selections", topics.Selections, id, fmt.Sprintf(`{"impression_id":%q,"item":"item-%d"}`, id, item+rng.IntN(10)))
 		if n%10 != 0 {
 			add("payoffs", topics.Payoffs, id, fmt.Sprintf(`{"impression_id":%q,"payoff":%.6f}`, id, rng.Float64()))
 		}
-		if len(batch) > 10_000 || n == impressions-1 {
+		if len(batch) > 10_000 || n == end-1 {
 			require.NoError(t, w.writer.WriteMessages(context.Background(), batch...))
 			batch = batch[:0]
 		}

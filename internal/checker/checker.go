@@ -29,18 +29,6 @@ type Options struct {
 	// Partitions to check; nil: all.
 	Partitions []int32
 
-	// Lag is how much later than its timestamp says a record may have come into its topic, with the 5 s added for which a
-	// worker takes an answer of the broker for fresh, and with the differences of clocks. What was in time by more than
-	// this must have counted; what was not may have counted or not. 0: a minute. Where clocks are played with, or time is
-	// simulated, it has to be as large as the play.
-	Lag time.Duration
-	// ClockError is how far behind a record's timestamp a worker's clock may have been when it read it. 0: a second.
-	ClockError time.Duration
-	// ParkingFull says that parking may have been full at times: any record that had to wait may be an orphan then.
-	ParkingFull bool
-	// Now is the clock; nil: the real one.
-	Now func() event.Millis
-
 	// Patience bounds the wait for a broker or Redis that does not answer, and for a checkpoint that was written in part
 	// to be repaired. 0: 30 s.
 	Patience time.Duration
@@ -57,17 +45,12 @@ func (o *Options) defaults() error {
 	if o.Config == nil {
 		return fmt.Errorf("%w: no configuration", ErrOptions)
 	}
-	if o.Lag < 0 || o.ClockError < 0 || o.Patience < 0 || o.Parallel < 0 || o.Kept < 0 {
+	if o.Patience < 0 || o.Parallel < 0 || o.Kept < 0 {
 		return fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
-	o.Lag = cmp.Or(o.Lag, time.Minute)
-	o.ClockError = cmp.Or(o.ClockError, time.Second)
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.Parallel = cmp.Or(o.Parallel, runtime.GOMAXPROCS(0))
 	o.Kept = cmp.Or(o.Kept, 100)
-	if o.Now == nil {
-		o.Now = func() event.Millis { return time.Now().UnixMilli() }
-	}
 	return nil
 }
 
@@ -212,8 +195,9 @@ func (c *checker) ranked(ctx context.Context, p int32, out *findings) (*fold, er
 	if err != nil {
 		return nil, err
 	}
-	f.ranked.open(d.Topics[event.Rankings].LogStart)
+	f.ranked.open(d.Topics[event.Rankings].LogStart, nil)
 	f.ranked.log = c.read(ctx, p, event.Rankings, f.ranked.from, -1)
+	f.ranked.log.fences = f.ranked.fence
 	return f, f.ranked.drain(f)
 }
 

@@ -2,6 +2,8 @@ package checker
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,6 +42,23 @@ var corruptions = []corruption{
 	}},
 	{metaRankings, "an impression not covered, its ranking below the position", func(t *testing.T, v *victim) func() {
 		return v.add(t, "meta", "offset.impressions", -1)
+	}},
+	{stepsReadable, "steps of another version", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "meta"), "steps", "2"+v.field(t, "meta", "steps")[1:])
+	}},
+	{stepsChain, "steps of another history", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "meta"), "steps", "1 "+hex.EncodeToString(binary.AppendUvarint(nil, 77)))
+	}},
+	{stepsChain, "a watermark that has fallen", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "watermark", -3_600_000) }},
+	{stepsLead, "a step too few", func(t *testing.T, v *victim) func() {
+		header, err := storedSteps(v.field(t, "meta", "steps"))
+		require.NoError(t, err)
+		from, _, err := parseSteps(header)
+		require.NoError(t, err)
+		return v.set(t, v.key(0, "meta"), "steps", "1 "+hex.EncodeToString(binary.AppendUvarint(nil, uint64(from))))
+	}},
+	{stepsLead, "a step too many", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "meta"), "steps", v.field(t, "meta", "steps")+"21")
 	}},
 	{accountSum, "an outcome off by one", func(t *testing.T, v *victim) func() { return v.add(t, "meta", "account.payoffs.applied", 1) }},
 	{accountRead, "a record too many", func(t *testing.T, v *victim) func() {

@@ -56,15 +56,14 @@ type entry struct {
 	count                 int64
 	events                []uint64
 	parked                []parked
-	matched               bool // the log has an impression for it
 }
 
 // parked is a record that waits under an id.
 type parked struct {
-	topic    event.Topic
-	offset   int64
-	deadline event.Millis
-	value    []byte
+	topic               event.Topic
+	offset              int64
+	effective, deadline event.Millis
+	value               []byte
 }
 
 var errEntry = errors.New("the stored entry is broken")
@@ -186,8 +185,8 @@ func decodeEntry(b []byte) (*entry, error) {
 		for n := c.length(); n > 0 && c.err == nil; n-- {
 			p := parked{topic: event.Topic(c.byte()), offset: int64(c.uvarint())}
 			c.varint()
-			p.deadline = c.varint()
-			p.deadline += c.varint()
+			p.effective = c.varint()
+			p.deadline = p.effective + c.varint()
 			p.value = c.take(c.length())
 			e.parked = append(e.parked, p)
 		}

@@ -19,10 +19,8 @@ type fold struct {
 	state *state
 	out   *findings
 
-	now       event.Millis // no worker's clock was beyond
-	lag, slow event.Millis // Options.Lag and Options.ClockError
-	parking   event.Millis // the least parking time of all configurations
-	selects   bool         // there is a selections topic
+	parking struct{ least, most event.Millis } // of all configurations
+	selects bool                               // there is a selections topic
 
 	topics  [event.Inputs]topicFold
 	ranked  rankingsLog
@@ -32,25 +30,27 @@ type fold struct {
 	pay     event.Payoff
 	letters [event.Inputs][]int64 // offsets that dead letters are about, ascending
 
+	watermark event.Millis // how far event time had come when the present record was taken in
+	adrift    bool         // it is not known in which order records were taken in
+	resumed   event.Millis // the watermark when it was known again last
+	unordered int64        // records taken in then
+	partial   bool         // that is never known: the log does not go back to the beginning, say
+
 	items    catalogue
 	learners map[string]*learnerFold
 	past     map[string][]*learnerFold // before resets, in their order
 	lives    map[string]*life
+	drifted  map[uint64]event.Millis       // ids met while adrift of which nothing is stored, by hash: until when they may have been known
 	bounds   [event.Inputs][outcomes]bound // of the account
-	partial  bool                          // the log does not go back to the beginning
+	crowded  [event.Inputs]int64           // records that found no room to wait
 
 	wheres      [event.Topics]where // scratch
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
-	several     int64                           // ids of which several impressions were ranked
-	gone        map[uint64]past                 // lives forgotten, by the hash of their id
-	strays      map[uint64][event.Inputs]uint16 // records of those that never had an impression
 	sweepAt     int
 	held        int64 // the most lives there were at once
 	forgotten   int64
-	late        int64        // records that may have been taken in after their lives were forgotten
-	reach       event.Millis // at most this was the watermark when the present record was stepped, whoever did
 }
 
 // topicFold is how far one input topic has been folded.
@@ -58,12 +58,11 @@ type topicFold struct {
 	log     *topicLog
 	on      bool
 	from    int64
-	to      int64        // where the checkpoint has come
-	skip    int64        // records that were there before the group began
-	newest  event.Millis // of the records so far, at most
-	witness bool         // the record of the witness was met
-	last    int64        // offset of the last record, -1: none
-	ended   bool
+	to      int64 // where the checkpoint has come
+	skip    int64 // records that were there before the group began
+	witness bool  // the record of the witness was met
+	last    int64 // offset of the last record, -1: none
+	seen    int64 // of the last that could be read
 }
 
 // catalogue numbers items, for this program only.
@@ -111,54 +110,16 @@ const (
 	unknownItem = math.MaxUint32 - 1
 )
 
-// life is all that is known of an impression id.
-type life struct {
-	offset       int64 // of its impression that was ranked; -1: none
-	again        bool  // several impressions of this id were ranked, one after another was forgotten
-	known        bool  // the id had a life before, of which past is left
-	past         past
-	strays       [event.Inputs]uint16 // records of lives before without an impression
-	learner      *learnerFold
-	instance     int32
-	hasSelection bool
-	selDeadline  event.Millis
-	payDeadline  event.Millis
-	watermark    event.Millis // at most this when the impression was decided
-	items        []uint32     // in the order shown
-	propensities []float64
-	ranks        []int32 // of utility by position, where the learner depends on them or found them itself
-	undecided    []int32 // those of them that it was not certain of
-	recorded     bool    // ranks are the decision's
-	ordered      bool    // the candidates' order of utility is known
-	records      []record
-	bytes        int // of the records' values
-}
-
-// record is a selection or a payoff that was not faulty by itself.
-type record struct {
-	topic     event.Topic
-	offset    int64
-	item      uint32
-	value     float64 // a payoff's, or a selection's estimate of the utility
-	event     uint64  // hash of the event id; 0: none
-	lo, hi    event.Millis
-	watermark event.Millis // at most this when it was stepped
-	hash      uint64       // of its value
-	fate      fate
-
-	hasUtility bool
-}
-
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
-	f := &fold{c: c, p: p, state: st, out: out,
-		now: c.opt.Now() + c.opt.ClockError.Milliseconds(), lag: c.opt.Lag.Milliseconds(), slow: c.opt.ClockError.Milliseconds(),
-		parking: math.MaxInt64, selects: c.cfg.Kafka.Topics.HasSelections(),
+	f := &fold{c: c, p: p, state: st, out: out, selects: c.cfg.Kafka.Topics.HasSelections(),
 		dec:   event.NewDecoder(event.Limits{MaxCandidates: c.cfg.Limits.MaxCandidates, MaxRecordBytes: c.cfg.Limits.MaxRecordBytes}),
-		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{},
-		past: map[string][]*learnerFold{}, gone: map[uint64]past{}, strays: map[uint64][event.Inputs]uint16{}, sweepAt: firstSweep,
+		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{}, drifted: map[uint64]event.Millis{},
+		past: map[string][]*learnerFold{}, sweepAt: firstSweep,
 	}
+	f.parking.least = math.MaxInt64
 	for _, cfg := range c.configs {
-		f.parking = min(f.parking, cfg.Join.ParkingTime.Milliseconds())
+		t := cfg.Join.ParkingTime.Milliseconds()
+		f.parking.least, f.parking.most = min(f.parking.least, t), max(f.parking.most, t)
 	}
 	f.learners = newLearnerFolds(c.configs)
 	f.load()
@@ -183,11 +144,18 @@ func (f *fold) run(ctx context.Context) error {
 		}
 		f.letters[t] = about
 		f.lettersRead += n
+		for _, s := range f.state.skipped[t] {
+			if _, buried := slices.BinarySearch(about, s.from); !buried {
+				f.out.skip("%s at offset %d: it was read once, and cannot be read any more: what became of it is not known", roles[t], s.from)
+				f.partial = true
+			}
+		}
 	}
 	f.ranked.log = f.c.read(ctx, f.p, event.Rankings, f.ranked.from, -1)
+	f.ranked.log.fences = f.ranked.fence
 	for t := range f.topics {
 		if tf := &f.topics[t]; tf.on {
-			tf.log = f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to)
+			tf.log = f.c.read(ctx, f.p, event.Topic(t), tf.from, tf.to, f.state.skipped[t]...)
 		}
 	}
 	if err := f.merge(); err != nil {
@@ -196,118 +164,88 @@ func (f *fold) run(ctx context.Context) error {
 	return f.ranked.drain(f)
 }
 
-// merge folds the input topics together, the record with the least timestamp first.
-func (f *fold) merge() error {
-	for {
-		best, stamp := -1, int64(math.MaxInt64)
-		for t := range f.topics {
-			tf := &f.topics[t]
-			if !tf.on {
-				continue
-			}
-			ok, err := tf.log.peek()
-			if err != nil {
-				return err
-			}
-			if !ok {
-				tf.ended = true
-				continue
-			}
-			if at := tf.log.cur.Records[tf.log.at].Timestamp; best < 0 || at < stamp {
-				best, stamp = t, at
-			}
-		}
-		if best < 0 {
-			return nil
-		}
-		if err := f.step(event.Topic(best)); err != nil {
-			return err
-		}
-	}
-}
-
-// step folds the next record of a topic.
-func (f *fold) step(t event.Topic) error {
+// take takes the next record of a topic in, of which a step may say something.
+func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	tf := &f.topics[t]
-	rec := &tf.log.cur.Records[tf.log.at]
-	tf.log.at++
-	tf.last = rec.Offset
-	f.checkWitness(t, tf.log)
-	if tf.skip > 0 {
-		tf.skip--
+	rec := tf.log.record()
+	tf.last = rec.offset
+	f.checkWitness(t, rec)
+	f.read[t]++
+	if f.adrift {
+		f.unordered++
+	}
+	if s.crowded {
+		f.crowded[t]++
+	}
+	r := record{topic: t, offset: rec.offset, item: noItem, crowded: s.crowded, effective: rec.timestamp}
+	if rec.skipped { // what it was, nobody knows
+		f.concludeRefused(&r)
 		return nil
 	}
-	f.read[t]++
-	f.reach = max(tf.newest, rec.Timestamp+f.lag)
-	watermark := min(f.state.watermark, f.reach)
-	r := record{topic: t, offset: rec.Offset, watermark: watermark, item: noItem}
+	tf.seen = rec.offset
 	var err error
 	var at event.Millis
 	var has bool
 	switch t {
 	case event.Impressions:
-		err = f.dec.Impression(&f.imp, rec.Key, rec.Value)
+		err = f.dec.Impression(&f.imp, rec.key, rec.value)
 		at, has = f.imp.Time, f.imp.HasTime
 	case event.Selections:
-		err = f.dec.Selection(&f.sel, rec.Key, rec.Value)
+		err = f.dec.Selection(&f.sel, rec.key, rec.value)
 		at, has = f.sel.Time, f.sel.HasTime
 	default:
-		err = f.dec.Payoff(&f.pay, rec.Key, rec.Value)
+		err = f.dec.Payoff(&f.pay, rec.key, rec.value)
 		at, has = f.pay.Time, f.pay.HasTime
 	}
-	r.lo, r.hi = f.effective(rec.Timestamp, at, has && err == nil)
-	tf.newest = max(tf.newest, r.hi)
-	if t == event.Impressions {
-		return f.impression(&r, rec.Key, err)
+	if has && err == nil {
+		r.effective = min(r.effective, at)
 	}
-	if err != nil {
-		r.fate = isRejected
-		f.settle(&r)
-		return nil
+	if s.timed {
+		r.effective = f.watermark + s.by
 	}
-	r.hash = xxhash.Sum64(rec.Value)
-	if t == event.Selections {
-		r.item = f.find(f.sel.Item)
+	switch {
+	case t == event.Impressions && ranked:
+		f.rankedImpression(&r, rec.key, err == nil)
+	case t == event.Impressions:
+		f.unranked(&r, rec.key, err)
+	case err != nil:
+		f.concludeRefused(&r)
+	default:
+		f.answer(&r, rec)
+	}
+	return nil
+}
+
+// answer takes in a selection or a payoff.
+func (f *fold) answer(r *record, rec *logged) {
+	r.hash = xxhash.Sum64(rec.value)
+	if r.topic == event.Selections {
+		r.item = f.items.intern(f.sel.Item)
 		r.value, r.hasUtility = f.sel.Utility, f.sel.HasUtility
 	} else {
 		r.value = f.pay.Payoff
 		if len(f.pay.Item) > 0 {
-			r.item = f.find(f.pay.Item)
+			r.item = f.items.intern(f.pay.Item)
 		}
 		if len(f.pay.EventID) > 0 {
 			r.event = xxhash.Sum64(f.pay.EventID)
 		}
 	}
-	l := f.life(rec.Key)
-	l.records = append(l.records, r)
-	l.bytes += len(rec.Value)
-	return nil
-}
-
-// effective bounds a record's effective time: the least of its own time, Kafka's timestamp and the worker's clock.
-func (f *fold) effective(timestamp, own event.Millis, hasOwn bool) (lo, hi event.Millis) {
-	hi = timestamp
-	if hasOwn {
-		hi = min(hi, own)
+	l := f.life(rec.key, r.effective)
+	switch {
+	case l == nil || l.open:
+		f.conclude(l, r, anyFate)
+	case r.topic == event.Selections:
+		f.settle(l, f.watermark)
+		fate := f.judgeSelection(l, r)
+		f.conclude(l, r, fate)
+		if fate == isTaken {
+			f.retry(l, event.Payoffs)
+		}
+	default:
+		f.settle(l, f.watermark)
+		f.conclude(l, r, f.judgePayoff(l, r))
 	}
-	if hi > f.now {
-		return math.MinInt64, f.now
-	}
-	return hi - f.slow, hi
-}
-
-// find numbers an item that some record names. One that is no candidate yet may become one.
-func (f *fold) find(name []byte) uint32 { return f.items.intern(name) }
-
-func (f *fold) life(id []byte) *life {
-	if l := f.lives[string(id)]; l != nil {
-		return l
-	}
-	f.sweep()
-	l := &life{offset: -1}
-	f.recall(id, l)
-	f.lives[string(id)] = l
-	return l
 }
 
 // hashRecord is what witnesses identify a record by.
@@ -320,74 +258,45 @@ func hashRecord(key, value []byte) uint64 {
 	return d.Sum64()
 }
 
-// checkWitness holds the record just read against the witness of its topic, if it is the one.
-func (f *fold) checkWitness(t event.Topic, l *topicLog) {
-	r := &l.cur.Records[l.at-1]
+// checkWitness holds a record against the witness of its topic, if it is the one.
+func (f *fold) checkWitness(t event.Topic, r *logged) {
 	w := f.state.rankings.witness
 	if t < event.Inputs {
 		w = f.state.inputs[t].witness
-		f.topics[t].witness = f.topics[t].witness || r.Offset == w.offset
+		f.topics[t].witness = f.topics[t].witness || r.offset == w.offset
 	}
-	if r.Offset != w.offset {
+	if r.offset != w.offset {
 		return
 	}
-	hash := hashRecord(r.Key, r.Value)
-	if r.Cut != nil { // not all of it is at hand
-		hash = r.Cut.Hash
-	}
-	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.Timestamp == w.timestamp)
+	hash := r.hash()
+	same := hash == w.hash && (t == event.Rankings && w.timestamp == 0 || r.timestamp == w.timestamp)
 	if !f.out.ok(metaWitness, same) {
-		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.Offset, r.Timestamp, hash),
+		f.out.breach(metaWitness, roles[t], fmt.Sprintf("the record at offset %d: timestamp %d, hash %x", r.offset, r.timestamp, hash),
 			fmt.Sprintf("timestamp %d, hash %x", w.timestamp, w.hash))
 	}
 }
 
-// impression folds an impression together with its ranking, if it has one.
-func (f *fold) impression(r *record, id []byte, faulty error) error {
-	has, err := f.ranked.find(f, r.offset)
-	if err != nil {
-		return err
-	}
-	if has {
-		f.out.ok(rankingsMissing, true)
-		f.rankedImpression(r, id, faulty == nil)
-		return nil
-	}
-	f.unranked(r, id, faulty)
-	return nil
-}
-
 // unranked says what must have become of an impression without a ranking.
 func (f *fold) unranked(r *record, id []byte, faulty error) {
-	_, buried := slices.BinarySearch(f.letters[event.Impressions], r.offset)
-	known := false
-	if faulty == nil {
-		l := f.lives[string(id)]
-		_, gone := f.gone[xxhash.Sum64(id)]
-		known = l != nil && l.offset >= 0 || gone
-	}
+	buried := f.buried(r)
 	var may fate
 	if buried {
 		may |= isRejected
 	}
-	if known {
-		may |= isDuplicate
-	}
 	lf := f.learnerOf(f.imp.Learner)
 	refused := faulty != nil || lf == nil || !f.imp.HasUtilities && lf.given
-	if refused { // whether its id is known or not
-		may &^= isDuplicate
+	if !refused && f.mayBeKnown(id) { // else it was refused, whether its id is known or not
+		may |= isDuplicate
 	}
-	if f.out.ok(rankingsMissing, may != 0 || f.partial) {
-		f.count(event.Impressions, impressionFate(may))
-		return
+	f.out.ok(rankingsMissing, true)
+	if may == 0 && !f.partial {
+		what := "a ranking"
+		if refused {
+			what = "a dead letter: " + reason(faulty)
+			may = isRejected
+		}
+		f.out.breach(rankingsMissing, f.at(event.Impressions, r.offset, id), what, "neither that nor a sign that its id was known")
 	}
-	what := "a ranking"
-	if refused {
-		what = "a dead letter: " + reason(faulty)
-		may = isRejected
-	}
-	f.out.breach(rankingsMissing, f.at(event.Impressions, r.offset, id), what, "neither that nor a sign that its id was known")
 	f.count(event.Impressions, impressionFate(may))
 }
 

@@ -18,6 +18,8 @@ type history struct {
 	Was     string  `json:"was"`     // the name under which a reset learner's impressions end
 	Offsets []int64 `json:"offsets"` // where the inputs stood
 	Values  string  `json:"values"`  // the hash that keeps what was taken in
+	Topic   string  `json:"topic"`   // of a skip, with the offsets passed over
+	Skipped []int64 `json:"skipped"`
 }
 
 // keptHistory is how many entries of the history are kept: where there are so many there may have been others.
@@ -30,7 +32,8 @@ func (st *state) readHistory(field, value string, out *findings) {
 	}
 	var h history
 	err := json.Unmarshal([]byte(value), &h)
-	ok := err == nil && h.Done != "" && (h.Done != "reset" || h.Was != "" && len(h.Offsets) == event.Inputs)
+	ok := err == nil && h.Done != "" && (h.Done != "reset" || h.Was != "" && len(h.Offsets) == event.Inputs) &&
+		(h.Done != "skip" || len(h.Skipped) == 2)
 	if !out.ok(metaFields, ok) {
 		out.breach(metaFields, field, "what was done", value)
 		return
@@ -55,6 +58,8 @@ func (f *fold) heed() {
 		case h.Done == "rebuild": // from the topics alone: what was done before is undone
 			clear(unknown)
 			clear(f.past)
+		case h.Done == "skip":
+			f.passOver(h)
 		case h.Done != "reset" && h.Done != "import":
 			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
 			f.partial = true
@@ -75,6 +80,15 @@ func (f *fold) heed() {
 	}
 	for name := range f.past {
 		f.learners[name].renew()
+	}
+}
+
+// passOver notes which records nobody can read.
+func (f *fold) passOver(h *history) {
+	for t := range event.Topic(event.Inputs) {
+		if f.c.broker.Topic(t) == h.Topic && h.Topic != "" {
+			f.state.skipped[t] = append(f.state.skipped[t], span{h.Skipped[0], h.Skipped[1]})
+		}
 	}
 }
 
@@ -101,29 +115,6 @@ func (f *fold) decidedBy(name []byte, offset int64) *learnerFold {
 		}
 	}
 	return f.learners[string(name)]
-}
-
-// bygone says what may have become of an impression whose learner was reset since. What it taught is gone, and so is what
-// its items are called. What came for it from the reset on was not taken in any more.
-func (r *resolution) bygone() {
-	if !r.compareDecision() {
-		return
-	}
-	r.anything()
-	reset := r.l.learner.reset
-	for i := range r.l.records {
-		if rec := &r.l.records[i]; rec.offset >= reset.Offsets[rec.topic] {
-			rec.fate &^= isTaken
-		}
-	}
-	switch e := r.stored; {
-	case e == nil:
-		r.f.count(event.Impressions, wasPaid|wasExpired|wasDefaulted|wasUnselected)
-	case e.kind == pending:
-		r.f.count(event.Impressions, isPending)
-	default:
-		r.f.count(event.Impressions, 1<<(e.outcome-1))
-	}
 }
 
 // begin reads what a learner has taken in of exports: fields "<hash> <field>", each what a learner would store that knows
@@ -153,13 +144,13 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 		it.n, it.sum, it.sq = s.n, s.sum, s.sq
 	}
 	for interval, n := range b.windows {
-		lf.intervals[interval] = &bound{n, n}
+		lf.intervals[interval] = n
 	}
 	for p, n := range b.pairs {
-		lf.pairs[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = &bound{n, n}
+		lf.pairs[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = n
 	}
 	for item, m := range b.rated {
-		lf.rated[b.fold(item)] = &ratings{moments: m}
+		lf.rated[b.fold(item)] = &m
 	}
 	for field, n := range b.rounds {
 		number, length, err := cutInstance(field)

@@ -34,12 +34,11 @@ func TestGroupThatBeganAtTheEnd(t *testing.T) {
 	v.put(t, "payoffs", "after", `"payoff":0.5`)
 	v.settle(t)
 	w.stop(t)
-	options := func(o *Options) { o.Now = v.now }
-	r := v.check(t, options)
+	r := v.check(t)
 	requireClean(t, r)
 	require.Equal(t, [event.Topics]int64{1, 1, 1, 1}, r.Partitions[0].Read)
 	undo := v.add(t, "meta", "account.payoffs.applied", 1)
-	requireBroken(t, v.check(t, options), accountSum)
+	requireBroken(t, v.check(t), accountSum)
 	undo()
 }
 
@@ -62,9 +61,8 @@ func TestTwoGroupsOnTheSameTopics(t *testing.T) {
 	other.settle(t)
 	first.stop(t)
 	second.stop(t)
-	options := func(o *Options) { o.Now = v.now }
-	requireClean(t, v.check(t, options))
-	requireClean(t, other.check(t, options))
+	requireClean(t, v.check(t))
+	requireClean(t, other.check(t))
 }
 
 // TestConfigurationsOfThePast: a decision made under an earlier configuration fits only where that one is given too.
@@ -82,8 +80,8 @@ func TestConfigurationsOfThePast(t *testing.T) {
 	v.impression(t, "b", "feed")
 	v.settle(t)
 	w.stop(t)
-	requireBroken(t, v.check(t, func(o *Options) { o.Now = v.now }), rankingsDeadlines)
-	requireClean(t, v.check(t, func(o *Options) { o.Now, o.Earlier = v.now, []*config.Config{before} }))
+	requireBroken(t, v.check(t), rankingsDeadlines)
+	requireClean(t, v.check(t, func(o *Options) { o.Earlier = []*config.Config{before} }))
 }
 
 // TestWhatRetentionHasTakenIsSaid: where a topic does not go back to its beginning, what can be compared still is.
@@ -107,14 +105,13 @@ func TestWhatRetentionHasTakenIsSaid(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, answer.Topics[0].Partitions[0].ErrorCode)
 	}
-	options := func(o *Options) { o.Now = v.now }
-	r := v.check(t, options)
+	r := v.check(t)
 	requireClean(t, r)
 	require.Contains(t, strings.Join(r.Unchecked, "\n"), "begins at offset 3")
 	undo := v.add(t, "meta", "account.payoffs.applied", 1)
-	requireBroken(t, v.check(t, options), accountSum)
+	requireBroken(t, v.check(t), accountSum)
 	undo()
 	undo = v.add(t, "feed:flights", v.number(t, "feed", "a"), 1)
-	requireBroken(t, v.check(t, options), delayFlights)
+	requireBroken(t, v.check(t), delayFlights)
 	undo()
 }

@@ -18,6 +18,9 @@ const (
 	rankingsPropensities
 	rankingsAdmissible
 	rankingsDeadlines
+	stepsReadable
+	stepsChain
+	stepsLead
 	accountSum
 	accountRead
 	accountOutcomes
@@ -65,6 +68,9 @@ var lawNames = [laws]string{
 	rankingsPropensities: "rankings.propensities",
 	rankingsAdmissible:   "rankings.admissible",
 	rankingsDeadlines:    "rankings.deadlines",
+	stepsReadable:        "steps.readable",
+	stepsChain:           "steps.chain",
+	stepsLead:            "steps.lead",
 	accountSum:           "account.sum",
 	accountRead:          "account.read",
 	accountOutcomes:      "account.outcomes",

@@ -21,7 +21,8 @@ type learnerFold struct {
 	variants []*config.Learner // those of them under which it has learned: all, unless it was reset
 	reset    *history          // that ended it; nil: it goes on
 	always   bool              // all configurations have it
-	unknown  bool              // something depends on the interleaving in ways that are not followed
+	unknown  bool              // nothing tells what it must know
+	loose    bool              // it is not known of all impressions how they ended
 	delay    string            // the present one
 	given    bool              // utilities are given, by all configurations
 	windows  []float64         // see windowsOf; nil: not known
@@ -30,10 +31,10 @@ type learnerFold struct {
 
 	items       []itemFold // by the fold's number
 	instances   map[int32]*instanceFold
-	intervals   map[string]*bound    // selections, by what they say of the user's window
-	anyInterval int64                // those of which it is not known what they say
-	pairs       map[[2]uint32]*bound // selections of the one item below the other
-	rated       map[uint32]*ratings  // by item
+	intervals   map[string]int64    // selections, by what they say of the user's window
+	anyInterval int64               // those of which it is not known what they say
+	pairs       map[[2]uint32]int64 // selections of the one item below the other
+	rated       map[uint32]*moments // estimates of utilities that came with selections, by item
 
 	stored storedLearner
 }
@@ -41,23 +42,10 @@ type learnerFold struct {
 // itemFold is what was taken in of an item.
 type itemFold struct {
 	shown   bool // it was ranked
-	unknown bool // see learnerFold
+	unknown bool // see learnerFold.loose
 	n       int64
-	sum, sq float64 // normalised
-	open    int64   // payoffs that may have been taken in
-	openSum float64
-	openSq  float64
+	sum, sq float64    // normalised
 	queue   *queueFold // where Redis has a queue of it
-}
-
-// takeOrder is where impression, selection and payoff stand in their topics; -1 where that is not known.
-type takeOrder struct{ impression, selection, payoff int64 }
-
-func (o takeOrder) known() bool { return o.impression >= 0 && o.selection >= 0 && o.payoff >= 0 }
-
-// before tells that o was taken in before p, whatever the interleaving: all its records stand before p's.
-func (o takeOrder) before(p takeOrder) bool {
-	return o.known() && p.known() && o.impression < p.impression && o.selection < p.selection && o.payoff < p.payoff
 }
 
 func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
@@ -68,7 +56,7 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 			lf := all[l.Name]
 			if lf == nil {
 				lf = &learnerFold{name: l.Name, delay: string(l.Delay), longest: l.Windows.Max, instances: map[int32]*instanceFold{},
-					intervals: map[string]*bound{}, pairs: map[[2]uint32]*bound{}, rated: map[uint32]*ratings{}}
+					intervals: map[string]int64{}, pairs: map[[2]uint32]int64{}, rated: map[uint32]*moments{}}
 				all[l.Name] = lf
 			}
 			lf.decided = append(lf.decided, l)
@@ -97,37 +85,20 @@ func (lf *learnerFold) show(items []uint32) {
 	}
 }
 
-// take tells of a payoff taken in, for certain or perhaps.
-func (lf *learnerFold) take(l *life, i uint32, v float64, o takeOrder, sure bool) {
-	it := lf.item(i)
-	if sure {
-		it.n++
-		it.sum += v
-		it.sq += v * v
-	} else {
-		it.open++
-		it.openSum += v
-		it.openSq += v * v
+// take tells of a payoff taken in: at its turn, or when the walk over the deadlines came to its impression.
+func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool) {
+	if lf.reset != nil { // what it knew is gone
+		return
 	}
+	it := lf.item(i)
+	it.n++
+	it.sum += v
+	it.sq += v * v
 	if it.queue != nil {
-		it.queue.take(v, o, sure)
+		it.queue.take(v, walked)
 	}
 	if l.instance >= 0 {
-		lf.feed(l, i, v, sure)
-	}
-}
-
-// takeSome tells that a payoff of any value may have been taken in.
-func (lf *learnerFold) takeSome(l *life, i uint32) {
-	it := lf.item(i)
-	it.open++
-	it.openSum++
-	it.openSq++
-	if it.queue != nil {
-		it.queue.any++
-	}
-	if l.instance >= 0 {
-		lf.feed(l, i, 0, false) // of the most loss
+		lf.feed(l, i, v)
 	}
 }
 
@@ -172,9 +143,6 @@ func (lf *learnerFold) checkItems(f *fold) {
 			f.out.open(itemsSums)
 			continue
 		}
-		if it.open > 0 {
-			f.out.open(itemsSums)
-		}
 		n, sum, sq := s.n, s.sum, s.sq
 		if q := it.queue; q != nil {
 			for _, v := range q.stored.payoffs {
@@ -183,21 +151,11 @@ func (lf *learnerFold) checkItems(f *fold) {
 				sq += v * v
 			}
 		}
-		late := float64(f.late)
-		ok := n >= it.n-f.late && n <= it.n+it.open+f.late && atLeast(sum+late, it.sum, n) && atLeast(it.sum+it.openSum+late, sum, n) &&
-			atLeast(sq+late, it.sq, n) && atLeast(it.sq+it.openSq+late, sq, n)
-		if !f.out.ok(itemsSums, ok) {
-			f.out.breach(itemsSums, lf.name+": "+name, it.said(), fmt.Sprintf("%d payoffs (%d of them waiting), sum %v, of squares %v",
-				n, n-s.n, sum, sq))
+		if !f.out.ok(itemsSums, n == it.n && near(sum, it.sum, n) && near(sq, it.sq, n)) {
+			f.out.breach(itemsSums, lf.name+": "+name, fmt.Sprintf("%d payoffs taken in, sum %v, of squares %v", it.n, it.sum, it.sq),
+				fmt.Sprintf("%d payoffs (%d of them waiting), sum %v, of squares %v", n, n-s.n, sum, sq))
 		}
 	}
-}
-
-func (it *itemFold) said() string {
-	if it.open == 0 {
-		return fmt.Sprintf("%d payoffs taken in, sum %v, of squares %v", it.n, it.sum, it.sq)
-	}
-	return fmt.Sprintf("%d to %d payoffs taken in, sum from %v to %v", it.n, it.n+it.open, it.sum, it.sum+it.openSum)
 }
 
 // checkFlights: what is in flight of an item are the pending impressions from which it was selected.
@@ -211,10 +169,10 @@ func (lf *learnerFold) checkFlights(f *fold) {
 			flights[int64(e.items[e.selected])]++
 		}
 	}
-	lf.compareCounts(f, delayFlights, flights, lf.stored.flights, func(i int64) string { return lf.stored.name(i) })
+	lf.compareEach(f, delayFlights, flights, lf.stored.flights, func(i int64) string { return lf.stored.name(i) })
 }
 
-func (lf *learnerFold) compareCounts(f *fold, by law, want, got map[int64]int64, name func(int64) string) {
+func (lf *learnerFold) compareEach(f *fold, by law, want, got map[int64]int64, name func(int64) string) {
 	if !lf.always {
 		f.out.open(by)
 		return

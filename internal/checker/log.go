@@ -22,7 +22,8 @@ type topicLog struct {
 	failed  error // set before batches is closed
 	cur     task.Fetched
 	at      int
-	last    int64 // offset of the record before
+	now     logged
+	fences  func(task.Marker) // is told of the control records before the next record; nil: nobody
 }
 
 // fetchBytes bounds one answer of the broker; readAhead is how many wait to be folded.
@@ -32,20 +33,27 @@ const (
 )
 
 // read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
-// negative.
-func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64) *topicLog {
-	l := &topicLog{topic: topic, batches: make(chan task.Fetched, readAhead), last: -1}
+// negative. What was skipped, nobody can read.
+func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64, skipped ...span) *topicLog {
+	l := &topicLog{topic: topic, batches: make(chan task.Fetched, readAhead)}
 	go func() {
 		defer close(l.batches)
-		l.failed = c.fetchAll(ctx, p, topic, from, to, l.batches)
+		l.failed = c.fetchAll(ctx, p, topic, from, to, skipped, l.batches)
 	}()
 	return l
 }
 
-func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next, to int64, into chan<- task.Fetched) error {
+func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next, to int64, skipped []span, into chan<- task.Fetched) error {
 	part := c.broker.Partition(p)
 	good := time.Now()
 	for to < 0 || next < to {
+		if i := slices.IndexFunc(skipped, func(s span) bool { return s.from <= next && next < s.to }); i >= 0 {
+			if err := pass(ctx, topic, next, skipped[i].to, into); err != nil {
+				return err
+			}
+			next = skipped[i].to
+			continue
+		}
 		call, cancel := context.WithTimeout(ctx, c.opt.Patience)
 		req := task.Fetch{Parts: []task.FetchPart{{Topic: topic, Offset: next, MaxBytes: fetchBytes}}, MaxWait: 200 * time.Millisecond}
 		f := part.Fetch(call, req)[0]
@@ -71,7 +79,7 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 		for len(f.Records) > 0 && f.Records[len(f.Records)-1].Offset >= to {
 			f.Records = f.Records[:len(f.Records)-1]
 		}
-		if len(f.Records) == 0 {
+		if len(f.Records) == 0 && len(f.Markers) == 0 {
 			continue
 		}
 		select {
@@ -81,6 +89,25 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 		}
 	}
 	return nil
+}
+
+// span are offsets from one up to another.
+type span struct{ from, to int64 }
+
+// pass gives records in the place of those that nobody can read.
+func pass(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
+	f := task.Fetched{Topic: topic}
+	for o := from; o < to; o++ {
+		r := slices.Grow(f.Records, 1)[:len(f.Records)+1]
+		r[o-from].Topic, r[o-from].Offset, r[o-from].Skipped = topic, o, "skipped"
+		f.Records = r
+	}
+	select {
+	case into <- f:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -94,16 +121,59 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// logged is a record of a log.
+type logged struct {
+	offset     int64
+	timestamp  event.Millis
+	key, value []byte
+	cut        bool   // not all of it is at hand, but
+	cutHash    uint64 // its hash
+	skipped    bool   // nobody can read it
+
+	producer      int64  // who has written it; of rankings only
+	transactional bool   // likewise
+	steps         []byte // likewise, its header
+}
+
+// hash is what witnesses identify a record by.
+func (r *logged) hash() uint64 {
+	if r.cut {
+		return r.cutHash
+	}
+	return hashRecord(r.key, r.value)
+}
+
+// record takes the next record, which peek has shown to be there. It is overwritten by the next.
+func (l *topicLog) record() *logged {
+	r := &l.cur.Records[l.at]
+	l.now = logged{offset: r.Offset, timestamp: r.Timestamp, key: r.Key, value: r.Value, skipped: r.Skipped != ""}
+	if r.Cut != nil {
+		l.now.cut, l.now.cutHash = true, r.Cut.Hash
+	}
+	if len(l.cur.Origins) > 0 {
+		o := &l.cur.Origins[l.at]
+		l.now.producer, l.now.transactional, l.now.steps = o.Producer.ID, o.Transactional, o.Steps
+	}
+	l.at++
+	return &l.now
+}
+
 // peek waits for the next record; ok is false at the end.
 func (l *topicLog) peek() (ok bool, err error) {
-	for l.at >= len(l.cur.Records) {
+	for {
+		for l.fences != nil && len(l.cur.Markers) > 0 && (l.at >= len(l.cur.Records) || l.cur.Markers[0].Offset < l.cur.Records[l.at].Offset) {
+			l.fences(l.cur.Markers[0])
+			l.cur.Markers = l.cur.Markers[1:]
+		}
+		if l.at < len(l.cur.Records) {
+			return true, nil
+		}
 		f, more := <-l.batches
 		if !more {
 			return false, l.failed
 		}
 		l.cur, l.at = f, 0
 	}
-	return true, nil
 }
 
 // letters reads the dead letters of an input topic up to its present end: the offsets that they are about,

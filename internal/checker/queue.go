@@ -3,7 +3,6 @@ package checker
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -78,39 +77,25 @@ func (q *storedQueue) complete(out *findings, learner string, number int64, item
 	return ok
 }
 
-// queueFold holds a stored queue against the payoffs taken in. Of these it keeps only the last ones, and how many there
+// queueFold holds a stored queue against the payoffs taken in. Of these it keeps only as many as wait, and how many there
 // are of each value that waits: what it takes does not grow with the log.
 type queueFold struct {
 	stored *storedQueue
 	values map[uint64]*valueFold // by the bits of the payoff, those that wait
-	last   []takenPayoff         // by payoff's offset, a ring
+	last   []float64             // taken in, a ring
 	next   int
-	full   bool
-	any    int64 // payoffs of unknown values that may have been taken in
+	walked bool // some came with the walk over the deadlines: nothing tells when
 }
 
 // valueFold is about the payoffs of one value.
-type valueFold struct {
-	waiting int64
-	taken   int64
-	place   int // in the queue, of the only one that waits
-	order   takeOrder
-}
-
-type takenPayoff struct {
-	value uint64
-	order takeOrder
-}
-
-// keptBeyondQueue is how many more payoffs are kept than wait.
-const keptBeyondQueue = 64
+type valueFold struct{ waiting, taken int64 }
 
 func newQueueFold(q *storedQueue) *queueFold {
-	f := &queueFold{stored: q, values: map[uint64]*valueFold{}, last: make([]takenPayoff, len(q.payoffs)+keptBeyondQueue)}
-	for k, p := range q.payoffs {
+	f := &queueFold{stored: q, values: map[uint64]*valueFold{}, last: make([]float64, len(q.payoffs))}
+	for _, p := range q.payoffs {
 		v := f.values[math.Float64bits(p)]
 		if v == nil {
-			v = &valueFold{place: k}
+			v = &valueFold{}
 			f.values[math.Float64bits(p)] = v
 		}
 		v.waiting++
@@ -118,25 +103,19 @@ func newQueueFold(q *storedQueue) *queueFold {
 	return f
 }
 
-// take notes a payoff taken in. One that only may have been counts too: it may be the one that waits.
-func (q *queueFold) take(p float64, o takeOrder, sure bool) {
-	bits := math.Float64bits(p)
-	if v := q.values[bits]; v != nil {
+// take notes a payoff taken in.
+func (q *queueFold) take(p float64, walked bool) {
+	if v := q.values[math.Float64bits(p)]; v != nil {
 		v.taken++
-		v.order = o
 	}
-	if len(q.stored.payoffs) > 0 && sure {
-		q.last[q.next] = takenPayoff{bits, o}
-		q.next++
-		if q.next == len(q.last) {
-			q.next, q.full = 0, true
-		}
+	q.walked = q.walked || walked
+	if len(q.last) > 0 {
+		q.last[q.next] = p
+		q.next = (q.next + 1) % len(q.last)
 	}
 }
 
-// checkQueues: what waits of an item was taken in, and in the order in which it came: the payoffs fed are the first ones.
-// The order of two payoffs is certain where impression, selection and payoff of one stand before those of the other; and
-// which is which, where no other payoff of the item has its value.
+// checkQueues: what waits of an item was taken in, and last: payoffs are fed in the order in which they came.
 func (lf *learnerFold) checkQueues(f *fold) {
 	if f.partial || lf.unknown {
 		return
@@ -151,60 +130,20 @@ func (lf *learnerFold) checkQueues(f *fold) {
 }
 
 func (q *queueFold) check(f *fold, name string) {
-	known := make([]takeOrder, len(q.stored.payoffs))
-	for k := range known {
-		known[k] = takeOrder{-1, -1, -1}
-	}
 	for bits, v := range q.values {
-		if !f.out.ok(qpmdQueue, v.taken+q.any >= v.waiting) {
+		if !f.out.ok(qpmdQueue, v.taken >= v.waiting) {
 			f.out.breach(qpmdQueue, name, fmt.Sprintf("%d payoffs of %v taken in", v.taken, math.Float64frombits(bits)),
 				fmt.Sprintf("%d waiting", v.waiting))
 		}
-		if v.taken == 1 && v.waiting == 1 && q.any == 0 && v.order.known() {
-			known[v.place] = v.order
-		}
 	}
-	q.checkOrder(f, name, known)
-	q.checkFed(f, name, known)
-}
-
-// lookBack bounds how many payoffs before each are compared with it.
-const lookBack = 32
-
-func (q *queueFold) checkOrder(f *fold, name string, known []takeOrder) {
-	for k, o := range known {
-		if !o.known() {
-			f.out.open(qpmdOrder)
-			continue
-		}
-		for j := max(0, k-lookBack); j < k; j++ {
-			if !known[j].known() {
-				continue
-			}
-			if !f.out.ok(qpmdOrder, !o.before(known[j])) {
-				f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoffs %d and %d waiting", name, q.stored.head+int64(j), q.stored.head+int64(k)),
-					fmt.Sprintf("the payoff at offset %d first", o.payoff), fmt.Sprintf("the one at offset %d", known[j].payoff))
-			}
-		}
+	if q.walked {
+		f.out.open(qpmdOrder)
+		return
 	}
-}
-
-// checkFed: nothing was fed that came after something that waits.
-func (q *queueFold) checkFed(f *fold, name string, known []takeOrder) {
-	n := q.next
-	if q.full {
-		n = len(q.last)
-	}
-	fed := slices.DeleteFunc(slices.Clone(q.last[:n]), func(t takenPayoff) bool { return q.values[t.value] != nil || !t.order.known() })
-	for k := range min(len(known), lookBack) {
-		if !known[k].known() {
-			continue
-		}
-		for _, t := range fed {
-			if !f.out.ok(qpmdOrder, !known[k].before(t.order)) {
-				f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoff %d waiting", name, q.stored.head+int64(k)),
-					fmt.Sprintf("the payoff at offset %d fed before that at offset %d", known[k].payoff, t.order.payoff), "it waits, and the other was fed")
-			}
+	for k, p := range q.stored.payoffs {
+		due := q.last[(q.next+k)%len(q.last)]
+		if !f.out.ok(qpmdOrder, due == p) {
+			f.out.breach(qpmdOrder, fmt.Sprintf("%s, payoff %d waiting", name, q.stored.head+int64(k)), fmt.Sprint(due), fmt.Sprint(p))
 		}
 	}
 }

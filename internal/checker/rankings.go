@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // rankingsLog reads the rankings in step with the impressions that they answer.
@@ -14,54 +17,74 @@ type rankingsLog struct {
 	log     *topicLog
 	from    int64
 	dec     *event.Decoder
-	cur     event.Ranking // the next of our group, whose impression has not been met
-	at      int64         // its own offset
-	has     bool
-	highest int64 // offset of the impression that the ranking before answers
+	cur     event.Ranking
+	steps   []byte // its header; nil: none
+	at      int64  // its own offset
+	highest int64  // offset of the impression that the ranking before answers
 	begun   bool
+	beyond  bool // it answers an impression that the checkpoint does not cover
+
+	producers map[int64]bool // that owners of the partition had
+	foreign   int64          // rankings of the group that somebody else has written
 }
 
-func (l *rankingsLog) open(from int64) {
-	l.from, l.dec, l.highest = from, event.NewDecoder(event.Limits{}), -1
+// open reads from an offset on.
+func (l *rankingsLog) open(from int64, producers []int64) {
+	l.from, l.dec, l.highest, l.producers = from, event.NewDecoder(event.Limits{}), -1, map[int64]bool{}
+	for _, p := range producers {
+		l.producers[p] = true
+	}
+}
+
+// fence notes whose marker stands in the log: a fence leaves one of each producer that an owner has.
+func (l *rankingsLog) fence(m task.Marker) {
+	if m.Abort {
+		l.producers[m.Producer.ID] = true
+	}
 }
 
 // layout is the latest version of decision records that this program reads.
 const layout = 2
 
-// next goes on to the next ranking of our group that answers a later impression than the ones before.
-func (l *rankingsLog) next(f *fold) error {
-	l.has = false
-	for {
+// next goes on to the next ranking of our group that answers a later impression than the ones before, and one that the
+// checkpoint covers; false where there is none.
+func (l *rankingsLog) next(f *fold) (bool, error) {
+	for !l.beyond {
 		ok, err := l.log.peek()
 		if err != nil || !ok {
-			return err
+			return false, err
 		}
-		rec := &l.log.cur.Records[l.log.at]
-		l.log.at++
+		rec := l.log.record()
 		f.read[event.Rankings]++
-		f.checkWitness(event.Rankings, l.log)
-		id := f.at(event.Rankings, rec.Offset, rec.Key)
-		if err := l.dec.Ranking(&l.cur, rec.Value); err != nil {
-			if groupOf(rec.Value) != f.c.cfg.Kafka.Group {
-				continue
-			}
-			f.out.ok(rankingsReadable, false)
-			f.out.breach(rankingsReadable, id, "a ranking", err.Error())
+		f.checkWitness(event.Rankings, rec)
+		id := f.at(event.Rankings, rec.offset, rec.key)
+		faulty := l.dec.Ranking(&l.cur, rec.value)
+		group := l.cur.Decision.Group
+		if faulty != nil {
+			group = groupOf(rec.value)
+		}
+		if group != f.c.cfg.Kafka.Group {
 			continue
 		}
-		d := &l.cur.Decision
-		if d.Group != f.c.cfg.Kafka.Group {
+		if rec.transactional || !l.producers[rec.producer] {
+			l.foreign++
 			continue
 		}
-		f.out.ok(rankingsReadable, true)
-		if l.rises(f, id, rec.Offset) {
-			l.at, l.has = rec.Offset, true
-			if string(rec.Key) != string(l.cur.ID) {
-				f.out.breach(rankingsDecision, id, fmt.Sprintf("key %q", l.cur.ID), fmt.Sprintf("%q", rec.Key))
-			}
-			return nil
+		if !f.out.ok(rankingsReadable, faulty == nil) {
+			f.out.breach(rankingsReadable, id, "a ranking", faulty.Error())
+			continue
 		}
+		if !l.rises(f, id, rec.offset) {
+			continue
+		}
+		l.at, l.steps = rec.offset, rec.steps
+		if string(rec.key) != string(l.cur.ID) {
+			f.out.breach(rankingsDecision, id, fmt.Sprintf("key %q", l.cur.ID), fmt.Sprintf("%q", rec.key))
+		}
+		l.beyond = l.cur.Decision.Offset >= f.state.inputs[event.Impressions].offset
+		return !l.beyond, nil
 	}
+	return false, nil
 }
 
 // groupOf is the group that an undecodable ranking names; others' may be of any layout, or no rankings at all.
@@ -100,35 +123,15 @@ func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	return true
 }
 
-// find tells whether the impression at an offset, which rises from call to call, has a ranking: cur.
-func (l *rankingsLog) find(f *fold, offset int64) (bool, error) {
-	for {
-		if !l.has {
-			if err := l.next(f); err != nil || !l.has {
-				return false, err
-			}
-		}
-		switch d := &l.cur.Decision; {
-		case d.Offset == offset:
-			l.has = false // it is used up by the caller
-			return true, nil
-		case d.Offset > offset:
-			return false, nil
-		}
-		if d := &l.cur.Decision; d.Offset < f.topics[event.Impressions].from { // retention has taken the impression
-			l.has = false
-			continue
-		}
-		f.out.breach(rankingsDecision, f.at(event.Rankings, l.at, l.cur.ID), "an impression of the log",
-			fmt.Sprintf("offset %d, where there is none", l.cur.Decision.Offset))
-		l.has = false
-	}
-}
-
 // drain checks the rankings of impressions beyond the checkpoint.
 func (l *rankingsLog) drain(f *fold) error {
 	for {
-		if err := l.next(f); err != nil || !l.has {
+		ok, err := l.log.peek()
+		if err != nil || !ok {
+			return err
+		}
+		l.beyond = false
+		if _, err := l.next(f); err != nil {
 			return err
 		}
 	}
@@ -143,28 +146,19 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	if !f.out.ok(rankingsDecision, string(id) == string(rk.ID)) {
 		f.out.breach(rankingsDecision, name, fmt.Sprintf("%q", id), fmt.Sprintf("%q", rk.ID))
 	}
-	l := f.life(id)
+	l := f.life(id, d.PayoffDeadline)
+	followed := l != nil
+	if !followed {
+		l = &life{open: true}
+	}
+	f.settle(l, f.watermark)
+	if !f.out.ok(rankingsOnce, l.open || l.kind <= waiting) {
+		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", l.payDeadline+f.parking.least),
+			fmt.Sprintf("one at watermark %d", f.watermark))
+		f.lose(l)
+	}
 	lf := f.decidedBy(rk.Learner, r.offset)
-	switch {
-	case l.offset >= 0:
-		f.rankedAgain(name, l, d, lf, l.payDeadline+f.parking)
-	case l.known:
-		f.rankedAgain(name, l, d, lf, l.past.until())
-	}
-	if l.strays != [event.Inputs]uint16{} {
-		f.astray(l)
-		l.again, l.strays = true, [event.Inputs]uint16{}
-	}
-	l.offset, l.learner, l.instance, l.watermark = r.offset, lf, d.Instance, r.watermark
-	l.hasSelection, l.selDeadline, l.payDeadline = d.HasSelection, d.SelectionDeadline, d.PayoffDeadline
-	l.items = make([]uint32, len(rk.Items))
-	for i, item := range rk.Items {
-		l.items[i] = f.items.intern(item)
-	}
-	l.propensities = append([]float64(nil), d.Propensities...)
-	l.ranks, l.undecided = append([]int32(nil), d.Ranks...), append([]int32(nil), d.Undecided...)
-	l.recorded = len(d.Ranks) > 0
-	l.ordered = l.recorded && len(d.Undecided) == 0
+	f.begin(l, lf, d)
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given {
 		l.ordered = true
 		f.order(lf, l)
@@ -177,29 +171,33 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	}
 	if lf == nil {
 		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)
-		return
+	} else {
+		lf.show(l.items)
+		f.checkDecision(name, r, lf, d)
+		checkPropensities(f.out, name, lf, l, d)
+		f.checkAdmissible(name, lf, l)
 	}
-	lf.show(l.items)
-	f.checkDecision(name, r, lf, d)
-	checkPropensities(f.out, name, lf, l, d)
-	f.checkAdmissible(name, lf, l)
+	switch {
+	case l.open:
+		f.doubt(l, anyEnd)
+	case lf == nil || !lf.always:
+		f.lose(l)
+	}
+	f.retry(l, event.Selections)
+	f.retry(l, event.Payoffs)
 }
 
-// rankedAgain: an id may be used again when its tombstone is forgotten, because the watermark has passed the deadline and the
-// parking time. What the new deadline counts from is no less than the watermark of that moment.
-func (f *fold) rankedAgain(name any, l *life, d *event.Decision, lf *learnerFold, known event.Millis) {
-	l.again = true
-	if lf == nil {
-		return
-	}
-	base := int64(math.MinInt64)
-	for _, v := range lf.decided {
-		base = max(base, d.PayoffDeadline-v.PayoffHorizon.Milliseconds())
-	}
-	watermark := f.reach
-	if !f.out.ok(rankingsOnce, min(base, watermark) > known) {
-		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", known),
-			fmt.Sprintf("one of watermark %d at most", min(base, watermark)))
+// begin makes an impression of the ranking at hand.
+func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
+	rk := &f.ranked.cur
+	*l = life{open: l.open, until: max(l.until, d.PayoffDeadline), waits: l.waits, selected: -1,
+		kind: pending, offset: d.Offset, learner: lf, instance: d.Instance, began: d.Began, hasBegan: d.HasBegan,
+		hasSelection: d.HasSelection, selDeadline: d.SelectionDeadline, payDeadline: d.PayoffDeadline,
+		items: make([]uint32, len(rk.Items)), propensities: slices.Clone(d.Propensities),
+		ranks: slices.Clone(d.Ranks), undecided: slices.Clone(d.Undecided),
+		recorded: len(d.Ranks) > 0, ordered: len(d.Ranks) > 0 && len(d.Undecided) == 0}
+	for i, item := range rk.Items {
+		l.items[i] = f.items.intern(item)
 	}
 }
 
@@ -223,38 +221,49 @@ func (f *fold) checkItems(name any, l *life) {
 	}
 }
 
-// checkDecision holds a decision against the configurations: one of them must fit.
+// clockBound is how far ahead of now, in milliseconds, a record's own time is believed.
+const clockBound = 300_000
+
+// checkDecision holds a decision against the configurations: one of them must fit. A record dated too far ahead counts as of
+// the moment when it was decided, which only the ranking tells.
 func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Decision) {
-	if !f.out.ok(rankingsDecision, f.ranked.cur.Time >= r.lo && f.ranked.cur.Time <= r.hi) {
-		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time within %d and %d", r.lo, r.hi), fmt.Sprint(f.ranked.cur.Time))
+	at := f.ranked.cur.Time
+	if !f.out.ok(rankingsDecision, at == r.effective || at < r.effective-clockBound) {
+		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time %d", r.effective), fmt.Sprint(at))
 	}
 	fits, known := false, false
 	for _, v := range lf.decided {
 		known = known || d.Policy == string(v.Policy) && d.Delay == string(v.Delay)
-		fits = fits || f.deadlinesFit(r, v, d)
+		fits = fits || f.deadlinesFit(at, v, d)
 	}
 	if !f.out.ok(rankingsDecision, known) {
 		f.out.breach(rankingsDecision, name, "policy and delay of learner "+lf.name, d.Policy+" and "+d.Delay)
 	}
 	if !f.out.ok(rankingsDeadlines, fits) {
 		v := lf.decided[0]
-		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from within %d and %d on",
-			v.SelectionTimeout, v.PayoffHorizon, r.lo, max(r.hi, f.reach)),
-			fmt.Sprintf("deadlines %d and %d", d.SelectionDeadline, d.PayoffDeadline))
+		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from %d on, at watermark %d",
+			v.SelectionTimeout, v.PayoffHorizon, at, f.watermark),
+			fmt.Sprintf("from %d on (told: %t), deadlines %d and %d", d.Began, d.HasBegan, d.SelectionDeadline, d.PayoffDeadline))
 	}
 }
 
-// deadlinesFit: both count from the later of the impression's effective time and the watermark. That was the watermark of
-// the owner that decided, which may have died before it saved it: what is stored can be of an owner that adopted the
-// decision and has not come so far yet.
-func (f *fold) deadlinesFit(r *record, v *config.Learner, d *event.Decision) bool {
-	horizon, timeout := v.PayoffHorizon.Milliseconds(), v.SelectionTimeout.Milliseconds()
-	base := d.PayoffDeadline - horizon
-	if d.PayoffDeadline == event.MaxTime || r.lo == math.MinInt64 {
-		return true
+// deadlinesFit: both count from the later of the impression's effective time and the watermark.
+func (f *fold) deadlinesFit(at event.Millis, v *config.Learner, d *event.Decision) bool {
+	began := max(at, f.watermark)
+	if f.adrift { // the watermark is not known
+		if began = d.PayoffDeadline - v.PayoffHorizon.Milliseconds(); d.HasBegan {
+			began = d.Began
+		}
 	}
-	return base >= r.lo && base <= max(r.hi, f.reach) && d.HasSelection == f.selects &&
-		(!d.HasSelection || d.SelectionDeadline-timeout == base)
+	return began >= at && (!d.HasBegan || d.Began == began) && d.HasSelection == f.selects &&
+		d.PayoffDeadline == later(began, v.PayoffHorizon) &&
+		(!d.HasSelection || d.SelectionDeadline == later(began, v.SelectionTimeout))
+}
+
+// later is a time that a ranking can hold.
+func later(t event.Millis, by time.Duration) event.Millis {
+	d := min(by.Milliseconds(), event.MaxTime)
+	return min(t, event.MaxTime-d) + d
 }
 
 // checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances.

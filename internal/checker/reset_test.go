@@ -11,19 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // keeper opens the state commands.
-func (v *victim) keeper(t *testing.T) *keep.Keeper {
+func (w *world) keeper(t testing.TB, now func() event.Millis) *keep.Keeper {
 	t.Helper()
-	k, err := keep.New(v.cfg, keep.Options{})
+	var o keep.Options
+	if now != nil {
+		o.Now = func() time.Time { return time.UnixMilli(now()) }
+	}
+	k, err := keep.New(w.cfg, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })
 	return k
 }
 
 // command carries a state command out when the workers are gone.
-func command(t *testing.T, do func(context.Context) error) {
+func command(t testing.TB, do func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -91,17 +96,16 @@ func (v *victim) learnerNumber(t *testing.T, name string) int32 {
 
 func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
 	t.Helper()
-	options := func(o *Options) { o.Now = v.now }
-	r := v.check(t, options)
+	r := v.check(t)
 	requireClean(t, r)
 	for _, c := range list {
 		undo := c.do(t, v)
-		r := v.check(t, options)
+		r := v.check(t)
 		undo()
 		t.Logf("%s: %s", what, c.what)
 		requireBroken(t, r, c.law)
 	}
-	requireClean(t, v.check(t, options))
+	requireClean(t, v.check(t))
 }
 
 // TestKnowledgeAfterResetAndImportIsCompared: after a reset the fold begins with the impressions decided since, after an
@@ -109,7 +113,7 @@ func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
 func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)
-	k := v.keeper(t)
+	k := v.keeper(t, nil)
 	var export bytes.Buffer
 	command(t, func(ctx context.Context) error {
 		export.Reset()
@@ -119,7 +123,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	for _, learner := range everyLearner {
 		command(t, func(ctx context.Context) error { _, err := k.Reset(ctx, learner, true); return err })
 	}
-	requireClean(t, v.check(t, func(o *Options) { o.Now = v.now }))
+	requireClean(t, v.check(t))
 	w := v.start(t, v.now)
 	v.put(t, "selections", "f7", `"item":"a"`) // of before: refused
 	v.put(t, "payoffs", "f5", `"payoff":0.5`)  // likewise
@@ -133,7 +137,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 			return err
 		})
 	}
-	requireClean(t, v.check(t, func(o *Options) { o.Now = v.now }))
+	requireClean(t, v.check(t))
 	w = v.start(t, v.now)
 	v.teach(t, "5")
 	w.stop(t)

@@ -31,6 +31,9 @@ type state struct {
 	seq       int64
 	inputs    [event.Inputs]cut
 	rankings  cut
+	steps     string               // since the last ranking; empty: of a version before there were any
+	producers []int64              // that owners had
+	skipped   [event.Inputs][]span // by commands
 	watermark event.Millis
 	floor     int64 // first bucket of the expiry index that is not closed
 	account   map[string]int64
@@ -82,7 +85,19 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 	if layout := meta["layout"]; layout != "1" && layout != "2" {
 		return fmt.Errorf("the stored state has layout %q, this program reads 1 and 2", layout)
 	}
-	st.placement = meta["placement"]
+	st.placement, st.steps = meta["placement"], meta["steps"]
+	if !out.ok(metaFields, (st.placement != "") == (meta["layout"] != "1")) {
+		out.breach(metaFields, "placement", "one, but for layout 1", fmt.Sprintf("%q with layout %s", st.placement, meta["layout"]))
+	}
+	if former := meta["former_producers"]; former != "" {
+		err := json.Unmarshal([]byte(former), &st.producers)
+		if !out.ok(metaFields, err == nil) {
+			out.breach(metaFields, "former_producers", "a JSON array of numbers", former)
+		}
+	}
+	if id := meta["producer_id"]; id != "" && id != "-1" {
+		st.producers = append(st.producers, number("producer_id"))
+	}
 	st.seq, st.writer = number("seq"), meta["writer"]
 	// A worker's checkpoints are called by its token and seq; those of the state commands otherwise.
 	if id := meta["checkpoint"]; strings.HasPrefix(id, st.writer+"-") {

@@ -4,18 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 )
-
-// ratings are the estimates of an item's utility that came with selections, and how many may have come besides.
-type ratings struct {
-	moments
-	open int64
-}
 
 // moments are those of a sample: its size, mean, and sum of squared deviations from it.
 type moments struct {
@@ -38,48 +31,32 @@ const (
 	maxEstimate = 0x1p256
 )
 
-// selected tells of a selection, for certain or perhaps: how far its user has looked, and what is liked better than what.
-// rec is the selection's record; nil where a payoff selected.
-func (lf *learnerFold) selected(l *life, item uint32, rec *record, sure bool) {
-	at := slices.Index(l.items, item)
-	if at < 0 {
+// selected tells of the selection of the item shown at a position: how far its user has looked, and what is liked better than
+// what. rec is the selection's record; nil where a payoff selected.
+func (lf *learnerFold) selected(l *life, at int, rec *record) {
+	if lf.reset != nil { // what it knew is gone
 		return
 	}
 	switch {
 	case l.ordered && (len(l.propensities) > 0 || !lf.given):
-		raise(lf.intervals, interval(l.ranks, at, lf.longest), sure)
+		lf.intervals[interval(l.ranks, at, lf.longest)]++
 	case !l.ordered && lf.given && len(l.propensities) > 0:
 		lf.anyInterval++
 	}
 	if lf.given {
 		return
 	}
+	item := l.items[at]
 	if rec != nil && rec.hasUtility && math.Abs(rec.value) <= maxEstimate {
 		r := lf.rated[item]
 		if r == nil {
-			r = &ratings{}
+			r = &moments{}
 			lf.rated[item] = r
 		}
-		if sure {
-			r.add(rec.value)
-		} else {
-			r.open++
-		}
+		r.add(rec.value)
 	}
 	for _, worse := range l.worse(at) {
-		raise(lf.pairs, [2]uint32{item, worse}, sure)
-	}
-}
-
-func raise[K comparable](in map[K]*bound, key K, sure bool) {
-	b := in[key]
-	if b == nil {
-		b = &bound{}
-		in[key] = b
-	}
-	b.hi++
-	if sure {
-		b.lo++
+		lf.pairs[[2]uint32{item, worse}]++
 	}
 }
 
@@ -133,7 +110,7 @@ func (l *life) worse(at int) []uint32 {
 // checkWindows: each selection whose impression's order of utilities is known told of one window. Whether windows are
 // learned is up to the configuration; where they were not always, there are fewer.
 func (lf *learnerFold) checkWindows(f *fold) {
-	if f.partial || lf.unknown {
+	if f.partial || lf.unknown || lf.loose {
 		f.out.open(boldWindows)
 		return
 	}
@@ -144,9 +121,9 @@ func (lf *learnerFold) checkWindows(f *fold) {
 	}
 	want, got := lf.intervals, lf.stored.windows
 	if !same { // they were told apart otherwise at times: what is certain is how many there are
-		want, got = map[string]*bound{"all": total(want)}, map[string]int64{"all": sum(got)}
+		want, got = map[string]int64{"all": sum(want)}, map[string]int64{"all": sum(got)}
 	}
-	compare(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, func(b bound) bound {
+	compareCounts(f, boldWindows, want, got, func(at string) string { return lf.name + ": " + at }, func(b bound) bound {
 		if b.hi += lf.anyInterval; !always {
 			b.lo = 0
 		}
@@ -158,14 +135,6 @@ func looksAtWindows(v *config.Learner) bool {
 	return v.Policy == config.FTRL || v.Policy == config.OSMD || v.Policy == config.EpsilonGreedy
 }
 
-func total(all map[string]*bound) *bound {
-	t := &bound{}
-	for _, b := range all {
-		t.lo, t.hi = t.lo+b.lo, t.hi+b.hi
-	}
-	return t
-}
-
 func sum(all map[string]int64) (n int64) {
 	for _, k := range all {
 		n += k
@@ -173,22 +142,23 @@ func sum(all map[string]int64) (n int64) {
 	return n
 }
 
-// compare holds stored counts, missing ones being 0, against their bounds.
-func compare[K comparable](f *fold, by law, want map[K]*bound, got map[K]int64, name func(K) string, widen func(bound) bound) {
-	check := func(key K, b bound) {
-		if b = f.slack(widen(b)); b.lo < b.hi {
+// compareCounts holds stored counts, missing ones being 0, against what they must be, widened to what they may be.
+func compareCounts[K comparable](f *fold, by law, want map[K]int64, got map[K]int64, name func(K) string, widen func(bound) bound) {
+	check := func(key K, count int64) {
+		b := widen(bound{count, count})
+		if b.lo < b.hi {
 			f.out.open(by)
 		}
 		if n := got[key]; !f.out.ok(by, n >= b.lo && n <= b.hi) {
 			f.out.breach(by, name(key), fmt.Sprintf("%d to %d", b.lo, b.hi), fmt.Sprint(n))
 		}
 	}
-	for key, b := range want {
-		check(key, *b)
+	for key, n := range want {
+		check(key, n)
 	}
 	for key := range got {
-		if want[key] == nil {
-			check(key, bound{})
+		if _, ok := want[key]; !ok {
+			check(key, 0)
 		}
 	}
 }
@@ -199,7 +169,7 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 	if lf.given {
 		return
 	}
-	if f.partial || lf.unknown {
+	if f.partial || lf.unknown || lf.loose {
 		f.out.open(preferences)
 		return
 	}
@@ -221,7 +191,7 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 		name := func(p [2]uint32) string {
 			return fmt.Sprintf("%s: %s selected below %s", lf.name, f.items.name(p[0]), f.items.name(p[1]))
 		}
-		compare(f, preferences, lf.pairs, got, name, func(b bound) bound {
+		compareCounts(f, preferences, lf.pairs, got, name, func(b bound) bound {
 			if !always {
 				b.lo = 0
 			}
@@ -244,15 +214,15 @@ func (lf *learnerFold) numbered(f *fold, item uint32) int64 {
 // checkRatings: of each item as many estimates as came, with their mean and their deviations.
 func (lf *learnerFold) checkRatings(f *fold, always bool) {
 	got := map[uint32]moments{}
-	counts, want := map[uint32]int64{}, map[uint32]*bound{}
+	counts, want := map[uint32]int64{}, map[uint32]int64{}
 	for item, m := range lf.stored.rated {
 		got[lf.stored.fold(item)], counts[lf.stored.fold(item)] = m, m.n
 	}
 	for item, r := range lf.rated {
-		want[item] = &bound{r.n, r.n + r.open}
+		want[item] = r.n
 	}
 	name := func(item uint32) string { return lf.name + ": estimates of item " + f.items.name(item) }
-	compare(f, preferences, want, counts, name, func(b bound) bound {
+	compareCounts(f, preferences, want, counts, name, func(b bound) bound {
 		if !always {
 			b.lo = 0
 		}
@@ -260,7 +230,7 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 	})
 	for item, r := range lf.rated {
 		m := got[item]
-		if m.n != r.n || r.open > 0 || !always || f.late > 0 {
+		if m.n != r.n || !always {
 			f.out.open(preferences)
 			continue
 		}

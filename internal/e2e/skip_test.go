@@ -54,6 +54,7 @@ func TestState_Skip(t *testing.T) {
 		r = w.start(t)
 		r.awaitReady(t)
 		r.stop(t)
+		w.lawful(t)
 	})
 }
 
@@ -126,6 +127,7 @@ func (w *world) paid(t *testing.T) {
 	r.stop(t)
 	got := w.counts(t)
 	require.EqualValues(t, []int64{4, 3, 4, 6}, []int64{got["payoffs.applied"], got["payoffs.rejected"], got["impressions.paid"], got["impressions.pending"]})
+	w.lawful(t)
 }
 
 // payoffs pay for impressions.

@@ -1,0 +1,231 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// compare holds what Redis has of an id against what must have become of it. The worker may not have come to what event time
+// has made due since the id's last record: then what is stored is as it was by then.
+func (f *fold) compare(id string, l *life) {
+	e := f.state.entries[id]
+	if e == nil {
+		f.missing(id, l)
+		return
+	}
+	if l.open {
+		if e.kind != waiting && e.offset == l.offset {
+			f.compareDecision(id, l, e)
+		}
+		if e.kind == pending {
+			f.pending++
+		}
+		return
+	}
+	switch {
+	case e.kind == waiting:
+		f.compareWaiting(id, l, e)
+	case l.kind <= waiting:
+		f.phantom(id, e)
+	case !f.compareDecision(id, l, e):
+	case e.kind == pending:
+		f.pending++
+		f.comparePending(id, l, e)
+	default:
+		f.compareEnd(id, l, e)
+	}
+}
+
+// missing: nothing is stored of an id. So everything must be over.
+func (f *fold) missing(id string, l *life) {
+	f.settle(l, f.watermark)
+	if l.open {
+		return
+	}
+	if !f.out.ok(entriesLost, l.kind <= waiting || !f.state.complete) {
+		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d, until %d", l.offset, l.payDeadline+f.parking.least),
+			fmt.Sprintf("none at watermark %d", f.watermark))
+		if l.kind == pending {
+			f.doubt(l, anyEnd)
+		}
+	}
+	for i := range l.waits {
+		f.compareParked(id, &l.waits[i], nil, true)
+	}
+}
+
+func (f *fold) phantom(id string, e *entry) {
+	f.out.ok(entriesPhantom, false)
+	f.out.breach(entriesPhantom, id, "an impression of the log, or records that wait for one", fmt.Sprintf("an entry of kind %d, offset %d", e.kind, e.offset))
+}
+
+// compareWaiting: only parked records are stored.
+func (f *fold) compareWaiting(id string, l *life, e *entry) {
+	if !f.out.ok(entriesLost, l.kind <= waiting) {
+		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d", l.offset), "records that wait for one")
+	}
+	f.compareWaits(id, l, e)
+}
+
+// compareWaits: what is parked are the records that have to wait, byte by byte, and no other.
+func (f *fold) compareWaits(id string, l *life, e *entry) {
+	for i := range l.waits {
+		at := slices.IndexFunc(e.parked, func(p parked) bool { return p.topic == l.waits[i].topic && p.offset == l.waits[i].offset })
+		if at < 0 {
+			f.compareParked(id, &l.waits[i], nil, e.kind == waiting)
+			continue
+		}
+		f.compareParked(id, &l.waits[i], &e.parked[at], e.kind == waiting)
+	}
+	for i := range e.parked {
+		p := &e.parked[i]
+		due := slices.ContainsFunc(l.waits, func(r record) bool { return r.topic == p.topic && r.offset == p.offset })
+		if !f.out.ok(entriesParked, due) {
+			f.out.breach(entriesParked, fmt.Sprintf("%s: topic %d at offset %d", id, p.topic, p.offset), "not parked", fmt.Sprintf("%.100q", p.value))
+		}
+	}
+}
+
+// compareParked holds one record that has to wait against what is stored of it, if anything is. One that has waited long enough
+// for its impression may be gone, or not yet; one that waits for a selection does as long as its impression.
+func (f *fold) compareParked(id string, r *record, p *parked, impression bool) {
+	over := no
+	if impression {
+		over = f.passed(r.since, f.watermark)
+	}
+	switch {
+	case p == nil && !f.out.ok(entriesParked, over != no || !f.state.complete):
+		f.out.breach(entriesParked, f.at(r.topic, r.offset, []byte(id)), "parked", "not parked")
+		f.count(r.topic, anyFate)
+	case p == nil:
+		f.count(r.topic, isOrphan)
+	default:
+		ok := r.hash == xxhash.Sum64(p.value) && p.effective == r.effective &&
+			p.deadline >= r.since+f.parking.least && p.deadline <= r.since+f.parking.most
+		if !f.out.ok(entriesParked, ok) {
+			f.out.breach(entriesParked, f.at(r.topic, r.offset, []byte(id)),
+				fmt.Sprintf("the record of the log, of time %d, until %d", r.effective, r.since+f.parking.least),
+				fmt.Sprintf("time %d, until %d: %.100q", p.effective, p.deadline, p.value))
+		}
+		f.count(r.topic, isParked)
+	}
+}
+
+// compareDecision compares what Redis has of the impression with what was decided.
+func (f *fold) compareDecision(id string, l *life, e *entry) bool {
+	f.out.ok(entriesLost, true)
+	if l.learner == nil {
+		return false
+	}
+	same := f.state.learners[e.learner] == l.learner.name && e.offset == l.offset && e.payDeadline == l.payDeadline &&
+		(e.kind == closed || !l.hasSelection || e.selDeadline == l.selDeadline) && (e.old || !l.hasBegan || e.began == l.began)
+	if !f.out.ok(entriesDecision, same) {
+		f.out.breach(entriesDecision, id, fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", l.learner.name, l.offset, l.began,
+			l.selDeadline, l.payDeadline),
+			fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", f.state.learners[e.learner], e.offset, e.began, e.selDeadline, e.payDeadline))
+		f.lose(l)
+		return false
+	}
+	if e.kind != pending || l.learner.reset != nil { // then even its items' names are gone
+		return true
+	}
+	same = len(e.items) == len(l.items) && e.instance == l.instance && e.hasSelection == l.hasSelection &&
+		slices.Equal(e.propensities, l.propensities)
+	if l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0 { // one that was adopted unread has none
+		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
+	}
+	for k := 0; same && k < len(e.items); k++ {
+		same = l.learner.number(e.items[k]) == l.items[k]
+	}
+	if !f.out.ok(entriesDecision, same) {
+		f.out.breach(entriesDecision, id, fmt.Sprintf("items %v, instance %d, propensities %v", f.names(l.items), l.instance, l.propensities),
+			fmt.Sprintf("items numbered %v, instance %d, propensities %v", e.items, e.instance, e.propensities))
+	}
+	return true
+}
+
+func (f *fold) names(items []uint32) []string {
+	all := make([]string, len(items))
+	for i, n := range items {
+		all[i] = f.items.name(n)
+	}
+	return all
+}
+
+// comparePending: what is stored has not ended.
+func (f *fold) comparePending(id string, l *life, e *entry) {
+	if l.kind == closed {
+		broken := entriesOutcome
+		if l.ends == wasPaid {
+			broken = entriesPayoff
+		}
+		f.out.ok(broken, false)
+		f.out.breach(broken, id, "ended: "+endNames(l.ends), "pending")
+		return
+	}
+	f.count(event.Impressions, isPending)
+	if !f.out.ok(entriesSelection, int(e.selected) == l.selected) {
+		f.out.breach(entriesSelection, id, f.selectedName(l, l.selected), f.selectedName(l, int(e.selected)))
+	}
+	if same := e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events); !f.out.ok(entriesPayoff, same) {
+		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them told apart, sum %v", l.count, len(l.events), l.sum),
+			fmt.Sprintf("%d payoffs, %d of them told apart, sum %v", e.count, len(e.events), e.sum))
+	}
+	f.compareWaits(id, l, e)
+}
+
+func (f *fold) selectedName(l *life, at int) string {
+	if at < 0 || at >= len(l.items) {
+		return "no selection"
+	}
+	return "selected: " + f.items.name(l.items[at])
+}
+
+// compareEnd: what is stored has ended.
+func (f *fold) compareEnd(id string, l *life, e *entry) {
+	if l.kind == pending && f.watermark > l.next() {
+		f.expire(l)
+	}
+	if l.kind == pending {
+		broken := entriesEarly
+		if e.outcome == paid && l.learner.variants[0].Aggregate == config.First {
+			broken = entriesPayoff
+		}
+		f.out.ok(broken, false)
+		f.out.breach(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()), fmt.Sprintf("%s at watermark %d", e.outcome, f.watermark))
+		f.doubt(l, anyEnd)
+		return
+	}
+	f.out.ok(entriesEarly, true)
+	if !f.out.ok(entriesSelection, !l.hasSelection || l.wasSelected == e.wasSelected) {
+		f.out.breach(entriesSelection, id, fmt.Sprintf("selected: %t", l.wasSelected), fmt.Sprintf("selected: %t, %s", e.wasSelected, e.outcome))
+		return
+	}
+	found := fate(1) << (e.outcome - 1)
+	broken := entriesOutcome
+	if (l.ends|found)&wasPaid != 0 {
+		broken = entriesPayoff
+	}
+	if !f.out.ok(broken, l.ends&found != 0) {
+		f.out.breach(broken, id, endNames(l.ends), e.outcome.String())
+	}
+}
+
+// endNames names the ends of impressions in a set.
+func endNames(ends fate) string {
+	s := ""
+	for bit, name := range outcomeNames[event.Impressions] {
+		if ends&(1<<bit) != 0 {
+			if s != "" {
+				s += " or "
+			}
+			s += name
+		}
+	}
+	return s
+}

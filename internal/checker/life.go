@@ -1,0 +1,418 @@
+package checker
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// life is what is known of an impression id.
+type life struct {
+	open  bool         // something of it was taken in in an order that is not known: anything may have become of it
+	until event.Millis // of one that is open: the last that was heard of it
+
+	kind         kind // 0 and waiting: no impression; pending; closed
+	offset       int64
+	learner      *learnerFold
+	instance     int32
+	began        event.Millis
+	hasBegan     bool
+	hasSelection bool
+	selDeadline  event.Millis
+	payDeadline  event.Millis
+	items        []uint32 // in the order shown
+	propensities []float64
+	ranks        []int32 // of utility by position, where the learner depends on them or found them itself
+	undecided    []int32 // those of them that it was not certain of
+	recorded     bool    // ranks are the decision's
+	ordered      bool    // the candidates' order of utility is known
+
+	selected    int  // position, -1: none
+	ends        fate // how it has ended, as far as that is known
+	wasSelected bool // once closed
+	sum         float64
+	count       int64
+	events      map[uint64]struct{}
+
+	waits []record // parked, as they came
+}
+
+// record is a selection or a payoff that was not faulty by itself.
+type record struct {
+	topic     event.Topic
+	offset    int64
+	item      uint32
+	value     float64 // a payoff's, or a selection's estimate of the utility
+	event     uint64  // hash of the event id; 0: none
+	effective event.Millis
+	since     event.Millis // of one that waits: its wait counts from then on
+	hash      uint64       // of its value
+
+	hasUtility, crowded bool
+}
+
+// firstSweep is from how many lives on those that are over are looked for.
+const firstSweep = 64
+
+// life finds what is known of an id that a record names, or begins it; nil where that is not followed.
+func (f *fold) life(id []byte, at event.Millis) *life {
+	l := f.lives[string(id)]
+	key := xxhash.Sum64(id)
+	switch {
+	case l != nil && f.adrift:
+		f.lose(l)
+		l.until = max(l.until, at)
+		return l
+	case l != nil:
+		l.until = max(l.until, f.watermark)
+		return l
+	case f.adrift && f.state.entries[string(id)] == nil:
+		if !f.partial { // else it is not known any more at the end
+			f.drifted[key] = max(f.drifted[key], at)
+		}
+		return nil
+	}
+	f.sweep()
+	l = &life{offset: -1, selected: -1, open: f.adrift, until: at}
+	if until, ok := f.drifted[key]; ok {
+		l.open = l.open || !f.isOver(until)
+		delete(f.drifted, key)
+	}
+	f.lives[string(id)] = l
+	return l
+}
+
+// isOver tells whether what was last heard of at a moment, in an order that is not known, is certainly over.
+func (f *fold) isOver(until event.Millis) bool {
+	return f.watermark > max(until, f.resumed)+f.parking.most
+}
+
+// mayBeKnown tells whether an impression of an id is known, or may be. What event time has made due of it is not done: a worker
+// that only makes sure of an earlier one's refusal does not do it either.
+func (f *fold) mayBeKnown(id []byte) bool {
+	if l := f.lives[string(id)]; l != nil {
+		return l.open || l.kind > waiting && f.passed(l.payDeadline, f.watermark) != yes
+	}
+	until, ok := f.drifted[xxhash.Sum64(id)]
+	return f.adrift || ok && !f.isOver(until)
+}
+
+// sweep forgets the lives that are over, and of which nothing is stored. It is done whenever there are twice as many lives as
+// it left, so that it takes a constant time per record.
+func (f *fold) sweep() {
+	if len(f.lives) < f.sweepAt {
+		return
+	}
+	f.held = max(f.held, int64(len(f.lives)))
+	for id, l := range f.lives {
+		if f.state.entries[id] != nil || f.adrift {
+			continue
+		}
+		if f.settle(l, f.watermark); l.open && f.isOver(l.until) || !l.open && l.kind == 0 && len(l.waits) == 0 {
+			delete(f.lives, id)
+			f.forgotten++
+		}
+	}
+	f.sweepAt = max(firstSweep, 2*len(f.lives))
+}
+
+// anyFate and anyEnd are what may have become of a record, or of a ranked impression, of which nothing is known.
+const (
+	anyFate = isTaken | isDuplicate | isLate | isOrphan | isRejected | isParked
+	anyEnd  = wasPaid | wasExpired | wasDefaulted | wasUnselected | isPending
+)
+
+// lose gives a life up: what becomes of it from now on is not known.
+func (f *fold) lose(l *life) {
+	if l.open {
+		return
+	}
+	l.open, l.until = true, max(f.watermark, l.payDeadline)
+	for i := range l.waits {
+		f.count(l.waits[i].topic, anyFate)
+		l.until = max(l.until, l.waits[i].since)
+	}
+	l.waits = nil
+	if l.kind == pending {
+		f.doubt(l, anyEnd)
+	}
+}
+
+// doubt counts an impression of which it is not known how it ended, and what its learner was told.
+func (f *fold) doubt(l *life, may fate) {
+	f.count(event.Impressions, may)
+	if lf := l.learner; lf != nil && lf.reset == nil {
+		lf.loose = true
+		for _, i := range l.items {
+			lf.item(i).unknown = true
+		}
+	}
+}
+
+// settle does what event time has made due.
+func (f *fold) settle(l *life, w event.Millis) {
+	if l.open {
+		return
+	}
+	switch {
+	case l.kind <= waiting:
+		f.giveUp(l, w)
+		return
+	case l.kind == pending && w > l.next():
+		f.expire(l)
+	}
+	if l.kind != closed {
+		return
+	}
+	switch f.passed(l.payDeadline, w) {
+	case yes:
+		*l = life{offset: -1, selected: -1}
+	case maybe:
+		f.lose(l)
+	}
+}
+
+// answer says whether something has happened, as far as it can be known.
+type answer uint8
+
+const (
+	no answer = iota
+	maybe
+	yes
+)
+
+// passed tells whether the parking time is over since a moment. It may have been configured otherwise at times.
+func (f *fold) passed(since, w event.Millis) answer {
+	switch {
+	case w > since+f.parking.most:
+		return yes
+	case w > since+f.parking.least:
+		return maybe
+	}
+	return no
+}
+
+// giveUp makes orphans of what has waited too long for its impression.
+func (f *fold) giveUp(l *life, w event.Millis) {
+	l.waits = slices.DeleteFunc(l.waits, func(r record) bool {
+		gone := f.passed(r.since, w)
+		if gone == maybe {
+			l.open = true
+			return false
+		}
+		if gone == yes {
+			f.count(r.topic, isOrphan)
+		}
+		return gone == yes
+	})
+	if l.open {
+		l.open = false
+		f.lose(l)
+	}
+}
+
+// next is when event time next changes something about a pending impression.
+func (l *life) next() event.Millis {
+	if l.selected < 0 && l.hasSelection {
+		return min(l.selDeadline, l.payDeadline)
+	}
+	return l.payDeadline
+}
+
+// end closes a pending impression.
+func (f *fold) end(l *life, as fate) {
+	l.kind, l.ends, l.wasSelected = closed, as, l.selected >= 0
+	f.count(event.Impressions, as)
+}
+
+// expire ends an impression whose deadline is past. What waited for its selection waits for nothing any more.
+func (f *fold) expire(l *life) {
+	lf, cfg := l.learner, l.learner.variants[0]
+	drop, defaults := lf.onExpiry()
+	switch {
+	case l.selected < 0 && l.hasSelection:
+		f.end(l, wasUnselected)
+	case l.selected < 0:
+		f.end(l, wasExpired)
+	case l.count > 0 && lf.reset != nil: // before the reset, or after
+		f.end(l, wasPaid|wasExpired)
+	case l.count > 0:
+		lf.take(l, l.items[l.selected], normalise(cfg, l.sum), true)
+		f.end(l, wasPaid)
+	case len(defaults) == 0:
+		f.end(l, wasExpired)
+	case len(defaults) > 1 || drop || lf.reset != nil:
+		f.doubt(l, wasDefaulted|wasExpired)
+		l.kind, l.ends, l.wasSelected = closed, wasDefaulted|wasExpired, true
+	default:
+		lf.take(l, l.items[l.selected], defaults[0], true)
+		f.end(l, wasDefaulted)
+	}
+	for i := range l.waits {
+		f.count(l.waits[i].topic, isOrphan)
+	}
+	l.waits = nil
+}
+
+// onExpiry tells what may stand for a payoff that never came, by all configurations: nothing, or any of the defaults,
+// normalised.
+func (lf *learnerFold) onExpiry() (drop bool, defaults []float64) {
+	for _, v := range lf.variants {
+		if v.OnExpiry.Default == nil {
+			drop = true
+		} else if d := normalise(v, *v.OnExpiry.Default); !slices.Contains(defaults, d) {
+			defaults = append(defaults, d)
+		}
+	}
+	return drop, defaults
+}
+
+// judgeSelection says what becomes of a selection, and joins it.
+func (f *fold) judgeSelection(l *life, r *record) fate {
+	switch {
+	case l.kind <= waiting:
+		return isParked
+	case l.kind == closed && l.wasSelected:
+		return isDuplicate
+	case l.kind == closed:
+		return isLate
+	case l.learner.isGone(r):
+		return isRejected
+	}
+	at := slices.Index(l.items, r.item)
+	switch {
+	case at < 0:
+		return isRejected
+	case l.selected >= 0:
+		return isDuplicate
+	case r.effective > l.next():
+		return isLate
+	}
+	l.selected = at
+	l.learner.selected(l, at, r)
+	return isTaken
+}
+
+// maxEventsPerID is how many event ids are kept of one impression.
+const maxEventsPerID = 1000
+
+// judgePayoff says what becomes of a payoff, and applies it.
+func (f *fold) judgePayoff(l *life, r *record) fate {
+	switch {
+	case l.kind <= waiting && !f.selects && r.item == noItem:
+		return isRejected
+	case l.kind <= waiting:
+		return isParked
+	case l.kind == closed && l.ends == wasPaid && l.learner.variants[0].Aggregate == config.First:
+		return isDuplicate
+	case l.kind == closed:
+		return isLate
+	}
+	at := slices.Index(l.items, r.item)
+	switch {
+	case f.contradicts(l, r, at):
+		return isRejected
+	case r.effective > l.payDeadline:
+		return isLate
+	case l.selected < 0 && l.hasSelection:
+		return isParked
+	}
+	cfg := l.learner.variants[0]
+	if cfg.Aggregate == config.Sum && r.event != 0 {
+		if _, had := l.events[r.event]; had {
+			return isDuplicate
+		}
+		if len(l.events) >= maxEventsPerID {
+			return isRejected
+		}
+		if l.events == nil {
+			l.events = map[uint64]struct{}{}
+		}
+		l.events[r.event] = struct{}{}
+	}
+	if l.selected < 0 {
+		l.selected = at
+		l.learner.selected(l, at, nil)
+	}
+	if cfg.Aggregate == config.Sum {
+		l.sum = min(max(l.sum+r.value, -math.MaxFloat64), math.MaxFloat64)
+		l.count++
+		return isTaken
+	}
+	l.learner.take(l, l.items[l.selected], normalise(cfg, r.value), false)
+	f.end(l, wasPaid)
+	return isTaken
+}
+
+// contradicts tells whether a payoff, whose item was shown at a position (-1: nowhere), is refused by a pending impression.
+func (f *fold) contradicts(l *life, r *record, at int) bool {
+	cfg := l.learner.variants[0]
+	switch {
+	case l.learner.isGone(r):
+		return true
+	case cfg.Aggregate == config.First && (r.value < cfg.PayoffRange.Min || r.value > cfg.PayoffRange.Max):
+		return true
+	case r.item == noItem:
+		return !l.hasSelection && (l.selected < 0 || !f.selects)
+	}
+	return at < 0 || l.selected >= 0 && at != l.selected
+}
+
+// isGone tells whether the learner that a record's impression is of was reset before the record's turn came.
+func (lf *learnerFold) isGone(r *record) bool {
+	return lf.reset != nil && r.offset >= lf.reset.Offsets[r.topic]
+}
+
+// retry lets what has waited for an impression or a selection have its turn.
+func (f *fold) retry(l *life, t event.Topic) {
+	if l.open {
+		return
+	}
+	waited := l.waits
+	l.waits = nil
+	for i := range waited {
+		r := &waited[i]
+		may := isParked
+		if r.topic == t && t == event.Selections {
+			may = f.judgeSelection(l, r)
+		} else if r.topic == t {
+			may = f.judgePayoff(l, r)
+		}
+		if may == isParked {
+			l.waits = append(l.waits, *r)
+			continue
+		}
+		f.conclude(l, r, may)
+	}
+}
+
+// conclude counts what became of a selection or a payoff; what has to wait is kept.
+func (f *fold) conclude(l *life, r *record, may fate) {
+	switch {
+	case may == isRejected:
+		f.concludeRefused(r)
+	case may == isParked && r.crowded:
+		f.count(r.topic, isOrphan)
+	case may == isParked:
+		r.since = max(r.effective, f.watermark)
+		l.waits = append(l.waits, *r)
+	default:
+		f.count(r.topic, may)
+	}
+}
+
+// normalise maps a payoff from raw units to [0,1].
+func normalise(l *config.Learner, raw float64) float64 {
+	low, high := l.PayoffRange.Min, l.PayoffRange.Max
+	switch {
+	case raw <= low:
+		return 0
+	case raw >= high:
+		return 1
+	}
+	return math.Min(math.Max((raw-low)/(high-low), 0), 1)
+}

@@ -1,0 +1,254 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// merge folds the input topics together in the order in which they were taken in: each ranking tells of the records since the
+// one before, and the state of those since the last.
+func (f *fold) merge() error {
+	f.adrift = f.partial
+	for {
+		if has, err := f.ranked.next(f); err != nil {
+			return err
+		} else if !has {
+			break
+		}
+		if err := f.upTo(f.ranked.cur.Decision.Offset, f.ranked.steps); err != nil {
+			return err
+		}
+	}
+	return f.tail()
+}
+
+// upTo takes in what came before a ranking, and the impression that it answers.
+func (f *fold) upTo(offset int64, header []byte) error {
+	if offset < f.topics[event.Impressions].from { // retention has taken the impression
+		f.drift()
+		return nil
+	}
+	if err := f.follow(header, &where{event.Rankings, f.ranked.at, f.ranked.cur.ID}); err != nil {
+		return err
+	}
+	next, err := f.peekOffset(event.Impressions)
+	if err != nil {
+		return err
+	}
+	if !f.adrift && !f.out.ok(stepsLead, next == offset) {
+		f.out.breach(stepsLead, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), fmt.Sprintf("to the impression at offset %d", offset),
+			fmt.Sprintf("to that at offset %d", next))
+		f.drift()
+	}
+	for next < offset {
+		if err := f.take(event.Impressions, &step{}, false); err != nil {
+			return err
+		}
+		if next, err = f.peekOffset(event.Impressions); err != nil {
+			return err
+		}
+	}
+	if next > offset {
+		f.out.ok(rankingsDecision, false)
+		f.out.breach(rankingsDecision, f.at(event.Rankings, f.ranked.at, f.ranked.cur.ID), "an impression of the log",
+			fmt.Sprintf("offset %d, where there is none", offset))
+		return nil
+	}
+	return f.take(event.Impressions, &step{}, true)
+}
+
+// tail takes in what came after the last ranking.
+func (f *fold) tail() error {
+	switch header, err := storedSteps(f.state.steps); {
+	case f.state.steps == "" || f.partial: // of a version before there were any
+		f.drift()
+	case !f.out.ok(stepsReadable, err == nil):
+		f.out.breach(stepsReadable, "meta, field steps", "steps", err.Error())
+		f.drift()
+	default:
+		if err := f.follow(header, "meta, field steps"); err != nil {
+			return err
+		}
+	}
+	for t := range event.Topic(event.Inputs) {
+		for f.topics[t].on {
+			next, err := f.peekOffset(t)
+			if err != nil {
+				return err
+			}
+			if next == math.MaxInt64 {
+				break
+			}
+			if !f.adrift {
+				f.out.ok(stepsLead, false)
+				f.out.breach(stepsLead, "meta, field steps", fmt.Sprintf("to the checkpoint, which stands at offset %d of %s", f.topics[t].to, roles[t]),
+					fmt.Sprintf("to offset %d", next))
+				f.drift()
+			}
+			if err := f.take(t, &step{}, false); err != nil {
+				return err
+			}
+		}
+	}
+	if !f.adrift && !f.out.ok(stepsChain, f.watermark <= f.state.watermark) {
+		f.out.breach(stepsChain, "meta, field watermark", fmt.Sprintf("no less than the steps tell, %d", f.watermark), fmt.Sprint(f.state.watermark))
+	}
+	f.watermark = max(f.watermark, f.state.watermark)
+	return nil
+}
+
+// drift says that from here on the order is not known.
+func (f *fold) drift() { f.adrift = true }
+
+// follow does what a header says. Without one the order is not known until one says where all topics stood.
+func (f *fold) follow(header []byte, name any) error {
+	if header == nil {
+		f.drift()
+		return nil
+	}
+	from, steps, err := parseSteps(header)
+	if !f.out.ok(stepsReadable, err == nil) {
+		f.out.breach(stepsReadable, name, "steps", err.Error())
+		f.drift()
+		return nil
+	}
+	if !f.adrift && from != f.watermark {
+		f.broken(from, steps, name)
+	}
+	if f.adrift {
+		at := -1
+		for i := range steps {
+			if steps[i].kind == stepRead && !f.partial && f.reaches(&steps[i].offsets) {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			f.watermark = max(f.watermark, reached(from, steps))
+			return nil
+		}
+		steps = steps[at:]
+	} else {
+		f.out.ok(stepsChain, true)
+	}
+	for i := range steps {
+		if err := f.followOne(&steps[i], name); err != nil || f.adrift {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken is where steps begin at another event time than the ones before have come to. Where they say where all topics stood,
+// a worker has gone on from a state that had not followed the log: of an earlier version, say.
+func (f *fold) broken(from event.Millis, steps []step, name any) {
+	f.drift()
+	for i := range steps {
+		if steps[i].kind == stepRead {
+			f.out.skip("%v: a worker went on from a state that had not followed the log's order: what became of each record is not compared", name)
+			f.partial = true
+			return
+		}
+	}
+	f.out.ok(stepsChain, false)
+	f.out.breach(stepsChain, name, fmt.Sprintf("steps from event time %d on", f.watermark), fmt.Sprintf("from %d on", from))
+}
+
+// reaches tells whether offsets lie no lower than what was taken in.
+func (f *fold) reaches(offsets *[event.Inputs]int64) bool {
+	for t := range f.topics {
+		if tf := &f.topics[t]; tf.on && tf.last >= offsets[t] {
+			return false
+		}
+	}
+	return true
+}
+
+// reached is how far event time has come behind steps.
+func reached(w event.Millis, steps []step) event.Millis {
+	for i := range steps {
+		switch s := &steps[i]; s.kind {
+		case stepAdvance:
+			w += s.by
+		case stepRead:
+			w = s.watermark
+		}
+	}
+	return w
+}
+
+func (f *fold) followOne(s *step, name any) error {
+	switch s.kind {
+	case stepAdvance:
+		f.watermark += s.by
+	case stepRead:
+		return f.catchUp(s)
+	default:
+		for range s.n {
+			next, err := f.peekOffset(s.topic)
+			if err != nil {
+				return err
+			}
+			if !f.out.ok(stepsLead, next != math.MaxInt64) {
+				f.out.breach(stepsLead, name, fmt.Sprintf("no more %s than the checkpoint has read, up to offset %d", roles[s.topic], f.topics[s.topic].to),
+					fmt.Sprintf("%d", s.n))
+				f.drift()
+				return nil
+			}
+			if err := f.take(s.topic, s, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// catchUp takes in what stands below the offsets of a step, in any order. Mostly there is nothing: each owner says where it
+// begins.
+func (f *fold) catchUp(s *step) error {
+	for t := range event.Topic(event.Inputs) {
+		for {
+			next, err := f.peekOffset(t)
+			if err != nil {
+				return err
+			}
+			if next >= s.offsets[t] {
+				break
+			}
+			f.drift()
+			if err := f.take(t, &step{}, false); err != nil {
+				return err
+			}
+		}
+	}
+	f.watermark = max(f.watermark, s.watermark)
+	if f.adrift {
+		f.adrift, f.resumed = false, max(f.resumed, s.watermark)
+	}
+	return nil
+}
+
+// peekOffset is the offset of a topic's next record; beyond all where there is none below the checkpoint.
+func (f *fold) peekOffset(t event.Topic) (int64, error) {
+	tf := &f.topics[t]
+	if !tf.on {
+		return math.MaxInt64, nil
+	}
+	for {
+		ok, err := tf.log.peek()
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			return math.MaxInt64, nil
+		}
+		if tf.skip == 0 {
+			return tf.log.cur.Records[tf.log.at].Offset, nil
+		}
+		// It was there before the group began.
+		f.checkWitness(t, tf.log.record())
+		tf.skip--
+	}
+}
