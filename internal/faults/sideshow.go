@@ -207,18 +207,6 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 
 // keepsLaws holds the traffic, lets the group settle, and holds it against all laws.
 func (s *show) keepsLaws(ctx context.Context) error {
-	if err := s.keepsOwnLaws(ctx); err != nil {
-		return err
-	}
-	found, err := s.Fold(ctx)
-	if err == nil && len(found) > 0 {
-		err = violated("%s", strings.Join(found, "; "))
-	}
-	return err
-}
-
-// keepsOwnLaws is keepsLaws without package checker.
-func (s *show) keepsOwnLaws(ctx context.Context) error {
 	if err := s.Traffic.Hold(ctx); err != nil {
 		return err
 	}
@@ -226,6 +214,11 @@ func (s *show) keepsOwnLaws(ctx context.Context) error {
 		return violated("%v", err)
 	}
 	found, _, err := s.Laws(ctx)
+	if err == nil {
+		var folded []string
+		folded, err = s.Fold(ctx)
+		found = append(found, folded...)
+	}
 	if err == nil && len(found) > 0 {
 		err = violated("%s", strings.Join(found, "; "))
 	}
