@@ -81,7 +81,8 @@ var corruptions = []corruption{
 		value := v.stored(t, "f7")
 		return both(v.unset(t, v.shard(0, "f7"), "f7"), v.set(t, v.key(0, "e:4000"), "f7", value))
 	}},
-	{metaFields, "the placement is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "meta"), "placement") }},
+	{entriesPlaced, "the placement is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "meta"), "placement") }},
+	{metaFields, "a placement that its layout has not", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "meta"), "layout", "1") }},
 	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
 	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f2"), "f2") }},
 	{entriesPhantom, "an entry of nobody", func(t *testing.T, v *victim) func() {

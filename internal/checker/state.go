@@ -86,8 +86,9 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		return fmt.Errorf("the stored state has layout %q, this program reads 1 and 2", layout)
 	}
 	st.placement, st.steps = meta["placement"], meta["steps"]
-	if !out.ok(metaFields, (st.placement != "") == (meta["layout"] != "1")) {
-		out.breach(metaFields, "placement", "one, but for layout 1", fmt.Sprintf("%q with layout %s", st.placement, meta["layout"]))
+	// A state that was begun in layout 1 has none for good. One of layout 2 shows that it was begun with one by where its entries lie.
+	if !out.ok(metaFields, st.placement == "" || meta["layout"] != "1") {
+		out.breach(metaFields, "placement", "none with layout 1", strconv.Quote(st.placement))
 	}
 	if former := meta["former_producers"]; former != "" {
 		err := json.Unmarshal([]byte(former), &st.producers)
