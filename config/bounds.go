@@ -133,7 +133,7 @@ func warnDoubtful(s *section, l *Learner, topics Topics) {
 // warnBelief warns of a learner that goes on trying, or holds on to its prior, for longer than there are payoffs.
 func warnBelief(s *section, l *Learner) {
 	const wild, firm = 1, 1e6
-	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && l.Policy != Elimination {
+	if !s.ok("policy", "sigma", "prior", "prior.sd") || !l.believes() && !l.Policy.Kind().Confident {
 		return
 	}
 	if l.Sigma > wild {

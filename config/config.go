@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // Config is a whole configuration, with the defaults filled in.
@@ -159,21 +161,20 @@ const (
 	Adversarial Payoffs = "adversarial" // the paper, section 4
 )
 
-// Policy names the rule that makes rankings.
+// Policy names the rule that makes rankings: a policy.Kind.
 type Policy string
 
-// The values of policy.
+// Policies that something here is only about.
 const (
 	Elimination   Policy = "elimination" // the paper's Algorithm 1
-	MOSS          Policy = "moss"        // ours: a bonus for what had less than its share of the payoffs
-	Optimistic    Policy = "optimistic"  // ours: upper confidence bounds
-	Thompson      Policy = "thompson"    // ours: posterior sampling
+	MOSS          Policy = "moss"        // the default for stochastic payoffs
 	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
-	Greedy        Policy = "greedy"      // the empirical means
-	Utility       Policy = "utility"     // the user's own order
-	FTRL          Policy = "ftrl"        // follow the regularised leader over the admissible set
+	FTRL          Policy = "ftrl"        // the default for adversarial payoffs
 	OSMD          Policy = "osmd"        // the paper's Algorithm 5
 )
+
+// Kind is the policy's entry in the table of policies; nil where there is none.
+func (p Policy) Kind() *policy.Kind { return policy.KindOf(string(p)) }
 
 // Delay names the way late payoffs are handled.
 type Delay string

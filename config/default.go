@@ -50,17 +50,19 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 	if payoffs == Adversarial {
 		l.Policy = FTRL
 	}
-	l.Delay = l.Policy.delay()
+	l.Delay = l.Policy.DefaultDelay()
 	return l
 }
 
-// delay is what goes with a policy that is configured without.
-func (p Policy) delay() Delay {
-	switch p {
-	case Elimination:
-		return QPMD
-	case FTRL, OSMD:
+// DefaultDelay is what goes with a policy that is configured without.
+func (p Policy) DefaultDelay() Delay {
+	switch k := p.Kind(); {
+	case k == nil:
+		return Direct
+	case k.IsAdversarial():
 		return BOLD
+	case k.NotDirect != "":
+		return QPMD
 	}
 	return Direct
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // learners reads all learners, in the file's order.
@@ -65,7 +67,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	l := DefaultLearner(name, payoffs)
 	s.bool("default", &l.Default)
 	enum(s, "policy", &l.Policy, Policies())
-	l.Delay = l.Policy.delay()
+	l.Delay = l.Policy.DefaultDelay()
 	enum(s, "delay", &l.Delay, Delays())
 	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper})
 	s.prior(&l.Prior)
@@ -94,7 +96,11 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 
 // Policies are all that can be configured.
 func Policies() []Policy {
-	return []Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility, OSMD, FTRL}
+	all := make([]Policy, 0, len(policy.Kinds))
+	for _, k := range policy.Kinds {
+		all = append(all, Policy(k.Name))
+	}
+	return all
 }
 
 // Delays are all that can be configured.
@@ -135,31 +141,17 @@ func (s *section) onExpiry(dst *OnExpiry) {
 	dst.Default = &x
 }
 
-// partner says which policies a delay handling goes with.
-type partner struct {
-	delay string
-	with  []string
-}
-
-var partners = []partner{
-	{"qpmd", []string{"elimination", "moss", "optimistic", "thompson", "egreedy", "greedy", "utility"}},
-	{"direct", []string{"moss", "optimistic", "thompson", "egreedy", "greedy", "utility"}},
-	{"bold", []string{"osmd", "ftrl"}},
-}
-
-func isAdversarial(policy string) bool { return policy == string(OSMD) || policy == string(FTRL) }
-
-func isStochastic(policy string) bool { return slices.Contains(partners[0].with, policy) }
-
-// whyNot says why a delay handling does not go with a policy that is not its partner.
-func whyNot(delay, policy string) string {
+// whyNot says why a delay handling does not go with a policy; nothing where it does.
+func whyNot(k *policy.Kind, d Delay) string {
 	switch {
-	case delay == "bold":
+	case d == BOLD && !k.IsAdversarial():
 		return "BOLD frees an instance of an adversarial policy with each payoff"
-	case isAdversarial(policy):
-		return policy + " needs its payoff with the propensity of that very decision"
+	case d != BOLD && k.IsAdversarial():
+		return k.Name + " needs its payoff with the propensity of that very decision"
+	case d == Direct:
+		return k.NotDirect
 	}
-	return "payoffs fed on arrival make elimination's confidence radius invalid"
+	return ""
 }
 
 // checkPartners looks at the words of the file, those not yet supported included: what can never go together is
@@ -179,29 +171,38 @@ func checkPartners(s *section) {
 	}
 	payoffs := word("payoffs", string(Stochastic))
 	defaults := DefaultLearner("", Payoffs(payoffs))
-	policy, delay := word("policy", string(defaults.Policy)), word("delay", "")
-	switch {
-	case payoffs == string(Stochastic) && isAdversarial(policy):
-		s.refault("policy", "%s is for adversarial payoffs, and payoffs is stochastic", policy)
-	case payoffs == string(Adversarial) && isStochastic(policy):
-		s.refault("policy", "%s is for stochastic payoffs, and payoffs is adversarial", policy)
+	k, delay := Policy(word("policy", string(defaults.Policy))).Kind(), word("delay", "")
+	if k == nil {
+		return
 	}
-	if isStochastic(policy) || isAdversarial(policy) {
-		if err := Together(Policy(policy), Delay(delay)); err != nil {
-			s.refault("delay", "%v", err)
-		}
+	switch {
+	case payoffs == string(Stochastic) && k.IsAdversarial():
+		s.refault("policy", "%s is for adversarial payoffs, and payoffs is stochastic", k.Name)
+	case payoffs == string(Adversarial) && !k.IsAdversarial():
+		s.refault("policy", "%s is for stochastic payoffs, and payoffs is adversarial", k.Name)
+	}
+	if err := Together(Policy(k.Name), Delay(delay)); err != nil {
+		s.refault("delay", "%v", err)
 	}
 }
 
-// Together tells why a policy does not go with a delay handling, and what does; nil where it does. Both must be known.
-func Together(policy Policy, delay Delay) error {
-	for _, p := range partners {
-		if p.delay == string(delay) && !slices.Contains(p.with, string(policy)) {
-			return fmt.Errorf("%s does not go with policy %s: %s; it goes with %s", delay, policy,
-				whyNot(string(delay), string(policy)), strings.Join(p.with, ", "))
+// Together tells why a policy does not go with a delay handling, and what does; nil where it does, and where there is no
+// such policy or delay handling.
+func Together(p Policy, d Delay) error {
+	why, k := "", p.Kind()
+	if k != nil && slices.Contains(Delays(), d) {
+		why = whyNot(k, d)
+	}
+	if why == "" {
+		return nil
+	}
+	var with []string
+	for _, k := range policy.Kinds {
+		if whyNot(k, d) == "" {
+			with = append(with, k.Name)
 		}
 	}
-	return nil
+	return fmt.Errorf("%s does not go with policy %s: %s; it goes with %s", d, p, why, strings.Join(with, ", "))
 }
 
 func checkTimes(s *section, l *Learner, topics Topics) {
@@ -236,18 +237,18 @@ func checkDefault(s *section, l *Learner) {
 	}
 }
 
-// checkExploration refuses windows that never let ε-greedy explore as it is meant to. Learned ones may, sooner or later.
+// checkExploration refuses windows that never let a policy explore as it is meant to. Learned ones may, sooner or later.
 func checkExploration(s *section, l *Learner, maxCandidates int) {
-	if l.Policy != EpsilonGreedy || maxCandidates < 2 || !s.ok("policy", "windows") {
+	if l.Policy.Kind().Explore == nil || maxCandidates < 2 || !s.ok("policy", "windows") {
 		return
 	}
 	w, err := l.Windows.Distribution()
 	if w == nil || err != nil || w.UniformFrom(maxCandidates) > 0 {
 		return
 	}
-	s.fault("windows", "egreedy explores by having all n candidates selected equally often; for that the windows 1 to k must "+
+	s.fault("windows", "%s explores by having all n candidates selected equally often; for that the windows 1 to k must "+
 		"have a probability of k/n or more together, for every k below n, and these do for no n from 2 to %d "+
-		"(limits.max_candidates)", maxCandidates)
+		"(limits.max_candidates)", l.Policy, maxCandidates)
 }
 
 func warnLearner(s *section, l *Learner, topics Topics) {
@@ -265,7 +266,7 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 		s.warn("delay", "direct without a selections topic does not know of selections before they are paid: none are "+
 			"counted as in flight, so that a wait may be spent on one item")
 	}
-	if l.needsWindows() && !topics.HasSelections() && l.Windows.Learned() {
+	if l.Policy.Kind().NeedsWindows() && !topics.HasSelections() && l.Windows.Learned() {
 		s.warn("windows", "learned without a selections topic: only impressions that were paid tell of them")
 	}
 	if l.Utilities == Sorted && !topics.HasSelections() {
@@ -282,30 +283,28 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 			s.warn(key, "has no effect with policy %s", l.Policy)
 		}
 	}
-	if l.Policy == Elimination && l.Radius == Paper && s.has("sigma") {
+	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {
 		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
 	}
 }
 
 // idle are the keys that a learner's policy does not look at.
 func idle(l *Learner) (keys []string) {
-	if l.Policy != Elimination {
+	k := l.Policy.Kind()
+	if !k.Confident {
 		keys = append(keys, "radius", "delta")
 	}
-	if l.Policy != Elimination && !l.believes() {
+	if !k.Confident && !k.Believes {
 		keys = append(keys, "sigma")
 	}
-	if !l.believes() {
+	if !k.Believes {
 		keys = append(keys, "prior")
 	}
-	if l.Payoffs != Adversarial {
+	if !k.IsAdversarial() {
 		keys = append(keys, "max_instances", "loss_index", "eta")
 	}
-	if !l.needsWindows() {
+	if !k.NeedsWindows() {
 		keys = append(keys, "windows")
 	}
 	return keys
 }
-
-// needsWindows tells whether a learner's policy looks at the distribution of windows.
-func (l *Learner) needsWindows() bool { return l.Payoffs == Adversarial || l.Policy == EpsilonGreedy }

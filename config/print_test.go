@@ -180,10 +180,8 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		return drawTimes(t, drawAdversarial(t, name), selections, span)
 	}
 	l := DefaultLearner(name, Stochastic)
-	l.Policy = rapid.SampledFrom([]Policy{Elimination, MOSS, Optimistic, Thompson, EpsilonGreedy, Greedy, Utility}).Draw(t, "policy")
-	if l.Delay = QPMD; l.Policy != Elimination {
-		l.Delay = rapid.SampledFrom([]Delay{QPMD, Direct}).Draw(t, "delay")
-	}
+	l.Policy = rapid.SampledFrom(Policies()).Filter(func(p Policy) bool { return !p.Kind().IsAdversarial() }).Draw(t, "policy")
+	l.Delay = rapid.SampledFrom(Delays()).Filter(func(d Delay) bool { return Together(l.Policy, d) == nil }).Draw(t, "delay")
 	if l.Policy == EpsilonGreedy && rapid.Bool().Draw(t, "given windows") {
 		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
 	}
@@ -191,10 +189,10 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 		l.Prior = rapid.SampledFrom([]Prior{{}, {Kind: policy.EmpiricalPrior}, {Kind: policy.FixedPrior, Mean: 0.25, SD: 1e-9}}).Draw(t, "prior")
 		l.EstimateSigma = rapid.Bool().Draw(t, "sigma auto")
 	}
-	if l.Policy == Elimination || l.believes() && !l.EstimateSigma {
+	if l.Policy.Kind().Confident || l.believes() && !l.EstimateSigma {
 		l.Sigma = rapid.Float64Range(leastScale, mostScale).Draw(t, "sigma")
 	}
-	if l.Policy != Elimination {
+	if !l.Policy.Kind().Confident {
 		return drawTimes(t, l, selections, span)
 	}
 	l.Radius = rapid.SampledFrom([]Radius{SubGaussian, Paper}).Draw(t, "radius")

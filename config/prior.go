@@ -15,14 +15,21 @@ type Prior struct {
 	Mean, SD float64
 }
 
-// Belief is what the learner's policy assumes of payoffs, where it needs to assume anything, see believes.
-func (l *Learner) Belief() policy.Belief {
-	return policy.Belief{Sigma: l.Sigma, EstimateSigma: l.EstimateSigma, Prior: l.Prior.Kind, Mean: l.Prior.Mean, SD: l.Prior.SD}
+// Parameters are what the learner's policy is made with.
+func (l *Learner) Parameters() (*policy.Parameters, error) {
+	radius, err := policy.ParseRadius(string(l.Radius))
+	return &policy.Parameters{
+		Belief:     policy.Belief{Sigma: l.Sigma, EstimateSigma: l.EstimateSigma, Prior: l.Prior.Kind, Mean: l.Prior.Mean, SD: l.Prior.SD},
+		Confidence: policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value, AutoDelta: l.Delta.Auto},
+		Eta:        l.Eta.Value,
+		ByRank:     l.LossIndex == ByRank,
+	}, err
 }
 
 // believes tells whether a learner's policy has a prior.
 func (l *Learner) believes() bool {
-	return l.Policy == MOSS || l.Policy == Optimistic || l.Policy == Thompson
+	k := l.Policy.Kind()
+	return k != nil && k.Believes
 }
 
 // prior reads none, empirical, or a mapping of mean and sd.
@@ -90,8 +97,8 @@ func (s *section) sigma(l *Learner) {
 		return scale{value: v}, err
 	})
 	l.Sigma, l.EstimateSigma = x.value, x.auto
-	if x.auto && l.Policy == Elimination && s.ok("policy") {
-		s.fault("sigma", "auto does not go with policy elimination: its radius needs a bound, and an estimate is none")
+	if x.auto && s.ok("policy") && l.Policy.Kind().Confident {
+		s.fault("sigma", "auto does not go with policy %s: its radius needs a bound, and an estimate is none", l.Policy)
 	}
 }
 

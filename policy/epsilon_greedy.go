@@ -30,6 +30,9 @@ type Explorer interface {
 // of each is not left to chance.
 type EpsilonGreedy struct{ exploit Greedy }
 
+var epsilonGreedyKind = Kind{Name: "egreedy", About: "the paper's: the best so far, and now and then anything, equally often",
+	Explore: func(*Parameters) (Explorer, error) { return NewEpsilonGreedy(), nil }}
+
 var _ Explorer = (*EpsilonGreedy)(nil)
 
 // NewEpsilonGreedy makes the policy.

@@ -25,6 +25,14 @@ type FTRL struct {
 	shifted bool
 }
 
+var ftrlKind = Kind{Name: "ftrl", About: "follows the regularised leader over what windows allow",
+	Oppose: func(p *Parameters) (Adversarial, error) {
+		if p.Eta == 0 {
+			return NewFTRL(1, !p.ByRank) // the one with a bound
+		}
+		return NewFTRL(p.Eta, !p.ByRank)
+	}}
+
 var _ Adversarial = (*FTRL)(nil)
 
 // NewFTRL makes an FTRL with η_t = scale/√t; scale is positive and finite, 1 is the one with a bound. With shifted the

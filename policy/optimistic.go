@@ -20,6 +20,9 @@ import "math"
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type Optimistic struct{ belief Belief }
 
+var optimisticKind = Kind{Name: "optimistic", About: "upper confidence bounds", Believes: true,
+	Rank: func(p *Parameters) (Policy, error) { return NewOptimistic(p.Belief) }}
+
 var _ Policy = (*Optimistic)(nil)
 
 // NewOptimistic makes the policy, or says which parameter is out of range.

@@ -27,6 +27,15 @@ type OSMD struct {
 
 var _ Adversarial = (*OSMD)(nil)
 
+var osmdKind = Kind{Name: "osmd", About: "the paper's: mirror descent over what windows allow",
+	Oppose: func(p *Parameters) (Adversarial, error) {
+		if p.Eta == 0 {
+			return NewOSMD(0) // the horizon is doubled
+		}
+		// η = √(2/T) is that of a horizon of T payoffs.
+		return NewOSMD(max(1, int64(math.Round(2/(p.Eta*p.Eta)))))
+	}}
+
 // NewOSMD makes an OSMD for so many payoffs per instance; 0 for a horizon that is doubled.
 func NewOSMD(horizon int64) (*OSMD, error) {
 	if horizon < 0 {

@@ -4,6 +4,9 @@ package policy
 // window; nothing is learned from payoffs.
 type Utility struct{}
 
+var utilityKind = Kind{Name: "utility", About: "the users' own order; learns nothing",
+	Rank: func(*Parameters) (Policy, error) { return NewUtility(), nil }}
+
 var _ Policy = (*Utility)(nil)
 
 // NewUtility makes the policy.

@@ -103,7 +103,7 @@ func TestSimulateWithoutPartners(t *testing.T) {
 	got := simulate(t, "--policy", "ftrl", "--delay", "qpmd", "--scenario", "stationary")
 	assert.Equal(t, exitUsage, got.code)
 	assert.Contains(t, got.errOut, "qpmd does not go with policy ftrl")
-	assert.Contains(t, got.errOut, "it goes with elimination")
+	assert.Contains(t, got.errOut, "it goes with moss")
 	got = simulate(t, "--policy", "osmd", "--scenario", "blocks")
 	assert.Equal(t, exitUsage, got.code)
 	assert.Contains(t, got.errOut, "osmd is left out")

@@ -14,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // Settings are what is to be compared. All but Policies, Delays, MaxInstances and Eta are settings of the configuration
@@ -86,7 +87,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		}
 		delays := s.Delays
 		if len(delays) == 0 {
-			delays = []string{defaultDelay(policy)}
+			delays = []string{string(config.Policy(policy).DefaultDelay())}
 		}
 		for _, d := range distinct(delays) {
 			if err := config.Together(config.Policy(policy), config.Delay(d)); err != nil {
@@ -122,8 +123,9 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 	return all, notes, nil
 }
 
-func isAdversarial(policy string) bool {
-	return policy == string(config.OSMD) || policy == string(config.FTRL)
+func isAdversarial(name string) bool {
+	k := policy.KindOf(name)
+	return k != nil && k.IsAdversarial()
 }
 
 func payoffsOf(policy string) config.Payoffs {
@@ -131,15 +133,6 @@ func payoffsOf(policy string) config.Payoffs {
 		return config.Adversarial
 	}
 	return config.Stochastic
-}
-
-// defaultDelay is the configuration's, if it goes with the policy, else QPM-D, which goes with all stochastic ones.
-func defaultDelay(policy string) string {
-	d := config.DefaultLearner("", payoffsOf(policy)).Delay
-	if config.Together(config.Policy(policy), d) != nil {
-		d = config.QPMD
-	}
-	return string(d)
 }
 
 // instances are the limits to be tried; empty is the default.
@@ -166,7 +159,7 @@ func (s *Settings) utilities() []string {
 // faults, is the same. Warnings are the settings that have no effect. With delay "" the default one is taken.
 func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities string) (c *Combination, warnings []string, err error) {
 	if delay == "" {
-		delay = defaultDelay(policy)
+		delay = string(config.Policy(policy).DefaultDelay())
 	}
 	var eta string
 	doubled := false
@@ -200,7 +193,7 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	if l.EstimateSigma { // from payoffs, and never above what they may have here
 		l.Sigma = e.Scenario.Sigma()
 	}
-	if ratio := e.Scenario.Ratio(); ratio > 0 && (isAdversarial(policy) || l.Policy == config.EpsilonGreedy) {
+	if ratio := e.Scenario.Ratio(); ratio > 0 && l.Policy.Kind().NeedsWindows() {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
 	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {

@@ -313,15 +313,13 @@ func (r *Result) Label() string {
 	default:
 		name += fmt.Sprintf(", ≤ %d instances", *r.MaxInstances)
 	}
-	if l.Policy == config.Elimination && l.Radius == config.Paper {
+	if l.Policy.Kind().Confident && l.Radius == config.Paper {
 		name += ", radius paper"
 	}
-	if l.Policy == config.MOSS || l.Policy == config.Optimistic || l.Policy == config.Thompson {
-		if l.Prior.Kind != policy.EmpiricalPrior {
-			name += ", prior " + l.Prior.Kind.String()
-		}
+	if l.Policy.Kind().Believes && l.Prior.Kind != policy.EmpiricalPrior {
+		name += ", prior " + l.Prior.Kind.String()
 	}
-	if l.Policy == config.FTRL && l.LossIndex == config.ByRank {
+	if l.Policy.Kind().IsAdversarial() && l.LossIndex == config.ByRank {
 		name += ", losses of ranks"
 	}
 	if r.BurnIn != nil {
