@@ -18,6 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/catalog"
 	"github.com/ranker-worker/ranker-worker/internal/faults"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -391,6 +392,14 @@ func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 				assert.FileExists(t, filepath.Join("..", word), page)
 			}
 		}
+	}
+}
+
+// TestPoliciesHaveASection: each policy of the table has one, under its name or with another.
+func TestPoliciesHaveASection(t *testing.T) {
+	page := read(t, "algorithms.md")
+	for _, k := range policy.Kinds {
+		assert.Regexp(t, `(?m)^##+ (\w+ and )?`+k.Name+`( and \w+)?$`, page)
 	}
 }
 

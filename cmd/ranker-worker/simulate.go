@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/internal/lab"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // simulation is what the command line of simulate asks for.
@@ -44,6 +45,8 @@ func newSimulateCommand() *cobra.Command {
 what is lost against the best rankings in hindsight. Each compatible combination of the policies and delays listed is
 played with the same users, several runs of them, and compared with the bound that theory has for it.
 
+Policies:
+` + policyLines() + `
 Scenarios: ` + strings.Join(names, ", ") + `.
 docs/algorithms.md says what they are.`,
 		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
@@ -74,6 +77,15 @@ docs/algorithms.md says what they are.`,
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves to `FILE`.svg or .png")
 	return cmd
+}
+
+// policyLines are the policies, one in a line.
+func policyLines() string {
+	var b strings.Builder
+	for _, k := range policy.Kinds {
+		fmt.Fprintf(&b, "  %-12s %s\n", k.Name, k.About)
+	}
+	return b.String()
 }
 
 func (s *simulation) run(cmd *cobra.Command) error {
