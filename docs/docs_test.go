@@ -395,6 +395,23 @@ func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 	}
 }
 
+// TestLivesAreLedThere: each function that the two lives name stands in its file, and each life has ten steps.
+func TestLivesAreLedThere(t *testing.T) {
+	page := read(t, "architecture.md")
+	for _, heading := range []string{"\n## An impression's life\n", "\n## A payoff's life\n"} {
+		_, section, found := strings.Cut(page, heading)
+		require.True(t, found, heading)
+		section, _, _ = strings.Cut(section, "\n## ")
+		assert.Len(t, regexp.MustCompile(`(?m)^\d+\. `).FindAllString(section, -1), 10)
+		places := regexp.MustCompile("`([\\w/]+\\.go): (\\w+)`").FindAllStringSubmatch(section, -1)
+		require.NotEmpty(t, places)
+		for _, place := range places {
+			file := read(t, filepath.Join("..", place[1]))
+			assert.Regexp(t, `(?m)^func (\([^)]*\) )?`+place[2]+`(\[[^]]*\])?\(`, file, "%s has no %s", place[1], place[2])
+		}
+	}
+}
+
 // TestPoliciesHaveASection: each policy of the table has one, under its name or with another.
 func TestPoliciesHaveASection(t *testing.T) {
 	page := read(t, "algorithms.md")
