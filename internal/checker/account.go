@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -53,21 +54,15 @@ func impressionFate(f fate) fate {
 	return i
 }
 
-// String names the outcomes of a selection or payoff.
-func (f fate) String() string {
-	s := ""
-	for bit, name := range outcomeNames[event.Payoffs] {
+// named gives the names of outcomes of a topic's records.
+func (f fate) named(t event.Topic) string {
+	var names []string
+	for bit, name := range outcomeNames[t] {
 		if f&(1<<bit) != 0 {
-			if s != "" {
-				s += " or "
-			}
-			s += name
+			names = append(names, name)
 		}
 	}
-	if s == "" {
-		return "nothing"
-	}
-	return s
+	return strings.Join(names, " or ")
 }
 
 // bound is within what a count of the account must lie.

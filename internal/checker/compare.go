@@ -165,7 +165,7 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 			broken = entriesPayoff
 		}
 		f.out.ok(broken, false)
-		f.out.breach(broken, id, "ended: "+endNames(l.ends), "pending")
+		f.out.breach(broken, id, "ended: "+l.ends.named(event.Impressions), "pending")
 		return
 	}
 	f.count(event.Impressions, isPending)
@@ -212,20 +212,6 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 		broken = entriesPayoff
 	}
 	if !f.out.ok(broken, l.ends&found != 0) {
-		f.out.breach(broken, id, endNames(l.ends), e.outcome.String())
+		f.out.breach(broken, id, l.ends.named(event.Impressions), e.outcome.String())
 	}
-}
-
-// endNames names the ends of impressions in a set.
-func endNames(ends fate) string {
-	s := ""
-	for bit, name := range outcomeNames[event.Impressions] {
-		if ends&(1<<bit) != 0 {
-			if s != "" {
-				s += " or "
-			}
-			s += name
-		}
-	}
-	return s
 }
