@@ -22,7 +22,7 @@ type base struct {
 	in      policy.Input // what of it does not change between decisions is set
 	ws      policy.Workspace
 	flights flights
-	changes changes
+	changes policy.Changes
 	writer
 }
 
@@ -44,7 +44,7 @@ func (b *base) Grow(items int) {
 	b.table.Grow(items)
 	if more := items - len(b.flights.byItem); more > 0 {
 		b.flights.grow(more)
-		b.changes.grow(more)
+		b.changes.Grow(more)
 		b.in.InFlight = b.flights.byItem
 	}
 }
@@ -84,20 +84,20 @@ func (b *base) Unselected(Outcome) {}
 // selected notes what every selection tells.
 func (b *base) selected(o *Outcome) {
 	b.flights.begin(o.Item)
-	b.changes.note(o.Item, flightsChanged)
+	b.changes.Note(o.Item, flightsChanged)
 	b.windows.selected(o)
 }
 
 // landed notes that a selection is in flight no longer.
 func (b *base) landed(i policy.Item) {
 	b.flights.end(i)
-	b.changes.note(i, flightsChanged)
+	b.changes.Note(i, flightsChanged)
 }
 
 // feed gives BASE a payoff.
 func (b *base) feed(i policy.Item, payoff float64) {
 	b.table.Add(i, payoff)
-	b.changes.note(i, sumsChanged)
+	b.changes.Note(i, sumsChanged)
 }
 
 // Sums implements Learner.
@@ -131,16 +131,15 @@ func (b *base) status() Status {
 
 // harvest gives the changes that are not one learner's alone, and takes note of it.
 func (b *base) harvest(r Recorder) {
-	for _, i := range b.changes.items {
-		if b.changes.what[i]&sumsChanged != 0 {
+	for i, what := range b.changes.All() {
+		if what&sumsChanged != 0 {
 			r.Item(i)
 		}
-		if b.changes.what[i]&flightsChanged != 0 {
+		if what&flightsChanged != 0 {
 			b.flights.harvest(r, i, &b.writer)
 		}
-		b.changes.what[i] = 0
 	}
-	b.changes.items = b.changes.items[:0]
+	b.changes.Clear()
 	b.windows.harvest(r, &b.writer)
 }
 

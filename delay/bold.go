@@ -73,8 +73,7 @@ type BOLD struct {
 	ws      policy.AdversarialWorkspace
 	sampler admissible.Sampler
 
-	items   []policy.Item // whose sums have changed
-	touched []bool        // by item
+	changes policy.Changes
 	writer
 }
 
@@ -105,7 +104,7 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 func (b *BOLD) Grow(items int) {
 	if more := items - len(b.sums); more > 0 {
 		b.sums = extend(b.sums, more)
-		b.touched = extend(b.touched, more)
+		b.changes.Grow(more)
 	}
 }
 
@@ -174,10 +173,7 @@ func (b *BOLD) Paid(o Outcome) {
 	s.R += o.Payoff
 	s.Q += float64(o.Payoff * o.Payoff)
 	b.fed++
-	if !b.touched[o.Item] {
-		b.touched[o.Item] = true
-		b.items = append(b.items, o.Item)
-	}
+	b.changes.Note(o.Item, sumsChanged)
 	if !b.feed(&o) {
 		b.unfed++
 	}

@@ -40,11 +40,10 @@ func (b *BOLD) Hashes() []string {
 
 // Harvest implements Learner.
 func (b *BOLD) Harvest(r Recorder) {
-	for _, i := range b.items {
-		b.touched[i] = false
+	for i := range b.changes.All() {
 		r.Item(i)
 	}
-	b.items = b.items[:0]
+	b.changes.Clear()
 	for _, i := range b.pool.changed {
 		b.harvestInstance(r, i)
 		b.pool.harvested(i)

@@ -62,7 +62,7 @@ func (q *QPMD) Fold(from Learner, numbers []policy.Item, s Share) error {
 			for k := f.queues[i].head; k < f.queues[i].tail; k++ {
 				q.queues[numbers[i]].push(f.queues[i].at(k))
 				q.queued++
-				q.changes.note(numbers[i], queueChanged)
+				q.changes.Note(numbers[i], queueChanged)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (b *base) fold(from *base, numbers []policy.Item, s Share) error {
 		for i, to := range numbers {
 			if theirs := from.table.Own(policy.Item(i)); theirs != (policy.Sums{}) {
 				b.table.Set(to, plus(b.table.Own(to), theirs))
-				b.changes.note(to, sumsChanged)
+				b.changes.Note(to, sumsChanged)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (b *base) FoldsItems() bool { return false }
 func (b *base) Carry(o Outcome, selected bool) {
 	if selected {
 		b.flights.begin(o.Item)
-		b.changes.note(o.Item, flightsChanged)
+		b.changes.Note(o.Item, flightsChanged)
 	}
 }
 
@@ -114,10 +114,7 @@ func (b *BOLD) Fold(from Learner, numbers []policy.Item, s Share) error {
 			if theirs := f.sums[i]; theirs != (policy.Sums{}) {
 				b.sums[to] = plus(b.sums[to], theirs)
 				b.fed += theirs.N
-				if !b.touched[to] {
-					b.touched[to] = true
-					b.items = append(b.items, to)
-				}
+				b.changes.Note(to, sumsChanged)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func (q *QPMD) Selected(o Outcome) {
 	}
 	if queue := &q.queues[o.Item]; queue.len() > 0 {
 		q.queued--
-		q.changes.note(o.Item, queueChanged)
+		q.changes.Note(o.Item, queueChanged)
 		q.feed(o.Item, queue.pop())
 		return
 	}
@@ -98,7 +98,7 @@ func (q *QPMD) Paid(o Outcome) {
 	}
 	q.queues[o.Item].push(o.Payoff)
 	q.queued++
-	q.changes.note(o.Item, queueChanged)
+	q.changes.Note(o.Item, queueChanged)
 }
 
 // Expired implements Learner: a hold that this selection began is over, without a payoff.

@@ -26,8 +26,8 @@ func (q *QPMD) Hashes() []string {
 
 // Harvest implements Learner. A payoff that came and went since the last harvest leaves no trace.
 func (q *QPMD) Harvest(r Recorder) {
-	for _, i := range q.changes.items {
-		if q.changes.what[i]&queueChanged != 0 {
+	for i, what := range q.changes.All() {
+		if what&queueChanged != 0 {
 			q.harvestQueue(r, i)
 		}
 	}

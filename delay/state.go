@@ -42,27 +42,12 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 	r.Field(hash, w.field, w.value)
 }
 
-// changes remembers which items have changed since the last harvest, and what of them.
-type changes struct {
-	items []policy.Item // in the order in which they first did
-	what  []uint8       // by item
-}
-
 // What can change of an item.
 const (
 	sumsChanged = 1 << iota
 	queueChanged
 	flightsChanged
 )
-
-func (c *changes) grow(more int) { c.what = extend(c.what, more) }
-
-func (c *changes) note(i policy.Item, what uint8) {
-	if c.what[i] == 0 {
-		c.items = append(c.items, i)
-	}
-	c.what[i] |= what
-}
 
 // extend appends more zero elements.
 func extend[T any](s []T, more int) []T {

@@ -39,8 +39,7 @@ type Table struct {
 	own    []Sums
 	others []Sums       // the sources' total, as far as pooled
 	from   [][]imported // per item, in ascending order of source; includes what is staged
-	staged []Item       // items whose others is older than from
-	stale  []bool       // whether an item is in staged
+	staged Changes      // items whose others is older than from
 	fed    int64
 
 	moments *moments // of pooled; nil until somebody asks
@@ -63,7 +62,7 @@ func (t *Table) Grow(items int) {
 	t.own = extend(t.own, more)
 	t.others = extend(t.others, more)
 	t.from = extend(t.from, more)
-	t.stale = extend(t.stale, more)
+	t.staged.Grow(more)
 }
 
 // extend appends more zero elements.
@@ -123,10 +122,7 @@ func (t *Table) Stage(source int32, i Item, s Sums) {
 	} else {
 		t.from[i] = slices.Insert(from, at, imported{source, s})
 	}
-	if !t.stale[i] {
-		t.stale[i] = true
-		t.staged = append(t.staged, i)
-	}
+	t.staged.Note(i, 1)
 }
 
 // Has tells whether source has been heard of for item i, staged or pooled.
@@ -145,8 +141,7 @@ func find(from []imported, source int32) (at int, found bool) {
 
 // TakeStaged pools all that is staged.
 func (t *Table) TakeStaged() {
-	for _, i := range t.staged {
-		t.stale[i] = false
+	for i := range t.staged.All() {
 		var sum Sums
 		for _, f := range t.from[i] {
 			sum = plus(sum, f.sums)
@@ -154,7 +149,7 @@ func (t *Table) TakeStaged() {
 		t.others[i] = sum
 		t.pool(i)
 	}
-	t.staged = t.staged[:0]
+	t.staged.Clear()
 }
 
 // pool recomputes the pooled sums of item i, and what hangs on them.

@@ -25,8 +25,7 @@ type Intervals struct {
 	pooled  []int64
 	sources map[int32][]int64
 	total   int64   // of pooled
-	changed []int32 // cells of own, in the order in which they first changed
-	noted   []bool  // by cell: in changed
+	changes Changes // of own
 }
 
 // NewIntervals makes counts over windows of 1..max, max within 1..MaxWindows.
@@ -35,10 +34,9 @@ func NewIntervals(max int) (*Intervals, error) {
 		return nil, fmt.Errorf("%w: windows up to %d, must be within 1 and %d", ErrIntervals, max, MaxWindows)
 	}
 	cells := max * (max + 1) / 2
-	return &Intervals{
-		max: max, own: make([]int64, cells), pooled: make([]int64, cells), noted: make([]bool, cells),
-		sources: map[int32][]int64{},
-	}, nil
+	t := &Intervals{max: max, own: make([]int64, cells), pooled: make([]int64, cells), sources: map[int32][]int64{}}
+	t.changes.Grow(cells)
+	return t, nil
 }
 
 // Max is the longest window told apart.
@@ -81,10 +79,7 @@ func (t *Intervals) add(cell int32, by int64) {
 	t.own[cell] += by
 	t.pooled[cell] += by
 	t.total += by
-	if !t.noted[cell] {
-		t.noted[cell] = true
-		t.changed = append(t.changed, cell)
-	}
+	t.changes.Note(cell, 1)
 }
 
 // Own is this partition's own count of an interval.
@@ -127,12 +122,11 @@ func (t *Intervals) Import(source int32, low, high int, count int64) {
 
 // Changed calls f with each of this partition's own counts that has changed since the last call.
 func (t *Intervals) Changed(f func(low, high int, count int64)) {
-	for _, c := range t.changed {
-		t.noted[c] = false
+	for c := range t.changes.All() {
 		low, high := windowsOf(c)
 		f(low, high, t.own[c])
 	}
-	t.changed = t.changed[:0]
+	t.changes.Clear()
 }
 
 // What the estimate starts from, and how many selections that is worth.

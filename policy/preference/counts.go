@@ -23,7 +23,6 @@ type pair struct {
 	low, high policy.Item // numbers, low < high
 	own       [2]int64    // low selected over high; high selected over low
 	all       [2]int64    // of all sources
-	noted     uint8       // bits: which of own have changed since the last harvest
 }
 
 // verdict is what counts say of a pair: by how much the first is preferred, negative for the second, 0 where it is
@@ -40,7 +39,7 @@ func verdict(first, second int64) int64 {
 type counts struct {
 	at      map[uint64]int32 // by pairKey: where in pairs
 	pairs   []pair
-	changed []int32
+	changes policy.Changes                // of pairs: bits, which of own
 	sources map[int32]map[uint64][2]int64 // what is part of pair.all, by source and pairKey
 	field   []byte
 	value   []byte
@@ -63,6 +62,7 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	if !ok {
 		at = int32(len(c.pairs))
 		c.pairs = append(c.pairs, pair{low: low, high: high})
+		c.changes.Grow(1)
 		c.at[key] = at
 	}
 	return at, side
@@ -75,10 +75,7 @@ func (c *counts) add(a, b policy.Item) int64 {
 	if p.own[side] < maxCount {
 		p.own[side]++
 		p.all[side]++
-		if p.noted == 0 {
-			c.changed = append(c.changed, at)
-		}
-		p.noted |= 1 << side
+		c.changes.Note(at, 1<<side)
 	}
 	return verdict(p.all[side], p.all[1-side])
 }
@@ -107,10 +104,10 @@ func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after
 
 // harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse.
 func (c *counts) harvest(f func(field, value []byte)) {
-	for _, at := range c.changed {
+	for at, which := range c.changes.All() {
 		p := &c.pairs[at]
 		for side, n := range p.own {
-			if p.noted>>side&1 == 0 {
+			if which>>side&1 == 0 {
 				continue
 			}
 			a, b := p.low, p.high
@@ -121,9 +118,8 @@ func (c *counts) harvest(f func(field, value []byte)) {
 			c.value = strconv.AppendInt(c.value[:0], n, 10)
 			f(c.field, c.value)
 		}
-		p.noted = 0
 	}
-	c.changed = c.changed[:0]
+	c.changes.Clear()
 }
 
 func appendPair(dst []byte, a, b policy.Item) []byte {

@@ -31,10 +31,7 @@ func (s *Sorted) Fold(from Finder, numbers []policy.Item) error {
 			}
 			ours.own[side^k] += n
 			ours.all[side^k] += n
-			if ours.noted == 0 {
-				s.counts.changed = append(s.counts.changed, at)
-			}
-			ours.noted |= 1 << (side ^ k)
+			s.counts.changes.Note(at, 1<<(side^k))
 		}
 	}
 	s.rebuild()
@@ -53,10 +50,7 @@ func (s *Social) Fold(from Finder, numbers []policy.Item) error {
 		}
 		i := numbers[k]
 		s.own[i] = s.own[i].add(theirs)
-		if !s.noted[i] {
-			s.noted[i] = true
-			s.changed = append(s.changed, i)
-		}
+		s.changes.Note(i, 1)
 		s.pool(i)
 	}
 	return nil

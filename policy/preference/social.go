@@ -55,8 +55,7 @@ type Social struct {
 	own     []moments
 	all     []moments
 	from    [][]sourceMoments // by item, in ascending order of source
-	changed []policy.Item
-	noted   []bool
+	changes policy.Changes
 	unused  int64
 
 	total  int64     // estimates
@@ -133,7 +132,7 @@ func (m moments) add(o moments) moments {
 func (s *Social) Grow(items int) {
 	if more := items - len(s.own); more > 0 {
 		s.own, s.all, s.from = extend(s.own, more), extend(s.all, more), extend(s.from, more)
-		s.noted = extend(s.noted, more)
+		s.changes.Grow(more)
 		s.within = extend(s.within, (items+itemsPerSum-1)/itemsPerSum-len(s.within))
 	}
 }
@@ -285,10 +284,7 @@ func (s *Social) Selected(sel *Selection) {
 	i := sel.selected()
 	s.own[i] = s.own[i].add(moments{n: 1, mean: sel.Utility})
 	s.pool(i)
-	if !s.noted[i] {
-		s.noted[i] = true
-		s.changed = append(s.changed, i)
-	}
+	s.changes.Note(i, 1)
 }
 
 // countEvery is how often, in milliseconds of event time, the pairs that are undecided are counted, for people.
@@ -342,8 +338,7 @@ func (s *Social) Hash() string { return "utilities" }
 
 // Harvest implements Finder.
 func (s *Social) Harvest(f func(field, value []byte)) {
-	for _, i := range s.changed {
-		s.noted[i] = false
+	for i := range s.changes.All() {
 		m := &s.own[i]
 		s.field = strconv.AppendInt(s.field[:0], int64(i), 10)
 		s.value = strconv.AppendInt(s.value[:0], m.n, 10)
@@ -353,7 +348,7 @@ func (s *Social) Harvest(f func(field, value []byte)) {
 		s.value = strconv.AppendFloat(s.value, m.dev, 'g', -1, 64)
 		f(s.field, s.value)
 	}
-	s.changed = s.changed[:0]
+	s.changes.Clear()
 }
 
 // parseMoments reads a value that Harvest wrote.

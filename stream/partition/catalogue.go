@@ -16,8 +16,7 @@ import (
 type catalogue struct {
 	numbers map[string]policy.Item
 	names   []string
-	touched []bool // by item: in changed
-	changed []policy.Item
+	changes policy.Changes
 }
 
 func newCatalogue() catalogue { return catalogue{numbers: make(map[string]policy.Item)} }
@@ -31,17 +30,12 @@ func (c *catalogue) intern(name []byte) (i policy.Item, fresh bool) {
 	s := string(name)
 	c.numbers[s] = i
 	c.names = append(c.names, s)
-	c.touched = append(c.touched, false)
+	c.changes.Grow(1)
 	c.touch(i)
 	return i, true
 }
 
-func (c *catalogue) touch(i policy.Item) {
-	if !c.touched[i] {
-		c.touched[i] = true
-		c.changed = append(c.changed, i)
-	}
-}
+func (c *catalogue) touch(i policy.Item) { c.changes.Note(i, 1) }
 
 // lookUp gives the item's number, if it has one.
 func (c *catalogue) lookUp(name []byte) (policy.Item, bool) {
@@ -59,7 +53,8 @@ type storedItem struct {
 // load takes the stored items, in any order. Their numbers must be 0..n-1.
 func (c *catalogue) load(items []storedItem) error {
 	c.names, c.numbers = make([]string, len(items)), make(map[string]policy.Item, len(items))
-	c.touched = make([]bool, len(items))
+	c.changes = policy.Changes{}
+	c.changes.Grow(len(items))
 	for _, it := range items {
 		if int(it.number) >= len(items) {
 			return fmt.Errorf("item %q has number %d, but there are only %d items", it.name, it.number, len(items))

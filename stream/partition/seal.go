@@ -124,15 +124,14 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	l.delay.Harvest(&m.harvest)
 	m.harvest = harvester{}
 	var scratch []byte
-	for _, i := range l.items.changed {
+	for i := range l.items.changes.All() {
 		sums := l.delay.Sums(i)
 		scratch = appendItem(scratch[:0], i, sums)
 		dst.Writes = append(dst.Writes, state.Write{
 			Hash: l.itemHash, Field: m.keep([]byte(l.items.names[i])), Value: m.keep(scratch), Publish: sums.N > 0 || l.poolsByItem,
 		})
-		l.items.touched[i] = false
 	}
-	l.items.changed = l.items.changed[:0]
+	l.items.changes.Clear()
 }
 
 // Forget says that checkpoints up to this segment are in the store, and that every record whose look-up was answered

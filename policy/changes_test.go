@@ -1,0 +1,37 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChanges_AreToldOnceInTheirOrder(t *testing.T) {
+	var c Changes
+	told := func() (all [][2]int) {
+		for n, what := range c.All() {
+			all = append(all, [2]int{int(n), int(what)})
+		}
+		c.Clear()
+		return all
+	}
+	c.Grow(3)
+	c.Note(2, 1)
+	c.Note(0, 2)
+	c.Note(2, 4)
+	require.Equal(t, [][2]int{{2, 5}, {0, 2}}, told())
+	require.Empty(t, told())
+	c.Grow(2)
+	c.Note(4, 1)
+	require.Equal(t, [][2]int{{4, 1}}, told())
+	for range c.All() {
+		break
+	}
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		c.Note(3, 1)
+		for n := range c.All() {
+			_ = n
+		}
+		c.Clear()
+	}))
+}
