@@ -24,7 +24,8 @@ type fold struct {
 
 	topics  [event.Inputs]topicFold
 	ranked  rankingsLog
-	dec     *event.Decoder
+	dec     *event.Decoder // by the largest limits of all configurations
+	strict  *event.Decoder // by the smallest, where they differ; else nil
 	imp     event.Impression
 	sel     event.Selection
 	pay     event.Payoff
@@ -112,10 +113,10 @@ const (
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f := &fold{c: c, p: p, state: st, out: out, selects: c.cfg.Kafka.Topics.HasSelections(),
-		dec:   event.NewDecoder(event.Limits{MaxCandidates: c.cfg.Limits.MaxCandidates, MaxRecordBytes: c.cfg.Limits.MaxRecordBytes}),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{}, drifted: map[uint64]event.Millis{},
 		past: map[string][]*learnerFold{}, sweepAt: firstSweep,
 	}
+	f.limits()
 	f.parking.least = math.MaxInt64
 	for _, cfg := range c.configs {
 		t := cfg.Join.ParkingTime.Milliseconds()
@@ -125,6 +126,32 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f.load()
 	f.heed()
 	return f
+}
+
+// limits makes the decoders. What only some configurations took may have been refused: then it has a dead letter.
+func (f *fold) limits() {
+	l := f.c.cfg.Limits
+	most := event.Limits{MaxCandidates: l.MaxCandidates, MaxRecordBytes: l.MaxRecordBytes}
+	least := most
+	for _, cfg := range f.c.configs {
+		most.MaxCandidates, least.MaxCandidates = max(most.MaxCandidates, cfg.Limits.MaxCandidates), min(least.MaxCandidates, cfg.Limits.MaxCandidates)
+		most.MaxRecordBytes, least.MaxRecordBytes = max(most.MaxRecordBytes, cfg.Limits.MaxRecordBytes), min(least.MaxRecordBytes, cfg.Limits.MaxRecordBytes)
+	}
+	f.dec = event.NewDecoder(most)
+	if least != most {
+		f.strict = event.NewDecoder(least)
+	}
+}
+
+// refusable tells whether a selection or a payoff was refused by smaller limits than others have.
+func (f *fold) refusable(r *record, rec *logged) bool {
+	if f.strict == nil || !f.buried(r) {
+		return false
+	}
+	if r.topic == event.Selections {
+		return f.strict.Selection(&event.Selection{}, rec.key, rec.value) != nil
+	}
+	return f.strict.Payoff(&event.Payoff{}, rec.key, rec.value) != nil
 }
 
 // run reads all that there is to read.
@@ -205,7 +232,7 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	}
 	switch {
 	case t == event.Impressions && ranked:
-		f.rankedImpression(&r, rec.key, err == nil)
+		f.rankedImpression(&r, rec, err == nil)
 	case t == event.Impressions:
 		f.unranked(&r, rec.key, err)
 	case err != nil:
@@ -231,10 +258,14 @@ func (f *fold) answer(r *record, rec *logged) {
 			r.event = xxhash.Sum64(f.pay.EventID)
 		}
 	}
+	r.refusable = f.refusable(r, rec)
 	l := f.life(rec.key, r.effective)
 	switch {
 	case l == nil || l.open:
 		f.conclude(l, r, anyFate)
+	case r.refusable:
+		f.settle(l, f.watermark)
+		f.conclude(l, r, isRejected)
 	case r.topic == event.Selections:
 		f.settle(l, f.watermark)
 		fate := f.judgeSelection(l, r)

@@ -53,6 +53,7 @@ type record struct {
 	hash      uint64       // of its value
 
 	hasUtility, crowded bool
+	refusable           bool // see fold.refusable
 }
 
 // firstSweep is from how many lives on those that are over are looked for.

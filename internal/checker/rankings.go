@@ -137,10 +137,10 @@ func (l *rankingsLog) drain(f *fold) error {
 	}
 }
 
-// rankedImpression takes in an impression with its ranking. Without the impression itself, which may be faulty by today's
-// limits, the ranking is believed.
-func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
-	rk := &f.ranked.cur
+// rankedImpression takes in an impression with its ranking. Without the impression itself, which may be faulty by the limits of
+// all configurations, the ranking is believed.
+func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
+	rk, id := &f.ranked.cur, rec.key
 	d := &rk.Decision
 	name := f.at(event.Impressions, r.offset, id)
 	if !f.out.ok(rankingsDecision, string(id) == string(rk.ID)) {
@@ -159,7 +159,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	}
 	lf := f.decidedBy(rk.Learner, r.offset)
 	f.begin(l, lf, d)
-	if parsed && f.imp.HasUtilities && lf != nil && lf.given {
+	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
 		l.ordered = true
 		f.order(lf, l)
 	}
@@ -173,7 +173,7 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)
 	} else {
 		lf.show(l.items)
-		f.checkDecision(name, r, lf, d)
+		f.checkDecision(name, r, lf, d, parsed)
 		checkPropensities(f.out, name, lf, l, d)
 		f.checkAdmissible(name, lf, l)
 	}
@@ -185,6 +185,12 @@ func (f *fold) rankedImpression(r *record, id []byte, parsed bool) {
 	}
 	f.retry(l, event.Selections)
 	f.retry(l, event.Payoffs)
+}
+
+// readByAll tells whether an impression was read by whatever configuration it was decided or adopted with. One that adopts a
+// decision without reading the impression does not know the order of utilities.
+func (f *fold) readByAll(rec *logged) bool {
+	return f.strict == nil || f.strict.Impression(&event.Impression{}, rec.key, rec.value) == nil
 }
 
 // begin makes an impression of the ranking at hand.
@@ -226,9 +232,9 @@ const clockBound = 300_000
 
 // checkDecision holds a decision against the configurations: one of them must fit. A record dated too far ahead counts as of
 // the moment when it was decided, which only the ranking tells.
-func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Decision) {
+func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Decision, parsed bool) {
 	at := f.ranked.cur.Time
-	if !f.out.ok(rankingsDecision, at == r.effective || at < r.effective-clockBound) {
+	if !f.out.ok(rankingsDecision, at == r.effective || at < r.effective-clockBound || !parsed && at < r.effective) {
 		f.out.breach(rankingsDecision, name, fmt.Sprintf("effective time %d", r.effective), fmt.Sprint(at))
 	}
 	fits, known := false, false
