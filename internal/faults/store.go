@@ -107,9 +107,14 @@ func (s *Store) RollBack(ctx context.Context) error {
 	return s.primary.StartFrom(ctx, s.dump)
 }
 
-// Stall lets the replica stay behind from now on.
+// Stall lets the replica stay behind from now on. It may be loading what the primary has sent.
 func (s *Store) Stall(ctx context.Context) error {
-	return server(s.replica, func(c *goredis.Client) error { return c.ReplicaOf(ctx, "no", "one").Err() })
+	return server(s.replica, func(c *goredis.Client) error {
+		return until(ctx, storeTimeout*3, "the replica stays behind", func() (bool, error) {
+			err := c.ReplicaOf(ctx, "no", "one").Err()
+			return err == nil, err
+		})
+	})
 }
 
 // FailOver makes the replica the primary, as it is, and the primary the replica.
