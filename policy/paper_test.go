@@ -53,7 +53,7 @@ func TestLemma33_BestPermutation(t *testing.T) {
 			}
 		})
 		order := make([]int32, n)
-		BestOrder(means, &Workspace{}, order)
+		bestOrder(means, &Workspace{}, order)
 		for w := 1; w <= n; w++ {
 			require.Equal(t, best[w], BestMean(means, w), "seed %d, means %v, window %d", seed, means, w)
 			require.Equal(t, best[w], means[Select(order, w)], "seed %d, means %v, order %v, window %d", seed, means, order, w)
@@ -70,7 +70,7 @@ func TestLemma33_BestPermutation(t *testing.T) {
 
 func TestBestOrder_OfEqualMeansTheHighestUtilityLeads(t *testing.T) {
 	order := make([]int32, 4)
-	BestOrder([]float64{1, 1, 1, 0}, &Workspace{}, order)
+	bestOrder([]float64{1, 1, 1, 0}, &Workspace{}, order)
 	require.Equal(t, []int32{2, 1, 0, 3}, order)
 }
 
@@ -210,7 +210,7 @@ func (r run) regret(t require.TestingT) float64 {
 		regret += BestMean(byUtility, window) - r.means[selected]
 		if r.seen != nil {
 			hindsight = hindsight[:len(items)]
-			BestOrder(byUtility, &ws, hindsight)
+			bestOrder(byUtility, &ws, hindsight)
 			r.seen(trial, table, items, order, window, selected, items[Select(hindsight, window)])
 		}
 		table.Add(selected, r.means[selected]+r.deviation*rng.NormFloat64())
@@ -445,4 +445,21 @@ func TestTheorem31_RegretBoundUnderChangingUtilities(t *testing.T) {
 			require.Less(t, regret-half, half, "nothing was learned")
 		}
 	}
+}
+
+// bestOrder fills dst, which is as long as means, with a best permutation in hindsight (Lemma 3.3): leaders in
+// decreasing mean, each followed by the items it blocks. Means are those of the candidates in increasing utility, and
+// dst takes positions, as in Policy.Rank. For every window it gives the largest mean that any permutation can give.
+// Of equal means the highest utility leads. It takes O(n).
+func bestOrder(means []float64, ws *Workspace, dst []int32) {
+	n := int32(len(means))
+	ws.leaders = sized(ws.leaders, int(n))
+	leader := n - 1
+	for i := n - 1; i >= 0; i-- {
+		if means[i] > means[leader] {
+			leader = i
+		}
+		ws.leaders[i] = leader
+	}
+	follow(ws.leaders, dst)
 }

@@ -284,6 +284,3 @@ func NewPartitioner(n int) *Partitioner {
 func (p *Partitioner) Of(key []byte) int32 {
 	return int32(p.hash.Balance(kafka.Message{Key: key}, p.numbers...))
 }
-
-// PartitionOf returns the partition, of n, that a key belongs to. See Partitioner, which is faster for many keys.
-func PartitionOf(key []byte, n int) int32 { return NewPartitioner(n).Of(key) }

@@ -268,10 +268,10 @@ func TestPartitionOfIsTheJavaClientsDefaultPartitioner(t *testing.T) {
 		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
 		"abc": 479470107,
 	} {
-		assert.Equal(t, (hash&0x7fffffff)%n, PartitionOf([]byte(key), n), key)
+		assert.Equal(t, (hash&0x7fffffff)%n, NewPartitioner(n).Of([]byte(key)), key)
 	}
-	assert.Equal(t, PartitionOf([]byte{}, 6), PartitionOf(nil, 6))
-	assert.Zero(t, PartitionOf([]byte("x"), 0))
+	assert.Equal(t, NewPartitioner(6).Of([]byte{}), NewPartitioner(6).Of(nil))
+	assert.Zero(t, NewPartitioner(0).Of([]byte("x")))
 }
 
 func BenchmarkPartitioner(b *testing.B) {

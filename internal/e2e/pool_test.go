@@ -23,7 +23,7 @@ func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 		next := 0
 		id := func(partition int32) []byte { // the next id of a partition
 			for ; ; next++ {
-				if id := fmt.Appendf(nil, "i-%d", next); stream.PartitionOf(id, 2) == partition {
+				if id := fmt.Appendf(nil, "i-%d", next); stream.NewPartitioner(2).Of(id) == partition {
 					next++
 					return id
 				}

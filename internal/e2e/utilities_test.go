@@ -68,7 +68,7 @@ func (a *admirers) round(t *testing.T, number, impressions int) (certain bool) {
 	var messages []kafka.Message
 	for len(messages) < impressions {
 		id := fmt.Appendf(nil, "i-%d", a.next)
-		if a.next++; stream.PartitionOf(id, 2) != int32(number) {
+		if a.next++; stream.NewPartitioner(2).Of(id) != int32(number) {
 			continue
 		}
 		var candidates []string

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -41,41 +39,6 @@ type Options struct {
 	// DeltaEntries is about how many checkpoints the stream of deltas keeps: 256 by default. An entry takes at most
 	// about MaxDeltaBytes.
 	DeltaEntries int
-}
-
-// ParseURL makes options from redis://[user[:password]@]host[:port][/db], or rediss:// for TLS. Its errors do not
-// show the URL, which may hold a password.
-func ParseURL(s string) (Options, error) {
-	scheme, _, _ := strings.Cut(s, "://")
-	if scheme != "redis" && scheme != "rediss" {
-		return Options{}, errors.New("a Redis URL begins with redis:// or rediss:// (TLS)")
-	}
-	u, err := url.Parse(s)
-	if err != nil {
-		return Options{}, errors.New("not a URL; special characters of a password have to be percent-encoded")
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return Options{}, errors.New("a Redis URL ends with the number of the database: nothing is read after ? or #")
-	}
-	if u.Hostname() == "" {
-		return Options{}, errors.New("the Redis URL names no host")
-	}
-	o := Options{Username: u.User.Username()}
-	o.Password, _ = u.User.Password()
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	o.Addresses = []string{net.JoinHostPort(u.Hostname(), port)}
-	if path := strings.Trim(u.Path, "/"); path != "" {
-		if o.DB, err = strconv.Atoi(path); err != nil || o.DB < 0 {
-			return Options{}, errors.New("a Redis URL ends in the number of a database, such as /0")
-		}
-	}
-	if scheme == "rediss" {
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
-	}
-	return o, nil
 }
 
 // validate reports every fault.

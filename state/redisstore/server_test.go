@@ -255,7 +255,7 @@ func TestRollbackByFailover(t *testing.T) {
 	require.ErrorIs(t, after.Checkpoint(t.Context(), 0, c), state.ErrFenced)
 }
 
-// TestTLS connects by a rediss:// URL.
+// TestTLS connects by TLS.
 func TestTLS(t *testing.T) {
 	ports, err := proc.FreePorts(1)
 	require.NoError(t, err)
@@ -264,9 +264,8 @@ func TestTLS(t *testing.T) {
 	testenv.OwnRedis(t, server.Options{Args: []string{"--tls-port", fmt.Sprint(ports[0]), "--tls-auth-clients", "no",
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
 		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem")}})
-	opts, err := redisstore.ParseURL(fmt.Sprintf("rediss://127.0.0.1:%d/0", ports[0]))
-	require.NoError(t, err)
-	opts.Group = "g"
+	opts := redisstore.Options{Addresses: []string{fmt.Sprintf("127.0.0.1:%d", ports[0])}, Group: "g",
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "127.0.0.1"}}
 	require.ErrorContains(t, open(t, opts).Ready(t.Context()), "certificate")
 	opts.TLS.RootCAs = pool
 	s := open(t, opts)
@@ -349,23 +348,6 @@ func TestNetworkErrorsCanBeMatched(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.NoError(t, mini.Restart())
 	require.NoError(t, s.Checkpoint(t.Context(), 0, c), "and it comes back by itself")
-}
-
-func TestParseURL(t *testing.T) {
-	o, err := redisstore.ParseURL("redis://user:p%40ss@example.org:7000/3")
-	require.NoError(t, err)
-	require.Equal(t, redisstore.Options{Addresses: []string{"example.org:7000"}, Username: "user", Password: "p@ss", DB: 3}, o)
-	o, err = redisstore.ParseURL("rediss://[::1]")
-	require.NoError(t, err)
-	require.Equal(t, []string{"[::1]:6379"}, o.Addresses)
-	require.Equal(t, "::1", o.TLS.ServerName)
-	require.EqualValues(t, tls.VersionTLS12, o.TLS.MinVersion)
-	for _, bad := range []string{"", "127.0.0.1:6379", "http://x", "redis://", "redis://:hunter2@h/x", "redis://:hunter2@h/-1",
-		"redis://:hunter2@h/0?db=1", "redis://:hunter2%@h", "redis://:hunter2@h#x"} {
-		_, err := redisstore.ParseURL(bad)
-		require.Error(t, err, bad)
-		require.NotContains(t, err.Error(), "hunter2")
-	}
 }
 
 func TestOptionsAllFaultsAtOnce(t *testing.T) {
