@@ -29,7 +29,7 @@ func permutations(n int, f func(order []int32)) {
 	place(0)
 }
 
-// For every window, no permutation gives more than BestMean, BestOrder gives just that, and it is one of the family Π*:
+// For every window, no permutation gives more than BestMean, bestOrder gives just that, and it is one of the family Π*:
 // the undominated items in decreasing mean, each followed by those that it dominates and nobody better does.
 func TestLemma33_BestPermutation(t *testing.T) {
 	const seed = 33
@@ -68,7 +68,7 @@ func TestLemma33_BestPermutation(t *testing.T) {
 	}
 }
 
-func TestBestOrder_OfEqualMeansTheHighestUtilityLeads(t *testing.T) {
+func TestHindsight_OfEqualMeansTheHighestUtilityLeads(t *testing.T) {
 	order := make([]int32, 4)
 	bestOrder([]float64{1, 1, 1, 0}, &Workspace{}, order)
 	require.Equal(t, []int32{2, 1, 0, 3}, order)

@@ -64,7 +64,7 @@ func UniformAdmissible(q []float64) bool {
 }
 
 // Best is the largest value ⟨values,p⟩ of any p in C, which is also that of the best single ranking in hindsight:
-// Σ_w q_w · max_{i≥w} values_i. The ranking is that of policy.BestOrder.
+// Σ_w q_w · max_{i≥w} values_i. The ranking is a best one in hindsight (Lemma 3.3).
 func Best(values, q []float64) float64 {
 	best, sum := math.Inf(-1), 0.0
 	for k := len(values) - 1; k >= 0; k-- {
