@@ -28,12 +28,12 @@ build: ## Build bin/ranker-worker, static.
 .PHONY: test
 test: tools lint ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) ./...
+	$(TESTENV) -- $(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) ./... ./tools/...
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
 	@echo 'test-short: a real Apache Kafka and a real Redis are left out; "make test" is the whole run.'
-	RANKER_TEST_SHORT=1 $(GO) test -timeout $(TIMEOUT) ./...
+	RANKER_TEST_SHORT=1 $(GO) test -timeout $(TIMEOUT) ./... ./tools/...
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, and govulncheck where its database can be reached.

@@ -1,4 +1,3 @@
-// Package deploy checks, without a container engine, what this directory tells one.
 package deploy
 
 import (
