@@ -124,7 +124,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	}
 	f.learners = newLearnerFolds(c.configs)
 	f.load()
-	f.heed()
+	f.applyHistory()
 	return f
 }
 

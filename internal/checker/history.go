@@ -41,9 +41,9 @@ func (st *state) readHistory(field, value string, out *findings) {
 	st.history = append(st.history, h)
 }
 
-// heed takes from what commands have done what the log alone does not tell. A learner that was reset is another one from
+// applyHistory takes from what commands have done what the log alone does not tell. A learner that was reset is another one from
 // that cut on: impressions below it are its predecessor's. One that took something in begins with that, see begin.
-func (f *fold) heed() {
+func (f *fold) applyHistory() {
 	all := f.state.history
 	slices.SortFunc(all, func(a, b history) int { return cmp.Compare(a.Number, b.Number) })
 	if len(all) >= keptHistory {

@@ -180,7 +180,7 @@ func upstreamFaults() []Fault {
 	all := []Fault{
 		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.Traffic.ask(ctx, 1, order{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
-				return []*kgo.Record{oddRecords["duplicate payoffs"](rng, p), oddRecords["orphans"](rng, p)}
+				return []*kgo.Record{badRecords["duplicate payoffs"](rng, p), badRecords["orphans"](rng, p)}
 			}})
 		}},
 		{Kind: "upstream held, then a burst", Uses: upstream, Weight: 1, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
@@ -192,7 +192,7 @@ func upstreamFaults() []Fault {
 			return nil
 		}},
 	}
-	for _, kind := range slices.Sorted(maps.Keys(oddRecords)) {
+	for _, kind := range slices.Sorted(maps.Keys(badRecords)) {
 		all = append(all, Fault{Kind: kind, Uses: upstream, Weight: 2, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.upset(ctx, kind, 1+s.rng.IntN(20))
 		}})
@@ -200,11 +200,11 @@ func upstreamFaults() []Fault {
 	return all
 }
 
-// upset sends n odd records of a kind.
+// upset sends n bad records of a kind.
 func (s *Scene) upset(ctx context.Context, kind string, n int) error {
 	return s.Traffic.ask(ctx, s.rng.IntN(2), order{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for range n {
-			batch = append(batch, oddRecords[kind](rng, p))
+			batch = append(batch, badRecords[kind](rng, p))
 		}
 		return batch
 	}})

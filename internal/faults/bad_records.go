@@ -13,19 +13,19 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// odd are records that no tidy platform sends.
-type odd func(rng *rand.Rand, p *producer) *kgo.Record
+// badRecord makes a record that no tidy platform sends.
+type badRecord func(rng *rand.Rand, p *producer) *kgo.Record
 
-var oddRecords = map[string]odd{
+var badRecords = map[string]badRecord{
 	"malformed records": func(rng *rand.Rand, p *producer) *kgo.Record {
 		bad := []string{"", "{", "null", "[]", `{"impression_id":7}`, "\xff\xfe", `{"impression_id":"x","impression_id":"y"}`,
 			`{"impression_id":"KEY","payoff":1e999}`, `{"impression_id":"KEY","candidates":[]}`}
-		id := p.odd(rng)
+		id := p.strangeID(rng)
 		value := bytes.ReplaceAll([]byte(bad[rng.IntN(len(bad))]), []byte("KEY"), id)
 		return p.record(event.Topic(rng.IntN(event.Inputs)), id, value)
 	},
 	"oversized records": func(rng *rand.Rand, p *producer) *kgo.Record {
-		id := p.odd(rng)
+		id := p.strangeID(rng)
 		value := fmt.Appendf(nil, `{"impression_id":%q,"x":"%s"}`, id, bytes.Repeat([]byte("x"), maxRecordBytes+rng.IntN(20_000)))
 		return p.record(event.Topic(rng.IntN(event.Inputs)), id, value)
 	},
@@ -47,7 +47,7 @@ var oddRecords = map[string]odd{
 		return p.payoff(rng, 5_000, time.Now().UnixMilli())
 	},
 	"orphans": func(rng *rand.Rand, p *producer) *kgo.Record {
-		id := p.odd(rng)
+		id := p.strangeID(rng)
 		r := event.Payoff{ID: id, Payoff: 1, Item: []byte("x")}
 		if rng.IntN(2) == 0 {
 			return p.record(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("x")}))
@@ -76,13 +76,13 @@ var oddRecords = map[string]odd{
 		return p.record(event.Payoffs, r.ID, event.AppendPayoff(nil, &r))
 	},
 	"impressions for nobody": func(rng *rand.Rand, p *producer) *kgo.Record {
-		im := event.Impression{ID: p.odd(rng), Learner: []byte("nobody"), Candidates: []event.Candidate{{Item: []byte("a")}}}
+		im := event.Impression{ID: p.strangeID(rng), Learner: []byte("nobody"), Candidates: []event.Candidate{{Item: []byte("a")}}}
 		return p.record(event.Impressions, im.ID, event.AppendImpression(nil, &im))
 	},
 }
 
-// odd makes an id that no impression has.
-func (p *producer) odd(rng *rand.Rand) []byte {
+// strangeID makes an id that no impression has.
+func (p *producer) strangeID(rng *rand.Rand) []byte {
 	return strconv.AppendUint([]byte("odd-"), rng.Uint64(), 36)
 }
 
