@@ -188,7 +188,7 @@ func TestNothingHealthyIsAViolation(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, testenv.Embedded(t), 1, kind.learners, kind.further)
 			tr := newTraffic(t, w)
-			for round := range 4 {
+			for round := range 3 {
 				r := w.start(t, tr.now)
 				for range 4 {
 					tr.round(t, 40, 5*time.Second)
@@ -214,8 +214,8 @@ func (tr *traffic) settle(t testing.TB) {
 func (tr *traffic) pass(t testing.TB) {
 	t.Helper()
 	r := tr.w.start(t, tr.now)
-	for range 20 {
-		tr.clock.Add(120_000)
+	for range 12 {
+		tr.clock.Add(200_000)
 		tr.flush(t)
 		tr.settle(t)
 	}
