@@ -122,8 +122,10 @@ var (
 	}
 	// filled are what schemas say of a text that is not empty, and of what YAML makes of one without quotes.
 	filled = []schema{{"type": "string", "minLength": 1}, unquoted}
-	user   = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
-	file   = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
+	user   = unlessZero(anything("text", "", isFilled, filled...))
+	// saslUser has no zero byte, which no mechanism carries.
+	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
+	file     = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
 	// neededFile is one whose name cannot be empty.
 	neededFile = unlessZero(anything("file", "a path", isFilled, filled...))
 )

@@ -18,7 +18,7 @@ func (d *decoder) checkRedis(s *section, r *Redis) {
 	case hasURL:
 		d.redisURL(s, e, r)
 	case !s.has("url") && !s.has("addresses"):
-		s.missing("url", "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses")
+		s.missing("url", noRedis)
 	}
 	d.checkOpenness(s, r)
 }

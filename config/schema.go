@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -46,12 +47,13 @@ func object[O any](all []setting[O]) schema {
 			properties[t.key] = ruled(object(t.parts), t.editor["allOf"].([]schema))
 			continue
 		}
-		p := schema{"description": t.description(), "allOf": []schema{t.editor}}
+		p := maps.Clone(t.editor)
+		p["description"] = t.description()
 		if n := t.print(&standard); n != nil {
 			p["default"] = jsonOf(n)
 		}
 		properties[t.key] = p
-		if t.needed != "" {
+		if t.needed != "" && t.read != nil {
 			needed = append(needed, t.key)
 			delete(p, "default")
 		}
@@ -89,6 +91,7 @@ func jsonOf(n *yaml.Node) (v any) {
 	return v
 }
 
+// ruled says what else holds.
 func ruled(s schema, rules []schema) schema {
 	if len(rules) > 0 {
 		s["allOf"] = rules
@@ -126,45 +129,47 @@ const (
 
 // What else holds for keys together. Each rule is one that a check makes too, and says in words.
 var (
-	tlsRules = []schema{{"dependencies": schema{"cert_file": []string{"key_file"}, "key_file": []string{"cert_file"}}}}
+	tlsRules = []schema{when(is("cert_file", schema{"minLength": 1}), needs("key_file")),
+		when(is("key_file", schema{"minLength": 1}), needs("cert_file"))}
 
 	saslRules = []schema{
-		when(schema{"minProperties": 1}, schema{"allOf": []schema{needs("mechanism", "username"), either("password", "password_file")}}),
-		notBoth("password", "password_file"),
+		when(schema{"minProperties": 1}, all(needs("mechanism", "username"), either("password", "password_file"))),
+		lacks("password", "password_file"),
 	}
 
 	redisRules = []schema{
-		{"type": "object"}, either("url", "addresses"), notBoth("url", "addresses"), notBoth("password", "password_file"),
+		{"type": "object"}, either("url", "addresses"), lacks("url", "addresses"), lacks("password", "password_file"),
 		when(is("addresses", schema{"type": "array", "minItems": 2, "uniqueItems": true}),
-			schema{"allOf": []schema{needs("cluster"), not(is("cluster", schema{"const": false}))}}),
-		when(is("cluster", schema{"const": true}), not(is("db", schema{"type": "integer", "minimum": 1}))),
+			all(needs("cluster"), where("cluster", not(schema{"const": false})))),
+		when(is("cluster", schema{"const": true}), where("db", schema{"maximum": 0})),
 		when(schema{"required": []string{"addresses", "username"}}, either("password", "password_file")),
 		// What stands in the URL does not stand beside it.
-		when(is("url", pattern("^rediss?://[^:/@]+(:[^@]*)?@")), not(needs("username"))),
-		when(is("url", pattern("^rediss?://[^:/@]*:[^@]+@")), schema{"allOf": []schema{not(needs("password")), not(needs("password_file"))}}),
-		when(is("url", pattern("^rediss://")), not(is("tls", is("enabled", schema{"const": false})))),
-		when(is("url", pattern("^redis://")), not(is("tls", schema{"minProperties": 1, "not": is("enabled", schema{"const": false})}))),
+		when(is("url", pattern("^rediss?://[^:/@]+(:[^@]*)?@")), lacks("username")),
+		when(is("url", pattern("^rediss?://[^:/@]*:[^@]+@")), all(lacks("password"), lacks("password_file"))),
+		when(is("url", pattern("^rediss://")), where("tls", where("enabled", not(schema{"const": false})))),
+		when(is("url", pattern("^redis://")), where("tls", schema{"anyOf": []schema{{"maxProperties": 0}, is("enabled", not(schema{"const": true}))}})),
 	}
 
 	// joinRules: something has to be able to wait.
 	joinRules = []schema{
-		when(is("parking_time", nothing), not(is("max_parked", nothing))),
-		when(is("parking_time", nothing), not(is("max_parked_bytes", nothing))),
+		when(is("parking_time", nothing), where("max_parked", not(nothing))),
+		when(is("parking_time", nothing), where("max_parked_bytes", not(nothing))),
 	}
 	nothing = schema{"enum": []any{0, "0", "0s"}}
 
 	// windowsRules: windows come from one place.
 	windowsRules = []schema{
-		notBoth("list", "geometric"), notBoth("list", "zipf"), notBoth("geometric", "zipf"), notBoth("list", "max"),
-		when(is("learned", schema{"const": true}), schema{"allOf": []schema{not(needs("list")), not(needs("geometric")), not(needs("zipf"))}}),
+		{"type": "object"},
+		lacks("list", "geometric"), lacks("list", "zipf"), lacks("geometric", "zipf"), lacks("list", "max"),
+		when(is("learned", schema{"const": true}), all(lacks("list"), lacks("geometric"), lacks("zipf"))),
 		when(is("learned", schema{"const": false}), either("list", "geometric", "zipf")),
 		{"anyOf": []schema{either("list", "geometric", "zipf"),
-			{"properties": schema{"max": schema{"maximum": policy.MaxWindows}}}}},
+			where("max", schema{"maximum": policy.MaxWindows})}},
 	}
 
 	withoutSelections = when(is("kafka", is("topics", is("selections", schema{"const": ""}))),
-		schema{"properties": schema{"learners": schema{"additionalProperties": schema{"allOf": []schema{
-			not(needs("selection_timeout")), not(is("utilities", schema{"const": Social}))}}}}})
+		where("learners", schema{"additionalProperties": schema{"allOf": []schema{
+			lacks("selection_timeout"), where("utilities", not(schema{"const": Social}))}}}))
 )
 
 // partnerRules say which policies are for which payoffs, what goes with which, and who needs a bound.
@@ -183,7 +188,7 @@ func partnerRules() (rules []schema) {
 			}
 		}
 		rules = append(rules, when(is("payoffs", schema{"const": p}), only("policy", policies)),
-			when(schema{"allOf": []schema{is("payoffs", schema{"const": p}), not(needs("policy"))}}, only("delay", delays)))
+			when(all(is("payoffs", schema{"const": p}), lacks("policy")), only("delay", delays)))
 	}
 	for _, k := range policy.Kinds {
 		var delays []Delay
@@ -194,13 +199,15 @@ func partnerRules() (rules []schema) {
 		}
 		this := is("policy", schema{"const": k.Name})
 		if rules = append(rules, when(this, only("delay", delays))); k.Confident {
-			rules = append(rules, when(this, not(is("sigma", schema{"const": "auto"}))))
+			rules = append(rules, when(this, where("sigma", not(schema{"const": "auto"}))))
 		}
 	}
 	return rules
 }
 
 func when(condition, then schema) schema { return schema{"if": condition, "then": then} }
+
+func all(rules ...schema) schema { return schema{"allOf": rules} }
 
 func not(s schema) schema { return schema{"not": s} }
 
@@ -211,9 +218,12 @@ func is(key string, value schema) schema {
 	return schema{"type": "object", "required": []string{key}, "properties": schema{key: value}}
 }
 
-// only is one of some words, where the key is there.
+// where tells what a key is, if it is there.
+func where(key string, value schema) schema { return schema{"properties": schema{key: value}} }
+
+// only is one of some words, if the key is there.
 func only[T ~string](key string, words []T) schema {
-	return schema{"properties": schema{key: orReference(schema{"enum": words})}}
+	return where(key, orReference(schema{"enum": words}))
 }
 
 // either wants one of some keys.
@@ -225,4 +235,5 @@ func either(keys ...string) schema {
 	return schema{"anyOf": options}
 }
 
-func notBoth(a, b string) schema { return not(needs(a, b)) }
+// lacks tells that not all of some keys are there.
+func lacks(keys ...string) schema { return not(schema{"type": "object", "required": keys}) }

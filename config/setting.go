@@ -18,7 +18,7 @@ type setting[O any] struct {
 	about  string                  // for people, in Markdown
 	kind   string                  // what kind of value it has, in a word or two
 	span   string                  // what can stand there, in Markdown
-	needed string                  // what is said where it is missing; empty: it may be
+	needed string                  // what is said where it is missing, by the check that reads it if one does; empty: it may be
 	editor schema                  // what can stand there, for editors; of a section: what else holds for it
 	effect func(*policy.Kind) bool // with which policies it has an effect; nil: with all
 	parts  []setting[O]
@@ -71,7 +71,13 @@ func lift[O, V any](where func(*O) *V, parts []setting[V]) []setting[O] {
 }
 
 // with says with which policies a setting has an effect.
-func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] { t.effect = effect; return t }
+func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] {
+	t.effect = effect
+	for i := range t.parts {
+		t.parts[i].effect = effect
+	}
+	return t
+}
 
 // orElse is a setting that is needed, and what is said where it is missing.
 func (t setting[O]) orElse(message string) setting[O] { t.needed = message; return t }
@@ -123,7 +129,7 @@ func readAll[O any](s *section, all []setting[O], o *O) {
 		default:
 			s.ask(t.key)
 		}
-		if t.needed != "" && !s.has(t.key) {
+		if t.needed != "" && t.read != nil && !s.has(t.key) {
 			s.missing(t.key, "%s", t.needed)
 		}
 	}

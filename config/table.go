@@ -59,7 +59,7 @@ var settings = []setting[Config]{
 			"candidates of one impression"),
 		value("max_record_bytes", func(l *Limits) *int { return &l.MaxRecordBytes },
 			size(1<<10, mostRecordBytes, whyNoLonger), 1<<20,
-			"an input record's value; what it may cost is [told apart](operations.md#what-single-records-may-cost)"),
+			"an input record's value; a longer one is a dead letter"),
 		value("checkpoint_interval", func(l *Limits) *time.Duration { return &l.CheckpointInterval },
 			duration(time.Millisecond, 30*time.Second), 100*time.Millisecond, "the least time between two checkpoints of a partition"),
 	}),
@@ -85,7 +85,7 @@ var kafkaSettings = []setting[Kafka]{
 	group("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
 		value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
 			unlessZero(words(Plain, ScramSHA256, ScramSHA512)), "", "how to log in"),
-		value("username", func(a *SASL) *string { return &a.Username }, user, "", "needed to log in"),
+		value("username", func(a *SASL) *string { return &a.Username }, saslUser, "", "needed to log in"),
 		value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`"),
 		value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
 	}, saslRules...),
@@ -93,6 +93,7 @@ var kafkaSettings = []setting[Kafka]{
 
 const (
 	noBrokers         = "at least one broker is needed, as host:port"
+	noRedis           = "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses"
 	aboutPasswordFile = "in place of `password`; read at the start and for each new connection, so that a password can be " +
 		"changed without a restart"
 )
@@ -111,8 +112,8 @@ var tlsSettings = []setting[TLS]{
 // Where Redis is, is said by a URL or by addresses. The URL is taken apart by a check, and put together again here.
 var redisSettings = []setting[Redis]{
 	{key: "url", kind: "URL", span: "`redis://` or `rediss://` (TLS)", editor: orReference(pattern(urlPattern)),
-		about: "`redis://[user[:password]@]host[:port][/db]`; needed, or `redis.addresses` is",
-		start: func(*Redis) {}, print: (*Redis).printURL},
+		about:  "`redis://[user[:password]@]host[:port][/db]`; or give `redis.addresses`",
+		needed: noRedis, start: func(*Redis) {}, print: (*Redis).printURL},
 	value("addresses", func(r *Redis) *[]string { return &r.Addresses }, redisAddresses, nil, "in place of `url`; several for a cluster").
 		unless((*Redis).hasURL),
 	value("cluster", func(r *Redis) *bool { return &r.Cluster }, yesOrNo, false, "Redis Cluster; needed for several addresses"),

@@ -151,7 +151,7 @@ var rangeKind = kind[Range]{name: "two numbers",
 // windowsKind is a mapping that says where windows come from, in one of four ways.
 var windowsKind = kind[Windows]{name: "mapping", span: "one of the next four keys, and `max`", read: readWindows,
 	print: func(w Windows) *yaml.Node { return printAll(windowsSettings, &w).node(true) }, parts: windowsSettings,
-	editor: schema{"allOf": append([]schema{object(windowsSettings), {"type": "object"}}, windowsRules...)}}
+	editor: ruled(object(windowsSettings), windowsRules)}
 
 var windowsSettings = []setting[Windows]{
 	value("list", func(w *Windows) *[]float64 { return &w.List }, kind[[]float64]{name: "list of numbers", span: "they sum to 1",
@@ -167,7 +167,7 @@ var windowsSettings = []setting[Windows]{
 			return printNumbers(x)
 		},
 		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(schema{"type": "number", "minimum": 0}, numeric)},
-			schema{"type": "string"}),
+			schema{"type": []string{"string", "number"}}),
 	}, nil, "the probability of window 1, 2, …"),
 	value("geometric", func(w *Windows) **float64 { return &w.Geometric },
 		maybe("above 0, at most 1", schema{"exclusiveMinimum": 0, "maximum": 1}), nil, "P(w) in proportion to this to the power w"),
