@@ -151,9 +151,23 @@ func addresses(none string) kind[[]string] {
 	}
 }
 
-// wordOr is a value that is a word, or a mapping with all of some keys, which is read into what begin gives.
-func wordOr[V any](span string, parse func(string) (V, error), word func(V) string, all []string, begin V, parts []setting[V]) kind[V] {
-	return kind[V]{name: "word or mapping", span: span, parts: parts, editor: orReference(schema{"enum": all}, object(parts)),
+// wordOr is one of some values that word has a name for, or a mapping with all of some keys, which begins from begin.
+func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V], example string) kind[V] {
+	var names, keys []string
+	for _, v := range values {
+		names = append(names, word(v))
+	}
+	for _, p := range parts {
+		keys = append(keys, p.key)
+	}
+	parse := func(name string) (V, error) {
+		if i := slices.Index(names, name); i >= 0 {
+			return values[i], nil
+		}
+		return begin, fmt.Errorf("%s is unknown; there are %s and %s", quote(name), strings.Join(names, ", "), example)
+	}
+	return kind[V]{name: "word or mapping", parts: parts, editor: orReference(schema{"enum": names}, object(parts)),
+		span: "`" + strings.Join(names, "`, `") + "`, or a mapping with `" + strings.Join(keys, "` and `") + "`",
 		read: func(s *section, key string, dst *V) {
 			f, ok := s.ask(key)
 			if !ok {
@@ -173,8 +187,8 @@ func wordOr[V any](span string, parse func(string) (V, error), word func(V) stri
 			*dst = v
 		},
 		print: func(v V) *yaml.Node {
-			if w := word(v); w != "" {
-				return text(w)
+			if name := word(v); name != "" {
+				return text(name)
 			}
 			return printAll(parts, &v).node(true)
 		}}

@@ -222,9 +222,9 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 				"so that memory grows with the horizon and each learns little; 1 learns far faster")
 		}
 	}
-	for _, key := range idle(l) {
-		if s.has(key) {
-			s.warn(key, "has no effect with policy %s", l.Policy)
+	for _, t := range learnerSettings {
+		if s.has(t.key) && !t.hasEffect(l.Policy.Kind()) {
+			s.warn(t.key, "has no effect with policy %s", l.Policy)
 		}
 	}
 	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {

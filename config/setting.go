@@ -102,7 +102,7 @@ func (t setting[O]) unread() setting[O] { t.read = nil; return t }
 
 // hasEffect tells whether a policy looks at a setting.
 func (t *setting[O]) hasEffect(k *policy.Kind) bool {
-	return t.effect == nil || k != nil && t.effect(k)
+	return t.effect == nil || t.effect(k)
 }
 
 // startAll sets defaults.
@@ -156,19 +156,8 @@ func paths[O any](prefix string, all []setting[O]) (out []string) {
 	return out
 }
 
-// idle are the keys that a learner's policy does not look at.
-func idle(l *Learner) (keys []string) {
-	for _, t := range learnerSettings {
-		if !t.hasEffect(l.Policy.Kind()) {
-			keys = append(keys, t.key)
-		}
-	}
-	return keys
-}
-
 func (l *Learner) print() *yaml.Node {
-	shown := slices.Clone(learnerSettings)
-	shown = slices.DeleteFunc(shown, func(t setting[Learner]) bool {
+	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
 		return !t.hasEffect(l.Policy.Kind()) // it would be warned of when read again
 	})
 	return printAll(shown, l).node(false)

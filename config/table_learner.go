@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -83,46 +82,35 @@ func orAuto[V interface{ String() string }](span string, parse func(string) (V, 
 	return k
 }
 
-var priorKind = wordOr("`none`, `empirical`, or a mapping with `mean` and `sd`", parsePrior,
+var priorKind = wordOr(
 	func(p Prior) string {
 		if p.Kind == policy.FixedPrior {
 			return ""
 		}
 		return p.Kind.String()
-	}, []string{policy.NoPrior.String(), policy.EmpiricalPrior.String()}, Prior{Kind: policy.FixedPrior}, []setting[Prior]{
+	},
+	[]Prior{{Kind: policy.NoPrior}, {Kind: policy.EmpiricalPrior}}, Prior{Kind: policy.FixedPrior},
+	[]setting[Prior]{
 		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn("0 to 1", 0, 1), 0,
 			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
 		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn("10⁻⁹ to 1", leastScale, 1), 0,
 			"how much items' means differ, in payoff ranges").orElse(noPrior),
-	})
+	}, "{mean: 0.5, sd: 0.2}")
 
 const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
 
-func parsePrior(text string) (Prior, error) {
-	for _, kind := range []policy.Prior{policy.NoPrior, policy.EmpiricalPrior} {
-		if text == kind.String() {
-			return Prior{Kind: kind}, nil
-		}
-	}
-	return Prior{}, fmt.Errorf("%s is unknown; there are none, empirical and {mean: 0.5, sd: 0.2}", quote(text))
-}
-
-var onExpiryKind = wordOr("`drop`, or a mapping with `default`",
-	func(text string) (OnExpiry, error) {
-		if text != "drop" {
-			return OnExpiry{}, fmt.Errorf("%s is unknown; there are drop and {default: payoff}", quote(text))
-		}
-		return OnExpiry{}, nil
-	},
+var onExpiryKind = wordOr(
 	func(e OnExpiry) string {
 		if e.Default == nil {
 			return "drop"
 		}
 		return ""
-	}, []string{"drop"}, OnExpiry{Default: new(float64)}, []setting[OnExpiry]{
+	},
+	[]OnExpiry{{}}, OnExpiry{Default: new(float64)},
+	[]setting[OnExpiry]{
 		value("default", func(e *OnExpiry) **float64 { return &e.Default }, maybe("within `payoff_range`", schema{}), nil,
 			"it counts as this payoff").orElse("is needed, such as on_expiry: {default: 0}; or write on_expiry: drop"),
-	})
+	}, "{default: payoff}")
 
 // maybe is a number that may not be there.
 func maybe(span string, limits schema) kind[*float64] {
@@ -195,18 +183,14 @@ func aboutPolicies() string {
 		"where `" + string(FTRL) + "` is the default"
 }
 
-// aboutDelays says what each goes with, and by default.
+// aboutDelays says what each goes with.
 func aboutDelays() string {
-	return "stochastic policies have `direct` by default, or `qpmd`; " + strings.Join(with(QPMD, Direct), ", ") +
-		" only `qpmd`; adversarial ones only `bold`"
-}
-
-// with are the policies that go with a delay handling and not with another.
-func with(d, not Delay) (policies []string) {
+	var late []string
 	for _, p := range Policies() {
-		if Together(p, d) == nil && Together(p, not) != nil {
-			policies = append(policies, "`"+string(p)+"`")
+		if p.DefaultDelay() == QPMD {
+			late = append(late, "`"+string(p)+"`")
 		}
 	}
-	return policies
+	return "stochastic policies have `direct` by default, or `qpmd`; " + strings.Join(late, ", ") +
+		" only `qpmd`; adversarial ones only `bold`"
 }
