@@ -81,7 +81,7 @@ func readWindows(s *section, key string, dst *Windows) {
 	wholeNumber(1, most).read(one, "max", &w.Max)
 	one.close()
 	one.checkForms(learned)
-	if w.List != nil {
+	if one.has("list") {
 		if one.has("max") {
 			one.fault("max", "a list says itself how long the longest window is")
 		}
@@ -113,13 +113,15 @@ func (s *section) checkForms(learned bool) {
 	}
 }
 
+const leastEta, mostEta = 1e-6, 1e6
+
 func parseEta(text string) (Eta, error) {
 	if text == "auto" {
 		return Eta{Auto: true}, nil
 	}
 	x, err := parseFloat(text)
-	if err == nil && !(x >= 1e-6 && x <= 1e6) {
-		err = fmt.Errorf("%s is outside 1e-06 to 1e+06", text)
+	if err == nil && !(x >= leastEta && x <= mostEta) {
+		err = fmt.Errorf("%s is outside %s to %s", text, formatFloat(leastEta), formatFloat(mostEta))
 	}
 	if err != nil {
 		return Eta{}, fmt.Errorf("%w; or write auto", err)

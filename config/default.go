@@ -5,16 +5,13 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
 // and no learner.
 func Defaults() Config {
-	var c Config
-	startAll(settings, &c)
-	return c
+	return standardOf(settings)
 }
 
 // DefaultLearner is a learner of which the file gives only the name and payoffs.
 func DefaultLearner(name string, payoffs Payoffs) Learner {
-	l := Learner{Name: name}
-	startAll(learnerSettings, &l)
-	l.Payoffs = payoffs
+	l := standardOf(learnerSettings)
+	l.Name, l.Payoffs = name, payoffs
 	l.fill(func(string) bool { return false })
 	return l
 }

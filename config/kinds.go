@@ -68,8 +68,8 @@ func number[V any](span string, parse func(string) (V, error), print func(V) str
 }
 
 // numberIn takes both ends of its range too.
-func numberIn(span string, least, most float64) kind[float64] {
-	return number(span, func(text string) (float64, error) { return parseWithin(text, least, most) }, formatFloat,
+func numberIn(least, most float64) kind[float64] {
+	return number(numbers(least, most), func(text string) (float64, error) { return parseWithin(text, least, most) }, formatFloat,
 		schema{"minimum": least, "maximum": most})
 }
 
@@ -201,6 +201,19 @@ func grouped(n int) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// numbers is a range as people read it, in powers of ten: 10⁻⁹ to 1.
+func numbers(least, most float64) string {
+	show := func(x float64) string {
+		mantissa, power, scientific := strings.Cut(formatFloat(x), "e")
+		if !scientific || mantissa != "1" {
+			return formatFloat(x)
+		}
+		n, _ := strconv.Atoi(power)
+		return "10" + strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
+	}
+	return show(least) + " to " + show(most)
 }
 
 // spanOf is a duration as people read the end of a range: in days, where they are whole.

@@ -54,8 +54,8 @@ func (d *decoder) defaultLearner(c *Config) {
 }
 
 func (d *decoder) learner(s *section, name string, c *Config) Learner {
-	l := Learner{Name: name}
-	startAll(learnerSettings, &l)
+	l := standardOf(learnerSettings)
+	l.Name = name
 	readAll(s, learnerSettings, &l)
 	s.close()
 	l.fill(func(key string) bool { return s.has(key) && s.ok(key) })

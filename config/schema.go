@@ -39,8 +39,7 @@ func WriteSchema(w io.Writer) error {
 
 // object is a mapping of settings. One without a value is empty.
 func object[O any](all []setting[O]) schema {
-	var standard O
-	startAll(all, &standard)
+	standard := standardOf(all)
 	properties, needed := schema{}, []string{}
 	for _, t := range all {
 		if t.start == nil {

@@ -145,7 +145,7 @@ func (s *section) warn(key, format string, args ...any) {
 // missing reports a key that is needed. It is not said of a section that is faulty as a whole, nor where the key is
 // there under a name that is nearly right: one mistake, one line.
 func (s *section) missing(key, format string, args ...any) {
-	if !s.d.bad[s.path] && s.ok(key) {
+	if !s.d.bad[s.path] {
 		s.d.missing = append(s.d.missing, Fault{File: s.d.file, Line: s.where(key).line, Column: s.where(key).column,
 			Key: s.join(key), Message: fmt.Sprintf(format, args...)})
 	}

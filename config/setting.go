@@ -45,8 +45,8 @@ func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about
 		print: func(o *O) *yaml.Node { return k.print(*where(o)) }}
 }
 
-// group is a section. Rules are what editors are told of its keys together.
-func group[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
+// sectionOf is a section. Rules are what editors are told of its keys together.
+func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
 	return setting[O]{key: key, parts: lift(where, parts), editor: schema{"allOf": rules}}
 }
 
@@ -82,7 +82,7 @@ func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] {
 // orElse is a setting that is needed, and what is said where it is missing.
 func (t setting[O]) orElse(message string) setting[O] { t.needed = message; return t }
 
-// within says more of what can stand there than its kind does.
+// within says what can stand there, where its kind does not know all of it.
 func (t setting[O]) within(span string) setting[O] { t.span = span; return t }
 
 // unless says when a setting is not shown.
@@ -101,8 +101,12 @@ func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
 func (t setting[O]) unread() setting[O] { t.read = nil; return t }
 
 // hasEffect tells whether a policy looks at a setting.
-func (t *setting[O]) hasEffect(k *policy.Kind) bool {
-	return t.effect == nil || t.effect(k)
+func (t *setting[O]) hasEffect(k *policy.Kind) bool { return t.effect == nil || t.effect(k) }
+
+// standardOf is what settings are by default.
+func standardOf[O any](all []setting[O]) (o O) {
+	startAll(all, &o)
+	return o
 }
 
 // startAll sets defaults.

@@ -34,7 +34,7 @@ func (d *decoder) reportUnknown(c *Config) {
 		d.fault(path, u.at, "unknown key%s", hint)
 	}
 	for _, f := range d.missing {
-		if !meant[f.Key] && !d.bad[""] {
+		if !meant[f.Key] && !d.bad[f.Key] && !d.bad[""] {
 			d.faults = append(d.faults, f)
 		}
 	}

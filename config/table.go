@@ -30,19 +30,19 @@ const (
 // settings are all keys of the file but the learners', in the order in which they are shown. Each stands here once: the
 // file is read, printed and described (docs/configuration.md, `lint --schema`) by this table.
 var settings = []setting[Config]{
-	group("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, schema{"type": "object"}),
-	group("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
-	group("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
+	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, schema{"type": "object"}),
+	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
+	sectionOf("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
 		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
 			"where probes and metrics are served; empty: nowhere"),
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
-	group("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
+	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
 			"the least that is logged"),
 		value("format", func(l *Log) *string { return &l.Format }, words("text", "json"), "text", "how it is written"),
 	}),
-	group("join", func(c *Config) *Join { return &c.Join }, []setting[Join]{
+	sectionOf("join", func(c *Config) *Join { return &c.Join }, []setting[Join]{
 		value("parking_time", func(j *Join) *time.Duration { return &j.ParkingTime }, duration(0, longest), time.Hour,
 			"how long a payoff or selection waits for its impression, and how long an ended impression is remembered after its "+
 				"deadline"),
@@ -54,7 +54,7 @@ var settings = []setting[Config]{
 		value("max_parked_bytes", func(j *Join) *int64 { return &j.MaxParkedBytes }, size[int64](0, 1<<40, asIs), 64<<20,
 			"their bytes, per partition. Not 0 together with `parking_time`"),
 	}, joinRules...),
-	group("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
+	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
 		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
 			"candidates of one impression"),
 		value("max_record_bytes", func(l *Limits) *int { return &l.MaxRecordBytes },
@@ -72,7 +72,7 @@ var kafkaSettings = []setting[Kafka]{
 		"consumer group; also part of Redis keys and of transactional ids"),
 	value("start", func(k *Kafka) *Start { return &k.Start }, words(Latest, Earliest), Latest,
 		"where a group begins that has never run"),
-	group("topics", func(k *Kafka) *Topics { return &k.Topics }, []setting[Topics]{
+	sectionOf("topics", func(k *Kafka) *Topics { return &k.Topics }, []setting[Topics]{
 		value("impressions", func(t *Topics) *string { return &t.Impressions }, topicName, "impressions", "input"),
 		value("selections", func(t *Topics) *string { return &t.Selections }, topicNameOrNone, "selections",
 			"input; empty: there is none, and a payoff must name its item, which counts as selected"),
@@ -81,8 +81,8 @@ var kafkaSettings = []setting[Kafka]{
 		value("dlq_suffix", func(t *Topics) *string { return &t.DLQSuffix }, topicSuffix, ".dlq",
 			"a topic's dead letters go to its name with this suffix"),
 	}),
-	group("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
-	group("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
+	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
+	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
 		value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
 			unlessZero(words(Plain, ScramSHA256, ScramSHA512)), "", "how to log in"),
 		value("username", func(a *SASL) *string { return &a.Username }, saslUser, "", "needed to log in"),
@@ -124,7 +124,7 @@ var redisSettings = []setting[Redis]{
 		unless(func(*Redis) bool { return true }), // it stands in the URL
 	value("wait_replicas", func(r *Redis) *int { return &r.WaitReplicas }, wholeNumber(0, 10), 0,
 		"replicas that must have a checkpoint before it counts"),
-	group("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
+	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
 }
 
 // hasURL tells whether Redis is printed as a URL.

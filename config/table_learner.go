@@ -35,7 +35,7 @@ var learnerSettings = []setting[Learner]{
 		with(confident),
 	value("prior", func(l *Learner) *Prior { return &l.Prior }, priorKind, Prior{Kind: policy.EmpiricalPrior},
 		"what is believed of items' mean payoffs before they are paid").with(believing),
-	{key: "sigma", kind: "number or auto", span: "10⁻⁹ to 10⁹, or `auto`: learned, 0.5 at most", effect: scaled,
+	{key: "sigma", kind: "number or auto", span: numbers(leastScale, mostScale) + ", or `auto`: learned, 0.5 at most", effect: scaled,
 		about: "how much payoffs of one item vary: their sub-Gaussian scale, in payoff ranges. 0.5 is the default with policies " +
 			"that have a `radius`, and without an empirical prior; with `radius: paper` it has no effect",
 		editor: orReference(schema{"const": "auto"}, schema{"type": "number", "minimum": leastScale, "maximum": mostScale}, numeric),
@@ -49,9 +49,9 @@ var learnerSettings = []setting[Learner]{
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
 		"what losses belong to: items, or utility ranks for each list length").with(adversarial),
 	value("eta", func(l *Learner) *Eta { return &l.Eta },
-		orAuto("10⁻⁶ to 10⁶, or `auto`", parseEta, schema{"minimum": 1e-6, "maximum": 1e6}), Eta{Auto: true},
+		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
 		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(adversarial),
-	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, Windows{Max: 100}, "how many results users look at").
+	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "how many results users look at").
 		with(windowed),
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
 		"of one payoff, or of the sum with `aggregate: sum`"),
@@ -91,9 +91,9 @@ var priorKind = wordOr(
 	},
 	[]Prior{{Kind: policy.NoPrior}, {Kind: policy.EmpiricalPrior}}, Prior{Kind: policy.FixedPrior},
 	[]setting[Prior]{
-		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn("0 to 1", 0, 1), 0,
+		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn(0, 1), 0,
 			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
-		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn("10⁻⁹ to 1", leastScale, 1), 0,
+		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn(leastScale, 1), 0,
 			"how much items' means differ, in payoff ranges").orElse(noPrior),
 	}, "{mean: 0.5, sd: 0.2}")
 
