@@ -67,6 +67,7 @@ func checkTopics(s *section, t *Topics) {
 	}
 }
 
+// checkTLS: a connection is encrypted as soon as any key is set, unless the file says enabled: false; then the others count for nothing.
 func checkTLS(s *section, t *TLS) {
 	used := t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
 	if !s.has("enabled") || !s.ok("enabled") {
@@ -89,6 +90,7 @@ func checkTLS(s *section, t *TLS) {
 	}
 }
 
+// checkSASL: a section that says something says all that a login needs.
 func checkSASL(s *section, k *Kafka) {
 	a := &k.SASL
 	if len(s.fields) == 0 {
