@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -62,39 +61,27 @@ func (w Windows) Distribution() (*admissible.Windows, error) {
 // windowForms are the keys of windows that say where it comes from.
 var windowForms = []string{"list", "geometric", "zipf", "learned"}
 
-// windows reads windows: {geometric: 0.7}, {list: [0.5, 0.3, 0.2]}, {zipf: 1.2} or {learned: true}, and max.
-func (s *section) windows(dst *Windows) {
-	f, ok := s.ask("windows")
+// readWindows reads {geometric: 0.7}, {list: [0.5, 0.3, 0.2]}, {zipf: 1.2} or {learned: true}, and max.
+func readWindows(s *section, key string, dst *Windows) {
+	f, ok := s.ask(key)
 	if !ok {
 		return
 	}
 	if f.value.Kind == yaml.ScalarNode {
-		s.fault("windows", "write windows: {geometric: 0.7}, {zipf: 1.2}, {list: [0.5, 0.3, 0.2]} or {learned: true}")
+		s.fault(key, "write windows: {geometric: 0.7}, {zipf: 1.2}, {list: [0.5, 0.3, 0.2]} or {learned: true}")
 		return
 	}
-	one := s.d.open(s.join("windows"), f.at, f.value)
-	w := Windows{Max: dst.Max}
-	learned := false
-	one.bool("learned", &learned)
-	most := admissible.MaxWindow
-	if one.has("geometric") {
-		w.Geometric = new(float64)
-		set(one, "geometric", w.Geometric, parseFloat)
+	one, w, learned := s.d.open(s.join(key), f.at, f.value), Windows{Max: dst.Max}, false
+	readAll(one, windowsSettings, &w)
+	set(one, "learned", &learned, parseBool)
+	most := policy.MaxWindows
+	if one.has("list") || one.has("geometric") || one.has("zipf") {
+		most = admissible.MaxWindow
 	}
-	if one.has("zipf") {
-		w.Zipf = new(float64)
-		set(one, "zipf", w.Zipf, parseFloat)
-	}
-	one.ask("geometric")
-	one.ask("zipf")
-	one.windowList(&w)
-	if w.Learned() {
-		most = policy.MaxWindows
-	}
-	one.int("max", &w.Max, 1, most)
+	wholeNumber(1, most).read(one, "max", &w.Max)
 	one.close()
 	one.checkForms(learned)
-	if w.List != nil {
+	if one.has("list") {
 		if one.has("max") {
 			one.fault("max", "a list says itself how long the longest window is")
 		}
@@ -104,7 +91,7 @@ func (s *section) windows(dst *Windows) {
 		return
 	}
 	if _, err := w.Distribution(); err != nil {
-		s.fault("windows", "%v", err)
+		s.fault(key, "%v", err)
 		return
 	}
 	*dst = w
@@ -126,30 +113,15 @@ func (s *section) checkForms(learned bool) {
 	}
 }
 
-func (s *section) windowList(w *Windows) {
-	items, ok := s.items("list")
-	if !ok {
-		return
-	}
-	w.List = make([]float64, 0, len(items))
-	for i, item := range items {
-		x, err := parseFloat(item.text)
-		if err != nil {
-			s.d.fault(s.join("list["+strconv.Itoa(i)+"]"), item.at, "%v", err)
-			s.d.bad[s.join("list")] = true
-			continue
-		}
-		w.List = append(w.List, x)
-	}
-}
+const leastEta, mostEta = 1e-6, 1e6
 
 func parseEta(text string) (Eta, error) {
 	if text == "auto" {
 		return Eta{Auto: true}, nil
 	}
 	x, err := parseFloat(text)
-	if err == nil && !(x >= 1e-6 && x <= 1e6) {
-		err = fmt.Errorf("%s is outside 1e-06 to 1e+06", text)
+	if err == nil && !(x >= leastEta && x <= mostEta) {
+		err = fmt.Errorf("%s is outside %s to %s", text, formatFloat(leastEta), formatFloat(mostEta))
 	}
 	if err != nil {
 		return Eta{}, fmt.Errorf("%w; or write auto", err)
@@ -157,23 +129,14 @@ func parseEta(text string) (Eta, error) {
 	return Eta{Value: x}, nil
 }
 
-func (w Windows) print() *yaml.Node {
-	var m mapping
-	switch {
-	case w.List != nil:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
-		for _, x := range w.List {
-			n.Content = append(n.Content, plain(formatFloat(x)))
-		}
-		m.add("list", n)
-		return m.node(true)
-	case w.Geometric != nil:
-		m.add("geometric", plain(formatFloat(*w.Geometric)))
-	case w.Zipf != nil:
-		m.add("zipf", plain(formatFloat(*w.Zipf)))
-	default:
-		m.add("learned", boolean(true))
+// parseDelta reads delta: a probability, or auto.
+func parseDelta(text string) (Delta, error) {
+	if text == "auto" {
+		return Delta{Auto: true}, nil
 	}
-	m.add("max", integer(w.Max))
-	return m.node(true)
+	x, err := parseFloat(text)
+	if err != nil || x <= 0 || x >= 1 {
+		return Delta{}, fmt.Errorf("%s is neither auto nor a number between 0 and 1", quote(text))
+	}
+	return Delta{Value: x}, nil
 }

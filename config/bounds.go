@@ -9,32 +9,16 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// What single records may cost. Both bounds together keep whatever becomes of a record within what Kafka and Redis hold:
-//
-//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and that it is undecided, up to 48
-//     bytes: 16 MiB + 100,000·48 bytes are 21 MiB. A worker reads back 64 MiB in one batch, and a broker takes 100 MiB in
-//     one request (socket.request.max.bytes).
-//   - A pending impression takes in Redis up to 20 bytes for each candidate: number, propensity, rank, undecided. That
-//     is 2 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
-//
-// TestTheLargestRecordFits makes such an impression.
-const (
-	mostCandidates  = 100_000
-	mostRecordBytes = 16 << 20
-)
+// asIs is what is wrong with a value, and nothing to add.
+func asIs[V any](_ V, err error) error { return err }
 
-// parseRecordBytes says why a record cannot be as long as it may be asked for.
-func parseRecordBytes(text string) (int, error) {
-	n, err := parseSize(text)
-	if err != nil {
-		return 0, err
-	}
-	err = within(n, 1<<10, mostRecordBytes, formatSize)
+// whyNoLonger says why a record cannot be as long as it may be asked for.
+func whyNoLonger(n int, err error) error {
 	if n > mostRecordBytes {
-		err = fmt.Errorf("%w: a ranking is longer than its impression, and up to 16 records wait under one id; Kafka and "+
+		return fmt.Errorf("%w: a ranking is longer than its impression, and up to 16 records wait under one id; Kafka and "+
 			"Redis have to hold them in one piece", err)
 	}
-	return int(n), err
+	return err
 }
 
 // leastCandidateBytes is what a candidate takes in an impression's record at least: {"item":"ab"}, without a utility.

@@ -58,7 +58,8 @@ func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err
 }
 
 func decode(file string, data []byte, env Env, named bool) (cfg *Config, warnings []Fault, err error) {
-	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{}}
+	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{},
+		sections: map[string]*section{}}
 	if root, ok := d.parse(data); ok {
 		cfg = d.config(root)
 	}
@@ -88,8 +89,8 @@ type decoder struct {
 	places   map[string]place // by key path, of keys in the file
 	bad      map[string]bool  // key paths with a fault
 	unknown  []unknownKey
-	missing  []Fault  // kept apart until the unknown keys are known
-	asked    []string // all key paths that were looked for, in order
+	missing  []Fault             // kept apart until the unknown keys are known
+	sections map[string]*section // by key path
 	visits   int
 }
 

@@ -1,57 +1,44 @@
 package config
 
-import (
-	"time"
-
-	"github.com/ranker-worker/ranker-worker/policy"
-)
+import "github.com/ranker-worker/ranker-worker/policy"
 
 // Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
 // and no learner.
 func Defaults() Config {
-	return Config{
-		Kafka: Kafka{
-			Group: "ranker",
-			Start: Latest,
-			Topics: Topics{Impressions: "impressions", Selections: "selections", Payoffs: "payoffs", Rankings: "rankings",
-				DLQSuffix: ".dlq"},
-		},
-		HTTP:   HTTP{Listen: "127.0.0.1:9108"},
-		Log:    Log{Level: "info", Format: "text"},
-		Join:   Join{ParkingTime: time.Hour, MaxParked: 100_000, MaxParkedBytes: 64 << 20},
-		Limits: Limits{MaxCandidates: 10_000, MaxRecordBytes: 1 << 20, CheckpointInterval: 100 * time.Millisecond},
-	}
+	return standardOf(settings)
 }
-
-// defaultSelectionTimeout is cut to the payoff horizon where that is shorter.
-const defaultSelectionTimeout = 30 * time.Minute
 
 // DefaultLearner is a learner of which the file gives only the name and payoffs.
 func DefaultLearner(name string, payoffs Payoffs) Learner {
-	l := Learner{
-		Name:             name,
-		Payoffs:          payoffs,
-		Policy:           MOSS,
-		Radius:           SubGaussian,
-		Sigma:            0.5, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
-		Prior:            Prior{Kind: policy.EmpiricalPrior},
-		Delta:            Delta{Value: 0.05},
-		MaxInstances:     1,
-		LossIndex:        ByItem,
-		Eta:              Eta{Auto: true},
-		Windows:          Windows{Max: 100},
-		PayoffRange:      Range{Min: 0, Max: 1},
-		PayoffHorizon:    720 * time.Hour,
-		SelectionTimeout: defaultSelectionTimeout,
-		Aggregate:        First,
-		Utilities:        Given,
-		Seed:             1,
-	}
-	if payoffs == Adversarial {
-		l.Policy = FTRL
-	}
-	l.Delay = l.Policy.DefaultDelay()
+	l := standardOf(learnerSettings)
+	l.Name, l.Payoffs = name, payoffs
+	l.fill(func(string) bool { return false })
 	return l
+}
+
+// fill sets the defaults that depend on other settings, of the keys that are not given.
+func (l *Learner) fill(given func(key string) bool) {
+	if !given("policy") {
+		l.Policy = MOSS
+		if l.Payoffs == Adversarial {
+			l.Policy = FTRL
+		}
+	}
+	if !given("delay") {
+		l.Delay = l.Policy.DefaultDelay()
+	}
+	if !given("sigma") { // what learns a prior learns σ too
+		l.EstimateSigma = l.believes() && l.Prior.Kind == policy.EmpiricalPrior
+	}
+	if !given("selection_timeout") {
+		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
+	}
+}
+
+// believes tells whether a learner's policy has a prior.
+func (l *Learner) believes() bool {
+	k := l.Policy.Kind()
+	return k != nil && k.Believes
 }
 
 // DefaultDelay is what goes with a policy that is configured without.

@@ -52,18 +52,17 @@ func envOf(m map[string]string) Env {
 	return func(name string) (string, bool) { v, ok := m[name]; return v, ok }
 }
 
-func TestFaults(t *testing.T) {
-	const path = "testdata/faults.txt"
-	data, err := os.ReadFile(path)
+// faultCases calls with each case of testdata/faults.txt: its name, its text, the file that it makes, and what is said of it.
+func faultCases(t testing.TB, do func(name, text, file string, env Env, want string)) (head string) {
+	data, err := os.ReadFile(faultsPath)
 	require.NoError(t, err)
 	parts := strings.Split(string(data), "\n=== ")
-	out := parts[0]
 	for _, part := range parts[1:] {
 		name, rest, _ := strings.Cut(part, "\n")
 		cut := strings.LastIndex("\n"+rest, "\n---\n") // a case may hold documents of its own
 		require.GreaterOrEqual(t, cut, 0, name)
-		file, want := rest[:cut], strings.Trim(rest[cut:], "-\n")
-		env, bare, body := map[string]string{}, false, file
+		text, want := rest[:cut], strings.Trim(rest[cut:], "-\n")
+		env, bare, body := map[string]string{}, false, text
 		for {
 			line, more, _ := strings.Cut(body, "\n")
 			if assignment, ok := strings.CutPrefix(line, "env "); ok {
@@ -79,16 +78,26 @@ func TestFaults(t *testing.T) {
 		if !bare {
 			body = complete(body)
 		}
-		got := withoutLists(said(body, envOf(env)))
-		out += "\n=== " + name + "\n" + file + "---\n" + got
+		do(name, text, body, envOf(env), want)
+	}
+	return parts[0]
+}
+
+const faultsPath = "testdata/faults.txt"
+
+func TestFaults(t *testing.T) {
+	out := ""
+	head := faultCases(t, func(name, text, file string, env Env, want string) {
+		got := withoutLists(said(file, env))
+		out += "\n=== " + name + "\n" + text + "---\n" + got
 		if !*update {
 			t.Run(name, func(t *testing.T) {
 				assert.Equal(t, want, strings.Trim(got, "\n"))
 			})
 		}
-	}
+	})
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(out), 0o644))
+		require.NoError(t, os.WriteFile(faultsPath, []byte(head+out), 0o644))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -29,10 +28,6 @@ func (d *decoder) learners(top *section, c *Config) {
 	}
 	if !seen {
 		top.missing("learners", "at least one learner is needed, such as learners: {feed: {payoffs: stochastic}}")
-		// Note its keys, so that one in the wrong place is recognised.
-		ghost := &decoder{file: d.file, env: d.env, places: map[string]place{}, bad: map[string]bool{}}
-		ghost.learner(ghost.open("learners.<name>", place{}, nil), "", c)
-		d.asked = append(d.asked, ghost.asked...)
 		return
 	}
 	d.defaultLearner(c)
@@ -59,32 +54,12 @@ func (d *decoder) defaultLearner(c *Config) {
 }
 
 func (d *decoder) learner(s *section, name string, c *Config) Learner {
-	payoffs := Stochastic
-	enum(s, "payoffs", &payoffs, []Payoffs{Stochastic, Adversarial})
-	if !s.has("payoffs") {
-		s.missing("payoffs", "is needed: stochastic or adversarial")
-	}
-	l := DefaultLearner(name, payoffs)
-	s.bool("default", &l.Default)
-	enum(s, "policy", &l.Policy, Policies())
-	l.Delay = l.Policy.DefaultDelay()
-	enum(s, "delay", &l.Delay, Delays())
-	enum(s, "radius", &l.Radius, []Radius{SubGaussian, Paper})
-	s.prior(&l.Prior)
-	s.sigma(&l)
-	set(s, "delta", &l.Delta, parseDelta)
-	s.int("max_instances", &l.MaxInstances, 0, maxInstances)
-	enum(s, "loss_index", &l.LossIndex, []LossIndex{ByItem, ByRank})
-	set(s, "eta", &l.Eta, parseEta)
-	s.windows(&l.Windows)
-	s.payoffRange(&l.PayoffRange)
-	s.duration("payoff_horizon", &l.PayoffHorizon, time.Millisecond, longest)
-	s.duration("selection_timeout", &l.SelectionTimeout, time.Millisecond, longest)
-	s.onExpiry(&l.OnExpiry)
-	enum(s, "aggregate", &l.Aggregate, []Aggregate{First, Sum})
-	enum(s, "utilities", &l.Utilities, UtilityKinds())
-	set(s, "seed", &l.Seed, parseSeed)
+	l := standardOf(learnerSettings)
+	l.Name = name
+	readAll(s, learnerSettings, &l)
 	s.close()
+	l.fill(func(key string) bool { return s.has(key) && s.ok(key) })
+	checkSigma(s, &l)
 	checkPartners(s)
 	checkTimes(s, &l, c.Kafka.Topics)
 	checkDefault(s, &l)
@@ -111,35 +86,6 @@ func UtilityKinds() []Utilities { return []Utilities{Given, Sorted, Social} }
 
 // maxInstances bounds a bounded pool: beyond it, an instance would learn next to nothing.
 const maxInstances = 1_000_000
-
-// onExpiry reads on_expiry: drop, or a mapping with the payoff that stands for one that never came.
-func (s *section) onExpiry(dst *OnExpiry) {
-	f, ok := s.ask("on_expiry")
-	if !ok {
-		return
-	}
-	r, ok := s.d.resolve(s.join("on_expiry"), f.value)
-	if !ok {
-		return
-	}
-	if r.Kind != yaml.MappingNode {
-		set(s, "on_expiry", dst, func(text string) (OnExpiry, error) {
-			if text != "drop" {
-				return OnExpiry{}, fmt.Errorf("%s is unknown; there are drop and {default: payoff}", quote(text))
-			}
-			return OnExpiry{}, nil
-		})
-		return
-	}
-	one := s.d.open(s.join("on_expiry"), f.at, r)
-	var x float64
-	one.float("default", &x)
-	if !one.has("default") {
-		one.missing("default", "is needed, such as on_expiry: {default: 0}; or write on_expiry: drop")
-	}
-	one.close()
-	dst.Default = &x
-}
 
 // whyNot says why a delay handling does not go with a policy; nothing where it does.
 func whyNot(k *policy.Kind, d Delay) string {
@@ -218,8 +164,6 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	}
 	switch {
 	case !s.ok("selection_timeout", "payoff_horizon"):
-	case !s.has("selection_timeout"):
-		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
 	case l.SelectionTimeout > l.PayoffHorizon:
 		s.fault("selection_timeout", "%s is above payoff_horizon %s; both count from the impression",
 			formatDuration(l.SelectionTimeout), formatDuration(l.PayoffHorizon))
@@ -278,33 +222,12 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 				"so that memory grows with the horizon and each learns little; 1 learns far faster")
 		}
 	}
-	for _, key := range idle(l) {
-		if s.has(key) {
-			s.warn(key, "has no effect with policy %s", l.Policy)
+	for _, t := range learnerSettings {
+		if s.has(t.key) && !t.hasEffect(l.Policy.Kind()) {
+			s.warn(t.key, "has no effect with policy %s", l.Policy)
 		}
 	}
 	if l.Policy.Kind().Confident && l.Radius == Paper && s.has("sigma") {
 		s.warn("sigma", "has no effect with radius: paper, which has σ = 1/√2")
 	}
-}
-
-// idle are the keys that a learner's policy does not look at.
-func idle(l *Learner) (keys []string) {
-	k := l.Policy.Kind()
-	if !k.Confident {
-		keys = append(keys, "radius", "delta")
-	}
-	if !k.Confident && !k.Believes {
-		keys = append(keys, "sigma")
-	}
-	if !k.Believes {
-		keys = append(keys, "prior")
-	}
-	if !k.IsAdversarial() {
-		keys = append(keys, "max_instances", "loss_index", "eta")
-	}
-	if !k.NeedsWindows() {
-		keys = append(keys, "windows")
-	}
-	return keys
 }

@@ -28,22 +28,22 @@ var reservedNames = []string{"e", "due", "deltas", "meta"}
 
 // checkLearnerName: the name is a part of Redis keys and a metric label.
 func checkLearnerName(s string) error {
-	const longest = 64
 	switch {
 	case !isName(s, false):
 		return fmt.Errorf("a learner's name has only a to z, 0 to 9, '.', '_' and '-', not %s", quote(s))
 	case slices.Contains(reservedNames, s):
 		return fmt.Errorf("%s is taken by the worker's own keys in Redis; choose another name", s)
-	case len(s) > longest:
-		return fmt.Errorf("a learner's name has at most %d characters, not %d", longest, len(s))
+	case len(s) > longestLearner:
+		return fmt.Errorf("a learner's name has at most %d characters, not %d", longestLearner, len(s))
 	}
 	return nil
 }
 
+const longestLearner = 64
+
 // checkGroup: the group is a part of Redis keys, in the braces that choose the slot, and of transactional ids. One of
 // dots alone would be a directory to whatever makes files of it.
 func checkGroup(s string) error {
-	const longest = 200
 	switch {
 	case s == "":
 		return errEmpty
@@ -51,17 +51,51 @@ func checkGroup(s string) error {
 		return fmt.Errorf("a group has only letters, digits, '.', '_' and '-', not %s", quote(s))
 	case strings.Trim(s, "._-") == "":
 		return fmt.Errorf("a group has a letter or a digit, not only %s", quote(s))
-	case len(s) > longest:
-		return fmt.Errorf("a group has at most %d characters, not %d", longest, len(s))
+	case len(s) > longestGroup:
+		return fmt.Errorf("a group has at most %d characters, not %d", longestGroup, len(s))
 	}
 	return nil
 }
+
+const longestGroup = 200
 
 // longestTopic is Kafka's limit.
 const longestTopic = 249
 
 // kafkasOwn are the topics that Kafka keeps for itself.
 var kafkasOwn = []string{"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+
+var (
+	groupName = anything("name", "letters, digits, `.`, `_`, `-`; up to 200, with a letter or a digit", checkGroup,
+		schema{"type": "string", "pattern": "^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": longestGroup}, unquoted)
+	topicName       = anything("name", "a topic's name", checkTopic, topicSchema(1), unquoted)
+	topicNameOrNone = anything("name", "a topic's name, or empty", func(name string) error {
+		if name == "" {
+			return nil
+		}
+		return checkTopic(name)
+	}, topicSchema(0), unquoted)
+	topicSuffix = anything("name", "letters, digits, `.`, `_`, `-`", checkSuffix, pattern("^[A-Za-z0-9._-]+$"), unquoted)
+	hostName    = unlessZero(anything("name", "a host's name", func(name string) error {
+		if name == "" {
+			return nil
+		}
+		return checkHost(name)
+	}, pattern("^$|^("+hostPattern+")$|:"), unquoted))
+	listenAddress = anything("address", "host:port, or empty", func(address string) error {
+		if address == "" {
+			return nil // nothing is served
+		}
+		return checkAddress(address, true)
+	}, pattern(`^$|^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
+	redisAddresses = addresses("at least one address is needed, as host:port")
+	database       = wholeNumber(0, mostDatabase)
+)
+
+func topicSchema(least int) schema {
+	return schema{"type": "string", "pattern": "^[A-Za-z0-9._-]*$", "minLength": least, "maxLength": longestTopic,
+		"not": schema{"enum": append([]string{".", ".."}, kafkasOwn...)}}
+}
 
 func checkTopic(s string) error {
 	switch {

@@ -185,6 +185,7 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 	if l.Policy == EpsilonGreedy && rapid.Bool().Draw(t, "given windows") {
 		l.Windows = Windows{List: []float64{0.6, 0.4}, Max: 2} // on lists of 2, all can be selected alike
 	}
+	l.EstimateSigma = false
 	if l.believes() {
 		l.Prior = rapid.SampledFrom([]Prior{{}, {Kind: policy.EmpiricalPrior}, {Kind: policy.FixedPrior, Mean: 0.25, SD: 1e-9}}).Draw(t, "prior")
 		l.EstimateSigma = rapid.Bool().Draw(t, "sigma auto")

@@ -7,21 +7,10 @@ import (
 	"strings"
 )
 
-func (d *decoder) redis(s *section, r *Redis) {
-	d.addresses(s, "addresses", &r.Addresses)
-	s.bool("cluster", &r.Cluster)
-	s.string("username", &r.Username, func(name string) error {
-		if name == "" {
-			return errEmpty
-		}
-		return nil
-	})
-	d.password(s, &r.Password, &r.PasswordFile)
-	s.int("db", &r.DB, 0, 1<<20)
-	s.int("wait_replicas", &r.WaitReplicas, 0, 10)
-	d.tls(s.section("tls"), &r.TLS)
+// checkRedis reads redis.url, and looks at what it goes with.
+func (d *decoder) checkRedis(s *section, r *Redis) {
+	s.checkPassword()
 	e, hasURL := s.text("url")
-	s.close()
 	switch {
 	case s.has("url") && s.has("addresses"):
 		s.fault("addresses", "redis.url is set too; only one can be used")
@@ -29,11 +18,9 @@ func (d *decoder) redis(s *section, r *Redis) {
 	case hasURL:
 		d.redisURL(s, e, r)
 	case !s.has("url") && !s.has("addresses"):
-		s.missing("url", "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses")
-	case s.has("addresses") && len(r.Addresses) == 0:
-		s.missing("addresses", "at least one address is needed, as host:port")
+		s.missing("url", noRedis)
 	}
-	d.checkRedis(s, r)
+	d.checkOpenness(s, r)
 }
 
 // redisURL takes redis.url apart. Its messages never show the URL, which may hold a password.
@@ -63,7 +50,7 @@ func (d *decoder) redisURL(s *section, e expansion, r *Redis) {
 	r.Addresses = []string{address}
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		db, err := strconv.Atoi(path)
-		if err != nil || db < 0 || db > 1<<20 {
+		if err != nil || db < 0 || db > mostDatabase {
 			s.fault("url", "must end in the number of a database, such as /0")
 			return
 		}
@@ -109,8 +96,8 @@ func (d *decoder) redisUser(s *section, e expansion, u *url.URL, r *Redis) {
 	r.Password = Secret(password)
 }
 
-// checkRedis looks at what goes together.
-func (d *decoder) checkRedis(s *section, r *Redis) {
+// checkOpenness looks at what goes together, and who can reach it.
+func (d *decoder) checkOpenness(s *section, r *Redis) {
 	hasPassword := r.Password != "" || r.PasswordFile != ""
 	if len(r.Addresses) > 1 && !r.Cluster && s.ok("cluster") {
 		s.fault("addresses", "several addresses need cluster: true")

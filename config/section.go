@@ -36,6 +36,7 @@ type unknownKey struct {
 // open reads a mapping. A nil node, or one without a value, is an empty mapping.
 func (d *decoder) open(path string, where place, n *yaml.Node) *section {
 	s := &section{d: d, path: path, at: where, fields: map[string]field{}, first: len(d.faults)}
+	d.sections[path] = s
 	if n == nil {
 		return s
 	}
@@ -114,7 +115,6 @@ func (s *section) join(key string) string {
 func (s *section) ask(key string) (field, bool) {
 	if !slices.Contains(s.known, key) {
 		s.known = append(s.known, key)
-		s.d.asked = append(s.d.asked, s.join(key))
 	}
 	f, ok := s.fields[key]
 	if ok {
@@ -145,7 +145,7 @@ func (s *section) warn(key, format string, args ...any) {
 // missing reports a key that is needed. It is not said of a section that is faulty as a whole, nor where the key is
 // there under a name that is nearly right: one mistake, one line.
 func (s *section) missing(key, format string, args ...any) {
-	if !s.d.bad[s.path] && s.ok(key) {
+	if !s.d.bad[s.path] {
 		s.d.missing = append(s.d.missing, Fault{File: s.d.file, Line: s.where(key).line, Column: s.where(key).column,
 			Key: s.join(key), Message: fmt.Sprintf(format, args...)})
 	}
@@ -208,12 +208,6 @@ func set[T any](s *section, key string, dst *T, parse func(string) (T, error)) {
 	*dst = v
 }
 
-func (s *section) bool(key string, dst *bool) { set(s, key, dst, parseBool) }
-
-func (s *section) string(key string, dst *string, check func(string) error) {
-	set(s, key, dst, func(text string) (string, error) { return text, check(text) })
-}
-
 // secret is a string that no message shows. One that stands in the file itself is warned of.
 func (s *section) secret(key string, dst *Secret) {
 	e, ok := s.text(key)
@@ -233,55 +227,48 @@ func (s *section) secret(key string, dst *Secret) {
 	*dst = Secret(e.text)
 }
 
-func (s *section) int(key string, dst *int, least, most int) {
-	set(s, key, dst, func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return 0, fmt.Errorf("%s is not a whole number", quote(text))
+// addresses reads a list of host:port; a fault names the element.
+func (s *section) addresses(key string) (good []string) {
+	items, _ := s.items(key)
+	path := s.join(key)
+	for _, it := range items {
+		if err := checkAddress(it.text, false); err != nil {
+			if it.text != "" || !s.d.bad[path] {
+				s.d.fault(path, it.at, "%v", err)
+			}
+			continue
 		}
-		return n, within(n, least, most, strconv.Itoa)
-	})
+		if slices.Contains(good, it.text) {
+			s.d.warn(path, it.at, "%s stands twice", it.text)
+			continue
+		}
+		good = append(good, it.text)
+	}
+	return good
 }
 
-func (s *section) float(key string, dst *float64) { set(s, key, dst, parseFloat) }
-
-// duration takes whole milliseconds only, the unit of all times inside.
-func (s *section) duration(key string, dst *time.Duration, least, most time.Duration) {
-	set(s, key, dst, func(text string) (time.Duration, error) {
-		v, err := parseDuration(text)
+// numbers reads a list of finite numbers, exactly n of them unless n is 0. What is wrong with one is said of the key that
+// name gives.
+func (s *section) numbers(key string, n int, name func(i int) string) ([]float64, bool) {
+	items, ok := s.items(key)
+	if !ok {
+		return nil, false
+	}
+	if n > 0 && len(items) != n {
+		s.fault(key, "needs %d numbers, has %d", n, len(items))
+		return nil, false
+	}
+	out := make([]float64, len(items))
+	for i, it := range items {
+		x, err := parseFloat(it.text)
 		if err != nil {
-			return 0, err
+			s.d.fault(s.join(name(i)), it.at, "%v", err)
+			s.d.bad[s.join(key)] = true
+			ok = false
 		}
-		if v%time.Millisecond != 0 {
-			return 0, fmt.Errorf("%s is not a whole number of milliseconds", quote(text))
-		}
-		return v, within(v, least, most, formatDuration)
-	})
-}
-
-func (s *section) size(key string, dst *int64, least, most int64) {
-	set(s, key, dst, func(text string) (int64, error) {
-		v, err := parseSize(text)
-		if err != nil {
-			return 0, err
-		}
-		return v, within(v, least, most, formatSize)
-	})
-}
-
-// enum takes one of values.
-func enum[T ~string](s *section, key string, dst *T, values []T) {
-	set(s, key, dst, func(text string) (T, error) {
-		v := T(text)
-		if slices.Contains(values, v) {
-			return v, nil
-		}
-		hint := ""
-		if near := nearest(text, toStrings(values)); near != "" && len(values) > 1 {
-			hint = fmt.Sprintf("; did you mean %s?", near)
-		}
-		return v, fmt.Errorf("%s is unknown; there %s%s", quote(text), choice("is", "are", values), hint)
-	})
+		out[i] = x
+	}
+	return out, ok
 }
 
 // items gives the expanded scalars of a list, or of one value that has them with commas between, as environment

@@ -7,11 +7,11 @@ import (
 
 // reportUnknown reports the keys that do not exist, each with the one that was probably meant, and those that are
 // missing, unless they were meant.
-func (d *decoder) reportUnknown() {
+func (d *decoder) reportUnknown(c *Config) {
 	meant := map[string]bool{}
 	homes := map[string]string{}
 	if len(d.unknown) > 0 {
-		homes = d.homes()
+		homes = homesOf(c)
 	}
 	for _, u := range d.unknown {
 		path := u.key
@@ -34,16 +34,22 @@ func (d *decoder) reportUnknown() {
 		d.fault(path, u.at, "unknown key%s", hint)
 	}
 	for _, f := range d.missing {
-		if !meant[f.Key] && !d.bad[""] {
+		if !meant[f.Key] && !d.bad[f.Key] && !d.bad[""] {
 			d.faults = append(d.faults, f)
 		}
 	}
 }
 
-// homes gives for each key there is, however written, the first section that has it.
-func (d *decoder) homes() map[string]string {
+// homesOf gives for each key there is, however written, the first section that has it.
+func homesOf(c *Config) map[string]string {
+	learner := "<name>"
+	if len(c.Learners) > 0 {
+		learner = c.Learners[0].Name
+	}
+	all := append(paths("", settings), "learners")
+	all = append(all, paths("learners."+learner+".", learnerSettings)...)
 	homes := map[string]string{}
-	for _, path := range d.asked {
+	for _, path := range all {
 		word := plainWord(path[strings.LastIndexByte(path, '.')+1:])
 		if _, has := homes[word]; !has {
 			homes[word] = path

@@ -193,7 +193,7 @@ func keys(t *testing.T, text string, into map[string]any) {
 	walk("", tree)
 }
 
-// TestConfigurationKeysAreThoseThatExist: the table has the keys that the worker takes and no others, each key that
+// TestConfigurationKeysAreThoseThatExist: the tables have the keys that the worker takes and no others, each key that
 // `lint --print` shows among them, with the default that it shows.
 func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	taken, printed := map[string]any{}, map[string]any{}
@@ -204,7 +204,9 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 		require.NoError(t, cfg.Print(&out))
 		keys(t, out.String(), taken)
 	}
+	minimalKeys := map[string]any{}
 	for _, text := range minimal {
+		keys(t, text, minimalKeys)
 		var out strings.Builder
 		require.NoError(t, load(t, text).Print(&out))
 		keys(t, out.String(), printed)
@@ -212,14 +214,20 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	delete(taken, "kafka.tls") // an empty mapping, where nothing is set
 	delete(taken, "redis.tls")
 	var listed []string
-	for _, row := range table(t, read(t, "operations.md"), "## Configuration", "key") {
-		require.Len(t, row, 4, row)
+	page := read(t, "configuration.md")
+	var rows [][]string
+	for _, heading := range []string{"kafka", "redis", "http", "log", "join", "limits", "learners"} {
+		rows = append(rows, table(t, page, "## "+heading, "key")...)
+	}
+	for _, row := range rows {
+		require.GreaterOrEqual(t, len(row), 5, row)
 		key := strings.Trim(row[0], "`")
 		listed = append(listed, key)
-		text, shown := strings.Trim(row[1], "`"), printed[key]
+		text, shown := strings.Trim(row[2], "`"), printed[key]
 		switch {
 		case text == "required":
-			assert.Contains(t, []string{"kafka.brokers", "redis.url", "learners.<name>.payoffs"}, key)
+			_, has := minimalKeys[key]
+			assert.True(t, has || strings.Contains(key, ".prior.") || strings.Contains(key, ".on_expiry."), key)
 		case text == "—":
 			assert.Nil(t, shown, key)
 		case key == "learners.<name>.default": // an only learner's is always true

@@ -13,25 +13,37 @@ import (
 )
 
 func newLintCommand() *cobra.Command {
-	var print, asJSON, noFiles bool
+	var print, asJSON, noFiles, schema bool
 	cmd := &cobra.Command{
-		Use:   "lint FILE…",
+		Use:   "lint FILE… | --schema",
 		Short: "Check configuration files, and show what they amount to",
 		Long: `Check configuration files. Every fault of a file is one line on stdout, file:line: key: message, and the exit
 code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0.
 
 --print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) are
 taken from the environment, here as in run; "-" reads a file from stdin. Certificates, keys and passwords that stand in
-files of their own are read too; --no-files leaves them alone, for a configuration of another machine.`,
+files of their own are read too; --no-files leaves them alone, for a configuration of another machine.
+
+--schema prints the JSON Schema of configurations and checks nothing: editors complete keys and mark faults by it. It takes
+all that lint takes; what depends on the environment, on files or on two numbers, lint alone finds.`,
 		Example: `  ranker-worker lint worker.yaml
   ranker-worker lint --print worker.yaml
   KAFKA_PASSWORD=x REDIS_PASSWORD=x ranker-worker lint --no-files deploy/*.yaml
-  ranker-worker lint --json worker.yaml | jq '.[].faults'`,
-		Args: cobra.MinimumNArgs(1),
+  ranker-worker lint --json worker.yaml | jq '.[].faults'
+  ranker-worker lint --schema > ranker-worker.schema.json`,
+		Args: func(cmd *cobra.Command, files []string) error {
+			if schema {
+				return cobra.NoArgs(cmd, files)
+			}
+			return cobra.MinimumNArgs(1)(cmd, files)
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if schema {
+				return config.WriteSchema(cmd.OutOrStdout())
+			}
 			load := checker(cmd, !noFiles)
 			if asJSON {
 				return lintJSON(cmd, files, load)
@@ -42,7 +54,8 @@ files of their own are read too; --no-files leaves them alone, for a configurati
 	cmd.Flags().BoolVar(&print, "print", false, "show the effective configuration")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	cmd.Flags().BoolVar(&noFiles, "no-files", false, "do not look at the files that a configuration names")
-	cmd.MarkFlagsMutuallyExclusive("print", "json")
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of configurations, for editors")
+	cmd.MarkFlagsMutuallyExclusive("print", "json", "schema")
 	return cmd
 }
 

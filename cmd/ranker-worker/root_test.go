@@ -129,6 +129,16 @@ func TestLintJSON(t *testing.T) {
 	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)
 }
 
+// TestLintSchema: the schema is one JSON document, and needs no file. What it says is tested where it is made.
+func TestLintSchema(t *testing.T) {
+	got := run(t, "", "lint", "--schema")
+	assert.Zero(t, got.code)
+	assert.Empty(t, got.errOut)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &schema))
+	assert.Contains(t, schema["properties"], "learners")
+}
+
 // brokenWriter is a full disk.
 type brokenWriter struct{}
 
@@ -136,7 +146,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestOutputThatCannotBeWritten is not a success.
 func TestOutputThatCannotBeWritten(t *testing.T) {
-	for _, args := range [][]string{{"lint", "--print", "-"}, {"lint", "--json", "-"}, {"version"}, {"version", "--json"}} {
+	for _, args := range [][]string{{"lint", "--print", "-"}, {"lint", "--json", "-"}, {"lint", "--schema"}, {"version"}, {"version", "--json"}} {
 		var errOut bytes.Buffer
 		assert.Equal(t, exitFault, execute(t.Context(), args, strings.NewReader(sound), brokenWriter{}, &errOut), args)
 		assert.Contains(t, errOut.String(), "short write", args)
@@ -146,7 +156,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 // TestUsage: a wrong command line exits with 2 and says where to look, not with pages of flags.
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"lnt"}, {"lint"}, {"lint", "--colour", "x"}, {"lint", "--print", "--json", "x"}, {"version", "extra"}, {"--nothing"},
+		{"lnt"}, {"lint"}, {"lint", "--colour", "x"}, {"lint", "--print", "--json", "x"}, {"lint", "--schema", "x"}, {"version", "extra"}, {"--nothing"},
 		{"health"}, {"run"}, {"topics"}, {"health", "--config", "x", "--timeout", "soon"}, {"run", "--config", "x", "y"},
 	} {
 		got := run(t, "", args...)

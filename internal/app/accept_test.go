@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestWhatLintPassesWorks: a configuration drawn from the ranges of docs/operations.md, their ends above all, either has
+// TestWhatLintPassesWorks: a configuration drawn from the ranges of docs/configuration.md, their ends above all, either has
 // faults, which are of settings that do not go together, or makes a worker that ranks, learns and finds again what it has
 // stored.
 func TestWhatLintPassesWorks(t *testing.T) {

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// scalar is a kind of single value.
+func scalar[V any](name, span string, parse func(string) (V, error), print func(V) *yaml.Node, editor schema) kind[V] {
+	return kind[V]{name: name, span: span, print: print, editor: editor,
+		read: func(s *section, key string, dst *V) { set(s, key, dst, parse) }}
+}
+
+// unlessZero is a kind whose zero value means that nothing is set, and is not shown.
+func unlessZero[V comparable](k kind[V]) kind[V] {
+	print := k.print
+	k.print = func(v V) *yaml.Node {
+		if v == *new(V) {
+			return nil
+		}
+		return print(v)
+	}
+	return k
+}
+
+// words takes one of some words.
+func words[V ~string](values ...V) kind[V] {
+	parse := func(word string) (V, error) {
+		v := V(word)
+		if slices.Contains(values, v) {
+			return v, nil
+		}
+		hint := ""
+		if near := nearest(word, toStrings(values)); near != "" && len(values) > 1 {
+			hint = fmt.Sprintf("; did you mean %s?", near)
+		}
+		return v, fmt.Errorf("%s is unknown; there %s%s", quote(word), choice("is", "are", values), hint)
+	}
+	return scalar("word", "`"+strings.Join(toStrings(values), "`, `")+"`", parse,
+		func(v V) *yaml.Node { return text(string(v)) }, orReference(schema{"enum": values}))
+}
+
+var yesOrNo = scalar("true or false", "true, false", parseBool, boolean,
+	orReference(schema{"type": "boolean"}, pattern("^([tT]rue|TRUE|[fF]alse|FALSE)$")))
+
+func wholeNumber(least, most int) kind[int] {
+	parse := func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, fmt.Errorf("%s is not a whole number", quote(text))
+		}
+		return n, within(n, least, most, strconv.Itoa)
+	}
+	return scalar("whole number", grouped(least)+" to "+grouped(most), parse, integer,
+		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^[+-]?[0-9]+$`)))
+}
+
+// number is a finite one. Parse knows its range, which span tells people and limits, of JSON Schema, editors.
+func number[V any](span string, parse func(string) (V, error), print func(V) string, limits schema) kind[V] {
+	limits["type"] = "number"
+	return scalar("number", span, parse, func(v V) *yaml.Node { return plain(print(v)) },
+		orReference(limits, numeric))
+}
+
+// numberIn takes both ends of its range too.
+func numberIn(least, most float64) kind[float64] {
+	return number(numbers(least, most), func(text string) (float64, error) { return parseWithin(text, least, most) }, formatFloat,
+		schema{"minimum": least, "maximum": most})
+}
+
+// duration takes whole milliseconds only, the unit of all times inside.
+func duration(least, most time.Duration) kind[time.Duration] {
+	parse := func(text string) (time.Duration, error) {
+		v, err := parseDuration(text)
+		if err != nil {
+			return 0, err
+		}
+		if v%time.Millisecond != 0 {
+			return 0, fmt.Errorf("%s is not a whole number of milliseconds", quote(text))
+		}
+		return v, within(v, least, most, formatDuration)
+	}
+	whole := schema{"const": 0}
+	if least > 0 {
+		whole = schema{"not": true}
+	}
+	return scalar("duration", spanOf(least)+" to "+spanOf(most), parse,
+		func(d time.Duration) *yaml.Node { return text(formatDuration(d)) },
+		orReference(whole, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`)))
+}
+
+// size is kept as an int or an int64.
+func size[V int | int64](least, most V, check func(V, error) error) kind[V] {
+	parse := func(text string) (V, error) {
+		n, err := parseSize(text)
+		if err != nil {
+			return 0, err
+		}
+		return V(n), check(V(n), within(n, int64(least), int64(most), formatSize))
+	}
+	return scalar("size", formatSize(int64(least))+" to "+formatSize(int64(most)), parse,
+		func(v V) *yaml.Node { return plain(formatSize(int64(v))) },
+		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^\+?[0-9]+ *(B|KiB|MiB|GiB)?$`)))
+}
+
+// anything is a text that check takes. A number or a word such as true is one too, where the schema of texts is no narrower.
+func anything(name, span string, check func(string) error, editor ...schema) kind[string] {
+	return scalar(name, span, func(text string) (string, error) { return text, check(text) }, text, orReference(editor...))
+}
+
+var (
+	isFilled = func(s string) error {
+		if s == "" {
+			return errEmpty
+		}
+		return nil
+	}
+	// filled are what schemas say of a text that is not empty, and of what YAML makes of one without quotes.
+	filled = []schema{{"type": "string", "minLength": 1}, unquoted}
+	user   = unlessZero(anything("text", "", isFilled, filled...))
+	// saslUser has no zero byte, which no mechanism carries.
+	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
+	file     = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
+	// neededFile is one whose name cannot be empty.
+	neededFile = unlessZero(anything("file", "a path", isFilled, filled...))
+)
+
+// secret shows itself nowhere.
+var secret = unlessZero(kind[Secret]{name: "secret", editor: orReference(filled...),
+	read:  func(s *section, key string, dst *Secret) { s.secret(key, dst) },
+	print: func(Secret) *yaml.Node { return text(Mask) }})
+
+// addresses are a list of host:port. None is what is said of an empty list.
+func addresses(none string) kind[[]string] {
+	const one = `(` + hostPattern + `|\[[0-9A-Fa-f:.]+(%[^\]]*)?\]):` + portPattern
+	return kind[[]string]{name: "list of addresses", span: "host:port",
+		read: func(s *section, key string, dst *[]string) {
+			*dst = s.addresses(key)
+			if len(*dst) == 0 && s.has(key) {
+				s.missing(key, "%s", none)
+			}
+		},
+		print: list,
+		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(pattern("^" + one + "$"))},
+			pattern("^ *"+one+"( *, *"+one+")* *$")),
+	}
+}
+
+// wordOr is one of some values that word has a name for, or a mapping with all of some keys, which begins from begin.
+func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V], example string) kind[V] {
+	var names, keys []string
+	for _, v := range values {
+		names = append(names, word(v))
+	}
+	for _, p := range parts {
+		keys = append(keys, p.key)
+	}
+	parse := func(name string) (V, error) {
+		if i := slices.Index(names, name); i >= 0 {
+			return values[i], nil
+		}
+		return begin, fmt.Errorf("%s is unknown; there are %s and %s", quote(name), strings.Join(names, ", "), example)
+	}
+	return kind[V]{name: "word or mapping", parts: parts, editor: orReference(schema{"enum": names}, object(parts)),
+		span: "`" + strings.Join(names, "`, `") + "`, or a mapping with `" + strings.Join(keys, "` and `") + "`",
+		read: func(s *section, key string, dst *V) {
+			f, ok := s.ask(key)
+			if !ok {
+				return
+			}
+			r, ok := s.d.resolve(s.join(key), f.value)
+			if !ok {
+				return
+			}
+			if r.Kind != yaml.MappingNode {
+				set(s, key, dst, parse)
+				return
+			}
+			one, v := s.d.open(s.join(key), f.at, r), begin
+			readAll(one, parts, &v)
+			one.close()
+			*dst = v
+		},
+		print: func(v V) *yaml.Node {
+			if name := word(v); name != "" {
+				return text(name)
+			}
+			return printAll(parts, &v).node(true)
+		}}
+}
+
+// grouped is a number as people read it: 100,000.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// numbers is a range as people read it, in powers of ten: 10⁻⁹ to 1.
+func numbers(least, most float64) string {
+	show := func(x float64) string {
+		mantissa, power, scientific := strings.Cut(formatFloat(x), "e")
+		if !scientific || mantissa != "1" {
+			return formatFloat(x)
+		}
+		n, _ := strconv.Atoi(power)
+		return "10" + strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
+	}
+	return show(least) + " to " + show(most)
+}
+
+// spanOf is a duration as people read the end of a range: in days, where they are whole.
+func spanOf(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0"
+	case d%day == 0:
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	return formatDuration(d)
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
+)
+
+const referencePath = "../docs/configuration.md"
+
+const referenceHead = `# Configuration
+
+Every key of the one YAML file, from the tables in ` + "`config`" + ` that also read and print it. Do not edit this page: write it
+anew with ` + "`go test ./config -run TestReference -update`" + `; a test says when it is stale.
+
+- ` + "`ranker-worker lint F`" + ` shows every fault of a file as ` + "`file:line: key: message`" + `; unknown keys are faults.
+- ` + "`ranker-worker lint --print F`" + ` shows every setting, defaults included.
+- ` + "`ranker-worker lint --schema`" + ` prints a JSON Schema, by which editors complete keys and mark faults while you write. With a
+  YAML language server, begin the file with ` + "`# yaml-language-server: $schema=ranker-worker.schema.json`" + `.
+
+` + "`${VAR}` and `${VAR:default}`" + ` are taken from the environment; a literal ` + "`${` is `$${`" + `. Durations are
+` + "`100ms`, `30m`, `720h`, `30d`; sizes are `1048576`, `512KiB`, `1MiB`" + `. Lists may also be one string with commas. A key of a
+section or mapping is written below it: ` + "`kafka.group` is `kafka: {group: ranker}`" + `. What single records may cost, by ` + "`limits`" + `, is
+told [with the sizing](operations.md#what-single-records-may-cost).
+`
+
+const referenceLearners = `
+Each learner has a name and these keys below it. A name has only a to z, digits, ` + "`.`, `_` and `-`" + `, at most 64, and is not
+%s. With several learners and no ` + "`default`" + `, a record that names none is a dead letter.
+A key that its policy does not look at has no effect, and lint warns of it.
+`
+
+const referenceTail = `
+## What is fixed
+
+The group's session timeout (10 s), rebalance timeout (30 s), the drain's limit (10 s), the repetition of the fence (6 h) and the
+limit of unsaved changes (64 MiB, 60 s) are fixed.
+`
+
+// TestReference: docs/configuration.md says what the tables of settings say.
+func TestReference(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	c := Defaults()
+	for _, section := range settings {
+		fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | range | meaning |\n|---|---|---|---|---|\n", section.key)
+		rows(&b, section.key+".", section.parts, printAll(section.parts, &c), false)
+	}
+	taken := "`" + strings.Join(reservedNames, "`, `") + "`"
+	fmt.Fprintf(&b, "\n## learners\n"+referenceLearners, strings.Replace(taken, ", `meta`", " or `meta`", 1))
+	b.WriteString("\n| key | kind | default | range | meaning | for |\n|---|---|---|---|---|---|\n")
+	l := DefaultLearner("", Stochastic)
+	rows(&b, "learners.<name>.", learnerSettings, printAll(learnerSettings, &l), true)
+	b.WriteString(referenceTail)
+	if *update {
+		require.NoError(t, os.WriteFile(referencePath, []byte(b.String()), 0o644))
+	}
+	page, err := os.ReadFile(referencePath)
+	require.NoError(t, err)
+	assert.Equal(t, string(page), b.String(), "docs/configuration.md is stale: go test ./config -run TestReference -update")
+}
+
+// rows are those of some settings, with what is printed of them by default.
+func rows[O any](b *strings.Builder, prefix string, all []setting[O], standard mapping, forWhom bool) {
+	for _, t := range all {
+		parts, printed := mapping(nil), "—"
+		for i := 0; i < len(standard); i += 2 {
+			if n := standard[i+1]; standard[i].Value == t.key {
+				out, _ := yaml.Dump(n)
+				printed = "`" + strings.TrimSpace(string(out)) + "`"
+				if n.Kind == yaml.MappingNode {
+					parts = n.Content
+				}
+			}
+		}
+		if t.needed != "" {
+			printed = "required"
+		}
+		if t.start != nil {
+			fmt.Fprintf(b, "| `%s%s` | %s | %s | %s | %s |", prefix, t.key, t.kind, printed, t.span, t.about)
+			if forWhom {
+				policies := "all policies"
+				if t.effect != nil {
+					policies = "`" + strings.Join(t.policies(), "`, `") + "`"
+				}
+				fmt.Fprintf(b, " %s |", policies)
+			}
+			b.WriteString("\n")
+		}
+		rows(b, prefix+t.key+".", t.parts, parts, forWhom)
+	}
+}

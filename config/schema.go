@@ -1,0 +1,238 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// schema is a piece of JSON Schema, draft 7, which editors know best.
+type schema = map[string]any
+
+// WriteSchema writes the JSON Schema of configurations, for editors. It says what the table of settings says, and of rules for
+// several keys those that a schema can express; it refuses nothing that Load takes. What is left is said by lint.
+func WriteSchema(w io.Writer) error {
+	root := object(settings)
+	properties := root["properties"].(schema)
+	properties["learners"] = schema{
+		"type": "object", "minProperties": 1, "description": "each learner's settings, by its name",
+		"propertyNames":        schema{"pattern": "^[a-z0-9._-]+$", "maxLength": longestLearner, "not": schema{"enum": reservedNames}},
+		"additionalProperties": ruled(object(learnerSettings), append(partnerRules(), schema{"type": "object"})),
+	}
+	root = ruled(root, []schema{needs("kafka", "redis", "learners"), withoutSelections})
+	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", "ranker-worker's configuration"
+	root["type"], root["definitions"] = "object", schema{"reference": reference}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(root); err != nil {
+		return fmt.Errorf("writing the schema: %w", err)
+	}
+	return nil
+}
+
+// object is a mapping of settings. One without a value is empty.
+func object[O any](all []setting[O]) schema {
+	standard := standardOf(all)
+	properties, needed := schema{}, []string{}
+	for _, t := range all {
+		if t.start == nil {
+			properties[t.key] = ruled(object(t.parts), t.editor["allOf"].([]schema))
+			continue
+		}
+		p := maps.Clone(t.editor)
+		p["description"] = t.description()
+		if n := t.print(&standard); n != nil {
+			p["default"] = jsonOf(n)
+		}
+		properties[t.key] = p
+		if t.needed != "" && t.read != nil {
+			needed = append(needed, t.key)
+			delete(p, "default")
+		}
+	}
+	return schema{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false, "required": needed}
+}
+
+func (t *setting[O]) description() string {
+	var d strings.Builder
+	d.WriteString(t.about)
+	if t.span != "" {
+		fmt.Fprintf(&d, " (%s)", t.span)
+	}
+	if t.effect != nil {
+		fmt.Fprintf(&d, "; for %s", strings.Join(t.policies(), ", "))
+	}
+	return strings.ReplaceAll(d.String(), "`", "")
+}
+
+// policies are those with which a setting has an effect.
+func (t *setting[O]) policies() (names []string) {
+	for _, k := range policy.Kinds {
+		if t.hasEffect(k) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// jsonOf is a printed value as JSON has it.
+func jsonOf(n *yaml.Node) (v any) {
+	if err := n.Decode(&v); err != nil {
+		panic(fmt.Sprintf("config: a default that is no YAML: %v", err))
+	}
+	return v
+}
+
+// ruled says what else holds.
+func ruled(s schema, rules []schema) schema {
+	if len(rules) > 0 {
+		s["allOf"] = rules
+	}
+	return s
+}
+
+// reference is a text with ${VAR} in it: whatever stands there, the environment decides what it is.
+var reference = pattern(`(^|[^$])\$\{[A-Za-z_][A-Za-z0-9_]*(:[^}]*)?\}`)
+
+// orReference is a single value that is one of some things.
+func orReference(options ...schema) schema {
+	return schema{"anyOf": append(options, schema{"$ref": "#/definitions/reference"})}
+}
+
+func pattern(p string) schema { return schema{"type": "string", "pattern": p} }
+
+var (
+	// unquoted is what YAML makes of some texts without quotes: they are texts all the same.
+	unquoted = schema{"type": []string{"number", "boolean"}}
+	// numeric is a number in quotes.
+	numeric = pattern(`^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$`)
+	aNumber = orReference(schema{"type": "number"}, numeric)
+)
+
+// The names of hosts, as checkHost takes them, IPv4 addresses among them: the last label is not a number.
+const (
+	labelPattern = `[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?`
+	lastPattern  = `([0-9]*[A-Za-z_]([A-Za-z0-9_-]*[A-Za-z0-9_])?|[0-9]+-[A-Za-z0-9_-]*[A-Za-z0-9_])`
+	bytePattern  = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+	hostPattern  = `((` + labelPattern + `\.)*` + lastPattern + `\.?|(` + bytePattern + `\.){3}` + bytePattern + `)`
+	portPattern  = `0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
+	urlPattern   = `^rediss?://([^@/?#]*@)?(` + hostPattern + `|\[[^\]]+\])(:(` + portPattern + `)?)?/*[0-9]*/*$`
+)
+
+// What else holds for keys together. Each rule is one that a check makes too, and says in words.
+var (
+	tlsRules = []schema{when(is("cert_file", schema{"minLength": 1}), needs("key_file")),
+		when(is("key_file", schema{"minLength": 1}), needs("cert_file"))}
+
+	saslRules = []schema{
+		when(schema{"minProperties": 1}, all(needs("mechanism", "username"), either("password", "password_file"))),
+		lacks("password", "password_file"),
+	}
+
+	redisRules = []schema{
+		{"type": "object"}, either("url", "addresses"), lacks("url", "addresses"), lacks("password", "password_file"),
+		when(is("addresses", schema{"type": "array", "minItems": 2, "uniqueItems": true}),
+			all(needs("cluster"), where("cluster", not(schema{"const": false})))),
+		when(is("cluster", schema{"const": true}), where("db", schema{"maximum": 0})),
+		when(schema{"required": []string{"addresses", "username"}}, either("password", "password_file")),
+		// What stands in the URL does not stand beside it.
+		when(is("url", pattern("^rediss?://[^:/@]+(:[^@]*)?@")), lacks("username")),
+		when(is("url", pattern("^rediss?://[^:/@]*:[^@]+@")), all(lacks("password"), lacks("password_file"))),
+		when(is("url", pattern("^rediss://")), where("tls", where("enabled", not(schema{"const": false})))),
+		when(is("url", pattern("^redis://")), where("tls", schema{"anyOf": []schema{{"maxProperties": 0}, is("enabled", not(schema{"const": true}))}})),
+	}
+
+	// joinRules: something has to be able to wait.
+	joinRules = []schema{
+		when(is("parking_time", nothing), where("max_parked", not(nothing))),
+		when(is("parking_time", nothing), where("max_parked_bytes", not(nothing))),
+	}
+	nothing = schema{"enum": []any{0, "0", "0s"}}
+
+	// windowsRules: windows come from one place.
+	windowsRules = []schema{
+		{"type": "object"},
+		lacks("list", "geometric"), lacks("list", "zipf"), lacks("geometric", "zipf"), lacks("list", "max"),
+		when(is("learned", schema{"const": true}), all(lacks("list"), lacks("geometric"), lacks("zipf"))),
+		when(is("learned", schema{"const": false}), either("list", "geometric", "zipf")),
+		{"anyOf": []schema{either("list", "geometric", "zipf"),
+			where("max", schema{"maximum": policy.MaxWindows})}},
+	}
+
+	withoutSelections = when(is("kafka", is("topics", is("selections", schema{"const": ""}))),
+		where("learners", schema{"additionalProperties": schema{"allOf": []schema{
+			lacks("selection_timeout"), where("utilities", not(schema{"const": Social}))}}}))
+)
+
+// partnerRules say which policies are for which payoffs, what goes with which, and who needs a bound.
+func partnerRules() (rules []schema) {
+	for _, p := range []Payoffs{Stochastic, Adversarial} {
+		var policies []string
+		var delays []Delay
+		for _, k := range policy.Kinds {
+			if k.IsAdversarial() == (p == Adversarial) {
+				policies = append(policies, k.Name)
+			}
+		}
+		for _, d := range Delays() {
+			if Together(DefaultLearner("", p).Policy, d) == nil {
+				delays = append(delays, d)
+			}
+		}
+		rules = append(rules, when(is("payoffs", schema{"const": p}), only("policy", policies)),
+			when(all(is("payoffs", schema{"const": p}), lacks("policy")), only("delay", delays)))
+	}
+	for _, k := range policy.Kinds {
+		var delays []Delay
+		for _, d := range Delays() {
+			if Together(Policy(k.Name), d) == nil {
+				delays = append(delays, d)
+			}
+		}
+		this := is("policy", schema{"const": k.Name})
+		if rules = append(rules, when(this, only("delay", delays))); k.Confident {
+			rules = append(rules, when(this, where("sigma", not(schema{"const": "auto"}))))
+		}
+	}
+	return rules
+}
+
+func when(condition, then schema) schema { return schema{"if": condition, "then": then} }
+
+func all(rules ...schema) schema { return schema{"allOf": rules} }
+
+func not(s schema) schema { return schema{"not": s} }
+
+func needs(keys ...string) schema { return schema{"required": keys} }
+
+// is tells that a key is there, and what it is.
+func is(key string, value schema) schema {
+	return schema{"type": "object", "required": []string{key}, "properties": schema{key: value}}
+}
+
+// where tells what a key is, if it is there.
+func where(key string, value schema) schema { return schema{"properties": schema{key: value}} }
+
+// only is one of some words, if the key is there.
+func only[T ~string](key string, words []T) schema {
+	return where(key, orReference(schema{"enum": words}))
+}
+
+// either wants one of some keys.
+func either(keys ...string) schema {
+	var options []schema
+	for _, k := range keys {
+		options = append(options, needs(k))
+	}
+	return schema{"anyOf": options}
+}
+
+// lacks tells that not all of some keys are there.
+func lacks(keys ...string) schema { return not(schema{"type": "object", "required": keys}) }

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// setting is a key of the file and all there is to know of it: what it is without, how it is read and printed, what people
+// and editors are told. O is what it is a setting of: the whole configuration, a learner, or a value that is a mapping.
+//
+// A section has parts, and neither reads nor prints. A value that may be a mapping has both: it reads its parts itself. A key
+// that does not read is read by a check, with what it has to be held against.
+type setting[O any] struct {
+	key    string
+	about  string                  // for people, in Markdown
+	kind   string                  // what kind of value it has, in a word or two
+	span   string                  // what can stand there, in Markdown
+	needed string                  // what is said where it is missing, by the check that reads it if one does; empty: it may be
+	editor schema                  // what can stand there, for editors; of a section: what else holds for it
+	effect func(*policy.Kind) bool // with which policies it has an effect; nil: with all
+	parts  []setting[O]
+
+	start func(*O)
+	read  func(*section, *O)
+	print func(*O) *yaml.Node // nil where it is not shown
+}
+
+// kind is how a value stands in the file.
+type kind[V any] struct {
+	name, span string
+	read       func(s *section, key string, dst *V)
+	print      func(V) *yaml.Node
+	editor     schema
+	parts      []setting[V] // where it may be a mapping
+}
+
+// value is a setting with a value: where it is kept, of what kind, and what it is where the file says nothing.
+func value[O, V any](key string, where func(*O) *V, k kind[V], standard V, about string) setting[O] {
+	return setting[O]{key: key, about: about, kind: k.name, span: k.span, editor: k.editor, parts: lift(where, k.parts),
+		start: func(o *O) { *where(o) = standard },
+		read:  func(s *section, o *O) { k.read(s, key, where(o)) },
+		print: func(o *O) *yaml.Node { return k.print(*where(o)) }}
+}
+
+// sectionOf is a section. Rules are what editors are told of its keys together.
+func sectionOf[O, V any](key string, where func(*O) *V, parts []setting[V], rules ...schema) setting[O] {
+	return setting[O]{key: key, parts: lift(where, parts), editor: schema{"allOf": rules}}
+}
+
+// lift makes settings of a part settings of the whole.
+func lift[O, V any](where func(*O) *V, parts []setting[V]) []setting[O] {
+	var out []setting[O]
+	for _, p := range parts {
+		lifted := setting[O]{key: p.key, about: p.about, kind: p.kind, span: p.span, needed: p.needed, editor: p.editor,
+			effect: p.effect, parts: lift(where, p.parts)}
+		if p.start != nil {
+			lifted.start = func(o *O) { p.start(where(o)) }
+		}
+		if p.read != nil {
+			lifted.read = func(s *section, o *O) { p.read(s, where(o)) }
+		}
+		if p.print != nil {
+			lifted.print = func(o *O) *yaml.Node { return p.print(where(o)) }
+		}
+		out = append(out, lifted)
+	}
+	return out
+}
+
+// with says with which policies a setting has an effect.
+func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] {
+	t.effect = effect
+	for i := range t.parts {
+		t.parts[i].effect = effect
+	}
+	return t
+}
+
+// orElse is a setting that is needed, and what is said where it is missing.
+func (t setting[O]) orElse(message string) setting[O] { t.needed = message; return t }
+
+// within says what can stand there, where its kind does not know all of it.
+func (t setting[O]) within(span string) setting[O] { t.span = span; return t }
+
+// unless says when a setting is not shown.
+func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
+	print := t.print
+	t.print = func(o *O) *yaml.Node {
+		if hidden(o) {
+			return nil
+		}
+		return print(o)
+	}
+	return t
+}
+
+// unread is a setting that a check reads.
+func (t setting[O]) unread() setting[O] { t.read = nil; return t }
+
+// hasEffect tells whether a policy looks at a setting.
+func (t *setting[O]) hasEffect(k *policy.Kind) bool { return t.effect == nil || t.effect(k) }
+
+// standardOf is what settings are by default.
+func standardOf[O any](all []setting[O]) (o O) {
+	startAll(all, &o)
+	return o
+}
+
+// startAll sets defaults.
+func startAll[O any](all []setting[O], o *O) {
+	for _, t := range all {
+		if t.start != nil {
+			t.start(o)
+		} else {
+			startAll(t.parts, o)
+		}
+	}
+}
+
+// readAll reads what the file says, and notes that there are such keys.
+func readAll[O any](s *section, all []setting[O], o *O) {
+	for _, t := range all {
+		switch {
+		case t.read != nil:
+			t.read(s, o)
+		case t.start == nil:
+			sub := s.section(t.key)
+			readAll(sub, t.parts, o)
+			sub.close()
+		default:
+			s.ask(t.key)
+		}
+		if t.needed != "" && t.read != nil && !s.has(t.key) {
+			s.missing(t.key, "%s", t.needed)
+		}
+	}
+}
+
+// printAll is the mapping of all values that are shown.
+func printAll[O any](all []setting[O], o *O) mapping {
+	var m mapping
+	for _, t := range all {
+		if t.print == nil {
+			m.add(t.key, printAll(t.parts, o).node(false))
+		} else if n := t.print(o); n != nil {
+			m.add(t.key, n)
+		}
+	}
+	return m
+}
+
+// paths are all keys there are, each with its section's before it.
+func paths[O any](prefix string, all []setting[O]) (out []string) {
+	for _, t := range all {
+		out = append(append(out, prefix+t.key), paths(prefix+t.key+".", t.parts)...)
+	}
+	return out
+}
+
+func (l *Learner) print() *yaml.Node {
+	shown := slices.DeleteFunc(slices.Clone(learnerSettings), func(t setting[Learner]) bool {
+		return !t.hasEffect(l.Policy.Kind()) // it would be warned of when read again
+	})
+	return printAll(shown, l).node(false)
+}

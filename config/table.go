@@ -1,0 +1,142 @@
+package config
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// What single records may cost. Both bounds together keep whatever becomes of a record within what Kafka and Redis hold:
+//
+//   - A ranking repeats its impression's items, and adds for each a propensity, a rank and that it is undecided, up to 48
+//     bytes: 16 MiB + 100,000·48 bytes are 21 MiB. A worker reads back 64 MiB in one batch, and a broker takes 100 MiB in
+//     one request (socket.request.max.bytes).
+//   - A pending impression takes in Redis up to 20 bytes for each candidate: number, propensity, rank, undecided. That
+//     is 2 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
+//
+// TestTheLargestRecordFits makes such an impression.
+const (
+	mostCandidates  = 100_000
+	mostRecordBytes = 16 << 20
+)
+
+const (
+	longest      = 3650 * day // of all settings that are times
+	mostDatabase = 1 << 20
+)
+
+// settings are all keys of the file but the learners', in the order in which they are shown. Each stands here once: the
+// file is read, printed and described (docs/configuration.md, `lint --schema`) by this table.
+var settings = []setting[Config]{
+	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, schema{"type": "object"}),
+	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
+	sectionOf("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
+		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
+			"where probes and metrics are served; empty: nowhere"),
+		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
+	}),
+	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
+		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
+			"the least that is logged"),
+		value("format", func(l *Log) *string { return &l.Format }, words("text", "json"), "text", "how it is written"),
+	}),
+	sectionOf("join", func(c *Config) *Join { return &c.Join }, []setting[Join]{
+		value("parking_time", func(j *Join) *time.Duration { return &j.ParkingTime }, duration(0, longest), time.Hour,
+			"how long a payoff or selection waits for its impression, and how long an ended impression is remembered after its "+
+				"deadline"),
+		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
+			"records that may wait, per partition. When they are so many, a topic whose next record would have to wait is read on "+
+				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+
+				"orphan, and counted as `crowded`. At most 256 of up to 256 KiB in all wait for one impression. Not 0 together with "+
+				"`parking_time`"),
+		value("max_parked_bytes", func(j *Join) *int64 { return &j.MaxParkedBytes }, size[int64](0, 1<<40, asIs), 64<<20,
+			"their bytes, per partition. Not 0 together with `parking_time`"),
+	}, joinRules...),
+	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
+		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
+			"candidates of one impression"),
+		value("max_record_bytes", func(l *Limits) *int { return &l.MaxRecordBytes },
+			size(1<<10, mostRecordBytes, whyNoLonger), 1<<20,
+			"an input record's value; a longer one is a dead letter"),
+		value("checkpoint_interval", func(l *Limits) *time.Duration { return &l.CheckpointInterval },
+			duration(time.Millisecond, 30*time.Second), 100*time.Millisecond, "the least time between two checkpoints of a partition"),
+	}),
+}
+
+var kafkaSettings = []setting[Kafka]{
+	value("brokers", func(k *Kafka) *[]string { return &k.Brokers }, addresses(noBrokers), nil, "some of the brokers").
+		orElse(noBrokers),
+	value("group", func(k *Kafka) *string { return &k.Group }, groupName, "ranker",
+		"consumer group; also part of Redis keys and of transactional ids"),
+	value("start", func(k *Kafka) *Start { return &k.Start }, words(Latest, Earliest), Latest,
+		"where a group begins that has never run"),
+	sectionOf("topics", func(k *Kafka) *Topics { return &k.Topics }, []setting[Topics]{
+		value("impressions", func(t *Topics) *string { return &t.Impressions }, topicName, "impressions", "input"),
+		value("selections", func(t *Topics) *string { return &t.Selections }, topicNameOrNone, "selections",
+			"input; empty: there is none, and a payoff must name its item, which counts as selected"),
+		value("payoffs", func(t *Topics) *string { return &t.Payoffs }, topicName, "payoffs", "input"),
+		value("rankings", func(t *Topics) *string { return &t.Rankings }, topicName, "rankings", "output"),
+		value("dlq_suffix", func(t *Topics) *string { return &t.DLQSuffix }, topicSuffix, ".dlq",
+			"a topic's dead letters go to its name with this suffix"),
+	}),
+	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
+	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
+		value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
+			unlessZero(words(Plain, ScramSHA256, ScramSHA512)), "", "how to log in"),
+		value("username", func(a *SASL) *string { return &a.Username }, saslUser, "", "needed to log in"),
+		value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`"),
+		value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
+	}, saslRules...),
+}
+
+const (
+	noBrokers         = "at least one broker is needed, as host:port"
+	noRedis           = "is needed, such as redis://127.0.0.1:6379/0, or redis.addresses"
+	aboutPasswordFile = "in place of `password`; read at the start and for each new connection, so that a password can be " +
+		"changed without a restart"
+)
+
+var tlsSettings = []setting[TLS]{
+	value("enabled", func(t *TLS) *bool { return &t.Enabled }, unlessZero(yesOrNo), false,
+		"encrypt; true as soon as another key of `tls` is set, and with a `redis.url` that begins with `rediss://`"),
+	value("ca_file", func(t *TLS) *string { return &t.CAFile }, file, "", "PEM; without it the system's roots"),
+	value("cert_file", func(t *TLS) *string { return &t.CertFile }, file, "",
+		"PEM, the client's certificate; read again at each handshake; goes with `key_file`"),
+	value("key_file", func(t *TLS) *string { return &t.KeyFile }, file, "", "PEM; goes with `cert_file`"),
+	value("server_name", func(t *TLS) *string { return &t.ServerName }, hostName, "",
+		"expected in the server's certificate; without it the host connected to"),
+}
+
+// Where Redis is, is said by a URL or by addresses. The URL is taken apart by a check, and put together again here.
+var redisSettings = []setting[Redis]{
+	{key: "url", kind: "URL", span: "`redis://` or `rediss://` (TLS)", editor: orReference(pattern(urlPattern)),
+		about:  "`redis://[user[:password]@]host[:port][/db]`; or give `redis.addresses`",
+		needed: noRedis, start: func(*Redis) {}, print: (*Redis).printURL},
+	value("addresses", func(r *Redis) *[]string { return &r.Addresses }, redisAddresses, nil, "in place of `url`; several for a cluster").
+		unless((*Redis).hasURL),
+	value("cluster", func(r *Redis) *bool { return &r.Cluster }, yesOrNo, false, "Redis Cluster; needed for several addresses"),
+	value("username", func(r *Redis) *string { return &r.Username }, user, "", "an ACL user, if not given in `url`; needs a password"),
+	value("password", func(r *Redis) *Secret { return &r.Password }, secret, "", "if not given in `url`; use `${VAR}`"),
+	value("password_file", func(r *Redis) *string { return &r.PasswordFile }, neededFile, "", aboutPasswordFile),
+	value("db", func(r *Redis) *int { return &r.DB }, database, 0, "the database, if not given in `url`; 0 in a cluster").
+		unless(func(*Redis) bool { return true }), // it stands in the URL
+	value("wait_replicas", func(r *Redis) *int { return &r.WaitReplicas }, wholeNumber(0, 10), 0,
+		"replicas that must have a checkpoint before it counts"),
+	sectionOf("tls", func(r *Redis) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
+}
+
+// hasURL tells whether Redis is printed as a URL.
+func (r *Redis) hasURL() bool { return len(r.Addresses) == 1 && !r.Cluster }
+
+func (r *Redis) printURL() *yaml.Node {
+	if !r.hasURL() {
+		return nil
+	}
+	u := url.URL{Scheme: "redis", Host: r.Addresses[0], Path: "/" + strconv.Itoa(r.DB)}
+	if r.TLS.Enabled {
+		u.Scheme = "rediss"
+	}
+	return text(u.String())
+}

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+)
+
+// What an effect depends on.
+var (
+	confident   = func(k *policy.Kind) bool { return k.Confident }
+	believing   = func(k *policy.Kind) bool { return k.Believes }
+	scaled      = func(k *policy.Kind) bool { return k.Confident || k.Believes }
+	adversarial = (*policy.Kind).IsAdversarial
+	windowed    = (*policy.Kind).NeedsWindows
+)
+
+// learnerSettings are the keys of each learner, as settings are those of the rest.
+var learnerSettings = []setting[Learner]{
+	value("default", func(l *Learner) *bool { return &l.Default }, yesOrNo, false,
+		"takes the records that name no learner; an only learner always does"),
+	value("payoffs", func(l *Learner) *Payoffs { return &l.Payoffs }, words(Stochastic, Adversarial), Stochastic,
+		"what is assumed of payoffs: each item's have a mean, or they may drift, react or be chosen by an opponent").
+		orElse("is needed: stochastic or adversarial"),
+	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), MOSS,
+		"how rankings are made: "+aboutPolicies()),
+	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
+		"how late payoffs are learned from: "+aboutDelays()),
+	value("radius", func(l *Learner) *Radius { return &l.Radius }, words(SubGaussian, Paper), SubGaussian, "the confidence radius").
+		with(confident),
+	value("prior", func(l *Learner) *Prior { return &l.Prior }, priorKind, Prior{Kind: policy.EmpiricalPrior},
+		"what is believed of items' mean payoffs before they are paid").with(believing),
+	{key: "sigma", kind: "number or auto", span: numbers(leastScale, mostScale) + ", or `auto`: learned, 0.5 at most", effect: scaled,
+		about: "how much payoffs of one item vary: their sub-Gaussian scale, in payoff ranges. 0.5 is the default with policies " +
+			"that have a `radius`, and without an empirical prior; with `radius: paper` it has no effect",
+		editor: orReference(schema{"const": "auto"}, schema{"type": "number", "minimum": leastScale, "maximum": mostScale}, numeric),
+		start:  func(l *Learner) { l.Sigma = 0.5 }, // payoffs in [0,1] are ½-sub-Gaussian whatever their distribution (Hoeffding)
+		read:   readSigma, print: printSigma},
+	value("delta", func(l *Learner) *Delta { return &l.Delta },
+		orAuto("between 0 and 1, or `auto` (1/t)", parseDelta, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+		Delta{Value: 0.05}, "how likely the radius may be wrong").with(confident),
+	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
+		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(adversarial),
+	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
+		"what losses belong to: items, or utility ranks for each list length").with(adversarial),
+	value("eta", func(l *Learner) *Eta { return &l.Eta },
+		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
+		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(adversarial),
+	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "how many results users look at").
+		with(windowed),
+	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
+		"of one payoff, or of the sum with `aggregate: sum`"),
+	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
+		720*time.Hour, "how long a payoff is awaited, from the impression"),
+	value("selection_timeout", func(l *Learner) *time.Duration { return &l.SelectionTimeout },
+		unlessZero(duration(time.Millisecond, longest)), 30*time.Minute,
+		"how long a selection is awaited; cut to the payoff horizon by default; not with an empty `kafka.topics.selections`").
+		within("1ms to `payoff_horizon`"),
+	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{},
+		"what a selection counts as that was never paid"),
+	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
+		"the first payoff counts, or all until the deadline are added up"),
+	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
+		"where the candidates' order comes from: the impressions' utilities; or it is found, and impressions need none, from what "+
+			"is selected by users who all like the items in the same order; or from the `utility` that users publish with "+
+			"selections (needs a selections topic)"),
+	value("seed", func(l *Learner) *uint64 { return &l.Seed },
+		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
+			orReference(schema{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)}, pattern("^[0-9]+$"))), 1,
+		"of the random draws that break ties"),
+}
+
+// orAuto is a number that may be left to the policy.
+func orAuto[V interface{ String() string }](span string, parse func(string) (V, error), limits schema) kind[V] {
+	k := number(span, parse, V.String, limits)
+	k.name, k.editor = "number or auto", orReference(schema{"const": "auto"}, limits, numeric)
+	return k
+}
+
+var priorKind = wordOr(
+	func(p Prior) string {
+		if p.Kind == policy.FixedPrior {
+			return ""
+		}
+		return p.Kind.String()
+	},
+	[]Prior{{Kind: policy.NoPrior}, {Kind: policy.EmpiricalPrior}}, Prior{Kind: policy.FixedPrior},
+	[]setting[Prior]{
+		value("mean", func(p *Prior) *float64 { return &p.Mean }, numberIn(0, 1), 0,
+			"in payoff ranges: 0 is the least payoff, 1 the largest").orElse(noPrior),
+		value("sd", func(p *Prior) *float64 { return &p.SD }, numberIn(leastScale, 1), 0,
+			"how much items' means differ, in payoff ranges").orElse(noPrior),
+	}, "{mean: 0.5, sd: 0.2}")
+
+const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
+
+var onExpiryKind = wordOr(
+	func(e OnExpiry) string {
+		if e.Default == nil {
+			return "drop"
+		}
+		return ""
+	},
+	[]OnExpiry{{}}, OnExpiry{Default: new(float64)},
+	[]setting[OnExpiry]{
+		value("default", func(e *OnExpiry) **float64 { return &e.Default }, maybe("within `payoff_range`", schema{}), nil,
+			"it counts as this payoff").orElse("is needed, such as on_expiry: {default: 0}; or write on_expiry: drop"),
+	}, "{default: payoff}")
+
+// maybe is a number that may not be there.
+func maybe(span string, limits schema) kind[*float64] {
+	return unlessZero(number(span, func(text string) (*float64, error) {
+		x, err := parseFloat(text)
+		return &x, err
+	}, func(x *float64) string { return formatFloat(*x) }, limits))
+}
+
+var rangeKind = kind[Range]{name: "two numbers",
+	span:   "the first below the second, with a million float64s or more between them",
+	editor: orReference(schema{"type": "array", "minItems": 2, "maxItems": 2, "items": aNumber}, pattern("^[^,]+,[^,]+$")),
+	read: func(s *section, key string, dst *Range) {
+		x, ok := s.numbers(key, 2, func(int) string { return key })
+		if !ok {
+			return
+		}
+		if err := checkRange(x[0], x[1]); err != nil {
+			s.fault(key, "%v", err)
+			return
+		}
+		*dst = Range{Min: x[0], Max: x[1]}
+	},
+	print: func(r Range) *yaml.Node { return printNumbers([]float64{r.Min, r.Max}) }}
+
+// windowsKind is a mapping that says where windows come from, in one of four ways.
+var windowsKind = kind[Windows]{name: "mapping", span: "one of the next four keys, and `max`", read: readWindows,
+	print: func(w Windows) *yaml.Node { return printAll(windowsSettings, &w).node(true) }, parts: windowsSettings,
+	editor: ruled(object(windowsSettings), windowsRules)}
+
+var windowsSettings = []setting[Windows]{
+	value("list", func(w *Windows) *[]float64 { return &w.List }, kind[[]float64]{name: "list of numbers", span: "they sum to 1",
+		read: func(s *section, key string, dst *[]float64) {
+			if x, ok := s.numbers(key, 0, func(i int) string { return key + "[" + strconv.Itoa(i) + "]" }); ok {
+				*dst = x
+			}
+		},
+		print: func(x []float64) *yaml.Node {
+			if x == nil {
+				return nil
+			}
+			return printNumbers(x)
+		},
+		editor: orReference(schema{"type": "array", "minItems": 1, "items": orReference(schema{"type": "number", "minimum": 0}, numeric)},
+			schema{"type": []string{"string", "number"}}),
+	}, nil, "the probability of window 1, 2, …"),
+	value("geometric", func(w *Windows) **float64 { return &w.Geometric },
+		maybe("above 0, at most 1", schema{"exclusiveMinimum": 0, "maximum": 1}), nil, "P(w) in proportion to this to the power w"),
+	value("zipf", func(w *Windows) **float64 { return &w.Zipf }, maybe("from 0", schema{"minimum": 0}), nil,
+		"P(w) in proportion to w to the power −s"),
+	{key: "learned", kind: yesOrNo.name, span: "true", editor: yesOrNo.editor, about: "learned from what is selected",
+		start: func(*Windows) {}, print: func(w *Windows) *yaml.Node {
+			if !w.Learned() {
+				return nil
+			}
+			return boolean(true)
+		}},
+	value("max", func(w *Windows) *int { return &w.Max }, wholeNumber(1, admissible.MaxWindow), 100,
+		"the longest window told apart; not with `list`").within(grouped(1) + " to " + grouped(admissible.MaxWindow) + "; learned, to " +
+		grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
+}
+
+// aboutPolicies says for which payoffs each is.
+func aboutPolicies() string {
+	of := map[bool][]string{}
+	for _, k := range policy.Kinds {
+		of[k.IsAdversarial()] = append(of[k.IsAdversarial()], "`"+k.Name+"`")
+	}
+	return strings.Join(of[false], ", ") + " for stochastic payoffs; " + strings.Join(of[true], ", ") + " for adversarial ones, " +
+		"where `" + string(FTRL) + "` is the default"
+}
+
+// aboutDelays says what each goes with.
+func aboutDelays() string {
+	var late []string
+	for _, p := range Policies() {
+		if p.DefaultDelay() == QPMD {
+			late = append(late, "`"+string(p)+"`")
+		}
+	}
+	return "stochastic policies have `direct` by default, or `qpmd`; " + strings.Join(late, ", ") +
+		" only `qpmd`; adversarial ones only `bold`"
+}
