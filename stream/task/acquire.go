@@ -33,7 +33,7 @@ func (t *Task) acquire() {
 	t.incarnation++
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
 	t.acq = &acquisition{found: t.found}
-	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
+	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		t.takeOver(false, nil, nil)
 	})
 }
@@ -46,11 +46,11 @@ func (t *Task) acquire() {
 // has run before. Those may be of an owner who began just now: so the store is asked once more after they were seen.
 func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
-	t.send(callTimeout, Acquire{Force: force, Fresh: fresh}, func(reply any, err error) {
+	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {
 		switch {
 		case err == nil:
 			t.fine(t.doing)
-			t.acq.meta = reply.(state.Meta)
+			t.acq.meta = meta
 			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(nobody, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
@@ -66,7 +66,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 }
 
 func (t *Task) heartbeats(until time.Duration) {
-	t.ask("waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(any) {
+	ask(t, "waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(nothing) {
 		if t.now.Mono >= until {
 			t.takeOver(true, nil, nil)
 			return
@@ -81,16 +81,15 @@ const whenLost = "stop the workers and restore the store, or make its state anew
 
 // evidence looks for signs that this group has run before: then an empty store is a loss, not a beginning.
 func (t *Task) evidence(force bool) {
-	t.ask("reading the group's committed offsets", callTimeout, Committed{}, func(reply any) {
-		for topic, offset := range reply.([]int64) {
+	ask(t, "reading the group's committed offsets", callTimeout, Committed{}, func(offsets []int64) {
+		for topic, offset := range offsets {
 			if offset >= 0 {
 				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: %s", state.ErrNoState,
 					t.cfg.Group, offset, t.cfg.TopicNames[topic], whenLost))
 				return
 			}
 		}
-		t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
-			d := reply.(Description)
+		ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
 			reason, err := t.unfit(&d)
 			if err == nil {
 				reason, err = t.letterless(&d)
@@ -194,14 +193,14 @@ func (t *Task) load() {
 		t.stop(StopLearner, fmt.Errorf("making the machine: %w", err))
 		return
 	}
-	t.ask("loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(reply any) {
+	ask(t, "loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(fields []state.Field) {
 		// Fields come without a fence: a store that was rolled back since the take-over would go unnoticed.
-		t.ask("making sure of the loaded state", callTimeout, Probe{}, func(f any) {
+		ask(t, "making sure of the loaded state", callTimeout, Probe{}, func(f state.Fence) {
 			if f != t.acq.meta.Fence && !t.cfg.sabotage.unverified {
 				t.restart(fmt.Errorf("%w: it changed while it was loaded", state.ErrFenced))
 				return
 			}
-			t.loaded(machine, reply.([]state.Field))
+			t.loaded(machine, fields)
 		})
 	})
 }

@@ -42,8 +42,8 @@ func cutOf(m *state.Meta) cutPositions {
 
 // describe asks for fresh facts.
 func (t *Task) describe(done func()) {
-	t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
-		t.acq.facts = reply.(Description)
+	ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
+		t.acq.facts = d
 		done()
 	})
 }

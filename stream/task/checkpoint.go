@@ -131,7 +131,7 @@ const saving = "saving a checkpoint"
 
 func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 	r := t.run
-	t.send(checkpointTimeout, Checkpoint{c}, func(_ any, err error) {
+	send(t, checkpointTimeout, Checkpoint{c}, func(_ nothing, err error) {
 		if err != nil {
 			t.failed(saving, err, func() { t.save(c, began) })
 			return
@@ -172,7 +172,7 @@ func (t *Task) commit() {
 		}
 	}
 	r.committing = true
-	t.send(callTimeout, Commit{Offsets: offsets}, func(_ any, err error) {
+	send(t, callTimeout, Commit{Offsets: offsets}, func(_ nothing, err error) {
 		r.committing = false
 		r.commitAt = t.now.Mono + commitEvery
 		if err != nil && t.phase != Draining {

@@ -100,20 +100,31 @@ func (d *driver) advance() {
 func (d *driver) reply(f driven) bool {
 	if d.answer != nil {
 		if err := d.answer(f.Do); err != nil {
-			d.p.task.Handle(d.w.now(d.p), f.ID, nil, err)
+			d.p.task.Handle(d.w.now(d.p), f.Fail(err))
 			return true
 		}
 	}
-	reply, err := d.w.effect(d.p, f.Do)
-	if fetch, ok := f.Do.(Fetch); ok && err == nil && d.w.mono-f.asked < fetch.MaxWait {
-		if got := reply.([]Fetched)[0]; got.Err == nil && got.Next == fetch.Parts[0].Offset { // nothing yet
-			f.at = d.w.mono + max(d.latency, time.Millisecond)
-			d.flying = append(d.flying, f)
-			return false
-		}
+	s := watchful{shell: shell{d.w, d.p}}
+	reply := f.Carry(&s)
+	if fetch, ok := f.Do.(Fetch); ok && s.empty && d.w.mono-f.asked < fetch.MaxWait {
+		f.at = d.w.mono + max(d.latency, time.Millisecond)
+		d.flying = append(d.flying, f)
+		return false
 	}
-	d.p.task.Handle(d.w.now(d.p), f.ID, reply, err)
+	d.p.task.Handle(d.w.now(d.p), reply)
 	return true
+}
+
+// watchful is a shell that tells whether a fetch found nothing yet.
+type watchful struct {
+	shell
+	empty bool
+}
+
+func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
+	all, err := s.shell.Fetch(e)
+	s.empty = err == nil && all[0].Err == nil && all[0].Next == e.Parts[0].Offset
+	return all, err
 }
 
 // idle tells whether all that is in the topics is in the store.

@@ -24,18 +24,17 @@ var nobody = Producer{-1, -1}
 // Each call is safe to repeat after a lost reply: the coordinator recognises the epoch before the last bump, and
 // adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
-	t.ask("raising the producer's epoch", callTimeout, InitProducer{held}, func(reply any) {
-		first := reply.(Producer)
+	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
 		if t.cfg.sabotage.noFence {
 			t.learnTime(t.now.Wall, t.now.Mono)
 			t.fenced(first, first, done)
 			return
 		}
 		t.retire(first.ID, func() {
-			t.ask("joining rankings to a transaction", callTimeout, AddPartition{first}, func(any) {
-				t.ask("aborting the transaction", callTimeout, AbortTxn{first}, func(any) {
-					t.ask("raising the producer's epoch again", callTimeout, InitProducer{first}, func(reply any) {
-						t.fenced(first, reply.(Producer), done)
+			ask(t, "joining rankings to a transaction", callTimeout, AddPartition{first}, func(nothing) {
+				ask(t, "aborting the transaction", callTimeout, AbortTxn{first}, func(nothing) {
+					ask(t, "raising the producer's epoch again", callTimeout, InitProducer{first}, func(last Producer) {
+						t.fenced(first, last, done)
 					})
 				})
 			})
@@ -59,8 +58,7 @@ func (t *Task) fenced(first, last Producer, done func()) {
 // renew uses up the epochs of a producer id that is near its last, until the broker hands out another id. Owners
 // with the old id have been fenced by its marker already; the new id's own fence follows before anything is produced.
 func (t *Task) renew(p Producer, done func()) {
-	t.ask("asking for a new producer id", callTimeout, InitProducer{p}, func(reply any) {
-		next := reply.(Producer)
+	ask(t, "asking for a new producer id", callTimeout, InitProducer{p}, func(next Producer) {
 		if next.ID != p.ID {
 			t.fence(next, done)
 			return
@@ -101,7 +99,7 @@ func (t *Task) retire(own int64, done func()) {
 // retireOne retires an id whose last known epoch, or -1, is given.
 func (t *Task) retireOne(p Producer, own int64, done func()) {
 	t.doing = retiring
-	t.send(callTimeout, Retire{p.ID}, func(_ any, err error) {
+	send(t, callTimeout, Retire{p.ID}, func(_ nothing, err error) {
 		switch {
 		case err == nil:
 			t.fine(retiring)
@@ -186,10 +184,10 @@ func (t *Task) stillOurs(done func()) {
 		done()
 		return
 	}
-	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
+	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		low := t.run.fence.Seq
-		t.ask("making sure of the stored state", callTimeout, Probe{}, func(reply any) {
-			if t.verify(reply.(state.Fence), low) {
+		ask(t, "making sure of the stored state", callTimeout, Probe{}, func(f state.Fence) {
+			if t.verify(f, low) {
 				done()
 			}
 		})

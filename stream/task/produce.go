@@ -200,11 +200,10 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(base int64)) {
 	p.Timestamp = t.kafkaTime()
 	sent := t.now.Mono
-	t.send(produceTimeout, p, func(reply any, err error) {
+	send(t, produceTimeout, p, func(r Produced, err error) {
 		switch {
 		case err == nil:
 			t.fine(doing)
-			r := reply.(Produced)
 			if !p.DeadLetters { // of these the broker does not set the time
 				t.learnTime(r.AppendTime, sent)
 			}

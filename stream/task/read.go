@@ -92,17 +92,17 @@ func (t *Task) fetch() {
 		q.fetching = true
 		asked := t.now.Mono
 		part := FetchPart{Topic: q.topic, Offset: q.next, MaxBytes: t.cfg.FetchBytes}
-		t.send(callTimeout+t.cfg.FetchWait, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
-			func(reply any, err error) {
+		send(t, callTimeout+t.cfg.FetchWait, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
+			func(all []Fetched, err error) {
 				if err == nil {
-					err = reply.([]Fetched)[0].Err
+					err = all[0].Err
 				}
 				q.fetching = false
 				if err != nil {
 					t.fetchFailed(q, err)
 					return
 				}
-				t.fetched(q, &reply.([]Fetched)[0], asked)
+				t.fetched(q, &all[0], asked)
 			})
 	}
 }
@@ -268,7 +268,7 @@ func (t *Task) lookUp() {
 	number := l.last
 	l.batches = append(l.batches, lookupBatch{number: number, left: len(l.refs)})
 	low, refs := r.fence.Seq, l.refs
-	t.send(callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(reply any, err error) {
+	send(t, callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(found LookedUp, err error) {
 		l.flying = false
 		if err != nil {
 			t.stepped(number, len(refs))
@@ -277,7 +277,6 @@ func (t *Task) lookUp() {
 			return
 		}
 		t.fine(lookingUp)
-		found := reply.(LookedUp)
 		if !t.verify(found.Fence, low) {
 			return
 		}

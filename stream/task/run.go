@@ -95,8 +95,7 @@ func (t *Task) start(m *partition.Machine) {
 // walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete every impression is
 // looked up.
 func (t *Task) walkKnown(cursor uint64) {
-	t.ask("reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(reply any) {
-		k := reply.(Known)
+	ask(t, "reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(k Known) {
 		t.run.machine.AddKnown(k.IDs)
 		if k.Next == 0 {
 			t.knowsAll()
@@ -110,8 +109,8 @@ func (t *Task) walkKnown(cursor uint64) {
 // without a fence.
 func (t *Task) knowsAll() {
 	low := t.run.fence.Seq
-	t.ask("making sure of the known ids", callTimeout, Probe{}, func(reply any) {
-		if t.verify(reply.(state.Fence), low) {
+	ask(t, "making sure of the known ids", callTimeout, Probe{}, func(f state.Fence) {
+		if t.verify(f, low) {
 			t.run.machine.KnownComplete()
 		}
 	})
@@ -183,8 +182,7 @@ func (t *Task) prove() {
 		ids[i] = []byte(earlier[i].id)
 	}
 	low := r.fence.Seq
-	t.ask("looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: maxLookUpBytes}, func(reply any) {
-		found := reply.(LookedUp)
+	ask(t, "looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: maxLookUpBytes}, func(found LookedUp) {
 		if !t.verify(found.Fence, low) {
 			return
 		}
@@ -298,7 +296,7 @@ func (t *Task) probe() {
 	}
 	r.probing = true
 	low := r.fence.Seq
-	t.send(callTimeout, Probe{}, func(reply any, err error) {
+	send(t, callTimeout, Probe{}, func(f state.Fence, err error) {
 		r.probing, r.probedAt = false, t.now.Mono
 		// Of other errors it is not known whether it is fit again.
 		r.unfit = errors.Is(err, state.ErrUnfit) || r.unfit && err != nil
@@ -307,7 +305,7 @@ func (t *Task) probe() {
 			return
 		}
 		t.fine(doing)
-		t.verify(reply.(state.Fence), low)
+		t.verify(f, low)
 	})
 }
 

@@ -281,7 +281,7 @@ func (t *Task) walkDue() {
 	number, low := l.last, r.fence.Seq
 	l.batches = append(l.batches, lookupBatch{number: number, left: 1})
 	limit := max(r.walkLimit, walkAtLeast)
-	t.send(walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(reply any, err error) {
+	send(t, walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(due DueIDs, err error) {
 		if err != nil {
 			r.walkLimit = walkAtLeast // so many may have been too many for the time there is
 			t.stepped(number, 1)
@@ -290,7 +290,6 @@ func (t *Task) walkDue() {
 		}
 		t.fine(walking)
 		r.walking = false
-		due := reply.(DueIDs)
 		if !t.verify(due.Fence, low) {
 			return
 		}

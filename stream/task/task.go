@@ -138,9 +138,9 @@ type Task struct {
 	now Now
 
 	nextID   uint64
-	waiting  map[uint64]waiter
-	requests []Request // to be handed out by the next Advance
-	handed   []Request // handed out by the last
+	waiting  map[uint64]uint64 // ids of requests without a reply, and the incarnations that they belong to
+	requests []Request         // to be handed out by the next Advance
+	handed   []Request         // handed out by the last
 	timers   []timer
 
 	phase       Phase
@@ -168,11 +168,6 @@ type Task struct {
 	reading [event.Topics]string // what fetching a topic is called
 }
 
-type waiter struct {
-	incarnation uint64
-	done        func(reply any, err error)
-}
-
 // trouble is something that keeps failing. Each kind has a backoff of its own: what succeeds beside it must not make
 // it try at a rush.
 type trouble struct {
@@ -190,7 +185,7 @@ type timer struct {
 // New makes a task that begins to acquire its partition at the first Advance.
 func New(cfg Config) *Task {
 	cfg.defaults()
-	t := &Task{cfg: cfg, waiting: make(map[uint64]waiter), troubles: make(map[string]*trouble), retired: make(map[int64]bool)}
+	t := &Task{cfg: cfg, waiting: make(map[uint64]uint64), troubles: make(map[string]*trouble), retired: make(map[int64]bool)}
 	for topic, name := range cfg.TopicNames {
 		t.reading[topic] = fmt.Sprintf("fetching %s[%d]", name, cfg.Partition)
 	}
@@ -219,18 +214,18 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	return requests, t.wake()
 }
 
-// Handle takes the reply to the request with this id; exactly one of reply and err counts.
-func (t *Task) Handle(now Now, id uint64, reply any, err error) {
+// Handle takes the reply to a request.
+func (t *Task) Handle(now Now, r Reply) {
 	t.now = now
-	w, ok := t.waiting[id]
+	incarnation, ok := t.waiting[r.id]
 	if !ok {
 		return
 	}
-	delete(t.waiting, id)
-	if w.incarnation != t.incarnation || t.phase == Stopped || t.phase == Done {
+	delete(t.waiting, r.id)
+	if incarnation != t.incarnation || t.phase == Stopped || t.phase == Done {
 		return
 	}
-	w.done(reply, err)
+	r.take()
 }
 
 // Drain asks the task to end: it takes no more input, makes durable what it stepped, and is then Done.
@@ -292,43 +287,8 @@ func (t *Task) wake() time.Duration {
 	return wake
 }
 
-func (t *Task) send(timeout time.Duration, e Effect, done func(reply any, err error)) {
-	t.nextID++
-	t.waiting[t.nextID] = waiter{t.incarnation, done}
-	t.requests = append(t.requests, Request{ID: t.nextID, Timeout: timeout, Do: e})
-}
-
 func (t *Task) after(d time.Duration, fire func()) {
 	t.timers = append(t.timers, timer{t.incarnation, t.now.Mono + d, fire})
-}
-
-// ask sends e until it is answered without an error that passes; ok is called with the reply.
-func (t *Task) ask(doing string, timeout time.Duration, e Effect, ok func(reply any)) {
-	t.doing = doing
-	t.send(timeout, e, func(reply any, err error) {
-		if err == nil {
-			t.fine(doing)
-			ok(reply)
-			return
-		}
-		t.failed(doing, err, func() { t.ask(doing, timeout, e, ok) })
-	})
-}
-
-// read fetches a part of one log. An error of the part is one of the request.
-func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done func(f *Fetched, err error)) {
-	t.doing = doing
-	t.send(timeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(reply any, err error) {
-		var f Fetched
-		if err == nil {
-			f = reply.([]Fetched)[0]
-			err = f.Err
-		}
-		if err == nil {
-			t.fine(doing)
-		}
-		done(&f, err)
-	})
 }
 
 // failed decides what an error means: give up, start over, or try again a little later.
