@@ -30,7 +30,7 @@ type acquisition struct {
 // that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
 // state.
 func (t *Task) acquire() {
-	t.incarnation++
+	t.begin()
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
 	t.acq = &acquisition{found: t.found}
 	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
@@ -49,7 +49,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {
 		switch {
 		case err == nil:
-			t.fine(t.doing)
+			t.troubles.fine(t.doing)
 			t.acq.meta = meta
 			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(nobody, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
@@ -90,9 +90,9 @@ func (t *Task) evidence(force bool) {
 			}
 		}
 		ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
-			reason, err := t.unfit(&d)
+			reason, err := t.cfg.unfit(&d)
 			if err == nil {
-				reason, err = t.letterless(&d)
+				reason, err = t.cfg.letterless(&d)
 			}
 			if err != nil {
 				t.recheckFresh(reason, err, force)
@@ -123,7 +123,7 @@ var errNothingRead = errors.New("the broker has more records, but sends none")
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
-		t.takeOver(force, t.beginning(d), nil)
+		t.takeOver(force, t.cfg.beginning(d), nil)
 		return
 	}
 	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
@@ -142,44 +142,12 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 			}
 		}
 		if f.Next <= from { // nothing readable yet
-			t.after(t.fails(scanning, errNothingRead), func() { t.scan(force, d, from) })
+			t.after(t.troubles.fails(scanning, errNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
 			return
 		}
-		t.fine(scanning)
+		t.troubles.fine(scanning)
 		t.scan(force, d, f.Next)
 	})
-}
-
-// Layout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
-// version has written.
-const Layout = 2
-
-// LayoutUnfinished is that of a state which is being put together and is not to be used yet.
-const LayoutUnfinished = 0
-
-// beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
-func (t *Task) beginning(d *Description) *state.Meta {
-	m := &state.Meta{
-		Layout: Layout, ClusterID: d.ClusterID, TopicNames: t.cfg.TopicNames[:],
-		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
-		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
-	}
-	for topic := event.Topic(0); topic < event.Inputs; topic++ {
-		p := state.Position{Witness: state.Witness{Offset: -1}}
-		if t.reads(topic) {
-			p.Offset = d.Topics[topic].LogStart
-			if t.cfg.StartLatest {
-				p.Offset = d.Topics[topic].End
-			}
-		}
-		m.Inputs = append(m.Inputs, p)
-	}
-	return m
-}
-
-// reads tells whether an input topic is configured.
-func (t *Task) reads(topic event.Topic) bool {
-	return topic != event.Selections || t.cfg.HasSelections
 }
 
 // describeAndCheck compares what the broker and the store say with the cut, then loads the state.

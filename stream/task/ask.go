@@ -116,7 +116,7 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	t.doing = doing
 	send(t, timeout, e, func(reply R, err error) {
 		if err == nil {
-			t.fine(doing)
+			t.troubles.fine(doing)
 			ok(reply)
 			return
 		}
@@ -134,7 +134,7 @@ func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done fu
 			err = f.Err
 		}
 		if err == nil {
-			t.fine(doing)
+			t.troubles.fine(doing)
 		}
 		done(&f, err)
 	})

@@ -129,7 +129,7 @@ func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
 
 // idle tells whether all that is in the topics is in the store.
 func (d *driver) idle() bool {
-	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.moved
+	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.checkpoints.moved
 }
 
 // impress appends impressions.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -26,7 +25,7 @@ var nobody = Producer{-1, -1}
 func (t *Task) fence(held Producer, done func()) {
 	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
 		if t.cfg.sabotage.noFence {
-			t.learnTime(t.now.Wall, t.now.Mono)
+			t.clock.learn(t.now.Wall, t.now.Mono, t.now.Mono)
 			t.fenced(first, first, done)
 			return
 		}
@@ -102,7 +101,7 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 	send(t, callTimeout, Retire{p.ID}, func(_ nothing, err error) {
 		switch {
 		case err == nil:
-			t.fine(retiring)
+			t.troubles.fine(retiring)
 			done()
 		case errors.Is(err, ErrUnsupported) && (p.Epoch < 0 || p.Epoch >= t.cfg.EpochLimit-fewEpochs):
 			done() // it was fenced when it was followed by another id: its epochs ran out, or an earlier owner has seen to that
@@ -136,11 +135,11 @@ const maxFormer = 16
 // former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, as it may be
 // another that goes on with it.
 func (t *Task) former() []int64 {
-	if t.run.cursor.producers == nil {
+	if t.run.replay.cursor.producers == nil {
 		return t.acq.meta.FormerProducers
 	}
 	var ids []int64
-	for _, id := range t.run.cursor.producers {
+	for _, id := range t.run.replay.cursor.producers {
 		if id >= 0 && id != t.acq.producer.ID && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -171,25 +170,9 @@ func (t *Task) refence() {
 			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, held, p))
 			return
 		}
-		r.resetSequences()
+		r.lanes.fenced()
 		t.stillOurs(func() {
 			t.check(t.cutNow(), func() { t.readMark(func() { r.refencing = false }) })
-		})
-	})
-}
-
-// stillOurs goes on if we are a member of the group yet, and the store is as we left it.
-func (t *Task) stillOurs(done func()) {
-	if t.cfg.sabotage.freshFence {
-		done()
-		return
-	}
-	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
-		low := t.run.fence.Seq
-		ask(t, "making sure of the stored state", callTimeout, Probe{}, func(f state.Fence) {
-			if t.verify(f, low) {
-				done()
-			}
 		})
 	})
 }
@@ -201,19 +184,20 @@ const readingMark = "looking for our abort marker"
 // the cursor says how far we are, and meets the marker in its own time.
 func (t *Task) readMark(done func()) {
 	r := t.run
-	if r.replaying {
+	if r.replay.on {
 		done()
 		return
 	}
+	o := &r.lanes.rankings
 	var from func(offset int64)
 	from = func(offset int64) {
 		part := FetchPart{Topic: event.Rankings, Offset: offset, MaxBytes: t.cfg.FetchBytes}
 		t.read(readingMark, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
 			for _, m := range f.Markers {
 				if err == nil && m.Abort && m.Producer == t.acq.mark {
-					t.learnTime(m.Timestamp, t.acq.fencedAt)
-					r.rankings.position = max(r.rankings.position, m.Offset+1)
-					r.moved = true
+					t.clock.learn(m.Timestamp, t.acq.fencedAt, t.now.Mono)
+					o.position = max(o.position, m.Offset+1)
+					r.checkpoints.moved = true
 					done()
 					return
 				}
@@ -228,5 +212,5 @@ func (t *Task) readMark(done func()) {
 			}
 		})
 	}
-	from(r.rankings.position)
+	from(o.position)
 }

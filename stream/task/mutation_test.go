@@ -273,8 +273,8 @@ func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
 	d.impress(6, 1, d.w.wall)
 	require.NoError(t, d.run(time.Minute, d.idle))
 	d.w.store.Restore(0, zombies) // a stalled replica, to which the zombie now saves
-	saved := zombie.task.merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
-		inputs: slices.Clone(zombies.Meta().Inputs)}})
+	saved := merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
+		inputs: slices.Clone(zombies.Meta().Inputs)}}, zombie.task.run.owner.fence, zombie.task.meta())
 	saved.Meta.Inputs[event.Impressions].Offset++
 	saved.Meta.Inputs[event.Impressions].Witness = state.Witness{Offset: -1}
 	require.NoError(t, shell{d.w, zombie}.Checkpoint(Checkpoint{saved}))

@@ -141,13 +141,13 @@ type Task struct {
 	waiting  map[uint64]uint64 // ids of requests without a reply, and the incarnations that they belong to
 	requests []Request         // to be handed out by the next Advance
 	handed   []Request         // handed out by the last
-	timers   []timer
+	timers   timers
 
 	phase       Phase
 	incarnation uint64  // rises at each restart; what belongs to an earlier one is ignored
 	restarts    backoff // between one restart and the next; over when a checkpoint has been saved
 	stops       stops
-	troubles    map[string]*trouble
+	troubles    troubles
 	draining    bool
 	reason      StopReason
 	err         error  // why stopped, or why acquiring anew
@@ -168,24 +168,10 @@ type Task struct {
 	reading [event.Topics]string // what fetching a topic is called
 }
 
-// trouble is something that keeps failing. Each kind has a backoff of its own: what succeeds beside it must not make
-// it try at a rush.
-type trouble struct {
-	err     error
-	backoff backoff
-	since   time.Duration
-}
-
-type timer struct {
-	incarnation uint64
-	at          time.Duration
-	fire        func()
-}
-
 // New makes a task that begins to acquire its partition at the first Advance.
 func New(cfg Config) *Task {
 	cfg.defaults()
-	t := &Task{cfg: cfg, waiting: make(map[uint64]uint64), troubles: make(map[string]*trouble), retired: make(map[int64]bool)}
+	t := &Task{cfg: cfg, waiting: make(map[uint64]uint64), troubles: make(troubles), retired: make(map[int64]bool)}
 	for topic, name := range cfg.TopicNames {
 		t.reading[topic] = fmt.Sprintf("fetching %s[%d]", name, cfg.Partition)
 	}
@@ -199,7 +185,7 @@ func (t *Task) Advance(now Now) (requests []Request, wake time.Duration) {
 	if t.acq == nil && t.phase == Acquiring && t.incarnation == 0 {
 		t.acquire()
 	}
-	t.fireTimers()
+	t.timers.fire(t.now.Mono, func() bool { return t.phase == Done })
 	busy := false
 	if t.run != nil && t.phase != Stopped && t.phase != Done {
 		busy = t.pump()
@@ -250,46 +236,20 @@ func (t *Task) Elsewhere(learners map[string]bool) {
 	}
 }
 
-func (t *Task) fireTimers() {
-	for i := 0; i < len(t.timers); {
-		tm := t.timers[i]
-		if tm.incarnation == t.incarnation && tm.at > t.now.Mono {
-			i++
-			continue
-		}
-		last := len(t.timers) - 1
-		t.timers[i] = t.timers[last]
-		t.timers = t.timers[:last]
-		if tm.incarnation == t.incarnation && t.phase != Done {
-			tm.fire()
-		}
-	}
-}
-
-// idleWake bounds how long a task sleeps: watermark and expiry move on without input.
-const idleWake = 250 * time.Millisecond
-
 func (t *Task) wake() time.Duration {
-	wake := idleWake
-	for _, tm := range t.timers {
-		if tm.incarnation == t.incarnation {
-			wake = min(wake, max(0, tm.at-t.now.Mono))
+	wake := t.timers.wake(t.now.Mono)
+	if r := t.run; r != nil {
+		if !r.owner.unfit {
+			wake = min(wake, r.checkpoints.wake(t.now.Mono, t.cfg.CheckpointInterval, t.saveable))
 		}
-	}
-	if t.run != nil {
-		wake = min(wake, t.wakeForCheckpoint())
-		for i := range t.run.queues {
-			if t.run.queues[i].held {
-				wake = min(wake, tickEvery)
-			}
+		if r.queues.held() {
+			wake = min(wake, tickEvery)
 		}
 	}
 	return wake
 }
 
-func (t *Task) after(d time.Duration, fire func()) {
-	t.timers = append(t.timers, timer{t.incarnation, t.now.Mono + d, fire})
-}
+func (t *Task) after(d time.Duration, fire func()) { t.timers.set(t.now.Mono+d, fire) }
 
 // failed decides what an error means: give up, start over, or try again a little later.
 func (t *Task) failed(doing string, err error, again func()) {
@@ -309,23 +269,9 @@ func (t *Task) failed(doing string, err error, again func()) {
 		t.stop(StopStore, failure)
 	default:
 		t.obs.Retries++
-		t.after(t.fails(doing, failure), again)
+		t.after(t.troubles.fails(doing, failure, t.now.Mono), again)
 	}
 }
-
-// fails notes a failure, and tells after how long to try again.
-func (t *Task) fails(doing string, err error) time.Duration {
-	tr := t.troubles[doing]
-	if tr == nil {
-		tr = &trouble{since: t.now.Mono}
-		t.troubles[doing] = tr
-	}
-	tr.err = err
-	return tr.backoff.next()
-}
-
-// fine notes a success.
-func (t *Task) fine(doing string) { delete(t.troubles, doing) }
 
 // waitsFor is why the task is stopped, else what has been failing for the longest time, else why it starts anew; nil when
 // all is well.
@@ -333,14 +279,8 @@ func (t *Task) waitsFor() error {
 	if t.phase == Stopped {
 		return t.err
 	}
-	var first *trouble
-	for _, tr := range t.troubles {
-		if first == nil || tr.since < first.since || tr.since == first.since && tr.err.Error() < first.err.Error() {
-			first = tr
-		}
-	}
-	if first != nil {
-		return first.err
+	if err := t.troubles.first(); err != nil {
+		return err
 	}
 	if err := t.waitsLong(); err != nil {
 		return err
@@ -354,8 +294,8 @@ func (t *Task) waitsLong() error {
 		return nil
 	}
 	for i := range t.run.queues {
-		if q := &t.run.queues[i]; q.waitsSince != 0 && t.now.Mono-q.waitsSince >= shownAfter {
-			return fmt.Errorf("%s: offset %d: %w", t.reading[i], q.items[q.head].Offset, q.waits)
+		if q := &t.run.queues[i]; q.waitsLong(t.now.Mono) {
+			return fmt.Errorf("%s: offset %d: %w", t.reading[i], q.first().Offset, q.waits)
 		}
 	}
 	return nil
@@ -374,6 +314,12 @@ func (t *Task) restart(err error) {
 	t.after(t.restarts.next(), t.acquire)
 }
 
+// begin begins an incarnation: what belongs to an earlier one is ignored.
+func (t *Task) begin() {
+	t.incarnation++
+	t.timers.clear()
+}
+
 func (t *Task) end() {
 	t.reset()
 	t.phase = Done
@@ -381,19 +327,7 @@ func (t *Task) end() {
 
 func (t *Task) reset() {
 	t.tally()
-	t.incarnation++
-	clear(t.timers)
-	t.timers = t.timers[:0]
+	t.begin()
 	clear(t.troubles)
 	t.acq, t.run = nil, nil
 }
-
-// backoff is exponential, from 50 ms to 5 s.
-type backoff struct{ d time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.d = min(max(2*b.d, 50*time.Millisecond), 5*time.Second)
-	return b.d
-}
-
-func (b *backoff) reset() { b.d = 0 }
