@@ -17,7 +17,9 @@ type driver struct {
 	latency  time.Duration
 	busy     time.Duration // how long a call takes that ends for the sake of fairness
 	hold     func(Effect) bool
+	holdBack func(Request) bool
 	answer   func(Effect) error // an error to answer with, or nil
+	shell    func(shell) Shell  // what carries requests out; nil: the simulation alone
 	flying   []driven
 	advances int
 	wake     time.Duration // when the task wants to be called
@@ -86,7 +88,7 @@ func (d *driver) advance() {
 	d.advances++
 	requests, wake := d.p.task.Advance(d.w.now(d.p))
 	for _, r := range requests {
-		if d.hold == nil || !d.hold(r.Do) {
+		if (d.hold == nil || !d.hold(r.Do)) && (d.holdBack == nil || !d.holdBack(r)) {
 			d.flying = append(d.flying, driven{r, d.w.mono, d.w.mono + d.latency})
 		}
 	}
@@ -104,7 +106,10 @@ func (d *driver) reply(f driven) bool {
 			return true
 		}
 	}
-	s := watchful{shell: shell{d.w, d.p}}
+	s := watchful{Shell: shell{d.w, d.p}}
+	if d.shell != nil {
+		s.Shell = d.shell(shell{d.w, d.p})
+	}
 	reply := f.Carry(&s)
 	if fetch, ok := f.Do.(Fetch); ok && s.empty && d.w.mono-f.asked < fetch.MaxWait {
 		f.at = d.w.mono + max(d.latency, time.Millisecond)
@@ -117,12 +122,12 @@ func (d *driver) reply(f driven) bool {
 
 // watchful is a shell that tells whether a fetch found nothing yet.
 type watchful struct {
-	shell
+	Shell
 	empty bool
 }
 
 func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
-	all, err := s.shell.Fetch(e)
+	all, err := s.Shell.Fetch(e)
 	s.empty = err == nil && all[0].Err == nil && all[0].Next == e.Parts[0].Offset
 	return all, err
 }
