@@ -156,7 +156,7 @@ func (t *Task) describeAndCheck() {
 }
 
 func (t *Task) load() {
-	machine, err := t.cfg.NewMachine(t.maxRankingBytes())
+	machine, err := t.cfg.NewMachine(t.acq.facts.maxRankingBytes())
 	if err != nil {
 		t.stop(StopLearner, fmt.Errorf("making the machine: %w", err))
 		return
@@ -195,6 +195,6 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 }
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
-func (t *Task) maxRankingBytes() int {
-	return batchRoom(t.acq.facts.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
+func (d *Description) maxRankingBytes() int {
+	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
 }

@@ -163,11 +163,10 @@ func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Check
 // checkpointID is that of the checkpoint which follows a state.
 func checkpointID(f state.Fence) string { return f.Token + "-" + strconv.FormatInt(f.Seq+1, 10) }
 
-// seal closes the open segment where that is due.
-func (t *Task) seal() {
-	r := t.run
+// seal closes the open segment where that is due; in a hurry, at once.
+func (r *runner) seal(now time.Duration, hurry bool) {
 	_, open := r.machine.Dirty()
-	if !r.checkpoints.toSeal(open, t.cfg.SegmentBytes, t.checkpointDue()) {
+	if !r.checkpoints.toSeal(open, r.cfg.SegmentBytes, hurry || r.checkpoints.due(now, r.cfg.CheckpointInterval)) {
 		return
 	}
 	s := &segment{bytes: open, made: r.lanes.made(), position: r.lanes.rankings.position, witness: r.lanes.rankings.witness}
@@ -176,37 +175,31 @@ func (t *Task) seal() {
 		s.inputs = append(s.inputs, r.queues[i].position())
 	}
 	if r.replay.on { // nothing of ours has been produced yet
-		s.position = r.replay.cursor.position(t.cfg.sabotage.pastDecision)
+		s.position = r.replay.cursor.position(r.cfg.sabotage.pastDecision)
 	}
-	r.checkpoints.seal(s, t.now.Mono)
+	r.checkpoints.seal(s, now)
 }
 
-func (t *Task) checkpointDue() bool {
-	return t.phase == Draining || t.run.checkpoints.due(t.now.Mono, t.cfg.CheckpointInterval)
-}
-
-// checkpoint saves the oldest segments that may be saved, merged into one.
-func (t *Task) checkpoint() {
-	r := t.run
-	if r.owner.unfit || !t.checkpointDue() { // what is written to an unfit store, or other things, might be deleted
-		return
-	}
-	if segments := r.checkpoints.next(t.now.Mono, t.saveable); len(segments) > 0 {
-		t.save(merge(segments, r.owner.fence, t.meta()), t.now.Mono)
+// sealLarge closes the open segment where it has grown large.
+func (r *runner) sealLarge(now time.Duration) {
+	if _, open := r.machine.Dirty(); open >= r.cfg.SegmentBytes {
+		r.seal(now, false)
 	}
 }
 
 // saveable tells whether everything that the segment's steps emitted is in the log.
-func (t *Task) saveable(s *segment) bool {
-	return t.cfg.sabotage.unacked || t.run.lanes.acked(s.made)
-}
+func (r *runner) saveable(s *segment) bool { return r.cfg.sabotage.unacked || r.lanes.acked(s.made) }
 
-// meta is what all checkpoints of this owner say.
-func (t *Task) meta() state.Meta {
-	m := t.acq.meta
-	m.ProducerID, m.ProducerEpoch = t.acq.producer.ID, t.acq.producer.Epoch
-	m.FormerProducers = t.former()
-	return m
+// checkpoint saves the oldest segments that may be saved, merged into one.
+func (t *Task) checkpoint() {
+	r := t.run
+	due := t.phase == Draining || r.checkpoints.due(t.now.Mono, t.cfg.CheckpointInterval)
+	if r.owner.unfit || !due { // what is written to an unfit store, or other things, might be deleted
+		return
+	}
+	if segments := r.checkpoints.next(t.now.Mono, r.saveable); len(segments) > 0 {
+		t.save(merge(segments, r.owner.fence, t.acq.metaOf(r.replay.cursor.producers)), t.now.Mono)
+	}
 }
 
 // checkpointTimeout is for one try; the same checkpoint is sent again, and the store recognises it by its id.
@@ -227,7 +220,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 		r.owner.fence.Seq++
 		r.checkpoints.done(c.Meta.Inputs)
 		r.lookups.saved(r.checkpoints.acked)
-		t.forgetSaved()
+		r.forgetSaved()
 		t.obs.checkpointed(c, t.now.Mono-began)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -133,18 +134,26 @@ func (a *acquisition) earlier() []Producer {
 const maxFormer = 16
 
 // former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, as it may be
-// another that goes on with it.
-func (t *Task) former() []int64 {
-	if t.run.replay.cursor.producers == nil {
-		return t.acq.meta.FormerProducers
+// another that goes on with it. Where it trusts whoever has written, they are those that the state has named so far.
+func (a *acquisition) former(trusted []int64) []int64 {
+	if trusted == nil {
+		return a.meta.FormerProducers
 	}
 	var ids []int64
-	for _, id := range t.run.replay.cursor.producers {
-		if id >= 0 && id != t.acq.producer.ID && !slices.Contains(ids, id) {
+	for _, id := range trusted {
+		if id >= 0 && id != a.producer.ID && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids[max(0, len(ids)-maxFormer):]
+}
+
+// metaOf is what all checkpoints of this owner say.
+func (a *acquisition) metaOf(trusted []int64) state.Meta {
+	m := a.meta
+	m.ProducerID, m.ProducerEpoch = a.producer.ID, a.producer.Epoch
+	m.FormerProducers = a.former(trusted)
+	return m
 }
 
 // refenceDue tells whether the fence is to be repeated: the broker forgets transactional ids and producers that were
@@ -172,7 +181,7 @@ func (t *Task) refence() {
 		}
 		r.lanes.fenced()
 		t.stillOurs(func() {
-			t.check(t.cutNow(), func() { t.readMark(func() { r.refencing = false }) })
+			t.check(t.run.cut(), func() { t.readMark(func() { r.refencing = false }) })
 		})
 	})
 }

@@ -2,7 +2,6 @@ package task
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -131,23 +130,4 @@ func (f *follower) lacks(q *queue, now time.Duration) bool {
 		return now-f.lacking > lacksAfter
 	}
 	return false
-}
-
-// follow does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready.
-func (t *Task) follow() (*queue, *partition.Step, error) {
-	r := t.run
-	f := &r.replay.follower
-	q, s := f.next(&r.queues, r.machine.Raise)
-	if f.lacks(q, t.now.Mono) {
-		return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, t.cfg.TopicNames[q.topic], t.cfg.Partition, q.high,
-			errLacks)
-	}
-	if q.len() == 0 {
-		return nil, nil, nil
-	}
-	ready, err := t.ready(q)
-	if !ready {
-		return nil, nil, err
-	}
-	return q, s, nil
 }

@@ -169,7 +169,7 @@ const lookingUp = "looking up ids"
 func (t *Task) lookUp() {
 	r := t.run
 	l := &r.lookups
-	if l.flying || t.full() || l.held() >= maxFoundBytes {
+	if l.flying || r.full(t.now.Mono) || l.held() >= maxFoundBytes {
 		return
 	}
 	l.clear()
@@ -190,7 +190,7 @@ func (t *Task) lookUp() {
 	send(t, callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(found LookedUp, err error) {
 		l.flying = false
 		if err != nil {
-			t.stepped(number, len(refs))
+			r.stepped(number, len(refs))
 			l.flying = true
 			t.failed(lookingUp, err, func() { l.flying = false })
 			return
@@ -200,20 +200,19 @@ func (t *Task) lookUp() {
 			return
 		}
 		t.obs.LookedUp += int64(len(found.Values))
-		t.looked(number, refs, found.Values)
+		r.looked(number, refs, found.Values, t.now.Mono)
 	})
 }
 
 // looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
 // stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
-func (t *Task) looked(number uint64, refs []lookupRef, values [][]byte) {
-	r := t.run
-	r.lookups.came(number, values, t.now.Mono)
+func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte, now time.Duration) {
+	r.lookups.came(number, values, now)
 	for _, ref := range refs {
 		q := &r.queues[ref.topic]
 		k := q.find(ref.offset)
 		if k < 0 || int(ref.id) >= len(values) {
-			t.stepped(number, 1)
+			r.stepped(number, 1)
 			continue
 		}
 		q.items[k].batch, q.items[k].found = number, values[ref.id]
@@ -221,31 +220,30 @@ func (t *Task) looked(number uint64, refs []lookupRef, values [][]byte) {
 }
 
 // stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
-func (t *Task) stepped(number uint64, n int) {
-	if t.run.lookups.through(number, n) {
-		t.forgetSaved()
+func (r *runner) stepped(number uint64, n int) {
+	if r.lookups.through(number, n) {
+		r.forgetSaved()
 	}
 }
 
 // letGo drops what was looked up for records whose turn does not come, to be looked up again when it does. A payoff
 // of today waits for as long as a backlog of yesterday's impressions lasts: the overlay, which may forget nothing
 // meanwhile, would outgrow all bounds.
-func (t *Task) letGo() {
-	r := t.run
-	b := r.lookups.stale(t.now.Mono)
+func (r *runner) letGo(now time.Duration) {
+	b := r.lookups.stale(now)
 	if b == nil {
 		return
 	}
 	for i := range r.queues {
 		r.queues[i].letGo(b.number)
 	}
-	t.stepped(b.number, b.left)
+	r.stepped(b.number, b.left)
 }
 
-func (t *Task) forgetSaved() {
-	r := t.run
+// forgetSaved lets the machine forget what is saved, as far as no look-up needs it any more.
+func (r *runner) forgetSaved() {
 	for {
-		segment, ok := r.lookups.forgettable(t.cfg.sabotage.forgetEarly)
+		segment, ok := r.lookups.forgettable(r.cfg.sabotage.forgetEarly)
 		if !ok {
 			return
 		}

@@ -274,7 +274,7 @@ func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
 	require.NoError(t, d.run(time.Minute, d.idle))
 	d.w.store.Restore(0, zombies) // a stalled replica, to which the zombie now saves
 	saved := merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
-		inputs: slices.Clone(zombies.Meta().Inputs)}}, zombie.task.run.owner.fence, zombie.task.meta())
+		inputs: slices.Clone(zombies.Meta().Inputs)}}, zombie.task.run.owner.fence, zombie.task.acq.metaOf(zombie.task.run.replay.cursor.producers))
 	saved.Meta.Inputs[event.Impressions].Offset++
 	saved.Meta.Inputs[event.Impressions].Witness = state.Witness{Offset: -1}
 	require.NoError(t, shell{d.w, zombie}.Checkpoint(Checkpoint{saved}))

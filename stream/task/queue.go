@@ -175,6 +175,16 @@ func (qs *queues) readFor(came time.Duration) (all [event.Inputs]bool) {
 	return all
 }
 
+// waitingLong is a queue whose first record has had to wait for long; nil where none has.
+func (qs *queues) waitingLong(now time.Duration) *queue {
+	for i := range qs {
+		if qs[i].waitsLong(now) {
+			return &qs[i]
+		}
+	}
+	return nil
+}
+
 // held tells whether a first record is kept from being tried.
 func (qs *queues) held() bool {
 	for i := range qs {

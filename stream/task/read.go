@@ -11,7 +11,7 @@ import (
 // one never keeps a busy one waiting.
 func (t *Task) fetch() {
 	r := t.run
-	if r.checking || t.full() {
+	if r.checking || r.full(t.now.Mono) {
 		return
 	}
 	for i := range r.queues {
@@ -61,21 +61,20 @@ func (t *Task) readFailed(doing string, err error) {
 	}
 	r.checking = true
 	t.after(t.troubles[doing].backoff.d, func() {
-		t.check(t.cutNow(), func() { r.checking = false })
+		t.check(r.cut(), func() { r.checking = false })
 	})
 }
 
-// cutNow is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
+// cut is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
 // change of leader can have replaced what waits in a queue.
-func (t *Task) cutNow() cutPositions {
-	r := t.run
+func (r *runner) cut() cutPositions {
 	o := &r.lanes.rankings
 	cut := cutPositions{rankings: o.position, witnesses: []witness{{event.Rankings, o.witness}}}
 	for i := range r.queues {
 		q := &r.queues[i]
 		cut.inputs = append(cut.inputs, q.next)
 		cut.witnesses = append(cut.witnesses, witness{q.topic, q.position().Witness})
-		if n := len(q.items); q.len() > 0 && !t.cfg.sabotage.unseenQueue {
+		if n := len(q.items); q.len() > 0 && !r.cfg.sabotage.unseenQueue {
 			last := &q.items[n-1].Record
 			cut.witnesses = append(cut.witnesses, witness{q.topic, witnessOfRecord(last)})
 		}

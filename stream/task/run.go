@@ -11,6 +11,7 @@ import (
 
 // runner is the part of a task that lives from the end of an acquire to the next restart.
 type runner struct {
+	cfg         *Config
 	machine     *partition.Machine
 	owner       ownership
 	replay      replay
@@ -33,7 +34,7 @@ type runner struct {
 func (t *Task) start(m *partition.Machine) {
 	meta := &t.acq.meta
 	r := &runner{
-		machine: m, lookups: newLookups(), checkpoints: newCheckpoints(t.now.Mono), commits: newCommits(),
+		cfg: &t.cfg, machine: m, lookups: newLookups(), checkpoints: newCheckpoints(t.now.Mono), commits: newCommits(),
 		owner:   ownership{fence: meta.Fence, probedAt: t.now.Mono},
 		replay:  replay{on: true, cursor: newCursor(&t.cfg, t.acq)},
 		tallied: tallied{account: m.Account()},
@@ -102,10 +103,10 @@ func (t *Task) pump() (busy bool) {
 		t.fetch()
 		t.lookUp()
 		t.walkDue()
-		t.letGo()
+		r.letGo(t.now.Mono)
 	}
 	t.produce()
-	t.seal()
+	r.seal(t.now.Mono, t.phase == Draining)
 	t.checkpoint()
 	t.probe()
 	t.commit()
@@ -134,17 +135,6 @@ func (t *Task) tick() {
 	if apart == nil && !r.replay.on || t.cfg.sabotage.ownClock {
 		r.machine.Tick(now, r.queues.atEnd(t.now.Mono))
 	}
-}
-
-// full tells whether no more may be stepped until the store has caught up, since so much is unsaved, or is fit again.
-func (t *Task) full() bool {
-	r := t.run
-	if r.owner.unfit {
-		return true
-	}
-	_, open := r.machine.Dirty()
-	since := r.checkpoints.since()
-	return r.checkpoints.bytes+open >= t.cfg.MaxUnsavedBytes || since >= 0 && t.now.Mono-since >= t.cfg.MaxUnsavedAge
 }
 
 // finish ends a drain: everything stepped is acked, checkpointed and told to the coordinator.

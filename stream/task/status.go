@@ -117,7 +117,7 @@ func (t *Task) Status() Status {
 	s.Foreign = r.replay.cursor.foreign
 	_, open := r.machine.Dirty()
 	s.Unsaved = r.checkpoints.bytes + open
-	s.Full = t.full()
+	s.Full = r.full(t.now.Mono)
 	s.Watermark = r.machine.Watermark()
 	s.WalkLag = r.machine.WalkLag()
 	s.Account = r.machine.Account()

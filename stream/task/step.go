@@ -22,7 +22,7 @@ const stepsAtOnce = 512
 func (t *Task) step() (busy bool) {
 	r := t.run
 	for range stepsAtOnce {
-		q, again, err := t.choose()
+		q, again, err := r.choose(t.now)
 		if err != nil {
 			t.stop(stopFor(err), err)
 			return false
@@ -37,16 +37,9 @@ func (t *Task) step() (busy bool) {
 		if t.run != r {
 			return false
 		}
-		t.sealLarge()
+		r.sealLarge(t.now.Mono)
 	}
 	return true
-}
-
-// sealLarge closes the open segment where it has grown large.
-func (t *Task) sealLarge() {
-	if _, open := t.run.machine.Dirty(); open >= t.cfg.SegmentBytes {
-		t.seal()
-	}
 }
 
 // stopFor is the reason for which a step that failed stops the partition.
@@ -57,84 +50,12 @@ func stopFor(err error) StopReason {
 	return StopState
 }
 
-// choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
-// is ready. In a replay the log says which it is, unless an owner of before there were steps has decided: then what comes
-// before its decision is chosen freely.
-func (t *Task) choose() (*queue, *partition.Step, error) {
-	r := t.run
-	if t.full() {
-		return nil, nil, nil
-	}
-	if r.replay.on {
-		if err := r.replay.cursor.settle(); err != nil {
-			return nil, nil, err
-		}
-		if !r.replay.cursor.decoded && !t.cfg.sabotage.noAdoption { // what comes next is not known yet
-			return nil, nil, nil
-		}
-		if err := r.replay.lead(r.queues.offsets()); err != nil {
-			return nil, nil, err
-		}
-		if r.replay.follower.on && !t.cfg.sabotage.unordered {
-			return t.follow()
-		}
-	}
-	q, err := t.chooseFreely()
-	return q, nil, err
-}
-
-// chooseFreely is the oldest ready queue, or that of impressions when it is their turn; nil where none is ready.
-func (t *Task) chooseFreely() (*queue, error) {
-	r := t.run
-	if q := &r.queues[event.Impressions]; r.answeredLast && q.len() > 0 {
-		ready, err := t.ready(q)
-		if ready || err != nil {
-			return q, err
-		}
-	}
-	return r.queues.oldest(t.now.Wall, t.ready)
-}
-
-// ready tells whether the first record of a queue can be stepped now.
-func (t *Task) ready(q *queue) (bool, error) {
-	r := t.run
-	it := q.first()
-	if !r.lanes.letters[q.topic].room() || q.held {
-		return false, nil
-	}
-	if q.topic == event.Impressions {
-		if !r.lanes.rankings.room() {
-			return false, nil
-		}
-		if r.replay.on {
-			v, _, err := r.replay.cursor.verdict(it.Offset)
-			if err != nil || v == undecided {
-				return false, err
-			}
-		}
-	} else if a := &r.checkpoints.answers; a.open+a.sealed >= t.answersRoom() {
-		return false, nil
-	}
-	return it.batch != 0 || r.known(it), nil
-}
-
-// answersRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
-// for impressions. While the walk over deadlines is behind it is far less. The walk takes one step for each checkpoint; were
-// checkpoints as large as can be, a store that is always busy would be given more than the walk takes out, and would fill.
-// To hold answers back also holds the watermark back, and with it the deadlines that pass.
-func (t *Task) answersRoom() int64 {
-	if t.run.walk.behind {
-		return t.cfg.MaxUnsavedBytes / 16
-	}
-	return t.cfg.MaxUnsavedBytes / 2
-}
-
 func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	r := t.run
 	it := q.first()
 	in := partition.Input{Record: &it.Record, Found: it.found, Again: again, Read: r.queues.readFor(it.came)}
 	in.Now, in.Latest, _ = t.times()
-	t.sabotageInput(&in)
+	t.cfg.sabotage.input(&in, t.now)
 	adopted := false
 	if q.topic == event.Impressions && r.replay.on {
 		v, d, err := r.replay.cursor.verdict(it.Offset)
@@ -192,22 +113,11 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	batch := it.batch
 	q.pop()
 	if batch != 0 {
-		t.stepped(batch, 1)
+		r.stepped(batch, 1)
 	}
 	if adopted && r.replay.follower.adrift {
 		r.machine.Begin(r.queues.offsets())
 	}
 	t.obs.Stepped[q.topic]++
 	return nil
-}
-
-// sabotageInput takes rules out of a step.
-func (t *Task) sabotageInput(in *partition.Input) {
-	s := &t.cfg.sabotage
-	if s.ownClock {
-		in.Now, in.Latest = t.now.Wall, t.now.Wall
-	}
-	if s.crowdsOut {
-		in.Read = [event.Inputs]bool{true, true, true}
-	}
 }

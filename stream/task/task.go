@@ -67,6 +67,16 @@ type sabotage struct {
 	rulesFirst func(*partition.Record) bool
 }
 
+// input takes rules out of a step.
+func (s *sabotage) input(in *partition.Input, now Now) {
+	if s.ownClock {
+		in.Now, in.Latest = now.Wall, now.Wall
+	}
+	if s.crowdsOut {
+		in.Read = [event.Inputs]bool{true, true, true}
+	}
+}
+
 func (c *Config) defaults() {
 	def(&c.SessionTimeout, 10*time.Second)
 	def(&c.CheckpointInterval, 100*time.Millisecond)
@@ -240,7 +250,7 @@ func (t *Task) wake() time.Duration {
 	wake := t.timers.wake(t.now.Mono)
 	if r := t.run; r != nil {
 		if !r.owner.unfit {
-			wake = min(wake, r.checkpoints.wake(t.now.Mono, t.cfg.CheckpointInterval, t.saveable))
+			wake = min(wake, r.checkpoints.wake(t.now.Mono, t.cfg.CheckpointInterval, r.saveable))
 		}
 		if r.queues.held() {
 			wake = min(wake, tickEvery)
@@ -282,23 +292,12 @@ func (t *Task) waitsFor() error {
 	if err := t.troubles.first(); err != nil {
 		return err
 	}
-	if err := t.waitsLong(); err != nil {
-		return err
-	}
-	return t.err
-}
-
-// waitsLong is why a topic has not been read on for a while; nil where none is kept.
-func (t *Task) waitsLong() error {
-	if t.run == nil {
-		return nil
-	}
-	for i := range t.run.queues {
-		if q := &t.run.queues[i]; q.waitsLong(t.now.Mono) {
-			return fmt.Errorf("%s: offset %d: %w", t.reading[i], q.first().Offset, q.waits)
+	if t.run != nil {
+		if q := t.run.queues.waitingLong(t.now.Mono); q != nil {
+			return fmt.Errorf("%s: offset %d: %w", t.reading[q.topic], q.first().Offset, q.waits)
 		}
 	}
-	return nil
+	return t.err
 }
 
 // restart drops the memory and acquires anew: what we held is not known to be true any more.

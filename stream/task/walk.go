@@ -44,7 +44,7 @@ const walking = "walking the expiry index"
 // shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
 func (t *Task) walkDue() {
 	r := t.run
-	if r.walk.walking || t.full() {
+	if r.walk.walking || r.full(t.now.Mono) {
 		return
 	}
 	bucket, ok := r.machine.DueUpTo()
@@ -56,7 +56,7 @@ func (t *Task) walkDue() {
 	send(t, walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(due DueIDs, err error) {
 		if err != nil {
 			r.walk.failed()
-			t.stepped(number, 1)
+			r.stepped(number, 1)
 			t.failed(walking, err, func() { r.walk.walking = false })
 			return
 		}
@@ -67,7 +67,7 @@ func (t *Task) walkDue() {
 		r.walk.took(limit, due.More)
 		t.expire(bucket, due)
 		if t.run == r {
-			t.stepped(number, 1)
+			r.stepped(number, 1)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 		r.checkpoints.changed(t.now.Mono)
 		t.bury(&r.unranked, 0)
 		r.unranked.Reset()
-		t.sealLarge()
+		r.sealLarge(t.now.Mono)
 	}
 	t.obs.Walked += int64(len(due.Entries))
 }
