@@ -10,22 +10,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
-const (
-	callTimeout = 5 * time.Second
-	loadTimeout = time.Minute
-)
-
-// acquisition is what an acquire has found out so far.
-type acquisition struct {
-	meta     state.Meta
-	facts    Description
-	producer Producer // to produce with
-	mark     Producer // the abort marker's: the end of what earlier owners can have written
-	fencedAt time.Duration
-	found    []Producer // earlier owners' that a replay has met, and that the state does not name
-}
-
 // acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
 // that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
 // state.
@@ -192,9 +176,4 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 		return
 	}
 	t.start(machine)
-}
-
-// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
-func (d *Description) maxRankingBytes() int {
-	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
 }

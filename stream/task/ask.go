@@ -139,3 +139,9 @@ func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done fu
 		done(&f, err)
 	})
 }
+
+// Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
+const (
+	callTimeout = 5 * time.Second
+	loadTimeout = time.Minute
+)

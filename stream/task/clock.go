@@ -60,16 +60,8 @@ func (c *clock) times(at Now, bound time.Duration, one bool) (now, latest event.
 	return kafka, kafka + far, nil
 }
 
-// askTimeAfter is how old Kafka's time may be before it is asked for again because the clocks are apart.
-const askTimeAfter = time.Minute
-
-func (t *Task) times() (now, latest event.Millis, apart error) {
-	return t.clock.times(t.now, t.cfg.ClockBound, t.cfg.OneClock)
-}
-
-// timeDue tells whether a broker is to be asked for the time: the clocks are apart, and nothing of ours has been stamped for a
-// while. A fence leaves a marker in the log, which a broker stamps.
-func (t *Task) timeDue() bool {
-	_, _, apart := t.times()
-	return apart != nil && t.now.Mono-t.clock.mono >= askTimeAfter && t.now.Mono-t.acq.fencedAt >= askTimeAfter
+// Now is a moment on both clocks: Mono measures waits, Wall is what event times are compared with.
+type Now struct {
+	Mono time.Duration
+	Wall event.Millis
 }

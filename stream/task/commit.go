@@ -1,10 +1,6 @@
 package task
 
-import (
-	"time"
-
-	"github.com/ranker-worker/ranker-worker/stream/event"
-)
+import "time"
 
 // commits tell the group's coordinator how far we are. Nothing depends on it but lag tools, and the evidence that
 // the group has run before.
@@ -13,9 +9,6 @@ type commits struct {
 	flying bool
 	next   time.Duration // not before
 }
-
-// offsets are one for each input topic.
-type offsets [event.Inputs]int64
 
 func newCommits() commits { return commits{told: offsets{-1, -1, -1}} }
 
@@ -36,33 +29,4 @@ func (c *commits) answered(saved offsets, now time.Duration, ok bool) {
 	if ok {
 		c.told = saved
 	}
-}
-
-// savedOffsets are those of the last checkpoint; -1 for topics that are not read, and before there is one.
-func (r *runner) savedOffsets() offsets {
-	all := offsets{-1, -1, -1}
-	for i, p := range r.checkpoints.saved {
-		if !r.queues[i].off {
-			all[i] = p.Offset
-		}
-	}
-	return all
-}
-
-func (t *Task) commit() {
-	r := t.run
-	saved := r.savedOffsets()
-	if !r.commits.due(saved, t.now.Mono, t.phase == Draining) {
-		return
-	}
-	r.commits.flying = true
-	told := saved
-	send(t, callTimeout, Commit{Offsets: told[:]}, func(_ nothing, err error) {
-		// When draining, one try is enough.
-		ok := err == nil || t.phase == Draining
-		r.commits.answered(told, t.now.Mono, ok)
-		if !ok {
-			t.obs.Retries++
-		}
-	})
 }

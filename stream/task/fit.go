@@ -186,3 +186,11 @@ func (c *Config) within(d *Description, topic event.Topic, offset int64) error {
 	}
 	return nil
 }
+
+// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
+func (d *Description) maxRankingBytes() int {
+	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
+}
+
+// errContradiction marks what no setting can mend: the log is not the one that was read.
+var errContradiction = errors.New("the log and the state contradict each other")

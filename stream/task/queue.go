@@ -250,3 +250,6 @@ func (qs *queues) short(at *[event.Inputs]int64) (oldest *queue) {
 	}
 	return oldest
 }
+
+// offsets are one for each input topic.
+type offsets [event.Inputs]int64

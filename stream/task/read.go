@@ -3,8 +3,6 @@ package task
 import (
 	"fmt"
 	"time"
-
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // fetch keeps one request under way for each topic that has room. Topics are asked for one by one, so that a quiet
@@ -63,21 +61,4 @@ func (t *Task) readFailed(doing string, err error) {
 	t.after(t.troubles[doing].backoff.d, func() {
 		t.check(r.cut(), func() { r.checking = false })
 	})
-}
-
-// cut is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
-// change of leader can have replaced what waits in a queue.
-func (r *runner) cut() cutPositions {
-	o := &r.lanes.rankings
-	cut := cutPositions{rankings: o.position, witnesses: []witness{{event.Rankings, o.witness}}}
-	for i := range r.queues {
-		q := &r.queues[i]
-		cut.inputs = append(cut.inputs, q.next)
-		cut.witnesses = append(cut.witnesses, witness{q.topic, q.position().Witness})
-		if n := len(q.items); q.len() > 0 && !r.cfg.sabotage.unseenQueue {
-			last := &q.items[n-1].Record
-			cut.witnesses = append(cut.witnesses, witness{q.topic, witnessOfRecord(last)})
-		}
-	}
-	return cut
 }

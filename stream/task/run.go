@@ -9,50 +9,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// runner is the part of a task that lives from the end of an acquire to the next restart.
-type runner struct {
-	cfg         *Config
-	machine     *partition.Machine
-	owner       ownership
-	replay      replay
-	queues      queues
-	lookups     lookups
-	lanes       lanes
-	checkpoints checkpoints
-	walk        walk
-	commits     commits
-
-	unranked     partition.Output // of steps that rank nothing; empty between them
-	answeredLast bool             // the last step was a selection's or a payoff's
-	refencing    bool
-	checking     bool // a check runs after a fetch error; no new fetches
-	tickedAt     time.Duration
-	tallied      tallied
-}
-
 // start begins the replay of what was read since the checkpoint.
 func (t *Task) start(m *partition.Machine) {
-	meta := &t.acq.meta
-	r := &runner{
-		cfg: &t.cfg, machine: m, lookups: newLookups(), checkpoints: newCheckpoints(t.now.Mono), commits: newCommits(),
-		owner:   ownership{fence: meta.Fence, probedAt: t.now.Mono},
-		replay:  replay{on: true, cursor: newCursor(&t.cfg, t.acq)},
-		tallied: tallied{account: m.Account()},
-	}
-	for topic := range event.Topic(event.Inputs) {
-		pos := meta.Inputs[topic]
-		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, off: !t.cfg.reads(topic)}
-	}
-	var err error
-	if r.replay.follower, err = newFollower(m, t.cfg.Adrift || meta.Layout < 2); err != nil {
+	r, err := newRunner(&t.cfg, t.acq, m, t.now.Mono)
+	if err != nil {
 		t.stop(StopState, err)
 		return
 	}
 	m.Elsewhere(t.elsewhere)
-	if r.replay.follower.adrift {
-		m.Begin(r.queues.offsets())
-	}
-	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
 	t.run = r
 	t.loads++
 	t.phase = Replaying
@@ -144,3 +108,18 @@ func (t *Task) finish() {
 		t.end()
 	}
 }
+
+// times are the present time, and up to when a record's own time is believed; see clock.
+func (t *Task) times() (now, latest event.Millis, apart error) {
+	return t.clock.times(t.now, t.cfg.ClockBound, t.cfg.OneClock)
+}
+
+// timeDue tells whether a broker is to be asked for the time: the clocks are apart, and nothing of ours has been stamped for a
+// while. A fence leaves a marker in the log, which a broker stamps.
+func (t *Task) timeDue() bool {
+	_, _, apart := t.times()
+	return apart != nil && t.now.Mono-t.clock.mono >= askTimeAfter && t.now.Mono-t.acq.fencedAt >= askTimeAfter
+}
+
+// askTimeAfter is how old Kafka's time may be before it is asked for again because the clocks are apart.
+const askTimeAfter = time.Minute

@@ -57,12 +57,6 @@ func (t *Task) Observe(into *Observations) {
 		Checkpoints: keep.Checkpoints[:0], DeadLetters: keep.DeadLetters[:0]}
 }
 
-// tallied is what the observations have of a runner's counts.
-type tallied struct {
-	account partition.Account
-	foreign int64
-}
-
 // tally moves what the account has risen by since the last call into the observations.
 func (t *Task) tally() {
 	if t.run == nil {
