@@ -2,48 +2,73 @@ package stream
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Carry carries out a task's request that concerns the log or the store alone. Heartbeat, Acquire and Commit, which need
-// a membership of the group, are the caller's own; they, and what is unknown, fail with task.ErrUnsupported. Describe does
-// not ask whether the store is fit.
-func Carry(ctx context.Context, log Log, store state.Store, p int32, e task.Effect) (any, error) {
-	switch e := e.(type) {
-	case task.Load:
-		return store.Load(ctx, p, e.Hashes)
-	case task.LookUp:
-		f, values, err := store.LookUp(ctx, p, e.IDs, e.Room)
-		return task.LookedUp{Fence: f, Values: values}, err
-	case task.Due:
-		f, entries, more, err := store.Due(ctx, p, e.UpTo, e.Limit, e.Room)
-		return task.DueIDs{Fence: f, Entries: entries, More: more}, err
-	case task.KnownIDs:
-		ids, next, err := store.KnownIDs(ctx, p, e.Cursor)
-		return task.Known{IDs: ids, Next: next}, err
-	case task.Checkpoint:
-		return nil, store.Checkpoint(ctx, p, e.Checkpoint)
-	case task.Probe:
-		return store.Probe(ctx, p)
-	case task.InitProducer:
-		return log.InitProducer(ctx, e)
-	case task.AddPartition:
-		return nil, log.AddPartition(ctx, e)
-	case task.Retire:
-		return nil, log.Retire(ctx, e)
-	case task.AbortTxn:
-		return nil, log.AbortTxn(ctx, e)
-	case task.Describe:
-		return log.Describe(ctx)
-	case task.Committed:
-		return log.Committed(ctx)
-	case task.Fetch:
-		return log.Fetch(ctx, e), nil
-	case task.Produce:
-		return log.Produce(ctx, e)
-	}
-	return nil, fmt.Errorf("%w: request %T", task.ErrUnsupported, e)
+// Carrier carries out one request of a task, where it concerns the log or the store alone. Heartbeat, Acquire and Commit, which
+// need a membership of the group, are left to the shell that embeds it. Describe does not ask whether the store is fit.
+type Carrier struct {
+	Ctx       context.Context // the request's
+	Log       Log
+	Store     state.Store
+	Partition int32
 }
+
+// Load reads the stored state.
+func (c Carrier) Load(e task.Load) ([]state.Field, error) {
+	return c.Store.Load(c.Ctx, c.Partition, e.Hashes)
+}
+
+// LookUp reads what is stored under ids.
+func (c Carrier) LookUp(e task.LookUp) (task.LookedUp, error) {
+	f, values, err := c.Store.LookUp(c.Ctx, c.Partition, e.IDs, e.Room)
+	return task.LookedUp{Fence: f, Values: values}, err
+}
+
+// Due reads the expiry index.
+func (c Carrier) Due(e task.Due) (task.DueIDs, error) {
+	f, entries, more, err := c.Store.Due(c.Ctx, c.Partition, e.UpTo, e.Limit, e.Room)
+	return task.DueIDs{Fence: f, Entries: entries, More: more}, err
+}
+
+// KnownIDs reads ids under which something is stored.
+func (c Carrier) KnownIDs(e task.KnownIDs) (task.Known, error) {
+	ids, next, err := c.Store.KnownIDs(c.Ctx, c.Partition, e.Cursor)
+	return task.Known{IDs: ids, Next: next}, err
+}
+
+// Checkpoint saves.
+func (c Carrier) Checkpoint(e task.Checkpoint) error {
+	return c.Store.Checkpoint(c.Ctx, c.Partition, e.Checkpoint)
+}
+
+// Probe reads the stored fence.
+func (c Carrier) Probe() (state.Fence, error) { return c.Store.Probe(c.Ctx, c.Partition) }
+
+// InitProducer raises the producer's epoch.
+func (c Carrier) InitProducer(e task.InitProducer) (task.Producer, error) {
+	return c.Log.InitProducer(c.Ctx, e)
+}
+
+// AddPartition adds our partitions to a transaction.
+func (c Carrier) AddPartition(e task.AddPartition) error { return c.Log.AddPartition(c.Ctx, e) }
+
+// Retire makes the brokers refuse a producer id.
+func (c Carrier) Retire(e task.Retire) error { return c.Log.Retire(c.Ctx, e) }
+
+// AbortTxn aborts the transaction.
+func (c Carrier) AbortTxn(e task.AbortTxn) error { return c.Log.AbortTxn(c.Ctx, e) }
+
+// Describe asks for the topics' facts.
+func (c Carrier) Describe() (task.Description, error) { return c.Log.Describe(c.Ctx) }
+
+// Committed asks for the group's offsets.
+func (c Carrier) Committed() ([]int64, error) { return c.Log.Committed(c.Ctx) }
+
+// Fetch reads topics.
+func (c Carrier) Fetch(e task.Fetch) ([]task.Fetched, error) { return c.Log.Fetch(c.Ctx, e), nil }
+
+// Produce appends a batch.
+func (c Carrier) Produce(e task.Produce) (task.Produced, error) { return c.Log.Produce(c.Ctx, e) }

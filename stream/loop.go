@@ -24,7 +24,7 @@ type loop struct {
 	log *slog.Logger
 
 	task      *task.Task
-	replies   chan reply
+	replies   chan task.Reply
 	status    atomic.Pointer[task.Status]
 	imports   chan importBatch
 	ended     chan struct{}
@@ -36,14 +36,8 @@ type loop struct {
 	shown     task.Status // the condition last logged
 }
 
-type reply struct {
-	id    uint64
-	value any
-	err   error
-}
-
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan reply, 64),
+	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
 		imports: make(chan importBatch, 4), ended: make(chan struct{})}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
@@ -101,10 +95,10 @@ func (l *loop) run(ending, force context.Context) {
 }
 
 // handle takes this reply and all others that are there already, before the task goes on.
-func (l *loop) handle(r reply) {
+func (l *loop) handle(r task.Reply) {
 	now := l.w.now()
 	for {
-		l.task.Handle(now, r.id, r.value, r.err)
+		l.task.Handle(now, r)
 		select {
 		case r = <-l.replies:
 		default:
@@ -135,32 +129,33 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 	defer cancel()
 	began := time.Now()
 	hit("before", r.Do)
-	value, err := l.do(ctx, r.Do)
+	reply := r.Carry(shell{Carrier{ctx, l.in, l.w.opt.Store, l.p}, l})
 	hit("after", r.Do)
 	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
-	l.replies <- reply{r.ID, value, err}
+	l.replies <- reply
 }
 
-func (l *loop) do(ctx context.Context, e task.Effect) (any, error) {
-	switch e := e.(type) {
-	case task.Heartbeat:
-		return nil, l.gen.Heartbeat(ctx)
-	case task.Acquire:
-		return l.w.opt.Store.Acquire(ctx, l.p, l.gen.ID(), e.Force, e.Fresh)
-	case task.Describe:
-		return l.describe(ctx)
-	case task.Commit:
-		return nil, l.commit(ctx, e.Offsets)
-	}
-	return Carry(ctx, l.in, l.w.opt.Store, l.p, e)
+// shell carries out one request of a loop's task.
+type shell struct {
+	Carrier
+	l *loop
 }
 
-func (l *loop) describe(ctx context.Context) (task.Description, error) {
-	d, err := l.in.Describe(ctx)
+var _ task.Shell = shell{}
+
+func (s shell) Heartbeat() error { return s.l.gen.Heartbeat(s.Ctx) }
+
+func (s shell) Acquire(e task.Acquire) (state.Meta, error) {
+	return s.Store.Acquire(s.Ctx, s.Partition, s.l.gen.ID(), e.Force, e.Fresh)
+}
+
+// Describe asks the store, too, whether it is fit.
+func (s shell) Describe() (task.Description, error) {
+	d, err := s.Log.Describe(s.Ctx)
 	if err != nil {
 		return d, err
 	}
-	if err := l.w.opt.Store.Ready(ctx); errors.Is(err, state.ErrUnfit) {
+	if err := s.Store.Ready(s.Ctx); errors.Is(err, state.ErrUnfit) {
 		d.StoreFault = err
 	} else if err != nil {
 		return d, err
@@ -168,14 +163,14 @@ func (l *loop) describe(ctx context.Context) (task.Description, error) {
 	return d, nil
 }
 
-func (l *loop) commit(ctx context.Context, offsets []int64) error {
+func (s shell) Commit(e task.Commit) error {
 	commits := map[string]map[int]int64{}
-	for topic, offset := range offsets {
+	for topic, offset := range e.Offsets {
 		if offset >= 0 {
-			commits[l.w.opt.TopicNames[topic]] = map[int]int64{int(l.p): offset}
+			commits[s.l.w.opt.TopicNames[topic]] = map[int]int64{int(s.Partition): offset}
 		}
 	}
-	return l.gen.Commit(ctx, commits)
+	return s.l.gen.Commit(s.Ctx, commits)
 }
 
 // publishEvery is how often a loop shows its condition.

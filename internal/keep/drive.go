@@ -64,12 +64,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 			return partition.New(machine)
 		},
 	})
-	type reply struct {
-		id    uint64
-		value any
-		err   error
-	}
-	replies := make(chan reply)
+	replies := make(chan task.Reply)
 	requests, cancel := context.WithCancel(ctx)
 	var flying sync.WaitGroup
 	defer func() {
@@ -96,8 +91,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 			flying.Go(func() {
 				limited, cancel := context.WithTimeout(requests, r.Timeout)
 				defer cancel()
-				value, err := d.do(limited, r.Do)
-				replies <- reply{r.ID, value, err}
+				replies <- r.Carry(shell{stream.Carrier{Ctx: limited, Log: d.k.broker.Partition(d.p), Store: d.k.store, Partition: d.p}, d})
 			})
 		}
 		phase := t.Phase()
@@ -129,7 +123,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 		timer.Reset(min(wake, lookEvery))
 		select {
 		case r := <-replies:
-			t.Handle(now(), r.id, r.value, r.err)
+			t.Handle(now(), r)
 		case <-timer.C:
 		case <-ctx.Done():
 			return adopted, fmt.Errorf("partition %d: %w", d.p, ctx.Err())
@@ -137,41 +131,46 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 	}
 }
 
-// do carries out one request.
-func (d *driver) do(ctx context.Context, e task.Effect) (any, error) {
-	log := stream.Log(d.k.broker.Partition(d.p))
-	switch e := e.(type) {
-	case task.Heartbeat, task.Commit:
-		return nil, nil
-	case task.Acquire:
-		return d.k.store.Acquire(ctx, d.p, d.generation, true, e.Fresh)
-	case task.Describe:
-		facts, err := log.Describe(ctx)
-		if err == nil && d.describe != nil {
-			d.describe(&facts)
-		}
-		return facts, err
-	case task.Fetch:
-		answers := log.Fetch(ctx, e)
-		for i := range answers {
-			d.passOver(ctx, &e.Parts[i], &answers[i])
-		}
-		return answers, nil
-	case task.Checkpoint:
-		return nil, d.save(ctx, e.Checkpoint)
-	}
-	return stream.Carry(ctx, log, d.k.store, d.p, e)
+// shell carries out one request of a driver's task. It is in no group: it has no heartbeat and commits nothing.
+type shell struct {
+	stream.Carrier
+	d *driver
 }
 
-func (d *driver) save(ctx context.Context, c *state.Checkpoint) error {
-	if d.saves != nil {
-		if err := d.saves(c); err != nil {
+func (shell) Heartbeat() error { return nil }
+
+func (shell) Commit(task.Commit) error { return nil }
+
+func (s shell) Acquire(e task.Acquire) (state.Meta, error) {
+	return s.Store.Acquire(s.Ctx, s.Partition, s.d.generation, true, e.Fresh)
+}
+
+func (s shell) Describe() (task.Description, error) {
+	facts, err := s.Log.Describe(s.Ctx)
+	if err == nil && s.d.describe != nil {
+		s.d.describe(&facts)
+	}
+	return facts, err
+}
+
+func (s shell) Fetch(e task.Fetch) ([]task.Fetched, error) {
+	answers := s.Log.Fetch(s.Ctx, e)
+	for i := range answers {
+		s.d.passOver(s.Ctx, &e.Parts[i], &answers[i])
+	}
+	return answers, nil
+}
+
+func (s shell) Checkpoint(e task.Checkpoint) error {
+	c := e.Checkpoint
+	if s.d.saves != nil {
+		if err := s.d.saves(c); err != nil {
 			return err
 		}
 	}
-	err := d.k.store.Checkpoint(ctx, d.p, c)
-	if err == nil && d.saved != nil {
-		d.saved(c)
+	err := s.Store.Checkpoint(s.Ctx, s.Partition, c)
+	if err == nil && s.d.saved != nil {
+		s.d.saved(c)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type current struct {
 func (m *Machine) open(id, found []byte) error {
 	c := &m.cur
 	c.id, c.hash, c.changed, c.stored = id, m.hash(id), false, false
-	c.slot = m.over.find(c.hash, id)
+	c.slot = m.segments.over.find(c.hash, id)
 	value := found
 	if c.slot != nil {
 		value = c.slot.value
@@ -91,7 +91,7 @@ func (m *Machine) save(walking bool) {
 		if c.kind == nothing && !c.stored {
 			return
 		}
-		s = m.over.add(c.hash, c.id)
+		s = m.segments.over.add(c.hash, c.id)
 		c.slot = s
 		if s.stored = c.stored; c.stored {
 			s.bucket, s.storedBucket = c.stands, c.stands
@@ -99,35 +99,16 @@ func (m *Machine) save(walking bool) {
 			m.known.add(c.hash)
 		}
 	}
-	m.place(s, walking)
-	if s.segment != m.segment {
-		s.segment = m.segment
-		s.weight = 0
-		m.over.dirty = append(m.over.dirty, s)
-	}
-	s.deleted = c.kind == nothing
-	s.value = s.value[:0]
-	if !s.deleted {
+	m.expiry.place(s, &c.entry, walking, m.segments.open)
+	if c.kind == nothing {
+		m.segments.change(s, nil)
+	} else {
 		// What is parked may alias s.value, hence the detour.
 		c.encoded = appendEntry(c.encoded[:0], &c.entry)
-		s.value = append(s.value, c.encoded...)
+		m.segments.change(s, c.encoded)
 		if cap(c.encoded) > maxKeptOutput {
 			c.encoded = nil
 		}
 	}
-	weight := slotWeight + 2*int64(len(s.id)) + int64(len(s.value))
-	m.dirtyWeight += weight - s.weight
-	s.weight = weight
 	c.changed = false
 }
-
-// What changes weigh besides their own bytes, about: what the request that stores them takes, and their part in the
-// overlay.
-const (
-	slotWeight  = 160
-	itemWeight  = 96
-	eventWeight = 64 // what one payoff or selection changes in its learner's own fields
-)
-
-// loose counts changes that are not entries.
-func (m *Machine) loose(bytes int64) { m.looseBytes += bytes }

@@ -18,79 +18,123 @@ const bucketWidth event.Millis = 10_000
 
 func bucketOf(deadline event.Millis) int64 { return max(deadline, 0) / bucketWidth }
 
-// place puts the current entry's id into the bucket of its next deadline, unless it stands in an earlier one. Buckets
+// expiry is what is known of the index: how far the walk has come, and which changes of the index it has to wait for.
+type expiry struct {
+	floor      int64            // first bucket that the walk has not closed
+	fixed      int64            // nothing is put into buckets up to this one any more
+	dueSegment uint64           // last segment that changed the index up to fixed
+	touched    map[int64]uint64 // by bucket above fixed: last segment that changed it
+	strays     []state.Due      // in the index, contradict the entry, and are to be taken out
+}
+
+func newExpiry() expiry { return expiry{fixed: -1, touched: make(map[int64]uint64)} }
+
+// from goes on where a walk has closed all buckets below floor.
+func (x *expiry) from(floor int64) { x.floor, x.fixed = floor, floor-1 }
+
+// place puts an entry's id into the bucket of its next deadline, unless it stands in an earlier one. Buckets
 // that the walk has begun to close are changed by the walk alone: it must wait until its own changes are stored, and
 // steps that kept changing those buckets too would keep it waiting for ever. An id that has nothing stored any more
 // is left there for the walk to take out.
-func (m *Machine) place(s *slot, walking bool) {
-	c := &m.cur
-	if c.kind == nothing {
-		if s.bucket <= m.fixed && !walking {
+func (x *expiry) place(s *slot, e *entry, walking bool, segment uint64) {
+	if e.kind == nothing {
+		if s.bucket <= x.fixed && !walking {
 			s.bucket, s.storedBucket = noBucket, noBucket
 			return
 		}
-		m.move(s, noBucket)
+		x.move(s, noBucket, segment)
 		return
 	}
-	to := max(bucketOf(c.nextDeadline()), m.fixed+1)
-	if s.bucket == noBucket || to < s.bucket || walking && s.bucket <= m.fixed {
-		m.move(s, to)
+	to := max(bucketOf(e.nextDeadline()), x.fixed+1)
+	if s.bucket == noBucket || to < s.bucket || walking && s.bucket <= x.fixed {
+		x.move(s, to, segment)
 	}
-	c.bucket = s.bucket
+	e.bucket = s.bucket
 }
 
-func (m *Machine) move(s *slot, to int64) {
-	m.noteBucket(s.bucket)
-	m.noteBucket(to)
+func (x *expiry) move(s *slot, to int64, segment uint64) {
+	x.touch(s.bucket, segment)
+	x.touch(to, segment)
 	s.bucket = to
 }
 
-// noteBucket remembers that the open segment changes a bucket of the expiry index.
-func (m *Machine) noteBucket(b int64) {
+// touch remembers that a segment changes a bucket.
+func (x *expiry) touch(bucket int64, segment uint64) {
 	switch {
-	case b == noBucket:
-	case b <= m.fixed:
-		m.dueSegment = m.segment
+	case bucket == noBucket:
+	case bucket <= x.fixed:
+		x.dueSegment = segment
 	default:
-		m.touched[b] = m.segment
+		x.touched[bucket] = segment
+	}
+}
+
+// stray takes an id out of a bucket where it should not stand.
+func (x *expiry) stray(bucket int64, id []byte, segment uint64) {
+	x.strays = append(x.strays, state.Due{Bucket: bucket, ID: append([]byte(nil), id...), Remove: true})
+	x.touch(bucket, segment)
+}
+
+// seal appends what is to be taken out of the index.
+func (x *expiry) seal(dst *state.Changes) {
+	dst.Due = append(dst.Due, x.strays...)
+	x.strays = x.strays[:0]
+}
+
+// due is the last bucket whose deadlines are all past at w, if the walk has not closed it yet; nothing is put into buckets up
+// to it from now on.
+func (x *expiry) due(w event.Millis) (bucket int64, ok bool) {
+	upTo := w/bucketWidth - 1
+	if upTo < x.floor {
+		return 0, false
+	}
+	if upTo > x.fixed {
+		x.fixed = upTo
+		for b, segment := range x.touched {
+			if b <= upTo {
+				x.dueSegment = max(x.dueSegment, segment)
+				delete(x.touched, b)
+			}
+		}
+	}
+	return x.fixed, true
+}
+
+// walked closes buckets.
+func (x *expiry) walked(bucket int64) { x.floor = max(x.floor, min(bucket, x.fixed)+1) }
+
+// lag is how much event time has passed at w, but has not been walked over.
+func (x *expiry) lag(w event.Millis) event.Millis {
+	if x.floor == 0 {
+		return 0
+	}
+	return max(0, w-x.floor*bucketWidth)
+}
+
+// forget drops what is known of changes that are stored.
+func (x *expiry) forget(segment uint64) {
+	for b, last := range x.touched {
+		if last <= segment {
+			delete(x.touched, b)
+		}
 	}
 }
 
 // DueUpTo is the last bucket whose deadlines are all past, if the walk has not closed it yet. From now on nothing is
 // put into buckets up to it.
-func (m *Machine) DueUpTo() (bucket int64, ok bool) {
-	upTo := m.watermark/bucketWidth - 1
-	if upTo < m.floor {
-		return 0, false
-	}
-	if upTo > m.fixed {
-		m.fixed = upTo
-		for b, segment := range m.touched {
-			if b <= upTo {
-				m.dueSegment = max(m.dueSegment, segment)
-				delete(m.touched, b)
-			}
-		}
-	}
-	return m.fixed, true
-}
+func (m *Machine) DueUpTo() (bucket int64, ok bool) { return m.expiry.due(m.time.watermark) }
 
 // DueSegment is the last segment that changed the expiry index up to the bucket that DueUpTo last gave. Until it is
 // stored, the store's index shows ids that have been moved on, or does not show all.
-func (m *Machine) DueSegment() uint64 { return m.dueSegment }
+func (m *Machine) DueSegment() uint64 { return m.expiry.dueSegment }
 
 // Walked says that the store holds nothing in the buckets up to this one, which DueUpTo gave, and that DueSegment was
 // stored before the store was asked.
-func (m *Machine) Walked(bucket int64) { m.floor = max(m.floor, min(bucket, m.fixed)+1) }
+func (m *Machine) Walked(bucket int64) { m.expiry.walked(bucket) }
 
 // WalkLag is how much event time has passed for good, but has not been walked over: up to two buckets' widths where the walk
 // keeps up. A walk that has never come to an end has no place yet that it could be behind: 0.
-func (m *Machine) WalkLag() event.Millis {
-	if m.floor == 0 {
-		return 0
-	}
-	return max(0, m.watermark-m.floor*bucketWidth)
-}
+func (m *Machine) WalkLag() event.Millis { return m.expiry.lag(m.time.watermark) }
 
 // Expire does what is due for an id that the walk came by, and moves the id on to the bucket of its next deadline.
 func (m *Machine) Expire(e state.DueEntry, _ event.Millis, _ *Output) error {
@@ -99,9 +143,8 @@ func (m *Machine) Expire(e state.DueEntry, _ event.Millis, _ *Output) error {
 	}
 	c := &m.cur
 	if c.stands != e.Bucket { // the index contradicts the entry, or nothing is stored at all
-		m.strays = append(m.strays, state.Due{Bucket: e.Bucket, ID: append([]byte(nil), e.ID...), Remove: true})
-		m.noteBucket(e.Bucket)
-		m.loose(itemWeight + int64(len(e.ID)))
+		m.expiry.stray(e.Bucket, e.ID, m.segments.open)
+		m.segments.loose += itemWeight + int64(len(e.ID))
 		return nil
 	}
 	m.settle()

@@ -145,9 +145,9 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	d := &m.decision
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
 	l.delay.Decide(s.candidates, key, d)
-	m.loose(eventWeight)
+	m.segments.loose += eventWeight
 
-	base := max(effective, m.watermark)
+	base := max(effective, m.time.watermark)
 	r := &m.ranking
 	r.ID, r.Learner, r.Time = imp.ID, append(r.Learner[:0], l.name...), effective
 	r.Items = r.Items[:0]
@@ -181,7 +181,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 // stepsOf are the steps since the last ranking, for the header of one whose value has so many bytes. Where both together
 // could be too much for one record, the steps' order is left out.
 func (m *Machine) stepsOf(size int, out *Output) []byte {
-	m.steps.at(m.watermark)
+	m.steps.at(m.time.watermark)
 	if len(m.cur.id)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
 		m.steps.forget()
 	}
@@ -225,7 +225,7 @@ func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
 func (m *Machine) intern(l *learner, item []byte) policy.Item {
 	i, fresh := l.items.intern(item)
 	if fresh {
-		m.loose(itemWeight + int64(len(item)))
+		m.segments.loose += itemWeight + int64(len(item))
 	}
 	return i
 }
@@ -316,7 +316,7 @@ func (m *Machine) makeRoom(r *event.Ranking) error {
 		return fmt.Errorf("%w: impression %.64q at offset %d was ranked although that of offset %d was pending", ErrDecision,
 			r.ID, d.Offset, e.offset)
 	}
-	m.settleAt(max(e.forgetAt, m.watermark) + 1)
+	m.settleAt(max(e.forgetAt, m.time.watermark) + 1)
 	return nil
 }
 
@@ -328,7 +328,7 @@ func (m *Machine) Holds(id, found []byte, offset int64, payoffDeadline event.Mil
 	}
 	e := &m.cur.entry
 	if e.kind <= waiting {
-		return payoffDeadline < m.watermark
+		return payoffDeadline < m.time.watermark
 	}
 	return e.offset >= offset
 }
@@ -365,7 +365,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 		}
 	}
 	l.delay.Adopt(r.Decision.Offset, d)
-	m.loose(eventWeight)
+	m.segments.loose += eventWeight
 }
 
 // permutes tells whether items, none of which comes twice, are the candidates.

@@ -113,7 +113,7 @@ func (m *Machine) mayConclude(in *Input, effective event.Millis, v verdict) erro
 	case in.Again != nil:
 		m.stepping.crowded = in.Again.Crowded
 	case m.hasRoom(len(in.Record.Value)):
-	case in.Read[awaited] || m.newest[awaited] >= effective:
+	case in.Read[awaited] || m.time.newest[awaited] >= effective:
 		m.stepping.crowded = true
 	default:
 		return &Wait{For: fmt.Sprintf("there is no room for it to wait for a record of %s, where not all is read (join.max_parked, "+
@@ -161,7 +161,7 @@ func (m *Machine) park(rec *Record, effective event.Millis) {
 	}
 	c.parked = append(c.parked, parkedRecord{
 		topic: rec.Topic, offset: rec.Offset, timestamp: rec.Timestamp, effective: effective,
-		deadline: max(effective, m.watermark) + m.cfg.ParkingTime, value: rec.Value,
+		deadline: max(effective, m.time.watermark) + m.cfg.ParkingTime, value: rec.Value,
 	})
 	c.changed = true
 	m.account(rec.Topic, parked, 1)
@@ -403,7 +403,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 		o.Utility, o.HasUtility = sel.Utility, sel.HasUtility
 	}
 	l.delay.Selected(o)
-	m.loose(eventWeight)
+	m.segments.loose += eventWeight
 }
 
 // outcome describes the current entry to its learner, without a payoff.
@@ -432,7 +432,7 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64) {
 	o := m.outcome(l)
 	o.Payoff = r
 	l.delay.Paid(o)
-	m.loose(eventWeight)
+	m.segments.loose += eventWeight
 	m.end(how, l.cfg.AggregateSum)
 }
 

@@ -253,9 +253,9 @@ func (h *harvester) Field(hash string, field, value []byte) {
 	if !ok { // a learner that does not name its hashes; a bug, caught by every test that seals
 		panic("partition: learner " + h.l.name + " wrote to a hash that it did not name: " + hash)
 	}
-	w := state.Write{Hash: own.full, Field: h.m.keep(field), Publish: own.publish}
+	w := state.Write{Hash: own.full, Field: h.m.segments.keep(field), Publish: own.publish}
 	if value != nil {
-		w.Value = h.m.keep(value)
+		w.Value = h.m.segments.keep(value)
 	}
 	h.c.Writes = append(h.c.Writes, w)
 }

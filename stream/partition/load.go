@@ -95,10 +95,11 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	var err error
 	switch {
 	case field == watermarkField:
-		m.watermark, err = strconv.ParseInt(string(value), 10, 64)
+		m.time.watermark, err = strconv.ParseInt(string(value), 10, 64)
 	case field == floorField:
-		m.floor, err = strconv.ParseInt(string(value), 10, 64)
-		m.fixed = m.floor - 1
+		var floor int64
+		floor, err = strconv.ParseInt(string(value), 10, 64)
+		m.expiry.from(floor)
 	case field == saltField:
 		m.salt, err = strconv.ParseUint(string(value), 16, 64)
 		m.loading.salted = true
@@ -118,7 +119,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 		s.name = strings.TrimPrefix(field, learnerPrefix)
 		m.loading.table = append(m.loading.table, s)
 	}
-	if err == nil && (m.watermark < 0 || m.floor < 0) {
+	if err == nil && (m.time.watermark < 0 || m.expiry.floor < 0) {
 		err = strconv.ErrRange
 	}
 	if err != nil {
@@ -141,11 +142,11 @@ func (m *Machine) Loaded(event.Millis) error {
 		if err := l.load(ld.items[l], ld.fields[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
-		if err := m.tell(l, ld.missed[l]); err != nil {
+		if err := m.absences.tell(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}
-	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.watermark, floor: m.floor}
+	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor}
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -26,31 +25,21 @@ type Machine struct {
 	fallback *learner // takes records that name no learner
 	loading  *loading
 
-	watermark event.Millis
-	newest    [event.Inputs]event.Millis // effective times read
+	time      eventTime
 	steps     steps
 	stepping  stepping
 	elsewhere map[string]bool // learners that other workers know; see Elsewhere
 	ledger    ledger
 	known     knownIDs
-	over      overlay
+	segments  segments
+	expiry    expiry
+	absences  absences
 	cur       current
 	hasher    xxhash.Digest
 
-	floor       int64            // first bucket that the expiry walk has not closed
-	fixed       int64            // nothing is put into buckets up to this one any more
-	dueSegment  uint64           // last segment that changed the expiry index up to fixed
-	touched     map[int64]uint64 // by bucket above fixed: last segment that changed it
-	strays      []state.Due      // index entries that contradict the entry, to be taken out
-	missed      []missed         // by learners that are gone, since the last seal
-	told        []missed         // that learners have been told at the load, to be taken out
-	segment     uint64           // number of the open segment
-	sealedMeta  sealedMeta
-	looseBytes  int64 // of unsealed changes other than entries
-	dirtyWeight int64 // of unsealed entries
-	arena       []byte
-	carried     int64 // impressions carried over from elsewhere, see Transfer
-	harvest     harvester
+	sealedMeta sealedMeta
+	carried    int64 // impressions carried over from elsewhere, see Transfer
+	harvest    harvester
 
 	decoder    *event.Decoder
 	impression event.Impression
@@ -93,11 +82,8 @@ var errConfig = errors.New("partition: configuration")
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
-		known: newKnownIDs(), over: newOverlay(), steps: steps{run: -1}, fixed: -1, touched: make(map[int64]uint64), segment: 1,
+		known: newKnownIDs(), time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
 		decoder: event.NewDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}),
-	}
-	for t := range m.newest {
-		m.newest[t] = math.MinInt64
 	}
 	m.cfg.Learners = append([]LearnerConfig(nil), cfg.Learners...)
 	for i := range m.cfg.Learners {
@@ -168,7 +154,7 @@ func (m *Machine) hash(id []byte) uint64 {
 // Forget.
 func (m *Machine) Resolve(id []byte) Resolution {
 	h := m.hash(id)
-	if m.known.certainlyNew(h) || m.over.find(h, id) != nil {
+	if m.known.certainlyNew(h) || m.segments.over.find(h, id) != nil {
 		return Known
 	}
 	return NeedsLookUp
@@ -223,12 +209,12 @@ func (m *Machine) skip(in *Input, out *Output) {
 
 // stepped counts a record that was taken in, and notes the step.
 func (m *Machine) stepped(rec *Record) {
-	m.newest[rec.Topic] = max(m.newest[rec.Topic], m.stepping.effective)
+	m.time.read(rec.Topic, m.stepping.effective)
 	m.ledger.add(ofTopic(rec.Topic, impressionsRead, selectionsRead, payoffsRead), 1)
 	if f := m.cfg.CheckCopartition; f != nil && rec.Skipped == "" && f(rec.Key) != m.cfg.Partition {
 		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
 	}
-	m.steps.at(m.watermark)
+	m.steps.at(m.time.watermark)
 	if m.stepping.ranked {
 		m.steps.ranked(rec)
 		return
@@ -253,7 +239,7 @@ func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Milli
 	case in.Decided != nil:
 		e = in.Decided.Time
 	case in.Again != nil && in.Again.Timed:
-		e, m.stepping.timed = m.watermark+in.Again.By, true
+		e, m.stepping.timed = m.time.watermark+in.Again.By, true
 	case in.Again == nil && e > max(in.Now, in.Latest):
 		e, m.stepping.timed = in.Now, true
 	}
@@ -277,7 +263,7 @@ func (m *Machine) unknownHere(name string) error {
 // its own choice, and behind a decision whose own steps are not known.
 func (m *Machine) Begin(offsets [event.Inputs]int64) {
 	m.steps.next = offsets
-	m.steps.at(m.watermark)
+	m.steps.at(m.time.watermark)
 	m.steps.read()
 }
 
@@ -287,24 +273,15 @@ func (m *Machine) Steps() []byte { return m.steps.appendHeader(nil) }
 // Tick moves the watermark on: to the least, over the input topics, of the newest effective time read, or of now where
 // all there is has been read. It never falls, and never goes ahead of now.
 func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
-	low := now
-	for t := range event.Topic(event.Inputs) {
-		switch {
-		case t == event.Selections && !m.cfg.HasSelections:
-		case atEnd[t]:
-		default:
-			low = min(low, m.newest[t])
-		}
-	}
-	m.Raise(low)
+	atEnd[event.Selections] = atEnd[event.Selections] || !m.cfg.HasSelections
+	m.Raise(m.time.least(now, atEnd))
 }
 
 // Raise moves the watermark on to w, where it lies ahead.
 func (m *Machine) Raise(w event.Millis) {
-	if w <= m.watermark {
+	if !m.time.raise(w) {
 		return
 	}
-	m.watermark = w
 	for _, l := range m.learners {
 		if !l.gone {
 			l.delay.Advance(w)
@@ -313,7 +290,7 @@ func (m *Machine) Raise(w event.Millis) {
 }
 
 // Watermark is how far event time has come.
-func (m *Machine) Watermark() event.Millis { return m.watermark }
+func (m *Machine) Watermark() event.Millis { return m.time.watermark }
 
 // fault is why a record is refused, nil where it is not.
 func fault(err error) (*event.Fault, error) {

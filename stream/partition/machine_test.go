@@ -43,9 +43,9 @@ func TestNewIDsNeedNoLookUp(t *testing.T) {
 	w.walk(10)
 	require.Empty(t, w.store.entries)
 	require.Equal(t, Known, w.m.Resolve([]byte("i-1")), "gone from the store, hence new again")
-	require.Zero(t, w.m.over.entries, "all is forgotten")
-	require.Empty(t, w.m.over.slots)
-	require.Empty(t, w.m.touched)
+	require.Zero(t, w.m.segments.over.entries, "all is forgotten")
+	require.Empty(t, w.m.segments.over.slots)
+	require.Empty(t, w.m.expiry.touched)
 }
 
 // TestOneImpressionIsOneLookUpAtMost counts look-ups over a whole life.

@@ -27,38 +27,27 @@ type missed struct {
 	instance int32
 }
 
-// miss notes that the current entry, of a learner that is gone, ends without a payoff. Those whose items are not known
+// absences are what learners have missed, as far as the store does not say so yet.
+type absences struct {
+	missed []missed // by learners that are gone, since the last seal
+	told   []missed // that learners have been told at the load, to be taken out
+}
+
+// miss notes that an entry, of a learner that is gone, ends without a payoff. Those whose items are not known
 // were never told of, and learners of before a reset do not come back.
-func (m *Machine) miss(l *learner) {
-	e := &m.cur.entry
-	if len(e.items) == 0 || isPast(l.name) {
+func (a *absences) miss(learner string, e *entry) {
+	if len(e.items) == 0 || isPast(learner) {
 		return
 	}
-	x := missed{learner: l.name, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
+	x := missed{learner: learner, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
 	if x.selected {
 		x.item = e.items[e.selected]
 	}
-	m.missed = append(m.missed, x)
-}
-
-// sealMissed writes what was missed, and takes out what learners have been told.
-func (m *Machine) sealMissed(dst *state.Changes) {
-	for _, x := range m.missed {
-		value := fmt.Appendf(nil, "unselected %d", x.instance)
-		if x.selected {
-			value = fmt.Appendf(nil, "expired %d %d", x.item, x.instance)
-		}
-		dst.Writes = append(dst.Writes, state.Write{Hash: x.learner + ":" + missedHash, Field: strconv.AppendInt(nil, x.offset, 10), Value: value})
-	}
-	m.missed = m.missed[:0]
-	for _, x := range m.told {
-		dst.Writes = append(dst.Writes, state.Write{Hash: x.learner + ":" + missedHash, Field: strconv.AppendInt(nil, x.offset, 10)})
-	}
-	m.told = m.told[:0]
+	a.missed = append(a.missed, x)
 }
 
 // tell tells a learner that was just loaded what it has missed, in the order of the impressions.
-func (m *Machine) tell(l *learner, fields []state.Field) error {
+func (a *absences) tell(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
 		x, err := parseMissed(f, len(l.items.names))
@@ -77,8 +66,30 @@ func (m *Machine) tell(l *learner, fields []state.Field) error {
 			l.delay.Unselected(o)
 		}
 	}
-	m.told = append(m.told, all...)
+	a.told = append(a.told, all...)
 	return nil
+}
+
+// seal writes what was missed, and takes out what learners have been told.
+func (a *absences) seal(dst *state.Changes) {
+	for _, x := range a.missed {
+		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field(), Value: x.value()})
+	}
+	for _, x := range a.told {
+		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field()})
+	}
+	a.missed, a.told = a.missed[:0], a.told[:0]
+}
+
+func (x *missed) hash() string { return x.learner + ":" + missedHash }
+
+func (x *missed) field() []byte { return strconv.AppendInt(nil, x.offset, 10) }
+
+func (x *missed) value() []byte {
+	if x.selected {
+		return fmt.Appendf(nil, "expired %d %d", x.item, x.instance)
+	}
+	return fmt.Appendf(nil, "unselected %d", x.instance)
 }
 
 func parseMissed(f state.Field, items int) (x missed, err error) {

@@ -289,7 +289,7 @@ func (w *world) settleAll() {
 	for id := range w.store.entries {
 		ids[id] = true
 	}
-	for _, s := range w.m.over.slots {
+	for _, s := range w.m.segments.over.slots {
 		for ; s != nil; s = s.next {
 			ids[string(s.id)] = true
 		}
@@ -307,7 +307,7 @@ func (w *world) checkIndex() {
 	stands := map[string]int64{}
 	for bucket, ids := range w.store.due {
 		for id := range ids {
-			if bucket <= w.m.watermark/bucketWidth {
+			if bucket <= w.m.time.watermark/bucketWidth {
 				continue
 			}
 			require.Contains(w.t, w.store.entries, id, "an id stands in a bucket, but nothing is stored")
@@ -319,8 +319,8 @@ func (w *world) checkIndex() {
 	for id, value := range w.store.entries {
 		require.NoError(w.t, decodeEntry([]byte(value), &e))
 		require.Contains(w.t, w.store.due[e.bucket], id)
-		require.GreaterOrEqual(w.t, e.bucket, w.m.floor)
-		if e.bucket > w.m.fixed+1 {
+		require.GreaterOrEqual(w.t, e.bucket, w.m.expiry.floor)
+		if e.bucket > w.m.expiry.fixed+1 {
 			require.LessOrEqual(w.t, e.bucket, bucketOf(e.nextDeadline()), "%s is visited too late", id)
 		}
 	}

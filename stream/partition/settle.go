@@ -4,7 +4,7 @@ import "github.com/ranker-worker/ranker-worker/stream/event"
 
 // settle does what the watermark has made due about the current entry. Both the expiry walk and every step that
 // touches the entry do this first: so a record meets the same entry whether or not the walk has been there.
-func (m *Machine) settle() { m.settleAt(m.watermark) }
+func (m *Machine) settle() { m.settleAt(m.time.watermark) }
 
 // settleAt settles as of watermark w. A deadline is past when w is greater than it.
 func (m *Machine) settleAt(w event.Millis) {
@@ -33,13 +33,13 @@ func (m *Machine) expire(w event.Millis) {
 	switch {
 	case e.selected < 0 && e.hasSelectionDeadline:
 		if l.gone {
-			m.miss(l)
+			m.absences.miss(l.name, e)
 		} else {
 			l.delay.Unselected(m.outcome(l))
 		}
 		m.end(unselected, false)
 	case l.gone:
-		m.miss(l)
+		m.absences.miss(l.name, e)
 		m.end(expired, false)
 	case e.selected < 0:
 		// Without a selections topic nobody is known to have selected, so that no default can be given either.
@@ -58,7 +58,7 @@ func (m *Machine) expire(w event.Millis) {
 		l.delay.Expired(m.outcome(l))
 		m.end(expired, false)
 	}
-	m.loose(eventWeight)
+	m.segments.loose += eventWeight
 	for i := range e.parked {
 		m.unpark(&e.parked[i])
 		m.account(e.parked[i].topic, orphan, 1)

@@ -113,8 +113,8 @@ func (t *Transfer) Account() {
 // Watermark makes the receiver's watermark the least of those of all machines that something was carried over from:
 // nothing expires before its time.
 func (t *Transfer) Watermark() {
-	if m := t.to; m.watermark == 0 || t.from.watermark < m.watermark {
-		m.watermark = t.from.watermark
+	if m := t.to; m.time.watermark == 0 || t.from.time.watermark < m.time.watermark {
+		m.time.watermark = t.from.time.watermark
 	}
 }
 
@@ -236,6 +236,6 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	}
 	if f, ok := l.delay.(delay.Folder); ok {
 		f.Carry(m.outcome(l), e.selected >= 0)
-		m.loose(eventWeight)
+		m.segments.loose += eventWeight
 	}
 }

@@ -206,7 +206,7 @@ type world struct {
 func newWorld(t require.TestingT, cfg Config) *world {
 	w := &world{t: t, cfg: cfg, store: newMemory(), decided: map[int64][]byte{}}
 	w.start()
-	w.newest = w.m.newest
+	w.newest = w.m.time.newest
 	w.m.KnownComplete()
 	return w
 }
@@ -345,7 +345,7 @@ func (w *world) save() {
 		w.m.Forget(segment)
 	}
 	w.unsaved = w.unsaved[:0]
-	w.newest = w.m.newest
+	w.newest = w.m.time.newest
 }
 
 // walk lets the expiry walk come by everything that is due, in chunks.
@@ -374,7 +374,7 @@ func (w *world) walk(limit int) {
 func (w *world) crash() {
 	again := slices.Clone(w.unsaved)
 	w.start()
-	w.m.newest = w.newest
+	w.m.time.newest = w.newest
 	w.walkKnown()
 	for _, f := range again {
 		f()
@@ -436,7 +436,7 @@ func (w *world) entries() []string {
 	for id := range w.store.entries {
 		ids[id] = true
 	}
-	for _, s := range w.m.over.slots {
+	for _, s := range w.m.segments.over.slots {
 		for ; s != nil; s = s.next {
 			ids[string(s.id)] = true
 		}

@@ -10,30 +10,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Deadlines of single requests. Each is tried again until it succeeds or the generation ends.
-const (
-	callTimeout = 5 * time.Second
-	loadTimeout = time.Minute
-)
-
-// acquisition is what an acquire has found out so far.
-type acquisition struct {
-	meta     state.Meta
-	facts    Description
-	producer Producer // to produce with
-	mark     Producer // the abort marker's: the end of what earlier owners can have written
-	fencedAt time.Duration
-	found    []Producer // earlier owners' that a replay has met, and that the state does not name
-}
-
 // acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
 // that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
 // state.
 func (t *Task) acquire() {
-	t.incarnation++
+	t.begin()
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
 	t.acq = &acquisition{found: t.found}
-	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
+	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		t.takeOver(false, nil, nil)
 	})
 }
@@ -46,11 +30,11 @@ func (t *Task) acquire() {
 // has run before. Those may be of an owner who began just now: so the store is asked once more after they were seen.
 func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
-	t.send(callTimeout, Acquire{Force: force, Fresh: fresh}, func(reply any, err error) {
+	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {
 		switch {
 		case err == nil:
-			t.fine(t.doing)
-			t.acq.meta = reply.(state.Meta)
+			t.troubles.fine(t.doing)
+			t.acq.meta = meta
 			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(nobody, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
@@ -66,7 +50,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 }
 
 func (t *Task) heartbeats(until time.Duration) {
-	t.ask("waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(any) {
+	ask(t, "waiting a session timeout before taking over from a higher generation", callTimeout, Heartbeat{}, func(nothing) {
 		if t.now.Mono >= until {
 			t.takeOver(true, nil, nil)
 			return
@@ -81,19 +65,18 @@ const whenLost = "stop the workers and restore the store, or make its state anew
 
 // evidence looks for signs that this group has run before: then an empty store is a loss, not a beginning.
 func (t *Task) evidence(force bool) {
-	t.ask("reading the group's committed offsets", callTimeout, Committed{}, func(reply any) {
-		for topic, offset := range reply.([]int64) {
+	ask(t, "reading the group's committed offsets", callTimeout, Committed{}, func(offsets []int64) {
+		for topic, offset := range offsets {
 			if offset >= 0 {
 				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: %s", state.ErrNoState,
 					t.cfg.Group, offset, t.cfg.TopicNames[topic], whenLost))
 				return
 			}
 		}
-		t.ask("describing the topics", callTimeout, Describe{}, func(reply any) {
-			d := reply.(Description)
-			reason, err := t.unfit(&d)
+		ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
+			reason, err := t.cfg.unfit(&d)
 			if err == nil {
-				reason, err = t.letterless(&d)
+				reason, err = t.cfg.letterless(&d)
 			}
 			if err != nil {
 				t.recheckFresh(reason, err, force)
@@ -124,7 +107,7 @@ var errNothingRead = errors.New("the broker has more records, but sends none")
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
-		t.takeOver(force, t.beginning(d), nil)
+		t.takeOver(force, t.cfg.beginning(d), nil)
 		return
 	}
 	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
@@ -143,44 +126,12 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 			}
 		}
 		if f.Next <= from { // nothing readable yet
-			t.after(t.fails(scanning, errNothingRead), func() { t.scan(force, d, from) })
+			t.after(t.troubles.fails(scanning, errNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
 			return
 		}
-		t.fine(scanning)
+		t.troubles.fine(scanning)
 		t.scan(force, d, f.Next)
 	})
-}
-
-// Layout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
-// version has written.
-const Layout = 2
-
-// LayoutUnfinished is that of a state which is being put together and is not to be used yet.
-const LayoutUnfinished = 0
-
-// beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
-func (t *Task) beginning(d *Description) *state.Meta {
-	m := &state.Meta{
-		Layout: Layout, ClusterID: d.ClusterID, TopicNames: t.cfg.TopicNames[:],
-		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
-		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
-	}
-	for topic := event.Topic(0); topic < event.Inputs; topic++ {
-		p := state.Position{Witness: state.Witness{Offset: -1}}
-		if t.reads(topic) {
-			p.Offset = d.Topics[topic].LogStart
-			if t.cfg.StartLatest {
-				p.Offset = d.Topics[topic].End
-			}
-		}
-		m.Inputs = append(m.Inputs, p)
-	}
-	return m
-}
-
-// reads tells whether an input topic is configured.
-func (t *Task) reads(topic event.Topic) bool {
-	return topic != event.Selections || t.cfg.HasSelections
 }
 
 // describeAndCheck compares what the broker and the store say with the cut, then loads the state.
@@ -189,19 +140,19 @@ func (t *Task) describeAndCheck() {
 }
 
 func (t *Task) load() {
-	machine, err := t.cfg.NewMachine(t.maxRankingBytes())
+	machine, err := t.cfg.NewMachine(t.acq.facts.maxRankingBytes())
 	if err != nil {
 		t.stop(StopLearner, fmt.Errorf("making the machine: %w", err))
 		return
 	}
-	t.ask("loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(reply any) {
+	ask(t, "loading the stored state", loadTimeout, Load{Hashes: machine.Hashes()}, func(fields []state.Field) {
 		// Fields come without a fence: a store that was rolled back since the take-over would go unnoticed.
-		t.ask("making sure of the loaded state", callTimeout, Probe{}, func(f any) {
+		ask(t, "making sure of the loaded state", callTimeout, Probe{}, func(f state.Fence) {
 			if f != t.acq.meta.Fence && !t.cfg.sabotage.unverified {
 				t.restart(fmt.Errorf("%w: it changed while it was loaded", state.ErrFenced))
 				return
 			}
-			t.loaded(machine, reply.([]state.Field))
+			t.loaded(machine, fields)
 		})
 	})
 }
@@ -225,9 +176,4 @@ func (t *Task) loaded(machine *partition.Machine, fields []state.Field) {
 		return
 	}
 	t.start(machine)
-}
-
-// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
-func (t *Task) maxRankingBytes() int {
-	return batchRoom(t.acq.facts.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
 }

@@ -5,8 +5,23 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
+
+// checkpoints are the changes on their way to the store: an open segment that steps add to, and sealed ones. One checkpoint is
+// in flight at a time.
+type checkpoints struct {
+	segments []*segment    // sealed, oldest first; those of the checkpoint in flight are still among them
+	inFlight int           // how many of them the checkpoint in flight covers
+	at       time.Duration // when the last checkpoint was sent
+	bytes    int64         // of segments
+	// answers are the bytes not yet checkpointed that are selections' and payoffs' doing.
+	answers struct{ open, sealed int64 }
+
+	openSince time.Duration    // when the oldest change not yet sealed was made; -1: none
+	moved     bool             // positions have moved since the last seal, though perhaps no state
+	acked     uint64           // number of the last segment saved
+	saved     []state.Position // of the last checkpoint acked
+}
 
 // segment is a run of steps with the cut at its end. It may be saved once the rankings and dead letters of its steps,
 // and of all before, are acked.
@@ -17,98 +32,122 @@ type segment struct {
 	answers  int64         // of bytes, what selections and payoffs have changed
 	since    time.Duration // when its first change was made
 	inputs   []state.Position
-	rankings int64               // made up to here
-	letters  [event.Inputs]int64 // likewise
-	position int64               // of the rankings, known once they are acked
+	made     emitted
+	position int64 // of the rankings, known once they are acked
 	witness  state.Witness
 }
 
-// seal closes the open segment: when it has grown large, or when a checkpoint could take it.
-func (t *Task) seal() {
-	r := t.run
-	if r.openSince < 0 && !r.moved {
-		return
+// newCheckpoints begins with something to save, though it is not state: the producer's identity and, once a replay is through,
+// the rankings position.
+func newCheckpoints(now time.Duration) checkpoints {
+	return checkpoints{at: now, openSince: -1, moved: true}
+}
+
+// changed notes that there is something to save.
+func (c *checkpoints) changed(now time.Duration) {
+	if c.openSince < 0 {
+		c.openSince = now
 	}
-	_, open := r.machine.Dirty()
-	due := t.phase == Draining || t.now.Mono-r.checkpointAt >= t.cfg.CheckpointInterval
-	if open < t.cfg.SegmentBytes && (!due || len(r.segments) > 0) {
-		return
+}
+
+// due tells whether it is time for a checkpoint.
+func (c *checkpoints) due(now, interval time.Duration) bool { return now-c.at >= interval }
+
+// toSeal tells whether the open segment, of so many bytes, is to be closed: it has grown large, or a checkpoint could take it.
+func (c *checkpoints) toSeal(open, large int64, due bool) bool {
+	if c.openSince < 0 && !c.moved {
+		return false
 	}
-	s := &segment{bytes: open, answers: r.answers.open, since: r.openSince, rankings: r.rankings.made}
+	return open >= large || due && len(c.segments) == 0
+}
+
+// seal takes the segment that was just closed.
+func (c *checkpoints) seal(s *segment, now time.Duration) {
+	s.answers, s.since = c.answers.open, c.openSince
 	if s.since < 0 {
-		s.since = t.now.Mono
+		s.since = now
 	}
-	s.number, _ = r.machine.Seal(&s.changes)
-	for i := range r.queues {
-		s.inputs = append(s.inputs, r.queues[i].position())
-		s.letters[i] = r.deadLetters[i].made
-	}
-	s.position, s.witness = r.rankings.position, r.rankings.witness
-	if r.replaying { // nothing of ours has been produced yet
-		s.position = r.cursor.position(t.cfg.sabotage.pastDecision)
-	}
-	r.segments = append(r.segments, s)
-	r.sealedBytes += s.bytes
-	r.answers.sealed += s.answers
-	r.answers.open = 0
-	r.openSince, r.moved = -1, false
+	c.segments = append(c.segments, s)
+	c.bytes += s.bytes
+	c.answers.sealed += s.answers
+	c.answers.open = 0
+	c.openSince, c.moved = -1, false
 }
 
 // maxCheckpointBytes bounds one checkpoint, so that no script keeps the store busy for long.
 const maxCheckpointBytes = 8 << 20
 
-// checkpoint saves the oldest segments that may be saved, merged into one.
-func (t *Task) checkpoint() {
-	r := t.run
-	if r.inFlight > 0 || len(r.segments) == 0 || r.unfit { // to be written, others might be deleted
-		return
-	}
-	if t.phase != Draining && t.now.Mono-r.checkpointAt < t.cfg.CheckpointInterval {
-		return
+// next are the oldest segments that may be saved, and are in flight from now on; none where others are.
+func (c *checkpoints) next(now time.Duration, saveable func(*segment) bool) []*segment {
+	if c.inFlight > 0 {
+		return nil
 	}
 	var bytes int64
 	n := 0
-	for n < len(r.segments) && t.saveable(r.segments[n]) && (n == 0 || bytes+r.segments[n].bytes <= maxCheckpointBytes) {
-		bytes += r.segments[n].bytes
+	for n < len(c.segments) && saveable(c.segments[n]) && (n == 0 || bytes+c.segments[n].bytes <= maxCheckpointBytes) {
+		bytes += c.segments[n].bytes
 		n++
 	}
-	if n == 0 {
-		return
+	if n > 0 {
+		c.inFlight, c.at = n, now
 	}
-	r.inFlight = n
-	r.checkpointAt = t.now.Mono
-	t.save(t.merge(r.segments[:n]), t.now.Mono)
+	return c.segments[:n]
 }
 
-// saveable tells whether everything that the segment's steps emitted is in the log.
-func (t *Task) saveable(s *segment) bool {
-	r := t.run
-	if t.cfg.sabotage.unacked {
-		return true
+// done ends the checkpoint in flight: it is saved, up to these positions.
+func (c *checkpoints) done(inputs []state.Position) {
+	c.acked = c.segments[c.inFlight-1].number
+	for _, s := range c.segments[:c.inFlight] {
+		c.bytes -= s.bytes
+		c.answers.sealed -= s.answers
 	}
-	if s.rankings > r.rankings.acked {
-		return false
-	}
-	for i := range s.letters {
-		if s.letters[i] > r.deadLetters[i].acked {
-			return false
+	c.segments = append(c.segments[:0], c.segments[c.inFlight:]...)
+	c.inFlight = 0
+	c.saved = inputs
+}
+
+// landed moves the positions of segments whose last ranking is among those just acked, which end where the lane is now.
+func (c *checkpoints) landed(o *rankingsOut, base int64, messages []OutMessage) {
+	before := o.acked - int64(len(messages))
+	for _, s := range c.segments {
+		if s.made.rankings <= before || s.made.rankings > o.acked {
+			continue
+		}
+		s.position, s.witness = o.position, o.witness
+		if base >= 0 && s.made.rankings < o.acked {
+			last := &messages[s.made.rankings-before-1]
+			s.position = base + s.made.rankings - before
+			s.witness = witnessOf(s.position-1, 0, last.Key, last.Value)
 		}
 	}
-	return true
 }
 
-func (t *Task) merge(segments []*segment) *state.Checkpoint {
-	r := t.run
-	last := segments[len(segments)-1]
-	c := &state.Checkpoint{
-		Fence: r.fence,
-		ID:    checkpointID(r.fence),
-		Meta:  t.acq.meta,
+// since is when the oldest change not yet saved was made; -1: there is none.
+func (c *checkpoints) since() time.Duration {
+	if len(c.segments) > 0 {
+		return c.segments[0].since
 	}
+	return c.openSince
+}
+
+// unsaved tells whether there are changes that no checkpoint has saved.
+func (c *checkpoints) unsaved() bool { return c.since() >= 0 }
+
+// wake is how soon the next checkpoint is due. What waits for a reply is woken by that.
+func (c *checkpoints) wake(now, interval time.Duration, saveable func(*segment) bool) time.Duration {
+	switch {
+	case c.inFlight > 0, !c.unsaved() && !c.moved, len(c.segments) > 0 && !saveable(c.segments[0]):
+		return idleWake
+	}
+	return max(c.at+interval-now, time.Millisecond)
+}
+
+// merge makes one checkpoint of segments: absolute values, so that a later one's win. Meta is what they have in common.
+func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Checkpoint {
+	last := segments[len(segments)-1]
+	c := &state.Checkpoint{Fence: fence, ID: checkpointID(fence), Meta: meta}
 	c.Meta.Layout = Layout
 	c.Meta.Inputs, c.Meta.Rankings, c.Meta.RankingsWitness = last.inputs, last.position, last.witness
-	c.Meta.ProducerID, c.Meta.ProducerEpoch = t.acq.producer.ID, t.acq.producer.Epoch
-	c.Meta.FormerProducers = t.former()
 	if len(segments) == 1 {
 		c.Changes = last.changes
 		return c
@@ -123,74 +162,3 @@ func (t *Task) merge(segments []*segment) *state.Checkpoint {
 
 // checkpointID is that of the checkpoint which follows a state.
 func checkpointID(f state.Fence) string { return f.Token + "-" + strconv.FormatInt(f.Seq+1, 10) }
-
-// checkpointTimeout is for one try; the same checkpoint is sent again, and the store recognises it by its id.
-const checkpointTimeout = 30 * time.Second
-
-const saving = "saving a checkpoint"
-
-func (t *Task) save(c *state.Checkpoint, began time.Duration) {
-	r := t.run
-	t.send(checkpointTimeout, Checkpoint{c}, func(_ any, err error) {
-		if err != nil {
-			t.failed(saving, err, func() { t.save(c, began) })
-			return
-		}
-		t.fine(saving)
-		t.restarts.reset()
-		t.stops.pause = 0
-		r.fence.Seq++
-		r.ackedSegment = r.segments[r.inFlight-1].number
-		for _, s := range r.segments[:r.inFlight] {
-			r.sealedBytes -= s.bytes
-			r.answers.sealed -= s.answers
-		}
-		r.segments = append(r.segments[:0], r.segments[r.inFlight:]...)
-		r.inFlight = 0
-		r.saved = c.Meta.Inputs
-		r.forget = append(r.forget, forgetting{r.ackedSegment, r.lookups.last})
-		t.forgetSaved()
-		t.obs.checkpointed(c, t.now.Mono-began)
-	})
-}
-
-// commitEvery is how often the coordinator is told our offsets.
-const commitEvery = time.Second
-
-// commit tells the group's coordinator how far we are. Nothing depends on it but lag tools, and the evidence that
-// the group has run before.
-func (t *Task) commit() {
-	r := t.run
-	if r.committing || r.saved == nil || t.phase != Draining && t.now.Mono < r.commitAt || !r.uncommitted() {
-		return
-	}
-	offsets := make([]int64, event.Inputs)
-	for i := range offsets {
-		offsets[i] = -1
-		if !r.queues[i].off {
-			offsets[i] = r.saved[i].Offset
-		}
-	}
-	r.committing = true
-	t.send(callTimeout, Commit{Offsets: offsets}, func(_ any, err error) {
-		r.committing = false
-		r.commitAt = t.now.Mono + commitEvery
-		if err != nil && t.phase != Draining {
-			t.obs.Retries++
-			return
-		}
-		copy(r.committed[:], offsets) // when draining, one try is enough
-	})
-}
-
-func (r *runner) uncommitted() bool {
-	if r.saved == nil {
-		return false
-	}
-	for i := range r.saved {
-		if !r.queues[i].off && r.saved[i].Offset != r.committed[i] {
-			return true
-		}
-	}
-	return r.committing
-}

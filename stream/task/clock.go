@@ -20,52 +20,48 @@ type clock struct {
 // record was stamped in between.
 const longTrip = time.Second
 
-// learnTime takes a time that a broker has given between a moment and now; -1 is none. One that has been on its way for long,
+// learn takes a time that a broker has given between a moment and now; -1 is none. One that has been on its way for long,
 // to a process that was frozen, say, is better than none, and worse than what we have.
-func (t *Task) learnTime(at event.Millis, asked time.Duration) {
-	if at >= 0 && (!t.clock.known || t.now.Mono-asked <= longTrip) {
-		t.clock = clock{known: true, at: at, mono: t.now.Mono}
+func (c *clock) learn(at event.Millis, asked, now time.Duration) {
+	if at >= 0 && (!c.known || now-asked <= longTrip) {
+		*c = clock{known: true, at: at, mono: now}
 	}
 }
 
-// kafkaTime is Kafka's time now, or the worker's own while that is not known.
-func (t *Task) kafkaTime() event.Millis {
-	if !t.clock.known || t.cfg.OneClock {
-		return t.now.Wall
+// kafka is Kafka's time now. It is the worker's own while that is not known, and where both are one clock.
+func (c *clock) kafka(now Now, one bool) event.Millis {
+	if !c.known || one {
+		return now.Wall
 	}
-	return t.clock.at + (t.now.Mono - t.clock.mono).Milliseconds()
+	return c.at + (now.Mono - c.mono).Milliseconds()
 }
 
 const comparing = "comparing the worker's clock with Kafka's"
 
 var errNoTime = errors.New("no broker has said what time it is")
 
-// times are the present time, and up to when a record's own time is believed. Where the two clocks are too far apart, apart
-// says so: nothing may expire then. It is not known which of them is wrong; what one of them bears out is believed.
-func (t *Task) times() (now, latest event.Millis, apart error) {
-	wall, kafka := t.now.Wall, t.kafkaTime()
-	bound := t.cfg.ClockBound.Milliseconds()
+// times are the present time, and up to when a record's own time is believed. Where the two clocks are more than bound apart,
+// apart says so: nothing may expire then. It is not known which of them is wrong; what one of them bears out is believed.
+func (c *clock) times(at Now, bound time.Duration, one bool) (now, latest event.Millis, apart error) {
+	wall, kafka := at.Wall, c.kafka(at, one)
+	far := bound.Milliseconds()
 	switch by := wall - kafka; {
-	case !t.clock.known && !t.cfg.OneClock:
-		return wall, wall + bound, errNoTime
-	case by > bound || by < -bound:
+	case !c.known && !one:
+		return wall, wall + far, errNoTime
+	case by > far || by < -far:
 		how := "ahead of"
 		if by < 0 {
 			by, how = -by, "behind"
 		}
 		now = max(wall, kafka)
-		return now, now + bound, fmt.Errorf("this machine's clock is %v %s that of Kafka's brokers: event time stands still, and "+
-			"nothing expires, until they agree within %v", (time.Duration(by) * time.Millisecond).Round(time.Second), how, t.cfg.ClockBound)
+		return now, now + far, fmt.Errorf("this machine's clock is %v %s that of Kafka's brokers: event time stands still, and "+
+			"nothing expires, until they agree within %v", (time.Duration(by) * time.Millisecond).Round(time.Second), how, bound)
 	}
-	return kafka, kafka + bound, nil
+	return kafka, kafka + far, nil
 }
 
-// askTimeAfter is how old Kafka's time may be before it is asked for again because the clocks are apart.
-const askTimeAfter = time.Minute
-
-// timeDue tells whether a broker is to be asked for the time: the clocks are apart, and nothing of ours has been stamped for a
-// while. A fence leaves a marker in the log, which a broker stamps.
-func (t *Task) timeDue() bool {
-	_, _, apart := t.times()
-	return apart != nil && t.now.Mono-t.clock.mono >= askTimeAfter && t.now.Mono-t.acq.fencedAt >= askTimeAfter
+// Now is a moment on both clocks: Mono measures waits, Wall is what event times are compared with.
+type Now struct {
+	Mono time.Duration
+	Wall event.Millis
 }

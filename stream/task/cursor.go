@@ -1,11 +1,9 @@
 package task
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/valyala/fastjson"
 
@@ -195,24 +193,6 @@ func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 	return -1
 }
 
-var errUnretired = errors.New("an earlier owner had a producer id that is neither ours nor retired")
-
-// unretired starts over if the log holds a marker of a producer id that our marker did not fence and that was not retired: the
-// coordinator has forgotten it, or the state is of an earlier time. Its owner may live, so it is retired first.
-func (t *Task) unretired() bool {
-	n := len(t.found)
-	for _, p := range t.run.cursor.unretired {
-		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] && !t.cfg.sabotage.unretired {
-			t.found = append(t.found, p)
-		}
-	}
-	if len(t.found) == n {
-		return false
-	}
-	t.restart(fmt.Errorf("%w: %d", errUnretired, t.found[n].ID))
-	return true
-}
-
 // end ends the cursor before an offset.
 func (c *cursor) end(before, next int64) {
 	c.through, c.next = true, next
@@ -225,43 +205,4 @@ func (c *cursor) end(before, next int64) {
 	if len(c.records) == 0 {
 		c.records, c.origins = nil, nil
 	}
-}
-
-// markerTimeout is how long our abort marker may take to show itself: the coordinator writes it after it has answered.
-const markerTimeout = 30 * time.Second
-
-var errNoMarker = errors.New("our abort marker is not in the log")
-
-// readCursor asks for the next rankings when none are left.
-func (t *Task) readCursor() {
-	r := t.run
-	c := &r.cursor
-	if !r.replaying || c.through || c.fetching || r.checking || len(c.records) > 0 {
-		return
-	}
-	c.fetching = true
-	doing := t.reading[event.Rankings]
-	part := FetchPart{Topic: event.Rankings, Offset: c.next, MaxBytes: t.cfg.FetchBytes}
-	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
-		c.fetching = false
-		if err != nil {
-			t.readFailed(doing, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))
-			return
-		}
-		t.learnTime(c.take(f, t.acq.mark), t.acq.fencedAt)
-		if c.through && t.unretired() {
-			return
-		}
-		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
-			end := c.next
-			if s.listedEnd {
-				end = min(end, t.acq.facts.Topics[event.Rankings].End)
-			}
-			c.end(end, end)
-		}
-		if !c.through && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
-			// It was lost with an unclean change of leader, and the fence with it.
-			t.restart(errNoMarker)
-		}
-	})
 }

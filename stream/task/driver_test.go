@@ -17,7 +17,9 @@ type driver struct {
 	latency  time.Duration
 	busy     time.Duration // how long a call takes that ends for the sake of fairness
 	hold     func(Effect) bool
+	holdBack func(Request) bool
 	answer   func(Effect) error // an error to answer with, or nil
+	shell    func(shell) Shell  // what carries requests out; nil: the simulation alone
 	flying   []driven
 	advances int
 	wake     time.Duration // when the task wants to be called
@@ -86,7 +88,7 @@ func (d *driver) advance() {
 	d.advances++
 	requests, wake := d.p.task.Advance(d.w.now(d.p))
 	for _, r := range requests {
-		if d.hold == nil || !d.hold(r.Do) {
+		if (d.hold == nil || !d.hold(r.Do)) && (d.holdBack == nil || !d.holdBack(r)) {
 			d.flying = append(d.flying, driven{r, d.w.mono, d.w.mono + d.latency})
 		}
 	}
@@ -100,25 +102,39 @@ func (d *driver) advance() {
 func (d *driver) reply(f driven) bool {
 	if d.answer != nil {
 		if err := d.answer(f.Do); err != nil {
-			d.p.task.Handle(d.w.now(d.p), f.ID, nil, err)
+			d.p.task.Handle(d.w.now(d.p), f.Fail(err))
 			return true
 		}
 	}
-	reply, err := d.w.effect(d.p, f.Do)
-	if fetch, ok := f.Do.(Fetch); ok && err == nil && d.w.mono-f.asked < fetch.MaxWait {
-		if got := reply.([]Fetched)[0]; got.Err == nil && got.Next == fetch.Parts[0].Offset { // nothing yet
-			f.at = d.w.mono + max(d.latency, time.Millisecond)
-			d.flying = append(d.flying, f)
-			return false
-		}
+	s := watchful{Shell: shell{d.w, d.p}}
+	if d.shell != nil {
+		s.Shell = d.shell(shell{d.w, d.p})
 	}
-	d.p.task.Handle(d.w.now(d.p), f.ID, reply, err)
+	reply := f.Carry(&s)
+	if fetch, ok := f.Do.(Fetch); ok && s.empty && d.w.mono-f.asked < fetch.MaxWait {
+		f.at = d.w.mono + max(d.latency, time.Millisecond)
+		d.flying = append(d.flying, f)
+		return false
+	}
+	d.p.task.Handle(d.w.now(d.p), reply)
 	return true
+}
+
+// watchful is a shell that tells whether a fetch found nothing yet.
+type watchful struct {
+	Shell
+	empty bool
+}
+
+func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
+	all, err := s.Shell.Fetch(e)
+	s.empty = err == nil && all[0].Err == nil && all[0].Next == e.Parts[0].Offset
+	return all, err
 }
 
 // idle tells whether all that is in the topics is in the store.
 func (d *driver) idle() bool {
-	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.moved
+	return d.p.task.Status().Phase == Running && caughtUp(d.w, d.p) && d.p.task.run.machine != nil && !d.p.task.run.checkpoints.moved
 }
 
 // impress appends impressions.

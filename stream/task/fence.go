@@ -3,15 +3,10 @@ package task
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
-
-// nobody is the producer that a first InitProducer names.
-var nobody = Producer{-1, -1}
 
 // fence makes the brokers refuse every earlier owner's batches, and leaves an abort marker of ours in rankings[p], and in the
 // dead-letter topics, that no consumer sees: InitProducerID raises the epoch, AddPartitionsToTxn and EndTxn(abort) carry the new
@@ -24,18 +19,17 @@ var nobody = Producer{-1, -1}
 // Each call is safe to repeat after a lost reply: the coordinator recognises the epoch before the last bump, and
 // adding a partition or aborting twice changes nothing.
 func (t *Task) fence(held Producer, done func()) {
-	t.ask("raising the producer's epoch", callTimeout, InitProducer{held}, func(reply any) {
-		first := reply.(Producer)
+	ask(t, "raising the producer's epoch", callTimeout, InitProducer{held}, func(first Producer) {
 		if t.cfg.sabotage.noFence {
-			t.learnTime(t.now.Wall, t.now.Mono)
+			t.clock.learn(t.now.Wall, t.now.Mono, t.now.Mono)
 			t.fenced(first, first, done)
 			return
 		}
 		t.retire(first.ID, func() {
-			t.ask("joining rankings to a transaction", callTimeout, AddPartition{first}, func(any) {
-				t.ask("aborting the transaction", callTimeout, AbortTxn{first}, func(any) {
-					t.ask("raising the producer's epoch again", callTimeout, InitProducer{first}, func(reply any) {
-						t.fenced(first, reply.(Producer), done)
+			ask(t, "joining rankings to a transaction", callTimeout, AddPartition{first}, func(nothing) {
+				ask(t, "aborting the transaction", callTimeout, AbortTxn{first}, func(nothing) {
+					ask(t, "raising the producer's epoch again", callTimeout, InitProducer{first}, func(last Producer) {
+						t.fenced(first, last, done)
 					})
 				})
 			})
@@ -59,8 +53,7 @@ func (t *Task) fenced(first, last Producer, done func()) {
 // renew uses up the epochs of a producer id that is near its last, until the broker hands out another id. Owners
 // with the old id have been fenced by its marker already; the new id's own fence follows before anything is produced.
 func (t *Task) renew(p Producer, done func()) {
-	t.ask("asking for a new producer id", callTimeout, InitProducer{p}, func(reply any) {
-		next := reply.(Producer)
+	ask(t, "asking for a new producer id", callTimeout, InitProducer{p}, func(next Producer) {
 		if next.ID != p.ID {
 			t.fence(next, done)
 			return
@@ -101,10 +94,10 @@ func (t *Task) retire(own int64, done func()) {
 // retireOne retires an id whose last known epoch, or -1, is given.
 func (t *Task) retireOne(p Producer, own int64, done func()) {
 	t.doing = retiring
-	t.send(callTimeout, Retire{p.ID}, func(_ any, err error) {
+	send(t, callTimeout, Retire{p.ID}, func(_ nothing, err error) {
 		switch {
 		case err == nil:
-			t.fine(retiring)
+			t.troubles.fine(retiring)
 			done()
 		case errors.Is(err, ErrUnsupported) && (p.Epoch < 0 || p.Epoch >= t.cfg.EpochLimit-fewEpochs):
 			done() // it was fenced when it was followed by another id: its epochs ran out, or an earlier owner has seen to that
@@ -116,38 +109,6 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 			t.failed(retiring, err, func() { t.retireOne(p, own, done) })
 		}
 	})
-}
-
-// earlier are the producers that this partition is known to have had, with the latest last: those that the state names, and
-// those of which only the log tells.
-func (a *acquisition) earlier() []Producer {
-	var all []Producer
-	for _, id := range a.meta.FormerProducers {
-		all = append(all, Producer{id, -1})
-	}
-	if a.meta.ProducerID >= 0 {
-		all = append(all, Producer{a.meta.ProducerID, a.meta.ProducerEpoch})
-	}
-	return append(all, a.found...)
-}
-
-// maxFormer is how many earlier producer ids a state names. There is a new one after each 32,000 fences, and after days without
-// an owner; brokers forget those that wrote nothing for a day.
-const maxFormer = 16
-
-// former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, as it may be
-// another that goes on with it.
-func (t *Task) former() []int64 {
-	if t.run.cursor.producers == nil {
-		return t.acq.meta.FormerProducers
-	}
-	var ids []int64
-	for _, id := range t.run.cursor.producers {
-		if id >= 0 && id != t.acq.producer.ID && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids[max(0, len(ids)-maxFormer):]
 }
 
 // refenceDue tells whether the fence is to be repeated: the broker forgets transactional ids and producers that were
@@ -173,25 +134,9 @@ func (t *Task) refence() {
 			t.restart(fmt.Errorf("%w, or forgotten by the broker: producer %v became %v", ErrFenced, held, p))
 			return
 		}
-		r.resetSequences()
+		r.lanes.fenced()
 		t.stillOurs(func() {
-			t.check(t.cutNow(), func() { t.readMark(func() { r.refencing = false }) })
-		})
-	})
-}
-
-// stillOurs goes on if we are a member of the group yet, and the store is as we left it.
-func (t *Task) stillOurs(done func()) {
-	if t.cfg.sabotage.freshFence {
-		done()
-		return
-	}
-	t.ask("asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(any) {
-		low := t.run.fence.Seq
-		t.ask("making sure of the stored state", callTimeout, Probe{}, func(reply any) {
-			if t.verify(reply.(state.Fence), low) {
-				done()
-			}
+			t.check(t.run.cut(), func() { t.readMark(func() { r.refencing = false }) })
 		})
 	})
 }
@@ -203,19 +148,20 @@ const readingMark = "looking for our abort marker"
 // the cursor says how far we are, and meets the marker in its own time.
 func (t *Task) readMark(done func()) {
 	r := t.run
-	if r.replaying {
+	if r.replay.on {
 		done()
 		return
 	}
+	o := &r.lanes.rankings
 	var from func(offset int64)
 	from = func(offset int64) {
 		part := FetchPart{Topic: event.Rankings, Offset: offset, MaxBytes: t.cfg.FetchBytes}
 		t.read(readingMark, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
 			for _, m := range f.Markers {
 				if err == nil && m.Abort && m.Producer == t.acq.mark {
-					t.learnTime(m.Timestamp, t.acq.fencedAt)
-					r.rankings.position = max(r.rankings.position, m.Offset+1)
-					r.moved = true
+					t.clock.learn(m.Timestamp, t.acq.fencedAt, t.now.Mono)
+					o.position = max(o.position, m.Offset+1)
+					r.checkpoints.moved = true
 					done()
 					return
 				}
@@ -230,5 +176,5 @@ func (t *Task) readMark(done func()) {
 			}
 		})
 	}
-	from(r.rankings.position)
+	from(o.position)
 }

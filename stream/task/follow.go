@@ -2,7 +2,6 @@ package task
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -93,71 +92,42 @@ func (f *follower) take() {
 // how much of the log is committed.
 const lacksAfter = 30 * time.Second
 
-// follow does what the steps say up to the next record, and gives its queue: nil while that has not come. Behind the last
-// step it is the impression that was ranked.
-func (t *Task) follow() (*queue, *partition.Step, error) {
-	r := t.run
-	f := &r.follower
+// next is the queue whose record is next by the steps, with its step; raise is told how far event time had come by then. Behind
+// the last step it is the impression that was ranked.
+func (f *follower) next(qs *queues, raise func(event.Millis)) (*queue, *partition.Step) {
 	for ; f.at < len(f.steps); f.at++ {
 		switch s := &f.steps[f.at]; s.Kind {
 		case partition.StepWatermark:
 			f.watermark += s.By
-			r.machine.Raise(f.watermark)
+			raise(f.watermark)
 		case partition.StepRead:
-			if q := r.short(&s.Offsets); q != nil {
-				return t.nextOf(q, &partition.Step{})
+			if q := qs.short(&s.Offsets); q != nil {
+				return q, &partition.Step{}
 			}
 			f.watermark = s.Watermark
-			r.machine.Raise(f.watermark)
+			raise(f.watermark)
 		case partition.StepTake:
 			had := min(f.done[s.Topic], s.N)
 			f.done[s.Topic] -= had
 			if s.N -= had; s.N > 0 {
-				return t.nextOf(&r.queues[s.Topic], s)
+				return &qs[s.Topic], s
 			}
 		}
 	}
-	return t.nextOf(&r.queues[event.Impressions], &partition.Step{})
-}
-
-// short is a queue that has not come to its offset yet, nil where all have. Of several it is the one whose record is oldest.
-func (r *runner) short(offsets *[event.Inputs]int64) (oldest *queue) {
-	for i := range r.queues {
-		q := &r.queues[i]
-		if q.off || q.pos.Offset >= offsets[i] || q.len() > 0 && q.items[q.head].Offset >= offsets[i] {
-			continue
-		}
-		if q.len() == 0 {
-			return q
-		}
-		if oldest == nil || q.items[q.head].Timestamp < oldest.items[oldest.head].Timestamp {
-			oldest = q
-		}
-	}
-	return oldest
+	return &qs[event.Impressions], &partition.Step{}
 }
 
 var errLacks = errors.New("the log lacks records that were read before")
 
-// nextOf is the queue, where its first record is ready. It fails when the log has been at its end for long.
-func (t *Task) nextOf(q *queue, s *partition.Step) (*queue, *partition.Step, error) {
-	f := &t.run.follower
-	if q.len() == 0 {
-		switch {
-		case !q.atEnd:
-			f.lacking = 0
-		case f.lacking == 0:
-			f.lacking = t.now.Mono
-		case t.now.Mono-f.lacking > lacksAfter:
-			return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, t.cfg.TopicNames[q.topic], t.cfg.Partition, q.high,
-				errLacks)
-		}
-		return nil, nil, nil
+// lacks tells whether the log has been at the end of a queue, whose record is next, for long.
+func (f *follower) lacks(q *queue, now time.Duration) bool {
+	switch {
+	case q.len() > 0, !q.atEnd:
+		f.lacking = 0
+	case f.lacking == 0:
+		f.lacking = now
+	default:
+		return now-f.lacking > lacksAfter
 	}
-	f.lacking = 0
-	ready, err := t.ready(q, &q.items[q.head])
-	if !ready {
-		return nil, nil, err
-	}
-	return q, s, nil
+	return false
 }

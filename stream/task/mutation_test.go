@@ -162,20 +162,20 @@ func rolledBackUnderAZombie(t *testing.T, _ sabotage, r storeRule) error {
 		require.NoError(t, d.run(time.Minute, d.idle))
 	}
 
-	var late Effect
+	var late Checkpoint
 	d.hold = func(e Effect) bool {
-		_, ok := e.(Checkpoint)
+		c, ok := e.(Checkpoint)
 		if ok {
-			late = e
+			late = c
 		}
 		return ok
 	}
 	d.impress(21, 3, d.w.wall)
-	require.NoError(t, d.run(time.Minute, func() bool { return late != nil }))
+	require.NoError(t, d.run(time.Minute, func() bool { return late.Checkpoint != nil }))
 	zombie := d.p
 
 	d.w.store.Restore(0, older)
-	follows := late.(Checkpoint).Checkpoint.Fence.Seq
+	follows := late.Checkpoint.Fence.Seq
 	d.hold = func(e Effect) bool { // the next owner gets as far as that sequence, with selections that the late one knows nothing of
 		c, checkpoint := e.(Checkpoint)
 		return checkpoint && c.Checkpoint.Fence.Seq == follows
@@ -189,7 +189,7 @@ func rolledBackUnderAZombie(t *testing.T, _ sabotage, r storeRule) error {
 		before := stored()
 		require.NoError(t, d.run(time.Minute, func() bool { return stored() > before }))
 	}
-	_, _ = d.w.stored(zombie, late)
+	_ = shell{d.w, zombie}.Checkpoint(late)
 
 	d.hold = nil
 	d.start()
@@ -209,9 +209,9 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 	for i := range flying { // what is under way has its answer, which waits in the socket
 		flying[i].at = d.w.mono
 	}
-	answers := map[uint64]any{}
+	var answers []Reply
 	for _, f := range flying {
-		answers[f.ID], _ = d.w.effect(zombie, f.Do)
+		answers = append(answers, f.Carry(shell{d.w, zombie}))
 	}
 	d.hold = nil
 	d.start()
@@ -221,8 +221,8 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 	d.p, d.flying = zombie, nil
 	d.hold = func(e Effect) bool { return ofStore(e) }
 	d.advance()
-	for id, reply := range answers {
-		zombie.task.Handle(d.w.now(zombie), id, reply, nil)
+	for _, reply := range answers {
+		zombie.task.Handle(d.w.now(zombie), reply)
 	}
 	_ = d.run(10*time.Second, func() bool { return false })
 	return checkLog(d.w)
@@ -273,12 +273,11 @@ func savedByAZombie(t *testing.T, s sabotage, _ storeRule) error {
 	d.impress(6, 1, d.w.wall)
 	require.NoError(t, d.run(time.Minute, d.idle))
 	d.w.store.Restore(0, zombies) // a stalled replica, to which the zombie now saves
-	saved := zombie.task.merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
-		inputs: slices.Clone(zombies.Meta().Inputs)}})
+	saved := merge([]*segment{{position: zombies.Meta().Rankings, witness: zombies.Meta().RankingsWitness,
+		inputs: slices.Clone(zombies.Meta().Inputs)}}, zombie.task.run.owner.fence, zombie.task.acq.metaOf(zombie.task.run.replay.cursor.producers))
 	saved.Meta.Inputs[event.Impressions].Offset++
 	saved.Meta.Inputs[event.Impressions].Witness = state.Witness{Offset: -1}
-	_, err := d.w.stored(zombie, Checkpoint{saved})
-	require.NoError(t, err)
+	require.NoError(t, shell{d.w, zombie}.Checkpoint(Checkpoint{saved}))
 
 	d.start()
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped || d.idle() }))

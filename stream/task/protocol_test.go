@@ -258,11 +258,11 @@ func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 // caughtUp tells whether the last owner has stepped and saved everything.
 func caughtUp(w *world, p *proc) bool {
 	r := p.task.run
-	if r == nil || len(r.segments) > 0 || r.openSince >= 0 || !r.rankings.idle() || len(w.ghosts) > 0 {
+	if r == nil || r.checkpoints.unsaved() || !r.lanes.idle() || len(w.ghosts) > 0 {
 		return false
 	}
 	for i := range r.queues {
-		if !r.deadLetters[i].idle() || r.queues[i].pos.Offset != int64(len(w.inputs[i])) {
+		if r.queues[i].pos.Offset != int64(len(w.inputs[i])) {
 			return false
 		}
 	}

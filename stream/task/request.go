@@ -33,72 +33,64 @@ var (
 	ErrGenerationOver = errors.New("the generation is over")
 )
 
-// Request is an effect that the shell carries out. Every request is answered exactly once, by Task.Handle with the
-// same ID, in any order, also after its deadline has passed (with an error).
-type Request struct {
-	ID      uint64
-	Timeout time.Duration // the shell's deadline for it
-	Do      Effect
-}
-
-// Effect is one of the types below; each comment names the reply's type.
+// Effect is one of the types below: what a request wants done. What comes of each is what the Shell's method of its name
+// returns.
 type Effect interface{ effect() }
 
 type (
-	// Heartbeat asks the group's coordinator whether our generation still lives. Reply: nil.
+	// Heartbeat asks the group's coordinator whether our generation still lives.
 	Heartbeat struct{}
 
-	// Acquire is state.Store.Acquire. Reply: state.Meta.
+	// Acquire is state.Store.Acquire.
 	Acquire struct {
 		Force bool
 		Fresh *state.Meta
 	}
-	// Load is state.Store.Load. Reply: []state.Field.
+	// Load is state.Store.Load.
 	Load struct{ Hashes []string }
-	// LookUp is state.Store.LookUp. Reply: LookedUp.
+	// LookUp is state.Store.LookUp.
 	LookUp struct {
 		IDs  [][]byte
 		Room int64 // bytes of values
 	}
-	// Due is state.Store.Due. Reply: DueIDs.
+	// Due is state.Store.Due.
 	Due struct {
 		UpTo  int64
 		Limit int
 		Room  int64 // bytes of ids and values
 	}
-	// KnownIDs is state.Store.KnownIDs. Reply: Known.
+	// KnownIDs is state.Store.KnownIDs.
 	KnownIDs struct{ Cursor uint64 }
-	// Checkpoint is state.Store.Checkpoint. Reply: nil.
+	// Checkpoint is state.Store.Checkpoint.
 	Checkpoint struct{ Checkpoint *state.Checkpoint }
-	// Probe is state.Store.Probe. Reply: state.Fence.
+	// Probe is state.Store.Probe.
 	Probe struct{}
 
 	// InitProducer is Kafka's InitProducerID (version 3 or later) for the task's transactional id. ID and Epoch are
-	// -1 for a first call. Reply: Producer.
+	// -1 for a first call.
 	InitProducer struct{ Producer Producer }
 	// AddPartition is AddPartitionsToTxn for rankings[p] and for the dead-letter topics of this partition number, so that
-	// the abort's markers carry the epoch into all of them. Reply: nil.
+	// the abort's markers carry the epoch into all of them.
 	AddPartition struct{ Producer Producer }
 	// Retire makes the brokers refuse everything of a producer id that the transaction coordinator has forgotten, of
-	// whatever epoch, in rankings[p] and the dead-letter topics of this partition number. Reply: nil.
+	// whatever epoch, in rankings[p] and the dead-letter topics of this partition number.
 	Retire struct{ ProducerID int64 }
-	// AbortTxn is EndTxn with abort. Reply: nil.
+	// AbortTxn is EndTxn with abort.
 	AbortTxn struct{ Producer Producer }
 
-	// Describe asks for the facts that the protocol's checks need, with fresh metadata. Reply: Description.
+	// Describe asks for the facts that the protocol's checks need, with fresh metadata.
 	Describe struct{}
-	// Committed asks for the group's committed offsets of this partition number. Reply: []int64 by event.Topic of
-	// the inputs, -1 for none.
+	// Committed asks for the group's committed offsets of this partition number.
 	Committed struct{}
 	// Fetch reads from one or more topics of this partition number, waiting up to MaxWait for MinBytes=1. Input
-	// topics are read committed, rankings as it stands. Reply: []Fetched, one per part, in order.
+	// topics are read committed, rankings as it stands. There is one answer per part, in order.
 	Fetch struct {
 		Parts   []FetchPart
 		MaxWait time.Duration
 	}
 	// Produce appends one idempotent batch to Topic of this partition number (rankings, or the dead letters of an
 	// input topic where DeadLetters is set), acks=all. A retry has the same messages and sequence, but the timestamp of its
-	// own moment. Reply: Produced.
+	// own moment.
 	Produce struct {
 		Topic       event.Topic
 		DeadLetters bool
@@ -107,27 +99,9 @@ type (
 		Timestamp   event.Millis
 		Messages    []OutMessage
 	}
-	// Commit tells the group's coordinator our offsets; evidence and lag tools only. Reply: nil.
+	// Commit tells the group's coordinator our offsets; evidence and lag tools only.
 	Commit struct{ Offsets []int64 }
 )
-
-func (Heartbeat) effect()    {}
-func (Acquire) effect()      {}
-func (Load) effect()         {}
-func (LookUp) effect()       {}
-func (Due) effect()          {}
-func (KnownIDs) effect()     {}
-func (Checkpoint) effect()   {}
-func (Probe) effect()        {}
-func (InitProducer) effect() {}
-func (AddPartition) effect() {}
-func (AbortTxn) effect()     {}
-func (Retire) effect()       {}
-func (Describe) effect()     {}
-func (Committed) effect()    {}
-func (Fetch) effect()        {}
-func (Produce) effect()      {}
-func (Commit) effect()       {}
 
 // Producer is an idempotent producer's identity; -1, -1 for none.
 type Producer struct {

@@ -102,16 +102,16 @@ func (b *broker) visible(topic event.Topic) (n int64) {
 
 // initProducer is Kafka's: a call without a producer fences, one with the newest raises its epoch, and one that repeats
 // a request whose reply was lost changes nothing. Where a transaction is open it is aborted under a higher epoch first.
-func (b *broker) initProducer(p Producer) (any, error) {
+func (b *broker) initProducer(p Producer) (Producer, error) {
 	switch {
 	case p.ID >= 0 && p == b.lastTxn && !b.txnOpen:
 		return b.txn, nil
 	case p.ID >= 0 && p != b.txn: // not the newest, or of an id that was forgotten
-		return nil, ErrFenced
+		return nobody, ErrFenced
 	case b.txnOpen:
 		b.txn.Epoch++
 		b.endTxn()
-		return nil, errors.New("sim: concurrent transactions")
+		return nobody, errors.New("sim: concurrent transactions")
 	}
 	b.lastTxn = Producer{-1, -1}
 	if p.ID >= 0 {
@@ -267,10 +267,10 @@ func stepsOf(headers []Header) []byte {
 // believed is how far a batch's timestamp may lie from the broker's clock (message.timestamp.after.max.ms).
 const believed = time.Hour
 
-func (b *broker) produce(p Produce) (any, error) {
+func (b *broker) produce(p Produce) (Produced, error) {
 	if by := p.Timestamp - b.clock(); p.DeadLetters && (by > believed.Milliseconds() || by < -believed.Milliseconds()) {
 		b.w.seen.disbelieved++
-		return nil, ErrTimestamp
+		return Produced{}, ErrTimestamp
 	}
 	k := producerKey{p.Topic, p.DeadLetters, p.Producer.ID}
 	s := b.producers[k]
@@ -284,14 +284,14 @@ func (b *broker) produce(p Produce) (any, error) {
 		}
 		if bytes > b.letterMax {
 			b.w.seen.refusedForSize++
-			return nil, ErrTooLarge
+			return Produced{}, ErrTooLarge
 		}
 	}
 	switch {
 	case p.Producer.Epoch < s.epoch:
-		return nil, ErrFenced
+		return Produced{}, ErrFenced
 	case p.Producer.Epoch > s.epoch && p.Sequence > 0:
-		return nil, ErrSequence
+		return Produced{}, ErrSequence
 	case p.Producer.Epoch > s.epoch:
 		*s = producerState{epoch: p.Producer.Epoch, lastBase: -1}
 	}
@@ -303,7 +303,7 @@ func (b *broker) produce(p Produce) (any, error) {
 			return Produced{BaseOffset: s.lastBase, AppendTime: b.clock()}, nil
 		}
 		if p.Sequence != s.next {
-			return nil, ErrSequence
+			return Produced{}, ErrSequence
 		}
 		s.next = advance(s.next, len(p.Messages))
 	}

@@ -76,18 +76,16 @@ type proc struct {
 }
 
 type flying struct {
-	id        uint64
-	do        Effect
+	Request
 	notBefore time.Duration
 	done      bool
-	reply     any
-	err       error
+	reply     Reply
 }
 
 // ghost is a request that its sender has given up, and that arrives nevertheless.
 type ghost struct {
-	p  *proc
-	do Effect
+	p *proc
+	Request
 }
 
 // faults are probabilities per scheduling step, and per request.
@@ -168,7 +166,7 @@ func (w *world) step() {
 		if k := w.pick(p, true); k >= 0 && !p.paused {
 			f := p.flying[k]
 			p.flying = slices.Delete(p.flying, k, k+1)
-			p.task.Handle(w.now(p), f.id, f.reply, f.err)
+			p.task.Handle(w.now(p), f.reply)
 			if w.rng.IntN(3) > 0 {
 				w.advance(p)
 			}
@@ -178,14 +176,14 @@ func (w *world) step() {
 		k := w.rng.IntN(len(w.ghosts))
 		g := w.ghosts[k]
 		w.ghosts = slices.Delete(w.ghosts, k, k+1)
-		_, _ = w.effect(g.p, g.do)
+		g.Carry(shell{w, g.p})
 	}
 }
 
 func (w *world) advance(p *proc) {
 	requests, _ := p.task.Advance(w.now(p))
 	for _, r := range requests {
-		f := flying{id: r.ID, do: r.Do}
+		f := flying{Request: r}
 		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Parts[0].Topic < event.Inputs {
 			if lag := w.lag[fetch.Parts[0].Topic]; lag > 0 {
 				f.notBefore = w.mono + time.Duration(w.rng.Int64N(int64(lag)))
@@ -370,17 +368,17 @@ func (w *world) execute(p *proc, k int) {
 	f := &p.flying[k]
 	f.done = true
 	switch {
-	case w.noise && (w.chance(w.faults.fail) || ofStore(f.do) && w.mono < w.downUntil):
-		f.err = errFailed
+	case w.noise && (w.chance(w.faults.fail) || ofStore(f.Do) && w.mono < w.downUntil):
+		f.reply = f.Fail(errFailed)
 		return
 	case w.noise && w.chance(w.faults.late):
-		f.err = errLost
-		w.ghosts = append(w.ghosts, ghost{p, f.do})
+		f.reply = f.Fail(errLost)
+		w.ghosts = append(w.ghosts, ghost{p, f.Request})
 		return
 	}
-	f.reply, f.err = w.effect(p, f.do)
+	f.reply = f.Carry(shell{w, p})
 	if w.noise && w.chance(w.faults.lose) {
-		f.reply, f.err = nil, errLost
+		f.reply = f.Fail(errLost)
 	}
 }
 
@@ -397,42 +395,52 @@ func ofStore(e Effect) bool {
 	return false
 }
 
-func (w *world) effect(p *proc, e Effect) (any, error) {
-	switch e := e.(type) {
-	case Heartbeat:
-		if p.gen != w.generation {
-			return nil, ErrGenerationOver
-		}
-		return nil, nil
-	case InitProducer:
-		return w.initProducer(e.Producer)
-	case AddPartition:
-		return nil, w.addPartition(e.Producer)
-	case AbortTxn:
-		return nil, w.abortTxn(e.Producer)
-	case Retire:
-		w.retire(e.ProducerID)
-		return nil, nil
-	case Describe:
-		p.epochs = w.epochs
-		return w.describe(), nil
-	case Committed:
-		return slices.Clone(w.committed), nil
-	case Fetch:
-		if topic := e.Parts[0].Topic; topic < event.Inputs && p.epochs[topic] != w.epochs[topic] {
-			return nil, errMoved // until the metadata is asked for again, which the client does at once
-		}
-		return w.fetch(e), nil
-	case Produce:
-		return w.produce(e)
-	case Commit:
-		if p.gen == w.generation {
-			copy(w.committed, e.Offsets)
-		}
-		return nil, nil
-	}
-	return w.stored(p, e)
+// shell carries out the requests of a process.
+type shell struct {
+	w *world
+	p *proc
 }
+
+func (s shell) Heartbeat() error {
+	if s.p.gen != s.w.generation {
+		return ErrGenerationOver
+	}
+	return nil
+}
+
+func (s shell) Commit(e Commit) error {
+	if s.p.gen == s.w.generation {
+		copy(s.w.committed, e.Offsets)
+	}
+	return nil
+}
+
+func (s shell) Committed() ([]int64, error) { return slices.Clone(s.w.committed), nil }
+
+func (s shell) InitProducer(e InitProducer) (Producer, error) { return s.w.initProducer(e.Producer) }
+
+func (s shell) AddPartition(e AddPartition) error { return s.w.addPartition(e.Producer) }
+
+func (s shell) AbortTxn(e AbortTxn) error { return s.w.abortTxn(e.Producer) }
+
+func (s shell) Retire(e Retire) error {
+	s.w.retire(e.ProducerID)
+	return nil
+}
+
+func (s shell) Describe() (Description, error) {
+	s.p.epochs = s.w.epochs
+	return s.w.describe(), nil
+}
+
+func (s shell) Fetch(e Fetch) ([]Fetched, error) {
+	if topic := e.Parts[0].Topic; topic < event.Inputs && s.p.epochs[topic] != s.w.epochs[topic] {
+		return nil, errMoved // until the metadata is asked for again, which the client does at once
+	}
+	return s.w.fetch(e), nil
+}
+
+func (s shell) Produce(e Produce) (Produced, error) { return s.w.produce(e) }
 
 // room is how much a reply holds: at times as if records were large.
 func (w *world) room(room int64) int64 {
@@ -442,52 +450,57 @@ func (w *world) room(room int64) int64 {
 	return 1 + w.rng.Int64N(min(room, 2000))
 }
 
-// stored carries out a request to the store.
-func (w *world) stored(p *proc, e Effect) (any, error) {
-	ctx, store := context.Background(), w.storeOf(p)
-	switch e := e.(type) {
-	case Acquire:
-		return w.acquire(p, e)
-	case Load:
-		return store.Load(ctx, 0, e.Hashes)
-	case LookUp:
-		f, v, err := store.LookUp(ctx, 0, e.IDs, w.room(e.Room))
-		return LookedUp{w.rule.show(p, f), v}, err
-	case Due:
-		f, d, more, err := store.Due(ctx, 0, e.UpTo, e.Limit, w.room(e.Room))
-		return DueIDs{w.rule.show(p, f), d, more}, err
-	case KnownIDs:
-		ids, next, err := store.KnownIDs(ctx, 0, e.Cursor)
-		return Known{ids, next}, err
-	case Checkpoint:
-		err := store.Checkpoint(ctx, 0, w.rule.claim(w, p, e.Checkpoint))
-		if err == nil {
-			w.saved = e.Checkpoint.Meta.Inputs
-		}
-		if err == nil && w.chance(0.2) {
-			w.copies = append(w.copies, copied{Copy: store.Copy(0)})
-		}
-		return nil, err
-	case Probe:
-		f, err := store.Probe(ctx, 0)
-		return w.rule.show(p, f), err
-	}
-	return nil, fmt.Errorf("%w: %T", ErrUnsupported, e)
+var inMemory = context.Background() // the store in memory never waits
+
+func (s shell) store() *memstore.Store { return s.w.storeOf(s.p) }
+
+func (s shell) Load(e Load) ([]state.Field, error) { return s.store().Load(inMemory, 0, e.Hashes) }
+
+func (s shell) LookUp(e LookUp) (LookedUp, error) {
+	f, v, err := s.store().LookUp(inMemory, 0, e.IDs, s.w.room(e.Room))
+	return LookedUp{s.w.rule.show(s.p, f), v}, err
 }
 
-func (w *world) acquire(p *proc, e Acquire) (any, error) {
-	ctx, store := context.Background(), w.storeOf(p)
+func (s shell) Due(e Due) (DueIDs, error) {
+	f, d, more, err := s.store().Due(inMemory, 0, e.UpTo, e.Limit, s.w.room(e.Room))
+	return DueIDs{s.w.rule.show(s.p, f), d, more}, err
+}
+
+func (s shell) KnownIDs(e KnownIDs) (Known, error) {
+	ids, next, err := s.store().KnownIDs(inMemory, 0, e.Cursor)
+	return Known{ids, next}, err
+}
+
+func (s shell) Checkpoint(e Checkpoint) error {
+	w := s.w
+	err := s.store().Checkpoint(inMemory, 0, w.rule.claim(w, s.p, e.Checkpoint))
+	if err == nil {
+		w.saved = e.Checkpoint.Meta.Inputs
+	}
+	if err == nil && w.chance(0.2) {
+		w.copies = append(w.copies, copied{Copy: s.store().Copy(0)})
+	}
+	return err
+}
+
+func (s shell) Probe() (state.Fence, error) {
+	f, err := s.store().Probe(inMemory, 0)
+	return s.w.rule.show(s.p, f), err
+}
+
+func (s shell) Acquire(e Acquire) (state.Meta, error) {
+	w := s.w
 	w.nextToken = ""
-	if f, err := store.Probe(ctx, 0); w.rule == epochCounter {
+	if f, err := s.store().Probe(inMemory, 0); w.rule == epochCounter {
 		n := 0
 		if err == nil {
 			_, _ = fmt.Sscanf(f.Token, "epoch-%d", &n)
 		}
 		w.nextToken = fmt.Sprintf("epoch-%d", n+1)
 	}
-	m, err := store.Acquire(ctx, 0, max(p.gen, 0), e.Force, e.Fresh)
+	m, err := s.store().Acquire(inMemory, 0, max(s.p.gen, 0), e.Force, e.Fresh)
 	if err == nil {
-		p.shown = m.Fence
+		s.p.shown = m.Fence
 	}
 	return m, err
 }
@@ -515,7 +528,7 @@ func (r storeRule) show(p *proc, f state.Fence) state.Fence {
 
 // claim makes a checkpoint fit in what the rule does not look at.
 func (r storeRule) claim(w *world, p *proc, c *state.Checkpoint) *state.Checkpoint {
-	f, err := w.storeOf(p).Probe(context.Background(), 0)
+	f, err := w.storeOf(p).Probe(inMemory, 0)
 	if err != nil || r == tokenAndSeq {
 		return c
 	}

@@ -62,12 +62,11 @@ func (t *Task) tally() {
 	if t.run == nil {
 		return
 	}
-	r := t.run
-	t.obs.Foreign += r.cursor.foreign - r.talliedForeign
-	r.talliedForeign = r.cursor.foreign
-	now := t.run.machine.Account()
-	t.obs.Account = t.obs.Account.Plus(now.Minus(t.run.tallied))
-	t.run.tallied = now
+	had := &t.run.tallied
+	now := tallied{t.run.machine.Account(), t.run.replay.cursor.foreign}
+	t.obs.Foreign += now.foreign - had.foreign
+	t.obs.Account = t.obs.Account.Plus(now.account.Minus(had.account))
+	*had = now
 }
 
 // Status is a task's condition for metrics, /readyz and people.
@@ -104,24 +103,21 @@ func (t *Task) Status() Status {
 		s.Again = max(t.stops.again-t.now.Mono, time.Millisecond)
 	}
 	s.ClockKnown = t.clock.known
-	s.ClockOffset = time.Duration(t.now.Wall-t.kafkaTime()) * time.Millisecond
+	s.ClockOffset = time.Duration(t.now.Wall-t.clock.kafka(t.now, t.cfg.OneClock)) * time.Millisecond
 	r := t.run
 	if r == nil {
 		return s
 	}
-	s.Foreign = r.cursor.foreign
+	s.Foreign = r.replay.cursor.foreign
 	_, open := r.machine.Dirty()
-	s.Unsaved = r.sealedBytes + open
-	s.Full = t.full()
+	s.Unsaved = r.checkpoints.bytes + open
+	s.Full = r.full(t.now.Mono)
 	s.Watermark = r.machine.Watermark()
 	s.WalkLag = r.machine.WalkLag()
 	s.Account = r.machine.Account()
 	s.Learners = r.machine.Learners()
 	for i := range r.queues {
-		q := &r.queues[i]
-		if !q.off {
-			s.Lag[i] = max(0, q.high-max(q.pos.Offset, q.logStart))
-		}
+		s.Lag[i] = r.queues[i].lag()
 	}
 	return s
 }

@@ -17,9 +17,6 @@ type stops struct {
 // longestPause is the longest pause between two tries of a stopped task, in units of the first: 30 s become 5 min.
 const longestPause = 10
 
-// errContradiction marks what no setting can mend: the log is not the one that was read.
-var errContradiction = errors.New("the log and the state contradict each other")
-
 // stop ends this partition's work loudly; the others go on. Where the cause can be mended from outside, in settings of
 // topics or store, in rights, by putting data back, it tries again, at longer and longer intervals. Where state, log or
 // configuration contradict each other, a try would come to the same end, or, worse, to another: it stays.

@@ -137,7 +137,7 @@ func TestStop_WhileRunning(t *testing.T) {
 	t.Run("rankings recreated", func(t *testing.T) {
 		d := served(t, nil)
 		d.w.rankings, d.w.producers = nil, map[producerKey]*producerState{}
-		d.p.task.run.rankings.sequence = 0 // the new topic's leader knows no producer
+		d.p.task.run.lanes.rankings.sequence = 0 // the new topic's leader knows no producer
 		d.impress(6, 1, d.w.wall)
 		require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Phase() == Stopped }))
 		require.Equal(t, StopOffsets, d.p.task.Status().Reason)
@@ -160,7 +160,7 @@ func TestStop_NotForAnOwnerWhoBeganJustNow(t *testing.T) {
 		if _, ok := e.(Committed); ok && !began {
 			began = true
 			facts := d.w.describe()
-			_, err := d.w.store.Acquire(context.Background(), 0, 1, false, d.p.task.beginning(&facts))
+			_, err := d.w.store.Acquire(context.Background(), 0, 1, false, d.p.task.cfg.beginning(&facts))
 			d.w.committed[0] = 0
 			return err
 		}

@@ -110,7 +110,7 @@ func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	d.start()
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Payoffs.Applied >= 3000 }))
 	require.NoError(t, d.run(time.Minute, d.idle))
-	require.Zero(t, d.p.task.run.answers)
+	require.Zero(t, d.p.task.run.checkpoints.answers)
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
@@ -159,10 +159,10 @@ func TestStorm_WalkKeepsSegmentsSmall(t *testing.T) {
 	d.w.pass(25 * time.Hour)
 	most := 0
 	require.NoError(t, d.run(time.Minute, func() bool {
-		for _, s := range d.p.task.run.segments {
+		for _, s := range d.p.task.run.checkpoints.segments {
 			require.Less(t, s.bytes, int64(size+1024))
 		}
-		most = max(most, len(d.p.task.run.segments))
+		most = max(most, len(d.p.task.run.checkpoints.segments))
 		return d.p.task.Status().Account.Impressions.Pending == 0
 	}))
 	require.Greater(t, most, 4, "one step made several")
@@ -192,7 +192,7 @@ func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
 	const n = 12_000
 	d := ranked(t, n, func(c *Config) { c.MaxUnsavedBytes, c.SegmentBytes = 6<<20, 64<<10 })
 	d.w.pass(25 * time.Hour)
-	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.run.behind }))
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.run.walk.behind }))
 	d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
 	d.impress(n, 6000, d.w.wall)
 	for i := n; i < n+6000; i++ {
@@ -202,13 +202,13 @@ func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
 	before, impressions := d.stepped(event.Selections), d.stepped(event.Impressions)
 	_ = d.run(time.Second, func() bool { return false })
 	require.Equal(t, impressions+6000, d.stepped(event.Impressions))
-	waiting := d.p.task.run.answers.open + d.p.task.run.answers.sealed
+	waiting := d.p.task.run.checkpoints.answers.open + d.p.task.run.checkpoints.answers.sealed
 	require.GreaterOrEqual(t, waiting, int64(6<<20/16))
 	require.Less(t, waiting, int64(6<<20/16+4096))
 	require.Less(t, d.stepped(event.Selections), before+6000)
 	d.hold = nil
 	d.start()
 	require.NoError(t, d.run(10*time.Minute, d.idle))
-	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().WalkLag < 20_000 && !d.p.task.run.behind }))
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().WalkLag < 20_000 && !d.p.task.run.walk.behind }))
 	require.NoError(t, checkAccount(d.w, d.p))
 }

@@ -18,7 +18,7 @@ func TestWake_ReplayNeverSleeps(t *testing.T) {
 	d.impress(0, 2000, d.w.wall)
 	require.NoError(t, d.run(time.Minute, func() bool {
 		r := d.p.task.run
-		return r != nil && r.rankings.acked == 2000
+		return r != nil && r.lanes.rankings.acked == 2000
 	}))
 	d.start()
 	began := d.w.mono
@@ -74,7 +74,7 @@ func TestOverlay_StaysBounded(t *testing.T) {
 	d.impress(1000, 30_000, d.w.wall-time.Hour.Milliseconds())
 	most := 0
 	require.NoError(t, d.run(5*time.Minute, func() bool {
-		most = max(most, len(d.p.task.run.forget))
+		most = max(most, len(d.p.task.run.lookups.forget))
 		return d.idle()
 	}))
 	require.Greater(t, d.p.task.obs.LookedUp, lookedUp+1, "it was looked up and let go")
@@ -104,8 +104,8 @@ func TestSegments_StayBounded(t *testing.T) {
 	d.hold = func(e Effect) bool { _, ok := e.(Checkpoint); return ok }
 	d.impress(6, 2000, d.w.wall)
 	_ = d.run(10*time.Second, func() bool { return false })
-	require.Greater(t, len(d.p.task.run.segments), 100)
-	for _, s := range d.p.task.run.segments {
+	require.Greater(t, len(d.p.task.run.checkpoints.segments), 100)
+	for _, s := range d.p.task.run.checkpoints.segments {
 		require.Less(t, s.bytes, int64(4<<10))
 	}
 }

@@ -1,0 +1,53 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// told is a learner that notes what it is told of ends.
+type told struct {
+	delay.Learner
+	expired, unselected []delay.Outcome
+}
+
+func (d *told) Expired(o delay.Outcome)    { d.expired = append(d.expired, o) }
+func (d *told) Unselected(o delay.Outcome) { d.unselected = append(d.unselected, o) }
+
+// TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
+func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
+	var a absences
+	a.miss("feed", &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5})
+	a.miss("feed", &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
+	a.miss("feed", &entry{offset: 8, selected: -1})
+	var c state.Changes
+	a.seal(&c)
+	require.Equal(t, []state.Write{
+		{Hash: "feed:missed", Field: []byte("12"), Value: []byte("expired 1 5")},
+		{Hash: "feed:missed", Field: []byte("9"), Value: []byte("unselected -1")},
+	}, c.Writes, "one whose items are not known was never told of")
+
+	var fields []state.Field
+	for _, w := range c.Writes {
+		fields = append(fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+	}
+	d := &told{}
+	l := &learner{name: "feed", delay: d}
+	l.items.names = []string{"a", "b", "c", "d"}
+	require.NoError(t, a.tell(l, fields))
+	require.Equal(t, []delay.Outcome{{Ref: 12, Item: 1, Instance: 5}}, d.expired)
+	require.Equal(t, []delay.Outcome{{Ref: 9, Instance: -1}}, d.unselected)
+
+	c = state.Changes{}
+	a.seal(&c)
+	a.seal(&c)
+	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")}}, c.Writes)
+
+	l.items.names = nil
+	require.Error(t, a.tell(l, fields), "an item that the learner does not have")
+}

@@ -1,0 +1,131 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// goOn ends the replay once no decision is left to adopt; it tells whether the task goes on.
+func (t *Task) goOn() bool {
+	r := t.run
+	exhausted, err := r.replay.cursor.exhausted()
+	if err != nil {
+		t.stop(StopState, err)
+		return false
+	}
+	if exhausted && t.proven() || t.cfg.sabotage.noAdoption {
+		t.replayed()
+	}
+	return true
+}
+
+// proven tells whether the state is known to hold what the log says was decided for impressions that its checkpoint covers. A
+// state that does not was saved by an owner who was none any more, in a store that did not know it yet.
+func (t *Task) proven() bool {
+	r := t.run
+	if len(r.replay.cursor.earlier) == 0 || t.cfg.sabotage.behindUnseen {
+		return true
+	}
+	if !r.replay.proving {
+		r.replay.proving = true
+		t.prove()
+	}
+	return false
+}
+
+// prove looks up the first of the earlier decisions, as many as one reply has room for, and so on until none is left.
+func (t *Task) prove() {
+	r := t.run
+	earlier := r.replay.cursor.earlier
+	ids := make([][]byte, len(earlier))
+	for i := range earlier {
+		ids[i] = []byte(earlier[i].id)
+	}
+	low := r.owner.fence.Seq
+	ask(t, "looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: maxLookUpBytes}, func(found LookedUp) {
+		if !t.verify(found.Fence, low) {
+			return
+		}
+		for i, value := range found.Values {
+			e := &earlier[i]
+			if !r.machine.Holds(ids[i], value, e.offset, e.deadline) {
+				t.stop(StopState, fmt.Errorf("%w: %q was ranked for the impression at offset %d, which the state has read, and is not in it: "+
+					"it was saved by a worker that did not own the partition any more: stop the workers and give `ranker-worker state "+
+					"rebuild --replace`, or restore a backup", errContradiction, e.id, e.offset))
+				return
+			}
+		}
+		if r.replay.cursor.earlier = earlier[len(found.Values):]; len(r.replay.cursor.earlier) > 0 {
+			t.prove()
+			return
+		}
+		r.replay.proving = false
+	})
+}
+
+// replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.
+func (t *Task) replayed() {
+	r := t.run
+	o := &r.lanes.rankings
+	r.replay.on = false
+	r.machine.Begin(r.queues.offsets())
+	o.position = max(o.position, r.replay.cursor.position(false))
+	r.checkpoints.moved = true
+	if t.phase == Replaying {
+		t.phase = Running
+	}
+}
+
+var errUnretired = errors.New("an earlier owner had a producer id that is neither ours nor retired")
+
+// unretired starts over if the log holds a marker of a producer id that our marker did not fence and that was not retired: the
+// coordinator has forgotten it, or the state is of an earlier time. Its owner may live, so it is retired first.
+func (t *Task) unretired() bool {
+	n := len(t.found)
+	for _, p := range t.run.replay.cursor.unretired {
+		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] && !t.cfg.sabotage.unretired {
+			t.found = append(t.found, p)
+		}
+	}
+	if len(t.found) == n {
+		return false
+	}
+	t.restart(fmt.Errorf("%w: %d", errUnretired, t.found[n].ID))
+	return true
+}
+
+// readCursor asks for the next rankings when none are left.
+func (t *Task) readCursor() {
+	r := t.run
+	c := &r.replay.cursor
+	if !r.replay.on || c.through || c.fetching || r.checking || len(c.records) > 0 {
+		return
+	}
+	c.fetching = true
+	doing := t.reading[event.Rankings]
+	part := FetchPart{Topic: event.Rankings, Offset: c.next, MaxBytes: t.cfg.FetchBytes}
+	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+		c.fetching = false
+		if err != nil {
+			t.readFailed(doing, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))
+			return
+		}
+		t.clock.learn(c.take(f, t.acq.mark), t.acq.fencedAt, t.now.Mono)
+		if c.through && t.unretired() {
+			return
+		}
+		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
+			end := c.next
+			if s.listedEnd {
+				end = min(end, t.acq.facts.Topics[event.Rankings].End)
+			}
+			c.end(end, end)
+		}
+		if !c.through && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
+			// It was lost with an unclean change of leader, and the fence with it.
+			t.restart(errNoMarker)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
+// is ready. In a replay the log says which it is, unless an owner of before there were steps has decided: then what comes
+// before its decision is chosen freely.
+func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
+	if r.full(now.Mono) {
+		return nil, nil, nil
+	}
+	if r.replay.on {
+		if err := r.replay.cursor.settle(); err != nil {
+			return nil, nil, err
+		}
+		if !r.replay.cursor.decoded && !r.cfg.sabotage.noAdoption { // what comes next is not known yet
+			return nil, nil, nil
+		}
+		if err := r.replay.lead(r.queues.offsets()); err != nil {
+			return nil, nil, err
+		}
+		if r.replay.follower.on && !r.cfg.sabotage.unordered {
+			return r.follow(now.Mono)
+		}
+	}
+	q, err := r.chooseFreely(now.Wall)
+	return q, nil, err
+}
+
+// chooseFreely is the oldest ready queue, or that of impressions when it is their turn; nil where none is ready.
+func (r *runner) chooseFreely(now event.Millis) (*queue, error) {
+	if q := &r.queues[event.Impressions]; r.answeredLast && q.len() > 0 {
+		ready, err := r.ready(q)
+		if ready || err != nil {
+			return q, err
+		}
+	}
+	return r.queues.oldest(now, r.ready)
+}
+
+// ready tells whether the first record of a queue can be stepped now.
+func (r *runner) ready(q *queue) (bool, error) {
+	it := q.first()
+	if !r.lanes.letters[q.topic].room() || q.held {
+		return false, nil
+	}
+	if q.topic == event.Impressions {
+		if !r.lanes.rankings.room() {
+			return false, nil
+		}
+		if r.replay.on {
+			v, _, err := r.replay.cursor.verdict(it.Offset)
+			if err != nil || v == undecided {
+				return false, err
+			}
+		}
+	} else if a := &r.checkpoints.answers; a.open+a.sealed >= r.answersRoom() {
+		return false, nil
+	}
+	return it.batch != 0 || r.known(it), nil
+}
+
+// answersRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
+// for impressions. While the walk over deadlines is behind it is far less. The walk takes one step for each checkpoint; were
+// checkpoints as large as can be, a store that is always busy would be given more than the walk takes out, and would fill.
+// To hold answers back also holds the watermark back, and with it the deadlines that pass.
+func (r *runner) answersRoom() int64 {
+	if r.walk.behind {
+		return r.cfg.MaxUnsavedBytes / 16
+	}
+	return r.cfg.MaxUnsavedBytes / 2
+}
+
+// follow does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready.
+func (r *runner) follow(now time.Duration) (*queue, *partition.Step, error) {
+	f := &r.replay.follower
+	q, s := f.next(&r.queues, r.machine.Raise)
+	if f.lacks(q, now) {
+		return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, r.cfg.TopicNames[q.topic], r.cfg.Partition, q.high,
+			errLacks)
+	}
+	if q.len() == 0 {
+		return nil, nil, nil
+	}
+	ready, err := r.ready(q)
+	if !ready {
+		return nil, nil, err
+	}
+	return q, s, nil
+}
+
+// full tells whether no more may be stepped until the store has caught up, since so much is unsaved, or is fit again.
+func (r *runner) full(now time.Duration) bool {
+	if r.owner.unfit {
+		return true
+	}
+	_, open := r.machine.Dirty()
+	since := r.checkpoints.since()
+	return r.checkpoints.bytes+open >= r.cfg.MaxUnsavedBytes || since >= 0 && now-since >= r.cfg.MaxUnsavedAge
+}

@@ -1,0 +1,40 @@
+package task
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+func TestClock_WhatIsTakenForNow(t *testing.T) {
+	const bound = 5 * time.Minute
+	at := func(mono time.Duration, wall event.Millis) Now { return Now{mono, wall} }
+	var c clock
+	now, latest, apart := c.times(at(0, 1000), bound, false)
+	require.Equal(t, []event.Millis{1000, 301_000}, []event.Millis{now, latest})
+	require.ErrorIs(t, apart, errNoTime)
+	_, _, apart = c.times(at(0, 1000), bound, true)
+	require.NoError(t, apart, "there is one clock")
+
+	c.learn(-1, 0, 0)
+	require.False(t, c.known)
+	c.learn(5000, 0, 2*longTrip)
+	require.True(t, c.known, "better than none")
+	c.learn(6000, 0, 3*longTrip)
+	require.Equal(t, event.Millis(5000), c.at, "it was on its way for too long")
+	c.learn(6000, 0, longTrip)
+	require.Equal(t, event.Millis(7000), c.kafka(at(longTrip+time.Second, 0), false), "a second has passed since")
+
+	now, _, apart = c.times(at(longTrip, 6000+bound.Milliseconds()), bound, false)
+	require.NoError(t, apart)
+	require.Equal(t, event.Millis(6000), now)
+	for _, by := range []int64{-1_000_000, 1_000_000} {
+		now, latest, apart = c.times(at(longTrip, 6000+by), bound, false)
+		require.Error(t, apart)
+		require.Equal(t, max(6000, 6000+by), now)
+		require.Equal(t, now+bound.Milliseconds(), latest)
+	}
+}

@@ -1,0 +1,97 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Config is what a task is made from. The zero value of a limit means its default.
+type Config struct {
+	Group         string
+	Partition     int32
+	TopicNames    [event.Topics]string
+	HasSelections bool
+	StartLatest   bool // where a group that has never run begins
+	// NewMachine makes an empty machine. It is called at each acquire, with what one ranking record may take.
+	NewMachine func(maxRankingBytes int) (*partition.Machine, error)
+
+	SessionTimeout     time.Duration // the group's; a lower generation waits that long before it takes over
+	CheckpointInterval time.Duration // the least time between two checkpoints; default 100 ms
+	FenceInterval      time.Duration // how often the fence is repeated; default 6 h
+	EpochLimit         int16         // from this epoch on, a new producer id is asked for; default 32,000
+	MaxRecordBytes     int           // longer dead letters are cut off
+	MaxUnsavedBytes    int64         // changes not yet checkpointed, above which reading stops; default 64 MiB
+	MaxUnsavedAge      time.Duration // likewise by age; default 60 s
+	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
+	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
+	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
+	ClockBound         time.Duration // how far the worker's clock and Kafka's may be apart; default 5 min
+	// Adrift says that steps cannot be followed from where the state stands, but only from where they say so themselves.
+	Adrift bool
+	// OneClock says that the worker's clock is Kafka's too: time is simulated.
+	OneClock bool
+	// AnyProducer takes decisions of this group from whoever has written them: to make a state anew from a log whose
+	// earlier producers nothing tells of any more.
+	AnyProducer bool
+	StopRetry   time.Duration // after how long a stopped partition tries again for the first time; default 30 s
+
+	sabotage sabotage
+}
+
+// sabotage takes one rule out of the protocol. Only this package's tests can set it, to show that the simulation
+// notices: a check that nothing can fail is worth nothing. See TestMutations_AreCaught.
+type sabotage struct {
+	noFence      bool // the producer's epoch is raised, but no marker carries it into rankings[p]
+	noAdoption   bool // what the log holds as decided is decided again
+	noSequences  bool // batches carry no sequence: a retry appends a copy
+	unacked      bool // checkpoints do not wait for rankings and dead letters to be acked
+	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
+	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
+	unverified   bool // what the store shows is taken without a look at its token and sequence
+	forgetEarly  bool // the overlay forgets at the ack, whatever was looked up before
+	freshFence   bool // the fence is repeated as if for the first time, without a look at who owns the partition
+	foreigners   bool // decisions count whoever has written them
+	unretired    bool // a new producer id fences nobody of the old one
+	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed
+	ownClock     bool // event time goes by the worker's clock
+	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log
+	unordered    bool // a replay takes records in in an order of its own
+	strangers    bool // what comes for a learner that only other workers know is refused
+	behindUnseen bool // decisions of before the checkpoint are not held against the state
+	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
+	rulesFirst func(*partition.Record) bool
+}
+
+// input takes rules out of a step.
+func (s *sabotage) input(in *partition.Input, now Now) {
+	if s.ownClock {
+		in.Now, in.Latest = now.Wall, now.Wall
+	}
+	if s.crowdsOut {
+		in.Read = [event.Inputs]bool{true, true, true}
+	}
+}
+
+func (c *Config) defaults() {
+	def(&c.SessionTimeout, 10*time.Second)
+	def(&c.CheckpointInterval, 100*time.Millisecond)
+	def(&c.FenceInterval, 6*time.Hour)
+	def(&c.EpochLimit, 32_000)
+	def(&c.MaxRecordBytes, 1<<20)
+	def(&c.MaxUnsavedBytes, 64<<20)
+	def(&c.MaxUnsavedAge, time.Minute)
+	def(&c.SegmentBytes, 4<<20)
+	def(&c.FetchBytes, 1<<20)
+	def(&c.FetchWait, 500*time.Millisecond)
+	def(&c.ClockBound, 5*time.Minute)
+	def(&c.StopRetry, 30*time.Second)
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

@@ -1,0 +1,60 @@
+package task
+
+import "fmt"
+
+const walking = "walking the expiry index"
+
+// walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
+// shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
+func (t *Task) walkDue() {
+	r := t.run
+	if r.walk.walking || r.full(t.now.Mono) {
+		return
+	}
+	bucket, ok := r.machine.DueUpTo()
+	if !ok || r.machine.DueSegment() > r.checkpoints.acked {
+		return
+	}
+	number, low := r.lookups.begin(1), r.owner.fence.Seq
+	limit := r.walk.begin()
+	send(t, walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(due DueIDs, err error) {
+		if err != nil {
+			r.walk.failed()
+			r.stepped(number, 1)
+			t.failed(walking, err, func() { r.walk.walking = false })
+			return
+		}
+		t.troubles.fine(walking)
+		if !t.verify(due.Fence, low) {
+			return
+		}
+		r.walk.took(limit, due.More)
+		t.expire(bucket, due)
+		if t.run == r {
+			r.stepped(number, 1)
+		}
+	})
+}
+
+func (t *Task) expire(bucket int64, due DueIDs) {
+	r := t.run
+	if t.phase == Draining {
+		return
+	}
+	if len(due.Entries) == 0 {
+		r.checkpoints.changed(t.now.Mono)
+		r.machine.Walked(bucket)
+		return
+	}
+	for i := range due.Entries {
+		if err := r.machine.Expire(due.Entries[i], t.now.Wall, &r.unranked); err != nil {
+			t.stop(StopState, fmt.Errorf("expiring %q: %w", due.Entries[i].ID, err))
+			return
+		}
+		r.checkpoints.changed(t.now.Mono)
+		t.bury(&r.unranked, 0)
+		r.unranked.Reset()
+		r.sealLarge(t.now.Mono)
+	}
+	t.obs.Walked += int64(len(due.Entries))
+}

@@ -1,0 +1,196 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// cutPositions are the positions that the logs are held against.
+type cutPositions struct {
+	inputs    []int64
+	rankings  int64
+	witnesses []witness // records that were read or written, with what they are to be the same as
+}
+
+// cutOf is the stored cut.
+func cutOf(m *state.Meta) cutPositions {
+	cut := cutPositions{rankings: m.Rankings}
+	for i := range m.Inputs {
+		cut.inputs = append(cut.inputs, m.Inputs[i].Offset)
+		cut.witnesses = append(cut.witnesses, witness{event.Topic(i), m.Inputs[i].Witness})
+	}
+	cut.witnesses = append(cut.witnesses, witness{event.Rankings, m.RankingsWitness})
+	return cut
+}
+
+// Layout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
+// version has written.
+const Layout = 2
+
+// LayoutUnfinished is that of a state which is being put together and is not to be used yet.
+const LayoutUnfinished = 0
+
+// beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
+func (c *Config) beginning(d *Description) *state.Meta {
+	m := &state.Meta{
+		Layout: Layout, ClusterID: d.ClusterID, TopicNames: c.TopicNames[:],
+		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
+		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
+	}
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		p := state.Position{Witness: state.Witness{Offset: -1}}
+		if c.reads(topic) {
+			p.Offset = d.Topics[topic].LogStart
+			if c.StartLatest {
+				p.Offset = d.Topics[topic].End
+			}
+		}
+		m.Inputs = append(m.Inputs, p)
+	}
+	return m
+}
+
+// reads tells whether an input topic is configured.
+func (c *Config) reads(topic event.Topic) bool {
+	return topic != event.Selections || c.HasSelections
+}
+
+// unfitFor looks for anything in the facts that does not fit what is stored, and the cut.
+func (c *Config) unfitFor(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
+	if reason, err := c.unfit(d); err != nil {
+		return reason, err
+	}
+	if reason, err := c.mismatch(d, m, cut); err != nil {
+		return reason, err
+	}
+	return c.letterless(d) // last: of a changed partition count, say, it is a consequence
+}
+
+// unfit looks for what makes topics or store unusable, whatever the cut.
+func (c *Config) unfit(d *Description) (StopReason, error) {
+	if d.StoreFault != nil {
+		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
+	}
+	n := d.Topics[event.Impressions].Partitions
+	for topic := event.Topic(0); topic < event.Topics; topic++ {
+		if !c.reads(topic) {
+			continue
+		}
+		f, name := &d.Topics[topic], c.TopicNames[topic]
+		switch {
+		case f.Missing:
+			return StopTopic, fmt.Errorf("topic %q does not exist: create it (ranker-worker topics --create)", name)
+		case f.Partitions != n:
+			return StopPartitions, fmt.Errorf("topic %q has %d partitions, but %q has %d: all must have the same number",
+				name, f.Partitions, c.TopicNames[event.Impressions], n)
+		case int(c.Partition) >= n:
+			return StopPartitions, fmt.Errorf("there is no partition %d: the topics have %d", c.Partition, n)
+		case f.Compacted:
+			return StopTopic, fmt.Errorf("topic %q is compacted: set cleanup.policy=delete, or records are lost unseen", name)
+		case topic == event.Rankings && !f.LogAppendTime:
+			return StopTopic, fmt.Errorf("topic %q lacks message.timestamp.type=LogAppendTime: without it the broker "+
+				"forgets the fence early", name)
+		}
+	}
+	return c.forgetful(d)
+}
+
+// forgetful looks for rankings that are deleted before the impressions that they answer: a replay would rank these again.
+func (c *Config) forgetful(d *Description) (StopReason, error) {
+	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
+	for _, r := range []struct {
+		setting     string
+		rankings    int64
+		impressions int64
+	}{
+		{"retention.ms", rankings.RetentionMillis, impressions.RetentionMillis},
+		{"retention.bytes", rankings.RetentionBytes, impressions.RetentionBytes},
+	} {
+		if r.rankings >= 0 && (r.impressions < 0 || r.rankings < r.impressions) {
+			return StopTopic, fmt.Errorf("topic %q has %s=%d, but %q has %d: rankings have to be kept for as long as the impressions, or "+
+				"a replay would rank these again", c.TopicNames[event.Rankings], r.setting, r.rankings,
+				c.TopicNames[event.Impressions], r.impressions)
+		}
+	}
+	return "", nil
+}
+
+// letterless looks for an input topic whose dead letters have nowhere to go.
+func (c *Config) letterless(d *Description) (StopReason, error) {
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		if !c.reads(topic) {
+			continue
+		}
+		if d.Topics[topic].LettersCompacted {
+			return StopTopic, fmt.Errorf("the dead-letter topic of %q is compacted: set cleanup.policy=delete, or dead letters are lost, "+
+				"and those without a key refused", c.TopicNames[topic])
+		}
+		if !d.Topics[topic].DeadLetters {
+			return StopTopic, fmt.Errorf("the dead-letter topic of %q does not exist or has too few partitions: create it "+
+				"(ranker-worker topics --create), or add partitions to it", c.TopicNames[topic])
+		}
+	}
+	return "", nil
+}
+
+// mismatch looks for signs that this is not the log that the cut was made of.
+func (c *Config) mismatch(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
+	if len(m.Inputs) != int(event.Inputs) {
+		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
+	}
+	if m.Layout == LayoutUnfinished {
+		return StopState, errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
+			"to its end: stop the workers and give it again")
+	}
+	if m.Layout < 1 || m.Layout > Layout {
+		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
+			"later one", m.Layout, Layout)
+	}
+	if m.ClusterID != d.ClusterID {
+		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
+	}
+	if !slices.Equal(m.TopicNames, c.TopicNames[:]) {
+		return StopCluster, fmt.Errorf("the state was made of topics %q, configured are %q: to go over to these, stop the "+
+			"workers and give `ranker-worker state reshard`", m.TopicNames, c.TopicNames)
+	}
+	if n := d.Topics[event.Impressions].Partitions; n != m.Partitions {
+		return StopPartitions, fmt.Errorf("the topics had %d partitions when the state was made, now %d: records of one "+
+			"impression would part: stop the workers and give `ranker-worker state reshard`", m.Partitions, n)
+	}
+	for topic := event.Topic(0); topic < event.Inputs; topic++ {
+		if c.reads(topic) {
+			if err := c.within(d, topic, cut.inputs[topic]); err != nil {
+				return StopTopic, err
+			}
+		}
+	}
+	if err := c.within(d, event.Rankings, cut.rankings); err != nil {
+		return StopTopic, err
+	}
+	return "", nil
+}
+
+func (c *Config) within(d *Description, topic event.Topic, offset int64) error {
+	f, name, p := &d.Topics[topic], c.TopicNames[topic], c.Partition
+	switch {
+	case offset < f.LogStart:
+		return fmt.Errorf("%s[%d] begins at offset %d, but we have read only up to %d: retention has overtaken us, "+
+			"records are lost", name, p, f.LogStart, offset)
+	case offset > f.End:
+		return fmt.Errorf("%w: %s[%d] ends at offset %d, but we have read up to %d: the topic was recreated or has lost "+
+			"records", errContradiction, name, p, f.End, offset)
+	}
+	return nil
+}
+
+// maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
+func (d *Description) maxRankingBytes() int {
+	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
+}
+
+// errContradiction marks what no setting can mend: the log is not the one that was read.
+var errContradiction = errors.New("the log and the state contradict each other")

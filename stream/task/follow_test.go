@@ -1,0 +1,68 @@
+package task
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// TestFollower_LeadsFromRecordToRecord: the steps name a topic and how many of its records; in between event time moves on.
+func TestFollower_LeadsFromRecordToRecord(t *testing.T) {
+	f := follower{on: true, watermark: 100, steps: []partition.Step{
+		{Kind: partition.StepTake, Topic: event.Payoffs, N: 2},
+		{Kind: partition.StepWatermark, By: 50},
+		{Kind: partition.StepTake, Topic: event.Selections, N: 3},
+	}}
+	f.done[event.Selections] = 2 // the loaded state has them
+	var qs queues
+	for i := range qs {
+		qs[i].topic = event.Topic(i)
+	}
+	var raised []event.Millis
+	var topics []event.Topic
+	for range 4 {
+		q, _ := f.next(&qs, func(w event.Millis) { raised = append(raised, w) })
+		topics = append(topics, q.topic)
+		f.take()
+	}
+	require.Equal(t, []event.Topic{event.Payoffs, event.Payoffs, event.Selections, event.Impressions}, topics)
+	require.Equal(t, []event.Millis{150}, raised)
+}
+
+// TestFollower_ReadsUpToWhereStepsBegin: steps that say where they begin wait until the topics have come there.
+func TestFollower_ReadsUpToWhereStepsBegin(t *testing.T) {
+	f := follower{on: true, steps: []partition.Step{{Kind: partition.StepRead, Offsets: [event.Inputs]int64{0, 1, 0}, Watermark: 70}}}
+	var qs queues
+	for i := range qs {
+		qs[i] = queue{topic: event.Topic(i)}
+	}
+	qs[event.Selections].take(&Fetched{Records: records(0, 2), Next: 2}, 0, 0)
+	var raised []event.Millis
+	raise := func(w event.Millis) { raised = append(raised, w) }
+	q, _ := f.next(&qs, raise)
+	require.Equal(t, event.Selections, q.topic)
+	require.Empty(t, raised)
+	q.pop()
+	q, _ = f.next(&qs, raise)
+	require.Equal(t, event.Impressions, q.topic)
+	require.Equal(t, []event.Millis{70}, raised)
+}
+
+func TestFollower_ALogMayLackRecordsForAWhile(t *testing.T) {
+	var f follower
+	q := &queue{}
+	require.False(t, f.lacks(q, time.Hour), "the log may have more")
+	q.atEnd = true
+	require.False(t, f.lacks(q, time.Hour))
+	require.False(t, f.lacks(q, time.Hour+lacksAfter))
+	require.True(t, f.lacks(q, time.Hour+lacksAfter+1))
+	q.take(&Fetched{Records: records(0, 1), Next: 1}, 0, 0)
+	require.False(t, f.lacks(q, 2*time.Hour))
+	q.pop()
+	q.atEnd = true
+	require.False(t, f.lacks(q, 3*time.Hour), "it has come, and now the next is lacking")
+}

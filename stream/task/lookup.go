@@ -1,0 +1,154 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// lookups are the batches of ids that the store was asked for, with records that are not all stepped. What the
+// overlay holds of a batch must stay there until then: the store may have answered before it was saved.
+type lookups struct {
+	flying  bool
+	last    uint64
+	batches []lookupBatch // oldest first
+	forget  []forgetting
+	forgets uint64 // one more than how often the machine was told to forget
+
+	ids   [][]byte
+	index map[string]int32 // of ids
+	refs  []lookupRef
+}
+
+type lookupBatch struct {
+	number uint64
+	left   int           // records not yet stepped
+	bytes  int64         // of its values
+	since  time.Duration // when the values came; 0 before that
+}
+
+// lookupRef is a record that waits for the value of one of the ids; several may wait for the same.
+type lookupRef struct {
+	topic  event.Topic
+	offset int64
+	id     int32
+}
+
+// forgetting is an acked checkpoint whose changes stay in the overlay until the look-ups up to a number are through.
+type forgetting struct {
+	segment uint64
+	lookup  uint64
+}
+
+// Bounds of one look-up, and of what was found and waits with its records.
+const (
+	maxLookUp      = 2000    // records of one topic
+	maxLookUpBytes = 4 << 20 // of values; it ends with the one that exceeds it
+	maxFoundBytes  = 16 << 20
+)
+
+func newLookups() lookups { return lookups{forgets: 1, index: make(map[string]int32)} }
+
+// held is how many bytes of values wait with their records.
+func (l *lookups) held() (bytes int64) {
+	for i := range l.batches {
+		bytes += l.batches[i].bytes
+	}
+	return bytes
+}
+
+// clear begins a list of ids. The ids of the one before are a request's by now.
+func (l *lookups) clear() {
+	clear(l.index)
+	l.ids, l.refs = nil, l.refs[:0]
+}
+
+// want puts a record's id on the list. One id is asked for once, however many records wait for it.
+func (l *lookups) want(topic event.Topic, rec *partition.Record) {
+	at, asked := l.index[string(rec.Key)]
+	if !asked {
+		at = int32(len(l.ids))
+		l.ids = append(l.ids, rec.Key)
+		l.index[string(rec.Key)] = at
+	}
+	l.refs = append(l.refs, lookupRef{topic, rec.Offset, at})
+}
+
+// begin begins a batch that so many records wait for.
+func (l *lookups) begin(records int) (number uint64) {
+	l.last++
+	l.batches = append(l.batches, lookupBatch{number: l.last, left: records})
+	return l.last
+}
+
+func (l *lookups) batch(number uint64) *lookupBatch {
+	for i := range l.batches {
+		if b := &l.batches[i]; b.number == number {
+			return b
+		}
+	}
+	return nil
+}
+
+// came takes the values of a batch.
+func (l *lookups) came(number uint64, values [][]byte, now time.Duration) {
+	b := l.batch(number)
+	if b == nil {
+		return
+	}
+	b.since = now
+	for _, v := range values {
+		b.bytes += int64(len(v))
+	}
+}
+
+// through notes that n records of a batch have been stepped, or need it no more. It tells whether the oldest batches are all
+// through.
+func (l *lookups) through(number uint64, n int) bool {
+	if b := l.batch(number); b != nil {
+		b.left -= n
+	}
+	done := 0
+	for done < len(l.batches) && l.batches[done].left <= 0 {
+		done++
+	}
+	if done > 0 {
+		l.batches = append(l.batches[:0], l.batches[done:]...)
+	}
+	return done > 0
+}
+
+// staleAfter is how long what was looked up may wait for its turn while the overlay waits for it.
+const staleAfter = time.Second
+
+// stale is the oldest batch, where the overlay waits for it and its values have waited for too long; nil otherwise.
+func (l *lookups) stale(now time.Duration) *lookupBatch {
+	if len(l.forget) == 0 || len(l.batches) == 0 {
+		return nil
+	}
+	b := &l.batches[0]
+	if b.since == 0 || now-b.since < staleAfter {
+		return nil
+	}
+	return b
+}
+
+// saved notes that segments up to this one are in the store: later look-ups show them.
+func (l *lookups) saved(segment uint64) {
+	l.forget = append(l.forget, forgetting{segment, l.last})
+}
+
+// forgettable is a saved segment that no look-up needs the overlay for any more; early does not wait for look-ups.
+func (l *lookups) forgettable(early bool) (segment uint64, ok bool) {
+	if len(l.forget) == 0 {
+		return 0, false
+	}
+	f := l.forget[0]
+	if len(l.batches) > 0 && l.batches[0].number <= f.lookup && !early {
+		return 0, false
+	}
+	l.forget = append(l.forget[:0], l.forget[1:]...)
+	l.forgets++
+	return f.segment, true
+}

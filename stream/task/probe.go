@@ -1,0 +1,51 @@
+package task
+
+import "github.com/ranker-worker/ranker-worker/state"
+
+func (t *Task) probe() {
+	r := t.run
+	const doing = "making sure of the stored state"
+	if !r.owner.probeDue(t.now.Mono) {
+		return
+	}
+	r.owner.probing = true
+	low := r.owner.fence.Seq
+	send(t, callTimeout, Probe{}, func(f state.Fence, err error) {
+		r.owner.probed(t.now.Mono, err)
+		if err != nil {
+			t.failed(doing, err, func() {})
+			return
+		}
+		t.troubles.fine(doing)
+		t.verify(f, low)
+	})
+}
+
+// verify starts over where a fence that the store showed is not ours; it tells whether it is. Low is the sequence when the
+// store was asked.
+func (t *Task) verify(f state.Fence, low int64) bool {
+	if t.cfg.sabotage.unverified {
+		return true
+	}
+	if err := t.run.owner.verify(f, low, t.run.checkpoints.inFlight > 0); err != nil {
+		t.restart(err)
+		return false
+	}
+	return true
+}
+
+// stillOurs goes on if we are a member of the group yet, and the store is as we left it.
+func (t *Task) stillOurs(done func()) {
+	if t.cfg.sabotage.freshFence {
+		done()
+		return
+	}
+	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
+		low := t.run.owner.fence.Seq
+		ask(t, "making sure of the stored state", callTimeout, Probe{}, func(f state.Fence) {
+			if t.verify(f, low) {
+				done()
+			}
+		})
+	})
+}

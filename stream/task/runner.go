@@ -1,0 +1,171 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// runner is the part of a task that lives from the end of an acquire to the next restart.
+type runner struct {
+	cfg         *Config
+	machine     *partition.Machine
+	owner       ownership
+	replay      replay
+	queues      queues
+	lookups     lookups
+	lanes       lanes
+	checkpoints checkpoints
+	walk        walk
+	commits     commits
+
+	unranked     partition.Output // of steps that rank nothing; empty between them
+	answeredLast bool             // the last step was a selection's or a payoff's
+	refencing    bool
+	checking     bool // a check runs after a fetch error; no new fetches
+	tickedAt     time.Duration
+	tallied      tallied
+}
+
+// newRunner begins where the loaded state ends.
+func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Duration) (*runner, error) {
+	meta := &a.meta
+	r := &runner{
+		cfg: cfg, machine: m, lookups: newLookups(), checkpoints: newCheckpoints(now), commits: newCommits(),
+		owner:   ownership{fence: meta.Fence, probedAt: now},
+		replay:  replay{on: true, cursor: newCursor(cfg, a)},
+		tallied: tallied{account: m.Account()},
+	}
+	for topic := range event.Topic(event.Inputs) {
+		pos := meta.Inputs[topic]
+		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, off: !cfg.reads(topic)}
+	}
+	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
+	var err error
+	if r.replay.follower, err = newFollower(m, cfg.Adrift || meta.Layout < 2); err != nil {
+		return nil, err
+	}
+	if r.replay.follower.adrift {
+		m.Begin(r.queues.offsets())
+	}
+	return r, nil
+}
+
+// tallied is what the observations have of a runner's counts.
+type tallied struct {
+	account partition.Account
+	foreign int64
+}
+
+// seal closes the open segment where that is due; in a hurry, at once.
+func (r *runner) seal(now time.Duration, hurry bool) {
+	_, open := r.machine.Dirty()
+	if !r.checkpoints.toSeal(open, r.cfg.SegmentBytes, hurry || r.checkpoints.due(now, r.cfg.CheckpointInterval)) {
+		return
+	}
+	s := &segment{bytes: open, made: r.lanes.made(), position: r.lanes.rankings.position, witness: r.lanes.rankings.witness}
+	s.number, _ = r.machine.Seal(&s.changes)
+	for i := range r.queues {
+		s.inputs = append(s.inputs, r.queues[i].position())
+	}
+	if r.replay.on { // nothing of ours has been produced yet
+		s.position = r.replay.cursor.position(r.cfg.sabotage.pastDecision)
+	}
+	r.checkpoints.seal(s, now)
+}
+
+// sealLarge closes the open segment where it has grown large.
+func (r *runner) sealLarge(now time.Duration) {
+	if _, open := r.machine.Dirty(); open >= r.cfg.SegmentBytes {
+		r.seal(now, false)
+	}
+}
+
+// saveable tells whether everything that the segment's steps emitted is in the log.
+func (r *runner) saveable(s *segment) bool { return r.cfg.sabotage.unacked || r.lanes.acked(s.made) }
+
+// savedOffsets are those of the last checkpoint; -1 for topics that are not read, and before there is one.
+func (r *runner) savedOffsets() offsets {
+	all := offsets{-1, -1, -1}
+	for i, p := range r.checkpoints.saved {
+		if !r.queues[i].off {
+			all[i] = p.Offset
+		}
+	}
+	return all
+}
+
+// cut is where we stand: what is fetched, and the witnesses of the last record stepped and of the last fetched. An unclean
+// change of leader can have replaced what waits in a queue.
+func (r *runner) cut() cutPositions {
+	o := &r.lanes.rankings
+	cut := cutPositions{rankings: o.position, witnesses: []witness{{event.Rankings, o.witness}}}
+	for i := range r.queues {
+		q := &r.queues[i]
+		cut.inputs = append(cut.inputs, q.next)
+		cut.witnesses = append(cut.witnesses, witness{q.topic, q.position().Witness})
+		if n := len(q.items); q.len() > 0 && !r.cfg.sabotage.unseenQueue {
+			last := &q.items[n-1].Record
+			cut.witnesses = append(cut.witnesses, witness{q.topic, witnessOfRecord(last)})
+		}
+	}
+	return cut
+}
+
+// known tells whether a record can be stepped without a look-up. The answer is asked for at each choice between the
+// queues, and a yes holds until the machine next forgets something: so it is kept with the record. A no is not kept: a
+// step of the same id may turn it into a yes.
+func (r *runner) known(it *queued) bool {
+	if it.known != r.lookups.forgets && r.machine.Resolve(it.Key) == partition.Known {
+		it.known = r.lookups.forgets
+	}
+	return it.known == r.lookups.forgets
+}
+
+// looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
+// stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
+func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte, now time.Duration) {
+	r.lookups.came(number, values, now)
+	for _, ref := range refs {
+		q := &r.queues[ref.topic]
+		k := q.find(ref.offset)
+		if k < 0 || int(ref.id) >= len(values) {
+			r.stepped(number, 1)
+			continue
+		}
+		q.items[k].batch, q.items[k].found = number, values[ref.id]
+	}
+}
+
+// stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
+func (r *runner) stepped(number uint64, n int) {
+	if r.lookups.through(number, n) {
+		r.forgetSaved()
+	}
+}
+
+// letGo drops what was looked up for records whose turn does not come, to be looked up again when it does. A payoff
+// of today waits for as long as a backlog of yesterday's impressions lasts: the overlay, which may forget nothing
+// meanwhile, would outgrow all bounds.
+func (r *runner) letGo(now time.Duration) {
+	b := r.lookups.stale(now)
+	if b == nil {
+		return
+	}
+	for i := range r.queues {
+		r.queues[i].letGo(b.number)
+	}
+	r.stepped(b.number, b.left)
+}
+
+// forgetSaved lets the machine forget what is saved, as far as no look-up needs it any more.
+func (r *runner) forgetSaved() {
+	for {
+		segment, ok := r.lookups.forgettable(r.cfg.sabotage.forgetEarly)
+		if !ok {
+			return
+		}
+		r.machine.Forget(segment)
+	}
+}

@@ -1,0 +1,60 @@
+package task
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// checkpoint saves the oldest segments that may be saved, merged into one.
+func (t *Task) checkpoint() {
+	r := t.run
+	due := t.phase == Draining || r.checkpoints.due(t.now.Mono, t.cfg.CheckpointInterval)
+	if r.owner.unfit || !due { // what is written to an unfit store, or other things, might be deleted
+		return
+	}
+	if segments := r.checkpoints.next(t.now.Mono, r.saveable); len(segments) > 0 {
+		t.save(merge(segments, r.owner.fence, t.acq.metaOf(r.replay.cursor.producers)), t.now.Mono)
+	}
+}
+
+// checkpointTimeout is for one try; the same checkpoint is sent again, and the store recognises it by its id.
+const checkpointTimeout = 30 * time.Second
+
+const saving = "saving a checkpoint"
+
+func (t *Task) save(c *state.Checkpoint, began time.Duration) {
+	r := t.run
+	send(t, checkpointTimeout, Checkpoint{c}, func(_ nothing, err error) {
+		if err != nil {
+			t.failed(saving, err, func() { t.save(c, began) })
+			return
+		}
+		t.troubles.fine(saving)
+		t.restarts.reset()
+		t.stops.pause = 0
+		r.owner.fence.Seq++
+		r.checkpoints.done(c.Meta.Inputs)
+		r.lookups.saved(r.checkpoints.acked)
+		r.forgetSaved()
+		t.obs.checkpointed(c, t.now.Mono-began)
+	})
+}
+
+func (t *Task) commit() {
+	r := t.run
+	saved := r.savedOffsets()
+	if !r.commits.due(saved, t.now.Mono, t.phase == Draining) {
+		return
+	}
+	r.commits.flying = true
+	told := saved
+	send(t, callTimeout, Commit{Offsets: told[:]}, func(_ nothing, err error) {
+		// When draining, one try is enough.
+		ok := err == nil || t.phase == Draining
+		r.commits.answered(told, t.now.Mono, ok)
+		if !ok {
+			t.obs.Retries++
+		}
+	})
+}
