@@ -92,7 +92,7 @@ func (o Options) withDefaults() Options {
 
 func (o *Options) universal() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		Addrs: o.Addresses, IsClusterMode: o.Cluster, DB: o.DB, TLSConfig: o.TLS,
+		Addrs: o.Addresses, IsClusterMode: o.Cluster, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dialer(),
 		Username: o.Username, Password: o.Password, CredentialsProviderContext: o.Credentials,
 		PoolSize: o.PoolSize, MaxRetries: o.MaxRetries,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.IOTimeout, WriteTimeout: o.IOTimeout,

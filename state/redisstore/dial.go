@@ -1,0 +1,44 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+)
+
+// dialer connects by TLS; nil is the client's own way to connect, for connections that are not encrypted.
+func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if o.TLS == nil {
+		return nil
+	}
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 5 * time.Minute}, Config: o.TLS}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return alerted{c.(*tls.Conn)}, nil // what a tls.Dialer gives
+	}
+}
+
+// alerted says why a server has hung up, where it has said so. With TLS 1.3 it looks at our certificate only when we are
+// writing already: then writing fails with a reset connection, and the alert that says why has not been read.
+type alerted struct{ *tls.Conn }
+
+// alertTimeout bounds the wait for an alert, which has come by the time writing fails, or never comes.
+const alertTimeout = 100 * time.Millisecond
+
+// Write is that of the connection.
+func (c alerted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil || c.SetReadDeadline(time.Now().Add(alertTimeout)) != nil {
+		return n, err
+	}
+	var alert *net.OpError
+	if _, why := c.Read(make([]byte, 1)); errors.As(why, &alert) && alert.Op == "remote error" {
+		return n, why
+	}
+	return n, err
+}
