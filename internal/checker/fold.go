@@ -56,14 +56,13 @@ type fold struct {
 
 // topicFold is how far one input topic has been folded.
 type topicFold struct {
-	log     *topicLog
-	on      bool
-	from    int64
-	to      int64 // where the checkpoint has come
-	skip    int64 // records that were there before the group began
-	witness bool  // the record of the witness was met
-	last    int64 // offset of the last record, -1: none
-	seen    int64 // of the last that could be read
+	log  *topicLog
+	on   bool
+	from int64
+	to   int64 // where the checkpoint has come
+	skip int64 // records that were there before the group began
+	last int64 // offset of the last record, -1: none
+	seen int64 // of the last that could be read
 }
 
 // catalogue numbers items, for this program only.
@@ -105,11 +104,8 @@ func (c *catalogue) name(n uint32) string {
 	return "(none)"
 }
 
-// noItem says that a record names no item, or one that was never a candidate here.
-const (
-	noItem      = math.MaxUint32
-	unknownItem = math.MaxUint32 - 1
-)
+// noItem says that a record names no item.
+const noItem = math.MaxUint32
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f := &fold{c: c, p: p, state: st, out: out, selects: c.cfg.Kafka.Topics.HasSelections(),
@@ -294,7 +290,6 @@ func (f *fold) checkWitness(t event.Topic, r *logged) {
 	w := f.state.rankings.witness
 	if t < event.Inputs {
 		w = f.state.inputs[t].witness
-		f.topics[t].witness = f.topics[t].witness || r.offset == w.offset
 	}
 	if r.offset != w.offset {
 		return
@@ -319,8 +314,7 @@ func (f *fold) unranked(r *record, id []byte, faulty error) {
 	if !refused && f.mayBeKnown(id) { // else it was refused, whether its id is known or not
 		may |= isDuplicate
 	}
-	f.out.ok(rankingsMissing, true)
-	if may == 0 && !f.partial {
+	if !f.out.ok(rankingsMissing, may != 0 || f.partial) {
 		what := "a ranking"
 		if refused {
 			what = "a dead letter: " + reason(faulty)
