@@ -237,6 +237,8 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 	if selections {
 		l.SelectionTimeout = span("timeout", time.Millisecond, l.PayoffHorizon)
 	}
+	l.OutOfRange = rapid.SampledFrom([]OutOfRange{Clamp, Refuse}).Draw(t, "out of range")
+	l.OnExpiry.Default = nil
 	if rapid.Bool().Draw(t, "expiry default") {
 		x := rapid.Float64Range(l.PayoffRange.Min, l.PayoffRange.Max).Draw(t, "x")
 		l.OnExpiry.Default = &x
