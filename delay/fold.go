@@ -96,7 +96,6 @@ func (b *base) FoldsItems() bool { return false }
 func (b *base) Carry(o Outcome, selected bool) {
 	if selected {
 		b.flights.begin(o.Item)
-		b.changes.Note(o.Item, flightsChanged)
 	}
 }
 

@@ -23,7 +23,7 @@ func foldable(t require.TestingT) map[string]func() Folder {
 	}
 	return map[string]func() Folder{
 		"qpmd":    func() Folder { return NewQPMD(policy.NewGreedy()) },
-		"direct":  func() Folder { return NewDirect(policy.NewGreedy()) },
+		"direct":  func() Folder { return NewDirect(policy.NewGreedy(), Silence{}) },
 		"bold":    bold(0),
 		"bounded": bold(3),
 		"sorted":  func() Folder { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },

@@ -67,7 +67,7 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 	if l.Delay == config.QPMD {
 		return func() delay.Learner { return delay.NewQPMD(p) }, nil
 	}
-	return func() delay.Learner { return delay.NewDirect(p) }, nil
+	return func() delay.Learner { return delay.NewDirect(p, delay.Silence{}) }, nil
 }
 
 // exploring makes stochastic learners whose policy needs windows.
@@ -83,7 +83,7 @@ func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters)
 	if l.Delay == config.QPMD {
 		return repeatable(func() (delay.Learner, error) { return delay.NewExploringQPMD(e, c) })
 	}
-	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c) })
+	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c, delay.Silence{}) })
 }
 
 // adversarial makes learners of adversarial payoffs.
