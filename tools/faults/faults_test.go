@@ -72,7 +72,6 @@ func TestFailpoints_AreNotInTheShippedBinary(t *testing.T) {
 // TestOldVersion_IsLeftOutAloud: where there is no history, upgrades are not tried, and the table says so.
 func TestOldVersion_IsLeftOutAloud(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module unpacked\n"), 0o600))
 	t.Chdir(dir)
 	t.Setenv(kafka.CacheEnv, filepath.Join(dir, "cache"))
 	_, err := oldBinary(t.Context())

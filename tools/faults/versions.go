@@ -162,15 +162,14 @@ func oldBinary(ctx context.Context) (string, error) {
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
-	repository := strings.TrimSpace(string(root))
-	known := exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", oldCommit+"^{commit}")
+	known := exec.CommandContext(ctx, "git", "cat-file", "-e", oldCommit+"^{commit}")
 	if out, err := known.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: the version of before, commit %s, is not in the history that is here: %w %s", errLeftOut, oldCommit[:8],
 			err, strings.TrimSpace(string(out)))
+	}
+	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("make a directory for an old worker: %w", err)
@@ -181,10 +180,12 @@ func oldBinary(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	archive := filepath.Join(dir, "source.tar")
+	build := exec.CommandContext(ctx, "go", "-C", dir, "build", "-tags", "failpoints", "-o", "built", "./cmd/ranker-worker")
+	build.Env = append(os.Environ(), "GOWORK=off") // the workspace above the cache does not have it
 	for _, cmd := range []*exec.Cmd{
-		exec.CommandContext(ctx, "git", "-C", repository, "archive", "--output", archive, oldCommit),
+		exec.CommandContext(ctx, "git", "-C", strings.TrimSpace(string(root)), "archive", "--output", archive, oldCommit),
 		exec.CommandContext(ctx, "tar", "-x", "-f", archive, "-C", dir),
-		exec.CommandContext(ctx, "go", "-C", dir, "build", "-tags", "failpoints", "-o", "built", "./cmd/ranker-worker"),
+		build,
 	} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build the version of before: %s: %w: %s", cmd.Args[0], err, out)
