@@ -29,7 +29,7 @@ const (
 )
 
 // configuration is the worker's file. Records carry the real present as their time, so nothing expires in a run.
-const configuration = `# Written by examples/movielens, for one run.
+const configuration = `# Written by tools/examples/movielens, for one run.
 kafka:
   brokers: [%q]
   group: %s
