@@ -26,9 +26,10 @@ build: ## Build bin/ranker-worker, static.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
 
 .PHONY: test
+# -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
 test: tools lint ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) ./... ./tools/...
+	$(TESTENV) -- $(GO) test $(RACE) -count=1 -vet=off -timeout $(TIMEOUT) ./... ./tools/...
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
@@ -45,8 +46,8 @@ tools: ## Java, Maven, Python, redis-server, Kafka's jars and librdkafka: instal
 
 .PHONY: bench
 bench: tools ## All benchmarks, then one table of the whole pipeline, on a real Apache Kafka and a real Redis (docs/benchmarks.md).
-	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... \
-		&& $(GO) run ./internal/bench/cmd/report"
+	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... ./tools/... \
+		&& $(GO) run ./tools/bench/cmd/report"
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME (10s).
@@ -61,7 +62,7 @@ model: ## The protocol of one partition under simulated faults: SEEDS (20000) sc
 
 .PHONY: soak
 soak: tools ## Faults on real workers, Kafka and Redis for DURATION (10m), from SEED (1); FLAGS='-each', '-match redis', '-list'.
-	@$(GO) run ./internal/faults/cmd/soak -duration $(DURATION) -seed $(SEED) $(FLAGS)
+	@$(GO) run ./tools/faults/cmd/soak -duration $(DURATION) -seed $(SEED) $(FLAGS)
 
 .PHONY: demo
 demo: ## The whole system in one process, on loopback: what it learns, and what it accounts for.
@@ -69,11 +70,11 @@ demo: ## The whole system in one process, on loopback: what it learns, and what 
 
 .PHONY: laboratory
 laboratory: ## The tables and plots of docs/algorithms.md, anew: some 10 minutes on two cores.
-	$(GO) run ./internal/lab/cmd/laboratory
+	$(GO) run ./tools/laboratory
 
 .PHONY: movielens
 movielens: tools ## MovieLens-100k through a real Apache Kafka and the worker; FLAGS='-policies greedy …' for less.
-	$(TESTENV) -bench -heap 1g -- $(GO) run ./examples/movielens $(FLAGS)
+	$(TESTENV) -bench -heap 1g -- $(GO) run ./tools/examples/movielens $(FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built. What was downloaded stays in .cache.

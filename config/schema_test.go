@@ -253,7 +253,7 @@ func TestSchemaTakesEveryExample(t *testing.T) {
 	}))
 	slices.Sort(found)
 	assert.Equal(t, []string{"../README.md", "../deploy/config.yaml", "../deploy/kubernetes/configmap.yaml",
-		"../examples/movielens/worker.go"}, found)
+		"../tools/examples/movielens/worker.go"}, found)
 }
 
 // configurations are those in a text: from a line that is "kafka:" to the last line with as much indentation.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/catalog"
-	"github.com/ranker-worker/ranker-worker/internal/faults"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -272,20 +271,6 @@ func found(t *testing.T, text, pattern string, least int) []string {
 }
 
 // TestStopReasonsAreAllListed, with words that the code says.
-// TestFaultsAreThoseThatAreTried: the page tells of each fault that `make soak` injects, once, and of no other.
-func TestFaultsAreThoseThatAreTried(t *testing.T) {
-	var tried, told []string
-	for _, f := range faults.Faults() {
-		tried = append(tried, f.Kind)
-	}
-	for _, row := range table(t, read(t, "operations.md"), "### What happens when something fails", "fault") {
-		require.Len(t, row, 4, row)
-		require.NotEmpty(t, row[2], row)
-		told = append(told, code(row[0])...)
-	}
-	assert.ElementsMatch(t, tried, told)
-}
-
 func TestStopReasonsAreAllListed(t *testing.T) {
 	said := sources(t, "../stream/task") + sources(t, "../stream/partition") + sources(t, "../state")
 	reasons := found(t, said, `Stop\w+\s+StopReason = "(\w+)"`, 10)
@@ -398,6 +383,8 @@ func TestTestsAndFilesThatPagesNameExist(t *testing.T) {
 				assert.True(t, strings.Contains(tests.String(), "func "+word+"("), "%s names %s", page, word)
 			case regexp.MustCompile(`^[\w/-]+/[\w-]+\.go$`).MatchString(word):
 				assert.FileExists(t, filepath.Join("..", word), page)
+			case regexp.MustCompile(`^\w[\w/-]*/$`).MatchString(word):
+				assert.DirExists(t, filepath.Join("..", word), page)
 			}
 		}
 	}

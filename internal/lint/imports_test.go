@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestImports holds this module's code to the rules.
+// TestImports holds the code of both modules to the rules.
 func TestImports(t *testing.T) {
 	root := filepath.Join("..", "..")
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -23,14 +23,14 @@ func TestImports(t *testing.T) {
 	set := token.NewFileSet()
 	files := read(t, set, root)
 	for layer := range layers { // or the rules would hold for want of anything to break them
-		require.True(t, slices.ContainsFunc(files, func(f file) bool { return f.dir == layer }), "no code found in %s", layer)
+		require.True(t, slices.ContainsFunc(files, func(f file) bool { return f.dir == layer && !f.test }), "no code found in %s", layer)
 	}
 	for _, v := range check(set, files) {
 		t.Error(v)
 	}
 }
 
-// read parses all Go files of the module but tests. Build constraints do not matter: a rule holds on every system.
+// read parses all Go files below a directory. Build constraints do not matter: a rule holds on every system.
 func read(t *testing.T, set *token.FileSet, root string) (files []file) {
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -48,7 +48,7 @@ func read(t *testing.T, set *token.FileSet, root string) (files []file) {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || name[0] == '.' || name[0] == '_' {
+		if !strings.HasSuffix(name, ".go") || name[0] == '.' || name[0] == '_' {
 			return nil
 		}
 		dir := path.Dir(rel)
@@ -151,6 +151,11 @@ func TestRulesCatch(t *testing.T) {
 		{"stream", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
 		{"config", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
 		{"cmd/ranker-worker", `import ("` + module + `/stream"; "` + module + `/config")`, clean},
+		{"cmd/ranker-worker", `import "` + module + `/tools/checker"`, "nothing that ships, and no test of it, imports a tool"},
+		{"internal/keep", `import "` + module + `/tools/checker"`, "internal/keep imports tools/checker"},
+		{"stream/task", `import "` + module + `/tools/checker"`, "stream/task imports tools/checker"},
+		{"tools/faults", `import ("` + module + `/tools/checker"; "` + module + `/internal/app"; "` + module + `/stream/event")`, clean},
+		{"tools/faults", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
 
 		// Tests' libraries.
 		{"stream", `import "testing"`, "stream is shipped, and imports testing"},
@@ -158,6 +163,7 @@ func TestRulesCatch(t *testing.T) {
 		{"config", `import "github.com/stretchr/testify/require"`, "config is shipped"},
 		{"state/statetest", `import ("testing"; "` + module + `/state"; "github.com/stretchr/testify/require")`, clean},
 		{"internal/testenv", `import "testing"`, clean},
+		{"tools/e2e", `import "github.com/stretchr/testify/require"`, clean},
 	} {
 		found := checkSources(t, c.dir, c.src)
 		if c.want == clean {
@@ -188,6 +194,17 @@ func TestTestingIsFoundBehindOthers(t *testing.T) {
 	require.Contains(t, found[0].String(), "cmd/demo → internal/users → internal/users/draw is shipped, and imports testing")
 	require.Empty(t, checkSources(t, sources[2:]...), "helpers may use each other")
 	require.NotEmpty(t, checkSources(t, "stream", `import "`+module+`/state/statetest"`, "state/statetest", `import "testing"`))
+}
+
+// TestTestsAreHeldToOneRule: what a module's tests import stands in its go.mod too, so that tests of what ships import no
+// tool. For the rest a test may do what the code may not.
+func TestTestsAreHeldToOneRule(t *testing.T) {
+	set := token.NewFileSet()
+	f, err := parse(set, "stream/task/x_test.go", "stream/task", `package task; import ("os"; "testing"; "`+module+`/tools/checker")`)
+	require.NoError(t, err)
+	found := check(set, []file{f})
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].String(), "stream/task imports tools/checker")
 }
 
 // checkSources checks pairs of a directory and what its one file holds behind the package clause.

@@ -47,9 +47,10 @@ var (
 	processes = []string{"GOMAXPROCS", "Gosched", "LockOSThread", "NumCPU", "NumGoroutine", "GC", "SetFinalizer", "AddCleanup"}
 )
 
-// file is one source file without tests.
+// file is one source file.
 type file struct {
-	dir    string // its package's directory, relative to the module; "" is the root
+	dir    string // its package's directory, relative to the repository; "" is the root
+	test   bool   // held only to the rule about tools
 	syntax *ast.File
 }
 
@@ -66,16 +67,20 @@ func (v violation) String() string {
 // parse reads one file.
 func parse(set *token.FileSet, name, dir string, src any) (file, error) {
 	syntax, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution|parser.ParseComments)
-	return file{dir: dir, syntax: syntax}, err
+	return file{dir: dir, test: strings.HasSuffix(name, "_test.go"), syntax: syntax}, err
 }
 
-// check finds all violations in the files of a module.
+// check finds all violations in the files of the repository.
 func check(set *token.FileSet, files []file) []violation {
 	var found []violation
 	report := func(pos token.Pos, format string, args ...any) {
 		found = append(found, violation{set.Position(pos), fmt.Sprintf(format, args...)})
 	}
 	for _, f := range files {
+		checkTools(f, report)
+		if f.test {
+			continue
+		}
 		checkLayer(f, report)
 		if isPure(f.dir) {
 			checkPureImports(f, report)
@@ -106,7 +111,7 @@ func isPure(dir string) bool {
 // under tells whether p is root or below it.
 func under(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
 
-// ours gives the directory of an import of this module.
+// ours gives the directory of an import of this module, or of that of tools.
 func ours(importPath string) (dir string, ok bool) {
 	if importPath == module {
 		return "", true
@@ -120,6 +125,15 @@ func importPath(spec *ast.ImportSpec) string {
 		panic(err) // the parser lets only string literals through
 	}
 	return p
+}
+
+// checkTools finds imports of the module of tools: what ships would depend on all that they depend on.
+func checkTools(f file, report reporter) {
+	for _, spec := range f.syntax.Imports {
+		if dir, ok := ours(importPath(spec)); ok && under(dir, "tools") && !under(f.dir, "tools") {
+			report(spec.Pos(), "%s imports %s: nothing that ships, and no test of it, imports a tool", f.dir, dir)
+		}
+	}
 }
 
 // checkLayer holds imports within the module to their direction.
@@ -230,10 +244,10 @@ func (hollow) Import(p string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// isTestHelper tells whether a directory holds code for tests only: below internal, or named as the standard library
-// names such packages (statetest, like iotest).
+// isTestHelper tells whether a directory holds code that may be for tests only: below internal or tools, or named as the
+// standard library names such packages (statetest, like iotest).
 func isTestHelper(dir string) bool {
-	return under(dir, "internal") || strings.HasSuffix(path.Base(dir), "test")
+	return under(dir, "internal") || under(dir, "tools") || strings.HasSuffix(path.Base(dir), "test")
 }
 
 // testLibraries are what shipped code must not depend on; flags and global state of package testing come with it.
@@ -243,7 +257,9 @@ var testLibraries = []string{"testing", "net/http/httptest", "github.com/stretch
 func checkTesting(files []file, report reporter) {
 	byDir := map[string][]file{}
 	for _, f := range files {
-		byDir[f.dir] = append(byDir[f.dir], f)
+		if !f.test {
+			byDir[f.dir] = append(byDir[f.dir], f)
+		}
 	}
 	for dir := range byDir {
 		if isTestHelper(dir) {

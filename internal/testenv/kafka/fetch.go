@@ -135,7 +135,8 @@ func firstErrors(out string) string {
 	return strings.Join(kept, " ")
 }
 
-// CacheDir is where the jars are kept: RANKER_TEST_CACHE, or .cache beside the go.mod above the working directory.
+// CacheDir is where the jars are kept: RANKER_TEST_CACHE, or .cache beside the go.work above the working directory, which both
+// modules of the repository share.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheEnv); dir != "" {
 		return filepath.Abs(dir)
@@ -145,11 +146,11 @@ func CacheDir() (string, error) {
 		return "", fmt.Errorf("find the cache: %w", err)
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
 			return filepath.Join(dir, ".cache"), nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find the cache: no go.mod above %s; set %s", wd, CacheEnv)
+			return "", fmt.Errorf("find the cache: no go.work above %s; set %s", wd, CacheEnv)
 		}
 	}
 }

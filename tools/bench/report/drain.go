@@ -1,0 +1,281 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
+)
+
+// Drain is one run of the worker and, next to it and over the same records, one each of the worker with an adversarial
+// learner, of the bare copier by kafka-go's Client.Fetch and Client.Produce (Copier) and of the one by our own codec and
+// transport calls (Raw).
+type Drain struct{ Worker, Adversarial, Copier, Raw Pass }
+
+// Pass is one program's way through the records. CPU times are per record, and leave its start out: they count from
+// the moment that the first output is seen in the log.
+type Pass struct {
+	PerSecond  float64
+	CPU        time.Duration // of the program itself
+	Kafka      time.Duration
+	Redis      time.Duration
+	FirstAfter time.Duration // from the program's start to the first output
+}
+
+// topics of one run: the inputs are shared, each run has rankings of its own.
+func (b *bench) topics(inputs, run string) [event.Topics]string {
+	return [event.Topics]string{inputs + "-impressions", inputs + "-selections", inputs + "-payoffs", run + "-rankings"}
+}
+
+// create makes the topics of a run, and waits until they have leaders.
+func (b *bench) create(ctx context.Context, topics [event.Topics]string, group string) (*broker.Client, error) {
+	c, err := broker.New(broker.Options{Brokers: []string{b.Kafka}, Group: group, DLQSuffix: ".dlq", Topics: topics})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Create(ctx, broker.Spec{Partitions: b.Partitions, Replication: 1}); err != nil {
+		c.Close()
+		return nil, err
+	}
+	for {
+		err := b.usable(ctx, c)
+		if err == nil {
+			break
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			c.Close()
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+	return c, nil
+}
+
+// usable tells whether new topics can be written to and read: a broker takes a moment to lead what was just created,
+// and kafka-go's client, which other parts of this package use, to learn of it.
+func (b *bench) usable(ctx context.Context, c *broker.Client) error {
+	problems, err := c.Check(ctx)
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("topics: %s", problems[0])
+	}
+	for _, t := range []event.Topic{event.Impressions, event.Rankings} {
+		if err == nil {
+			_, err = b.ends(ctx, c, t)
+		}
+	}
+	return err
+}
+
+// drop deletes a run's rankings: disk and page cache are for the next run.
+func (b *bench) drop(ctx context.Context, c *broker.Client) {
+	_, _ = c.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{c.Topic(event.Rankings)}})
+	c.Close()
+}
+
+func (b *bench) drains(ctx context.Context, r *Report) error {
+	inputs := fmt.Sprintf("bench-%d", time.Now().UnixNano())
+	c, err := b.create(ctx, b.topics(inputs, inputs), inputs)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	b.say("publishing %d impressions", b.Impressions)
+	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: b.Partitions, Records: b.Impressions}); err != nil {
+		return err
+	}
+	for i := range b.Runs {
+		var d Drain
+		run := fmt.Sprintf("%s-%d", inputs, i)
+		passes := []func() error{
+			func() (err error) {
+				d.Worker, err = b.workerPass(ctx, inputs, run+"-w", stochastic, i == b.Runs-1)
+				return err
+			},
+			func() (err error) {
+				d.Adversarial, err = b.workerPass(ctx, inputs, run+"-a", adversarial, false)
+				return err
+			},
+			func() (err error) { d.Copier, err = b.copierPass(ctx, inputs, run+"-c", true); return err },
+			func() (err error) { d.Raw, err = b.copierPass(ctx, inputs, run+"-r", false); return err },
+		}
+		if i%2 == 1 { // whatever the order does to one, it does to the others
+			slices.Reverse(passes)
+		}
+		for _, pass := range passes {
+			if err := pass(); err != nil {
+				return err
+			}
+		}
+		for _, p := range []struct {
+			name string
+			Pass
+		}{{"worker", d.Worker}, {"adversarial worker", d.Adversarial}, {"copier", d.Copier}, {"raw copier", d.Raw}} {
+			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, Redis' %v, first output after %v", i+1, p.name, p.PerSecond, p.CPU, p.Kafka,
+				p.Redis, p.FirstAfter.Round(time.Millisecond))
+		}
+		b.say("run %d: ratio %.2f, to the raw copier %.2f", i+1, d.Worker.PerSecond/d.Copier.PerSecond,
+			d.Worker.PerSecond/d.Raw.PerSecond)
+		r.Drains = append(r.Drains, d)
+	}
+	return nil
+}
+
+const configuration = `kafka:
+  brokers: [%q]
+  group: %q
+  start: %s
+  topics: {impressions: %q, selections: %q, payoffs: %q, rankings: %q}
+redis: {url: "redis://%s/0"}
+http: {listen: %q, pprof: true}
+log: {level: warn}
+learners:
+  feed: %s
+`
+
+// The learners that are measured.
+const (
+	stochastic  = "{payoffs: stochastic, policy: elimination, delay: qpmd}"
+	adversarial = "{payoffs: adversarial, policy: ftrl, delay: bold}"
+)
+
+// worker starts a worker of its own group, and returns the address of its metrics.
+func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, start, learner string) (*child, string, error) {
+	ports, err := proc.FreePorts(1)
+	if err != nil {
+		return nil, "", err
+	}
+	listen := "127.0.0.1:" + strconv.Itoa(ports[0])
+	file := filepath.Join(b.dir, group+".yaml")
+	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.Redis, listen, learner)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
+	}
+	c, err := b.start(ctx, "worker", "run", "--config", file)
+	return c, listen, err
+}
+
+func (b *bench) workerPass(ctx context.Context, inputs, run, learner string, last bool) (Pass, error) {
+	topics := b.topics(inputs, run)
+	c, err := b.create(ctx, topics, run)
+	if err != nil {
+		return Pass{}, err
+	}
+	defer b.drop(ctx, c)
+	w, listen, err := b.worker(ctx, topics, run, "earliest", learner)
+	if err != nil {
+		return Pass{}, err
+	}
+	if last && b.Profile != "" {
+		go b.profile(ctx, listen)
+	}
+	// Each partition's rankings begin with the marker of its fence.
+	p, err := b.watch(ctx, c, w, int64(b.Partitions))
+	if stopErr := w.stop(); err == nil {
+		err = stopErr
+	}
+	if log := w.log.String(); last && log != "" {
+		b.say("the worker's log:\n%s", log)
+	}
+	return p, err
+}
+
+func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) (Pass, error) {
+	topics := b.topics(inputs, run)
+	c, err := b.create(ctx, topics, run)
+	if err != nil {
+		return Pass{}, err
+	}
+	defer b.drop(ctx, c)
+	w, err := b.start(ctx, "copier", "-brokers", b.Kafka, "-partitions", strconv.Itoa(b.Partitions),
+		"-records", strconv.FormatInt(b.Impressions, 10), "-from", topics[event.Impressions], "-to", topics[event.Rankings], "-plain="+strconv.FormatBool(plain))
+	if err != nil {
+		return Pass{}, err
+	}
+	p, err := b.watch(ctx, c, w, 0)
+	select {
+	case <-w.done:
+	case <-time.After(stopGrace):
+		err = fmt.Errorf("the copier does not end: %w", w.stop())
+	}
+	return p, err
+}
+
+// passLimit bounds one program's way through the records.
+const passLimit = 5 * time.Minute
+
+// lookEvery is how often the log's end is looked at. One look costs one request for all partitions.
+const lookEvery = 10 * time.Millisecond
+
+// watch sees the rankings grow up to the last, beyond what the log holds besides them.
+func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides int64) (Pass, error) {
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
+	began := time.Now()
+	var first time.Time
+	var before int64
+	var own, kafkaCPU, redisCPU time.Duration
+	ended := w.done
+	for {
+		n, err := b.ends(ctx, c, event.Rankings)
+		n -= besides // after an error, which may pass, nothing has been seen
+		if first.IsZero() && n > 0 {
+			first, before = time.Now(), n
+			own, kafkaCPU, redisCPU = cpuTime(w.cmd.Process.Pid), cpuTime(b.KafkaPID), cpuTime(b.RedisPID)
+		}
+		if n >= b.Impressions {
+			took, count := time.Since(first), b.Impressions-before
+			each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(max(count, 1))) }
+			end := cpuTime(w.cmd.Process.Pid)
+			if end == 0 { // it was faster than us, and is gone
+				<-w.done
+				end = w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()
+			}
+			return Pass{PerSecond: float64(count) / took.Seconds(), CPU: each(end - own),
+				Kafka: each(cpuTime(b.KafkaPID) - kafkaCPU), Redis: each(cpuTime(b.RedisPID) - redisCPU),
+				FirstAfter: first.Sub(began)}, nil
+		}
+		select {
+		case <-ended: // what it wrote last may not have been seen
+			ended = nil
+			if w.err != nil {
+				return Pass{}, w.died()
+			}
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return Pass{}, fmt.Errorf("%s made %d of %d rankings: %w", w.name, n, b.Impressions, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// ends adds the ends of a topic's partitions up.
+func (b *bench) ends(ctx context.Context, c *broker.Client, t event.Topic) (int64, error) {
+	asked := make([]kafka.OffsetRequest, b.Partitions)
+	for p := range asked {
+		asked[p] = kafka.LastOffsetOf(p)
+	}
+	topic := c.Topic(t)
+	res, err := c.Kafka().ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
+	if err != nil {
+		return 0, fmt.Errorf("looking at the end of %s: %w", topic, err)
+	}
+	var sum int64
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return 0, fmt.Errorf("looking at the end of %s: %w", topic, p.Error)
+		}
+		sum += p.LastOffset
+	}
+	return sum, nil
+}

@@ -1,0 +1,162 @@
+// Command movielens plays the users of MovieLens-100k in front of the worker, over a real Kafka and a real Redis: it
+// publishes impressions of films that their users have really rated, reads the worker's rankings, gives back what the
+// users select from them and, after delays taken from the data, their own ratings as payoffs. It compares policies by
+// the mean payoff per impression; README.md defines every number.
+//
+// Each policy gets a worker process, topics, a group and learners of its own, and meets the same users in the same
+// order with the same windows.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "movielens:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the whole program.
+func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) {
+	opt, err := parseOptions(args, errOut)
+	if err != nil {
+		return err
+	}
+	if opt.profile != "" {
+		stop, err := profile(opt.profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	ratings, err := load(ctx, &opt, errOut)
+	if err != nil {
+		return err
+	}
+	stop, err := servers(ctx, &opt, errOut)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	dir, err := os.MkdirTemp("", "movielens-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the worker: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	report := newReport(&opt)
+	for _, policy := range opt.policies {
+		stream, err := data.NewStream(ratings, data.Config{Seed: opt.seed, Impressions: opt.impressions})
+		if err != nil {
+			return err
+		}
+		report.describe(stream)
+		p, err := newPlay(&opt, policy, dir, binary, stream, data.Means(ratings), errOut)
+		if err != nil {
+			return err
+		}
+		row, err := p.run(ctx)
+		if err != nil {
+			return fmt.Errorf("policy %s: %w", policy, err)
+		}
+		report.Policies = append(report.Policies, row)
+	}
+	if opt.json {
+		return report.writeJSON(out)
+	}
+	return report.writeTable(out)
+}
+
+// load reads the ratings, from a file or from where they are downloaded to.
+func load(ctx context.Context, opt *options, errOut io.Writer) ([]data.Rating, error) {
+	if opt.ratings == "" {
+		fmt.Fprintf(errOut, "Reading MovieLens-100k; what is not in %s is downloaded once.\n", opt.cache)
+		return data.Load(ctx, opt.cache)
+	}
+	f, err := os.Open(opt.ratings)
+	if err != nil {
+		return nil, fmt.Errorf("-ratings: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	ratings, err := data.ParseRatings(f)
+	if err != nil {
+		return nil, fmt.Errorf("-ratings: %s: %w", opt.ratings, err)
+	}
+	return ratings, nil
+}
+
+// servers starts what the flags do not name, and names it in opt.
+func servers(ctx context.Context, opt *options, errOut io.Writer) (stop func() error, err error) {
+	var broker *kafka.Broker
+	var server *redis.Server
+	stop = func() error {
+		var errs []error
+		if broker != nil {
+			errs = append(errs, broker.Close())
+		}
+		if server != nil {
+			errs = append(errs, server.Close())
+		}
+		return errors.Join(errs...)
+	}
+	var start errgroup.Group
+	if opt.kafka == "" {
+		fmt.Fprintln(errOut, "Starting Apache Kafka.")
+		start.Go(func() (err error) { broker, err = kafka.Start(ctx, kafka.Options{Bench: true, Heap: "1g"}); return err })
+	}
+	if opt.redis == "" {
+		fmt.Fprintln(errOut, "Starting redis-server.")
+		start.Go(func() (err error) { server, err = redis.Start(ctx, redis.Options{}); return err })
+	}
+	if err := start.Wait(); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	if broker != nil {
+		opt.kafka = broker.Addr()
+	}
+	if server != nil {
+		opt.redis = server.Addr()
+	}
+	return stop, nil
+}
+
+// profile begins a CPU profile of this program.
+func profile(path string) (stop func() error, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("-cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("-cpuprofile: %w", err), f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
+)
+
+// madeUp writes ratings of nobody: 60 users have each rated 30 of 80 films, the better the less known they are.
+func madeUp(t *testing.T) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 7))
+	text := &strings.Builder{}
+	text.WriteString("user_id:token\titem_id:token\trating:float\ttimestamp:float\n")
+	for user := range 60 {
+		at := 1_000_000 + 50*user
+		rated := map[int]bool{}
+		for len(rated) < 30 {
+			// The lower of two draws: films of low number are better known.
+			film := min(rng.IntN(80), rng.IntN(80))
+			if rated[film] {
+				continue
+			}
+			rated[film] = true
+			at += 1 + rng.IntN(90)
+			fmt.Fprintf(text, "u%d\tf%d\t%d\t%d\n", user, film, min(5, 1+film/20+rng.IntN(2)), at)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "ratings.inter")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	return path
+}
+
+// TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp plays a small, made-up data set in front of real
+// worker processes. That the accounts add up is what run itself insists on.
+func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *testing.T) {
+	t.Parallel()
+	ratings := madeUp(t)
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		var out, errOut bytes.Buffer
+		err := run(t.Context(), []string{"-ratings", ratings, "-kafka", env.Kafka, "-redis", env.Redis, "-impressions", "1000",
+			"-partitions", "2", "-policies", "utility,greedy", "-timeout", "60s", "-json"}, &out, &errOut)
+		require.NoError(t, err, errOut.String())
+		var r report
+		require.NoError(t, json.Unmarshal(out.Bytes(), &r), out.String())
+		require.Equal(t, 60, r.Users)
+		require.Equal(t, asInTheData, r.Late)
+		require.Len(t, r.Policies, 2)
+		for _, p := range r.Policies {
+			require.EqualValues(t, 1000, p.PayoffsApplied)
+			require.EqualValues(t, 1000, p.PayoffsFed+p.PayoffsQueued)
+			require.Positive(t, p.PayoffsFed)
+			require.GreaterOrEqual(t, p.OnHoldSelection, 0.0)
+			require.Less(t, p.OnHoldSelection, 1.0)
+			require.LessOrEqual(t, p.Payoff, p.PayoffBest)
+			require.Positive(t, p.ImpressionsPerSecond)
+			var tenths float64
+			for _, mean := range p.Tenths {
+				tenths += mean / 10
+			}
+			require.InDelta(t, p.Payoff, tenths, 1e-9)
+		}
+		utility, greedy := r.Policies[0], r.Policies[1]
+		require.Equal(t, "utility", utility.Policy)
+		require.Zero(t, utility.Gain, "its order is the baseline")
+		require.Zero(t, utility.GainStderr)
+		require.Equal(t, utility.PayoffUtilityOrder, greedy.PayoffUtilityOrder, "they meet the same users")
+		require.Equal(t, utility.PayoffBest, greedy.PayoffBest)
+		require.Contains(t, errOut.String(), "100 %")
+		requireClean(t, env)
+	})
+}
+
+// requireClean makes sure that no key, topic or group of a run is left.
+func requireClean(t *testing.T, env testenv.Env) {
+	t.Helper()
+	db := redis.NewClient(&redis.Options{Addr: env.Redis})
+	defer db.Close()
+	keys, err := db.Keys(t.Context(), "{movielens-*").Result()
+	require.NoError(t, err)
+	require.Empty(t, keys)
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &kafka.Client{Addr: kafka.TCP(env.Kafka), Transport: transport}
+	meta, err := client.Metadata(t.Context(), &kafka.MetadataRequest{})
+	require.NoError(t, err)
+	for _, topic := range meta.Topics {
+		require.NotContains(t, topic.Name, "movielens-")
+	}
+	groups, err := client.ListGroups(t.Context(), &kafka.ListGroupsRequest{})
+	require.NoError(t, err)
+	for _, group := range groups.Groups {
+		require.NotContains(t, group.GroupID, "movielens-")
+	}
+}
+
+// TestMovielens_FaultsOfTheWorkerAreShown: a worker that cannot start ends the run, with the end of its log.
+func TestMovielens_FaultsOfTheWorkerAreShown(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	env.Mini.RequireAuth("secret")
+	var out, errOut bytes.Buffer
+	err := run(t.Context(), []string{"-ratings", madeUp(t), "-kafka", env.Kafka, "-redis", env.Redis, "-impressions", "10",
+		"-partitions", "1", "-policies", "greedy", "-timeout", "5s", "-keep"}, &out, &errOut)
+	require.ErrorContains(t, err, "policy greedy: starting the worker")
+	require.ErrorContains(t, err, "NOAUTH")
+	require.Empty(t, out.String())
+}
+
+func TestFlagsAreValidatedAllAtOnce(t *testing.T) {
+	var errOut bytes.Buffer
+	_, err := parseOptions([]string{"-impressions", "0", "-partitions", "-1", "-unanswered", "0", "-policies", "greedy,moses,greedy",
+		"-late", "soon", "-kafka", "nowhere", "-redis", "there", "-timeout", "0s"}, &errOut)
+	require.ErrorIs(t, err, errUsage)
+	lines := strings.Split(strings.TrimSpace(errOut.String()), "\n")
+	require.Len(t, lines, 9, errOut.String())
+	for i, flag := range []string{"-impressions", "-partitions", "-unanswered", "-policies: \"moses\"", "-policies: greedy", "-late",
+		"-kafka", "-redis", "-timeout"} {
+		require.Contains(t, lines[i], flag)
+	}
+	for _, args := range [][]string{{"more"}, {"-nonsense"}} {
+		_, err := parseOptions(args, &errOut)
+		require.ErrorIs(t, err, errUsage)
+	}
+	opt, err := parseOptions([]string{"-late", "100", "-policies", "utility, greedy"}, &errOut)
+	require.NoError(t, err)
+	require.Equal(t, []string{"utility", "greedy"}, opt.policies)
+	require.Equal(t, 100, opt.late)
+	require.Equal(t, 100, opt.patience(), "nobody pays before having seen the list")
+}
+
+func player(t *testing.T, late int) *players {
+	t.Helper()
+	f, err := os.Open(madeUp(t))
+	require.NoError(t, err)
+	defer f.Close()
+	ratings, err := data.ParseRatings(f)
+	require.NoError(t, err)
+	s, err := data.NewStream(ratings, data.Config{Seed: 1, Impressions: 500})
+	require.NoError(t, err)
+	return newPlayers(s, data.Means(ratings), late)
+}
+
+// TestPayoffsAreExactlyThatLate: a payoff is due with the impression that comes so many later, and before it.
+func TestPayoffsAreExactlyThatLate(t *testing.T) {
+	p := player(t, 7)
+	var moments []int64
+	last := 0
+	p.last = func() { last++ }
+	var due []int64
+	for n := range 500 {
+		im, at, along := p.Impression(n)
+		require.Empty(t, along)
+		moments = append(moments, at)
+		var items [][]byte
+		for _, c := range im.Candidates {
+			items = append(items, c.Item)
+		}
+		require.Zero(t, last)
+		records, err := p.Respond(n, items)
+		require.NoError(t, err)
+		require.Len(t, records, 2)
+		require.Equal(t, at, records[0].At, "users select at once")
+		require.Equal(t, records[0].Selection.Item, records[1].Payoff.Item)
+		due = append(due, records[1].At)
+	}
+	for n := range 500 - 7 {
+		require.Equal(t, moments[n+7], due[n])
+	}
+	require.Equal(t, 1, last)
+	require.Zero(t, p.tally.overdue)
+	require.Empty(t, p.open)
+}
+
+// TestTally_AgainstTheDefinitions adds up again what each impression says of itself.
+func TestTally_AgainstTheDefinitions(t *testing.T) {
+	p := player(t, -1)
+	var payoff, byUtility, byMeans, best, gain, gains float64
+	for n := range 500 {
+		_, _, _ = p.Impression(n)
+		im := p.open[n]
+		order := rand.New(rand.NewPCG(3, uint64(n))).Perm(len(im.Candidates))
+		var items [][]byte
+		for _, i := range order {
+			items = append(items, []byte(im.Candidates[i].Item))
+		}
+		popular := make([]int, len(im.Candidates)) // by selection sort
+		for i := range popular {
+			popular[i] = i
+		}
+		for i := range popular {
+			for j := i + 1; j < len(popular); j++ {
+				a, b := im.Candidates[popular[i]], im.Candidates[popular[j]]
+				if b.Utility > a.Utility || b.Utility == a.Utility && b.Item > a.Item {
+					popular[i], popular[j] = popular[j], popular[i]
+				}
+			}
+		}
+		got, base := im.Payoffs[im.Select(order)], im.Payoffs[im.Select(popular)]
+		payoff, byUtility, best = payoff+got, byUtility+base, best+im.BestPayoff()
+		known, knownPayoff := -1.0, 0.0
+		for i, c := range im.Candidates {
+			// To select it, a user must see it and nobody better liked: enough worse liked ones fill the window up.
+			worse := 0
+			for _, other := range im.Candidates {
+				if other.Utility < c.Utility || other.Utility == c.Utility && other.Item < c.Item {
+					worse++
+				}
+			}
+			if mean := p.means[c.Item]; worse >= im.Window-1 && mean > known {
+				known, knownPayoff = mean, im.Payoffs[i]
+			}
+		}
+		byMeans += knownPayoff
+		gain, gains = gain+got-base, gains+(got-base)*(got-base)
+		_, err := p.Respond(n, items)
+		require.NoError(t, err)
+	}
+	require.InDelta(t, payoff/500, p.tally.mean(p.tally.payoff), 1e-12)
+	require.InDelta(t, byUtility/500, p.tally.mean(p.tally.byUtility), 1e-12)
+	require.InDelta(t, best/500, p.tally.mean(p.tally.best), 1e-12)
+	require.InDelta(t, byMeans/500, p.tally.mean(p.tally.byMeans), 1e-12)
+	mean, stderr := p.tally.gain()
+	require.InDelta(t, gain/500, mean, 1e-12)
+	require.InDelta(t, (gains/500-mean*mean)/500, stderr*stderr, 1e-12)
+}
+
+func TestRankingsThatAreNoPermutationsAreRefused(t *testing.T) {
+	candidates := []simulate.Candidate{{Item: "a"}, {Item: "b"}, {Item: "c"}}
+	order, err := orderOf(candidates, [][]byte{[]byte("c"), []byte("a"), []byte("b")})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 0, 1}, order)
+	for _, items := range [][]string{{"a", "b"}, {"a", "b", "b"}, {"a", "b", "d"}, {"a", "b", "c", "c"}} {
+		var ranking [][]byte
+		for _, item := range items {
+			ranking = append(ranking, []byte(item))
+		}
+		_, err := orderOf(candidates, ranking)
+		require.Error(t, err, "%v", items)
+	}
+	_, err = player(t, -1).Respond(3, nil)
+	require.ErrorContains(t, err, "not open")
+}
+
+// TestAccountsThatDoNotAddUpAreRefused: any one number that is off by one is noticed, and named.
+func TestAccountsThatDoNotAddUpAreRefused(t *testing.T) {
+	good := func() (account, platform.Progress) {
+		return account{fed: 6, queued: 4, onHold: 1, counts: map[string]int64{"impressions.read": 10, "impressions.paid": 10,
+				"selections.read": 10, "selections.joined": 10, "payoffs.read": 10, "payoffs.applied": 10}},
+			platform.Progress{Impressions: 10, Rankings: 10, Selections: 10, Payoffs: 10}
+	}
+	a, sent := good()
+	require.NoError(t, a.check(sent))
+	require.InDelta(t, 0.3, a.heldSelections(), 1e-12)
+	for name := range a.counts {
+		a, sent := good()
+		a.counts[name]--
+		require.ErrorContains(t, a.check(sent), name+": 9 instead of 10")
+	}
+	for what, spoil := range map[string]func(*account, *platform.Progress){
+		"payoffs fed and payoffs in queues": func(a *account, _ *platform.Progress) { a.fed++ },
+		"rankings":                          func(_ *account, s *platform.Progress) { s.Rankings-- },
+		"selections sent":                   func(_ *account, s *platform.Progress) { s.Selections++ },
+		"payoffs sent":                      func(_ *account, s *platform.Progress) { s.Payoffs++ },
+	} {
+		a, sent := good()
+		spoil(&a, &sent)
+		require.ErrorContains(t, a.check(sent), what+": ")
+	}
+}
+
+func TestTimeOnHoldIsThatOfTheStreamsClock(t *testing.T) {
+	var h holdClock
+	_, _, ok := h.share()
+	require.False(t, ok)
+	day := (24 * time.Hour).Milliseconds()
+	h.sample(day, []bool{true, true}) // where the clock begins
+	h.sample(2*day, []bool{true, false})
+	h.sample(2*day, []bool{true, true}) // no time has passed
+	h.sample(5*day, []bool{false, false})
+	h.sample(6*day, []bool{true, true})
+	share, partitions, ok := h.share()
+	require.True(t, ok)
+	require.InDelta(t, 3.0/10, share, 1e-12)
+	require.Equal(t, 2, partitions)
+
+	held, err := parseOnHold("# HELP ranker_on_hold 1 while\nranker_on_hold{learner=\"films\",partition=\"0\"} 1\n" +
+		"ranker_on_hold{learner=\"films\",partition=\"1\"} 0\nranker_other 7\n")
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, held)
+	_, err = parseOnHold("ranker_on_hold{learner=\"films\"} x\n")
+	require.Error(t, err)
+}
+
+func TestTableNamesEveryPolicy(t *testing.T) {
+	share := 0.25
+	r := report{Impressions: 100, Late: 1000, Policies: []result{{Policy: "elimination", OnHoldTime: &share}, {Policy: "greedy"}}}
+	var out bytes.Buffer
+	require.NoError(t, r.writeTable(&out))
+	for _, want := range []string{"elimination", "greedy", "25.0 %", "1000 impressions late"} {
+		require.Contains(t, out.String(), want)
+	}
+}
+
+// TestMovielens_InterruptionLeavesNothingBehind: Ctrl-C in mid-stream ends worker and all, and everything is removed.
+func TestMovielens_InterruptionLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errOut := &interrupter{on: "ranked", interrupt: cancel}
+	err := run(ctx, []string{"-ratings", madeUp(t), "-kafka", env.Kafka, "-redis", env.Redis, "-impressions", "10000000",
+		"-partitions", "2", "-policies", "greedy", "-timeout", "60s"}, io.Discard, errOut)
+	require.EqualError(t, err, "policy greedy: interrupted")
+	requireClean(t, env)
+}
+
+// interrupter calls interrupt when something is printed.
+type interrupter struct {
+	on        string
+	interrupt func()
+}
+
+func (i *interrupter) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), i.on) {
+		i.interrupt()
+	}
+	return len(b), nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
+)
+
+// play is one policy's run.
+type play struct {
+	opt     *options
+	policy  string
+	group   string
+	dir     string
+	binary  string
+	errOut  io.Writer
+	stream  *data.Stream
+	cfg     *config.Config
+	log     *broker.Client
+	db      *redis.Client
+	players *players
+	hold    holdClock
+	shown   progress
+}
+
+// newPlay prepares a run in a directory of its own below dir, with a group that nobody has used.
+func newPlay(opt *options, policy, dir, binary string, stream *data.Stream, means map[string]float64,
+	errOut io.Writer) (*play, error) {
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // never fails
+	p := &play{opt: opt, policy: policy, group: fmt.Sprintf("movielens-%s-%s", policy, hex.EncodeToString(id[:])),
+		dir: filepath.Join(dir, policy), binary: binary, errOut: errOut, stream: stream,
+		players: newPlayers(stream, means, opt.late)}
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory for the worker: %w", err)
+	}
+	return p, nil
+}
+
+// run plays from the making of the topics to their removal.
+func (p *play) run(ctx context.Context) (row result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.opt.timeout, fmt.Errorf("it took longer than -timeout %v", p.opt.timeout))
+	defer cancel()
+	// Which port the worker listens on is nothing to this process.
+	file, err := writeConfiguration(p.dir, p.opt, p.group, p.policy, "")
+	if err != nil {
+		return row, err
+	}
+	if p.cfg, _, err = config.LoadFile(file, os.LookupEnv); err != nil {
+		return row, fmt.Errorf("the example's own configuration: %w", err)
+	}
+	if p.log, err = app.NewBroker(p.cfg); err != nil {
+		return row, err
+	}
+	defer p.log.Close()
+	p.db = redis.NewClient(&redis.Options{Addr: p.opt.redis})
+	defer func() { err = errors.Join(err, p.db.Close()) }()
+	if err := p.createTopics(ctx); err != nil {
+		return row, err
+	}
+	if !p.opt.keep {
+		defer func() { err = errors.Join(err, p.remove()) }()
+	}
+	return p.withWorker(ctx)
+}
+
+const topicsTimeout = 30 * time.Second
+
+func (p *play) createTopics(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
+	defer cancel()
+	if _, err := p.log.Create(ctx, broker.Spec{Partitions: p.opt.partitions, Replication: 1}); err != nil {
+		return fmt.Errorf("creating topics: %w", err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for { // a broker takes a moment to lead what was just created
+		problems, err := p.log.Check(ctx)
+		if err == nil && len(problems) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the new topics are not fit after %v: %q, %w", topicsTimeout, problems, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// withWorker plays in front of a worker of its own, which is gone when it returns.
+func (p *play) withWorker(ctx context.Context) (row result, err error) {
+	w, err := startWorker(ctx, p.binary, p.dir, p.opt, p.group, p.policy)
+	if err != nil {
+		return row, fmt.Errorf("starting the worker: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.end()) }() // no error where it was stopped
+	fmt.Fprintf(p.errOut, "\n%s: a worker, process %d, works on %d partitions; its metrics: %s/metrics\n",
+		p.policy, w.process.PID(), p.opt.partitions, w.url)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with ctx at the latest
+		select {
+		case <-w.process.Done():
+			cancel(w.ended())
+		case <-ctx.Done():
+		}
+	}()
+	sent, err := p.play(ctx, w)
+	if err == nil {
+		err = settle(ctx, p.db, p.group, p.opt.partitions, sent)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		if errors.Is(err, context.Canceled) {
+			return row, errors.New("interrupted")
+		}
+		return row, fmt.Errorf("%w\nthe worker's log ends with:\n%s", err, w.process.Tail(logLines))
+	}
+	seconds := time.Since(p.shown.start).Seconds()
+	cancel(nil) // the worker may end from now on
+	cpu, err := w.stop()
+	if err != nil {
+		return row, err
+	}
+	a, err := readAccount(context.WithoutCancel(ctx), p.db, p.group, p.opt.partitions)
+	if err != nil {
+		return row, err
+	}
+	if err := a.check(sent); err != nil {
+		return row, err
+	}
+	return p.result(&a, seconds, cpu), nil
+}
+
+// play lets the users play until everything has been sent, and shows how it goes.
+func (p *play) play(ctx context.Context, w *worker) (platform.Progress, error) {
+	p.shown.begin(p)
+	pf := platform.New(platform.Options{Brokers: []string{p.opt.kafka}, Topics: app.TopicNames(p.cfg), Log: p.log,
+		Partitions: p.opt.partitions, Impressions: p.opt.impressions, Unanswered: p.opt.patience(), Progress: p.shown.update,
+		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) },
+		Stamp:  func(event.Millis) event.Millis { return time.Now().UnixMilli() }}, p.players)
+	p.players.last = p.shown.last
+	watching, stop := context.WithCancel(ctx)
+	var side sync.WaitGroup
+	side.Go(func() { p.shown.run(watching) })
+	side.Go(func() {
+		ctx, cancel := context.WithCancel(watching)
+		defer cancel()
+		var holds sync.WaitGroup
+		holds.Go(func() { p.hold.watch(ctx, w, pf.Clock) })
+		select { // the share is that of the time in which lists are ranked
+		case <-p.shown.ranked:
+		case <-watching.Done():
+		}
+		cancel()
+		holds.Wait()
+	})
+	sent, err := pf.Run(ctx)
+	stop()
+	side.Wait()
+	return sent, err
+}
+
+const removeTimeout = 30 * time.Second
+
+// remove leaves the servers as they were found: without the topics, the group and the keys of this run.
+func (p *play) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	topics := p.cfg.Kafka.Topics
+	names := []string{topics.Impressions, topics.Selections, topics.Payoffs, topics.Rankings,
+		topics.DLQ(topics.Impressions), topics.DLQ(topics.Selections), topics.DLQ(topics.Payoffs)}
+	var errs []error
+	if res, err := p.log.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names}); err != nil {
+		errs = append(errs, fmt.Errorf("removing topics: %w", err))
+	} else {
+		for name, err := range res.Errors {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("removing topic %s: %w", name, err))
+			}
+		}
+	}
+	if res, err := p.log.Kafka().DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{p.group}}); err != nil {
+		errs = append(errs, fmt.Errorf("removing group %s: %w", p.group, err))
+	} else if err := res.Errors[p.group]; err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
+		errs = append(errs, fmt.Errorf("removing group %s: %w", p.group, err))
+	}
+	keys := p.db.Scan(ctx, 0, "{"+p.group+":*", 1000).Iterator()
+	for keys.Next(ctx) {
+		if err := p.db.Unlink(ctx, keys.Val()).Err(); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("removing key %s: %w", keys.Val(), err))...)
+		}
+	}
+	if err := keys.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("listing keys of %s: %w", p.group, err))
+	}
+	return errors.Join(errs...)
+}

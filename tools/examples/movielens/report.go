@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
+)
+
+// report is what the program prints; with -json, as it stands. README.md defines the numbers.
+type report struct {
+	Impressions     int      `json:"impressions"` // per policy
+	Partitions      int      `json:"partitions"`
+	Seed            uint64   `json:"seed"`
+	Late            any      `json:"late"` // "data", or a number of impressions
+	Unanswered      int      `json:"unanswered"`
+	Users           int      `json:"users"`
+	IntervalSeconds float64  `json:"interval_seconds"` // between impressions, on the stream's clock
+	Policies        []result `json:"policies"`
+}
+
+// result is one policy's row.
+type result struct {
+	Policy             string  `json:"policy"`
+	Payoff             float64 `json:"payoff"`               // mean per impression
+	PayoffUtilityOrder float64 `json:"payoff_utility_order"` // likewise, had it been ranked by utility
+	PayoffFilmMeans    float64 `json:"payoff_film_means"`    // likewise, had each film's mean rating been known all along
+	PayoffBest         float64 `json:"payoff_best"`          // likewise, for the best ranking in hindsight
+	Gain               float64 `json:"gain"`                 // payoff − payoff_utility_order
+	GainStderr         float64 `json:"gain_stderr"`
+	// Tenths are the mean payoffs per impression of the first tenth of the impressions, the second, and so on.
+	Tenths [10]float64 `json:"payoff_tenths"`
+
+	PayoffsApplied  int64    `json:"payoffs_applied"`
+	PayoffsFed      int64    `json:"payoffs_fed"`
+	PayoffsQueued   int64    `json:"payoffs_queued"`
+	OnHoldTime      *float64 `json:"on_hold_time"` // share; null where the play was too short to sample
+	OnHoldSelection float64  `json:"on_hold_selections"`
+
+	MeanInFlight float64 `json:"mean_in_flight"` // impressions
+	Overdue      float64 `json:"overdue"`        // share of payoffs
+
+	Seconds              float64          `json:"seconds"`
+	ImpressionsPerSecond float64          `json:"impressions_per_second"`
+	WorkerCPUMicros      float64          `json:"worker_cpu_us_per_impression"`
+	Account              map[string]int64 `json:"account"`
+}
+
+func newReport(opt *options) *report {
+	r := &report{Impressions: opt.impressions, Partitions: opt.partitions, Seed: opt.seed, Late: opt.late,
+		Unanswered: opt.patience()}
+	if opt.late < 0 {
+		r.Late = asInTheData
+	}
+	return r
+}
+
+// describe fills in what the stream says of itself.
+func (r *report) describe(s *data.Stream) {
+	r.Users, r.IntervalSeconds = s.Users(), s.Config().Interval.Seconds()
+}
+
+// result is the row of a play that has ended well.
+func (p *play) result(a *account, seconds float64, cpu time.Duration) result {
+	t := &p.players.tally
+	n := float64(p.opt.impressions)
+	gain, stderr := t.gain()
+	row := result{
+		Policy: p.policy, Payoff: t.mean(t.payoff), PayoffUtilityOrder: t.mean(t.byUtility), PayoffFilmMeans: t.mean(t.byMeans), PayoffBest: t.mean(t.best),
+		Gain: gain, GainStderr: stderr,
+		PayoffsApplied: a.counts["payoffs.applied"], PayoffsFed: a.fed, PayoffsQueued: a.queued,
+		OnHoldSelection: a.heldSelections(),
+		MeanInFlight:    t.mean(t.inFlight), Overdue: t.mean(float64(t.overdue)),
+		Seconds: seconds, ImpressionsPerSecond: n / p.shown.rankingTime().Seconds(),
+		WorkerCPUMicros: float64(cpu.Microseconds()) / n,
+		Account:         a.counts,
+	}
+	for i := range t.tenths {
+		row.Tenths[i] = t.tenths[i].mean()
+	}
+	if share, _, ok := p.hold.share(); ok {
+		row.OnHoldTime = &share
+	}
+	return row
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+func (r *report) writeTable(out io.Writer) error {
+	late := "as late as the gaps between ratings"
+	if k, ok := r.Late.(int); ok {
+		late = fmt.Sprintf("%d impressions late", k)
+	}
+	fmt.Fprintf(out, "\n%d impressions per policy, of %d users, %d partitions, payoffs %s\n\n", r.Impressions, r.Users, r.Partitions, late)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "policy\tmean payoff\tgain\t±\tlast tenth\tapplied\tfed\tfed share\ttime on hold\tselections on hold\tin flight\toverdue\tseconds\timpressions/s\tCPU µs\t")
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		hold := "-"
+		if p.OnHoldTime != nil {
+			hold = fmt.Sprintf("%.1f %%", 100**p.OnHoldTime)
+		}
+		fmt.Fprintf(w, "%s\t%.4f\t%+.4f\t%.4f\t%.4f\t%d\t%d\t%.1f %%\t%s\t%.1f %%\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.1f\t\n", p.Policy, p.Payoff,
+			p.Gain, 1.96*p.GainStderr, p.Tenths[9], p.PayoffsApplied, p.PayoffsFed, 100*float64(p.PayoffsFed)/float64(max(1, p.PayoffsApplied)),
+			hold, 100*p.OnHoldSelection, p.MeanInFlight, 100*p.Overdue, p.Seconds, p.ImpressionsPerSecond, p.WorkerCPUMicros)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(r.Policies) > 0 {
+		p := &r.Policies[0]
+		fmt.Fprintf(out, "\nThe same users and windows: %.4f ranked by utility, %.4f had each film's mean rating been known all along, "+
+			"%.4f by the best ranking for each user in hindsight.\n", p.PayoffUtilityOrder, p.PayoffFilmMeans, p.PayoffBest)
+	}
+	_, err := fmt.Fprintln(out, "Every account adds up: each impression ranked once and paid, each selection joined, each payoff applied once.")
+	return err
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+)
+
+const (
+	workerPackage = "github.com/ranker-worker/ranker-worker/cmd/ranker-worker"
+	learner       = "films"
+
+	readyTimeout = time.Minute
+	startTries   = 3
+	stopGrace    = 45 * time.Second // a worker drains within a third of its rebalance timeout of 30 s, and then leaves
+	logLines     = 30
+)
+
+// configuration is the worker's file. Records carry the real present as their time, so nothing expires in a run.
+const configuration = `# Written by tools/examples/movielens, for one run.
+kafka:
+  brokers: [%q]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: "redis://%[3]s/0"}
+http: {listen: %[4]q, pprof: true}
+log: {level: info, format: json}
+learners:
+  %[5]s:
+    payoffs: stochastic
+    policy: %[6]s
+    payoff_horizon: 720h
+    selection_timeout: 24h
+    seed: %[7]d
+`
+
+// build makes the worker's binary in dir.
+func build(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "ranker-worker")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, workerPackage).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the worker (in a checkout of the repository): %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// writeConfiguration makes the file of a worker in dir.
+func writeConfiguration(dir string, opt *options, group, policy, listen string) (string, error) {
+	file := filepath.Join(dir, "worker.yaml")
+	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing the worker's configuration: %w", err)
+	}
+	return file, nil
+}
+
+// worker is a ranker-worker in a process of its own.
+type worker struct {
+	process *proc.Process
+	url     string
+	client  *http.Client
+}
+
+// startWorker starts the binary with a configuration in dir, and waits until all partitions are being worked on.
+func startWorker(ctx context.Context, binary, dir string, opt *options, group, policy string) (*worker, error) {
+	var failed error
+	for range startTries {
+		w, err := tryWorker(ctx, binary, dir, opt, group, policy)
+		if err == nil {
+			return w, nil
+		}
+		failed = err
+		// A port that somebody took in between is the one fault that another try can mend.
+		if !errors.Is(err, proc.ErrExited) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failed
+}
+
+func tryWorker(ctx context.Context, binary, dir string, opt *options, group, policy string) (*worker, error) {
+	ports, err := proc.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	file, err := writeConfiguration(dir, opt, group, policy, listen)
+	if err != nil {
+		return nil, err
+	}
+	p, err := proc.Start(proc.Config{Name: "ranker-worker", Path: binary, Args: []string{"run", "--config", file}, Dir: dir,
+		Log: "worker.log"})
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{process: p, url: "http://" + listen, client: &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := p.AwaitReady(ctx, func(ctx context.Context) error { return w.ready(ctx, opt.partitions) }); err != nil {
+		return nil, errors.Join(err, w.kill())
+	}
+	return w, nil
+}
+
+// ready asks the worker, and makes sure that it has been given all partitions: the gauge has one line for each.
+func (w *worker) ready(ctx context.Context, partitions int) error {
+	if _, err := w.get(ctx, "/readyz"); err != nil {
+		return err
+	}
+	held, err := w.onHold(ctx)
+	if err == nil && len(held) < partitions {
+		err = fmt.Errorf("it works on %d of %d partitions", len(held), partitions)
+	}
+	return err
+}
+
+// maxAnswer bounds what is read of the worker's answers: /metrics has some 50 kB.
+const maxAnswer = 8 << 20
+
+func (w *worker) get(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: %s", path, res.Status, strings.TrimSpace(string(body)))
+	}
+	return string(body), nil
+}
+
+// onHold reads the gauge ranker_on_hold of all partitions.
+func (w *worker) onHold(ctx context.Context) ([]bool, error) {
+	body, err := w.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	return parseOnHold(body)
+}
+
+func parseOnHold(metrics string) (held []bool, err error) {
+	lines := bufio.NewScanner(strings.NewReader(metrics))
+	for lines.Scan() {
+		if !strings.HasPrefix(lines.Text(), "ranker_on_hold{") {
+			continue
+		}
+		fields := strings.Fields(lines.Text())
+		v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the metric %q: %w", lines.Text(), err)
+		}
+		held = append(held, v != 0)
+	}
+	return held, lines.Err()
+}
+
+// ended is the error of a worker that ended by itself.
+func (w *worker) ended() error {
+	return fmt.Errorf("the worker ended early: %v; its log ends with:\n%s", w.process.State(), w.process.Tail(logLines))
+}
+
+// stop asks the worker to drain (SIGTERM), and returns the CPU time that it has used. An exit status other than 0 is an
+// error.
+func (w *worker) stop() (cpu time.Duration, err error) {
+	defer w.client.CloseIdleConnections()
+	if err := w.process.Stop(stopGrace); err != nil {
+		return 0, err
+	}
+	state := w.process.State()
+	if !state.Success() {
+		return 0, fmt.Errorf("the worker was told to stop and ended with: %v; its log ends with:\n%s", state, w.process.Tail(logLines))
+	}
+	return state.UserTime() + state.SystemTime(), nil
+}
+
+// end ends a worker whose run has failed, or that has ended: so that it leaves the group if it still can, which lets
+// the group be removed, and in any case.
+func (w *worker) end() error {
+	select {
+	case <-w.process.Done():
+	default:
+		if _, err := w.stop(); err == nil {
+			return nil
+		}
+	}
+	return w.kill()
+}
+
+// kill ends the worker at once.
+func (w *worker) kill() error {
+	w.client.CloseIdleConnections()
+	return w.process.Kill()
+}

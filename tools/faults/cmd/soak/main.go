@@ -1,0 +1,132 @@
+// Command soak runs workers on a real Kafka of three brokers and a real Redis with a replica, injects faults while
+// traffic goes on, and checks that nothing is lost and nothing counted twice. It prints a table, and ends with status 1
+// where a law was broken.
+//
+//	go run ./tools/faults/cmd/soak -duration 10m -seed 1
+//	go run ./tools/faults/cmd/soak -each                     # every kind by itself
+//	go run ./tools/faults/cmd/soak -measure                  # pauses, latencies and memory under faults
+//	go run ./tools/faults/cmd/soak -endure -duration 1h      # no faults, full speed: does memory stay flat?
+//	go run ./tools/faults/cmd/soak -match 'redis|zombie' -duration 1m
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/tools/faults"
+)
+
+func main() {
+	duration := flag.Duration("duration", 10*time.Minute, "how long faults are injected; checks come on top")
+	seed := flag.Uint64("seed", 1, "of the faults and the traffic")
+	rate := flag.Int("rate", 0, "impressions per second, at most; 0: 2500, and with -endure more than can be taken")
+	pace := flag.Duration("pace", 1800*time.Millisecond, "between one fault and the next, on average")
+	match := flag.String("match", "", "regular expression: only these kinds, or measurements")
+	each := flag.Bool("each", false, "every kind by itself, with all checks after each")
+	measure := flag.Bool("measure", false, "take the measurements under faults instead: pauses, latencies, memory")
+	endure := flag.Bool("endure", false, "run at full speed for the duration, without faults, and compare the memory taken early and late")
+	quick := flag.Bool("quick", false, "wait as little as possible within a fault")
+	keep := flag.Bool("keep", false, "keep the workers' logs when a law was broken")
+	list := flag.Bool("list", false, "only list the kinds of faults")
+	flag.Parse()
+	pattern, err := regexp.Compile(*match)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(2)
+	}
+	if *list {
+		for _, f := range faults.Faults() {
+			fmt.Println(f.Kind)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	switch {
+	case *measure:
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, say narrate) ([]faults.Measurement, error) {
+			return c.Measure(ctx, *seed, pattern.MatchString, say)
+		})))
+	case *endure:
+		os.Exit(exit(measurements(ctx, func(c *faults.Cluster, _ narrate) ([]faults.Measurement, error) {
+			return c.Endure(ctx, *seed, *rate, *duration)
+		})))
+	}
+	result, err := run(ctx, *keep, faults.Options{Duration: *duration, Seed: *seed, Rate: cmp.Or(*rate, 2500), Pace: *pace, Match: pattern.MatchString, Each: *each, Quick: *quick})
+	if printErr := result.Print(os.Stdout); err == nil {
+		err = printErr
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+	}
+	if err != nil || len(result.Violations) > 0 {
+		os.Exit(1)
+	}
+}
+
+func exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "soak:", err)
+	return 1
+}
+
+// narrate says what happens.
+type narrate = func(format string, args ...any)
+
+// narrator writes lines with the seconds since now in front.
+func narrator() narrate {
+	began := time.Now()
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%7.1f  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// measurements starts a cluster, takes measurements on it and prints them.
+func measurements(ctx context.Context, take func(*faults.Cluster, narrate) ([]faults.Measurement, error)) (err error) {
+	say := narrator()
+	dir, err := os.MkdirTemp("", "ranker-soak-")
+	if err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	c, err := faults.StartCluster(ctx, dir, say)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	all, err := take(c, say)
+	for _, m := range all {
+		fmt.Printf("%-75s %-45s aim: %s%s\n", m.What, m.Found, m.Aim, map[bool]string{false: "  MISSED"}[m.Met])
+	}
+	return err
+}
+
+func run(ctx context.Context, keep bool, opt faults.Options) (result faults.Result, err error) {
+	opt.Say = narrator()
+	dir, err := os.MkdirTemp("", "ranker-soak-")
+	if err != nil {
+		return result, fmt.Errorf("make a directory: %w", err)
+	}
+	c, err := faults.StartCluster(ctx, dir, opt.Say)
+	if err != nil {
+		return result, err
+	}
+	defer func() {
+		if keep && len(result.Violations) > 0 {
+			c.KeepFiles()
+			opt.Say("the workers' logs are in %s", dir)
+		}
+		err = errors.Join(err, c.Close())
+	}()
+	opt.Say("up: %s, Redis %s", c.Kafka.Addrs(), c.Redis.Addr())
+	return c.Soak(ctx, opt)
+}

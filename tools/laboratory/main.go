@@ -1,0 +1,165 @@
+// Command laboratory plays the experiments that the documentation shows, and writes their tables into
+// docs/algorithms.md, each between its markers, and their plots to docs/laboratory. It is run in the repository's root.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/lab"
+)
+
+const (
+	page     = "docs/algorithms.md"
+	pictures = "docs/laboratory"
+)
+
+// The markers of a study's table.
+func begin(name string) string { return "<!-- laboratory: " + name + " -->\n" }
+func end(name string) string   { return "<!-- laboratory: end of " + name + " -->\n" }
+
+func main() {
+	only := flag.String("only", "", "play only the experiments whose name has this in it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "laboratory:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only string) error {
+	for _, s := range studies() {
+		if !strings.Contains(s.name, only) {
+			continue
+		}
+		began := time.Now()
+		results, err := s.play(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, time.Since(began).Round(time.Second))
+		var picture, table bytes.Buffer
+		if err := lab.Plot(&picture, "svg", results); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(pictures, s.name+".svg"), picture.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("writing a picture: %w", err)
+		}
+		s.table(&table, results)
+		if err := replace(s.name, table.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace puts a study's table between its markers.
+func replace(name string, table []byte) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return fmt.Errorf("reading the page: %w", err)
+	}
+	before, rest, found := bytes.Cut(old, []byte(begin(name)))
+	_, after, closed := bytes.Cut(rest, []byte(end(name)))
+	if !found || !closed {
+		return fmt.Errorf("%s has not both markers of %s", page, name)
+	}
+	text := bytes.Join([][]byte{before, []byte(begin(name)), table, []byte(end(name)), after}, nil)
+	if err := os.WriteFile(page, text, 0o644); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+// study is one experiment with what is compared in it.
+type study struct {
+	name       string
+	about      string
+	experiment lab.Experiment
+	rows       []lab.Settings
+}
+
+func (s *study) play(ctx context.Context) ([]*lab.Result, error) {
+	e := &s.experiment
+	e.Seed = 1
+	if e.Runs == 0 {
+		e.Runs = 16
+	}
+	if e.Items == 0 {
+		e.Items = e.Scenario.DefaultItems()
+	}
+	var all []*lab.Combination
+	for _, settings := range s.rows {
+		some, notes, err := lab.Combine(e, &settings)
+		if err != nil {
+			return nil, err
+		}
+		if len(notes) > 0 {
+			return nil, errors.New(strings.Join(notes, "; "))
+		}
+		all = append(all, some...)
+	}
+	return lab.Run(ctx, e, all)
+}
+
+// table writes a study's results, best first.
+func (s *study) table(b *bytes.Buffer, results []*lab.Result) {
+	e := &s.experiment
+	fmt.Fprintf(b, "\n**`--scenario %s", e.Scenario)
+	if e.Items != e.Scenario.DefaultItems() {
+		fmt.Fprintf(b, " --items %d", e.Items)
+	}
+	fmt.Fprintf(b, " --horizon %d", e.Horizon)
+	if e.Lateness.Mean > 0 {
+		fmt.Fprintf(b, " --payoff-delay %s", e.Lateness)
+	}
+	if e.Runs != 16 {
+		fmt.Fprintf(b, " --runs %d", e.Runs)
+	}
+	fmt.Fprintf(b, "`** %s\n\n![Regret curves](laboratory/%s.svg)\n\n", s.about, s.name)
+	bounds := []struct {
+		name string
+		of   func(*lab.Result) *float64
+	}{
+		{"upper bound", func(r *lab.Result) *float64 { return r.Bound }},
+		{"lower bound", func(r *lab.Result) *float64 { return r.LowerBound }},
+	}
+	header, rule := "| | regret | ± stderr | deviation of a run |", "|---|---|---|---|"
+	for k, bound := range bounds {
+		if !slices.ContainsFunc(results, func(r *lab.Result) bool { return bound.of(r) != nil }) {
+			bounds[k].of = nil
+			continue
+		}
+		header += " " + bound.name + " |"
+		rule += "---|"
+	}
+	fmt.Fprintf(b, "%s\n%s\n", header, rule)
+	for _, r := range lab.Ordered(results) {
+		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f |", r.Label(), r.Regret.Mean, *r.Regret.Stderr, *r.Regret.SD)
+		for _, bound := range bounds {
+			if bound.of != nil {
+				fmt.Fprintf(b, " %s |", optional(bound.of(r)))
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
+func optional(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", *x)
+}
