@@ -148,6 +148,7 @@ type Learner struct {
 	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
 	OutOfRange       OutOfRange
 	OnExpiry         OnExpiry
+	Silence          Silence
 	Aggregate        Aggregate
 	Utilities        Utilities
 	Seed             uint64
@@ -216,6 +217,15 @@ type Range struct{ Min, Max float64 }
 type OnExpiry struct {
 	Default *float64 // counts as this payoff, in raw units and within the payoff range; nil: dropped
 }
+
+// Silence says what a selection counts as while its payoff is awaited.
+type Silence string
+
+// The values of silence.
+const (
+	Waits  Silence = "waits"   // nothing
+	AtOnce Silence = "at_once" // what it will count as if it is never paid
+)
 
 // OutOfRange says what becomes of a payoff outside the payoff range.
 type OutOfRange string

@@ -63,6 +63,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkPartners(s)
 	checkTimes(s, &l, c.Kafka.Topics)
 	checkDefault(s, &l, c.Kafka.Topics)
+	checkSilence(s, &l, c.Kafka.Topics)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
 	warnDoubtful(s, &l, c.Kafka.Topics)
@@ -186,6 +187,22 @@ func checkDefault(s *section, l *Learner, topics Topics) {
 	default:
 		s.missing("on_expiry", "is needed: 0, which a selection counts as that was never paid, is outside payoff_range [%s, %s]; "+
 			"{default: x} says what it counts as, and drop that it tells nothing", formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	}
+}
+
+func checkSilence(s *section, l *Learner, topics Topics) {
+	if !s.has("silence") && !topics.HasSelections() {
+		l.Silence = Waits
+	}
+	if l.Silence == Waits || !s.ok("silence", "delay", "policy", "on_expiry", "on_expiry.default") {
+		return
+	}
+	why := l.silenceWaits()
+	if !topics.HasSelections() {
+		why = "there is no selections topic (kafka.topics.selections is empty), and nobody is known to wait"
+	}
+	if why != "" {
+		s.fault("silence", "%s: %s", l.Silence, why)
 	}
 }
 
