@@ -22,14 +22,16 @@ type base struct {
 	in      policy.Input // what of it does not change between decisions is set
 	ws      policy.Workspace
 	flights flights
-	changes policy.Changes
+	changes *policy.Changes // of items: the table's, where all that is kept by item is noted
 	writer
 }
 
 // newBase makes one that knows no items. countInFlight is Input.CountInFlight.
 func newBase(p policy.Policy, countInFlight bool) base {
 	table := policy.NewTable(0)
-	return base{policy: p, table: table, in: policy.Input{Table: table, CountInFlight: countInFlight}}
+	return base{
+		policy: p, table: table, changes: table.Changes(), in: policy.Input{Table: table, CountInFlight: countInFlight},
+	}
 }
 
 // newExploring makes one that explores.
@@ -44,7 +46,6 @@ func (b *base) Grow(items int) {
 	b.table.Grow(items)
 	if more := items - len(b.flights.byItem); more > 0 {
 		b.flights.grow(more)
-		b.changes.Grow(more)
 		b.in.InFlight = b.flights.byItem
 	}
 }
@@ -95,10 +96,7 @@ func (b *base) landed(i policy.Item) {
 }
 
 // feed gives BASE a payoff.
-func (b *base) feed(i policy.Item, payoff float64) {
-	b.table.Add(i, payoff)
-	b.changes.Note(i, sumsChanged)
-}
+func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
 
 // Sums implements Learner.
 func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }

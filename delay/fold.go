@@ -82,15 +82,12 @@ func (b *base) fold(from *base, numbers []policy.Item, s Share) error {
 	if s.Additive {
 		for i, to := range numbers {
 			if theirs := from.table.Own(policy.Item(i)); theirs != (policy.Sums{}) {
-				b.table.Set(to, plus(b.table.Own(to), theirs))
-				b.changes.Note(to, sumsChanged)
+				b.table.AddOwn(to, theirs, sumsChanged)
 			}
 		}
 	}
 	return b.windows.takeOver(&from.windows, s)
 }
-
-func plus(a, b policy.Sums) policy.Sums { return policy.Sums{N: a.N + b.N, R: a.R + b.R, Q: a.Q + b.Q} }
 
 // FoldsItems implements Folder: all that belongs to items is sums.
 func (b *base) FoldsItems() bool { return false }
@@ -112,7 +109,7 @@ func (b *BOLD) Fold(from Learner, numbers []policy.Item, s Share) error {
 	if s.Additive {
 		for i, to := range numbers {
 			if theirs := f.sums[i]; theirs != (policy.Sums{}) {
-				b.sums[to] = plus(b.sums[to], theirs)
+				b.sums[to] = b.sums[to].Add(theirs)
 				b.fed += theirs.N
 				b.changes.Note(to, sumsChanged)
 			}

@@ -112,7 +112,7 @@ func TestFold_NothingIsLostOrCountedTwice(t *testing.T) {
 					for k, from := range parts {
 						for theirs, ours := range number[k] {
 							if ours == n {
-								want = plus(want, from.Sums(policy.Item(theirs)))
+								want = want.Add(from.Sums(policy.Item(theirs)))
 							}
 						}
 					}

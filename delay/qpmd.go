@@ -120,7 +120,7 @@ func (q *QPMD) release() {
 // the exception: the sums of other sources that BASE is frozen with were not stored, so the first that come of a source
 // and item stand in for them.
 func (q *QPMD) Import(source int32, i policy.Item, s policy.Sums) {
-	if q.hold.on && (!q.restored || q.table.Has(source, i)) {
+	if _, told := q.table.From(source, i); q.hold.on && (!q.restored || told) {
 		q.table.Stage(source, i, s)
 		return
 	}

@@ -42,9 +42,9 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 	r.Field(hash, w.field, w.value)
 }
 
-// What can change of an item.
+// What can change of an item, as bits of the changes of its table.
 const (
-	sumsChanged = 1 << iota
+	sumsChanged = policy.SumsChanged << iota
 	queueChanged
 	flightsChanged
 )

@@ -17,16 +17,19 @@ const MaxWindows = 1000
 // shown after it of a higher utility stands at m, and w ≥ k where there is none. Nothing else is ever seen of w.
 //
 // The support is 1..Max: whoever looks further counts as looking at Max. Counts add up over partitions, exactly, for
-// they are integers. The memory is a table of Max·(Max+1)/2 counts, once for oneself, once for all, and once for each
-// other source. It is not safe for concurrent use.
+// they are integers. The memory is 17 bytes for each of the Max·(Max+1)/2 intervals, 33 bytes more once another source has
+// been heard of, and some 16 bytes for each count of a source. It is not safe for concurrent use.
 type Intervals struct {
-	max     int
-	own     []int64
-	pooled  []int64
-	sources map[int32][]int64
-	total   int64   // of pooled
-	changes Changes // of own
+	max    int
+	counts Totals[count] // by cell
+	total  int64         // of all cells, pooled
 }
+
+// count is a number of selections.
+type count int64
+
+// Add is the number of both.
+func (c count) Add(o count) count { return c + o }
 
 // NewIntervals makes counts over windows of 1..max, max within 1..MaxWindows.
 func NewIntervals(max int) (*Intervals, error) {
@@ -34,8 +37,9 @@ func NewIntervals(max int) (*Intervals, error) {
 		return nil, fmt.Errorf("%w: windows up to %d, must be within 1 and %d", ErrIntervals, max, MaxWindows)
 	}
 	cells := max * (max + 1) / 2
-	t := &Intervals{max: max, own: make([]int64, cells), pooled: make([]int64, cells), sources: map[int32][]int64{}}
-	t.changes.Grow(cells)
+	t := &Intervals{max: max}
+	t.counts = NewTotals(func(_ int32, before, after count) { t.total += int64(after - before) })
+	t.counts.Grow(cells)
 	return t, nil
 }
 
@@ -71,19 +75,12 @@ func (t *Intervals) Selected(order []int32, at int) (low, high int) {
 		}
 	}
 	high = max(low, high)
-	t.add(t.cell(low, high), 1)
+	t.counts.AddOwn(t.cell(low, high), 1, 1)
 	return low, high
 }
 
-func (t *Intervals) add(cell int32, by int64) {
-	t.own[cell] += by
-	t.pooled[cell] += by
-	t.total += by
-	t.changes.Note(cell, 1)
-}
-
 // Own is this partition's own count of an interval.
-func (t *Intervals) Own(low, high int) int64 { return t.own[t.cell(low, high)] }
+func (t *Intervals) Own(low, high int) int64 { return int64(t.counts.Own(t.cell(low, high))) }
 
 // Check tells why a count cannot be anybody's.
 func (t *Intervals) Check(low, high int, count int64) error {
@@ -97,36 +94,32 @@ func (t *Intervals) Check(low, high int, count int64) error {
 }
 
 // Load adds to this partition's own count of an interval, which must pass Check. It is no change.
-func (t *Intervals) Load(low, high int, count int64) {
+func (t *Intervals) Load(low, high int, n int64) {
 	c := t.cell(low, high)
-	t.own[c] += count
-	t.pooled[c] += count
-	t.total += count
+	t.counts.Set(c, t.counts.Own(c).Add(count(n)))
 }
 
 // Touch makes the count of an interval one that has changed.
-func (t *Intervals) Touch(low, high int) { t.add(t.cell(low, high), 0) }
+func (t *Intervals) Touch(low, high int) { t.counts.Changes().Note(t.cell(low, high), 1) }
 
 // Import sets what another source has of an interval, in place of what it had before. It must pass Check.
-func (t *Intervals) Import(source int32, low, high int, count int64) {
-	s := t.sources[source]
-	if s == nil {
-		s = make([]int64, len(t.own))
-		t.sources[source] = s
-	}
+func (t *Intervals) Import(source int32, low, high int, n int64) {
 	c := t.cell(low, high)
-	t.pooled[c] += count - s[c]
-	t.total += count - s[c]
-	s[c] = count
+	if n == 0 {
+		t.counts.Drop(source, c)
+		return
+	}
+	t.counts.Import(source, c, count(n))
 }
 
 // Changed calls f with each of this partition's own counts that has changed since the last call.
 func (t *Intervals) Changed(f func(low, high int, count int64)) {
-	for c := range t.changes.All() {
+	changes := t.counts.Changes()
+	for c := range changes.All() {
 		low, high := windowsOf(c)
-		f(low, high, t.own[c])
+		f(low, high, int64(t.counts.Own(c)))
 	}
-	t.changes.Clear()
+	changes.Clear()
 }
 
 // What the estimate starts from, and how many selections that is worth.
@@ -169,7 +162,7 @@ func (t *Intervals) Estimate(q []float64) (passes int) {
 	}
 	var intervals []seen
 	var informed float64
-	for c, count := range t.pooled {
+	for c, count := range t.counts.pooled {
 		// What says nothing but 1 ≤ w ≤ Max moves nothing.
 		if low, high := windowsOf(int32(c)); count > 0 && high-low+1 < t.max {
 			intervals = append(intervals, seen{low, high, float64(count)})

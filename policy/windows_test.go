@@ -54,7 +54,7 @@ func TestIntervals_CellsAreNumberedOnce(t *testing.T) {
 			next++
 		}
 	}
-	require.Len(t, counts.own, int(next))
+	require.EqualValues(t, next, counts.counts.Len())
 	for _, faulty := range []int{-1, 0, MaxWindows + 1} {
 		_, err := NewIntervals(faulty)
 		require.ErrorIs(t, err, ErrIntervals)
@@ -85,7 +85,7 @@ func TestIntervals_PoolingAddsUp(t *testing.T) {
 			total += count
 		}
 		require.Equal(t, total, pooled.Total())
-		require.Equal(t, alone.pooled, pooled.pooled)
+		require.Equal(t, alone.counts.pooled, pooled.counts.pooled)
 		a, b := make([]float64, longest), make([]float64, longest)
 		PriorWindows(a)
 		PriorWindows(b)
@@ -109,7 +109,7 @@ func slowEM(t *Intervals, passes int) []float64 {
 		}
 		for high := 1; high <= t.max; high++ {
 			for low := 1; low <= high; low++ {
-				count := float64(t.pooled[t.cell(low, high)])
+				count := float64(t.counts.Pooled(t.cell(low, high)))
 				if high-low+1 == t.max {
 					continue
 				}

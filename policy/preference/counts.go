@@ -18,12 +18,17 @@ const Margin = 5
 // maxCount bounds a count: more says nothing more.
 const maxCount = 1 << 40
 
-// pair is what is known of two items from selections alone: how often each was selected below the other.
-type pair struct {
-	low, high policy.Item // numbers, low < high
-	own       [2]int64    // low selected over high; high selected over low
-	all       [2]int64    // of all sources
-}
+// pair is two items.
+type pair struct{ low, high policy.Item } // numbers, low < high
+
+// tally is how often, of a pair, each was selected below the other: low over high, and high over low.
+type tally [2]int64
+
+// Add is the number of all selections of both.
+func (t tally) Add(o tally) tally { return tally{t[0] + o[0], t[1] + o[1]} }
+
+// on is the verdict on the first of a pair against the second, or for side 1 on the second against the first.
+func (t tally) on(side int) int64 { return verdict(t[side], t[1-side]) }
 
 // verdict is what counts say of a pair: by how much the first is preferred, negative for the second, 0 where it is
 // undecided. One user's word is enough as long as nobody contradicts; then it takes a majority of Margin.
@@ -37,17 +42,14 @@ func verdict(first, second int64) int64 {
 
 // counts are sparse pair counts: there are those that were ever added to.
 type counts struct {
-	at      map[uint64]int32 // by pairKey: where in pairs
-	pairs   []pair
-	changes policy.Changes                // of pairs: bits, which of own
-	sources map[int32]map[uint64][2]int64 // what is part of pair.all, by source and pairKey
-	field   []byte
-	value   []byte
+	at    map[uint64]int32 // by pairKey: where in pairs
+	pairs []pair
+	sums  policy.Totals[tally] // by place in pairs; of changes, bits say which side of own
+	field []byte
+	value []byte
 }
 
-func newCounts() counts {
-	return counts{at: map[uint64]int32{}, sources: map[int32]map[uint64][2]int64{}}
-}
+func newCounts() counts { return counts{at: map[uint64]int32{}} }
 
 func pairKey(low, high policy.Item) uint64 { return uint64(uint32(low))<<32 | uint64(uint32(high)) }
 
@@ -62,51 +64,43 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	if !ok {
 		at = int32(len(c.pairs))
 		c.pairs = append(c.pairs, pair{low: low, high: high})
-		c.changes.Grow(1)
+		c.sums.Grow(len(c.pairs))
 		c.at[key] = at
 	}
 	return at, side
 }
 
-// add counts one selection of a over b, and gives the verdict on a against b.
-func (c *counts) add(a, b policy.Item) int64 {
+// add counts so many selections of a over b, as many as there is room for, and gives the verdict on a against b.
+func (c *counts) add(a, b policy.Item, n int64) int64 {
 	at, side := c.find(a, b)
-	p := &c.pairs[at]
-	if p.own[side] < maxCount {
-		p.own[side]++
-		p.all[side]++
-		c.changes.Note(at, 1<<side)
+	if n = min(n, maxCount-c.sums.Own(at)[side]); n > 0 {
+		var more tally
+		more[side] = n
+		c.sums.AddOwn(at, more, 1<<side)
 	}
-	return verdict(p.all[side], p.all[1-side])
+	return c.sums.Pooled(at).on(side)
 }
 
 // imports sets what a source has of a over b, and gives the verdicts on a against b before and after.
 func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after int64) {
 	at, side := c.find(a, b)
-	p := &c.pairs[at]
-	before = verdict(p.all[side], p.all[1-side])
-	from := c.sources[source]
-	if from == nil {
-		from = map[uint64][2]int64{}
-		c.sources[source] = from
-	}
-	key := pairKey(p.low, p.high)
-	had := from[key]
-	p.all[side] += n - had[side]
-	had[side] = n
-	if had == [2]int64{} {
-		delete(from, key)
+	before = c.sums.Pooled(at).on(side)
+	has, _ := c.sums.From(source, at)
+	has[side] = n
+	if has == (tally{}) {
+		c.sums.Drop(source, at)
 	} else {
-		from[key] = had
+		c.sums.Import(source, at, has)
 	}
-	return before, verdict(p.all[side], p.all[1-side])
+	return before, c.sums.Pooled(at).on(side)
 }
 
 // harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse.
 func (c *counts) harvest(f func(field, value []byte)) {
-	for at, which := range c.changes.All() {
+	changes := c.sums.Changes()
+	for at, which := range changes.All() {
 		p := &c.pairs[at]
-		for side, n := range p.own {
+		for side, n := range c.sums.Own(at) {
 			if which>>side&1 == 0 {
 				continue
 			}
@@ -119,7 +113,7 @@ func (c *counts) harvest(f func(field, value []byte)) {
 			f(c.field, c.value)
 		}
 	}
-	c.changes.Clear()
+	changes.Clear()
 }
 
 func appendPair(dst []byte, a, b policy.Item) []byte {
@@ -142,9 +136,9 @@ func (c *counts) load(field, value []byte, items int) error {
 		return errCount
 	}
 	at, side := c.find(a, b)
-	p := &c.pairs[at]
-	p.all[side] += n - p.own[side]
-	p.own[side] = n
+	own := c.sums.Own(at)
+	own[side] = n
+	c.sums.Set(at, own)
 	return nil
 }
 

@@ -22,17 +22,9 @@ func (s *Sorted) Fold(from Finder, numbers []policy.Item) error {
 		if a == b || !learned(max(a, b)) || int(max(a, b)) >= s.items {
 			continue
 		}
-		at, side := s.counts.find(a, b)
-		ours := &s.counts.pairs[at]
-		for k, n := range theirs.own {
-			n = min(n, maxCount-ours.own[side^k])
-			if n == 0 {
-				continue
-			}
-			ours.own[side^k] += n
-			ours.all[side^k] += n
-			s.counts.changes.Note(at, 1<<(side^k))
-		}
+		own := f.counts.sums.Own(int32(k))
+		s.counts.add(a, b, own[0])
+		s.counts.add(b, a, own[1])
 	}
 	s.rebuild()
 	return nil
@@ -44,14 +36,10 @@ func (s *Social) Fold(from Finder, numbers []policy.Item) error {
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrFold, s, from)
 	}
-	for k, theirs := range f.own {
-		if theirs.n == 0 {
-			continue
+	for k := range int32(f.sums.Len()) {
+		if theirs := f.sums.Own(k); theirs.n > 0 {
+			s.sums.AddOwn(numbers[k], theirs, 1)
 		}
-		i := numbers[k]
-		s.own[i] = s.own[i].add(theirs)
-		s.changes.Note(i, 1)
-		s.pool(i)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (c *counts) decided(items int) []edge {
 	each := func(f func(edge)) {
 		for i := range c.pairs {
 			p := &c.pairs[i]
-			switch v := verdict(p.all[0], p.all[1]); {
+			switch v := c.sums.Pooled(int32(i)).on(0); {
 			case v > 0:
 				f(edge{p.low, p.high, v})
 			case v < 0:

@@ -51,12 +51,9 @@ const maxEstimate = 0x1p256
 // It is stored in the hash "utilities": "<item>" maps to "<N> <mean> <sum of squared deviations>" of its estimates. A
 // selection without a utility teaches nothing, and is counted.
 type Social struct {
-	config  SocialConfig
-	own     []moments
-	all     []moments
-	from    [][]sourceMoments // by item, in ascending order of source
-	changes policy.Changes
-	unused  int64
+	config SocialConfig
+	sums   policy.Totals[moments] // by item
+	unused int64
 
 	total  int64     // estimates
 	within []float64 // sums of squared deviations from the items' means, of so many items each
@@ -77,11 +74,6 @@ type moments struct {
 	n    int64
 	mean float64
 	dev  float64
-}
-
-type sourceMoments struct {
-	source int32
-	moments
 }
 
 type socialEntry struct {
@@ -108,12 +100,14 @@ func NewSocial(c SocialConfig) (*Social, error) {
 	if c.Resolution == 0 {
 		c.Resolution = DefaultResolution
 	}
-	return &Social{config: c}, nil
+	s := &Social{config: c}
+	s.sums = policy.NewTotals(s.keepUp)
+	return s, nil
 }
 
-// add is the moments of both samples together (T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm
+// Add is the moments of both samples together (T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm
 // for computing sample variances", 1979).
-func (m moments) add(o moments) moments {
+func (m moments) Add(o moments) moments {
 	switch {
 	case o.n == 0:
 		return m
@@ -130,33 +124,23 @@ func (m moments) add(o moments) moments {
 
 // Grow implements Finder.
 func (s *Social) Grow(items int) {
-	if more := items - len(s.own); more > 0 {
-		s.own, s.all, s.from = extend(s.own, more), extend(s.all, more), extend(s.from, more)
-		s.changes.Grow(more)
-		s.within = extend(s.within, (items+itemsPerSum-1)/itemsPerSum-len(s.within))
-	}
+	s.sums.Grow(items)
+	s.within = extend(s.within, (s.sums.Len()+itemsPerSum-1)/itemsPerSum-len(s.within))
 }
 
-// pool adds up anew what all sources have of an item, in a fixed order.
-func (s *Social) pool(i policy.Item) {
-	before := s.all[i]
-	var sum moments
-	for _, f := range s.from[i] {
-		sum = sum.add(f.moments)
-	}
-	sum = sum.add(s.own[i])
-	s.all[i] = sum
-	s.total += sum.n - before.n
+// keepUp keeps up what hangs on the pooled moments of all items.
+func (s *Social) keepUp(i policy.Item, before, after moments) {
+	s.total += after.n - before.n
 	first := int(i) / itemsPerSum * itemsPerSum
 	var within float64
-	for k := first; k < min(first+itemsPerSum, len(s.all)); k++ {
-		within += s.all[k].dev
+	for k := first; k < min(first+itemsPerSum, s.sums.Len()); k++ {
+		within += s.sums.Pooled(policy.Item(k)).dev
 	}
 	s.within[first/itemsPerSum] = within
 	switch {
-	case before.n == 0 && sum.n > 0:
+	case before.n == 0 && after.n > 0:
 		s.met++
-	case before.n > 0 && sum.n == 0:
+	case before.n > 0 && after.n == 0:
 		s.met--
 	}
 }
@@ -184,7 +168,7 @@ func (s *Social) log() float64 {
 	if s.config.Sigma == 0 {
 		delta /= 2 // the other half is the scale's
 	}
-	return math.Log(4*float64(max(len(s.all), 1))/delta) + 2*math.Log(float64(max(s.total, 1)))
+	return math.Log(4*float64(max(s.sums.Len(), 1))/delta) + 2*math.Log(float64(max(s.total, 1)))
 }
 
 // radius of an item's interval, given 2·σ²·log(4nt²/δ).
@@ -219,7 +203,7 @@ func (s *Social) measure(candidates []policy.Item, key policy.Key) {
 	point := 2 * log / (s.config.Resolution * s.config.Resolution)
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
-		m := &s.all[i]
+		m := s.sums.Pooled(i)
 		r := radius(width, m.n)
 		if float64(m.n) >= point {
 			r = 0
@@ -281,10 +265,7 @@ func (s *Social) Selected(sel *Selection) {
 		s.unused++
 		return
 	}
-	i := sel.selected()
-	s.own[i] = s.own[i].add(moments{n: 1, mean: sel.Utility})
-	s.pool(i)
-	s.changes.Note(i, 1)
+	s.sums.AddOwn(sel.selected(), moments{n: 1, mean: sel.Utility}, 1)
 }
 
 // countEvery is how often, in milliseconds of event time, the pairs that are undecided are counted, for people.
@@ -292,7 +273,7 @@ const countEvery = 1000
 
 // Advance implements Finder.
 func (s *Social) Advance(watermark int64) {
-	if watermark >= s.nextCount && s.counted != [2]int64{int64(len(s.all)), s.total} {
+	if watermark >= s.nextCount && s.counted != [2]int64{int64(s.sums.Len()), s.total} {
 		s.nextCount = watermark + countEvery
 		s.count()
 	}
@@ -300,7 +281,7 @@ func (s *Social) Advance(watermark int64) {
 
 // count counts the pairs whose intervals overlap.
 func (s *Social) count() {
-	s.counted = [2]int64{int64(len(s.all)), s.total}
+	s.counted = [2]int64{int64(s.sums.Len()), s.total}
 	e := s.sorted()
 	lows, highs := make([]float64, len(e)), make([]float64, len(e))
 	equal := int64(0) // pairs of points with the same mean
@@ -338,8 +319,9 @@ func (s *Social) Hash() string { return "utilities" }
 
 // Harvest implements Finder.
 func (s *Social) Harvest(f func(field, value []byte)) {
-	for i := range s.changes.All() {
-		m := &s.own[i]
+	changes := s.sums.Changes()
+	for i := range changes.All() {
+		m := s.sums.Own(i)
 		s.field = strconv.AppendInt(s.field[:0], int64(i), 10)
 		s.value = strconv.AppendInt(s.value[:0], m.n, 10)
 		s.value = append(s.value, ' ')
@@ -348,7 +330,7 @@ func (s *Social) Harvest(f func(field, value []byte)) {
 		s.value = strconv.AppendFloat(s.value, m.dev, 'g', -1, 64)
 		f(s.field, s.value)
 	}
-	s.changes.Clear()
+	changes.Clear()
 }
 
 // parseMoments reads a value that Harvest wrote.
@@ -372,12 +354,11 @@ const maxSources = 1 << 20
 func (s *Social) Load(field, value []byte) error {
 	i, err := parseItem(field)
 	m, ok := parseMoments(value)
-	if err != nil || !ok || int(i) >= len(s.own) {
+	if err != nil || !ok || int(i) >= s.sums.Len() {
 		return fmt.Errorf("%w: hash %q, field %.64q, value %.64q: not an item below %d with its moments", ErrState, s.Hash(),
-			field, value, len(s.own))
+			field, value, s.sums.Len())
 	}
-	s.own[i] = m
-	s.pool(i)
+	s.sums.Set(i, m)
 	return nil
 }
 
@@ -398,22 +379,14 @@ func (s *Social) Import(source int32, field, value []byte, items func(policy.Ite
 		}
 	}
 	i, ok := items(theirs)
-	if !ok || i < 0 || int(i) >= len(s.own) {
+	if !ok || i < 0 || int(i) >= s.sums.Len() {
 		return
 	}
-	from := s.from[i]
-	at, found := slices.BinarySearchFunc(from, source, func(f sourceMoments, source int32) int {
-		return cmp.Compare(f.source, source)
-	})
-	switch {
-	case found && m.n == 0:
-		s.from[i] = slices.Delete(from, at, at+1)
-	case found:
-		from[at].moments = m
-	case m.n > 0:
-		s.from[i] = slices.Insert(from, at, sourceMoments{source, m})
+	if m.n == 0 {
+		s.sums.Drop(source, i)
+		return
 	}
-	s.pool(i)
+	s.sums.Import(source, i, m)
 }
 
 // Status implements Finder. Undecided pairs are as they were counted last: that takes more than a look.
@@ -421,7 +394,7 @@ func (s *Social) Status() Status { return Status{Undecided: s.undecided, Unused:
 
 // sorted are the intervals of all items in the order of their means.
 func (s *Social) sorted() []socialEntry {
-	all := make([]policy.Item, len(s.all))
+	all := make([]policy.Item, s.sums.Len())
 	for i := range all {
 		all[i] = policy.Item(i)
 	}

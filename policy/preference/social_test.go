@@ -153,11 +153,11 @@ func TestSocial_LooksAtNeighboursOnly(t *testing.T) {
 					x, y = y, x
 				}
 				if a != b && overlap(&x, &y) {
-					least = min(least, f.all[a].n)
+					least = min(least, f.sums.Pooled(a).n)
 				}
 			}
 		}
-		require.Equal(t, least, f.all[s.list[0]].n)
+		require.Equal(t, least, f.sums.Pooled(s.list[0]).n)
 		slices.Sort(s.list)
 		require.Equal(t, candidates, s.list)
 	})
@@ -195,18 +195,20 @@ func TestSocial_PoolsAndIsStored(t *testing.T) {
 				}
 			})
 		}
-		require.Equal(t, parts[0].own, again.own)
+		for i := range policy.Item(n) {
+			require.Equal(t, parts[0].sums.Own(i), again.sums.Own(i))
+		}
 		for p, f := range parts {
 			before := parts[(p+2)%3]
-			for i := range n {
-				require.Equal(t, before.own[(i+n-1)%n].n+f.own[i].n, f.all[i].n)
+			for i := range policy.Item(n) {
+				require.Equal(t, before.sums.Own((i+n-1)%n).n+f.sums.Own(i).n, f.sums.Pooled(i).n)
 			}
 		}
 		sum := moments{}
 		for i := range n {
 			sum = moments{}
 			for _, f := range parts {
-				sum = sum.add(f.own[i])
+				sum = sum.Add(f.sums.Own(policy.Item(i)))
 			}
 			mean, dev := 0.0, 0.0
 			for _, u := range all[i] {

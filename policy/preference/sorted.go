@@ -262,7 +262,7 @@ func (s *Sorted) evidence(y, x policy.Item) {
 	if s.relation.Above(x, y) {
 		s.contradictions++
 	}
-	s.apply(y, x, s.counts.add(y, x))
+	s.apply(y, x, s.counts.add(y, x, 1))
 }
 
 // apply brings the relation up to date with a changed verdict on a pair: at once where it is no more than a new certainty,

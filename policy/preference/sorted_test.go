@@ -262,7 +262,11 @@ func TestSorted_PoolsOtherSources(t *testing.T) {
 					}
 				}
 			}
-			require.Empty(t, f.counts.sources[0])
+			for at := range f.counts.pairs {
+				require.Equal(t, f.counts.sums.Own(int32(at)), f.counts.sums.Pooled(int32(at)))
+				_, told := f.counts.sums.From(0, int32(at))
+				require.False(t, told)
+			}
 		}
 	})
 }

@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Summand is what Totals adds up. Its zero value stands for nothing: adding it changes nothing. Add may round, so that
+// the order of additions matters, and need not have an inverse.
+type Summand[S any] interface {
+	Add(S) S
+}
+
+// Totals hold, for each of some things numbered densely from 0, what this partition itself has counted or summed up, what
+// other sources (partitions) have published of theirs, and the total of both, which decisions read. What a source
+// publishes is its whole sum and replaces what it had before, so that a reading may come twice, or be smaller than the
+// last.
+//
+// A total is added up anew at each change and in a fixed order: the sources ascending, then one's own to their sum. So it
+// is a function of the parts as they are now, to the last bit, and not of how they came about. A change takes one
+// addition where it is one's own, and one for each source of that thing where it is a source's.
+//
+// What others have told takes no memory until a source tells of something: then a sum and a list for each thing, and a
+// place in the list for each source that has told of it. Reading allocates nothing, and neither does a change of what is
+// there. The zero value is of no things, and has nobody to call. Totals must not be copied once they are used, and are not
+// safe for concurrent use.
+type Totals[S Summand[S]] struct {
+	pooled  []S // what decisions read; kept dense for their sake
+	own     []S
+	others  []others[S]                    // may be shorter: nothing is known from others of things beyond
+	staged  Changes                        // of others: things whose sum is older than from
+	changes Changes                        // of own
+	moved   func(i int32, before, after S) // nil: there is nobody to call
+}
+
+// others is what all other sources have of one thing.
+type others[S any] struct {
+	sum  S         // as far as taken in
+	from []part[S] // in ascending order of source; includes what is staged
+}
+
+// part is what one source has of one thing.
+type part[S any] struct {
+	source int32
+	sum    S
+}
+
+// NewTotals makes Totals of no things yet, which call moved whenever a total was added up anew: with what it was and what
+// it is, which may be the same. It is for what is derived from the totals of many things.
+func NewTotals[S Summand[S]](moved func(i int32, before, after S)) Totals[S] {
+	return Totals[S]{moved: moved}
+}
+
+// Grow makes room for things 0..n-1. It never shrinks.
+func (t *Totals[S]) Grow(n int) {
+	if more := n - len(t.own); more > 0 {
+		t.pooled, t.own = extend(t.pooled, more), extend(t.own, more)
+		t.changes.Grow(more)
+	}
+}
+
+// extend appends more zero elements.
+func extend[T any](s []T, more int) []T {
+	n := len(s)
+	s = slices.Grow(s, more)[:n+more]
+	clear(s[n:])
+	return s
+}
+
+// Len is the number of things.
+func (t *Totals[S]) Len() int { return len(t.own) }
+
+// Pooled is the total of i over this partition and all sources.
+func (t *Totals[S]) Pooled(i int32) S { return t.pooled[i] }
+
+// Own is what this partition itself has of i.
+func (t *Totals[S]) Own(i int32) S { return t.own[i] }
+
+// Changes are the things whose own part has changed since that was last told. Whoever keeps more by the same numbers may
+// note there what of that has changed, with bits of its own.
+func (t *Totals[S]) Changes() *Changes { return &t.changes }
+
+// AddOwn adds to what this partition has of i, and notes what has changed by that: bits, at least one of them set.
+func (t *Totals[S]) AddOwn(i int32, s S, what uint8) {
+	t.own[i] = t.own[i].Add(s)
+	t.changes.Note(i, what)
+	t.pool(i)
+}
+
+// Set replaces what this partition has of i, by what is stored of it: it is no change.
+func (t *Totals[S]) Set(i int32, s S) {
+	t.own[i] = s
+	t.pool(i)
+}
+
+// From is what source has told of i, staged or taken in, and whether it has told anything. It may have told of nothing.
+func (t *Totals[S]) From(source, i int32) (s S, told bool) {
+	if int(i) >= len(t.others) {
+		return s, false
+	}
+	from := t.others[i].from
+	at, told := find(from, source)
+	if told {
+		s = from[at].sum
+	}
+	return s, told
+}
+
+// Import sets what source has of i, in place of what it had before, and takes in whatever is staged.
+func (t *Totals[S]) Import(source, i int32, s S) {
+	t.Stage(source, i, s)
+	t.TakeStaged()
+}
+
+// Drop forgets that source has ever told of i, and takes in whatever is staged.
+func (t *Totals[S]) Drop(source, i int32) {
+	if int(i) < len(t.others) {
+		o := &t.others[i]
+		if at, told := find(o.from, source); told {
+			o.from = slices.Delete(o.from, at, at+1)
+			t.staged.Note(i, 1)
+		}
+	}
+	t.TakeStaged()
+}
+
+// Stage notes what source has of i, in place of what it had before, but leaves the total as it is until TakeStaged. Only
+// the newest of each source and thing is kept, so what is staged is bounded by what is pooled.
+func (t *Totals[S]) Stage(source, i int32, s S) {
+	if int(i) >= len(t.others) {
+		more := len(t.own) - len(t.others)
+		t.others = extend(t.others, more)
+		t.staged.Grow(more)
+	}
+	o := &t.others[i]
+	at, told := find(o.from, source)
+	if told {
+		o.from[at].sum = s
+	} else {
+		o.from = slices.Insert(o.from, at, part[S]{source, s})
+	}
+	t.staged.Note(i, 1)
+}
+
+// TakeStaged takes in all that is staged.
+func (t *Totals[S]) TakeStaged() {
+	for i := range t.staged.All() {
+		o := &t.others[i]
+		var sum S
+		for k := range o.from {
+			sum = sum.Add(o.from[k].sum)
+		}
+		o.sum = sum
+		t.pool(i)
+	}
+	t.staged.Clear()
+}
+
+// pool adds up the total of i anew.
+func (t *Totals[S]) pool(i int32) {
+	var total S
+	if int(i) < len(t.others) {
+		total = t.others[i].sum
+	}
+	before := t.pooled[i]
+	total = total.Add(t.own[i])
+	t.pooled[i] = total
+	if t.moved != nil {
+		t.moved(i, before, total)
+	}
+}
+
+// find is where source stands, or belongs, in a list ascending by source. Sources of one thing are few, and often asked
+// for in order.
+func find[S any](from []part[S], source int32) (at int, found bool) {
+	return slices.BinarySearchFunc(from, source, func(p part[S], source int32) int { return cmp.Compare(p.source, source) })
+}
