@@ -21,7 +21,7 @@ type Folder interface {
 	// Carry notes an impression that is pending here from now on, and was decided elsewhere. selected says that its
 	// selection was told to that learner, o is what it is or would be told with. Exactly the calls follow that would have
 	// followed there.
-	Carry(o Outcome, selected bool)
+	Carry(fb Feedback, selected bool)
 }
 
 // ErrFold says that a learner cannot take over what another knows.
@@ -96,10 +96,10 @@ func plus(a, b policy.Sums) policy.Sums { return policy.Sums{N: a.N + b.N, R: a.
 func (b *base) FoldsItems() bool { return false }
 
 // Carry implements Folder.
-func (b *base) Carry(o Outcome, selected bool) {
+func (b *base) Carry(fb Feedback, selected bool) {
 	if selected {
-		b.flights.begin(o.Item)
-		b.changes.Note(o.Item, flightsChanged)
+		b.flights.begin(fb.Item)
+		b.changes.Note(fb.Item, flightsChanged)
 	}
 }
 
@@ -157,9 +157,9 @@ func (b *BOLD) foldInstance(from *instance, numbers []policy.Item, s Share) {
 func (b *BOLD) FoldsItems() bool { return b.index == ByItem }
 
 // Carry implements Folder: the decision's instance waits for it here.
-func (b *BOLD) Carry(o Outcome, _ bool) {
-	if o.Instance >= 0 {
-		b.occupy(b.pool.make(o.Instance))
+func (b *BOLD) Carry(fb Feedback, _ bool) {
+	if fb.Instance >= 0 {
+		b.occupy(b.pool.make(fb.Instance))
 	}
 }
 
@@ -210,8 +210,8 @@ func (p *Preferring) FoldsItems() bool {
 }
 
 // Carry implements Folder.
-func (p *Preferring) Carry(o Outcome, selected bool) {
+func (p *Preferring) Carry(fb Feedback, selected bool) {
 	if inner, folds := p.inner.(Folder); folds {
-		inner.Carry(forInner(o), selected)
+		inner.Carry(forInner(fb), selected)
 	}
 }

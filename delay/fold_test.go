@@ -42,17 +42,17 @@ func live(t *rapid.T, l Learner, items int) {
 			shown[k] = list[at]
 		}
 		at := rapid.IntRange(0, len(list)-1).Draw(t, "selected")
-		o := Outcome{Ref: ref, Item: shown[at], Candidates: list, Order: d.Order, Instance: d.Instance, Undecided: d.Undecided,
+		fb := Feedback{Ref: ref, Item: shown[at], Candidates: list, Order: d.Order, Instance: d.Instance, Undecided: d.Undecided,
 			Payoff: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "payoff")}
 		if len(d.Ranks) > 0 {
-			o.Candidates, o.Order = shown, nil
+			fb.Candidates, fb.Order = shown, nil
 		}
 		if len(d.Propensities) > 0 {
-			o.Propensity = d.Propensities[at]
+			fb.Propensity = d.Propensities[at]
 		}
-		l.Selected(o)
+		l.Selected(fb)
 		if rapid.Bool().Draw(t, "paid") {
-			l.Paid(o)
+			l.Paid(fb)
 		}
 	}
 }

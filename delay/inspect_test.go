@@ -30,14 +30,14 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 				require.Equal(t, d.Instance, x.Decision.Instance)
 				require.Len(t, x.Why, len(items))
 				require.NotEmpty(t, x.Rule)
-				o := Outcome{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
+				fb := Feedback{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
 					Payoff: float64(ref%3) / 2}
 				if len(d.Propensities) > 0 {
-					o.Propensity = d.Propensities[0]
+					fb.Propensity = d.Propensities[0]
 				}
-				l.Selected(o)
+				l.Selected(fb)
 				if ref%4 != 0 {
-					l.Paid(o)
+					l.Paid(fb)
 				}
 			}
 			i, s := l.Inspect(), l.Status()
@@ -62,10 +62,10 @@ func TestInspect_ShowsBeliefs(t *testing.T) {
 	direct.Grow(3)
 	table := policy.NewTable(3)
 	for k := range 12 {
-		o := Outcome{Ref: int64(k), Item: policy.Item(k % 3), Payoff: float64(k%5) / 4}
-		direct.Selected(o)
-		direct.Paid(o)
-		table.Add(o.Item, o.Payoff)
+		fb := Feedback{Ref: int64(k), Item: policy.Item(k % 3), Payoff: float64(k%5) / 4}
+		direct.Selected(fb)
+		direct.Paid(fb)
+		table.Add(fb.Item, fb.Payoff)
 	}
 	require.Equal(t, belief.Components(table), *direct.Inspect().Beliefs)
 	require.Nil(t, NewDirect(policy.NewGreedy()).Inspect().Beliefs)

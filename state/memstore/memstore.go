@@ -23,8 +23,8 @@ type Store struct {
 }
 
 var (
-	_ state.Keeper   = (*Store)(nil)
-	_ state.Registry = (*Store)(nil)
+	_ state.AdminStore = (*Store)(nil)
+	_ state.Registry   = (*Store)(nil)
 )
 
 // stored is one partition.

@@ -235,7 +235,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 		e.instance = t.share.Instance(e.instance)
 	}
 	if f, ok := l.delay.(delay.Folder); ok {
-		f.Carry(m.outcome(l), e.selected >= 0)
+		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}
 }

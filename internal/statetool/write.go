@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Met
 	if err != nil {
 		return nil, err
 	}
-	if meta.Layout != task.LayoutUnfinished {
+	if meta.Layout != task.StateUnfinished {
 		return nil, fmt.Errorf("%w: a worker has begun with it in the meantime: stop it and give the command again", state.ErrFenced)
 	}
 	return &writer{store: store, p: p, meta: meta, machine: m}, nil
@@ -61,52 +61,52 @@ func (w *writer) write(ctx context.Context, c state.Changes) error {
 
 // shut makes workers that should start leave a partition alone that has state, until it is finished or dropped. It fails
 // with state.ErrFenced where the partition has gone on since it was seen.
-func (k *Keeper) shut(ctx context.Context, p int32, seen map[int32]int64) error {
-	before, _, err := k.store.View(ctx, p, nil)
-	if errors.Is(err, state.ErrNoState) || err == nil && before.Layout == task.LayoutUnfinished {
+func (tool *Tool) shut(ctx context.Context, p int32, seen map[int32]int64) error {
+	before, _, err := tool.store.View(ctx, p, nil)
+	if errors.Is(err, state.ErrNoState) || err == nil && before.Layout == task.StateUnfinished {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	m, err := k.store.Acquire(ctx, p, before.Generation, true, nil)
+	m, err := tool.store.Acquire(ctx, p, before.Generation, true, nil)
 	if err != nil {
 		return err
 	}
 	if seq, ok := seen[p]; ok && m.Seq != seq {
 		return fmt.Errorf("%w: a worker has gone on with it in the meantime: stop it and give the command again", state.ErrFenced)
 	}
-	w := writer{store: k.store, p: p, meta: m}
-	w.meta.Layout = task.LayoutUnfinished
+	w := writer{store: tool.store, p: p, meta: m}
+	w.meta.Layout = task.StateUnfinished
 	return w.write(ctx, state.Changes{})
 }
 
 // shutNew does the same with a partition that has no state: workers would take it for a beginning.
-func (k *Keeper) shutNew(ctx context.Context, from *Keeper, p int32) error {
-	if _, err := k.store.Probe(ctx, p); !errors.Is(err, state.ErrNoState) {
+func (tool *Tool) shutNew(ctx context.Context, from *Tool, p int32) error {
+	if _, err := tool.store.Probe(ctx, p); !errors.Is(err, state.ErrNoState) {
 		return err
 	}
 	staged, _, err := from.store.View(ctx, p, nil)
 	if err != nil {
 		return err
 	}
-	staged.Layout = task.LayoutUnfinished
-	_, err = k.store.Acquire(ctx, p, staged.Generation, true, &staged)
+	staged.Layout = task.StateUnfinished
+	_, err = tool.store.Acquire(ctx, p, staged.Generation, true, &staged)
 	return err
 }
 
 // copyPartition replaces a partition by what another keeper has of it.
-func (k *Keeper) copyPartition(ctx context.Context, from *Keeper, p int32) error {
+func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error {
 	v, err := from.look(ctx, p)
 	if err != nil {
 		return err
 	}
-	if err := k.store.Drop(ctx, p, ""); err != nil {
+	if err := tool.store.Drop(ctx, p, ""); err != nil {
 		return err
 	}
 	fresh := v.meta
-	fresh.Layout = task.LayoutUnfinished
-	w, err := newWriter(ctx, k.store, p, &fresh, nil)
+	fresh.Layout = task.StateUnfinished
+	w, err := newWriter(ctx, tool.store, p, &fresh, nil)
 	if err != nil {
 		return err
 	}
@@ -141,6 +141,6 @@ func (k *Keeper) copyPartition(ctx context.Context, from *Keeper, p int32) error
 	if err != nil {
 		return err
 	}
-	w.meta.Layout = task.Layout
+	w.meta.Layout = task.StateLayout
 	return w.write(ctx, c)
 }

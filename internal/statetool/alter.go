@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -37,12 +37,12 @@ func insist(ctx context.Context, try func() error) error {
 }
 
 // stopped makes sure that no worker of the group is alive, as far as the coordinator knows.
-func (k *Keeper) stopped(ctx context.Context) error {
-	group := k.cfg.Kafka.Group
+func (tool *Tool) stopped(ctx context.Context) error {
+	group := tool.cfg.Kafka.Group
 	var members int
 	var client string
 	err := insist(ctx, func() error {
-		res, err := k.broker.Kafka().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+		res, err := tool.broker.Kafka().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
 		if err != nil {
 			return err
 		}
@@ -76,17 +76,17 @@ type alteration struct {
 // alter takes a partition over and replaces its cut by one that differs in what change gives, all in one checkpoint. The
 // hashes named are among the fields that change gets, with those of meta. Nothing is stored if change fails, or gives
 // nil. It fails with state.ErrNoState where the partition has none.
-func (k *Keeper) alter(ctx context.Context, p int32, hashes []string,
+func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 	change func(m *state.Meta, fields []state.Field) (*alteration, error)) error {
-	before, _, err := k.store.View(ctx, p, nil)
+	before, _, err := tool.store.View(ctx, p, nil)
 	if err != nil {
 		return err
 	}
-	m, err := k.store.Acquire(ctx, p, before.Generation, true, nil)
+	m, err := tool.store.Acquire(ctx, p, before.Generation, true, nil)
 	if err != nil {
 		return err
 	}
-	seen, fields, err := k.store.View(ctx, p, hashes)
+	seen, fields, err := tool.store.View(ctx, p, hashes)
 	if err != nil {
 		return err
 	}
@@ -102,31 +102,31 @@ func (k *Keeper) alter(ctx context.Context, p int32, hashes []string,
 		return err
 	}
 	h := &a.history
-	h.Number, h.Time, h.Rankings = m.Seq+1, k.now().UTC().Format(time.RFC3339), m.Rankings
+	h.Number, h.Time, h.Rankings = m.Seq+1, tool.now().UTC().Format(time.RFC3339), m.Rankings
 	for _, in := range m.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)
 	}
 	if err := h.Write(&a.changes, past); err != nil {
 		return err
 	}
-	return k.store.Checkpoint(ctx, p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m,
+	return tool.store.Checkpoint(ctx, p, &state.Checkpoint{Fence: m.Fence, ID: fmt.Sprintf("%s-%d", m.Token, m.Seq+1), Meta: m,
 		Changes: a.changes, Drop: a.drop})
 }
 
 // everyPartition does something to each stored partition. Those without state are passed over.
-func (k *Keeper) everyPartition(ctx context.Context, do func(p int32) error) error {
-	n, stored, err := k.partitions(ctx)
+func (tool *Tool) everyPartition(ctx context.Context, do func(p int32) error) error {
+	n, stored, err := tool.partitions(ctx)
 	if err != nil {
 		return err
 	}
 	if !stored {
-		return fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+		return fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 	}
 	for p := range int32(n) {
 		if err := do(p); err != nil && !errors.Is(err, state.ErrNoState) {
 			return err
 		}
-		k.say("partition %d of %d is done", p, n)
+		tool.say("partition %d of %d is done", p, n)
 	}
 	return nil
 }

@@ -38,11 +38,11 @@ func TestWindowsArePooled(t *testing.T) {
 			published = append(published, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 		}
 	}
-	r := NewImportReader(cfg.Learners)
+	r := NewPublishedReader(cfg.Learners)
 	require.Equal(t, []string{"feed:items", "feed:windows"}, r.Hashes())
 	for range 2 {
 		for _, i := range r.Read(published, func(err error) { t.Error(err) }) {
-			other.m.Import(5, &i)
+			other.m.SetSource(5, &i)
 		}
 		require.EqualValues(t, 3, other.m.Learners()[0].Selections)
 	}

@@ -1,4 +1,4 @@
-// Package keep carries out the commands that look into a group's stored state and put it in order: inspect, export,
+// Package statetool carries out the commands that look into a group's stored state and put it in order: inspect, export,
 // import, reset, rebuild, reshard. It reads the state by the code that workers load it with, and writes it through the
 // fence that workers hold each other off with.
 //
@@ -11,4 +11,4 @@
 // given again.
 //
 // What was done stands in the partition's history: fields "history.<number>" of the hash meta, see partition.History.
-package keep
+package statetool

@@ -12,9 +12,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Import is one thing that another partition has published of its learner of the same name: the sums of an item, or a
+// Published is one thing that another partition has published of its learner of the same name: the sums of an item, or a
 // field of a hash that the learner pools. It is only read, so that any number of machines may take it in.
-type Import struct {
+type Published struct {
 	learner string
 	hash    string // without the learner's name; itemsHash for an item
 	field   []byte // of an item: its name
@@ -25,23 +25,23 @@ type Import struct {
 }
 
 // String shows it to people.
-func (i *Import) String() string {
+func (i *Published) String() string {
 	if i.hash == itemsHash {
 		return fmt.Sprintf("%s:%s %q %v", i.learner, i.hash, i.field, i.sums)
 	}
 	return fmt.Sprintf("%s:%s %q %q", i.learner, i.hash, i.field, i.value)
 }
 
-// ImportReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
-type ImportReader struct {
+// PublishedReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
+type PublishedReader struct {
 	hashes []string
 	byItem map[string]bool // learners that publish fields about items
 	parser fastjson.Parser
 }
 
-// NewImportReader makes the reader for these learners.
-func NewImportReader(learners []LearnerConfig) *ImportReader {
-	r := &ImportReader{byItem: make(map[string]bool)}
+// NewPublishedReader makes the reader for these learners.
+func NewPublishedReader(learners []LearnerConfig) *PublishedReader {
+	r := &PublishedReader{byItem: make(map[string]bool)}
 	for i := range learners {
 		c := &learners[i]
 		r.hashes = append(r.hashes, c.Name+":"+itemsHash)
@@ -54,12 +54,12 @@ func NewImportReader(learners []LearnerConfig) *ImportReader {
 }
 
 // Hashes names the hashes that the learners publish from.
-func (r *ImportReader) Hashes() []string { return r.hashes }
+func (r *PublishedReader) Hashes() []string { return r.hashes }
 
 // Read takes published fields apart, into an order in which they can be taken in: items before the fields that are about
 // them. The result aliases their memory. What cannot be read is left out, and failed is told.
-func (r *ImportReader) Read(fields []state.Field, failed func(error)) []Import {
-	all := make([]Import, 0, len(fields))
+func (r *PublishedReader) Read(fields []state.Field, failed func(error)) []Published {
+	all := make([]Published, 0, len(fields))
 	for _, f := range fields {
 		i, err := r.read(f)
 		if err != nil {
@@ -68,7 +68,7 @@ func (r *ImportReader) Read(fields []state.Field, failed func(error)) []Import {
 		}
 		all = append(all, i)
 	}
-	slices.SortStableFunc(all, func(a, b Import) int {
+	slices.SortStableFunc(all, func(a, b Published) int {
 		switch first, second := a.hash == itemsHash, b.hash == itemsHash; {
 		case first == second:
 			return 0
@@ -80,12 +80,12 @@ func (r *ImportReader) Read(fields []state.Field, failed func(error)) []Import {
 	return all
 }
 
-func (r *ImportReader) read(f state.Field) (Import, error) {
+func (r *PublishedReader) read(f state.Field) (Published, error) {
 	learner, hash, found := cutLast(f.Hash)
 	if !found {
-		return Import{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
+		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
 	}
-	i := Import{learner: learner, hash: hash, field: f.Field, value: f.Value}
+	i := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
 	if hash != itemsHash {
 		return i, nil
 	}
@@ -102,8 +102,8 @@ func (r *ImportReader) read(f state.Field) (Import, error) {
 
 // Telling leaves out the items that have taught their partition nothing, and that no field is about: in a catalogue of
 // which little has been selected, these are most, and whoever has heard nothing else of them need not be told.
-func (r *ImportReader) Telling(all []Import) []Import {
-	return slices.DeleteFunc(slices.Clone(all), func(i Import) bool {
+func (r *PublishedReader) Telling(all []Published) []Published {
+	return slices.DeleteFunc(slices.Clone(all), func(i Published) bool {
 		return i.hash == itemsHash && i.sums == policy.Sums{} && !r.byItem[i.learner]
 	})
 }
@@ -117,25 +117,25 @@ func cutLast(name string) (learner, hash string, found bool) {
 	return name[:at], name[at+1:], true
 }
 
-// Import takes in what another partition has published, in place of what it had before. What cannot be anybody's, and
+// SetSource takes in what another partition has published, in place of what it had before. What cannot be anybody's, and
 // learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
 // before the fields that are about them.
-func (m *Machine) Import(source int32, i *Import) {
+func (m *Machine) SetSource(source int32, i *Published) {
 	l := m.byName[i.learner]
 	if l == nil || l.gone || len(i.field) == 0 {
 		return
 	}
 	if i.hash == itemsHash {
-		m.importItem(l, source, i)
+		m.setSourceItem(l, source, i)
 		return
 	}
 	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == i.hash })
 	if at >= 0 {
-		l.delay.ImportField(source, i.hash, i.field, i.value, l.translator(source))
+		l.delay.SetSourceField(source, i.hash, i.field, i.value, l.translator(source))
 	}
 }
 
-func (m *Machine) importItem(l *learner, source int32, i *Import) {
+func (m *Machine) setSourceItem(l *learner, source int32, i *Published) {
 	if i.sums.Check() != nil {
 		return
 	}
@@ -144,7 +144,7 @@ func (m *Machine) importItem(l *learner, source int32, i *Import) {
 	if l.poolsByItem && !i.gone {
 		l.note(source, i.number, ours)
 	}
-	l.delay.Import(source, ours, i.sums)
+	l.delay.SetSource(source, ours, i.sums)
 }
 
 // note remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.

@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"bufio"
@@ -54,7 +54,7 @@ type section struct {
 //
 // A group that has never run begins here, as it would with its first worker: where it begins to read is settled now. One
 // whose state is lost is refused with ErrLost.
-func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*ImportReport, error) {
+func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*ImportReport, error) {
 	head, sections, err := readExport(r)
 	if err != nil {
 		return nil, err
@@ -67,18 +67,18 @@ func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impor
 	if q.As != "" {
 		to = q.As
 	}
-	if _, err := k.learner(to); err != nil {
+	if _, err := tool.learner(to); err != nil {
 		return nil, err
 	}
-	if err := k.stopped(ctx); err != nil {
+	if err := tool.stopped(ctx); err != nil {
 		return nil, err
 	}
 	report := &ImportReport{ID: head.ID, Learner: to}
-	n, _, err := k.partitions(ctx)
+	n, _, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.beginMissing(ctx, int32(n)); err != nil {
+	if err := tool.beginMissing(ctx, int32(n)); err != nil {
 		return nil, err
 	}
 	shares := make([][]section, n)
@@ -91,7 +91,7 @@ func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impor
 		if len(share) == 0 {
 			continue
 		}
-		one, err := k.importPartition(ctx, int32(p), to, share, head, q.Again)
+		one, err := tool.importPartition(ctx, int32(p), to, share, head, q.Again)
 		if errors.Is(err, ErrImported) { // perhaps by a try that was cut off
 			before = err
 			continue
@@ -100,7 +100,7 @@ func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impor
 			return report, err
 		}
 		report.Partitions = append(report.Partitions, one)
-		k.say("partition %d of %d is imported", p, n)
+		tool.say("partition %d of %d is imported", p, n)
 	}
 	if len(report.Partitions) == 0 {
 		return report, before
@@ -108,18 +108,18 @@ func (k *Keeper) Import(ctx context.Context, r io.Reader, q ImportQuery) (*Impor
 	return report, nil
 }
 
-func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, share []section, head *exportLine, again bool) (ImportPartition, error) {
+func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, share []section, head *exportLine, again bool) (ImportPartition, error) {
 	one := ImportPartition{Partition: p, Sections: len(share)}
-	to, err := k.newMachine(p)
+	to, err := tool.newMachine(p)
 	if err != nil {
 		return one, err
 	}
-	only, err := k.newMachine(p) // what was taken in, and nothing else
+	only, err := tool.newMachine(p) // what was taken in, and nothing else
 	if err != nil {
 		return one, err
 	}
 	kept := partition.ImportedHash(learner)
-	err = k.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+	err = tool.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 		past, err := partition.ReadHistory(fields)
 		if err != nil {
 			return nil, err
@@ -135,7 +135,7 @@ func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, s
 		a := &alteration{history: partition.History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
 		for rank, s := range share {
 			part := delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}
-			if err := errors.Join(k.take(to, learner, &s, part), k.take(only, learner, &s, part)); err != nil {
+			if err := errors.Join(tool.take(to, learner, &s, part), tool.take(only, learner, &s, part)); err != nil {
 				return nil, err
 			}
 			one.Items += s.items
@@ -150,9 +150,9 @@ func (k *Keeper) importPartition(ctx context.Context, p int32, learner string, s
 	return one, err
 }
 
-// take makes a machine of what a section holds, by the code that stored state is loaded with, and folds it into another.
-func (k *Keeper) take(to *partition.Machine, learner string, s *section, share delay.Share) error {
-	from, err := k.newMachine(s.partition)
+// take makes a machine of what a section holds, by the code that stored state is loaded with, and merges it into another.
+func (tool *Tool) take(to *partition.Machine, learner string, s *section, share delay.Share) error {
+	from, err := tool.newMachine(s.partition)
 	if err != nil {
 		return err
 	}

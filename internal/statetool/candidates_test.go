@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"testing"
@@ -19,8 +19,8 @@ func TestExplain_PlainItemsWhereUtilitiesAreFound(t *testing.T) {
 			require.NoError(t, err)
 			machine, err := app.MachineConfig(cfg)
 			require.NoError(t, err)
-			k := &Keeper{cfg: cfg, machine: machine}
-			m, err := k.emptyMachine(0)
+			tool := &Tool{cfg: cfg, machine: machine}
+			m, err := tool.emptyMachine(0)
 			require.NoError(t, err)
 			r, err := explain(&cfg.Learners[0], &view{machine: m}, []Candidate{{Item: "a", Plain: true}, {Item: "b", Plain: true}})
 			if needs {

@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Query says what is to be inspected.
-type Query struct {
+// InspectQuery says what is to be inspected.
+type InspectQuery struct {
 	Learner   string // empty: all that are configured
 	Partition int32  // -1: all, pooled
 	// Candidates, if any, are ranked as an impression of them would be now. One that lacks a learner's name asks the
@@ -137,27 +137,27 @@ type InstanceReport struct {
 }
 
 // Inspect reads the state, while workers run or not, and changes nothing.
-func (k *Keeper) Inspect(ctx context.Context, q Query) (*Report, error) {
+func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) {
 	if q.Learner != "" {
-		if _, err := k.learner(q.Learner); err != nil {
+		if _, err := tool.learner(q.Learner); err != nil {
 			return nil, err
 		}
 	}
-	numbers, err := k.asked(ctx, q.Partition)
+	numbers, err := tool.asked(ctx, q.Partition)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Group: k.cfg.Kafka.Group}
+	r := &Report{Group: tool.cfg.Kafka.Group}
 	var views []*view
 	for _, p := range numbers {
-		v, err := k.look(ctx, p)
+		v, err := tool.look(ctx, p)
 		if errors.Is(err, state.ErrNoState) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		k.say("partition %d of %d is read", p, len(numbers))
+		tool.say("partition %d of %d is read", p, len(numbers))
 		one, err := v.report()
 		if err != nil {
 			return nil, err
@@ -165,16 +165,16 @@ func (k *Keeper) Inspect(ctx context.Context, q Query) (*Report, error) {
 		r.Partitions, views = append(r.Partitions, one), append(views, v)
 	}
 	if len(views) == 0 {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 	}
-	return r, k.learners(r, views, &q)
+	return r, tool.learners(r, views, &q)
 }
 
 // learners adds what the learners know.
-func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
+func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 	var asked []*config.Learner
-	for i := range k.cfg.Learners {
-		if l := &k.cfg.Learners[i]; q.Learner == "" || q.Learner == l.Name {
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; q.Learner == "" || q.Learner == l.Name {
 			one, err := learnerReport(l, views)
 			if err != nil {
 				return err
@@ -182,7 +182,7 @@ func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
 			r.Learners, asked = append(r.Learners, one), append(asked, l)
 		}
 	}
-	k.pool(views)
+	tool.pool(views)
 	for i, l := range asked {
 		known, err := views[0].machine.Inspect(l.Name)
 		if err != nil {
@@ -201,11 +201,11 @@ func (k *Keeper) learners(r *Report, views []*view, q *Query) error {
 }
 
 // asked are the partitions to be read.
-func (k *Keeper) asked(ctx context.Context, one int32) ([]int32, error) {
+func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 	if one >= 0 {
 		return []int32{one}, nil
 	}
-	n, _, err := k.partitions(ctx)
+	n, _, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +217,8 @@ func (k *Keeper) asked(ctx context.Context, one int32) ([]int32, error) {
 }
 
 // pool tells the first partition's machine what the others have published, by the code that workers take it in with.
-func (k *Keeper) pool(views []*view) {
-	reader := partition.NewImportReader(k.machine.Learners)
+func (tool *Tool) pool(views []*view) {
+	reader := partition.NewPublishedReader(tool.machine.Learners)
 	for _, v := range views[1:] {
 		var published []state.Field
 		for _, f := range v.fields {
@@ -227,7 +227,7 @@ func (k *Keeper) pool(views []*view) {
 			}
 		}
 		for _, i := range reader.Telling(reader.Read(published, func(error) {})) {
-			views[0].machine.Import(v.number, &i)
+			views[0].machine.SetSource(v.number, &i)
 		}
 	}
 }

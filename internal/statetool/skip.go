@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -55,29 +55,29 @@ const maxWhy = 500
 //
 // The last record that was taken in is one that workers read again, to make sure that the log is the one they know. Where that
 // has become unreadable since, it is not compared any more.
-func (k *Keeper) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
-	topic, err := k.inputTopic(q.Topic)
+func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
+	topic, err := tool.inputTopic(q.Topic)
 	if err != nil {
 		return nil, err
 	}
 	if q.Why = strings.TrimSpace(q.Why); q.Why == "" || len(q.Why) > maxWhy || strings.ContainsAny(q.Why, "\r\n") {
 		return nil, errWhy
 	}
-	if err := k.stopped(ctx); err != nil {
+	if err := tool.stopped(ctx); err != nil {
 		return nil, err
 	}
-	meta, fields, err := k.store.View(ctx, q.Partition, nil)
+	meta, fields, err := tool.store.View(ctx, q.Partition, nil)
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", q.Partition, err)
 	}
-	name := k.broker.Topic(topic)
+	name := tool.broker.Topic(topic)
 	in := &meta.Inputs[topic]
 	if q.Offset < in.Offset && q.Offset != in.Witness.Offset {
 		return nil, fmt.Errorf("%w: the state stands at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
 	}
 	var u *broker.Unreadable
 	err = insist(ctx, func() error {
-		u, err = k.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
+		u, err = tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
 		return err
 	})
 	if err != nil {
@@ -86,13 +86,13 @@ func (k *Keeper) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	if u == nil {
 		return nil, fmt.Errorf("%w, or nothing stands there: offset %d of %s[%d]", ErrReadable, q.Offset, name, q.Partition)
 	}
-	r := &SkipReport{Partition: q.Partition, Topic: name, From: u.From, Through: u.To - 1, Kept: min(len(u.Batch), k.machine.MaxRecordBytes),
+	r := &SkipReport{Partition: q.Partition, Topic: name, From: u.From, Through: u.To - 1, Kept: min(len(u.Batch), tool.machine.MaxRecordBytes),
 		Fault: u.Err.Error(), Why: q.Why}
 	if q.Offset < in.Offset {
 		r.Through, r.Kept, r.Taken = r.From, 0, true
-		return r, k.dropWitness(ctx, &q, topic)
+		return r, tool.dropWitness(ctx, &q, topic)
 	}
-	s := skipping{k: k, q: &q, topic: topic, u: u}
+	s := skipping{tool: tool, q: &q, topic: topic, u: u}
 	if s.past, err = partition.ReadHistory(fields); err != nil {
 		return nil, err
 	}
@@ -100,17 +100,17 @@ func (k *Keeper) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 }
 
 // dropWitness lets workers go on that would compare the last record they took in with what the log has now.
-func (k *Keeper) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
-	return k.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
+func (tool *Tool) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
+	return tool.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
 		m.Inputs[topic].Witness = state.Witness{Offset: -1}
-		return &alteration{history: partition.History{Done: "skip", Detail: q.Why, Topic: k.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
+		return &alteration{history: partition.History{Done: "skip", Detail: q.Why, Topic: tool.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
 	})
 }
 
 // inputTopic finds a topic by its role or its name.
-func (k *Keeper) inputTopic(name string) (event.Topic, error) {
+func (tool *Tool) inputTopic(name string) (event.Topic, error) {
 	for t := range event.Topic(event.Inputs) {
-		if full := k.broker.Topic(t); full != "" && (name == topicRoles[t] || name == full) {
+		if full := tool.broker.Topic(t); full != "" && (name == topicRoles[t] || name == full) {
 			return t, nil
 		}
 	}
@@ -119,7 +119,7 @@ func (k *Keeper) inputTopic(name string) (event.Topic, error) {
 
 // skipping is a Skip under way.
 type skipping struct {
-	k     *Keeper
+	tool  *Tool
 	q     *SkipQuery
 	topic event.Topic
 	u     *broker.Unreadable
@@ -132,7 +132,7 @@ type skipping struct {
 
 // run does what a worker does until the record is behind it.
 func (s *skipping) run(ctx context.Context, generation int64) error {
-	d := driver{k: s.k, p: s.q.Partition, generation: generation, saves: s.note}
+	d := driver{tool: s.tool, p: s.q.Partition, generation: generation, saves: s.note}
 	d.skips = func(topic event.Topic, offset int64) string {
 		if topic != s.topic || offset < s.u.From || offset >= s.u.To {
 			return ""
@@ -146,7 +146,7 @@ func (s *skipping) run(ctx context.Context, generation int64) error {
 		}
 	}
 	_, err := d.drive(ctx, func(st *task.Status) (bool, error) {
-		s.k.say("partition %d: %s, %d records of %s left", s.q.Partition, st.Phase, st.Lag[s.topic], s.k.broker.Topic(s.topic))
+		s.tool.say("partition %d: %s, %d records of %s left", s.q.Partition, st.Phase, st.Lag[s.topic], s.tool.broker.Topic(s.topic))
 		return s.done.Load(), nil
 	})
 	if err == nil && !s.done.Load() {
@@ -162,8 +162,8 @@ func (s *skipping) note(c *state.Checkpoint) error {
 		return nil
 	}
 	s.noted = c
-	h := partition.History{Number: c.Fence.Seq + 1, Time: s.k.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
-		Topic: s.k.broker.Topic(s.topic), Skipped: []int64{s.u.From, s.u.To}, Rankings: m.Rankings}
+	h := partition.History{Number: c.Fence.Seq + 1, Time: s.tool.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
+		Topic: s.tool.broker.Topic(s.topic), Skipped: []int64{s.u.From, s.u.To}, Rankings: m.Rankings}
 	for _, in := range m.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)
 	}

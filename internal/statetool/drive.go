@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 
 // driver runs a partition's task as a worker does, but for the group: nobody else is there. It commits no offsets.
 type driver struct {
-	k *Keeper
-	p int32
+	tool *Tool
+	p    int32
 	// generation is written with the token.
 	generation int64
 	// describe, if not nil, changes what the task is told of the topics.
@@ -45,7 +45,7 @@ type driver struct {
 func (d *driver) errUnreadable(topic event.Topic, u *broker.Unreadable) error {
 	role := topicRoles[topic]
 	return fmt.Errorf("offset %d of %s[%d] cannot be read: %w: where nothing makes it readable again, give `ranker-worker state skip "+
-		"--partition %d --topic %s --offset %d --why …`", u.From, d.k.broker.Topic(topic), d.p, u.Err, d.p, role, u.From)
+		"--partition %d --topic %s --offset %d --why …`", u.From, d.tool.broker.Topic(topic), d.p, u.Err, d.p, role, u.From)
 }
 
 // lookEvery is how often a task is asked how it is.
@@ -54,11 +54,11 @@ const lookEvery = 50 * time.Millisecond
 // drive runs the task until its condition is as until wants it, and drains it: what it has stepped is then stored. It
 // fails where the task stops, with the task's reason. It tells how many decisions were adopted.
 func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, error)) (adopted int64, err error) {
-	machine := d.k.machine
+	machine := d.tool.machine
 	machine.Partition, machine.CheckCopartition = d.p, d.elsewhere
 	t := task.New(task.Config{
-		Group: d.k.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
-		MaxRecordBytes: machine.MaxRecordBytes, AnyProducer: d.anyProducer, Adrift: d.adrift, OneClock: d.k.oneClock,
+		Group: d.tool.cfg.Kafka.Group, Partition: d.p, TopicNames: machine.TopicNames, HasSelections: machine.HasSelections,
+		MaxRecordBytes: machine.MaxRecordBytes, AnyProducer: d.anyProducer, Adrift: d.adrift, OneClock: d.tool.oneClock,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
 			return partition.New(machine)
@@ -78,7 +78,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 	}()
 	began := time.Now()
 	now := func() task.Now {
-		return task.Now{Mono: time.Since(began), Wall: event.Millis(d.k.now().UnixMilli())}
+		return task.Now{Mono: time.Since(began), Wall: event.Millis(d.tool.now().UnixMilli())}
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -91,7 +91,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 			flying.Go(func() {
 				limited, cancel := context.WithTimeout(requests, r.Timeout)
 				defer cancel()
-				replies <- r.Carry(shell{stream.Carrier{Ctx: limited, Log: d.k.broker.Partition(d.p), Store: d.k.store, Partition: d.p}, d})
+				replies <- r.Carry(shell{stream.Carrier{Ctx: limited, Log: d.tool.broker.Partition(d.p), Store: d.tool.store, Partition: d.p}, d})
 			})
 		}
 		phase := t.Phase()
@@ -180,7 +180,7 @@ func (d *driver) passOver(ctx context.Context, part *task.FetchPart, f *task.Fet
 	if part.Topic >= event.Inputs || f.Err == nil || !broker.CannotBeRead(f.Err) {
 		return
 	}
-	u, err := d.k.broker.Partition(d.p).Unreadable(ctx, part.Topic, part.Offset)
+	u, err := d.tool.broker.Partition(d.p).Unreadable(ctx, part.Topic, part.Offset)
 	if err != nil || u == nil {
 		return // it is asked for again
 	}
@@ -195,7 +195,7 @@ func (d *driver) passOver(ctx context.Context, part *task.FetchPart, f *task.Fet
 	}
 	*f = task.Fetched{Topic: part.Topic, Next: u.To, High: max(u.High, u.To), LogStart: u.LogStart}
 	for offset := u.From; offset < u.To; offset++ {
-		rec := partition.Record{Topic: part.Topic, Offset: offset, Skipped: why, Timestamp: min(max(u.Timestamp, 0), d.k.now().UnixMilli())}
+		rec := partition.Record{Topic: part.Topic, Offset: offset, Skipped: why, Timestamp: min(max(u.Timestamp, 0), d.tool.now().UnixMilli())}
 		if offset == u.From {
 			rec.Value = u.Batch
 		} else {

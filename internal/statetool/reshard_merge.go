@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"bytes"
@@ -17,17 +17,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// fold puts the state of new partitions together from that of old ones.
+// resharding puts the state of new partitions together from that of old ones.
 //
 // What learners know of old partition j goes to new partition j modulo their number, where sums are added up and queues
 // of waiting payoffs put behind one another. A new partition that gets nothing so has copies of what is no sum, BOLD's
 // instances, from old partition q modulo their number. What is stored under an id goes where Kafka's default partitioner
 // puts the id now. Accounts go with what learners know, but for what is pending and parked, which goes with its entry.
 // Holds are released. The watermark is the least of all.
-type fold struct {
-	k         *Keeper
-	staging   *Keeper
-	source    *Keeper // of the topics that the old state was made from
+type resharding struct {
+	tool      *Tool
+	staging   *Tool
+	source    *Tool // of the topics that the old state was made from
 	from, to  int
 	recreated bool
 	fresh     bool // the new state is of other topics than the old one: they are read from their beginning
@@ -42,48 +42,48 @@ type fold struct {
 	strays []stray
 }
 
-// newFold finds out what has to be folded. Close it in the end.
-func (k *Keeper) newFold(ctx context.Context, staging *Keeper, to int, recreated bool) (*fold, error) {
-	cut, err := k.anyCut(ctx)
+// newResharding finds out what has to be carried over. Close it in the end.
+func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recreated bool) (*resharding, error) {
+	cut, err := tool.anyCut(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if cut == nil {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 	}
-	f := &fold{k: k, staging: staging, source: k, from: cut.Partitions, to: to, recreated: recreated, fresh: recreated,
-		detail: fmt.Sprintf(detailFormat, cut.Partitions, to, k.now().UTC().Format(time.RFC3339Nano)),
+	f := &resharding{tool: tool, staging: staging, source: tool, from: cut.Partitions, to: to, recreated: recreated, fresh: recreated,
+		detail: fmt.Sprintf(detailFormat, cut.Partitions, to, tool.now().UTC().Format(time.RFC3339Nano)),
 		seen:   map[int32]int64{}}
-	if slices.Equal(cut.TopicNames, k.machine.TopicNames[:]) {
+	if slices.Equal(cut.TopicNames, tool.machine.TopicNames[:]) {
 		if f.to < f.from && !recreated {
 			return nil, fmt.Errorf("%w (they have %d partitions, the state has %d)", ErrRecreated, f.to, f.from)
 		}
 		return f, nil
 	}
-	for _, name := range k.machine.TopicNames {
+	for _, name := range tool.machine.TopicNames {
 		if name != "" && slices.Contains(cut.TopicNames, name) {
 			return nil, fmt.Errorf("%w (%q keeps its name, of %q)", ErrReadBefore, name, cut.TopicNames)
 		}
 	}
 	f.fresh = true
-	f.source, err = k.ofTopics(cut.TopicNames)
+	f.source, err = tool.ofTopics(cut.TopicNames)
 	return f, err
 }
 
 // close releases what newFold opened.
-func (f *fold) close() {
-	if f.source != f.k {
+func (f *resharding) close() {
+	if f.source != f.tool {
 		f.source.broker.Close()
 	}
 }
 
 // ofTopics keeps the same state, of topics with other names.
-func (k *Keeper) ofTopics(names []string) (*Keeper, error) {
-	cfg := *k.cfg
+func (tool *Tool) ofTopics(names []string) (*Tool, error) {
+	cfg := *tool.cfg
 	t := &cfg.Kafka.Topics
-	if len(names) != event.Topics || (names[event.Selections] == "") == k.machine.HasSelections {
+	if len(names) != event.Topics || (names[event.Selections] == "") == tool.machine.HasSelections {
 		return nil, fmt.Errorf("the state was made of topics %q, configured are %q: whether there is a selections topic "+
-			"cannot change", names, k.machine.TopicNames)
+			"cannot change", names, tool.machine.TopicNames)
 	}
 	t.Impressions, t.Selections = names[event.Impressions], names[event.Selections]
 	t.Payoffs, t.Rankings = names[event.Payoffs], names[event.Rankings]
@@ -95,13 +95,13 @@ func (k *Keeper) ofTopics(names []string) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	other := *k
+	other := *tool
 	other.cfg, other.machine, other.broker = &cfg, machine, b
 	return &other, nil
 }
 
 // run puts the whole new state together; at its end all partitions of it are complete.
-func (f *fold) run(ctx context.Context) error {
+func (f *resharding) run(ctx context.Context) error {
 	if err := f.staging.dropFrom(ctx, 0, f.to); err != nil { // what is left of an earlier try
 		return err
 	}
@@ -121,7 +121,7 @@ func (f *fold) run(ctx context.Context) error {
 		f.new = append(f.new, w)
 	}
 	for _, v := range f.old {
-		if err := f.fold(ctx, v); err != nil {
+		if err := f.carry(ctx, v); err != nil {
 			return fmt.Errorf("folding partition %d: %w", v.number, err)
 		}
 	}
@@ -137,7 +137,7 @@ func (f *fold) run(ctx context.Context) error {
 }
 
 // read reads an old partition, after what it had not read itself.
-func (f *fold) read(ctx context.Context, p int32) error {
+func (f *resharding) read(ctx context.Context, p int32) error {
 	if !f.recreated {
 		err := f.source.catchUp(ctx, p, f.from)
 		if err != nil && !errors.Is(err, state.ErrNoState) {
@@ -172,7 +172,7 @@ func (f *fold) read(ctx context.Context, p int32) error {
 }
 
 // share is how what old partition j knows goes to its home.
-func (f *fold) share(j int32) (home int32, s delay.Share) {
+func (f *resharding) share(j int32) (home int32, s delay.Share) {
 	home = j % int32(f.to)
 	s = delay.Share{Additive: true, Queues: true}
 	for i := home; i < int32(f.from); i += int32(f.to) {
@@ -184,8 +184,8 @@ func (f *fold) share(j int32) (home int32, s delay.Share) {
 	return home, s
 }
 
-// fold carries an old partition over.
-func (f *fold) fold(ctx context.Context, v *view) error {
+// carry carries an old partition over.
+func (f *resharding) carry(ctx context.Context, v *view) error {
 	home, share := f.share(v.number)
 	transfers := make([]*partition.Transfer, f.to)
 	for q := range int32(f.to) {
@@ -207,7 +207,7 @@ func (f *fold) fold(ctx context.Context, v *view) error {
 		}
 	}
 	was, of := stream.NewPartitioner(f.from).Of, stream.NewPartitioner(f.to).Of
-	return f.k.entries(ctx, v.number, func(id, value []byte) error {
+	return f.tool.entries(ctx, v.number, func(id, value []byte) error {
 		q := of(id)
 		f.entries++
 		if was(id) != v.number {
@@ -217,7 +217,7 @@ func (f *fold) fold(ctx context.Context, v *view) error {
 			return err
 		}
 		if f.entries%lookAtOnce == 0 {
-			f.k.say("partition %d: %d ids carried over", v.number, f.entries)
+			f.tool.say("partition %d: %d ids carried over", v.number, f.entries)
 		}
 		return f.new[q].flushIfLarge(ctx)
 	})
@@ -243,7 +243,7 @@ var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner 
 	"learned with `ranker-worker state export` and `state import`")
 
 // stray puts one aside until the others are carried over.
-func (f *fold) stray(s stray) error {
+func (f *resharding) stray(s stray) error {
 	f.strays = append(f.strays, s)
 	if len(f.strays) > mostStrays {
 		return fmt.Errorf("%w (more than %d ids)", ErrPartitioner, mostStrays)
@@ -252,7 +252,7 @@ func (f *fold) stray(s stray) error {
 }
 
 // gather carries the strays over.
-func (f *fold) gather(ctx context.Context) error {
+func (f *resharding) gather(ctx context.Context) error {
 	if n := int64(len(f.strays)); n >= fewStrays && 4*n > f.entries {
 		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, n, f.entries)
 	}
@@ -273,8 +273,8 @@ func (f *fold) gather(ctx context.Context) error {
 }
 
 // begin makes an empty new partition. One that was there before goes on reading where it was, unless the topics are new.
-func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
-	d, err := f.k.describe(ctx, p)
+func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
+	d, err := f.tool.describe(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 			return nil, err
 		}
 	}
-	m := state.Meta{Layout: task.LayoutUnfinished, ClusterID: d.ClusterID, TopicNames: f.k.machine.TopicNames[:],
+	m := state.Meta{Layout: task.StateUnfinished, ClusterID: d.ClusterID, TopicNames: f.tool.machine.TopicNames[:],
 		Partitions: f.to, Rankings: d.Topics[event.Rankings].End, RankingsWitness: state.Witness{Offset: -1},
 		ProducerID: -1, ProducerEpoch: -1}
 	for topic := range event.Topic(event.Inputs) {
@@ -295,10 +295,10 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 	for _, v := range f.old {
 		if v.number == p && !f.fresh {
 			m = v.meta
-			m.Layout, m.Partitions = task.LayoutUnfinished, f.to
+			m.Layout, m.Partitions = task.StateUnfinished, f.to
 		}
 	}
-	machine, err := f.k.emptyMachine(p)
+	machine, err := f.tool.emptyMachine(p)
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +306,8 @@ func (f *fold) begin(ctx context.Context, p int32) (*writer, error) {
 }
 
 // finish stores what is left, with the history, and makes the partition usable.
-func (w *writer) finish(ctx context.Context, f *fold) error {
-	h := partition.History{Number: w.meta.Seq + 1, Time: f.k.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
+func (w *writer) finish(ctx context.Context, f *resharding) error {
+	h := partition.History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
 		Rankings: w.meta.Rankings, Taken: f.took}
 	for _, in := range w.meta.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)
@@ -317,7 +317,7 @@ func (w *writer) finish(ctx context.Context, f *fold) error {
 	if err := h.Write(&c, nil); err != nil {
 		return err
 	}
-	w.meta.Layout = task.Layout
+	w.meta.Layout = task.StateLayout
 	return w.write(ctx, c)
 }
 

@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"bufio"
@@ -68,23 +68,23 @@ type ExportReport struct {
 
 // Export writes what learners know to w: one, or all that are configured where learner is empty. It only reads, while
 // workers run or not; partitions are each read at an instant of their own.
-func (k *Keeper) Export(ctx context.Context, learner string, w io.Writer) (*ExportReport, error) {
+func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*ExportReport, error) {
 	var names []string
-	for i := range k.cfg.Learners {
-		if l := &k.cfg.Learners[i]; learner == "" || learner == l.Name {
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; learner == "" || learner == l.Name {
 			names = append(names, l.Name)
 		}
 	}
 	if len(names) == 0 {
-		_, err := k.learner(learner)
+		_, err := tool.learner(learner)
 		return nil, err
 	}
-	n, stored, err := k.partitions(ctx)
+	n, stored, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !stored {
-		return nil, fmt.Errorf("%w (%q)", ErrNothing, k.cfg.Kafka.Group)
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -96,11 +96,11 @@ func (k *Keeper) Export(ctx context.Context, learner string, w io.Writer) (*Expo
 		r.Lines++
 		return enc.Encode(l)
 	}
-	err = out(exportLine{Format: exportFormat, Version: exportVersion, ID: r.ID, Group: k.cfg.Kafka.Group,
-		Time: k.now().UTC().Format(time.RFC3339), Partitions: n})
+	err = out(exportLine{Format: exportFormat, Version: exportVersion, ID: r.ID, Group: tool.cfg.Kafka.Group,
+		Time: tool.now().UTC().Format(time.RFC3339), Partitions: n})
 	for p := int32(0); err == nil && p < int32(n); p++ {
-		err = k.exportPartition(ctx, p, names, r, out)
-		k.say("partition %d of %d is exported", p, n)
+		err = tool.exportPartition(ctx, p, names, r, out)
+		tool.say("partition %d of %d is exported", p, n)
 	}
 	if err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (k *Keeper) Export(ctx context.Context, learner string, w io.Writer) (*Expo
 
 // exportPartition writes a partition's sections: what a machine that knew nothing before stores after it has taken over
 // what the partition's knows.
-func (k *Keeper) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
-	v, err := k.look(ctx, p)
+func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
+	v, err := tool.look(ctx, p)
 	if errors.Is(err, state.ErrNoState) {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (k *Keeper) exportPartition(ctx context.Context, p int32, names []string, r
 		return err
 	}
 	for _, name := range names {
-		to, err := k.emptyMachine(p)
+		to, err := tool.emptyMachine(p)
 		if err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (k *Keeper) exportPartition(ctx context.Context, p int32, names []string, r
 }
 
 // emptyMachine makes a machine that has loaded nothing.
-func (k *Keeper) emptyMachine(p int32) (*partition.Machine, error) {
-	m, err := k.newMachine(p)
+func (tool *Tool) emptyMachine(p int32) (*partition.Machine, error) {
+	m, err := tool.newMachine(p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -45,31 +45,31 @@ type ReshardReport struct {
 // stagingSuffix makes the group under whose name the new state is put together. Its keys begin as the group's own do.
 const stagingSuffix = ":new"
 
-// Reshard folds the state of the old partitions into new ones, after the topics' partition count was changed, or after
+// Reshard merges the state of the old partitions into new ones, after the topics' partition count was changed, or after
 // other topics were put into the configuration.
 //
 // The old partitions first read what they have not read yet, as workers would, from the topics whose names stand in the
 // state. Then a new state is put together beside the old one, which stays as it is; when it is complete it is moved into
 // the old one's place, partition by partition. A command that was cut off does that again, from the beginning or, where
 // the move had begun, from there.
-func (k *Keeper) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, error) {
-	if err := k.stopped(ctx); err != nil {
+func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, error) {
+	if err := tool.stopped(ctx); err != nil {
 		return nil, err
 	}
-	to, err := k.topicPartitions(ctx)
+	to, err := tool.topicPartitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	staging, err := k.stagingKeeper()
+	staging, err := tool.stagingKeeper()
 	if err != nil {
 		return nil, err
 	}
 	defer staging.store.Close()
-	if r, err := k.resume(ctx, staging, to, q.Yes); r != nil || err != nil {
+	if r, err := tool.resume(ctx, staging, to, q.Yes); r != nil || err != nil {
 		return r, err
 	}
 	r := &ReshardReport{To: to}
-	f, err := k.newFold(ctx, staging, to, q.Recreated)
+	f, err := tool.newResharding(ctx, staging, to, q.Recreated)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (k *Keeper) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, e
 	if r.Entries = f.entries; err != nil {
 		return r, err
 	}
-	return r, k.move(ctx, staging, r, f.detail, f.seen)
+	return r, tool.move(ctx, staging, r, f.detail, f.seen)
 }
 
 // detailFormat is what the history says of a reshard.
@@ -100,7 +100,7 @@ func parseDetail(detail string) (from int, err error) {
 }
 
 // resume finishes an earlier try that was cut off while it moved the new state into its place; nil where there is none.
-func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) (*ReshardReport, error) {
+func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (*ReshardReport, error) {
 	staged, _, err := staging.store.View(ctx, 0, nil)
 	if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 		return nil, nil
@@ -109,7 +109,7 @@ func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) 
 		return nil, err
 	}
 	r := &ReshardReport{To: staged.Partitions, Resumed: true}
-	detail, err := k.resumable(ctx, staging, r.To)
+	detail, err := tool.resumable(ctx, staging, r.To)
 	if err != nil || detail == "" {
 		return nil, err
 	}
@@ -119,12 +119,12 @@ func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) 
 	if !yes {
 		return r, ErrConfirm
 	}
-	if err := k.move(ctx, staging, r, detail, nil); err != nil {
+	if err := tool.move(ctx, staging, r, detail, nil); err != nil {
 		return r, err
 	}
-	if r.To != to || !slices.Equal(staged.TopicNames, k.machine.TopicNames[:]) {
+	if r.To != to || !slices.Equal(staged.TopicNames, tool.machine.TopicNames[:]) {
 		return r, fmt.Errorf("an earlier reshard that was cut off is finished now: the state has %d partitions, of topics %q. "+
-			"Give the command again to go on to %d of %q", r.To, staged.TopicNames, to, k.machine.TopicNames)
+			"Give the command again to go on to %d of %q", r.To, staged.TopicNames, to, tool.machine.TopicNames)
 	}
 	return r, nil
 }
@@ -133,7 +133,7 @@ func (k *Keeper) resume(ctx context.Context, staging *Keeper, to int, yes bool) 
 // each old partition is shut, so that no worker can have gone on with the old state since the new one was made from it.
 // It stays so, as move has noted, if a worker begins where the old state was dropped and the new one is not there yet: what
 // it has decided stands in the log, and is adopted by the owner of the new state.
-func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail string, err error) {
+func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail string, err error) {
 	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
 		return "", err
 	}
@@ -147,8 +147,8 @@ func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail
 		return "", err
 	}
 	for p := range int32(max(from, to)) {
-		m, fields, err := k.store.View(ctx, p, nil)
-		if errors.Is(err, state.ErrNoState) || err == nil && m.Layout == task.LayoutUnfinished {
+		m, fields, err := tool.store.View(ctx, p, nil)
+		if errors.Is(err, state.ErrNoState) || err == nil && m.Layout == task.StateUnfinished {
 			continue
 		}
 		if err != nil {
@@ -166,26 +166,26 @@ func (k *Keeper) resumable(ctx context.Context, staging *Keeper, to int) (detail
 }
 
 // stagingKeeper keeps the state that is being put together.
-func (k *Keeper) stagingKeeper() (*Keeper, error) {
-	cfg := *k.cfg
+func (tool *Tool) stagingKeeper() (*Tool, error) {
+	cfg := *tool.cfg
 	cfg.Kafka.Group += stagingSuffix
 	s, err := app.NewStore(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	staging := *k
+	staging := *tool
 	staging.cfg, staging.store = &cfg, s
 	return &staging, nil
 }
 
 // complete is the detail of the history of a new state that is complete; empty where there is none, or only a part.
-func (k *Keeper) complete(ctx context.Context, partitions int) (detail string, err error) {
+func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, err error) {
 	for p := range int32(partitions) {
-		v, err := k.look(ctx, p)
+		v, err := tool.look(ctx, p)
 		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 			return "", nil
 		}
-		if err == nil && (v.meta.Layout != task.Layout || v.meta.Partitions != partitions) {
+		if err == nil && (v.meta.Layout != task.StateLayout || v.meta.Partitions != partitions) {
 			return "", nil
 		}
 		if err != nil {
@@ -201,16 +201,16 @@ func (k *Keeper) complete(ctx context.Context, partitions int) (detail string, e
 
 // catchUp lets an old partition read what it has not read, up to where the inputs end now: its records were written when
 // the old count counted.
-func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
-	m, _, err := k.store.View(ctx, p, nil)
-	if err != nil || m.Layout == task.LayoutUnfinished { // shut by a try that was cut off: it has read all
+func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
+	m, _, err := tool.store.View(ctx, p, nil)
+	if err != nil || m.Layout == task.StateUnfinished { // shut by a try that was cut off: it has read all
 		return err
 	}
-	facts, err := k.describe(ctx, p)
+	facts, err := tool.describe(ctx, p)
 	if err != nil {
 		return err
 	}
-	d := driver{k: k, p: p, generation: m.Generation, describe: func(d *task.Description) {
+	d := driver{tool: tool, p: p, generation: m.Generation, describe: func(d *task.Description) {
 		for t := range d.Topics {
 			if f := &d.Topics[t]; f.Partitions > 0 {
 				f.Partitions = partitions
@@ -218,17 +218,17 @@ func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
 		}
 	}}
 	_, err = d.drive(ctx, func(s *task.Status) (bool, error) {
-		k.say("partition %d: %s, reading what is left: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
+		tool.say("partition %d: %s, reading what is left: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
 			s.Lag[event.Payoffs])
 		if s.Phase != task.Running {
 			return false, nil
 		}
-		now, _, err := k.store.View(ctx, p, nil)
+		now, _, err := tool.store.View(ctx, p, nil)
 		if err != nil {
 			return false, nil // the task says what is wrong, if it stays
 		}
 		for t := range now.Inputs {
-			if used := t != int(event.Selections) || k.machine.HasSelections; used && now.Inputs[t].Offset < facts.Topics[t].End {
+			if used := t != int(event.Selections) || tool.machine.HasSelections; used && now.Inputs[t].Offset < facts.Topics[t].End {
 				return false, nil
 			}
 		}
@@ -238,39 +238,39 @@ func (k *Keeper) catchUp(ctx context.Context, p int32, partitions int) error {
 }
 
 // move puts the new state in the place of the old one, whose partitions must still be as they were seen.
-func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, detail string, seen map[int32]int64) error {
+func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, detail string, seen map[int32]int64) error {
 	moved := make([]bool, r.To)
 	for p := range int32(max(r.From, r.To)) {
-		m, fields, err := k.store.View(ctx, p, nil)
-		if err == nil && int(p) < r.To && m.Layout == task.Layout && m.Partitions == r.To {
+		m, fields, err := tool.store.View(ctx, p, nil)
+		if err == nil && int(p) < r.To && m.Layout == task.StateLayout && m.Partitions == r.To {
 			if past, err := partition.ReadHistory(fields); err == nil && lastReshard(past) == detail {
 				moved[p] = true // by an earlier try: a worker may have gone on from there
 				continue
 			}
 		}
-		if err := k.shut(ctx, p, seen); err != nil {
+		if err := tool.shut(ctx, p, seen); err != nil {
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
 	}
 	for p := range int32(r.To) { // when all that were there are shut
-		if err := k.shutNew(ctx, staging, p); err != nil {
+		if err := tool.shutNew(ctx, staging, p); err != nil {
 			return fmt.Errorf("shutting partition %d: %w", p, err)
 		}
 	}
 	if err := staging.note(ctx, int32(r.To)); err != nil {
 		return err
 	}
-	k.say("the old state is shut, the move begins")
+	tool.say("the old state is shut, the move begins")
 	for p := range int32(r.To) {
 		if moved[p] {
 			continue
 		}
-		if err := k.copyPartition(ctx, staging, p); err != nil {
+		if err := tool.copyPartition(ctx, staging, p); err != nil {
 			return fmt.Errorf("moving partition %d into its place: %w", p, err)
 		}
-		k.say("partition %d of %d is in its place", p, r.To)
+		tool.say("partition %d of %d is in its place", p, r.To)
 	}
-	if err := k.dropFrom(ctx, r.To, r.From); err != nil {
+	if err := tool.dropFrom(ctx, r.To, r.From); err != nil {
 		return err
 	}
 	if err := staging.dropFrom(ctx, 0, r.To); err != nil {
@@ -282,11 +282,11 @@ func (k *Keeper) move(ctx context.Context, staging *Keeper, r *ReshardReport, de
 
 // note notes beside a new state of n partitions that the old one is shut: an empty partition of number n stands for it. It
 // goes when the new state does.
-func (k *Keeper) note(ctx context.Context, n int32) error {
-	m, _, err := k.store.View(ctx, 0, nil)
+func (tool *Tool) note(ctx context.Context, n int32) error {
+	m, _, err := tool.store.View(ctx, 0, nil)
 	if err == nil {
-		m.Layout = task.LayoutUnfinished
-		_, err = k.store.Acquire(ctx, n, m.Generation, true, &m)
+		m.Layout = task.StateUnfinished
+		_, err = tool.store.Acquire(ctx, n, m.Generation, true, &m)
 	}
 	if err != nil {
 		return fmt.Errorf("noting that the move begins: %w", err)
@@ -296,12 +296,12 @@ func (k *Keeper) note(ctx context.Context, n int32) error {
 
 // dropFrom drops partitions from a number on, up to another and as long as there are more: an earlier try that wanted
 // other numbers may have left some.
-func (k *Keeper) dropFrom(ctx context.Context, p, end int) error {
+func (tool *Tool) dropFrom(ctx context.Context, p, end int) error {
 	for ; ; p++ {
-		if _, err := k.store.Probe(ctx, int32(p)); errors.Is(err, state.ErrNoState) && p >= end {
+		if _, err := tool.store.Probe(ctx, int32(p)); errors.Is(err, state.ErrNoState) && p >= end {
 			return nil
 		}
-		if err := k.store.Drop(ctx, int32(p), ""); err != nil {
+		if err := tool.store.Drop(ctx, int32(p), ""); err != nil {
 			return err
 		}
 	}
@@ -314,14 +314,14 @@ const (
 )
 
 // entries calls f with every id of a partition and what is stored under it.
-func (k *Keeper) entries(ctx context.Context, p int32, f func(id, value []byte) error) error {
+func (tool *Tool) entries(ctx context.Context, p int32, f func(id, value []byte) error) error {
 	for cursor := uint64(0); ; {
-		ids, next, err := k.store.KnownIDs(ctx, p, cursor)
+		ids, next, err := tool.store.KnownIDs(ctx, p, cursor)
 		if err != nil {
 			return err
 		}
 		for len(ids) > 0 {
-			_, values, err := k.store.LookUp(ctx, p, ids[:min(len(ids), lookAtOnce)], lookBytes)
+			_, values, err := tool.store.LookUp(ctx, p, ids[:min(len(ids), lookAtOnce)], lookBytes)
 			if err != nil {
 				return err
 			}

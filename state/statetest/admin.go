@@ -9,11 +9,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// RunKeeper runs the suite of a state.Keeper, which must be the Subject's store.
-func RunKeeper(t *testing.T, open func(t *testing.T) Subject) {
+// RunAdminStore runs the suite of a state.Keeper, which must be the Subject's store.
+func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 	for _, c := range []struct {
 		name string
-		test func(*world, state.Keeper)
+		test func(*world, state.AdminStore)
 	}{
 		{"ViewIsTheLastCheckpoint", viewIsTheLastCheckpoint},
 		{"EmptiedHashesHoldTheChangesAlone", emptiedHashesHoldTheChangesAlone},
@@ -23,7 +23,7 @@ func RunKeeper(t *testing.T, open func(t *testing.T) Subject) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
-			k, ok := s.Store.(state.Keeper)
+			k, ok := s.Store.(state.AdminStore)
 			require.True(t, ok, "the store is not a state.Keeper")
 			c.test(newWorld(t, s), k)
 		})
@@ -45,7 +45,7 @@ func (w *world) checkpoint(f state.Fence) *state.Checkpoint {
 }
 
 // viewIsTheLastCheckpoint, and a look changes nothing for the owner.
-func viewIsTheLastCheckpoint(w *world, k state.Keeper) {
+func viewIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	_, _, err := k.View(w.ctx, 3, nil)
 	require.ErrorIs(w, err, state.ErrNoState)
 	m := w.acquire(3)
@@ -75,7 +75,7 @@ func viewIsTheLastCheckpoint(w *world, k state.Keeper) {
 }
 
 // emptiedHashesHoldTheChangesAlone, whether the checkpoint is sent once or twice, and the others stay.
-func emptiedHashesHoldTheChangesAlone(w *world, k state.Keeper) {
+func emptiedHashesHoldTheChangesAlone(w *world, k state.AdminStore) {
 	m := w.acquire(0)
 	c := w.checkpoint(m.Fence)
 	for _, h := range []string{"feed:items", "feed:queue", "front:items"} {
@@ -101,7 +101,7 @@ func emptiedHashesHoldTheChangesAlone(w *world, k state.Keeper) {
 	}
 }
 
-func emptyingIsRefusedForTheStoresOwn(w *world, _ state.Keeper) {
+func emptyingIsRefusedForTheStoresOwn(w *world, _ state.AdminStore) {
 	if w.Tear == nil {
 		return // a store whose records have no names
 	}
@@ -115,7 +115,7 @@ func emptyingIsRefusedForTheStoresOwn(w *world, _ state.Keeper) {
 }
 
 // dropLeavesNothing of this partition, and all of the others.
-func dropLeavesNothing(w *world, k state.Keeper) {
+func dropLeavesNothing(w *world, k state.AdminStore) {
 	for p := range int32(12) {
 		m := w.acquire(p)
 		c := w.checkpoint(m.Fence)
@@ -148,7 +148,7 @@ func dropLeavesNothing(w *world, k state.Keeper) {
 }
 
 // begunAnewByAnother: what a store remembers of a partition is no hindrance when another has dropped it and begun it anew.
-func begunAnewByAnother(w *world, k state.Keeper) {
+func begunAnewByAnother(w *world, k state.AdminStore) {
 	o := w.begin(0)
 	var ids []string
 	for i := range 40 {
@@ -163,7 +163,7 @@ func begunAnewByAnother(w *world, k state.Keeper) {
 	}
 	fill(o, ids[:30], "old")
 	w.lookUp(0, ids...)
-	require.NoError(w, w.Other.(state.Keeper).Drop(w.ctx, 0, ""))
+	require.NoError(w, w.Other.(state.AdminStore).Drop(w.ctx, 0, ""))
 	m, err := w.Other.Acquire(w.ctx, 0, 1, false, freshMeta())
 	require.NoError(w, err)
 	w.hook()

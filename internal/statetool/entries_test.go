@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"bytes"
@@ -15,12 +15,12 @@ import (
 
 // weighed notes how much the largest reply of a look-up had.
 type weighed struct {
-	state.Keeper
+	state.AdminStore
 	largest int
 }
 
 func (w *weighed) LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (state.Fence, [][]byte, error) {
-	f, values, err := w.Keeper.LookUp(ctx, p, ids, room)
+	f, values, err := w.AdminStore.LookUp(ctx, p, ids, room)
 	sum := 0
 	for _, v := range values {
 		sum += len(v)
@@ -33,7 +33,7 @@ func (w *weighed) LookUp(ctx context.Context, p int32, ids [][]byte, room int64)
 func TestEntries_OfAnySize(t *testing.T) {
 	const small, large, size = 5000, 20, 1 << 20
 	ctx := t.Context()
-	store := &weighed{Keeper: memstore.New(rand.Text)}
+	store := &weighed{AdminStore: memstore.New(rand.Text)}
 	m, err := store.Acquire(ctx, 0, 1, false, &state.Meta{})
 	require.NoError(t, err)
 	var c state.Changes
@@ -45,8 +45,8 @@ func TestEntries_OfAnySize(t *testing.T) {
 	}
 	require.NoError(t, store.Checkpoint(ctx, 0, &state.Checkpoint{Fence: m.Fence, ID: "c", Meta: m, Changes: c}))
 	seen := map[string]bool{}
-	k := &Keeper{store: store}
-	require.NoError(t, k.entries(ctx, 0, func(id, value []byte) error {
+	tool := &Tool{store: store}
+	require.NoError(t, tool.entries(ctx, 0, func(id, value []byte) error {
 		require.True(t, bytes.Equal(id, value) || len(value) == size, "%s", id)
 		seen[string(id)] = true
 		return nil

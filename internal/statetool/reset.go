@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -28,15 +28,15 @@ type ResetPartition struct {
 // comes for them, are treated as a removed learner's: they expire, and their selections and payoffs are dead letters.
 // Decisions that were made after the last checkpoint of a worker that was killed are adopted by the new learner.
 // Without yes it only tells what would be given up, and fails with ErrConfirm.
-func (k *Keeper) Reset(ctx context.Context, learner string, yes bool) (*ResetReport, error) {
+func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetReport, error) {
 	r := &ResetReport{Learner: learner, Done: yes}
 	if yes {
-		if err := k.stopped(ctx); err != nil {
+		if err := tool.stopped(ctx); err != nil {
 			return nil, err
 		}
 	}
-	err := k.everyPartition(ctx, func(p int32) error {
-		one, err := k.resetPartition(ctx, p, learner, yes)
+	err := tool.everyPartition(ctx, func(p int32) error {
+		one, err := tool.resetPartition(ctx, p, learner, yes)
 		if errors.Is(err, partition.ErrNotStored) {
 			return nil
 		}
@@ -56,7 +56,7 @@ func (k *Keeper) Reset(ctx context.Context, learner string, yes bool) (*ResetRep
 	return r, nil
 }
 
-func (k *Keeper) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
+func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
 	items := learner + ":items"
 	one := ResetPartition{Partition: p}
 	change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
@@ -77,9 +77,9 @@ func (k *Keeper) resetPartition(ctx context.Context, p int32, learner string, ye
 		return &alteration{changes: changes, drop: drop, history: partition.History{Done: "reset", Learner: learner, Was: was}}, nil
 	}
 	if yes {
-		return one, k.alter(ctx, p, []string{items}, change)
+		return one, tool.alter(ctx, p, []string{items}, change)
 	}
-	m, fields, err := k.store.View(ctx, p, []string{items})
+	m, fields, err := tool.store.View(ctx, p, []string{items})
 	if err == nil {
 		_, err = change(&m, fields)
 	}

@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 )
 
 // unfitStore is set up so that it may delete what it holds.
-type unfitStore struct{ state.Keeper }
+type unfitStore struct{ state.AdminStore }
 
 func (s unfitStore) Probe(ctx context.Context, p int32) (state.Fence, error) {
-	f, err := s.Keeper.Probe(ctx, p)
+	f, err := s.AdminStore.Probe(ctx, p)
 	if err == nil {
 		err = fmt.Errorf("%w: it evicts", state.ErrUnfit)
 	}
@@ -31,15 +31,15 @@ func TestRebuild_SaysThatTheStoreIsUnfit(t *testing.T) {
 	cfg, _, err := config.Load("w.yaml", fmt.Appendf(nil, "kafka: {brokers: [%q]}\nredis: {url: %q}\n"+
 		"learners: {feed: {payoffs: stochastic}}\n", env.Kafka, env.RedisURL()), nil)
 	require.NoError(t, err)
-	k, err := New(cfg, Options{})
+	tool, err := New(cfg, Options{})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, k.Close()) }()
+	defer func() { require.NoError(t, tool.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = k.broker.Create(ctx, broker.Spec{Partitions: 1, Replication: 1})
+	_, err = tool.broker.Create(ctx, broker.Spec{Partitions: 1, Replication: 1})
 	require.NoError(t, err)
-	k.store = unfitStore{k.store}
-	_, err = k.Rebuild(ctx, RebuildQuery{})
+	tool.store = unfitStore{tool.store}
+	_, err = tool.Rebuild(ctx, RebuildQuery{})
 	require.ErrorIs(t, err, state.ErrUnfit)
 	require.NoError(t, ctx.Err())
 }

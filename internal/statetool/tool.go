@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Keeper carries the commands out for one configuration.
-type Keeper struct {
+// Tool carries the commands out for one configuration.
+type Tool struct {
 	cfg      *config.Config
-	store    state.Keeper
+	store    state.AdminStore
 	broker   *broker.Client
 	machine  partition.Config
 	progress func(string)
@@ -34,7 +34,7 @@ type Options struct {
 }
 
 // New makes a Keeper. It connects to nothing yet. Close it in the end.
-func New(cfg *config.Config, opt Options) (*Keeper, error) {
+func New(cfg *config.Config, opt Options) (*Tool, error) {
 	machine, err := app.MachineConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -48,31 +48,31 @@ func New(cfg *config.Config, opt Options) (*Keeper, error) {
 		b.Close()
 		return nil, err
 	}
-	k := &Keeper{cfg: cfg, store: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now, oneClock: opt.Now != nil}
-	if k.progress == nil {
-		k.progress = func(string) {}
+	tool := &Tool{cfg: cfg, store: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now, oneClock: opt.Now != nil}
+	if tool.progress == nil {
+		tool.progress = func(string) {}
 	}
-	if k.now == nil {
-		k.now = time.Now
+	if tool.now == nil {
+		tool.now = time.Now
 	}
-	return k, nil
+	return tool, nil
 }
 
 // Close releases connections.
-func (k *Keeper) Close() error {
-	k.broker.Close()
-	return k.store.Close()
+func (tool *Tool) Close() error {
+	tool.broker.Close()
+	return tool.store.Close()
 }
 
 // say tells how it goes on.
-func (k *Keeper) say(format string, args ...any) { k.progress(fmt.Sprintf(format, args...)) }
+func (tool *Tool) say(format string, args ...any) { tool.progress(fmt.Sprintf(format, args...)) }
 
 // unlimited is what a ranking may take where no ranking is produced.
 const unlimited = 1 << 20
 
 // newMachine makes an empty machine of a partition.
-func (k *Keeper) newMachine(p int32) (*partition.Machine, error) {
-	c := k.machine
+func (tool *Tool) newMachine(p int32) (*partition.Machine, error) {
+	c := tool.machine
 	c.Partition, c.MaxRankingBytes = p, unlimited
 	return partition.New(c)
 }
@@ -86,14 +86,14 @@ type view struct {
 }
 
 // look reads a partition without taking it over. A checkpoint that is half-written is waited for.
-func (k *Keeper) look(ctx context.Context, p int32) (*view, error) {
-	m, err := k.newMachine(p)
+func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
+	m, err := tool.newMachine(p)
 	if err != nil {
 		return nil, err
 	}
 	for try := 0; ; try++ {
 		v := &view{number: p, machine: m}
-		v.meta, v.fields, err = k.store.View(ctx, p, m.Hashes())
+		v.meta, v.fields, err = tool.store.View(ctx, p, m.Hashes())
 		if errors.Is(err, state.ErrIncomplete) && try < 50 {
 			if err := sleep(ctx, 20*time.Millisecond); err != nil {
 				return nil, err
@@ -130,23 +130,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // partitions is how many partition numbers the group's state has: what any partition's cut says, else what the topics
 // have. Stored tells whether a cut was found among the first.
-func (k *Keeper) partitions(ctx context.Context) (n int, stored bool, err error) {
-	cut, err := k.anyCut(ctx)
+func (tool *Tool) partitions(ctx context.Context) (n int, stored bool, err error) {
+	cut, err := tool.anyCut(ctx)
 	if err != nil {
 		return 0, false, err
 	}
 	if cut != nil {
 		return cut.Partitions, true, nil
 	}
-	n, err = k.topicPartitions(ctx)
+	n, err = tool.topicPartitions(ctx)
 	return n, false, err
 }
 
 // anyCut is the cut of the first partition that has one, of as many as the topics have; nil where none has.
-func (k *Keeper) anyCut(ctx context.Context) (*state.Meta, error) {
+func (tool *Tool) anyCut(ctx context.Context) (*state.Meta, error) {
 	n := 1
 	for p := int32(0); p < int32(n); p++ {
-		m, _, err := k.store.View(ctx, p, nil)
+		m, _, err := tool.store.View(ctx, p, nil)
 		if err == nil {
 			return &m, nil
 		}
@@ -154,7 +154,7 @@ func (k *Keeper) anyCut(ctx context.Context) (*state.Meta, error) {
 			return nil, err
 		}
 		if p == 0 { // it may never have been taken over
-			if n, err = k.topicPartitions(ctx); err != nil {
+			if n, err = tool.topicPartitions(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -163,22 +163,22 @@ func (k *Keeper) anyCut(ctx context.Context) (*state.Meta, error) {
 }
 
 // topicPartitions is how many partitions the impressions have now.
-func (k *Keeper) topicPartitions(ctx context.Context) (int, error) {
-	d, err := k.describe(ctx, 0)
+func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
+	d, err := tool.describe(ctx, 0)
 	if err != nil {
 		return 0, err
 	}
 	f := &d.Topics[event.Impressions]
 	if f.Missing {
-		return 0, fmt.Errorf("topic %q does not exist", k.broker.Topic(event.Impressions))
+		return 0, fmt.Errorf("topic %q does not exist", tool.broker.Topic(event.Impressions))
 	}
 	return f.Partitions, nil
 }
 
 // describe asks for the facts about a partition number of all topics.
-func (k *Keeper) describe(ctx context.Context, p int32) (d task.Description, err error) {
+func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
 	err = insist(ctx, func() error {
-		d, err = k.broker.Partition(p).Describe(ctx)
+		d, err = tool.broker.Partition(p).Describe(ctx)
 		return err
 	})
 	if err != nil {
@@ -191,9 +191,9 @@ func (k *Keeper) describe(ctx context.Context, p int32) (d task.Description, err
 var ErrNothing = errors.New("nothing is stored for this group")
 
 // learner checks that a learner is configured.
-func (k *Keeper) learner(name string) (*config.Learner, error) {
-	for i := range k.cfg.Learners {
-		if l := &k.cfg.Learners[i]; l.Name == name {
+func (tool *Tool) learner(name string) (*config.Learner, error) {
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; l.Name == name {
 			return l, nil
 		}
 	}

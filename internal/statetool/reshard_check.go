@@ -1,4 +1,4 @@
-package keep
+package statetool
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// belongs makes sure that a partition is one of those that are folded.
-func (f *fold) belongs(p int32, m *state.Meta) error {
+// belongs makes sure that a partition is one of those that are resharded.
+func (f *resharding) belongs(p int32, m *state.Meta) error {
 	if m.Partitions == f.from && slices.Equal(m.TopicNames, f.source.machine.TopicNames[:]) {
 		return nil
 	}
@@ -24,16 +24,16 @@ var errHalf = errors.New("part of the state was resharded, and what was put toge
 	"make it anew with `ranker-worker state rebuild --replace`")
 
 // whole makes sure that there is nothing to do: that no partition was left behind by a try that cannot be finished.
-func (f *fold) whole(ctx context.Context) error {
+func (f *resharding) whole(ctx context.Context) error {
 	for p := range int32(f.from) {
-		m, _, err := f.k.store.View(ctx, p, nil)
+		m, _, err := f.tool.store.View(ctx, p, nil)
 		if errors.Is(err, state.ErrNoState) {
 			continue
 		}
 		if err == nil {
 			err = f.belongs(p, &m)
 		}
-		if err == nil && m.Layout == task.LayoutUnfinished {
+		if err == nil && m.Layout == task.StateUnfinished {
 			err = fmt.Errorf("partition %d is shut by a try that was cut off: give the command as it was given then; if that is of no "+
 				"avail, %w", p, errHalf)
 		}
@@ -45,8 +45,8 @@ func (f *fold) whole(ctx context.Context) error {
 }
 
 // gone makes sure that the inputs do not hold the very records any more that a partition has read.
-func (k *Keeper) gone(ctx context.Context, v *view) error {
-	d, err := k.describe(ctx, v.number)
+func (tool *Tool) gone(ctx context.Context, v *view) error {
+	d, err := tool.describe(ctx, v.number)
 	if err != nil {
 		return err
 	}
@@ -55,36 +55,36 @@ func (k *Keeper) gone(ctx context.Context, v *view) error {
 		if w.Offset < 0 || w.Offset < facts.LogStart || w.Offset >= facts.End {
 			continue
 		}
-		got, err := k.fetch(ctx, v.number, t, w.Offset, 1)
+		got, err := tool.fetch(ctx, v.number, t, w.Offset, 1)
 		if err != nil {
 			return err
 		}
 		if len(got.Records) > 0 && task.Matches(w, &got.Records[0]) {
-			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, k.broker.Topic(t), v.number, w.Offset)
+			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, tool.broker.Topic(t), v.number, w.Offset)
 		}
 	}
 	return nil
 }
 
 // unread makes sure that the group has not read new topics.
-func (f *fold) unread(ctx context.Context, p int32, d *task.Description) error {
-	first, err := f.k.firstDecision(ctx, p, d)
+func (f *resharding) unread(ctx context.Context, p int32, d *task.Description) error {
+	first, err := f.tool.firstDecision(ctx, p, d)
 	if err != nil {
 		return err
 	}
 	if first != nil {
-		return fmt.Errorf("%w (%s[%d] holds decisions of it)", ErrReadBefore, f.k.broker.Topic(event.Rankings), p)
+		return fmt.Errorf("%w (%s[%d] holds decisions of it)", ErrReadBefore, f.tool.broker.Topic(event.Rankings), p)
 	}
-	if f.source == f.k { // made anew under the same names: what is committed may be of those before
+	if f.source == f.tool { // made anew under the same names: what is committed may be of those before
 		return nil
 	}
-	offsets, err := f.k.committed(ctx, p)
+	offsets, err := f.tool.committed(ctx, p)
 	if err != nil {
 		return err
 	}
 	for t, offset := range offsets {
 		if offset >= 0 {
-			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrReadBefore, offset, f.k.broker.Topic(event.Topic(t)), p)
+			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrReadBefore, offset, f.tool.broker.Topic(event.Topic(t)), p)
 		}
 	}
 	return nil
