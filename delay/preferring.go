@@ -24,7 +24,7 @@ import (
 //
 // Its state is that of the inner learner and a hash of the finder's beside it.
 type Preferring struct {
-	inner  Inspector
+	inner  Learner
 	finder preference.Finder
 
 	order     []int32       // by rank: the position in the candidates
@@ -34,13 +34,10 @@ type Preferring struct {
 	burnIn    int64
 }
 
-var (
-	_ Learner   = (*Preferring)(nil)
-	_ Inspector = (*Preferring)(nil)
-)
+var _ Learner = (*Preferring)(nil)
 
 // NewPreferring makes a learner of two that know no items yet, and are its own from now on.
-func NewPreferring(inner Inspector, finder preference.Finder) *Preferring {
+func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
 	return &Preferring{inner: inner, finder: finder}
 }
 
@@ -206,50 +203,4 @@ func (p *Preferring) Status() Status {
 	s.FindsUtilities = true
 	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
 	return s
-}
-
-// Inspect implements Inspector.
-func (p *Preferring) Inspect() Inspection {
-	i := p.inner.Inspect()
-	i.Preferences = &preference.Report{}
-	p.finder.Report(i.Preferences)
-	return i
-}
-
-// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
-func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
-	d := Decision{}
-	p.sort(candidates, key, &d)
-	if len(d.Undecided) == 0 {
-		x := p.inner.Explain(p.items, key)
-		p.chosen = x.Decision
-		p.take(&d)
-		p.show(&d)
-		x.Decision = d
-		why := slices.Clone(x.Why)
-		for rank, at := range p.order {
-			x.Why[at] = why[rank]
-			if l := x.Why[at].Leader; l >= 0 {
-				x.Why[at].Leader = p.order[l]
-			}
-			if b := x.Why[at].BeatenBy; b >= 0 {
-				x.Why[at].BeatenBy = p.order[b]
-			}
-		}
-		return x
-	}
-	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
-		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
-	p.explore(key, &d)
-	p.show(&d)
-	for k, i := range candidates {
-		r := &x.Why[k]
-		s := p.inner.Sums(i)
-		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
-			r.Mean = s.R / float64(s.N)
-		}
-		r.Lower, r.Upper, r.Index, r.Leader = r.Mean, r.Mean, r.Mean, int32(k)
-	}
-	x.Decision = d
-	return x
 }

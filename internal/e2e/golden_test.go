@@ -115,12 +115,12 @@ func readGolden(t *testing.T, addr string, g *golden, layout int) {
 }
 
 // goldenMachine is a machine that a worker would go on with.
-func goldenMachine(t *testing.T, cfg *config.Config, store state.Store) *partition.Machine {
+func goldenMachine(t *testing.T, cfg *config.Config, store state.Store) *partition.Offline {
 	t.Helper()
 	c, err := app.MachineConfig(cfg)
 	require.NoError(t, err)
 	c.Group, c.MaxRankingBytes = cfg.Kafka.Group, 1<<20
-	m, err := partition.New(c)
+	m, err := partition.NewOffline(c)
 	require.NoError(t, err)
 	fields, err := store.Load(t.Context(), 0, m.Hashes())
 	require.NoError(t, err)

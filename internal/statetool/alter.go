@@ -9,7 +9,6 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -70,7 +69,7 @@ func (tool *Tool) stopped(ctx context.Context) error {
 type alteration struct {
 	changes state.Changes
 	drop    []string
-	history partition.History // number, time and offsets are filled in
+	history History // number, time and offsets are filled in
 }
 
 // alter takes a partition over and replaces its cut by one that differs in what change gives, all in one checkpoint. The
@@ -97,7 +96,7 @@ func (tool *Tool) alter(ctx context.Context, p int32, hashes []string,
 	if err != nil || a == nil {
 		return err
 	}
-	past, err := partition.ReadHistory(fields)
+	past, err := readHistory(fields)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package statetool carries out the commands that look into a group's stored state and put it in order: inspect, export,
-// import, reset, rebuild, reshard. It reads the state by the code that workers load it with, and writes it through the
+// import, reset, rebuild, reshard, skip. It reads the state by the code that workers load it with, and writes it through the
 // fence that workers hold each other off with.
 //
 // # What makes changes safe
@@ -10,5 +10,5 @@
 // checkpoint refused. A command that fails half-way leaves each partition as it was or done, says which, and can be
 // given again.
 //
-// What was done stands in the partition's history: fields "history.<number>" of the hash meta, see partition.History.
+// What was done stands in the partition's history: fields "history.<number>" of the hash meta, see History.
 package statetool

@@ -55,8 +55,6 @@ type exportLine struct {
 // ErrExport says that a stream is not a whole export.
 var ErrExport = errors.New("this is not a whole export of ranker-worker")
 
-const itemsHash = "items"
-
 // ExportReport is what Export wrote.
 type ExportReport struct {
 	ID         string   `json:"id"`
@@ -149,7 +147,7 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 			}
 			line := exportLine{Hash: hash, Field: string(f.Field), Value: string(f.Value)}
 			switch {
-			case hash == itemsHash:
+			case hash == partition.ItemsHash:
 				r.Items++
 				line = exportLine{Item: string(f.Field), Stats: json.RawMessage(f.Value)}
 			case !utf8.Valid(f.Value):
@@ -164,7 +162,7 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 }
 
 // emptyMachine makes a machine that has loaded nothing.
-func (tool *Tool) emptyMachine(p int32) (*partition.Machine, error) {
+func (tool *Tool) emptyMachine(p int32) (*partition.Offline, error) {
 	m, err := tool.newMachine(p)
 	if err != nil {
 		return nil, err

@@ -118,21 +118,21 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 	if err != nil {
 		return one, err
 	}
-	kept := partition.ImportedHash(learner)
+	kept := importedHash(learner)
 	err = tool.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
-		past, err := partition.ReadHistory(fields)
+		past, err := readHistory(fields)
 		if err != nil {
 			return nil, err
 		}
 		detail := fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)
-		if !again && slices.Contains(partition.AllTaken(past), partition.Taken{Learner: learner, Detail: detail}) {
+		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: detail}) {
 			return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
 		}
-		imported, fields := partition.CutImported(learner, fields)
-		if err := errors.Join(load(to, fields), load(only, imported)); err != nil {
+		before, fields := cutImported(learner, fields)
+		if err := errors.Join(load(to, fields), load(only, before)); err != nil {
 			return nil, err
 		}
-		a := &alteration{history: partition.History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
+		a := &alteration{history: History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
 		for rank, s := range share {
 			part := delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}
 			if err := errors.Join(tool.take(to, learner, &s, part), tool.take(only, learner, &s, part)); err != nil {
@@ -144,14 +144,14 @@ func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, 
 		to.Seal(&a.changes)
 		var own state.Changes
 		only.Seal(&own)
-		a.changes.Writes = append(a.changes.Writes, partition.Imported(learner, own.Writes, a.changes.Writes)...)
+		a.changes.Writes = append(a.changes.Writes, imported(learner, own.Writes, a.changes.Writes)...)
 		return a, nil
 	})
 	return one, err
 }
 
 // take makes a machine of what a section holds, by the code that stored state is loaded with, and merges it into another.
-func (tool *Tool) take(to *partition.Machine, learner string, s *section, share delay.Share) error {
+func (tool *Tool) take(to *partition.Offline, learner string, s *section, share delay.Share) error {
 	from, err := tool.newMachine(s.partition)
 	if err != nil {
 		return err
@@ -241,8 +241,8 @@ func (s *section) add(l *exportLine) error {
 		}
 		s.items++
 		s.payoffs += sums.N
-		s.fields = append(s.fields, state.Field{Hash: itemsHash, Field: []byte(l.Item), Value: l.Stats})
-	case l.Hash != "" && l.Hash != itemsHash:
+		s.fields = append(s.fields, state.Field{Hash: partition.ItemsHash, Field: []byte(l.Item), Value: l.Stats})
+	case l.Hash != "" && l.Hash != partition.ItemsHash:
 		value := l.Binary
 		if value == nil {
 			value = []byte(l.Value)

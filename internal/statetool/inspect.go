@@ -43,15 +43,15 @@ type Report struct {
 
 // PartitionReport is one partition's cut.
 type PartitionReport struct {
-	Partition  int32               `json:"partition"`
-	Generation int64               `json:"generation"`
-	Sequence   int64               `json:"sequence"`           // checkpoints since the state began
-	Watermark  string              `json:"watermark"`          // RFC 3339; empty: none yet
-	Offsets    []int64             `json:"offsets"`            // next to be read, of impressions, selections, payoffs
-	Rankings   int64               `json:"rankings"`           // from here on the log of rankings is looked at by a replay
-	Account    map[string]int64    `json:"account"`            // what became of all records read, as it is stored
-	Learners   []string            `json:"learners,omitempty"` // stored, by number, with those that are not configured
-	History    []partition.History `json:"history,omitempty"`
+	Partition  int32            `json:"partition"`
+	Generation int64            `json:"generation"`
+	Sequence   int64            `json:"sequence"`           // checkpoints since the state began
+	Watermark  string           `json:"watermark"`          // RFC 3339; empty: none yet
+	Offsets    []int64          `json:"offsets"`            // next to be read, of impressions, selections, payoffs
+	Rankings   int64            `json:"rankings"`           // from here on the log of rankings is looked at by a replay
+	Account    map[string]int64 `json:"account"`            // what became of all records read, as it is stored
+	Learners   []string         `json:"learners,omitempty"` // stored, by number, with those that are not configured
+	History    []History        `json:"history,omitempty"`
 }
 
 // LearnerReport is what a learner knows, pooled over the partitions inspected.
@@ -245,7 +245,7 @@ func (v *view) report() (PartitionReport, error) {
 		r.Learners = append(r.Learners, l.Name)
 	}
 	var err error
-	r.History, err = partition.ReadHistory(v.fields)
+	r.History, err = readHistory(v.fields)
 	return r, err
 }
 

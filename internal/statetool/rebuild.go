@@ -305,7 +305,7 @@ func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartit
 		detail = "without: " + strings.Join(plan.missing, "; ")
 	}
 	err := tool.alter(ctx, plan.p, nil, func(*state.Meta, []state.Field) (*alteration, error) {
-		return &alteration{history: partition.History{Done: "rebuild", Detail: detail}}, nil
+		return &alteration{history: History{Done: "rebuild", Detail: detail}}, nil
 	})
 	if err != nil {
 		return one, err

@@ -57,7 +57,7 @@ func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetRe
 }
 
 func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
-	items := learner + ":items"
+	items := learner + ":" + partition.ItemsHash
 	one := ResetPartition{Partition: p}
 	change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 		changes, drop, was, err := partition.ResetLearner(fields, learner)
@@ -74,7 +74,7 @@ func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, y
 				one.Payoffs += s.N
 			}
 		}
-		return &alteration{changes: changes, drop: drop, history: partition.History{Done: "reset", Learner: learner, Was: was}}, nil
+		return &alteration{changes: changes, drop: drop, history: History{Done: "reset", Learner: learner, Was: was}}, nil
 	}
 	if yes {
 		return one, tool.alter(ctx, p, []string{items}, change)

@@ -9,7 +9,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -154,7 +153,7 @@ func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail 
 		if err != nil {
 			return "", err
 		}
-		past, err := partition.ReadHistory(fields)
+		past, err := readHistory(fields)
 		if err != nil {
 			return "", err
 		}
@@ -191,7 +190,7 @@ func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, 
 		if err != nil {
 			return "", err
 		}
-		past, err := partition.ReadHistory(v.fields)
+		past, err := readHistory(v.fields)
 		if detail = lastReshard(past); err != nil || detail == "" {
 			return "", err
 		}
@@ -243,7 +242,7 @@ func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, det
 	for p := range int32(max(r.From, r.To)) {
 		m, fields, err := tool.store.View(ctx, p, nil)
 		if err == nil && int(p) < r.To && m.Layout == task.StateLayout && m.Partitions == r.To {
-			if past, err := partition.ReadHistory(fields); err == nil && lastReshard(past) == detail {
+			if past, err := readHistory(fields); err == nil && lastReshard(past) == detail {
 				moved[p] = true // by an earlier try: a worker may have gone on from there
 				continue
 			}

@@ -37,7 +37,7 @@ type resharding struct {
 	old  []*view
 	seen map[int32]int64 // by old partition: the sequence of what was carried over
 	new  []*writer
-	took []partition.Taken // by the learners of any old partition
+	took []Taken // by the learners of any old partition
 
 	strays []stray
 }
@@ -122,7 +122,7 @@ func (f *resharding) run(ctx context.Context) error {
 	}
 	for _, v := range f.old {
 		if err := f.carry(ctx, v); err != nil {
-			return fmt.Errorf("folding partition %d: %w", v.number, err)
+			return fmt.Errorf("carrying partition %d over: %w", v.number, err)
 		}
 	}
 	if err := f.gather(ctx); err != nil {
@@ -157,11 +157,11 @@ func (f *resharding) read(ctx context.Context, p int32) error {
 	if err != nil {
 		return err
 	}
-	past, err := partition.ReadHistory(v.fields)
+	past, err := readHistory(v.fields)
 	if err != nil {
 		return err
 	}
-	for _, one := range partition.AllTaken(past) {
+	for _, one := range allTaken(past) {
 		if !slices.Contains(f.took, one) {
 			f.took = append(f.took, one)
 		}
@@ -307,7 +307,7 @@ func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
 
 // finish stores what is left, with the history, and makes the partition usable.
 func (w *writer) finish(ctx context.Context, f *resharding) error {
-	h := partition.History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
+	h := History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
 		Rankings: w.meta.Rankings, Taken: f.took}
 	for _, in := range w.meta.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)
@@ -325,7 +325,7 @@ func (w *writer) finish(ctx context.Context, f *resharding) error {
 const reshardDone = "reshard"
 
 // lastReshard is the detail of the last time that the partition was made by Reshard.
-func lastReshard(past []partition.History) (detail string) {
+func lastReshard(past []History) (detail string) {
 	for _, h := range past {
 		if h.Done == reshardDone {
 			detail = h.Detail

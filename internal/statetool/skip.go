@@ -12,7 +12,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
-	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -93,7 +92,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 		return r, tool.dropWitness(ctx, &q, topic)
 	}
 	s := skipping{tool: tool, q: &q, topic: topic, u: u}
-	if s.past, err = partition.ReadHistory(fields); err != nil {
+	if s.past, err = readHistory(fields); err != nil {
 		return nil, err
 	}
 	return r, s.run(ctx, meta.Generation)
@@ -103,7 +102,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 func (tool *Tool) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
 	return tool.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
 		m.Inputs[topic].Witness = state.Witness{Offset: -1}
-		return &alteration{history: partition.History{Done: "skip", Detail: q.Why, Topic: tool.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
+		return &alteration{history: History{Done: "skip", Detail: q.Why, Topic: tool.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
 	})
 }
 
@@ -123,7 +122,7 @@ type skipping struct {
 	q     *SkipQuery
 	topic event.Topic
 	u     *broker.Unreadable
-	past  []partition.History
+	past  []History
 
 	noted  *state.Checkpoint // the one with the entry of the history
 	stored bool              // it is
@@ -162,7 +161,7 @@ func (s *skipping) note(c *state.Checkpoint) error {
 		return nil
 	}
 	s.noted = c
-	h := partition.History{Number: c.Fence.Seq + 1, Time: s.tool.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
+	h := History{Number: c.Fence.Seq + 1, Time: s.tool.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
 		Topic: s.tool.broker.Topic(s.topic), Skipped: []int64{s.u.From, s.u.To}, Rankings: m.Rankings}
 	for _, in := range m.Inputs {
 		h.Offsets = append(h.Offsets, in.Offset)

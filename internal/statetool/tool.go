@@ -71,10 +71,10 @@ func (tool *Tool) say(format string, args ...any) { tool.progress(fmt.Sprintf(fo
 const unlimited = 1 << 20
 
 // newMachine makes an empty machine of a partition.
-func (tool *Tool) newMachine(p int32) (*partition.Machine, error) {
+func (tool *Tool) newMachine(p int32) (*partition.Offline, error) {
 	c := tool.machine
 	c.Partition, c.MaxRankingBytes = p, unlimited
-	return partition.New(c)
+	return partition.NewOffline(c)
 }
 
 // view is a partition as it is stored.
@@ -82,7 +82,7 @@ type view struct {
 	number  int32
 	meta    state.Meta
 	fields  []state.Field
-	machine *partition.Machine
+	machine *partition.Offline
 }
 
 // look reads a partition without taking it over. A checkpoint that is half-written is waited for.
@@ -108,7 +108,7 @@ func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 }
 
 // load fills a machine.
-func load(m *partition.Machine, fields []state.Field) error {
+func load(m *partition.Offline, fields []state.Field) error {
 	for _, f := range fields {
 		if err := m.Load(f); err != nil {
 			return fmt.Errorf("loading field %.64q of %q: %w", f.Field, f.Hash, err)

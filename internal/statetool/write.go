@@ -15,10 +15,10 @@ type writer struct {
 	store   state.Store
 	p       int32
 	meta    state.Meta
-	machine *partition.Machine // nil where changes come from elsewhere
+	machine *partition.Offline // nil where changes come from elsewhere
 }
 
-func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Meta, m *partition.Machine) (*writer, error) {
+func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Meta, m *partition.Offline) (*writer, error) {
 	meta, err := store.Acquire(ctx, p, fresh.Generation, true, fresh)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type Published struct {
 
 // String shows it to people.
 func (i *Published) String() string {
-	if i.hash == itemsHash {
+	if i.hash == ItemsHash {
 		return fmt.Sprintf("%s:%s %q %v", i.learner, i.hash, i.field, i.sums)
 	}
 	return fmt.Sprintf("%s:%s %q %q", i.learner, i.hash, i.field, i.value)
@@ -44,7 +44,7 @@ func NewPublishedReader(learners []LearnerConfig) *PublishedReader {
 	r := &PublishedReader{byItem: make(map[string]bool)}
 	for i := range learners {
 		c := &learners[i]
-		r.hashes = append(r.hashes, c.Name+":"+itemsHash)
+		r.hashes = append(r.hashes, c.Name+":"+ItemsHash)
 		for _, p := range c.New().Pooled() {
 			r.hashes = append(r.hashes, c.Name+":"+p.Hash)
 			r.byItem[c.Name] = r.byItem[c.Name] || p.ByItem
@@ -69,7 +69,7 @@ func (r *PublishedReader) Read(fields []state.Field, failed func(error)) []Publi
 		all = append(all, i)
 	}
 	slices.SortStableFunc(all, func(a, b Published) int {
-		switch first, second := a.hash == itemsHash, b.hash == itemsHash; {
+		switch first, second := a.hash == ItemsHash, b.hash == ItemsHash; {
 		case first == second:
 			return 0
 		case first:
@@ -86,7 +86,7 @@ func (r *PublishedReader) read(f state.Field) (Published, error) {
 		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
 	}
 	i := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
-	if hash != itemsHash {
+	if hash != ItemsHash {
 		return i, nil
 	}
 	if f.Value == nil {
@@ -104,7 +104,7 @@ func (r *PublishedReader) read(f state.Field) (Published, error) {
 // which little has been selected, these are most, and whoever has heard nothing else of them need not be told.
 func (r *PublishedReader) Telling(all []Published) []Published {
 	return slices.DeleteFunc(slices.Clone(all), func(i Published) bool {
-		return i.hash == itemsHash && i.sums == policy.Sums{} && !r.byItem[i.learner]
+		return i.hash == ItemsHash && i.sums == policy.Sums{} && !r.byItem[i.learner]
 	})
 }
 
@@ -125,7 +125,7 @@ func (m *Machine) SetSource(source int32, i *Published) {
 	if l == nil || l.gone || len(i.field) == 0 {
 		return
 	}
-	if i.hash == itemsHash {
+	if i.hash == ItemsHash {
 		m.setSourceItem(l, source, i)
 		return
 	}

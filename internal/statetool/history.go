@@ -1,4 +1,4 @@
-package partition
+package statetool
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // History is one thing that was done to a partition's state by a person's command and not by its worker. Whoever folds
@@ -38,9 +39,9 @@ type Taken struct {
 	Detail  string `json:"detail"` // of its entry in the history
 }
 
-// AllTaken are the exports that learners took in since they were last reset, in this partition or in those that it was made
+// allTaken are the exports that learners took in since they were last reset, in this partition or in those that it was made
 // of.
-func AllTaken(past []History) []Taken {
+func allTaken(past []History) []Taken {
 	var all []Taken
 	for i := range past {
 		h := &past[i]
@@ -60,17 +61,12 @@ const historyPrefix = "history." // of the fields in the hash "meta"
 // keptHistory is how many entries of the history are kept.
 const keptHistory = 100
 
-// importedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
-// field "<hash> <field>" is what a learner would store in this field of this hash that knows nothing else. Item numbers
-// are those of the items in it. No worker reads it: whoever folds the topics starts from there.
-const importedHash = "imported"
+// importedHash names the hash with what a learner has taken in of exports.
+func importedHash(learner string) string { return learner + ":" + partition.ImportedHash }
 
-// ImportedHash names the hash with what a learner has taken in.
-func ImportedHash(learner string) string { return learner + ":" + importedHash }
-
-// Imported gives the writes that keep what a learner takes in: own are those of a machine that knows nothing but what was
+// imported gives the writes that keep what a learner takes in: own are those of a machine that knows nothing but what was
 // taken in, with this, and taken those of the one that takes it in, which leaves out BOLD's instances that it knows already.
-func Imported(learner string, own, taken []state.Write) []state.Write {
+func imported(learner string, own, taken []state.Write) []state.Write {
 	known := map[string]bool{}
 	for _, w := range taken {
 		hash, ours := strings.CutPrefix(w.Hash, learner+":")
@@ -86,35 +82,35 @@ func Imported(learner string, own, taken []state.Write) []state.Write {
 			continue
 		}
 		field := append([]byte(hash+" "), w.Field...)
-		all = append(all, state.Write{Hash: ImportedHash(learner), Field: field, Value: w.Value})
+		all = append(all, state.Write{Hash: importedHash(learner), Field: field, Value: w.Value})
 	}
 	return all
 }
 
-// CutImported takes the fields of a learner's ImportedHash out of fields, and gives them as those of the learner itself.
-func CutImported(learner string, fields []state.Field) (imported, others []state.Field) {
+// cutImported takes the fields of a learner's importedHash out of fields, and gives them as those of the learner itself.
+func cutImported(learner string, fields []state.Field) (taken, others []state.Field) {
 	for _, f := range fields {
-		if f.Hash != ImportedHash(learner) {
+		if f.Hash != importedHash(learner) {
 			others = append(others, f)
 			continue
 		}
 		if hash, field, found := bytes.Cut(f.Field, []byte{' '}); found {
-			imported = append(imported, state.Field{Hash: learner + ":" + string(hash), Field: field, Value: f.Value})
+			taken = append(taken, state.Field{Hash: learner + ":" + string(hash), Field: field, Value: f.Value})
 		}
 	}
-	return imported, others
+	return taken, others
 }
 
-// ReadHistory picks a partition's history, oldest first, from its fields.
-func ReadHistory(fields []state.Field) ([]History, error) {
+// readHistory picks a partition's history, oldest first, from its fields.
+func readHistory(fields []state.Field) ([]History, error) {
 	var all []History
 	for _, f := range fields {
-		if f.Hash != metaHash || !strings.HasPrefix(string(f.Field), historyPrefix) {
+		if f.Hash != partition.MetaHash || !strings.HasPrefix(string(f.Field), historyPrefix) {
 			continue
 		}
 		var h History
 		if err := json.Unmarshal(f.Value, &h); err != nil {
-			return nil, fmt.Errorf("partition: field %q of meta: %w", f.Field, err)
+			return nil, fmt.Errorf("field %q of meta: %w", f.Field, err)
 		}
 		all = append(all, h)
 	}
@@ -126,12 +122,12 @@ func ReadHistory(fields []state.Field) ([]History, error) {
 func (h *History) Write(dst *state.Changes, before []History) error {
 	value, err := json.Marshal(h)
 	if err != nil {
-		return fmt.Errorf("partition: writing the history: %w", err)
+		return fmt.Errorf("writing the history: %w", err)
 	}
 	field := func(n int64) []byte { return []byte(historyPrefix + strconv.FormatInt(n, 10)) }
 	for i := 0; i+keptHistory <= len(before); i++ {
-		dst.Writes = append(dst.Writes, state.Write{Hash: metaHash, Field: field(before[i].Number)})
+		dst.Writes = append(dst.Writes, state.Write{Hash: partition.MetaHash, Field: field(before[i].Number)})
 	}
-	dst.Writes = append(dst.Writes, state.Write{Hash: metaHash, Field: field(h.Number), Value: value})
+	dst.Writes = append(dst.Writes, state.Write{Hash: partition.MetaHash, Field: field(h.Number), Value: value})
 	return nil
 }

@@ -25,13 +25,13 @@ type ItemView struct {
 }
 
 // Inspect shows a learner that is configured.
-func (m *Machine) Inspect(name string) (LearnerView, error) {
-	l, err := m.inspected(name)
+func (o *Offline) Inspect(name string) (LearnerView, error) {
+	l, err := o.inspected(name)
 	if err != nil {
 		return LearnerView{}, err
 	}
 	v := LearnerView{Fingerprint: l.fingerprint, Learned: l.delay.(delay.Inspector).Inspect()}
-	for _, s := range m.Learners() {
+	for _, s := range o.Learners() {
 		if s.Name == name {
 			v.LearnerStatus = s
 		}
@@ -49,8 +49,8 @@ func (m *Machine) Inspect(name string) (LearnerView, error) {
 	return v, nil
 }
 
-func (m *Machine) inspected(name string) (*learner, error) {
-	l := m.byName[name]
+func (o *Offline) inspected(name string) (*learner, error) {
+	l := o.byName[name]
 	if l == nil || l.gone {
 		return nil, fmt.Errorf("partition: no learner %q is configured", name)
 	}
@@ -71,14 +71,14 @@ type LearnerExplanation struct {
 // Explain ranks a candidate list, in which no item comes twice and utilities are finite, as an impression of it would be
 // ranked now. Items that are new become known, as an impression's would: the machine is not to be used for anything else
 // afterwards. Ties are drawn by key.
-func (m *Machine) Explain(name string, items [][]byte, utilities []float64, key policy.Key) (LearnerExplanation, error) {
-	l, err := m.inspected(name)
+func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key policy.Key) (LearnerExplanation, error) {
+	l, err := o.inspected(name)
 	if err != nil {
 		return LearnerExplanation{}, err
 	}
 	numbers := make([]policy.Item, len(items))
 	for i, item := range items {
-		numbers[i] = m.intern(l, item)
+		numbers[i] = o.intern(l, item)
 	}
 	l.grow()
 	x := LearnerExplanation{Order: make([]int32, len(items))}
@@ -87,7 +87,7 @@ func (m *Machine) Explain(name string, items [][]byte, utilities []float64, key 
 			x.Order[k] = int32(k)
 		}
 	} else {
-		policy.SortByUtility(x.Order, utilities, items, &m.work)
+		policy.SortByUtility(x.Order, utilities, items, &o.work)
 	}
 	candidates := make([]policy.Item, len(items))
 	for k, at := range x.Order {
@@ -99,10 +99,10 @@ func (m *Machine) Explain(name string, items [][]byte, utilities []float64, key 
 }
 
 // Counts is the account as it is stored, by name.
-func (m *Machine) Counts() map[string]int64 {
+func (o *Offline) Counts() map[string]int64 {
 	all := make(map[string]int64, counts)
 	for c, name := range countNames {
-		all[name] = m.ledger.now[c]
+		all[name] = o.ledger.now[c]
 	}
 	return all
 }

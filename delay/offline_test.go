@@ -10,23 +10,23 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
 
-// foldable makes learners of each kind, by name.
-func foldable(t require.TestingT) map[string]func() Folder {
+// mergeable makes learners of each kind, by name.
+func mergeable(t require.TestingT) map[string]func() Mergeable {
 	ftrl, err := policy.NewFTRL(1, true)
 	require.NoError(t, err)
-	bold := func(most int) func() Folder {
-		return func() Folder {
+	bold := func(most int) func() Mergeable {
+		return func() Mergeable {
 			b, err := NewBOLD(BOLDConfig{Base: ftrl, MaxInstances: most})
 			require.NoError(t, err)
 			return b
 		}
 	}
-	return map[string]func() Folder{
-		"qpmd":    func() Folder { return NewQPMD(policy.NewGreedy()) },
-		"direct":  func() Folder { return NewDirect(policy.NewGreedy()) },
+	return map[string]func() Mergeable{
+		"qpmd":    func() Mergeable { return NewQPMD(policy.NewGreedy()) },
+		"direct":  func() Mergeable { return NewDirect(policy.NewGreedy()) },
 		"bold":    bold(0),
 		"bounded": bold(3),
-		"sorted":  func() Folder { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },
+		"sorted":  func() Mergeable { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },
 	}
 }
 
@@ -77,22 +77,24 @@ func (f fields) Field(hash string, field, value []byte) {
 	f[hash+"/"+string(field)] = string(value)
 }
 
-// Two learners folded into a third, which numbers the items its own way, leave it with the sums of both, all queues, and
+// Two learners merged into a third, which numbers the items its own way, leave it with the sums of both, all queues, and
 // each instance's knowledge under its new number; and what it then stores, it loads.
-func TestFold_NothingIsLostOrCountedTwice(t *testing.T) {
-	for name, make1 := range foldable(t) {
+func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
+	for name, make1 := range mergeable(t) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				const items = 5
-				parts := []Folder{make1(), make1()}
+				parts := []Mergeable{make1(), make1()}
 				to := make1()
 				to.Grow(2 * items)
 				var payoffs, waiting, rounds int64
 				number := make([][]policy.Item, len(parts))
+				changed := map[policy.Item]bool{}
 				for k, from := range parts {
 					live(t, from, items)
 					number[k] = rapid.Permutation(sequence(2*items)).Draw(t, "numbers")[:items]
-					require.NoError(t, to.Fold(from, number[k], Share{Additive: true, Queues: true, Of: 2, Rank: int32(k)}))
+					require.NoError(t, Merge(to, from, number[k], Share{Additive: true, Queues: true, Of: 2, Rank: int32(k)},
+						func(i policy.Item) { changed[i] = true }))
 					i := from.(Inspector).Inspect()
 					for n := range policy.Item(items) {
 						payoffs += from.Sums(n).N
@@ -117,6 +119,7 @@ func TestFold_NothingIsLostOrCountedTwice(t *testing.T) {
 						}
 					}
 					require.Equal(t, want, to.Sums(n))
+					require.Equal(t, want != policy.Sums{}, changed[n], "who stores the sums is told")
 					payoffs -= to.Sums(n).N
 				}
 				for _, n := range i.Waiting {
@@ -135,7 +138,7 @@ func TestFold_NothingIsLostOrCountedTwice(t *testing.T) {
 }
 
 // stored makes sure that a learner loads what another harvests, and is like it then.
-func stored(t *rapid.T, l, again Folder) {
+func stored(t *rapid.T, l, again Mergeable) {
 	f := fields{}
 	l.Harvest(f)
 	again.Grow(10)
@@ -158,12 +161,12 @@ func stored(t *rapid.T, l, again Folder) {
 }
 
 // Learners of another kind are refused.
-func TestFold_RefusesAnotherKind(t *testing.T) {
-	all := foldable(t)
+func TestMerge_RefusesAnotherKind(t *testing.T) {
+	all := mergeable(t)
 	for a, to := range all {
 		for b, from := range all {
 			if a != b && (a != "bold" && a != "bounded" || b != "bold" && b != "bounded") {
-				require.ErrorIs(t, to().Fold(from(), nil, Share{Additive: true}), ErrFold, "%s from %s", a, b)
+				require.ErrorIs(t, Merge(to(), from(), nil, Share{Additive: true}, nil), ErrMerge, "%s from %s", a, b)
 			}
 		}
 	}

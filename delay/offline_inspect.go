@@ -55,6 +55,7 @@ var (
 	_ Inspector = (*QPMD)(nil)
 	_ Inspector = (*Direct)(nil)
 	_ Inspector = (*BOLD)(nil)
+	_ Inspector = (*Preferring)(nil)
 )
 
 // Inspect implements Inspector.
@@ -140,5 +141,51 @@ func (b *BOLD) Explain(candidates []policy.Item, key policy.Key) Explanation {
 		}
 	}
 	policy.Leaders(x.Decision.Order, func(position, leader int32) { x.Why[position].Leader = leader })
+	return x
+}
+
+// Inspect implements Inspector, as its inner learner does.
+func (p *Preferring) Inspect() Inspection {
+	i := p.inner.(Inspector).Inspect()
+	i.Preferences = &preference.Report{}
+	p.finder.Report(i.Preferences)
+	return i
+}
+
+// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
+func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	d := Decision{}
+	p.sort(candidates, key, &d)
+	if len(d.Undecided) == 0 {
+		x := p.inner.(Inspector).Explain(p.items, key)
+		p.chosen = x.Decision
+		p.take(&d)
+		p.show(&d)
+		x.Decision = d
+		why := slices.Clone(x.Why)
+		for rank, at := range p.order {
+			x.Why[at] = why[rank]
+			if l := x.Why[at].Leader; l >= 0 {
+				x.Why[at].Leader = p.order[l]
+			}
+			if b := x.Why[at].BeatenBy; b >= 0 {
+				x.Why[at].BeatenBy = p.order[b]
+			}
+		}
+		return x
+	}
+	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
+		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
+	p.explore(key, &d)
+	p.show(&d)
+	for k, i := range candidates {
+		r := &x.Why[k]
+		s := p.inner.Sums(i)
+		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
+			r.Mean = s.R / float64(s.N)
+		}
+		r.Lower, r.Upper, r.Index, r.Leader = r.Mean, r.Mean, r.Mean, int32(k)
+	}
+	x.Decision = d
 	return x
 }

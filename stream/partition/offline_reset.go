@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -12,22 +11,6 @@ import (
 
 // ErrNotStored says that nothing is stored of a learner.
 var ErrNotStored = errors.New("partition: nothing is stored of this learner")
-
-// resetMark stands between a learner's name and its number in the name under which its impressions of before a reset
-// end. No configured name has one.
-const resetMark = "@"
-
-// wasReset tells whether a learner's name is one of before a reset, and of which learner.
-func wasReset(name string) (of string, ok bool) {
-	of, _, ok = strings.Cut(name, resetMark)
-	return of, ok
-}
-
-// isPast tells whether a learner's name is one of before a reset.
-func isPast(name string) bool {
-	_, past := wasReset(name)
-	return past
-}
 
 // ResetLearner gives what makes a learner begin anew: changes of the hash "meta", of which fields are the stored ones,
 // and the hashes to be emptied. The learner's number and account stay with a name of the past, which no configuration has. So what
@@ -37,7 +20,7 @@ func isPast(name string) bool {
 func ResetLearner(fields []state.Field, name string) (changes state.Changes, drop []string, was string, err error) {
 	field := []byte(learnerPrefix + name)
 	for _, f := range fields {
-		if f.Hash != metaHash || string(f.Field) != string(field) {
+		if f.Hash != MetaHash || string(f.Field) != string(field) {
 			continue
 		}
 		stored, err := parseLearner(f.Value)
@@ -46,10 +29,10 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 		}
 		was = name + resetMark + strconv.Itoa(int(stored.number))
 		changes.Writes = []state.Write{
-			{Hash: metaHash, Field: field},
-			{Hash: metaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
+			{Hash: MetaHash, Field: field},
+			{Hash: MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
 		}
-		for _, h := range append([]string{itemsHash, missedHash, importedHash}, delay.EveryHash()...) {
+		for _, h := range append([]string{ItemsHash, missedHash, ImportedHash}, delay.EveryHash()...) {
 			drop = append(drop, name+":"+h)
 		}
 		return changes, drop, was, nil

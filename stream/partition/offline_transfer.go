@@ -15,7 +15,7 @@ var ErrTransfer = errors.New("partition: the state cannot be carried over")
 // partitions changes, or what is known comes from an export. Item numbers and learners' numbers are each machine's own,
 // and are translated by name. The receiver's changes come with its next Seal.
 type Transfer struct {
-	from, to *Machine
+	from, to *Offline
 	share    delay.Share
 	numbers  [][]policy.Item // by number of from's learner and item; -1: not met yet
 }
@@ -26,7 +26,7 @@ const carriedOffset = 1 << 61
 
 // NewTransfer makes one between two machines that are loaded. It fails with ErrTransfer where from has a learner that is
 // not configured any more: what it knows would be lost.
-func NewTransfer(from, to *Machine, s delay.Share) (*Transfer, error) {
+func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 	t := &Transfer{from: from, to: to, share: s, numbers: make([][]policy.Item, len(from.learners))}
 	for _, l := range from.learners {
 		if _, past := wasReset(l.name); l.gone && !past {
@@ -63,17 +63,17 @@ func (t *Transfer) Learner(name string) error {
 	if from == nil || to == nil || from.gone || to.gone {
 		return fmt.Errorf("%w: there is no learner %q on both sides", ErrTransfer, name)
 	}
-	folder, ok := to.delay.(delay.Folder)
+	merges, ok := to.delay.(delay.Mergeable)
 	if !ok {
-		return fmt.Errorf("%w: learner %q", delay.ErrFold, name)
+		return fmt.Errorf("%w: learner %q", delay.ErrMerge, name)
 	}
-	if t.share.Additive || folder.FoldsItems() {
+	if t.share.Additive || merges.NamesItems() {
 		for i := range from.items.names {
 			t.item(from, policy.Item(i))
 		}
 		to.grow()
 	}
-	if err := folder.Fold(from.delay, t.numbers[from.number], t.share); err != nil {
+	if err := delay.Merge(merges, from.delay, t.numbers[from.number], t.share, to.items.touch); err != nil {
 		return fmt.Errorf("learner %q: %w", name, err)
 	}
 	return nil
@@ -116,15 +116,6 @@ func (t *Transfer) Watermark() {
 	if m := t.to; m.time.watermark == 0 || t.from.time.watermark < m.time.watermark {
 		m.time.watermark = t.from.time.watermark
 	}
-}
-
-// BucketOf is the bucket of the expiry index in which the id of a stored entry stands.
-func BucketOf(value []byte) (int64, error) {
-	var e entry
-	if err := decodeEntry(value, &e); err != nil {
-		return 0, err
-	}
-	return e.bucket, nil
 }
 
 // Entry carries over what is stored under an id: a pending impression with all that is known of it, a tombstone, or
@@ -234,8 +225,18 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Folder); ok {
+	if f, ok := l.delay.(delay.Mergeable); ok {
 		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
+	}
+}
+
+// addForeign adds another ledger's counts that this version does not know.
+func (l *ledger) addForeign(from *ledger) {
+	for name, n := range from.foreign {
+		if l.foreign == nil {
+			l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
+		}
+		l.foreign[name] += n
 	}
 }
