@@ -41,8 +41,8 @@ func (f *stateFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
 }
 
-// withKeeper opens what a configuration names, and lets do work with it. Progress goes to stderr.
-func withKeeper(cmd *cobra.Command, file string, do func(*statetool.Tool) error) error {
+// withTool opens what a configuration names, and lets do work with it. Progress goes to stderr.
+func withTool(cmd *cobra.Command, file string, do func(*statetool.Tool) error) error {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ stdout and --output is needed.`,
 			if flags.json && file == "" {
 				return usageError{errors.New("--json needs --output: stdout cannot take both")}
 			}
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				var r *statetool.ExportReport
 				err := writeOut(cmd.OutOrStdout(), file, func(w io.Writer) (err error) {
 					r, err = tool.Export(cmd.Context(), learner, w)
@@ -101,7 +101,7 @@ settled now, as kafka.start says. One that has run before and has lost its state
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				in := cmd.InOrStdin()
 				if file != "" {
 					f, err := os.Open(file)

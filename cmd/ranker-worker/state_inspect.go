@@ -50,7 +50,7 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 			if q.Partition < -1 || items < 0 {
 				return usageError{fmt.Errorf("--partition and --items cannot be negative")}
 			}
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Inspect(cmd.Context(), q)
 				switch {
 				case err != nil:

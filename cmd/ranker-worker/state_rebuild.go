@@ -31,7 +31,7 @@ It refuses while the group has live members.`,
   ranker-worker state rebuild --config worker.yaml --partial --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Rebuild(cmd.Context(), q)
 				if err != nil {
 					return err

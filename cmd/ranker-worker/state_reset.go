@@ -31,7 +31,7 @@ with state export.`,
   ranker-worker state reset --config worker.yaml --learner feed --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Reset(cmd.Context(), learner, yes)
 				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
 					return err

@@ -41,7 +41,7 @@ It refuses while the group has live members.`,
   ranker-worker state reshard --config fewer.yaml --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Reshard(cmd.Context(), q)
 				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
 					return err

@@ -30,7 +30,7 @@ It refuses where a worker could read the record, and while the group has live me
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Skip(cmd.Context(), q)
 				if err != nil {
 					return err

@@ -59,7 +59,7 @@ func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, 
 	if err != nil {
 		return nil, err
 	}
-	staging, err := tool.stagingKeeper()
+	staging, err := tool.stagingTool()
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail 
 	return detail, nil
 }
 
-// stagingKeeper keeps the state that is being put together.
-func (tool *Tool) stagingKeeper() (*Tool, error) {
+// stagingTool is for the state that is being put together.
+func (tool *Tool) stagingTool() (*Tool, error) {
 	cfg := *tool.cfg
 	cfg.Kafka.Group += stagingSuffix
 	s, err := app.NewStore(&cfg)

@@ -33,7 +33,7 @@ type Options struct {
 	Now      func() time.Time // simulated time; nil: time.Now
 }
 
-// New makes a Keeper. It connects to nothing yet. Close it in the end.
+// New makes a Tool. It connects to nothing yet. Close it in the end.
 func New(cfg *config.Config, opt Options) (*Tool, error) {
 	machine, err := app.MachineConfig(cfg)
 	if err != nil {

@@ -95,7 +95,7 @@ func (tool *Tool) shutNew(ctx context.Context, from *Tool, p int32) error {
 	return err
 }
 
-// copyPartition replaces a partition by what another keeper has of it.
+// copyPartition replaces a partition by what another tool has of it.
 func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error {
 	v, err := from.look(ctx, p)
 	if err != nil {

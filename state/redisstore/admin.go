@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// View implements state.Keeper, by one transaction: the server is busy for as long as reading the hashes takes, as it is
+// View implements state.AdminStore, by one transaction: the server is busy for as long as reading the hashes takes, as it is
 // with Sums.
 func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
 	const doing = "view"
@@ -55,7 +55,7 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 // keysAtOnce is about how many keys are looked through, and at most how many are deleted, in one step.
 const keysAtOnce = 1000
 
-// Drop implements state.Keeper. It looks through all keys of the server, for buckets of the expiry index and hashes of
+// Drop implements state.AdminStore. It looks through all keys of the server, for buckets of the expiry index and hashes of
 // learners that nobody remembers have no other list.
 func (s *Store) Drop(ctx context.Context, p int32, token string) error {
 	const doing = "drop"

@@ -9,7 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// RunAdminStore runs the suite of a state.Keeper, which must be the Subject's store.
+// RunAdminStore runs the suite of a state.AdminStore, which must be the Subject's store.
 func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 	for _, c := range []struct {
 		name string
@@ -24,7 +24,7 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
 			k, ok := s.Store.(state.AdminStore)
-			require.True(t, ok, "the store is not a state.Keeper")
+			require.True(t, ok, "the store is not a state.AdminStore")
 			c.test(newWorld(t, s), k)
 		})
 	}
