@@ -74,8 +74,8 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 			for len(l.sources) > 0 {
 				b := <-l.sources
 				require.Equal(t, int32(0), b.source)
-				for _, i := range b.all {
-					got = i.String()
+				for _, pub := range b.all {
+					got = pub.String()
 				}
 			}
 		}

@@ -58,5 +58,6 @@ func capable(t *testing.T, l *config.Learner) {
 	require.Len(t, x.Why, len(items))
 	require.Len(t, x.Decision.Order, len(items))
 	require.NotPanics(t, func() { one.(delay.Inspector).Inspect() })
-	require.NoError(t, delay.Merge(other.(delay.Mergeable), one, items, delay.Share{Additive: true, Queues: true, Of: 1}, func(policy.Item) {}))
+	all := delay.Share{Additive: true, Queues: true, Of: 1}
+	require.NoError(t, delay.Merge(other.(delay.Mergeable), one, items, all, func(policy.Item) {}))
 }

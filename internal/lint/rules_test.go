@@ -208,8 +208,8 @@ func checkPureCode(set *token.FileSet, f file, report reporter) {
 }
 
 // resolve says what the identifiers of a file name, as far as the file tells: which of them an imported package, through
-// renamed imports and past local variables of the same name. Imports stand for empty packages, so that nothing but this file is needed; what cannot be known
-// without them is left out, and does not matter here.
+// renamed imports and past local variables of the same name. Imports stand for empty packages, so that nothing but this file
+// is needed; what cannot be known without them is left out, and does not matter here.
 func resolve(set *token.FileSet, f file) *types.Info {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: hollow{}, Error: func(error) {}}

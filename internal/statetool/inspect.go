@@ -226,8 +226,8 @@ func (tool *Tool) pool(views []*view) {
 				published = append(published, f)
 			}
 		}
-		for _, i := range reader.Telling(reader.Read(published, func(error) {})) {
-			views[0].machine.SetSource(v.number, &i)
+		for _, pub := range reader.Telling(reader.Read(published, func(error) {})) {
+			views[0].machine.SetSource(v.number, &pub)
 		}
 	}
 }

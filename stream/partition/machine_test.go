@@ -346,13 +346,13 @@ func TestImports(t *testing.T) {
 	w := newWorld(t, qpmdConfig(t))
 	r := NewPublishedReader(w.m.cfg.Learners)
 	failed := 0
-	for _, i := range r.Read([]state.Field{
+	for _, pub := range r.Read([]state.Field{
 		{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "nobody:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:items", Field: []byte("b"), Value: []byte(`{"no":9,"n":-3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:nothing", Field: []byte("b"), Value: []byte("1")},
 	}, func(error) { failed++ }) {
-		w.m.SetSource(7, &i)
+		w.m.SetSource(7, &pub)
 	}
 	require.Equal(t, 1, failed)
 	require.EqualValues(t, 3, w.m.Learners()[0].Fed)

@@ -25,11 +25,11 @@ type Published struct {
 }
 
 // String shows it to people.
-func (i *Published) String() string {
-	if i.hash == ItemsHash {
-		return fmt.Sprintf("%s:%s %q %v", i.learner, i.hash, i.field, i.sums)
+func (pub *Published) String() string {
+	if pub.hash == ItemsHash {
+		return fmt.Sprintf("%s:%s %q %v", pub.learner, pub.hash, pub.field, pub.sums)
 	}
-	return fmt.Sprintf("%s:%s %q %q", i.learner, i.hash, i.field, i.value)
+	return fmt.Sprintf("%s:%s %q %q", pub.learner, pub.hash, pub.field, pub.value)
 }
 
 // PublishedReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
@@ -61,12 +61,12 @@ func (r *PublishedReader) Hashes() []string { return r.hashes }
 func (r *PublishedReader) Read(fields []state.Field, failed func(error)) []Published {
 	all := make([]Published, 0, len(fields))
 	for _, f := range fields {
-		i, err := r.read(f)
+		pub, err := r.read(f)
 		if err != nil {
 			failed(err)
 			continue
 		}
-		all = append(all, i)
+		all = append(all, pub)
 	}
 	slices.SortStableFunc(all, func(a, b Published) int {
 		switch first, second := a.hash == ItemsHash, b.hash == ItemsHash; {
@@ -85,26 +85,26 @@ func (r *PublishedReader) read(f state.Field) (Published, error) {
 	if !found {
 		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
 	}
-	i := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
+	pub := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
 	if hash != ItemsHash {
-		return i, nil
+		return pub, nil
 	}
 	if f.Value == nil {
-		i.gone = true // it has no sums
-		return i, nil
+		pub.gone = true // it has no sums
+		return pub, nil
 	}
 	var err error
-	if i.number, i.sums, err = parseItem(&r.parser, f.Value); err != nil {
-		return i, fmt.Errorf("item %.64q: %w", f.Field, err)
+	if pub.number, pub.sums, err = parseItem(&r.parser, f.Value); err != nil {
+		return pub, fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
-	return i, nil
+	return pub, nil
 }
 
 // Telling leaves out the items that have taught their partition nothing, and that no field is about: in a catalogue of
 // which little has been selected, these are most, and whoever has heard nothing else of them need not be told.
 func (r *PublishedReader) Telling(all []Published) []Published {
-	return slices.DeleteFunc(slices.Clone(all), func(i Published) bool {
-		return i.hash == ItemsHash && i.sums == policy.Sums{} && !r.byItem[i.learner]
+	return slices.DeleteFunc(slices.Clone(all), func(pub Published) bool {
+		return pub.hash == ItemsHash && pub.sums == policy.Sums{} && !r.byItem[pub.learner]
 	})
 }
 
@@ -120,31 +120,31 @@ func cutLast(name string) (learner, hash string, found bool) {
 // SetSource takes in what another partition has published, in place of what it had before. What cannot be anybody's, and
 // learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
 // before the fields that are about them.
-func (m *Machine) SetSource(source int32, i *Published) {
-	l := m.byName[i.learner]
-	if l == nil || l.gone || len(i.field) == 0 {
+func (m *Machine) SetSource(source int32, pub *Published) {
+	l := m.byName[pub.learner]
+	if l == nil || l.gone || len(pub.field) == 0 {
 		return
 	}
-	if i.hash == ItemsHash {
-		m.setSourceItem(l, source, i)
+	if pub.hash == ItemsHash {
+		m.setSourceItem(l, source, pub)
 		return
 	}
-	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == i.hash })
+	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash })
 	if at >= 0 {
-		l.delay.SetSourceField(source, i.hash, i.field, i.value, l.translator(source))
+		l.delay.SetSourceField(source, pub.hash, pub.field, pub.value, l.translator(source))
 	}
 }
 
-func (m *Machine) setSourceItem(l *learner, source int32, i *Published) {
-	if i.sums.Check() != nil {
+func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
+	if pub.sums.Check() != nil {
 		return
 	}
-	ours := m.intern(l, i.field)
+	ours := m.intern(l, pub.field)
 	l.grow()
-	if l.poolsByItem && !i.gone {
-		l.note(source, i.number, ours)
+	if l.poolsByItem && !pub.gone {
+		l.note(source, pub.number, ours)
 	}
-	l.delay.SetSource(source, ours, i.sums)
+	l.delay.SetSource(source, ours, pub.sums)
 }
 
 // note remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.

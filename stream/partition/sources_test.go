@@ -41,8 +41,8 @@ func TestWindowsArePooled(t *testing.T) {
 	r := NewPublishedReader(cfg.Learners)
 	require.Equal(t, []string{"feed:items", "feed:windows"}, r.Hashes())
 	for range 2 {
-		for _, i := range r.Read(published, func(err error) { t.Error(err) }) {
-			other.m.SetSource(5, &i)
+		for _, pub := range r.Read(published, func(err error) { t.Error(err) }) {
+			other.m.SetSource(5, &pub)
 		}
 		require.EqualValues(t, 3, other.m.Learners()[0].Selections)
 	}

@@ -123,10 +123,10 @@ func (t *Task) Status() Status {
 }
 
 // SetSource takes in what another partition has published; it tells whether there is a machine to take it.
-func (t *Task) SetSource(source int32, i *partition.Published) bool {
+func (t *Task) SetSource(source int32, pub *partition.Published) bool {
 	if t.run == nil {
 		return false
 	}
-	t.run.machine.SetSource(source, i)
+	t.run.machine.SetSource(source, pub)
 	return true
 }
