@@ -80,13 +80,13 @@ func (b *base) explore(d *Decision, n int) {
 func (b *base) Adopt(int64, *Decision) {}
 
 // Unselected implements Learner. An impression without a selection teaches nothing.
-func (b *base) Unselected(Outcome) {}
+func (b *base) Unselected(Feedback) {}
 
 // selected notes what every selection tells.
-func (b *base) selected(o *Outcome) {
-	b.flights.begin(o.Item)
-	b.changes.Note(o.Item, flightsChanged)
-	b.windows.selected(o)
+func (b *base) selected(fb *Feedback) {
+	b.flights.begin(fb.Item)
+	b.changes.Note(fb.Item, flightsChanged)
+	b.windows.selected(fb)
 }
 
 // landed notes that a selection is in flight no longer.
@@ -107,9 +107,9 @@ func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 // Pooled implements Learner: besides the sums, selections tell of windows wherever they were made.
 func (b *base) Pooled() []Pooled { return b.windows.pooled() }
 
-// ImportField implements Learner.
-func (b *base) ImportField(source int32, hash string, field, value []byte, _ Translate) {
-	b.windows.importField(source, hash, field, value)
+// SetSourceField implements Learner.
+func (b *base) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
+	b.windows.setSourceField(source, hash, field, value)
 }
 
 // Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called,

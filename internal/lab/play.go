@@ -41,7 +41,7 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 		scratch = make([]float64, w.n)
 		sum     float64 // of regret, or of what was earned
 		d       delay.Decision
-		o       delay.Outcome
+		fb      delay.Feedback
 	)
 	against := e.Scenario.AgainstFixed()
 	if e.Scenario.fixedOrder() && veil == nil {
@@ -62,11 +62,11 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 		key := policy.Key(keys.Uint64())
 		var position int32
 		if veil == nil {
-			position = given(learner, w, key, &d, &o)
+			position = given(learner, w, key, &d, &fb)
 		} else {
-			position = hidden(learner, w, veil, key, &d, &o)
+			position = hidden(learner, w, veil, key, &d, &fb)
 		}
-		o.Ref = t
+		fb.Ref = t
 		lost := w.mean(position)
 		if !against {
 			lost = w.bestMean() - lost
@@ -79,10 +79,10 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 				veil.burnIn.regret = w.bestFixed(scratch) - sum
 			}
 		}
-		learner.Selected(o)
-		o.Payoff = w.payoff(position)
+		learner.Selected(fb)
+		fb.Payoff = w.payoff(position)
 		if arrives := t + 1 + late.draw(e.Horizon); arrives <= e.Horizon {
-			flights.send(t, arrives, &o)
+			flights.send(t, arrives, &fb)
 		}
 		if t == grid[len(p.regret)] {
 			regret := sum
@@ -103,23 +103,23 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 
 // given plays an impression with a learner that is given utilities, up to the selection, whose position among the
 // candidates it returns.
-func given(l delay.Learner, w *world, key policy.Key, d *delay.Decision, o *delay.Outcome) int32 {
+func given(l delay.Learner, w *world, key policy.Key, d *delay.Decision, fb *delay.Feedback) int32 {
 	l.Decide(w.candidates, key, d)
 	position := policy.Select(d.Order, w.window)
-	*o = delay.Outcome{Item: w.candidates[position], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
+	*fb = delay.Feedback{Item: w.candidates[position], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
 	if len(d.Propensities) > 0 {
-		o.Propensity = propensity(d, position)
+		fb.Propensity = propensity(d, position)
 	}
 	return position
 }
 
 // hidden is the same with a learner that finds their order.
-func hidden(l delay.Learner, w *world, v *veil, key policy.Key, d *delay.Decision, o *delay.Outcome) int32 {
+func hidden(l delay.Learner, w *world, v *veil, key policy.Key, d *delay.Decision, fb *delay.Feedback) int32 {
 	v.hide(w.candidates)
 	l.Decide(v.seen, key, d)
 	shown, position := v.selects(w, d)
-	*o = delay.Outcome{Instance: d.Instance}
-	v.outcome(w, d, shown, o)
+	*fb = delay.Feedback{Instance: d.Instance}
+	v.outcome(w, d, shown, fb)
 	return position
 }
 

@@ -29,7 +29,7 @@ func literal(t *testing.T, e *Experiment, learner delay.Learner, run int) float6
 	require.NoError(t, err)
 	draws := newStream(e.Seed, run, forDelays)
 	keys := newStream(e.Seed, run, forDecisions)
-	outcomes := make([]delay.Outcome, e.Horizon+1)
+	outcomes := make([]delay.Feedback, e.Horizon+1)
 	arrives := make([]int64, e.Horizon+1)
 	total := make([]float64, w.n)
 	var lost, earned float64
@@ -46,13 +46,13 @@ func literal(t *testing.T, e *Experiment, learner delay.Learner, run int) float6
 		candidates := slices.Clone(w.candidates)
 		learner.Decide(candidates, policy.Key(keys.Uint64()), &d)
 		y := policy.Select(d.Order, w.window)
-		o := delay.Outcome{Ref: now, Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
+		fb := delay.Feedback{Ref: now, Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
 		if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
-			o.Propensity = d.Propensities[at]
+			fb.Propensity = d.Propensities[at]
 		}
-		learner.Selected(o)
-		o.Payoff = w.payoff(y)
-		outcomes[now] = o
+		learner.Selected(fb)
+		fb.Payoff = w.payoff(y)
+		outcomes[now] = fb
 		k := e.Lateness.Mean
 		if e.Lateness.Random {
 			m := float64(k)
