@@ -46,7 +46,7 @@ func stepName(e task.Effect) string {
 	case task.Committed:
 		return "committed"
 	case task.Fetch:
-		if e.Parts[0].Topic == event.Rankings {
+		if e.Topic == event.Rankings {
 			return "replay" // nothing else reads rankings, but the search of a fresh group
 		}
 		return "fetch"

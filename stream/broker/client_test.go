@@ -59,11 +59,11 @@ func TestLeaderChange(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (i+1)%3))
-		f := fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
-		if f.Err != nil {
-			f = fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
+		f, err := fetchOnce(t, p, event.Rankings, got.BaseOffset, 1000)
+		if err != nil {
+			f, err = fetchOnce(t, p, event.Rankings, got.BaseOffset, 1000)
 		}
-		require.NoError(t, f.Err)
+		require.NoError(t, err)
 		require.Len(t, f.Records, 1)
 	}
 	d, err := p.Describe(soon(t))

@@ -24,7 +24,7 @@ type Shell interface {
 
 	Describe() (Description, error)
 	Committed() ([]int64, error) // by event.Topic of the inputs; -1 for none
-	Fetch(Fetch) ([]Fetched, error)
+	Fetch(Fetch) (Fetched, error)
 	Produce(Produce) (Produced, error)
 	Commit(Commit) error
 }
@@ -52,7 +52,7 @@ func (e Retire) by(s Shell) (r nothing, err error)       { return r, s.Retire(e)
 func (e AbortTxn) by(s Shell) (r nothing, err error)     { return r, s.AbortTxn(e) }
 func (Describe) by(s Shell) (Description, error)         { return s.Describe() }
 func (Committed) by(s Shell) ([]int64, error)            { return s.Committed() }
-func (e Fetch) by(s Shell) ([]Fetched, error)            { return s.Fetch(e) }
+func (e Fetch) by(s Shell) (Fetched, error)              { return s.Fetch(e) }
 func (e Produce) by(s Shell) (Produced, error)           { return s.Produce(e) }
 func (e Commit) by(s Shell) (r nothing, err error)       { return r, s.Commit(e) }
 
@@ -124,15 +124,10 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	})
 }
 
-// read fetches a part of one log. An error of the part is one of the request.
-func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done func(f *Fetched, err error)) {
+// read fetches a piece of a log.
+func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *Fetched, err error)) {
 	t.doing = doing
-	send(t, timeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(all []Fetched, err error) {
-		var f Fetched
-		if err == nil {
-			f = all[0]
-			err = f.Err
-		}
+	send(t, timeout, e, func(f Fetched, err error) {
 		if err == nil {
 			t.troubles.fine(doing)
 		}

@@ -126,10 +126,10 @@ type watchful struct {
 	empty bool
 }
 
-func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
-	all, err := s.Shell.Fetch(e)
-	s.empty = err == nil && all[0].Err == nil && all[0].Next == e.Parts[0].Offset
-	return all, err
+func (s *watchful) Fetch(e Fetch) (Fetched, error) {
+	f, err := s.Shell.Fetch(e)
+	s.empty = err == nil && f.Next == e.Offset
+	return f, err
 }
 
 // idle tells whether all that is in the topics is in the store.

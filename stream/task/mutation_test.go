@@ -231,7 +231,7 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 // fetching tells whether a fetch of a topic is under way.
 func (d *driver) fetching(topic event.Topic) bool {
 	for _, f := range d.flying {
-		if fetch, ok := f.Do.(Fetch); ok && fetch.Parts[0].Topic == topic {
+		if fetch, ok := f.Do.(Fetch); ok && fetch.Topic == topic {
 			return true
 		}
 	}

@@ -184,8 +184,8 @@ func (w *world) advance(p *proc) {
 	requests, _ := p.task.Advance(w.now(p))
 	for _, r := range requests {
 		f := flying{Request: r}
-		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Parts[0].Topic < event.Inputs {
-			if lag := w.lag[fetch.Parts[0].Topic]; lag > 0 {
+		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Topic < event.Inputs {
+			if lag := w.lag[fetch.Topic]; lag > 0 {
 				f.notBefore = w.mono + time.Duration(w.rng.Int64N(int64(lag)))
 			}
 		}
@@ -433,11 +433,11 @@ func (s shell) Describe() (Description, error) {
 	return s.w.describe(), nil
 }
 
-func (s shell) Fetch(e Fetch) ([]Fetched, error) {
-	if topic := e.Parts[0].Topic; topic < event.Inputs && s.p.epochs[topic] != s.w.epochs[topic] {
-		return nil, errMoved // until the metadata is asked for again, which the client does at once
+func (s shell) Fetch(e Fetch) (Fetched, error) {
+	if e.Topic < event.Inputs && s.p.epochs[e.Topic] != s.w.epochs[e.Topic] {
+		return Fetched{}, errMoved // until the metadata is asked for again, which the client does at once
 	}
-	return s.w.fetch(e), nil
+	return s.w.fetch(e)
 }
 
 func (s shell) Produce(e Produce) (Produced, error) { return s.w.produce(e) }

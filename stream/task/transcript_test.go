@@ -394,25 +394,16 @@ func (s scribe) Committed() ([]int64, error) {
 }
 
 // Fetch is shown where it finds something.
-func (s scribe) Fetch(e Fetch) ([]Fetched, error) {
-	all, err := s.shell.Fetch(e)
-	asked := fmt.Sprintf("fetch %s from %d", topicWords[e.Parts[0].Topic], e.Parts[0].Offset)
-	if err == nil && all[0].Err != nil {
-		_, _ = said(s, asked, nothing{}, all[0].Err, "")
-		return all, nil
+func (s scribe) Fetch(e Fetch) (Fetched, error) {
+	f, err := s.shell.Fetch(e)
+	if err == nil && f.Next == e.Offset {
+		return f, nil
 	}
-	if err == nil && all[0].Next == e.Parts[0].Offset {
-		return all, nil
-	}
-	return said(s, asked, all, err, found(all))
+	return said(s, fmt.Sprintf("fetch %s from %d", topicWords[e.Topic], e.Offset), f, err, found(&f))
 }
 
 // found are the records and markers of an answer.
-func found(all []Fetched) string {
-	if len(all) == 0 {
-		return ""
-	}
-	f := &all[0]
+func found(f *Fetched) string {
 	var parts []string
 	for i := range f.Records {
 		r, err := parseRecord(f.Records[i].Value)

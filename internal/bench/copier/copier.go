@@ -109,11 +109,10 @@ func (c *partitionCopier) fetch(ctx context.Context, answers chan<- task.Fetched
 	next := int64(0)
 	for {
 		call, cancel := context.WithTimeout(ctx, callLimit)
-		f := c.p.Fetch(call, task.Fetch{MaxWait: maxWait, Parts: []task.FetchPart{
-			{Topic: event.Impressions, Offset: next, MaxBytes: c.cfg.FetchBytes}}})[0]
+		f, err := c.p.Fetch(call, task.Fetch{Topic: event.Impressions, Offset: next, MaxBytes: c.cfg.FetchBytes, MaxWait: maxWait})
 		cancel()
-		if f.Err != nil {
-			return errors.Join(ctx.Err(), f.Err)
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
 		}
 		next = f.Next
 		select {
