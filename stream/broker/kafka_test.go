@@ -278,7 +278,7 @@ func TestTooLargeIsSaid(t *testing.T) {
 		_, err = p.Produce(soon(t), big)
 		require.ErrorIs(t, err, task.ErrTooLarge)
 		// The promised bound lets the largest record through.
-		big.Messages[0].Value = big.Messages[0].Value[:limit-BatchHeaderSize-RecordOverhead-1]
+		big.Messages[0].Value = big.Messages[0].Value[:limit-BatchHeaderSize-task.RecordOverhead-1]
 		_, err = p.Produce(soon(t), big)
 		require.NoError(t, err)
 	})

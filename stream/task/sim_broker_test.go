@@ -269,7 +269,7 @@ func (b *broker) produce(p Produce) (Produced, error) {
 		s = &producerState{epoch: p.Producer.Epoch, lastBase: -1}
 		b.producers[k] = s
 	}
-	if bytes := batchOverhead; p.DeadLetters && b.letterMax > 0 {
+	if bytes := BatchHeaderSize; p.DeadLetters && b.letterMax > 0 {
 		for i := range p.Messages {
 			bytes += size(&p.Messages[i])
 		}

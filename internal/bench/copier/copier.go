@@ -136,7 +136,7 @@ func (c *partitionCopier) produce(ctx context.Context, answers <-chan task.Fetch
 		for i := range f.Records {
 			r := &f.Records[i]
 			messages = append(messages, task.OutMessage{Key: r.Key, Value: r.Value})
-			if bytes += len(r.Key) + len(r.Value) + broker.RecordOverhead; bytes < batchBytes && i < len(f.Records)-1 {
+			if bytes += len(r.Key) + len(r.Value) + task.RecordOverhead; bytes < batchBytes && i < len(f.Records)-1 {
 				continue
 			}
 			if err := c.send(ctx, messages); err != nil {
