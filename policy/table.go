@@ -79,12 +79,6 @@ func (t *Table) Len() int { return len(t.pooled) }
 // Fed is the number of payoffs fed, pooled over all sources: ΣN.
 func (t *Table) Fed() int64 { return t.fed }
 
-// N is the pooled number of payoffs fed for item i.
-func (t *Table) N(i Item) int64 { return t.pooled[i].N }
-
-// R is the pooled sum of payoffs fed for item i.
-func (t *Table) R(i Item) float64 { return t.pooled[i].R }
-
 // Pooled are the sums of item i over this partition and all sources.
 func (t *Table) Pooled(i Item) Sums { return t.pooled[i] }
 

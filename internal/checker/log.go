@@ -17,7 +17,6 @@ import (
 
 // topicLog reads one topic's partition in order: inputs committed records only, rankings as they stand.
 type topicLog struct {
-	topic   event.Topic
 	batches chan task.Fetched
 	failed  error // set before batches is closed
 	cur     task.Fetched
@@ -35,7 +34,7 @@ const (
 // read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
 // negative. What was skipped, nobody can read.
 func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64, skipped ...span) *topicLog {
-	l := &topicLog{topic: topic, batches: make(chan task.Fetched, readAhead)}
+	l := &topicLog{batches: make(chan task.Fetched, readAhead)}
 	go func() {
 		defer close(l.batches)
 		l.failed = c.fetchAll(ctx, p, topic, from, to, skipped, l.batches)

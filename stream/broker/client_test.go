@@ -71,6 +71,13 @@ func TestLeaderChange(t *testing.T) {
 	require.EqualValues(t, 7, d.Topics[event.Rankings].End, "6 and the fence's marker")
 }
 
+// resetAt is when a client has last dropped its connections.
+func resetAt(c *Client) time.Time {
+	c.watch.Lock()
+	defer c.watch.Unlock()
+	return c.watch.resetAt
+}
+
 // After a restart of the broker, and after a pause in which its connections hung, things go on by themselves; the
 // producer's state has survived.
 func TestBrokerRestartAndPause(t *testing.T) {
@@ -89,11 +96,11 @@ func TestBrokerRestartAndPause(t *testing.T) {
 		_, err := p.Produce(within(t, 2*time.Second), rankings(owner, 1, "b"))
 		return err
 	})
-	resets := p.c.Resets()
+	before := resetAt(p.c)
 	own.Pause()
 	eventually(t, "connections dropped during a pause", func() error {
 		_, err := p.Produce(within(t, 100*time.Millisecond), rankings(owner, 2, "c"))
-		if p.c.Resets() > resets {
+		if resetAt(p.c).After(before) {
 			return nil
 		}
 		return errors.Join(errors.New("not yet"), err)

@@ -82,14 +82,10 @@ type Request struct {
 	Do      Effect
 
 	carry func(Shell) Reply
-	fail  func(error) Reply
 }
 
 // Carry lets the shell do what is asked for. It touches nothing of the task, so that any goroutine may call it.
 func (r Request) Carry(s Shell) Reply { return r.carry(s) }
-
-// Fail is the reply of a request of which nothing is known but an error.
-func (r Request) Fail(err error) Reply { return r.fail(err) }
 
 // Reply is what came of a request, on its way to who asked.
 type Reply struct {
@@ -102,13 +98,10 @@ func send[R any](t *Task, timeout time.Duration, e replied[R], done func(reply R
 	t.nextID++
 	id := t.nextID
 	t.waiting[id] = t.incarnation
-	reply := func(r R, err error) Reply { return Reply{id, func() { done(r, err) }} }
-	t.requests = append(t.requests, Request{ID: id, Timeout: timeout, Do: e,
-		carry: func(s Shell) Reply { return reply(e.by(s)) },
-		fail: func(err error) Reply {
-			var none R
-			return reply(none, err)
-		}})
+	t.requests = append(t.requests, Request{ID: id, Timeout: timeout, Do: e, carry: func(s Shell) Reply {
+		r, err := e.by(s)
+		return Reply{id, func() { done(r, err) }}
+	}})
 }
 
 // ask sends e until it is answered without an error that passes; ok is called with the reply.

@@ -102,7 +102,7 @@ func (d *driver) advance() {
 func (d *driver) reply(f driven) bool {
 	if d.answer != nil {
 		if err := d.answer(f.Do); err != nil {
-			d.p.task.Handle(d.w.now(d.p), f.Fail(err))
+			d.p.task.Handle(d.w.now(d.p), f.Carry(broken{err}))
 			return true
 		}
 	}

@@ -42,7 +42,6 @@ func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
 	if q.take(f, asked, t.now.Mono) {
 		t.run.checkpoints.moved = true
 	}
-	t.obs.Fetched += int64(len(f.Records))
 }
 
 // fetchFailed makes sure, before it goes on, that the log is still the one we have been reading: an error can mean

@@ -369,16 +369,16 @@ func (w *world) execute(p *proc, k int) {
 	f.done = true
 	switch {
 	case w.noise && (w.chance(w.faults.fail) || ofStore(f.Do) && w.mono < w.downUntil):
-		f.reply = f.Fail(errFailed)
+		f.reply = f.Carry(broken{errFailed})
 		return
 	case w.noise && w.chance(w.faults.late):
-		f.reply = f.Fail(errLost)
+		f.reply = f.Carry(broken{errLost})
 		w.ghosts = append(w.ghosts, ghost{p, f.Request})
 		return
 	}
 	f.reply = f.Carry(shell{w, p})
 	if w.noise && w.chance(w.faults.lose) {
-		f.reply = f.Fail(errLost)
+		f.reply = f.Carry(broken{errLost})
 	}
 }
 
