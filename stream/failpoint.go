@@ -39,6 +39,8 @@ func stepName(e task.Effect) string {
 		return "init-producer"
 	case task.AddPartition:
 		return "add-partition"
+	case task.Retire:
+		return "retire"
 	case task.AbortTxn:
 		return "abort-txn"
 	case task.Describe:
