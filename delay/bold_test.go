@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func osmdBase(t require.TestingT, horizon int64) policy.Adversarial {
@@ -359,5 +360,5 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	for k, rank := range d.Order {
 		p[rank] = d.Propensities[k]
 	}
-	require.NoError(t, admissible.Contains(p, got, 1e-9))
+	require.NoError(t, admissibletest.Contains(p, got, 1e-9))
 }

@@ -108,9 +108,9 @@ func (leastSampled) Rank(in *policy.Input, _ *policy.Workspace, dst []int32) {
 	samples := func(position int32) int64 {
 		i := in.Items[position]
 		if in.CountInFlight {
-			return in.Table.N(i) + in.InFlight[i]
+			return in.Table.Pooled(i).N + in.InFlight[i]
 		}
-		return in.Table.N(i)
+		return in.Table.Pooled(i).N
 	}
 	for k := range dst {
 		dst[k] = int32(k)

@@ -101,7 +101,7 @@ func literal(in *Input, index []float64) (order []int32) {
 		leader := first
 		for i := first + 1; i < len(index); i++ {
 			a, b := in.Items[i], in.Items[leader]
-			na, nb := in.Table.N(a), in.Table.N(b)
+			na, nb := in.Table.Pooled(a).N, in.Table.Pooled(b).N
 			if index[i] > index[leader] || index[i] == index[leader] &&
 				(na < nb || na == nb && in.tie(int32(i), int32(leader))) {
 				leader = i

@@ -68,10 +68,10 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				for i := range Item(items) {
 					fresh.Set(i, own[i])
 					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
-					require.Equal(t, fresh.Pooled(i), Sums{table.N(i), table.R(i), table.Pooled(i).Q})
+					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
 					require.Equal(t, own[i], table.Own(i))
 					require.NoError(t, table.Pooled(i).Check())
-					fed += table.N(i)
+					fed += table.Pooled(i).N
 				}
 				require.Equal(t, fed, table.Fed())
 			},

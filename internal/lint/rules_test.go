@@ -298,7 +298,7 @@ func isOffline(set *token.FileSet, f file) bool {
 }
 
 // checkOffline finds uses of what an offline file declares on the path of a record: in another file of a layer, or in the
-// packages that run a worker.
+// packages that run a worker. Tests may.
 func checkOffline(set *token.FileSet, files []file, report reporter) {
 	apart := map[string]map[string]bool{} // by directory, the names
 	for _, f := range files {
@@ -312,7 +312,7 @@ func checkOffline(set *token.FileSet, files []file, report reporter) {
 		}
 	}
 	for _, f := range files {
-		if isOffline(set, f) || !isPure(f.dir) && f.dir != "stream" && f.dir != "internal/app" {
+		if f.test || isOffline(set, f) || !isPure(f.dir) && f.dir != "stream" && f.dir != "internal/app" {
 			continue
 		}
 		info, members := resolve(set, f), map[*ast.Ident]bool{} // the latter are no names of the package

@@ -153,12 +153,12 @@ func (s shell) Describe() (task.Description, error) {
 	return facts, err
 }
 
-func (s shell) Fetch(e task.Fetch) ([]task.Fetched, error) {
-	answers := s.Log.Fetch(s.Ctx, e)
-	for i := range answers {
-		s.d.passOver(s.Ctx, &e.Parts[i], &answers[i])
+func (s shell) Fetch(e task.Fetch) (task.Fetched, error) {
+	f, err := s.Log.Fetch(s.Ctx, e)
+	if e.Topic < event.Inputs && err != nil && broker.CannotBeRead(err) {
+		return s.d.passOver(s.Ctx, e, err)
 	}
-	return answers, nil
+	return f, err
 }
 
 func (s shell) Checkpoint(e task.Checkpoint) error {
@@ -175,27 +175,25 @@ func (s shell) Checkpoint(e task.Checkpoint) error {
 	return err
 }
 
-// passOver makes of an answer that cannot be read one that gives what can be had of its records, where that is wanted.
-func (d *driver) passOver(ctx context.Context, part *task.FetchPart, f *task.Fetched) {
-	if part.Topic >= event.Inputs || f.Err == nil || !broker.CannotBeRead(f.Err) {
-		return
-	}
-	u, err := d.tool.broker.Partition(d.p).Unreadable(ctx, part.Topic, part.Offset)
+// passOver makes of an answer that cannot be read one that gives what can be had of its records, where that is wanted; else it
+// fails with what the fetch failed with.
+func (d *driver) passOver(ctx context.Context, e task.Fetch, failed error) (f task.Fetched, err error) {
+	u, err := d.tool.broker.Partition(d.p).Unreadable(ctx, e.Topic, e.Offset)
 	if err != nil || u == nil {
-		return // it is asked for again
+		return f, failed // it is asked for again
 	}
 	why := ""
 	if d.skips != nil {
-		why = d.skips(part.Topic, u.From)
+		why = d.skips(e.Topic, u.From)
 	}
 	if why == "" {
-		err := d.errUnreadable(part.Topic, u)
+		err := d.errUnreadable(e.Topic, u)
 		d.unread.Store(&err)
-		return
+		return f, failed
 	}
-	*f = task.Fetched{Topic: part.Topic, Next: u.To, High: max(u.High, u.To), LogStart: u.LogStart}
+	f = task.Fetched{Next: u.To, High: max(u.High, u.To), LogStart: u.LogStart}
 	for offset := u.From; offset < u.To; offset++ {
-		rec := partition.Record{Topic: part.Topic, Offset: offset, Skipped: why, Timestamp: min(max(u.Timestamp, 0), d.tool.now().UnixMilli())}
+		rec := partition.Record{Topic: e.Topic, Offset: offset, Skipped: why, Timestamp: min(max(u.Timestamp, 0), d.tool.now().UnixMilli())}
 		if offset == u.From {
 			rec.Value = u.Batch
 		} else {
@@ -203,4 +201,5 @@ func (d *driver) passOver(ctx context.Context, part *task.FetchPart, f *task.Fet
 		}
 		f.Records = append(f.Records, rec)
 	}
+	return f, nil
 }

@@ -227,12 +227,11 @@ func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Descriptio
 
 // fetch reads a piece of a topic.
 func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
-	part := task.FetchPart{Topic: topic, Offset: offset, MaxBytes: bytes}
-	err = insist(ctx, func() error {
+	err = insist(ctx, func() (err error) {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		got = tool.broker.Partition(p).Fetch(limited, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: time.Second})[0]
-		return got.Err
+		got, err = tool.broker.Partition(p).Fetch(limited, task.Fetch{Topic: topic, Offset: offset, MaxBytes: bytes, MaxWait: time.Second})
+		return err
 	})
 	return got, err
 }

@@ -166,7 +166,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out), Offset: rec.Offset})
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out)})
 	m.stepping.ranked = true
 
 	e := m.begin(l, &r.Decision)

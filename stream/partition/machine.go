@@ -306,7 +306,7 @@ func fault(err error) (*event.Fault, error) {
 func (m *Machine) reject(rec *Record, f *event.Fault, out *Output) {
 	m.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
 	l := DeadLetter{
-		Topic: rec.Topic, Offset: rec.Offset, Timestamp: rec.Timestamp,
+		Topic: rec.Topic, Offset: rec.Offset,
 		Key: out.keep(rec.Key), Value: out.keep(rec.Value), Reason: string(f.Reason), Detail: f.Detail,
 		Size: len(rec.Key) + len(rec.Value),
 	}

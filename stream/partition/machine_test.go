@@ -398,7 +398,7 @@ func TestOutputOwnsItsBytes(t *testing.T) {
 	for _, m := range w.out.Rankings {
 		var r event.Ranking
 		require.NoError(t, dec.Ranking(&r, m.Value))
-		require.Equal(t, fmt.Sprint("i-", m.Offset), string(m.Key))
+		require.Equal(t, fmt.Sprint("i-", r.Decision.Offset), string(m.Key))
 		require.Equal(t, string(m.Key), string(r.ID))
 	}
 	w.out.Reset()

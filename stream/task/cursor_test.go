@@ -19,7 +19,7 @@ func decision(group string, p int32, offset int64) []byte {
 
 // logOf is an answer with these decisions of a producer, from offset 10 on, and our marker behind them.
 func logOf(producer int64, values ...[]byte) *Fetched {
-	f := &Fetched{Topic: event.Rankings}
+	f := &Fetched{}
 	for i, v := range values {
 		f.Records = append(f.Records, partition.Record{Offset: int64(10 + i), Value: v})
 		f.Origins = append(f.Origins, Origin{Producer: Producer{ID: producer}})

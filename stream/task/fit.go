@@ -189,7 +189,7 @@ func (c *Config) within(d *Description, topic event.Topic, offset int64) error {
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
 func (d *Description) maxRankingBytes() int {
-	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
+	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - RecordOverhead
 }
 
 // errContradiction marks what no setting can mend: the log is not the one that was read.

@@ -14,7 +14,6 @@ type Observations struct {
 	// What was stepped and not checkpointed when memory was dropped is counted when it is stepped again, too.
 	Account     partition.Account
 	Stepped     [event.Inputs]int64 // records stepped
-	Fetched     int64               // records fetched
 	LookedUp    int64               // ids looked up
 	Walked      int64               // ids that the expiry walk came by
 	Adopted     int64               // decisions adopted
