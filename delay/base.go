@@ -78,10 +78,10 @@ func (b *base) explore(d *Decision, n int) {
 func (b *base) Adopt(int64, *Decision) {}
 
 // Unselected implements Learner. An impression without a selection teaches nothing.
-func (b *base) Unselected(Outcome) {}
+func (b *base) Unselected(Feedback) {}
 
 // selected notes what every selection tells.
-func (b *base) selected(o *Outcome) {
+func (b *base) selected(o *Feedback) {
 	b.flights.begin(o.Item)
 	b.windows.selected(o)
 }
@@ -102,13 +102,13 @@ func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 // items.
 func (b *base) Pooled() []Pooled { return append(b.flights.pooled(), b.windows.pooled()...) }
 
-// ImportField implements Learner.
-func (b *base) ImportField(source int32, hash string, field, value []byte, items Translate) {
+// SetSourceField implements Learner.
+func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if hash == hashFlights {
-		b.flights.importField(source, field, value, items)
+		b.flights.setSourceField(source, field, value, items)
 		return
 	}
-	b.windows.importField(source, hash, field, value)
+	b.windows.setSourceField(source, hash, field, value)
 }
 
 // Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called,

@@ -162,37 +162,37 @@ func (b *BOLD) Adopt(_ int64, d *Decision) {
 }
 
 // Selected implements Learner: the selection tells something about the user's window.
-func (b *BOLD) Selected(o Outcome) { b.windows.selected(&o) }
+func (b *BOLD) Selected(fb Feedback) { b.windows.selected(&fb) }
 
 // Paid implements Learner: the instance is fed, and waits for one less. A decision whose record lacks what the update
 // needs (one of another layout: without propensities, instance or, where it matters, the order of utilities) frees it
 // only, and so does a propensity that has no estimate (policy.Loss); such payoffs are counted.
-func (b *BOLD) Paid(o Outcome) {
-	s := &b.sums[o.Item]
+func (b *BOLD) Paid(fb Feedback) {
+	s := &b.sums[fb.Item]
 	s.N++
-	s.R += o.Payoff
-	s.Q += float64(o.Payoff * o.Payoff)
+	s.R += fb.Payoff
+	s.Q += float64(fb.Payoff * fb.Payoff)
 	b.fed++
-	b.changes.Note(o.Item, sumsChanged)
-	if !b.feed(&o) {
+	b.changes.Note(fb.Item, sumsChanged)
+	if !b.feed(&fb) {
 		b.unfed++
 	}
-	b.free(o.Instance)
+	b.free(fb.Instance)
 }
 
-func (b *BOLD) feed(o *Outcome) bool {
-	i := b.pool.get(o.Instance)
-	n := len(o.Candidates)
-	selected := slices.Index(o.Candidates, o.Item)
-	if i == nil || i.outstanding == 0 || selected < 0 || b.needsOrder() && len(o.Order) != n {
+func (b *BOLD) feed(fb *Feedback) bool {
+	i := b.pool.get(fb.Instance)
+	n := len(fb.Candidates)
+	selected := slices.Index(fb.Candidates, fb.Item)
+	if i == nil || i.outstanding == 0 || selected < 0 || b.needsOrder() && len(fb.Order) != n {
 		return false
 	}
-	if _, ok := policy.Loss(o.Payoff, o.Propensity); !ok {
+	if _, ok := policy.Loss(fb.Payoff, fb.Propensity); !ok {
 		return false
 	}
 	q, _ := b.windows.fold(n)
 	v := i.makeVector(b.length(n))
-	return b.base.Feed(&v.Vector, b.coordinates(o.Candidates), selected, o.Payoff, o.Propensity, q, &b.ws)
+	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, fb.Propensity, q, &b.ws)
 }
 
 // needsOrder tells whether an update depends on the order of the candidates' utilities.
@@ -212,10 +212,10 @@ func (b *BOLD) free(number int32) {
 }
 
 // Expired implements Learner: nothing is learned.
-func (b *BOLD) Expired(o Outcome) { b.free(o.Instance) }
+func (b *BOLD) Expired(fb Feedback) { b.free(fb.Instance) }
 
 // Unselected implements Learner: nothing is learned. Decisions without an instance are none of BOLD's.
-func (b *BOLD) Unselected(o Outcome) { b.free(o.Instance) }
+func (b *BOLD) Unselected(fb Feedback) { b.free(fb.Instance) }
 
 // Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called, if
 // there is something new to estimate from. Where it is not called, they stay as they are.
@@ -224,9 +224,9 @@ func (b *BOLD) Advance(watermark int64) { b.windows.advance(watermark) }
 // Pooled implements Learner: selections tell of windows wherever they were made.
 func (b *BOLD) Pooled() []Pooled { return b.windows.pooled() }
 
-// ImportField implements Learner.
-func (b *BOLD) ImportField(source int32, hash string, field, value []byte, _ Translate) {
-	b.windows.importField(source, hash, field, value)
+// SetSourceField implements Learner.
+func (b *BOLD) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
+	b.windows.setSourceField(source, hash, field, value)
 }
 
 // Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
@@ -236,8 +236,8 @@ func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) { return b
 // Sums implements Learner: the payoffs taken in. Decisions do not depend on them.
 func (b *BOLD) Sums(i policy.Item) policy.Sums { return b.sums[i] }
 
-// Import implements Learner. Instances are this partition's own, so that other sources' sums change nothing.
-func (b *BOLD) Import(int32, policy.Item, policy.Sums) {}
+// SetSource implements Learner. Instances are this partition's own, so that other sources' sums change nothing.
+func (b *BOLD) SetSource(int32, policy.Item, policy.Sums) {}
 
 // Status implements Learner.
 func (b *BOLD) Status() Status {

@@ -17,14 +17,14 @@ import (
 func (c crowd) regret(b *BOLD, horizon, lag int, ranks bool) float64 {
 	candidates := allItems(c.n)
 	b.Grow(c.n)
-	outcomes := make([]Outcome, horizon)
+	feedbacks := make([]Feedback, horizon)
 	totals := make([]float64, c.n)
 	var earned float64
 	var d Decision
 	rng := rand.New(rand.NewPCG(c.seed, 9))
 	for now := range horizon {
 		if late := now - lag - 1; late >= 0 {
-			b.Paid(outcomes[late])
+			b.Paid(feedbacks[late])
 		}
 		if ranks {
 			rng.Shuffle(c.n, func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
@@ -35,9 +35,9 @@ func (c crowd) regret(b *BOLD, horizon, lag int, ranks bool) float64 {
 			totals[i] += c.mean(now+1, i+1)
 		}
 		earned += c.mean(now+1, int(rank)+1)
-		o := outcome(int64(now), candidates, &d, rank)
-		o.Payoff = c.payoff(now, policy.Item(rank))
-		outcomes[now] = o
+		fb := feedback(int64(now), candidates, &d, rank)
+		fb.Payoff = c.payoff(now, policy.Item(rank))
+		feedbacks[now] = fb
 	}
 	q := make([]float64, c.n)
 	w, _ := admissible.Geometric(0.7, c.n)
@@ -119,12 +119,12 @@ func BenchmarkBOLD_Decision(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					l.Decide(items, policy.Key(now), &d)
-					o := Outcome{Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
+					fb := Feedback{Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
 						Propensity: d.Propensities[0]}
 					if now++; now%3 == 0 {
-						o.Payoff = 1
+						fb.Payoff = 1
 					}
-					l.Paid(o)
+					l.Paid(fb)
 				}
 			})
 		}
@@ -137,12 +137,12 @@ func BenchmarkBOLD_Instances(b *testing.B) {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
 			l := newBOLD(b, BOLDConfig{Base: ftrlBase(b, ByItem), Windows: WindowsConfig{Given: geometricWindows(b)}}, 5)
 			items := allItems(5)
-			ring := make([]Outcome, waiting)
+			ring := make([]Feedback, waiting)
 			var d Decision
 			decide := func(at int) {
 				l.Decide(items, policy.Key(at), &d)
-				o := &ring[at%waiting]
-				o.Item, o.Candidates, o.Instance, o.Propensity = items[d.Order[0]], items, d.Instance, d.Propensities[0]
+				fb := &ring[at%waiting]
+				fb.Item, fb.Candidates, fb.Instance, fb.Propensity = items[d.Order[0]], items, d.Instance, d.Propensities[0]
 			}
 			for k := range waiting {
 				decide(k)

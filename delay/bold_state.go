@@ -21,18 +21,6 @@ const (
 // maxLength is the longest candidate list whose vectors can be loaded: a bound on what faulty state makes us allocate.
 const maxLength = 1 << 20
 
-// InstanceOf tells whether a stored field is what an instance of BOLD knows, and of which one: "<number>", or
-// "<number>:<length>" where losses belong to ranks.
-func InstanceOf(hash string, field []byte) (instance string, ok bool) {
-	switch hash {
-	case hashRounds:
-		return string(field), true
-	case hashVectors:
-		return string(field[:max(0, bytes.LastIndexByte(field, ':'))]), true
-	}
-	return "", false
-}
-
 // Hashes implements Learner.
 func (b *BOLD) Hashes() []string {
 	return []string{hashInstances, hashRounds, hashVectors, hashWindows, hashLearner}

@@ -70,14 +70,14 @@ func (s *slowBOLD) decide(candidates []policy.Item, q []float64, key policy.Key)
 	return d
 }
 
-func (s *slowBOLD) paid(o Outcome, q []float64) {
-	sums := s.sums[o.Item]
-	s.sums[o.Item] = policy.Sums{N: sums.N + 1, R: sums.R + o.Payoff, Q: sums.Q + o.Payoff*o.Payoff}
-	v, coordinates := s.vector(o.Instance, o.Candidates)
-	if !s.c.Base.Feed(v, coordinates, slices.Index(o.Candidates, o.Item), o.Payoff, o.Propensity, q, &s.ws) {
+func (s *slowBOLD) paid(fb Feedback, q []float64) {
+	sums := s.sums[fb.Item]
+	s.sums[fb.Item] = policy.Sums{N: sums.N + 1, R: sums.R + fb.Payoff, Q: sums.Q + fb.Payoff*fb.Payoff}
+	v, coordinates := s.vector(fb.Instance, fb.Candidates)
+	if !s.c.Base.Feed(v, coordinates, slices.Index(fb.Candidates, fb.Item), fb.Payoff, fb.Propensity, q, &s.ws) {
 		s.unfed++
 	}
-	s.free(o.Instance)
+	s.free(fb.Instance)
 }
 
 func (s *slowBOLD) free(instance int32) {
@@ -92,7 +92,7 @@ type boldWorld struct {
 	slow    *slowBOLD
 	bold    *BOLD
 	items   int
-	open    []Outcome
+	open    []Feedback
 	ref     int64
 	advance int64
 }
@@ -113,31 +113,31 @@ func (w *boldWorld) decide(t *rapid.T) {
 	w.bold.Decide(candidates, key, &d)
 	require.Equal(t, want, d)
 	w.ref++
-	w.open = append(w.open, outcome(w.ref, candidates, &want, policy.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+	w.open = append(w.open, feedback(w.ref, candidates, &want, policy.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
 }
 
 func (w *boldWorld) actions() map[string]func(*rapid.T) {
 	paid := func(t *rapid.T) {
-		o := takeOne(t, &w.open)
-		o.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		fb := takeOne(t, &w.open)
+		fb.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
 		if rapid.IntRange(0, 9).Draw(t, "old layout") == 0 {
-			o.Propensity = 0
+			fb.Propensity = 0
 		}
-		w.bold.Selected(o)
-		w.bold.Paid(o)
-		w.slow.paid(o, w.fold(len(o.Candidates)))
+		w.bold.Selected(fb)
+		w.bold.Paid(fb)
+		w.slow.paid(fb, w.fold(len(fb.Candidates)))
 	}
 	return map[string]func(*rapid.T){
 		"decide": w.decide, "decide again": w.decide, "paid": paid, "paid again": paid,
 		"expired": func(t *rapid.T) {
-			o := takeOne(t, &w.open)
+			fb := takeOne(t, &w.open)
 			if rapid.Bool().Draw(t, "unselected") {
-				w.bold.Unselected(o)
+				w.bold.Unselected(fb)
 			} else {
-				w.bold.Selected(o)
-				w.bold.Expired(o)
+				w.bold.Selected(fb)
+				w.bold.Expired(fb)
 			}
-			w.slow.free(o.Instance)
+			w.slow.free(fb.Instance)
 		},
 		"adopt": func(t *rapid.T) {
 			n := rapid.IntRange(1, w.items).Draw(t, "candidates")
@@ -149,7 +149,7 @@ func (w *boldWorld) actions() map[string]func(*rapid.T) {
 			w.ref++
 			w.bold.Adopt(w.ref, &d)
 			w.slow.outstanding[d.Instance]++
-			w.open = append(w.open, outcome(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
+			w.open = append(w.open, feedback(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
 		},
 		"grow": func(t *rapid.T) {
 			if w.items < 40 {
@@ -207,10 +207,10 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	b.Decide(allItems(40), 1, &d)
 	b.Decide(allItems(2), 1, &d)
 	require.Equal(t, []string{`instances 0 = "1" (false)`, `instances 1 = "1" (false)`}, s.harvest())
-	b.Expired(Outcome{Instance: 0})
-	o := Outcome{Item: 35, Candidates: allItems(40), Order: allItems(40), Instance: 1, Propensity: 0.5, Payoff: 1}
-	b.Selected(o)
-	b.Paid(o)
+	b.Expired(Feedback{Instance: 0})
+	fb := Feedback{Item: 35, Candidates: allItems(40), Order: allItems(40), Instance: 1, Propensity: 0.5, Payoff: 1}
+	b.Selected(fb)
+	b.Paid(fb)
 	require.Equal(t, []string{
 		`35 {1 1 1}`, `instances 0 = "" (true)`, `instances 1 = "" (true)`, `rounds 1:40 = "1" (false)`,
 		fmt.Sprintf("vectors 1:40:1 = %q (false)", "\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
@@ -218,7 +218,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	}, s.harvest())
 	// What came and went between two harvests leaves no trace.
 	b.Decide(allItems(2), 1, &d)
-	b.Unselected(Outcome{Instance: d.Instance})
+	b.Unselected(Feedback{Instance: d.Instance})
 	require.Empty(t, s.harvest())
 	b.Advance(2500)
 	line := s.harvest()
@@ -249,7 +249,7 @@ func TestBOLD_TheLongestWindowMayChange(t *testing.T) {
 			require.Equal(t, total, n)
 			for range rapid.IntRange(0, 9).Draw(t, "selections") {
 				order := rapid.Permutation(allItems(12)).Draw(t, "order")
-				b.Selected(Outcome{Item: rapid.Int32Range(0, 11).Draw(t, "item"), Candidates: allItems(12), Order: order})
+				b.Selected(Feedback{Item: rapid.Int32Range(0, 11).Draw(t, "item"), Candidates: allItems(12), Order: order})
 				total++
 			}
 			b.Advance(rapid.Int64Range(0, 1000).Draw(t, "now"))

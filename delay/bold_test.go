@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func osmdBase(t require.TestingT, horizon int64) policy.Adversarial {
@@ -39,14 +40,14 @@ func newBOLD(t require.TestingT, c BOLDConfig, items int) *BOLD {
 	return b
 }
 
-// outcome is what the partition tells of a decision, once item candidates[rank] is selected.
-func outcome(ref int64, candidates []policy.Item, d *Decision, rank int32) Outcome {
-	o := Outcome{Ref: ref, Item: candidates[rank], Candidates: slices.Clone(candidates), Instance: d.Instance,
+// feedback is what the partition tells of a decision, once item candidates[rank] is selected.
+func feedback(ref int64, candidates []policy.Item, d *Decision, rank int32) Feedback {
+	fb := Feedback{Ref: ref, Item: candidates[rank], Candidates: slices.Clone(candidates), Instance: d.Instance,
 		Order: slices.Clone(d.Order)}
 	if len(d.Propensities) > 0 {
-		o.Propensity = d.Propensities[slices.Index(d.Order, rank)]
+		fb.Propensity = d.Propensities[slices.Index(d.Order, rank)]
 	}
-	return o
+	return fb
 }
 
 func allItems(n int) []policy.Item {
@@ -128,11 +129,11 @@ func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
 				for k := range runs {
 					runs[k] = newBOLD(t, config, n)
 				}
-				outcomes := make([]Outcome, horizon)
+				feedbacks := make([]Feedback, horizon)
 				var d, want Decision
 				for now := range horizon {
 					if late := now - tau - 1; late >= 0 {
-						delayed.Paid(outcomes[late])
+						delayed.Paid(feedbacks[late])
 					}
 					delayed.Decide(allItems(n), users.key(now), &d)
 					run := runs[now%(tau+1)]
@@ -140,13 +141,13 @@ func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
 					require.Equal(t, want.Order, d.Order, "%s, τ = %d, impression %d", name, tau, now)
 					require.Equal(t, want.Propensities, d.Propensities)
 					require.EqualValues(t, now%(tau+1), d.Instance)
-					o := outcome(int64(now), allItems(n), &d, policy.Select(d.Order, users.window(now)))
-					o.Payoff = users.payoff(now, o.Item)
-					delayed.Selected(o)
-					outcomes[now] = o
-					o.Instance = 0
-					run.Selected(o)
-					run.Paid(o)
+					fb := feedback(int64(now), allItems(n), &d, policy.Select(d.Order, users.window(now)))
+					fb.Payoff = users.payoff(now, fb.Item)
+					delayed.Selected(fb)
+					feedbacks[now] = fb
+					fb.Instance = 0
+					run.Selected(fb)
+					run.Paid(fb)
 				}
 				require.EqualValues(t, tau+1, delayed.Status().Instances)
 				require.Zero(t, delayed.Status().Unfed)
@@ -178,11 +179,11 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 				require.Equal(t, p[rank], d.Propensities[k])
 			}
 			rank := policy.Select(order, users.window(now))
-			o := outcome(int64(now), allItems(n), &d, rank)
-			o.Payoff = users.payoff(now, o.Item)
-			b.Paid(o)
-			again.Paid(o)
-			require.True(t, base.Feed(&v, allItems(n), int(rank), o.Payoff, p[rank], q, &ws))
+			fb := feedback(int64(now), allItems(n), &d, rank)
+			fb.Payoff = users.payoff(now, fb.Item)
+			b.Paid(fb)
+			again.Paid(fb)
+			require.True(t, base.Feed(&v, allItems(n), int(rank), fb.Payoff, p[rank], q, &ws))
 		}
 		one, two := newStore(b), newStore(again)
 		require.Equal(t, one.harvest(), two.harvest())
@@ -203,14 +204,14 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 		rng := rand.New(rand.NewPCG(31, 31))
 		for k := range 20 {
 			b.Decide(allItems(n), policy.Key(k), &d)
-			o := outcome(int64(k), allItems(n), &d, policy.Select(d.Order, 1))
-			o.Payoff = rng.Float64()
-			b.Paid(o)
+			fb := feedback(int64(k), allItems(n), &d, policy.Select(d.Order, 1))
+			fb.Payoff = rng.Float64()
+			b.Paid(fb)
 		}
 		var counts, expected [n]float64
 		for now := range draws {
 			b.Decide(allItems(n), users.key(now), &d)
-			b.Unselected(Outcome{Instance: d.Instance})
+			b.Unselected(Feedback{Instance: d.Instance})
 			counts[policy.Select(d.Order, users.window(now))]++
 			for k, rank := range d.Order {
 				expected[rank] += d.Propensities[k]
@@ -237,21 +238,21 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 		b.Decide(allItems(3), 1, &d)
 		require.Equal(t, k, d.Instance)
 	}
-	b.Unselected(Outcome{Instance: -1})
-	b.Expired(Outcome{Instance: -1})
-	b.Unselected(Outcome{Instance: 77})
+	b.Unselected(Feedback{Instance: -1})
+	b.Expired(Feedback{Instance: -1})
+	b.Unselected(Feedback{Instance: 77})
 	require.EqualValues(t, 4, b.Status().Flights)
-	b.Expired(Outcome{Instance: 2})
-	b.Unselected(Outcome{Instance: 1})
+	b.Expired(Feedback{Instance: 2})
+	b.Unselected(Feedback{Instance: 1})
 	require.EqualValues(t, 2, b.Status().Flights)
 	for _, want := range []int32{1, 2, 4} {
 		b.Decide(allItems(3), 1, &d)
 		require.Equal(t, want, d.Instance)
 	}
 	// A payoff of a decision without propensities, an order or an instance is taken in, teaches nothing, and frees.
-	b.Paid(Outcome{Item: 1, Payoff: 1, Instance: 4, Candidates: allItems(3)})
-	b.Paid(Outcome{Item: 1, Payoff: 1, Instance: -1, Propensity: 0.5, Candidates: allItems(3)})
-	b.Paid(Outcome{Item: 1, Payoff: 1, Instance: 3, Propensity: 0x1p-1040, Candidates: allItems(3)})
+	b.Paid(Feedback{Item: 1, Payoff: 1, Instance: 4, Candidates: allItems(3)})
+	b.Paid(Feedback{Item: 1, Payoff: 1, Instance: -1, Propensity: 0.5, Candidates: allItems(3)})
+	b.Paid(Feedback{Item: 1, Payoff: 1, Instance: 3, Propensity: 0x1p-1040, Candidates: allItems(3)})
 	require.Equal(t, policy.Sums{N: 3, R: 3, Q: 3}, b.Sums(1))
 	require.EqualValues(t, 3, b.Status().Unfed)
 	require.EqualValues(t, 3, b.Status().Flights)
@@ -267,13 +268,13 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	s := newStore(b)
 	var d Decision
-	var outcomes []Outcome
+	var feedbacks []Feedback
 	for k := range 6 {
 		b.Decide(allItems(3), policy.Key(k), &d)
-		outcomes = append(outcomes, outcome(int64(k), allItems(3), &d, 1))
+		feedbacks = append(feedbacks, feedback(int64(k), allItems(3), &d, 1))
 	}
-	b.Paid(outcomes[3])
-	b.Paid(outcomes[5])
+	b.Paid(feedbacks[3])
+	b.Paid(feedbacks[5])
 	s.harvest()
 	lowered := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}, MaxInstances: 2}, 3)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -290,14 +291,14 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 		lowered.Decide(allItems(3), 1, &d)
 		require.Equal(t, want, d.Instance)
 	}
-	lowered.Paid(outcomes[4])
+	lowered.Paid(feedbacks[4])
 	after.harvest()
 	require.Contains(t, s.hashes["rounds"], "4")
-	o := outcomes[4]
-	o.Ref = 7
-	lowered.Paid(o)
-	lowered.Expired(Outcome{Ref: 8, Instance: math.MaxInt32})
-	lowered.Expired(outcomes[2])
+	fb := feedbacks[4]
+	fb.Ref = 7
+	lowered.Paid(fb)
+	lowered.Expired(Feedback{Ref: 8, Instance: math.MaxInt32})
+	lowered.Expired(feedbacks[2])
 	after.harvest()
 	require.Empty(t, s.hashes["rounds"])
 	require.Empty(t, s.hashes["vectors"])
@@ -336,10 +337,10 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 		for ; window < n && u >= want[window-1]; window++ {
 			u -= want[window-1]
 		}
-		o := outcome(int64(now), candidates, &d, policy.Select(d.Order, window))
-		o.Payoff = rng.Float64()
-		b.Selected(o)
-		b.Paid(o)
+		fb := feedback(int64(now), candidates, &d, policy.Select(d.Order, window))
+		fb.Payoff = rng.Float64()
+		b.Selected(fb)
+		b.Paid(fb)
 		b.Advance(999)
 	}
 	same, selections := b.Windows(nil)
@@ -347,7 +348,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	require.EqualValues(t, 30_000, selections)
 	for period := range int64(20) {
 		b.Advance(1000 * (period + 1))
-		b.ImportField(3, hashWindows, []byte("1:"), strconv.AppendInt(nil, period+1, 10), nil) // says nothing, but is something new
+		b.SetSourceField(3, hashWindows, []byte("1:"), strconv.AppendInt(nil, period+1, 10), nil) // says nothing, but is something new
 	}
 	got, _ := b.Windows(nil)
 	t.Logf("%.3f", got)
@@ -359,5 +360,5 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	for k, rank := range d.Order {
 		p[rank] = d.Propensities[k]
 	}
-	require.NoError(t, admissible.Contains(p, got, 1e-9))
+	require.NoError(t, admissibletest.Contains(p, got, 1e-9))
 }

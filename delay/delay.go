@@ -23,8 +23,8 @@ type Decision struct {
 	Undecided []int32
 }
 
-// Outcome is what became of one impression, as its learner needs it.
-type Outcome struct {
+// Feedback is what became of one impression, as its learner needs it.
+type Feedback struct {
 	Ref    int64       // the impression's offset in its topic: unique within the partition
 	Item   policy.Item // the selected item; not used by Unselected
 	Payoff float64     // normalised to [0,1]; used by Paid only
@@ -61,24 +61,24 @@ type Learner interface {
 	// Adopt takes note of a decision that was made earlier (an earlier owner's, found in the log).
 	Adopt(ref int64, d *Decision)
 	// Selected: the user selected o.Item. Exactly one of Paid and Expired follows.
-	Selected(o Outcome)
+	Selected(fb Feedback)
 	// Paid: the payoff of a selected item has come (or stands for one: a default at expiry).
-	Paid(o Outcome)
+	Paid(fb Feedback)
 	// Expired: the payoff of a selected item will never come (on_expiry: drop).
-	Expired(o Outcome)
+	Expired(fb Feedback)
 	// Unselected: nobody selected from the impression, and nobody will.
-	Unselected(o Outcome)
+	Unselected(fb Feedback)
 
 	// Sums are this partition's own statistics of an item.
 	Sums(i policy.Item) policy.Sums
-	// Import sets what another source (a partition number) has of an item; it replaces what that source had before.
+	// SetSource sets what another source (a partition number) has of an item; it replaces what that source had before.
 	// The sums must pass their Check.
-	Import(source int32, i policy.Item, s policy.Sums)
+	SetSource(source int32, i policy.Item, s policy.Sums)
 	// Pooled tells which of Hashes have fields that other partitions' learners of the same name want to know.
 	Pooled() []Pooled
-	// ImportField sets what another source has in a field of a hash that is Pooled, in place of what it had before; a nil
+	// SetSourceField sets what another source has in a field of a hash that is Pooled, in place of what it had before; a nil
 	// value is a field that is gone. What makes no sense is passed over: the sender may be configured otherwise.
-	ImportField(source int32, hash string, field, value []byte, items Translate)
+	SetSourceField(source int32, hash string, field, value []byte, items Translate)
 	// Advance tells how far event time has come: the partition's watermark, in milliseconds. It is called from time to
 	// time; what a learner does on a schedule, it does then.
 	Advance(watermark int64)

@@ -40,19 +40,19 @@ func direct(b base, s Silence) *Direct {
 }
 
 // Selected implements Learner: the payoff is awaited from now on.
-func (d *Direct) Selected(o Outcome) { d.selected(&o) }
+func (d *Direct) Selected(fb Feedback) { d.selected(&fb) }
 
 // Paid implements Learner: BASE is fed.
-func (d *Direct) Paid(o Outcome) {
-	d.landed(o.Item)
-	d.feed(o.Item, o.Payoff)
+func (d *Direct) Paid(fb Feedback) {
+	d.landed(fb.Item)
+	d.feed(fb.Item, fb.Payoff)
 }
 
 // Expired implements Learner: the payoff is awaited no longer, and nothing is learned.
-func (d *Direct) Expired(o Outcome) { d.landed(o.Item) }
+func (d *Direct) Expired(fb Feedback) { d.landed(fb.Item) }
 
-// Import implements Learner.
-func (d *Direct) Import(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
+// SetSource implements Learner.
+func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
 
 // Status implements Learner.
 func (d *Direct) Status() Status { return d.status() }

@@ -16,23 +16,23 @@ type slowDirect struct {
 	base    policy.Policy
 	silence Silence
 	items   int
-	fed     []Outcome
-	open    []Outcome // selected, neither paid nor expired
-	imports map[[2]int32]policy.Sums
+	fed     []Feedback
+	open    []Feedback // selected, neither paid nor expired
+	sources map[[2]int32]policy.Sums
 	flights map[[2]int32]int // those of other sources
 }
 
 func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	table := policy.NewTable(s.items)
-	for _, o := range s.fed {
-		table.Add(o.Item, o.Payoff)
+	for _, fb := range s.fed {
+		table.Add(fb.Item, fb.Payoff)
 	}
-	for at, sums := range s.imports {
+	for at, sums := range s.sources {
 		table.Import(at[0], at[1], sums)
 	}
 	inFlight := make([]policy.Count, s.items)
-	for _, o := range s.open {
-		inFlight[o.Item]++
+	for _, fb := range s.open {
+		inFlight[fb.Item]++
 	}
 	if s.silence.AtOnce {
 		for at, n := range s.flights {
@@ -55,15 +55,15 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	return order
 }
 
-// Direct feeding is what its definition says, at any order of selections, payoffs, expiries, imports and new items.
+// Direct feeding is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
 func TestDirect_IsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewKLUCB(), policy.NewUtility()}).Draw(t, "policy")
 		silence := Silence{AtOnce: rapid.Bool().Draw(t, "at once"), Default: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "default")}
-		slow := &slowDirect{base: base, silence: silence, items: 2, imports: map[[2]int32]policy.Sums{}, flights: map[[2]int32]int{}}
+		slow := &slowDirect{base: base, silence: silence, items: 2, sources: map[[2]int32]policy.Sums{}, flights: map[[2]int32]int{}}
 		fast := NewDirect(base, silence)
 		fast.Grow(2)
-		var undrawn []Outcome
+		var undrawn []Feedback
 		ref := int64(0)
 		decide := func(t *rapid.T) {
 			n := rapid.IntRange(1, slow.items).Draw(t, "candidates")
@@ -74,37 +74,37 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 			fast.Decide(candidates, key, &got)
 			require.Equal(t, want, got)
 			ref++
-			undrawn = append(undrawn, outcome(ref, candidates, &got, policy.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
+			undrawn = append(undrawn, feedback(ref, candidates, &got, policy.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
 		}
 		selected := func(t *rapid.T) {
-			o := takeOne(t, &undrawn)
-			fast.Selected(o)
-			slow.open = append(slow.open, o)
+			fb := takeOne(t, &undrawn)
+			fast.Selected(fb)
+			slow.open = append(slow.open, fb)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"decide": decide, "decide again": decide, "selected": selected, "selected again": selected,
 			"unselected": func(t *rapid.T) { fast.Unselected(takeOne(t, &undrawn)) },
 			"paid": func(t *rapid.T) {
-				o := takeOne(t, &slow.open)
-				o.Payoff = rapid.Float64Range(0, 1).Draw(t, "payoff")
-				fast.Paid(o)
-				slow.fed = append(slow.fed, o)
+				fb := takeOne(t, &slow.open)
+				fb.Payoff = rapid.Float64Range(0, 1).Draw(t, "payoff")
+				fast.Paid(fb)
+				slow.fed = append(slow.fed, fb)
 			},
 			"expired": func(t *rapid.T) { fast.Expired(takeOne(t, &slow.open)) },
-			"import": func(t *rapid.T) {
+			"source": func(t *rapid.T) {
 				at := [2]int32{rapid.Int32Range(0, 3).Draw(t, "source"), int32(rapid.IntRange(0, slow.items-1).Draw(t, "item"))}
 				n := rapid.Int64Range(1, 9).Draw(t, "N")
-				slow.imports[at] = policy.Sums{N: n, R: float64(n) / 2, Q: float64(n) / 4}
-				fast.Import(at[0], at[1], slow.imports[at])
+				slow.sources[at] = policy.Sums{N: n, R: float64(n) / 2, Q: float64(n) / 4}
+				fast.SetSource(at[0], at[1], slow.sources[at])
 			},
-			"import flights": func(t *rapid.T) {
+			"flights of a source": func(t *rapid.T) {
 				at := [2]int32{rapid.Int32Range(0, 3).Draw(t, "source"), int32(rapid.IntRange(0, slow.items-1).Draw(t, "item"))}
 				n := rapid.IntRange(0, 9).Draw(t, "flights")
 				value := []byte(strconv.Itoa(n))
 				if slow.flights[at] = n; n == 0 {
 					value = nil
 				}
-				fast.ImportField(at[0], hashFlights, []byte(strconv.Itoa(100+int(at[1]))), value, func(theirs policy.Item) (policy.Item, bool) {
+				fast.SetSourceField(at[0], hashFlights, []byte(strconv.Itoa(100+int(at[1]))), value, func(theirs policy.Item) (policy.Item, bool) {
 					return theirs - 100, true
 				})
 			},
@@ -114,7 +114,7 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				fed := int64(len(slow.fed))
-				for _, s := range slow.imports {
+				for _, s := range slow.sources {
 					fed += s.N
 				}
 				require.Equal(t, Status{Fed: fed, Flights: int64(len(slow.open))}, fast.Status())
@@ -128,23 +128,23 @@ func TestDirect_InFlightNeverFallsBelowZero(t *testing.T) {
 	d := NewDirect(leastSampled{}, Silence{})
 	d.Grow(2)
 	s := newStore(d)
-	d.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
-	d.Expired(Outcome{Ref: 2, Item: 1})
+	d.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
+	d.Expired(Feedback{Ref: 2, Item: 1})
 	require.Equal(t, Status{Fed: 1}, d.Status())
 	require.Equal(t, []policy.Count{0, 0}, d.Inspect().InFlight)
 	require.Equal(t, []string{"0 {1 1 1}"}, s.harvest(), "and nothing of them is written")
-	d.Selected(Outcome{Ref: 3, Item: 0})
+	d.Selected(Feedback{Ref: 3, Item: 0})
 	require.Equal(t, []policy.Count{1, 0}, d.Inspect().InFlight)
 }
 
 // Other sources' sums are taken in at once, whatever is in flight.
-func TestDirect_ImportsAreTakenAtOnce(t *testing.T) {
+func TestDirect_SourcesAreTakenAtOnce(t *testing.T) {
 	d := NewDirect(policy.NewUtility(), Silence{})
 	d.Grow(2)
-	d.Selected(Outcome{Ref: 1, Item: 0})
-	d.Import(7, 0, policy.Sums{N: 5, R: 1, Q: 1})
+	d.Selected(Feedback{Ref: 1, Item: 0})
+	d.SetSource(7, 0, policy.Sums{N: 5, R: 1, Q: 1})
 	require.EqualValues(t, 5, d.Status().Fed)
-	d.Import(7, 0, policy.Sums{N: 9, R: 1, Q: 1})
+	d.SetSource(7, 0, policy.Sums{N: 9, R: 1, Q: 1})
 	require.EqualValues(t, 9, d.Status().Fed)
 }
 
@@ -153,16 +153,16 @@ func TestDirect_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	d.Grow(3)
 	s := newStore(d)
 	require.Empty(t, s.harvest())
-	d.Selected(Outcome{Ref: 40, Item: 2})
-	d.Selected(Outcome{Ref: 41, Item: 2})
-	d.Selected(Outcome{Ref: 42, Item: 1})
+	d.Selected(Feedback{Ref: 40, Item: 2})
+	d.Selected(Feedback{Ref: 41, Item: 2})
+	d.Selected(Feedback{Ref: 42, Item: 1})
 	require.Equal(t, []string{`flights 2 = "2" (false)`, `flights 1 = "1" (false)`}, s.harvest())
-	d.Paid(Outcome{Ref: 42, Item: 1, Payoff: 0.5})
-	d.Expired(Outcome{Ref: 41, Item: 2})
+	d.Paid(Feedback{Ref: 42, Item: 1, Payoff: 0.5})
+	d.Expired(Feedback{Ref: 41, Item: 2})
 	require.Equal(t, []string{`1 {1 0.5 0.25}`, `flights 1 = "" (true)`, `flights 2 = "1" (false)`}, s.harvest())
 	// A selection that was paid between two harvests leaves no trace in flight.
-	d.Selected(Outcome{Ref: 43, Item: 0})
-	d.Paid(Outcome{Ref: 43, Item: 0, Payoff: 1})
+	d.Selected(Feedback{Ref: 43, Item: 0})
+	d.Paid(Feedback{Ref: 43, Item: 0, Payoff: 1})
 	require.Equal(t, []string{`0 {1 1 1}`}, s.harvest())
 }
 
@@ -171,7 +171,7 @@ func TestSelectionsInFlight_AreSamplesForDirectFeedingAlone(t *testing.T) {
 	var d Decision
 	for _, l := range []Learner{NewDirect(leastSampled{}, Silence{}), NewQPMD(leastSampled{})} {
 		l.Grow(2)
-		l.Selected(Outcome{Ref: 1, Item: 0})
+		l.Selected(Feedback{Ref: 1, Item: 0})
 		l.Decide(allItems(2), 1, &d)
 		if _, direct := l.(*Direct); direct {
 			require.Equal(t, []int32{1, 0}, d.Order)
@@ -190,20 +190,20 @@ func BenchmarkLearners(b *testing.B) {
 			l.Grow(n)
 			candidates := allItems(n)
 			var d Decision
-			flying := make([]Outcome, lag)
+			flying := make([]Feedback, lag)
 			b.ReportAllocs()
 			for ref := 0; b.Loop(); ref++ {
-				if o := &flying[ref%lag]; ref >= lag {
-					l.Paid(*o)
+				if fb := &flying[ref%lag]; ref >= lag {
+					l.Paid(*fb)
 				}
 				l.Decide(candidates, policy.Key(ref), &d)
-				o := Outcome{Ref: int64(ref), Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order,
+				fb := Feedback{Ref: int64(ref), Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order,
 					Instance: d.Instance}
 				if len(d.Propensities) > 0 {
-					o.Propensity = d.Propensities[0]
+					fb.Propensity = d.Propensities[0]
 				}
-				l.Selected(o)
-				flying[ref%lag] = o
+				l.Selected(fb)
+				flying[ref%lag] = fb
 			}
 		})
 	}

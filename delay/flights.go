@@ -82,8 +82,8 @@ func (f *flights) load(field, value []byte) error {
 	return nil
 }
 
-// importField takes in another source's count; nil where it has none. What makes no sense is passed over.
-func (f *flights) importField(source int32, field, value []byte, items Translate) {
+// setSourceField takes in another source's count; nil where it has none. What makes no sense is passed over.
+func (f *flights) setSourceField(source int32, field, value []byte, items Translate) {
 	theirs, err := parseInt32(field)
 	if err != nil || !f.pools {
 		return

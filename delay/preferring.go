@@ -13,7 +13,7 @@ import (
 //
 // Its Decide takes the candidates in any order. While the order of an impression's candidates is not certain it is in its
 // burn-in: it is ranked so as to find the order, and the inner learner is not asked. Decision.Ranks and
-// Decision.Undecided say what was known at the decision; both must come back with the outcome, since what a selection
+// Decision.Undecided say what was known at the decision; both must come back with the feedback, since what a selection
 // teaches depends on them.
 //
 // What becomes of an impression in its burn-in is told to the inner learner all the same. Learners for stochastic payoffs
@@ -24,7 +24,7 @@ import (
 //
 // Its state is that of the inner learner and a hash of the finder's beside it.
 type Preferring struct {
-	inner  Inspector
+	inner  Learner
 	finder preference.Finder
 
 	order     []int32       // by rank: the position in the candidates
@@ -34,13 +34,10 @@ type Preferring struct {
 	burnIn    int64
 }
 
-var (
-	_ Learner   = (*Preferring)(nil)
-	_ Inspector = (*Preferring)(nil)
-)
+var _ Learner = (*Preferring)(nil)
 
 // NewPreferring makes a learner of two that know no items yet, and are its own from now on.
-func NewPreferring(inner Inspector, finder preference.Finder) *Preferring {
+func NewPreferring(inner Learner, finder preference.Finder) *Preferring {
 	return &Preferring{inner: inner, finder: finder}
 }
 
@@ -107,58 +104,60 @@ func (p *Preferring) Adopt(ref int64, d *Decision) {
 
 // Selected implements Learner: the selection tells of the order of utilities. It tells nothing where it is not known what
 // was shown.
-func (p *Preferring) Selected(o Outcome) {
-	at, ok := o.shownAt()
-	if len(o.Order) == 0 {
-		at = slices.Index(o.Candidates, o.Item) // they are in the order shown
+func (p *Preferring) Selected(fb Feedback) {
+	at, ok := fb.shownAt()
+	if len(fb.Order) == 0 {
+		at = slices.Index(fb.Candidates, fb.Item) // they are in the order shown
 		ok = at >= 0
 	}
 	if ok {
 		p.selection = preference.Selection{
-			Items: o.Candidates, Order: o.Order, Undecided: o.Undecided, At: at, Utility: o.Utility, HasUtility: o.HasUtility,
+			Items: fb.Candidates, Order: fb.Order, Undecided: fb.Undecided, At: at, Utility: fb.Utility, HasUtility: fb.HasUtility,
 		}
 		p.finder.Selected(&p.selection)
 		p.selection = preference.Selection{}
 	}
-	p.inner.Selected(forInner(o))
+	p.inner.Selected(forInner(fb))
 }
 
-// forInner is the outcome as a learner wants it that is given utilities. Of an impression in its burn-in it does not know
+// forInner is the feedback as a learner wants it that is given utilities. Of an impression in its burn-in it does not know
 // the order.
-func forInner(o Outcome) Outcome {
-	if len(o.Undecided) > 0 {
-		o.Candidates, o.Order = nil, nil
+func forInner(fb Feedback) Feedback {
+	if len(fb.Undecided) > 0 {
+		fb.Candidates, fb.Order = nil, nil
 	}
-	return o
+	return fb
 }
 
 // Paid implements Learner.
-func (p *Preferring) Paid(o Outcome) { p.inner.Paid(forInner(o)) }
+func (p *Preferring) Paid(fb Feedback) { p.inner.Paid(forInner(fb)) }
 
 // Expired implements Learner.
-func (p *Preferring) Expired(o Outcome) { p.inner.Expired(forInner(o)) }
+func (p *Preferring) Expired(fb Feedback) { p.inner.Expired(forInner(fb)) }
 
 // Unselected implements Learner.
-func (p *Preferring) Unselected(o Outcome) { p.inner.Unselected(forInner(o)) }
+func (p *Preferring) Unselected(fb Feedback) { p.inner.Unselected(forInner(fb)) }
 
 // Sums implements Learner.
 func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 
-// Import implements Learner.
-func (p *Preferring) Import(source int32, i policy.Item, s policy.Sums) { p.inner.Import(source, i, s) }
+// SetSource implements Learner.
+func (p *Preferring) SetSource(source int32, i policy.Item, s policy.Sums) {
+	p.inner.SetSource(source, i, s)
+}
 
 // Pooled implements Learner: selections tell of the order wherever they were made.
 func (p *Preferring) Pooled() []Pooled {
 	return append(slices.Clone(p.inner.Pooled()), Pooled{Hash: p.finder.Hash(), ByItem: true})
 }
 
-// ImportField implements Learner.
-func (p *Preferring) ImportField(source int32, hash string, field, value []byte, items Translate) {
+// SetSourceField implements Learner.
+func (p *Preferring) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if hash == p.finder.Hash() {
 		p.finder.Import(source, field, value, items)
 		return
 	}
-	p.inner.ImportField(source, hash, field, value, items)
+	p.inner.SetSourceField(source, hash, field, value, items)
 }
 
 // Advance implements Learner.
@@ -204,50 +203,4 @@ func (p *Preferring) Status() Status {
 	s.FindsUtilities = true
 	s.BurnIn, s.UndecidedPairs, s.Contradictions, s.Unrated = p.burnIn, f.Undecided, f.Contradictions, f.Unused
 	return s
-}
-
-// Inspect implements Inspector.
-func (p *Preferring) Inspect() Inspection {
-	i := p.inner.Inspect()
-	i.Preferences = &preference.Report{}
-	p.finder.Report(i.Preferences)
-	return i
-}
-
-// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
-func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
-	d := Decision{}
-	p.sort(candidates, key, &d)
-	if len(d.Undecided) == 0 {
-		x := p.inner.Explain(p.items, key)
-		p.chosen = x.Decision
-		p.take(&d)
-		p.show(&d)
-		x.Decision = d
-		why := slices.Clone(x.Why)
-		for rank, at := range p.order {
-			x.Why[at] = why[rank]
-			if l := x.Why[at].Leader; l >= 0 {
-				x.Why[at].Leader = p.order[l]
-			}
-			if b := x.Why[at].BeatenBy; b >= 0 {
-				x.Why[at].BeatenBy = p.order[b]
-			}
-		}
-		return x
-	}
-	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
-		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
-	p.explore(key, &d)
-	p.show(&d)
-	for k, i := range candidates {
-		r := &x.Why[k]
-		s := p.inner.Sums(i)
-		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
-			r.Mean = s.R / float64(s.N)
-		}
-		r.Lower, r.Upper, r.Index, r.Leader = r.Mean, r.Mean, r.Mean, int32(k)
-	}
-	x.Decision = d
-	return x
 }

@@ -36,16 +36,16 @@ func (f *fan) selects(candidates []policy.Item, order []int32) int {
 }
 
 // recorded is the outcome of a decision as a partition keeps it.
-func recorded(ref int64, candidates []policy.Item, d *Decision, at int) Outcome {
-	o := Outcome{Ref: ref, Item: candidates[d.Order[at]], Instance: d.Instance, Candidates: make([]policy.Item, len(candidates)),
+func recorded(ref int64, candidates []policy.Item, d *Decision, at int) Feedback {
+	fb := Feedback{Ref: ref, Item: candidates[d.Order[at]], Instance: d.Instance, Candidates: make([]policy.Item, len(candidates)),
 		Order: slices.Clone(d.Ranks), Undecided: slices.Clone(d.Undecided)}
 	for k, rank := range d.Ranks {
-		o.Candidates[rank] = candidates[d.Order[k]]
+		fb.Candidates[rank] = candidates[d.Order[k]]
 	}
 	if len(d.Propensities) > 0 {
-		o.Propensity = d.Propensities[at]
+		fb.Propensity = d.Propensities[at]
 	}
-	return o
+	return fb
 }
 
 func bases(t require.TestingT) map[string]func() Inspector {
@@ -91,7 +91,7 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 				p.Decide(candidates, key, &d)
 				requirePermutation(t, d.Order)
 				requirePermutation(t, d.Ranks)
-				told := Outcome{Instance: -1}
+				told := Feedback{Instance: -1}
 				if len(d.Undecided) == 0 {
 					certain++
 					given.Decide(inOrder, key, &want)
@@ -107,21 +107,21 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 					require.True(t, d.Explored)
 				}
 				at := users.selects(candidates, d.Order)
-				o := recorded(ref, candidates, &d, at)
-				told = forInner(o)
+				fb := recorded(ref, candidates, &d, at)
+				told = forInner(fb)
 				if len(d.Undecided) == 0 {
-					require.Equal(t, inOrder, o.Candidates)
+					require.Equal(t, inOrder, fb.Candidates)
 				}
-				p.Selected(o)
+				p.Selected(fb)
 				given.Selected(told)
 				switch rng.IntN(4) {
 				case 0:
-					p.Expired(o)
+					p.Expired(fb)
 					given.Expired(told)
 				default:
-					o.Payoff = float64(users.likes[o.Item]) / n
-					told.Payoff = o.Payoff
-					p.Paid(o)
+					fb.Payoff = float64(users.likes[fb.Item]) / n
+					told.Payoff = fb.Payoff
+					p.Paid(fb)
 					given.Paid(told)
 				}
 			}
@@ -169,41 +169,41 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 	for i := range candidates {
 		candidates[i] = policy.Item(i)
 	}
-	play := func(l *Preferring, ref int64) (Decision, Outcome) {
+	play := func(l *Preferring, ref int64) (Decision, Feedback) {
 		var d Decision
 		l.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &d)
-		o := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
-		o.Payoff, o.Utility, o.HasUtility = rng.Float64(), float64(users.likes[o.Item])+rng.NormFloat64(), rng.IntN(9) > 0
-		return d, o
+		fb := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
+		fb.Payoff, fb.Utility, fb.HasUtility = rng.Float64(), float64(users.likes[fb.Item])+rng.NormFloat64(), rng.IntN(9) > 0
+		return d, fb
 	}
-	end := func(l *Preferring, o Outcome) {
-		l.Selected(o)
-		l.Paid(o)
+	end := func(l *Preferring, fb Feedback) {
+		l.Selected(fb)
+		l.Paid(fb)
 	}
 	steps := int64(rapid.IntRange(0, 60).Draw(t, "steps"))
 	for ref := range steps {
-		_, o := play(p, ref)
-		end(p, o)
+		_, fb := play(p, ref)
+		end(p, fb)
 	}
-	d, o := play(p, steps) // is outstanding at the restart, and decided in the log
+	d, fb := play(p, steps) // is outstanding at the restart, and decided in the log
 	stored.harvest()
 	again := NewPreferring(base(), find())
 	stored.load(t, n, again)
 	if d.Instance < 0 { // an instance that waits is stored as waiting
 		again.Adopt(steps, &d)
 	}
-	end(p, o)
-	end(again, o)
+	end(p, fb)
+	end(again, fb)
 	ours, theirs := p.inner.Status(), again.inner.Status()
 	ours.Holds, ours.Unfed, theirs.Holds, theirs.Unfed = 0, 0, 0, 0 // are counted since the process started
 	require.Equal(t, ours, theirs)
 	for ref := steps + 1; ref < steps+20; ref++ {
-		d, o := play(p, ref)
+		d, fb := play(p, ref)
 		var other Decision
 		again.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &other)
 		require.Equal(t, fmt.Sprint(d), fmt.Sprint(other))
-		end(p, o)
-		end(again, o)
+		end(p, fb)
+		end(again, fb)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
 				require.Equal(t, fmt.Sprint(d), fmt.Sprint(x.Decision))
 				require.Len(t, x.Why, 4)
 				require.Equal(t, d.Order[0], x.Why[d.Order[0]].Leader, "what is on top leads")
-				o := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
-				p.Selected(o)
-				p.Paid(o)
+				fb := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
+				p.Selected(fb)
+				p.Paid(fb)
 			}
 		})
 	}
@@ -238,11 +238,11 @@ func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
 func TestPreferring_UnknownOrderIsNoMistake(t *testing.T) {
 	p := NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted())
 	p.Grow(3)
-	p.Selected(Outcome{Item: 2, Instance: -1})
+	p.Selected(Feedback{Item: 2, Instance: -1})
 	require.EqualValues(t, 3, p.Status().UndecidedPairs)
-	p.Selected(Outcome{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1, 2}})
+	p.Selected(Feedback{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1, 2}})
 	require.EqualValues(t, 1, p.Status().UndecidedPairs)
-	p.Selected(Outcome{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1}, Order: []int32{1, 0}})
+	p.Selected(Feedback{Item: 2, Instance: -1, Candidates: []policy.Item{0, 1}, Order: []int32{1, 0}})
 	require.EqualValues(t, 1, p.Status().UndecidedPairs)
 }
 
@@ -258,7 +258,7 @@ func BenchmarkPreferring(b *testing.B) {
 			}
 			for i := range 999 {
 				if certain || i%3 > 0 {
-					p.Selected(Outcome{Item: policy.Item(i + 1), Instance: -1, Candidates: []policy.Item{policy.Item(i), policy.Item(i + 1)}})
+					p.Selected(Feedback{Item: policy.Item(i + 1), Instance: -1, Candidates: []policy.Item{policy.Item(i), policy.Item(i + 1)}})
 				}
 			}
 			var d Decision

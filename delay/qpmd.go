@@ -73,38 +73,38 @@ func (q *QPMD) Grow(items int) {
 }
 
 // Selected implements Learner: a step of BASE begins, unless it is on hold.
-func (q *QPMD) Selected(o Outcome) {
-	q.selected(&o)
+func (q *QPMD) Selected(fb Feedback) {
+	q.selected(&fb)
 	if q.hold.on {
 		return
 	}
-	if queue := &q.queues[o.Item]; queue.len() > 0 {
+	if queue := &q.queues[fb.Item]; queue.len() > 0 {
 		q.queued--
-		q.changes.Note(o.Item, queueChanged)
-		q.feed(o.Item, queue.pop())
+		q.changes.Note(fb.Item, queueChanged)
+		q.feed(fb.Item, queue.pop())
 		return
 	}
-	q.hold = hold{on: true, item: o.Item, ref: o.Ref}
+	q.hold = hold{on: true, item: fb.Item, ref: fb.Ref}
 	q.holds++
 }
 
 // Paid implements Learner: the payoff ends a hold for its item, or waits.
-func (q *QPMD) Paid(o Outcome) {
-	q.landed(o.Item)
-	if q.hold.on && q.hold.item == o.Item {
-		q.feed(o.Item, o.Payoff)
+func (q *QPMD) Paid(fb Feedback) {
+	q.landed(fb.Item)
+	if q.hold.on && q.hold.item == fb.Item {
+		q.feed(fb.Item, fb.Payoff)
 		q.release()
 		return
 	}
-	q.queues[o.Item].push(o.Payoff)
+	q.queues[fb.Item].push(fb.Payoff)
 	q.queued++
-	q.changes.Note(o.Item, queueChanged)
+	q.changes.Note(fb.Item, queueChanged)
 }
 
 // Expired implements Learner: a hold that this selection began is over, without a payoff.
-func (q *QPMD) Expired(o Outcome) {
-	q.landed(o.Item)
-	if q.hold.on && q.hold.ref == o.Ref {
+func (q *QPMD) Expired(fb Feedback) {
+	q.landed(fb.Item)
+	if q.hold.on && q.hold.ref == fb.Ref {
 		q.release()
 	}
 }
@@ -116,10 +116,10 @@ func (q *QPMD) release() {
 	q.table.TakeStaged()
 }
 
-// Import implements Learner. During a hold the newest sums of each source wait for its end. A hold that was loaded is
+// SetSource implements Learner. During a hold the newest sums of each source wait for its end. A hold that was loaded is
 // the exception: the sums of other sources that BASE is frozen with were not stored, so the first that come of a source
 // and item stand in for them.
-func (q *QPMD) Import(source int32, i policy.Item, s policy.Sums) {
+func (q *QPMD) SetSource(source int32, i policy.Item, s policy.Sums) {
 	if _, told := q.table.From(source, i); q.hold.on && (!q.restored || told) {
 		q.table.Stage(source, i, s)
 		return

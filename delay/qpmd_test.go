@@ -10,7 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// QPM-D is what its definition says, at any order of selections, payoffs, expiries, imports and new items.
+// QPM-D is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
 func TestAppendixC2_QPMDIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, basePolicy(t))
@@ -48,57 +48,57 @@ func TestAppendixC2_BaseSeesTheUndelayedSequence(t *testing.T) {
 func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {
 	q := NewQPMD(policy.NewGreedy())
 	q.Grow(2)
-	q.Selected(Outcome{Ref: 1, Item: 0}) // holds for item 0
-	q.Selected(Outcome{Ref: 2, Item: 0})
-	q.Selected(Outcome{Ref: 3, Item: 1})
-	q.Expired(Outcome{Ref: 2, Item: 0})
+	q.Selected(Feedback{Ref: 1, Item: 0}) // holds for item 0
+	q.Selected(Feedback{Ref: 2, Item: 0})
+	q.Selected(Feedback{Ref: 3, Item: 1})
+	q.Expired(Feedback{Ref: 2, Item: 0})
 	require.True(t, q.Status().OnHold, "the selection that expired is not the one that began the hold")
-	q.Expired(Outcome{Ref: 1, Item: 0})
+	q.Expired(Feedback{Ref: 1, Item: 0})
 	require.Equal(t, Status{Holds: 1, Flights: 1}, q.Status())
-	q.Paid(Outcome{Ref: 3, Item: 1, Payoff: 0.25})
+	q.Paid(Feedback{Ref: 3, Item: 1, Payoff: 0.25})
 	require.Equal(t, Status{Holds: 1, Queued: 1}, q.Status())
 
 	// Another selection's payoff of the same item ends a hold; its own then waits.
-	q.Selected(Outcome{Ref: 4, Item: 0})
-	q.Selected(Outcome{Ref: 5, Item: 0})
-	q.Paid(Outcome{Ref: 5, Item: 0, Payoff: 1})
+	q.Selected(Feedback{Ref: 4, Item: 0})
+	q.Selected(Feedback{Ref: 5, Item: 0})
+	q.Paid(Feedback{Ref: 5, Item: 0, Payoff: 1})
 	require.Equal(t, Status{Holds: 2, Queued: 1, Fed: 1, Flights: 1}, q.Status())
-	q.Selected(Outcome{Ref: 6, Item: 1}) // fed from the queue
+	q.Selected(Feedback{Ref: 6, Item: 1}) // fed from the queue
 	require.Equal(t, policy.Sums{N: 1, R: 0.25, Q: 0.0625}, q.Sums(1))
-	q.Selected(Outcome{Ref: 7, Item: 1}) // holds for item 1
-	q.Expired(Outcome{Ref: 4, Item: 0})  // began a hold that is over
+	q.Selected(Feedback{Ref: 7, Item: 1}) // holds for item 1
+	q.Expired(Feedback{Ref: 4, Item: 0})  // began a hold that is over
 	require.True(t, q.Status().OnHold)
 }
 
-func TestQPMD_ImportsWaitForTheEndOfAHold(t *testing.T) {
+func TestQPMD_SourcesWaitForTheEndOfAHold(t *testing.T) {
 	q := NewQPMD(policy.NewUtility())
 	q.Grow(2)
-	q.Import(7, 0, policy.Sums{N: 1, R: 1, Q: 1})
-	q.Selected(Outcome{Ref: 1, Item: 0})
+	q.SetSource(7, 0, policy.Sums{N: 1, R: 1, Q: 1})
+	q.Selected(Feedback{Ref: 1, Item: 0})
 	for n := range int64(1000) {
-		q.Import(7, 0, policy.Sums{N: n, R: 1, Q: 1})
-		q.Import(9, 1, policy.Sums{N: n, R: 1, Q: 1})
+		q.SetSource(7, 0, policy.Sums{N: n, R: 1, Q: 1})
+		q.SetSource(9, 1, policy.Sums{N: n, R: 1, Q: 1})
 	}
 	require.EqualValues(t, 1, q.table.Fed(), "frozen")
-	q.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
+	q.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
 	require.EqualValues(t, 2*999+1, q.table.Fed())
 }
 
 // The sums that a loaded hold is frozen with are those that come first; later ones wait, and so do all in later holds.
-func TestQPMD_ImportsIntoALoadedHold(t *testing.T) {
+func TestQPMD_SourcesIntoALoadedHold(t *testing.T) {
 	q := NewQPMD(policy.NewUtility())
 	q.Grow(2)
 	require.NoError(t, q.LoadField("learner", []byte("hold"), []byte("0 1")))
 	require.NoError(t, q.LoadField("flights", []byte("0"), []byte("1")))
 	require.NoError(t, q.Loaded())
-	q.Import(7, 0, policy.Sums{N: 10, R: 1, Q: 1})
+	q.SetSource(7, 0, policy.Sums{N: 10, R: 1, Q: 1})
 	require.EqualValues(t, 10, q.Status().Fed)
-	q.Import(7, 0, policy.Sums{N: 20, R: 1, Q: 1})
+	q.SetSource(7, 0, policy.Sums{N: 20, R: 1, Q: 1})
 	require.EqualValues(t, 10, q.Status().Fed)
-	q.Paid(Outcome{Ref: 1, Item: 0, Payoff: 1})
+	q.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
 	require.Equal(t, Status{Fed: 21}, q.Status())
-	q.Selected(Outcome{Ref: 2, Item: 0})
-	q.Import(8, 1, policy.Sums{N: 5, R: 1, Q: 1})
+	q.Selected(Feedback{Ref: 2, Item: 0})
+	q.SetSource(8, 1, policy.Sums{N: 5, R: 1, Q: 1})
 	require.EqualValues(t, 21, q.Status().Fed, "a source that is new comes in after the hold")
 }
 
@@ -137,9 +137,9 @@ func BenchmarkQPMD(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for k := 0; b.Loop(); k++ {
-				q.Selected(Outcome{Ref: int64(k), Item: items[k%len(items)]})
+				q.Selected(Feedback{Ref: int64(k), Item: items[k%len(items)]})
 				if late := k - lag; late >= 0 {
-					q.Paid(Outcome{Ref: int64(late), Item: items[late%len(items)], Payoff: 0.5})
+					q.Paid(Feedback{Ref: int64(late), Item: items[late%len(items)], Payoff: 0.5})
 				}
 			}
 		})
@@ -153,9 +153,9 @@ func BenchmarkQPMD(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		b.ReportAllocs()
 		for k := 0; b.Loop(); k++ {
-			o := Outcome{Ref: int64(k), Item: rng.Int32N(1000), Payoff: 0.123456789}
-			q.Selected(o)
-			q.Paid(o)
+			fb := Feedback{Ref: int64(k), Item: rng.Int32N(1000), Payoff: 0.123456789}
+			q.Selected(fb)
+			q.Paid(fb)
 			if k%1000 == 999 {
 				q.Harvest(nothing{})
 			}

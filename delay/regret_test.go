@@ -37,7 +37,7 @@ func (s simulation) regretOf(l Learner) float64 {
 	}
 	var d Decision
 	var regret float64
-	outcomes := make([]Outcome, s.horizon)
+	outcomes := make([]Feedback, s.horizon)
 	for now := range s.horizon {
 		if late := now - s.lag - 1; late >= 0 && outcomes[late].Ref >= 0 {
 			l.Paid(outcomes[late])
@@ -50,12 +50,12 @@ func (s simulation) regretOf(l Learner) float64 {
 		}
 		item := policy.Select(d.Order, window)
 		regret += policy.BestMean(s.means, window) - s.means[item]
-		o := Outcome{Ref: int64(now), Item: item, Payoff: s.means[item] + rng.NormFloat64(), Candidates: candidates}
-		o.Order = d.Order // until the next decision
-		l.Selected(o)
+		fb := Feedback{Ref: int64(now), Item: item, Payoff: s.means[item] + rng.NormFloat64(), Candidates: candidates}
+		fb.Order = d.Order // until the next decision
+		l.Selected(fb)
 		l.Advance(int64(now) * 100)
-		o.Order = nil
-		outcomes[now] = o
+		fb.Order = nil
+		outcomes[now] = fb
 	}
 	return regret
 }

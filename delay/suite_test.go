@@ -129,8 +129,8 @@ type life struct {
 	stores   []*store
 	items    int
 	ref, now int64
-	undrawn  []Outcome // ranked, nothing selected yet
-	waiting  []Outcome // selected, not paid yet
+	undrawn  []Feedback // ranked, nothing selected yet
+	waiting  []Feedback // selected, not paid yet
 	frozen   map[[2]int32]policy.Sums
 	newest   map[[2]int32]policy.Sums
 	fields   map[fieldOf]string
@@ -149,7 +149,7 @@ func newLife(t *rapid.T, k kind) *life {
 	for source := range int32(sources) { // what a loaded hold knows of sources that it has not heard of is another matter
 		for i := range policy.Item(known) {
 			w.newest[[2]int32{source, i}] = policy.Sums{N: 1, R: 0.5, Q: 0.25}
-			l.Import(source, i, policy.Sums{N: 1, R: 0.5, Q: 0.25})
+			l.SetSource(source, i, policy.Sums{N: 1, R: 0.5, Q: 0.25})
 		}
 	}
 	w.frozen = maps.Clone(w.newest)
@@ -166,7 +166,7 @@ func (w *life) each(do func(Learner)) {
 	}
 }
 
-func (w *life) decide(t *rapid.T) Outcome {
+func (w *life) decide(t *rapid.T) Feedback {
 	n := rapid.IntRange(1, w.items).Draw(t, "candidates")
 	candidates := rapid.Permutation(allItems(w.items)).Draw(t, "utilities")[:n]
 	key := policy.Key(rapid.Uint64().Draw(t, "key"))
@@ -182,7 +182,7 @@ func (w *life) decide(t *rapid.T) Outcome {
 		}
 		require.Equal(t, first, d)
 	}
-	return outcome(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+	return feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
 }
 
 // requireDecision wants a permutation, and propensities that are a distribution or none.
@@ -202,19 +202,19 @@ func requireDecision(t require.TestingT, d *Decision, n int) {
 	require.InDelta(t, 1, sum, 1e-12)
 }
 
-func takeOne(t *rapid.T, from *[]Outcome) Outcome {
+func takeOne(t *rapid.T, from *[]Feedback) Feedback {
 	if len(*from) == 0 {
 		t.Skip("nothing there")
 	}
 	k := rapid.IntRange(0, len(*from)-1).Draw(t, "which")
-	o := (*from)[k]
+	fb := (*from)[k]
 	*from = slices.Delete(*from, k, k+1)
-	return o
+	return fb
 }
 
-func (w *life) selected(o Outcome) {
-	w.each(func(l Learner) { l.Selected(o) })
-	w.waiting = append(w.waiting, o)
+func (w *life) selected(fb Feedback) {
+	w.each(func(l Learner) { l.Selected(fb) })
+	w.waiting = append(w.waiting, fb)
 }
 
 func (w *life) harvest(t *rapid.T) {
@@ -238,11 +238,11 @@ func (w *life) reload(t *rapid.T) {
 	// source and item stands in for them.
 	for _, sums := range []map[[2]int32]policy.Sums{w.frozen, w.newest} {
 		for at, s := range sums {
-			loaded.Import(at[0], at[1], s)
+			loaded.SetSource(at[0], at[1], s)
 		}
 	}
 	for at, value := range w.fields {
-		loaded.ImportField(at.source, at.hash, []byte(at.field), []byte(value), nil)
+		loaded.SetSourceField(at.source, at.hash, []byte(at.field), []byte(value), nil)
 	}
 	s.sums, s.hashes = maps.Clone(w.stores[0].sums), map[string]map[string]string{}
 	for h, fields := range w.stores[0].hashes {
@@ -254,25 +254,25 @@ func (w *life) reload(t *rapid.T) {
 func (w *life) actions() map[string]func(*rapid.T) {
 	atOnce := func(t *rapid.T) { w.selected(w.decide(t)) }
 	paid := func(t *rapid.T) {
-		o := takeOne(t, &w.waiting)
-		o.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
-		w.each(func(l Learner) { l.Paid(o) })
+		fb := takeOne(t, &w.waiting)
+		fb.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		w.each(func(l Learner) { l.Paid(fb) })
 	}
 	return map[string]func(*rapid.T){
 		"select at once": atOnce, "select at once again": atOnce, "paid": paid, "paid again": paid,
 		"decide":       func(t *rapid.T) { w.undrawn = append(w.undrawn, w.decide(t)) },
 		"select later": func(t *rapid.T) { w.selected(takeOne(t, &w.undrawn)) },
 		"unselected": func(t *rapid.T) {
-			o := takeOne(t, &w.undrawn)
-			w.each(func(l Learner) { l.Unselected(o) })
+			fb := takeOne(t, &w.undrawn)
+			w.each(func(l Learner) { l.Unselected(fb) })
 		},
 		"expired": func(t *rapid.T) {
-			o := takeOne(t, &w.waiting)
-			w.each(func(l Learner) { l.Expired(o) })
+			fb := takeOne(t, &w.waiting)
+			w.each(func(l Learner) { l.Expired(fb) })
 		},
 		"adopt":        w.adopt,
-		"import":       w.imports,
-		"import field": w.importField,
+		"source":       w.sources,
+		"source field": w.sourceField,
 		"advance": func(t *rapid.T) {
 			w.now += rapid.Int64Range(0, 1500).Draw(t, "ms")
 			w.each(func(l Learner) { l.Advance(w.now) })
@@ -299,19 +299,19 @@ func (w *life) adopt(t *rapid.T) {
 	}
 	w.ref++
 	w.each(func(l Learner) { l.Adopt(w.ref, &d) })
-	w.undrawn = append(w.undrawn, outcome(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
+	w.undrawn = append(w.undrawn, feedback(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
 }
 
-func (w *life) imports(t *rapid.T) {
+func (w *life) sources(t *rapid.T) {
 	at := [2]int32{rapid.Int32Range(0, sources-1).Draw(t, "source"), rapid.Int32Range(0, known-1).Draw(t, "item")}
 	n := rapid.Int64Range(1, 20).Draw(t, "N")
 	r := rapid.Float64Range(0, 1).Draw(t, "mean") * float64(n)
 	s := policy.Sums{N: n, R: r, Q: r}
 	w.newest[at] = s
-	w.each(func(l Learner) { l.Import(at[0], at[1], s) })
+	w.each(func(l Learner) { l.SetSource(at[0], at[1], s) })
 }
 
-func (w *life) importField(t *rapid.T) {
+func (w *life) sourceField(t *rapid.T) {
 	for _, pooled := range w.learners[0].Pooled() {
 		require.Equal(t, Pooled{Hash: hashWindows}, pooled, "this test knows no other pooled fields")
 		at := fieldOf{source: rapid.Int32Range(0, sources-1).Draw(t, "source"), hash: pooled.Hash}
@@ -322,7 +322,7 @@ func (w *life) importField(t *rapid.T) {
 			value = fmt.Append(nil, rapid.IntRange(1, 100).Draw(t, "count"))
 			w.fields[at] = string(value)
 		}
-		w.each(func(l Learner) { l.ImportField(at.source, at.hash, []byte(at.field), value, nil) })
+		w.each(func(l Learner) { l.SetSourceField(at.source, at.hash, []byte(at.field), value, nil) })
 	}
 }
 
@@ -371,11 +371,11 @@ func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
 		for ref := range int64(50) {
 			var d Decision
 			l.Decide(allItems(3), policy.Key(ref), &d)
-			o := outcome(ref, allItems(3), &d, policy.Select(d.Order, 2))
-			l.Selected(o)
+			fb := feedback(ref, allItems(3), &d, policy.Select(d.Order, 2))
+			l.Selected(fb)
 			l.Advance(ref * 1000)
 			if ref%2 == 0 {
-				l.Paid(o)
+				l.Paid(fb)
 			}
 			s.harvest()
 		}
@@ -494,10 +494,10 @@ func FuzzLearners_LoadField(f *testing.F) {
 		for k := range int64(4) {
 			l.Decide(allItems(3), policy.Key(k), &d)
 			requireDecision(t, &d, 3)
-			o := outcome(k, allItems(3), &d, d.Order[0])
-			o.Payoff = 1
-			l.Selected(o)
-			l.Paid(o)
+			fb := feedback(k, allItems(3), &d, d.Order[0])
+			fb.Payoff = 1
+			l.Selected(fb)
+			l.Paid(fb)
 			l.Advance(math.MaxInt64 - 4 + k)
 		}
 		l.Harvest(newStore(l))
@@ -511,17 +511,17 @@ func TestLearners_AllocateNothing(t *testing.T) {
 		l.Grow(30)
 		candidates := allItems(20)
 		var d Decision
-		var o Outcome
+		var fb Feedback
 		ref := int64(0)
 		step := func() {
 			ref++
 			l.Decide(candidates, policy.Key(ref), &d)
-			o = Outcome{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
+			fb = Feedback{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
 			if len(d.Propensities) > 0 {
-				o.Propensity = d.Propensities[0]
+				fb.Propensity = d.Propensities[0]
 			}
-			l.Selected(o)
-			l.Paid(o)
+			l.Selected(fb)
+			l.Paid(fb)
 		}
 		for range 200 {
 			step()

@@ -121,21 +121,21 @@ func (w *windows) shown() (q []float64, selections int64) {
 }
 
 // selected learns from a selection, where it is known what was shown.
-func (w *windows) selected(o *Outcome) {
+func (w *windows) selected(fb *Feedback) {
 	if w.counts == nil {
 		return
 	}
-	if at, ok := o.shownAt(); ok {
-		w.counts.Selected(o.Order, at)
+	if at, ok := fb.shownAt(); ok {
+		w.counts.Selected(fb.Order, at)
 	}
 }
 
 // shownAt is the position at which the selected item was shown, where that is known.
-func (o *Outcome) shownAt() (at int, ok bool) {
-	if len(o.Order) == 0 || len(o.Order) != len(o.Candidates) {
+func (fb *Feedback) shownAt() (at int, ok bool) {
+	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
 		return 0, false
 	}
-	at = slices.Index(o.Order, int32(slices.Index(o.Candidates, o.Item)))
+	at = slices.Index(fb.Order, int32(slices.Index(fb.Candidates, fb.Item)))
 	return at, at >= 0
 }
 

@@ -65,9 +65,9 @@ func (w *windows) pooled() []Pooled {
 	return []Pooled{{Hash: hashWindows}}
 }
 
-// importField takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
+// setSourceField takes in another source's count of an interval. Those that we do not tell apart are passed over: whoever
 // wrote them is about to be configured like us, and takes them back.
-func (w *windows) importField(source int32, hash string, field, value []byte) {
+func (w *windows) setSourceField(source int32, hash string, field, value []byte) {
 	low, high, err := parseInterval(field)
 	if err != nil || w.counts == nil || hash != hashWindows {
 		return

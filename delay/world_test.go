@@ -92,7 +92,7 @@ func newOracle(base policy.Policy) *oracle {
 	}
 }
 
-func (o *oracle) selected(out Outcome) {
+func (o *oracle) selected(out Feedback) {
 	o.inFlight[out.Item]++
 	switch {
 	case o.onHold:
@@ -103,7 +103,7 @@ func (o *oracle) selected(out Outcome) {
 	}
 }
 
-func (o *oracle) paid(out Outcome) {
+func (o *oracle) paid(out Feedback) {
 	o.inFlight[out.Item]--
 	o.arrived[out.Item] = append(o.arrived[out.Item], out.Payoff)
 	if o.onHold && o.holdItem == out.Item {
@@ -112,7 +112,7 @@ func (o *oracle) paid(out Outcome) {
 	}
 }
 
-func (o *oracle) expired(out Outcome) {
+func (o *oracle) expired(out Feedback) {
 	o.inFlight[out.Item]--
 	if o.onHold && o.holdRef == out.Ref {
 		o.endHold()
@@ -124,7 +124,7 @@ func (o *oracle) endHold() {
 	o.frozen = maps.Clone(o.newest)
 }
 
-func (o *oracle) imports(source int32, i policy.Item, s policy.Sums) {
+func (o *oracle) sources(source int32, i policy.Item, s policy.Sums) {
 	o.newest[[2]int32{source, i}] = s
 	if !o.onHold {
 		o.frozen = maps.Clone(o.newest)
@@ -190,8 +190,8 @@ type world struct {
 	learners []Learner
 	oracle   *oracle
 	ref      int64
-	waiting  []Outcome // selections whose payoff has not come
-	undrawn  []Outcome // impressions ranked and not yet selected from
+	waiting  []Feedback // selections whose payoff has not come
+	undrawn  []Feedback // impressions ranked and not yet selected from
 	steps    []step
 }
 
@@ -224,7 +224,7 @@ func (w *world) grow(items int) {
 }
 
 // decide ranks candidates, has a user draw a window and select.
-func (w *world) decide(t *rapid.T) Outcome {
+func (w *world) decide(t *rapid.T) Feedback {
 	all := make([]policy.Item, w.oracle.items)
 	for i := range all {
 		all[i] = policy.Item(i)
@@ -241,12 +241,12 @@ func (w *world) decide(t *rapid.T) Outcome {
 	}
 	w.ref++
 	item := candidates[policy.Select(want, rapid.IntRange(1, n).Draw(t, "window"))]
-	out := Outcome{Ref: w.ref, Item: item}
+	out := Feedback{Ref: w.ref, Item: item}
 	w.steps = append(w.steps, step{candidates: candidates, key: key, inFlight: w.oracle.flights(), order: want, item: item, ref: w.ref})
 	return out
 }
 
-func (w *world) selected(out Outcome) {
+func (w *world) selected(out Feedback) {
 	w.oracle.selected(out)
 	for _, l := range w.learners {
 		l.Selected(out)
@@ -256,7 +256,7 @@ func (w *world) selected(out Outcome) {
 
 // actions are what can happen; several of a kind make it likelier.
 func (w *world) actions() map[string]func(*rapid.T) {
-	pick := func(t *rapid.T, from *[]Outcome) Outcome {
+	pick := func(t *rapid.T, from *[]Feedback) Feedback {
 		if len(*from) == 0 {
 			t.Skip("nothing there")
 		}
@@ -317,7 +317,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 }
 
 // moreActions are those under which the steps of BASE are no longer as they would be in a world of its own: selections
-// that come later than decisions, imports, new items.
+// that come later than decisions, other sources, new items.
 func (w *world) moreActions() map[string]func(*rapid.T) {
 	a := w.actions()
 	a["decide"] = func(t *rapid.T) { w.undrawn = append(w.undrawn, w.decide(t)) }
@@ -337,15 +337,15 @@ func (w *world) moreActions() map[string]func(*rapid.T) {
 		}
 		w.undrawn = w.undrawn[1:]
 	}
-	a["import"] = func(t *rapid.T) {
+	a["source"] = func(t *rapid.T) {
 		source := rapid.Int32Range(0, 3).Draw(t, "source")
 		item := policy.Item(rapid.IntRange(0, w.oracle.items-1).Draw(t, "item"))
 		n := rapid.Int64Range(1, 20).Draw(t, "N")
 		r := rapid.Float64Range(0, 1).Draw(t, "mean") * float64(n)
 		s := policy.Sums{N: n, R: r, Q: r}
-		w.oracle.imports(source, item, s)
+		w.oracle.sources(source, item, s)
 		for _, l := range w.learners {
-			l.Import(source, item, s)
+			l.SetSource(source, item, s)
 		}
 	}
 	a["grow"] = func(t *rapid.T) {

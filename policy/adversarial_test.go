@@ -12,6 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func newFTRL(t testing.TB, shifted bool) *policy.FTRL {
@@ -196,7 +197,7 @@ func TestAlgorithm5_TheStepIsTheBregmanProjection(t *testing.T) {
 		}
 		require.True(t, o.Feed(&v, upTo(n), y, payoff, p[y], q, ws))
 		o.Point(&v, upTo(n), q, next, ws)
-		require.NoError(t, admissible.Contains(next, q, 1e-9))
+		require.NoError(t, admissibletest.Contains(next, q, 1e-9))
 		distance := func(x []float64) (d float64) {
 			for i := range x {
 				r := math.Sqrt(x[i]) - math.Sqrt(mirrored[i])
@@ -228,14 +229,14 @@ func TestOSMD_LeavesOutWhatCannotBeSelected(t *testing.T) {
 	p := make([]float64, 5)
 	for round := range 50 {
 		o.Point(&v, upTo(5), q, p, ws)
-		require.NoError(t, admissible.Contains(p, q, 1e-9))
+		require.NoError(t, admissibletest.Contains(p, q, 1e-9))
 		require.Zero(t, p[0])
 		require.True(t, o.Feed(&v, upTo(5), 1+round%4, 0.3, p[1+round%4], q, ws))
 	}
 	// Now windows of 1 exist: the item stays out, the others still suffice.
 	o.Point(&v, upTo(5), geometric(t, 5), p, ws)
 	require.Zero(t, p[0])
-	require.NoError(t, admissible.Contains(p, geometric(t, 5), 1e-9))
+	require.NoError(t, admissibletest.Contains(p, geometric(t, 5), 1e-9))
 	// In another order of utilities it is the last, and must be selected: anew.
 	reversed := []int32{4, 3, 2, 1, 0}
 	o.Point(&v, reversed, geometric(t, 5), p, ws)
@@ -269,7 +270,7 @@ func TestAdversarial_ExtremesMakeNoNaN(t *testing.T) {
 				q := w.Fold(make([]float64, m))
 				p := make([]float64, m)
 				a.Point(&v, items, q, p, ws)
-				require.NoError(t, admissible.Contains(p, q, 1e-9), "%s: %v", a.Name(), p)
+				require.NoError(t, admissibletest.Contains(p, q, 1e-9), "%s: %v", a.Name(), p)
 				propensity := rapid.SampledFrom(extremes).Draw(t, "propensity")
 				payoff := rapid.SampledFrom([]float64{0, 1, 0.5, 0x1p-1074, math.NaN(), 2, -1}).Draw(t, "payoff")
 				fed := a.Feed(&v, items, rapid.IntRange(0, m-1).Draw(t, "selected"), payoff, propensity, q, ws)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 // lazyWeights are random whole numbers that do not rise, the first positive: windows in proportion to them are lazy.
@@ -267,7 +268,7 @@ func TestEpsilonGreedy_PropensitiesAreExact(t *testing.T) {
 		var ws Workspace
 		e, aim := NewEpsilonGreedy(), make([]float64, n)
 		e.Aim(q, aim, &ws)
-		require.NoError(t, admissible.Contains(aim, q, 1e-12))
+		require.NoError(t, admissibletest.Contains(aim, q, 1e-12))
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.Uint64().Draw(t, "key"))}
 		order, propensities := make([]int32, n), make([]float64, n)
 		explored := e.Explore(&in, q, aim, &ws, order, propensities)

@@ -40,7 +40,7 @@ func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason,
 	for k, item := range in.Items {
 		s := in.Table.Evidence(item)
 		r := &why[k]
-		r.N, r.Mean, r.Index, r.BeatenBy = in.Table.N(item), s.Mean(), math.NaN(), -1
+		r.N, r.Mean, r.Index, r.BeatenBy = in.Table.Pooled(item).N, s.Mean(), math.NaN(), -1
 		if in.InFlight != nil {
 			r.InFlight = int64(in.InFlight[item])
 		}

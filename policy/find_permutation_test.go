@@ -26,7 +26,7 @@ func literalFindPermutation(in *Input, spread float64) []int32 {
 		lower[i], upper[i] = mean-c, mean+c
 	}
 	goesFirst := func(a, b int) bool {
-		na, nb := in.Table.N(in.Items[a]), in.Table.N(in.Items[b])
+		na, nb := in.Table.Pooled(in.Items[a]).N, in.Table.Pooled(in.Items[b]).N
 		if na != nb {
 			return na < nb
 		}

@@ -269,7 +269,7 @@ func (v *inversion) seen(trial int, table *Table, items []Item, order []int32, w
 	// On the good event, it cannot have been sampled often: N_j < 16·L/Δ² for the paper's radius, in general 16·c_1²/Δ²,
 	// where c_1 is the radius at N = 1. The paper prints 4 in place of 16.
 	c2 := v.run.confidence.spread(table.Len(), table.Fed())
-	require.Less(v.t, float64(table.N(j)), 16*c2/(delta*delta), "trial %d: Δ = %g", trial, delta)
+	require.Less(v.t, float64(table.Pooled(j).N), 16*c2/(delta*delta), "trial %d: Δ = %g", trial, delta)
 }
 
 // Every inversion is a sample of the inferior item, hence there are at most 16·L/Δ² between two items. δ is the
@@ -308,7 +308,7 @@ func adversary(means []float64) user {
 	return func(t int, rng *rand.Rand, table *Table) ([]Item, int) {
 		if t%50 == 0 {
 			slices.SortFunc(items, func(a, b Item) int {
-				return int(math.Copysign(1, table.R(b)*float64(1+table.N(a))-table.R(a)*float64(1+table.N(b))))
+				return int(math.Copysign(1, table.Pooled(b).R*float64(1+table.Pooled(a).N)-table.Pooled(a).R*float64(1+table.Pooled(b).N)))
 			})
 		}
 		return items, 1 + int(table.Fed()/7)%len(items)
@@ -329,9 +329,9 @@ func TestTheorem31_PrintedConstantIsNotABound(t *testing.T) {
 	for range horizon {
 		spread := c.spread(2, table.Fed())
 		for i, sign := range []float64{-1, 1} { // the better looks worse, and the worse better, within the radius
-			if n := float64(table.N(Item(i))); n > 0 {
+			if n := float64(table.Pooled(Item(i)).N); n > 0 {
 				mean := gap*float64(1-i) + sign*0.999*math.Sqrt(spread/n)
-				table.Set(Item(i), sumsOf(table.N(Item(i)), mean))
+				table.Set(Item(i), sumsOf(table.Pooled(Item(i)).N, mean))
 			}
 		}
 		e.Rank(&in, &ws, order)

@@ -64,12 +64,6 @@ func (t *Table) Grow(items int) {
 // Fed is the number of payoffs fed, pooled over all sources: ΣN.
 func (t *Table) Fed() int64 { return t.fed }
 
-// N is the pooled number of payoffs fed for item i.
-func (t *Table) N(i Item) int64 { return t.pooled[i].N }
-
-// R is the pooled sum of payoffs fed for item i.
-func (t *Table) R(i Item) float64 { return t.pooled[i].R }
-
 // Add feeds one payoff r, which must be finite, for item i.
 func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64(r * r)}, SumsChanged) }
 

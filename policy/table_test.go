@@ -82,10 +82,10 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 					require.Equal(t, fresh.Evidence(i), e)
 					weight += e.W
 					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
-					require.Equal(t, fresh.Pooled(i), Sums{table.N(i), table.R(i), table.Pooled(i).Q})
+					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
 					require.Equal(t, own[i], table.Own(i))
 					require.NoError(t, table.Pooled(i).Check())
-					fed += table.N(i)
+					fed += table.Pooled(i).N
 				}
 				require.Equal(t, fed, table.Fed())
 				require.Equal(t, weight, table.Weight())

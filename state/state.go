@@ -140,8 +140,8 @@ type Field struct {
 	Field, Value []byte
 }
 
-// Keeper is a store that people, and the commands that serve them, look into and put in order.
-type Keeper interface {
+// AdminStore is a store that people, and the commands that serve them, look into and put in order.
+type AdminStore interface {
 	Store
 	// View reads the cut and the named hashes whole, and the fields of "meta" that are not Meta's, all at one instant and
 	// without taking the partition over: its owner notices nothing. It fails with ErrNoState or ErrIncomplete.

@@ -33,7 +33,7 @@ type announcer struct {
 }
 
 func newAnnouncer(opt *Options) *announcer {
-	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.Layout, Learners: map[string]string{}}
+	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.DecisionLayout, Learners: map[string]string{}}
 	for _, l := range opt.Machine.Learners {
 		self.Learners[l.Name] = l.Fingerprint
 	}

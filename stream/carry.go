@@ -67,8 +67,8 @@ func (c Carrier) Describe() (task.Description, error) { return c.Log.Describe(c.
 // Committed asks for the group's offsets.
 func (c Carrier) Committed() ([]int64, error) { return c.Log.Committed(c.Ctx) }
 
-// Fetch reads topics.
-func (c Carrier) Fetch(e task.Fetch) ([]task.Fetched, error) { return c.Log.Fetch(c.Ctx, e), nil }
+// Fetch reads a topic.
+func (c Carrier) Fetch(e task.Fetch) (task.Fetched, error) { return c.Log.Fetch(c.Ctx, e) }
 
 // Produce appends a batch.
 func (c Carrier) Produce(e task.Produce) (task.Produced, error) { return c.Log.Produce(c.Ctx, e) }

@@ -39,6 +39,8 @@ func stepName(e task.Effect) string {
 		return "init-producer"
 	case task.AddPartition:
 		return "add-partition"
+	case task.Retire:
+		return "retire"
 	case task.AbortTxn:
 		return "abort-txn"
 	case task.Describe:
@@ -46,7 +48,7 @@ func stepName(e task.Effect) string {
 	case task.Committed:
 		return "committed"
 	case task.Fetch:
-		if e.Parts[0].Topic == event.Rankings {
+		if e.Topic == event.Rankings {
 			return "replay" // nothing else reads rankings, but the search of a fresh group
 		}
 		return "fetch"

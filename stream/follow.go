@@ -28,13 +28,13 @@ type follower struct {
 	at     map[int32]state.Fence      // by source: how far its deltas were read
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
 	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
-	reader *partition.ImportReader
+	reader *partition.PublishedReader
 }
 
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
 	return &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
 		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{},
-		reader: partition.NewImportReader(w.opt.Machine.Learners)}
+		reader: partition.NewPublishedReader(w.opt.Machine.Learners)}
 }
 
 // run follows until ctx is done.
@@ -146,27 +146,27 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 
 // read takes published fields apart, once for all loops. What cannot be read is passed over: its writer may be newer
 // than we are.
-func (f *follower) read(source int32, fields []state.Field) []partition.Import {
+func (f *follower) read(source int32, fields []state.Field) []partition.Published {
 	return f.reader.Read(fields, func(err error) {
 		f.log.Debug("passing over what another partition published", "source", source, "error", err)
 	})
 }
 
-// importBatch is what one source has published, for one loop. It is shared with other loops.
-type importBatch struct {
+// publishedBatch is what one source has published, for one loop. It is shared with other loops.
+type publishedBatch struct {
 	source int32
-	all    []partition.Import
+	all    []partition.Published
 }
 
-// importsAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
-const importsAtOnce = 2000
+// publishedAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
+const publishedAtOnce = 2000
 
 // offer hands the loop what was published, waiting while it has other to take in; false when the loop has ended.
-func (l *loop) offer(ctx context.Context, source int32, all []partition.Import) bool {
+func (l *loop) offer(ctx context.Context, source int32, all []partition.Published) bool {
 	for len(all) > 0 {
-		n := min(len(all), importsAtOnce)
+		n := min(len(all), publishedAtOnce)
 		select {
-		case l.imports <- importBatch{source, all[:n]}:
+		case l.sources <- publishedBatch{source, all[:n]}:
 			all = all[n:]
 		case <-l.ended:
 			return false
@@ -177,9 +177,9 @@ func (l *loop) offer(ctx context.Context, source int32, all []partition.Import) 
 	return true
 }
 
-// take imports a batch.
-func (l *loop) take(b importBatch) {
+// take hands the task a batch.
+func (l *loop) take(b publishedBatch) {
 	for i := range b.all {
-		l.task.Import(b.source, &b.all[i])
+		l.task.SetSource(b.source, &b.all[i])
 	}
 }

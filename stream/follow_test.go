@@ -54,9 +54,9 @@ func (p *published) add(source int32, item string, n int) {
 // nothing of its own does.
 func TestFollower_HandsOutEachDelta(t *testing.T) {
 	p := &published{deltas: map[int32][]state.Delta{}}
-	l := &loop{p: 1, imports: make(chan importBatch, 4), ended: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	l := &loop{p: 1, sources: make(chan publishedBatch, 4), ended: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	l.loads.Store(1)
-	f := &follower{store: p, reader: partition.NewImportReader(nil), partitions: 2, loops: map[int32]*loop{1: l},
+	f := &follower{store: p, reader: partition.NewPublishedReader(nil), partitions: 2, loops: map[int32]*loop{1: l},
 		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -71,11 +71,11 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 		p.gap = n%50 == 0
 		got := ""
 		take := func() {
-			for len(l.imports) > 0 {
-				b := <-l.imports
+			for len(l.sources) > 0 {
+				b := <-l.sources
 				require.Equal(t, int32(0), b.source)
-				for _, i := range b.all {
-					got = i.String()
+				for _, pub := range b.all {
+					got = pub.String()
 				}
 			}
 		}

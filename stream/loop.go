@@ -26,7 +26,7 @@ type loop struct {
 	task      *task.Task
 	replies   chan task.Reply
 	status    atomic.Pointer[task.Status]
-	imports   chan importBatch
+	sources   chan publishedBatch
 	ended     chan struct{}
 	loads     atomic.Uint64 // how often the task has loaded a state; see follower
 	beat      atomic.Int64  // when the loop last came round, in the worker's time
@@ -38,7 +38,7 @@ type loop struct {
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
-		imports: make(chan importBatch, 4), ended: make(chan struct{})}
+		sources: make(chan publishedBatch, 4), ended: make(chan struct{})}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
 }
@@ -78,7 +78,7 @@ func (l *loop) run(ending, force context.Context) {
 		select {
 		case r := <-l.replies:
 			l.handle(r)
-		case b := <-l.imports:
+		case b := <-l.sources:
 			l.take(b)
 		case <-timer.C:
 		case <-end:

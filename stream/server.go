@@ -67,9 +67,6 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}}, nil
 }
 
-// Addr is where the server listens.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
 // Serve serves until Shutdown, and returns http.ErrServerClosed then.
 func (s *Server) Serve() error { return s.http.Serve(s.listener) }
 

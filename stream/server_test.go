@@ -74,9 +74,9 @@ func TestServerServesAndShutsDown(t *testing.T) {
 	}}
 	s, err := NewServer(cfg)
 	require.NoError(t, err)
-	require.True(t, s.Addr().(*net.TCPAddr).IP.IsLoopback())
+	require.True(t, s.listener.Addr().(*net.TCPAddr).IP.IsLoopback())
 	taken := cfg
-	taken.Listen = s.Addr().String()
+	taken.Listen = s.listener.Addr().String()
 	_, err = NewServer(taken)
 	require.Error(t, err, "the port is taken")
 
@@ -86,7 +86,7 @@ func TestServerServesAndShutsDown(t *testing.T) {
 	defer client.CloseIdleConnections()
 	answer := make(chan string, 1)
 	go func() {
-		res, err := client.Get("http://" + s.Addr().String() + "/readyz")
+		res, err := client.Get("http://" + s.listener.Addr().String() + "/readyz")
 		if err != nil {
 			answer <- err.Error()
 			return
@@ -106,7 +106,7 @@ func TestServerServesAndShutsDown(t *testing.T) {
 	s, err = NewServer(cfg)
 	require.NoError(t, err)
 	require.NoError(t, s.Shutdown(t.Context()), "one that never served")
-	_, err = net.DialTimeout("tcp", s.Addr().String(), time.Second)
+	_, err = net.DialTimeout("tcp", s.listener.Addr().String(), time.Second)
 	require.Error(t, err)
 	_, err = NewServer(ServerConfig{})
 	require.Error(t, err)

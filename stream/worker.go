@@ -23,7 +23,7 @@ type Log interface {
 	Retire(context.Context, task.Retire) error
 	Describe(context.Context) (task.Description, error)
 	Committed(context.Context) ([]int64, error)
-	Fetch(context.Context, task.Fetch) []task.Fetched
+	Fetch(context.Context, task.Fetch) (task.Fetched, error)
 	Produce(context.Context, task.Produce) (task.Produced, error)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newStateCommand() *cobra.Command {
@@ -41,20 +41,20 @@ func (f *stateFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
 }
 
-// withKeeper opens what a configuration names, and lets do work with it. Progress goes to stderr.
-func withKeeper(cmd *cobra.Command, file string, do func(*keep.Keeper) error) error {
+// withTool opens what a configuration names, and lets do work with it. Progress goes to stderr.
+func withTool(cmd *cobra.Command, file string, do func(*statetool.Tool) error) error {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return err
 	}
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	k, err := keep.New(cfg, keep.Options{Progress: p.say})
+	tool, err := statetool.New(cfg, statetool.Options{Progress: p.say})
 	if err != nil {
 		return err
 	}
-	err = do(k)
+	err = do(tool)
 	p.end()
-	return errors.Join(err, k.Close())
+	return errors.Join(err, tool.Close())
 }
 
 // slowProgress shows how a command goes on as soon as it has taken two seconds: on a terminal in one line that is

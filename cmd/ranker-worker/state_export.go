@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newExportCommand() *cobra.Command {
@@ -32,10 +32,10 @@ stdout and --output is needed.`,
 			if flags.json && file == "" {
 				return usageError{errors.New("--json needs --output: stdout cannot take both")}
 			}
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				var r *keep.ExportReport
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				var r *statetool.ExportReport
 				err := writeOut(cmd.OutOrStdout(), file, func(w io.Writer) (err error) {
-					r, err = k.Export(cmd.Context(), learner, w)
+					r, err = tool.Export(cmd.Context(), learner, w)
 					return err
 				})
 				if err != nil {
@@ -79,7 +79,7 @@ func writeOut(stdout io.Writer, file string, write func(io.Writer) error) error 
 func newImportCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     keep.ImportQuery
+		q     statetool.ImportQuery
 		file  string
 	)
 	cmd := &cobra.Command{
@@ -101,7 +101,7 @@ settled now, as kafka.start says. One that has run before and has lost its state
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				in := cmd.InOrStdin()
 				if file != "" {
 					f, err := os.Open(file)
@@ -111,7 +111,7 @@ settled now, as kafka.start says. One that has run before and has lost its state
 					defer f.Close()
 					in = f
 				}
-				r, err := k.Import(cmd.Context(), in, q)
+				r, err := tool.Import(cmd.Context(), in, q)
 				if err != nil {
 					return err
 				}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newInspectCommand() *cobra.Command {
 	var (
 		flags      stateFlags
-		q          keep.Query
+		q          statetool.InspectQuery
 		candidates string
 		items      int
 	)
@@ -50,8 +50,8 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 			if q.Partition < -1 || items < 0 {
 				return usageError{fmt.Errorf("--partition and --items cannot be negative")}
 			}
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				r, err := k.Inspect(cmd.Context(), q)
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				r, err := tool.Inspect(cmd.Context(), q)
 				switch {
 				case err != nil:
 					return err
@@ -73,17 +73,17 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 
 // parseCandidates reads a:0.1,b:0.7, or plain items. An item may have colons itself: what is behind the last one is a
 // utility where it is a number.
-func parseCandidates(text string) ([]keep.Candidate, error) {
+func parseCandidates(text string) ([]statetool.Candidate, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var all []keep.Candidate
+	var all []statetool.Candidate
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
-		c := keep.Candidate{Item: part, Plain: true}
+		c := statetool.Candidate{Item: part, Plain: true}
 		if at := strings.LastIndexByte(part, ':'); at >= 0 {
 			if u, err := strconv.ParseFloat(part[at+1:], 64); err == nil {
-				c = keep.Candidate{Item: part[:at], Utility: u}
+				c = statetool.Candidate{Item: part[:at], Utility: u}
 			}
 		}
 		if c.Item == "" {
@@ -101,7 +101,7 @@ func parseCandidates(text string) ([]keep.Candidate, error) {
 	return all, nil
 }
 
-func printReport(out io.Writer, r *keep.Report, items int) error {
+func printReport(out io.Writer, r *statetool.Report, items int) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "Group %s\n\n", r.Group)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -123,7 +123,7 @@ func printReport(out io.Writer, r *keep.Report, items int) error {
 	return w.Flush()
 }
 
-func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
+func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %d items, %d payoffs fed\n", l.Learner, l.Policy, l.Delay, len(l.Items),
 		l.Payoffs)
 	if l.PayoffRange != [2]float64{0, 1} {
@@ -177,7 +177,7 @@ func printLearner(w io.Writer, l *keep.LearnerReport, items int) {
 }
 
 // printOrder prints the order of utilities found so far, with a question mark where it is not certain.
-func printOrder(w io.Writer, o *keep.OrderReport, items int) {
+func printOrder(w io.Writer, o *statetool.OrderReport, items int) {
 	if o.UndecidedPairs == 0 {
 		fmt.Fprint(w, "  order of utilities (certain): ")
 	} else {
@@ -198,7 +198,7 @@ func printOrder(w io.Writer, o *keep.OrderReport, items int) {
 	fmt.Fprintln(w)
 }
 
-func printRanking(w io.Writer, r *keep.Ranking) {
+func printRanking(w io.Writer, r *statetool.Ranking) {
 	fmt.Fprintf(w, "\n  How these candidates would be ranked\n  Rule: %s.\n", r.Rule)
 	if r.OnHold != "" {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)

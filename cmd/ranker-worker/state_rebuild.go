@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newRebuildCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     keep.RebuildQuery
+		q     statetool.RebuildQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild --config FILE [--partial] [--replace --yes]",
@@ -31,8 +31,8 @@ It refuses while the group has live members.`,
   ranker-worker state rebuild --config worker.yaml --partial --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				r, err := k.Rebuild(cmd.Context(), q)
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				r, err := tool.Rebuild(cmd.Context(), q)
 				if err != nil {
 					return err
 				}

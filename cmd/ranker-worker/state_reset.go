@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newResetCommand() *cobra.Command {
@@ -31,9 +31,9 @@ with state export.`,
   ranker-worker state reset --config worker.yaml --learner feed --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				r, err := k.Reset(cmd.Context(), learner, yes)
-				if r == nil || err != nil && !errors.Is(err, keep.ErrConfirm) {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				r, err := tool.Reset(cmd.Context(), learner, yes)
+				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
 					return err
 				}
 				if flags.json {
@@ -50,7 +50,7 @@ with state export.`,
 	return cmd
 }
 
-func printReset(w io.Writer, r *keep.ResetReport) error {
+func printReset(w io.Writer, r *statetool.ResetReport) error {
 	verb := "would be forgotten"
 	if r.Done {
 		verb = "are forgotten"

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newReshardCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     keep.ReshardQuery
+		q     statetool.ReshardQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "reshard --config FILE [--recreated] --yes",
@@ -41,9 +41,9 @@ It refuses while the group has live members.`,
   ranker-worker state reshard --config fewer.yaml --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				r, err := k.Reshard(cmd.Context(), q)
-				if r == nil || err != nil && !errors.Is(err, keep.ErrConfirm) {
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				r, err := tool.Reshard(cmd.Context(), q)
+				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
 					return err
 				}
 				if flags.json {

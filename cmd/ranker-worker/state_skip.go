@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func newSkipCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     keep.SkipQuery
+		q     statetool.SkipQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "skip --config FILE --partition P --topic T --offset N --why TEXT",
@@ -30,8 +30,8 @@ It refuses where a worker could read the record, and while the group has live me
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withKeeper(cmd, flags.file, func(k *keep.Keeper) error {
-				r, err := k.Skip(cmd.Context(), q)
+			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+				r, err := tool.Skip(cmd.Context(), q)
 				if err != nil {
 					return err
 				}

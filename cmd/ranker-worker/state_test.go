@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
 func TestStateUsage(t *testing.T) {
@@ -29,21 +29,21 @@ func TestStateUsage(t *testing.T) {
 func TestParseCandidates_LastColonCounts(t *testing.T) {
 	got, err := parseCandidates("urn:a:0.5,b:-1e3")
 	require.NoError(t, err)
-	require.Equal(t, []keep.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
+	require.Equal(t, []statetool.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
 	got, err = parseCandidates("urn:a,b")
 	require.NoError(t, err)
-	require.Equal(t, []keep.Candidate{{Item: "urn:a", Plain: true}, {Item: "b", Plain: true}}, got)
+	require.Equal(t, []statetool.Candidate{{Item: "urn:a", Plain: true}, {Item: "b", Plain: true}}, got)
 }
 
 // TestPrintReport as a person sees it.
 func TestPrintReport(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
-	r := &keep.Report{Group: "ranker", Partitions: []keep.PartitionReport{{Partition: 0, Sequence: 12,
+	r := &statetool.Report{Group: "ranker", Partitions: []statetool.PartitionReport{{Partition: 0, Sequence: 12,
 		Watermark: "2026-11-21T10:00:00Z", Account: map[string]int64{"impressions.read": 5, "payoffs.applied": 3}}},
-		Learners: []keep.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
-			Payoffs: 3, Items: []keep.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25)}, {Item: "b"}},
-			Parts: []keep.PartReport{{Hold: &keep.HoldReport{Item: "b", Impression: 7}}},
-			Ranking: &keep.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []keep.RankedCandidate{
+		Learners: []statetool.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
+			Payoffs: 3, Items: []statetool.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25)}, {Item: "b"}},
+			Parts: []statetool.PartReport{{Hold: &statetool.HoldReport{Item: "b", Impression: 7}}},
+			Ranking: &statetool.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []statetool.RankedCandidate{
 				{Item: "b", Utility: 1, Leads: true}, {Item: "a", BlockedBy: "b", Payoffs: 3, Mean: x(0.25), Lower: x(0.1), Upper: x(0.4)}}}}}}
 	var out bytes.Buffer
 	require.NoError(t, printReport(&out, r, 1))

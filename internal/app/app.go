@@ -42,11 +42,9 @@ type Options struct {
 
 // App is a worker with what it is made of.
 type App struct {
-	Worker  *stream.Worker
-	Broker  *broker.Client
-	Store   *redisstore.Store
-	Metrics *stream.Metrics
-	log     *slog.Logger
+	Worker *stream.Worker
+	Broker *broker.Client
+	Store  *redisstore.Store
 }
 
 // rebalanceTimeout is how long the group waits for a member at a rebalance; a task ends within a third of it.
@@ -80,15 +78,14 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		b.Close()
 		return nil, errors.Join(err, store.Close())
 	}
-	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Registry: store, Version: opt.Version, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Registry: store, Version: opt.Version, Follower: store, Metrics: stream.NewMetrics(opt.Registry), Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
-	return &App{Worker: w, Broker: b, Store: store, Metrics: metrics, log: opt.Logger}, nil
+	return &App{Worker: w, Broker: b, Store: store}, nil
 }
 
 // Close releases connections, after Worker.Run has returned.

@@ -67,7 +67,7 @@ func (a *arrivals) resize(length int, now int64) {
 
 // send puts a payoff on its way, that arrives before decision at, or, if it is not paid, the end of the wait; now is the
 // decision that it belongs to, whose payoffs have been taken. Of candidates and order copies are kept.
-func (a *arrivals) send(now, at int64, o *delay.Outcome, paid bool) {
+func (a *arrivals) send(now, at int64, fb *delay.Feedback, paid bool) {
 	if away := at - now; away >= int64(len(a.slots)) {
 		a.resize(1<<bits.Len64(uint64(away)), now)
 	}
@@ -79,11 +79,11 @@ func (a *arrivals) send(now, at int64, o *delay.Outcome, paid bool) {
 	}
 	e := &a.flights[f]
 	a.free = e.next
-	*e = flight{o.Ref, o.Payoff, o.Propensity, o.Item, o.Instance, nobody, paid}
+	*e = flight{fb.Ref, fb.Payoff, fb.Propensity, fb.Item, fb.Instance, nobody, paid}
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
-		copy(kept, o.Order)
-		copy(kept[a.shown:], o.Candidates) // nothing where they are fixed
+		copy(kept, fb.Order)
+		copy(kept[a.shown:], fb.Candidates) // nothing where they are fixed
 	}
 	s := &a.slots[at&int64(len(a.slots)-1)]
 	if s.tail == nobody {
@@ -99,15 +99,15 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	s := &a.slots[now&int64(len(a.slots)-1)]
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
-		o := delay.Outcome{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance}
+		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
-			o.Order = kept[:a.shown]
-			if o.Candidates = a.fixed; o.Candidates == nil {
-				o.Candidates = kept[a.shown:]
+			fb.Order = kept[:a.shown]
+			if fb.Candidates = a.fixed; fb.Candidates == nil {
+				fb.Candidates = kept[a.shown:]
 			}
 		}
-		a.tell(l, &o, e.paid)
+		a.tell(l, &fb, e.paid)
 		next := e.next
 		e.next, a.free = a.free, f
 		f = next
@@ -116,14 +116,14 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 }
 
 // tell hands over one payoff, or its never coming.
-func (a *arrivals) tell(l delay.Learner, o *delay.Outcome, paid bool) {
+func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, paid bool) {
 	switch {
 	case paid:
-		l.Paid(*o)
+		l.Paid(*fb)
 	case a.silence != nil:
-		o.Payoff = *a.silence
-		l.Paid(*o)
+		fb.Payoff = *a.silence
+		l.Paid(*fb)
 	default:
-		l.Expired(*o)
+		l.Expired(*fb)
 	}
 }

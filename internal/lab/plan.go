@@ -32,6 +32,7 @@ type Settings struct {
 	LossIndex string
 	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
 	OnExpiry  string
+	Silence   string   // what a selection counts as before; empty: the default
 	Utilities []string // one combination each; empty: given
 }
 
@@ -183,7 +184,7 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	settings := [][2]string{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
-		{"max_instances", instances}, {"utilities", utilities},
+		{"max_instances", instances}, {"utilities", utilities}, {"silence", s.Silence},
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {

@@ -68,7 +68,7 @@ type player struct {
 	lost    float64 // what the best ranking of each impression would have brought more
 	scratch []float64
 	d       delay.Decision
-	o       delay.Outcome
+	fb      delay.Feedback
 }
 
 func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
@@ -114,7 +114,7 @@ func (p *player) impression(t int64) {
 	} else {
 		sober, selected = p.hidden(key)
 	}
-	p.o.Ref = t
+	p.fb.Ref = t
 	mean := w.mean(sober)
 	lost := w.bestMean() - mean
 	p.earned += mean
@@ -122,14 +122,14 @@ func (p *player) impression(t int64) {
 	if p.veil != nil && len(p.d.Undecided) > 0 {
 		p.burn(t, lost)
 	}
-	p.learner.Selected(p.o)
+	p.learner.Selected(p.fb)
 	r := w.reply(selected)
 	if p.e.AtOnce {
 		r.late = 0
 	}
-	p.o.Payoff = p.normalised(r.payoff)
+	p.fb.Payoff = p.normalised(r.payoff)
 	if arrives := t + 1 + r.late; arrives <= p.e.Horizon {
-		p.flights.send(t, arrives, &p.o, r.paid)
+		p.flights.send(t, arrives, &p.fb, r.paid)
 	}
 }
 
@@ -161,9 +161,9 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
 		selected = d.Order[k]
 	}
-	p.o = delay.Outcome{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
+	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
 	if len(d.Propensities) > 0 {
-		p.o.Propensity = propensity(d, selected)
+		p.fb.Propensity = propensity(d, selected)
 	}
 	return sober, selected
 }
@@ -178,8 +178,8 @@ func (p *player) hidden(key policy.Key) (sober, selected int32) {
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
 		shown, selected = k, v.positions[d.Order[k]]
 	}
-	p.o = delay.Outcome{Instance: d.Instance}
-	v.outcome(w, d, shown, &p.o)
+	p.fb = delay.Feedback{Instance: d.Instance}
+	v.outcome(w, d, shown, &p.fb)
 	return sober, selected
 }
 

@@ -30,7 +30,7 @@ type literalRun struct {
 	e        *Experiment
 	c        *Combination
 	learner  delay.Learner
-	outcomes []delay.Outcome
+	feedback []delay.Feedback
 	paid     []bool
 	arrives  []int64
 }
@@ -38,7 +38,7 @@ type literalRun struct {
 func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dynamic float64) {
 	w, err := newWorld(e, run)
 	require.NoError(t, err)
-	l := &literalRun{t: t, e: e, c: c, learner: c.new(), outcomes: make([]delay.Outcome, e.Horizon+1), paid: make([]bool, e.Horizon+1),
+	l := &literalRun{t: t, e: e, c: c, learner: c.new(), feedback: make([]delay.Feedback, e.Horizon+1), paid: make([]bool, e.Horizon+1),
 		arrives: make([]int64, e.Horizon+1)}
 	draws := newStream(e.Seed, run, forDelays)
 	noise := newStream(e.Seed, run, forNoise)
@@ -86,13 +86,13 @@ func (l *literalRun) tell(now int64) {
 		switch {
 		case l.arrives[before] != now:
 		case l.paid[before]:
-			l.learner.Paid(l.outcomes[before])
+			l.learner.Paid(l.feedback[before])
 		case silence == nil:
-			l.learner.Expired(l.outcomes[before])
+			l.learner.Expired(l.feedback[before])
 		default:
-			o := l.outcomes[before]
-			o.Payoff = (*silence - low) / (high - low)
-			l.learner.Paid(o)
+			fb := l.feedback[before]
+			fb.Payoff = (*silence - low) / (high - low)
+			l.learner.Paid(fb)
 		}
 	}
 }
@@ -111,11 +111,11 @@ func (l *literalRun) late(draws *stream) int64 {
 
 // selected tells that the candidate at a position was selected, and notes what comes of it.
 func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, late int64) {
-	o := delay.Outcome{Ref: now, Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
+	fb := delay.Feedback{Ref: now, Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
-		o.Propensity = d.Propensities[at]
+		fb.Propensity = d.Propensities[at]
 	}
-	l.learner.Selected(o)
+	l.learner.Selected(fb)
 	low, high := l.e.Scenario.payoffRange()
 	r := w.reply(y)
 	paid := r.paid
@@ -128,12 +128,12 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 		late = r.late
 	}
 	if paid {
-		o.Payoff = (r.payoff - low) / (high - low)
+		fb.Payoff = (r.payoff - low) / (high - low)
 	}
 	if l.e.AtOnce {
 		late = 0
 	}
-	l.outcomes[now], l.paid[now], l.arrives[now] = o, paid, now+late+1
+	l.feedback[now], l.paid[now], l.arrives[now] = fb, paid, now+late+1
 }
 
 // asLiteral holds a run of each of some combinations to its definition.

@@ -74,18 +74,18 @@ func (v *veil) selects(w *world, d *delay.Decision) (shown int, position int32) 
 }
 
 // outcome completes what the learner is told of the selection, but for the payoff.
-func (v *veil) outcome(w *world, d *delay.Decision, shown int, o *delay.Outcome) {
+func (v *veil) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedback) {
 	v.ranked = append(v.ranked[:0], v.seen...)
 	for k, rank := range d.Ranks {
 		v.ranked[rank] = v.seen[d.Order[k]]
 	}
-	o.Item = v.seen[d.Order[shown]]
-	o.Candidates, o.Order, o.Undecided = v.ranked, d.Ranks, d.Undecided
+	fb.Item = v.seen[d.Order[shown]]
+	fb.Candidates, fb.Order, fb.Undecided = v.ranked, d.Ranks, d.Undecided
 	if len(d.Propensities) > 0 {
-		o.Propensity = d.Propensities[shown]
+		fb.Propensity = d.Propensities[shown]
 	}
 	if v.crowd != nil {
-		o.Utility, o.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
+		fb.Utility, fb.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // TestEveryLearner_CanDoWhatIsAskedOfIt: whatever the configuration accepts can be made, shows what it knows, explains its
-// decisions (delay.Inspector) and can be carried over to other partitions (delay.Folder): the interfaces that commands ask
+// decisions (delay.Inspector) and can be carried over to other partitions (delay.Mergeable): the interfaces that commands ask
 // for only when they need them. Each policy, delay and kind of utilities is accepted with something.
 func TestEveryLearner_CanDoWhatIsAskedOfIt(t *testing.T) {
 	seen := map[any]bool{}
@@ -49,7 +49,7 @@ func capable(t *testing.T, l *config.Learner) {
 	one, other := build(), build()
 	for _, learner := range []delay.Learner{one, other} {
 		require.Implements(t, (*delay.Inspector)(nil), learner)
-		require.Implements(t, (*delay.Folder)(nil), learner)
+		require.Implements(t, (*delay.Mergeable)(nil), learner)
 		learner.Grow(3)
 	}
 	items := []policy.Item{0, 1, 2}
@@ -58,5 +58,6 @@ func capable(t *testing.T, l *config.Learner) {
 	require.Len(t, x.Why, len(items))
 	require.Len(t, x.Decision.Order, len(items))
 	require.NotPanics(t, func() { one.(delay.Inspector).Inspect() })
-	require.NoError(t, other.(delay.Folder).Fold(one, items, delay.Share{Additive: true, Queues: true, Of: 1}))
+	all := delay.Share{Additive: true, Queues: true, Of: 1}
+	require.NoError(t, delay.Merge(other.(delay.Mergeable), one, items, all, func(policy.Item) {}))
 }

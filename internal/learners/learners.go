@@ -43,11 +43,7 @@ func ordered(l *config.Learner) (func() delay.Learner, error) {
 }
 
 // preferring makes a learner that finds the order of utilities of one that is given it.
-func preferring(l *config.Learner, given delay.Learner) (delay.Learner, error) {
-	inner, ok := given.(delay.Inspector)
-	if !ok {
-		return nil, fmt.Errorf("policy %q with delay %q does not show what it knows", l.Policy, l.Delay)
-	}
+func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 	switch l.Utilities {
 	case config.Sorted:
 		return delay.NewPreferring(inner, preference.NewSorted()), nil

@@ -16,7 +16,7 @@ import (
 type late struct {
 	at      int
 	learner delay.Learner
-	outcome delay.Outcome
+	outcome delay.Feedback
 }
 
 // regretOfPartitions plays lazy windows in front of one group of learners, one for each partition, that take turns with
@@ -52,7 +52,7 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 				for from, other := range all {
 					for _, i := range items {
 						if from != to {
-							l.Import(int32(from), i, other.Sums(i))
+							l.SetSource(int32(from), i, other.Sums(i))
 						}
 					}
 				}
@@ -69,10 +69,10 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 			best = max(best, at)
 		}
 		regret += mean(policy.Item(window-1)) - mean(best)
-		o := delay.Outcome{Ref: int64(now), Item: best, Instance: -1}
-		l.Selected(o)
-		o.Payoff = mean(best) + 0.5*rng.NormFloat64()
-		queue = append(queue, late{now + lag + 1, l, o})
+		fb := delay.Feedback{Ref: int64(now), Item: best, Instance: -1}
+		l.Selected(fb)
+		fb.Payoff = mean(best) + 0.5*rng.NormFloat64()
+		queue = append(queue, late{now + lag + 1, l, fb})
 	}
 	return regret
 }

@@ -105,7 +105,7 @@ func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better
 	hash := fnv.New64a()
 	type owed struct {
 		at int
-		o  delay.Outcome
+		o  delay.Feedback
 	}
 	var waiting []owed
 	var d delay.Decision
@@ -130,16 +130,16 @@ func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better
 				at = k
 			}
 		}
-		o := delay.Outcome{Ref: int64(n), Item: candidates[d.Order[at]], Candidates: candidates, Order: append([]int32(nil), d.Order...), Instance: d.Instance}
+		fb := delay.Feedback{Ref: int64(n), Item: candidates[d.Order[at]], Candidates: candidates, Order: append([]int32(nil), d.Order...), Instance: d.Instance}
 		if len(d.Propensities) > 0 {
-			o.Propensity = d.Propensities[at]
+			fb.Propensity = d.Propensities[at]
 		}
-		learner.Selected(o)
+		learner.Selected(fb)
 		mean := func(i policy.Item) float64 { return 0.9 - 0.1*float64(i) }
-		o.Payoff = min(max(mean(o.Item)+0.2*rng.NormFloat64(), 0), 1)
-		waiting = append(waiting, owed{n + 1 + late, o})
+		fb.Payoff = min(max(mean(fb.Item)+0.2*rng.NormFloat64(), 0), 1)
+		waiting = append(waiting, owed{n + 1 + late, fb})
 		if n >= rounds*3/4 {
-			better += mean(o.Item) - mean(candidates[shown-1])
+			better += mean(fb.Item) - mean(candidates[shown-1])
 			own++
 		}
 	}

@@ -152,7 +152,7 @@ func TestRulesCatch(t *testing.T) {
 		{"config", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
 		{"cmd/ranker-worker", `import ("` + module + `/stream"; "` + module + `/config")`, clean},
 		{"cmd/ranker-worker", `import "` + module + `/tools/checker"`, "nothing that ships, and no test of it, imports a tool"},
-		{"internal/keep", `import "` + module + `/tools/checker"`, "internal/keep imports tools/checker"},
+		{"internal/statetool", `import "` + module + `/tools/checker"`, "internal/statetool imports tools/checker"},
 		{"stream/task", `import "` + module + `/tools/checker"`, "stream/task imports tools/checker"},
 		{"tools/faults", `import ("` + module + `/tools/checker"; "` + module + `/internal/app"; "` + module + `/stream/event")`, clean},
 		{"tools/faults", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
@@ -207,13 +207,35 @@ func TestTestsAreHeldToOneRule(t *testing.T) {
 	require.Contains(t, found[0].String(), "stream/task imports tools/checker")
 }
 
-// checkSources checks pairs of a directory and what its one file holds behind the package clause.
+// TestOfflineStaysApart: what only the state commands ask for is not used on the path of a record.
+func TestOfflineStaysApart(t *testing.T) {
+	apart := []string{"delay/offline_merge.go", `type Mergeable interface{}; var _ Mergeable = other{}; func plus() {}; type other struct{ plus int }`}
+	uses := func(where, src string) []violation { return checkSources(t, append([]string{where, src}, apart...)...) }
+	for where, src := range map[string]string{
+		"delay":            `func f(x any) { _, _ = x.(Mergeable) }`,
+		"stream/partition": `import d "` + module + `/delay"; func f(x any) { _, _ = x.(d.Mergeable) }`,
+		"stream":           `import "` + module + `/delay"; var x delay.Mergeable`,
+	} {
+		found := uses(where, src)
+		require.Len(t, found, 1, "%s: %s", where, src)
+		require.Contains(t, found[0].String(), "Mergeable, which is for the state commands")
+	}
+	require.Empty(t, uses("delay", `func f(plus int) (s struct{ plus int }) { s.plus = plus; return }`), "another thing of the name")
+	require.Empty(t, uses("stream/partition/offline.go", `import "`+module+`/delay"; var x delay.Mergeable`))
+	require.Empty(t, uses("internal/statetool", `import "`+module+`/delay"; var x delay.Mergeable`))
+}
+
+// checkSources checks pairs of a directory, or a file in it, and what its one file holds behind the package clause.
 func checkSources(t *testing.T, pairs ...string) []violation {
 	t.Helper()
 	set := token.NewFileSet()
 	var files []file
 	for i := 0; i < len(pairs); i += 2 {
-		f, err := parse(set, pairs[i]+"/x"+string(rune('0'+i))+".go", pairs[i], "package p; "+pairs[i+1])
+		dir, name := pairs[i], pairs[i]+"/x"+string(rune('0'+i))+".go"
+		if strings.HasSuffix(dir, ".go") {
+			dir, name = path.Dir(dir), dir
+		}
+		f, err := parse(set, name, dir, "package p; "+pairs[i+1])
 		require.NoError(t, err, pairs[i+1])
 		files = append(files, f)
 	}

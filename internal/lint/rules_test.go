@@ -88,6 +88,7 @@ func check(set *token.FileSet, files []file) []violation {
 		}
 	}
 	checkTesting(files, report)
+	checkOffline(set, files, report)
 	return found
 }
 
@@ -191,7 +192,7 @@ func checkPureCode(set *token.FileSet, f file, report reporter) {
 			}
 		}
 	}
-	uses := resolve(set, f)
+	uses := resolve(set, f).Uses
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
@@ -220,15 +221,15 @@ func checkPureCode(set *token.FileSet, f file, report reporter) {
 	})
 }
 
-// resolve says which identifiers of a file name an imported package, through renamed imports and past local variables
-// of the same name. Imports stand for empty packages, so that nothing but this file is needed; what cannot be known
-// without them is left out, and does not matter here.
-func resolve(set *token.FileSet, f file) map[*ast.Ident]types.Object {
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+// resolve says what the identifiers of a file name, as far as the file tells: which of them an imported package, through
+// renamed imports and past local variables of the same name. Imports stand for empty packages, so that nothing but this file
+// is needed; what cannot be known without them is left out, and does not matter here.
+func resolve(set *token.FileSet, f file) *types.Info {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: hollow{}, Error: func(error) {}}
 	// The error is that names of the empty packages are not found.
 	_, _ = config.Check(f.dir, set, []*ast.File{f.syntax}, info)
-	return info.Uses
+	return info
 }
 
 // hollow imports each package as an empty one of the usual name.
@@ -286,4 +287,81 @@ func checkTesting(files []file, report reporter) {
 		}
 		walk(dir, nil)
 	}
+}
+
+// offline begins the names of the files, in the pure packages, that hold what only the state commands ask for: carrying
+// state over, resetting, inspecting.
+const offline = "offline"
+
+func isOffline(set *token.FileSet, f file) bool {
+	return isPure(f.dir) && strings.HasPrefix(path.Base(set.Position(f.syntax.Pos()).Filename), offline)
+}
+
+// checkOffline finds uses of what an offline file declares on the path of a record: in another file of a layer, or in the
+// packages that run a worker. Tests may.
+func checkOffline(set *token.FileSet, files []file, report reporter) {
+	apart := map[string]map[string]bool{} // by directory, the names
+	for _, f := range files {
+		if isOffline(set, f) {
+			if apart[f.dir] == nil {
+				apart[f.dir] = map[string]bool{}
+			}
+			for _, name := range declared(f) {
+				apart[f.dir][name] = name != "_"
+			}
+		}
+	}
+	for _, f := range files {
+		if f.test || isOffline(set, f) || !isPure(f.dir) && f.dir != "stream" && f.dir != "internal/app" {
+			continue
+		}
+		info, members := resolve(set, f), map[*ast.Ident]bool{} // the latter are no names of the package
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				members[n.Sel] = true
+				if id, ok := n.X.(*ast.Ident); ok {
+					if p, ok := info.Uses[id].(*types.PkgName); ok {
+						if dir, _ := ours(p.Imported().Path()); apart[dir][n.Sel.Name] {
+							report(n.Pos(), "%s uses %s.%s, which is for the state commands", f.dir, dir, n.Sel.Name)
+						}
+					}
+				}
+			case *ast.KeyValueExpr:
+				if id, ok := n.Key.(*ast.Ident); ok {
+					members[id] = true
+				}
+			case *ast.Ident:
+				_, defined := info.Defs[n]
+				if info.Uses[n] == nil && !defined && !members[n] && apart[f.dir][n.Name] {
+					report(n.Pos(), "%s uses %s, which is for the state commands", f.dir, n.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// declared are the names that a file gives to its package.
+func declared(f file) (names []string) {
+	for _, d := range f.syntax.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					names = append(names, s.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
 }

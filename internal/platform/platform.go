@@ -296,12 +296,11 @@ func (p *Platform) show(last bool) {
 func (p *Platform) read(ctx context.Context, partition int) error {
 	log, next := p.opt.Log.Partition(int32(partition)), int64(0)
 	for {
-		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
-		f := log.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 200 * time.Millisecond})[0]
+		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20, MaxWait: 200 * time.Millisecond})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if f.Err != nil {
+		if err != nil {
 			// A broker that is away comes back, or the patience of play ends.
 			if err := wait(ctx, pace); err != nil {
 				return err

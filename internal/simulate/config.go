@@ -14,7 +14,7 @@ const (
 	// Bernoulli payoffs are 1 with the item's mean as probability, else 0.
 	Bernoulli Payoffs = iota
 	// Gaussian payoffs have the item's mean and Config.Noise as standard deviation, clipped to [0,1]. Clipping moves
-	// the mean; Population.Means are those after clipping.
+	// the mean; Impression.Means are those after clipping.
 	Gaussian
 )
 

@@ -119,12 +119,6 @@ func clippedMean(mean, sd float64) float64 {
 // Config is the population's, with its defaults filled in.
 func (p *Population) Config() Config { return p.config }
 
-// Means are the hidden mean payoffs of the catalogue, by item number, before they switch. Not to be changed.
-func (p *Population) Means() []float64 { return p.worth[0].means }
-
-// Name is the id of an item number.
-func (p *Population) Name(item int) string { return p.names[item] }
-
 // Impression is one user in front of one list of candidates.
 type Impression struct {
 	Number     int

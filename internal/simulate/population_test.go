@@ -54,8 +54,8 @@ func TestImpressionsAreWellFormed(t *testing.T) {
 			for i, c := range im.Candidates {
 				require.False(t, seen[c.Item])
 				seen[c.Item] = true
-				require.Equal(t, p.Name(im.Items[i]), c.Item)
-				require.Equal(t, p.Means()[im.Items[i]], im.Means[i])
+				require.Equal(t, p.names[im.Items[i]], c.Item)
+				require.Equal(t, p.worth[0].means[im.Items[i]], im.Means[i])
 				require.True(t, im.Payoffs[i] >= 0 && im.Payoffs[i] <= 1)
 				require.False(t, math.IsNaN(c.Utility) || math.IsInf(c.Utility, 0))
 			}
@@ -77,7 +77,7 @@ func TestPayoffsHaveTheirMeans(t *testing.T) {
 			}
 		}
 		for item, sum := range sums {
-			require.InDelta(t, p.Means()[item], sum/n, math.Sqrt(19.2/(2*n)), "item %d", item)
+			require.InDelta(t, p.worth[0].means[item], sum/n, math.Sqrt(19.2/(2*n)), "item %d", item)
 		}
 	}
 }

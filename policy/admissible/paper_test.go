@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 // The tests in this file follow the paper's section 4, statement by statement.
@@ -30,7 +32,7 @@ func TestSection42_EveryRankingIsAdmissible(t *testing.T) {
 	for trial := range 60 {
 		q := randomWindows(rng, 1+trial%6)
 		combinations(q, func(order []int32, p []float64) {
-			require.NoError(t, Contains(p, q, 1e-14), "q %v, ranking %v", q, order)
+			require.NoError(t, admissibletest.Contains(p, q, 1e-14), "q %v, ranking %v", q, order)
 		})
 	}
 }
@@ -91,14 +93,14 @@ func dot(a, b []float64) float64 {
 
 func TestSection42_OutsideOfC(t *testing.T) {
 	q := []float64{0.5, 0.3, 0.2}
-	require.NoError(t, Contains([]float64{0.5, 0.3, 0.2}, q, 0))
-	require.NoError(t, Contains([]float64{0, 0, 1}, q, 0))
+	require.NoError(t, admissibletest.Contains([]float64{0.5, 0.3, 0.2}, q, 0))
+	require.NoError(t, admissibletest.Contains([]float64{0, 0, 1}, q, 0))
 	for _, p := range [][]float64{
 		{0.51, 0.29, 0.2}, {0.1, 0.71, 0.19}, {0.5, 0.3, 0.1}, {-0.1, 0.1, 1}, {math.NaN(), 0, 1}, {0, 0, math.Inf(1)}, {0.5, 0.5}, {},
 	} {
-		require.ErrorIs(t, Contains(p, q, 1e-9), ErrNotAdmissible, "%v", p)
+		require.Error(t, admissibletest.Contains(p, q, 1e-9), "%v", p)
 	}
-	require.ErrorIs(t, Contains(nil, nil, 1e-9), ErrNotAdmissible)
+	require.Error(t, admissibletest.Contains(nil, nil, 1e-9))
 }
 
 // Algorithm 5, line 5: P ∈ 𝒫 with p = Pq, and few entries.
@@ -111,29 +113,26 @@ func TestAlgorithm5_FindP(t *testing.T) {
 		if trial%4 == 0 {
 			copy(p, q) // every cap is tight
 		}
-		m := Coupling(p, q)
-		require.NoError(t, m.Check(1e-12), "q %v, p %v", q, p)
-		require.LessOrEqual(t, m.NonZeros(), 2*n-1)
-		require.InDeltaSlice(t, p, m.Apply(q, make([]float64, n)), 1e-13, "q %v", q)
+		m := coupling(p, q)
+		require.NoError(t, m.check(1e-12), "q %v, p %v", q, p)
+		require.LessOrEqual(t, m.nonZeros(), 2*n-1)
+		require.InDeltaSlice(t, p, m.apply(q, make([]float64, n)), 1e-13, "q %v", q)
 	}
 }
 
 // 𝒫's constraints hold for every ranking's selection matrix and its random mixtures, and each is seen to be broken.
 func TestSection42_ConstraintsC1ToC4(t *testing.T) {
-	permutations(5, func(order []int32) { require.NoError(t, SelectionMatrix(order).Check(0)) })
-	for name, m := range map[string]Matrix{
+	permutations(5, func(order []int32) { require.NoError(t, selectionMatrix(order).check(0)) })
+	for name, m := range map[string]matrix{
 		"C.1": {{{0, -0.5}, {1, 1.5}}, {{1, 1}}},
 		"C.2": {{{0, 0.5}, {1, 0.4}}, {{1, 1}}},
 		"C.3": {{{0, 1}}, {{0, 1}}},
 		"C.4": {{{0, 0.2}, {2, 0.8}}, {{1, 0.5}, {2, 0.5}}, {{2, 1}}},
 	} {
-		err := m.Check(1e-9)
-		require.ErrorIs(t, err, ErrNotAdmissible)
-		require.ErrorContains(t, err, name)
+		require.ErrorContains(t, m.check(1e-9), name)
 	}
-	for _, m := range []Matrix{{{{0, math.NaN()}}}, {{{1, 1}}}, {{{-1, 1}}}, {{}}, {{{0, 0.5}, {0, 0.5}}, {{1, 1}}}, {}} {
-		_, err := RFSM(m)
-		require.ErrorIs(t, err, ErrNotAdmissible)
+	for _, m := range []matrix{{{{0, math.NaN()}}}, {{{1, 1}}}, {{{-1, 1}}}, {{}}, {{{0, 0.5}, {0, 0.5}}, {{1, 1}}}} {
+		require.Error(t, m.check(1e-9))
 	}
 }
 
@@ -145,7 +144,7 @@ func TestAlgorithm4_IntegralPermutation(t *testing.T) {
 			for w := range selections {
 				selections[w] = selected(order, w+1)
 			}
-			require.NoError(t, IntegralPermutation(selections, rebuilt))
+			place(selections, rebuilt)
 			requireRanking(t, rebuilt)
 			require.Equal(t, literalIntegralPermutation(selections), rebuilt)
 			for w := range selections {
@@ -153,10 +152,6 @@ func TestAlgorithm4_IntegralPermutation(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range [][]int32{{0, 0}, {1, 0}, {2, 2}, {-1, 1}, {2, 1, 2}} {
-		require.ErrorIs(t, IntegralPermutation(bad, make([]int32, len(bad))), ErrNotAdmissible, "%v", bad)
-	}
-	require.ErrorIs(t, IntegralPermutation([]int32{0}, nil), ErrNotAdmissible)
 }
 
 // literalIntegralPermutation is Algorithm 4 as printed.
@@ -187,7 +182,7 @@ func requireRanking(t *testing.T, ranking []int32) {
 }
 
 // randomMatrix draws a member of 𝒫 that is a mixture of rankings.
-func randomMatrix(rng *rand.Rand, n int) Matrix {
+func randomMatrix(rng *rand.Rand, n int) matrix {
 	dense := make([][]float64, n)
 	for w := range dense {
 		dense[w] = make([]float64, n)
@@ -202,11 +197,11 @@ func randomMatrix(rng *rand.Rand, n int) Matrix {
 			dense[w][selected(order, w+1)] += weight
 		}
 	}
-	m := make(Matrix, n)
+	m := make(matrix, n)
 	for w := range dense {
 		for i, v := range dense[w] {
 			if v > 0 {
-				m[w] = append(m[w], Cell{int32(i), v})
+				m[w] = append(m[w], entry{int32(i), v})
 			}
 		}
 	}
@@ -221,29 +216,29 @@ func TestTheorem41_Decomposition(t *testing.T) {
 		m := randomMatrix(rng, n)
 		if trial%3 == 0 {
 			q := randomWindows(rng, n)
-			m = Coupling(randomMember(rng, q), q)
+			m = coupling(randomMember(rng, q), q)
 		}
-		found, err := RFSM(m)
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(found), m.NonZeros()-n+1)
+		require.NoError(t, m.check(1e-9))
+		found := rfsm(m)
+		require.LessOrEqual(t, len(found), m.nonZeros()-n+1)
 		sums := make([]map[int32]float64, n)
 		for w := range sums {
 			sums[w] = map[int32]float64{}
 		}
 		total := 0.0
 		for _, d := range found {
-			requireRanking(t, d.Ranking)
-			require.Positive(t, d.Weight)
-			total += d.Weight
+			requireRanking(t, d.ranking)
+			require.Positive(t, d.weight)
+			total += d.weight
 			for w := range n {
-				sums[w][selected(d.Ranking, w+1)] += d.Weight
+				sums[w][selected(d.ranking, w+1)] += d.weight
 			}
 		}
 		require.InDelta(t, 1, total, 1e-14)
 		for w, column := range m {
 			for _, c := range column {
-				require.InDelta(t, c.P, sums[w][c.Item], 1e-12, "window %d, item %d", w+1, c.Item+1)
-				delete(sums[w], c.Item)
+				require.InDelta(t, c.p, sums[w][c.item], 1e-12, "window %d, item %d", w+1, c.item+1)
+				delete(sums[w], c.item)
 			}
 			for item, v := range sums[w] {
 				require.InDelta(t, 0, v, 1e-12, "window %d, item %d", w+1, item+1)
@@ -253,7 +248,7 @@ func TestTheorem41_Decomposition(t *testing.T) {
 }
 
 // Theorem 4.1 in rational numbers, where it is exact: the printed algorithm, with its scaling, gives the same weights as
-// peeling without scaling and ending at one; and RFSM gives them up to rounding.
+// peeling without scaling and ending at one; and rfsm gives them up to rounding.
 func TestTheorem41_ExactInRationals(t *testing.T) {
 	rng := newRand(t, 5)
 	for trial := range 150 {
@@ -272,24 +267,24 @@ func TestTheorem41_ExactInRationals(t *testing.T) {
 				cell.Add(cell, d.weight)
 			}
 		}
-		m := make(Matrix, n)
+		m := make(matrix, n)
 		for w := range exact {
 			for i, v := range exact[w] {
 				require.Zero(t, v.Cmp(rebuilt[w][i]), "reproduces P exactly")
 				if v.Sign() > 0 {
 					z++
 					f, _ := v.Float64()
-					m[w] = append(m[w], Cell{int32(i), f})
+					m[w] = append(m[w], entry{int32(i), f})
 				}
 			}
 		}
 		require.LessOrEqual(t, count, z-n+1)
 
-		found, err := RFSM(m)
-		require.NoError(t, err)
+		require.NoError(t, m.check(1e-9))
+		found := rfsm(m)
 		shares := map[string]float64{}
 		for _, d := range found {
-			shares[key(d.Ranking)] += d.Weight
+			shares[key(d.ranking)] += d.weight
 		}
 		for _, d := range printed {
 			want, _ := d.weight.Float64()

@@ -1,9 +1,6 @@
 package admissible
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Sampler draws rankings. The zero value is ready; it grows to the longest list seen and then allocates no more. Its
 // owner uses it for one call at a time, and no result depends on what it was used for before.
@@ -21,7 +18,7 @@ type Sampler struct {
 //
 //	i_w = max(w, max{k : T_k > x_w}),  T_k = p_k + … + p_n for k > 1, and T_1 = ∞.
 //
-// Averaged over u, that is the comonotone coupling of p and q (see Contains); for each u the selections grow with w, so
+// Averaged over u, that is the comonotone coupling of p and q; for each u the selections grow with w, so
 // that a permutation has them (Integral-Permutation). For a p in C, T_w ≥ Σ_{v≥w} q_v > x_w: the outer maximum only
 // makes good what rounding takes. The probabilities served are p up to rounding, some 1e-16 each; a u of 53 random bits
 // resolves the windows of probability q_w to 2⁻⁵³·q_w.
@@ -55,26 +52,11 @@ func selections(p, q []float64, u float64, dst []int32) {
 	}
 }
 
-// IntegralPermutation is the paper's Algorithm 4: it writes to dst the ranking under which window w selects item
+// place is the paper's Algorithm 4, Integral-Permutation: it writes to dst the ranking under which window w selects item
 // selections[w−1], for every w. Such a ranking exists when the selections do not fall as w grows, and none is below its
-// window or beyond the list; otherwise the error wraps ErrNotAdmissible. Where a window selects what the one before it
-// did, the item of lowest utility that is not yet placed goes there. It takes O(n), and allocates only for the error.
-func IntegralPermutation(selections, dst []int32) error {
-	n := len(selections)
-	if len(dst) != n {
-		return fmt.Errorf("%w: a ranking of %d items for %d windows", ErrNotAdmissible, len(dst), n)
-	}
-	for w, item := range selections {
-		if int(item) < w || int(item) >= n || w > 0 && item < selections[w-1] {
-			return fmt.Errorf("%w: window %d of %d cannot select item %d", ErrNotAdmissible, w+1, n, item+1)
-		}
-	}
-	place(selections, dst)
-	return nil
-}
-
-// place is Algorithm 4 for selections known to be good. The items that the windows select are placed in increasing
-// order, and so are those that fill the gaps: two pointers find the lowest that is not yet placed.
+// window or beyond the list, which is the caller's part. Where a window selects what the one before it did, the item of
+// lowest utility that is not yet placed goes there. It takes O(n): the items that the windows select are placed in
+// increasing order, and so are those that fill the gaps, so that two pointers find the lowest that is not yet placed.
 func place(selections, dst []int32) {
 	dst = dst[:len(selections)]
 	last := int32(-1) // selected by the window before

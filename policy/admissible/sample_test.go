@@ -61,12 +61,12 @@ func TestSample_PropensityIsExact(t *testing.T) {
 			}
 		}
 		require.InDeltaSlice(t, p, served, 1e-13, "q %v, p %v", q, p)
-		for w, column := range Coupling(p, q) {
+		for w, column := range coupling(p, q) {
 			if q[w] < 1e-6 {
 				continue // which item a window of no probability selects is anyone's choice
 			}
 			for _, c := range column {
-				require.InDelta(t, c.P, byWindow[w][c.Item], 1e-9)
+				require.InDelta(t, c.p, byWindow[w][c.item], 1e-9)
 			}
 		}
 	}
@@ -123,11 +123,10 @@ func TestSample_IsADrawFromRFSM(t *testing.T) {
 			s.Sample(p, q, (cuts[k]+cuts[k+1])/2, ranking)
 			drawn[key(ranking)] += cuts[k+1] - cuts[k]
 		}
-		found, err := RFSM(Coupling(p, q))
-		require.NoError(t, err)
-		// RFSM peels the lowest items first, u = 1 downwards: the same order, the same pieces.
+		found := rfsm(coupling(p, q))
+		// rfsm peels the lowest items first, u = 1 downwards: the same order, the same pieces.
 		for _, d := range found {
-			require.InDelta(t, d.Weight, drawn[key(d.Ranking)], 1e-11)
+			require.InDelta(t, d.weight, drawn[key(d.ranking)], 1e-11)
 		}
 	}
 }

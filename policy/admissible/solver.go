@@ -16,7 +16,7 @@ import "math"
 //
 // # Method
 //
-// By the closed form of C (see Contains) this is a separable convex problem under nested caps on prefix sums. At the
+// By the closed form of C this is a separable convex problem under nested caps on prefix sums. At the
 // optimum p_i = 1/(ηg_i + τ_i)², the multipliers τ fall with i, and they are constant on blocks between the prefixes
 // whose caps are tight. For any number τ, those i with τ_i above τ are a prefix, namely the one whose cap the
 // probabilities 1/(ηg_i + τ)² exceed the most, and so that prefix is tight (the decomposition of Fujishige 1980 and

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func newRand(t testing.TB, seed uint64) *rand.Rand {
@@ -52,7 +54,7 @@ func TestSolver_FirstOrderOptimalOverAllRankings(t *testing.T) {
 		eta := math.Pow(10, 3*rng.Float64()-2)
 		p := make([]float64, n)
 		s.Solve(p, g, q, eta)
-		require.NoError(t, Contains(p, q, 1e-14))
+		require.NoError(t, admissibletest.Contains(p, q, 1e-14))
 
 		gradient := make([]float64, n) // times η; where no window leads, there is no direction either
 		size := 1.0
@@ -98,7 +100,7 @@ func TestSolver_AgreesWithPooling(t *testing.T) {
 			}
 			require.InDelta(t, slow[i], p[i], 1e-13*slow[i]+1e-15, "n %d, item %d, η %v\nq %v\ng %v", n, i, eta, q, g)
 		}
-		require.NoError(t, Contains(p, q, 1e-13))
+		require.NoError(t, admissibletest.Contains(p, q, 1e-13))
 	}
 	for trial := range 2000 {
 		compare(1 + trial%40)
@@ -111,7 +113,7 @@ func TestSolver_AgreesWithPooling(t *testing.T) {
 
 // checkSolution holds a result to what Solve promises for any input.
 func checkSolution(t require.TestingT, p, q []float64) {
-	require.NoError(t, Contains(p, q, 1e-12))
+	require.NoError(t, admissibletest.Contains(p, q, 1e-12))
 	for i, v := range p {
 		if v == 0 { // only what no window can lead to
 			var reach float64

@@ -124,6 +124,3 @@ func (r *Relation) clear() {
 	clear(r.above)
 	r.decided = 0
 }
-
-// Bytes is the memory that the relation takes, the counts by item included.
-func (r *Relation) Bytes() int { return 8*cap(r.rows) + 4*cap(r.below) + 4*cap(r.above) }

@@ -309,7 +309,7 @@ func TestSorted_ItemsBeyondTheLimitAreTheLowest(t *testing.T) {
 	undecided := f.Sort([]policy.Item{MaxItems + 1, 1, MaxItems, 0}, 0, order, nil)
 	require.Equal(t, []int32{2, 0, 3, 1}, order)
 	require.Empty(t, undecided)
-	require.Less(t, f.relation.Bytes(), 9<<20)
+	require.Less(t, bytesOf(&f.relation), 9<<20)
 }
 
 func TestSorted_NothingIsAllocatedInSteadyState(t *testing.T) {

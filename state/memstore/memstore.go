@@ -23,8 +23,8 @@ type Store struct {
 }
 
 var (
-	_ state.Keeper   = (*Store)(nil)
-	_ state.Registry = (*Store)(nil)
+	_ state.AdminStore = (*Store)(nil)
+	_ state.Registry   = (*Store)(nil)
 )
 
 // stored is one partition.
@@ -85,7 +85,7 @@ func (s *Store) load(p int32, hashes []string) ([]state.Field, error) {
 	return all, nil
 }
 
-// View implements state.Keeper.
+// View implements state.AdminStore.
 func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, [
 	return clone(s.partitions[p].meta), fields, nil
 }
 
-// Drop implements state.Keeper.
+// Drop implements state.AdminStore.
 func (s *Store) Drop(_ context.Context, p int32, token string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

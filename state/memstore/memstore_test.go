@@ -22,6 +22,6 @@ func TestSuite(t *testing.T) {
 			Later: func(_ *testing.T, d time.Duration) { now = now.Add(d) }}
 	}
 	statetest.Run(t, open)
-	statetest.RunKeeper(t, open)
+	statetest.RunAdminStore(t, open)
 	statetest.RunRegistry(t, open)
 }

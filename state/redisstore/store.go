@@ -32,9 +32,9 @@ type Store struct {
 }
 
 var (
-	_ state.Keeper   = (*Store)(nil)
-	_ state.Follower = (*Store)(nil)
-	_ state.Registry = (*Store)(nil)
+	_ state.AdminStore = (*Store)(nil)
+	_ state.Follower   = (*Store)(nil)
+	_ state.Registry   = (*Store)(nil)
 )
 
 // New makes a store. It does not connect: Ready tells whether the server is there and fit.

@@ -165,7 +165,7 @@ func TestSuite(t *testing.T) {
 		opts := redisstore.Options{Addresses: []string{addr}}
 		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 		statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
-		statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+		statetest.RunAdminStore(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 		statetest.RunRegistry(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	})
 }
@@ -191,7 +191,7 @@ func TestSuiteCluster(t *testing.T) {
 	opts := redisstore.Options{Addresses: []string{s.Addr}, Cluster: true}
 	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	statetest.RunFollower(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
-	statetest.RunKeeper(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
+	statetest.RunAdminStore(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 	statetest.RunRegistry(t, func(t *testing.T) statetest.Subject { return subject(t, opts, false) })
 }
 

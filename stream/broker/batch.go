@@ -30,7 +30,7 @@ const (
 	atCount           = 57
 
 	// BatchHeaderSize is the size of a batch without its records.
-	BatchHeaderSize = 61
+	BatchHeaderSize = task.BatchHeaderSize
 
 	magic2 = 2
 
@@ -38,14 +38,6 @@ const (
 	attrLogAppendTime = 0x08
 	attrTransactional = 0x10
 	attrControl       = 0x20
-)
-
-// RecordOverhead bounds what a record takes in an uncompressed batch beyond its key, value and headers: length,
-// attributes, timestamp delta, offset delta, the lengths of key and value, the number of headers. A header takes at
-// most HeaderOverhead beyond its key and value. Compression can add to that: see CompressionOverhead.
-const (
-	RecordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 5
-	HeaderOverhead = 5 + 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -56,13 +56,11 @@ func BenchmarkReadBatch(b *testing.B) {
 		b.Run(c.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			data := encode(b, 0, BatchInfo{Timestamp: 1, Compression: c}, messages...)
-			a := fetchedPart{high: 1000, records: data}
+			a := fetchedPartition{high: 1000, stable: 1000, records: data}
 			for b.Loop() {
-				part := task.FetchPart{Topic: event.Impressions, MaxBytes: 1 << 20}
-				d := fetchDecoder{part: &part, alone: true, maxValue: defaultMaxValue}
+				d := fetchDecoder{asked: &task.Fetch{Topic: event.Impressions, MaxBytes: 1 << 20}, maxValue: defaultMaxValue}
 				var out task.Fetched
-				_, err := d.decode(b.Context(), &a, &out)
-				require.NoError(b, err)
+				require.NoError(b, d.decode(b.Context(), &a, &out))
 				require.Len(b, out.Records, 1000)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/record")

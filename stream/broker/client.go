@@ -71,7 +71,6 @@ type Client struct {
 		sync.Mutex
 		failures int
 		resetAt  time.Time
-		resets   int64
 	}
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -158,17 +157,9 @@ func (c *Client) Reset() {
 	c.watch.Lock()
 	c.watch.failures = 0
 	c.watch.resetAt = time.Now()
-	c.watch.resets++
 	c.watch.Unlock()
 	c.layouts.forget()
 	c.transport.Swap(c.newTransport()).CloseIdleConnections()
-}
-
-// Resets is how often connections have been dropped so far, for metrics.
-func (c *Client) Resets() int64 {
-	c.watch.Lock()
-	defer c.watch.Unlock()
-	return c.watch.resets
 }
 
 // Close drops all connections. Requests under way end with their deadlines; later ones fail with ErrClosed.

@@ -59,16 +59,23 @@ func TestLeaderChange(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, env.Fake.MoveTopicPartition(topic, 0, (i+1)%3))
-		f := fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
-		if f.Err != nil {
-			f = fetchOne(t, p, event.Rankings, got.BaseOffset, 1000)
+		f, err := fetchOnce(t, p, event.Rankings, got.BaseOffset, 1000)
+		if err != nil {
+			f, err = fetchOnce(t, p, event.Rankings, got.BaseOffset, 1000)
 		}
-		require.NoError(t, f.Err)
+		require.NoError(t, err)
 		require.Len(t, f.Records, 1)
 	}
 	d, err := p.Describe(soon(t))
 	require.NoError(t, err)
 	require.EqualValues(t, 7, d.Topics[event.Rankings].End, "6 and the fence's marker")
+}
+
+// resetAt is when a client has last dropped its connections.
+func resetAt(c *Client) time.Time {
+	c.watch.Lock()
+	defer c.watch.Unlock()
+	return c.watch.resetAt
 }
 
 // After a restart of the broker, and after a pause in which its connections hung, things go on by themselves; the
@@ -89,11 +96,11 @@ func TestBrokerRestartAndPause(t *testing.T) {
 		_, err := p.Produce(within(t, 2*time.Second), rankings(owner, 1, "b"))
 		return err
 	})
-	resets := p.c.Resets()
+	before := resetAt(p.c)
 	own.Pause()
 	eventually(t, "connections dropped during a pause", func() error {
 		_, err := p.Produce(within(t, 100*time.Millisecond), rankings(owner, 2, "c"))
-		if p.c.Resets() > resets {
+		if resetAt(p.c).After(before) {
 			return nil
 		}
 		return errors.Join(errors.New("not yet"), err)

@@ -47,9 +47,6 @@ func ParseCompression(name string) (Compression, error) {
 	return None, fmt.Errorf("unknown compression %q: none, gzip, snappy, lz4 or zstd", name)
 }
 
-// CompressionOverhead bounds how much larger than n bytes of records their compressed form can be.
-func CompressionOverhead(n int) int { return n/64 + 128 }
-
 // The xerial framing of snappy, which Kafka's Java clients write: a magic, two versions, then blocks with their
 // lengths.
 var xerialHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}

@@ -25,7 +25,6 @@ type Batch struct {
 	BaseTimestamp   event.Millis
 	MaxTimestamp    event.Millis
 	Producer        task.Producer
-	Sequence        int32
 	Count           int32
 	attributes      uint16
 	records         []byte
@@ -76,7 +75,6 @@ func ReadBatch(data []byte) (b Batch, rest []byte, err error) {
 		BaseTimestamp:   int64(be.Uint64(d[atBaseTimestamp:])),
 		MaxTimestamp:    int64(be.Uint64(d[atMaxTimestamp:])),
 		Producer:        task.Producer{ID: int64(be.Uint64(d[atProducerID:])), Epoch: int16(be.Uint16(d[atProducerEpoch:]))},
-		Sequence:        int32(be.Uint32(d[atBaseSequence:])),
 		Count:           int32(be.Uint32(d[atCount:])),
 		attributes:      be.Uint16(d[atAttributes:]),
 		records:         d[BatchHeaderSize:],

@@ -15,7 +15,7 @@
 //	client.go    Client: options, transport, watchdog
 //	security.go  TLS files, SASL mechanisms
 //	metadata.go  who leads what
-//	fetch.go     Fetch: several topics of one partition number, aborted transactions filtered
+//	fetch.go     Fetch: a piece of a topic, aborted transactions filtered
 //	produce.go   Produce: one idempotent batch
 //	fence.go     InitProducerID, AddPartitionsToTxn, EndTxn
 //	retire.go    WriteTxnMarkers

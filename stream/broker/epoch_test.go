@@ -93,7 +93,8 @@ func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) 
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, first.epoch, int32(0))
 	for _, p := range []*Partition{a, b, d} {
-		require.NoError(t, fetchOne(t, p, event.Payoffs, 0, 1000).Err)
+		_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
+		require.NoError(t, err)
 	}
 	move(name, first.broker)
 	eventually(t, "the change in the metadata", func() error {
@@ -105,13 +106,17 @@ func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) 
 	told(t, a)
 	told(t, b)
 	eventually(t, "a description", func() error { _, err := d.Describe(soon(t)); return err })
-	require.NoError(t, fetchOne(t, d, event.Payoffs, 0, 1000).Err, "the description was of the new leader's log")
+	_, err = fetchOnce(t, d, event.Payoffs, 0, 1000)
+	require.NoError(t, err, "the description was of the new leader's log")
 }
 
 // told makes sure that the next fetch fails because of the epoch, and a later one succeeds.
 func told(t *testing.T, p *Partition) {
 	t.Helper()
-	err := fetchOne(t, p, event.Payoffs, 0, 1000).Err
+	_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
 	require.True(t, codeIs(err, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch), "%v", err)
-	eventually(t, "reading on", func() error { return fetchOne(t, p, event.Payoffs, 0, 1000).Err })
+	eventually(t, "reading on", func() error {
+		_, err := fetchOnce(t, p, event.Payoffs, 0, 1000)
+		return err
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -31,58 +30,48 @@ const (
 	waitMargin = 200 * time.Millisecond
 )
 
-// Fetch reads from topics of this partition number: input topics committed records only, rankings as it stands. It
-// waits up to MaxWait for the first byte, and gives one answer for each part, in order; what fails fails for its part.
-// Records that were not compressed keep the memory of the whole answer alive.
-func (p *Partition) Fetch(ctx context.Context, f task.Fetch) []task.Fetched {
-	out := make([]task.Fetched, len(f.Parts))
-	groups := p.route(ctx, f.Parts, out)
-	var wg sync.WaitGroup
-	for i := range groups {
-		if i == len(groups)-1 {
-			p.fetchFrom(ctx, &groups[i], f, out)
-			break
-		}
-		wg.Go(func() { p.fetchFrom(ctx, &groups[i], f, out) })
+// Fetch reads from a topic of this partition number: an input topic's committed records only, rankings as it stands. It
+// waits up to MaxWait for the first byte. Records that were not compressed keep the memory of the whole answer alive.
+func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, error) {
+	l, lead, err := p.leader(ctx, p.c.topic(f.Topic))
+	if err != nil {
+		return task.Fetched{}, err
 	}
-	wg.Wait()
-	return out
+	lead.epoch = p.trusted(f.Topic, lead.epoch)
+	if deadline, ok := ctx.Deadline(); ok {
+		f.MaxWait = max(0, min(f.MaxWait, time.Until(deadline)-waitMargin))
+	}
+	out := task.Fetched{Next: f.Offset}
+	a, err := p.ask(ctx, l, lead, &f)
+	if err == nil {
+		d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
+		if err = d.decode(ctx, a, &out); err != nil && moved(err) {
+			p.c.layouts.outdated(l)
+		}
+	}
+	if err != nil {
+		p.distrust(f.Topic)
+		return task.Fetched{}, fmt.Errorf("fetching %s: %w", where(p.c.topic(f.Topic), p.number), err)
+	}
+	return out, nil
 }
 
-// fetchGroup are the parts that go into one request.
-type fetchGroup struct {
-	layout    *layout
-	broker    int32
-	isolation int8
-	parts     []int
-	epochs    []int32 // of their leaders, as far as we know
+// ask carries out one request.
+func (p *Partition) ask(ctx context.Context, l *layout, lead leader, f *task.Fetch) (*fetchedPartition, error) {
+	var got *fetchedPartition
+	a, err := p.c.do(ctx, brokerExchange{p.fetchRequest(f, lead.epoch), lead.broker})
+	if err == nil {
+		got, err = parseFetch(a, p.c.topic(f.Topic), p.number)
+	}
+	if err != nil {
+		p.c.layouts.outdated(l)
+		return nil, err
+	}
+	return got, nil
 }
 
-// route sorts the parts by leader and isolation level.
-func (p *Partition) route(ctx context.Context, parts []task.FetchPart, out []task.Fetched) []fetchGroup {
-	var groups []fetchGroup
-	for i := range parts {
-		part := &parts[i]
-		out[i] = task.Fetched{Topic: part.Topic, Next: part.Offset, High: -1, LogStart: -1}
-		l, lead, err := p.leader(ctx, p.c.topic(part.Topic))
-		if err != nil {
-			out[i].Err = err
-			continue
-		}
-		isolation := readCommitted
-		if part.Topic == event.Rankings {
-			isolation = readUncommitted
-		}
-		g := slices.IndexFunc(groups, func(g fetchGroup) bool { return g.broker == lead.broker && g.isolation == isolation })
-		if g < 0 {
-			g = len(groups)
-			groups = append(groups, fetchGroup{layout: l, broker: lead.broker, isolation: isolation})
-		}
-		groups[g].parts = append(groups[g].parts, i)
-		groups[g].epochs = append(groups[g].epochs, p.trusted(part.Topic, lead.epoch))
-	}
-	return groups
-}
+// committed tells whether a topic is read without the records of open and aborted transactions.
+func committed(t event.Topic) bool { return t != event.Rankings }
 
 // leader finds out who leads a topic's partition.
 func (p *Partition) leader(ctx context.Context, topic string) (*layout, leader, error) {
@@ -128,95 +117,33 @@ func (c *Client) topic(t event.Topic) string {
 	return c.o.Topics[t]
 }
 
-// fetchFrom carries out one request. A part that got nothing, or only a piece of a batch, because others came before it
-// is asked for again alone: a broker sends at least one whole batch to each request.
-func (p *Partition) fetchFrom(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) {
-	for _, i := range p.fetchOnce(ctx, g, f, out) {
-		alone := *g
-		alone.parts, alone.epochs = []int{i}, []int32{g.epochs[slices.Index(g.parts, i)]}
-		p.fetchOnce(ctx, &alone, f, out)
+func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *exchange {
+	name, isolation := p.c.topic(f.Topic), readUncommitted
+	if committed(f.Topic) {
+		isolation = readCommitted
 	}
-}
-
-func (p *Partition) fetchOnce(ctx context.Context, g *fetchGroup, f task.Fetch, out []task.Fetched) (starved []int) {
-	fail := func(err error) {
-		p.c.layouts.outdated(g.layout)
-		for _, i := range g.parts {
-			out[i].Err = fmt.Errorf("fetching %s: %w", where(p.c.topic(f.Parts[i].Topic), p.number), err)
-			p.distrust(f.Parts[i].Topic)
-		}
-	}
-	wait := f.MaxWait
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = max(0, min(wait, time.Until(deadline)-waitMargin))
-	}
-	req := p.c.fetchRequest(g, f.Parts, p.number, wait)
-	a, err := p.c.do(ctx, brokerExchange{req, g.broker})
-	if err != nil {
-		fail(err)
-		return nil
-	}
-	parts, err := parseFetch(a)
-	if err != nil {
-		fail(err)
-		return nil
-	}
-	for _, i := range g.parts {
-		part := &f.Parts[i]
-		name := p.c.topic(part.Topic)
-		d := fetchDecoder{part: part, committed: g.isolation == readCommitted, alone: len(g.parts) == 1, maxValue: int64(p.c.o.MaxValue)}
-		again := !d.alone
-		err := fmt.Errorf("%w: nothing about it", errAnswer)
-		at := slices.IndexFunc(parts, func(a fetchedPart) bool { return a.topic == name && a.partition == p.number })
-		if at >= 0 {
-			again, err = d.decode(ctx, &parts[at], &out[i])
-		}
-		switch {
-		case again:
-			starved = append(starved, i)
-		case err != nil:
-			out[i].Err = fmt.Errorf("fetching %s: %w", where(name, p.number), err)
-			p.distrust(part.Topic)
-			if moved(err) {
-				p.c.layouts.outdated(g.layout)
-			}
-		}
-	}
-	return starved
-}
-
-func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int32, wait time.Duration) *exchange {
-	epochs := g.epochs
-	asked := make([]task.FetchPart, len(g.parts))
-	names := make([]string, len(g.parts))
-	total := 0
-	for i, at := range g.parts {
-		asked[i], names[i] = parts[at], c.topic(parts[at].Topic)
-		total += max(1, asked[i].MaxBytes)
-	}
-	isolation, limit := g.isolation, min(total, 1<<30)+maxBatchSize
-	x := c.exchange(apiFetch, func(version int16, b []byte) []byte {
+	wait, offset, bytes := f.MaxWait, f.Offset, min(max(1, f.MaxBytes), 1<<30)
+	limit := bytes + maxBatchSize
+	x := p.c.exchange(apiFetch, func(version int16, b []byte) []byte {
 		b = appendInt32(b, -1) // no replica
 		b = appendInt32(b, int32(wait.Milliseconds()))
 		b = appendInt32(b, 1)            // min bytes
-		b = appendInt32(b, int32(limit)) // the parts' limits decide, not their sum
+		b = appendInt32(b, int32(limit)) // the partition's own limit, below, decides
 		b = append(b, byte(isolation))
 		if version >= 7 { // no fetch session
 			b = appendInt32(b, 0)
 			b = appendInt32(b, -1)
 		}
-		b = appendInt32(b, int32(len(asked)))
-		for i := range asked {
-			b = appendString(b, names[i])
-			b = appendInt32(b, 1)
-			b = appendInt32(b, number)
-			if version >= 9 {
-				b = appendInt32(b, epochs[i])
-			}
-			b = appendInt64(b, asked[i].Offset)
-			b = appendInt64(b, -1) // log start: followers only
-			b = appendInt32(b, int32(min(max(1, asked[i].MaxBytes), 1<<30)))
+		b = appendInt32(b, 1)
+		b = appendString(b, name)
+		b = appendInt32(b, 1)
+		b = appendInt32(b, p.number)
+		if version >= 9 {
+			b = appendInt32(b, epoch)
 		}
+		b = appendInt64(b, offset)
+		b = appendInt64(b, -1) // log start: followers only
+		b = appendInt32(b, int32(bytes))
 		if version >= 7 {
 			b = appendInt32(b, 0)
 		}
@@ -229,22 +156,20 @@ func (c *Client) fetchRequest(g *fetchGroup, parts []task.FetchPart, number int3
 	return x
 }
 
-// fetchedPart is a topic's part of the answer as it came.
-type fetchedPart struct {
-	topic     string
-	partition int32
-	code      kafka.Error
-	high      int64
-	stable    int64 // -1 where the broker does not say: read uncommitted
-	logStart  int64
-	aborted   []abortedTxn
-	records   []byte
+// fetchedPartition is what an answer says of one partition, as it came.
+type fetchedPartition struct {
+	code     kafka.Error
+	high     int64
+	stable   int64 // -1 where the broker does not say: read uncommitted
+	logStart int64
+	aborted  []abortedTxn
+	records  []byte
 }
 
 // abortedTxn says that the producer's records from first to its next abort marker do not count.
 type abortedTxn struct{ producer, first int64 }
 
-func parseFetch(a *answer) ([]fetchedPart, error) {
+func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error) {
 	r := reader{b: a.body}
 	r.int32() // throttle time
 	if a.version >= 7 {
@@ -253,90 +178,71 @@ func parseFetch(a *answer) ([]fetchedPart, error) {
 		}
 		r.int32() // session
 	}
-	var parts []fetchedPart
-	for n := r.count(2 + 4); n > 0 && !r.bad; n-- {
-		name := r.string()
-		for m := r.count(4 + 2 + 8 + 8 + 8 + 4 + 4); m > 0 && !r.bad; m-- {
-			f := fetchedPart{topic: name, partition: r.int32(), code: kafka.Error(r.int16()), high: r.int64(),
-				stable: r.int64(), logStart: r.int64()}
-			for k := r.count(16); k > 0; k-- {
-				f.aborted = append(f.aborted, abortedTxn{producer: r.int64(), first: r.int64()})
-			}
-			if a.version >= 11 {
-				r.int32() // preferred replica: we gave no rack
-			}
-			f.records = r.bytes()
-			parts = append(parts, f)
-		}
-	}
-	if r.bad {
+	if r.count(2+4) != 1 || r.string() != topic || r.count(4+2+8+8+8+4+4) != 1 || r.int32() != number {
 		return nil, fmt.Errorf("%w: fetch", errAnswer)
 	}
-	return parts, nil
+	f := &fetchedPartition{code: kafka.Error(r.int16()), high: r.int64(), stable: r.int64(), logStart: r.int64()}
+	for k := r.count(16); k > 0; k-- {
+		f.aborted = append(f.aborted, abortedTxn{producer: r.int64(), first: r.int64()})
+	}
+	if a.version >= 11 {
+		r.int32() // preferred replica: we gave no rack
+	}
+	if f.records = r.bytes(); r.bad {
+		return nil, fmt.Errorf("%w: fetch", errAnswer)
+	}
+	return f, nil
 }
 
-// fetchDecoder turns what came for one part into what the task asked for.
+// fetchDecoder turns what came into what the task asked for.
 //
 // An answer ends before its next record once what it holds has come to the budget, in the middle of a batch too: the next
 // fetch, from behind its last record, gets the same batch again and goes past what was given. So a batch of n bytes,
 // unpacked, is unpacked up to its middle n/budget times on average. That is for batches far beyond the usual, which an
 // answer holds whole; and what is passed costs a fraction of what it costs to work on what is given.
 type fetchDecoder struct {
-	part      *task.FetchPart
-	committed bool
-	alone     bool // the only part of the request
-	maxValue  int64
-	aborted   []abortedTxn // not begun yet, by first offset
-	open      []int64      // producers in an aborted transaction
-	room      int64        // what is left of the budget
+	asked    *task.Fetch
+	maxValue int64
+	aborted  []abortedTxn // not begun yet, by first offset
+	open     []int64      // producers in an aborted transaction
+	room     int64        // what is left of the budget
 }
 
 // recordCost is what a record takes beside its key and value.
 const recordCost = int64(unsafe.Sizeof(partition.Record{}))
 
-// decode fills in out; again asks for another try, alone. What cannot be read fails only where nothing stands before it:
-// else the answer ends there, and the next one begins with it.
-func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPart, out *task.Fetched) (again bool, err error) {
+// decode fills in out. What cannot be read fails only where nothing stands before it: else the answer ends there, and the
+// next one begins with it.
+func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *task.Fetched) error {
 	if a.code != 0 {
-		return false, brokerError(a.code)
+		return brokerError(a.code)
 	}
 	out.High, out.LogStart = a.high, a.logStart
-	readable := a.high
-	if d.committed {
-		readable = a.stable
+	if committed(d.asked.Topic) {
 		d.aborted = a.aborted
 		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.first, y.first) })
 	}
-	if len(a.records) == 0 && d.part.Offset < readable && !d.alone {
-		return true, nil
-	}
-	d.room = int64(max(d.part.MaxBytes, 1)) * decodeFactor
+	d.room = int64(max(d.asked.MaxBytes, 1)) * decodeFactor
 	out.Records = make([]partition.Record, 0, min(expected(a.records), d.room/recordCost+1))
 	rest := a.records
 	for len(rest) > 0 && !d.full(out) {
 		b, next, err := ReadBatch(rest)
-		if errors.Is(err, errPartial) {
-			if out.Next > d.part.Offset {
-				break
-			}
-			if d.alone {
-				return false, fmt.Errorf("%w: a batch cut off at offset %d", errAnswer, d.part.Offset)
-			}
-			return true, nil
-		}
-		if err == nil {
+		switch {
+		case errors.Is(err, errPartial):
+			err = fmt.Errorf("%w: a batch cut off at offset %d", errAnswer, d.asked.Offset)
+		case err == nil:
 			err = d.batch(ctx, &b, out)
 		}
 		if err != nil {
-			if out.Next > d.part.Offset {
+			if out.Next > d.asked.Offset {
 				break
 			}
-			return false, err
+			return err
 		}
 		rest = next
 	}
 	out.LastRead = out.Next >= out.High && (a.stable < 0 || a.stable == a.high)
-	return false, nil
+	return nil
 }
 
 // full tells whether the answer ends here. One record is always given.
@@ -357,10 +263,10 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 		if ok && m.Abort {
 			d.open = slices.DeleteFunc(d.open, func(id int64) bool { return id == m.Producer.ID })
 		}
-		if ok && m.Offset >= d.part.Offset {
+		if ok && m.Offset >= d.asked.Offset {
 			out.Markers = append(out.Markers, m)
 		}
-	case b.LastOffset() < d.part.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID):
+	case b.LastOffset() < d.asked.Offset || b.Transactional() && slices.Contains(d.open, b.Producer.ID):
 	default:
 		if all, err := d.records(ctx, b, out); err != nil || !all {
 			return err
@@ -372,8 +278,8 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 
 // records takes a batch's records in; all is false where the answer was full before.
 func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched) (all bool, err error) {
-	r := recordReader{topic: d.part.Topic, from: d.part.Offset, most: d.maxValue}
-	if d.part.Topic == event.Rankings {
+	r := recordReader{topic: d.asked.Topic, from: d.asked.Offset, most: d.maxValue}
+	if d.asked.Topic == event.Rankings {
 		r.most = maxBatchSize // what a worker wrote is read whole
 	}
 	defer r.end()
@@ -394,7 +300,7 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 		out.Records = append(out.Records, rec)
 		out.Next = max(out.Next, rec.Offset+1)
 		d.room -= recordCost + int64(len(rec.Key)+len(rec.Value))
-		if d.part.Topic == event.Rankings {
+		if d.asked.Topic == event.Rankings {
 			out.Origins = append(out.Origins, task.Origin{Producer: b.Producer, Transactional: b.Transactional(), Steps: steps})
 			d.room -= originCost + int64(len(steps))
 		}

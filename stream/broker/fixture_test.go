@@ -89,11 +89,10 @@ func eventually(t testing.TB, what string, f func() error) {
 	}
 }
 
-// fetchOne asks for one topic.
-func fetchOne(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes int) task.Fetched {
+// fetchOnce fetches without much of a wait.
+func fetchOnce(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes int) (task.Fetched, error) {
 	t.Helper()
-	return p.Fetch(soon(t), task.Fetch{Parts: []task.FetchPart{{Topic: topic, Offset: offset, MaxBytes: bytes}},
-		MaxWait: 100 * time.Millisecond})[0]
+	return p.Fetch(soon(t), task.Fetch{Topic: topic, Offset: offset, MaxBytes: bytes, MaxWait: 100 * time.Millisecond})
 }
 
 // fetchTo reads a topic until done, or until it has been read to the end.
@@ -102,9 +101,9 @@ func fetchTo(t testing.TB, p *Partition, topic event.Topic, offset int64, bytes 
 	all.Next = offset
 	eventually(t, "reading "+p.c.topic(topic), func() error {
 		for {
-			f := fetchOne(t, p, topic, all.Next, bytes)
-			if f.Err != nil {
-				return f.Err
+			f, err := fetchOnce(t, p, topic, all.Next, bytes)
+			if err != nil {
+				return err
 			}
 			all.Records = append(all.Records, f.Records...)
 			all.Origins = append(all.Origins, f.Origins...)

@@ -135,24 +135,21 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{}, int64(0))
 	f.Fuzz(func(t *testing.T, body []byte, offset int64) {
 		for version := int16(5); version <= 11; version++ {
-			parts, err := parseFetch(&answer{version: version, body: body})
+			a, err := parseFetch(&answer{version: version, body: body}, "t", 0)
 			if err != nil {
 				continue
 			}
-			for i := range parts {
-				part := task.FetchPart{Topic: event.Payoffs, Offset: offset, MaxBytes: 100}
-				out := task.Fetched{Next: offset}
-				d := fetchDecoder{part: &part, committed: true, alone: true, maxValue: 1 << 10}
-				_, _ = d.decode(t.Context(), &parts[i], &out)
-				require.GreaterOrEqual(t, out.Next, offset)
-				last := offset - 1
-				for _, r := range out.Records {
-					require.GreaterOrEqual(t, r.Offset, offset)
-					require.Less(t, r.Offset, out.Next)
-					last = r.Offset
-				}
-				require.Less(t, last, max(out.Next, offset))
+			out := task.Fetched{Next: offset}
+			d := fetchDecoder{asked: &task.Fetch{Topic: event.Payoffs, Offset: offset, MaxBytes: 100}, maxValue: 1 << 10}
+			_ = d.decode(t.Context(), a, &out)
+			require.GreaterOrEqual(t, out.Next, offset)
+			last := offset - 1
+			for _, r := range out.Records {
+				require.GreaterOrEqual(t, r.Offset, offset)
+				require.Less(t, r.Offset, out.Next)
+				last = r.Offset
 			}
+			require.Less(t, last, max(out.Next, offset))
 		}
 		for version := int16(3); version <= 8; version++ {
 			a := &answer{version: version, body: body}
@@ -176,28 +173,27 @@ func compacted(t require.TestingT, base int64, lastDelta int, keep ...task.OutMe
 	return reseal(b)
 }
 
-func decodeAnswer(t *testing.T, part task.FetchPart, committed bool, body []byte) (task.Fetched, error) {
+func decodeAnswer(t *testing.T, asked task.Fetch, body []byte) (task.Fetched, error) {
 	t.Helper()
-	parts, err := parseFetch(&answer{version: 11, body: body})
+	a, err := parseFetch(&answer{version: 11, body: body}, "t", 0)
 	require.NoError(t, err)
-	out := task.Fetched{Next: part.Offset}
-	d := fetchDecoder{part: &part, committed: committed, alone: true, maxValue: 1 << 20}
-	again, err := d.decode(t.Context(), &parts[0], &out)
-	require.False(t, again)
+	out := task.Fetched{Next: asked.Offset}
+	d := fetchDecoder{asked: &asked, maxValue: 1 << 20}
+	err = d.decode(t.Context(), a, &out)
 	return out, err
 }
 
 // A tail whose records were compacted away, and a trailing marker, do not stall a reader.
 func TestCompactedTailDoesNotStall(t *testing.T) {
 	records := compacted(t, 10, 9, message("a"))
-	out, err := decodeAnswer(t, task.FetchPart{Offset: 10, MaxBytes: 1000}, true, fetchAnswer("t", 20, 20, nil, records))
+	out, err := decodeAnswer(t, task.Fetch{Offset: 10, MaxBytes: 1000}, fetchAnswer("t", 20, 20, nil, records))
 	require.NoError(t, err)
 	require.Len(t, out.Records, 1)
 	require.EqualValues(t, 20, out.Next)
 	require.True(t, out.LastRead)
 
 	records = append(compacted(t, 20, 4), controlBatch(t, 25, task.Producer{ID: 7, Epoch: 1}, false)...)
-	out, err = decodeAnswer(t, task.FetchPart{Offset: 20, MaxBytes: 1000}, true, fetchAnswer("t", 26, 26, nil, records))
+	out, err = decodeAnswer(t, task.Fetch{Offset: 20, MaxBytes: 1000}, fetchAnswer("t", 26, 26, nil, records))
 	require.NoError(t, err)
 	require.Empty(t, out.Records)
 	require.EqualValues(t, 26, out.Next)
@@ -206,14 +202,14 @@ func TestCompactedTailDoesNotStall(t *testing.T) {
 
 // An open transaction hides what follows it: the end is not reached.
 func TestOpenTransactionIsNotTheEnd(t *testing.T) {
-	out, err := decodeAnswer(t, task.FetchPart{Offset: 5, MaxBytes: 1}, true, fetchAnswer("t", 9, 5, nil, nil))
+	out, err := decodeAnswer(t, task.Fetch{Offset: 5, MaxBytes: 1}, fetchAnswer("t", 9, 5, nil, nil))
 	require.NoError(t, err)
 	require.False(t, out.LastRead)
 	require.EqualValues(t, 5, out.Next)
-	out, err = decodeAnswer(t, task.FetchPart{Offset: 9, MaxBytes: 1}, true, fetchAnswer("t", 9, 5, nil, nil))
+	out, err = decodeAnswer(t, task.Fetch{Offset: 9, MaxBytes: 1}, fetchAnswer("t", 9, 5, nil, nil))
 	require.NoError(t, err)
 	require.False(t, out.LastRead)
-	out, err = decodeAnswer(t, task.FetchPart{Offset: 9, MaxBytes: 1}, false, fetchAnswer("t", 9, -1, nil, nil))
+	out, err = decodeAnswer(t, task.Fetch{Topic: event.Rankings, Offset: 9, MaxBytes: 1}, fetchAnswer("t", 9, -1, nil, nil))
 	require.NoError(t, err)
 	require.True(t, out.LastRead)
 }
@@ -225,18 +221,18 @@ func TestDamageShowsWhereItStands(t *testing.T) {
 	bad := encode(t, 1, BatchInfo{}, message("b"))
 	bad[len(bad)-1] ^= 1
 	both := append(append([]byte{}, good...), bad...)
-	out, err := decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, both))
+	out, err := decodeAnswer(t, task.Fetch{MaxBytes: 1000}, fetchAnswer("t", 2, 2, nil, both))
 	require.NoError(t, err)
 	require.Len(t, out.Records, 1)
 	require.EqualValues(t, 1, out.Next)
 	require.False(t, out.LastRead)
-	_, err = decodeAnswer(t, task.FetchPart{Offset: 1, MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, bad))
+	_, err = decodeAnswer(t, task.Fetch{Offset: 1, MaxBytes: 1000}, fetchAnswer("t", 2, 2, nil, bad))
 	require.ErrorIs(t, err, ErrCorrupt)
 
-	out, err = decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, both[:len(both)-3]))
+	out, err = decodeAnswer(t, task.Fetch{MaxBytes: 1000}, fetchAnswer("t", 2, 2, nil, both[:len(both)-3]))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, out.Next)
-	_, err = decodeAnswer(t, task.FetchPart{MaxBytes: 1000}, true, fetchAnswer("t", 2, 2, nil, good[:20]))
+	_, err = decodeAnswer(t, task.Fetch{MaxBytes: 1000}, fetchAnswer("t", 2, 2, nil, good[:20]))
 	require.ErrorIs(t, err, errAnswer)
 }
 
@@ -246,7 +242,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	for i := range 10 {
 		records = append(records, encode(t, int64(i), BatchInfo{Compression: Zstd}, task.OutMessage{Value: make([]byte, 100_000)})...)
 	}
-	out, err := decodeAnswer(t, task.FetchPart{MaxBytes: 30_000}, true, fetchAnswer("t", 10, 10, nil, records))
+	out, err := decodeAnswer(t, task.Fetch{MaxBytes: 30_000}, fetchAnswer("t", 10, 10, nil, records))
 	require.NoError(t, err)
 	require.Len(t, out.Records, 3)
 	require.EqualValues(t, 3, out.Next)

@@ -55,8 +55,11 @@ func TestFenceRefusesEarlierOwners(t *testing.T) {
 		require.EqualValues(t, 5, all.Next)
 		require.True(t, all.LastRead)
 		// A marker below the offset asked for does not come again.
-		require.Equal(t, all.Markers[1:], fetchOne(t, p, event.Rankings, 3, 1<<20).Markers)
-		require.Empty(t, fetchOne(t, p, event.Rankings, 4, 1<<20).Markers)
+		for offset, markers := range map[int64][]task.Marker{3: all.Markers[1:], 4: nil} {
+			f, err := fetchOnce(t, p, event.Rankings, offset, 1<<20)
+			require.NoError(t, err)
+			require.Equal(t, markers, f.Markers)
+		}
 	})
 }
 
@@ -275,7 +278,7 @@ func TestTooLargeIsSaid(t *testing.T) {
 		_, err = p.Produce(soon(t), big)
 		require.ErrorIs(t, err, task.ErrTooLarge)
 		// The promised bound lets the largest record through.
-		big.Messages[0].Value = big.Messages[0].Value[:limit-BatchHeaderSize-RecordOverhead-1]
+		big.Messages[0].Value = big.Messages[0].Value[:limit-BatchHeaderSize-task.RecordOverhead-1]
 		_, err = p.Produce(soon(t), big)
 		require.NoError(t, err)
 	})
@@ -355,47 +358,28 @@ func TestAbortedTransactionsAreDropped(t *testing.T) {
 func TestOffsetOutOfRange(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		p := ready(t, env).Partition(0)
-		f := fetchOne(t, p, event.Payoffs, 17, 1<<20)
-		require.ErrorIs(t, f.Err, task.ErrOffsetOutOfRange)
-		require.EqualValues(t, 17, f.Next)
-		require.False(t, f.LastRead)
+		_, err := fetchOnce(t, p, event.Payoffs, 17, 1<<20)
+		require.ErrorIs(t, err, task.ErrOffsetOutOfRange)
 	})
 }
 
-// Several topics in one request: each makes progress, whatever the others have.
-func TestFetchOfSeveralTopics(t *testing.T) {
+// Batches larger than what is asked for come one by one.
+func TestFetchOfLargeBatches(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		c := ready(t, env)
-		p := c.Partition(1)
 		k, err := kgo.NewClient(kgo.SeedBrokers(env.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		require.NoError(t, err)
 		defer k.Close()
 		long := string(bytes.Repeat([]byte("0123456789"), 3000))
 		for i := range 5 {
-			for _, topic := range c.o.Topics[:3] {
-				require.NoError(t, k.ProduceSync(soon(t), &kgo.Record{Topic: topic, Partition: 1, Value: fmt.Append(nil, i, long)}).FirstErr())
-			}
+			require.NoError(t, k.ProduceSync(soon(t), &kgo.Record{Topic: c.o.Topics[event.Payoffs], Partition: 1,
+				Value: fmt.Append(nil, i, long)}).FirstErr())
 		}
-		f := task.Fetch{MaxWait: 100 * time.Millisecond}
-		for topic := range event.Topics {
-			f.Parts = append(f.Parts, task.FetchPart{Topic: event.Topic(topic), MaxBytes: 1000})
+		for i := range 5 {
+			f, err := fetchOnce(t, c.Partition(1), event.Payoffs, int64(i), 1000)
+			require.NoError(t, err)
+			require.Equal(t, []string{fmt.Sprint(i, long)}, values(f))
 		}
-		got := make([][]string, event.Topics)
-		for range 5 {
-			for i, part := range p.Fetch(soon(t), f) {
-				require.NoError(t, part.Err)
-				require.Equal(t, f.Parts[i].Topic, part.Topic)
-				got[i] = append(got[i], values(part)...)
-				f.Parts[i].Offset = part.Next
-			}
-		}
-		for i := range 3 {
-			require.Len(t, got[i], 5)
-			for j, v := range got[i] {
-				require.Equal(t, fmt.Sprint(j, long), v)
-			}
-		}
-		require.Empty(t, got[event.Rankings])
 	})
 }
 
@@ -404,16 +388,17 @@ func TestLongPollEndsWithRecords(t *testing.T) {
 		p := ready(t, env).Partition(0)
 		_, owner := fence(t, p)
 		start := fetchTo(t, p, event.Rankings, 0, 1<<20, toEnd).Next
-		done := make(chan task.Fetched, 1)
+		var f task.Fetched
+		done := make(chan error, 1)
 		ctx := soon(t)
 		go func() {
-			done <- p.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{{Topic: event.Rankings, Offset: start, MaxBytes: 1000}},
-				MaxWait: 15 * time.Second})[0]
+			var err error
+			f, err = p.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: start, MaxBytes: 1000, MaxWait: 15 * time.Second})
+			done <- err
 		}()
 		_, err := p.Produce(soon(t), rankings(owner, 0, "x"))
 		require.NoError(t, err)
-		f := <-done
-		require.NoError(t, f.Err)
+		require.NoError(t, <-done)
 		require.Equal(t, []string{"x"}, values(f))
 	})
 }

@@ -40,8 +40,8 @@ func (s *shelf) append(b []byte, offsets int) {
 }
 
 // answer is what a broker sends to who asks for an offset: all batches from the one that holds it, whatever the size.
-func (s *shelf) answer(offset int64) *fetchedPart {
-	a := &fetchedPart{high: s.end, stable: s.end}
+func (s *shelf) answer(offset int64) *fetchedPartition {
+	a := &fetchedPartition{high: s.end, stable: s.end}
 	for i, marker := range s.markers {
 		if marker >= offset {
 			a.aborted = append(a.aborted, s.aborted[i])
@@ -57,11 +57,9 @@ func (s *shelf) answer(offset int64) *fetchedPart {
 
 // fetch decodes one answer.
 func (s *shelf) fetch(t require.TestingT, topic event.Topic, offset int64, maxBytes int, maxValue int64) (task.Fetched, error) {
-	part := task.FetchPart{Topic: topic, Offset: offset, MaxBytes: maxBytes}
-	d := fetchDecoder{part: &part, committed: topic != event.Rankings, alone: true, maxValue: maxValue}
+	d := fetchDecoder{asked: &task.Fetch{Topic: topic, Offset: offset, MaxBytes: maxBytes}, maxValue: maxValue}
 	out := task.Fetched{Next: offset}
-	again, err := d.decode(ctxOf(t), s.answer(offset), &out)
-	require.False(t, again)
+	err := d.decode(ctxOf(t), s.answer(offset), &out)
 	return out, err
 }
 
@@ -157,11 +155,10 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 				s.append(data, int(header.Count))
 				records, pieces, most := 0, 0, uint64(0)
 				for next := int64(0); next < s.end; pieces++ {
-					part := task.FetchPart{MaxBytes: asked, Offset: next}
-					d := fetchDecoder{part: &part, alone: true, maxValue: 1 << 20}
-					a := &fetchedPart{high: s.end, stable: -1, records: data}
+					d := fetchDecoder{asked: &task.Fetch{MaxBytes: asked, Offset: next}, maxValue: 1 << 20}
+					a := &fetchedPartition{high: s.end, stable: s.end, records: data}
 					out := task.Fetched{Next: next}
-					most = max(most, memcap.Allocated(func() { _, err = d.decode(t.Context(), a, &out) }))
+					most = max(most, memcap.Allocated(func() { err = d.decode(t.Context(), a, &out) }))
 					require.NoError(t, err)
 					require.Greater(t, out.Next, next)
 					next = out.Next
@@ -266,17 +263,14 @@ func TestFaultInTheMiddleIsNamed(t *testing.T) {
 func TestUnpackingEndsWithTheWorker(t *testing.T) {
 	s := &shelf{}
 	s.add(t, BatchInfo{Compression: Zstd}, 0, message("a"))
-	part := task.FetchPart{MaxBytes: 1000}
-	d := fetchDecoder{part: &part, alone: true, maxValue: 1000}
+	d := fetchDecoder{asked: &task.Fetch{MaxBytes: 1000}, maxValue: 1000}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := d.decode(ctx, s.answer(0), &task.Fetched{})
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, d.decode(ctx, s.answer(0), &task.Fetched{}), context.Canceled)
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	<-late.Done()
 	var out task.Fetched
-	_, err = d.decode(late, s.answer(0), &out)
-	require.NoError(t, err)
+	require.NoError(t, d.decode(late, s.answer(0), &out))
 	require.Len(t, out.Records, 1)
 }

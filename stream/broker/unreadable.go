@@ -31,36 +31,27 @@ func CannotBeRead(err error) bool {
 // Unreadable finds out why nothing can be read at an offset of an input topic, and up to where; nil where a worker can read on
 // from there, or where nothing stands there yet.
 func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset int64) (*Unreadable, error) {
-	part := task.FetchPart{Topic: topic, Offset: offset, MaxBytes: 1}
+	f := task.Fetch{Topic: topic, Offset: offset, MaxBytes: 1}
 	name := p.c.topic(topic)
 	l, lead, err := p.leader(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	g := &fetchGroup{layout: l, broker: lead.broker, isolation: readCommitted, parts: []int{0}, epochs: []int32{lead.epoch}}
-	a, err := p.c.do(ctx, brokerExchange{p.c.fetchRequest(g, []task.FetchPart{part}, p.number, 0), lead.broker})
-	if err != nil {
-		p.c.layouts.outdated(l)
-		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
-	}
-	parts, err := parseFetch(a)
-	if err == nil && (len(parts) != 1 || parts[0].topic != name || parts[0].partition != p.number) {
-		err = errAnswer
-	}
+	a, err := p.ask(ctx, l, lead, &f)
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
 	}
 	var got task.Fetched
-	d := fetchDecoder{part: &part, committed: true, alone: true, maxValue: int64(p.c.o.MaxValue)}
-	_, err = d.decode(ctx, &parts[0], &got)
+	d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
+	err = d.decode(ctx, a, &got)
 	switch {
 	case err == nil:
 		return nil, nil
 	case !CannotBeRead(err):
 		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
 	}
-	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: parts[0].high, LogStart: parts[0].logStart, Err: err}
-	u.extend(parts[0].records)
+	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: a.high, LogStart: a.logStart, Err: err}
+	u.extend(a.records)
 	return u, nil
 }
 

@@ -184,16 +184,6 @@ func (l *ledger) load(name, value string) error {
 	return nil
 }
 
-// addForeign adds another ledger's counts that this version does not know.
-func (l *ledger) addForeign(from *ledger) {
-	for name, n := range from.foreign {
-		if l.foreign == nil {
-			l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
-		}
-		l.foreign[name] += n
-	}
-}
-
 // count counts for the partition, and for the learner of the current entry where that is known: once an impression has
 // been ranked, whatever comes for its id is its learner's.
 func (m *Machine) count(c count, n int64) {

@@ -82,11 +82,7 @@ func appendItem(dst []byte, i policy.Item, s policy.Sums) []byte {
 	return append(dst, '}')
 }
 
-// ParseItem reads a field of a learner's hash of items: the item's own number and this partition's sums.
-func ParseItem(value []byte) (policy.Item, policy.Sums, error) {
-	return parseItem(new(fastjson.Parser), value)
-}
-
+// parseItem reads what appendItem appends.
 func parseItem(p *fastjson.Parser, value []byte) (policy.Item, policy.Sums, error) {
 	v, err := p.ParseBytes(value)
 	if err != nil {

@@ -81,11 +81,11 @@ func findUtilities(t *rapid.T, cfg *Config) {
 	given, social := l.New, rapid.Bool().Draw(t, "social")
 	l.New = func() delay.Learner {
 		if !social {
-			return delay.NewPreferring(given().(delay.Inspector), preference.NewSorted())
+			return delay.NewPreferring(given(), preference.NewSorted())
 		}
 		s, err := preference.NewSocial(preference.SocialConfig{Sigma: 0.1}) // so that it becomes certain soon
 		require.NoError(t, err)
-		return delay.NewPreferring(given().(delay.Inspector), s)
+		return delay.NewPreferring(given(), s)
 	}
 }
 

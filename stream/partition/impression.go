@@ -14,9 +14,9 @@ import (
 // do not belong together.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// Layout is the version of the decision part of ranking records, as this program writes it. Earlier ones are adopted too:
+// DecisionLayout is the version of the decision part of ranking records, as this program writes it. Earlier ones are adopted too:
 // layout 1 does not say when the time of the decision's deadlines began.
-const Layout = 2
+const DecisionLayout = 2
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
 	rec, imp := in.Record, &m.impression
@@ -156,7 +156,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	}
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
-		Offset: rec.Offset, Layout: Layout, Began: base, HasBegan: true, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
+		Offset: rec.Offset, Layout: DecisionLayout, Began: base, HasBegan: true, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
@@ -166,7 +166,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out), Offset: rec.Offset})
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out)})
 	m.stepping.ranked = true
 
 	e := m.begin(l, &r.Decision)

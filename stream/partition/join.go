@@ -297,7 +297,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
 		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
-		l.delay.Expired(m.outcome(l))
+		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
 		m.end(expired, false)
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
@@ -411,40 +411,40 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c := &m.cur
 	c.selected = at
 	c.changed = true
-	o := m.outcome(l)
+	fb := m.feedback(l)
 	if sel != nil {
-		o.Utility, o.HasUtility = sel.Utility, sel.HasUtility
+		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
-	l.delay.Selected(o)
+	l.delay.Selected(fb)
 	m.segments.loose += eventWeight
 }
 
-// outcome describes the current entry to its learner, without a payoff.
-func (m *Machine) outcome(l *learner) delay.Outcome {
+// feedback describes the current entry to its learner, without a payoff.
+func (m *Machine) feedback(l *learner) delay.Feedback {
 	e, s := &m.cur.entry, &m.scratch
-	o := delay.Outcome{Ref: e.offset, Instance: e.instance}
+	fb := delay.Feedback{Ref: e.offset, Instance: e.instance}
 	if e.selected >= 0 {
-		o.Item = e.items[e.selected]
+		fb.Item = e.items[e.selected]
 	}
 	if len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
-		return o
+		return fb
 	}
 	s.candidates = append(s.candidates[:0], e.items...)
 	for k, rank := range e.ranks {
 		s.candidates[rank] = e.items[k]
 	}
-	o.Candidates, o.Order, o.Undecided = s.candidates, e.ranks, e.undecided
+	fb.Candidates, fb.Order, fb.Undecided = s.candidates, e.ranks, e.undecided
 	if e.selected >= 0 && len(e.propensities) > 0 {
-		o.Propensity = e.propensities[e.selected]
+		fb.Propensity = e.propensities[e.selected]
 	}
-	return o
+	return fb
 }
 
 // endPaid feeds the learner a normalised payoff, which may stand for one that never came, and ends the impression.
 func (m *Machine) endPaid(l *learner, how outcome, r float64) {
-	o := m.outcome(l)
-	o.Payoff = r
-	l.delay.Paid(o)
+	fb := m.feedback(l)
+	fb.Payoff = r
+	l.delay.Paid(fb)
 	m.segments.loose += eventWeight
 	m.end(how, l.cfg.AggregateSum)
 }

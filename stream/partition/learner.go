@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -43,15 +44,36 @@ type ownHash struct {
 	publish bool   // other partitions want to know its fields
 }
 
-const (
-	learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
-	itemsHash     = "items"    // the catalogue and the sums, behind the learner's name and a colon
-)
+const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
+
+// ItemsHash holds, behind the learner's name and a colon, the catalogue and the sums.
+const ItemsHash = "items"
+
+// ImportedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
+// field "<hash> <field>" is what a learner would store in this field of this hash that knows nothing else. Item numbers
+// are those of the items in it. No worker reads it: whoever folds the topics starts from there.
+const ImportedHash = "imported"
+
+// resetMark stands between a learner's name and its number in the name under which its impressions of before a reset
+// end. No configured name has one.
+const resetMark = "@"
+
+// wasReset tells whether a learner's name is one of before a reset, and of which learner.
+func wasReset(name string) (of string, ok bool) {
+	of, _, ok = strings.Cut(name, resetMark)
+	return of, ok
+}
+
+// isPast tells whether a learner's name is one of before a reset.
+func isPast(name string) bool {
+	_, past := wasReset(name)
+	return past
+}
 
 func newLearner(cfg *LearnerConfig) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(),
-		itemHash: cfg.Name + ":" + itemsHash, hashes: make(map[string]ownHash),
+		itemHash: cfg.Name + ":" + ItemsHash, hashes: make(map[string]ownHash),
 	}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
@@ -176,7 +198,7 @@ const formsPrefix = "forms." // of the fields in the hash "meta" that say them: 
 
 // appendForms appends the forms of the learner's hashes, in the order of their names.
 func (l *learner) appendForms(dst []byte) []byte {
-	names := append([]string{itemsHash, missedHash, importedHash}, l.delay.Hashes()...)
+	names := append([]string{ItemsHash, missedHash, ImportedHash}, l.delay.Hashes()...)
 	slices.Sort(names)
 	for i, h := range names {
 		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, form)

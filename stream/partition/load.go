@@ -17,9 +17,11 @@ import (
 // ErrLearner says that a configured learner does not fit what is stored of it.
 var ErrLearner = errors.New("partition: learner does not fit the stored state")
 
+// MetaHash is the partition's own hash. Some of its fields are the store's.
+const MetaHash = "meta"
+
 // Fields of the hash "meta" that are the machine's, besides the account and the learner table.
 const (
-	metaHash       = "meta"
 	watermarkField = "watermark"
 	floorField     = "floor"
 	saltField      = "salt"
@@ -54,7 +56,7 @@ func (m *Machine) Hashes() []string {
 	var names []string
 	for i := range m.cfg.Learners {
 		l := m.byName[m.cfg.Learners[i].Name]
-		for _, h := range append([]string{itemsHash, missedHash}, l.delay.Hashes()...) {
+		for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
 			names = append(names, l.name+":"+h)
 		}
 	}
@@ -67,7 +69,7 @@ func (m *Machine) Load(f state.Field) error {
 	if m.loading == nil {
 		return errors.New("partition: a field to load after the last")
 	}
-	if f.Hash == metaHash {
+	if f.Hash == MetaHash {
 		return m.loadMeta(string(f.Field), f.Value)
 	}
 	own, ok := m.hashes[f.Hash]
@@ -79,7 +81,7 @@ func (m *Machine) Load(f state.Field) error {
 		m.loading.missed[l] = append(m.loading.missed[l], f)
 		return nil
 	}
-	if own.hash != itemsHash {
+	if own.hash != ItemsHash {
 		m.loading.fields[l] = append(m.loading.fields[l], state.Field{Hash: own.hash, Field: f.Field, Value: f.Value})
 		return nil
 	}

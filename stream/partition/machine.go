@@ -38,7 +38,6 @@ type Machine struct {
 	hasher    xxhash.Digest
 
 	sealedMeta sealedMeta
-	carried    int64 // impressions carried over from elsewhere, see Transfer
 	harvest    harvester
 
 	decoder    *event.Decoder
@@ -116,7 +115,7 @@ func New(cfg Config) (*Machine, error) {
 
 // own notes which hashes are the learner's.
 func (m *Machine) own(l *learner) error {
-	for _, h := range append([]string{itemsHash, missedHash}, l.delay.Hashes()...) {
+	for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
 		name := l.name + ":" + h
 		if other, taken := m.hashes[name]; taken {
 			return fmt.Errorf("%w: learners %q and %q would share the hash %q", errConfig, other.learner.name, l.name, name)
@@ -307,7 +306,7 @@ func fault(err error) (*event.Fault, error) {
 func (m *Machine) reject(rec *Record, f *event.Fault, out *Output) {
 	m.ledger.add(ofTopic(rec.Topic, impressionsRejected, selectionsRejected, payoffsRejected), 1)
 	l := DeadLetter{
-		Topic: rec.Topic, Offset: rec.Offset, Timestamp: rec.Timestamp,
+		Topic: rec.Topic, Offset: rec.Offset,
 		Key: out.keep(rec.Key), Value: out.keep(rec.Value), Reason: string(f.Reason), Detail: f.Detail,
 		Size: len(rec.Key) + len(rec.Value),
 	}

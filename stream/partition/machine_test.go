@@ -344,15 +344,15 @@ func (clashing) Hashes() []string { return []string{"x:items"} }
 // TestImports: other partitions' sums reach the learner, give new items a number, and are not stored as our own.
 func TestImports(t *testing.T) {
 	w := newWorld(t, qpmdConfig(t))
-	r := NewImportReader(w.m.cfg.Learners)
+	r := NewPublishedReader(w.m.cfg.Learners)
 	failed := 0
-	for _, i := range r.Read([]state.Field{
+	for _, pub := range r.Read([]state.Field{
 		{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "nobody:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:items", Field: []byte("b"), Value: []byte(`{"no":9,"n":-3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:nothing", Field: []byte("b"), Value: []byte("1")},
 	}, func(error) { failed++ }) {
-		w.m.Import(7, &i)
+		w.m.SetSource(7, &pub)
 	}
 	require.Equal(t, 1, failed)
 	require.EqualValues(t, 3, w.m.Learners()[0].Fed)
@@ -398,7 +398,7 @@ func TestOutputOwnsItsBytes(t *testing.T) {
 	for _, m := range w.out.Rankings {
 		var r event.Ranking
 		require.NoError(t, dec.Ranking(&r, m.Value))
-		require.Equal(t, fmt.Sprint("i-", m.Offset), string(m.Key))
+		require.Equal(t, fmt.Sprint("i-", r.Decision.Offset), string(m.Key))
 		require.Equal(t, string(m.Key), string(r.ID))
 	}
 	w.out.Reset()

@@ -59,11 +59,11 @@ func (a *absences) tell(l *learner, fields []state.Field) error {
 	}
 	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.offset, b.offset) })
 	for _, x := range all {
-		o := delay.Outcome{Ref: x.offset, Item: x.item, Instance: x.instance}
+		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance}
 		if x.selected {
-			l.delay.Expired(o)
+			l.delay.Expired(fb)
 		} else {
-			l.delay.Unselected(o)
+			l.delay.Unselected(fb)
 		}
 	}
 	a.told = append(a.told, all...)

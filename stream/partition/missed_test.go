@@ -13,11 +13,11 @@ import (
 // told is a learner that notes what it is told of ends.
 type told struct {
 	delay.Learner
-	expired, unselected []delay.Outcome
+	expired, unselected []delay.Feedback
 }
 
-func (d *told) Expired(o delay.Outcome)    { d.expired = append(d.expired, o) }
-func (d *told) Unselected(o delay.Outcome) { d.unselected = append(d.unselected, o) }
+func (d *told) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
+func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
 
 // TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
 func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
@@ -40,8 +40,8 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	l := &learner{name: "feed", delay: d}
 	l.items.names = []string{"a", "b", "c", "d"}
 	require.NoError(t, a.tell(l, fields))
-	require.Equal(t, []delay.Outcome{{Ref: 12, Item: 1, Instance: 5}}, d.expired)
-	require.Equal(t, []delay.Outcome{{Ref: 9, Instance: -1}}, d.unselected)
+	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5}}, d.expired)
+	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
 
 	c = state.Changes{}
 	a.seal(&c)

@@ -66,18 +66,16 @@ type Cut struct {
 	Hash uint64 // of both, as witnesses have it: whatever of them is at hand, a record stays the same
 }
 
-// Message is a record to be produced. Offset is that of the input record it answers.
+// Message is a record to be produced.
 type Message struct {
 	Key, Value []byte
 	Steps      []byte // of a ranking: what was stepped since the last, see ParseSteps; not nil
-	Offset     int64
 }
 
 // DeadLetter is a refused input record.
 type DeadLetter struct {
 	Topic      event.Topic // where it came from
 	Offset     int64
-	Timestamp  event.Millis
 	Key, Value []byte // original
 	Reason     string // a short fixed word, also a metric label
 	Detail     string // for people

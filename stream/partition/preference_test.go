@@ -74,10 +74,10 @@ func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	s := w.m.Learners()[0]
 	require.Zero(t, s.UndecidedPairs)
 	require.Zero(t, s.Contradictions)
-	view, err := w.m.Inspect("feed")
+	view, err := (&Offline{Machine: w.m}).Inspect("feed")
 	require.NoError(t, err)
 	require.Empty(t, view.Learned.Preferences.Undecided)
-	x, err := w.m.Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, 1)
+	x, err := (&Offline{Machine: w.m}).Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, 1)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1}, x.Decision.Order, "utilities are not looked at")
 }

@@ -35,7 +35,7 @@ func (m *Machine) expire(w event.Millis) {
 		if l.gone {
 			m.absences.miss(l.name, e)
 		} else {
-			l.delay.Unselected(m.outcome(l))
+			l.delay.Unselected(m.feedback(l))
 		}
 		m.end(unselected, false)
 	case l.gone:
@@ -43,7 +43,7 @@ func (m *Machine) expire(w event.Millis) {
 		m.end(expired, false)
 	case e.selected < 0:
 		// Without a selections topic nobody is known to have selected, so that no default can be given either.
-		l.delay.Unselected(m.outcome(l))
+		l.delay.Unselected(m.feedback(l))
 		m.end(expired, false)
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
@@ -53,7 +53,7 @@ func (m *Machine) expire(w event.Millis) {
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
 		m.endPaid(l, defaulted, r)
 	default:
-		l.delay.Expired(m.outcome(l))
+		l.delay.Expired(m.feedback(l))
 		m.end(expired, false)
 	}
 	m.segments.loose += eventWeight

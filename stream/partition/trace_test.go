@@ -1,11 +1,8 @@
 package partition
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,15 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/transcript"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected output of the traces in testdata")
-
-// TestTraces runs the traces in testdata. A trace is a list of blocks: commands, a line "----", what they print. Times
-// are of one day; a record's Kafka timestamp is the clock's, which `now` sets, unless kafka=TIME says otherwise. The
-// commands:
+// TestTraces runs the traces in testdata. Times are of one day; a record's Kafka timestamp is the clock's, which `now` sets,
+// unless kafka=TIME says otherwise. The commands:
 //
 //	config key=value …                  before the first record; see traceConfig
 //	now 10:00:00                        sets the clock
@@ -35,48 +30,11 @@ var update = flag.Bool("update", false, "rewrite the expected output of the trac
 //	crash [remove=LEARNER] [restore=yes]  with one learner less, or with all again: a new machine from the last checkpoint replays what came since
 //	account | entries | stored | told   what stands in the account, under the ids, in the store; what learners were told
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
-			got := runTrace(t, string(content))
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-				return
-			}
-			require.Equal(t, string(content), got)
-		})
-	}
-}
-
-func runTrace(t *testing.T, trace string) string {
-	tr := &tracer{t: t, cfg: testConfig()}
-	tr.traceConfig(nil)
-	var b strings.Builder
-	for i, block := range strings.Split(strings.TrimRight(trace, "\n"), "\n\n") {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		commands, _, _ := strings.Cut(block, "\n----")
-		b.WriteString(commands + "\n")
-		if commands[0] == '#' && !strings.Contains(commands, "\n") {
-			continue
-		}
-		var lines []string
-		for _, c := range strings.Split(commands, "\n") {
-			if c != "" && c[0] != '#' {
-				lines = append(lines, tr.run(strings.Fields(c))...)
-			}
-		}
-		b.WriteString("----\n")
-		for _, l := range lines {
-			b.WriteString(l + "\n")
-		}
-	}
-	return b.String()
+	transcript.Run(t, func(t *testing.T) func([]string) []string {
+		tr := &tracer{t: t, cfg: testConfig()}
+		tr.traceConfig(nil)
+		return tr.run
+	})
 }
 
 type tracer struct {

@@ -110,8 +110,7 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 		t.takeOver(force, t.cfg.beginning(d), nil)
 		return
 	}
-	part := FetchPart{Topic: event.Rankings, Offset: from, MaxBytes: t.cfg.FetchBytes}
-	t.read(scanning, loadTimeout, part, func(f *Fetched, err error) {
+	t.read(scanning, loadTimeout, t.fetchFrom(event.Rankings, from), func(f *Fetched, err error) {
 		if err != nil {
 			t.failed(scanning, err, func() { t.evidence(force) })
 			return

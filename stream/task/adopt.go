@@ -105,8 +105,7 @@ func (t *Task) readCursor() {
 	}
 	c.fetching = true
 	doing := t.reading[event.Rankings]
-	part := FetchPart{Topic: event.Rankings, Offset: c.next, MaxBytes: t.cfg.FetchBytes}
-	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+	t.read(doing, callTimeout+t.cfg.FetchWait, t.fetchFrom(event.Rankings, c.next), func(f *Fetched, err error) {
 		c.fetching = false
 		if err != nil {
 			t.readFailed(doing, fmt.Errorf("decisions of earlier owners, from offset %d: %w", c.next, err))

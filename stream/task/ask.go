@@ -24,7 +24,7 @@ type Shell interface {
 
 	Describe() (Description, error)
 	Committed() ([]int64, error) // by event.Topic of the inputs; -1 for none
-	Fetch(Fetch) ([]Fetched, error)
+	Fetch(Fetch) (Fetched, error)
 	Produce(Produce) (Produced, error)
 	Commit(Commit) error
 }
@@ -52,7 +52,7 @@ func (e Retire) by(s Shell) (r nothing, err error)       { return r, s.Retire(e)
 func (e AbortTxn) by(s Shell) (r nothing, err error)     { return r, s.AbortTxn(e) }
 func (Describe) by(s Shell) (Description, error)         { return s.Describe() }
 func (Committed) by(s Shell) ([]int64, error)            { return s.Committed() }
-func (e Fetch) by(s Shell) ([]Fetched, error)            { return s.Fetch(e) }
+func (e Fetch) by(s Shell) (Fetched, error)              { return s.Fetch(e) }
 func (e Produce) by(s Shell) (Produced, error)           { return s.Produce(e) }
 func (e Commit) by(s Shell) (r nothing, err error)       { return r, s.Commit(e) }
 
@@ -82,14 +82,10 @@ type Request struct {
 	Do      Effect
 
 	carry func(Shell) Reply
-	fail  func(error) Reply
 }
 
 // Carry lets the shell do what is asked for. It touches nothing of the task, so that any goroutine may call it.
 func (r Request) Carry(s Shell) Reply { return r.carry(s) }
-
-// Fail is the reply of a request of which nothing is known but an error.
-func (r Request) Fail(err error) Reply { return r.fail(err) }
 
 // Reply is what came of a request, on its way to who asked.
 type Reply struct {
@@ -102,13 +98,10 @@ func send[R any](t *Task, timeout time.Duration, e replied[R], done func(reply R
 	t.nextID++
 	id := t.nextID
 	t.waiting[id] = t.incarnation
-	reply := func(r R, err error) Reply { return Reply{id, func() { done(r, err) }} }
-	t.requests = append(t.requests, Request{ID: id, Timeout: timeout, Do: e,
-		carry: func(s Shell) Reply { return reply(e.by(s)) },
-		fail: func(err error) Reply {
-			var none R
-			return reply(none, err)
-		}})
+	t.requests = append(t.requests, Request{ID: id, Timeout: timeout, Do: e, carry: func(s Shell) Reply {
+		r, err := e.by(s)
+		return Reply{id, func() { done(r, err) }}
+	}})
 }
 
 // ask sends e until it is answered without an error that passes; ok is called with the reply.
@@ -124,15 +117,10 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	})
 }
 
-// read fetches a part of one log. An error of the part is one of the request.
-func (t *Task) read(doing string, timeout time.Duration, part FetchPart, done func(f *Fetched, err error)) {
+// read fetches a piece of a log.
+func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *Fetched, err error)) {
 	t.doing = doing
-	send(t, timeout, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait}, func(all []Fetched, err error) {
-		var f Fetched
-		if err == nil {
-			f = all[0]
-			err = f.Err
-		}
+	send(t, timeout, e, func(f Fetched, err error) {
 		if err == nil {
 			t.troubles.fine(doing)
 		}

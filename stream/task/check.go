@@ -74,8 +74,9 @@ func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 		return
 	}
 	doing := fmt.Sprintf("reading the last record read of %s[%d] again", t.cfg.TopicNames[w.topic], t.cfg.Partition)
-	part := FetchPart{Topic: w.topic, Offset: w.Offset, MaxBytes: 1}
-	t.read(doing, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+	it := t.fetchFrom(w.topic, w.Offset)
+	it.MaxBytes = 1
+	t.read(doing, callTimeout+t.cfg.FetchWait, it, func(f *Fetched, err error) {
 		switch {
 		case err == nil && len(f.Records) > 0 && Matches(w.Witness, &f.Records[0]):
 			next()

@@ -146,7 +146,7 @@ func (c *checkpoints) wake(now, interval time.Duration, saveable func(*segment) 
 func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Checkpoint {
 	last := segments[len(segments)-1]
 	c := &state.Checkpoint{Fence: fence, ID: checkpointID(fence), Meta: meta}
-	c.Meta.Layout = Layout
+	c.Meta.Layout = StateLayout
 	c.Meta.Inputs, c.Meta.Rankings, c.Meta.RankingsWitness = last.inputs, last.position, last.witness
 	if len(segments) == 1 {
 		c.Changes = last.changes

@@ -127,7 +127,7 @@ func TestMerge_LaterSegmentsWin(t *testing.T) {
 	require.Equal(t, "t-5", c.ID)
 	require.Equal(t, fence, c.Fence)
 	require.Equal(t, "c", c.Meta.ClusterID)
-	require.Equal(t, Layout, c.Meta.Layout)
+	require.Equal(t, StateLayout, c.Meta.Layout)
 	require.Equal(t, int64(2), c.Meta.Inputs[0].Offset)
 	require.Equal(t, int64(2), c.Meta.Rankings)
 	require.Equal(t, []state.Write{{Value: []byte("1")}, {Value: []byte("2")}}, c.Changes.Writes)

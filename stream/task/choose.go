@@ -55,7 +55,7 @@ func (r *runner) ready(q *queue) (bool, error) {
 			return false, nil
 		}
 		if r.replay.on {
-			v, _, err := r.replay.cursor.verdict(it.Offset)
+			v, _, err := r.replay.cursor.standing(it.Offset)
 			if err != nil || v == undecided {
 				return false, err
 			}

@@ -64,18 +64,18 @@ func newRankingDecoder() *event.Decoder {
 	return event.NewDecoder(event.Limits{})
 }
 
-// verdict is what the log says of an impression.
-type verdict uint8
+// standing is what the log says of an impression.
+type standing uint8
 
 const (
-	undecided verdict = iota // nothing yet: wait for the cursor
-	anew                     // no decision in the log, none can be: decide
-	decided                  // the decision stands in the log: adopt
-	refused                  // an earlier owner went past it: it was refused
+	undecided standing = iota // nothing yet: wait for the cursor
+	anew                      // no decision in the log, none can be: decide
+	decided                   // the decision stands in the log: adopt
+	refused                   // an earlier owner went past it: it was refused
 )
 
-// verdict asks the log for the impression at offset.
-func (c *cursor) verdict(offset int64) (verdict, *event.Ranking, error) {
+// standing asks the log for the impression at offset.
+func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 	if err := c.settle(); err != nil {
 		return undecided, nil, err
 	}
@@ -135,9 +135,9 @@ func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool,
 		switch {
 		case r.Decision.Group != group:
 			return false, nil
-		case r.Decision.Layout < 1 || r.Decision.Layout > partition.Layout:
+		case r.Decision.Layout < 1 || r.Decision.Layout > partition.DecisionLayout:
 			return true, fmt.Errorf("it has layout %d, this worker adopts up to %d: run the version that wrote it, or a later one",
-				r.Decision.Layout, partition.Layout)
+				r.Decision.Layout, partition.DecisionLayout)
 		}
 		return true, nil
 	}

@@ -19,7 +19,7 @@ func decision(group string, p int32, offset int64) []byte {
 
 // logOf is an answer with these decisions of a producer, from offset 10 on, and our marker behind them.
 func logOf(producer int64, values ...[]byte) *Fetched {
-	f := &Fetched{Topic: event.Rankings}
+	f := &Fetched{}
 	for i, v := range values {
 		f.Records = append(f.Records, partition.Record{Offset: int64(10 + i), Value: v})
 		f.Origins = append(f.Origins, Origin{Producer: Producer{ID: producer}})
@@ -35,21 +35,21 @@ func testCursor() *cursor {
 
 func TestCursor_SaysWhatTheLogDecided(t *testing.T) {
 	c := testCursor()
-	v, _, err := c.verdict(100)
+	v, _, err := c.standing(100)
 	require.NoError(t, err)
 	require.Equal(t, undecided, v, "nothing was read yet")
 
 	require.Equal(t, event.Millis(77), c.take(logOf(4, decision("g", 0, 101), decision("another", 0, 102), decision("g", 0, 103)), Producer{4, 2}))
-	var verdicts []verdict
+	var standings []standing
 	for offset := int64(100); offset < 105; offset++ {
-		v, d, err := c.verdict(offset)
+		v, d, err := c.standing(offset)
 		require.NoError(t, err)
-		if verdicts = append(verdicts, v); v == decided {
+		if standings = append(standings, v); v == decided {
 			require.Equal(t, offset, d.Decision.Offset)
 			c.pop()
 		}
 	}
-	require.Equal(t, []verdict{refused, decided, refused, decided, anew}, verdicts)
+	require.Equal(t, []standing{refused, decided, refused, decided, anew}, standings)
 	over, err := c.exhausted()
 	require.NoError(t, err)
 	require.True(t, over)
@@ -80,7 +80,7 @@ func TestCursor_Contradictions(t *testing.T) {
 	}
 	c := testCursor()
 	c.take(logOf(4, decision("g", 0, 101)), Producer{4, 2})
-	_, _, err := c.verdict(102)
+	_, _, err := c.standing(102)
 	require.Error(t, err, "its impression should have come before")
 }
 

@@ -102,7 +102,7 @@ func (d *driver) advance() {
 func (d *driver) reply(f driven) bool {
 	if d.answer != nil {
 		if err := d.answer(f.Do); err != nil {
-			d.p.task.Handle(d.w.now(d.p), f.Fail(err))
+			d.p.task.Handle(d.w.now(d.p), f.Carry(broken{err}))
 			return true
 		}
 	}
@@ -126,10 +126,10 @@ type watchful struct {
 	empty bool
 }
 
-func (s *watchful) Fetch(e Fetch) ([]Fetched, error) {
-	all, err := s.Shell.Fetch(e)
-	s.empty = err == nil && all[0].Err == nil && all[0].Next == e.Parts[0].Offset
-	return all, err
+func (s *watchful) Fetch(e Fetch) (Fetched, error) {
+	f, err := s.Shell.Fetch(e)
+	s.empty = err == nil && f.Next == e.Offset
+	return f, err
 }
 
 // idle tells whether all that is in the topics is in the store.

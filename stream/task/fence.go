@@ -155,8 +155,7 @@ func (t *Task) readMark(done func()) {
 	o := &r.lanes.rankings
 	var from func(offset int64)
 	from = func(offset int64) {
-		part := FetchPart{Topic: event.Rankings, Offset: offset, MaxBytes: t.cfg.FetchBytes}
-		t.read(readingMark, callTimeout+t.cfg.FetchWait, part, func(f *Fetched, err error) {
+		t.read(readingMark, callTimeout+t.cfg.FetchWait, t.fetchFrom(event.Rankings, offset), func(f *Fetched, err error) {
 			for _, m := range f.Markers {
 				if err == nil && m.Abort && m.Producer == t.acq.mark {
 					t.clock.learn(m.Timestamp, t.acq.fencedAt, t.now.Mono)

@@ -27,17 +27,17 @@ func cutOf(m *state.Meta) cutPositions {
 	return cut
 }
 
-// Layout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
+// StateLayout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
 // version has written.
-const Layout = 2
+const StateLayout = 2
 
-// LayoutUnfinished is that of a state which is being put together and is not to be used yet.
-const LayoutUnfinished = 0
+// StateUnfinished is that of a state which is being put together and is not to be used yet.
+const StateUnfinished = 0
 
 // beginning is the first cut of a fresh group: start offsets are resolved once and stored with the first token.
 func (c *Config) beginning(d *Description) *state.Meta {
 	m := &state.Meta{
-		Layout: Layout, ClusterID: d.ClusterID, TopicNames: c.TopicNames[:],
+		Layout: StateLayout, ClusterID: d.ClusterID, TopicNames: c.TopicNames[:],
 		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
 		ProducerID: -1, ProducerEpoch: -1, RankingsWitness: state.Witness{Offset: -1},
 	}
@@ -142,13 +142,13 @@ func (c *Config) mismatch(d *Description, m *state.Meta, cut cutPositions) (Stop
 	if len(m.Inputs) != int(event.Inputs) {
 		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
 	}
-	if m.Layout == LayoutUnfinished {
+	if m.Layout == StateUnfinished {
 		return StopState, errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
 			"to its end: stop the workers and give it again")
 	}
-	if m.Layout < 1 || m.Layout > Layout {
+	if m.Layout < 1 || m.Layout > StateLayout {
 		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
-			"later one", m.Layout, Layout)
+			"later one", m.Layout, StateLayout)
 	}
 	if m.ClusterID != d.ClusterID {
 		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
@@ -189,7 +189,7 @@ func (c *Config) within(d *Description, topic event.Topic, offset int64) error {
 
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
 func (d *Description) maxRankingBytes() int {
-	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - recordOverhead
+	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - RecordOverhead
 }
 
 // errContradiction marks what no setting can mend: the log is not the one that was read.

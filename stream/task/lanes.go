@@ -11,18 +11,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// What a record batch of ours takes at most beyond its keys, values and headers: package broker's bounds, which it does
-// the encoding by.
-const (
-	batchOverhead  = 61
-	recordOverhead = 36
-	headerOverhead = 10
-)
-
-// batchRoom is what the records of one batch may take in a topic with the given max.message.bytes: less the batch's
-// header, and what compression adds to records that it cannot make smaller.
-func batchRoom(limit int) int { return limit - batchOverhead - limit/64 - 128 }
-
 // Bounds of one batch of rankings.
 const (
 	maxBatchRecords = 2000
@@ -126,7 +114,7 @@ func (o *rankingsOut) note(impression event.Millis) {
 	b := o.cur
 	m := &b.out.Rankings[b.counted]
 	b.counted++
-	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + recordOverhead + headerOverhead
+	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + RecordOverhead + HeaderOverhead
 	b.times = append(b.times, impression)
 	o.made++
 }
@@ -214,9 +202,9 @@ func fitting(messages []OutMessage, limit int) int {
 }
 
 func size(m *OutMessage) int {
-	n := recordOverhead + len(m.Key) + len(m.Value)
+	n := RecordOverhead + len(m.Key) + len(m.Value)
 	for _, h := range m.Headers {
-		n += headerOverhead + len(h.Key) + len(h.Value)
+		n += HeaderOverhead + len(h.Key) + len(h.Value)
 	}
 	return n
 }
@@ -289,7 +277,7 @@ func (c *Config) deadLetter(l *partition.DeadLetter, limit int) OutMessage {
 		{"__streams.errors.partition", strconv.AppendInt(nil, int64(c.Partition), 10)},
 		{"__streams.errors.offset", strconv.AppendInt(nil, l.Offset, 10)},
 	}}
-	room := batchRoom(limit) - recordOverhead - 1024
+	room := batchRoom(limit) - RecordOverhead - 1024
 	key, value := cutOff(l.Key, room/2), cutOff(l.Value, min(c.MaxRecordBytes, room/2))
 	if len(key)+len(value) < l.Size {
 		m.Headers = append(m.Headers, truncatedFrom(l.Size))

@@ -73,6 +73,14 @@ func TestRankings_RequestsFitTheTopic(t *testing.T) {
 	require.Equal(t, 3, o.fit(b.messages, 1<<20))
 }
 
+func TestBatchRoom_IsAlmostTheLimit(t *testing.T) {
+	for limit := 1 << 10; limit < 1<<30; limit *= 2 {
+		room := batchRoom(limit)
+		require.LessOrEqual(t, BatchHeaderSize+room+CompressionOverhead(room), limit)
+		require.Greater(t, room, limit*8/10-100)
+	}
+}
+
 func TestSequence_WrapsToZero(t *testing.T) {
 	require.Equal(t, int32(0), advance(math.MaxInt32, 1))
 	require.Equal(t, int32(math.MaxInt32), advance(math.MaxInt32-1, 1))

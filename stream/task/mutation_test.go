@@ -231,7 +231,7 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 // fetching tells whether a fetch of a topic is under way.
 func (d *driver) fetching(topic event.Topic) bool {
 	for _, f := range d.flying {
-		if fetch, ok := f.Do.(Fetch); ok && fetch.Parts[0].Topic == topic {
+		if fetch, ok := f.Do.(Fetch); ok && fetch.Topic == topic {
 			return true
 		}
 	}
@@ -245,9 +245,8 @@ func truncatedUnderTheQueue(t *testing.T, s sabotage, _ storeRule) error {
 	d := served(t, func(c *Config) { c.sabotage = s })
 	d.hold = func(e Effect) bool { _, lookup := e.(LookUp); return lookup } // they wait
 	d.pay(2, 4, d.w.wall)
-	fetched := d.p.task.obs.Fetched
-	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.obs.Fetched == fetched+4 }))
 	log := d.w.inputs[event.Payoffs]
+	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.run.queues[event.Payoffs].next == int64(len(log)) }))
 	d.w.inputs[event.Payoffs] = log[:len(log)-4]
 	d.w.epochs[event.Payoffs]++
 	for i := range 4 {

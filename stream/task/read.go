@@ -3,6 +3,8 @@ package task
 import (
 	"fmt"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // fetch keeps one request under way for each topic that has room. Topics are asked for one by one, so that a quiet
@@ -19,20 +21,20 @@ func (t *Task) fetch() {
 		}
 		q.fetching = true
 		asked := t.now.Mono
-		part := FetchPart{Topic: q.topic, Offset: q.next, MaxBytes: t.cfg.FetchBytes}
-		send(t, callTimeout+t.cfg.FetchWait, Fetch{Parts: []FetchPart{part}, MaxWait: t.cfg.FetchWait},
-			func(all []Fetched, err error) {
-				if err == nil {
-					err = all[0].Err
-				}
-				q.fetching = false
-				if err != nil {
-					t.fetchFailed(q, err)
-					return
-				}
-				t.fetched(q, &all[0], asked)
-			})
+		send(t, callTimeout+t.cfg.FetchWait, t.fetchFrom(q.topic, q.next), func(f Fetched, err error) {
+			q.fetching = false
+			if err != nil {
+				t.fetchFailed(q, err)
+				return
+			}
+			t.fetched(q, &f, asked)
+		})
 	}
+}
+
+// fetchFrom asks for a topic from an offset on.
+func (t *Task) fetchFrom(topic event.Topic, offset int64) Fetch {
+	return Fetch{Topic: topic, Offset: offset, MaxBytes: t.cfg.FetchBytes, MaxWait: t.cfg.FetchWait}
 }
 
 func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
@@ -40,7 +42,6 @@ func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
 	if q.take(f, asked, t.now.Mono) {
 		t.run.checkpoints.moved = true
 	}
-	t.obs.Fetched += int64(len(f.Records))
 }
 
 // fetchFailed makes sure, before it goes on, that the log is still the one we have been reading: an error can mean

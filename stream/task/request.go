@@ -82,11 +82,13 @@ type (
 	Describe struct{}
 	// Committed asks for the group's committed offsets of this partition number.
 	Committed struct{}
-	// Fetch reads from one or more topics of this partition number, waiting up to MaxWait for MinBytes=1. Input
-	// topics are read committed, rankings as it stands. There is one answer per part, in order.
+	// Fetch reads from a topic of this partition number, waiting up to MaxWait for MinBytes=1. Input topics are read
+	// committed, rankings as it stands.
 	Fetch struct {
-		Parts   []FetchPart
-		MaxWait time.Duration
+		Topic    event.Topic
+		Offset   int64
+		MaxBytes int
+		MaxWait  time.Duration
 	}
 	// Produce appends one idempotent batch to Topic of this partition number (rankings, or the dead letters of an
 	// input topic where DeadLetters is set), acks=all. A retry has the same messages and sequence, but the timestamp of its
@@ -129,17 +131,9 @@ type Known struct {
 	Next uint64
 }
 
-// FetchPart is one topic's part of a Fetch.
-type FetchPart struct {
-	Topic    event.Topic
-	Offset   int64
-	MaxBytes int
-}
-
-// Fetched is one topic's part of the answer. Records below the offset asked for have been dropped, and so have those
-// of aborted transactions. Its memory is the receiver's.
+// Fetched answers Fetch. Records below the offset asked for have been dropped, and so have those of aborted
+// transactions. Its memory is the receiver's.
 type Fetched struct {
-	Topic    event.Topic
 	Records  []partition.Record
 	Origins  []Origin // of Records, one for each; of rankings only
 	Markers  []Marker // control records, in order
@@ -147,7 +141,6 @@ type Fetched struct {
 	High     int64    // high watermark
 	LastRead bool     // Next has reached High, with no transaction open: nothing was hidden from us
 	LogStart int64
-	Err      error // this part only
 }
 
 // Origin is who wrote a record, and what it carries besides.

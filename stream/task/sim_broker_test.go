@@ -210,30 +210,21 @@ func (b *broker) topic(t event.Topic) []logged {
 	return b.inputs[t]
 }
 
-func (b *broker) fetch(f Fetch) []Fetched {
-	var all []Fetched
-	for _, part := range f.Parts {
-		all = append(all, b.fetchPart(part))
-	}
-	return all
-}
-
-func (b *broker) fetchPart(part FetchPart) Fetched {
-	log := b.topic(part.Topic)
-	got := Fetched{Topic: part.Topic, Next: part.Offset, High: int64(len(log)), LogStart: b.logStart[part.Topic]}
-	if part.Offset > got.High || part.Offset < got.LogStart {
-		got.Err = ErrOffsetOutOfRange
-		return got
+func (b *broker) fetch(f Fetch) (Fetched, error) {
+	log := b.topic(f.Topic)
+	got := Fetched{Next: f.Offset, High: int64(len(log)), LogStart: b.logStart[f.Topic]}
+	if f.Offset > got.High || f.Offset < got.LogStart {
+		return Fetched{}, ErrOffsetOutOfRange
 	}
 	stable := got.High
-	if part.Topic < event.Inputs && b.openTxn[part.Topic] >= 0 {
-		stable = b.openTxn[part.Topic]
+	if f.Topic < event.Inputs && b.openTxn[f.Topic] >= 0 {
+		stable = b.openTxn[f.Topic]
 	}
 	most := b.fetchMost
 	if most == 0 {
 		most = 1 + b.w.rng.IntN(20)
 	}
-	if part.Topic < event.Inputs && b.fewest[part.Topic] {
+	if f.Topic < event.Inputs && b.fewest[f.Topic] {
 		most = 1 + most%2
 	}
 	for ; got.Next < stable && most > 0; most-- {
@@ -242,16 +233,16 @@ func (b *broker) fetchPart(part FetchPart) Fetched {
 		case l.marker:
 			got.Markers = append(got.Markers, Marker{Offset: got.Next, Timestamp: l.timestamp, Producer: l.producer, Abort: true})
 		case !l.aborted:
-			got.Records = append(got.Records, partition.Record{Topic: part.Topic, Offset: got.Next,
+			got.Records = append(got.Records, partition.Record{Topic: f.Topic, Offset: got.Next,
 				Timestamp: l.timestamp, Key: l.key, Value: l.value})
-			if part.Topic == event.Rankings {
+			if f.Topic == event.Rankings {
 				got.Origins = append(got.Origins, Origin{Producer: l.producer, Steps: stepsOf(l.headers)})
 			}
 		}
 		got.Next++
 	}
 	got.LastRead = got.Next == got.High && stable == got.High
-	return got
+	return got, nil
 }
 
 // stepsOf is the value of the header with a ranking's steps; nil where there is none.
@@ -278,7 +269,7 @@ func (b *broker) produce(p Produce) (Produced, error) {
 		s = &producerState{epoch: p.Producer.Epoch, lastBase: -1}
 		b.producers[k] = s
 	}
-	if bytes := batchOverhead; p.DeadLetters && b.letterMax > 0 {
+	if bytes := BatchHeaderSize; p.DeadLetters && b.letterMax > 0 {
 		for i := range p.Messages {
 			bytes += size(&p.Messages[i])
 		}

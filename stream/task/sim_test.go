@@ -184,8 +184,8 @@ func (w *world) advance(p *proc) {
 	requests, _ := p.task.Advance(w.now(p))
 	for _, r := range requests {
 		f := flying{Request: r}
-		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Parts[0].Topic < event.Inputs {
-			if lag := w.lag[fetch.Parts[0].Topic]; lag > 0 {
+		if fetch, ok := r.Do.(Fetch); ok && w.noise && fetch.Topic < event.Inputs {
+			if lag := w.lag[fetch.Topic]; lag > 0 {
 				f.notBefore = w.mono + time.Duration(w.rng.Int64N(int64(lag)))
 			}
 		}
@@ -369,16 +369,16 @@ func (w *world) execute(p *proc, k int) {
 	f.done = true
 	switch {
 	case w.noise && (w.chance(w.faults.fail) || ofStore(f.Do) && w.mono < w.downUntil):
-		f.reply = f.Fail(errFailed)
+		f.reply = f.Carry(broken{errFailed})
 		return
 	case w.noise && w.chance(w.faults.late):
-		f.reply = f.Fail(errLost)
+		f.reply = f.Carry(broken{errLost})
 		w.ghosts = append(w.ghosts, ghost{p, f.Request})
 		return
 	}
 	f.reply = f.Carry(shell{w, p})
 	if w.noise && w.chance(w.faults.lose) {
-		f.reply = f.Fail(errLost)
+		f.reply = f.Carry(broken{errLost})
 	}
 }
 
@@ -433,11 +433,11 @@ func (s shell) Describe() (Description, error) {
 	return s.w.describe(), nil
 }
 
-func (s shell) Fetch(e Fetch) ([]Fetched, error) {
-	if topic := e.Parts[0].Topic; topic < event.Inputs && s.p.epochs[topic] != s.w.epochs[topic] {
-		return nil, errMoved // until the metadata is asked for again, which the client does at once
+func (s shell) Fetch(e Fetch) (Fetched, error) {
+	if e.Topic < event.Inputs && s.p.epochs[e.Topic] != s.w.epochs[e.Topic] {
+		return Fetched{}, errMoved // until the metadata is asked for again, which the client does at once
 	}
-	return s.w.fetch(e), nil
+	return s.w.fetch(e)
 }
 
 func (s shell) Produce(e Produce) (Produced, error) { return s.w.produce(e) }

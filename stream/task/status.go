@@ -14,7 +14,6 @@ type Observations struct {
 	// What was stepped and not checkpointed when memory was dropped is counted when it is stepped again, too.
 	Account     partition.Account
 	Stepped     [event.Inputs]int64 // records stepped
-	Fetched     int64               // records fetched
 	LookedUp    int64               // ids looked up
 	Walked      int64               // ids that the expiry walk came by
 	Adopted     int64               // decisions adopted
@@ -93,7 +92,7 @@ type Status struct {
 // Phase is what the task is doing; cheaper than Status.
 func (t *Task) Phase() Phase { return t.phase }
 
-// Loads is how often the task has loaded a state: a new machine knows nothing of what was imported before.
+// Loads is how often the task has loaded a state: a new machine knows nothing of what other partitions published before.
 func (t *Task) Loads() uint64 { return t.loads }
 
 // Status tells how the task is. Account, Learners, Lag and Watermark are zero until the state is loaded.
@@ -122,11 +121,11 @@ func (t *Task) Status() Status {
 	return s
 }
 
-// Import takes in what another partition has published; it tells whether there is a machine to take it.
-func (t *Task) Import(source int32, i *partition.Import) bool {
+// SetSource takes in what another partition has published; it tells whether there is a machine to take it.
+func (t *Task) SetSource(source int32, pub *partition.Published) bool {
 	if t.run == nil {
 		return false
 	}
-	t.run.machine.Import(source, i)
+	t.run.machine.SetSource(source, pub)
 	return true
 }

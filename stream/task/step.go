@@ -58,7 +58,7 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	t.cfg.sabotage.input(&in, t.now)
 	adopted := false
 	if q.topic == event.Impressions && r.replay.on {
-		v, d, err := r.replay.cursor.verdict(it.Offset)
+		v, d, err := r.replay.cursor.standing(it.Offset)
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,8 @@
 package task
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,15 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/transcript"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected output of the transcripts in testdata")
-
-// TestTranscripts runs the transcripts in testdata. One is a list of blocks: commands, a line "----", what happens then: each
-// request with its reply, as "process: request: reply", and each new phase. The commands:
+// TestTranscripts runs the transcripts in testdata. What happens is each request with its reply, as "process: request: reply",
+// and each new phase. The commands:
 //
 //	start [quietly]           another process takes over; the one before hears nothing any more, and says nothing. Quietly it does
 //	                          so until it runs, and nothing of that is shown
@@ -38,49 +34,18 @@ var update = flag.Bool("update", false, "rewrite the expected output of the tran
 //
 // "Adopted" tells of decisions that were found in the log. Not shown are fetches that find nothing, probes that find all well, and what the coordinator is told of offsets.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
-			got := transcribe(t, string(content))
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-				return
-			}
-			require.Equal(t, string(content), got)
-		})
-	}
+	transcript.Run(t, func(t *testing.T) func([]string) []string {
+		tr := &script{t: t}
+		return func(words []string) []string {
+			tr.lines = nil
+			tr.run(words)
+			return tr.lines
+		}
+	})
 }
 
-func transcribe(t *testing.T, text string) string {
-	tr := &transcript{t: t}
-	var b strings.Builder
-	for i, block := range strings.Split(strings.TrimRight(text, "\n"), "\n\n") {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		commands, _, _ := strings.Cut(block, "\n----")
-		b.WriteString(commands + "\n")
-		tr.lines = nil
-		ran := false
-		for _, c := range strings.Split(commands, "\n") {
-			if c != "" && c[0] != '#' {
-				tr.run(strings.Fields(c))
-				ran = true
-			}
-		}
-		if ran {
-			b.WriteString("----\n" + strings.Join(append(tr.lines, ""), "\n"))
-		}
-	}
-	return b.String()
-}
-
-// transcript is a driver that writes down what happens.
-type transcript struct {
+// script is a driver that writes down what happens.
+type script struct {
 	t      *testing.T
 	d      *driver
 	held   []kept
@@ -96,11 +61,11 @@ type kept struct {
 	Request
 }
 
-func (tr *transcript) say(format string, args ...any) {
+func (tr *script) say(format string, args ...any) {
 	tr.lines = append(tr.lines, fmt.Sprintf(format, args...))
 }
 
-func (tr *transcript) run(words []string) {
+func (tr *script) run(words []string) {
 	if tr.d == nil {
 		require.Equal(tr.t, "start", words[0], "the first command")
 		tr.d = newDriver(nil)
@@ -151,7 +116,7 @@ func (tr *transcript) run(words []string) {
 }
 
 // start notes that there is a new process.
-func (tr *transcript) start(args []string) {
+func (tr *script) start(args []string) {
 	tr.phase, tr.tally = Done, 0
 	if len(args) > 0 {
 		lines := tr.lines
@@ -160,7 +125,7 @@ func (tr *transcript) start(args []string) {
 	}
 }
 
-func (tr *transcript) append(what string, args []string) {
+func (tr *script) append(what string, args []string) {
 	for _, arg := range args {
 		id, of, _ := strings.Cut(arg, "/")
 		switch what {
@@ -176,7 +141,7 @@ func (tr *transcript) append(what string, args []string) {
 }
 
 // drive lets time pass, and notes each new phase.
-func (tr *transcript) drive(args []string) {
+func (tr *script) drive(args []string) {
 	d, within, done := tr.d, time.Minute, tr.d.idle
 	if len(args) > 0 {
 		var err error
@@ -202,7 +167,7 @@ func (tr *transcript) drive(args []string) {
 	require.True(tr.t, err == nil || len(args) > 0, "%v", err)
 }
 
-func (tr *transcript) release() {
+func (tr *script) release() {
 	d := tr.d
 	d.holdBack = nil
 	held := tr.held
@@ -218,7 +183,7 @@ func (tr *transcript) release() {
 }
 
 // log lists rankings.
-func (tr *transcript) log() {
+func (tr *script) log() {
 	for offset, l := range tr.d.w.rankings {
 		if l.marker {
 			tr.say("%d: abort marker of %s", offset, producer(l.producer))
@@ -230,7 +195,7 @@ func (tr *transcript) log() {
 	}
 }
 
-func (tr *transcript) stored(hashes []string) {
+func (tr *script) stored(hashes []string) {
 	c := tr.d.w.store.Copy(0)
 	if len(hashes) == 0 {
 		m := c.Meta()
@@ -255,7 +220,7 @@ func shown(hash, field string) bool {
 // scribe is a shell that writes down what it was asked and what it replied.
 type scribe struct {
 	shell
-	tr *transcript
+	tr *script
 }
 
 var topicWords = [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
@@ -394,25 +359,16 @@ func (s scribe) Committed() ([]int64, error) {
 }
 
 // Fetch is shown where it finds something.
-func (s scribe) Fetch(e Fetch) ([]Fetched, error) {
-	all, err := s.shell.Fetch(e)
-	asked := fmt.Sprintf("fetch %s from %d", topicWords[e.Parts[0].Topic], e.Parts[0].Offset)
-	if err == nil && all[0].Err != nil {
-		_, _ = said(s, asked, nothing{}, all[0].Err, "")
-		return all, nil
+func (s scribe) Fetch(e Fetch) (Fetched, error) {
+	f, err := s.shell.Fetch(e)
+	if err == nil && f.Next == e.Offset {
+		return f, nil
 	}
-	if err == nil && all[0].Next == e.Parts[0].Offset {
-		return all, nil
-	}
-	return said(s, asked, all, err, found(all))
+	return said(s, fmt.Sprintf("fetch %s from %d", topicWords[e.Topic], e.Offset), f, err, found(&f))
 }
 
 // found are the records and markers of an answer.
-func found(all []Fetched) string {
-	if len(all) == 0 {
-		return ""
-	}
-	f := &all[0]
+func found(f *Fetched) string {
 	var parts []string
 	for i := range f.Records {
 		r, err := parseRecord(f.Records[i].Value)

@@ -28,9 +28,8 @@ func (v *victim) rankings(t *testing.T) []partition.Record {
 	defer cancel()
 	var all []partition.Record
 	for next := int64(0); ; {
-		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
-		f := b.Partition(0).Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 100 * time.Millisecond})[0]
-		require.NoError(t, f.Err)
+		f, err := b.Partition(0).Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20, MaxWait: 100 * time.Millisecond})
+		require.NoError(t, err)
 		if all, next = append(all, f.Records...), f.Next; next >= f.High {
 			return all
 		}

@@ -31,7 +31,7 @@ func TestLawsAreDocumented(t *testing.T) {
 func TestNothingIsSharedWithTheStateMachine(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	forbidden := regexp.MustCompile(`ranker-worker/(stream/partition|delay|policy|state|internal/keep|internal/learners)\b`)
+	forbidden := regexp.MustCompile(`ranker-worker/(stream/partition|delay|policy|state|internal/statetool|internal/learners)\b`)
 	for _, file := range files {
 		if matched, _ := filepath.Match("*_test.go", file); matched {
 			continue

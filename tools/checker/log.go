@@ -17,7 +17,6 @@ import (
 
 // topicLog reads one topic's partition in order: inputs committed records only, rankings as they stand.
 type topicLog struct {
-	topic   event.Topic
 	batches chan task.Fetched
 	failed  error // set before batches is closed
 	cur     task.Fetched
@@ -35,7 +34,7 @@ const (
 // read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
 // negative. What was skipped, nobody can read.
 func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64, skipped ...span) *topicLog {
-	l := &topicLog{topic: topic, batches: make(chan task.Fetched, readAhead)}
+	l := &topicLog{batches: make(chan task.Fetched, readAhead)}
 	go func() {
 		defer close(l.batches)
 		l.failed = c.fetchAll(ctx, p, topic, from, to, skipped, l.batches)
@@ -55,12 +54,11 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, c.opt.Patience)
-		req := task.Fetch{Parts: []task.FetchPart{{Topic: topic, Offset: next, MaxBytes: fetchBytes}}, MaxWait: 200 * time.Millisecond}
-		f := part.Fetch(call, req)[0]
+		f, err := part.Fetch(call, task.Fetch{Topic: topic, Offset: next, MaxBytes: fetchBytes, MaxWait: 200 * time.Millisecond})
 		cancel()
-		if f.Err != nil {
-			if ctx.Err() != nil || errors.Is(f.Err, task.ErrOffsetOutOfRange) || time.Since(good) > c.opt.Patience {
-				return fmt.Errorf("reading %s from offset %d: %w", c.broker.Topic(topic), next, f.Err)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, task.ErrOffsetOutOfRange) || time.Since(good) > c.opt.Patience {
+				return fmt.Errorf("reading %s from offset %d: %w", c.broker.Topic(topic), next, err)
 			}
 			if err := pause(ctx, retryPause); err != nil {
 				return err
@@ -96,7 +94,7 @@ type span struct{ from, to int64 }
 
 // pass gives records in the place of those that nobody can read.
 func pass(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
-	f := task.Fetched{Topic: topic}
+	var f task.Fetched
 	for o := from; o < to; o++ {
 		r := slices.Grow(f.Records, 1)[:len(f.Records)+1]
 		r[o-from].Topic, r[o-from].Offset, r[o-from].Skipped = topic, o, "skipped"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -222,9 +222,9 @@ func (tr *traffic) pass(t testing.TB) {
 	}
 	r.stop(t)
 	requireExact(t, tr.w.check(t))
-	k := tr.w.keeper(t, tr.now)
+	tool := tr.w.stateTool(t, tr.now)
 	command(t, func(ctx context.Context) error {
-		_, err := k.Rebuild(ctx, keep.RebuildQuery{Replace: true, Yes: true})
+		_, err := tool.Rebuild(ctx, statetool.RebuildQuery{Replace: true, Yes: true})
 		return err
 	})
 	requireExact(t, tr.w.check(t))

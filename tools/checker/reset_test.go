@@ -10,21 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// keeper opens the state commands.
-func (w *world) keeper(t testing.TB, now func() event.Millis) *keep.Keeper {
+// stateTool opens the state commands.
+func (w *world) stateTool(t testing.TB, now func() event.Millis) *statetool.Tool {
 	t.Helper()
-	var o keep.Options
+	var o statetool.Options
 	if now != nil {
 		o.Now = func() time.Time { return time.UnixMilli(now()) }
 	}
-	k, err := keep.New(w.cfg, o)
+	tool, err := statetool.New(w.cfg, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Close()) })
-	return k
+	t.Cleanup(func() { require.NoError(t, tool.Close()) })
+	return tool
 }
 
 // command carries a state command out when the workers are gone.
@@ -37,7 +37,7 @@ func command(t testing.TB, do func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		require.ErrorIs(t, err, keep.ErrLive)
+		require.ErrorIs(t, err, statetool.ErrLive)
 		require.NoError(t, pause(ctx, 50*time.Millisecond))
 	}
 }
@@ -113,15 +113,15 @@ func (v *victim) requireFound(t *testing.T, list []corruption, what string) {
 func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	v := newVictim(t)
 	v.live(t)
-	k := v.keeper(t, nil)
+	tool := v.stateTool(t, nil)
 	var export bytes.Buffer
 	command(t, func(ctx context.Context) error {
 		export.Reset()
-		_, err := k.Export(ctx, "", &export)
+		_, err := tool.Export(ctx, "", &export)
 		return err
 	})
 	for _, learner := range everyLearner {
-		command(t, func(ctx context.Context) error { _, err := k.Reset(ctx, learner, true); return err })
+		command(t, func(ctx context.Context) error { _, err := tool.Reset(ctx, learner, true); return err })
 	}
 	requireClean(t, v.check(t))
 	w := v.start(t, v.now)
@@ -133,7 +133,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 
 	for _, learner := range everyLearner {
 		command(t, func(ctx context.Context) error {
-			_, err := k.Import(ctx, bytes.NewReader(export.Bytes()), keep.ImportQuery{Learner: learner})
+			_, err := tool.Import(ctx, bytes.NewReader(export.Bytes()), statetool.ImportQuery{Learner: learner})
 			return err
 		})
 	}
@@ -147,7 +147,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 	}}}, "after an import")
 
 	for _, learner := range everyLearner { // what was taken in before is given up too
-		command(t, func(ctx context.Context) error { _, err := k.Reset(ctx, learner, true); return err })
+		command(t, func(ctx context.Context) error { _, err := tool.Reset(ctx, learner, true); return err })
 	}
 	require.Zero(t, v.redis.Exists(t.Context(), v.key(0, "near:imported")).Val())
 	w = v.start(t, v.now)

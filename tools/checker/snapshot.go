@@ -77,9 +77,8 @@ func (k *key) strings() ([]string, error) {
 
 // snapshot is all that Redis holds of a partition at one moment.
 type snapshot struct {
-	partition int32
-	meta      map[string]string
-	keys      []key // all but meta
+	meta map[string]string
+	keys []key // all but meta
 }
 
 var (
@@ -120,7 +119,7 @@ func (s *store) read(ctx context.Context, p int32) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := &snapshot{partition: p}
+	snap := &snapshot{}
 	for _, one := range reply {
 		parts, ok := one.([]any)
 		if !ok || len(parts) != 3 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -29,7 +29,7 @@ import (
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/layout-*.json")
 	require.NoError(t, err)
-	require.Len(t, files, task.Layout, "one of each layout")
+	require.Len(t, files, task.StateLayout, "one of each layout")
 	for i, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
@@ -50,11 +50,11 @@ func readGolden(t *testing.T, addr string, g *golden, layout int) {
 	t.Cleanup(func() { require.NoError(t, raw.Close()) })
 	restore(t, raw, g)
 	cfg := goldenFile(t, g.Group, testenv.Env{Kafka: "127.0.0.1:1", Redis: addr})
-	k, err := keep.New(cfg, keep.Options{})
+	tool, err := statetool.New(cfg, statetool.Options{})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, k.Close()) }()
+	defer func() { require.NoError(t, tool.Close()) }()
 	report := func() string {
-		r, err := k.Inspect(ctx, keep.Query{Partition: -1})
+		r, err := tool.Inspect(ctx, statetool.InspectQuery{Partition: -1})
 		require.NoError(t, err)
 		b, err := json.Marshal(r)
 		require.NoError(t, err)
@@ -98,12 +98,12 @@ func readGolden(t *testing.T, addr string, g *golden, layout int) {
 	require.EqualValues(t, len(g.Paid), after["payoffs.duplicate"]-before["payoffs.duplicate"])
 
 	c := &state.Checkpoint{Fence: meta.Fence, ID: "next", Meta: meta}
-	c.Meta.Layout = task.Layout
+	c.Meta.Layout = task.StateLayout
 	m.Seal(&c.Changes)
 	require.NoError(t, store.Checkpoint(ctx, 0, c))
 	again, _, err := store.View(ctx, 0, nil)
 	require.NoError(t, err)
-	require.Equal(t, task.Layout, again.Layout)
+	require.Equal(t, task.StateLayout, again.Layout)
 	m = goldenMachine(t, cfg, store)
 	require.Equal(t, after, m.Counts())
 
@@ -115,12 +115,12 @@ func readGolden(t *testing.T, addr string, g *golden, layout int) {
 }
 
 // goldenMachine is a machine that a worker would go on with.
-func goldenMachine(t *testing.T, cfg *config.Config, store state.Store) *partition.Machine {
+func goldenMachine(t *testing.T, cfg *config.Config, store state.Store) *partition.Offline {
 	t.Helper()
 	c, err := app.MachineConfig(cfg)
 	require.NoError(t, err)
 	c.Group, c.MaxRankingBytes = cfg.Kafka.Group, 1<<20
-	m, err := partition.New(c)
+	m, err := partition.NewOffline(c)
 	require.NoError(t, err)
 	fields, err := store.Load(t.Context(), 0, m.Hashes())
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -138,7 +138,7 @@ func TestGolden_Write(t *testing.T) {
 	}, deadline, 20*time.Millisecond)
 	r.stop(t)
 	var err error
-	g.Report, err = json.Marshal(w.inspect(t, w.keeper(t), keep.Query{Partition: -1}))
+	g.Report, err = json.Marshal(w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1}))
 	require.NoError(t, err)
 	w.dump(t, &g)
 	out, err := json.MarshalIndent(&g, "", " ")

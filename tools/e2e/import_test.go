@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -20,13 +20,13 @@ import (
 func (w *world) exported(t *testing.T) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	_, err := w.keeper(t).Export(t.Context(), "", &file)
+	_, err := w.stateTool(t).Export(t.Context(), "", &file)
 	require.NoError(t, err)
 	return file.Bytes()
 }
 
 // fed are the payoffs of each item that the learner has been fed, which is what is exported.
-func fed(l *keep.LearnerReport) map[string]int64 {
+func fed(l *statetool.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
 		if it.Payoffs > 0 {
@@ -44,7 +44,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 		old := worldOf(t, env, 3, kind)
 		old.played(t, 400, 31)
 		file := old.exported(t)
-		learned := old.inspect(t, old.keeper(t), keep.Query{Partition: -1}).Learners[0].Payoffs
+		learned := old.inspect(t, old.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0].Payoffs
 		for start, before := range map[string]int64{"earliest": 7, "latest": 0} {
 			t.Run(start, func(t *testing.T) {
 				s := plain(env, kinds[kind])
@@ -53,16 +53,16 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				}
 				w := makeWorld(t, 2, s, s, os.LookupEnv)
 				w.publish(t, w.impressions("before", 7)...)
-				k := w.keeper(t)
-				_, err := k.Import(t.Context(), bytes.NewReader(file[:len(file)/2]), keep.ImportQuery{})
-				require.ErrorIs(t, err, keep.ErrExport)
+				tool := w.stateTool(t)
+				_, err := tool.Import(t.Context(), bytes.NewReader(file[:len(file)/2]), statetool.ImportQuery{})
+				require.ErrorIs(t, err, statetool.ErrExport)
 				require.Empty(t, w.keys(t, ""), "nothing was begun")
-				done, err := k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+				done, err := tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 				require.NoError(t, err)
 				require.Len(t, done.Partitions, 2)
-				_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
-				require.ErrorIs(t, err, keep.ErrImported)
-				seen := w.inspect(t, k, keep.Query{Partition: -1})
+				_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+				require.ErrorIs(t, err, statetool.ErrImported)
+				seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 				require.Equal(t, learned, seen.Learners[0].Payoffs)
 				require.Equal(t, "import", seen.Partitions[1].History[0].Done)
 				w.publish(t, w.impressions("after", 5)...)
@@ -73,7 +73,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				c.enter(t)
 				c.leave(t, before+5)
 				require.EqualValues(t, learned+20, func() (n int64) {
-					for _, one := range taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]) {
+					for _, one := range taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]) {
 						n += one
 					}
 					return n
@@ -81,8 +81,8 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				w.lawful(t)
 				w.ranked(t, int(before)+5+20)
 				w.lose(t)
-				_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
-				require.ErrorIs(t, err, keep.ErrLost)
+				_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+				require.ErrorIs(t, err, statetool.ErrLost)
 				require.Empty(t, w.keys(t, ""))
 			})
 		}
@@ -96,27 +96,27 @@ func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 		old := worldOf(t, env, 3, "qpmd")
 		old.played(t, 200, 32)
 		file := old.exported(t)
-		want := fed(&old.inspect(t, old.keeper(t), keep.Query{Partition: -1}).Learners[0])
+		want := fed(&old.inspect(t, old.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0])
 		w := worldOf(t, env, 3, "qpmd")
 		var worker *running
-		k, err := keep.New(w.cfg, keep.Options{Progress: func(text string) {
+		tool, err := statetool.New(w.cfg, statetool.Options{Progress: func(text string) {
 			if strings.HasPrefix(text, "partition 0") && strings.Contains(text, "imported") && worker == nil {
 				worker = w.start(t)
 				worker.awaitReady(t)
 			}
 		}})
 		require.NoError(t, err)
-		defer k.Close()
-		_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+		defer tool.Close()
+		_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 		require.NotNil(t, worker)
 		worker.awaitReady(t)
 		worker.stop(t)
 		if err != nil {
 			require.ErrorIs(t, err, state.ErrFenced)
-			_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+			_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 			require.NoError(t, err)
 		}
-		require.Equal(t, want, fed(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]))
+		require.Equal(t, want, fed(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]))
 	})
 }
 
@@ -128,8 +128,8 @@ func TestState_OnRedisCluster(t *testing.T) {
 	w := makeWorld(t, 3, s, s, os.LookupEnv)
 	first := &crowd{w, "first", 60}
 	first.enter(t)
-	k := w.keeper(t)
-	before, known := w.counts(t), taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0])
+	tool := w.stateTool(t)
+	before, known := w.counts(t), taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
 	nodes := 0
 	for _, addr := range cluster.Addrs() { // a total loss
 		client := redis.NewClient(&redis.Options{Addr: addr})
@@ -142,13 +142,13 @@ func TestState_OnRedisCluster(t *testing.T) {
 		require.NoError(t, client.Close())
 	}
 	require.Greater(t, nodes, 1, "partitions lie on several nodes")
-	r, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+	r, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
 	require.NoError(t, err)
 	require.EqualValues(t, before["impressions.read"], r.Partitions[0].Adopted+r.Partitions[1].Adopted+r.Partitions[2].Adopted)
 	worker := w.start(t)
 	require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 60 }, deadline, 20*time.Millisecond)
 	worker.stop(t)
-	after := taken(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0])
+	after := taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
 	for item, n := range known {
 		require.GreaterOrEqual(t, after[item], n, item)
 	}
@@ -158,26 +158,26 @@ func TestState_OnRedisCluster(t *testing.T) {
 	second := &crowd{w, "second", 60}
 	second.enter(t)
 	w.grow(t, 5)
-	moved, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	moved, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.True(t, moved.Done)
 	second.leave(t, 0)
 	w.sound(t, first, second)
 
 	file := w.exported(t)
-	want := w.inspect(t, k, keep.Query{Learner: "feed", Partition: -1, Candidates: []keep.Candidate{{Item: "new-1", Utility: 1},
+	want := w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: []statetool.Candidate{{Item: "new-1", Utility: 1},
 		{Item: "new-2", Utility: 2}}}).Learners[0]
 	require.NotEmpty(t, want.Ranking.Candidates)
-	reset, err := k.Reset(t.Context(), "feed", true)
+	reset, err := tool.Reset(t.Context(), "feed", true)
 	require.NoError(t, err)
 	require.Len(t, reset.Partitions, 5)
-	require.Empty(t, w.inspect(t, k, keep.Query{Partition: -1}).Learners[0].Items)
-	_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+	require.Empty(t, w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0].Items)
+	_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 	require.NoError(t, err)
-	got := w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]
+	got := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]
 	require.Equal(t, want.Payoffs, got.Payoffs)
 	other := makeWorld(t, 4, s, s, os.LookupEnv)
-	_, err = other.keeper(t).Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+	_, err = other.stateTool(t).Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 	require.NoError(t, err)
-	require.Equal(t, want.Payoffs, other.inspect(t, other.keeper(t), keep.Query{Partition: -1}).Learners[0].Payoffs)
+	require.Equal(t, want.Payoffs, other.inspect(t, other.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0].Payoffs)
 }

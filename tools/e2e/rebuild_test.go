@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -66,25 +66,25 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 		gone := &crowd{w, "gone", 40}
 		gone.enter(t)
 		gone.leave(t, 0)
-		k := w.keeper(t)
-		before, early := w.counts(t), w.inspect(t, k, keep.Query{Partition: -1})
+		tool := w.stateTool(t)
+		before, early := w.counts(t), w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 		cut := w.ends(t)
 		left := &crowd{w, "left", 60}
 		left.enter(t)
 		r := w.start(t)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 100 }, deadline, 20*time.Millisecond)
 		r.stop(t)
-		after, late := w.counts(t), w.inspect(t, k, keep.Query{Partition: -1})
+		after, late := w.counts(t), w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 		for topic := range event.Topic(event.Topics) {
 			w.forget(t, topic, cut[topic])
 		}
 		w.lose(t)
-		refused, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
-		require.ErrorIs(t, err, keep.ErrRetention)
+		refused, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+		require.ErrorIs(t, err, statetool.ErrRetention)
 		require.ErrorContains(t, err, "decisions before that of the impression")
 		require.Empty(t, refused.Partitions)
 		require.Empty(t, w.keys(t, ""), "nothing was stored")
-		done, err := k.Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		done, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.EqualValues(t, 60, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		for _, p := range done.Partitions {
@@ -108,7 +108,7 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 				delete(want, item)
 			}
 		}
-		now := w.inspect(t, k, keep.Query{Partition: -1})
+		now := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 		require.Equal(t, want, taken(&now.Learners[0]))
 		require.Contains(t, now.Partitions[0].History[0].Detail, "without: ")
 		left.leave(t, 0)
@@ -128,11 +128,11 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 		r.stop(t)
 		w.forget(t, event.Rankings, w.ends(t)[event.Rankings])
 		w.lose(t)
-		k := w.keeper(t)
-		_, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
-		require.ErrorIs(t, err, keep.ErrRetention)
+		tool := w.stateTool(t)
+		_, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+		require.ErrorIs(t, err, statetool.ErrRetention)
 		require.ErrorContains(t, err, "no decision of this group is left")
-		done, err := k.Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		done, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		r = w.start(t)
@@ -162,7 +162,7 @@ func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
 		c.enter(t)
 		w.lose(t)
 		w.recreated(t, 2)
-		done, err := w.keeper(t).Rebuild(t.Context(), keep.RebuildQuery{Partial: true})
+		done, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		next := &crowd{w, "next", 20}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -204,7 +204,7 @@ func (w *world) sound(t *testing.T, crowds ...*crowd) {
 			want[c.item(i)]++
 		}
 	}
-	r := w.inspect(t, w.keeper(t), keep.Query{Partition: -1})
+	r := w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1})
 	require.Len(t, r.Partitions, w.partitions)
 	known := taken(&r.Learners[0])
 	for item, n := range want {
@@ -227,11 +227,11 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		w := worldOf(t, env, 4, kind)
 		w.played(t, 300, 21)
 		stay := w.counts(t)["impressions.pending"]
-		k := w.keeper(t)
+		tool := w.stateTool(t)
 		first := &crowd{w, "first", 80}
 		first.enter(t)
 		w.grow(t, 6)
-		r, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		r, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Done)
 		require.Equal(t, []int{4, 6}, []int{r.From, r.To})
@@ -252,18 +252,18 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		worker := w.start(t)
 		worker.awaitUnready(t, "ranker-worker state reshard")
 		worker.stop(t)
-		k = w.keeper(t)
-		_, err = k.Reshard(t.Context(), keep.ReshardQuery{})
-		require.ErrorIs(t, err, keep.ErrConfirm)
+		tool = w.stateTool(t)
+		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{})
+		require.ErrorIs(t, err, statetool.ErrConfirm)
 		w.cutOff(t, "partition 1 of 3 is in its place")
-		r, err = k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		r, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Resumed && r.Done)
 		require.Equal(t, []int{6, 3}, []int{r.From, r.To})
 		require.Empty(t, w.keys(t, ":new"), "nothing is left of how it was put together")
 		require.Empty(t, w.keys(t, ":3}"), "nor of the old partitions")
-		_, err = old.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, keep.ErrReadBefore)
+		_, err = old.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, statetool.ErrReadBefore)
 		second.leave(t, stay)
 		w.sound(t, first, second)
 		old.rankedOnce(t, ranked)
@@ -289,14 +289,14 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 			return got["impressions.read"] == 300+80 && got["payoffs.parked"] > 0 && got["selections.parked"] == 0
 		}, deadline, 20*time.Millisecond)
 		r.stop(t)
-		k := w.keeper(t)
-		_, err := k.Reshard(t.Context(), keep.ReshardQuery{Recreated: true, Yes: true})
-		require.ErrorIs(t, err, keep.ErrNotRecreated)
+		tool := w.stateTool(t)
+		_, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
+		require.ErrorIs(t, err, statetool.ErrNotRecreated)
 		w.recreated(t, 3)
-		k = w.keeper(t)
-		_, err = k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, keep.ErrRecreated)
-		done, err := k.Reshard(t.Context(), keep.ReshardQuery{Recreated: true, Yes: true})
+		tool = w.stateTool(t)
+		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, statetool.ErrRecreated)
+		done, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
 		require.NoError(t, err)
 		require.True(t, done.Done)
 		require.EqualValues(t, 1, w.counts(t)["payoffs.orphan"])
@@ -304,7 +304,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 		got := w.counts(t)
 		require.Equal(t, got["payoffs.read"], got["payoffs.applied"]+got["payoffs.duplicate"]+1)
 		require.Equal(t, got["impressions.read"], got["impressions.paid"]+got["impressions.pending"]+got["impressions.unselected"])
-		seen := w.inspect(t, k, keep.Query{Partition: -1})
+		seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 		require.EqualValues(t, 16, taken(&seen.Learners[0])["new-3"])
 		w.lawful(t)
 	})

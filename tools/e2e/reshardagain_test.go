@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -44,23 +44,25 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 		w := worldOf(t, env, 2, "qpmd")
 		w.played(t, 200, 41)
 		file := w.exported(t)
-		k := w.keeper(t)
-		learned := func() map[string]int64 { return fed(&w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]) }
+		tool := w.stateTool(t)
+		learned := func() map[string]int64 {
+			return fed(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
+		}
 		want := learned()
 		refused := func() {
-			_, err := k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
-			require.ErrorIs(t, err, keep.ErrImported)
+			_, err := tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+			require.ErrorIs(t, err, statetool.ErrImported)
 			require.Equal(t, want, learned())
 		}
 		for range 2 {
-			_, err := k.Reset(t.Context(), "feed", true)
+			_, err := tool.Reset(t.Context(), "feed", true)
 			require.NoError(t, err)
-			_, err = k.Import(t.Context(), bytes.NewReader(file), keep.ImportQuery{})
+			_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
 			require.NoError(t, err)
 			refused()
 		}
 		w.grow(t, 3)
-		_, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		_, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		refused()
 	})
@@ -78,7 +80,7 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 		w.grow(t, 3)
 		w.publish(t, w.at("early", 2, 5)...)
 		w.answered(t, 2, 5)
-		r, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+		r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Done)
 		w.publish(t, w.at("late", 2, 5)...)
@@ -98,7 +100,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
 				w := worldOf(t, env, 2, "qpmd")
 				w.played(t, 200, 42)
-				want := taken(&w.inspect(t, w.keeper(t), keep.Query{Partition: -1}).Learners[0])
+				want := taken(&w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0])
 				w.renamed(t, "-new", 2)
 				w.cutOff(t, []string{"the move begins", "partition 0 of 2 is in its place"}[p])
 				for _, key := range w.keys(t, fmt.Sprintf(":%d}", p)) {
@@ -106,13 +108,13 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 				}
 				w.publish(t, w.at("early", p, 5)...)
 				w.answered(t, p, 5)
-				r, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+				r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 				require.NoError(t, err)
 				require.True(t, r.Resumed && r.Done)
 				require.Empty(t, w.keys(t, ":new"))
 				w.publish(t, w.at("late", p, 5)...)
 				w.answered(t, p, 10)
-				require.Equal(t, want, taken(&w.inspect(t, w.keeper(t), keep.Query{Partition: -1}).Learners[0]))
+				require.Equal(t, want, taken(&w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0]))
 				ranked := map[string]bool{}
 				w.rankedOnce(t, ranked)
 				require.Len(t, ranked, 10)
@@ -132,12 +134,12 @@ func TestState_ReshardReadsNothingTwice(t *testing.T) {
 		}
 		old := w.cfg
 		w.renamed(t, "-new", 2)
-		_, err := w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Recreated: true, Yes: true})
-		require.ErrorIs(t, err, keep.ErrNotRecreated)
+		_, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
+		require.ErrorIs(t, err, statetool.ErrNotRecreated)
 		kept := *w.cfg
 		kept.Kafka.Topics.Payoffs = old.Kafka.Topics.Payoffs
 		w.cfg = &kept
-		_, err = w.keeper(t).Reshard(t.Context(), keep.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, keep.ErrReadBefore)
+		_, err = w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, statetool.ErrReadBefore)
 	})
 }

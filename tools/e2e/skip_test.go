@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/ranker-worker/ranker-worker/internal/keep"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -48,7 +48,7 @@ func TestState_Skip(t *testing.T) {
 		r := w.start(t)
 		r.awaitUnready(t, "corrupt record batch")
 		r.stop(t)
-		done, err := w.keeper(t).Skip(t.Context(), keep.SkipQuery{Topic: "payoffs", Offset: 6, Why: "a disk"})
+		done, err := w.stateTool(t).Skip(t.Context(), statetool.SkipQuery{Topic: "payoffs", Offset: 6, Why: "a disk"})
 		require.NoError(t, err)
 		require.True(t, done.Taken)
 		r = w.start(t)
@@ -77,22 +77,22 @@ func (w *world) skipped(t *testing.T, spoil func()) {
 	w.publish(t, w.payoffs([]string{"i-6"})...)
 	r = w.start(t)
 	r.awaitUnready(t, "corrupt record batch")
-	k := w.keeper(t)
-	q := keep.SkipQuery{Topic: "payoffs", Offset: 2, Why: "a disk"}
-	_, err := k.Skip(t.Context(), q)
-	require.ErrorIs(t, err, keep.ErrLive)
+	tool := w.stateTool(t)
+	q := statetool.SkipQuery{Topic: "payoffs", Offset: 2, Why: "a disk"}
+	_, err := tool.Skip(t.Context(), q)
+	require.ErrorIs(t, err, statetool.ErrLive)
 	r.stop(t)
-	for _, bad := range []keep.SkipQuery{{Topic: "payoffs", Offset: 2}, {Topic: "rankings", Offset: 2, Why: "x"}} {
-		_, err = k.Skip(t.Context(), bad)
+	for _, bad := range []statetool.SkipQuery{{Topic: "payoffs", Offset: 2}, {Topic: "rankings", Offset: 2, Why: "x"}} {
+		_, err = tool.Skip(t.Context(), bad)
 		require.ErrorContains(t, err, map[string]string{"payoffs": "say why", "rankings": "no such input topic"}[bad.Topic])
 	}
-	for offset, refusal := range map[int64]error{0: keep.ErrReadPast, 1: keep.ErrReadable, 5: keep.ErrReadable, 7: keep.ErrReadable} {
+	for offset, refusal := range map[int64]error{0: statetool.ErrReadPast, 1: statetool.ErrReadable, 5: statetool.ErrReadable, 7: statetool.ErrReadable} {
 		other := q
 		other.Offset = offset
-		_, err = k.Skip(t.Context(), other)
+		_, err = tool.Skip(t.Context(), other)
 		require.ErrorIs(t, err, refusal)
 	}
-	w.skips(t, k, q)
+	w.skips(t, tool, q)
 	w.paid(t)
 	letters := w.letters(t, w.cfg.Kafka.Topics.Payoffs, 3)
 	require.Contains(t, letters[0].Headers, kafka.Header{Key: "__streams.errors.exception", Value: []byte("skipped")})
@@ -101,20 +101,20 @@ func (w *world) skipped(t *testing.T, spoil func()) {
 	require.Empty(t, letters[1].Value)
 
 	w.lose(t)
-	_, err = k.Rebuild(t.Context(), keep.RebuildQuery{})
+	_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{})
 	require.ErrorContains(t, err, "state skip --partition 0 --topic payoffs --offset 2")
-	w.skips(t, k, q)
+	w.skips(t, tool, q)
 	w.paid(t)
 }
 
 // skips has offsets 2 to 4 skipped.
-func (w *world) skips(t *testing.T, k *keep.Keeper, q keep.SkipQuery) {
+func (w *world) skips(t *testing.T, tool *statetool.Tool, q statetool.SkipQuery) {
 	t.Helper()
-	done, err := k.Skip(t.Context(), q)
+	done, err := tool.Skip(t.Context(), q)
 	require.NoError(t, err)
 	require.Equal(t, []int64{2, 4}, []int64{done.From, done.Through})
 	require.Contains(t, done.Fault, "corrupt record batch")
-	h := w.inspect(t, k, keep.Query{Partition: 0}).Partitions[0].History
+	h := w.inspect(t, tool, statetool.InspectQuery{Partition: 0}).Partitions[0].History
 	last := h[len(h)-1]
 	require.Equal(t, []any{"skip", "a disk", w.cfg.Kafka.Topics.Payoffs, []int64{2, 5}}, []any{last.Done, last.Detail, last.Topic, last.Skipped})
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/keep"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
 
-// keeper opens the state commands on the world's configuration.
-func (w *world) keeper(t *testing.T) *keep.Keeper {
+// stateTool opens the state commands on the world's configuration.
+func (w *world) stateTool(t *testing.T) *statetool.Tool {
 	t.Helper()
-	k, err := keep.New(w.cfg, keep.Options{})
+	tool, err := statetool.New(w.cfg, statetool.Options{})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Close()) })
-	return k
+	t.Cleanup(func() { require.NoError(t, tool.Close()) })
+	return tool
 }
 
 // played lets a worker rank and learn from a few thousand impressions, and ends when all is read and stored.
@@ -43,19 +43,19 @@ func (w *world) played(t *testing.T, impressions int, seed uint64) platform.Prog
 }
 
 // list are candidates of the simulated catalogue, in utilities of their own.
-func list(r *keep.Report, n int) []keep.Candidate {
-	var all []keep.Candidate
+func list(r *statetool.Report, n int) []statetool.Candidate {
+	var all []statetool.Candidate
 	for i, it := range r.Learners[0].Items[:n] {
-		all = append(all, keep.Candidate{Item: it.Item, Utility: float64(i*7%n) / float64(n)})
+		all = append(all, statetool.Candidate{Item: it.Item, Utility: float64(i*7%n) / float64(n)})
 	}
 	return all
 }
 
-func (w *world) inspect(t *testing.T, k *keep.Keeper, q keep.Query) *keep.Report {
+func (w *world) inspect(t *testing.T, tool *statetool.Tool, q statetool.InspectQuery) *statetool.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	r, err := k.Inspect(ctx, q)
+	r, err := tool.Inspect(ctx, q)
 	require.NoError(t, err)
 	return r
 }
@@ -84,14 +84,14 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 		for kind := range kinds {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
-				k := w.keeper(t)
-				_, err := k.Inspect(t.Context(), keep.Query{Partition: -1})
-				require.ErrorIs(t, err, keep.ErrNothing)
+				tool := w.stateTool(t)
+				_, err := tool.Inspect(t.Context(), statetool.InspectQuery{Partition: -1})
+				require.ErrorIs(t, err, statetool.ErrNothing)
 				w.played(t, 600, 5)
 				worker := w.start(t)
 				worker.awaitReady(t)
 				counts := w.counts(t)
-				r := w.inspect(t, k, keep.Query{Partition: -1})
+				r := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 				require.Len(t, r.Partitions, 2)
 				l := r.Learners[0]
 				var fed, waiting int64
@@ -101,14 +101,14 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 				}
 				require.Equal(t, counts["payoffs.applied"], fed+waiting)
 				require.Equal(t, l.Payoffs, fed)
-				r = w.inspect(t, k, keep.Query{Learner: "feed", Partition: -1, Candidates: list(r, 8)})
+				r = w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(r, 8)})
 				require.NotEmpty(t, r.Learners[0].Ranking.Rule)
 				w.reasonable(t, r.Learners[0].Ranking, kind)
-				one := w.inspect(t, k, keep.Query{Learner: "feed", Partition: 1, Candidates: list(r, 8)})
+				one := w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: 1, Candidates: list(r, 8)})
 				require.Less(t, one.Learners[0].Payoffs, fed)
 				require.EqualValues(t, 1, one.Learners[0].Ranking.Partition)
 				worker.stop(t)
-				_, err = k.Inspect(t.Context(), keep.Query{Learner: "nobody", Partition: -1})
+				_, err = tool.Inspect(t.Context(), statetool.InspectQuery{Learner: "nobody", Partition: -1})
 				require.ErrorContains(t, err, "nobody")
 			})
 		}
@@ -116,7 +116,7 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 }
 
 // reasonable holds a ranking against its own reasons.
-func (w *world) reasonable(t *testing.T, r *keep.Ranking, kind string) {
+func (w *world) reasonable(t *testing.T, r *statetool.Ranking, kind string) {
 	t.Helper()
 	leader := ""
 	top := -1.0
@@ -155,21 +155,21 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 				w.publish(t, kafka.Message{Topic: topics.Impressions, Key: id, Value: []byte(
 					`{"impression_id":"pending","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]}`)})
 				require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 401 }, deadline, 20*time.Millisecond)
-				k := w.keeper(t)
-				_, err := k.Reset(t.Context(), "feed", true)
-				require.ErrorIs(t, err, keep.ErrLive)
+				tool := w.stateTool(t)
+				_, err := tool.Reset(t.Context(), "feed", true)
+				require.ErrorIs(t, err, statetool.ErrLive)
 				worker.stop(t)
 				before := w.counts(t)
-				r, err := k.Reset(t.Context(), "feed", false)
-				require.ErrorIs(t, err, keep.ErrConfirm)
+				r, err := tool.Reset(t.Context(), "feed", false)
+				require.ErrorIs(t, err, statetool.ErrConfirm)
 				require.Equal(t, before, w.counts(t))
 				require.Len(t, r.Partitions, 2)
 				require.NotZero(t, r.Partitions[0].Payoffs)
-				_, err = k.Reset(t.Context(), "nobody", true)
+				_, err = tool.Reset(t.Context(), "nobody", true)
 				require.ErrorIs(t, err, partition.ErrNotStored)
-				_, err = k.Reset(t.Context(), "feed", true)
+				_, err = tool.Reset(t.Context(), "feed", true)
 				require.NoError(t, err)
-				seen := w.inspect(t, k, keep.Query{Partition: -1})
+				seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 				require.Empty(t, seen.Learners[0].Items)
 				require.Equal(t, []string{"feed@0", "feed"}, seen.Partitions[0].Learners)
 				require.Equal(t, "reset", seen.Partitions[1].History[0].Done)
@@ -187,7 +187,7 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 					return got["selections.rejected"] == 1 && got["payoffs.applied"] == before["payoffs.applied"]+1
 				}, deadline, 20*time.Millisecond)
 				worker.stop(t)
-				seen = w.inspect(t, k, keep.Query{Partition: -1})
+				seen = w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 				require.EqualValues(t, 1, seen.Learners[0].Payoffs)
 				require.Len(t, seen.Learners[0].Items, 1)
 				require.Equal(t, before["impressions.pending"], w.counts(t)["impressions.pending"])
@@ -205,21 +205,21 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
 				w.played(t, 800, 7)
-				k := w.keeper(t)
-				before := w.inspect(t, k, keep.Query{Partition: -1})
-				ask := func() *keep.LearnerReport {
-					return &w.inspect(t, k, keep.Query{Learner: "feed", Partition: -1, Candidates: list(before, 12)}).Learners[0]
+				tool := w.stateTool(t)
+				before := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				ask := func() *statetool.LearnerReport {
+					return &w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(before, 12)}).Learners[0]
 				}
 				want := ask()
-				first := w.carry(t, k, ask)
+				first := w.carry(t, tool, ask)
 				require.Equal(t, want.Payoffs, first.Payoffs)
 				require.Equal(t, want.Windows, first.Windows)
 				require.Equal(t, instances(want), instances(first))
 				if kind != "bold" { // the instance that decides is another, for none waits any more
 					require.Equal(t, weighed(want.Ranking), weighed(first.Ranking))
 				}
-				require.Equal(t, first.Ranking, w.carry(t, k, ask).Ranking)
-				require.Equal(t, "import", w.inspect(t, k, keep.Query{Partition: 1}).Partitions[0].History[1].Done)
+				require.Equal(t, first.Ranking, w.carry(t, tool, ask).Ranking)
+				require.Equal(t, "import", w.inspect(t, tool, statetool.InspectQuery{Partition: 1}).Partitions[0].History[1].Done)
 
 				worker := w.start(t) // takes it up
 				worker.awaitReady(t)
@@ -231,27 +231,27 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 }
 
 // carry exports, resets and imports, and gives what is known then.
-func (w *world) carry(t *testing.T, k *keep.Keeper, ask func() *keep.LearnerReport) *keep.LearnerReport {
+func (w *world) carry(t *testing.T, tool *statetool.Tool, ask func() *statetool.LearnerReport) *statetool.LearnerReport {
 	t.Helper()
 	var file bytes.Buffer
-	r, err := k.Export(t.Context(), "", &file)
+	r, err := tool.Export(t.Context(), "", &file)
 	require.NoError(t, err)
 	require.Equal(t, []string{"feed"}, r.Learners)
-	_, err = k.Reset(t.Context(), "feed", true)
+	_, err = tool.Reset(t.Context(), "feed", true)
 	require.NoError(t, err)
 	require.Empty(t, ask().Items)
-	_, err = k.Import(t.Context(), bytes.NewReader(file.Bytes()[:file.Len()*2/3]), keep.ImportQuery{})
-	require.ErrorIs(t, err, keep.ErrExport)
-	done, err := k.Import(t.Context(), bytes.NewReader(file.Bytes()), keep.ImportQuery{})
+	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()[:file.Len()*2/3]), statetool.ImportQuery{})
+	require.ErrorIs(t, err, statetool.ErrExport)
+	done, err := tool.Import(t.Context(), bytes.NewReader(file.Bytes()), statetool.ImportQuery{})
 	require.NoError(t, err)
 	require.Len(t, done.Partitions, 2)
-	_, err = k.Import(t.Context(), bytes.NewReader(file.Bytes()), keep.ImportQuery{})
-	require.ErrorIs(t, err, keep.ErrImported)
+	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()), statetool.ImportQuery{})
+	require.ErrorIs(t, err, statetool.ErrImported)
 	return ask()
 }
 
 // instances are BOLD's, without what they wait for.
-func instances(l *keep.LearnerReport) map[int32]map[int32]int64 {
+func instances(l *statetool.LearnerReport) map[int32]map[int32]int64 {
 	all := map[int32]map[int32]int64{}
 	for _, p := range l.Parts {
 		all[p.Partition] = map[int32]int64{}
@@ -265,8 +265,8 @@ func instances(l *keep.LearnerReport) map[int32]map[int32]int64 {
 }
 
 // weighed is what candidates are weighed by.
-func weighed(r *keep.Ranking) map[string]keep.RankedCandidate {
-	all := map[string]keep.RankedCandidate{}
+func weighed(r *statetool.Ranking) map[string]statetool.RankedCandidate {
+	all := map[string]statetool.RankedCandidate{}
 	for _, c := range r.Candidates {
 		c.InFlight, c.Leads, c.BlockedBy, c.BeatenBy = 0, false, "", ""
 		all[c.Item] = c
@@ -275,7 +275,7 @@ func weighed(r *keep.Ranking) map[string]keep.RankedCandidate {
 }
 
 // taken is what the stored statistics say by the laws that do not depend on how the topics were interleaved.
-func taken(l *keep.LearnerReport) map[string]int64 {
+func taken(l *statetool.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
 		if n := it.Payoffs + it.Waiting; n > 0 {
@@ -293,24 +293,24 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
 				sent := w.played(t, 600, 9)
-				k := w.keeper(t)
-				before, counts := w.inspect(t, k, keep.Query{Partition: -1}), w.counts(t)
+				tool := w.stateTool(t)
+				before, counts := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}), w.counts(t)
 				w.lose(t)
 				worker := w.start(t)
 				worker.awaitUnready(t, "ranker-worker state rebuild")
-				_, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
-				require.ErrorIs(t, err, keep.ErrLive)
+				_, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+				require.ErrorIs(t, err, statetool.ErrLive)
 				worker.stop(t)
-				r, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+				r, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
 				require.NoError(t, err)
 				require.Len(t, r.Partitions, 2)
 				require.EqualValues(t, 600, r.Partitions[0].Adopted+r.Partitions[1].Adopted)
 				require.Empty(t, r.Partitions[0].Missing)
-				again, err := k.Rebuild(t.Context(), keep.RebuildQuery{})
+				again, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
 				require.NoError(t, err)
 				require.True(t, again.Partitions[0].Kept && again.Partitions[1].Kept)
-				_, err = k.Rebuild(t.Context(), keep.RebuildQuery{Replace: true})
-				require.ErrorIs(t, err, keep.ErrConfirm)
+				_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{Replace: true})
+				require.ErrorIs(t, err, statetool.ErrConfirm)
 				worker = w.start(t)
 				got := w.await(t, sent)
 				worker.stop(t)
@@ -318,7 +318,7 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 					"selections.joined", "selections.duplicate", "payoffs.applied", "payoffs.duplicate"} {
 					require.Equal(t, counts[name], got[name], name)
 				}
-				after := w.inspect(t, k, keep.Query{Partition: -1})
+				after := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 				require.Equal(t, taken(&before.Learners[0]), taken(&after.Learners[0]))
 				w.lawful(t)
 				require.Equal(t, "rebuild", after.Partitions[0].History[0].Done)
@@ -411,14 +411,14 @@ func (w *world) cutOff(t *testing.T, point string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	k, err := keep.New(w.cfg, keep.Options{Progress: func(text string) {
+	tool, err := statetool.New(w.cfg, statetool.Options{Progress: func(text string) {
 		if strings.Contains(text, point) {
 			cancel()
 		}
 	}})
 	require.NoError(t, err)
-	defer k.Close()
-	_, err = k.Reshard(ctx, keep.ReshardQuery{Yes: true})
+	defer tool.Close()
+	_, err = tool.Reshard(ctx, statetool.ReshardQuery{Yes: true})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -460,8 +460,8 @@ func reshard(t *testing.T, w *world) {
 		batch = append(batch, impression(i), selection(i))
 	}
 	w.publish(t, batch...)
-	k := w.keeper(t)
-	same, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	tool := w.stateTool(t)
+	same, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.False(t, same.Done, "there is nothing to do yet")
 	w.grow(t, 6)
@@ -470,20 +470,20 @@ func reshard(t *testing.T, w *world) {
 	worker.awaitUnready(t, "ranker-worker state reshard")
 	worker.stop(t)
 
-	before := w.inspect(t, k, keep.Query{Partition: -1}).Learners[0]
-	_, err = k.Reshard(t.Context(), keep.ReshardQuery{})
-	require.ErrorIs(t, err, keep.ErrConfirm)
+	before := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]
+	_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{})
+	require.ErrorIs(t, err, statetool.ErrConfirm)
 	w.cutOff(t, "reading what is left")
 	require.Empty(t, w.keys(t, ":new"), "nothing was put together yet")
 	w.cutOff(t, "partition 2 of 6 is in its place")
 	worker = w.start(t)
 	worker.awaitUnready(t, "ranker-worker state reshard")
 	worker.stop(t)
-	r, err := k.Reshard(t.Context(), keep.ReshardQuery{Yes: true})
+	r, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.True(t, r.Done)
 	require.True(t, r.Resumed)
-	after := w.inspect(t, k, keep.Query{Partition: -1})
+	after := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
 	require.Len(t, after.Partitions, 6)
 	for item, n := range taken(&before) {
 		require.GreaterOrEqual(t, taken(&after.Learners[0])[item], n, item)

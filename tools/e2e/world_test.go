@@ -312,10 +312,10 @@ func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
 	defer cancel()
 	var all []partition.Record
 	for next := int64(0); ; {
-		part := task.FetchPart{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}
-		f := b.Partition(int32(p)).Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: 100 * time.Millisecond})[0]
+		f, err := b.Partition(int32(p)).Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20,
+			MaxWait: 100 * time.Millisecond})
 		require.NoError(t, ctx.Err())
-		if f.Err != nil {
+		if err != nil {
 			continue // a leader that is just being elected
 		}
 		all, next = append(all, f.Records...), f.Next

@@ -103,22 +103,15 @@ func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, worke
 
 // watchTime holds event time against Kafka's, which is this machine's: it is never ahead of it, whatever workers' clocks say.
 func (s *soak) watchTime(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, time.Second, func() {
 		metas, err := s.g.stored(ctx)
 		if err != nil { // Redis is away
-			continue
+			return
 		}
 		for p, violation := range early(metas, time.Now()) {
 			s.violate("partition %d: %s", p, violation)
 		}
-	}
+	})
 }
 
 // early are the partitions whose event time is ahead.

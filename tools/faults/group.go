@@ -295,18 +295,11 @@ func (g *Group) Settle(ctx context.Context, patience time.Duration) error {
 
 // follow keeps traffic from running away from the workers: a lag is theirs to make up, but not without end.
 func (g *Group) follow(ctx context.Context, most int64) {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, 500*time.Millisecond, func() {
 		if lag, err := g.Lag(ctx); err == nil {
 			g.Traffic.behind.Store(lag > most)
 		}
-	}
+	})
 }
 
 // startAll starts all workers, and waits until each works on all its partitions.

@@ -97,8 +97,7 @@ func sideShows() []Fault {
 // show is a group of its own with a worker or two and some traffic.
 type show struct {
 	*Group
-	rng   *rand.Rand
-	quick bool
+	rng *rand.Rand
 }
 
 // key of a partition's meta.
@@ -177,7 +176,7 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &show{Group: g, rng: scene.rng, quick: scene.quick}
+	s := &show{Group: g, rng: scene.rng}
 	playing, stop := context.WithCancel(ctx)
 	played := make(chan error, 1)
 	go func() { played <- g.Traffic.Run(playing, seed) }()

@@ -368,18 +368,9 @@ func (s *soak) violate(format string, args ...any) {
 }
 
 func (s *soak) watchMemory(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, time.Second, func() {
 		for _, w := range s.g.Slots {
-			if n := w.Resident(); n > s.result.Resident {
-				s.result.Resident = n
-			}
+			s.result.Resident = max(s.result.Resident, w.Resident())
 		}
-	}
+	})
 }

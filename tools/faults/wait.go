@@ -16,6 +16,20 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// every does something again and again, with pauses, until the context ends.
+func every(ctx context.Context, pause time.Duration, do func()) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
 // until asks again and again, for at most patience, whether something has come about. An error of is passes, unless it
 // is the last.
 func until(ctx context.Context, patience time.Duration, what string, is func() (bool, error)) error {

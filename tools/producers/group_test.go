@@ -62,10 +62,9 @@ func (g *group) each(ctx context.Context, t *testing.T, topic event.Topic, p int
 	t.Helper()
 	log := g.broker.Partition(p)
 	for next := int64(0); ; {
-		part := task.FetchPart{Topic: topic, Offset: next, MaxBytes: 1 << 20}
-		got := log.Fetch(ctx, task.Fetch{Parts: []task.FetchPart{part}, MaxWait: time.Second})[0]
+		got, err := log.Fetch(ctx, task.Fetch{Topic: topic, Offset: next, MaxBytes: 1 << 20, MaxWait: time.Second})
 		require.NoError(t, ctx.Err())
-		require.NoError(t, got.Err)
+		require.NoError(t, err)
 		for i := range got.Records {
 			if !f(got.Records[i].Key, got.Records[i].Value) {
 				return

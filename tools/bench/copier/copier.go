@@ -109,11 +109,10 @@ func (c *partitionCopier) fetch(ctx context.Context, answers chan<- task.Fetched
 	next := int64(0)
 	for {
 		call, cancel := context.WithTimeout(ctx, callLimit)
-		f := c.p.Fetch(call, task.Fetch{MaxWait: maxWait, Parts: []task.FetchPart{
-			{Topic: event.Impressions, Offset: next, MaxBytes: c.cfg.FetchBytes}}})[0]
+		f, err := c.p.Fetch(call, task.Fetch{Topic: event.Impressions, Offset: next, MaxBytes: c.cfg.FetchBytes, MaxWait: maxWait})
 		cancel()
-		if f.Err != nil {
-			return errors.Join(ctx.Err(), f.Err)
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
 		}
 		next = f.Next
 		select {
@@ -137,7 +136,7 @@ func (c *partitionCopier) produce(ctx context.Context, answers <-chan task.Fetch
 		for i := range f.Records {
 			r := &f.Records[i]
 			messages = append(messages, task.OutMessage{Key: r.Key, Value: r.Value})
-			if bytes += len(r.Key) + len(r.Value) + broker.RecordOverhead; bytes < batchBytes && i < len(f.Records)-1 {
+			if bytes += len(r.Key) + len(r.Value) + task.RecordOverhead; bytes < batchBytes && i < len(f.Records)-1 {
 				continue
 			}
 			if err := c.send(ctx, messages); err != nil {

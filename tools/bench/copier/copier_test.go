@@ -38,9 +38,9 @@ func TestEveryRecordIsCopiedInOrder(t *testing.T) {
 		}
 		next, last := int64(0), ""
 		for seen := 0; ; {
-			f := c.Partition(int32(p)).Fetch(ctx, task.Fetch{MaxWait: time.Second, Parts: []task.FetchPart{
-				{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}}})[0]
-			require.NoError(t, f.Err)
+			f, err := c.Partition(int32(p)).Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20,
+				MaxWait: time.Second})
+			require.NoError(t, err)
 			for _, r := range f.Records {
 				require.Equal(t, p, Place(r.Key, 3))
 				require.Less(t, last, string(r.Key), "once each, in order")

@@ -185,11 +185,11 @@ func (l *loop) consume(ctx context.Context, p int) ([]time.Duration, error) {
 			}
 		}
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		f := l.c.Partition(int32(p)).Fetch(call, task.Fetch{MaxWait: 200 * time.Millisecond, Parts: []task.FetchPart{
-			{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20}}})[0]
+		f, err := l.c.Partition(int32(p)).Fetch(call, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20,
+			MaxWait: 200 * time.Millisecond})
 		cancel()
-		if f.Err != nil {
-			return nil, fmt.Errorf("reading rankings: %w", errors.Join(ctx.Err(), f.Err))
+		if err != nil {
+			return nil, fmt.Errorf("reading rankings: %w", errors.Join(ctx.Err(), err))
 		}
 		now := time.Now()
 		next = f.Next

@@ -32,7 +32,6 @@ type play struct {
 	dir     string
 	binary  string
 	errOut  io.Writer
-	stream  *data.Stream
 	cfg     *config.Config
 	log     *broker.Client
 	db      *redis.Client
@@ -47,7 +46,7 @@ func newPlay(opt *options, policy, dir, binary string, stream *data.Stream, mean
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
 	p := &play{opt: opt, policy: policy, group: fmt.Sprintf("movielens-%s-%s", policy, hex.EncodeToString(id[:])),
-		dir: filepath.Join(dir, policy), binary: binary, errOut: errOut, stream: stream,
+		dir: filepath.Join(dir, policy), binary: binary, errOut: errOut,
 		players: newPlayers(stream, means, opt.late)}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a directory for the worker: %w", err)

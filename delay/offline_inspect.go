@@ -1,0 +1,191 @@
+package delay
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+)
+
+// Inspector is a learner that shows what it knows, to people. Nothing of it is on the path of a decision, and nothing of
+// it changes the learner.
+type Inspector interface {
+	Learner
+	// Inspect shows what the learner knows besides the sums of its items.
+	Inspect() Inspection
+	// Explain decides as Decide does, and says why.
+	Explain(candidates []policy.Item, key policy.Key) Explanation
+}
+
+// Inspection is what a learner knows besides the sums of its items.
+type Inspection struct {
+	InFlight []policy.Count // by item: selections of this partition whose payoff is awaited; nil where they are not counted by item
+	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil where there are none such
+	HoldRef  int64          // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
+
+	Instances []InstanceInspection // of BOLD, in the order of their numbers; only those that know or wait for something
+	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
+	Learned   int64                // selections, of all partitions, that Windows were learned from; 0 where they are given
+
+	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
+
+	Preferences *preference.Report // the order of utilities found so far; nil where they are given
+}
+
+// InstanceInspection is one BASE instance of BOLD.
+type InstanceInspection struct {
+	Number      int32
+	Outstanding int32 // decisions whose impression has not ended
+	Rounds      int64 // payoffs it was fed
+}
+
+// Explanation is a decision with its reasons.
+type Explanation struct {
+	Decision Decision
+	// Rule says in one sentence how rankings are made.
+	Rule string
+	// Why is by position in the candidates. Of a learner with propensities, Index is what it holds against the candidate:
+	// the estimated cumulative loss (FTRL), or its probability before this list's windows are looked at (OSMD); NaN where
+	// it knows nothing of it.
+	Why []policy.Reason
+}
+
+var (
+	_ Inspector = (*QPMD)(nil)
+	_ Inspector = (*Direct)(nil)
+	_ Inspector = (*BOLD)(nil)
+	_ Inspector = (*Preferring)(nil)
+)
+
+// Inspect implements Inspector.
+func (b *base) Inspect() Inspection {
+	i := Inspection{InFlight: b.flights.AllOwn()}
+	i.Windows, i.Learned = b.Windows(nil)
+	if p, ok := b.policy.(policy.Believer); ok {
+		c := p.Components(b.table)
+		i.Beliefs = &c
+	}
+	return i
+}
+
+// Inspect implements Inspector.
+func (q *QPMD) Inspect() Inspection {
+	i := q.base.Inspect()
+	i.Waiting, i.HoldRef = make([]int64, len(q.queues)), q.hold.ref
+	for k := range q.queues {
+		i.Waiting[k] = q.queues[k].len()
+	}
+	return i
+}
+
+// Explain implements Inspector.
+func (b *base) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	var x Explanation
+	b.Decide(candidates, key, &x.Decision)
+	in := b.in
+	in.Items, in.Key = candidates, key
+	var ranker any = b.policy
+	if b.explorer != nil {
+		ranker = b.explorer
+	}
+	x.Why, x.Rule = policy.Reasons(ranker, &in, &b.ws, x.Decision.Order)
+	return x
+}
+
+// Inspect implements Inspector.
+func (b *BOLD) Inspect() Inspection {
+	i := Inspection{}
+	i.Windows, i.Learned = b.Windows(nil)
+	add := func(at *instance) {
+		if at.blank() {
+			return
+		}
+		one := InstanceInspection{Number: at.number, Outstanding: at.outstanding}
+		for k := range at.vectors {
+			one.Rounds += at.vectors[k].Rounds()
+		}
+		i.Instances = append(i.Instances, one)
+	}
+	for _, at := range b.pool.list {
+		add(at)
+	}
+	for _, at := range b.pool.beside {
+		add(at)
+	}
+	slices.SortFunc(i.Instances, func(x, y InstanceInspection) int { return int(x.Number - y.Number) })
+	return i
+}
+
+// Explain implements Inspector: as Decide, but that no instance waits for it.
+func (b *BOLD) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	x := Explanation{Rule: "drawn, so that each candidate is selected with its propensity, from the probabilities that " +
+		b.base.Name() + " gives them"}
+	free := b.pool.choose()
+	b.Decide(candidates, key, &x.Decision)
+	b.free(x.Decision.Instance)
+	v := free.vector(b.length(len(candidates)))
+	x.Why = make([]policy.Reason, len(candidates))
+	for k, c := range b.coordinates(candidates) {
+		r := &x.Why[k]
+		s := b.sums[candidates[k]]
+		if r.N, r.BeatenBy, r.Index = s.N, -1, math.NaN(); s.N > 0 {
+			r.Mean = s.R / float64(s.N)
+		}
+		r.Lower, r.Upper = r.Mean, r.Mean
+		if v == nil {
+			continue
+		}
+		if known, ok := v.Get(c); ok {
+			r.Index = known
+		}
+	}
+	policy.Leaders(x.Decision.Order, func(position, leader int32) { x.Why[position].Leader = leader })
+	return x
+}
+
+// Inspect implements Inspector, as its inner learner does.
+func (p *Preferring) Inspect() Inspection {
+	i := p.inner.(Inspector).Inspect()
+	i.Preferences = &preference.Report{}
+	p.finder.Report(i.Preferences)
+	return i
+}
+
+// Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
+func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	d := Decision{}
+	p.sort(candidates, key, &d)
+	if len(d.Undecided) == 0 {
+		x := p.inner.(Inspector).Explain(p.items, key)
+		p.chosen = x.Decision
+		p.take(&d)
+		p.show(&d)
+		x.Decision = d
+		why := slices.Clone(x.Why)
+		for rank, at := range p.order {
+			x.Why[at] = why[rank]
+			if l := x.Why[at].Leader; l >= 0 {
+				x.Why[at].Leader = p.order[l]
+			}
+			if b := x.Why[at].BeatenBy; b >= 0 {
+				x.Why[at].BeatenBy = p.order[b]
+			}
+		}
+		return x
+	}
+	x := Explanation{Rule: "so as to find the order of the candidates' utilities, which is not certain yet: a pair or more " +
+		"that are undecided on top, the policy is not asked", Why: make([]policy.Reason, len(candidates))}
+	p.explore(key, &d)
+	p.show(&d)
+	for k, i := range candidates {
+		r := &x.Why[k]
+		s := p.inner.Sums(i)
+		if r.N, r.BeatenBy = s.N, -1; s.N > 0 {
+			r.Mean = s.R / float64(s.N)
+		}
+		r.Lower, r.Upper, r.Index, r.Leader = r.Mean, r.Mean, r.Mean, int32(k)
+	}
+	x.Decision = d
+	return x
+}

@@ -1,0 +1,72 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Explaining a decision shows the decision that is made next, and changes nothing.
+func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			l := k.make(t).(Inspector)
+			l.Grow(4)
+			items := []policy.Item{3, 0, 2, 1}
+			for ref := range int64(40) {
+				key := policy.Key(ref)
+				before := l.Inspect()
+				x := l.Explain(items, key)
+				require.Equal(t, before, l.Inspect())
+				var d Decision
+				l.Decide(items, key, &d)
+				require.Equal(t, d.Order, x.Decision.Order)
+				require.Equal(t, len(d.Propensities), len(x.Decision.Propensities))
+				for k := range d.Propensities {
+					require.Equal(t, d.Propensities[k], x.Decision.Propensities[k])
+				}
+				require.Equal(t, d.Instance, x.Decision.Instance)
+				require.Len(t, x.Why, len(items))
+				require.NotEmpty(t, x.Rule)
+				fb := Feedback{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
+					Payoff: float64(ref%3) / 2}
+				if len(d.Propensities) > 0 {
+					fb.Propensity = d.Propensities[0]
+				}
+				l.Selected(fb)
+				if ref%4 != 0 {
+					l.Paid(fb)
+				}
+			}
+			i, s := l.Inspect(), l.Status()
+			var flights int64
+			for _, n := range i.InFlight {
+				flights += int64(n)
+			}
+			for _, one := range i.Instances {
+				flights += int64(one.Outstanding)
+			}
+			require.Equal(t, s.Flights, flights)
+		})
+	}
+}
+
+// What a learner's policy believes of payoffs is shown, and is what its statistics say.
+func TestInspect_ShowsBeliefs(t *testing.T) {
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	base, err := policy.NewMOSS(belief)
+	require.NoError(t, err)
+	direct := NewDirect(base, Silence{})
+	direct.Grow(3)
+	table := policy.NewTable(3)
+	for k := range 12 {
+		fb := Feedback{Ref: int64(k), Item: policy.Item(k % 3), Payoff: float64(k%5) / 4}
+		direct.Selected(fb)
+		direct.Paid(fb)
+		table.Add(fb.Item, fb.Payoff)
+	}
+	require.Equal(t, belief.Components(table), *direct.Inspect().Beliefs)
+	require.Nil(t, NewDirect(policy.NewGreedy(), Silence{}).Inspect().Beliefs)
+}

@@ -1,0 +1,173 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+)
+
+// mergeable makes learners of each kind, by name.
+func mergeable(t require.TestingT) map[string]func() Mergeable {
+	ftrl, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	bold := func(most int) func() Mergeable {
+		return func() Mergeable {
+			b, err := NewBOLD(BOLDConfig{Base: ftrl, MaxInstances: most})
+			require.NoError(t, err)
+			return b
+		}
+	}
+	return map[string]func() Mergeable{
+		"qpmd":    func() Mergeable { return NewQPMD(policy.NewGreedy()) },
+		"direct":  func() Mergeable { return NewDirect(policy.NewGreedy(), Silence{}) },
+		"bold":    bold(0),
+		"bounded": bold(3),
+		"sorted":  func() Mergeable { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },
+	}
+}
+
+// live lets users select and pay.
+func live(t *rapid.T, l Learner, items int) {
+	l.Grow(items)
+	for ref := range int64(rapid.IntRange(0, 30).Draw(t, "impressions")) {
+		list := rapid.Permutation(sequence(items)).Draw(t, "list")[:rapid.IntRange(1, items).Draw(t, "length")]
+		var d Decision
+		l.Decide(list, policy.Key(rapid.Uint64().Draw(t, "key")), &d)
+		shown := make([]policy.Item, len(d.Order))
+		for k, at := range d.Order {
+			shown[k] = list[at]
+		}
+		at := rapid.IntRange(0, len(list)-1).Draw(t, "selected")
+		fb := Feedback{Ref: ref, Item: shown[at], Candidates: list, Order: d.Order, Instance: d.Instance, Undecided: d.Undecided,
+			Payoff: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "payoff")}
+		if len(d.Ranks) > 0 {
+			fb.Candidates, fb.Order = shown, nil
+		}
+		if len(d.Propensities) > 0 {
+			fb.Propensity = d.Propensities[at]
+		}
+		l.Selected(fb)
+		if rapid.Bool().Draw(t, "paid") {
+			l.Paid(fb)
+		}
+	}
+}
+
+func sequence(n int) []policy.Item {
+	all := make([]policy.Item, n)
+	for i := range all {
+		all[i] = policy.Item(i)
+	}
+	return all
+}
+
+// fields collects what a learner harvests.
+type fields map[string]string
+
+func (f fields) Item(i policy.Item) {}
+func (f fields) Field(hash string, field, value []byte) {
+	if value == nil {
+		delete(f, hash+"/"+string(field))
+		return
+	}
+	f[hash+"/"+string(field)] = string(value)
+}
+
+// Two learners merged into a third, which numbers the items its own way, leave it with the sums of both, all queues, and
+// each instance's knowledge under its new number; and what it then stores, it loads.
+func TestMerge_NothingIsLostOrCountedTwice(t *testing.T) {
+	for name, make1 := range mergeable(t) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				const items = 5
+				parts := []Mergeable{make1(), make1()}
+				to := make1()
+				to.Grow(2 * items)
+				var payoffs, waiting, rounds int64
+				number := make([][]policy.Item, len(parts))
+				changed := map[policy.Item]bool{}
+				for k, from := range parts {
+					live(t, from, items)
+					number[k] = rapid.Permutation(sequence(2*items)).Draw(t, "numbers")[:items]
+					require.NoError(t, Merge(to, from, number[k], Share{Additive: true, Queues: true, Of: 2, Rank: int32(k)},
+						func(i policy.Item) { changed[i] = true }))
+					i := from.(Inspector).Inspect()
+					for n := range policy.Item(items) {
+						payoffs += from.Sums(n).N
+					}
+					for _, n := range i.Waiting {
+						waiting += n
+					}
+					for _, one := range i.Instances {
+						if name != "bounded" || one.Number*2+int32(k) < 3 {
+							rounds += one.Rounds
+						}
+					}
+				}
+				i := to.(Inspector).Inspect()
+				for n := range policy.Item(2 * items) {
+					var want policy.Sums
+					for k, from := range parts {
+						for theirs, ours := range number[k] {
+							if ours == n {
+								want = want.Add(from.Sums(policy.Item(theirs)))
+							}
+						}
+					}
+					require.Equal(t, want, to.Sums(n))
+					require.Equal(t, want != policy.Sums{}, changed[n], "who stores the sums is told")
+					payoffs -= to.Sums(n).N
+				}
+				for _, n := range i.Waiting {
+					waiting -= n
+				}
+				for _, one := range i.Instances {
+					rounds -= one.Rounds
+					require.Zero(t, one.Outstanding, "what is under way is carried apart")
+				}
+				require.Equal(t, []int64{0, 0, 0}, []int64{payoffs, waiting, rounds})
+				require.False(t, to.Status().OnHold)
+				stored(t, to, make1())
+			})
+		})
+	}
+}
+
+// stored makes sure that a learner loads what another harvests, and is like it then.
+func stored(t *rapid.T, l, again Mergeable) {
+	f := fields{}
+	l.Harvest(f)
+	again.Grow(10)
+	for n := range policy.Item(10) {
+		again.LoadSums(n, l.Sums(n))
+	}
+	for key, value := range f {
+		var hash, field string
+		for k := range key {
+			if key[k] == '/' {
+				hash, field = key[:k], key[k+1:]
+				break
+			}
+		}
+		require.Contains(t, EveryHash(), hash)
+		require.NoError(t, again.LoadField(hash, []byte(field), []byte(value)))
+	}
+	require.NoError(t, again.Loaded())
+	require.Equal(t, l.(Inspector).Inspect(), again.(Inspector).Inspect())
+}
+
+// Learners of another kind are refused.
+func TestMerge_RefusesAnotherKind(t *testing.T) {
+	all := mergeable(t)
+	for a, to := range all {
+		for b, from := range all {
+			if a != b && (a != "bold" && a != "bounded" || b != "bold" && b != "bounded") {
+				require.ErrorIs(t, Merge(to(), from(), nil, Share{Additive: true}, nil), ErrMerge, "%s from %s", a, b)
+			}
+		}
+	}
+}

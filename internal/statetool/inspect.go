@@ -1,0 +1,390 @@
+package statetool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// InspectQuery says what is to be inspected.
+type InspectQuery struct {
+	Learner   string // empty: all that are configured
+	Partition int32  // -1: all, pooled
+	// Candidates, if any, are ranked as an impression of them would be now. One that lacks a learner's name asks the
+	// learner that takes records which name none.
+	Candidates []Candidate
+}
+
+// Candidate is one of a list to be ranked.
+type Candidate struct {
+	Item    string
+	Utility float64
+	Plain   bool // no utility was given: for learners that find the order of utilities themselves
+}
+
+// ErrUtilities says that candidates lack the utilities that their learner ranks by.
+var ErrUtilities = errors.New("the learner is given utilities: give each candidate as item:utility; plain items will do only " +
+	"where the learner finds their order itself (utilities: sorted or social)")
+
+// Report is what Inspect finds.
+type Report struct {
+	Group      string            `json:"group"`
+	Partitions []PartitionReport `json:"partitions"`
+	Learners   []LearnerReport   `json:"learners"`
+}
+
+// PartitionReport is one partition's cut.
+type PartitionReport struct {
+	Partition  int32            `json:"partition"`
+	Generation int64            `json:"generation"`
+	Sequence   int64            `json:"sequence"`           // checkpoints since the state began
+	Watermark  string           `json:"watermark"`          // RFC 3339; empty: none yet
+	Offsets    []int64          `json:"offsets"`            // next to be read, of impressions, selections, payoffs
+	Rankings   int64            `json:"rankings"`           // from here on the log of rankings is looked at by a replay
+	Account    map[string]int64 `json:"account"`            // what became of all records read, as it is stored
+	Learners   []string         `json:"learners,omitempty"` // stored, by number, with those that are not configured
+	History    []History        `json:"history,omitempty"`
+}
+
+// LearnerReport is what a learner knows, pooled over the partitions inspected.
+type LearnerReport struct {
+	Learner     string        `json:"learner"`
+	Policy      string        `json:"policy"`
+	Delay       string        `json:"delay"`
+	PayoffRange [2]float64    `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64         `json:"payoffs"`      // fed
+	Items       []ItemReport  `json:"items"`        // most payoffs first
+	Parts       []PartReport  `json:"partitions"`
+	Windows     []float64     `json:"windows,omitempty"`      // probability of window 1, 2, …
+	LearnedFrom int64         `json:"learned_from,omitempty"` // selections that windows were learned from
+	Beliefs     *BeliefReport `json:"beliefs,omitempty"`      // of a policy with a prior
+	Order       *OrderReport  `json:"order,omitempty"`        // of utilities, where the learner finds it itself
+	Ranking     *Ranking      `json:"ranking,omitempty"`
+}
+
+// BeliefReport is what a learner believes of payoffs, in payoff ranges.
+type BeliefReport struct {
+	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
+	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
+	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
+}
+
+func reportBeliefs(c *policy.Components) *BeliefReport {
+	switch {
+	case c == nil:
+		return nil
+	case math.IsInf(c.Tau, 1):
+		return &BeliefReport{PayoffSD: c.Sigma}
+	}
+	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
+}
+
+// OrderReport is the order of utilities found so far.
+type OrderReport struct {
+	Items []OrderedItem `json:"items"` // in increasing utility, as far as it is known
+	// UndecidedPairs counts all pairs whose order is not certain, not only of neighbours.
+	UndecidedPairs int64   `json:"undecided_pairs"`
+	Expected       float64 `json:"expected_selections"` // about how many more it takes until all is certain
+}
+
+// OrderedItem is an item in its place.
+type OrderedItem struct {
+	Item string `json:"item"`
+	// Undecided tells that it is not certain that the item is liked better than the one before.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+// ItemReport is what is known of an item.
+type ItemReport struct {
+	Item     string   `json:"item"`
+	Payoffs  int64    `json:"payoffs"`
+	Sum      float64  `json:"sum"`
+	Mean     *float64 `json:"mean"` // null: no payoff yet
+	InFlight int64    `json:"in_flight"`
+	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
+}
+
+// PartReport is what is a learner's in one partition alone.
+type PartReport struct {
+	Partition int32            `json:"partition"`
+	Items     int              `json:"items"`
+	Payoffs   int64            `json:"payoffs"` // fed here
+	InFlight  int64            `json:"in_flight"`
+	Waiting   int64            `json:"waiting"`
+	Hold      *HoldReport      `json:"hold,omitempty"`
+	Instances []InstanceReport `json:"instances,omitempty"`
+}
+
+// HoldReport is what QPM-D waits for.
+type HoldReport struct {
+	Item       string `json:"item"`
+	Impression int64  `json:"impression_offset"` // of the impression whose selection began it
+}
+
+// InstanceReport is one BASE instance of BOLD.
+type InstanceReport struct {
+	Instance    int32 `json:"instance"`
+	Outstanding int32 `json:"outstanding"`
+	Payoffs     int64 `json:"payoffs"`
+}
+
+// Inspect reads the state, while workers run or not, and changes nothing.
+func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) {
+	if q.Learner != "" {
+		if _, err := tool.learner(q.Learner); err != nil {
+			return nil, err
+		}
+	}
+	numbers, err := tool.asked(ctx, q.Partition)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Group: tool.cfg.Kafka.Group}
+	var views []*view
+	for _, p := range numbers {
+		v, err := tool.look(ctx, p)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		tool.say("partition %d of %d is read", p, len(numbers))
+		one, err := v.report()
+		if err != nil {
+			return nil, err
+		}
+		r.Partitions, views = append(r.Partitions, one), append(views, v)
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
+	}
+	return r, tool.learners(r, views, &q)
+}
+
+// learners adds what the learners know.
+func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
+	var asked []*config.Learner
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; q.Learner == "" || q.Learner == l.Name {
+			one, err := learnerReport(l, views)
+			if err != nil {
+				return err
+			}
+			r.Learners, asked = append(r.Learners, one), append(asked, l)
+		}
+	}
+	tool.pool(views)
+	for i, l := range asked {
+		known, err := views[0].machine.Inspect(l.Name)
+		if err != nil {
+			return err
+		}
+		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
+		r.Learners[i].Order = orderReport(&known)
+		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
+			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asked are the partitions to be read.
+func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
+	if one >= 0 {
+		return []int32{one}, nil
+	}
+	n, _, err := tool.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i)
+	}
+	return numbers, nil
+}
+
+// pool tells the first partition's machine what the others have published, by the code that workers take it in with.
+func (tool *Tool) pool(views []*view) {
+	reader := partition.NewPublishedReader(tool.machine.Learners)
+	for _, v := range views[1:] {
+		var published []state.Field
+		for _, f := range v.fields {
+			if slices.Contains(reader.Hashes(), f.Hash) {
+				published = append(published, f)
+			}
+		}
+		for _, pub := range reader.Telling(reader.Read(published, func(error) {})) {
+			views[0].machine.SetSource(v.number, &pub)
+		}
+	}
+}
+
+func (v *view) report() (PartitionReport, error) {
+	r := PartitionReport{Partition: v.number, Generation: v.meta.Generation, Sequence: v.meta.Seq, Rankings: v.meta.Rankings,
+		Account: v.machine.Counts()}
+	if w := v.machine.Watermark(); w > 0 {
+		r.Watermark = time.UnixMilli(w).UTC().Format(time.RFC3339Nano)
+	}
+	for _, in := range v.meta.Inputs {
+		r.Offsets = append(r.Offsets, in.Offset)
+	}
+	for _, l := range v.machine.Learners() {
+		r.Learners = append(r.Learners, l.Name)
+	}
+	var err error
+	r.History, err = readHistory(v.fields)
+	return r, err
+}
+
+func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
+	r := LearnerReport{Learner: l.Name, Policy: string(l.Policy), Delay: string(l.Delay),
+		PayoffRange: [2]float64{l.PayoffRange.Min, l.PayoffRange.Max}}
+	at := map[string]int{}
+	for _, v := range views {
+		one, err := v.machine.Inspect(l.Name)
+		if err != nil {
+			return r, err
+		}
+		part := partReport(v.number, &one)
+		for _, item := range one.Items {
+			k, known := at[item.Name]
+			if !known {
+				k = len(r.Items)
+				at[item.Name] = k
+				r.Items = append(r.Items, ItemReport{Item: item.Name})
+			}
+			sum := &r.Items[k]
+			sum.Payoffs += item.Sums.N
+			sum.Sum += item.Sums.R
+			sum.InFlight += item.InFlight
+			sum.Waiting += item.Waiting
+			part.Payoffs += item.Sums.N
+		}
+		r.Payoffs += part.Payoffs
+		r.Parts = append(r.Parts, part)
+	}
+	for i := range r.Items {
+		if it := &r.Items[i]; it.Payoffs > 0 {
+			it.Mean = finite(it.Sum / float64(it.Payoffs))
+		}
+	}
+	slices.SortStableFunc(r.Items, func(a, b ItemReport) int { return int(min(max(b.Payoffs-a.Payoffs, -1), 1)) })
+	return r, nil
+}
+
+// orderReport is nil where utilities are given.
+func orderReport(v *partition.LearnerView) *OrderReport {
+	p := v.Learned.Preferences
+	if p == nil {
+		return nil
+	}
+	r := &OrderReport{Items: make([]OrderedItem, len(p.Items)), UndecidedPairs: p.Status.Undecided, Expected: math.Ceil(p.Expected)}
+	for rank, i := range p.Items {
+		r.Items[rank].Item = v.Items[i].Name
+	}
+	for _, rank := range p.Undecided {
+		r.Items[rank].Undecided = true
+	}
+	return r
+}
+
+func partReport(number int32, v *partition.LearnerView) PartReport {
+	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Waiting: v.Queued}
+	if v.OnHold {
+		p.Hold = &HoldReport{Item: v.HoldItem, Impression: v.Learned.HoldRef}
+	}
+	for _, i := range v.Learned.Instances {
+		p.Instances = append(p.Instances, InstanceReport{i.Number, i.Outstanding, i.Rounds})
+	}
+	return p
+}
+
+// Ranking is how a list would be ranked now.
+type Ranking struct {
+	Rule       string            `json:"rule"` // how leaders are chosen, in a sentence
+	Partition  int32             `json:"partition"`
+	OwnOrder   bool              `json:"own_order,omitempty"` // the order of utilities that was found counts; none given is looked at
+	Instance   *int32            `json:"instance,omitempty"`  // of BOLD, which would decide
+	OnHold     string            `json:"on_hold,omitempty"`   // the item that QPM-D waits for: statistics are frozen
+	Candidates []RankedCandidate `json:"candidates"`          // in the order shown
+}
+
+// RankedCandidate is one candidate, with its reasons.
+type RankedCandidate struct {
+	Item       string   `json:"item"`
+	Utility    float64  `json:"utility"`
+	Leads      bool     `json:"leads"`
+	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
+	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
+	Payoffs    int64    `json:"payoffs"`
+	Mean       *float64 `json:"mean"`
+	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
+	Upper      *float64 `json:"upper"`
+	Index      *float64 `json:"index"` // what leaders are compared by
+	InFlight   int64    `json:"in_flight"`
+	Propensity *float64 `json:"propensity,omitempty"`
+}
+
+// explain ranks candidates as the view's partition would.
+func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
+	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
+	finds := l.Utilities != config.Given
+	for i, c := range candidates {
+		if c.Plain && !finds {
+			return nil, fmt.Errorf("%w; learner %q, candidate %q", ErrUtilities, l.Name, c.Item)
+		}
+		items[i], utilities[i] = []byte(c.Item), c.Utility
+	}
+	x, err := v.machine.Explain(l.Name, items, utilities, policy.Key(l.Seed))
+	if err != nil {
+		return nil, err
+	}
+	r := &Ranking{Rule: x.Rule, Partition: v.number, OwnOrder: finds}
+	if x.Decision.Instance >= 0 {
+		r.Instance = &x.Decision.Instance
+	}
+	if one, err := v.machine.Inspect(l.Name); err == nil && one.OnHold {
+		r.OnHold = one.HoldItem
+	}
+	name := func(position int32) string { return candidates[x.Order[position]].Item }
+	for k, position := range x.Decision.Order {
+		why := &x.Why[position]
+		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
+			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight}
+		if why.N > 0 {
+			c.Mean = finite(why.Mean)
+		}
+		if !c.Leads {
+			c.BlockedBy = name(why.Leader)
+		}
+		if why.BeatenBy >= 0 {
+			c.BeatenBy = name(why.BeatenBy)
+		}
+		if k < len(x.Decision.Propensities) {
+			c.Propensity = finite(x.Decision.Propensities[k])
+		}
+		r.Candidates = append(r.Candidates, c)
+	}
+	return r, nil
+}
+
+// finite is what JSON can hold.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,31 @@
+// Package admissibletest tells tests whether probabilities are admissible.
+package admissibletest
+
+import (
+	"fmt"
+	"math"
+)
+
+// Contains returns nil when p is in the set C of admissible selection probabilities for the folded window distribution
+// q (package admissible), which is as long, and else an error that says why it is not. No sum may be off by more than
+// tolerance.
+func Contains(p, q []float64, tolerance float64) error {
+	if len(p) != len(q) || len(p) == 0 {
+		return fmt.Errorf("%d probabilities for %d windows", len(p), len(q))
+	}
+	var sum, most float64
+	for k, v := range p {
+		if !(v >= 0) {
+			return fmt.Errorf("probability %d is %v", k+1, v)
+		}
+		sum += v
+		most += q[k]
+		if k < len(p)-1 && !(sum <= most+tolerance) {
+			return fmt.Errorf("the first %d probabilities sum to %v, the windows to %v", k+1, sum, most)
+		}
+	}
+	if !(math.Abs(sum-1) <= tolerance) {
+		return fmt.Errorf("the probabilities sum to %v", sum)
+	}
+	return nil
+}

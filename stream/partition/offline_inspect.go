@@ -1,0 +1,108 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// LearnerView is what one learner of this partition knows, for people.
+type LearnerView struct {
+	LearnerStatus
+	Fingerprint string
+	Items       []ItemView // by number
+	Learned     delay.Inspection
+}
+
+// ItemView is what a learner of this partition knows of an item.
+type ItemView struct {
+	Name     string
+	Sums     policy.Sums // this partition's own
+	InFlight int64       // selections whose payoff is awaited, where they are counted by item
+	Waiting  int64       // payoffs in QPM-D's queue
+}
+
+// Inspect shows a learner that is configured.
+func (o *Offline) Inspect(name string) (LearnerView, error) {
+	l, err := o.inspected(name)
+	if err != nil {
+		return LearnerView{}, err
+	}
+	v := LearnerView{Fingerprint: l.fingerprint, Learned: l.delay.(delay.Inspector).Inspect()}
+	for _, s := range o.Learners() {
+		if s.Name == name {
+			v.LearnerStatus = s
+		}
+	}
+	v.Items = make([]ItemView, len(l.items.names))
+	for i, item := range l.items.names {
+		v.Items[i] = ItemView{Name: item, Sums: l.delay.Sums(policy.Item(i))}
+		if i < len(v.Learned.InFlight) {
+			v.Items[i].InFlight = int64(v.Learned.InFlight[i])
+		}
+		if i < len(v.Learned.Waiting) {
+			v.Items[i].Waiting = v.Learned.Waiting[i]
+		}
+	}
+	return v, nil
+}
+
+func (o *Offline) inspected(name string) (*learner, error) {
+	l := o.byName[name]
+	if l == nil || l.gone {
+		return nil, fmt.Errorf("partition: no learner %q is configured", name)
+	}
+	if _, ok := l.delay.(delay.Inspector); !ok {
+		return nil, fmt.Errorf("partition: learner %q does not show what it knows", name)
+	}
+	return l, nil
+}
+
+// LearnerExplanation is the ranking that a learner would make of a candidate list, and why.
+type LearnerExplanation struct {
+	delay.Explanation
+	// Order holds positions in the list as it was given, in increasing utility, or as they are where the learner finds the
+	// order of utilities itself: what the Explanation's positions are positions in.
+	Order []int32
+}
+
+// Explain ranks a candidate list, in which no item comes twice and utilities are finite, as an impression of it would be
+// ranked now. Items that are new become known, as an impression's would: the machine is not to be used for anything else
+// afterwards. Ties are drawn by key.
+func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key policy.Key) (LearnerExplanation, error) {
+	l, err := o.inspected(name)
+	if err != nil {
+		return LearnerExplanation{}, err
+	}
+	numbers := make([]policy.Item, len(items))
+	for i, item := range items {
+		numbers[i] = o.intern(l, item)
+	}
+	l.grow()
+	x := LearnerExplanation{Order: make([]int32, len(items))}
+	if l.cfg.FindsUtilities {
+		for k := range x.Order {
+			x.Order[k] = int32(k)
+		}
+	} else {
+		policy.SortByUtility(x.Order, utilities, items, &o.work)
+	}
+	candidates := make([]policy.Item, len(items))
+	for k, at := range x.Order {
+		candidates[k] = numbers[at]
+	}
+	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, key)
+	x.Decision.Order = slices.Clone(x.Decision.Order)
+	return x, nil
+}
+
+// Counts is the account as it is stored, by name.
+func (o *Offline) Counts() map[string]int64 {
+	all := make(map[string]int64, counts)
+	for c, name := range countNames {
+		all[name] = o.ledger.now[c]
+	}
+	return all
+}

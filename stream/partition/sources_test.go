@@ -1,0 +1,55 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// TestWindowsArePooled: what one partition publishes of the windows of its users reaches another's learner, absolute, so
+// that twice is once.
+func TestWindowsArePooled(t *testing.T) {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	l.PolicyName, l.DelayName = "ftrl", "bold"
+	base, err := policy.NewFTRL(1, true)
+	require.NoError(t, err)
+	l.New = func() delay.Learner {
+		b, err := delay.NewBOLD(delay.BOLDConfig{Base: base, MaxInstances: 1})
+		require.NoError(t, err)
+		return b
+	}
+	one, other := newWorld(t, cfg), newWorld(t, cfg)
+	one.now = day
+	for _, id := range []string{"i-1", "i-2", "i-3"} {
+		require.NoError(t, one.read(event.Impressions, id, impression(id, "a", "b"), day))
+		require.NoError(t, one.read(event.Selections, id, event.AppendSelection(nil, &event.Selection{ID: []byte(id), Item: []byte("a")}), day))
+	}
+	var changes state.Changes
+	one.m.Seal(&changes)
+	var published []state.Field
+	for _, w := range changes.Writes {
+		if w.Publish {
+			published = append(published, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+		}
+	}
+	r := NewPublishedReader(cfg.Learners)
+	require.Equal(t, []string{"feed:items", "feed:windows"}, r.Hashes())
+	for range 2 {
+		for _, pub := range r.Read(published, func(err error) { t.Error(err) }) {
+			other.m.SetSource(5, &pub)
+		}
+		require.EqualValues(t, 3, other.m.Learners()[0].Selections)
+	}
+	require.EqualValues(t, 3, one.m.Learners()[0].Selections)
+	var theirs state.Changes
+	other.m.Seal(&theirs)
+	for _, w := range theirs.Writes {
+		require.NotEqual(t, "feed:windows", w.Hash, "what others count is not stored as one's own")
+	}
+}
