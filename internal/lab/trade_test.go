@@ -249,7 +249,7 @@ func TestTrades_Outage(t *testing.T) {
 	require.GreaterOrEqual(t, w.mean(0), 0.02)
 }
 
-// The oldest item goes every 250 impressions; candidates are 20 different ones of those that live, each as often as any
+// One item goes every 250 impressions, each with the same probability; candidates are 20 different ones of those that live, each as often as any
 // other (7 standard deviations for 200 items: 10⁻⁹ together).
 func TestTrades_Churn(t *testing.T) {
 	w, err := newWorld(defaults(Churn, 5), 0)
@@ -257,22 +257,32 @@ func TestTrades_Churn(t *testing.T) {
 	live := slices.Clone(w.market.live)
 	line := slices.Clone(w.market.line)
 	counts := map[policy.Item]float64{}
+	left := map[int]float64{}
 	for now := 1; now <= 60_000; now++ {
 		w.next()
-		if now > 1 && (now-1)%250 == 0 {
-			require.NotContains(t, w.market.live, live[0], "the oldest has gone")
-			live, line = append(live[1:], line[0]), line[1:]
-			require.ElementsMatch(t, live, w.market.live)
+		changed := 0
+		for k, item := range w.market.live {
+			if item != live[k] {
+				changed++
+				require.Equal(t, line[0], item)
+				line = line[1:]
+				live[k] = item
+				left[k/20]++ // a tenth of the places
+			}
 		}
+		require.Equal(t, now > 1 && (now-1)%250 == 0, changed == 1)
 		require.Len(t, w.candidates, 20)
-		require.True(t, slices.IsSorted(w.candidates))
 		for k, item := range w.candidates {
-			require.Contains(t, live, item)
-			require.True(t, k == 0 || item > w.candidates[k-1])
+			if !slices.Contains(live, item) || k > 0 && item <= w.candidates[k-1] {
+				t.Fatalf("impression %d: candidates %v", now, w.candidates)
+			}
 			if now <= 250 {
 				counts[item]++
 			}
 		}
+	}
+	for k := range 10 { // of 239 replacements; 6 standard deviations: 10⁻⁸ together
+		require.InDelta(t, 23.9, left[k], 6*math.Sqrt(23.9*0.9))
 	}
 	require.Len(t, counts, 200)
 	for _, c := range counts {
