@@ -177,7 +177,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 // The same where payoffs do not come, of which more than half come too late here, with users who select at random.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range Scenarios() {
-		e := &Experiment{Scenario: s, Items: 25, Horizon: 700, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3}
+		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3}
 		if !s.OwnDelays() {
 			e.Lateness = Lateness{Mean: 100, Random: true}
 		}

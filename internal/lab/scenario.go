@@ -50,8 +50,8 @@ const (
 	ConversionsSlow Scenario = "conversions-slow"
 	// ConversionsFast is Conversions with good items early: with a mean of 8,000·16^{−q}.
 	ConversionsFast Scenario = "conversions-fast"
-	// Churn has 200 items (--items) live at a time, of which the oldest is replaced every 250 impressions, and 20 of them in
-	// an impression; shares paid are 0.02 + 0.3·q, q the product of two uniform variables; delays have mean 4,000,
+	// Churn has 200 items (--items) live at a time, of which one, drawn of them all, is replaced every 250 impressions, and
+	// 20 of them in an impression; shares paid are 0.02 + 0.3·q, q the product of two uniform variables; delays have mean 4,000,
 	// H = 20,000; the order of utilities is random.
 	Churn Scenario = "churn"
 	// ChurnQuick is Churn with delays of mean 200.

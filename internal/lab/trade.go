@@ -23,7 +23,7 @@ type trade struct {
 	fewer bool
 	// unequal draws qualities as products of two uniform variables; they are evenly spaced, in random order, otherwise.
 	unequal bool
-	// replaced, where not 0, is after how many impressions the oldest item gives way to a new one.
+	// replaced, where not 0, is after how many impressions an item, any of them, gives way to a new one.
 	replaced int64
 	// delay, where not nil, is the delay of the payoff with a uniform luck, in place of wait.
 	delay func(luck float64) int64
@@ -122,6 +122,7 @@ type market struct {
 	waits   []float64
 	live    []policy.Item // of a trade with replaced, those that are live
 	line    []policy.Item // those that follow them
+	leaving []int         // where in live each of those comes to stand
 	delays  *stream
 	numbers *stream    // keys of the numbers that belong to payments in parts
 	late    float64    // uniform on [0,1), of the payoff of the impression at hand
@@ -148,6 +149,10 @@ func newMarket(t *trade, items int, horizon int64, seed uint64, run int) *market
 	}
 	if t.replaced > 0 {
 		m.live, m.line = order[:items], order[items:]
+		m.leaving = make([]int, len(m.line))
+		for k := range m.leaving {
+			m.leaving[k] = draws.below(items)
+		}
 	}
 	return m
 }
@@ -177,8 +182,8 @@ func (m *market) next(t int64) {
 		m.part = policy.Key(m.numbers.Uint64())
 	}
 	if m.replaced > 0 && t > 1 && (t-1)%m.replaced == 0 {
-		k := (t - 1) / m.replaced
-		m.live[(k-1)%int64(len(m.live))] = m.line[k-1]
+		k := (t-1)/m.replaced - 1
+		m.live[m.leaving[k]] = m.line[k]
 	}
 }
 

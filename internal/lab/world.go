@@ -26,6 +26,7 @@ type world struct {
 	market   *market // nil where all is paid
 	awaited  int64   // the payoff horizon; beyond any delay where there is none
 	clock    clock
+	fewer    bool // impressions show some of the items only
 
 	means   [][]float64 // by level, then by item, or by rank for Ranks
 	centres []float64   // Catalog: of the payoffs before they are clipped
@@ -51,7 +52,7 @@ type world struct {
 func newWorld(e *Experiment, run int) (*world, error) {
 	s := e.Scenario
 	w := &world{
-		scenario: s, n: s.Candidates(e.Items), horizon: e.Horizon, clock: s.clock(), factor: 1, awaited: e.horizon(),
+		scenario: s, n: s.Candidates(e.Items), horizon: e.Horizon, clock: s.clock(), fewer: s.fewer(), factor: 1, awaited: e.horizon(),
 		windows: newStream(e.Seed, run, forWindows), uniform: newStream(e.Seed, run, forPayoffs),
 		shuffle: newStream(e.Seed, run, forCandidates),
 	}
@@ -160,7 +161,7 @@ func (w *world) next() {
 			j := w.shuffle.below(k + 1)
 			w.candidates[k], w.candidates[j] = w.candidates[j], w.candidates[k]
 		}
-	case !w.scenario.fixedOrder():
+	case w.fewer:
 		w.drawCandidates()
 	}
 }
