@@ -108,10 +108,22 @@ func warnShort(s *section, key string, d time.Duration) {
 func warnDoubtful(s *section, l *Learner, topics Topics) {
 	warnShort(s, "payoff_horizon", l.PayoffHorizon)
 	warnShort(s, "selection_timeout", l.SelectionTimeout)
-	if l.OnExpiry.Default != nil && !topics.HasSelections() {
-		s.warn("on_expiry", "has no effect without a selections topic: nobody is known to have selected what was never paid")
-	}
+	warnSilence(s, l, topics)
 	warnBelief(s, l)
+}
+
+// warnSilence warns of what an unpaid selection counts as.
+func warnSilence(s *section, l *Learner, topics Topics) {
+	switch {
+	case !s.has("on_expiry") || !s.ok("on_expiry", "payoff_range"):
+	case !topics.HasSelections():
+		if l.OnExpiry.Default != nil {
+			s.warn("on_expiry", "has no effect without a selections topic: nobody is known to have selected what was never paid")
+		}
+	case l.OnExpiry.Default == nil && l.PayoffRange.Min == 0 && l.Delay != QPMD:
+		s.warn("on_expiry", "drop learns only from what is paid: payoffs that are sent only when they are good must not be dropped when "+
+			"they are not, or every item that ever pays looks as good as any other; {default: 0} counts silence as nothing paid")
+	}
 }
 
 // warnBelief warns of a learner that goes on trying, or holds on to its prior, for longer than there are payoffs.

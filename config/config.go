@@ -146,7 +146,9 @@ type Learner struct {
 	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
 	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
+	OutOfRange       OutOfRange
 	OnExpiry         OnExpiry
+	Silence          Silence
 	Aggregate        Aggregate
 	Utilities        Utilities
 	Seed             uint64
@@ -215,6 +217,24 @@ type Range struct{ Min, Max float64 }
 type OnExpiry struct {
 	Default *float64 // counts as this payoff, in raw units and within the payoff range; nil: dropped
 }
+
+// Silence says what a selection counts as while its payoff is awaited.
+type Silence string
+
+// The values of silence.
+const (
+	Waits  Silence = "waits"   // nothing
+	AtOnce Silence = "at_once" // what it will count as if it is never paid
+)
+
+// OutOfRange says what becomes of a payoff outside the payoff range.
+type OutOfRange string
+
+// The values of out_of_range.
+const (
+	Clamp  OutOfRange = "clamp"  // it counts as the nearer end of the range
+	Refuse OutOfRange = "refuse" // it is a dead letter, and its selection ends without a payoff
+)
 
 // Aggregate says what several payoffs of one impression amount to.
 type Aggregate string

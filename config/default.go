@@ -30,9 +30,23 @@ func (l *Learner) fill(given func(key string) bool) {
 	if !given("sigma") { // what learns a prior learns σ too
 		l.EstimateSigma = l.believes() && l.Prior.Kind == policy.EmpiricalPrior
 	}
+	if !given("silence") && l.silenceWaits() != "" {
+		l.Silence = Waits
+	}
 	if !given("selection_timeout") {
 		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
 	}
+}
+
+// silenceWaits says why silence cannot count before it is over; nothing where it can.
+func (l *Learner) silenceWaits() string {
+	switch {
+	case l.Delay != Direct:
+		return string(l.Delay) + " has its own way with what is awaited; silence counts earlier with delay: direct alone"
+	case l.OnExpiry.Default == nil:
+		return "with on_expiry: drop it is never known what silence counts as; {default: x} says it"
+	}
+	return ""
 }
 
 // believes tells whether a learner's policy has a prior.

@@ -62,7 +62,8 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkSigma(s, &l)
 	checkPartners(s)
 	checkTimes(s, &l, c.Kafka.Topics)
-	checkDefault(s, &l)
+	checkDefault(s, &l, c.Kafka.Topics)
+	checkSilence(s, &l, c.Kafka.Topics)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
 	warnDoubtful(s, &l, c.Kafka.Topics)
@@ -170,14 +171,38 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	}
 }
 
-func checkDefault(s *section, l *Learner) {
+func checkDefault(s *section, l *Learner, topics Topics) {
+	if !topics.HasSelections() && !s.has("on_expiry") { // nobody is known to have selected what was never paid
+		l.OnExpiry.Default = nil
+	}
 	x := l.OnExpiry.Default
 	if x == nil || !s.ok("on_expiry", "on_expiry.default", "payoff_range") {
 		return
 	}
-	if *x < l.PayoffRange.Min || *x > l.PayoffRange.Max {
+	switch outside := *x < l.PayoffRange.Min || *x > l.PayoffRange.Max; {
+	case !outside:
+	case s.has("on_expiry"):
 		s.fault("on_expiry", "default %s is outside payoff_range [%s, %s]", formatFloat(*x),
 			formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	default:
+		s.missing("on_expiry", "is needed: 0, which a selection counts as that was never paid, is outside payoff_range [%s, %s]; "+
+			"{default: x} says what it counts as, and drop that it tells nothing", formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	}
+}
+
+func checkSilence(s *section, l *Learner, topics Topics) {
+	if !s.has("silence") && !topics.HasSelections() {
+		l.Silence = Waits
+	}
+	if l.Silence == Waits || !s.ok("silence", "delay", "policy", "on_expiry", "on_expiry.default") {
+		return
+	}
+	why := l.silenceWaits()
+	if !topics.HasSelections() {
+		why = "there is no selections topic (kafka.topics.selections is empty), and nobody is known to wait"
+	}
+	if why != "" {
+		s.fault("silence", "%s: %s", l.Silence, why)
 	}
 }
 
@@ -202,7 +227,7 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 	if l.Delay == QPMD {
 		if !topics.HasSelections() {
 			s.warn("delay", "qpmd without a selections topic is given selection and payoff at once: it never waits, and learns nothing of selections that were not paid")
-		} else if l.OnExpiry.Default == nil {
+		} else if l.OnExpiry.Default == nil && s.has("on_expiry") {
 			s.warn("on_expiry", "qpmd with drop: an item that never pays is waited for again and again, and nothing is learned meanwhile; {default: x} ends that")
 		}
 	}

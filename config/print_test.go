@@ -237,9 +237,14 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 	if selections {
 		l.SelectionTimeout = span("timeout", time.Millisecond, l.PayoffHorizon)
 	}
+	l.OutOfRange = rapid.SampledFrom([]OutOfRange{Clamp, Refuse}).Draw(t, "out of range")
+	l.OnExpiry.Default = nil
 	if rapid.Bool().Draw(t, "expiry default") {
 		x := rapid.Float64Range(l.PayoffRange.Min, l.PayoffRange.Max).Draw(t, "x")
 		l.OnExpiry.Default = &x
+	}
+	if l.Silence = Waits; selections && l.silenceWaits() == "" {
+		l.Silence = rapid.SampledFrom([]Silence{Waits, AtOnce}).Draw(t, "silence")
 	}
 	l.Aggregate = rapid.SampledFrom([]Aggregate{First, Sum}).Draw(t, "aggregate")
 	l.Seed = rapid.Uint64().Draw(t, "seed")

@@ -55,14 +55,22 @@ var learnerSettings = []setting[Learner]{
 		with(windowed),
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
 		"of one payoff, or of the sum with `aggregate: sum`"),
+	value("out_of_range", func(l *Learner) *OutOfRange { return &l.OutOfRange }, words(Clamp, Refuse), Clamp,
+		"what becomes of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection "+
+			"teaches nothing; sums are always clamped"),
 	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
 		720*time.Hour, "how long a payoff is awaited, from the impression"),
 	value("selection_timeout", func(l *Learner) *time.Duration { return &l.SelectionTimeout },
 		unlessZero(duration(time.Millisecond, longest)), 30*time.Minute,
 		"how long a selection is awaited; cut to the payoff horizon by default; not with an empty `kafka.topics.selections`").
 		within("1ms to `payoff_horizon`"),
-	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{},
-		"what a selection counts as that was never paid"),
+	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
+		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
+			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0"),
+	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce), AtOnce,
+		"what a selection counts as while its payoff is awaited: nothing (`waits`), or what `on_expiry` says, from the selection "+
+			"on until it is paid (`at_once`), which is the default where it can be: with `direct`, a default at expiry and a "+
+			"selections topic. `waits` learns faster where most selections are paid"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
 		"the first payoff counts, or all until the deadline are added up"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,

@@ -26,17 +26,15 @@ type base struct {
 	writer
 }
 
-// newBase makes one that knows no items. countInFlight is Input.CountInFlight.
-func newBase(p policy.Policy, countInFlight bool) base {
+// newBase makes one that knows no items.
+func newBase(p policy.Policy) base {
 	table := policy.NewTable(0)
-	return base{
-		policy: p, table: table, changes: table.Changes(), in: policy.Input{Table: table, CountInFlight: countInFlight},
-	}
+	return base{policy: p, table: table, changes: table.Changes(), in: policy.Input{Table: table}}
 }
 
 // newExploring makes one that explores.
-func newExploring(e policy.Explorer, w WindowsConfig, countInFlight bool) (base, error) {
-	b := newBase(nil, countInFlight)
+func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
+	b := newBase(nil)
 	b.explorer = e
 	return b, b.windows.configure(w)
 }
@@ -44,9 +42,9 @@ func newExploring(e policy.Explorer, w WindowsConfig, countInFlight bool) (base,
 // Grow implements Learner.
 func (b *base) Grow(items int) {
 	b.table.Grow(items)
-	if more := items - len(b.flights.byItem); more > 0 {
-		b.flights.grow(more)
-		b.in.InFlight = b.flights.byItem
+	if items > b.flights.Len() {
+		b.flights.grow(items)
+		b.in.InFlight = b.flights.AllPooled()
 	}
 }
 
@@ -83,17 +81,13 @@ func (b *base) Adopt(int64, *Decision) {}
 func (b *base) Unselected(Feedback) {}
 
 // selected notes what every selection tells.
-func (b *base) selected(fb *Feedback) {
-	b.flights.begin(fb.Item)
-	b.changes.Note(fb.Item, flightsChanged)
-	b.windows.selected(fb)
+func (b *base) selected(o *Feedback) {
+	b.flights.begin(o.Item)
+	b.windows.selected(o)
 }
 
 // landed notes that a selection is in flight no longer.
-func (b *base) landed(i policy.Item) {
-	b.flights.end(i)
-	b.changes.Note(i, flightsChanged)
-}
+func (b *base) landed(i policy.Item) { b.flights.end(i) }
 
 // feed gives BASE a payoff.
 func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
@@ -104,11 +98,16 @@ func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
 // LoadSums implements Learner.
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
-// Pooled implements Learner: besides the sums, selections tell of windows wherever they were made.
-func (b *base) Pooled() []Pooled { return b.windows.pooled() }
+// Pooled implements Learner: besides the sums, selections tell of windows wherever they were made, and so does silence of
+// items.
+func (b *base) Pooled() []Pooled { return append(b.flights.pooled(), b.windows.pooled()...) }
 
 // SetSourceField implements Learner.
-func (b *base) SetSourceField(source int32, hash string, field, value []byte, _ Translate) {
+func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
+	if hash == hashFlights {
+		b.flights.setSourceField(source, field, value, items)
+		return
+	}
 	b.windows.setSourceField(source, hash, field, value)
 }
 
@@ -122,7 +121,7 @@ func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b
 
 // status is what is the same for both.
 func (b *base) status() Status {
-	s := Status{Fed: b.table.Fed(), Flights: b.flights.total}
+	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total)}
 	s.Windows, s.Selections = b.windows.shown()
 	return s
 }
@@ -133,11 +132,9 @@ func (b *base) harvest(r Recorder) {
 		if what&sumsChanged != 0 {
 			r.Item(i)
 		}
-		if what&flightsChanged != 0 {
-			b.flights.harvest(r, i, &b.writer)
-		}
 	}
 	b.changes.Clear()
+	b.flights.harvest(r, &b.writer)
 	b.windows.harvest(r, &b.writer)
 }
 

@@ -3,32 +3,40 @@ package delay
 import "github.com/ranker-worker/ranker-worker/policy"
 
 // Direct feeds every payoff to BASE as it arrives, and tells BASE how many selections of each item are in flight, as
-// samples that are on their way (policy.Input.CountInFlight): a bonus for what is little known shrinks when an item is
+// samples that are on their way (policy.Evidence.Open): a bonus for what is little known shrinks when an item is
 // selected and not only when its payoff comes, so that a wait is not spent on one item. Nothing is ever on hold, what
 // other sources know is taken in at once, and windows need not be lazy. In exchange BASE sees payoffs in another order
 // and number than it would without delay, so that it must not depend on when it is fed: the policies with an upper index,
 // a posterior, or none of both do not; elimination's proof does.
 //
+// Silence says what a selection counts as while its payoff is awaited.
+//
 // Where selections are told with their payoffs, there is nothing in flight at any decision.
 //
 // Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
-// selections in flight, where there are any, in decimal. What is learned of windows, for a BASE that needs them, is
+// selections in flight, where there are any, in decimal; where silence counts, sources pool it. What is learned of windows, for a BASE that needs them, is
 // stored as BOLD stores it.
 type Direct struct{ base }
 
 var _ Learner = (*Direct)(nil)
 
 // NewDirect makes a learner that knows no items yet.
-func NewDirect(p policy.Policy) *Direct { return &Direct{newBase(p, true)} }
+func NewDirect(p policy.Policy, s Silence) *Direct { return direct(newBase(p), s) }
 
 // NewExploringDirect makes a learner with a BASE that explores, for windows as given or learned. It fails with
 // ErrWindows.
-func NewExploringDirect(e policy.Explorer, w WindowsConfig) (*Direct, error) {
-	b, err := newExploring(e, w, true)
+func NewExploringDirect(e policy.Explorer, w WindowsConfig, s Silence) (*Direct, error) {
+	b, err := newExploring(e, w)
 	if err != nil {
 		return nil, err
 	}
-	return &Direct{b}, nil
+	return direct(b, s), nil
+}
+
+func direct(b base, s Silence) *Direct {
+	d := &Direct{b}
+	d.flights.tell(d.table, s)
+	return d
 }
 
 // Selected implements Learner: the payoff is awaited from now on.

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,10 +14,12 @@ import (
 // among the selections anew each time.
 type slowDirect struct {
 	base    policy.Policy
+	silence Silence
 	items   int
 	fed     []Feedback
 	open    []Feedback // selected, neither paid nor expired
 	sources map[[2]int32]policy.Sums
+	flights map[[2]int32]int // those of other sources
 }
 
 func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
@@ -27,12 +30,27 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	for at, sums := range s.sources {
 		table.Import(at[0], at[1], sums)
 	}
-	inFlight := make([]int64, s.items)
+	inFlight := make([]policy.Count, s.items)
 	for _, fb := range s.open {
 		inFlight[fb.Item]++
 	}
+	if s.silence.AtOnce {
+		for at, n := range s.flights {
+			inFlight[at[1]] += policy.Count(n)
+		}
+		for i, n := range inFlight {
+			for range n { // each is a payoff
+				table.Add(policy.Item(i), s.silence.Default)
+			}
+		}
+	} else {
+		table.AwaitedBy(func(i policy.Item) policy.Evidence { return policy.Evidence{Open: float64(inFlight[i])} })
+		for i := range policy.Item(s.items) {
+			table.Weigh(i)
+		}
+	}
 	order := make([]int32, len(candidates))
-	in := policy.Input{Items: candidates, Table: table, InFlight: inFlight, CountInFlight: true, Key: key}
+	in := policy.Input{Items: candidates, Table: table, InFlight: inFlight, Key: key}
 	s.base.Rank(&in, &policy.Workspace{}, order)
 	return order
 }
@@ -40,8 +58,10 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 // Direct feeding is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
 func TestDirect_IsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewUtility()}).Draw(t, "policy")
-		slow, fast := &slowDirect{base: base, items: 2, sources: map[[2]int32]policy.Sums{}}, NewDirect(base)
+		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewKLUCB(), policy.NewUtility()}).Draw(t, "policy")
+		silence := Silence{AtOnce: rapid.Bool().Draw(t, "at once"), Default: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "default")}
+		slow := &slowDirect{base: base, silence: silence, items: 2, sources: map[[2]int32]policy.Sums{}, flights: map[[2]int32]int{}}
+		fast := NewDirect(base, silence)
 		fast.Grow(2)
 		var undrawn []Feedback
 		ref := int64(0)
@@ -77,6 +97,17 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 				slow.sources[at] = policy.Sums{N: n, R: float64(n) / 2, Q: float64(n) / 4}
 				fast.SetSource(at[0], at[1], slow.sources[at])
 			},
+			"flights of a source": func(t *rapid.T) {
+				at := [2]int32{rapid.Int32Range(0, 3).Draw(t, "source"), int32(rapid.IntRange(0, slow.items-1).Draw(t, "item"))}
+				n := rapid.IntRange(0, 9).Draw(t, "flights")
+				value := []byte(strconv.Itoa(n))
+				if slow.flights[at] = n; n == 0 {
+					value = nil
+				}
+				fast.SetSourceField(at[0], hashFlights, []byte(strconv.Itoa(100+int(at[1]))), value, func(theirs policy.Item) (policy.Item, bool) {
+					return theirs - 100, true
+				})
+			},
 			"grow": func(t *rapid.T) {
 				slow.items += rapid.IntRange(0, 2).Draw(t, "more")
 				fast.Grow(slow.items)
@@ -94,21 +125,21 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 
 // What was never selected, as after a reset, ends without a trace in the counts: they never fall below 0.
 func TestDirect_InFlightNeverFallsBelowZero(t *testing.T) {
-	d := NewDirect(leastSampled{})
+	d := NewDirect(leastSampled{}, Silence{})
 	d.Grow(2)
 	s := newStore(d)
 	d.Paid(Feedback{Ref: 1, Item: 0, Payoff: 1})
 	d.Expired(Feedback{Ref: 2, Item: 1})
 	require.Equal(t, Status{Fed: 1}, d.Status())
-	require.Equal(t, []int64{0, 0}, d.Inspect().InFlight)
+	require.Equal(t, []policy.Count{0, 0}, d.Inspect().InFlight)
 	require.Equal(t, []string{"0 {1 1 1}"}, s.harvest(), "and nothing of them is written")
 	d.Selected(Feedback{Ref: 3, Item: 0})
-	require.Equal(t, []int64{1, 0}, d.Inspect().InFlight)
+	require.Equal(t, []policy.Count{1, 0}, d.Inspect().InFlight)
 }
 
 // Other sources' sums are taken in at once, whatever is in flight.
 func TestDirect_SourcesAreTakenAtOnce(t *testing.T) {
-	d := NewDirect(policy.NewUtility())
+	d := NewDirect(policy.NewUtility(), Silence{})
 	d.Grow(2)
 	d.Selected(Feedback{Ref: 1, Item: 0})
 	d.SetSource(7, 0, policy.Sums{N: 5, R: 1, Q: 1})
@@ -118,7 +149,7 @@ func TestDirect_SourcesAreTakenAtOnce(t *testing.T) {
 }
 
 func TestDirect_HarvestGivesOnlyWhatChanged(t *testing.T) {
-	d := NewDirect(policy.NewUtility())
+	d := NewDirect(policy.NewUtility(), Silence{})
 	d.Grow(3)
 	s := newStore(d)
 	require.Empty(t, s.harvest())
@@ -136,9 +167,9 @@ func TestDirect_HarvestGivesOnlyWhatChanged(t *testing.T) {
 }
 
 // With QPM-D, selections in flight break ties and count for nothing else.
-func TestCountInFlight_IsForDirectFeedingAlone(t *testing.T) {
+func TestSelectionsInFlight_AreSamplesForDirectFeedingAlone(t *testing.T) {
 	var d Decision
-	for _, l := range []Learner{NewDirect(leastSampled{}), NewQPMD(leastSampled{})} {
+	for _, l := range []Learner{NewDirect(leastSampled{}, Silence{}), NewQPMD(leastSampled{})} {
 		l.Grow(2)
 		l.Selected(Feedback{Ref: 1, Item: 0})
 		l.Decide(allItems(2), 1, &d)

@@ -10,52 +10,101 @@ import (
 // hashFlights maps "<item>" to the number of the item's selections in flight, where there are any.
 const hashFlights = "flights"
 
-// flights counts the selections in flight, those whose payoff is awaited. A count rises with a selection and falls with
-// what becomes of it, its payoff or its expiry, and never below 0: a payoff whose selection was not seen (the learner was
-// reset in between) changes nothing.
+// flights counts the selections in flight, those whose payoff is awaited, by item: this partition's own, and those that other
+// sources have told of. A count of our own rises with a selection and falls with what becomes of it, its payoff or its
+// expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
 type flights struct {
-	byItem []int64
-	stored []int64 // by item, as harvested last
-	total  int64
+	policy.Totals[policy.Count]
+	pools  bool           // other sources' are wanted
+	stored []policy.Count // of our own, as harvested last
+	total  policy.Count   // of our own
 }
 
-func (f *flights) grow(more int) {
-	f.byItem = extend(f.byItem, more)
-	f.stored = extend(f.stored, more)
+// tell has the table be told of selections in flight, and what they amount to.
+func (f *flights) tell(table *policy.Table, s Silence) {
+	f.pools = s.AtOnce
+	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
+	table.AwaitedBy(func(i policy.Item) policy.Evidence { return s.worth(f.Pooled(i)) })
 }
 
-func (f *flights) begin(i policy.Item) {
-	f.byItem[i]++
-	f.total++
+// pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
+func (f *flights) pooled() []Pooled {
+	if !f.pools {
+		return nil
+	}
+	return []Pooled{{Hash: hashFlights, ByItem: true}}
 }
+
+func (f *flights) grow(items int) {
+	f.Grow(items)
+	f.stored = extend(f.stored, items-len(f.stored))
+}
+
+func (f *flights) begin(i policy.Item) { f.add(i, 1) }
 
 func (f *flights) end(i policy.Item) {
-	if f.byItem[i] > 0 {
-		f.byItem[i]--
-		f.total--
+	if f.Own(i) > 0 {
+		f.add(i, -1)
 	}
 }
 
-// harvest writes an item's count where it is not what is stored.
-func (f *flights) harvest(r Recorder, i policy.Item, to *writer) {
-	if f.stored[i] == f.byItem[i] {
-		return
+func (f *flights) add(i policy.Item, n policy.Count) {
+	f.AddOwn(i, n, 1)
+	f.total += n
+}
+
+// harvest writes the counts of our own that are not what is stored.
+func (f *flights) harvest(r Recorder, to *writer) {
+	for i := range f.Changes().All() {
+		n := f.Own(i)
+		if f.stored[i] == n {
+			continue
+		}
+		f.stored[i] = n
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		to.writeCount(r, hashFlights, int64(n))
 	}
-	f.stored[i] = f.byItem[i]
-	to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-	to.writeCount(r, hashFlights, f.byItem[i])
+	f.Changes().Clear()
 }
 
 func (f *flights) load(field, value []byte) error {
-	i, err := parseItem(field, len(f.byItem))
+	i, err := parseItem(field, f.Len())
 	if err != nil {
 		return err
 	}
+	n, err := parseFlights(value)
+	if err != nil {
+		return err
+	}
+	f.total += n - f.Own(i)
+	f.Set(i, n)
+	f.stored[i] = n
+	return nil
+}
+
+// setSourceField takes in another source's count; nil where it has none. What makes no sense is passed over.
+func (f *flights) setSourceField(source int32, field, value []byte, items Translate) {
+	theirs, err := parseInt32(field)
+	if err != nil || !f.pools {
+		return
+	}
+	i, known := items(theirs)
+	if !known {
+		return
+	}
+	if value == nil {
+		f.Drop(source, i)
+		return
+	}
+	if n, err := parseFlights(value); err == nil {
+		f.Import(source, i, n)
+	}
+}
+
+func parseFlights(value []byte) (policy.Count, error) {
 	n, err := parseInt(value)
 	if err != nil || n == 0 || n > 1<<53 {
-		return fmt.Errorf("the value is %w, or 0", errNumber)
+		return 0, fmt.Errorf("the value is %w, or 0", errNumber)
 	}
-	f.total += n - f.byItem[i]
-	f.byItem[i], f.stored[i] = n, n
-	return nil
+	return policy.Count(n), nil
 }

@@ -106,7 +106,6 @@ func (b *base) NamesItems() bool { return false }
 func (b *base) Carry(fb Feedback, selected bool) {
 	if selected {
 		b.flights.begin(fb.Item)
-		b.changes.Note(fb.Item, flightsChanged)
 	}
 }
 

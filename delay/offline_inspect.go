@@ -20,9 +20,9 @@ type Inspector interface {
 
 // Inspection is what a learner knows besides the sums of its items.
 type Inspection struct {
-	InFlight []int64 // by item: selections whose payoff is awaited; nil where they are not counted by item
-	Waiting  []int64 // by item: payoffs in QPM-D's queues; nil where there are none such
-	HoldRef  int64   // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
+	InFlight []policy.Count // by item: selections of this partition whose payoff is awaited; nil where they are not counted by item
+	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil where there are none such
+	HoldRef  int64          // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
 
 	Instances []InstanceInspection // of BOLD, in the order of their numbers; only those that know or wait for something
 	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
@@ -60,7 +60,7 @@ var (
 
 // Inspect implements Inspector.
 func (b *base) Inspect() Inspection {
-	i := Inspection{InFlight: slices.Clone(b.flights.byItem)}
+	i := Inspection{InFlight: b.flights.AllOwn()}
 	i.Windows, i.Learned = b.Windows(nil)
 	if p, ok := b.policy.(policy.Believer); ok {
 		c := p.Components(b.table)

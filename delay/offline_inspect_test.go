@@ -43,7 +43,7 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 			i, s := l.Inspect(), l.Status()
 			var flights int64
 			for _, n := range i.InFlight {
-				flights += n
+				flights += int64(n)
 			}
 			for _, one := range i.Instances {
 				flights += int64(one.Outstanding)
@@ -58,7 +58,7 @@ func TestInspect_ShowsBeliefs(t *testing.T) {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	base, err := policy.NewMOSS(belief)
 	require.NoError(t, err)
-	direct := NewDirect(base)
+	direct := NewDirect(base, Silence{})
 	direct.Grow(3)
 	table := policy.NewTable(3)
 	for k := range 12 {
@@ -68,5 +68,5 @@ func TestInspect_ShowsBeliefs(t *testing.T) {
 		table.Add(fb.Item, fb.Payoff)
 	}
 	require.Equal(t, belief.Components(table), *direct.Inspect().Beliefs)
-	require.Nil(t, NewDirect(policy.NewGreedy()).Inspect().Beliefs)
+	require.Nil(t, NewDirect(policy.NewGreedy(), Silence{}).Inspect().Beliefs)
 }

@@ -23,7 +23,7 @@ func mergeable(t require.TestingT) map[string]func() Mergeable {
 	}
 	return map[string]func() Mergeable{
 		"qpmd":    func() Mergeable { return NewQPMD(policy.NewGreedy()) },
-		"direct":  func() Mergeable { return NewDirect(policy.NewGreedy()) },
+		"direct":  func() Mergeable { return NewDirect(policy.NewGreedy(), Silence{}) },
 		"bold":    bold(0),
 		"bounded": bold(3),
 		"sorted":  func() Mergeable { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },

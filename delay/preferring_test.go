@@ -53,7 +53,7 @@ func bases(t require.TestingT) map[string]func() Inspector {
 	require.NoError(t, err)
 	return map[string]func() Inspector{
 		"qpmd":   func() Inspector { return NewQPMD(policy.NewGreedy()) },
-		"direct": func() Inspector { return NewDirect(policy.NewGreedy()) },
+		"direct": func() Inspector { return NewDirect(policy.NewGreedy(), Silence{}) },
 		"bold": func() Inspector {
 			base, err := policy.NewFTRL(1, true)
 			require.NoError(t, err)

@@ -52,11 +52,11 @@ type hold struct {
 var _ Learner = (*QPMD)(nil)
 
 // NewQPMD makes a learner that knows no items yet.
-func NewQPMD(p policy.Policy) *QPMD { return &QPMD{base: newBase(p, false)} }
+func NewQPMD(p policy.Policy) *QPMD { return &QPMD{base: newBase(p)} }
 
 // NewExploringQPMD makes a learner with a BASE that explores, for windows as given or learned. It fails with ErrWindows.
 func NewExploringQPMD(e policy.Explorer, w WindowsConfig) (*QPMD, error) {
-	b, err := newExploring(e, w, false)
+	b, err := newExploring(e, w)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ func TestQPMD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	q.Selected(Feedback{Ref: 42, Item: 1})
 	require.Equal(t, []string{
 		`queues 1 = "1 1" (false)`, `queue 1:0 = "" (true)`,
-		`2 {1 9.313225746154785e-10 8.673617379884035e-19}`, `flights 2 = "" (true)`,
-		`1 {1 0.1 0.010000000000000002}`, `flights 1 = "1" (false)`, `learner hold = "" (true)`,
+		`2 {1 9.313225746154785e-10 8.673617379884035e-19}`, `1 {1 0.1 0.010000000000000002}`,
+		`flights 2 = "" (true)`, `flights 1 = "1" (false)`, `learner hold = "" (true)`,
 	}, s.harvest())
 	// What came and went between two harvests was never written, and need not be deleted.
 	q.Paid(Feedback{Ref: 42, Item: 1, Payoff: 1})

@@ -161,7 +161,7 @@ func TestSection41_RegretGrowsAsTheTwoThirdsPower(t *testing.T) {
 	for _, lag := range []int{0, 200} {
 		regret := func(horizon int, w WindowsConfig) (mean float64) {
 			for run := range uint64(runs) {
-				d, err := NewExploringDirect(policy.NewEpsilonGreedy(), w)
+				d, err := NewExploringDirect(policy.NewEpsilonGreedy(), w, Silence{})
 				require.NoError(t, err)
 				s := simulation{means: falling(n), horizon: horizon, lag: lag, window: lazy(n), seed: 700 + run}
 				mean += s.regretOf(d) / runs
@@ -201,7 +201,7 @@ func TestDirect_LatePayoffsCostLessThanWithQPMD(t *testing.T) {
 	thompson, err := policy.NewThompson(unit)
 	require.NoError(t, err)
 	for _, p := range []policy.Policy{optimistic, moss, thompson} {
-		direct, qpmd := mean(func() Learner { return NewDirect(p) }), mean(func() Learner { return NewQPMD(p) })
+		direct, qpmd := mean(func() Learner { return NewDirect(p, Silence{}) }), mean(func() Learner { return NewQPMD(p) })
 		t.Logf("%T: direct %.0f, qpmd %.0f", p, direct, qpmd)
 		require.Less(t, direct, qpmd)
 		require.Less(t, direct, 0.25*paper)

@@ -46,7 +46,6 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 const (
 	sumsChanged = policy.SumsChanged << iota
 	queueChanged
-	flightsChanged
 )
 
 // extend appends more zero elements.

@@ -45,7 +45,7 @@ func kinds() []kind {
 		return q
 	}
 	direct := func(t require.TestingT, w WindowsConfig) Learner {
-		d, err := NewExploringDirect(policy.NewEpsilonGreedy(), w)
+		d, err := NewExploringDirect(policy.NewEpsilonGreedy(), w, Silence{})
 		require.NoError(t, err)
 		return d
 	}
@@ -55,10 +55,10 @@ func kinds() []kind {
 		{"qpmd/greedy", func(require.TestingT) Learner { return NewQPMD(policy.NewGreedy()) }},
 		{"qpmd/egreedy", func(t require.TestingT) Learner { return qpmd(t, given(t)) }},
 		{"qpmd/egreedy, windows learned", func(t require.TestingT) Learner { return qpmd(t, learned) }},
-		{"direct/moss", func(t require.TestingT) Learner { return NewDirect(moss(t)) }},
-		{"direct/thompson", func(t require.TestingT) Learner { return NewDirect(thompson(t)) }},
-		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy()) }},
-		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}) }},
+		{"direct/moss", func(t require.TestingT) Learner { return NewDirect(moss(t), Silence{}) }},
+		{"direct/thompson", func(t require.TestingT) Learner { return NewDirect(thompson(t), Silence{}) }},
+		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy(), Silence{}) }},
+		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}, Silence{}) }},
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
 		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
 	}
@@ -75,7 +75,7 @@ func kinds() []kind {
 				return NewQPMD(p)
 			}}, kind{"direct/" + name, func(t require.TestingT) Learner {
 				require.NoError(t, err)
-				return NewDirect(p)
+				return NewDirect(p, Silence{})
 			}})
 		}
 	}
@@ -105,12 +105,9 @@ var _ policy.Explainer = leastSampled{}
 func (leastSampled) Rule() string                                            { return "the fewest" }
 func (leastSampled) Weigh(*policy.Input, *policy.Workspace, []policy.Reason) {}
 func (leastSampled) Rank(in *policy.Input, _ *policy.Workspace, dst []int32) {
-	samples := func(position int32) int64 {
-		i := in.Items[position]
-		if in.CountInFlight {
-			return in.Table.Pooled(i).N + in.InFlight[i]
-		}
-		return in.Table.Pooled(i).N
+	samples := func(position int32) float64 {
+		e := in.Table.Evidence(in.Items[position])
+		return e.W + e.Open
 	}
 	for k := range dst {
 		dst[k] = int32(k)
@@ -330,9 +327,9 @@ func (w *life) sourceField(t *rapid.T) {
 }
 
 func (w *life) check(t *rapid.T) {
-	inFlight := make([]int64, w.items)
-	for _, fb := range w.waiting {
-		inFlight[fb.Item]++
+	inFlight := make([]policy.Count, w.items)
+	for _, o := range w.waiting {
+		inFlight[o.Item]++
 	}
 	want := w.learners[0].Status()
 	want.Holds, want.Unfed, want.Instances = 0, 0, 0 // of this process, or of when it began

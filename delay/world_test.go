@@ -77,7 +77,7 @@ type oracle struct {
 	items    int
 	arrived  map[policy.Item][]float64
 	fed      map[policy.Item]int
-	inFlight map[policy.Item]int64
+	inFlight map[policy.Item]policy.Count
 	onHold   bool
 	holdItem policy.Item
 	holdRef  int64
@@ -87,7 +87,7 @@ type oracle struct {
 
 func newOracle(base policy.Policy) *oracle {
 	return &oracle{
-		base: base, arrived: map[policy.Item][]float64{}, fed: map[policy.Item]int{}, inFlight: map[policy.Item]int64{},
+		base: base, arrived: map[policy.Item][]float64{}, fed: map[policy.Item]int{}, inFlight: map[policy.Item]policy.Count{},
 		frozen: map[[2]int32]policy.Sums{}, newest: map[[2]int32]policy.Sums{},
 	}
 }
@@ -152,8 +152,8 @@ func (o *oracle) table() *policy.Table {
 	return t
 }
 
-func (o *oracle) flights() []int64 {
-	f := make([]int64, o.items)
+func (o *oracle) flights() []policy.Count {
+	f := make([]policy.Count, o.items)
 	for i, n := range o.inFlight {
 		f[i] = n
 	}
@@ -178,7 +178,7 @@ func (o *oracle) queued() (n int64) {
 type step struct {
 	candidates []policy.Item
 	key        policy.Key
-	inFlight   []int64
+	inFlight   []policy.Count
 	order      []int32
 	item       policy.Item
 	ref        int64

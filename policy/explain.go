@@ -15,7 +15,7 @@ type Explainer interface {
 // Reason is why a candidate stands where it stands. Payoffs are in normalised units.
 type Reason struct {
 	N        int64   // payoffs that the policy has of it, pooled
-	Mean     float64 // of them; 0 where there is none
+	Mean     float64 // of them and of what is awaited, as far as that counts; 0 where there is none
 	InFlight int64   // selections whose payoff is awaited; 0 where the delay handling does not count them
 
 	// Index is what leaders are compared by. Elimination: N, the least leads; other policies: the largest leads. NaN
@@ -38,14 +38,11 @@ type Reason struct {
 func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason, rule string) {
 	why = make([]Reason, len(in.Items))
 	for k, item := range in.Items {
-		s := in.Table.Pooled(item)
+		s := in.Table.Evidence(item)
 		r := &why[k]
-		r.N, r.Index, r.BeatenBy = s.N, math.NaN(), -1
-		if s.N > 0 {
-			r.Mean = s.R / float64(s.N)
-		}
+		r.N, r.Mean, r.Index, r.BeatenBy = in.Table.Pooled(item).N, s.Mean(), math.NaN(), -1
 		if in.InFlight != nil {
-			r.InFlight = in.InFlight[item]
+			r.InFlight = int64(in.InFlight[item])
 		}
 		r.Lower, r.Upper = r.Mean, r.Mean
 	}
@@ -120,12 +117,9 @@ func (*Greedy) Rule() string {
 }
 
 // Weigh implements Explainer.
-func (*Greedy) Weigh(_ *Input, _ *Workspace, why []Reason) {
-	for k := range why {
-		why[k].Index = why[k].Mean
-		if why[k].N == 0 {
-			why[k].Index = math.Inf(1)
-		}
+func (*Greedy) Weigh(in *Input, _ *Workspace, why []Reason) {
+	for k, item := range in.Items {
+		why[k].Index, _ = believed(in, item)
 	}
 }
 

@@ -82,9 +82,9 @@ func newInstance(name string, sums []Sums, rng *rand.Rand) instance {
 	}
 	in := Input{Items: items, Table: table, Key: Key(rng.Uint64())}
 	if rng.IntN(2) == 0 {
-		in.InFlight = make([]int64, n+3)
+		in.InFlight = make([]Count, n+3)
 		for i := range in.InFlight {
-			in.InFlight[i] = rng.Int64N(3)
+			in.InFlight[i] = Count(rng.Int64N(3))
 		}
 	}
 	return instance{name, in}

@@ -15,26 +15,10 @@ func NewGreedy() *Greedy { return &Greedy{} }
 
 // Rank implements Policy in O(n): the leader of a suffix is its first item or the leader of the rest.
 func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
-	n := int32(len(in.Items))
-	ws.leaders = sized(ws.leaders, int(n))
-	leader := n - 1
-	leading := in.Table.Pooled(in.Items[leader])
-	for i := n - 1; i >= 0; i-- {
-		if s := in.Table.Pooled(in.Items[i]); i < leader && leadsGreedily(in, s, i, leading, leader) {
-			leader, leading = i, s
-		}
-		ws.leaders[i] = leader
+	r := newRace(in, ws)
+	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
+		mean, _ := believed(in, in.Items[i])
+		r.enter(i, mean)
 	}
-	follow(ws.leaders, dst)
-}
-
-// leadsGreedily tells whether position a, with sums s, goes before position b, with sums o.
-func leadsGreedily(in *Input, s Sums, a int32, o Sums, b int32) bool {
-	if s.N == 0 || o.N == 0 {
-		return s.N < o.N || s.N == o.N && in.tie(a, b)
-	}
-	if ms, mo := s.R/float64(s.N), o.R/float64(o.N); ms != mo {
-		return ms > mo
-	}
-	return s.N < o.N || s.N == o.N && in.tie(a, b)
+	follow(r.leaders, dst)
 }

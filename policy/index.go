@@ -30,14 +30,6 @@ func (r *race) enter(i int32, index float64) {
 // alike tells whether position i, whose index is the leader's, goes before it.
 func (r *race) alike(i int32) bool {
 	t := r.in.Table
-	a, b := t.pooled[r.in.Items[i]].N, t.pooled[r.in.Items[r.leader]].N
+	a, b := t.evidence[r.in.Items[i]].W, t.evidence[r.in.Items[r.leader]].W
 	return a < b || a == b && r.in.tie(i, r.leader)
-}
-
-// waiting is the number of the item's selections in flight that count as samples.
-func (in *Input) waiting(i Item) float64 {
-	if !in.CountInFlight || in.InFlight == nil {
-		return 0
-	}
-	return float64(in.InFlight[i])
 }

@@ -85,13 +85,37 @@ func randomInput(t *rapid.T) Input {
 	items := rapid.Permutation(seq(n)).Draw(t, "items")[:rapid.IntRange(1, n).Draw(t, "candidates")]
 	in := Input{Items: items, Table: table, Key: Key(rapid.Uint64().Draw(t, "key"))}
 	if rapid.Bool().Draw(t, "flights known") {
-		in.InFlight = make([]int64, n)
+		in.InFlight = make([]Count, n)
 		for i := range in.InFlight {
-			in.InFlight[i] = rapid.Int64Range(0, 3).Draw(t, "in flight")
+			in.InFlight[i] = Count(rapid.Int64Range(0, 3).Draw(t, "in flight"))
 		}
 	}
-	in.CountInFlight = rapid.Bool().Draw(t, "flights counted")
+	if rapid.Bool().Draw(t, "flights count") {
+		awaited := make([]Evidence, n)
+		for i := range awaited {
+			awaited[i] = randomEvidence(t)
+		}
+		await(table, awaited)
+	}
 	return in
+}
+
+// randomEvidence is what selections whose payoff is awaited may come to.
+func randomEvidence(t *rapid.T) Evidence {
+	flights := rapid.Int64Range(0, 3).Draw(t, "flights")
+	w := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, flights*weightUnits)).Draw(t, "worth")
+	d := rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "default")
+	e := Evidence{W: float64(w) / weightUnits}
+	e.R, e.Q, e.Open = e.W*d, e.W*d*d, float64(flights)-e.W
+	return e
+}
+
+// await has the table take for what is awaited what is given by item.
+func await(table *Table, awaited []Evidence) {
+	table.AwaitedBy(func(i Item) Evidence { return awaited[i] })
+	for i := range awaited {
+		table.Weigh(Item(i))
+	}
 }
 
 // literal is the ranking of a policy whose leader has the largest index, as its definition reads: the leader of what
@@ -101,7 +125,7 @@ func literal(in *Input, index []float64) (order []int32) {
 		leader := first
 		for i := first + 1; i < len(index); i++ {
 			a, b := in.Items[i], in.Items[leader]
-			na, nb := in.Table.Pooled(a).N, in.Table.Pooled(b).N
+			na, nb := in.Table.Evidence(a).W, in.Table.Evidence(b).W
 			if index[i] > index[leader] || index[i] == index[leader] &&
 				(na < nb || na == nb && in.tie(int32(i), int32(leader))) {
 				leader = i
@@ -131,28 +155,41 @@ func literalIndex(p Policy, in *Input) []float64 {
 	for k, item := range in.Items {
 		b := beliefOf(p)
 		e := b.expect(in.Table)
-		s := in.Table.Pooled(item)
-		if s.N == 0 && b.Prior == NoPrior {
-			index[k] = math.Inf(1)
-			continue
-		}
-		weight := float64(s.N) + e.kappa
-		mean := (s.R + e.pseudo) / weight
-		if in.CountInFlight && in.InFlight != nil {
-			weight += float64(in.InFlight[item])
+		s := in.Table.Evidence(item)
+		weight := s.W + e.kappa + s.Open
+		mean := (s.R + e.pseudo) / (s.W + e.kappa)
+		if s.W == 0 && b.Prior == NoPrior {
+			if s.Open == 0 {
+				index[k] = math.Inf(1)
+				continue
+			}
+			mean = literalMean(in.Table)
 		}
 		switch p.(type) {
 		case *MOSS:
-			ratio := 1 + float64(in.Table.Fed())/float64(in.Table.Len())/weight
+			ratio := 1 + in.Table.Weight()/float64(in.Table.Len())/weight
 			index[k] = mean + math.Sqrt(2*e.variance/weight*math.Log(ratio))
 		case *Optimistic:
-			now := float64(in.Table.Fed() + 1)
+			now := in.Table.Weight() + 1
 			index[k] = mean + math.Sqrt(2*e.variance*math.Log(1+now*math.Log(now+1)*math.Log(now+1))/weight)
 		case *Thompson:
 			index[k] = mean + math.Sqrt(e.variance/weight)*normal(in.Key.Uint64(1<<32+uint64(k)))
 		}
 	}
 	return index
+}
+
+// literalMean is the mean of all payoffs.
+func literalMean(table *Table) float64 {
+	var w, r float64
+	for i := range Item(table.Len()) {
+		e := table.Evidence(i)
+		w, r = w+e.W, r+e.R
+	}
+	if w == 0 {
+		return 0
+	}
+	return r / w
 }
 
 // The rankings are those of the definitions, item for item, though what cannot lead is passed over early.
@@ -182,7 +219,7 @@ func TestIndexPolicies_AreTheirDefinitions(t *testing.T) {
 // count, it only breaks ties.
 func TestIndexPolicies_SelectionsInFlight(t *testing.T) {
 	for name, p := range indexPolicies(t) {
-		in := Input{Items: seq(2), Table: tableOf(sumsOf(5, 0.5), sumsOf(5, 0.5)), InFlight: []int64{9, 0}, Key: 1}
+		in := Input{Items: seq(2), Table: tableOf(sumsOf(5, 0.5), sumsOf(5, 0.5)), InFlight: []Count{9, 0}, Key: 1}
 		weigh := func() (a, b float64) {
 			why, _ := Reasons(p, &in, &Workspace{}, []int32{0, 1})
 			return why[0].Index, why[1].Index
@@ -192,12 +229,12 @@ func TestIndexPolicies_SelectionsInFlight(t *testing.T) {
 			require.Equal(t, frozen, other, name)
 			require.Equal(t, []int32{1, 0}, rank(p, &in), name)
 		}
-		in.CountInFlight = true
+		await(in.Table, []Evidence{{Open: 9}, {}})
 		counted, same := weigh() // Key 1 draws neither 0 nor anything near it
 		require.Equal(t, other, same, name)
 		b := beliefOf(p)
 		e := b.expect(in.Table)
-		mean, _ := e.mean(&in.Table.pooled[0])
+		mean, _ := e.mean(&in, 0)
 		require.Less(t, math.Abs(counted-mean), math.Abs(frozen-mean), name)
 	}
 }
@@ -237,9 +274,12 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "n")
 		table := NewTable(n)
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.SampledFrom([]uint64{0, 1, math.MaxUint64}).Draw(t, "key")),
-			InFlight: make([]int64, n), CountInFlight: rapid.Bool().Draw(t, "counted")}
+			InFlight: make([]Count, n)}
+		if rapid.Bool().Draw(t, "counted") {
+			table.AwaitedBy(func(i Item) Evidence { return Evidence{Open: float64(in.InFlight[i])} })
+		}
 		for i := range Item(n) {
-			in.InFlight[i] = rapid.SampledFrom(counts).Draw(t, "in flight")
+			in.InFlight[i] = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))
 			s := Sums{N: rapid.SampledFrom(counts).Draw(t, "N")}
 			if s.N > 0 {
 				s.R, s.Q = rapid.SampledFrom(sums).Draw(t, "R"), math.Abs(rapid.SampledFrom(sums).Draw(t, "Q"))

@@ -28,19 +28,19 @@ func NewKLUCB() *KLUCB { return &KLUCB{} }
 
 // budget is log f(t), what is common to all items.
 func (*KLUCB) budget(t *Table) float64 {
-	now := float64(max(t.fed, 0)) + 1
+	now := max(t.Weight(), 0) + 1
 	l := math.Log(now + 1)
 	return math.Log(1 + now*l*l)
 }
 
 // of is an item's index, or, where that is below best, some number below best.
 func (*KLUCB) of(in *Input, item Item, budget, best float64) float64 {
-	s := &in.Table.pooled[item]
-	if s.N <= 0 {
-		return math.Inf(1)
+	mean, weight := believed(in, item)
+	if weight == 0 {
+		return mean
 	}
-	mean := min(max(s.R/float64(s.N), 0), 1)
-	x := budget / (float64(s.N) + in.waiting(item))
+	mean = min(max(mean, 0), 1)
+	x := budget / weight
 	// kl(p,q) ≥ 2(q−p)² (Pinsker): no logarithm is needed for what cannot lead.
 	if above := mean + math.Sqrt(x/2); above < best {
 		return above

@@ -51,10 +51,10 @@ func TestKLUCB_RanksByItsIndex(t *testing.T) {
 		index := make([]float64, len(in.Items))
 		for k, item := range in.Items {
 			index[k] = p.of(&in, item, p.budget(in.Table), math.Inf(-1))
-			if s := in.Table.Pooled(item); s.N > 0 {
-				at := float64(in.Table.Fed()) + 1
-				x := math.Log(1+at*math.Pow(math.Log(at+1), 2)) / (float64(s.N) + in.waiting(item))
-				require.InDelta(t, bisected(min(s.R/float64(s.N), 1), x), index[k], 1e-9)
+			if s := in.Table.Evidence(item); s.W > 0 {
+				at := in.Table.Weight() + 1
+				x := math.Log(1+at*math.Pow(math.Log(at+1), 2)) / (s.W + s.Open)
+				require.InDelta(t, bisected(min(s.R/s.W, 1), x), index[k], 1e-9)
 			}
 		}
 		require.Equal(t, literal(&in, index), rank(p, &in))

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// moments are sums over all items of what each item's pooled sums say of the spread of payoffs, within items and between
+// moments are sums over all items of what each item's evidence says of the spread of payoffs, within items and between
 // them, kept up as items change.
 //
 // They must be a function of what the statistics are, not of how they came about: a learner that was loaded has to decide
@@ -13,27 +13,27 @@ import (
 // item's terms are rounded to fixed point, which depends on its own sums alone, and added and taken out as integers,
 // which forgets exactly.
 type moments struct {
-	items  int64 // those with payoffs
-	within wide  // Σ(Q − R²/N)
+	items  int64 // Σ min(1, W), in units: those with payoffs
+	within wide  // Σ(Q − R²/W)
 	at     [len(kappas)]credible
 }
 
 // kappas are the values of κ at which moments are kept. What is between is interpolated.
 var kappas = [...]float64{0.5, 4, 32, 256, 2048}
 
-// credible are the moments that likelihood's equations for the prior need at one value of κ. An item's w = N/(N+κ) is
-// called the credibility of its mean: 0 without payoffs, near 1 with many. With v = w·μ̂ = R/(N+κ):
+// credible are the moments that likelihood's equations for the prior need at one value of κ. An item's w = W/(W+κ) is
+// called the credibility of its mean: 0 without payoffs, near 1 with many. With v = w·μ̂ = R/(W+κ):
 type credible struct{ w, ww, v, wv, vv wide }
 
-// replace takes the sums of an item out, and puts others in their place.
-func (m *moments) replace(before, after *Sums) {
-	out, in := before.N > 0, after.N > 0
+// replace takes the evidence of an item out, and puts other in its place.
+func (m *moments) replace(before, after *Evidence) {
+	out, in := before.W > 0, after.W > 0
 	if out {
-		m.items--
+		m.items -= inUnits(min(1, before.W))
 		m.within.sub(wideOf(squaresWithin(before)))
 	}
 	if in {
-		m.items++
+		m.items += inUnits(min(1, after.W))
 		m.within.add(wideOf(squaresWithin(after)))
 	}
 	for j := range m.at {
@@ -55,17 +55,17 @@ func (m *moments) replace(before, after *Sums) {
 
 // squaresWithin is the sum of squares of an item's payoffs around their mean. Pooled sums of absurd parts can be
 // infinite.
-func squaresWithin(s *Sums) float64 {
+func squaresWithin(s *Evidence) float64 {
 	r := min(max(s.R, -largestWide), largestWide)
-	return max(0, min(s.Q, math.MaxFloat64)-r/float64(s.N)*r)
+	return max(0, min(s.Q, math.MaxFloat64)-r/s.W*r)
 }
 
 // terms are what an item with payoffs adds to credible, in units: below 2⁶² each, so that differences do not overflow.
 type terms struct{ w, ww, v, wv, vv int64 }
 
-func termsOf(s *Sums, kappa float64) terms {
-	y := 1 / (float64(s.N) + kappa)
-	w, v := float64(s.N)*y, s.R*y
+func termsOf(s *Evidence, kappa float64) terms {
+	y := 1 / (s.W + kappa)
+	w, v := s.W*y, s.R*y
 	if !(math.Abs(v) <= largestMean) {
 		v = math.Copysign(largestMean, v)
 	}

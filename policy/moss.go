@@ -34,7 +34,7 @@ type share struct {
 }
 
 func (m *MOSS) share(t *Table) share {
-	x := share{expectation: m.belief.expect(t), fair: float64(max(t.fed, 0)) / float64(t.Len())}
+	x := share{expectation: m.belief.expect(t), fair: max(t.Weight(), 0) / float64(t.Len())}
 	x.spread = 2 * x.variance
 	return x
 }
@@ -43,11 +43,10 @@ func (m *MOSS) share(t *Table) share {
 // most items cannot lead; with the bound in its place the index is no smaller, rounding included, for rounding is
 // monotone.
 func (x *share) of(in *Input, item Item, best float64) float64 {
-	mean, weight := x.mean(&in.Table.pooled[item])
+	mean, weight := x.mean(in, item)
 	if weight == 0 {
 		return mean
 	}
-	weight += in.waiting(item)
 	ratio, scale := 1+x.fair/weight, x.spread/weight
 	if above := mean + math.Sqrt(scale*logAbove(ratio)); above < best {
 		return above

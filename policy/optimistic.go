@@ -41,18 +41,18 @@ type optimism struct {
 
 func (o *Optimistic) optimism(t *Table) optimism {
 	x := optimism{expectation: o.belief.expect(t)}
-	now := float64(max(t.fed, 0)) + 1
+	now := max(t.Weight(), 0) + 1
 	l := math.Log(now + 1)
 	x.spread = 2 * x.variance * math.Log(1+now*l*l)
 	return x
 }
 
 func (x *optimism) of(in *Input, item Item) float64 {
-	mean, weight := x.mean(&in.Table.pooled[item])
+	mean, weight := x.mean(in, item)
 	if weight == 0 {
 		return mean
 	}
-	return mean + math.Sqrt(x.spread/(weight+in.waiting(item)))
+	return mean + math.Sqrt(x.spread/weight)
 }
 
 // Rank implements Policy in O(n).

@@ -25,12 +25,7 @@ type Input struct {
 	Table *Table
 	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
 	// handling does not count them. Of items that are otherwise alike, policies prefer those with fewer.
-	InFlight []int64
-	// CountInFlight says that a selection in flight counts as a sample where a policy reckons how much is still to be
-	// learned of an item: with N_i + InFlight_i in place of N_i in its bonus, or in its posterior's variance. It is for
-	// payoffs that are fed as they arrive; a policy whose statistics are frozen for one payoff at a time (QPM-D) gets
-	// in flight only what breaks ties. Policies without a bonus do not look at it.
-	CountInFlight bool
+	InFlight []Count
 	// Key draws the random numbers of this decision.
 	Key Key
 }

@@ -94,15 +94,25 @@ func (b *Belief) expect(t *Table) expectation {
 	return e
 }
 
-// mean is m̃_i, and its weight N_i + κ, of an item with the sums s. An item of which nothing is known, neither payoffs nor
-// a prior, has an infinite mean and weight 0.
-func (e *expectation) mean(s *Sums) (mean, weight float64) {
-	count := float64(max(s.N, 0))
-	weight = count + e.kappa
-	if weight == 0 {
-		return math.Inf(1), 0
+// mean is m̃_i of an item, and the weight of what is known of it and what is on its way, W_i + κ + Open_i. Of an item of which
+// nothing is known, neither payoffs nor a prior, it is the mean of all payoffs where some are on their way. Else it is infinite,
+// with weight 0.
+func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
+	s := &in.Table.evidence[i]
+	weight = max(s.W, 0) + e.kappa
+	switch {
+	case weight > 0:
+		return (s.R + e.pseudo) / weight, weight + s.Open
+	case s.Open > 0:
+		return in.Table.mean(), s.Open
 	}
-	return (s.R + e.pseudo) / weight, weight
+	return math.Inf(1), 0
+}
+
+// believed is an item's mean payoff, and its weight, for policies without a belief; see expectation.mean.
+func believed(in *Input, i Item) (mean, weight float64) {
+	var nothing expectation
+	return nothing.mean(in, i)
 }
 
 // Believer is a policy with a Belief, which can show what the belief comes to.
@@ -166,7 +176,7 @@ const (
 // within estimates σ², given what is assumed of it, which is also the most that is believed. It is positive.
 func (t *Table) within(assumed float64) float64 {
 	m := t.keepMoments()
-	freedom := float64(t.fed - m.items)
+	freedom := float64(t.weight-m.items) / weightUnits
 	if freedom <= 0 {
 		return assumed
 	}
@@ -204,7 +214,7 @@ func (t *Table) between(variance float64) (mean, kappa float64) {
 		}
 		break
 	}
-	freedom := float64(moments.items - 1)
+	freedom := float64(moments.items-weightUnits) / weightUnits
 	return mean, (freedom + assumedFreedom) / (freedom/kappa + assumedFreedom/kappaAssumed)
 }
 

@@ -25,14 +25,18 @@ func (s Sums) Check() error {
 func (s Sums) Add(o Sums) Sums { return Sums{N: s.N + o.N, R: s.R + o.R, Q: s.Q + o.Q} }
 
 // Table holds the statistics of a learner's items, as Totals by item: this partition's own sums and those imported from
-// other sources, pooled.
+// other sources, pooled. What policies look at is the evidence that they amount to.
 //
 // No NaN and no infinity may enter: sums and payoffs are the caller's promise, kept by rejecting such records where
 // they are decoded and such stored state where it is loaded (Sums.Check). A table is not safe for concurrent use.
 type Table struct {
 	Totals[Sums]
-	fed     int64
-	moments *moments // of pooled; nil until somebody asks
+	fed      int64
+	evidence []Evidence          // what policies read; kept dense for their sake
+	awaited  func(Item) Evidence // nil: nothing awaited counts
+	weight   int64               // ΣW, in units
+	payoffs  wide                // ΣR
+	moments  *moments            // of evidence; nil until somebody asks
 }
 
 // SumsChanged is the bit of Table.Changes that says that an item's own sums have changed.
@@ -41,33 +45,70 @@ const SumsChanged uint8 = 1
 // NewTable makes a table of the given number of items, with nothing known of any of them.
 func NewTable(items int) *Table {
 	t := &Table{}
-	t.Totals = NewTotals(t.keepUp)
+	t.Totals = NewTotals(func(i Item, before, after Sums) {
+		t.fed += after.N - before.N
+		t.Weigh(i)
+	})
 	t.Grow(items)
 	return t
+}
+
+// Grow makes the table hold items 0..items-1. It never shrinks.
+func (t *Table) Grow(items int) {
+	t.Totals.Grow(items)
+	if more := items - len(t.evidence); more > 0 {
+		t.evidence = extend(t.evidence, more)
+	}
 }
 
 // Fed is the number of payoffs fed, pooled over all sources: ΣN.
 func (t *Table) Fed() int64 { return t.fed }
 
-
 // Add feeds one payoff r, which must be finite, for item i.
 func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64(r * r)}, SumsChanged) }
 
-// keepUp keeps up what hangs on the pooled sums.
-func (t *Table) keepUp(_ Item, before, after Sums) {
-	t.fed += after.N - before.N
+// AwaitedBy says who tells what the selections of an item amount to whose payoff is still awaited, here and at all sources.
+// Whenever that changes, Weigh is to be called. It is for payoffs that are fed as they arrive: a table whose sums are frozen for
+// one payoff at a time (QPM-D) has nobody to tell.
+func (t *Table) AwaitedBy(awaited func(Item) Evidence) { t.awaited = awaited }
+
+// Evidence is what is known of the payoffs of item i.
+func (t *Table) Evidence(i Item) Evidence { return t.evidence[i] }
+
+// Weight is what all evidence is worth, in payoffs: ΣW. It is Fed where nothing awaited counts.
+func (t *Table) Weight() float64 { return float64(t.weight) / weightUnits }
+
+// mean is the mean of all payoffs; 0 where there is none.
+func (t *Table) mean() float64 {
+	if t.weight <= 0 {
+		return 0
+	}
+	return t.payoffs.float() / t.Weight()
+}
+
+// Weigh makes the evidence of item i anew, and keeps up what hangs on it.
+func (t *Table) Weigh(i Item) {
+	s := &t.pooled[i]
+	before, after := t.evidence[i], Evidence{W: float64(s.N), R: s.R, Q: s.Q}
+	if t.awaited != nil {
+		after = after.plus(t.awaited(i))
+	}
+	t.evidence[i] = after
+	t.weight += inUnits(after.W) - inUnits(before.W)
+	t.payoffs.sub(wideOf(before.R))
+	t.payoffs.add(wideOf(after.R))
 	if t.moments != nil {
 		t.moments.replace(&before, &after)
 	}
 }
 
-// keepMoments gives the moments of the pooled sums. The first call goes through all items, and from then on they are kept
+// keepMoments gives the moments of the evidence. The first call goes through all items, and from then on they are kept
 // up; they are the same either way.
 func (t *Table) keepMoments() *moments {
 	if t.moments == nil {
 		t.moments = &moments{}
-		for i := range t.pooled {
-			t.moments.replace(&Sums{}, &t.pooled[i])
+		for i := range t.evidence {
+			t.moments.replace(&Evidence{}, &t.evidence[i])
 		}
 	}
 	return t.moments

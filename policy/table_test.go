@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pooled sums are a function of what the parts are, to the last bit, however they came about.
+// Pooled sums, evidence and what hangs on it are a function of what the parts are, to the last bit, however they came about.
 func TestTable_PoolingForgetsHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const items = 4
@@ -23,6 +23,8 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 		table := NewTable(1)
 		table.Grow(items)
 		var own [items]Sums
+		awaited := make([]Evidence, items)
+		await(table, awaited)
 		taken, newest := map[[2]int32]Sums{}, map[[2]int32]Sums{}
 		takeAll := func() {
 			for at, s := range newest {
@@ -55,18 +57,30 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				told, _ := table.From(at[0], at[1])
 				require.Equal(t, s, told)
 			},
+			"await": func(t *rapid.T) {
+				i := item.Draw(t, "item")
+				awaited[i] = randomEvidence(t)
+				table.Weigh(i)
+			},
+			"estimate": func(t *rapid.T) { table.keepMoments() },
 			"take": func(*rapid.T) {
 				table.TakeStaged()
 				takeAll()
 			},
 			"": func(t *rapid.T) {
 				fresh := NewTable(items)
+				fresh.AwaitedBy(func(i Item) Evidence { return awaited[i] })
 				for at, s := range taken { // in any order
 					fresh.Import(at[0], at[1], s)
 				}
 				var fed int64
+				var weight float64
 				for i := range Item(items) {
 					fresh.Set(i, own[i])
+					s, e := fresh.Pooled(i), table.Evidence(i)
+					require.Equal(t, Evidence{float64(s.N) + awaited[i].W, s.R + awaited[i].R, s.Q + awaited[i].Q, awaited[i].Open}, e)
+					require.Equal(t, fresh.Evidence(i), e)
+					weight += e.W
 					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
 					require.Equal(t, fresh.Pooled(i), table.Pooled(i))
 					require.Equal(t, own[i], table.Own(i))
@@ -74,6 +88,10 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 					fed += table.Pooled(i).N
 				}
 				require.Equal(t, fed, table.Fed())
+				require.Equal(t, weight, table.Weight())
+				require.Equal(t, fresh.mean(), table.mean())
+				require.InDelta(t, literalMean(table), table.mean(), 1e-12)
+				require.Equal(t, fresh.keepMoments(), table.keepMoments())
 			},
 		})
 	})

@@ -25,12 +25,11 @@ func NewThompson(b Belief) (*Thompson, error) {
 // draw is the draw for position i, or where that is below best, some number below best: most items cannot lead even with
 // the largest number that begins with the same bits. Rounding is monotone, so nothing that would lead is passed over.
 func (e *expectation) draw(in *Input, i int32, best float64) float64 {
-	item := in.Items[i]
-	mean, weight := e.mean(&in.Table.pooled[item])
+	mean, weight := e.mean(in, in.Items[i])
 	if weight == 0 {
 		return mean
 	}
-	deviation := math.Sqrt(e.variance / (weight + in.waiting(item)))
+	deviation := math.Sqrt(e.variance / weight)
 	u := in.Key.Uint64(normals + uint64(i))
 	if above := mean + float64(deviation*normalAtMost[u>>cellShift]); above < best {
 		return above

@@ -70,7 +70,8 @@ func TestThompson_DrawsAreNormal(t *testing.T) {
 // below 10⁻⁸.
 func TestThompson_LeadsAsOftenAsItIsBest(t *testing.T) {
 	belief := Belief{Sigma: 0.4, Prior: FixedPrior, Mean: 0.6, SD: 0.2} // κ = 4
-	in := Input{Items: seq(2), Table: tableOf(sumsOf(4, 0.4), sumsOf(12, 0.55)), InFlight: []int64{8, 0}, CountInFlight: true}
+	in := Input{Items: seq(2), Table: tableOf(sumsOf(4, 0.4), sumsOf(12, 0.55))}
+	await(in.Table, []Evidence{{Open: 8}, {}})
 	p := thompson(t, belief)
 	leads := 0
 	for k := range int64(40_000) {

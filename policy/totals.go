@@ -11,6 +11,12 @@ type Summand[S any] interface {
 	Add(S) S
 }
 
+// Count is a number of something, such as selections, to be added up.
+type Count int64
+
+// Add is the number of both.
+func (c Count) Add(o Count) Count { return c + o }
+
 // Totals hold, for each of some things numbered densely from 0, what this partition itself has counted or summed up, what
 // other sources (partitions) have published of theirs, and the total of both, which decisions read. What a source
 // publishes is its whole sum and replaces what it had before, so that a reading may come twice, or be smaller than the
@@ -72,6 +78,13 @@ func (t *Totals[S]) Len() int { return len(t.own) }
 
 // Pooled is the total of i over this partition and all sources.
 func (t *Totals[S]) Pooled(i int32) S { return t.pooled[i] }
+
+// AllPooled are the totals of all things, in the order of their numbers. They are only to be read, and change with what is
+// added; a call of Grow may leave them behind.
+func (t *Totals[S]) AllPooled() []S { return t.pooled }
+
+// AllOwn are this partition's own parts, copied.
+func (t *Totals[S]) AllOwn() []S { return slices.Clone(t.own) }
 
 // Own is what this partition itself has of i.
 func (t *Totals[S]) Own(i int32) S { return t.own[i] }

@@ -165,10 +165,10 @@ func TestTotals_ForgetTheOrderInWhichPartsCame(t *testing.T) {
 // A source whose store was rolled back publishes less than before. That is what counts from then on, and what it adds
 // after that counts once.
 func TestTotals_AReadingMayGoBackwards(t *testing.T) {
-	var totals Totals[count]
+	var totals Totals[Count]
 	totals.Grow(2)
 	totals.AddOwn(1, 3, 1)
-	for _, reading := range []count{10, 4, 4, 5} {
+	for _, reading := range []Count{10, 4, 4, 5} {
 		totals.Import(7, 1, reading)
 		require.Equal(t, 3+reading, totals.Pooled(1))
 	}

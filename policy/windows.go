@@ -21,15 +21,9 @@ const MaxWindows = 1000
 // been heard of, and some 16 bytes for each count of a source. It is not safe for concurrent use.
 type Intervals struct {
 	max    int
-	counts Totals[count] // by cell
+	counts Totals[Count] // by cell
 	total  int64         // of all cells, pooled
 }
-
-// count is a number of selections.
-type count int64
-
-// Add is the number of both.
-func (c count) Add(o count) count { return c + o }
 
 // NewIntervals makes counts over windows of 1..max, max within 1..MaxWindows.
 func NewIntervals(max int) (*Intervals, error) {
@@ -38,7 +32,7 @@ func NewIntervals(max int) (*Intervals, error) {
 	}
 	cells := max * (max + 1) / 2
 	t := &Intervals{max: max}
-	t.counts = NewTotals(func(_ int32, before, after count) { t.total += int64(after - before) })
+	t.counts = NewTotals(func(_ int32, before, after Count) { t.total += int64(after - before) })
 	t.counts.Grow(cells)
 	return t, nil
 }
@@ -96,7 +90,7 @@ func (t *Intervals) Check(low, high int, count int64) error {
 // Load adds to this partition's own count of an interval, which must pass Check. It is no change.
 func (t *Intervals) Load(low, high int, n int64) {
 	c := t.cell(low, high)
-	t.counts.Set(c, t.counts.Own(c).Add(count(n)))
+	t.counts.Set(c, t.counts.Own(c).Add(Count(n)))
 }
 
 // Touch makes the count of an interval one that has changed.
@@ -109,7 +103,7 @@ func (t *Intervals) Import(source int32, low, high int, n int64) {
 		t.counts.Drop(source, c)
 		return
 	}
-	t.counts.Import(source, c, count(n))
+	t.counts.Import(source, c, Count(n))
 }
 
 // Changed calls f with each of this partition's own counts that has changed since the last call.

@@ -30,7 +30,7 @@ type Metrics struct {
 	read, misplaced, crowded         [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
 	impressions, selections, payoffs []outcome
 	rankings, adopted, fenced        prometheus.Counter
-	retries, sumsClamped, foreign    prometheus.Counter
+	retries, payoffsClamped, foreign prometheus.Counter
 	lookedUp, walked                 prometheus.Counter
 	rebalances                       prometheus.Counter
 	assigned                         prometheus.Gauge
@@ -76,7 +76,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
 		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log that none of its workers has written; they do not count."),
 		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
-		sumsClamped:    f.counter("payoff_sums_clamped_total", "Sums of payoffs outside the payoff range, clamped to it."),
+		payoffsClamped: f.counter("payoffs_clamped_total", "Payoffs, or sums of them, outside the payoff range, which counted as its nearer end."),
 		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
 		walked:         f.counter("expiry_walked_ids_total", "Impression ids that the expiry walk came by."),
 		rebalances:     f.counter("rebalances_total", "Generations of the group that this worker took part in."),
@@ -183,7 +183,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 			add(c.counter, c.of(&o.Account))
 		}
 	}
-	add(m.sumsClamped, o.Account.SumsClamped)
+	add(m.payoffsClamped, o.Account.PayoffsClamped)
 	add(m.adopted, o.Adopted)
 	add(m.fenced, o.Fenced)
 	add(m.retries, o.Retries)

@@ -31,13 +31,7 @@ type simulation struct {
 }
 
 func newSimulateCommand() *cobra.Command {
-	var (
-		s     simulation
-		names []string
-	)
-	for _, scenario := range lab.Scenarios() {
-		names = append(names, string(scenario))
-	}
+	var s simulation
 	cmd := &cobra.Command{
 		Use:   "simulate [--policy P,…] [--delay D,…] [--scenario S]",
 		Short: "The regret laboratory: compare policies on simulated users",
@@ -47,8 +41,10 @@ played with the same users, several runs of them, and compared with the bound th
 
 Policies:
 ` + policyLines() + `
-Scenarios: ` + strings.Join(names, ", ") + `.
-docs/algorithms.md says what they are.`,
+Scenarios:
+` + scenarioLines() + `
+docs/algorithms.md says more of them. A payoff that does not come is told at the payoff horizon, as a payoff of 0 unless
+--on-expiry says otherwise.`,
 		Example: `  ranker-worker simulate --policy elimination,greedy,utility --scenario lazy
   ranker-worker simulate --policy osmd,ftrl --scenario switching --payoff-delay 1000 --max-instances 0,1 --runs 64
   ranker-worker simulate --policy elimination --radius paper --scenario blocks --horizon 1000000 --plot regret.svg
@@ -60,10 +56,15 @@ docs/algorithms.md says what they are.`,
 	f.StringSliceVar(&s.settings.Policies, "policy", nil, "policies, with commas between (default: the configuration's)")
 	f.StringSliceVar(&s.settings.Delays, "delay", nil, "delay handlings, with commas between (default: for each policy the configuration's)")
 	f.IntSliceVar(&s.settings.MaxInstances, "max-instances", nil, "limits of BOLD's instances, 0 for none (default: the configuration's)")
-	f.StringVar(&s.scenario, "scenario", string(lab.Lazy), "the users: "+strings.Join(names, ", "))
-	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default 10; for catalog 2000)")
-	f.Int64Var(&s.experiment.Horizon, "horizon", 100_000, "T, the number of impressions")
-	f.StringVar(&s.lateness, "payoff-delay", "0", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M")
+	f.StringVar(&s.scenario, "scenario", string(lab.Lazy), "the users: one of the scenarios above")
+	f.IntVar(&s.experiment.Items, "items", 0, "n, the number of items (default: the scenario's, mostly 10)")
+	f.Int64Var(&s.experiment.Horizon, "horizon", 0, "T, the number of impressions (default: the scenario's, mostly 100000)")
+	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")
+	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
+	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
+	f.StringVar(&s.settings.Silence, "silence", "", "what a selection counts as while its payoff is awaited: waits or at_once (default: as configured by default)")
+	f.BoolVar(&s.experiment.AtOnce, "at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
+	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
 	f.Uint64Var(&s.experiment.Seed, "seed", 1, "makes the same users again")
 	f.StringVar(&s.settings.Prior, "prior", "", "as in the configuration")
@@ -77,6 +78,15 @@ docs/algorithms.md says what they are.`,
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves to `FILE`.svg or .png")
 	return cmd
+}
+
+// scenarioLines are the scenarios, one in a line.
+func scenarioLines() string {
+	var b strings.Builder
+	for _, s := range lab.Scenarios() {
+		fmt.Fprintf(&b, "  %-16s %s\n", s, s.About())
+	}
+	return b.String()
 }
 
 // policyLines are the policies, one in a line.
@@ -123,6 +133,12 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 	}
 	if !cmd.Flags().Changed("items") {
 		e.Items = e.Scenario.DefaultItems()
+	}
+	if !cmd.Flags().Changed("horizon") {
+		e.Horizon = e.Scenario.DefaultHorizon()
+	}
+	if !cmd.Flags().Changed("payoff-delay") {
+		s.lateness = e.Scenario.DefaultLateness().String()
 	}
 	if e.Lateness, err = lab.ParseLateness(s.lateness); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--payoff-delay: %w", err)}
@@ -175,10 +191,10 @@ func drawPlot(file string, results []*lab.Result) error {
 
 func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, payoffs %s late, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon,
-		e.Lateness, e.Runs, e.Seed)
+	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, %s, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
+		e.Runs, e.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tdelay\tinstances\tutilities\tregret\t± stderr\tsd of a run\tupper bound\tlower bound\timpressions/s\t")
+	fmt.Fprintln(t, "policy\tdelay\tinstances\tutilities\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
 	for _, r := range results {
 		instances := "-"
 		if r.MaxInstances != nil {

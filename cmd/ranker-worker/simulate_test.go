@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/lab"
 )
 
 func simulate(t *testing.T, args ...string) ran {
@@ -42,7 +45,14 @@ func TestSimulateJSON(t *testing.T) {
 			assert.Equal(t, want, row[key], key)
 		}
 		assert.IsType(t, 0.0, row["regret"].(map[string]any)["mean"])
-		assert.IsType(t, 0.0, row["regret"].(map[string]any)["stderr"])
+		for _, kind := range []string{"regret", "dynamic_regret"} {
+			assert.IsType(t, 0.0, row[kind].(map[string]any)["stderr"])
+			assert.IsType(t, 0.0, row[kind].(map[string]any)["deviation"])
+		}
+		assert.Equal(t, 0.0, row["noise"])
+		assert.Equal(t, false, row["at_once"])
+		assert.Nil(t, row["payoff_horizon"])
+		assert.Nil(t, row["on_expiry"])
 		assert.IsType(t, 0.0, row["bound"])
 		assert.Contains(t, row, "lower_bound")
 		curve := row["curve"].([]any)
@@ -73,6 +83,48 @@ func TestSimulateTableAndPlot(t *testing.T) {
 	}
 }
 
+// TestSimulateSilence: a scenario whose payoffs may not come has its own delays, horizon and length.
+func TestSimulateSilence(t *testing.T) {
+	document := func(args ...string) map[string]any {
+		got := run(t, "", append([]string{"simulate", "--scenario", "conversions", "--runs", "2", "--json"}, args...)...)
+		require.Equal(t, 0, got.code, got)
+		var rows []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(got.out), &rows), got.out)
+		require.Len(t, rows, 1)
+		return rows[0]
+	}
+	row := document()
+	for key, want := range map[string]any{
+		"items": 10.0, "horizon": 60_000.0, "payoff_delay": nil, "payoff_horizon": 12_000.0, "on_expiry": 0.0, "at_once": false, "noise": 0.0,
+	} {
+		assert.Contains(t, row, key)
+		assert.Equal(t, want, row[key], key)
+	}
+	assert.Equal(t, row["regret"], row["dynamic_regret"])
+	row = document("--horizon", "2000", "--payoff-horizon", "500", "--on-expiry", "drop", "--noise", "0.1", "--at-once")
+	for key, want := range map[string]any{
+		"horizon": 2000.0, "payoff_horizon": 500.0, "on_expiry": nil, "at_once": true, "noise": 0.1,
+	} {
+		assert.Contains(t, row, key)
+		assert.Equal(t, want, row[key], key)
+	}
+	got := run(t, "", "simulate", "--scenario", "conversions", "--horizon", "500", "--runs", "2")
+	assert.Contains(t, got.out, "Scenario conversions: 10 items, 500 impressions, payoffs within 12000, 2 runs, seed 1.")
+	assert.Regexp(t, `stderr +deviation`, got.out)
+}
+
+// TestSimulateHelp has a line for each scenario.
+func TestSimulateHelp(t *testing.T) {
+	got := run(t, "", "simulate", "--help")
+	require.Equal(t, 0, got.code, got)
+	for _, s := range lab.Scenarios() {
+		assert.Regexp(t, `(?m)^  `+regexp.QuoteMeta(string(s))+` +`+regexp.QuoteMeta(s.About())+`$`, got.out)
+	}
+	for _, flag := range []string{"on-expiry", "payoff-horizon", "at-once", "noise"} {
+		assert.Contains(t, got.out, "--"+flag+" ")
+	}
+}
+
 // TestSimulateFaultsNameTheirFlag, and exit with 2.
 func TestSimulateFaultsNameTheirFlag(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
@@ -81,11 +133,15 @@ func TestSimulateFaultsNameTheirFlag(t *testing.T) {
 		{"horizon", "-1", "from 1 to"}, {"horizon", "1e6", "invalid"}, {"payoff-delay", "-1", "geometric:"},
 		{"payoff-delay", "geometric:", "geometric:"}, {"runs", "0", "from 1 to"}, {"seed", "-1", "invalid"}, {"sigma", "0", "from 1e-09"},
 		{"sigma", "NaN", ""}, {"delta", "1", "between 0 and 1"}, {"radius", "huge", "unknown"}, {"eta", "-2", "outside"},
+		{"noise", "2", "from 0 to 1"}, {"payoff-horizon", "-1", "from 0 to"}, {"on-expiry", "later", "drop or a payoff"},
 		{"loss-index", "user", "unknown"}, {"utilities", "guessed", "given"}, {"cores", "-1", "from 0 to"}, {"plot", "x.pdf", ".svg"},
 	} {
 		args := []string{"--" + c.flag + "=" + c.value}
 		if c.flag == "max-instances" || c.flag == "eta" || c.flag == "loss-index" {
 			args = append(args, "--policy", "ftrl", "--scenario", "stationary")
+		}
+		if c.flag == "on-expiry" {
+			args = append(args, "--scenario", "conversions")
 		}
 		got := simulate(t, args...)
 		assert.Equal(t, exitUsage, got.code, "%v: %v", args, got)

@@ -209,7 +209,7 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 		Name: l.Name, Default: l.Default, PolicyName: string(l.Policy), DelayName: string(l.Delay),
 		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
-		ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
+		RefuseOutOfRange: l.OutOfRange == config.Refuse, ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
 		FindsUtilities: l.Utilities != config.Given, New: build,
 	}
 	return c, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// arrivals are the payoffs on their way: a ring of the coming decisions, each with a list of the payoffs that arrive
-// before it, in impression order. It is as long as the longest delay so far, and its memory is that of the most payoffs
+// arrivals are the payoffs on their way, and the ends of waits for those that never come: a ring of the coming decisions,
+// each with a list of what is told before it, in impression order. It is as long as the longest delay so far, and its memory is that of the most payoffs
 // that were ever on their way at once; nothing is allocated after that.
 type arrivals struct {
 	slots   []slot // the payoffs before decision t are at t modulo the length, a power of two
@@ -20,6 +20,8 @@ type arrivals struct {
 	lists []int32 // width for each of flights
 	shown int     // candidates per impression
 	fixed []policy.Item
+	// silence is what a selection that is never paid counts as; nil for nothing.
+	silence *float64
 }
 
 type slot struct{ head, tail int32 }
@@ -31,14 +33,15 @@ type flight struct {
 	item       policy.Item
 	instance   int32
 	next       int32
+	paid       bool
 }
 
 const nobody = -1
 
-// newArrivals makes the ring. With fixed, candidates are the same in each impression; with recorded, the learner's updates
+// newArrivals makes the ring. A selection that is never paid counts as silence, and is dropped with nil. With fixed, candidates are the same in each impression; with recorded, the learner's updates
 // need the decision.
-func newArrivals(candidates int, fixed []policy.Item, recorded bool) *arrivals {
-	a := &arrivals{free: nobody, shown: candidates, fixed: fixed}
+func newArrivals(candidates int, fixed []policy.Item, recorded bool, silence *float64) *arrivals {
+	a := &arrivals{free: nobody, shown: candidates, fixed: fixed, silence: silence}
 	if recorded {
 		a.width = candidates
 		if fixed == nil {
@@ -62,9 +65,9 @@ func (a *arrivals) resize(length int, now int64) {
 	}
 }
 
-// send puts a payoff on its way, that arrives before decision at; now is the decision that it belongs to, whose payoffs
-// have been taken. Of candidates and order copies are kept.
-func (a *arrivals) send(now, at int64, fb *delay.Feedback) {
+// send puts a payoff on its way, that arrives before decision at, or, if it is not paid, the end of the wait; now is the
+// decision that it belongs to, whose payoffs have been taken. Of candidates and order copies are kept.
+func (a *arrivals) send(now, at int64, fb *delay.Feedback, paid bool) {
 	if away := at - now; away >= int64(len(a.slots)) {
 		a.resize(1<<bits.Len64(uint64(away)), now)
 	}
@@ -76,7 +79,7 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback) {
 	}
 	e := &a.flights[f]
 	a.free = e.next
-	*e = flight{fb.Ref, fb.Payoff, fb.Propensity, fb.Item, fb.Instance, nobody}
+	*e = flight{fb.Ref, fb.Payoff, fb.Propensity, fb.Item, fb.Instance, nobody, paid}
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
 		copy(kept, fb.Order)
@@ -91,7 +94,7 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback) {
 	s.tail = f
 }
 
-// pay hands over the payoffs that arrive before decision now, in impression order.
+// pay hands over what arrives before decision now, in impression order.
 func (a *arrivals) pay(now int64, l delay.Learner) {
 	s := &a.slots[now&int64(len(a.slots)-1)]
 	for f := s.head; f != nobody; {
@@ -104,10 +107,23 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 				fb.Candidates = kept[a.shown:]
 			}
 		}
-		l.Paid(fb)
+		a.tell(l, &fb, e.paid)
 		next := e.next
 		e.next, a.free = a.free, f
 		f = next
 	}
 	*s = slot{nobody, nobody}
+}
+
+// tell hands over one payoff, or its never coming.
+func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, paid bool) {
+	switch {
+	case paid:
+		l.Paid(*fb)
+	case a.silence != nil:
+		fb.Payoff = *a.silence
+		l.Paid(*fb)
+	default:
+		l.Expired(*fb)
+	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One operation is one impression: users, decision, selection, and payoff, 100 impressions late.
+// One operation is one impression: users, decision, selection, and payoff, 100 impressions late
+// unless the scenario has delays of its own.
 func BenchmarkPlay(b *testing.B) {
 	for _, c := range []struct {
 		scenario Scenario
@@ -16,10 +17,13 @@ func BenchmarkPlay(b *testing.B) {
 		items    int
 	}{
 		{Lazy, "utility", 10}, {Lazy, "elimination", 10}, {Lazy, "greedy", 10}, {Lazy, "egreedy", 10}, {Changing, "elimination", 10}, {Lazy, "elimination", 1000},
-		{Stationary, "elimination", 10}, {Stationary, "ftrl", 10}, {Stationary, "osmd", 10}, {Ranks, "ftrl", 10}, {Stationary, "ftrl", 1000}, {Catalog, "greedy", 2000},
+		{Stationary, "elimination", 10}, {Stationary, "ftrl", 10}, {Stationary, "osmd", 10}, {Ranks, "ftrl", 10}, {Conversions, "moss", 10}, {Churn, "moss", 200}, {Wandering, "moss", 10}, {Stationary, "ftrl", 1000}, {Catalog, "greedy", 2000},
 	} {
 		b.Run(fmt.Sprintf("%s/%s/%d", c.scenario, c.policy, c.items), func(b *testing.B) {
-			e := &Experiment{Scenario: c.scenario, Items: c.items, Runs: 1, Seed: 1, Lateness: Lateness{Mean: 100}}
+			e := &Experiment{Scenario: c.scenario, Items: c.items, Runs: 1, Seed: 1}
+			if !c.scenario.OwnDelays() {
+				e.Lateness.Mean = 100
+			}
 			e.Horizon = int64(b.N)
 			all, _, err := Combine(e, &Settings{Policies: []string{c.policy}})
 			require.NoError(b, err)

@@ -18,9 +18,10 @@ import (
 //
 // osmd has B(T) = 2√(2nT), at T, where it knows T, and √2/(√2−1) times as much without, at any time; ftrl with c = 1 has
 // 4√(nT). BOLD with as many instances as it needs has (K+1)·B(T/(K+1)). They hold against fixed rankings of the items, or,
-// where losses belong to ranks, of those. None is claimed where the order of utilities has to be found first.
+// where losses belong to ranks, of those. None is claimed where the order of utilities has to be found first, where users
+// select at random, or where payoffs may never come.
 func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
-	if c.Learner.Utilities != config.Given {
+	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.horizon() > 0 {
 		return nil
 	}
 	switch c.Learner.Policy {
@@ -33,11 +34,12 @@ func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
 }
 
 func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64 {
-	late := float64(e.Lateness.Mean)
+	late := float64(e.lateness().Mean)
 	switch {
-	case l.Delay != config.QPMD || e.Lateness.Random:
+	case l.Delay != config.QPMD || e.lateness().Random:
 		return nil
-	case e.Scenario == Catalog || e.Scenario == Constrained || e.Scenario == Switching || e.Scenario == Ranks:
+	case e.Scenario == Catalog || e.Scenario == Constrained || e.Scenario == Switching || e.Scenario == Ranks ||
+		e.Scenario == Wandering:
 		return nil // means that are drawn, or change
 	case e.Scenario == Blocks && late > 0:
 		return nil
@@ -69,11 +71,11 @@ func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64
 
 func (e *Experiment) upperAdversarial(c *Combination) func(t float64) float64 {
 	l := &c.Learner
-	instances := e.Lateness.Mean + 1
+	instances := e.lateness().Mean + 1
 	switch {
 	case !e.Scenario.AgainstFixed() || (e.Scenario == Ranks) && l.LossIndex != config.ByRank:
 		return nil
-	case l.MaxInstances > 0 && int64(l.MaxInstances) < instances, e.Lateness.Random:
+	case l.MaxInstances > 0 && int64(l.MaxInstances) < instances, e.lateness().Random:
 		return nil
 	}
 	n, k := float64(e.Items), float64(instances)
@@ -97,7 +99,7 @@ func (e *Experiment) knows(l *config.Learner) bool {
 // asymptotic: a finite run may lie below. (The divergence of two normal distributions is Δ²/2σ², which the paper's proof
 // takes without the half.)
 func (e *Experiment) Lower() (coefficient float64, ok bool) {
-	if e.Scenario != Blocks {
+	if e.Scenario != Blocks || e.Noise > 0 {
 		return 0, false
 	}
 	sigma := e.Scenario.Sigma()

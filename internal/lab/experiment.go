@@ -24,11 +24,19 @@ const (
 // Experiment is what all combinations are played in.
 type Experiment struct {
 	Scenario Scenario
-	Items    int   // 1..MaxItems; of Catalog, those of the catalogue
-	Horizon  int64 // T, 1..MaxHorizon
-	Lateness Lateness
-	Runs     int // 1..MaxRuns; run k is the same users whatever the number of runs
-	Seed     uint64
+	Items    int      // 1..MaxItems; of scenarios that show some of the items only, all of them; of Churn, the live ones
+	Horizon  int64    // T, 1..MaxHorizon
+	Lateness Lateness // zero for scenarios with delays of their own
+	// PayoffHorizon is after how many impressions what has not been paid is told by silence, and is not heard of later;
+	// 1..MaxDelay, 0 for the scenario's.
+	PayoffHorizon int64
+	// AtOnce tells payoffs and silence with the selection, however late they come: what a learner can know at the most.
+	AtOnce bool
+	// Noise is the share of users who select any item within their window, with the same probability; 0..1. Learners learn
+	// from them. Regret is the ranking's, as if all users selected what they like best.
+	Noise float64
+	Runs  int // 1..MaxRuns; run k is the same users whatever the number of runs
+	Seed  uint64
 	// Cores is how many runs are played at once; 0 is one per processor. Results do not depend on it.
 	Cores int
 	// Progress, where not nil, is told how many of all impressions have been played, from several goroutines at once.
@@ -46,8 +54,8 @@ type Point struct {
 // Regret is what runs lost.
 type Regret struct {
 	Mean   float64  `json:"mean"`
-	Stderr *float64 `json:"stderr"` // of the mean; null for a single run
-	SD     *float64 `json:"sd"`     // of a run; null for a single run
+	Stderr *float64 `json:"stderr"`    // of the mean; null for a single run
+	SD     *float64 `json:"deviation"` // of a run; null for a single run
 	Min    float64  `json:"min"`
 	Max    float64  `json:"max"`
 }
@@ -70,20 +78,29 @@ type Result struct {
 	Delay        string `json:"delay"`
 	MaxInstances *int   `json:"max_instances"` // null for learners without instances
 	// Utilities is where the order of utilities comes from, as in the configuration.
-	Utilities   string   `json:"utilities"`
-	Scenario    Scenario `json:"scenario"`
-	Items       int      `json:"items"`
-	Horizon     int64    `json:"horizon"`
-	PayoffDelay Lateness `json:"payoff_delay"`
-	Runs        int      `json:"runs"`
-	Seed        uint64   `json:"seed"`
-	Regret      Regret   `json:"regret"`
-	BurnIn      *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
-	Bound       *float64 `json:"bound"`             // see Upper; null where none holds
-	LowerBound  *float64 `json:"lower_bound"`       // see Lower; null where there is none
-	Curve       []Point  `json:"curve"`
-	Instances   int64    `json:"instances"` // the most that any run needed; 0 for learners without
-	Seconds     float64  `json:"seconds"`   // of computing, all runs together
+	Utilities   string    `json:"utilities"`
+	Scenario    Scenario  `json:"scenario"`
+	Items       int       `json:"items"`
+	Horizon     int64     `json:"horizon"`
+	PayoffDelay *Lateness `json:"payoff_delay"` // null where delays are the scenario's own
+	// PayoffHorizon is after how many impressions silence is told, OnExpiry the payoff that it counts as: null for none
+	// where it is dropped, or nobody waits that long.
+	PayoffHorizon *int64   `json:"payoff_horizon"`
+	OnExpiry      *float64 `json:"on_expiry"`
+	AtOnce        bool     `json:"at_once"`
+	Noise         float64  `json:"noise"`
+	Runs          int      `json:"runs"`
+	Seed          uint64   `json:"seed"`
+	Regret        Regret   `json:"regret"`
+	// DynamicRegret is against the best ranking of each impression's candidates at its time; Regret is the same, unless the
+	// scenario is AgainstFixed.
+	DynamicRegret Regret   `json:"dynamic_regret"`
+	BurnIn        *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
+	Bound         *float64 `json:"bound"`             // see Upper; null where none holds
+	LowerBound    *float64 `json:"lower_bound"`       // see Lower; null where there is none
+	Curve         []Point  `json:"curve"`
+	Instances     int64    `json:"instances"` // the most that any run needed; 0 for learners without
+	Seconds       float64  `json:"seconds"`   // of computing, all runs together
 
 	combination *Combination
 	experiment  *Experiment
@@ -121,17 +138,75 @@ func (e *Experiment) Check() error {
 			return &SettingError{x.key, fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
 		}
 	}
+	if all := e.every(); all > MaxItems {
+		return &SettingError{"horizon", fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
+	}
+	if !(e.Noise >= 0 && e.Noise <= 1) {
+		return &SettingError{"noise", fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
+	}
+	if e.PayoffHorizon < 0 || e.PayoffHorizon > MaxDelay {
+		return &SettingError{"payoff-horizon", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
+	}
+	if e.Scenario.OwnDelays() && e.Lateness != (Lateness{}) {
+		return &SettingError{"payoff-delay", fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
+	}
 	if e.Cores < 0 || e.Cores > 4096 {
 		return &SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
 	}
 	if k := e.Lateness.Mean; k < 0 || k > MaxDelay {
 		return &SettingError{"payoff-delay", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
 	}
-	if k := min(e.Lateness.Mean, e.Horizon); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
-		return &SettingError{"payoff-delay", fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
-			e.Lateness.Mean, e.Scenario.Candidates(e.Items), maxPositions)}
+	if k, key := e.longest(); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
+		return &SettingError{key, fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
+			k, e.Scenario.Candidates(e.Items), maxPositions)}
 	}
 	return nil
+}
+
+// horizon is after how many impressions silence is told; 0 for never.
+func (e *Experiment) horizon() int64 {
+	if e.PayoffHorizon > 0 {
+		return e.PayoffHorizon
+	}
+	return e.Scenario.PayoffHorizon()
+}
+
+// longest is how many impressions something may be on its way, in the mean where there is no end, and the setting that
+// says so.
+func (e *Experiment) longest() (impressions int64, key string) {
+	if h := e.horizon(); h > 0 && !e.AtOnce {
+		return min(h, e.Horizon), "payoff-horizon"
+	}
+	return min(e.lateness().Mean, e.Horizon), "payoff-delay"
+}
+
+// lateness is how late payoffs come of scenarios without delays of their own.
+func (e *Experiment) lateness() Lateness {
+	if e.AtOnce {
+		return Lateness{}
+	}
+	return e.Lateness
+}
+
+// every is how many items there are in the course of a run.
+func (e *Experiment) every() int64 {
+	if t := trades[e.Scenario]; t != nil {
+		return t.all(e.Items, e.Horizon)
+	}
+	return int64(e.Items)
+}
+
+// Late says in a few words when payoffs come.
+func (e *Experiment) Late() string {
+	switch {
+	case e.AtOnce:
+		return "payoffs and silence at once"
+	case e.Scenario.OwnDelays():
+		return fmt.Sprintf("payoffs within %d", e.horizon())
+	case e.PayoffHorizon > 0:
+		return fmt.Sprintf("payoffs %s late, within %d", e.Lateness, e.PayoffHorizon)
+	}
+	return fmt.Sprintf("payoffs %s late", e.Lateness)
 }
 
 // Run plays all runs of all combinations, over the same users, and gives the results in the order of the combinations.
@@ -199,8 +274,14 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, PayoffDelay: e.Lateness, Runs: e.Runs, Seed: e.Seed,
+		Items: e.Items, Horizon: e.Horizon, AtOnce: e.AtOnce, Noise: e.Noise, Runs: e.Runs, Seed: e.Seed,
 		combination: c, experiment: e,
+	}
+	if !e.Scenario.OwnDelays() {
+		r.PayoffDelay = &e.Lateness
+	}
+	if h := e.horizon(); h > 0 {
+		r.PayoffHorizon, r.OnExpiry = &h, c.Learner.OnExpiry.Default
 	}
 	for k, t := range grid {
 		m := momentsOf(runs, func(p *played) float64 { return p.regret[k] })
@@ -209,6 +290,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 			r.Regret = m.regret()
 		}
 	}
+	r.DynamicRegret = momentsOf(runs, func(p *played) float64 { return p.dynamic }).regret()
 	for _, p := range runs {
 		r.Instances = max(r.Instances, p.instances)
 		r.Seconds += p.seconds

@@ -30,6 +30,9 @@ type Settings struct {
 	Delta     string
 	Radius    string
 	LossIndex string
+	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
+	OnExpiry  string
+	Silence   string   // what a selection counts as before; empty: the default
 	Utilities []string // one combination each; empty: given
 }
 
@@ -76,6 +79,9 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		}
 	}
 	idle := map[string]int{}
+	if s.OnExpiry != "" && e.horizon() == 0 {
+		note("on_expiry has no effect here")
+	}
 	for _, policy := range distinct(policies) {
 		if _, _, err := s.learner(e, policy, "", "", s.utilities()[0]); err != nil {
 			return nil, nil, err // what is wrong with the policy itself, or with a setting
@@ -178,7 +184,18 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	settings := [][2]string{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
-		{"max_instances", instances}, {"utilities", utilities},
+		{"max_instances", instances}, {"utilities", utilities}, {"silence", s.Silence},
+	}
+	low, high := e.Scenario.payoffRange()
+	if low != 0 || high != 1 {
+		settings = append(settings, [2]string{"payoff_range", fmt.Sprintf("[%v, %v]", low, high)})
+	}
+	if e.horizon() > 0 {
+		silence, err := s.onExpiry()
+		if err != nil {
+			return nil, nil, err
+		}
+		settings = append(settings, [2]string{"on_expiry", silence})
 	}
 	l, warnings, err := readLearner(settings)
 	if err != nil {
@@ -189,6 +206,9 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	}
 	if s.Eta == "" {
 		warnings = slices.DeleteFunc(warnings, func(key string) bool { return key == "eta" })
+	}
+	if h := e.horizon(); h > 0 {
+		l.PayoffHorizon = e.Scenario.clock().span(h)
 	}
 	if l.EstimateSigma { // from payoffs, and never above what they may have here
 		l.Sigma = e.Scenario.Sigma()
@@ -208,9 +228,24 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	return c, warnings, nil
 }
 
+// onExpiry is the setting as the configuration has it.
+func (s *Settings) onExpiry() (string, error) {
+	switch s.OnExpiry {
+	case "":
+		return "{default: 0}", nil
+	case "drop":
+		return "drop", nil
+	}
+	if _, err := strconv.ParseFloat(s.OnExpiry, 64); err != nil {
+		return "", &SettingError{"on_expiry", fmt.Errorf("must be drop or a payoff, not %q", s.OnExpiry)}
+	}
+	return "{default: " + s.OnExpiry + "}", nil
+}
+
 // perInstance is how many payoffs an instance of BOLD is fed, at most.
 func (e *Experiment) perInstance(limit int) int64 {
-	instances := e.Lateness.Mean + 1
+	instances, _ := e.longest()
+	instances++
 	if limit > 0 {
 		instances = min(instances, int64(limit))
 	}

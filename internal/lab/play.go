@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
-
-// interval is the event time between two impressions, in milliseconds: learners do things on a schedule.
-const interval = 1000
 
 // often is how many impressions are played between two looks at the world outside.
 const often = 4096
@@ -18,6 +16,7 @@ const often = 4096
 // played is what one run of one combination came to.
 type played struct {
 	regret    []float64 // at each t of the grid
+	dynamic   float64   // against the best at each time
 	burnIn    burnIn
 	instances int64
 	seconds   float64
@@ -27,28 +26,11 @@ type played struct {
 // told of every few thousand impressions.
 func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []int64, progress func(int64)) (played, error) {
 	began := time.Now()
-	w, err := newWorld(e.Scenario, e.Items, e.Horizon, e.Seed, run)
+	p, err := newPlayer(e, c, run)
 	if err != nil {
 		return played{}, err
 	}
-	var (
-		p       = played{regret: make([]float64, 0, len(grid))}
-		late    = e.Lateness.drawn(newStream(e.Seed, run, forDelays))
-		keys    = newStream(e.Seed, run, forDecisions)
-		learner = c.new()
-		veil    = newVeil(e, c.Learner.Utilities, run)
-		fixed   []policy.Item
-		scratch = make([]float64, w.n)
-		sum     float64 // of regret, or of what was earned
-		d       delay.Decision
-		fb      delay.Feedback
-	)
-	against := e.Scenario.AgainstFixed()
-	if e.Scenario.fixedOrder() && veil == nil {
-		fixed = w.candidates
-	}
-	flights := newArrivals(w.n, fixed, c.instances() != nil)
-	learner.Grow(e.Items)
+	out := played{regret: make([]float64, 0, len(grid))}
 	for t := int64(1); t <= e.Horizon; t++ {
 		if t%often == 0 {
 			if ctx.Err() != nil {
@@ -56,71 +38,149 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 			}
 			progress(often)
 		}
-		flights.pay(t, learner)
-		learner.Advance(t * interval)
-		w.next()
-		key := policy.Key(keys.Uint64())
-		var position int32
-		if veil == nil {
-			position = given(learner, w, key, &d, &fb)
-		} else {
-			position = hidden(learner, w, veil, key, &d, &fb)
-		}
-		fb.Ref = t
-		lost := w.mean(position)
-		if !against {
-			lost = w.bestMean() - lost
-		}
-		sum += lost
-		if veil != nil && len(d.Undecided) > 0 {
-			veil.burnIn.impressions++
-			veil.burnIn.last = t
-			if veil.burnIn.regret += lost; against {
-				veil.burnIn.regret = w.bestFixed(scratch) - sum
-			}
-		}
-		learner.Selected(fb)
-		fb.Payoff = w.payoff(position)
-		if arrives := t + 1 + late.draw(e.Horizon); arrives <= e.Horizon {
-			flights.send(t, arrives, &fb)
-		}
-		if t == grid[len(p.regret)] {
-			regret := sum
-			if against {
-				regret = w.bestFixed(scratch) - sum
-			}
-			p.regret = append(p.regret, regret)
+		p.impression(t)
+		if t == grid[len(out.regret)] {
+			out.regret = append(out.regret, p.regret())
 		}
 	}
 	progress(e.Horizon % often)
-	if veil != nil {
-		p.burnIn = veil.burnIn
+	if p.veil != nil {
+		out.burnIn = p.veil.burnIn
 	}
-	p.instances = learner.Status().Instances
-	p.seconds = time.Since(began).Seconds()
+	out.dynamic = p.lost
+	out.instances = p.learner.Status().Instances
+	out.seconds = time.Since(began).Seconds()
+	return out, nil
+}
+
+// player is one run of one combination.
+type player struct {
+	e       *Experiment
+	world   *world
+	learner delay.Learner
+	veil    *veil // nil for a learner that is given utilities
+	noise   noise
+	flights *arrivals
+	keys    *stream
+	against bool // regret is against the best fixed ranking
+	scale   config.Range
+	earned  float64 // what the rankings bring in the mean, from users without noise
+	lost    float64 // what the best ranking of each impression would have brought more
+	scratch []float64
+	d       delay.Decision
+	fb      delay.Feedback
+}
+
+func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
+	w, err := newWorld(e, run)
+	if err != nil {
+		return nil, err
+	}
+	p := &player{
+		e: e, world: w, learner: c.new(), veil: newVeil(e, c.Learner.Utilities, run),
+		noise: noise{e.Noise, newStream(e.Seed, run, forNoise)}, keys: newStream(e.Seed, run, forDecisions),
+		against: e.Scenario.AgainstFixed(), scale: c.Learner.PayoffRange, scratch: make([]float64, w.n),
+	}
+	var fixed []policy.Item
+	if e.Scenario.fixedOrder() && p.veil == nil {
+		fixed = w.candidates
+	}
+	var silence *float64
+	if x := c.Learner.OnExpiry.Default; x != nil {
+		normalised := p.normalised(*x)
+		silence = &normalised
+	}
+	p.flights = newArrivals(w.n, fixed, c.instances() != nil, silence)
+	p.learner.Grow(int(e.every()))
 	return p, nil
 }
 
-// given plays an impression with a learner that is given utilities, up to the selection, whose position among the
-// candidates it returns.
-func given(l delay.Learner, w *world, key policy.Key, d *delay.Decision, fb *delay.Feedback) int32 {
-	l.Decide(w.candidates, key, d)
-	position := policy.Select(d.Order, w.window)
-	*fb = delay.Feedback{Item: w.candidates[position], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
-	if len(d.Propensities) > 0 {
-		fb.Propensity = propensity(d, position)
+// normalised is a payoff as learners are fed.
+func (p *player) normalised(payoff float64) float64 {
+	return (payoff - p.scale.Min) / (p.scale.Max - p.scale.Min)
+}
+
+// impression plays impression t: what has come by then is told, the world goes on, the learner decides, the user selects,
+// and what comes of it is put on its way.
+func (p *player) impression(t int64) {
+	w := p.world
+	p.flights.pay(t, p.learner)
+	p.learner.Advance(w.clock.at(t))
+	w.next()
+	key := policy.Key(p.keys.Uint64())
+	var sober, selected int32
+	if p.veil == nil {
+		sober, selected = p.given(key)
+	} else {
+		sober, selected = p.hidden(key)
 	}
-	return position
+	p.fb.Ref = t
+	mean := w.mean(sober)
+	lost := w.bestMean() - mean
+	p.earned += mean
+	p.lost += lost
+	if p.veil != nil && len(p.d.Undecided) > 0 {
+		p.burn(t, lost)
+	}
+	p.learner.Selected(p.fb)
+	r := w.reply(selected)
+	if p.e.AtOnce {
+		r.late = 0
+	}
+	p.fb.Payoff = p.normalised(r.payoff)
+	if arrives := t + 1 + r.late; arrives <= p.e.Horizon {
+		p.flights.send(t, arrives, &p.fb, r.paid)
+	}
+}
+
+// regret is what has been lost until now.
+func (p *player) regret() float64 {
+	if p.against {
+		return p.world.bestFixed(p.scratch) - p.earned
+	}
+	return p.lost
+}
+
+// burn notes an impression that was ranked so as to find the order of utilities.
+func (p *player) burn(t int64, lost float64) {
+	b := &p.veil.burnIn
+	b.impressions++
+	b.last = t
+	if b.regret += lost; p.against {
+		b.regret = p.regret()
+	}
+}
+
+// given plays an impression with a learner that is given utilities, up to the selection: positions among the candidates,
+// of the one that a user without noise selects, and of the selected one.
+func (p *player) given(key policy.Key) (sober, selected int32) {
+	w, d := p.world, &p.d
+	p.learner.Decide(w.candidates, key, d)
+	sober = policy.Select(d.Order, w.window)
+	selected = sober
+	if k, any := p.noise.selects(min(w.window, w.n)); any {
+		selected = d.Order[k]
+	}
+	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
+	if len(d.Propensities) > 0 {
+		p.fb.Propensity = propensity(d, selected)
+	}
+	return sober, selected
 }
 
 // hidden is the same with a learner that finds their order.
-func hidden(l delay.Learner, w *world, v *veil, key policy.Key, d *delay.Decision, fb *delay.Feedback) int32 {
+func (p *player) hidden(key policy.Key) (sober, selected int32) {
+	w, d, v := p.world, &p.d, p.veil
 	v.hide(w.candidates)
-	l.Decide(v.seen, key, d)
-	shown, position := v.selects(w, d)
-	*fb = delay.Feedback{Instance: d.Instance}
-	v.outcome(w, d, shown, fb)
-	return position
+	p.learner.Decide(v.seen, key, d)
+	shown, sober := v.selects(w, d)
+	selected = sober
+	if k, any := p.noise.selects(min(w.window, w.n)); any {
+		shown, selected = k, v.positions[d.Order[k]]
+	}
+	p.fb = delay.Feedback{Instance: d.Instance}
+	v.outcome(w, d, shown, &p.fb)
+	return sober, selected
 }
 
 // propensity is the probability with which the candidate at a position of the candidate list is selected.
@@ -131,4 +191,19 @@ func propensity(d *delay.Decision, position int32) float64 {
 		}
 	}
 	panic(fmt.Sprintf("lab: candidate %d is not in the ranking", position))
+}
+
+// noise is the users who select any item within their window.
+type noise struct {
+	share float64
+	draws *stream
+}
+
+// selects tells whether the user at hand is one of them, and what of so many he selects.
+func (n *noise) selects(window int) (k int, any bool) {
+	if n.share == 0 {
+		return 0, false
+	}
+	u, k := n.draws.float64(), n.draws.below(window)
+	return k, u < n.share
 }

@@ -163,7 +163,7 @@ func (s *sketch) measure(results []*Result) {
 }
 
 func (s *sketch) style(e *Experiment) {
-	s.Title.Text = fmt.Sprintf("%s, %d items, payoffs %s late", e.Scenario, e.Items, e.Lateness)
+	s.Title.Text = fmt.Sprintf("%s, %d items, %s", e.Scenario, e.Items, e.Late())
 	if e.Runs > 1 {
 		s.Title.Text += fmt.Sprintf(": mean of %d runs ± %d standard errors", e.Runs, band)
 	}

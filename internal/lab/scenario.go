@@ -10,7 +10,7 @@ import (
 // Scenario is a world of users, by its name.
 type Scenario string
 
-// The scenarios. Payoffs of the first four are N(μ_i, 1); the other means and payoffs lie within [0,1].
+// The scenarios. Payoffs of the first four are N(μ_i, 1); the other means and payoffs lie within [0,1], unless it is said.
 const (
 	// Blocks has windows w_t = 1 + ⌊(t−1)·n/T⌋, the paper's worst case (Theorem 3.5), and μ_i = 1 − (i−1)/n.
 	Blocks Scenario = "blocks"
@@ -20,25 +20,120 @@ const (
 	Mixed Scenario = "mixed"
 	// Changing has the windows of Lazy, the means of Mixed, and a fresh order of utilities in each impression.
 	Changing Scenario = "changing"
-	// Stationary has windows P(w) ∝ 0.7^{w−1} and Bernoulli payoffs of mean 0.8 − 0.6(i−1)/n.
+	// Stationary has windows P(w) ∝ 0.7^{w−1}, as all that follow, and Bernoulli payoffs of mean 0.8 − 0.6(i−1)/n.
 	Stationary Scenario = "stationary"
-	// Constrained has the windows of Stationary; with the phase ⌊log_{1.6}(t+1)⌋ odd, means are 0.8, else 0, and item 3
-	// has always 0.15 more (the stochastically constrained adversary of J. Zimmert and Y. Seldin, 2021).
+	// Constrained: with the phase ⌊log_{1.6}(t+1)⌋ odd, means are 0.8, else 0, and item 3 has always 0.15 more (the
+	// stochastically constrained adversary of J. Zimmert and Y. Seldin, 2021).
 	Constrained Scenario = "constrained"
-	// Switching has the windows of Stationary; up to 0.3·T item ⌈0.8n⌉ has mean 0.9 and the others 0.1, then item 2 has
-	// 0.9 and the others 0.05.
+	// Switching: up to 0.3·T item ⌈0.8n⌉ has mean 0.9 and the others 0.1, then item 2 has 0.9 and the others 0.05.
 	Switching Scenario = "switching"
 	// Catalog draws 20 candidates per impression from a catalogue; the items' centres are drawn from N(0.75, 0.08²),
-	// payoffs from N(centre, 0.23²), both clipped to [0,1]; the order of utilities is random, and stays. Windows are
-	// those of Stationary.
+	// payoffs from N(centre, 0.23²), both clipped to [0,1]; the order of utilities is random, and stays.
 	Catalog Scenario = "catalog"
 	// Ranks is Constrained with a fresh order of utilities in each impression, and payoffs that belong to utility ranks.
 	Ranks Scenario = "ranks"
+
+	// Jackpot: item 1 pays 1 with probability 0.15 and else 0, the others N(0.1, 0.01²).
+	Jackpot Scenario = "jackpot"
+	// JackpotOften is Jackpot with probability 0.3.
+	JackpotOften Scenario = "jackpot-0.3"
+	// Wandering has Bernoulli payoffs of mean 0.5 + 0.3·sin(2π(t/10⁵ + (7i mod 10)/10)), i from 0; 1,000 late unless it is
+	// said.
+	Wandering Scenario = "wandering"
+
+	// Conversions and what follows are paid only now and then, by 1 unless it is said; delays, in impressions, are
+	// exponential below the payoff horizon H, and what has not been paid then is told by silence. An impression is a second,
+	// and from Bimodal on a minute. Conversions has shares paid of 0.02 to 0.1, evenly spaced in random order, delays of
+	// mean 3,000 and H = 12,000.
+	Conversions Scenario = "conversions"
+	// ConversionsSlow is Conversions with good items late: with a mean of 500·16^q, q = 0 for the worst item to 1.
+	ConversionsSlow Scenario = "conversions-slow"
+	// ConversionsFast is Conversions with good items early: with a mean of 8,000·16^{−q}.
+	ConversionsFast Scenario = "conversions-fast"
+	// Churn has 200 items (--items) live at a time, of which one, drawn of them all, is replaced every 250 impressions, and
+	// 20 of them in an impression; shares paid are 0.02 + 0.3·q, q the product of two uniform variables; delays have mean 4,000,
+	// H = 20,000; the order of utilities is random.
+	Churn Scenario = "churn"
+	// ChurnQuick is Churn with delays of mean 200.
+	ChurnQuick Scenario = "churn-quick"
+	// ChurnSlow is Churn with delays of mean 1,000·8^q.
+	ChurnSlow Scenario = "churn-slow"
+	// Instalments is Conversions with Poisson numbers of payments, of mean 0.2 to 1 and uniform sizes from 0.1 to 0.3. What
+	// counts is their sum, 1 at the most, which is told at H.
+	Instalments Scenario = "instalments"
+	// Bimodal has 80% of payoffs spread evenly over an hour, and 20% after 14 days; from here on, H is 30 days, delays have a
+	// mean of 3 days, and shares are those of Conversions, unless it is said.
+	Bimodal Scenario = "bimodal"
+	// Revenue has lognormal payoffs of median 1, whose logarithms have deviation 2; they are cut at 100, the range's end.
+	Revenue Scenario = "revenue"
+	// Refunds: besides, a share of 0.01 of the worst item's selections to 0.04 of the best's come to −1, after 10 days.
+	Refunds Scenario = "refunds"
+	// MostlyPaid has shares paid of 0.4 to 0.9, and a mean delay of 6 days.
+	MostlyPaid Scenario = "mostly-paid"
+	// Waves has shares paid of 0.02 to 0.08 times (1 + 0.8·sin(2π·days))·(1 + 0.5·sin(2π·weeks)).
+	Waves Scenario = "waves"
+	// Outage has shares paid of 0.02 to 0.06; payoffs that would come from day 35 to day 38 are lost.
+	Outage Scenario = "outage"
+	// Rare has 200 items, 20 of them in an impression, with shares paid of 0.002 to 0.02; the order of utilities is random.
+	Rare Scenario = "rare"
+	// TenRare has 10 items with shares paid of 0.005 to 0.02.
+	TenRare Scenario = "ten-rare"
+	// Two has 2 items, with shares paid of 0.03 and 0.04.
+	Two Scenario = "two"
 )
+
+// scenarios are all of them, in the order in which they are documented, with a line each for people.
+var scenarios = []struct {
+	name  Scenario
+	about string
+}{
+	{Blocks, "the paper's worst case: windows grow, one block after the other; normal payoffs"},
+	{Lazy, "short windows mostly, P(w) ∝ e^(−w/2); normal payoffs"},
+	{Mixed, "uniform windows, mixed means; normal payoffs"},
+	{Changing, "as mixed, and each user has an order of his own"},
+	{Stationary, "payoffs 0 or 1 of mean 0.2 to 0.8; P(w) ∝ 0.7^w, as all below"},
+	{Constrained, "means rise and fall together"},
+	{Switching, "what is best changes once, at 0.3·T"},
+	{Catalog, "20 candidates of 2,000 items"},
+	{Ranks, "as constrained, and payoffs belong to ranks"},
+	{Jackpot, "one item pays 1 with probability 0.15, the others 0.1 nearly always"},
+	{JackpotOften, "the same with probability 0.3"},
+	{Wandering, "means rise and fall by 0.3, each at its own time, in 100,000 impressions; payoffs 1,000 late"},
+	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
+	{ConversionsSlow, "the same; bad items pay in 500, good ones in 8,000"},
+	{ConversionsFast, "the same; bad items pay in 8,000, good ones in 500"},
+	{Churn, "20 candidates of 200 items that come and go; 2 to 32% are paid, in 4,000; silence after 20,000"},
+	{ChurnQuick, "the same; paid in 200"},
+	{ChurnSlow, "the same; bad items pay in 1,000, good ones in 8,000"},
+	{Instalments, "0.2 to 1 payments of 0.1 to 0.3 in the mean; their sum is told after 12,000"},
+	{Bimodal, "from here on an impression a minute, silence after 30 days; 2 to 10%: 80% in an hour, 20% after 14 days"},
+	{Revenue, "2 to 10% are paid in 3 days, lognormally; the range has 100 medians"},
+	{Refunds, "2 to 10% are sold in 3 days; 1 to 4% come to −1 after 10"},
+	{MostlyPaid, "40 to 90% are paid, in 6 days"},
+	{Waves, "2 to 8% are paid in 3 days, by day and week between a tenth and 2.7 times as many"},
+	{Outage, "2 to 6% are paid in 3 days; what would come from day 35 to day 38 is lost"},
+	{Rare, "20 candidates of 200 items; 0.2 to 2% are paid, in 3 days"},
+	{TenRare, "0.5 to 2% are paid, in 3 days"},
+	{Two, "2 items; 3 and 4% are paid, in 3 days"},
+}
 
 // Scenarios are all of them, in the order in which they are documented.
 func Scenarios() []Scenario {
-	return []Scenario{Blocks, Lazy, Mixed, Changing, Stationary, Constrained, Switching, Catalog, Ranks}
+	names := make([]Scenario, len(scenarios))
+	for k, s := range scenarios {
+		names[k] = s.name
+	}
+	return names
+}
+
+// About is the scenario in a line, for people.
+func (s Scenario) About() string {
+	for _, x := range scenarios {
+		if x.name == s {
+			return x.about
+		}
+	}
+	return ""
 }
 
 // ParseScenario finds a scenario by its name.
@@ -53,31 +148,102 @@ func ParseScenario(name string) (Scenario, error) {
 	return "", fmt.Errorf("%q is unknown; there are %s", name, strings.Join(names, ", "))
 }
 
-// listLength is how many candidates an impression of Catalog has.
+// listLength is how many candidates an impression has that shows some of the items only.
 const listLength = 20
 
 // DefaultItems is how many items there are unless it is said.
 func (s Scenario) DefaultItems() int {
-	if s == Catalog {
+	switch t := trades[s]; {
+	case t != nil:
+		return t.items
+	case s == Catalog:
 		return 2000
 	}
 	return 10
 }
 
+// DefaultHorizon is T unless it is said.
+func (s Scenario) DefaultHorizon() int64 {
+	switch t := trades[s]; {
+	case t != nil:
+		return t.impressions
+	case s.jackpot() > 0:
+		return 50_000
+	case s == Wandering:
+		return 200_000
+	}
+	return 100_000
+}
+
+// DefaultLateness is how late payoffs come unless it is said.
+func (s Scenario) DefaultLateness() Lateness {
+	if s == Wandering {
+		return Lateness{Mean: 1000}
+	}
+	return Lateness{}
+}
+
+// OwnDelays tells whether how late payoffs come belongs to the scenario.
+func (s Scenario) OwnDelays() bool { return trades[s] != nil }
+
+// PayoffHorizon is after how many impressions a selection that has not been paid never will be; 0 where all are paid.
+func (s Scenario) PayoffHorizon() int64 {
+	if t := trades[s]; t != nil {
+		return t.horizon
+	}
+	return 0
+}
+
+// clock is the time from one impression to the next.
+func (s Scenario) clock() clock {
+	if t := trades[s]; t != nil {
+		return t.clock
+	}
+	return everySecond
+}
+
+// payoffRange is that of payoffs as learners are told; what is normal is told as it is.
+func (s Scenario) payoffRange() (low, high float64) {
+	if t := trades[s]; t != nil {
+		return t.payoffRange()
+	}
+	return 0, 1
+}
+
+// fewer tells whether an impression shows some of the items only.
+func (s Scenario) fewer() bool {
+	t := trades[s]
+	return s == Catalog || t != nil && t.fewer
+}
+
 // Candidates is how many candidates each impression has, where there are so many items.
 func (s Scenario) Candidates(items int) int {
-	if s == Catalog {
+	if s.fewer() {
 		return min(items, listLength)
 	}
 	return items
 }
 
-// Gaussian tells whether payoffs are N(μ, 1); they lie within [0,1] otherwise.
+// Gaussian tells whether payoffs are N(μ, 1).
 func (s Scenario) Gaussian() bool {
 	return s == Blocks || s == Lazy || s == Mixed || s == Changing
 }
 
-// Sigma is the sub-Gaussian parameter of payoffs.
+// normal tells whether the luck of payoffs is a standard normal variable; it is uniform on [0,1) otherwise.
+func (s Scenario) normal() bool { return s.Gaussian() || s == Catalog || s.jackpot() > 0 }
+
+// jackpot is the probability with which item 1 pays in the Jackpot scenarios; 0 for others.
+func (s Scenario) jackpot() float64 {
+	switch s {
+	case Jackpot:
+		return 0.15
+	case JackpotOften:
+		return 0.3
+	}
+	return 0
+}
+
+// Sigma is the sub-Gaussian parameter of payoffs, in units of their range.
 func (s Scenario) Sigma() float64 {
 	if s.Gaussian() {
 		return 1
@@ -85,18 +251,25 @@ func (s Scenario) Sigma() float64 {
 	return 0.5 // whatever lies within [0,1] (Hoeffding)
 }
 
-// FitsAdversarial tells whether policies for adversarial payoffs can run: their payoffs have to lie within [0,1], and the
+// FitsAdversarial tells whether policies for adversarial payoffs can run: their payoffs have to lie within a range, and the
 // windows to be drawn from one distribution.
 func (s Scenario) FitsAdversarial() bool { return !s.Gaussian() }
 
 // AgainstFixed tells whether regret is Σ_w q_w·max_{i≥w} L_i − Σ_t μ_{t,y_t}, against the best fixed ranking, of ranks
-// for Ranks. It is Σ_t (μ_{y*_t} − μ_{y_t}) otherwise, against the best ranking of each impression's candidates.
+// for Ranks. It is Σ_t (μ_{y*_t} − μ_{y_t}) otherwise, against the best ranking of each impression's candidates at its
+// time.
 func (s Scenario) AgainstFixed() bool {
 	return s == Stationary || s == Constrained || s == Switching || s == Ranks
 }
 
 // fixedOrder tells whether candidates and utilities are the same in each impression.
-func (s Scenario) fixedOrder() bool { return s != Changing && s != Catalog && s != Ranks }
+func (s Scenario) fixedOrder() bool { return s != Changing && s != Ranks && !s.fewer() }
+
+// moves tells whether means are others in each impression.
+func (s Scenario) moves() bool {
+	t := trades[s]
+	return s == Wandering || t != nil && t.tide != nil
+}
 
 // stableOrder tells whether items have the same order of utilities in all impressions, so that it can be found.
 func (s Scenario) stableOrder() bool { return s != Changing && s != Ranks }
@@ -114,7 +287,13 @@ func (s Scenario) Ratio() float64 {
 	return 0.7
 }
 
-// means are the mean payoffs of n items, where they do not change and are not drawn.
+const (
+	jackpotOthers = 0.1
+	jackpotNoise  = 0.01
+	wanderingTurn = 100_000 // impressions
+)
+
+// means are the mean payoffs of n items, where they do not change and are not drawn; zeros for Wandering.
 func (s Scenario) means(n int) []float64 {
 	mixed := [...]float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
 	means := make([]float64, n)
@@ -126,6 +305,11 @@ func (s Scenario) means(n int) []float64 {
 			means[i] = mixed[i%len(mixed)]
 		case Stationary:
 			means[i] = 0.8 - 0.6*float64(i)/float64(n)
+		case Jackpot, JackpotOften:
+			means[i] = jackpotOthers
+			if i == 0 {
+				means[i] = s.jackpot()
+			}
 		}
 	}
 	return means
@@ -138,7 +322,7 @@ type period struct {
 }
 
 // levels are the means that there are, and when which of them hold: periods in order, the first from t = 1. Not for
-// Catalog, whose means are drawn.
+// Catalog and trades, whose means are drawn; Wandering has one level, which is overwritten in each impression.
 func (s Scenario) levels(n int, horizon int64) (means [][]float64, periods []period) {
 	all := func(mean float64) []float64 {
 		m := make([]float64, n)

@@ -20,6 +20,8 @@ const (
 	forItems                     // the items' means
 	forLabels                    // the numbers under which a learner sees items that is not given utilities
 	forTastes                    // what users who learn from each other make of what they know
+	forParts                     // how large payments in parts are, and how late
+	forNoise                     // which users select at random, and what
 )
 
 // stream is a source of random numbers that is read in order: number k is a function of seed, run, purpose and k.
@@ -51,4 +53,17 @@ func (s *stream) float64() float64 {
 func (s *stream) below(n int) int {
 	high, _ := bits.Mul64(s.Uint64(), uint64(n))
 	return int(high)
+}
+
+// shuffled is 0..n-1 in random order.
+func shuffled(n int, draws *stream) []policy.Item {
+	order := make([]policy.Item, n)
+	for i := range order {
+		order[i] = policy.Item(i)
+	}
+	for k := n - 1; k > 0; k-- {
+		j := draws.below(k + 1)
+		order[k], order[j] = order[j], order[k]
+	}
+	return order
 }

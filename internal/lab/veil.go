@@ -34,15 +34,7 @@ func newVeil(e *Experiment, u config.Utilities, run int) *veil {
 	if u == config.Given {
 		return nil
 	}
-	v := &veil{labels: make([]policy.Item, e.Items), fixed: e.Scenario.fixedOrder()}
-	draws := newStream(e.Seed, run, forLabels)
-	for i := range v.labels {
-		v.labels[i] = policy.Item(i)
-	}
-	for k := len(v.labels) - 1; k > 0; k-- {
-		j := draws.below(k + 1)
-		v.labels[k], v.labels[j] = v.labels[j], v.labels[k]
-	}
+	v := &veil{labels: shuffled(int(e.every()), newStream(e.Seed, run, forLabels)), fixed: e.Scenario.fixedOrder()}
 	if u == config.Social {
 		v.crowd = newCrowd(e, run)
 	}
@@ -65,7 +57,7 @@ func (v *veil) hide(candidates []policy.Item) {
 	}
 }
 
-// selects is the user's selection: its position among those shown, and in the world's order.
+// selects is the selection of a user without noise: its position among those shown, and in the world's order.
 func (v *veil) selects(w *world, d *delay.Decision) (shown int, position int32) {
 	liked := math.Inf(-1)
 	for k := range min(w.window, len(d.Order)) {
@@ -115,7 +107,7 @@ type known struct {
 
 func newCrowd(e *Experiment, run int) *crowd {
 	s := newStream(e.Seed, run, forTastes)
-	return &crowd{known: make([]known, e.Items), draws: s, normal: normal(s)}
+	return &crowd{known: make([]known, int(e.every())), draws: s, normal: normal(s)}
 }
 
 // perceives is what a user takes for the utility of an item.

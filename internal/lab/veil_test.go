@@ -70,7 +70,7 @@ func TestVeil_HidesTheOrder(t *testing.T) {
 	var first []policy.Item
 	for run := range 2 {
 		v := newVeil(e, config.Sorted, run)
-		w, err := newWorld(e.Scenario, e.Items, e.Horizon, e.Seed, run)
+		w, err := newWorld(e, run)
 		require.NoError(t, err)
 		for range 20 {
 			w.next()

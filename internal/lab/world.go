@@ -22,13 +22,24 @@ type world struct {
 	window     int           // of its user
 	luck       float64       // of its payoff: standard normal or uniform on [0,1)
 
+	lateness lateness
+	market   *market // nil where all is paid
+	awaited  int64   // the payoff horizon; beyond any delay where there is none
+	clock    clock
+	fewer    bool // impressions show some of the items only
+
 	means   [][]float64 // by level, then by item, or by rank for Ranks
 	centres []float64   // Catalog: of the payoffs before they are clipped
 	periods []period
 	at      int       // the period at hand
-	now     []float64 // the means of the level at hand
+	now     []float64 // the means of the impression at hand
 	counts  []int64   // impressions by level
-	best    []float64 // of fixed orders that regret is not against: by window, the best mean
+	// best is the best mean by level and window, where it is the same in all impressions of a level.
+	best [][]float64
+	// lucky is the normal luck below which item 1 pays, where jackpot.
+	lucky   float64
+	jackpot bool
+	factor  float64 // of all means of a market: what its tide is at the impression at hand
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums
@@ -38,17 +49,32 @@ type world struct {
 	shuffle *stream
 }
 
-func newWorld(s Scenario, items int, horizon int64, seed uint64, run int) (*world, error) {
+func newWorld(e *Experiment, run int) (*world, error) {
+	s := e.Scenario
 	w := &world{
-		scenario: s, n: s.Candidates(items), horizon: horizon,
-		windows: newStream(seed, run, forWindows), uniform: newStream(seed, run, forPayoffs),
-		shuffle: newStream(seed, run, forCandidates),
+		scenario: s, n: s.Candidates(e.Items), horizon: e.Horizon, clock: s.clock(), fewer: s.fewer(), factor: 1, awaited: e.horizon(),
+		windows: newStream(e.Seed, run, forWindows), uniform: newStream(e.Seed, run, forPayoffs),
+		shuffle: newStream(e.Seed, run, forCandidates),
 	}
 	w.payoffs = rand.New(w.uniform)
-	if s == Catalog {
-		w.drawCatalog(items, rand.New(newStream(seed, run, forItems)))
-	} else {
-		w.means, w.periods = s.levels(items, horizon)
+	if w.awaited == 0 {
+		w.awaited = math.MaxInt64
+	}
+	switch t := trades[s]; {
+	case t != nil:
+		w.market = newMarket(t, e.Items, e.Horizon, e.Seed, run)
+		w.means, w.periods = [][]float64{w.market.means()}, []period{{1, 0}}
+	case s == Catalog:
+		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
+	default:
+		w.means, w.periods = s.levels(e.Items, e.Horizon)
+	}
+	if w.market == nil {
+		w.lateness = e.lateness().drawn(newStream(e.Seed, run, forDelays))
+	}
+	if p := s.jackpot(); p > 0 {
+		w.jackpot = true
+		w.lucky = math.Sqrt2 * math.Erfinv(2*p-1)
 	}
 	w.counts = make([]int64, len(w.means))
 	if s != Blocks {
@@ -59,22 +85,26 @@ func newWorld(s Scenario, items int, horizon int64, seed uint64, run int) (*worl
 		w.q = windows.Fold(make([]float64, w.n))
 		w.upTo = admissible.Prefix(w.q, make([]float64, w.n))
 	}
-	if s == Catalog {
-		w.candidates = make([]policy.Item, w.n)
-	} else {
-		w.candidates = make([]policy.Item, items)
-		for i := range w.candidates {
-			w.candidates[i] = policy.Item(i)
-		}
+	w.candidates = make([]policy.Item, w.n)
+	for i := range w.candidates {
+		w.candidates[i] = policy.Item(i)
 	}
-	if s.fixedOrder() && !s.AgainstFixed() {
-		w.best = make([]float64, w.n)
-		for k := range w.best {
-			w.best[k] = policy.BestMean(w.means[0], k+1)
-		}
+	if (s.fixedOrder() || s == Ranks) && !s.moves() {
+		w.rememberBest()
 	}
 	w.now = w.means[w.periods[0].level]
 	return w, nil
+}
+
+// rememberBest finds what the best ranking of an impression brings, by level and window.
+func (w *world) rememberBest() {
+	w.best = make([][]float64, len(w.means))
+	for level, means := range w.means {
+		w.best[level] = make([]float64, w.n)
+		for k := range w.best[level] {
+			w.best[level][k] = policy.BestMean(means, k+1)
+		}
+	}
 }
 
 const (
@@ -88,7 +118,7 @@ func (w *world) drawCatalog(items int, draws *rand.Rand) {
 	w.centres = make([]float64, items)
 	means := make([]float64, items)
 	for i := range means {
-		w.centres[i] = min(max(catalogMean+catalogSD*draws.NormFloat64(), 0), 1)
+		w.centres[i] = unit(catalogMean + catalogSD*draws.NormFloat64())
 		means[i] = clippedMean(w.centres[i], catalogNoise)
 	}
 	w.means, w.periods = [][]float64{means}, []period{{1, 0}}
@@ -111,19 +141,35 @@ func (w *world) next() {
 	}
 	w.counts[w.periods[w.at].level]++
 	w.window = w.drawWindow()
-	if w.scenario.Gaussian() || w.scenario == Catalog {
+	if w.scenario.normal() {
 		w.luck = w.payoffs.NormFloat64()
 	} else {
 		w.luck = w.uniform.float64()
 	}
-	switch w.scenario {
-	case Changing, Ranks:
+	switch {
+	case w.market != nil:
+		w.market.next(w.t)
+		if w.market.tide != nil {
+			w.factor = w.market.tide(w.clock.at(w.t))
+		}
+	case w.scenario == Wandering:
+		wander(w.t, w.now)
+	}
+	switch {
+	case w.scenario == Changing || w.scenario == Ranks:
 		for k := w.n - 1; k > 0; k-- {
 			j := w.shuffle.below(k + 1)
 			w.candidates[k], w.candidates[j] = w.candidates[j], w.candidates[k]
 		}
-	case Catalog:
+	case w.fewer:
 		w.drawCandidates()
+	}
+}
+
+// wander sets the means of Wandering at impression t.
+func wander(t int64, means []float64) {
+	for i := range means {
+		means[i] = 0.5 + 0.3*math.Sin(2*math.Pi*(float64(t)/wanderingTurn+float64(7*i%10)/10))
 	}
 }
 
@@ -146,13 +192,24 @@ func (w *world) drawWindow() int {
 // drawCandidates draws different items (R. Floyd's algorithm: J. Bentley, "Programming pearls: A sample of brilliance",
 // CACM 1987) and puts them in the order of their utilities.
 func (w *world) drawCandidates() {
+	var live []policy.Item // nil: all
+	items := len(w.means[0])
+	if w.market != nil && w.market.live != nil {
+		live = w.market.live
+		items = len(live)
+	}
 	c := w.candidates[:0]
-	for top := len(w.means[0]) - w.n; top < len(w.means[0]); top++ {
+	for top := items - w.n; top < items; top++ {
 		x := policy.Item(w.shuffle.below(top + 1))
 		if slices.Contains(c, x) {
 			x = policy.Item(top)
 		}
 		c = append(c, x)
+	}
+	if live != nil {
+		for k, x := range c {
+			c[k] = live[x]
+		}
 	}
 	slices.Sort(c)
 }
@@ -162,17 +219,53 @@ func (w *world) mean(position int32) float64 {
 	if w.scenario == Ranks {
 		return w.now[position]
 	}
-	return w.now[w.candidates[position]]
+	return w.now[w.candidates[position]] * w.factor
 }
 
-// payoff is what the user's selection pays. The luck is the same whatever is selected.
+// reply is what comes of a selection.
+type reply struct {
+	payoff float64 // in raw units
+	late   int64   // how many decisions after its own it is told, or that there will be none
+	paid   bool
+}
+
+// reply is what comes of the user's selection by the payoff horizon. The luck is the same whatever is selected.
+func (w *world) reply(position int32) reply {
+	var r reply
+	switch {
+	case w.market == nil:
+		r = reply{payoff: w.payoff(position), late: w.lateness.draw(w.horizon), paid: true}
+	case w.market.parts:
+		return reply{payoff: w.market.sum(w.candidates[position], w.luck, w.awaited), late: w.awaited, paid: true}
+	default:
+		r = w.market.reply(w.t, w.candidates[position], w.luck, w.factor)
+	}
+	if !r.paid || r.late >= w.awaited {
+		return reply{late: w.awaited}
+	}
+	return r
+}
+
+// payoff is what the user's selection pays, where all selections do.
 func (w *world) payoff(position int32) float64 {
 	switch {
 	case w.scenario.Gaussian():
 		return w.mean(position) + w.luck
 	case w.scenario == Catalog:
-		return min(max(w.centres[w.candidates[position]]+catalogNoise*w.luck, 0), 1)
-	case w.luck < w.mean(position):
+		return unit(w.centres[w.candidates[position]] + catalogNoise*w.luck)
+	case w.jackpot && w.candidates[position] != 0:
+		return unit(w.mean(position) + jackpotNoise*w.luck)
+	case w.jackpot:
+		return indicator(w.luck < w.lucky)
+	}
+	return indicator(w.luck < w.mean(position))
+}
+
+// unit cuts x to [0,1].
+func unit(x float64) float64 { return min(max(x, 0), 1) }
+
+func indicator(is bool) float64 {
+	if is {
 		return 1
 	}
 	return 0
@@ -181,13 +274,13 @@ func (w *world) payoff(position int32) float64 {
 // bestMean is the mean that the best ranking of the impression at hand brings for its window.
 func (w *world) bestMean() float64 {
 	if w.best != nil {
-		return w.best[w.window-1]
+		return w.best[w.periods[w.at].level][w.window-1]
 	}
 	best := math.Inf(-1)
 	for _, item := range w.candidates[w.window-1:] {
 		best = max(best, w.now[item])
 	}
-	return best
+	return best * w.factor
 }
 
 // bestFixed is Σ_w q_w·max_{i≥w} L_i, what the best fixed ranking would have brought in the mean until now. It writes to

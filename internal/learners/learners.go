@@ -63,7 +63,7 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 	if l.Delay == config.QPMD {
 		return func() delay.Learner { return delay.NewQPMD(p) }, nil
 	}
-	return func() delay.Learner { return delay.NewDirect(p) }, nil
+	return func() delay.Learner { return delay.NewDirect(p, silence(l)) }, nil
 }
 
 // exploring makes stochastic learners whose policy needs windows.
@@ -79,7 +79,16 @@ func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters)
 	if l.Delay == config.QPMD {
 		return repeatable(func() (delay.Learner, error) { return delay.NewExploringQPMD(e, c) })
 	}
-	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c) })
+	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c, silence(l)) })
+}
+
+// silence is what a selection counts as while its payoff is awaited.
+func silence(l *config.Learner) delay.Silence {
+	s := delay.Silence{AtOnce: l.Silence == config.AtOnce}
+	if d := l.OnExpiry.Default; d != nil {
+		s.Default = (*d - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
+	}
+	return s
 }
 
 // adversarial makes learners of adversarial payoffs.

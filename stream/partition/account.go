@@ -10,15 +10,15 @@ import (
 // Account says what became of every record read since the state began. For each topic the outcomes add up to the
 // records read: see Unaccounted.
 type Account struct {
-	Read        [event.Inputs]int64 // records stepped, by topic
-	Impressions ImpressionAccount
-	Selections  SelectionAccount
-	Payoffs     PayoffAccount
-	Crowded     [event.Inputs]int64 // selections and payoffs that are orphans because there was no room for them to wait
-	SumsClamped int64               // sums of payoffs that lay outside the payoff range when they were fed
-	Adopted     int64               // impressions whose decision was found in the log
-	Misplaced   [event.Inputs]int64 // records whose key belongs to another partition by Kafka's default partitioner
-	ParkedBytes int64               // of the records that are parked now
+	Read           [event.Inputs]int64 // records stepped, by topic
+	Impressions    ImpressionAccount
+	Selections     SelectionAccount
+	Payoffs        PayoffAccount
+	Crowded        [event.Inputs]int64 // selections and payoffs that are orphans because there was no room for them to wait
+	PayoffsClamped int64               // payoffs, or sums of them, that lay outside the payoff range when they were fed
+	Adopted        int64               // impressions whose decision was found in the log
+	Misplaced      [event.Inputs]int64 // records whose key belongs to another partition by Kafka's default partitioner
+	ParkedBytes    int64               // of the records that are parked now
 }
 
 // ImpressionAccount counts impressions by how they ended; Pending is how many have not ended.
@@ -67,7 +67,7 @@ func (a *Account) each() []*int64 {
 		&i.Paid, &i.Expired, &i.Defaulted, &i.Unselected, &i.Duplicate, &i.Rejected, &i.Pending,
 		&s.Joined, &s.Duplicate, &s.Late, &s.Orphan, &s.Rejected, &s.Parked,
 		&p.Applied, &p.Duplicate, &p.Late, &p.Orphan, &p.Rejected, &p.Parked,
-		&a.SumsClamped, &a.Adopted, &a.ParkedBytes,
+		&a.PayoffsClamped, &a.Adopted, &a.ParkedBytes,
 	}
 	for topic := range a.Read {
 		all = append(all, &a.Read[topic], &a.Misplaced[topic], &a.Crowded[topic])
@@ -101,7 +101,7 @@ const (
 	payoffsOrphan
 	payoffsRejected
 	payoffsParked
-	sumsClamped
+	payoffsClamped
 	decisionsAdopted
 	impressionsMisplaced
 	selectionsMisplaced
@@ -136,7 +136,7 @@ var countNames = [counts]string{
 	payoffsOrphan:         "payoffs.orphan",
 	payoffsRejected:       "payoffs.rejected",
 	payoffsParked:         "payoffs.parked",
-	sumsClamped:           "payoffs.sums_clamped",
+	payoffsClamped:        "payoffs.sums_clamped",
 	decisionsAdopted:      "impressions.adopted",
 	impressionsMisplaced:  "impressions.misplaced",
 	selectionsMisplaced:   "selections.misplaced",
@@ -220,10 +220,10 @@ func (l *ledger) account() Account {
 			Applied: n[payoffsApplied], Duplicate: n[payoffsDuplicate], Late: n[payoffsLate],
 			Orphan: n[payoffsOrphan], Rejected: n[payoffsRejected], Parked: n[payoffsParked],
 		},
-		SumsClamped: n[sumsClamped],
-		Adopted:     n[decisionsAdopted],
-		Misplaced:   [event.Inputs]int64{n[impressionsMisplaced], n[selectionsMisplaced], n[payoffsMisplaced]},
-		ParkedBytes: n[parkedBytes],
-		Crowded:     [event.Inputs]int64{event.Selections: n[selectionsCrowded], event.Payoffs: n[payoffsCrowded]},
+		PayoffsClamped: n[payoffsClamped],
+		Adopted:        n[decisionsAdopted],
+		Misplaced:      [event.Inputs]int64{n[impressionsMisplaced], n[selectionsMisplaced], n[payoffsMisplaced]},
+		ParkedBytes:    n[parkedBytes],
+		Crowded:        [event.Inputs]int64{event.Selections: n[selectionsCrowded], event.Payoffs: n[payoffsCrowded]},
 	}
 }

@@ -60,13 +60,13 @@ func directConfig(t *rapid.T) Config {
 	cfg := testConfig()
 	l := &cfg.Learners[0]
 	l.PolicyName, l.DelayName = "greedy", "direct"
-	l.New = func() delay.Learner { return delay.NewDirect(policy.NewGreedy()) }
+	l.New = func() delay.Learner { return delay.NewDirect(policy.NewGreedy(), delay.Silence{}) }
 	if rapid.Bool().Draw(t, "explores") {
 		windows, err := admissible.Geometric(0.7, 5)
 		require.NoError(t, err)
 		l.PolicyName = "egreedy"
 		l.New = func() delay.Learner {
-			d, err := delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{Given: windows})
+			d, err := delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{Given: windows}, delay.Silence{})
 			require.NoError(t, err)
 			return d
 		}

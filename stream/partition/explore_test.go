@@ -23,7 +23,7 @@ func TestEpsilonGreedy_LearnsWindowsThroughCrashes(t *testing.T) {
 	l := &cfg.Learners[0]
 	l.PolicyName, l.DelayName = "egreedy", "direct"
 	l.New = func() delay.Learner {
-		d, err := delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{Max: n})
+		d, err := delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{Max: n}, delay.Silence{})
 		require.NoError(t, err)
 		return d
 	}

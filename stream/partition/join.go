@@ -294,9 +294,25 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		return m.addUp(l, e, p)
 	}
 	m.selectPaid(l, e, p)
-	r, _ := l.normalise(p.Payoff)
+	r, outside := l.normalise(p.Payoff)
+	if outside && l.cfg.RefuseOutOfRange {
+		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
+		l.delay.Expired(m.feedback(l))
+		m.segments.loose += eventWeight
+		m.end(expired, false)
+		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
+			l.cfg.PayoffMax, l.name)
+	}
+	m.countClamped(outside)
 	m.endPaid(l, paid, r)
 	return taken, nil
+}
+
+// countClamped notes that what a learner is fed was outside its range.
+func (m *Machine) countClamped(outside bool) {
+	if outside {
+		m.count(payoffsClamped, 1)
+	}
 }
 
 // contradiction is what is wrong with a payoff for a pending impression. Without a selections topic a payoff must name
@@ -304,9 +320,6 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fault {
 	if l.gone {
 		return gone(l)
-	}
-	if low, high := l.cfg.PayoffMin, l.cfg.PayoffMax; !l.cfg.AggregateSum && (p.Payoff < low || p.Payoff > high) {
-		return faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, low, high, l.name)
 	}
 	if len(p.Item) == 0 {
 		if !e.hasSelectionDeadline && (e.selected < 0 || !m.cfg.HasSelections) {

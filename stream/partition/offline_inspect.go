@@ -40,7 +40,7 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 	for i, item := range l.items.names {
 		v.Items[i] = ItemView{Name: item, Sums: l.delay.Sums(policy.Item(i))}
 		if i < len(v.Learned.InFlight) {
-			v.Items[i].InFlight = v.Learned.InFlight[i]
+			v.Items[i].InFlight = int64(v.Learned.InFlight[i])
 		}
 		if i < len(v.Learned.Waiting) {
 			v.Items[i].Waiting = v.Learned.Waiting[i]

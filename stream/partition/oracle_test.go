@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -131,7 +132,7 @@ func (o *oracle) feed(item string, raw float64) {
 	l := o.learner()
 	r := (raw - l.PayoffMin) / (l.PayoffMax - l.PayoffMin)
 	if r < 0 || r > 1 {
-		o.account.SumsClamped++
+		o.account.PayoffsClamped++
 	}
 	o.fed[item] = append(o.fed[item], min(max(r, 0), 1))
 }
@@ -251,8 +252,6 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 		n.Duplicate++
 	case s.ended:
 		n.Late++
-	case !l.AggregateSum && (p.Payoff < l.PayoffMin || p.Payoff > l.PayoffMax):
-		n.Rejected++
 	case item == "" && !o.cfg.HasSelections:
 		n.Rejected++
 	case item != "" && !slices.Contains(s.items, item), item != "" && s.selected != "" && item != s.selected:
@@ -263,6 +262,12 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 		o.wait(s, waitingRecord{payoff: p, effective: at}, &n.Parked, &n.Orphan)
 	case l.AggregateSum && slices.Contains(s.events, string(p.EventID)):
 		n.Duplicate++
+	case l.RefuseOutOfRange && !l.AggregateSum && (p.Payoff < l.PayoffMin || p.Payoff > l.PayoffMax):
+		n.Rejected++
+		s.selected = cmp.Or(s.selected, item)
+		s.ended = true
+		o.account.Impressions.Pending--
+		o.account.Impressions.Expired++
 	default:
 		n.Applied++
 		if s.selected == "" {
@@ -331,6 +336,7 @@ func drawConfig(t *rapid.T) Config {
 	l := &cfg.Learners[0]
 	cfg.HasSelections = rapid.Bool().Draw(t, "selections topic")
 	l.AggregateSum = rapid.Bool().Draw(t, "sum")
+	l.RefuseOutOfRange = rapid.Bool().Draw(t, "refuse")
 	if rapid.Bool().Draw(t, "default") {
 		d := 0.25
 		l.ExpiryDefault = &d

@@ -39,6 +39,7 @@ type LearnerConfig struct {
 	PayoffHorizon    int64
 	SelectionTimeout int64    // 0 where there is no selections topic
 	ExpiryDefault    *float64 // raw units: what a selection that was never paid counts as; nil: nothing
+	RefuseOutOfRange bool     // a single payoff outside the range is a dead letter, and ends its impression; else it is clamped
 	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first one counts
 	Seed             uint64
 	// FindsUtilities is true where the learner finds the order of utilities itself: impressions need none, and those they

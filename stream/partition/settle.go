@@ -47,9 +47,7 @@ func (m *Machine) expire(w event.Millis) {
 		m.end(expired, false)
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
-		if clamped {
-			m.count(sumsClamped, 1)
-		}
+		m.countClamped(clamped)
 		m.endPaid(l, paid, r)
 	case l.cfg.ExpiryDefault != nil:
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)

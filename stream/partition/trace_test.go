@@ -147,6 +147,8 @@ func (tr *tracer) traceConfig(opts map[string]string) {
 			tr.cfg.HasSelections = value != "off"
 		case "aggregate":
 			l.AggregateSum = value == "sum"
+		case "out-of-range":
+			l.RefuseOutOfRange = value == "refuse"
 		case "default":
 			d := number(value)
 			l.ExpiryDefault = &d
@@ -272,7 +274,7 @@ func account(a Account) []string {
 		counted("selections", a.Read[1], "parked", s.Parked, "joined", s.Joined, "duplicate", s.Duplicate, "late", s.Late,
 			"orphan", s.Orphan, "rejected", s.Rejected),
 		counted("payoffs", a.Read[2], "parked", p.Parked, "applied", p.Applied, "duplicate", p.Duplicate, "late", p.Late,
-			"orphan", p.Orphan, "rejected", p.Rejected, "clamped-sums", a.SumsClamped),
+			"orphan", p.Orphan, "rejected", p.Rejected, "clamped", a.PayoffsClamped),
 	}
 }
 

@@ -29,13 +29,13 @@ type victim struct {
 }
 
 const victimLearners = `
-  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, default: true, payoff_horizon: 1h, selection_timeout: 10m}
-  front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m}
-  given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m}
-  near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}
-  place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m}
-  liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m}
-  told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m}`
+  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, default: true, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}`
 
 func newVictim(t *testing.T) *victim {
 	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, victimLearners, ""), offsets: map[string]int64{}}

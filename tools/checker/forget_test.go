@@ -16,8 +16,8 @@ import (
 func TestMemoryFollowsWhatIsPending(t *testing.T) {
 	const impressions, step = 4000, 10 * time.Second
 	for _, c := range []struct{ name, learner string }{
-		{"qpmd", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m}"},
-		{"bold", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 4, payoff_horizon: 10m, selection_timeout: 2m}"},
+		{"qpmd", "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}"},
+		{"bold", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 4, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, worker := longAgo(t, c.learner, impressions, step)
@@ -86,7 +86,7 @@ func (w *world) awaitForgotten(t testing.TB, n int) {
 // again, when the checker has forgotten the id.
 func TestRecordsOfForgottenIDs(t *testing.T) {
 	const impressions, step = 1000, 10 * time.Second
-	v, worker := longAgo(t, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m}", impressions, step)
+	v, worker := longAgo(t, "  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", impressions, step)
 	id := func(n int) string { return fmt.Sprintf("impression-%08d", n) }
 	early := fmt.Sprintf(`"time":%q`, time.UnixMilli(start).UTC().Format(time.RFC3339Nano))
 	v.put(t, "payoffs", id(1), `"payoff":0.5`)         // of one that was paid

@@ -344,18 +344,30 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		l.count++
 		return isTaken
 	}
+	if f.refusesRange(l.learner, r) {
+		f.end(l, wasExpired)
+		return isRejected
+	}
 	l.learner.take(l, l.items[l.selected], normalise(cfg, r.value), false)
 	f.end(l, wasPaid)
 	return isTaken
 }
 
+// refusesRange tells whether a payoff was refused for lying outside its learner's range, which ends its impression too. Where
+// configurations differ in that, there is a dead letter or there is none.
+func (f *fold) refusesRange(lf *learnerFold, r *record) bool {
+	if in := lf.variants[0].PayoffRange; r.value >= in.Min && r.value <= in.Max {
+		return false
+	}
+	refuses := func(v *config.Learner) bool { return v.OutOfRange == config.Refuse }
+	clamps := func(v *config.Learner) bool { return !refuses(v) }
+	return slices.ContainsFunc(lf.variants, refuses) && (!slices.ContainsFunc(lf.variants, clamps) || f.buried(r))
+}
+
 // contradicts tells whether a payoff, whose item was shown at a position (-1: nowhere), is refused by a pending impression.
 func (f *fold) contradicts(l *life, r *record, at int) bool {
-	cfg := l.learner.variants[0]
 	switch {
 	case l.learner.isGone(r):
-		return true
-	case cfg.Aggregate == config.First && (r.value < cfg.PayoffRange.Min || r.value > cfg.PayoffRange.Max):
 		return true
 	case r.item == noItem:
 		return !l.hasSelection && (l.selected < 0 || !f.selects)

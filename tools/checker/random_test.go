@@ -163,16 +163,17 @@ func (tr *traffic) impression() {
 
 // settings of the learners that the traffic is tried on.
 var kinds = []struct{ name, learners, further string }{
-	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"qpmd", "  feed: {payoffs: stochastic, policy: elimination, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"sum", "  feed: {payoffs: stochastic, policy: elimination, aggregate: sum, payoff_range: [0, 1.5], payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
-	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"bold", "  feed: {payoffs: adversarial, policy: osmd, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"no selections", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"default", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
-	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"no selections, sum", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
-	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"sorted", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, utilities: sorted, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
 	{"social bold", "  feed: {payoffs: adversarial, policy: osmd, utilities: social, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"no selections, bold", "  feed: {payoffs: adversarial, policy: ftrl, max_instances: 3, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"osmd by rank", "  feed: {payoffs: adversarial, policy: osmd, loss_index: rank, max_instances: 2, windows: {geometric: 0.7, max: 4}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
