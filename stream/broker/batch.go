@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"math"
 	"math/bits"
-	"sync"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -44,16 +43,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // BatchInfo is what a batch says of all its records.
 type BatchInfo struct {
-	Producer    task.Producer // -1, -1: not idempotent
-	Sequence    int32         // of the first record; -1: not idempotent
-	Timestamp   event.Millis  // of all records
-	Compression Compression
+	Producer  task.Producer // -1, -1: not idempotent
+	Sequence  int32         // of the first record; -1: not idempotent
+	Timestamp event.Millis  // of all records
 }
 
 // errBatch is wrapped by all errors about the messages of a batch.
 var errBatch = errors.New("cannot encode the batch")
 
-// AppendBatch appends messages to dst as one record batch. Equal input gives equal bytes. It fails only if there is
+// AppendBatch appends messages to dst as one record batch, uncompressed. Equal input gives equal bytes. It fails only if there is
 // no message, or if the batch would exceed what its 31-bit length can say.
 func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byte, error) {
 	if len(messages) == 0 {
@@ -68,17 +66,7 @@ func AppendBatch(dst []byte, info *BatchInfo, messages []task.OutMessage) ([]byt
 	start := len(dst)
 	dst = grow(dst, BatchHeaderSize+size+5*len(messages))
 	dst = dst[:start+BatchHeaderSize]
-	if info.Compression == None {
-		dst = appendRecords(dst, messages)
-	} else {
-		s := scratches.Get().(*scratch)
-		s.b = appendRecords(s.b[:0], messages)
-		dst = compress(dst, info.Compression, s.b)
-		scratches.Put(s)
-	}
-	if len(dst)-start > math.MaxInt32 {
-		return dst[:start], fmt.Errorf("%w: %d bytes are more than one batch can hold", errBatch, len(dst)-start)
-	}
+	dst = appendRecords(dst, messages)
 	putHeader(dst[start:], info, len(messages))
 	return dst, nil
 }
@@ -90,7 +78,7 @@ func putHeader(b []byte, info *BatchInfo, count int) {
 	be.PutUint32(b[atLength:], uint32(len(b)-atLeaderEpoch))
 	be.PutUint32(b[atLeaderEpoch:], math.MaxUint32) // -1: the broker's business
 	b[atMagic] = magic2
-	be.PutUint16(b[atAttributes:], uint16(info.Compression))
+	be.PutUint16(b[atAttributes:], 0)
 	be.PutUint32(b[atLastOffsetDelta:], uint32(count-1))
 	be.PutUint64(b[atBaseTimestamp:], uint64(info.Timestamp))
 	be.PutUint64(b[atMaxTimestamp:], uint64(info.Timestamp))
@@ -101,7 +89,7 @@ func putHeader(b []byte, info *BatchInfo, count int) {
 	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
 }
 
-// appendRecords appends the records, uncompressed.
+// appendRecords appends the records.
 func appendRecords(dst []byte, messages []task.OutMessage) []byte {
 	for i := range messages {
 		m := &messages[i]
@@ -157,8 +145,3 @@ func grow(b []byte, n int) []byte {
 	copy(g, b)
 	return g
 }
-
-// scratch holds uncompressed records on their way into a compressor.
-type scratch struct{ b []byte }
-
-var scratches = sync.Pool{New: func() any { return new(scratch) }}

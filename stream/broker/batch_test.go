@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -51,8 +50,6 @@ func stepsOf(m *task.OutMessage) (value []byte) {
 	return value
 }
 
-var codecs = []Compression{None, Gzip, Snappy, LZ4, Zstd}
-
 func nullableBytes(t *rapid.T, label string) []byte {
 	if rapid.Bool().Draw(t, label+" null") {
 		return nil
@@ -75,10 +72,9 @@ func drawMessages(t *rapid.T) []task.OutMessage {
 
 func drawInfo(t *rapid.T) BatchInfo {
 	return BatchInfo{
-		Producer:    task.Producer{ID: rapid.Int64Range(-1, math.MaxInt64).Draw(t, "id"), Epoch: rapid.Int16Min(-1).Draw(t, "epoch")},
-		Sequence:    rapid.Int32Min(-1).Draw(t, "sequence"),
-		Timestamp:   rapid.Int64Range(0, 1<<48).Draw(t, "timestamp"),
-		Compression: rapid.SampledFrom(codecs).Draw(t, "compression"),
+		Producer:  task.Producer{ID: rapid.Int64Range(-1, math.MaxInt64).Draw(t, "id"), Epoch: rapid.Int16Min(-1).Draw(t, "epoch")},
+		Sequence:  rapid.Int32Min(-1).Draw(t, "sequence"),
+		Timestamp: rapid.Int64Range(0, 1<<48).Draw(t, "timestamp"),
 	}
 }
 
@@ -94,7 +90,8 @@ func TestBatchRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, again, data[len(prefix):])
 
-		b, rest, err := ReadBatch(append(data[len(prefix):], "behind"...))
+		data = compressed(t, rapid.SampledFrom(codecs).Draw(t, "compression"), again)
+		b, rest, err := ReadBatch(append(data, "behind"...))
 		require.NoError(t, err)
 		require.Equal(t, "behind", string(rest))
 		require.Equal(t, info.Producer, b.Producer)
@@ -130,24 +127,10 @@ func TestBatchSizeBound(t *testing.T) {
 				bound += task.HeaderOverhead + len(h.Key) + len(h.Value)
 			}
 		}
-		if info.Compression != None {
-			bound += task.CompressionOverhead(bound)
-		}
 		data, err := AppendBatch(nil, &info, messages)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(data), bound)
 	})
-}
-
-// What no codec can make smaller grows by no more than what is promised.
-func TestCompressionOverhead(t *testing.T) {
-	noise := make([]byte, 3<<20)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	for _, c := range codecs {
-		for _, n := range []int{1, 100, xerialBlock - 1, xerialBlock + 1, len(noise)} {
-			require.LessOrEqual(t, len(compress(nil, c, noise[:n])), n+task.CompressionOverhead(n), "%v of %d bytes", c, n)
-		}
-	}
 }
 
 // Two independent decoders, kmsg's and kafka-go's, read what we write.
@@ -167,15 +150,12 @@ func readByKmsg(t *rapid.T, data []byte, info *BatchInfo, messages []task.OutMes
 	require.EqualValues(t, 2, b.Magic)
 	require.EqualValues(t, len(data)-12, b.Length)
 	require.EqualValues(t, crc32.Checksum(data[21:], crc32.MakeTable(crc32.Castagnoli)), uint32(b.CRC))
-	require.EqualValues(t, info.Compression, b.Attributes)
+	require.Zero(t, b.Attributes)
 	require.EqualValues(t, len(messages)-1, b.LastOffsetDelta)
 	require.Equal(t, info.Timestamp, b.FirstTimestamp)
 	require.Equal(t, info.Producer, task.Producer{ID: b.ProducerID, Epoch: b.ProducerEpoch})
 	require.Equal(t, info.Sequence, b.FirstSequence)
 	require.EqualValues(t, len(messages), b.NumRecords)
-	if info.Compression != None {
-		return
-	}
 	raw := b.Records
 	for i, m := range messages {
 		size, n := binary.Varint(raw)

@@ -29,7 +29,6 @@ type Options struct {
 	Topics    [event.Topics]string // an empty selections topic is not configured
 	DLQSuffix string               // a topic's dead letters go to its name with this suffix
 
-	Compression Compression // of what is produced
 	// MaxValue is how long an input record's key or value may be for Fetch to give it whole, in bytes; 0: 64 MiB. Of a longer
 	// one it gives one byte more than that, and says so.
 	MaxValue    int

@@ -17,8 +17,8 @@ import (
 // the header does not cover, no memory beyond the limit.
 func FuzzReadBatch(f *testing.F) {
 	for _, c := range codecs {
-		f.Add(encode(f, 3, BatchInfo{Compression: c, Timestamp: 9}, message("a"), task.OutMessage{Key: []byte("k"),
-			Headers: []task.Header{{Key: "h"}}}))
+		f.Add(compressed(f, c, encode(f, 3, BatchInfo{Timestamp: 9}, message("a"), task.OutMessage{Key: []byte("k"),
+			Headers: []task.Header{{Key: "h"}}})))
 	}
 	f.Add(controlBatch(f, 5, task.Producer{ID: 1, Epoch: 2}, true))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -77,7 +77,7 @@ func fuzzRecords(t *testing.T, b *Batch, topic event.Topic) {
 func FuzzZstd(f *testing.F) {
 	f.Add(streamed(f, text(300_000, 1), 100_000, zstd.WithWindowSize(1<<20)))
 	f.Add(streamed(f, []byte("abc"), 1, zstd.WithWindowSize(maxWindow)))
-	f.Add(compress(nil, Zstd, text(1000, 2)))
+	f.Add(compress(f, Zstd, text(1000, 2)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4<<10 { // or a few bytes become gigabytes
 			return
@@ -240,7 +240,8 @@ func TestDamageShowsWhereItStands(t *testing.T) {
 func TestAnswerIsBounded(t *testing.T) {
 	var records []byte
 	for i := range 10 {
-		records = append(records, encode(t, int64(i), BatchInfo{Compression: Zstd}, task.OutMessage{Value: make([]byte, 100_000)})...)
+		batch := encode(t, int64(i), BatchInfo{}, task.OutMessage{Value: make([]byte, 100_000)})
+		records = append(records, compressed(t, Zstd, batch)...)
 	}
 	out, err := decodeAnswer(t, task.Fetch{MaxBytes: 30_000}, fetchAnswer("t", 10, 10, nil, records))
 	require.NoError(t, err)

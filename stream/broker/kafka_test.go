@@ -81,15 +81,11 @@ func TestTrailingMarkerDoesNotStall(t *testing.T) {
 // A repeated request leaves one copy; offsets rise; a gap in the sequence is refused. Rankings carry the broker's
 // time, dead letters ours.
 func TestProduceIsIdempotent(t *testing.T) {
-	for _, codec := range codecs {
-		t.Run(codec.String(), func(t *testing.T) {
-			testenv.Each(t, func(t *testing.T, env testenv.Env) { produceIsIdempotent(t, env, codec) })
-		})
-	}
+	testenv.Each(t, produceIsIdempotent)
 }
 
-func produceIsIdempotent(t *testing.T, env testenv.Env, codec Compression) {
-	p := ready(t, env, func(o *Options) { o.Compression = codec }).Partition(0)
+func produceIsIdempotent(t *testing.T, env testenv.Env) {
+	p := ready(t, env).Partition(0)
 	_, owner := fence(t, p)
 	var offsets []int64
 	for i := range 7 {

@@ -28,8 +28,8 @@ type shelf struct {
 }
 
 // add appends a batch.
-func (s *shelf) add(t require.TestingT, info BatchInfo, attributes byte, messages ...task.OutMessage) {
-	b := encode(t, s.end, info, messages...)
+func (s *shelf) add(t require.TestingT, info BatchInfo, c Compression, attributes byte, messages ...task.OutMessage) {
+	b := compressed(t, c, encode(t, s.end, info, messages...))
 	b[atAttributes+1] |= attributes
 	s.append(reseal(b), len(messages))
 }
@@ -67,21 +67,21 @@ func (s *shelf) fetch(t require.TestingT, topic event.Topic, offset int64, maxBy
 func drawShelf(t *rapid.T) *shelf {
 	s := &shelf{}
 	for range rapid.IntRange(1, 6).Draw(t, "batches") {
-		info, messages := drawInfo(t), drawMessages(t)
+		info, messages, c := drawInfo(t), drawMessages(t), rapid.SampledFrom(codecs).Draw(t, "compression")
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
 			s.aborted = append(s.aborted, abortedTxn{info.Producer.ID, s.end})
-			s.add(t, info, attrTransactional, messages...)
+			s.add(t, info, c, attrTransactional, messages...)
 			s.markers = append(s.markers, s.end)
 			s.append(controlBatch(t, s.end, info.Producer, true), 1)
 		case 1:
-			s.add(t, info, attrTransactional, messages...)
+			s.add(t, info, c, attrTransactional, messages...)
 			s.append(controlBatch(t, s.end, info.Producer, false), 1)
 		case 2:
 			gap := rapid.IntRange(1, 9).Draw(t, "compacted")
 			s.append(compacted(t, s.end, len(messages)+gap-1, messages...), len(messages)+gap)
 		default:
-			s.add(t, info, 0, messages...)
+			s.add(t, info, c, 0, messages...)
 		}
 	}
 	return s
@@ -135,13 +135,13 @@ func TestWorstBatchesAreBounded(t *testing.T) {
 			for i := range messages {
 				messages[i].Value = bytes.Repeat(line, 1<<20/len(line)-1)
 			}
-			return encode(t, 0, BatchInfo{Compression: c}, messages...)
+			return compressed(t, c, encode(t, 0, BatchInfo{}, messages...))
 		},
 		"300,000 empty records": func(c Compression) []byte {
-			return encode(t, 0, BatchInfo{Compression: c}, make([]task.OutMessage, 300_000)...)
+			return compressed(t, c, encode(t, 0, BatchInfo{}, make([]task.OutMessage, 300_000)...))
 		},
 		"one record of 30 MiB": func(c Compression) []byte {
-			return encode(t, 0, BatchInfo{Compression: c}, message("a"), task.OutMessage{Value: make([]byte, 30<<20)}, message("b"))
+			return compressed(t, c, encode(t, 0, BatchInfo{}, message("a"), task.OutMessage{Value: make([]byte, 30<<20)}, message("b")))
 		},
 	}
 	const asked = 1 << 20 // what a task asks for
@@ -201,7 +201,7 @@ func TestLongValueIsCut(t *testing.T) {
 	write(behind[2*minRecordSize:])
 	require.NoError(t, w.Close())
 
-	b := encode(t, 0, BatchInfo{Compression: Zstd}, message("before"), message(""), message("behind"))
+	b := compressed(t, Zstd, encode(t, 0, BatchInfo{}, message("before"), message(""), message("behind")))
 	s := &shelf{}
 	s.append(reseal(append(b[:BatchHeaderSize], packed.Bytes()...)), 3)
 	var out task.Fetched
@@ -220,7 +220,7 @@ func TestCutIsOfTheWhole(t *testing.T) {
 		m := task.OutMessage{Key: nullableBytes(t, "key"), Value: nullableBytes(t, "value")}
 		maxValue := rapid.Int64Range(0, 300).Draw(t, "most")
 		s := &shelf{}
-		s.add(t, BatchInfo{Compression: rapid.SampledFrom(codecs).Draw(t, "codec")}, 0, m)
+		s.add(t, BatchInfo{}, rapid.SampledFrom(codecs).Draw(t, "codec"), 0, m)
 		out, err := s.fetch(t, event.Payoffs, 0, 1, maxValue)
 		require.NoError(t, err)
 		r := out.Records[0]
@@ -243,10 +243,9 @@ func TestFaultInTheMiddleIsNamed(t *testing.T) {
 		t.Run(c.String(), func(t *testing.T) {
 			records := appendRecords(nil, []task.OutMessage{message("a"), message("b"), message("c")})
 			records[len(records)/3*2] = 1 // the third one's length
-			b := encode(t, 40, BatchInfo{Compression: c}, message("a"), message("b"), message("c"))
-			b = compress(b[:BatchHeaderSize], c, records)
+			b := encode(t, 40, BatchInfo{}, message("a"), message("b"), message("c"))
 			s := &shelf{end: 40}
-			s.append(reseal(b), 3)
+			s.append(compressed(t, c, append(b[:BatchHeaderSize], records...)), 3)
 			out, err := s.fetch(t, event.Impressions, 40, 1<<20, 1<<20)
 			require.NoError(t, err)
 			require.Equal(t, []string{"a", "b"}, values(out))
@@ -262,7 +261,7 @@ func TestFaultInTheMiddleIsNamed(t *testing.T) {
 // A shutdown ends the unpacking of a batch; a deadline that has passed does not, for the next try would come no further.
 func TestUnpackingEndsWithTheWorker(t *testing.T) {
 	s := &shelf{}
-	s.add(t, BatchInfo{Compression: Zstd}, 0, message("a"))
+	s.add(t, BatchInfo{}, Zstd, 0, message("a"))
 	d := fetchDecoder{asked: &task.Fetch{MaxBytes: 1000}, maxValue: 1000}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

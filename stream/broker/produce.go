@@ -93,7 +93,7 @@ func (c *Client) produceRequest(b []byte, topic string, number int32, r *task.Pr
 	b = appendInt32(b, number)
 	at := len(b)
 	b = appendInt32(b, 0)
-	info := BatchInfo{Producer: r.Producer, Sequence: r.Sequence, Timestamp: r.Timestamp, Compression: c.o.Compression}
+	info := BatchInfo{Producer: r.Producer, Sequence: r.Sequence, Timestamp: r.Timestamp}
 	b, err := AppendBatch(b, &info, r.Messages)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,10 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
+// The xerial framing of snappy, which Kafka's Java clients write: a magic, two versions, then blocks with their
+// lengths.
+var xerialHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
+
 // snappyReader unpacks snappy block by block: a bare block, as librdkafka and franz-go write it, or blocks in xerial's
 // framing. As in Kafka's Java client, framed streams may follow each other, each with its header.
 type snappyReader struct {

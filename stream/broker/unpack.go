@@ -39,6 +39,28 @@ func newUnpackerSet(n int) *unpackerSet {
 	return s
 }
 
+// Compression is the codec of a batch's records, by its number on the wire.
+type Compression uint8
+
+// The codecs that Kafka knows.
+const (
+	None Compression = iota
+	Gzip
+	Snappy
+	LZ4
+	Zstd
+)
+
+var compressionNames = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+// String is the codec's name in Kafka's own configuration.
+func (c Compression) String() string {
+	if int(c) < len(compressionNames) {
+		return compressionNames[c]
+	}
+	return fmt.Sprintf("codec %d", uint8(c))
+}
+
 // unpacker unpacks one batch after another, and keeps what its codecs need from one to the next.
 type unpacker struct {
 	home  chan *unpacker

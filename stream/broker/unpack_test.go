@@ -189,7 +189,7 @@ func TestGarbageBehindTheRecords(t *testing.T) {
 		require.NoError(t, w.Close())
 	}
 	for c, packed := range map[Compression][]byte{Gzip: gz.Bytes(), LZ4: l4.Bytes()} {
-		b := encode(t, 0, BatchInfo{Compression: c}, message("a"), message("b"))
+		b := compressed(t, c, encode(t, 0, BatchInfo{}, message("a"), message("b")))
 		b = append(append(b[:BatchHeaderSize:BatchHeaderSize], packed...), "garbage"...)
 		batch, _, err := ReadBatch(reseal(b))
 		require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestGarbageBehindTheRecords(t *testing.T) {
 	}
 	// Records that the header does not count are no garbage, whatever the codec.
 	for _, c := range codecs {
-		b := encode(t, 0, BatchInfo{Compression: c}, message("a"), message("b"))
+		b := compressed(t, c, encode(t, 0, BatchInfo{}, message("a"), message("b")))
 		binary.BigEndian.PutUint32(b[atCount:], 1)
 		batch, _, err := ReadBatch(reseal(b))
 		require.NoError(t, err)

@@ -145,10 +145,10 @@ func (w *world) garbage(t *testing.T, ids []string) {
 	for _, m := range w.payoffs(ids) {
 		messages = append(messages, task.OutMessage{Key: m.Key, Value: m.Value})
 	}
-	info := broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1, Timestamp: time.Now().UnixMilli(), Compression: broker.Gzip}
+	info := broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1, Timestamp: time.Now().UnixMilli()}
 	b, err := broker.AppendBatch(nil, &info, messages)
 	require.NoError(t, err)
-	b[broker.BatchHeaderSize] ^= 0xff // no gzip begins like that
+	b[22] |= byte(broker.Gzip) // which begins otherwise than records do
 	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.access.Kafka.Brokers...), kgo.MaxVersions(kversion.V3_0_0())) // topics by name
 	require.NoError(t, err)

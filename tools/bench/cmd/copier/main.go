@@ -17,16 +17,15 @@ func main() {
 	addr := flag.String("brokers", "127.0.0.1:9092", "bootstrap address")
 	records := flag.Int64("records", 600_000, "how many records to copy")
 	partitions := flag.Int("partitions", 6, "partitions of the topics")
-	compression := flag.String("compression", "none", "of what is written: none, gzip, snappy, lz4, zstd")
 	from := flag.String("from", "", "copy this topic, which is filled already; empty: fill one of its own")
 	to := flag.String("to", "", "the topic to copy to, with -from")
 	plain := flag.Bool("plain", false, "copy by kafka-go's Client.Fetch and Client.Produce, with -from")
 	flag.Parse()
 	var err error
 	if *from != "" {
-		err = copyTopic(*addr, *records, *partitions, *compression, *from, *to, *plain)
+		err = copyTopic(*addr, *records, *partitions, *from, *to, *plain)
 	} else {
-		err = run(*addr, *records, *partitions, *compression)
+		err = run(*addr, *records, *partitions)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "copier:", err)
@@ -34,13 +33,9 @@ func main() {
 	}
 }
 
-func run(addr string, records int64, partitions int, compression string) error {
-	codec, err := broker.ParseCompression(compression)
-	if err != nil {
-		return err
-	}
+func run(addr string, records int64, partitions int) error {
 	name := fmt.Sprintf("copier-%d", time.Now().UnixNano())
-	c, err := broker.New(broker.Options{Brokers: []string{addr}, Group: name, DLQSuffix: ".dlq", Compression: codec,
+	c, err := broker.New(broker.Options{Brokers: []string{addr}, Group: name, DLQSuffix: ".dlq",
 		Topics: [event.Topics]string{event.Impressions: name + "-in", event.Payoffs: name + "-payoffs", event.Rankings: name + "-out"}})
 	if err != nil {
 		return err
@@ -71,12 +66,8 @@ func run(addr string, records int64, partitions int, compression string) error {
 }
 
 // copyTopic copies between topics that exist.
-func copyTopic(addr string, records int64, partitions int, compression, from, to string, plain bool) error {
-	codec, err := broker.ParseCompression(compression)
-	if err != nil {
-		return err
-	}
-	c, err := broker.New(broker.Options{Brokers: []string{addr}, Group: "copier-" + to, DLQSuffix: ".dlq", Compression: codec,
+func copyTopic(addr string, records int64, partitions int, from, to string, plain bool) error {
+	c, err := broker.New(broker.Options{Brokers: []string{addr}, Group: "copier-" + to, DLQSuffix: ".dlq",
 		Topics: [event.Topics]string{event.Impressions: from, event.Payoffs: from, event.Rankings: to}})
 	if err != nil {
 		return err
