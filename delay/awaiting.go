@@ -15,6 +15,7 @@ type awaiting struct {
 	own     []silence.Spans                 // by item: of this partition
 	every   silence.Spans                   // of all items: of this partition
 	others  policy.Totals[silence.Spans]    // by item: of other sources; of our own it holds nothing
+	told    bool                            // others may hold something
 	settled policy.Totals[silence.Outcomes] // by item
 	all     silence.Outcomes                // of all items and sources
 	ages    silence.Ages                    // of this partition
@@ -158,7 +159,7 @@ func (a *awaiting) hearIn(spans silence.Spans) {
 
 // theirEvery is what all other sources await, of all items.
 func (a *awaiting) theirEvery() silence.Spans {
-	if len(a.theirs) == 0 {
+	if !a.told {
 		return nil
 	}
 	counts := map[silence.Block]silence.Span{}

@@ -192,6 +192,7 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 
 // setSpans takes in the selections of an item that another source awaits.
 func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
+	a.told = true
 	if len(spans) == 0 {
 		a.others.Drop(source, i)
 	} else {
