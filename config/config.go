@@ -225,6 +225,7 @@ type Silence string
 const (
 	Waits  Silence = "waits"   // nothing
 	AtOnce Silence = "at_once" // what it will count as if it is never paid
+	Ages   Silence = "ages"    // as much of that as it is likely, by its age, never to be paid
 )
 
 // OutOfRange says what becomes of a payoff outside the payoff range.

@@ -244,7 +244,7 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 		l.OnExpiry.Default = &x
 	}
 	if l.Silence = Waits; selections && l.silenceWaits() == "" {
-		l.Silence = rapid.SampledFrom([]Silence{Waits, AtOnce}).Draw(t, "silence")
+		l.Silence = rapid.SampledFrom([]Silence{Waits, AtOnce, Ages}).Draw(t, "silence")
 	}
 	l.Aggregate = rapid.SampledFrom([]Aggregate{First, Sum}).Draw(t, "aggregate")
 	l.Seed = rapid.Uint64().Draw(t, "seed")

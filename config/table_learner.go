@@ -67,10 +67,10 @@ var learnerSettings = []setting[Learner]{
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
 		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
 			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0"),
-	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce), AtOnce,
-		"what a selection counts as while its payoff is awaited: nothing (`waits`), or what `on_expiry` says, from the selection "+
-			"on until it is paid (`at_once`), which is the default where it can be: with `direct`, a default at expiry and a "+
-			"selections topic. `waits` learns faster where most selections are paid"),
+	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce, Ages), Ages,
+		"what a selection counts as while its payoff is awaited: nothing (`waits`); what `on_expiry` says, until it is paid "+
+			"(`at_once`); or as much of that as it is likely, by its age, never to be paid (`ages`), which is the default where it "+
+			"can be: with `direct`, a default at expiry and a selections topic"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
 		"the first payoff counts, or all until the deadline are added up"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,

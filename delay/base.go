@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -81,13 +82,22 @@ func (b *base) Adopt(int64, *Decision) {}
 func (b *base) Unselected(Feedback) {}
 
 // selected notes what every selection tells.
-func (b *base) selected(o *Feedback) {
-	b.flights.begin(o.Item)
-	b.windows.selected(o)
+func (b *base) selected(fb *Feedback) {
+	b.flights.begin(fb)
+	b.windows.selected(fb)
 }
 
-// landed notes that a selection is in flight no longer.
-func (b *base) landed(i policy.Item) { b.flights.end(i) }
+// paid notes that a selection is in flight no longer, since it was paid or stands for one that never will be.
+func (b *base) paid(fb *Feedback) {
+	if fb.Defaulted {
+		b.flights.end(fb, isDefaulted)
+	} else {
+		b.flights.end(fb, isPaid)
+	}
+}
+
+// dropped notes that a selection is in flight no longer, and that nothing is known of its payoff.
+func (b *base) dropped(fb *Feedback) { b.flights.end(fb, isDropped) }
 
 // feed gives BASE a payoff.
 func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
@@ -104,16 +114,19 @@ func (b *base) Pooled() []Pooled { return append(b.flights.pooled(), b.windows.p
 
 // SetSourceField implements Learner.
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
-	if hash == hashFlights {
-		b.flights.setSourceField(source, field, value, items)
+	if hash == hashWindows {
+		b.windows.setSourceField(source, hash, field, value)
 		return
 	}
-	b.windows.setSourceField(source, hash, field, value)
+	b.flights.setSourceField(source, hash, field, value, items, b.table)
 }
 
 // Advance implements Learner: learned windows are estimated anew in each period of EstimateEvery in which it is called,
-// if there is something new to estimate from. Windows are no part of what a hold freezes.
-func (b *base) Advance(watermark int64) { b.windows.advance(watermark) }
+// if there is something new to estimate from. Windows are no part of what a hold freezes. Silence that ages counts anew.
+func (b *base) Advance(watermark int64) {
+	b.windows.advance(watermark)
+	b.flights.advance(watermark, b.table)
+}
 
 // Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
 // selections, of all sources, it may be learned from. It appends nothing where BASE does not look at windows.
@@ -146,7 +159,13 @@ func (b *base) loadField(hash string, field, value []byte) error {
 	case hashWindows:
 		return b.windows.loadCount(field, value)
 	case hashLearner:
+		if bytes.Equal(field, fieldSilence) {
+			return b.flights.loadEstimate(value)
+		}
 		return b.windows.loadEstimate(field, value)
+	}
+	if b.flights.awaiting != nil {
+		return b.flights.awaiting.load(hash, field, value)
 	}
 	return errHash
 }

@@ -28,6 +28,11 @@ type Feedback struct {
 	Ref    int64       // the impression's offset in its topic: unique within the partition
 	Item   policy.Item // the selected item; not used by Unselected
 	Payoff float64     // normalised to [0,1]; used by Paid only
+	// Began is the event time, in milliseconds, from which the payoff's deadline is counted; for Selected, Paid and Expired.
+	// Age is how much later the payoff came, and Defaulted tells that it stands for one that never came; for Paid only.
+	Began     int64
+	Age       int64
+	Defaulted bool
 	// Candidates, Propensity and Instance are those of the decision; only for learners that recorded them.
 	Candidates []policy.Item
 	Propensity float64

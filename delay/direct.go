@@ -44,12 +44,12 @@ func (d *Direct) Selected(fb Feedback) { d.selected(&fb) }
 
 // Paid implements Learner: BASE is fed.
 func (d *Direct) Paid(fb Feedback) {
-	d.landed(fb.Item)
+	d.paid(&fb)
 	d.feed(fb.Item, fb.Payoff)
 }
 
 // Expired implements Learner: the payoff is awaited no longer, and nothing is learned.
-func (d *Direct) Expired(fb Feedback) { d.landed(fb.Item) }
+func (d *Direct) Expired(fb Feedback) { d.dropped(&fb) }
 
 // SetSource implements Learner.
 func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
@@ -58,7 +58,9 @@ func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) { d.table
 func (d *Direct) Status() Status { return d.status() }
 
 // Hashes implements Learner.
-func (d *Direct) Hashes() []string { return []string{hashFlights, hashWindows, hashLearner} }
+func (d *Direct) Hashes() []string {
+	return append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
+}
 
 // Harvest implements Learner.
 func (d *Direct) Harvest(r Recorder) { d.harvest(r) }
@@ -71,5 +73,6 @@ func (d *Direct) LoadField(hash string, field, value []byte) error {
 // Loaded implements Learner. Every field stands for itself, so that none can be missing.
 func (d *Direct) Loaded() error {
 	d.windows.settle()
+	d.flights.loaded(d.table)
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 	for _, fb := range s.open {
 		inFlight[fb.Item]++
 	}
-	if s.silence.AtOnce {
+	if s.silence.Law == SilenceAtOnce {
 		for at, n := range s.flights {
 			inFlight[at[1]] += policy.Count(n)
 		}
@@ -59,7 +59,8 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 func TestDirect_IsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom([]policy.Policy{leastSampled{}, policy.NewGreedy(), policy.NewKLUCB(), policy.NewUtility()}).Draw(t, "policy")
-		silence := Silence{AtOnce: rapid.Bool().Draw(t, "at once"), Default: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "default")}
+		law := rapid.SampledFrom([]SilenceLaw{SilenceWaits, SilenceAtOnce}).Draw(t, "silence")
+		silence := Silence{Law: law, Default: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "default")}
 		slow := &slowDirect{base: base, silence: silence, items: 2, sources: map[[2]int32]policy.Sums{}, flights: map[[2]int32]int{}}
 		fast := NewDirect(base, silence)
 		fast.Grow(2)

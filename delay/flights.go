@@ -1,13 +1,13 @@
 package delay
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashFlights maps "<item>" to the number of the item's selections in flight, where there are any.
+// hashFlights maps "<item>" to the number of the item's selections in flight, where there are any. With SilenceAges it says
+// behind that when they began (silence.Spans), where that is known.
 const hashFlights = "flights"
 
 // flights counts the selections in flight, those whose payoff is awaited, by item: this partition's own, and those that other
@@ -15,37 +15,71 @@ const hashFlights = "flights"
 // expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
-	pools  bool           // other sources' are wanted
-	stored []policy.Count // of our own, as harvested last
-	total  policy.Count   // of our own
+	pools    bool           // other sources' are wanted
+	awaiting *awaiting      // nil but for SilenceAges
+	stored   []policy.Count // of our own, as harvested last
+	total    policy.Count   // of our own
 }
 
 // tell has the table be told of selections in flight, and what they amount to.
 func (f *flights) tell(table *policy.Table, s Silence) {
-	f.pools = s.AtOnce
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
-	table.AwaitedBy(func(i policy.Item) policy.Evidence { return s.worth(f.Pooled(i)) })
+	f.pools = s.Law != SilenceWaits
+	weight := func(policy.Item) float64 { return 0 }
+	switch s.Law {
+	case SilenceAtOnce:
+		weight = func(i policy.Item) float64 { return float64(f.Pooled(i)) }
+	case SilenceAges:
+		f.awaiting = newAwaiting(s.Horizon)
+		weight = func(i policy.Item) float64 { return f.awaiting.weight[i] }
+	}
+	table.AwaitedBy(func(i policy.Item) policy.Evidence { return s.worth(f.Pooled(i), weight(i)) })
 }
 
 // pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
-func (f *flights) pooled() []Pooled {
-	if !f.pools {
+func (f *flights) pooled() (all []Pooled) {
+	if f.pools {
+		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
+	}
+	if f.awaiting != nil {
+		all = append(all, f.awaiting.pooled()...)
+	}
+	return all
+}
+
+// hashes names those that are stored besides the flights themselves.
+func (f *flights) hashes() []string {
+	if f.awaiting == nil {
 		return nil
 	}
-	return []Pooled{{Hash: hashFlights, ByItem: true}}
+	return []string{hashSettled, hashAges}
 }
 
 func (f *flights) grow(items int) {
+	if f.awaiting != nil {
+		f.awaiting.grow(items)
+	}
 	f.Grow(items)
 	f.stored = extend(f.stored, items-len(f.stored))
 }
 
-func (f *flights) begin(i policy.Item) { f.add(i, 1) }
-
-func (f *flights) end(i policy.Item) {
-	if f.Own(i) > 0 {
-		f.add(i, -1)
+// begin notes a selection.
+func (f *flights) begin(fb *Feedback) {
+	if f.awaiting != nil {
+		f.awaiting.begin(fb.Item, fb.Began)
 	}
+	f.add(fb.Item, 1)
+}
+
+// end notes what has become of a selection.
+func (f *flights) end(fb *Feedback, what outcome) {
+	if f.Own(fb.Item) <= 0 {
+		return
+	}
+	if f.awaiting != nil {
+		f.awaiting.end(fb, what)
+	}
+	f.add(fb.Item, -1)
 }
 
 func (f *flights) add(i policy.Item, n policy.Count) {
@@ -53,18 +87,42 @@ func (f *flights) add(i policy.Item, n policy.Count) {
 	f.total += n
 }
 
-// harvest writes the counts of our own that are not what is stored.
+// advance takes event time on.
+func (f *flights) advance(watermark int64, table *policy.Table) {
+	if f.awaiting == nil {
+		return
+	}
+	f.awaiting.advance(watermark, func(i policy.Item, merged bool) {
+		table.Weigh(i)
+		if merged {
+			f.Changes().Note(i, 1)
+		}
+	})
+}
+
+// harvest writes what has changed of our own.
 func (f *flights) harvest(r Recorder, to *writer) {
 	for i := range f.Changes().All() {
 		n := f.Own(i)
-		if f.stored[i] == n {
+		if f.stored[i] == n && (n == 0 || f.awaiting == nil) {
 			continue
 		}
 		f.stored[i] = n
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		to.writeCount(r, hashFlights, int64(n))
+		if n == 0 {
+			r.Field(hashFlights, to.field, nil)
+			continue
+		}
+		to.value = strconv.AppendInt(to.value[:0], int64(n), 10)
+		if f.awaiting != nil {
+			to.value = f.awaiting.own[i].Append(to.value)
+		}
+		r.Field(hashFlights, to.field, to.value)
 	}
 	f.Changes().Clear()
+	if f.awaiting != nil {
+		f.awaiting.harvest(r, to)
+	}
 }
 
 func (f *flights) load(field, value []byte) error {
@@ -72,39 +130,63 @@ func (f *flights) load(field, value []byte) error {
 	if err != nil {
 		return err
 	}
-	n, err := parseFlights(value)
+	n, spans, err := parseFlights(value)
 	if err != nil {
 		return err
 	}
 	f.total += n - f.Own(i)
-	f.Set(i, n)
 	f.stored[i] = n
+	if f.awaiting != nil {
+		f.awaiting.own[i] = spans
+	}
+	f.Set(i, n)
 	return nil
 }
 
-// setSourceField takes in another source's count; nil where it has none. What makes no sense is passed over.
-func (f *flights) setSourceField(source int32, field, value []byte, items Translate) {
-	theirs, err := parseInt32(field)
-	if err != nil || !f.pools {
+// loadEstimate restores how late payoffs are and how many come. Where silence does not age any more, it is left as it is.
+func (f *flights) loadEstimate(value []byte) error {
+	if f.awaiting == nil {
+		return nil
+	}
+	return f.awaiting.loadEstimate(value)
+}
+
+// loaded ends loading.
+func (f *flights) loaded(table *policy.Table) {
+	if f.awaiting == nil {
 		return
 	}
-	i, known := items(theirs)
-	if !known {
-		return
-	}
-	if value == nil {
-		f.Drop(source, i)
-		return
-	}
-	if n, err := parseFlights(value); err == nil {
-		f.Import(source, i, n)
+	f.awaiting.loaded()
+	for i := range policy.Item(f.Len()) {
+		table.Weigh(i)
 	}
 }
 
-func parseFlights(value []byte) (policy.Count, error) {
-	n, err := parseInt(value)
-	if err != nil || n == 0 || n > 1<<53 {
-		return 0, fmt.Errorf("the value is %w, or 0", errNumber)
+// setSourceField takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over.
+func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
+	if hash != hashFlights {
+		if f.awaiting == nil {
+			return
+		}
+		if i, changed := f.awaiting.setSource(source, hash, field, value, items); changed {
+			table.Weigh(i)
+		}
+		return
 	}
-	return policy.Count(n), nil
+	i, known := theirItem(field, items)
+	if !known || !f.pools {
+		return
+	}
+	n, spans, err := parseFlights(value)
+	if err != nil && value != nil {
+		return
+	}
+	if f.awaiting != nil {
+		f.awaiting.setSpans(source, i, spans)
+	}
+	if value == nil {
+		f.Drop(source, i)
+	} else {
+		f.Import(source, i, n)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
@@ -91,12 +92,27 @@ func (q *QPMD) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 }
 
 // TakeOver implements Mergeable.
-func (d *Direct) TakeOver(from Learner, _ []policy.Item, s Share) error {
+func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	f, ok := from.(*Direct)
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, d, from)
 	}
+	if s.Additive && d.flights.awaiting != nil && f.flights.awaiting != nil {
+		d.flights.awaiting.takeOver(f.flights.awaiting, numbers)
+	}
 	return d.windows.takeOver(&f.windows, s)
+}
+
+// takeOver adds what is known of what became of selections, and of how late payoffs were. Pending ones are carried.
+func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
+	for i, to := range numbers {
+		if n := from.settled.Own(policy.Item(i)); n != (silence.Outcomes{}) {
+			a.settled.AddOwn(to, n, 1)
+		}
+	}
+	a.ages = a.ages.Plus(&a.grid, from.ages)
+	a.ages.Each(func(row silence.Block) { a.rows[row] = struct{}{} })
+	a.pass, a.unwritten = max(a.pass, from.pass), true
 }
 
 // NamesItems implements Mergeable: all that belongs to items is sums.
@@ -105,7 +121,7 @@ func (b *base) NamesItems() bool { return false }
 // Carry implements Mergeable.
 func (b *base) Carry(fb Feedback, selected bool) {
 	if selected {
-		b.flights.begin(fb.Item)
+		b.flights.begin(&fb)
 	}
 }
 

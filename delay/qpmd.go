@@ -90,7 +90,7 @@ func (q *QPMD) Selected(fb Feedback) {
 
 // Paid implements Learner: the payoff ends a hold for its item, or waits.
 func (q *QPMD) Paid(fb Feedback) {
-	q.landed(fb.Item)
+	q.paid(&fb)
 	if q.hold.on && q.hold.item == fb.Item {
 		q.feed(fb.Item, fb.Payoff)
 		q.release()
@@ -103,7 +103,7 @@ func (q *QPMD) Paid(fb Feedback) {
 
 // Expired implements Learner: a hold that this selection began is over, without a payoff.
 func (q *QPMD) Expired(fb Feedback) {
-	q.landed(fb.Item)
+	q.dropped(&fb)
 	if q.hold.on && q.hold.ref == fb.Ref {
 		q.release()
 	}

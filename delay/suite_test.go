@@ -59,6 +59,13 @@ func kinds() []kind {
 		{"direct/thompson", func(t require.TestingT) Learner { return NewDirect(thompson(t), Silence{}) }},
 		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy(), Silence{}) }},
 		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}, Silence{}) }},
+		{"direct/moss, silence at once", func(t require.TestingT) Learner { return NewDirect(moss(t), Silence{Law: SilenceAtOnce}) }},
+		{"direct/moss, silence ages", func(t require.TestingT) Learner {
+			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})
+		}},
+		{"direct/greedy, silence ages", func(t require.TestingT) Learner {
+			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
+		}},
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
 		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
 	}
@@ -137,8 +144,9 @@ type life struct {
 }
 
 const (
-	sources = 3 // other partitions
-	known   = 5 // items that they know
+	sources     = 3       // other partitions
+	known       = 5       // items that they know
+	lifeHorizon = 200_000 // ms
 )
 
 func newLife(t *rapid.T, k kind) *life {
@@ -182,7 +190,9 @@ func (w *life) decide(t *rapid.T) Feedback {
 		}
 		require.Equal(t, first, d)
 	}
-	return feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+	fb := feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+	fb.Began = w.now + rapid.Int64Range(-100, 100).Draw(t, "began")
+	return fb
 }
 
 // requireDecision wants a permutation, and propensities that are a distribution or none.
@@ -242,7 +252,7 @@ func (w *life) reload(t *rapid.T) {
 		}
 	}
 	for at, value := range w.fields {
-		loaded.SetSourceField(at.source, at.hash, []byte(at.field), []byte(value), nil)
+		loaded.SetSourceField(at.source, at.hash, []byte(at.field), []byte(value), theirsAreOurs)
 	}
 	s.sums, s.hashes = maps.Clone(w.stores[0].sums), map[string]map[string]string{}
 	for h, fields := range w.stores[0].hashes {
@@ -256,6 +266,7 @@ func (w *life) actions() map[string]func(*rapid.T) {
 	paid := func(t *rapid.T) {
 		fb := takeOne(t, &w.waiting)
 		fb.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		fb.Age, fb.Defaulted = max(0, w.now-fb.Began), rapid.IntRange(0, 2).Draw(t, "defaulted") == 0
 		w.each(func(l Learner) { l.Paid(fb) })
 	}
 	return map[string]func(*rapid.T){
@@ -274,7 +285,7 @@ func (w *life) actions() map[string]func(*rapid.T) {
 		"source":       w.sources,
 		"source field": w.sourceField,
 		"advance": func(t *rapid.T) {
-			w.now += rapid.Int64Range(0, 1500).Draw(t, "ms")
+			w.now += rapid.OneOf(rapid.Int64Range(0, 1500), rapid.Int64Range(0, 60_000)).Draw(t, "ms")
 			w.each(func(l Learner) { l.Advance(w.now) })
 		},
 		"grow": func(t *rapid.T) {
@@ -313,18 +324,29 @@ func (w *life) sources(t *rapid.T) {
 
 func (w *life) sourceField(t *rapid.T) {
 	for _, pooled := range w.learners[0].Pooled() {
-		require.Equal(t, Pooled{Hash: hashWindows}, pooled, "this test knows no other pooled fields")
 		at := fieldOf{source: rapid.Int32Range(0, sources-1).Draw(t, "source"), hash: pooled.Hash}
-		at.field = rapid.SampledFrom([]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}).Draw(t, "field")
+		examples, there := sourceFields[pooled.Hash]
+		require.True(t, there, "this test knows no fields of %s", pooled.Hash)
+		at.field = rapid.SampledFrom(examples.fields).Draw(t, "field")
 		value := []byte(nil)
 		delete(w.fields, at)
 		if rapid.Bool().Draw(t, "there") {
-			value = fmt.Append(nil, rapid.IntRange(1, 100).Draw(t, "count"))
+			value = []byte(rapid.SampledFrom(examples.values).Draw(t, "value"))
 			w.fields[at] = string(value)
 		}
-		w.each(func(l Learner) { l.SetSourceField(at.source, at.hash, []byte(at.field), value, nil) })
+		w.each(func(l Learner) { l.SetSourceField(at.source, at.hash, []byte(at.field), value, theirsAreOurs) })
 	}
 }
+
+// sourceFields are what other sources may tell in pooled fields, sense and nonsense.
+var sourceFields = map[string]struct{ fields, values []string }{
+	hashWindows: {[]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}, []string{"1", "7", "100"}},
+	hashFlights: {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
+	hashSettled: {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
+	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
+}
+
+func theirsAreOurs(theirs policy.Item) (policy.Item, bool) { return theirs, theirs < known }
 
 func (w *life) check(t *rapid.T) {
 	inFlight := make([]policy.Count, w.items)
@@ -414,6 +436,20 @@ var faultyFields = map[string][][]storedField{
 		{{hashLearner, "other", "1 1"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0.5 0.5"}},
 		{{hashLearner, "windows", "1 x 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0.5 0.6"}},
 		{{hashLearner, "windows", "1 1 1 0"}}, {{hashLearner, "windows", "1 1 NaN 1"}},
+	},
+	hashSettled: {
+		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
+		{{hashSettled, "1", "1 1 1"}},
+		{{hashFlights, "1", "1 x"}}, {{hashFlights, "1", "1 "}}, {{hashFlights, "1", "3 10:5:1 10:5:2"}}, {{hashFlights, "1", "3 10:5:0"}},
+		{{hashFlights, "1", "3  10:5:1"}}, {{hashFlights, "1", "3 3:5:1"}}, {{hashFlights, "1", "3 10:05:1"}},
+		{{hashFlights, "1", "3 10:5:1 11:2:1"}},
+	},
+	hashAges: {
+		{{hashAges, "pass", "x"}}, {{hashAges, "10", "10 1:1"}}, {{hashAges, "10:x", "10 1:1"}}, {{hashAges, "-1:5", "10 1:1"}},
+		{{hashAges, "10:5", ""}}, {{hashAges, "10:5", "10 1"}}, {{hashAges, "10:5", "10 -1:1"}}, {{hashAges, "10:5", "10 1:0"}},
+		{{hashAges, "46:99999999999", "10 1:1"}},
+		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
+		{{hashLearner, "silence", "1 1 2"}},
 	},
 	hashQueue: {
 		{{hashQueue, "1", "0.5"}}, {{hashQueue, "3:0", "0.5"}}, {{hashQueue, "-1:0", "0.5"}}, {{hashQueue, "1:00", "0.5"}},

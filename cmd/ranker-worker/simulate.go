@@ -62,7 +62,7 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
-	f.StringVar(&s.settings.Silence, "silence", "", "what a selection counts as while its payoff is awaited: waits or at_once (default: as configured by default)")
+	f.StringVar(&s.settings.Silence, "silence", "", "what a selection counts as while its payoff is awaited: waits, at_once or ages (default: as configured by default)")
 	f.BoolVar(&s.experiment.AtOnce, "at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")

@@ -22,6 +22,7 @@ type arrivals struct {
 	fixed []policy.Item
 	// silence is what a selection that is never paid counts as; nil for nothing.
 	silence *float64
+	clock   clock
 }
 
 type slot struct{ head, tail int32 }
@@ -38,10 +39,10 @@ type flight struct {
 
 const nobody = -1
 
-// newArrivals makes the ring. A selection that is never paid counts as silence, and is dropped with nil. With fixed, candidates are the same in each impression; with recorded, the learner's updates
-// need the decision.
-func newArrivals(candidates int, fixed []policy.Item, recorded bool, silence *float64) *arrivals {
-	a := &arrivals{free: nobody, shown: candidates, fixed: fixed, silence: silence}
+// newArrivals makes the ring. A selection that is never paid counts as silence, and is dropped with nil. With fixed, candidates
+// are the same in each impression; with recorded, the learner's updates need the decision.
+func newArrivals(candidates int, fixed []policy.Item, recorded bool, silence *float64, c clock) *arrivals {
+	a := &arrivals{free: nobody, shown: candidates, fixed: fixed, silence: silence, clock: c}
 	if recorded {
 		a.width = candidates
 		if fixed == nil {
@@ -99,7 +100,8 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	s := &a.slots[now&int64(len(a.slots)-1)]
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
-		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance}
+		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
+			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref)}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]
@@ -121,7 +123,7 @@ func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, paid bool) {
 	case paid:
 		l.Paid(*fb)
 	case a.silence != nil:
-		fb.Payoff = *a.silence
+		fb.Payoff, fb.Defaulted = *a.silence, true
 		l.Paid(*fb)
 	default:
 		l.Expired(*fb)

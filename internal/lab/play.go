@@ -90,7 +90,7 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 		normalised := p.normalised(*x)
 		silence = &normalised
 	}
-	p.flights = newArrivals(w.n, fixed, c.instances() != nil, silence)
+	p.flights = newArrivals(w.n, fixed, c.instances() != nil, silence, w.clock)
 	p.learner.Grow(int(e.every()))
 	return p, nil
 }
@@ -114,7 +114,7 @@ func (p *player) impression(t int64) {
 	} else {
 		sober, selected = p.hidden(key)
 	}
-	p.fb.Ref = t
+	p.fb.Ref, p.fb.Began = t, w.clock.at(t)
 	mean := w.mean(sober)
 	lost := w.bestMean() - mean
 	p.earned += mean

@@ -82,16 +82,19 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 func (l *literalRun) tell(now int64) {
 	silence := l.c.Learner.OnExpiry.Default
 	low, high := l.e.Scenario.payoffRange()
+	period := l.e.Scenario.clock().at(1)
 	for before := int64(1); before < now; before++ {
 		switch {
 		case l.arrives[before] != now:
 		case l.paid[before]:
-			l.learner.Paid(l.feedback[before])
+			fb := l.feedback[before]
+			fb.Age = now*period - fb.Began
+			l.learner.Paid(fb)
 		case silence == nil:
 			l.learner.Expired(l.feedback[before])
 		default:
 			fb := l.feedback[before]
-			fb.Payoff = (*silence - low) / (high - low)
+			fb.Payoff, fb.Defaulted = (*silence-low)/(high-low), true
 			l.learner.Paid(fb)
 		}
 	}
@@ -111,7 +114,7 @@ func (l *literalRun) late(draws *stream) int64 {
 
 // selected tells that the candidate at a position was selected, and notes what comes of it.
 func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, late int64) {
-	fb := delay.Feedback{Ref: now, Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
+	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[at]
 	}

@@ -84,7 +84,13 @@ func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters)
 
 // silence is what a selection counts as while its payoff is awaited.
 func silence(l *config.Learner) delay.Silence {
-	s := delay.Silence{AtOnce: l.Silence == config.AtOnce}
+	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds())}
+	switch l.Silence {
+	case config.AtOnce:
+		s.Law = delay.SilenceAtOnce
+	case config.Ages:
+		s.Law = delay.SilenceAges
+	}
 	if d := l.OnExpiry.Default; d != nil {
 		s.Default = (*d - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
 	}

@@ -304,7 +304,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 			l.cfg.PayoffMax, l.name)
 	}
 	m.countClamped(outside)
-	m.endPaid(l, paid, r)
+	m.endPaid(l, paid, r, effective)
 	return taken, nil
 }
 
@@ -422,7 +422,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 // feedback describes the current entry to its learner, without a payoff.
 func (m *Machine) feedback(l *learner) delay.Feedback {
 	e, s := &m.cur.entry, &m.scratch
-	fb := delay.Feedback{Ref: e.offset, Instance: e.instance}
+	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
 	if e.selected >= 0 {
 		fb.Item = e.items[e.selected]
 	}
@@ -440,10 +440,11 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	return fb
 }
 
-// endPaid feeds the learner a normalised payoff, which may stand for one that never came, and ends the impression.
-func (m *Machine) endPaid(l *learner, how outcome, r float64) {
+// endPaid feeds the learner a normalised payoff of an event time, which may stand for one that never came, and ends the
+// impression.
+func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
-	fb.Payoff = r
+	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
 	l.delay.Paid(fb)
 	m.segments.loose += eventWeight
 	m.end(how, l.cfg.AggregateSum)

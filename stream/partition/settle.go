@@ -48,10 +48,10 @@ func (m *Machine) expire(w event.Millis) {
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
 		m.countClamped(clamped)
-		m.endPaid(l, paid, r)
+		m.endPaid(l, paid, r, e.payoffDeadline)
 	case l.cfg.ExpiryDefault != nil:
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
-		m.endPaid(l, defaulted, r)
+		m.endPaid(l, defaulted, r, e.payoffDeadline)
 	default:
 		l.delay.Expired(m.feedback(l))
 		m.end(expired, false)

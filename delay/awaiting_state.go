@@ -1,0 +1,225 @@
+package delay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// What SilenceAges keeps is stored with the flights, each item's spans behind its count, and in hashes of its own. Hash "settled"
+// maps "<item>" to how many selections of it were paid and how many never were, since that has been counted. Hash "ages" maps
+// "<level>:<index>", which names a block, to what silence.Ages writes of it, and "pass" to the partition's pass. Field
+// "silence" of hash "learner" is what was estimated at the last pass: that, up to when silence was heard, the share of
+// selections that are paid, and how late payoffs are, separated by blanks.
+const (
+	hashSettled = "settled"
+	hashAges    = "ages"
+)
+
+var (
+	fieldSilence = []byte("silence")
+	fieldPass    = []byte("pass")
+	errSettled   = errors.New("the value is not two numbers with a blank between")
+	errEstimate  = errors.New("the value is not an estimate")
+)
+
+// pooled names the hashes that are, besides the flights.
+func (a *awaiting) pooled() []Pooled {
+	return []Pooled{{Hash: hashSettled, ByItem: true}, {Hash: hashAges}}
+}
+
+// harvest writes what has changed, but for the spans.
+func (a *awaiting) harvest(r Recorder, to *writer) {
+	for i := range a.settled.Changes().All() {
+		n := a.settled.Own(i)
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		to.value = strconv.AppendInt(to.value[:0], n.Paid, 10)
+		to.value = strconv.AppendInt(append(to.value, ' '), n.Unpaid, 10)
+		r.Field(hashSettled, to.field, to.value)
+	}
+	a.settled.Changes().Clear()
+	for _, row := range a.changedRows() {
+		to.field = silence.AppendBlock(to.field[:0], row)
+		if to.value = a.ages.AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
+			r.Field(hashAges, to.field, nil)
+			continue
+		}
+		r.Field(hashAges, to.field, to.value)
+	}
+	clear(a.rows)
+	if !a.unwritten {
+		return
+	}
+	a.unwritten = false
+	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
+	r.Field(hashAges, fieldPass, to.value)
+	to.value = strconv.AppendInt(append(to.value, ' '), a.heard, 10)
+	for _, x := range append([]float64{a.share}, a.late.Shares()...) {
+		to.value = strconv.AppendFloat(append(to.value, ' '), x, 'g', -1, 64)
+	}
+	r.Field(hashLearner, fieldSilence, to.value)
+}
+
+// changedRows are the rows that have changed, in the order of time, so that the same state is written the same way.
+func (a *awaiting) changedRows() []silence.Block {
+	if len(a.rows) == 0 {
+		return nil
+	}
+	rows := make([]silence.Block, 0, len(a.rows))
+	for row := range a.rows {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, silence.Block.Compare)
+	return rows
+}
+
+// load restores what harvest writes.
+func (a *awaiting) load(hash string, field, value []byte) error {
+	switch hash {
+	case hashAges:
+		return a.setAges(&a.ages, &a.pass, field, value)
+	case hashSettled:
+		i, err := parseItem(field, a.settled.Len())
+		if err != nil {
+			return err
+		}
+		n, err := parseSettled(value)
+		if err != nil {
+			return err
+		}
+		a.settled.Set(i, n)
+		return nil
+	}
+	return errHash
+}
+
+// setAges sets what a field of the hash "ages" says.
+func (a *awaiting) setAges(ages *silence.Ages, pass *int64, field, value []byte) error {
+	if bytes.Equal(field, fieldPass) {
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err == nil {
+			*pass = n
+		}
+		return err
+	}
+	row, err := silence.ParseBlock(field)
+	if err != nil {
+		return err
+	}
+	return ages.SetRow(&a.grid, row, value)
+}
+
+func parseSettled(value []byte) (silence.Outcomes, error) {
+	paid, unpaid, _ := bytes.Cut(value, []byte{' '})
+	p, errPaid := parseInt(paid)
+	u, errUnpaid := parseInt(unpaid)
+	if errPaid != nil || errUnpaid != nil || p > 1<<53 || u > 1<<53 {
+		return silence.Outcomes{}, errSettled
+	}
+	return silence.Outcomes{Paid: p, Unpaid: u}, nil
+}
+
+// loadEstimate restores what was estimated. An estimate for another horizon is left out: the next pass makes a new one.
+func (a *awaiting) loadEstimate(value []byte) error {
+	words := bytes.Split(value, []byte{' '})
+	if len(words) < 3 {
+		return errEstimate
+	}
+	heard, err := strconv.ParseInt(string(words[1]), 10, 64)
+	if err != nil {
+		return errEstimate
+	}
+	var numbers []float64
+	for _, w := range words[2:] {
+		x, err := strconv.ParseFloat(string(w), 64)
+		if err != nil || !(x >= 0 && x <= 1) {
+			return errEstimate
+		}
+		numbers = append(numbers, x)
+	}
+	if late := silence.NewLateness(numbers[1:]); late.Check(&a.grid) {
+		a.heard, a.share, a.late = heard, numbers[0], late
+	}
+	return nil
+}
+
+// loaded ends loading.
+func (a *awaiting) loaded() {
+	a.every = nil
+	for _, spans := range a.own {
+		a.every = a.every.Add(slices.Clone(spans)) // of which one may be changed and not the other
+	}
+	a.hear()
+	for i := range a.own {
+		a.reckon(policy.Item(i))
+	}
+}
+
+// setSource takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over. It tells
+// whose awaited selections may count otherwise now.
+func (a *awaiting) setSource(source int32, hash string, field, value []byte, items Translate) (i policy.Item, changed bool) {
+	if hash == hashAges {
+		s := a.theirs[source]
+		if s == nil {
+			s = &sourceAges{}
+			a.theirs[source] = s
+		}
+		isPass := bytes.Equal(field, fieldPass)
+		if isPass && value == nil {
+			s.told = false
+		} else if a.setAges(&s.ages, &s.pass, field, value) == nil && isPass {
+			s.told = true
+		}
+		return 0, false
+	}
+	i, known := theirItem(field, items)
+	if !known {
+		return 0, false
+	}
+	if value == nil {
+		a.settled.Drop(source, i)
+	} else if n, err := parseSettled(value); err == nil {
+		a.settled.Import(source, i, n)
+	}
+	a.reckon(i)
+	return i, true
+}
+
+// setSpans takes in the selections of an item that another source awaits.
+func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
+	a.told = true
+	if len(spans) == 0 {
+		a.others.Drop(source, i)
+	} else {
+		a.others.Import(source, i, spans)
+	}
+	a.hearIn(a.others.Pooled(i))
+	a.reckon(i)
+}
+
+// theirItem is our number of the item that another source's field names.
+func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
+	theirs, err := parseInt32(field)
+	if err != nil {
+		return 0, false
+	}
+	return items(theirs)
+}
+
+// parseFlights reads how many selections of an item are in flight, and when they began where that is known.
+func parseFlights(value []byte) (n policy.Count, spans silence.Spans, err error) {
+	count, _, _ := bytes.Cut(value, []byte{' '})
+	x, err := parseInt(count)
+	if err != nil || x == 0 || x > 1<<53 {
+		return 0, nil, fmt.Errorf("the value is %w, or 0", errNumber)
+	}
+	if spans, err = silence.ParseSpans(value[len(count):]); err != nil {
+		return 0, nil, err
+	}
+	return policy.Count(x), spans, nil
+}

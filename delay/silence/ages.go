@@ -1,0 +1,122 @@
+package silence
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Ages are how old selections were when they were paid: counts by the block in which the selection began and the bin of its
+// age, since an age can only be compared with those that could have been as great by then. Blocks that are older than the
+// horizon need not be told apart. The zero value is of none.
+type Ages struct{ rows []ageRow } // ascending by time
+
+// ageRow is the payoffs of selections that began in one block.
+type ageRow struct {
+	block Block
+	bins  []int64
+}
+
+// Settled is the block of all that began longer ago than the horizon.
+var Settled = Block{Level: -1}
+
+// find finds the row of a time, Settled apart, or where it belongs.
+func (a *Ages) find(time int64) (at int, found bool) {
+	at, _ = slices.BinarySearchFunc(a.rows, time, func(r ageRow, time int64) int {
+		if r.block == Settled || r.block.End() <= time {
+			return -1
+		}
+		return 1
+	})
+	return at, at < len(a.rows) && a.rows[at].block.Start() <= time
+}
+
+// Row is where the payoff of a selection counts that began at a time, at a pass.
+func (a *Ages) Row(g *Grid, began, pass int64) Block {
+	if at, found := a.find(began); found {
+		return a.rows[at].block
+	}
+	return g.settling(g.BlockOf(began, pass), pass)
+}
+
+// settling is the row of a block at a pass.
+func (g *Grid) settling(b Block, pass int64) Block {
+	if b == Settled || b.End()+g.horizon <= pass {
+		return Settled
+	}
+	return b
+}
+
+// Compare sorts by time, Settled first, and of two that begin at once the longer first.
+func (b Block) Compare(o Block) int {
+	if b == Settled || o == Settled {
+		return cmp.Compare(b.Level, o.Level) // before all others
+	}
+	return cmp.Or(cmp.Compare(b.Start(), o.Start()), cmp.Compare(o.Level, b.Level))
+}
+
+// Add counts a payoff of an age, in milliseconds, in a row. One past the horizon is none: it has come too late.
+func (a *Ages) Add(g *Grid, row Block, age int64) {
+	if k := g.Bin(max(0, age)); k < g.Bins() {
+		a.row(g, row)[k]++
+	}
+}
+
+// search finds a row, or where it belongs.
+func (a *Ages) search(row Block) (at int, found bool) {
+	return slices.BinarySearchFunc(a.rows, row, func(r ageRow, b Block) int { return r.block.Compare(b) })
+}
+
+// row is the counts of a row, by bin, to be changed in place.
+func (a *Ages) row(g *Grid, row Block) []int64 {
+	at, found := a.search(row)
+	if !found {
+		a.rows = slices.Insert(a.rows, at, ageRow{row, make([]int64, g.Bins())})
+	}
+	return a.rows[at].bins
+}
+
+// Merge brings the rows to the blocks of a pass, and tells of each row that is gone and each that has changed.
+func (a *Ages) Merge(g *Grid, pass int64, changed func(row Block)) {
+	kept := a.rows[:0]
+	for _, r := range a.rows {
+		to := g.settling(r.block, pass)
+		if to != Settled {
+			to = g.settling(g.Merged(to, pass), pass)
+		}
+		if to != r.block {
+			changed(r.block)
+			changed(to)
+		}
+		last := len(kept) - 1
+		if last < 0 || to != Settled && (kept[last].block == Settled || kept[last].block.End() <= to.Start()) {
+			kept = append(kept, ageRow{to, r.bins})
+			continue
+		}
+		for k, n := range r.bins { // of one block now
+			kept[last].bins[k] += n
+		}
+	}
+	clear(a.rows[len(kept):])
+	a.rows = kept
+}
+
+// Each calls f with each row.
+func (a *Ages) Each(f func(row Block)) {
+	for i := range a.rows {
+		f(a.rows[i].block)
+	}
+}
+
+// Plus is the ages of both.
+func (a Ages) Plus(g *Grid, o Ages) Ages {
+	var sum Ages
+	for _, rows := range [][]ageRow{a.rows, o.rows} {
+		for _, r := range rows {
+			to := sum.row(g, r.block)
+			for k, n := range r.bins {
+				to[k] += n
+			}
+		}
+	}
+	return sum
+}

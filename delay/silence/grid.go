@@ -1,0 +1,111 @@
+package silence
+
+import "math/bits"
+
+// Grid divides time for one payoff horizon: event time into blocks, which are longer the longer ago they are, and ages into
+// bins, four to an octave. Both are a function of integers alone, so that whoever counts again comes to the same counts.
+type Grid struct {
+	horizon int64   // ms
+	level   int     // of the shortest blocks; 2^level ms is the unit u
+	ends    []int64 // of the bins, ms
+}
+
+const (
+	leastLevel = 10 // blocks are a second long at least
+	fineness   = 14 // at the horizon ages are told apart to 2⁻¹⁴ of it, or two of these
+)
+
+// NewGrid makes the grid of a horizon, in milliseconds, from 1 on.
+func NewGrid(horizon int64) Grid {
+	g := Grid{horizon: horizon, level: max(leastLevel, bits.Len64(uint64(horizon))-fineness)}
+	for k := 0; ; k++ {
+		end := g.binEnd(k)
+		g.ends = append(g.ends, end)
+		if end >= horizon {
+			return g
+		}
+	}
+}
+
+// quarters are 2^(k/4) in units of 2⁻⁶².
+var quarters = [4]uint64{1 << 62, 0x4c1bf828c6dc54b7, 0x5a827999fcef3242, 0x6ba27e656b4eb57a}
+
+// binEnd is u·2^(k/4), rounded down to milliseconds.
+func (g *Grid) binEnd(k int) int64 {
+	high, low := bits.Mul64(quarters[k%4], 1<<(g.level+k/4))
+	return int64(high<<2 | low>>62)
+}
+
+// Horizon is the grid's, in milliseconds.
+func (g *Grid) Horizon() int64 { return g.horizon }
+
+// Unit is the length of the shortest blocks and of the first bin, in milliseconds: a power of two.
+func (g *Grid) Unit() int64 { return 1 << g.level }
+
+// Bins is their number K. Bin 0 is [0,u), bin k is [u·2^((k−1)/4), u·2^(k/4)), and the last holds the horizon or ends there.
+func (g *Grid) Bins() int { return len(g.ends) }
+
+// Bin is where an age in milliseconds belongs; an age past the horizon belongs to bin K, which counts as no age.
+func (g *Grid) Bin(age int64) int {
+	switch {
+	case age > g.horizon:
+		return len(g.ends)
+	case age < g.Unit():
+		return 0
+	}
+	octave := bits.Len64(uint64(age)) - 1 - g.level
+	k := 4*octave + 1
+	for k < len(g.ends)-1 && age >= g.ends[k] {
+		k++
+	}
+	return k
+}
+
+// Pass is the pass that a watermark has come to: a multiple of 4u. Estimates and blocks change when it does, and not between.
+func (g *Grid) Pass(watermark int64) int64 {
+	step := 4 * g.Unit()
+	return watermark - (watermark%step+step)%step
+}
+
+// Block is the event times from Index·2^Level to before (Index+1)·2^Level, in milliseconds.
+type Block struct {
+	Level int8
+	Index int64
+}
+
+// BlockOf is the block of a time at a pass: the longest around it that ends four times its length before the pass or earlier,
+// else the shortest around it. A block is about a quarter as long as its age at most. Of two times that share a block at one
+// pass, both are in one block at all later ones: blocks only merge.
+func (g *Grid) BlockOf(time, pass int64) Block {
+	b := Block{int8(g.level), time >> g.level}
+	for {
+		up := Block{b.Level + 1, b.Index >> 1}
+		if up.Level > longestLevel || up.End()+4<<up.Level > pass {
+			return b
+		}
+		b = up
+	}
+}
+
+// longestLevel is of blocks of 2,000 years, so that no time overflows.
+const longestLevel = 46
+
+// Merged is the block that a block is part of at a pass. One that is longer than blocks of its time are at that pass (another
+// partition's event time is ahead, or the horizon was longer) stays as it is.
+func (g *Grid) Merged(b Block, pass int64) Block {
+	if at := g.BlockOf(b.Start(), pass); at.Level > b.Level {
+		return at
+	}
+	return b
+}
+
+// Start is the first time of the block.
+func (b Block) Start() int64 { return b.Index << b.Level }
+
+// End is the first time after the block.
+func (b Block) End() int64 { return (b.Index + 1) << b.Level }
+
+// Age is the age, at a pass, of what began in the middle of the block, 0 at the least.
+func (b Block) Age(pass int64) int64 {
+	return max(0, pass-b.Start()-(int64(1)<<b.Level)/2)
+}

@@ -1,0 +1,162 @@
+package silence
+
+import "math"
+
+// Lateness is how late payoffs are: for each bin of ages, the share of all payoffs that come which have come by its end. It
+// does not fall from bin to bin, and is 1 at the last. The zero value knows nothing: it is uniform up to the horizon.
+type Lateness struct{ come []float64 }
+
+// NewLateness takes the shares by bin; nil is the zero value. Check says whether they can be anybody's.
+func NewLateness(come []float64) Lateness { return Lateness{come} }
+
+// Shares are those by bin.
+func (l *Lateness) Shares() []float64 { return l.come }
+
+// Check tells whether the shares can be those of a grid.
+func (l *Lateness) Check(g *Grid) bool {
+	last := 0.0
+	for _, x := range l.come {
+		if !(x >= last && x <= 1) {
+			return false
+		}
+		last = x
+	}
+	return len(l.come) == 0 || len(l.come) == g.Bins() && last == 1
+}
+
+// By is the share of payoffs that have come by an age in milliseconds, linear within bins.
+func (l *Lateness) By(g *Grid, age int64) float64 {
+	if age <= 0 {
+		return 0
+	}
+	if age >= g.horizon {
+		return 1
+	}
+	if len(l.come) == 0 {
+		return float64(age) / float64(g.horizon)
+	}
+	k := g.Bin(age)
+	var start int64
+	var low float64
+	if k > 0 {
+		start, low = g.ends[k-1], l.come[k-1]
+	}
+	end := min(g.ends[k], g.horizon)
+	return low + (l.come[k]-low)*(float64(age-start)/float64(end-start))
+}
+
+// prior is how many payoffs, uniform in the logarithm of age, an estimate begins with: they keep a single late payoff from
+// taking all shares below it to 0.
+const prior = 2
+
+// Estimate is how late payoffs are by what ages were seen at a pass. Ages that were seen are too short, since longer ones
+// could not be seen yet of what began lately; so each payoff is compared only with those of blocks in which it could have
+// been as late (D. Lynden-Bell, "A method of allowing for known observational selection in small samples applied to 3CR
+// quasars", MNRAS 1971). Being paid is a condition of being counted, so that neither what is selected nor how much of it is
+// paid makes a difference.
+func Estimate(g *Grid, ages *Ages, pass int64) Lateness {
+	bins := g.Bins()
+	come := make([]float64, bins)
+	come[bins-1] = 1
+	at, upTo := make([]int64, bins), make([]int64, bins) // payoffs of a bin, and of bins up to it, that are compared there
+	for i := range ages.rows {
+		r, sum := &ages.rows[i], int64(0)
+		for k, n := range r.bins {
+			if r.block != Settled && r.block.End()+min(g.ends[k], g.horizon) > pass {
+				break // and so for all later bins
+			}
+			sum += n
+			at[k] += n
+			upTo[k] += sum
+		}
+	}
+	for k := bins - 1; k > 0; k-- {
+		at, upTo := at[k], upTo[k]
+		late := (float64(at) + prior/float64(bins)) / (float64(upTo) + prior*float64(k+1)/float64(bins))
+		come[k-1] = come[k] * (1 - late)
+	}
+	return Lateness{come}
+}
+
+// Settings of the shares' estimates.
+const (
+	bisections = 30
+	newtons    = 4
+	// trust is what the share of all items weighs in that of one, in finished selections.
+	trust = 4
+)
+
+// Settled selections of an item, or of all: how many were paid, and how many never were.
+type Outcomes struct{ Paid, Unpaid int64 }
+
+// Add is the outcomes of both.
+func (o Outcomes) Add(p Outcomes) Outcomes { return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid} }
+
+// Share is the share c of all selections that are paid: the likeliest, given what has become of those that are settled and
+// that of the others, given in lists, none has been paid yet: (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
+func Share(settled Outcomes, awaited ...Spans) float64 {
+	low, high := 0.0, 1.0
+	for range bisections {
+		c := (low + high) / 2
+		if slope, _ := derivatives(c, float64(settled.Paid)+1, float64(settled.Unpaid)+1, awaited); slope > 0 {
+			low = c
+		} else {
+			high = c
+		}
+	}
+	return (low + high) / 2
+}
+
+// ItemShare is Share of one item, drawn towards that of all.
+func ItemShare(all float64, settled Outcomes, awaited ...Spans) float64 {
+	a, b := float64(settled.Paid)+trust*all, float64(settled.Unpaid)+trust*(1-all)
+	come := 0.0
+	for _, list := range awaited {
+		for i := range list {
+			come += float64(list[i].N) * list[i].Come
+		}
+	}
+	c, low, high := a/(a+b+come), 0.0, 1.0
+	for range newtons {
+		slope, curve := derivatives(c, a, b, awaited)
+		if slope > 0 {
+			low = c
+		} else {
+			high = c
+		}
+		if next := c - slope/curve; next > low && next < high {
+			c = next
+		} else {
+			c = (low + high) / 2
+		}
+	}
+	return c
+}
+
+// derivatives are the first and the second of a·log c + b·log(1−c) + Σ n·log(1−c·F), which is concave.
+func derivatives(c, a, b float64, awaited []Spans) (first, second float64) {
+	first, second = a/c-b/(1-c), -a/(c*c)-b/((1-c)*(1-c))
+	for _, list := range awaited {
+		for i := range list {
+			x := list[i].Come / (1 - c*list[i].Come)
+			n := float64(list[i].N)
+			first -= float64(n * x)
+			second -= float64(n * x * x)
+		}
+	}
+	return first, second
+}
+
+// Weight is what awaited selections of an item count as, in selections that were never paid, where a share c of its selections
+// is paid: (1−c)·F/(1−c·F) each, the probability that it never will be, in as far as that is known by now. It is 0 at the
+// selection, 1 at the horizon, F where payoffs are rare, and 0 throughout where all is paid. It is a multiple of 2⁻²⁰.
+func Weight(c float64, awaited ...Spans) float64 {
+	var sum float64
+	for _, list := range awaited {
+		for i := range list {
+			f := list[i].Come
+			sum += float64(float64(list[i].N) * ((1 - c) * f / (1 - c*f)))
+		}
+	}
+	return math.Round(sum*(1<<20)) / (1 << 20)
+}

@@ -1,0 +1,112 @@
+package silence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Span is how many selections whose payoff is awaited began in a block.
+type Span struct {
+	Block
+	N int64
+	// Come is the share of payoffs that have come by the block's age, see Lateness; it is derived, and not stored.
+	Come float64
+}
+
+// Spans are the selections of one item whose payoff is awaited, by when they began, in ascending order of time. No two of them
+// overlap. The zero value is of none.
+type Spans []Span
+
+// at finds the span around a time, or where it belongs.
+func (s Spans) at(time int64) (at int, found bool) {
+	at, _ = slices.BinarySearchFunc(s, time, func(x Span, time int64) int {
+		if x.End() <= time {
+			return -1
+		}
+		return 1
+	})
+	return at, at < len(s) && s[at].Start() <= time
+}
+
+// Begin counts a selection that began at a time, in the block of that time unless it stands in a longer one already. It gives
+// where.
+func (s *Spans) Begin(g *Grid, time, pass int64) *Span {
+	at, found := s.at(time)
+	if !found {
+		*s = slices.Insert(*s, at, Span{Block: g.BlockOf(time, pass)})
+	}
+	x := &(*s)[at]
+	x.N++
+	return x
+}
+
+// End takes a selection out that began at a time; false where none is known of.
+func (s *Spans) End(time int64) bool {
+	at, found := s.at(time)
+	if !found {
+		return false
+	}
+	if x := &(*s)[at]; x.N > 1 {
+		x.N--
+	} else {
+		*s = slices.Delete(*s, at, at+1)
+	}
+	return true
+}
+
+// Merge brings the spans to the blocks of a pass, and tells whether that changed any.
+func (s *Spans) Merge(g *Grid, pass int64) (changed bool) {
+	kept := (*s)[:0]
+	for _, x := range *s {
+		b := g.Merged(x.Block, pass)
+		changed = changed || b != x.Block
+		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // of one block now
+			kept[last].N += x.N
+			continue
+		}
+		kept = append(kept, Span{Block: b, N: x.N})
+	}
+	*s = kept
+	return changed
+}
+
+// Count is the number of selections.
+func (s Spans) Count() (n int64) {
+	for i := range s {
+		n += s[i].N
+	}
+	return n
+}
+
+// Add is the spans of both, where others' go into the longer of two blocks that overlap. It is the summand of what is pooled.
+func (s Spans) Add(o Spans) Spans {
+	if len(s) == 0 {
+		return o
+	}
+	if len(o) == 0 {
+		return s
+	}
+	all := append(slices.Clone(s), o...)
+	slices.SortFunc(all, func(a, b Span) int { return a.order(b) })
+	kept := all[:1]
+	for _, x := range all[1:] {
+		last := &kept[len(kept)-1]
+		if x.Start() < last.End() { // within it, for it is the longer one
+			last.N += x.N
+			continue
+		}
+		kept = append(kept, x)
+	}
+	return kept
+}
+
+// order sorts by time, and of two that begin at once the longer first.
+func (s Span) order(o Span) int {
+	return cmp.Or(cmp.Compare(s.Start(), o.Start()), cmp.Compare(o.Level, s.Level))
+}
+
+// SpansOf are spans by their blocks, in the order of time. They may overlap.
+func SpansOf(counts map[Block]Span) Spans {
+	return slices.SortedFunc(maps.Values(counts), Span.order)
+}
