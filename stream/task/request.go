@@ -101,7 +101,7 @@ type (
 		Timestamp   event.Millis
 		Messages    []OutMessage
 	}
-	// Commit tells the group's coordinator our offsets; evidence and lag tools only.
+	// Commit tells the group's coordinator our offsets. Lag tools read them, and Committed.
 	Commit struct{ Offsets []int64 }
 )
 
