@@ -66,8 +66,8 @@ func (e *misplaced) Error() string {
 	return fmt.Sprintf("the state's records are placed by %q", string(e.placement))
 }
 
-// placed calls do with the placement of p's state, anew where a script says that it is another.
-func (s *Store) placed(p int32, do func(placement) error) error {
+// withPlacement calls do with the placement of p's state, anew where a script says that it is another.
+func (s *Store) withPlacement(p int32, do func(placement) error) error {
 	for range readTries {
 		err := do(s.placements.get(p))
 		var other *misplaced
