@@ -90,7 +90,7 @@ func jsonOf(n *yaml.Node) (v any) {
 	return v
 }
 
-// ruled says what else holds.
+// ruled adds rules to a schema.
 func ruled(s schema, rules []schema) schema {
 	if len(rules) > 0 {
 		s["allOf"] = rules
