@@ -80,7 +80,7 @@ func (b *Balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.
 		}
 	}
 	b.reportMismatch(topics)
-	owners := divide(claimants, common(topics))
+	owners := divide(claimants, commonNumbers(topics))
 	all := make(kafka.GroupMemberAssignments, len(members))
 	for _, m := range members {
 		byTopic := make(map[string][]int, len(m.Topics))
@@ -111,8 +111,8 @@ func (b *Balancer) reportMismatch(topics map[string]map[int32]bool) {
 	}
 }
 
-// common returns the numbers that every topic has, in order.
-func common(topics map[string]map[int32]bool) []int32 {
+// commonNumbers returns the numbers that every topic has, in order.
+func commonNumbers(topics map[string]map[int32]bool) []int32 {
 	var numbers []int32
 	for _, first := range topics {
 		numbers = slices.Sorted(maps.Keys(first))

@@ -71,15 +71,15 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Undecided: undecided(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
+				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
 	}
 	return snap
 }
 
-// undecided is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
-func undecided(l *partition.LearnerStatus) int64 {
+// undecidedPairs is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
+func undecidedPairs(l *partition.LearnerStatus) int64 {
 	if !l.FindsUtilities {
 		return -1
 	}

@@ -177,7 +177,7 @@ func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 
 // describe asks for the facts about a partition number of all topics.
 func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = insist(ctx, func() error {
+	err = retry(ctx, func() error {
 		d, err = tool.broker.Partition(p).Describe(ctx)
 		return err
 	})

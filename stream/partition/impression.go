@@ -275,7 +275,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	}
 	l := m.byName[string(r.Learner)]
 	if l == nil {
-		l = m.remember(string(r.Learner))
+		l = m.registerUnconfigured(string(r.Learner))
 	}
 	if parsed && !permutes(r.Items, m.impression.Candidates) {
 		return fmt.Errorf("%w: impression %.64q at offset %d: its items are not the candidates", ErrDecision, r.ID,

@@ -95,7 +95,7 @@ func New(cfg Config) (*Machine, error) {
 		}
 		l := newLearner(lc)
 		m.byName[lc.Name] = l
-		if err := m.own(l); err != nil {
+		if err := m.claimHashes(l); err != nil {
 			return nil, err
 		}
 		if lc.Default || len(cfg.Learners) == 1 {
@@ -113,8 +113,8 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// own notes which hashes are the learner's.
-func (m *Machine) own(l *learner) error {
+// claimHashes notes which hashes are the learner's.
+func (m *Machine) claimHashes(l *learner) error {
 	for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
 		name := l.name + ":" + h
 		if other, taken := m.hashes[name]; taken {
