@@ -57,7 +57,7 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 		return err
 	}
 	for round := range 2 {
-		if err := s.Traffic.ask(ctx, 0, instruction{make: s.forFresh(round)}); err != nil {
+		if err := s.Traffic.instruct(ctx, 0, instruction{make: s.forFresh(round)}); err != nil {
 			return err
 		}
 		waits := `learner "fresh" is not configured here, but it is at another worker of the group`
@@ -122,7 +122,7 @@ func (s *isolated) none(ctx context.Context, outcome string) error {
 const foreignHeader = "foreign"
 
 // writeForeign writes decisions of the group into its rankings that none of its workers has made: copies of the last, and of
-// impressions that nobody has ranked yet. Whoever takes over says so, and ranks these impressions.
+// impressions that have no ranking yet. The next owner says so, and ranks these impressions.
 func writeForeign(ctx context.Context, s *isolated) error {
 	for _, opts := range [][]kgo.Opt{nil, {kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks())}} {
 		wrote := 0
@@ -226,7 +226,7 @@ func withLittleRoom(ctx context.Context, s *isolated) error {
 func lagOneTopic(ctx context.Context, s *isolated) error {
 	hung := make(chan error, 1)
 	go func() {
-		hung <- s.Traffic.ask(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+		hung <- s.Traffic.instruct(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 			for k := range 40 { // enough to meet every partition
 				im := p.t.population.Impression(2 * k) // of the other producer, which sends these alone
 				s := event.Selection{ID: []byte(im.ID), Item: []byte(im.Candidates[0].Item)}

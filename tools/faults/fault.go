@@ -219,7 +219,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 			return err
 		}
 		defer back()
-		// Killed, so that there is something to replay for whoever comes next.
+		// Killed, so that there is something to replay for the next owner.
 		if err := w.Kill(); err != nil {
 			return err
 		}

@@ -179,7 +179,7 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 func upstreamFaults() []Fault {
 	all := []Fault{
 		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.Traffic.ask(ctx, 1, instruction{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
+			return s.Traffic.instruct(ctx, 1, instruction{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
 				return []*kgo.Record{badRecords["duplicate payoffs"](rng, p), badRecords["orphans"](rng, p)}
 			}})
 		}},
@@ -202,7 +202,7 @@ func upstreamFaults() []Fault {
 
 // upset sends n bad records of a kind.
 func (s *Scene) upset(ctx context.Context, kind string, n int) error {
-	return s.Traffic.ask(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+	return s.Traffic.instruct(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for range n {
 			batch = append(batch, badRecords[kind](rng, p))
 		}

@@ -66,7 +66,7 @@ func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 func (t *Traffic) Hold(ctx context.Context) error {
 	t.held.Store(true)
 	for which := range t.instructions { // a producer does one thing after the other
-		if err := t.ask(ctx, which, instruction{}); err != nil {
+		if err := t.instruct(ctx, which, instruction{}); err != nil {
 			return fmt.Errorf("hold the traffic: %w", err)
 		}
 	}
@@ -76,8 +76,8 @@ func (t *Traffic) Hold(ctx context.Context) error {
 // Go lets traffic that was held go on.
 func (t *Traffic) Go() { t.held.Store(false) }
 
-// ask lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
-func (t *Traffic) ask(ctx context.Context, which int, o instruction) error {
+// instruct lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
+func (t *Traffic) instruct(ctx context.Context, which int, o instruction) error {
 	o.done = make(chan struct{})
 	select {
 	case t.instructions[which] <- o:

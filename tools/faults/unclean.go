@@ -70,7 +70,7 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	}); err != nil {
 		return err
 	}
-	// The group's log had a copy on the broker that sleeps, too: until it does without, nobody's heartbeat is answered.
+	// The group's log had a copy on the broker that sleeps, too: until it does without, no heartbeat is answered.
 	if err := s.worker().AwaitReady(ctx); err != nil {
 		return err
 	}
