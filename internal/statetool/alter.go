@@ -15,7 +15,7 @@ import (
 var (
 	// ErrLive says that workers are running that should not.
 	ErrLive = errors.New("the group has live members")
-	// ErrConfirm says that something is about to be given up, and that nobody has agreed yet.
+	// ErrConfirm says that something would be given up, which needs --yes.
 	ErrConfirm = errors.New("nothing was changed: add --yes to do it")
 )
 

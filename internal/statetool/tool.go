@@ -28,7 +28,7 @@ type Tool struct {
 
 // Options are what a configuration does not say.
 type Options struct {
-	// Progress is told in words how a command goes on, now and then; nil: nobody is.
+	// Progress is told in words, now and then, how a command goes on. It may be nil.
 	Progress func(string)
 	Now      func() time.Time // simulated time; nil: time.Now
 }
