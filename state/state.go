@@ -63,8 +63,8 @@ type Meta struct {
 	RankingsWitness Witness
 	ProducerID      int64 // -1: none yet
 	ProducerEpoch   int16
-	// FormerProducers are earlier ids, the latest last: decisions of theirs may stand behind Rankings, and whoever still holds
-	// one has to be fenced.
+	// FormerProducers are earlier ids, the latest last: decisions of theirs may stand behind Rankings, and a worker that
+	// still holds one has to be fenced.
 	FormerProducers []int64
 }
 

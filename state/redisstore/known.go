@@ -15,7 +15,7 @@ const (
 	shardsAtOnce = 256
 	// knownBytes is where a call ends before that, with the step that exceeds it.
 	knownBytes = 4 << 20
-	// knownAtOnce bounds the ids of one step, of which nobody knows how long they are: to the same number of bytes.
+	// knownAtOnce bounds the ids of one step, so that ids of any length take at most knownBytes.
 	knownAtOnce = knownBytes / event.MaxIDBytes
 	// firstFew is how many records the first step through a large shard asks for: one has at most a megabyte or so.
 	firstFew = 4
@@ -147,8 +147,8 @@ func (s *Store) scanShard(ctx context.Context, p int32, shard, within uint64, l 
 	return within*Shards + shard, nil
 }
 
-// withFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in; what
-// is there is not to be called complete.
+// withFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in, so that
+// what is there is not complete.
 func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
 	pipe := s.client.Pipeline()
 	meta := pipe.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn)
