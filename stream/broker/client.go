@@ -63,8 +63,8 @@ type Client struct {
 	addr net.Addr
 	dlq  [event.Inputs]string
 
-	transport atomic.Pointer[kafka.Transport]
-	metadataCache   metadataCache
+	transport     atomic.Pointer[kafka.Transport]
+	metadataCache metadataCache
 
 	watch struct {
 		sync.Mutex

@@ -58,8 +58,8 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 }
 
 // checkSameID makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
-// id, or lost it, answers with a new producer id, as to a first call: that fences nobody who has the old one. The one good
-// reason for a new id is that the old one's epochs are used up.
+// id, or lost it, answers with a new producer id, as to a first call. That does not fence an owner with the old one. The one
+// good reason for a new id is that the old one's epochs are used up.
 func checkSameID(held, got task.Producer) error {
 	if held.ID < 0 || got.ID == held.ID || held.Epoch >= math.MaxInt16-1 {
 		return nil
@@ -129,7 +129,7 @@ func addError(doing string, res *kafka.AddPartitionsToTxnResponse, topics []stri
 const errNotAttempted = kafka.Error(55)
 
 // written are the topics that we write to, as far as they have this partition number. Dead-letter topics that are missing
-// are the checks' business, which come later and say what to do.
+// are reported by the checks, which come later.
 func (p *Partition) written(ctx context.Context) (l *metadata, topics []string, err error) {
 	if l, err = p.c.fetchMetadata(ctx); err != nil {
 		return nil, nil, err

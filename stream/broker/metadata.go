@@ -26,7 +26,7 @@ type leader struct{ broker, epoch int32 }
 
 // metadataCache keeps the newest metadata. Where many need them at once, the broker is asked once.
 type metadataCache struct {
-	asking chan struct{} // holds a token while nobody asks
+	asking chan struct{} // holds a token unless a request is under way
 	mu     sync.Mutex
 	last   *metadata
 }
