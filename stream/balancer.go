@@ -14,12 +14,12 @@ import (
 // balancerProtocol is the name under which members agree on this balancer. All members of a group must know it.
 const balancerProtocol = "ranker-copartition"
 
-// Balancer divides partition *numbers* among the members of a group: whoever owns number p owns p of every topic that
+// Balancer divides partition *numbers* among the members of a group: the owner of number p owns p of every topic that
 // it has subscribed to. Loads differ by at most one, and as few numbers as possible move away from the member that
 // owned them before, for a move costs an acquire. The result does not depend on the order of members or partitions.
 //
 // Where the topics' partition counts differ, only the numbers that every topic has are divided, and the mismatch is
-// reported; where a topic does not exist, nobody owns anything.
+// reported. Where a topic does not exist, no number has an owner.
 //
 // Members tell what they owned as their user data. A member that slept through a generation may claim what has been
 // given to somebody else since; of two claims, the one from the newer generation wins.

@@ -337,8 +337,8 @@ func (m *Membership) PartitionCounts() map[string]int {
 	return maps.Clone(m.counts)
 }
 
-// isFinal tells the faults that waiting does not mend. Users and rights are waited for: they are granted beside us, a
-// broker that has just started may not know of them yet, and a running worker should outlive such a moment.
+// isFinal tells whether waiting cannot mend a fault. Users and rights are waited for: they may be granted later, and a broker
+// that has just started may not know of them yet.
 func isFinal(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTopicMissing, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,

@@ -11,7 +11,7 @@ import (
 )
 
 // acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
-// that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
+// that of docs/architecture.md. Loading after the fence is sound: from the token on, no other worker can change the
 // state.
 func (t *Task) acquire() {
 	t.begin()
