@@ -47,6 +47,9 @@ type Witness struct {
 	Hash      uint64 // of key and value
 }
 
+// MetaHash is the hash of a partition's own fields: those of Meta, which the store writes, and others.
+const MetaHash = "meta"
+
 // Meta is the protocol's part of a partition's state. It is stored field by field in the hash "meta", readable with
 // redis-cli. Other fields of that hash belong to stream/partition and travel as Writes.
 type Meta struct {

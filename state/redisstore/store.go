@@ -73,7 +73,7 @@ func (s *Store) prefix(p int32) string {
 
 // The names of keys behind the prefix.
 const (
-	metaKey     = "meta"
+	metaKey     = state.MetaHash
 	dueKey      = "due"
 	bucketKey   = "due:" // and the bucket
 	shardKey    = "e:"   // and the shard as four hex digits

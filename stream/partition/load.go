@@ -17,9 +17,6 @@ import (
 // ErrLearner says that a configured learner does not fit what is stored of it.
 var ErrLearner = errors.New("partition: learner does not fit the stored state")
 
-// MetaHash is the partition's own hash. Some of its fields are the store's.
-const MetaHash = "meta"
-
 // Fields of the hash "meta" that are the machine's, besides the account and the learner table.
 const (
 	watermarkField = "watermark"
@@ -69,7 +66,7 @@ func (m *Machine) Load(f state.Field) error {
 	if m.loading == nil {
 		return errors.New("partition: a field to load after the last")
 	}
-	if f.Hash == MetaHash {
+	if f.Hash == state.MetaHash {
 		return m.loadMeta(string(f.Field), f.Value)
 	}
 	own, ok := m.hashes[f.Hash]
