@@ -169,7 +169,7 @@ func divide(members []claimant, numbers []int32) map[string][]int32 {
 	return owners
 }
 
-// previousOwners says who owned each number, by the newest claim; of two as new, that of the lesser member id.
+// previousOwners is the owner of each number by the newest claim; of two as new, by that of the lesser member id.
 func previousOwners(members []claimant, numbers []int32) map[int32]string {
 	exists := make(map[int32]bool, len(numbers))
 	for _, p := range numbers {

@@ -41,7 +41,7 @@ func (m *Membership) begin(gen *kafka.Generation) *Generation {
 }
 
 // assigned returns the numbers that we were given of every topic. With our balancer they are the same for all; a
-// number that is not (a leader of another version) has no owner who could join its records, and is left alone.
+// number that is not (a leader of another version) has no owner that could join its records, and is left alone.
 func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 	topics := make(map[string]map[int32]bool, len(m.cfg.Topics))
 	seen := map[int32]bool{}
@@ -61,7 +61,7 @@ func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 }
 
 // watch returns when ctx has ended, or when a topic's partition count has changed, which ends the generation: new
-// numbers want an owner, and tasks check the count. A topic that has vanished is the tasks' affair, who notice sooner.
+// numbers want an owner, and tasks check the count. A topic that has vanished is left to the tasks, which notice sooner.
 func (m *Membership) watch(ctx context.Context) {
 	tick := time.NewTicker(m.cfg.WatchInterval)
 	defer tick.Stop()

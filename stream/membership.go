@@ -415,7 +415,7 @@ func (m *Membership) awaitClose(left <-chan struct{}) error {
 }
 
 // leave leaves the group as the member that we were last known as. It tells whether we were one until now: having
-// left before, or never having been told who we are, is no error.
+// left before, or never having been told our member id, is no error.
 func (m *Membership) leave() (were bool, err error) {
 	m.mu.Lock()
 	member := m.member

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// transactionTimeout is when the coordinator ends a fence's transaction whose owner died in the middle of it. Until
+// transactionTimeout is after how long the coordinator ends a fence's transaction whose owner died in the middle of it. Until
 // then, readers of committed rankings may have to wait.
 const transactionTimeout = 30 * time.Second
 

@@ -73,7 +73,7 @@ func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.F
 // readsCommitted tells whether a topic is read without the records of open and aborted transactions.
 func readsCommitted(t event.Topic) bool { return t != event.Rankings }
 
-// leader finds out who leads a topic's partition.
+// leader finds the leader of a topic's partition.
 func (p *Partition) leader(ctx context.Context, topic string) (*metadata, leader, error) {
 	none := leader{-1, -1}
 	if topic == "" {

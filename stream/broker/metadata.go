@@ -153,7 +153,7 @@ func (r *reader) leaders(version int16) []leader {
 	return leaders
 }
 
-// leader is who leads a topic's partition.
+// leader is the leader of a topic's partition.
 func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	t, ok := l.topics[topic]
 	none := leader{-1, -1}

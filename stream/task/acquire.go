@@ -27,7 +27,7 @@ func (t *Task) acquire() {
 // session timeout's worth of good heartbeats, in which a later owner would have made ours fail.
 //
 // Nothing stored is a beginning, where fresh is the first cut, or a loss, where lost tells of the signs that the group
-// has run before. Those may be of an owner who began just now: so the store is asked once more after they were seen.
+// has run before. Those may be of an owner that began just now: so the store is asked once more after they were seen.
 func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
 	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {

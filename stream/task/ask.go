@@ -87,7 +87,7 @@ type Request struct {
 // Carry lets the shell do what is asked for. It touches nothing of the task, so that any goroutine may call it.
 func (r Request) Carry(s Shell) Reply { return r.carry(s) }
 
-// Reply is what came of a request, on its way to who asked.
+// Reply is what came of a request, on its way to the function that takes it.
 type Reply struct {
 	id   uint64
 	take func()

@@ -51,7 +51,7 @@ type sabotage struct {
 	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
 	unverified   bool // what the store shows is taken without a look at its token and sequence
 	forgetEarly  bool // the overlay forgets at the ack, without waiting for earlier look-ups
-	freshFence   bool // the fence is repeated as if for the first time, without a look at who owns the partition
+	freshFence   bool // the fence is repeated as if for the first time, without a look at the partition's owner
 	foreigners   bool // decisions of every producer count
 	unretired    bool // a new producer id does not fence owners with the old one
 	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed

@@ -69,7 +69,7 @@ const fewEpochs = 1000
 
 // retire makes the brokers refuse the ids that earlier owners had, where we have got another: because its epochs have run out, or
 // because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker does not fence
-// an owner who still holds one of them. Our marker comes last: it is the end of what earlier owners can have written.
+// an owner that still holds one of them. Our marker comes last: it is the end of what earlier owners can have written.
 //
 // Those that have been retired before are so again with every fence, since brokers forget that, too.
 func (t *Task) retire(own int64, done func()) {

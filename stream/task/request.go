@@ -140,7 +140,7 @@ type Fetched struct {
 	LogStart int64
 }
 
-// Origin is who wrote a record, and what it carries besides.
+// Origin is the producer of a record, and what the record carries besides.
 type Origin struct {
 	Producer      Producer
 	Transactional bool
