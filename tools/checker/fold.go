@@ -45,7 +45,7 @@ type fold struct {
 	bounds   [event.Inputs][outcomes]bound // of the account
 	crowded  [event.Inputs]int64           // records that found no room to wait
 
-	wheres      [event.Topics]recordRef // scratch
+	refs        [event.Topics]recordRef // scratch
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
@@ -345,8 +345,8 @@ func (w *recordRef) String() string {
 
 // at names a record, until the next of its topic is named.
 func (f *fold) at(t event.Topic, offset int64, id []byte) *recordRef {
-	f.wheres[t] = recordRef{t, offset, id}
-	return &f.wheres[t]
+	f.refs[t] = recordRef{t, offset, id}
+	return &f.refs[t]
 }
 
 // learnerOf finds the learner that an impression names; nil where none is configured, of which one cannot say since when.

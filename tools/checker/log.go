@@ -128,7 +128,7 @@ type logged struct {
 	cutHash    uint64 // its hash
 	skipped    bool   // it cannot be read
 
-	producer      int64  // who has written it; of rankings only
+	producer      int64  // that has written it; of rankings only
 	transactional bool   // likewise
 	steps         []byte // likewise, its header
 }

@@ -428,7 +428,7 @@ func runOutOfEpochs(ctx context.Context, s *isolated) error {
 				return err
 			}
 			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
-				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: who is new may always come
+				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: begin as a new producer
 				pause(ctx, 50*time.Millisecond)
 			}
 		}

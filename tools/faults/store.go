@@ -18,7 +18,7 @@ type Store struct {
 	proxies proxies
 	dump    string // a backup
 
-	mu      sync.Mutex // of who is who
+	mu      sync.Mutex // of which server is the primary
 	primary *redis.Server
 	replica *redis.Server
 }

@@ -137,7 +137,7 @@ func (s *isolated) downgrade(ctx context.Context, old string) error {
 	return upgrade(ctx, s)
 }
 
-// contents is what is stored in the partitions' metas, without who owns them.
+// contents is what is stored in the partitions' metas, without their owners.
 func (s *isolated) contents(ctx context.Context) (all []map[string]string, err error) {
 	metas, err := s.stored(ctx)
 	for _, meta := range metas {
