@@ -9,11 +9,11 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// asIs is what is wrong with a value, and nothing to add.
-func asIs[V any](_ V, err error) error { return err }
+// withoutHint is a value's fault as it stands, without a hint for people.
+func withoutHint[V any](_ V, err error) error { return err }
 
-// whyNoLonger says why a record cannot be as long as it may be asked for.
-func whyNoLonger(n int, err error) error {
+// lengthFault says why a record cannot be as long as it may be asked for.
+func lengthFault(n int, err error) error {
 	if n > mostRecordBytes {
 		return fmt.Errorf("%w: a ranking is longer than its impression, and up to 16 records wait under one id; Kafka and "+
 			"Redis have to hold them in one piece", err)

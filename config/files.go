@@ -142,8 +142,8 @@ func (t *TLS) faults() []*fileFault {
 	return all
 }
 
-// namedFiles looks at the files that a configuration names, with the eyes of whoever runs this: what is missing, not to
-// be read, or not what it should be.
+// namedFiles reports the files that a configuration names and that are missing, cannot be read by this process's user, or hold
+// something else than they should.
 func (d *decoder) namedFiles(c *Config) {
 	report := func(section string, faults ...*fileFault) {
 		for _, f := range faults {

@@ -96,7 +96,7 @@ func (d *decoder) redisUser(s *section, e expansion, u *url.URL, r *Redis) {
 	r.Password = Secret(password)
 }
 
-// checkOpenness looks at what goes together, and who can reach it.
+// checkOpenness checks which settings go together, and warns of a server that others can reach.
 func (d *decoder) checkOpenness(s *section, r *Redis) {
 	hasPassword := r.Password != "" || r.PasswordFile != ""
 	if len(r.Addresses) > 1 && !r.Cluster && s.ok("cluster") {

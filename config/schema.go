@@ -90,7 +90,7 @@ func jsonOf(n *yaml.Node) (v any) {
 	return v
 }
 
-// ruled says what else holds.
+// ruled adds rules to a schema.
 func ruled(s schema, rules []schema) schema {
 	if len(rules) > 0 {
 		s["allOf"] = rules
@@ -171,7 +171,7 @@ var (
 			lacks("selection_timeout"), where("utilities", not(schema{"const": Social}))}}}))
 )
 
-// partnerRules say which policies are for which payoffs, what goes with which, and who needs a bound.
+// partnerRules say which policies are for which payoffs, what goes with which, and which policies need a bound.
 func partnerRules() (rules []schema) {
 	for _, p := range []Payoffs{Stochastic, Adversarial} {
 		var policies []string

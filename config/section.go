@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// section is one mapping of the file. Each key is asked for by name; what nobody asked for is unknown.
+// section is one mapping of the file. Each key is asked for by name; a key that was not asked for is unknown.
 type section struct {
 	d      *decoder
 	path   string // "" for the file's top
@@ -176,7 +176,7 @@ func (s *section) section(key string) *section {
 	return s.d.open(s.join(key), s.at, nil)
 }
 
-// close notes the keys that nobody asked for.
+// close notes the keys that were not asked for.
 func (s *section) close() {
 	for _, key := range s.order {
 		if !slices.Contains(s.known, key) {

@@ -11,7 +11,7 @@ func (d *decoder) reportUnknown(c *Config) {
 	meant := map[string]bool{}
 	homes := map[string]string{}
 	if len(d.unknown) > 0 {
-		homes = homesOf(c)
+		homes = sectionsByKey(c)
 	}
 	for _, u := range d.unknown {
 		path := u.key
@@ -22,7 +22,7 @@ func (d *decoder) reportUnknown(c *Config) {
 		if near := nearest(u.key, u.known); near != "" {
 			hint = fmt.Sprintf("; did you mean %s?", near)
 			meant[strings.TrimSuffix(path, u.key)+near] = true
-		} else if home := homes[plainWord(u.key)]; home != "" {
+		} else if home := homes[normaliseKey(u.key)]; home != "" {
 			hint = fmt.Sprintf("; did you mean %s?", home)
 			meant[home] = true
 		}
@@ -40,8 +40,8 @@ func (d *decoder) reportUnknown(c *Config) {
 	}
 }
 
-// homesOf gives for each key there is, however written, the first section that has it.
-func homesOf(c *Config) map[string]string {
+// sectionsByKey gives for each key there is, however written, the first section that has it.
+func sectionsByKey(c *Config) map[string]string {
 	learner := "<name>"
 	if len(c.Learners) > 0 {
 		learner = c.Learners[0].Name
@@ -50,7 +50,7 @@ func homesOf(c *Config) map[string]string {
 	all = append(all, paths("learners."+learner+".", learnerSettings)...)
 	homes := map[string]string{}
 	for _, path := range all {
-		word := plainWord(path[strings.LastIndexByte(path, '.')+1:])
+		word := normaliseKey(path[strings.LastIndexByte(path, '.')+1:])
 		if _, has := homes[word]; !has {
 			homes[word] = path
 		}
@@ -60,18 +60,18 @@ func homesOf(c *Config) map[string]string {
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
-// plainWord is a key without what people write differently.
-func plainWord(s string) string { return separators.Replace(strings.ToLower(s)) }
+// normaliseKey is a key in lower case and without separators.
+func normaliseKey(s string) string { return separators.Replace(strings.ToLower(s)) }
 
 // nearest is the candidate that word is most likely a misspelling of, or "" where none is near.
 func nearest(word string, candidates []string) string {
-	w := plainWord(word)
+	w := normaliseKey(word)
 	if len(w) > 64 {
 		return ""
 	}
 	best, bestDistance := "", 0
 	for _, c := range candidates {
-		p := plainWord(c)
+		p := normaliseKey(c)
 		dist := distance(w, p)
 		switch {
 		case len(w) >= 4 && strings.Contains(p, w) || len(p) >= 4 && strings.Contains(w, p):

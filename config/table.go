@@ -51,14 +51,14 @@ var settings = []setting[Config]{
 				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+
 				"orphan, and counted as `crowded`. At most 256 of up to 256 KiB in all wait for one impression. Not 0 together with "+
 				"`parking_time`"),
-		value("max_parked_bytes", func(j *Join) *int64 { return &j.MaxParkedBytes }, size[int64](0, 1<<40, asIs), 64<<20,
+		value("max_parked_bytes", func(j *Join) *int64 { return &j.MaxParkedBytes }, size[int64](0, 1<<40, withoutHint), 64<<20,
 			"their bytes, per partition. Not 0 together with `parking_time`"),
 	}, joinRules...),
 	sectionOf("limits", func(c *Config) *Limits { return &c.Limits }, []setting[Limits]{
 		value("max_candidates", func(l *Limits) *int { return &l.MaxCandidates }, wholeNumber(1, mostCandidates), 10_000,
 			"candidates of one impression"),
 		value("max_record_bytes", func(l *Limits) *int { return &l.MaxRecordBytes },
-			size(1<<10, mostRecordBytes, whyNoLonger), 1<<20,
+			size(1<<10, mostRecordBytes, lengthFault), 1<<20,
 			"an input record's value; a longer one is a dead letter"),
 		value("checkpoint_interval", func(l *Limits) *time.Duration { return &l.CheckpointInterval },
 			duration(time.Millisecond, 30*time.Second), 100*time.Millisecond, "the least time between two checkpoints of a partition"),

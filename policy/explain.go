@@ -26,7 +26,7 @@ type Reason struct {
 	Lower, Upper float64
 
 	// Leader is the position of the candidate that brought this one to its place: its own where it leads itself, else
-	// that of the leader which blocks it, for whoever would select it prefers the leader, shown earlier.
+	// that of the leader which blocks it: a user who would select it prefers the leader, shown earlier.
 	Leader int32
 	// BeatenBy is the position of a candidate, of those that were not placed yet when this one was, whose Lower is above
 	// this one's Upper: it rules this one out as a leader. -1 where there is none.

@@ -84,8 +84,8 @@ func scanLeader(in *Input, arms []arm, first int32) int32 {
 	return leader
 }
 
-// heaped is an arm in the heap.
-type heaped struct {
+// heapArm is an arm in the heap.
+type heapArm struct {
 	n        int64
 	upper    float64
 	position int32
@@ -94,7 +94,7 @@ type heaped struct {
 // heapLeaders finds the leaders of all suffixes that begin at first or later.
 //
 // A suffix grows to the left, and with it what its items must not fall below; so an item, once dominated, stays so. A
-// heap by (N, tie) holds those that may yet lead; whoever is dominated is evicted when he comes to the top. An item
+// heap by (N, tie) holds those that may yet lead; a dominated item is evicted when it comes to the top. An item
 // that has a rival with both fewer payoffs and no smaller an upper end will never lead, and does not enter.
 func (ws *Workspace) heapLeaders(in *Input, first int32) {
 	n := int32(len(ws.arms))
@@ -106,7 +106,7 @@ func (ws *Workspace) heapLeaders(in *Input, first int32) {
 			ws.pop(in)
 		}
 		if a.upper > a.best && ws.mayLead(in, a, i) {
-			ws.push(in, heaped{n: a.n, upper: a.upper, position: i})
+			ws.push(in, heapArm{n: a.n, upper: a.upper, position: i})
 		}
 		ws.leaders[i] = ws.heap[0].position
 	}
@@ -117,7 +117,7 @@ func (ws *Workspace) heapLeaders(in *Input, first int32) {
 func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
 	for len(ws.heap) > 0 {
 		top := &ws.heap[0]
-		if !goesBefore(in, a.n, i, top.n, top.position) {
+		if !leadsBefore(in, a.n, i, top.n, top.position) {
 			return a.upper > top.upper
 		}
 		if top.upper > a.upper {
@@ -128,20 +128,20 @@ func (ws *Workspace) mayLead(in *Input, a *arm, i int32) bool {
 	return true
 }
 
-// goesBefore is the order in which undominated items lead.
-func goesBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
+// leadsBefore is the order in which undominated items lead.
+func leadsBefore(in *Input, an int64, a int32, bn int64, b int32) bool {
 	return an < bn || an == bn && in.tie(a, b)
 }
 
 // arity is the number of children of a node of the heap. Four halve the depth of two, and lie in two cache lines.
 const arity = 4
 
-func (ws *Workspace) push(in *Input, e heaped) {
+func (ws *Workspace) push(in *Input, e heapArm) {
 	at := len(ws.heap)
 	ws.heap = append(ws.heap, e)
 	for at > 0 {
 		parent := (at - 1) / arity
-		if p := &ws.heap[parent]; !goesBefore(in, e.n, e.position, p.n, p.position) {
+		if p := &ws.heap[parent]; !leadsBefore(in, e.n, e.position, p.n, p.position) {
 			break
 		}
 		ws.heap[at] = ws.heap[parent]
@@ -166,11 +166,11 @@ func (ws *Workspace) pop(in *Input) {
 		}
 		c := &ws.heap[child]
 		for k := child + 1; k < min(arity*at+1+arity, last); k++ {
-			if d := &ws.heap[k]; goesBefore(in, d.n, d.position, c.n, c.position) {
+			if d := &ws.heap[k]; leadsBefore(in, d.n, d.position, c.n, c.position) {
 				child, c = k, d
 			}
 		}
-		if !goesBefore(in, c.n, c.position, e.n, e.position) {
+		if !leadsBefore(in, c.n, c.position, e.n, e.position) {
 			break
 		}
 		ws.heap[at] = *c

@@ -28,15 +28,15 @@ func (c Count) Add(o Count) Count { return c + o }
 //
 // What others have told takes no memory until a source tells of something: then a sum and a list for each thing, and a
 // place in the list for each source that has told of it. Reading allocates nothing, and neither does a change of what is
-// there. The zero value is of no things, and has nobody to call. Totals must not be copied once they are used, and are not
+// there. The zero value is of no things, and has no onChange. Totals must not be copied once they are used, and are not
 // safe for concurrent use.
 type Totals[S Summand[S]] struct {
-	pooled  []S // what decisions read; kept dense for their sake
-	own     []S
-	others  []others[S]                    // may be shorter: nothing is known from others of things beyond
-	staged  Changes                        // of others: things whose sum is older than from
-	changes Changes                        // of own
-	moved   func(i int32, before, after S) // nil: there is nobody to call
+	pooled   []S // what decisions read; kept dense for their sake
+	own      []S
+	others   []others[S]                    // may be shorter: nothing is known from others of things beyond
+	staged   Changes                        // of others: things whose sum is older than from
+	changes  Changes                        // of own
+	onChange func(i int32, before, after S) // nil: not called
 }
 
 // others is what all other sources have of one thing.
@@ -51,10 +51,10 @@ type part[S any] struct {
 	sum    S
 }
 
-// NewTotals makes Totals of no things yet, which call moved whenever a total was added up anew: with what it was and what
+// NewTotals makes Totals of no things yet, which call onChange whenever a total was added up anew: with what it was and what
 // it is, which may be the same. It is for what is derived from the totals of many things.
-func NewTotals[S Summand[S]](moved func(i int32, before, after S)) Totals[S] {
-	return Totals[S]{moved: moved}
+func NewTotals[S Summand[S]](onChange func(i int32, before, after S)) Totals[S] {
+	return Totals[S]{onChange: onChange}
 }
 
 // Grow makes room for things 0..n-1. It never shrinks.
@@ -89,8 +89,8 @@ func (t *Totals[S]) AllOwn() []S { return slices.Clone(t.own) }
 // Own is what this partition itself has of i.
 func (t *Totals[S]) Own(i int32) S { return t.own[i] }
 
-// Changes are the things whose own part has changed since that was last told. Whoever keeps more by the same numbers may
-// note there what of that has changed, with bits of its own.
+// Changes are the things whose own part has changed since that was last told. A caller that keeps more by the same numbers
+// may note there what of that has changed, with bits of its own.
 func (t *Totals[S]) Changes() *Changes { return &t.changes }
 
 // AddOwn adds to what this partition has of i, and notes what has changed by that: bits, at least one of them set.
@@ -178,8 +178,8 @@ func (t *Totals[S]) pool(i int32) {
 	before := t.pooled[i]
 	total = total.Add(t.own[i])
 	t.pooled[i] = total
-	if t.moved != nil {
-		t.moved(i, before, total)
+	if t.onChange != nil {
+		t.onChange(i, before, total)
 	}
 }
 

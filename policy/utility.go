@@ -1,6 +1,6 @@
 package policy
 
-// Utility is a baseline: the users' own order, highest utility first. Everybody selects his favourite, whatever his
+// Utility is a baseline: the users' own order, highest utility first. Each user selects their favourite, whatever their
 // window; nothing is learned from payoffs.
 type Utility struct{}
 

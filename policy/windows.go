@@ -16,7 +16,7 @@ const MaxWindows = 1000
 // utility among the first w shown. So the selection of the item at position k says w ∈ [k, m−1] where the next item
 // shown after it of a higher utility stands at m, and w ≥ k where there is none. Nothing else is ever seen of w.
 //
-// The support is 1..Max: whoever looks further counts as looking at Max. Counts add up over partitions, exactly, for
+// The support is 1..Max: a longer window counts as Max. Counts add up over partitions, exactly, for
 // they are integers. The memory is 17 bytes for each of the Max·(Max+1)/2 intervals, 33 bytes more once another source has
 // been heard of, and some 16 bytes for each count of a source. It is not safe for concurrent use.
 type Intervals struct {

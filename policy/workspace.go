@@ -10,10 +10,10 @@ import (
 // it grows to the longest candidate list seen and is then never allocated again. The zero value is ready. Policies keep
 // no memory of their own, so that one policy can serve any number of learners at once.
 type Workspace struct {
-	entries, spare []entry  // SortByUtility
-	arms           []arm    // elimination: by position
-	heap           []heaped // elimination: the longer way
-	leaders        []int32  // by position a: the leader of the suffix from a on
+	entries, spare []entry   // SortByUtility
+	arms           []arm     // elimination: by position
+	heap           []heapArm // elimination: the longer way
+	leaders        []int32   // by position a: the leader of the suffix from a on
 
 	mass    []float64 // ε-greedy: by position, its propensity
 	solver  admissible.Solver

@@ -1,7 +1,3 @@
-// Package state says what is stored of a partition, and how: the checkpoint of the log that Kafka is. It knows
-// bytes and offsets, not policies. Implementations live in its sub-packages; all pass the suite in statetest.
-//
-// Everything of partition p of group g lives under keys that begin with "{g:p}:", hence in one Redis slot.
 package state
 
 import (
@@ -51,6 +47,9 @@ type Witness struct {
 	Hash      uint64 // of key and value
 }
 
+// MetaHash is the hash of a partition's own fields: those of Meta, which the store writes, and others.
+const MetaHash = "meta"
+
 // Meta is the protocol's part of a partition's state. It is stored field by field in the hash "meta", readable with
 // redis-cli. Other fields of that hash belong to stream/partition and travel as Writes.
 type Meta struct {
@@ -67,8 +66,8 @@ type Meta struct {
 	RankingsWitness Witness
 	ProducerID      int64 // -1: none yet
 	ProducerEpoch   int16
-	// FormerProducers are earlier ids, the latest last: decisions of theirs may stand behind Rankings, and whoever still holds
-	// one has to be fenced.
+	// FormerProducers are earlier ids, the latest last: decisions of theirs may stand behind Rankings, and a worker that
+	// still holds one has to be fenced.
 	FormerProducers []int64
 }
 

@@ -42,7 +42,7 @@ func newAnnouncer(opt *Options) *announcer {
 	return a
 }
 
-// run announces until ctx is done, and withdraws then. Now has been called before.
+// run announces until ctx is done, and withdraws then. announce has been called before.
 func (a *announcer) run(ctx context.Context) {
 	if a.registry == nil {
 		return
@@ -52,7 +52,7 @@ func (a *announcer) run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			a.now(ctx)
+			a.announce(ctx)
 		case <-ctx.Done():
 			a.withdraw(context.WithoutCancel(ctx))
 			return
@@ -60,8 +60,8 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// now announces once.
-func (a *announcer) now(ctx context.Context) {
+// announce announces once.
+func (a *announcer) announce(ctx context.Context) {
 	if a.registry == nil {
 		return
 	}
@@ -76,11 +76,11 @@ func (a *announcer) now(ctx context.Context) {
 		return
 	}
 	a.failing = false
-	a.learnt(all)
+	a.compare(all)
 }
 
-// learnt takes in what the workers of the group say of themselves.
-func (a *announcer) learnt(all []state.WorkerInfo) {
+// compare compares what the workers of the group say of themselves with this one.
+func (a *announcer) compare(all []state.WorkerInfo) {
 	elsewhere := map[string]bool{}
 	for i := range all {
 		for name := range all[i].Learners {

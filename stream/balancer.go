@@ -14,12 +14,12 @@ import (
 // balancerProtocol is the name under which members agree on this balancer. All members of a group must know it.
 const balancerProtocol = "ranker-copartition"
 
-// Balancer divides partition *numbers* among the members of a group: whoever owns number p owns p of every topic that
+// Balancer divides partition *numbers* among the members of a group: the owner of number p owns p of every topic that
 // it has subscribed to. Loads differ by at most one, and as few numbers as possible move away from the member that
 // owned them before, for a move costs an acquire. The result does not depend on the order of members or partitions.
 //
 // Where the topics' partition counts differ, only the numbers that every topic has are divided, and the mismatch is
-// reported; where a topic does not exist, nobody owns anything.
+// reported. Where a topic does not exist, no number has an owner.
 //
 // Members tell what they owned as their user data. A member that slept through a generation may claim what has been
 // given to somebody else since; of two claims, the one from the newer generation wins.
@@ -80,7 +80,7 @@ func (b *Balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.
 		}
 	}
 	b.reportMismatch(topics)
-	owners := divide(claimants, common(topics))
+	owners := divide(claimants, commonNumbers(topics))
 	all := make(kafka.GroupMemberAssignments, len(members))
 	for _, m := range members {
 		byTopic := make(map[string][]int, len(m.Topics))
@@ -111,8 +111,8 @@ func (b *Balancer) reportMismatch(topics map[string]map[int32]bool) {
 	}
 }
 
-// common returns the numbers that every topic has, in order.
-func common(topics map[string]map[int32]bool) []int32 {
+// commonNumbers returns the numbers that every topic has, in order.
+func commonNumbers(topics map[string]map[int32]bool) []int32 {
 	var numbers []int32
 	for _, first := range topics {
 		numbers = slices.Sorted(maps.Keys(first))
@@ -169,7 +169,7 @@ func divide(members []claimant, numbers []int32) map[string][]int32 {
 	return owners
 }
 
-// previousOwners says who owned each number, by the newest claim; of two as new, that of the lesser member id.
+// previousOwners is the owner of each number by the newest claim; of two as new, by that of the lesser member id.
 func previousOwners(members []claimant, numbers []int32) map[int32]string {
 	exists := make(map[int32]bool, len(numbers))
 	for _, p := range numbers {

@@ -6,14 +6,18 @@
 //
 //	worker.go      the supervisor: joins the group, runs one loop per partition number, drains
 //	loop.go        one partition's loop: advances its task, carries its requests out, hands back the replies
+//	carry.go       Carrier: the requests that concern Kafka or the store alone, one method each
+//	follow.go      reads what other partitions publish of their statistics, and hands it to the loops
+//	announce.go    compares this worker's learners with those of the group's other workers
 //	membership.go  the group membership: joins, a graceful leave
 //	generation.go  what we own until the next rebalance: the supervisor, heartbeats, commits
 //	heartbeat.go   the heartbeat request on the wire
-//	balancer.go    who owns which partition number: sticky, co-partitioned
+//	balancer.go    which member owns which partition number: sticky, co-partitioned
 //	metrics.go     the Prometheus metrics: counters and histograms
 //	snapshot.go    what each partition is like at present, and the gauges made of it
 //	server.go      /livez, /readyz, /metrics, /version
 //	logging.go     kafka-go's log, passed on
+//	failpoint.go   failpoints before and after each request, for tests
 //
 // # Ownership of goroutines
 //

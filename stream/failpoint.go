@@ -6,8 +6,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// hit is a failpoint before or after a request: a step of the protocol. It costs nothing where they are not compiled in.
-func hit(when string, e task.Effect) {
+// hitFailpoint is a failpoint before or after a request: a step of the protocol. It costs nothing where they are not compiled in.
+func hitFailpoint(when string, e task.Effect) {
 	if failpoint.Enabled {
 		failpoint.Hit(when + " " + stepName(e))
 	}

@@ -58,14 +58,14 @@ func (f *follower) run(ctx context.Context) {
 
 // follow brings the loops up to date with one source.
 func (f *follower) follow(ctx context.Context, source int32) {
-	err := f.news(ctx, source)
+	err := f.sendDeltas(ctx, source)
 	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
 		if err != nil {
 			delete(f.at, source) // read the whole next time
 		} else {
 			f.failed[source] = false
 		}
-		err = f.wholes(ctx, source)
+		err = f.sendSums(ctx, source)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrNoState) && !errors.Is(err, state.ErrIncomplete) {
 		if !f.failed[source] {
@@ -75,8 +75,8 @@ func (f *follower) follow(ctx context.Context, source int32) {
 	}
 }
 
-// news hands out what was published since the last time.
-func (f *follower) news(ctx context.Context, source int32) error {
+// sendDeltas hands out what was published since the last time.
+func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 	at, ok := f.at[source]
 	if !ok {
 		return nil
@@ -101,8 +101,8 @@ func (f *follower) news(ctx context.Context, source int32) error {
 	}
 }
 
-// wholes hands all sums of a source to those loops whose machines have not had them yet.
-func (f *follower) wholes(ctx context.Context, source int32) error {
+// sendSums hands all sums of a source to those loops whose machines have not had them yet.
+func (f *follower) sendSums(ctx context.Context, source int32) error {
 	if f.served[source] == nil {
 		f.served[source] = map[int32]uint64{}
 	}
@@ -131,7 +131,7 @@ func (f *follower) wholes(ctx context.Context, source int32) error {
 		f.at[source] = at
 	}
 	all := f.read(source, fields)
-	telling := f.reader.Telling(all)
+	telling := f.reader.Informative(all)
 	for i, l := range due {
 		sums := all
 		if served[l.p] != loads[i] {
@@ -177,8 +177,8 @@ func (l *loop) offer(ctx context.Context, source int32, all []partition.Publishe
 	return true
 }
 
-// take hands the task a batch.
-func (l *loop) take(b publishedBatch) {
+// takePublished hands the task a batch.
+func (l *loop) takePublished(b publishedBatch) {
 	for i := range b.all {
 		l.task.SetSource(b.source, &b.all[i])
 	}

@@ -41,7 +41,7 @@ func (m *Membership) begin(gen *kafka.Generation) *Generation {
 }
 
 // assigned returns the numbers that we were given of every topic. With our balancer they are the same for all; a
-// number that is not (a leader of another version) has no owner who could join its records, and is left alone.
+// number that is not (a leader of another version) has no owner that could join its records, and is left alone.
 func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 	topics := make(map[string]map[int32]bool, len(m.cfg.Topics))
 	seen := map[int32]bool{}
@@ -52,7 +52,7 @@ func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 			seen[int32(p.ID)] = true
 		}
 	}
-	numbers := common(topics)
+	numbers := commonNumbers(topics)
 	if len(numbers) != len(seen) {
 		m.log.Error("assigned partitions that are not the same of every topic; the odd ones are left alone",
 			"assigned", gen.Assignments, "used", numbers)
@@ -61,7 +61,7 @@ func (m *Membership) assigned(gen *kafka.Generation) []int32 {
 }
 
 // watch returns when ctx has ended, or when a topic's partition count has changed, which ends the generation: new
-// numbers want an owner, and tasks check the count. A topic that has vanished is the tasks' affair, who notice sooner.
+// numbers want an owner, and tasks check the count. A topic that has vanished is left to the tasks, which notice sooner.
 func (m *Membership) watch(ctx context.Context) {
 	tick := time.NewTicker(m.cfg.WatchInterval)
 	defer tick.Stop()
@@ -144,7 +144,7 @@ func (g *Generation) beatWhileDraining(finished context.Context) {
 	tick := time.NewTicker(g.m.cfg.SessionTimeout / 6)
 	defer tick.Stop()
 	for {
-		if err := g.beat(finished); lost(err) { // with finished at an end, it fails at once
+		if err := g.beat(finished); mayHaveLostPartitions(err) { // with finished at an end, it fails at once
 			g.m.log.Warn("lost the membership while finishing; others may own our partitions now", "error", err)
 			return
 		}
@@ -224,14 +224,14 @@ func (g *Generation) Commit(ctx context.Context, offsets map[string]map[int]int6
 
 // generationError marks the coordinator's answers that mean that the generation is over.
 func generationError(err error) error {
-	if lost(err) || errors.Is(err, kafka.RebalanceInProgress) {
+	if mayHaveLostPartitions(err) || errors.Is(err, kafka.RebalanceInProgress) {
 		return fmt.Errorf("%w: %w", task.ErrGenerationOver, err)
 	}
 	return err
 }
 
-// lost tells whether the coordinator says that somebody else may own our partitions.
-func lost(err error) bool {
+// mayHaveLostPartitions tells whether the coordinator says that somebody else may own our partitions.
+func mayHaveLostPartitions(err error) bool {
 	return errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration) ||
 		errors.Is(err, kafka.FencedInstanceID)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// kafkaLogger passes kafka-go's log on at level debug: what matters of it comes back as errors too, and is logged by
-// whoever handles them.
+// kafkaLogger passes kafka-go's log on at level debug: what matters of it comes back as errors too, which are
+// logged where they are handled.
 type kafkaLogger struct{ log *slog.Logger }
 
 // Printf is part of kafka.Logger.

@@ -17,11 +17,11 @@ import (
 // loop drives one partition's task: it alone touches the task, carries its requests out, each in a goroutine of its
 // own with the request's deadline, and gives the replies back.
 type loop struct {
-	w   *Worker
-	gen *Generation
-	p   int32
-	in  Log
-	log *slog.Logger
+	w     *Worker
+	gen   *Generation
+	p     int32
+	kafka Log
+	log   *slog.Logger
 
 	task      *task.Task
 	replies   chan task.Reply
@@ -33,11 +33,11 @@ type loop struct {
 	published time.Duration
 	elsewhere *map[string]bool // what the task was last told
 	obs       task.Observations
-	shown     task.Status // the condition last logged
+	logged    task.Status // the condition last logged
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	l := &loop{w: w, gen: gen, p: p, in: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
+	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
 		sources: make(chan publishedBatch, 4), ended: make(chan struct{})}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
@@ -79,7 +79,7 @@ func (l *loop) run(ending, force context.Context) {
 		case r := <-l.replies:
 			l.handle(r)
 		case b := <-l.sources:
-			l.take(b)
+			l.takePublished(b)
 		case <-timer.C:
 		case <-end:
 			end = nil
@@ -107,7 +107,7 @@ func (l *loop) handle(r task.Reply) {
 	}
 }
 
-// discard waits for the requests under way, whose replies nobody needs any more.
+// discard waits for the requests under way, and drops their replies.
 func (l *loop) discard(flying *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -128,9 +128,9 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	began := time.Now()
-	hit("before", r.Do)
-	reply := r.Carry(shell{Carrier{ctx, l.in, l.w.opt.Store, l.p}, l})
-	hit("after", r.Do)
+	hitFailpoint("before", r.Do)
+	reply := r.Carry(shell{Carrier{ctx, l.kafka, l.w.opt.Store, l.p}, l})
+	hitFailpoint("after", r.Do)
 	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
 	l.replies <- reply
 }
@@ -188,20 +188,20 @@ func (l *loop) publish(last bool) {
 	l.task.Observe(&l.obs)
 	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.wall())
 	l.warnMisplaced(&s)
-	if s.Foreign > l.shown.Foreign {
+	if s.Foreign > l.logged.Foreign {
 		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
 	}
-	if s.Phase != l.shown.Phase || s.Stops != l.shown.Stops || fmt.Sprint(s.Err) != fmt.Sprint(l.shown.Err) {
+	if s.Phase != l.logged.Phase || s.Stops != l.logged.Stops || fmt.Sprint(s.Err) != fmt.Sprint(l.logged.Err) {
 		l.logStatus(&s)
 	}
-	l.shown = s
+	l.logged = s
 }
 
 // warnMisplaced says once, for each topic, that keys are on other partitions than Kafka's default partitioner gives them:
 // then selections and payoffs may never meet their impressions.
 func (l *loop) warnMisplaced(s *task.Status) {
 	for topic, n := range s.Account.Misplaced {
-		if n > 0 && l.shown.Account.Misplaced[topic] == 0 {
+		if n > 0 && l.logged.Account.Misplaced[topic] == 0 {
 			l.log.Warn("keys are not where Kafka's default partitioner puts them: records of one impression may part",
 				"topic", l.w.opt.TopicNames[topic], "records", n)
 		}

@@ -177,7 +177,7 @@ func (m *Membership) Next(ctx context.Context) (*Generation, error) {
 			return nil, fmt.Errorf("waiting for a generation of group %q: %w", m.cfg.GroupID, ctx.Err())
 		case errors.Is(err, kafka.ErrGroupClosed):
 			return nil, ErrMembershipClosed
-		case final(err):
+		case isFinal(err):
 			return nil, fmt.Errorf("joining group %q: %w", m.cfg.GroupID, err)
 		}
 		m.passing(err)
@@ -254,7 +254,7 @@ func (m *Membership) look(ctx context.Context) error {
 			m.mu.Unlock()
 			return nil
 		}
-		if final(err) && !(errors.Is(err, ErrTopicMissing) && time.Since(start) < m.cfg.RequestTimeout) {
+		if isFinal(err) && !(errors.Is(err, ErrTopicMissing) && time.Since(start) < m.cfg.RequestTimeout) {
 			return fmt.Errorf("looking for the topics of group %q: %w", m.cfg.GroupID, err)
 		}
 		m.passing(err)
@@ -337,9 +337,9 @@ func (m *Membership) PartitionCounts() map[string]int {
 	return maps.Clone(m.counts)
 }
 
-// final tells the faults that waiting does not mend. Users and rights are waited for: they are granted beside us, a
-// broker that has just started may not know of them yet, and a running worker should outlive such a moment.
-func final(err error) bool {
+// isFinal tells whether waiting cannot mend a fault. Users and rights are waited for: they may be granted later, and a broker
+// that has just started may not know of them yet.
+func isFinal(err error) bool {
 	return slices.ContainsFunc([]error{
 		ErrTopicMissing, kafka.UnsupportedSASLMechanism, kafka.InconsistentGroupProtocol,
 		kafka.InvalidSessionTimeout, kafka.InvalidGroupId, kafka.InvalidTopic, kafka.UnsupportedVersion,
@@ -415,7 +415,7 @@ func (m *Membership) awaitClose(left <-chan struct{}) error {
 }
 
 // leave leaves the group as the member that we were last known as. It tells whether we were one until now: having
-// left before, or never having been told who we are, is no error.
+// left before, or never having been told our member id, is no error.
 func (m *Membership) leave() (were bool, err error) {
 	m.mu.Lock()
 	member := m.member

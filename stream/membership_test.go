@@ -554,7 +554,7 @@ func TestMembershipWithSASL(t *testing.T) {
 	_, err = m.Next(ctx) // kfake drops the connection; a real broker says that the password is wrong
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, m.LastError(), "hung up")
-	require.False(t, final(fmt.Errorf("dialing: %w", kafka.SASLAuthenticationFailed)), "users are waited for")
+	require.False(t, isFinal(fmt.Errorf("dialing: %w", kafka.SASLAuthenticationFailed)), "users are waited for")
 }
 
 func TestAHeartbeatsAnswerThatMakesNoSenseIsAnError(t *testing.T) {

@@ -28,7 +28,7 @@ var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "
 // All methods are safe for concurrent use. None looks a label up, except for dead letters.
 type Metrics struct {
 	read, misplaced, crowded         [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
-	impressions, selections, payoffs []outcome
+	impressions, selections, payoffs []outcomeCounter
 	rankings, adopted, fenced        prometheus.Counter
 	retries, payoffsClamped, foreign prometheus.Counter
 	lookedUp, walked                 prometheus.Counter
@@ -45,7 +45,7 @@ type Metrics struct {
 
 	mu       sync.Mutex
 	owns     bool // between the beginning and the end of a generation
-	learners map[learnerKey]counted
+	learners map[learnerKey]learnerCounts
 	holds    *prometheus.CounterVec
 	unfed    *prometheus.CounterVec
 
@@ -58,11 +58,11 @@ type learnerKey struct {
 	learner   string
 }
 
-// counted is how far a learner had counted when it was last looked at.
-type counted struct{ holds, unfed, burnIn, contradictions, unrated int64 }
+// learnerCounts is how far a learner had counted when it was last looked at.
+type learnerCounts struct{ holds, unfed, burnIn, contradictions, unrated int64 }
 
-// outcome is a counter and the count of the account that it follows.
-type outcome struct {
+// outcomeCounter is a counter and the count of the account that it follows.
+type outcomeCounter struct {
 	counter prometheus.Counter
 	of      func(a *partition.Account) int64
 }
@@ -87,7 +87,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
 		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
 		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
-		learners:       map[learnerKey]counted{},
+		learners:       map[learnerKey]learnerCounts{},
 		snapshots:      NewSnapshots(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
 		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
@@ -126,7 +126,7 @@ func (m *Metrics) topics(f factory) {
 func (m *Metrics) outcomes(f factory) {
 	type account = partition.Account
 	i := f.counters("impressions_total", "Impressions that have ended, by how.", "outcome")
-	m.impressions = []outcome{
+	m.impressions = []outcomeCounter{
 		{i.WithLabelValues("paid"), func(a *account) int64 { return a.Impressions.Paid }},
 		{i.WithLabelValues("expired"), func(a *account) int64 { return a.Impressions.Expired }},
 		{i.WithLabelValues("defaulted"), func(a *account) int64 { return a.Impressions.Defaulted }},
@@ -135,7 +135,7 @@ func (m *Metrics) outcomes(f factory) {
 		{i.WithLabelValues("rejected"), func(a *account) int64 { return a.Impressions.Rejected }},
 	}
 	s := f.counters("selections_total", "Selections that have ended, by how.", "outcome")
-	m.selections = []outcome{
+	m.selections = []outcomeCounter{
 		{s.WithLabelValues("joined"), func(a *account) int64 { return a.Selections.Joined }},
 		{s.WithLabelValues("duplicate"), func(a *account) int64 { return a.Selections.Duplicate }},
 		{s.WithLabelValues("late"), func(a *account) int64 { return a.Selections.Late }},
@@ -143,7 +143,7 @@ func (m *Metrics) outcomes(f factory) {
 		{s.WithLabelValues("rejected"), func(a *account) int64 { return a.Selections.Rejected }},
 	}
 	p := f.counters("payoffs_total", "Payoffs that have ended, by how.", "outcome")
-	m.payoffs = []outcome{
+	m.payoffs = []outcomeCounter{
 		{p.WithLabelValues("applied"), func(a *account) int64 { return a.Payoffs.Applied }},
 		{p.WithLabelValues("duplicate"), func(a *account) int64 { return a.Payoffs.Duplicate }},
 		{p.WithLabelValues("late"), func(a *account) int64 { return a.Payoffs.Late }},
@@ -178,7 +178,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		}
 	}
 	add(m.foreign, o.Foreign)
-	for _, outcomes := range [...][]outcome{m.impressions, m.selections, m.payoffs} {
+	for _, outcomes := range [...][]outcomeCounter{m.impressions, m.selections, m.payoffs} {
 		for _, c := range outcomes {
 			add(c.counter, c.of(&o.Account))
 		}
@@ -220,23 +220,23 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		}
 		k := learnerKey{p, l.Name}
 		before, known := m.learners[k]
-		now := counted{l.Holds, l.Unfed, l.BurnIn, l.Contradictions, l.Unrated}
+		now := learnerCounts{l.Holds, l.Unfed, l.BurnIn, l.Contradictions, l.Unrated}
 		if now == before && known {
 			continue
 		}
 		m.learners[k] = now
-		m.holds.WithLabelValues(l.Name).Add(float64(risen(before.holds, now.holds)))
-		m.unfed.WithLabelValues(l.Name).Add(float64(risen(before.unfed, now.unfed)))
+		m.holds.WithLabelValues(l.Name).Add(float64(increase(before.holds, now.holds)))
+		m.unfed.WithLabelValues(l.Name).Add(float64(increase(before.unfed, now.unfed)))
 		if l.FindsUtilities {
-			m.burnIn.WithLabelValues(l.Name).Add(float64(risen(before.burnIn, now.burnIn)))
-			m.contradictions.WithLabelValues(l.Name).Add(float64(risen(before.contradictions, now.contradictions)))
-			m.unrated.WithLabelValues(l.Name).Add(float64(risen(before.unrated, now.unrated)))
+			m.burnIn.WithLabelValues(l.Name).Add(float64(increase(before.burnIn, now.burnIn)))
+			m.contradictions.WithLabelValues(l.Name).Add(float64(increase(before.contradictions, now.contradictions)))
+			m.unrated.WithLabelValues(l.Name).Add(float64(increase(before.unrated, now.unrated)))
 		}
 	}
 }
 
-// risen is by how much a count has risen that may have started again at 0.
-func risen(before, now int64) int64 {
+// increase is by how much a count has risen that may have started again at 0.
+func increase(before, now int64) int64 {
 	if now < before {
 		return now
 	}

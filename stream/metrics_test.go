@@ -184,7 +184,7 @@ func TestEveryAccountedOutcomeHasItsCounter(t *testing.T) {
 	a.Payoffs = partition.PayoffAccount{Applied: 1, Duplicate: 1, Late: 1, Orphan: 1, Rejected: 1}
 	a.Read = [event.Inputs]int64{int64(len(m.impressions)), int64(len(m.selections)), int64(len(m.payoffs))}
 	assert.Zero(t, a.Unaccounted())
-	for _, outcomes := range [][]outcome{m.impressions, m.selections, m.payoffs} {
+	for _, outcomes := range [][]outcomeCounter{m.impressions, m.selections, m.payoffs} {
 		for _, c := range outcomes {
 			assert.Equal(t, int64(1), c.of(&a))
 		}

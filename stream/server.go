@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// DefaultListen is where the server listens unless told otherwise: reachable from this machine only, for nothing it
-// serves asks who wants to know.
+// DefaultListen is where the server listens by default. It is reachable from this machine only, since the server asks for no
+// credentials.
 const DefaultListen = "127.0.0.1:9108"
 
 // ServerConfig is what a Server is made from.

@@ -71,15 +71,15 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Undecided: undecided(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
+				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
 	}
 	return snap
 }
 
-// undecided is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
-func undecided(l *partition.LearnerStatus) int64 {
+// undecidedPairs is the number of undecided pairs, -1 where the learner does not find the order of utilities itself.
+func undecidedPairs(l *partition.LearnerStatus) int64 {
 	if !l.FindsUtilities {
 		return -1
 	}
@@ -87,7 +87,7 @@ func undecided(l *partition.LearnerStatus) int64 {
 }
 
 // Snapshots holds the last snapshot of each partition that this process owns, and is the Prometheus collector that
-// makes gauges of them. Publishing swaps a pointer; nobody waits for a scrape.
+// makes gauges of them. Publishing swaps a pointer and does not wait for a scrape.
 type Snapshots struct {
 	mu  sync.RWMutex
 	all map[int32]*atomic.Pointer[PartitionSnapshot]
@@ -293,7 +293,7 @@ func (t *totals) add(p *PartitionSnapshot) {
 		sum.Flights += l.Flights
 		sum.Items += l.Items
 		sum.Instances += l.Instances
-		// Partitions pool what they know of windows: whoever has heard of the most selections is up to date.
+		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.
 		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
 			sum.Windows, sum.Selections = l.Windows, l.Selections
 		}

@@ -83,7 +83,7 @@ func NewWorker(opt Options) *Worker {
 // when force is done too, just leaves. It returns nil after a drain.
 func (w *Worker) Run(drain, force context.Context) error {
 	defer w.opt.Membership.Close()
-	w.announcer.now(drain)
+	w.announcer.announce(drain)
 	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
 	var wg sync.WaitGroup
 	wg.Go(func() { w.announcer.run(announcing) })

@@ -1,4 +1,3 @@
-// Package app puts a worker together from its configuration.
 package app
 
 import (

@@ -1,5 +1,3 @@
-// Package demo plays the whole product in one process: an embedded Kafka broker and an embedded Redis, simulated users
-// with hidden windows and payoffs that come days late, and the real worker between them, over real sockets.
 package demo
 
 import (
@@ -124,7 +122,7 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &show{opt: opt, users: users}
+	s := &session{opt: opt, users: users}
 	b, err := app.NewBroker(cfg)
 	if err != nil {
 		return nil, err
@@ -175,8 +173,8 @@ learners:
 	return cfg, nil
 }
 
-// show is one demo being played.
-type show struct {
+// session is one demo being played.
+type session struct {
 	opt      Options
 	app      *app.App
 	platform *platform.Platform
@@ -184,9 +182,9 @@ type show struct {
 }
 
 // now is the worker's clock: the simulated one.
-func (s *show) now() event.Millis { return s.platform.Clock() }
+func (s *session) now() event.Millis { return s.platform.Clock() }
 
-func (s *show) play(ctx context.Context, cfg *config.Config) (*Summary, error) {
+func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error) {
 	drain, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -220,7 +218,7 @@ func (s *show) play(ctx context.Context, cfg *config.Config) (*Summary, error) {
 const settlePatience = 30 * time.Second
 
 // settle lets all deadlines pass and waits until the worker has accounted for every record.
-func (s *show) settle(ctx context.Context, p platform.Progress) error {
+func (s *session) settle(ctx context.Context, p platform.Progress) error {
 	ctx, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
 	if err := s.await(ctx, func(a *partition.Account) bool { return read(a, p) }); err != nil {
@@ -239,7 +237,7 @@ func read(a *partition.Account, p platform.Progress) bool {
 		a.Read[event.Payoffs] == int64(p.Payoffs)
 }
 
-func (s *show) await(ctx context.Context, done func(*partition.Account) bool) error {
+func (s *session) await(ctx context.Context, done func(*partition.Account) bool) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -257,7 +255,7 @@ func (s *show) await(ctx context.Context, done func(*partition.Account) bool) er
 }
 
 // account adds up the partitions' accounts, and by learner what they know and their own accounts.
-func (s *show) account() (sum partition.Account, byName map[string]partition.LearnerStatus) {
+func (s *session) account() (sum partition.Account, byName map[string]partition.LearnerStatus) {
 	byName = map[string]partition.LearnerStatus{}
 	for _, st := range s.app.Worker.Statuses() {
 		if st.Phase == task.Stopped {
@@ -274,7 +272,7 @@ func (s *show) account() (sum partition.Account, byName map[string]partition.Lea
 	return sum, byName
 }
 
-func (s *show) progress(p platform.Progress) {
+func (s *session) progress(p platform.Progress) {
 	if s.opt.Progress == nil {
 		return
 	}
@@ -289,7 +287,7 @@ func (s *show) progress(p platform.Progress) {
 	s.opt.Progress(now)
 }
 
-func (s *show) summary(cfg *config.Config, p platform.Progress) *Summary {
+func (s *session) summary(cfg *config.Config, p platform.Progress) *Summary {
 	a, known := s.account()
 	sum := &Summary{
 		Impressions: p.Impressions, Rankings: p.Rankings, Selections: p.Selections, Sent: p.Payoffs,

@@ -25,7 +25,7 @@ type Payoff struct {
 
 // Response is what one ranking leads to.
 type Response struct {
-	Selected  int        // position of the selected candidate in the impression, also where nobody says so
+	Selected  int        // position of the selected candidate in the impression, also where no selection is sent
 	Selection *Selection // nil: the user selects nothing
 	Payoffs   []Payoff   // in the order of their times; empty: none ever comes
 }

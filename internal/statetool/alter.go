@@ -15,15 +15,15 @@ import (
 var (
 	// ErrLive says that workers are running that should not.
 	ErrLive = errors.New("the group has live members")
-	// ErrConfirm says that something is about to be given up, and that nobody has agreed yet.
+	// ErrConfirm says that something would be given up, which needs --yes.
 	ErrConfirm = errors.New("nothing was changed: add --yes to do it")
 )
 
 // patience is how long passing errors of the log are sat out.
 const patience = 15 * time.Second
 
-// insist tries again what can fail in passing, such as a leader that is just being elected.
-func insist(ctx context.Context, try func() error) error {
+// retry repeats what can fail in passing, such as a leader that is just being elected.
+func retry(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(patience); ; {
 		err := try()
 		if err == nil || ctx.Err() != nil || time.Now().After(end) || errors.Is(err, task.ErrUnsupported) {
@@ -40,7 +40,7 @@ func (tool *Tool) stopped(ctx context.Context) error {
 	group := tool.cfg.Kafka.Group
 	var members int
 	var client string
-	err := insist(ctx, func() error {
+	err := retry(ctx, func() error {
 		res, err := tool.broker.Kafka().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ var ErrTopics = errors.New("`ranker-worker topics` tells what is wrong with the 
 
 // beginMissing stores the first cut of partitions that have no state, as their first worker would: inputs from where
 // kafka.start says. It changes nothing unless all of them can begin. A worker that begins at the same time is not harmed:
-// whoever comes first stores the cut, the other finds it.
+// the first of the two stores the cut, the other finds it.
 func (tool *Tool) beginMissing(ctx context.Context, n int32) error {
 	fresh := map[int32]*state.Meta{}
 	for p := range n {

@@ -6,7 +6,7 @@
 //
 // A command that changes anything refuses while the group has live members. Should one join all the same, both are held
 // apart as two workers are: each partition is taken over with a fresh token (state.Store.Acquire), all that is changed
-// of it goes into one checkpoint from the (token, sequence) that was read, and whoever has lost the token finds his
+// of it goes into one checkpoint from the (token, sequence) that was read, and the one that has lost the token has its
 // checkpoint refused. A command that fails half-way leaves each partition as it was or done, says which, and can be
 // given again.
 //

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// driver runs a partition's task as a worker does, but for the group: nobody else is there. It commits no offsets.
+// driver runs a partition's task as a worker does, without a group membership. It commits no offsets.
 type driver struct {
 	tool *Tool
 	p    int32
@@ -26,7 +26,7 @@ type driver struct {
 	describe func(*task.Description)
 	// adrift says that the topics lack what the first decisions' steps tell of.
 	adrift bool
-	// anyProducer takes decisions from whoever has written them.
+	// anyProducer takes decisions from every producer.
 	anyProducer bool
 	// elsewhere, if not nil, says which partition a key belongs to; the task counts those of others.
 	elsewhere func(key []byte) int32
@@ -73,7 +73,7 @@ func (d *driver) drive(ctx context.Context, until func(*task.Status) (bool, erro
 			flying.Wait()
 			close(replies)
 		}()
-		for range replies { // nobody needs them any more
+		for range replies { // they are dropped
 		}
 	}()
 	began := time.Now()

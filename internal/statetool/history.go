@@ -105,7 +105,7 @@ func cutImported(learner string, fields []state.Field) (taken, others []state.Fi
 func readHistory(fields []state.Field) ([]History, error) {
 	var all []History
 	for _, f := range fields {
-		if f.Hash != partition.MetaHash || !strings.HasPrefix(string(f.Field), historyPrefix) {
+		if f.Hash != state.MetaHash || !strings.HasPrefix(string(f.Field), historyPrefix) {
 			continue
 		}
 		var h History
@@ -126,8 +126,8 @@ func (h *History) Write(dst *state.Changes, before []History) error {
 	}
 	field := func(n int64) []byte { return []byte(historyPrefix + strconv.FormatInt(n, 10)) }
 	for i := 0; i+keptHistory <= len(before); i++ {
-		dst.Writes = append(dst.Writes, state.Write{Hash: partition.MetaHash, Field: field(before[i].Number)})
+		dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: field(before[i].Number)})
 	}
-	dst.Writes = append(dst.Writes, state.Write{Hash: partition.MetaHash, Field: field(h.Number), Value: value})
+	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: field(h.Number), Value: value})
 	return nil
 }

@@ -226,7 +226,7 @@ func (tool *Tool) pool(views []*view) {
 				published = append(published, f)
 			}
 		}
-		for _, pub := range reader.Telling(reader.Read(published, func(error) {})) {
+		for _, pub := range reader.Informative(reader.Read(published, func(error) {})) {
 			views[0].machine.SetSource(v.number, &pub)
 		}
 	}

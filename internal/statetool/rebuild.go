@@ -150,7 +150,7 @@ func (tool *Tool) emptyCut(d *task.Description) state.Meta {
 
 // committed are the group's committed offsets by input topic, -1 for none.
 func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err error) {
-	err = insist(ctx, func() error {
+	err = retry(ctx, func() error {
 		offsets, err = tool.broker.Partition(p).Committed(ctx)
 		return err
 	})
@@ -227,7 +227,7 @@ func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Descriptio
 
 // fetch reads a piece of a topic.
 func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
-	err = insist(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		got, err = tool.broker.Partition(p).Fetch(limited, task.Fetch{Topic: topic, Offset: offset, MaxBytes: bytes, MaxWait: time.Second})

@@ -39,7 +39,7 @@ type resharding struct {
 	new  []*writer
 	took []Taken // by the learners of any old partition
 
-	strays []stray
+	misplaced []misplaced
 }
 
 // newResharding finds out what has to be carried over. Close it in the end.
@@ -125,7 +125,7 @@ func (f *resharding) run(ctx context.Context) error {
 			return fmt.Errorf("carrying partition %d over: %w", v.number, err)
 		}
 	}
-	if err := f.gather(ctx); err != nil {
+	if err := f.carryMisplaced(ctx); err != nil {
 		return err
 	}
 	for _, w := range f.new {
@@ -211,7 +211,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 		q := of(id)
 		f.entries++
 		if was(id) != v.number {
-			return f.stray(stray{transfers[q], q, bytes.Clone(id), bytes.Clone(value)})
+			return f.setAside(misplaced{transfers[q], q, bytes.Clone(id), bytes.Clone(value)})
 		}
 		if err := transfers[q].Entry(id, value, nil); err != nil {
 			return err
@@ -223,17 +223,17 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 	})
 }
 
-// stray is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
+// misplaced is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
 // partition too.
-type stray struct {
+type misplaced struct {
 	transfer  *partition.Transfer
 	to        int32
 	id, value []byte
 }
 
 const (
-	mostStrays = 200_000 // held in memory at once, and
-	fewStrays  = 100     // from how many on a quarter of all is too much
+	maxMisplaced  = 200_000 // held in memory at once
+	manyMisplaced = 100     // from so many on, a quarter of all is too much
 )
 
 // ErrPartitioner says that ids are not where Kafka's default partitioner puts them.
@@ -242,21 +242,21 @@ var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner 
 	"payoff_horizon and join.parking_time, and give this command then; or start a new kafka.group, and carry over what is " +
 	"learned with `ranker-worker state export` and `state import`")
 
-// stray puts one aside until the others are carried over.
-func (f *resharding) stray(s stray) error {
-	f.strays = append(f.strays, s)
-	if len(f.strays) > mostStrays {
-		return fmt.Errorf("%w (more than %d ids)", ErrPartitioner, mostStrays)
+// setAside keeps a misplaced entry until the others are carried over.
+func (f *resharding) setAside(s misplaced) error {
+	f.misplaced = append(f.misplaced, s)
+	if len(f.misplaced) > maxMisplaced {
+		return fmt.Errorf("%w (more than %d ids)", ErrPartitioner, maxMisplaced)
 	}
 	return nil
 }
 
-// gather carries the strays over.
-func (f *resharding) gather(ctx context.Context) error {
-	if n := int64(len(f.strays)); n >= fewStrays && 4*n > f.entries {
+// carryMisplaced carries the misplaced entries over.
+func (f *resharding) carryMisplaced(ctx context.Context) error {
+	if n := int64(len(f.misplaced)); n >= manyMisplaced && 4*n > f.entries {
 		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, n, f.entries)
 	}
-	for _, s := range f.strays {
+	for _, s := range f.misplaced {
 		w := f.new[s.to]
 		_, found, err := w.store.LookUp(ctx, s.to, [][]byte{s.id}, lookBytes)
 		if err != nil {

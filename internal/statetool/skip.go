@@ -75,7 +75,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 		return nil, fmt.Errorf("%w: the state stands at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
 	}
 	var u *broker.Unreadable
-	err = insist(ctx, func() error {
+	err = retry(ctx, func() error {
 		u, err = tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
 		return err
 	})

@@ -28,7 +28,7 @@ type Tool struct {
 
 // Options are what a configuration does not say.
 type Options struct {
-	// Progress is told in words how a command goes on, now and then; nil: nobody is.
+	// Progress is told in words, now and then, how a command goes on. It may be nil.
 	Progress func(string)
 	Now      func() time.Time // simulated time; nil: time.Now
 }
@@ -177,7 +177,7 @@ func (tool *Tool) topicPartitions(ctx context.Context) (int, error) {
 
 // describe asks for the facts about a partition number of all topics.
 func (tool *Tool) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = insist(ctx, func() error {
+	err = retry(ctx, func() error {
 		d, err = tool.broker.Partition(p).Describe(ctx)
 		return err
 	})

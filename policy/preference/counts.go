@@ -21,18 +21,18 @@ const maxCount = 1 << 40
 // pair is two items.
 type pair struct{ low, high policy.Item } // numbers, low < high
 
-// tally is how often, of a pair, each was selected below the other: low over high, and high over low.
-type tally [2]int64
+// pairCount is how often, of a pair, each was selected below the other: low over high, and high over low.
+type pairCount [2]int64
 
 // Add is the number of all selections of both.
-func (t tally) Add(o tally) tally { return tally{t[0] + o[0], t[1] + o[1]} }
+func (t pairCount) Add(o pairCount) pairCount { return pairCount{t[0] + o[0], t[1] + o[1]} }
 
-// on is the verdict on the first of a pair against the second, or for side 1 on the second against the first.
-func (t tally) on(side int) int64 { return verdict(t[side], t[1-side]) }
+// majority is that of the first of a pair over the second, or for side 1 of the second over the first.
+func (t pairCount) majority(side int) int64 { return majority(t[side], t[1-side]) }
 
-// verdict is what counts say of a pair: by how much the first is preferred, negative for the second, 0 where it is
-// undecided. One user's word is enough as long as nobody contradicts; then it takes a majority of Margin.
-func verdict(first, second int64) int64 {
+// majority is by how much the first of a pair is preferred; negative where the second is, 0 where the pair is undecided. One
+// selection decides a pair as long as none contradicts it; then it takes a majority of Margin.
+func majority(first, second int64) int64 {
 	m := first - second
 	if (first == 0 || second == 0) || m >= Margin || m <= -Margin {
 		return m
@@ -44,7 +44,7 @@ func verdict(first, second int64) int64 {
 type counts struct {
 	at    map[uint64]int32 // by pairKey: where in pairs
 	pairs []pair
-	sums  policy.Totals[tally] // by place in pairs; of changes, bits say which side of own
+	sums  policy.Totals[pairCount] // by place in pairs; of changes, bits say which side of own
 	field []byte
 	value []byte
 }
@@ -70,29 +70,29 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	return at, side
 }
 
-// add counts so many selections of a over b, as many as there is room for, and gives the verdict on a against b.
+// add counts so many selections of a over b, as many as there is room for, and gives the majority of a over b.
 func (c *counts) add(a, b policy.Item, n int64) int64 {
 	at, side := c.find(a, b)
 	if n = min(n, maxCount-c.sums.Own(at)[side]); n > 0 {
-		var more tally
+		var more pairCount
 		more[side] = n
 		c.sums.AddOwn(at, more, 1<<side)
 	}
-	return c.sums.Pooled(at).on(side)
+	return c.sums.Pooled(at).majority(side)
 }
 
-// imports sets what a source has of a over b, and gives the verdicts on a against b before and after.
+// imports sets what a source has of a over b, and gives the majorities of a over b before and after.
 func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after int64) {
 	at, side := c.find(a, b)
-	before = c.sums.Pooled(at).on(side)
+	before = c.sums.Pooled(at).majority(side)
 	has, _ := c.sums.From(source, at)
 	has[side] = n
-	if has == (tally{}) {
+	if has == (pairCount{}) {
 		c.sums.Drop(source, at)
 	} else {
 		c.sums.Import(source, at, has)
 	}
-	return before, c.sums.Pooled(at).on(side)
+	return before, c.sums.Pooled(at).majority(side)
 }
 
 // harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse.

@@ -19,7 +19,7 @@ func (s *Sorted) Fold(from Finder, numbers []policy.Item) error {
 	for k := range f.counts.pairs {
 		theirs := &f.counts.pairs[k]
 		a, b := numbers[theirs.low], numbers[theirs.high]
-		if a == b || !learned(max(a, b)) || int(max(a, b)) >= s.items {
+		if a == b || !tracked(max(a, b)) || int(max(a, b)) >= s.items {
 			continue
 		}
 		own := f.counts.sums.Own(int32(k))

@@ -7,32 +7,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// edge is a decided pair.
-type edge struct {
+// decidedPair is a pair whose order the counts decide.
+type decidedPair struct {
 	better, worse policy.Item
 	majority      int64
 }
 
 // decided are the pairs that the counts decide, in the order of the better item.
-func (c *counts) decided(items int) []edge {
+func (c *counts) decided(items int) []decidedPair {
 	end := make([]int32, items+1) // by better item, then where its edges end
-	each := func(f func(edge)) {
+	each := func(f func(decidedPair)) {
 		for i := range c.pairs {
 			p := &c.pairs[i]
-			switch v := c.sums.Pooled(int32(i)).on(0); {
+			switch v := c.sums.Pooled(int32(i)).majority(0); {
 			case v > 0:
-				f(edge{p.low, p.high, v})
+				f(decidedPair{p.low, p.high, v})
 			case v < 0:
-				f(edge{p.high, p.low, -v})
+				f(decidedPair{p.high, p.low, -v})
 			}
 		}
 	}
-	each(func(e edge) { end[e.better+1]++ })
+	each(func(e decidedPair) { end[e.better+1]++ })
 	for i := range items {
 		end[i+1] += end[i]
 	}
-	edges := make([]edge, end[items])
-	each(func(e edge) {
+	edges := make([]decidedPair, end[items])
+	each(func(e decidedPair) {
 		edges[end[e.better]] = e
 		end[e.better]++
 	})
@@ -88,7 +88,7 @@ func newComponents(n int) *components {
 	}
 }
 
-func (c *components) find(edges []edge) {
+func (c *components) find(edges []decidedPair) {
 	at := int32(0)
 	for i := range c.of {
 		for int(at) < len(edges) && int(edges[at].better) < i {
@@ -108,7 +108,7 @@ func (c *components) find(edges []edge) {
 }
 
 // visit goes through all that can be reached from root and was not visited before.
-func (c *components) visit(root policy.Item, edges []edge, visited int32) int32 {
+func (c *components) visit(root policy.Item, edges []decidedPair, visited int32) int32 {
 	enter := func(i policy.Item) {
 		visited++
 		c.index[i], c.low[i], c.next[i] = visited, visited, c.first[i]
@@ -155,7 +155,7 @@ func (c *components) close(first policy.Item) {
 }
 
 // leaveOutWeakest takes out, in each component of more than one item, the edges of the smallest majority.
-func (c *components) leaveOutWeakest(edges []edge) []edge {
+func (c *components) leaveOutWeakest(edges []decidedPair) []decidedPair {
 	var weakest []int64 // by component
 	for _, e := range edges {
 		if at := c.of[e.better]; at == c.of[e.worse] {
@@ -171,7 +171,7 @@ func (c *components) leaveOutWeakest(edges []edge) []edge {
 	if weakest == nil {
 		return edges
 	}
-	return slices.DeleteFunc(edges, func(e edge) bool {
+	return slices.DeleteFunc(edges, func(e decidedPair) bool {
 		at := c.of[e.better]
 		return at == c.of[e.worse] && e.majority == weakest[at]
 	})

@@ -24,7 +24,7 @@ const MaxItems = 8192
 // bound and its proof.
 //
 // Users may contradict each other. Of each pair that was compared directly, both counts are kept; it is decided by those,
-// see verdict. Where decided pairs still contradict each other in a cycle, those of the smallest majority in each
+// see majority. Where decided pairs still contradict each other in a cycle, those of the smallest majority in each
 // strongly connected component are left out, as often as it takes. So the relation is an order whatever users do, it is a
 // function of the counts alone, and what was left out is undecided, hence explored again.
 //
@@ -68,12 +68,12 @@ func (s *Sorted) Grow(items int) {
 	s.relation.Grow(min(items, MaxItems))
 }
 
-// learned tells whether the item's order is found.
-func learned(i policy.Item) bool { return i < MaxItems }
+// tracked tells whether the item's place in the order is learned.
+func tracked(i policy.Item) bool { return i < MaxItems }
 
 // decided tells whether the order of two items is certain.
 func (s *Sorted) decided(a, b policy.Item) bool {
-	return !learned(a) || !learned(b) || s.relation.Decided(a, b)
+	return !tracked(a) || !tracked(b) || s.relation.Decided(a, b)
 }
 
 // Sort implements Finder.
@@ -84,7 +84,7 @@ func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
 		e := entry{position: int32(k), key: uint64(i)}
-		if learned(i) {
+		if tracked(i) {
 			// Different positions of up to MaxItems items differ by 2⁻²⁷ and more, so 32 bits tell them apart, and the
 			// rest breaks ties.
 			e.key = uint64(s.relation.Position(i)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
@@ -192,7 +192,7 @@ func (s *Sorted) insertion(items []policy.Item) (low, high int32) {
 	s.chain = slices.Grow(s.chain[:0], len(items)) // ranks, all of whose items are in a certain order
 	for _, r := range s.numbers {
 		z := items[r]
-		if !learned(z) {
+		if !tracked(z) {
 			break
 		}
 		from, _ := slices.BinarySearchFunc(s.chain, z, func(c int32, z policy.Item) int {
@@ -256,7 +256,7 @@ func (s *Sorted) Selected(sel *Selection) {
 
 // evidence takes in that y was selected over x.
 func (s *Sorted) evidence(y, x policy.Item) {
-	if x == y || !learned(max(x, y)) {
+	if x == y || !tracked(max(x, y)) {
 		return
 	}
 	if s.relation.Above(x, y) {
@@ -265,15 +265,15 @@ func (s *Sorted) evidence(y, x policy.Item) {
 	s.apply(y, x, s.counts.add(y, x, 1))
 }
 
-// apply brings the relation up to date with a changed verdict on a pair: at once where it is no more than a new certainty,
+// apply brings the relation up to date with a changed majority on a pair: at once where it is no more than a new certainty,
 // and else before the relation is used.
-func (s *Sorted) apply(y, x policy.Item, verdict int64) {
+func (s *Sorted) apply(y, x policy.Item, majority int64) {
 	switch {
 	case s.conflicted:
 		s.stale = true
-	case verdict > 0 && !s.relation.Add(y, x), verdict < 0 && !s.relation.Add(x, y):
+	case majority > 0 && !s.relation.Add(y, x), majority < 0 && !s.relation.Add(x, y):
 		s.stale = true
-	case verdict == 0 && s.relation.Decided(x, y):
+	case majority == 0 && s.relation.Decided(x, y):
 		s.stale = true
 	}
 }
@@ -312,7 +312,7 @@ func (s *Sorted) Import(source int32, field, value []byte, items func(policy.Ite
 	}
 	a, okA := items(a)
 	b, okB := items(b)
-	if !okA || !okB || a == b || !learned(max(a, b)) || int(max(a, b)) >= s.items {
+	if !okA || !okB || a == b || !tracked(max(a, b)) || int(max(a, b)) >= s.items {
 		return
 	}
 	before, after := s.counts.imports(source, a, b, n)

@@ -155,7 +155,7 @@ func TestVerdict_WrongMajorityIsAsRareAsTheGamblersRuin(t *testing.T) {
 	wrong, comparisons := 0, 0
 	for range pairs {
 		right, err := int64(1), int64(1) // contradicted already
-		for verdict(right, err) == 0 {
+		for majority(right, err) == 0 {
 			comparisons++
 			if rng.Float64() < 0.25 {
 				err++
@@ -163,7 +163,7 @@ func TestVerdict_WrongMajorityIsAsRareAsTheGamblersRuin(t *testing.T) {
 				right++
 			}
 		}
-		if verdict(right, err) < 0 {
+		if majority(right, err) < 0 {
 			wrong++
 		}
 	}

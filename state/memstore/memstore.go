@@ -1,5 +1,3 @@
-// Package memstore is a state.Store in memory: for tests and simulations, which can copy a partition's state and put
-// an older copy back, as a failover to a stalled replica would.
 package memstore
 
 import (
@@ -74,8 +72,8 @@ func (s *Store) load(p int32, hashes []string) ([]state.Field, error) {
 		return nil, state.ErrNoState
 	}
 	var all []state.Field
-	for i, h := range append([]string{"meta"}, hashes...) {
-		if i > 0 && h == "meta" { // comes anyway
+	for i, h := range append([]string{state.MetaHash}, hashes...) {
+		if i > 0 && h == state.MetaHash { // comes anyway
 			continue
 		}
 		for _, f := range slices.Sorted(maps.Keys(at.hashes[h])) {

@@ -23,7 +23,7 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 	args := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey,
 		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil), string(pl)}
 	if fresh != nil {
-		if err := cut(fresh, pl, func(field, value string) { args = append(args, field, value) }); err != nil {
+		if err := eachCutField(fresh, pl, func(field, value string) { args = append(args, field, value) }); err != nil {
 			return state.Meta{}, wrap(p, doing, err)
 		}
 	}

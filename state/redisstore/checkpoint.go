@@ -17,7 +17,7 @@ func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) er
 	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {
 		return wrap(p, doing, errors.New("it lacks an id or a fence"))
 	}
-	err := s.placed(p, func(pl placement) error { return s.checkpointAt(ctx, p, pl, c) })
+	err := s.withPlacement(p, func(pl placement) error { return s.checkpointAt(ctx, p, pl, c) })
 	if err != nil {
 		return wrap(p, doing, err)
 	}
@@ -57,7 +57,7 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 		}
 	}
 	meta := k.hash(prefix, metaKey)
-	err := cut(&c.Meta, k.placement, func(field, value string) {
+	err := eachCutField(&c.Meta, k.placement, func(field, value string) {
 		k.put(elem{group: meta, field: k.text(field), value: k.text(value)})
 	})
 	if err != nil {

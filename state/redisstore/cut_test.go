@@ -215,7 +215,7 @@ func TestScriptsMayRunTwice(t *testing.T) {
 		args := func(generation string) []any {
 			a := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey, newToken(), generation, "0", "1",
 				"p"}
-			require.NoError(t, cut(&state.Meta{}, "p", func(f, v string) { a = append(a, f, v) }))
+			require.NoError(t, eachCutField(&state.Meta{}, "p", func(f, v string) { a = append(a, f, v) }))
 			return a
 		}
 		for _, generation := range []string{"1", "2"} { // fresh, then taken over

@@ -19,19 +19,19 @@ func (o *Options) dialer() func(ctx context.Context, network, addr string) (net.
 		if err != nil {
 			return nil, err
 		}
-		return alerted{c.(*tls.Conn)}, nil // what a tls.Dialer gives
+		return alertConn{c.(*tls.Conn)}, nil // what a tls.Dialer gives
 	}
 }
 
-// alerted says why a server has hung up, where it has said so. With TLS 1.3 it looks at our certificate only when we are
+// alertConn says why a server has hung up, where it has said so. With TLS 1.3 it looks at our certificate only when we are
 // writing already: then writing fails with a reset connection, and the alert that says why has not been read.
-type alerted struct{ *tls.Conn }
+type alertConn struct{ *tls.Conn }
 
 // alertTimeout bounds the wait for an alert, which has come by the time writing fails, or never comes.
 const alertTimeout = 100 * time.Millisecond
 
 // Write is that of the connection.
-func (c alerted) Write(b []byte) (int, error) {
+func (c alertConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil || c.SetReadDeadline(time.Now().Add(alertTimeout)) != nil {
 		return n, err

@@ -15,7 +15,7 @@ const (
 	shardsAtOnce = 256
 	// knownBytes is where a call ends before that, with the step that exceeds it.
 	knownBytes = 4 << 20
-	// knownAtOnce bounds the ids of one step, of which nobody knows how long they are: to the same number of bytes.
+	// knownAtOnce bounds the ids of one step, so that ids of any length take at most knownBytes.
 	knownAtOnce = knownBytes / event.MaxIDBytes
 	// firstFew is how many records the first step through a large shard asks for: one has at most a megabyte or so.
 	firstFew = 4
@@ -59,7 +59,7 @@ func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64, l *idList)
 	}
 	end := min(shard+shardsAtOnce, Shards)
 	sizes := make([]*redis.IntCmd, end)
-	f, err := s.besideFence(ctx, p, func(pipe redis.Pipeliner) {
+	f, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 		for i := shard; i < end; i++ {
 			sizes[i] = pipe.HLen(ctx, shardOf(s.prefix(p), i))
 		}
@@ -72,7 +72,7 @@ func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64, l *idList)
 		// looked up: a new group need not do that for the time of 64 calls.
 		return 0, nil
 	}
-	l.ids = make([][]byte, 0, expected(sizes[shard:]))
+	l.ids = make([][]byte, 0, estimateIDs(sizes[shard:]))
 	for shard < end && l.bytes < knownBytes {
 		if sizes[shard].Val() > knownAtOnce {
 			if len(l.ids) > 0 { // it has a call to itself
@@ -87,8 +87,8 @@ func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64, l *idList)
 	return shard % Shards, nil
 }
 
-// expected is about how many ids one call reads of shards of these sizes.
-func expected(sizes []*redis.IntCmd) (n int64) {
+// estimateIDs is about how many ids one call reads of shards of these sizes.
+func estimateIDs(sizes []*redis.IntCmd) (n int64) {
 	for _, size := range sizes {
 		n += size.Val()
 	}
@@ -98,7 +98,7 @@ func expected(sizes []*redis.IntCmd) (n int64) {
 // readShards reads as many shards as have at most knownAtOnce ids together, and returns the one behind them.
 func (s *Store) readShards(ctx context.Context, p int32, shard uint64, sizes []*redis.IntCmd, l *idList) (uint64, error) {
 	var cmds []*redis.StringSliceCmd
-	_, err := s.besideFence(ctx, p, func(pipe redis.Pipeliner) {
+	_, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 		left := int64(knownAtOnce)
 		for ; shard < uint64(len(sizes)) && sizes[shard].Val() <= left; shard++ {
 			if n := sizes[shard].Val(); n > 0 {
@@ -122,7 +122,7 @@ func (s *Store) scanShard(ctx context.Context, p int32, shard, within uint64, l 
 	step, read := pace(firstFew), 0
 	for read < knownBytes {
 		var cmd *redis.ScanCmd
-		_, err := s.besideFence(ctx, p, func(pipe redis.Pipeliner) {
+		_, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
 			cmd = pipe.HScan(ctx, shardOf(s.prefix(p), shard), within, "", int64(step))
 		})
 		if err != nil {
@@ -147,9 +147,9 @@ func (s *Store) scanShard(ctx context.Context, p int32, shard, within uint64, l 
 	return within*Shards + shard, nil
 }
 
-// besideFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in; what
-// is there is not to be called complete.
-func (s *Store) besideFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
+// withFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in, so that
+// what is there is not complete.
+func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeliner)) (state.Fence, error) {
 	pipe := s.client.Pipeline()
 	meta := pipe.HMGet(ctx, s.prefix(p)+metaKey, fieldToken, fieldSeq, fieldTorn)
 	fill(pipe)

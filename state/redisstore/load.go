@@ -45,7 +45,7 @@ type scan struct {
 }
 
 // Load implements state.Store. The hashes are scanned in steps, some of them at a time, so that no step keeps the server
-// busy for long, and no more than some megabytes are under way. Nobody but the caller, who has just acquired the partition,
+// busy for long, and no more than some megabytes are under way. Only the caller, which has just acquired the partition,
 // can change them meanwhile.
 func (s *Store) Load(ctx context.Context, p int32, hashes []string) ([]state.Field, error) {
 	const doing = "load"

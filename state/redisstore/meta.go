@@ -32,8 +32,8 @@ const (
 	roleRankings    = "rankings"
 )
 
-// role names an input topic by its event.Topic.
-func role(i int) string {
+// topicRole names an input topic by its event.Topic.
+func topicRole(i int) string {
 	names := [...]string{"impressions", "selections", "payoffs"}
 	if i < len(names) {
 		return names[i]
@@ -51,9 +51,9 @@ func reserved(field string) bool {
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
 }
 
-// cut calls set for each field of the cut of a state with that placement. The token and what goes with it are the scripts'
+// eachCutField calls set for each field of the cut of a state with that placement. The token and what goes with it are the scripts'
 // to write.
-func cut(m *state.Meta, pl placement, set func(field, value string)) error {
+func eachCutField(m *state.Meta, pl placement, set func(field, value string)) error {
 	topics := m.TopicNames
 	if topics == nil {
 		topics = []string{}
@@ -67,8 +67,8 @@ func cut(m *state.Meta, pl placement, set func(field, value string)) error {
 	set(fieldTopics, string(names))
 	set(fieldPartitions, strconv.Itoa(m.Partitions))
 	for i := range m.Inputs {
-		set(fieldOffset+role(i), strconv.FormatInt(m.Inputs[i].Offset, 10))
-		set(fieldWitness+role(i), formatWitness(m.Inputs[i].Witness))
+		set(fieldOffset+topicRole(i), strconv.FormatInt(m.Inputs[i].Offset, 10))
+		set(fieldWitness+topicRole(i), formatWitness(m.Inputs[i].Witness))
 	}
 	set(fieldRankings, strconv.FormatInt(m.Rankings, 10))
 	set(fieldWitness+roleRankings, formatWitness(m.RankingsWitness))
@@ -164,11 +164,11 @@ func parseMeta(fields map[string]string) (state.Meta, error) {
 		}
 	}
 	for i := 0; ; i++ {
-		if _, ok := fields[fieldOffset+role(i)]; !ok {
+		if _, ok := fields[fieldOffset+topicRole(i)]; !ok {
 			break
 		}
 		m.Inputs = append(m.Inputs, state.Position{
-			Offset: r.int(fieldOffset+role(i), 64), Witness: r.witness(fieldWitness + role(i)),
+			Offset: r.int(fieldOffset+topicRole(i), 64), Witness: r.witness(fieldWitness + topicRole(i)),
 		})
 	}
 	return m, errors.Join(r.faults...)

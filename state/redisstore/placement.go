@@ -15,8 +15,8 @@ import (
 )
 
 // placement says over which of its hashes a state's records are spread: random digits that it gets when it begins. Ids come
-// from outside; whoever could compute where they go could choose such as fill one hash, which no step of bounded size could
-// read any more. The empty one is that of states which were begun before there was any: everybody can compute it.
+// from outside: if their hash could be computed there, ids could be chosen that all fill one, until no step of bounded size
+// could read it. The empty placement is that of states which were begun before there was any.
 type placement string
 
 // newPlacement makes 64 random bits. crypto/rand does not fail.
@@ -26,8 +26,8 @@ func newPlacement() placement {
 	return placement(hex.EncodeToString(b[:]))
 }
 
-// shard is where the record of an id lies. The digits go into SHA-256 and not into xxhash64 as its seed: for that there are
-// ids that fall together under every seed.
+// shard is where the record of an id lies. It is made by SHA-256 of the digits and the id: for xxhash64 there are ids that
+// collide under every seed.
 func (pl placement) shard(id []byte) uint64 {
 	if pl == "" {
 		return xxhash.Sum64(id) % Shards
@@ -66,8 +66,8 @@ func (e *misplaced) Error() string {
 	return fmt.Sprintf("the state's records are placed by %q", string(e.placement))
 }
 
-// placed calls do with the placement of p's state, anew where a script says that it is another.
-func (s *Store) placed(p int32, do func(placement) error) error {
+// withPlacement calls do with the placement of p's state, anew where a script says that it is another.
+func (s *Store) withPlacement(p int32, do func(placement) error) error {
 	for range readTries {
 		err := do(s.placements.get(p))
 		var other *misplaced

@@ -68,7 +68,7 @@ func firstIDs(ids [][]byte) [][]byte {
 
 // lookUpPart reads what is stored under ids by one script, as far as there is room.
 func (s *Store) lookUpPart(ctx context.Context, p int32, ids [][]byte, room int64) (f state.Fence, values [][]byte, err error) {
-	err = s.placed(p, func(pl placement) error {
+	err = s.withPlacement(p, func(pl placement) error {
 		k := s.pack.Get().(*packer)
 		defer s.release(k)
 		prefix := s.prefix(p)

@@ -25,7 +25,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		var mu sync.Mutex
 		var faults []error
 		err = c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			if err := s.fit(ctx, node); err != nil {
+			if err := s.checkServer(ctx, node); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				faults = append(faults, fmt.Errorf("%s: %w", node.Options().Addr, err))
@@ -34,7 +34,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		})
 		err = errors.Join(append(faults, err)...)
 	} else {
-		err = s.fit(ctx, s.client)
+		err = s.checkServer(ctx, s.client)
 	}
 	if err == nil {
 		err = s.trialWrite(ctx)
@@ -45,9 +45,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// fit checks one server's role and settings.
-func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
-	info, err := inform(ctx, node)
+// checkServer checks one server's role and settings.
+func (s *Store) checkServer(ctx context.Context, node redis.Cmdable) error {
+	info, err := readInfo(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ func (s *Store) fit(ctx context.Context, node redis.Cmdable) error {
 	if role := info["role"]; role != "" && role != "master" {
 		return fmt.Errorf("the server's role is %q; a master is needed", role)
 	}
-	return s.keeps(ctx, node, info)
+	return s.checkEvictions(ctx, node, info)
 }
 
-// inform is what INFO says; nothing where that is forbidden.
-func inform(ctx context.Context, node redis.Cmdable) (map[string]string, error) {
+// readInfo is what INFO says; nothing where that is forbidden.
+func readInfo(ctx context.Context, node redis.Cmdable) (map[string]string, error) {
 	text, err := node.Info(ctx).Result()
-	if refused(err) {
+	if notPermitted(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -72,9 +72,9 @@ func inform(ctx context.Context, node redis.Cmdable) (map[string]string, error) 
 	return parseInfo(text), nil
 }
 
-// keeps makes sure that a server, of which info is known, neither deletes keys of its own accord nor has done so since we
-// first saw it.
-func (s *Store) keeps(ctx context.Context, node redis.Cmdable, info map[string]string) error {
+// checkEvictions makes sure that a server, of which info is known, deletes no keys of its own accord, and has
+// deleted none since we first saw it.
+func (s *Store) checkEvictions(ctx context.Context, node redis.Cmdable, info map[string]string) error {
 	if info != nil && info["redis_version"] == "" {
 		// Every Redis tells its version, and servers of its kind do too. What does not is an embedded one for tests
 		// and demonstrations: it has no limit of memory.
@@ -104,8 +104,8 @@ func (s *Store) keeps(ctx context.Context, node redis.Cmdable, info map[string]s
 	return nil
 }
 
-// keepsPartition is keeps for the server that holds partition p.
-func (s *Store) keepsPartition(ctx context.Context, p int32) error {
+// checkPartitionEvictions is checkEvictions for the server that holds partition p.
+func (s *Store) checkPartitionEvictions(ctx context.Context, p int32) error {
 	var node redis.Cmdable = s.client
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		master, err := c.MasterForKey(ctx, s.prefix(p)+metaKey)
@@ -114,11 +114,11 @@ func (s *Store) keepsPartition(ctx context.Context, p int32) error {
 		}
 		node = master
 	}
-	info, err := inform(ctx, node)
+	info, err := readInfo(ctx, node)
 	if err != nil {
 		return err
 	}
-	return s.keeps(ctx, node, info)
+	return s.checkEvictions(ctx, node, info)
 }
 
 // evictions is how many keys each server process had evicted when we first saw it: under another policy, of before.
@@ -147,8 +147,8 @@ func (e *evictions) since(run string, n int64) int64 {
 // maxServers is how many server processes are remembered; each restart makes another.
 const maxServers = 1000
 
-// refused tells whether the server knows the command but does not let us.
-func refused(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
+// notPermitted tells whether the server knows the command but does not let us.
+func notPermitted(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 // parseInfo reads the lines of INFO.
 func parseInfo(text string) map[string]string {

@@ -73,7 +73,7 @@ func (s *Store) prefix(p int32) string {
 
 // The names of keys behind the prefix.
 const (
-	metaKey     = "meta"
+	metaKey     = state.MetaHash
 	dueKey      = "due"
 	bucketKey   = "due:" // and the bucket
 	shardKey    = "e:"   // and the shard as four hex digits
@@ -108,7 +108,7 @@ func (s *Store) Probe(ctx context.Context, p int32) (state.Fence, error) {
 	if err != nil {
 		return state.Fence{}, wrap(p, doing, err)
 	}
-	if err := s.keepsPartition(ctx, p); err != nil {
+	if err := s.checkPartitionEvictions(ctx, p); err != nil {
 		return state.Fence{}, wrap(p, "make sure that it keeps what it is given", err)
 	}
 	return f, nil

@@ -107,7 +107,7 @@ func deltasShowAGap(w *world, f state.Follower) {
 		_, err := f.Deltas(w.ctx, 0, at)
 		require.ErrorIs(w, err, state.ErrGap, "%+v", at)
 	}
-	// The stream is bounded: who stays away for long has a gap.
+	// The stream is bounded: a follower that stays away for long has a gap.
 	for range 5000 {
 		o.save(state.Changes{})
 		if o.fence.Seq%500 == 0 {
@@ -167,7 +167,7 @@ func largeDeltas(w *world, f state.Follower) {
 	}
 }
 
-// sumsMatchDeltas: who follows knows what who reloads knows.
+// sumsMatchDeltas: a follower knows the same by deltas as by reading the sums.
 func sumsMatchDeltas(w *world, f state.Follower) {
 	seed := uint64(time.Now().UnixNano())
 	w.Logf("seed %d", seed)

@@ -29,7 +29,7 @@ const defaultPartitions = 6
 // are left as they are: Check says what is wrong with them. The inputs and dead letters are not compacted; rankings
 // has LogAppendTime and is kept at least as long as the impressions.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
-	l, err := c.freshLayout(ctx)
+	l, err := c.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (creat
 		return nil, nil
 	}
 	res, err := c.Kafka().CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: configs})
-	c.layouts.forget()
+	c.metadataCache.forget()
 	if err != nil {
 		return nil, fmt.Errorf("creating topics: %w", err)
 	}
@@ -103,7 +103,7 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (creat
 }
 
 // wanted is how many partitions new topics get: as many as their fellows have.
-func (c *Client) wanted(l *layout, spec Spec) (int, error) {
+func (c *Client) wanted(l *metadata, spec Spec) (int, error) {
 	for t := range event.Topics {
 		missing, n, err := l.partitions(c.o.Topics[t])
 		if c.o.Topics[t] == "" || missing || err != nil {
@@ -140,7 +140,7 @@ func retentionEntries(ms int64) []kafka.ConfigEntry {
 // Check looks at all topics and lists what is wrong with them, in words that say what to do; nothing if all is well.
 // The error is that of not being able to look.
 func (c *Client) Check(ctx context.Context) (problems []string, err error) {
-	l, err := c.freshLayout(ctx)
+	l, err := c.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 
 type checker struct {
 	c        *Client
-	l        *layout
+	l        *metadata
 	settings map[string]topicSettings
 	first    string // the topic that set the number of partitions
 	number   int
@@ -208,7 +208,7 @@ func (k *checker) existing(t event.Topic, name string, n int) {
 	}
 	for p, leader := range k.l.topics[name].leaders {
 		if leader.broker < 0 {
-			k.add("%s has no leader now: its broker is down, or it is just being created", where(name, int32(p)))
+			k.add("%s has no leader now: its broker is down, or it is just being created", partitionName(name, int32(p)))
 		}
 	}
 }

@@ -40,7 +40,7 @@ const (
 	defaultMaxValue    = 64 << 20
 	defaultDialTimeout = 5 * time.Second
 
-	// metadataTTL is how long the Transport may not know of a new broker. Who leads what is ours to know: layout.
+	// metadataTTL is how long the Transport may not know of a new broker. Leaders are looked up in metadataCache instead.
 	metadataTTL = 2 * time.Second
 	// idleTimeout closes unused connections long before a broker does (connections.max.idle.ms, 10 min).
 	idleTimeout = time.Minute
@@ -63,8 +63,8 @@ type Client struct {
 	addr net.Addr
 	dlq  [event.Inputs]string
 
-	transport atomic.Pointer[kafka.Transport]
-	layouts   layouts
+	transport     atomic.Pointer[kafka.Transport]
+	metadataCache metadataCache
 
 	watch struct {
 		sync.Mutex
@@ -103,7 +103,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, addr: kafka.TCP(o.Brokers...)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.layouts.init()
+	c.metadataCache.init()
 	for t := range c.dlq {
 		if o.Topics[t] != "" {
 			c.dlq[t] = o.Topics[t] + o.DLQSuffix
@@ -148,7 +148,7 @@ func (c *Client) Topic(t event.Topic) string { return c.topic(t) }
 // Kafka is kafka-go's own client over the same connections, for whatever this package has no call for. Its metadata
 // are those of the configured topics, at most two seconds old.
 func (c *Client) Kafka() *kafka.Client {
-	return &kafka.Client{Addr: c.addr, Transport: watched{c}}
+	return &kafka.Client{Addr: c.addr, Transport: watchedTransport{c}}
 }
 
 // Reset drops all connections and what is known of the cluster. Requests under way keep theirs to their end.
@@ -157,7 +157,7 @@ func (c *Client) Reset() {
 	c.watch.failures = 0
 	c.watch.resetAt = time.Now()
 	c.watch.Unlock()
-	c.layouts.forget()
+	c.metadataCache.forget()
 	c.transport.Swap(c.newTransport()).CloseIdleConnections()
 }
 
@@ -167,12 +167,12 @@ func (c *Client) Close() {
 	c.transport.Load().CloseIdleConnections()
 }
 
-// watched is the current transport under the watchdog's eyes: after a broker's restart it can happen that nothing
+// watchedTransport is the current transport under the watchdog's eyes: after a broker's restart it can happen that nothing
 // goes over the old connections any more, each failing with its own timeout.
-type watched struct{ c *Client }
+type watchedTransport struct{ c *Client }
 
 // RoundTrip carries out one request.
-func (w watched) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
+func (w watchedTransport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (kafka.Response, error) {
 	c := w.c
 	if c.ctx.Err() != nil {
 		return nil, ErrClosed
@@ -202,7 +202,7 @@ func (c *Client) failed() {
 
 // do carries out one of our own requests. A message is an exchange, with its routing.
 func (c *Client) do(ctx context.Context, m protocol.Message) (*answer, error) {
-	res, err := watched{c}.RoundTrip(ctx, c.addr, m)
+	res, err := watchedTransport{c}.RoundTrip(ctx, c.addr, m)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (c *Client) Partition(number int32) *Partition {
 	return p
 }
 
-// where names a topic's partition in errors.
-func where(topic string, partition int32) string {
+// partitionName names a topic's partition in errors.
+func partitionName(topic string, partition int32) string {
 	return fmt.Sprintf("%s[%d]", topic, partition)
 }

@@ -28,7 +28,7 @@ const (
 // since all that is ever written on its behalf goes there.
 func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 	d := task.Description{Topics: make([]task.TopicFacts, event.Topics)}
-	l, err := p.c.freshLayout(ctx)
+	l, err := p.c.fetchMetadata(ctx)
 	if err != nil {
 		return d, err
 	}
@@ -70,7 +70,7 @@ func (p *Partition) Describe(ctx context.Context) (task.Description, error) {
 }
 
 // partitions is how many a topic has.
-func (l *layout) partitions(topic string) (missing bool, n int, err error) {
+func (l *metadata) partitions(topic string) (missing bool, n int, err error) {
 	t, ok := l.topics[topic]
 	switch {
 	case !ok || t.code == kafka.UnknownTopicOrPartition:
@@ -86,8 +86,8 @@ const (
 	offsetEarliest = -2
 )
 
-// bound is one end of a topic's log, to be asked for.
-type bound struct {
+// logBound is one end of a topic's log, to be asked for.
+type logBound struct {
 	topic event.Topic
 	epoch int32 // of its leader
 	when  int64
@@ -96,8 +96,8 @@ type bound struct {
 
 // bounds asks the leaders for log start and end of this partition number, of each topic that has it. From the leaders'
 // epochs on it is these logs that were looked at: see fetch.
-func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFacts) error {
-	byLeader := make(map[int32][2][]bound)
+func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicFacts) error {
+	byLeader := make(map[int32][2][]logBound)
 	epochs := [event.Topics]int32{}
 	for t := range facts {
 		f := &facts[t]
@@ -107,13 +107,13 @@ func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFac
 		}
 		lead, err := l.leader(p.c.o.Topics[t], p.number)
 		if err != nil {
-			p.c.layouts.outdated(l)
+			p.c.metadataCache.outdated(l)
 			return err
 		}
 		epochs[t] = lead.epoch
 		g := byLeader[lead.broker]
-		g[0] = append(g[0], bound{event.Topic(t), lead.epoch, offsetEarliest, &f.LogStart})
-		g[1] = append(g[1], bound{event.Topic(t), lead.epoch, offsetLatest, &f.End})
+		g[0] = append(g[0], logBound{event.Topic(t), lead.epoch, offsetEarliest, &f.LogStart})
+		g[1] = append(g[1], logBound{event.Topic(t), lead.epoch, offsetLatest, &f.End})
 		byLeader[lead.broker] = g
 	}
 	var (
@@ -135,7 +135,7 @@ func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFac
 	}
 	wg.Wait()
 	if first != nil {
-		p.c.layouts.outdated(l)
+		p.c.metadataCache.outdated(l)
 		return first
 	}
 	p.mu.Lock()
@@ -145,7 +145,7 @@ func (p *Partition) bounds(ctx context.Context, l *layout, facts []task.TopicFac
 }
 
 // listOffsets asks one broker for the first or last offset of this partition number of topics that it leads.
-func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []bound) error {
+func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []logBound) error {
 	names := make([]string, len(bounds))
 	for i := range bounds {
 		names[i] = p.c.topic(bounds[i].topic)
@@ -191,7 +191,7 @@ func parseListOffsets(a *answer, topics []string, number int32) ([]int64, error)
 				r.int32() // leader epoch
 			}
 			if code != 0 {
-				return nil, fmt.Errorf("asking for offsets of %s: %w", where(name, partition), brokerError(code))
+				return nil, fmt.Errorf("asking for offsets of %s: %w", partitionName(name, partition), brokerError(code))
 			}
 			for i := range topics {
 				if topics[i] == name && partition == number {
@@ -237,8 +237,8 @@ func (s topicSettings) retention() (ms int64, ok bool) {
 	return ms, err == nil
 }
 
-// settings asks for the settings of all topics in the layout that exist.
-func (c *Client) settings(ctx context.Context, l *layout) (map[string]topicSettings, error) {
+// settings asks for the settings of all topics in the metadata that exist.
+func (c *Client) settings(ctx context.Context, l *metadata) (map[string]topicSettings, error) {
 	var resources []kafka.DescribeConfigRequestResource
 	for name, t := range l.topics {
 		if t.code == 0 {
@@ -299,7 +299,7 @@ func (p *Partition) Committed(ctx context.Context) ([]int64, error) {
 				continue
 			}
 			if err := codeOf(got.Error); err != nil {
-				return nil, fmt.Errorf("%s for %s: %w", doing, where(name, p.number), err)
+				return nil, fmt.Errorf("%s for %s: %w", doing, partitionName(name, p.number), err)
 			}
 			offsets[t] = got.CommittedOffset
 		}

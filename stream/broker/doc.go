@@ -13,7 +13,7 @@
 //	wire.go      requests through the Transport's connections, bounded answers
 //	client.go    Client: options, transport, watchdog
 //	security.go  TLS files, SASL mechanisms
-//	metadata.go  who leads what
+//	metadata.go  which broker leads which partition
 //	fetch.go     Fetch: a piece of a topic, aborted transactions filtered
 //	produce.go   Produce: one idempotent batch
 //	fence.go     InitProducerID, AddPartitionsToTxn, EndTxn

@@ -87,7 +87,7 @@ func elect(t *testing.T, k *kgo.Client, topic string, broker int32) {
 func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) {
 	name := c.o.Topics[event.Payoffs]
 	a, b, d := c.Partition(0), c.Partition(0), c.Partition(0)
-	l, err := c.freshLayout(soon(t))
+	l, err := c.fetchMetadata(soon(t))
 	require.NoError(t, err)
 	first, err := l.leader(name, 0)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func changeIsTold(t *testing.T, c *Client, move func(topic string, from int32)) 
 	}
 	move(name, first.broker)
 	eventually(t, "the change in the metadata", func() error {
-		if l, err := c.freshLayout(soon(t)); err != nil || l.topics[name].leaders[0].epoch == first.epoch {
+		if l, err := c.fetchMetadata(soon(t)); err != nil || l.topics[name].leaders[0].epoch == first.epoch {
 			return fmt.Errorf("the epoch is still %d: %w", first.epoch, err)
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// transactionTimeout is when the coordinator ends a fence's transaction whose owner died in the middle of it. Until
+// transactionTimeout is after how long the coordinator ends a fence's transaction whose owner died in the middle of it. Until
 // then, readers of committed rankings may have to wait.
 const transactionTimeout = 30 * time.Second
 
@@ -49,7 +49,7 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 	}
 	got, err := parseInitProducer(a)
 	if err == nil {
-		err = continues(producer, got)
+		err = checkSameID(producer, got)
 	}
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, err)
@@ -57,10 +57,10 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 	return got, nil
 }
 
-// continues makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
-// id, or lost it, answers with a new producer id, as to a first call: that fences nobody who has the old one. The one good
-// reason for a new id is that the old one's epochs are used up.
-func continues(held, got task.Producer) error {
+// checkSameID makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
+// id, or lost it, answers with a new producer id, as to a first call. That does not fence an owner with the old one. The one
+// good reason for a new id is that the old one's epochs are used up.
+func checkSameID(held, got task.Producer) error {
 	if held.ID < 0 || got.ID == held.ID || held.Epoch >= math.MaxInt16-1 {
 		return nil
 	}
@@ -107,11 +107,11 @@ func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return added(doing, res, topics, p.number)
+	return addError(doing, res, topics, p.number)
 }
 
-// added finds the topic that could not be added. Where there is one, the others have not been tried, and say so.
-func added(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string, number int32) (failed error) {
+// addError finds the topic that could not be added. Where there is one, the others have not been tried, and say so.
+func addError(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string, number int32) (failed error) {
 	for _, name := range topics {
 		at := slices.IndexFunc(res.Topics[name], func(a kafka.AddPartitionToTxnPartition) bool { return a.Partition == int(number) })
 		err := fmt.Errorf("%w: nothing about it", errAnswer)
@@ -119,7 +119,7 @@ func added(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string,
 			err = codeOf(res.Topics[name][at].Error)
 		}
 		if err != nil && (failed == nil || errors.Is(failed, errNotAttempted)) {
-			failed = fmt.Errorf("%s: %s: %w", doing, where(name, number), err)
+			failed = fmt.Errorf("%s: %s: %w", doing, partitionName(name, number), err)
 		}
 	}
 	return failed
@@ -129,9 +129,9 @@ func added(doing string, res *kafka.AddPartitionsToTxnResponse, topics []string,
 const errNotAttempted = kafka.Error(55)
 
 // written are the topics that we write to, as far as they have this partition number. Dead-letter topics that are missing
-// are the checks' business, which come later and say what to do.
-func (p *Partition) written(ctx context.Context) (l *layout, topics []string, err error) {
-	if l, err = p.c.freshLayout(ctx); err != nil {
+// are reported by the checks, which come later.
+func (p *Partition) written(ctx context.Context) (l *metadata, topics []string, err error) {
+	if l, err = p.c.fetchMetadata(ctx); err != nil {
 		return nil, nil, err
 	}
 	topics = []string{p.c.o.Topics[event.Rankings]}

@@ -45,47 +45,47 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 	a, err := p.ask(ctx, l, lead, &f)
 	if err == nil {
 		d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
-		if err = d.decode(ctx, a, &out); err != nil && moved(err) {
-			p.c.layouts.outdated(l)
+		if err = d.decode(ctx, a, &out); err != nil && leaderMoved(err) {
+			p.c.metadataCache.outdated(l)
 		}
 	}
 	if err != nil {
 		p.distrust(f.Topic)
-		return task.Fetched{}, fmt.Errorf("fetching %s: %w", where(p.c.topic(f.Topic), p.number), err)
+		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.topic(f.Topic), p.number), err)
 	}
 	return out, nil
 }
 
 // ask carries out one request.
-func (p *Partition) ask(ctx context.Context, l *layout, lead leader, f *task.Fetch) (*fetchedPartition, error) {
+func (p *Partition) ask(ctx context.Context, l *metadata, lead leader, f *task.Fetch) (*fetchedPartition, error) {
 	var got *fetchedPartition
 	a, err := p.c.do(ctx, brokerExchange{p.fetchRequest(f, lead.epoch), lead.broker})
 	if err == nil {
 		got, err = parseFetch(a, p.c.topic(f.Topic), p.number)
 	}
 	if err != nil {
-		p.c.layouts.outdated(l)
+		p.c.metadataCache.outdated(l)
 		return nil, err
 	}
 	return got, nil
 }
 
-// committed tells whether a topic is read without the records of open and aborted transactions.
-func committed(t event.Topic) bool { return t != event.Rankings }
+// readsCommitted tells whether a topic is read without the records of open and aborted transactions.
+func readsCommitted(t event.Topic) bool { return t != event.Rankings }
 
-// leader finds out who leads a topic's partition.
-func (p *Partition) leader(ctx context.Context, topic string) (*layout, leader, error) {
+// leader finds the leader of a topic's partition.
+func (p *Partition) leader(ctx context.Context, topic string) (*metadata, leader, error) {
 	none := leader{-1, -1}
 	if topic == "" {
 		return nil, none, fmt.Errorf("%w: the topic is not configured", task.ErrUnsupported)
 	}
-	l, err := p.c.layout(ctx)
+	l, err := p.c.metadata(ctx)
 	if err != nil {
 		return nil, none, err
 	}
 	lead, err := l.leader(topic, p.number)
 	if err != nil {
-		p.c.layouts.outdated(l)
+		p.c.metadataCache.outdated(l)
 		return nil, none, err
 	}
 	return l, lead, nil
@@ -119,7 +119,7 @@ func (c *Client) topic(t event.Topic) string {
 
 func (p *Partition) fetchRequest(f *task.Fetch, epoch int32) *exchange {
 	name, isolation := p.c.topic(f.Topic), readUncommitted
-	if committed(f.Topic) {
+	if readsCommitted(f.Topic) {
 		isolation = readCommitted
 	}
 	wait, offset, bytes := f.MaxWait, f.Offset, min(max(1, f.MaxBytes), 1<<30)
@@ -218,12 +218,12 @@ func (d *fetchDecoder) decode(ctx context.Context, a *fetchedPartition, out *tas
 		return brokerError(a.code)
 	}
 	out.High, out.LogStart = a.high, a.logStart
-	if committed(d.asked.Topic) {
+	if readsCommitted(d.asked.Topic) {
 		d.aborted = a.aborted
 		slices.SortFunc(d.aborted, func(x, y abortedTxn) int { return cmp.Compare(x.first, y.first) })
 	}
 	d.room = int64(max(d.asked.MaxBytes, 1)) * decodeFactor
-	out.Records = make([]partition.Record, 0, min(expected(a.records), d.room/recordCost+1))
+	out.Records = make([]partition.Record, 0, min(estimateRecords(a.records), d.room/recordCost+1))
 	rest := a.records
 	for len(rest) > 0 && !d.full(out) {
 		b, next, err := ReadBatch(rest)
@@ -311,8 +311,8 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 // originCost is what an origin takes beside its steps.
 const originCost = int64(unsafe.Sizeof(task.Origin{}))
 
-// expected is about how many records the batches hold. It allows for a record of 7 bytes to be compressed to one.
-func expected(data []byte) (total int64) {
+// estimateRecords is about how many records the batches hold. It allows for a record of 7 bytes to be compressed to one.
+func estimateRecords(data []byte) (total int64) {
 	for len(data) >= BatchHeaderSize {
 		size := int64(int32(binary.BigEndian.Uint32(data[atLength:]))) + atLeaderEpoch
 		count := int64(int32(binary.BigEndian.Uint32(data[atCount:])))

@@ -9,13 +9,13 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// layout is what a cluster says of its topics at one moment.
-type layout struct {
+// metadata is what a cluster says of its topics at one moment.
+type metadata struct {
 	clusterID string
-	topics    map[string]topicLayout
+	topics    map[string]topicMetadata
 }
 
-type topicLayout struct {
+type topicMetadata struct {
 	code    kafka.Error // 0: none
 	leaders []leader    // by partition
 }
@@ -24,34 +24,34 @@ type topicLayout struct {
 // broker does not say.
 type leader struct{ broker, epoch int32 }
 
-// layouts keeps the newest layout, and has it asked for once where many need it.
-type layouts struct {
-	asking chan struct{} // holds a token while nobody asks
+// metadataCache keeps the newest metadata. Where many need them at once, the broker is asked once.
+type metadataCache struct {
+	asking chan struct{} // holds a token unless a request is under way
 	mu     sync.Mutex
-	last   *layout
+	last   *metadata
 }
 
-func (l *layouts) init() {
+func (l *metadataCache) init() {
 	l.asking = make(chan struct{}, 1)
 	l.asking <- struct{}{}
 }
 
-func (l *layouts) get() *layout {
+func (l *metadataCache) get() *metadata {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-func (l *layouts) set(n *layout) {
+func (l *metadataCache) set(n *metadata) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = n
 }
 
-func (l *layouts) forget() { l.set(nil) }
+func (l *metadataCache) forget() { l.set(nil) }
 
-// outdated forgets the layout that has led to an error, unless there is a newer one.
-func (l *layouts) outdated(seen *layout) {
+// outdated forgets metadata that have led to an error, unless there are newer ones.
+func (l *metadataCache) outdated(seen *metadata) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == seen {
@@ -59,25 +59,25 @@ func (l *layouts) outdated(seen *layout) {
 	}
 }
 
-// layout is the newest layout known; it is asked for if there is none.
-func (c *Client) layout(ctx context.Context) (*layout, error) {
-	if l := c.layouts.get(); l != nil {
+// metadata are the newest known; a broker is asked if there are none.
+func (c *Client) metadata(ctx context.Context) (*metadata, error) {
+	if l := c.metadataCache.get(); l != nil {
 		return l, nil
 	}
 	select {
-	case <-c.layouts.asking:
-		defer func() { c.layouts.asking <- struct{}{} }()
+	case <-c.metadataCache.asking:
+		defer func() { c.metadataCache.asking <- struct{}{} }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the cluster's metadata: %w", ctx.Err())
 	}
-	if l := c.layouts.get(); l != nil {
+	if l := c.metadataCache.get(); l != nil {
 		return l, nil
 	}
-	return c.freshLayout(ctx)
+	return c.fetchMetadata(ctx)
 }
 
-// freshLayout asks a broker. kafka-go answers metadata requests from its own cache: this one it does not recognise.
-func (c *Client) freshLayout(ctx context.Context) (*layout, error) {
+// fetchMetadata asks a broker. kafka-go answers metadata requests from its own cache: this one it does not recognise.
+func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	names := c.topicNames()
 	a, err := c.do(ctx, c.exchange(apiMetadata, func(version int16, b []byte) []byte {
 		b = appendInt32(b, int32(len(names)))
@@ -97,11 +97,11 @@ func (c *Client) freshLayout(ctx context.Context) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.layouts.set(l)
+	c.metadataCache.set(l)
 	return l, nil
 }
 
-func parseMetadata(a *answer) (*layout, error) {
+func parseMetadata(a *answer) (*metadata, error) {
 	r := reader{b: a.body}
 	r.int32() // throttle time
 	for n := r.count(4 + 2 + 4 + 2); n > 0; n-- {
@@ -110,14 +110,14 @@ func parseMetadata(a *answer) (*layout, error) {
 		r.int32()
 		_ = r.string()
 	}
-	l := &layout{topics: make(map[string]topicLayout)}
+	l := &metadata{topics: make(map[string]topicMetadata)}
 	l.clusterID = r.string()
 	r.int32() // controller
 	for n := r.count(2 + 2 + 1 + 4); n > 0 && !r.bad; n-- {
 		code := r.int16()
 		name := r.string()
 		r.int8() // internal
-		l.topics[name] = topicLayout{code: kafka.Error(code), leaders: r.leaders(a.version)}
+		l.topics[name] = topicMetadata{code: kafka.Error(code), leaders: r.leaders(a.version)}
 		if a.version >= 8 {
 			r.int32()
 		}
@@ -153,26 +153,26 @@ func (r *reader) leaders(version int16) []leader {
 	return leaders
 }
 
-// leader is who leads a topic's partition.
-func (l *layout) leader(topic string, partition int32) (leader, error) {
+// leader is the leader of a topic's partition.
+func (l *metadata) leader(topic string, partition int32) (leader, error) {
 	t, ok := l.topics[topic]
 	none := leader{-1, -1}
 	switch {
 	case !ok:
-		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.UnknownTopicOrPartition)
+		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), kafka.UnknownTopicOrPartition)
 	case t.code != 0:
-		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), t.code)
+		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), t.code)
 	case int(partition) >= len(t.leaders) || partition < 0:
-		return none, fmt.Errorf("finding the leader of %s, of %d partitions: %w", where(topic, partition), len(t.leaders),
+		return none, fmt.Errorf("finding the leader of %s, of %d partitions: %w", partitionName(topic, partition), len(t.leaders),
 			kafka.UnknownTopicOrPartition)
 	case t.leaders[partition].broker < 0:
-		return none, fmt.Errorf("finding the leader of %s: %w", where(topic, partition), kafka.LeaderNotAvailable)
+		return none, fmt.Errorf("finding the leader of %s: %w", partitionName(topic, partition), kafka.LeaderNotAvailable)
 	}
 	return t.leaders[partition], nil
 }
 
-// moved tells whether an error can mean that somebody else leads the partition now, or that the topic is another one.
-func moved(err error) bool {
+// leaderMoved tells whether an error can mean that somebody else leads the partition now, or that the topic is another one.
+func leaderMoved(err error) bool {
 	var code kafka.Error
 	if !errors.As(err, &code) {
 		return true // the connection broke: perhaps because the broker is gone

@@ -34,7 +34,7 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 		}
 		topic = p.c.dlq[r.Topic]
 	}
-	doing := "producing to " + where(topic, p.number)
+	doing := "producing to " + partitionName(topic, p.number)
 	l, lead, err := p.leader(ctx, topic)
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, err)
@@ -48,14 +48,14 @@ func (p *Partition) Produce(ctx context.Context, r task.Produce) (task.Produced,
 	a, err := p.c.do(ctx, brokerExchange{p.c.exchange(apiProduce, func(int16, []byte) []byte { return req }), lead.broker})
 	if err != nil {
 		// The connection's goroutine may still be reading the buffer: leave it to the garbage collector.
-		p.c.layouts.outdated(l)
+		p.c.metadataCache.outdated(l)
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	p.c.requests.Put(buf)
 	got, err := parseProduce(a, topic, p.number)
 	if err != nil {
-		if moved(err) {
-			p.c.layouts.outdated(l)
+		if leaderMoved(err) {
+			p.c.metadataCache.outdated(l)
 		}
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}

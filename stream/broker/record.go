@@ -61,7 +61,7 @@ func (r *recordReader) end() {
 // task.StepsHeader, of rankings only.
 func (r *recordReader) next() (rec partition.Record, steps []byte, ok bool, err error) {
 	at := r.batch.BaseOffset + r.last + 1
-	rec, steps, ok, err = r.one()
+	rec, steps, ok, err = r.decode()
 	if r.unread--; err == nil && r.unread == 0 {
 		err = r.nothing()
 	}
@@ -83,7 +83,8 @@ func (r *recordReader) nothing() error {
 	return nil
 }
 
-func (r *recordReader) one() (rec partition.Record, steps []byte, ok bool, err error) {
+// decode reads a record from the bytes of its batch.
+func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, err error) {
 	size, _, err := r.varint()
 	if err == nil && (size < minRecordSize-1 || size > math.MaxInt32) {
 		err = errRecord

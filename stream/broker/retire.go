@@ -34,7 +34,7 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	for _, name := range topics {
 		lead, err := l.leader(name, p.number)
 		if err != nil {
-			p.c.layouts.outdated(l)
+			p.c.metadataCache.outdated(l)
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 		byLeader[lead.broker] = append(byLeader[lead.broker], name)
@@ -55,7 +55,7 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	}
 	wg.Wait()
 	if err := errors.Join(faults...); err != nil {
-		p.c.layouts.outdated(l)
+		p.c.metadataCache.outdated(l)
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
@@ -136,7 +136,7 @@ func parseMarkers(a *answer, topics []string, number int32) (failed error) {
 					delete(missing, name)
 				}
 				if err := markerError(code); err != nil && failed == nil {
-					failed = fmt.Errorf("%s: %w", where(name, partition), err)
+					failed = fmt.Errorf("%s: %w", partitionName(name, partition), err)
 				}
 			}
 			tags()

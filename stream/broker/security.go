@@ -15,21 +15,21 @@ func NewSASL(mechanism, username string, password func() (string, error)) (sasl.
 	if mechanism == "" {
 		return nil, nil
 	}
-	r := renewing{mechanism, username, password}
-	m, err := r.now()
+	r := saslOptions{mechanism, username, password}
+	m, err := r.mechanismNow()
 	if err != nil {
 		return nil, err
 	}
-	return &renewed{r, m.Name()}, nil
+	return &renewedMechanism{r, m.Name()}, nil
 }
 
-// renewing makes a mechanism with today's password.
-type renewing struct {
+// saslOptions makes a mechanism with today's password.
+type saslOptions struct {
 	mechanism, username string
 	password            func() (string, error)
 }
 
-func (r *renewing) now() (sasl.Mechanism, error) {
+func (r *saslOptions) mechanismNow() (sasl.Mechanism, error) {
 	password, err := r.password()
 	if err != nil {
 		return nil, err
@@ -51,18 +51,18 @@ func (r *renewing) now() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("unknown SASL mechanism %q: plain, scram-sha-256 or scram-sha-512", r.mechanism)
 }
 
-// renewed is a mechanism as kafka-go wants it.
-type renewed struct {
-	renewing
+// renewedMechanism is a mechanism as kafka-go wants it.
+type renewedMechanism struct {
+	saslOptions
 	name string
 }
 
 // Name implements sasl.Mechanism.
-func (r *renewed) Name() string { return r.name }
+func (r *renewedMechanism) Name() string { return r.name }
 
 // Start implements sasl.Mechanism: an exchange for one connection.
-func (r *renewed) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	m, err := r.now()
+func (r *renewedMechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	m, err := r.mechanismNow()
 	if err != nil {
 		return nil, nil, err
 	}

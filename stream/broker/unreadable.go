@@ -39,7 +39,7 @@ func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset in
 	}
 	a, err := p.ask(ctx, l, lead, &f)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+		return nil, fmt.Errorf("fetching %s: %w", partitionName(name, p.number), err)
 	}
 	var got task.Fetched
 	d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
@@ -48,7 +48,7 @@ func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset in
 	case err == nil:
 		return nil, nil
 	case !CannotBeRead(err):
-		return nil, fmt.Errorf("fetching %s: %w", where(name, p.number), err)
+		return nil, fmt.Errorf("fetching %s: %w", partitionName(name, p.number), err)
 	}
 	u := &Unreadable{From: offset, To: offset + 1, Timestamp: -1, High: a.high, LogStart: a.logStart, Err: err}
 	u.extend(a.records)

@@ -3,7 +3,7 @@ package event
 import "hash/maphash"
 
 // distinct finds an item that occurs twice, in time linear in the number of items. It hashes with a seed of the
-// process's own, so that nobody can send items that all collide; the answer does not depend on the seed.
+// process's own, so that items cannot be chosen such that all collide. The answer does not depend on the seed.
 type distinct struct {
 	seed  maphash.Seed
 	slots []slot // open addressing; the length is a power of two

@@ -8,11 +8,11 @@ import (
 
 // current is the one entry that a step works on.
 type current struct {
-	id     []byte
-	hash   uint64
-	slot   *slot // nil: not in the overlay
-	stored bool  // a look-up showed it
-	stands int64 // bucket in which the id stood when the entry was opened
+	id           []byte
+	hash         uint64
+	slot         *slot // nil: not in the overlay
+	stored       bool  // a look-up showed it
+	openedBucket int64 // bucket in which the id stood when the entry was opened
 	entry
 	changed bool
 	encoded []byte // scratch
@@ -32,23 +32,23 @@ func (m *Machine) open(id, found []byte) error {
 	}
 	if value == nil {
 		c.reset()
-		c.stands = noBucket
+		c.openedBucket = noBucket
 		return nil
 	}
 	c.stored = c.slot == nil
 	err := decodeEntry(value, &c.entry)
 	if err == nil {
-		err = m.fits(&c.entry)
+		err = m.checkEntry(&c.entry)
 	}
 	if err != nil {
 		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
 	}
-	c.stands = c.bucket
+	c.openedBucket = c.bucket
 	return nil
 }
 
-// fits makes sure that the numbers in an entry mean something.
-func (m *Machine) fits(e *entry) error {
+// checkEntry makes sure that the numbers in an entry mean something.
+func (m *Machine) checkEntry(e *entry) error {
 	if e.kind == waiting {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (m *Machine) save(walking bool) {
 		s = m.segments.over.add(c.hash, c.id)
 		c.slot = s
 		if s.stored = c.stored; c.stored {
-			s.bucket, s.storedBucket = c.stands, c.stands
+			s.bucket, s.storedBucket = c.openedBucket, c.openedBucket
 		} else {
 			m.known.add(c.hash)
 		}

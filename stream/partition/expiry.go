@@ -142,7 +142,7 @@ func (m *Machine) Expire(e state.DueEntry, _ event.Millis, _ *Output) error {
 		return err
 	}
 	c := &m.cur
-	if c.stands != e.Bucket { // the index contradicts the entry, or nothing is stored at all
+	if c.openedBucket != e.Bucket { // the index contradicts the entry, or nothing is stored at all
 		m.expiry.stray(e.Bucket, e.ID, m.segments.open)
 		m.segments.loose += itemWeight + int64(len(e.ID))
 		return nil

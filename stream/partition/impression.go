@@ -59,8 +59,8 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 	return err
 }
 
-// refuseAgain does with an impression what an earlier owner did, who went past it without ranking it: what that one knew by then
-// is asked, not what the watermark has made of it since, and not whether its learner is still configured.
+// refuseAgain does with an impression what an earlier owner did, which went past it without ranking it. It goes by what that
+// owner knew then. The watermark may have moved since, and the impression's learner may not be configured any more.
 func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error {
 	if err := m.open(in.Record.Key, in.Found); err != nil {
 		return err
@@ -275,7 +275,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	}
 	l := m.byName[string(r.Learner)]
 	if l == nil {
-		l = m.remember(string(r.Learner))
+		l = m.registerUnconfigured(string(r.Learner))
 	}
 	if parsed && !permutes(r.Items, m.impression.Candidates) {
 		return fmt.Errorf("%w: impression %.64q at offset %d: its items are not the candidates", ErrDecision, r.ID,
@@ -288,7 +288,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 	}
 	m.ledger.add(decisionsAdopted, 1)
 	m.stepping.ranked = true
-	if l.gone { // its catalogue is not loaded, and there is nobody to tell: the impression can only expire
+	if l.gone { // its catalogue is not loaded: the impression can only expire
 		e.propensities, e.ranks, e.undecided, e.instance = e.propensities[:0], e.ranks[:0], e.undecided[:0], -1
 	} else {
 		m.adoptItems(l, r, parsed)

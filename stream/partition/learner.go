@@ -35,7 +35,7 @@ type learner struct {
 
 	pooled      []delay.Pooled
 	poolsByItem bool
-	theirs      map[int32][]policy.Item // by source and the source's number of an item: ours, -1 where not known
+	sourceItems map[int32][]policy.Item // by source and the source's number of an item: ours, -1 where not known
 }
 
 // ownHash is one of a learner's own hashes, besides that of its items.
@@ -51,7 +51,7 @@ const ItemsHash = "items"
 
 // ImportedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
 // field "<hash> <field>" is what a learner would store in this field of this hash that knows nothing else. Item numbers
-// are those of the items in it. No worker reads it: whoever folds the topics starts from there.
+// are those of the items in it. No worker reads it. Package checker starts from it.
 const ImportedHash = "imported"
 
 // resetMark stands between a learner's name and its number in the name under which its impressions of before a reset
@@ -64,8 +64,8 @@ func wasReset(name string) (of string, ok bool) {
 	return of, ok
 }
 
-// isPast tells whether a learner's name is one of before a reset.
-func isPast(name string) bool {
+// isBeforeReset tells whether a learner's name is one of before a reset.
+func isBeforeReset(name string) bool {
 	_, past := wasReset(name)
 	return past
 }
@@ -142,19 +142,19 @@ func (m *Machine) Learners() []LearnerStatus {
 	return all
 }
 
-// enrol gives a learner its place in the learner table.
-func (m *Machine) enrol(l *learner) {
+// register gives a learner its place in the learner table.
+func (m *Machine) register(l *learner) {
 	l.number = int32(len(m.learners))
 	l.changed = true
 	m.learners = append(m.learners, l)
 	m.byName[l.name] = l
 }
 
-// remember makes a learner that is named by a decision in the log, and neither configured nor stored: its entries need
+// registerUnconfigured makes a learner that is named by a decision in the log, and neither configured nor stored: its entries need
 // a number. The empty fingerprint fits any configuration that takes the name up again.
-func (m *Machine) remember(name string) *learner {
+func (m *Machine) registerUnconfigured(name string) *learner {
 	l := &learner{name: name, gone: true}
-	m.enrol(l)
+	m.register(l)
 	return l
 }
 

@@ -17,9 +17,6 @@ import (
 // ErrLearner says that a configured learner does not fit what is stored of it.
 var ErrLearner = errors.New("partition: learner does not fit the stored state")
 
-// MetaHash is the partition's own hash. Some of its fields are the store's.
-const MetaHash = "meta"
-
 // Fields of the hash "meta" that are the machine's, besides the account and the learner table.
 const (
 	watermarkField = "watermark"
@@ -69,7 +66,7 @@ func (m *Machine) Load(f state.Field) error {
 	if m.loading == nil {
 		return errors.New("partition: a field to load after the last")
 	}
-	if f.Hash == MetaHash {
+	if f.Hash == state.MetaHash {
 		return m.loadMeta(string(f.Field), f.Value)
 	}
 	own, ok := m.hashes[f.Hash]
@@ -134,7 +131,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 func (m *Machine) Loaded(event.Millis) error {
 	ld := m.loading
 	m.loading = nil
-	if err := m.seat(ld.table); err != nil {
+	if err := m.assignNumbers(ld.table); err != nil {
 		return err
 	}
 	for _, l := range m.learners {
@@ -144,7 +141,7 @@ func (m *Machine) Loaded(event.Millis) error {
 		if err := l.load(ld.items[l], ld.fields[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
-		if err := m.absences.tell(l, ld.missed[l]); err != nil {
+		if err := m.absences.deliver(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 	}
@@ -152,8 +149,8 @@ func (m *Machine) Loaded(event.Millis) error {
 	return nil
 }
 
-// seat gives every learner its number: the stored ones theirs, then the new ones in the order of the configuration.
-func (m *Machine) seat(table []storedLearner) error {
+// assignNumbers gives every learner its number: the stored ones theirs, then the new ones in the order of the configuration.
+func (m *Machine) assignNumbers(table []storedLearner) error {
 	slices.SortFunc(table, func(a, b storedLearner) int { return int(a.number) - int(b.number) })
 	for i, s := range table {
 		if int(s.number) != i {
@@ -167,13 +164,13 @@ func (m *Machine) seat(table []storedLearner) error {
 			return fmt.Errorf("%w: %q: it is configured as %s, but what it has learned was learned as %s: give it "+
 				"another name, or stop the workers and give `ranker-worker state reset --learner`", ErrLearner, l.name, l.fingerprint, s.fingerprint)
 		}
-		m.enrol(l)
+		m.register(l)
 		l.ledger, l.foreign = s.ledger, s.foreign
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for i := range m.cfg.Learners {
 		if l := m.byName[m.cfg.Learners[i].Name]; l.number < 0 {
-			m.enrol(l)
+			m.register(l)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func New(cfg Config) (*Machine, error) {
 		}
 		l := newLearner(lc)
 		m.byName[lc.Name] = l
-		if err := m.own(l); err != nil {
+		if err := m.claimHashes(l); err != nil {
 			return nil, err
 		}
 		if lc.Default || len(cfg.Learners) == 1 {
@@ -113,8 +113,8 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// own notes which hashes are the learner's.
-func (m *Machine) own(l *learner) error {
+// claimHashes notes which hashes are the learner's.
+func (m *Machine) claimHashes(l *learner) error {
 	for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
 		name := l.name + ":" + h
 		if other, taken := m.hashes[name]; taken {
@@ -141,8 +141,8 @@ func (c *LearnerConfig) check() error {
 	return nil
 }
 
-// hash is the keyed 64-bit hash of an id. Its key stays in the process: that of decisions, the salt, shows in rankings, and whoever
-// knew it could choose ids that are taken for known.
+// hash is the keyed 64-bit hash of an id. Its key stays in the process: with the key, ids could be chosen that are taken for
+// known. The key of decisions, the salt, would not do, since rankings show it.
 func (m *Machine) hash(id []byte) uint64 {
 	m.hasher.ResetWithSeed(m.cfg.HashKey)
 	_, _ = m.hasher.Write(id) // never fails
@@ -199,8 +199,8 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	return err
 }
 
-// skip passes over a record that cannot be read. A decision that was made while it could is passed over with it: what comes for
-// that is for an impression that nobody knows.
+// skip passes over a record that cannot be read. A decision that was made while it could be read is passed over with
+// it. Its selections and payoffs are then for an unknown impression.
 func (m *Machine) skip(in *Input, out *Output) {
 	m.stepping.ranked, m.stepping.effective = in.Decided != nil, math.MinInt64
 	m.reject(in.Record, faultf(event.Skipped, "%s", in.Record.Skipped), out)
@@ -258,8 +258,8 @@ func (m *Machine) unknownHere(name string) error {
 	return nil
 }
 
-// Begin says from which offsets steps are told from now on, without regard to what was told before: where an owner goes on by
-// its own choice, and behind a decision whose own steps are not known.
+// Begin makes the steps begin anew at these offsets. It is called where an owner goes on by its own choice, and behind a
+// decision whose own steps are not known.
 func (m *Machine) Begin(offsets [event.Inputs]int64) {
 	m.steps.next = offsets
 	m.steps.at(m.time.watermark)

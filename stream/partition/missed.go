@@ -14,8 +14,8 @@ import (
 
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
 // while it was not configured. It maps the impression's offset to "expired <item> <instance>" or "unselected <instance>",
-// numbers in decimal, an instance of -1 for none. Should the name be configured again, the learner is told first of all:
-// or it would wait for ever for what is not to come, a selection in flight or an instance of BOLD.
+// numbers in decimal, an instance of -1 for none. When the name is configured again, the learner is told first of all.
+// Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
 const missedHash = "missed"
 
 // missed is one such impression.
@@ -29,14 +29,14 @@ type missed struct {
 
 // absences are what learners have missed, as far as the store does not say so yet.
 type absences struct {
-	missed []missed // by learners that are gone, since the last seal
-	told   []missed // that learners have been told at the load, to be taken out
+	missed    []missed // by learners that are gone, since the last seal
+	delivered []missed // that learners have been told at the load, to be taken out
 }
 
-// miss notes that an entry, of a learner that is gone, ends without a payoff. Those whose items are not known
-// were never told of, and learners of before a reset do not come back.
+// miss notes that an entry, of a learner that is gone, ends without a payoff. It leaves out entries whose items are not known,
+// since their learner was never told of them, and learners of before a reset, which do not come back.
 func (a *absences) miss(learner string, e *entry) {
-	if len(e.items) == 0 || isPast(learner) {
+	if len(e.items) == 0 || isBeforeReset(learner) {
 		return
 	}
 	x := missed{learner: learner, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
@@ -46,8 +46,8 @@ func (a *absences) miss(learner string, e *entry) {
 	a.missed = append(a.missed, x)
 }
 
-// tell tells a learner that was just loaded what it has missed, in the order of the impressions.
-func (a *absences) tell(l *learner, fields []state.Field) error {
+// deliver tells a learner that was just loaded what it has missed, in the order of the impressions.
+func (a *absences) deliver(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
 		x, err := parseMissed(f, len(l.items.names))
@@ -66,7 +66,7 @@ func (a *absences) tell(l *learner, fields []state.Field) error {
 			l.delay.Unselected(fb)
 		}
 	}
-	a.told = append(a.told, all...)
+	a.delivered = append(a.delivered, all...)
 	return nil
 }
 
@@ -75,10 +75,10 @@ func (a *absences) seal(dst *state.Changes) {
 	for _, x := range a.missed {
 		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field(), Value: x.value()})
 	}
-	for _, x := range a.told {
+	for _, x := range a.delivered {
 		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field()})
 	}
-	a.missed, a.told = a.missed[:0], a.told[:0]
+	a.missed, a.delivered = a.missed[:0], a.delivered[:0]
 }
 
 func (x *missed) hash() string { return x.learner + ":" + missedHash }

@@ -39,7 +39,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	d := &told{}
 	l := &learner{name: "feed", delay: d}
 	l.items.names = []string{"a", "b", "c", "d"}
-	require.NoError(t, a.tell(l, fields))
+	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
 
@@ -49,5 +49,5 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")}}, c.Writes)
 
 	l.items.names = nil
-	require.Error(t, a.tell(l, fields), "an item that the learner does not have")
+	require.Error(t, a.deliver(l, fields), "an item that the learner does not have")
 }

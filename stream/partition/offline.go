@@ -8,7 +8,7 @@ import (
 
 // Offline is a machine in the hands of a state command, with what commands alone ask of it: no task drives it. It is loaded
 // as a worker's is, and what it changed is stored by its Seal. All that is for commands only stands behind it, in the files
-// offline*.go: whoever works on the path of a record need not read them.
+// offline*.go, apart from the path of a record.
 type Offline struct {
 	*Machine
 	carried int64 // impressions carried over from elsewhere, see Transfer

@@ -20,7 +20,7 @@ var ErrNotStored = errors.New("partition: nothing is stored of this learner")
 func ResetLearner(fields []state.Field, name string) (changes state.Changes, drop []string, was string, err error) {
 	field := []byte(learnerPrefix + name)
 	for _, f := range fields {
-		if f.Hash != MetaHash || string(f.Field) != string(field) {
+		if f.Hash != state.MetaHash || string(f.Field) != string(field) {
 			continue
 		}
 		stored, err := parseLearner(f.Value)
@@ -29,8 +29,8 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 		}
 		was = name + resetMark + strconv.Itoa(int(stored.number))
 		changes.Writes = []state.Write{
-			{Hash: MetaHash, Field: field},
-			{Hash: MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
+			{Hash: state.MetaHash, Field: field},
+			{Hash: state.MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
 		}
 		for _, h := range append([]string{ItemsHash, missedHash, ImportedHash}, delay.EveryHash()...) {
 			drop = append(drop, name+":"+h)

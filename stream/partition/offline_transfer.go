@@ -34,7 +34,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 				"or reset it", ErrTransfer, l.name)
 		}
 		if to.byName[l.name] == nil {
-			to.enrol(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
+			to.register(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
 		}
 		t.numbers[l.number] = make([]policy.Item, len(l.items.names))
 		for i := range t.numbers[l.number] {
@@ -120,8 +120,8 @@ func (t *Transfer) Watermark() {
 
 // Entry carries over what is stored under an id: a pending impression with all that is known of it, a tombstone, or
 // parked records. Found is what the receiver has stored under the id, nil for nothing; it may be so for an id that was
-// stored in two partitions, because producers did not agree where it belongs. Then what is parked in one partition and
-// waits for what is in the other waits in vain, as it would have: they are orphans. Of two impressions one is a duplicate.
+// stored in two partitions, because producers did not agree where it belongs. Then what is parked in one partition
+// and waits for what is in the other becomes an orphan, as it would have. Of two impressions one is a duplicate.
 func (t *Transfer) Entry(id, value, found []byte) error {
 	m := t.to
 	if err := m.open(id, found); err != nil {
@@ -131,12 +131,12 @@ func (t *Transfer) Entry(id, value, found []byte) error {
 	// What is parked aliases the value, which is the caller's.
 	err := decodeEntry(append([]byte(nil), value...), &e)
 	if err == nil {
-		err = t.from.fits(&e)
+		err = t.from.checkEntry(&e)
 	}
 	if err != nil {
 		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
 	}
-	if !t.yields(&e) {
+	if !t.makeRoom(&e) {
 		return nil
 	}
 	e.bucket = noBucket
@@ -159,8 +159,8 @@ func (t *Transfer) Entry(id, value, found []byte) error {
 	return nil
 }
 
-// yields makes room for an entry where the receiver has one of the same id; it tells whether the new one is to be stored.
-func (t *Transfer) yields(e *entry) bool {
+// makeRoom makes room for an entry where the receiver has one of the same id; it tells whether the new one is to be stored.
+func (t *Transfer) makeRoom(e *entry) bool {
 	m := t.to
 	have := &m.cur.entry
 	switch {
@@ -171,11 +171,11 @@ func (t *Transfer) yields(e *entry) bool {
 			m.unpark(&have.parked[i])
 			m.ledger.add(ofTopic(have.parked[i].topic, 0, selectionsRead, payoffsRead), -1)
 		}
-		t.lost(e, maxParkedPerID-min(len(have.parked), maxParkedPerID))
+		t.orphanParked(e, maxParkedPerID-min(len(have.parked), maxParkedPerID))
 		e.parked = append(have.parked, e.parked...)
 		return true
 	case e.kind == waiting:
-		t.lost(e, 0)
+		t.orphanParked(e, 0)
 		return false
 	case have.kind == waiting || have.kind == closed && e.kind == pending:
 		for i := range have.parked {
@@ -184,7 +184,7 @@ func (t *Transfer) yields(e *entry) bool {
 		}
 		return true
 	case e.kind == pending:
-		t.lost(e, 0)
+		t.orphanParked(e, 0)
 		m.ledger.add(impressionsRead, 1)
 		m.ledger.add(impressionsDuplicate, 1)
 		if from := t.from.learners[e.learner]; m.byName[from.name] != nil {
@@ -197,8 +197,8 @@ func (t *Transfer) yields(e *entry) bool {
 	return false
 }
 
-// lost makes orphans of what is parked in an entry beyond the first few.
-func (t *Transfer) lost(e *entry, kept int) {
+// orphanParked makes orphans of what is parked in an entry beyond the first few.
+func (t *Transfer) orphanParked(e *entry, kept int) {
 	m := t.to
 	for i := kept; i < len(e.parked); i++ {
 		m.ledger.add(ofTopic(e.parked[i].topic, 0, selectionsRead, payoffsRead), 1)

@@ -60,7 +60,7 @@ func (m *Machine) sealMeta(dst *state.Changes) {
 }
 
 func (m *Machine) write(dst *state.Changes, field string, value []byte) {
-	dst.Writes = append(dst.Writes, state.Write{Hash: MetaHash, Field: []byte(field), Value: value})
+	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: []byte(field), Value: value})
 }
 
 // appendHex appends 16 hexadecimal digits.

@@ -100,9 +100,9 @@ func (r *PublishedReader) read(f state.Field) (Published, error) {
 	return pub, nil
 }
 
-// Telling leaves out the items that have taught their partition nothing, and that no field is about: in a catalogue of
-// which little has been selected, these are most, and whoever has heard nothing else of them need not be told.
-func (r *PublishedReader) Telling(all []Published) []Published {
+// Informative leaves out the items that have taught their partition nothing, and that no field is about. In a catalogue of
+// which little has been selected these are most. A machine that has no sums of them yet does not need them.
+func (r *PublishedReader) Informative(all []Published) []Published {
 	return slices.DeleteFunc(slices.Clone(all), func(pub Published) bool {
 		return pub.hash == ItemsHash && pub.sums == policy.Sums{} && !r.byItem[pub.learner]
 	})
@@ -142,31 +142,31 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	ours := m.intern(l, pub.field)
 	l.grow()
 	if l.poolsByItem && !pub.gone {
-		l.note(source, pub.number, ours)
+		l.noteSourceItem(source, pub.number, ours)
 	}
 	l.delay.SetSource(source, ours, pub.sums)
 }
 
-// note remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.
-func (l *learner) note(source int32, theirs, ours policy.Item) {
+// noteSourceItem remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.
+func (l *learner) noteSourceItem(source int32, theirs, ours policy.Item) {
 	const most = 1 << 26 // a bound on what a faulty number makes us allocate
 	if theirs >= most {
 		return
 	}
-	known := l.theirs[source]
+	known := l.sourceItems[source]
 	for len(known) <= int(theirs) {
 		known = append(known, -1)
 	}
 	known[theirs] = ours
-	if l.theirs == nil {
-		l.theirs = make(map[int32][]policy.Item)
+	if l.sourceItems == nil {
+		l.sourceItems = make(map[int32][]policy.Item)
 	}
-	l.theirs[source] = known
+	l.sourceItems[source] = known
 }
 
 // translator gives our own numbers of a source's items.
 func (l *learner) translator(source int32) delay.Translate {
-	known := l.theirs[source]
+	known := l.sourceItems[source]
 	return func(theirs policy.Item) (ours policy.Item, ok bool) {
 		if theirs < 0 || int(theirs) >= len(known) || known[theirs] < 0 {
 			return 0, false

@@ -23,14 +23,14 @@ const (
 	tokenPayoffs    = 1 // likewise
 	tokenUnranked   = 2 // likewise, impressions that were not ranked
 	tokenWatermark  = 3 // uvarint: event time has come further by so many milliseconds
-	tokenSaid       = 7 // one of the following
+	tokenNote       = 7 // one of the following
 )
 
-// What a token of the kind tokenSaid says.
+// The notes that a token of the kind tokenNote makes.
 const (
-	saidTime    = 1 // zigzag varint, from the watermark: what the next record's time counts as, since its own is not believed
-	saidCrowded = 2 // the next record found no room to wait
-	saidRead    = 3 // uvarints: an offset of each input topic, and the watermark: all below was stepped, in an order not known here
+	noteTime    = 1 // zigzag varint, from the watermark: what the next record's time counts as, since its own is not believed
+	noteCrowded = 2 // the next record found no room to wait
+	noteRead    = 3 // uvarints: an offset of each input topic, and the watermark: all below was stepped, in an order not known here
 )
 
 const longestRun = 31
@@ -64,12 +64,12 @@ func (s *steps) at(watermark event.Millis) {
 
 // timed notes what the time of the next record counts as.
 func (s *steps) timed(effective event.Millis) {
-	s.token(tokenSaid, saidTime)
+	s.token(tokenNote, noteTime)
 	s.tokens = binary.AppendVarint(s.tokens, effective-s.watermark)
 }
 
 // crowded notes that the next record found no room to wait.
-func (s *steps) crowded() { s.token(tokenSaid, saidCrowded) }
+func (s *steps) crowded() { s.token(tokenNote, noteCrowded) }
 
 // took notes that a record was stepped and, if it is an impression, not ranked.
 func (s *steps) took(rec *Record) {
@@ -98,7 +98,7 @@ func (s *steps) forget() {
 
 // read says of all records up to here that they were read, and not in which order.
 func (s *steps) read() {
-	s.token(tokenSaid, saidRead)
+	s.token(tokenNote, noteRead)
 	for _, o := range s.next {
 		s.tokens = binary.AppendUvarint(s.tokens, uint64(o))
 	}
@@ -237,13 +237,13 @@ func (d *stepsReader) read(step func(Step)) error {
 		if low > 0 {
 			step(Step{Topic: topic, N: int64(low)})
 		}
-	case kind == tokenSaid && low == saidTime:
+	case kind == tokenNote && low == noteTime:
 		d.record.Timed, d.record.By = true, d.varint()
-	case kind == tokenSaid && low == saidCrowded:
+	case kind == tokenNote && low == noteCrowded:
 		d.record.Crowded = true
 	case kind == tokenWatermark && !said:
 		step(Step{Kind: StepWatermark, By: d.uvarint()})
-	case kind == tokenSaid && low == saidRead && !said:
+	case kind == tokenNote && low == noteRead && !said:
 		s := Step{Kind: StepRead}
 		for t := range s.Offsets {
 			s.Offsets[t] = d.uvarint()

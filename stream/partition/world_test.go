@@ -234,7 +234,7 @@ func (w *world) tryStart() error {
 	if err != nil {
 		return err
 	}
-	for _, hash := range append([]string{MetaHash}, m.Hashes()...) {
+	for _, hash := range append([]string{state.MetaHash}, m.Hashes()...) {
 		for _, f := range slices.Sorted(maps.Keys(w.store.fields[hash])) {
 			field := state.Field{Hash: hash, Field: []byte(f), Value: []byte(w.store.fields[hash][f])}
 			if err := m.Load(field); err != nil {

@@ -11,12 +11,12 @@ import (
 )
 
 // acquire takes the partition over: heartbeat, token, fence, checks, load; then the runner replays. The order is
-// that of docs/architecture.md. Loading after the fence is sound: from the token on, nobody else can change the
+// that of docs/architecture.md. Loading after the fence is sound: from the token on, no other worker can change the
 // state.
 func (t *Task) acquire() {
 	t.begin()
 	t.phase, t.reason, t.stops.again = Acquiring, "", 0
-	t.acq = &acquisition{found: t.found}
+	t.acq = &acquisition{logProducers: t.logProducers}
 	ask(t, "asking the coordinator whether our generation lives", callTimeout, Heartbeat{}, func(nothing) {
 		t.takeOver(false, nil, nil)
 	})
@@ -27,19 +27,19 @@ func (t *Task) acquire() {
 // session timeout's worth of good heartbeats, in which a later owner would have made ours fail.
 //
 // Nothing stored is a beginning, where fresh is the first cut, or a loss, where lost tells of the signs that the group
-// has run before. Those may be of an owner who began just now: so the store is asked once more after they were seen.
+// has run before. Those may be of an owner that began just now: so the store is asked once more after they were seen.
 func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 	t.doing = "taking over the stored state"
 	send(t, callTimeout, Acquire{Force: force, Fresh: fresh}, func(meta state.Meta, err error) {
 		switch {
 		case err == nil:
-			t.troubles.fine(t.doing)
+			t.failures.clear(t.doing)
 			t.acq.meta = meta
-			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(nobody, t.describeAndCheck) })
+			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(noProducer, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
 		case errors.Is(err, state.ErrNoState) && fresh == nil:
-			t.evidence(force)
+			t.seekEarlierRun(force)
 		case errors.Is(err, state.ErrGeneration):
 			t.err = err
 			t.heartbeats(t.now.Mono + t.cfg.SessionTimeout)
@@ -59,24 +59,24 @@ func (t *Task) heartbeats(until time.Duration) {
 	})
 }
 
-// whenLost is what to do about a state that is not there any more.
-const whenLost = "stop the workers and restore the store, or make its state anew from the topics with `ranker-worker " +
+// lostStateAdvice is what to do about a state that is not there any more.
+const lostStateAdvice = "stop the workers and restore the store, or make its state anew from the topics with `ranker-worker " +
 	"state rebuild`, or start afresh under a new kafka.group"
 
-// evidence looks for signs that this group has run before: then an empty store is a loss, not a beginning.
-func (t *Task) evidence(force bool) {
+// seekEarlierRun looks for signs that this group has run before. If there are any, an empty store is a loss and not a beginning.
+func (t *Task) seekEarlierRun(force bool) {
 	ask(t, "reading the group's committed offsets", callTimeout, Committed{}, func(offsets []int64) {
 		for topic, offset := range offsets {
 			if offset >= 0 {
 				t.takeOver(force, nil, fmt.Errorf("%w, but group %q has committed offset %d of topic %q: %s", state.ErrNoState,
-					t.cfg.Group, offset, t.cfg.TopicNames[topic], whenLost))
+					t.cfg.Group, offset, t.cfg.TopicNames[topic], lostStateAdvice))
 				return
 			}
 		}
 		ask(t, "describing the topics", callTimeout, Describe{}, func(d Description) {
-			reason, err := t.cfg.unfit(&d)
+			reason, err := t.cfg.checkTopics(&d)
 			if err == nil {
-				reason, err = t.cfg.letterless(&d)
+				reason, err = t.cfg.checkDeadLetters(&d)
 			}
 			if err != nil {
 				t.recheckFresh(reason, err, force)
@@ -88,7 +88,7 @@ func (t *Task) evidence(force bool) {
 	})
 }
 
-// recheckFresh gives a topic that is just being created another chance: nothing was ever read here.
+// recheckFresh gives a topic that is just being created another chance.
 func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
 	if t.acq.facts.Topics != nil {
 		t.stop(reason, err)
@@ -96,7 +96,7 @@ func (t *Task) recheckFresh(reason StopReason, err error, force bool) {
 	}
 	t.acq.facts.Topics = make([]TopicFacts, event.Topics)
 	t.err = err
-	t.after(checkAgain, func() { t.evidence(force) })
+	t.after(checkAgain, func() { t.seekEarlierRun(force) })
 }
 
 const scanning = "looking for rankings of this group"
@@ -112,7 +112,7 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 	}
 	t.read(scanning, loadTimeout, t.fetchFrom(event.Rankings, from), func(f *Fetched, err error) {
 		if err != nil {
-			t.failed(scanning, err, func() { t.evidence(force) })
+			t.failed(scanning, err, func() { t.seekEarlierRun(force) })
 			return
 		}
 		dec := newRankingDecoder()
@@ -120,15 +120,15 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 			var r event.Ranking
 			if mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group); mine {
 				t.takeOver(force, nil, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: %s", state.ErrNoState,
-					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset, whenLost))
+					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset, lostStateAdvice))
 				return
 			}
 		}
-		if f.Next <= from { // nothing readable yet
-			t.after(t.troubles.fails(scanning, errNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
+		if f.Next <= from { // the broker sends nothing yet
+			t.after(t.failures.note(scanning, errNothingRead, t.now.Mono), func() { t.scan(force, d, from) })
 			return
 		}
-		t.troubles.fine(scanning)
+		t.failures.clear(scanning)
 		t.scan(force, d, f.Next)
 	})
 }

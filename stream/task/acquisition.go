@@ -10,12 +10,12 @@ import (
 
 // acquisition is what an acquire has found out so far.
 type acquisition struct {
-	meta     state.Meta
-	facts    Description
-	producer Producer // to produce with
-	mark     Producer // the abort marker's: the end of what earlier owners can have written
-	fencedAt time.Duration
-	found    []Producer // earlier owners' that a replay has met, and that the state does not name
+	meta         state.Meta
+	facts        Description
+	producer     Producer // to produce with
+	mark         Producer // the abort marker's: the end of what earlier owners can have written
+	fencedAt     time.Duration
+	logProducers []Producer // earlier owners' that a replay has met, and that the state does not name
 }
 
 // earlier are the producers that this partition is known to have had, with the latest last: those that the state names, and
@@ -28,15 +28,15 @@ func (a *acquisition) earlier() []Producer {
 	if a.meta.ProducerID >= 0 {
 		all = append(all, Producer{a.meta.ProducerID, a.meta.ProducerEpoch})
 	}
-	return append(all, a.found...)
+	return append(all, a.logProducers...)
 }
 
 // maxFormer is how many earlier producer ids a state names. There is a new one after each 32,000 fences, and after days without
 // an owner; brokers forget those that wrote nothing for a day.
 const maxFormer = 16
 
-// former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, as it may be
-// another that goes on with it. Where it trusts whoever has written, they are those that the state has named so far.
+// former are the ids that the next checkpoint names as those of earlier producers: all that the replay trusts, since another
+// owner may go on with it. A replay that trusts every producer (trusted is nil) leaves those that the state has named so far.
 func (a *acquisition) former(trusted []int64) []int64 {
 	if trusted == nil {
 		return a.meta.FormerProducers
@@ -58,8 +58,8 @@ func (a *acquisition) metaOf(trusted []int64) state.Meta {
 	return m
 }
 
-// nobody is the producer that a first InitProducer names.
-var nobody = Producer{-1, -1}
+// noProducer is the producer that a first InitProducer names.
+var noProducer = Producer{-1, -1}
 
 // markerTimeout is how long our abort marker may take to show itself: the coordinator writes it after it has answered.
 const markerTimeout = 30 * time.Second

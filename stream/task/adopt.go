@@ -7,36 +7,36 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// goOn ends the replay once no decision is left to adopt; it tells whether the task goes on.
-func (t *Task) goOn() bool {
+// tryEndReplay ends the replay once no decision is left to adopt. It is false if that stops the task.
+func (t *Task) tryEndReplay() bool {
 	r := t.run
 	exhausted, err := r.replay.cursor.exhausted()
 	if err != nil {
 		t.stop(StopState, err)
 		return false
 	}
-	if exhausted && t.proven() || t.cfg.sabotage.noAdoption {
-		t.replayed()
+	if exhausted && t.earlierVerified() || t.cfg.sabotage.noAdoption {
+		t.endReplay()
 	}
 	return true
 }
 
-// proven tells whether the state is known to hold what the log says was decided for impressions that its checkpoint covers. A
-// state that does not was saved by an owner who was none any more, in a store that did not know it yet.
-func (t *Task) proven() bool {
+// earlierVerified tells whether the state is known to hold the decisions in the log for impressions that its checkpoint covers. A
+// state that lacks one was saved by a worker that had lost the partition, before the store knew of the new owner.
+func (t *Task) earlierVerified() bool {
 	r := t.run
 	if len(r.replay.cursor.earlier) == 0 || t.cfg.sabotage.behindUnseen {
 		return true
 	}
-	if !r.replay.proving {
-		r.replay.proving = true
-		t.prove()
+	if !r.replay.verifyingEarlier {
+		r.replay.verifyingEarlier = true
+		t.verifyEarlier()
 	}
 	return false
 }
 
-// prove looks up the first of the earlier decisions, as many as one reply has room for, and so on until none is left.
-func (t *Task) prove() {
+// verifyEarlier looks up the earlier decisions, at each time as many as one reply has room for.
+func (t *Task) verifyEarlier() {
 	r := t.run
 	earlier := r.replay.cursor.earlier
 	ids := make([][]byte, len(earlier))
@@ -58,15 +58,15 @@ func (t *Task) prove() {
 			}
 		}
 		if r.replay.cursor.earlier = earlier[len(found.Values):]; len(r.replay.cursor.earlier) > 0 {
-			t.prove()
+			t.verifyEarlier()
 			return
 		}
-		r.replay.proving = false
+		r.replay.verifyingEarlier = false
 	})
 }
 
-// replayed ends the replay: past the last decision of any earlier owner, impressions are decided anew.
-func (t *Task) replayed() {
+// endReplay ends the replay: past the last decision of any earlier owner, impressions are decided anew.
+func (t *Task) endReplay() {
 	r := t.run
 	o := &r.lanes.rankings
 	r.replay.on = false
@@ -83,16 +83,16 @@ var errUnretired = errors.New("an earlier owner had a producer id that is neithe
 // unretired starts over if the log holds a marker of a producer id that our marker did not fence and that was not retired: the
 // coordinator has forgotten it, or the state is of an earlier time. Its owner may live, so it is retired first.
 func (t *Task) unretired() bool {
-	n := len(t.found)
+	n := len(t.logProducers)
 	for _, p := range t.run.replay.cursor.unretired {
 		if p.ID != t.acq.mark.ID && p.ID != t.acq.producer.ID && !t.retired[p.ID] && !t.cfg.sabotage.unretired {
-			t.found = append(t.found, p)
+			t.logProducers = append(t.logProducers, p)
 		}
 	}
-	if len(t.found) == n {
+	if len(t.logProducers) == n {
 		return false
 	}
-	t.restart(fmt.Errorf("%w: %d", errUnretired, t.found[n].ID))
+	t.restart(fmt.Errorf("%w: %d", errUnretired, t.logProducers[n].ID))
 	return true
 }
 
@@ -100,7 +100,7 @@ func (t *Task) unretired() bool {
 func (t *Task) readCursor() {
 	r := t.run
 	c := &r.replay.cursor
-	if !r.replay.on || c.through || c.fetching || r.checking || len(c.records) > 0 {
+	if !r.replay.on || c.ended || c.fetching || r.checking || len(c.records) > 0 {
 		return
 	}
 	c.fetching = true
@@ -112,7 +112,7 @@ func (t *Task) readCursor() {
 			return
 		}
 		t.clock.learn(c.take(f, t.acq.mark), t.acq.fencedAt, t.now.Mono)
-		if c.through && t.unretired() {
+		if c.ended && t.unretired() {
 			return
 		}
 		if s := &t.cfg.sabotage; s.noFence && c.next >= f.High || s.listedEnd && c.next >= t.acq.facts.Topics[event.Rankings].End {
@@ -122,7 +122,7 @@ func (t *Task) readCursor() {
 			}
 			c.end(end, end)
 		}
-		if !c.through && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
+		if !c.ended && f.Next >= f.High && t.now.Mono-t.acq.fencedAt > markerTimeout {
 			// It was lost with an unclean change of leader, and the fence with it.
 			t.restart(errNoMarker)
 		}

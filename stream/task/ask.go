@@ -87,7 +87,7 @@ type Request struct {
 // Carry lets the shell do what is asked for. It touches nothing of the task, so that any goroutine may call it.
 func (r Request) Carry(s Shell) Reply { return r.carry(s) }
 
-// Reply is what came of a request, on its way to who asked.
+// Reply is what came of a request, on its way to the function that takes it.
 type Reply struct {
 	id   uint64
 	take func()
@@ -109,7 +109,7 @@ func ask[R any](t *Task, doing string, timeout time.Duration, e replied[R], ok f
 	t.doing = doing
 	send(t, timeout, e, func(reply R, err error) {
 		if err == nil {
-			t.troubles.fine(doing)
+			t.failures.clear(doing)
 			ok(reply)
 			return
 		}
@@ -122,7 +122,7 @@ func (t *Task) read(doing string, timeout time.Duration, e Fetch, done func(f *F
 	t.doing = doing
 	send(t, timeout, e, func(f Fetched, err error) {
 		if err == nil {
-			t.troubles.fine(doing)
+			t.failures.clear(doing)
 		}
 		done(&f, err)
 	})

@@ -22,7 +22,7 @@ func (t *Task) describe(done func()) {
 // not fit twice, with fresh metadata the second time, stops the partition: never a silent skip.
 func (t *Task) check(cut cutPositions, done func()) {
 	t.checkFacts(cut, false, func() {
-		t.troubles.fine(checking)
+		t.failures.clear(checking)
 		done()
 	})
 }
@@ -32,15 +32,15 @@ const checking = "checking the logs"
 // checkFit makes sure that topics and store can be used, and are those of the cut, before anything is written to them.
 func (t *Task) checkFit(cut cutPositions, again bool, done func()) {
 	t.describe(func() {
-		reason, err := t.cfg.unfitFor(&t.acq.facts, &t.acq.meta, cut)
+		reason, err := t.cfg.checkDescription(&t.acq.facts, &t.acq.meta, cut)
 		switch {
 		case err == nil:
-			t.troubles.fine(checking)
+			t.failures.clear(checking)
 			done()
 		case again:
 			t.stop(reason, err)
 		default:
-			t.troubles.fails(checking, err, t.now.Mono)
+			t.failures.note(checking, err, t.now.Mono)
 			t.after(checkAgain, func() { t.checkFit(cut, true, done) })
 		}
 	})
@@ -48,14 +48,14 @@ func (t *Task) checkFit(cut cutPositions, again bool, done func()) {
 
 func (t *Task) checkFacts(cut cutPositions, again bool, done func()) {
 	t.describe(func() {
-		reason, err := t.cfg.unfitFor(&t.acq.facts, &t.acq.meta, cut)
+		reason, err := t.cfg.checkDescription(&t.acq.facts, &t.acq.meta, cut)
 		switch {
 		case err == nil:
 			t.checkWitness(cut, 0, again, done)
 		case again:
 			t.stop(reason, err)
 		default:
-			t.troubles.fails(checking, err, t.now.Mono)
+			t.failures.note(checking, err, t.now.Mono)
 			t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
 		}
 	})
@@ -91,7 +91,7 @@ func (t *Task) checkWitness(cut cutPositions, k int, again bool, done func()) {
 			t.stop(StopWitness, err)
 			return
 		}
-		t.troubles.fails(checking, err, t.now.Mono)
+		t.failures.note(checking, err, t.now.Mono)
 		t.after(checkAgain, func() { t.checkFacts(cut, true, done) })
 	})
 }

@@ -14,8 +14,8 @@ type checkpoints struct {
 	inFlight int           // how many of them the checkpoint in flight covers
 	at       time.Duration // when the last checkpoint was sent
 	bytes    int64         // of segments
-	// answers are the bytes not yet checkpointed that are selections' and payoffs' doing.
-	answers struct{ open, sealed int64 }
+	// feedback are the bytes not yet checkpointed that are selections' and payoffs' doing.
+	feedback struct{ open, sealed int64 }
 
 	openSince time.Duration    // when the oldest change not yet sealed was made; -1: none
 	moved     bool             // positions have moved since the last seal, though perhaps no state
@@ -29,7 +29,7 @@ type segment struct {
 	number   uint64
 	changes  state.Changes
 	bytes    int64
-	answers  int64         // of bytes, what selections and payoffs have changed
+	feedback int64         // of bytes, what selections and payoffs have changed
 	since    time.Duration // when its first change was made
 	inputs   []state.Position
 	made     emitted
@@ -63,14 +63,14 @@ func (c *checkpoints) toSeal(open, large int64, due bool) bool {
 
 // seal takes the segment that was just closed.
 func (c *checkpoints) seal(s *segment, now time.Duration) {
-	s.answers, s.since = c.answers.open, c.openSince
+	s.feedback, s.since = c.feedback.open, c.openSince
 	if s.since < 0 {
 		s.since = now
 	}
 	c.segments = append(c.segments, s)
 	c.bytes += s.bytes
-	c.answers.sealed += s.answers
-	c.answers.open = 0
+	c.feedback.sealed += s.feedback
+	c.feedback.open = 0
 	c.openSince, c.moved = -1, false
 }
 
@@ -99,15 +99,15 @@ func (c *checkpoints) done(inputs []state.Position) {
 	c.acked = c.segments[c.inFlight-1].number
 	for _, s := range c.segments[:c.inFlight] {
 		c.bytes -= s.bytes
-		c.answers.sealed -= s.answers
+		c.feedback.sealed -= s.feedback
 	}
 	c.segments = append(c.segments[:0], c.segments[c.inFlight:]...)
 	c.inFlight = 0
 	c.saved = inputs
 }
 
-// landed moves the positions of segments whose last ranking is among those just acked, which end where the lane is now.
-func (c *checkpoints) landed(o *rankingsOut, base int64, messages []OutMessage) {
+// delivered moves the positions of segments whose last ranking is among those just acked, which end where the lane is now.
+func (c *checkpoints) delivered(o *rankingsOut, base int64, messages []OutMessage) {
 	before := o.acked - int64(len(messages))
 	for _, s := range c.segments {
 		if s.made.rankings <= before || s.made.rankings > o.acked {

@@ -17,7 +17,7 @@ func sealed(n int) *checkpoints {
 	for i := range n {
 		now := time.Duration(i) * time.Second
 		c.changed(now)
-		c.answers.open = 400
+		c.feedback.open = 400
 		c.seal(&segment{number: uint64(i + 1), bytes: 1000}, now+time.Millisecond)
 	}
 	return &c
@@ -54,7 +54,7 @@ func TestCheckpoints_OneInFlightCoversTheOldestThatMay(t *testing.T) {
 	c.done([]state.Position{{Offset: 7}})
 	require.Equal(t, uint64(2), c.acked)
 	require.Equal(t, int64(2000), c.bytes)
-	require.Equal(t, int64(800), c.answers.sealed)
+	require.Equal(t, int64(800), c.feedback.sealed)
 	require.Equal(t, 2*time.Second, c.since(), "the third's first change")
 	require.Equal(t, int64(7), c.saved[0].Offset)
 
@@ -62,7 +62,7 @@ func TestCheckpoints_OneInFlightCoversTheOldestThatMay(t *testing.T) {
 	c.done(nil)
 	require.False(t, c.unsaved())
 	require.Zero(t, c.bytes)
-	require.Zero(t, c.answers)
+	require.Zero(t, c.feedback)
 }
 
 func TestCheckpoints_OneIsBoundedInBytes(t *testing.T) {
@@ -91,8 +91,8 @@ func TestCheckpoints_PositionsFollowTheRankings(t *testing.T) {
 			for _, made := range []int64{10, 11, 13, 14} {
 				c.seal(&segment{made: emitted{rankings: made}, position: 40}, 0)
 			}
-			o.landed(tc.base, messages)
-			c.landed(&o, tc.base, messages)
+			o.delivered(tc.base, messages)
+			c.delivered(&o, tc.base, messages)
 			var got []int64
 			for _, s := range c.segments {
 				got = append(got, s.position)

@@ -9,8 +9,8 @@ import (
 )
 
 // choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
-// is ready. In a replay the log says which it is, unless an owner of before there were steps has decided: then what comes
-// before its decision is chosen freely.
+// is ready. In a replay the log says which it is. A decision of before there were steps does not: then what comes before it is
+// chosen freely.
 func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
 	if r.full(now.Mono) {
 		return nil, nil, nil
@@ -22,11 +22,11 @@ func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
 		if !r.replay.cursor.decoded && !r.cfg.sabotage.noAdoption { // what comes next is not known yet
 			return nil, nil, nil
 		}
-		if err := r.replay.lead(r.queues.offsets()); err != nil {
+		if err := r.replay.beginSteps(r.queues.offsets()); err != nil {
 			return nil, nil, err
 		}
-		if r.replay.follower.on && !r.cfg.sabotage.unordered {
-			return r.follow(now.Mono)
+		if r.replay.recorded.on && !r.cfg.sabotage.unordered {
+			return r.chooseRecorded(now.Mono)
 		}
 	}
 	q, err := r.chooseFreely(now.Wall)
@@ -35,7 +35,7 @@ func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
 
 // chooseFreely is the oldest ready queue, or that of impressions when it is their turn; nil where none is ready.
 func (r *runner) chooseFreely(now event.Millis) (*queue, error) {
-	if q := &r.queues[event.Impressions]; r.answeredLast && q.len() > 0 {
+	if q := &r.queues[event.Impressions]; r.feedbackLast && q.len() > 0 {
 		ready, err := r.ready(q)
 		if ready || err != nil {
 			return q, err
@@ -60,30 +60,30 @@ func (r *runner) ready(q *queue) (bool, error) {
 				return false, err
 			}
 		}
-	} else if a := &r.checkpoints.answers; a.open+a.sealed >= r.answersRoom() {
+	} else if a := &r.checkpoints.feedback; a.open+a.sealed >= r.feedbackRoom() {
 		return false, nil
 	}
 	return it.batch != 0 || r.known(it), nil
 }
 
-// answersRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
+// feedbackRoom is how many bytes of what selections and payoffs change may wait to be saved: half of all, the other half being
 // for impressions. While the walk over deadlines is behind it is far less. The walk takes one step for each checkpoint; were
 // checkpoints as large as can be, a store that is always busy would be given more than the walk takes out, and would fill.
 // To hold answers back also holds the watermark back, and with it the deadlines that pass.
-func (r *runner) answersRoom() int64 {
+func (r *runner) feedbackRoom() int64 {
 	if r.walk.behind {
 		return r.cfg.MaxUnsavedBytes / 16
 	}
 	return r.cfg.MaxUnsavedBytes / 2
 }
 
-// follow does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready.
-func (r *runner) follow(now time.Duration) (*queue, *partition.Step, error) {
-	f := &r.replay.follower
+// chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready.
+func (r *runner) chooseRecorded(now time.Duration) (*queue, *partition.Step, error) {
+	f := &r.replay.recorded
 	q, s := f.next(&r.queues, r.machine.Raise)
-	if f.lacks(q, now) {
+	if f.missingLong(q, now) {
 		return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, r.cfg.TopicNames[q.topic], r.cfg.Partition, q.high,
-			errLacks)
+			errRecordsMissing)
 	}
 	if q.len() == 0 {
 		return nil, nil, nil

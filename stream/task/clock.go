@@ -16,14 +16,14 @@ type clock struct {
 	mono  time.Duration // when it was learnt
 }
 
-// longTrip is how long a broker's answer may have been on its way for the time in it to be taken: all that is known is that the
+// maxStampDelay is how long a broker's answer may have been on its way for the time in it to be taken: all that is known is that the
 // record was stamped in between.
-const longTrip = time.Second
+const maxStampDelay = time.Second
 
 // learn takes a time that a broker has given between a moment and now; -1 is none. One that has been on its way for long,
 // to a process that was frozen, say, is better than none, and worse than what we have.
 func (c *clock) learn(at event.Millis, asked, now time.Duration) {
-	if at >= 0 && (!c.known || now-asked <= longTrip) {
+	if at >= 0 && (!c.known || now-asked <= maxStampDelay) {
 		*c = clock{known: true, at: at, mono: now}
 	}
 }

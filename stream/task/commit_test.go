@@ -14,7 +14,7 @@ func TestCommits_ToldOnceASecondAndOnceInAHurry(t *testing.T) {
 	require.False(t, c.owing(nothing))
 
 	require.True(t, c.due(some, 0, false))
-	c.flying = true
+	c.inFlight = true
 	require.False(t, c.due(more, time.Hour, true), "one is under way")
 	require.True(t, c.owing(some))
 	c.answered(some, 0, true)

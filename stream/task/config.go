@@ -32,8 +32,8 @@ type Config struct {
 	Adrift bool
 	// OneClock says that the worker's clock is Kafka's too: time is simulated.
 	OneClock bool
-	// AnyProducer takes decisions of this group from whoever has written them: to make a state anew from a log whose
-	// earlier producers nothing tells of any more.
+	// AnyProducer takes decisions of this group from every producer. A state is made anew so, from a log whose earlier
+	// producers are not known any more.
 	AnyProducer bool
 	StopRetry   time.Duration // after how long a stopped partition tries again for the first time; default 30 s
 
@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // sabotage takes one rule out of the protocol. Only this package's tests can set it, to show that the simulation
-// notices: a check that nothing can fail is worth nothing. See TestMutations_AreCaught.
+// notices. See TestMutations_AreCaught.
 type sabotage struct {
 	noFence      bool // the producer's epoch is raised, but no marker carries it into rankings[p]
 	noAdoption   bool // what the log holds as decided is decided again
@@ -50,10 +50,10 @@ type sabotage struct {
 	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
 	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
 	unverified   bool // what the store shows is taken without a look at its token and sequence
-	forgetEarly  bool // the overlay forgets at the ack, whatever was looked up before
-	freshFence   bool // the fence is repeated as if for the first time, without a look at who owns the partition
-	foreigners   bool // decisions count whoever has written them
-	unretired    bool // a new producer id fences nobody of the old one
+	forgetEarly  bool // the overlay forgets at the ack, without waiting for earlier look-ups
+	freshFence   bool // the fence is repeated as if for the first time, without a look at the partition's owner
+	foreigners   bool // decisions of every producer count
+	unretired    bool // a new producer id does not fence owners with the old one
 	unseenQueue  bool // what is in the queues is not held against the log when its leader has changed
 	ownClock     bool // event time goes by the worker's clock
 	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log

@@ -16,7 +16,7 @@ import (
 type cursor struct {
 	group     string
 	partition int32
-	through   bool
+	ended     bool
 	next      int64 // where to fetch
 	from      int64 // impressions below are covered by the checkpoint
 	until     int64 // impressions from here on are not in their log
@@ -28,10 +28,10 @@ type cursor struct {
 	decoded   bool
 
 	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
-	// marker stands for behind the checkpoint's position, in their order. Nil: whoever.
+	// marker stands for behind the checkpoint's position, in their order. Nil: decisions of every producer count.
 	producers []int64
 	unretired []Producer // of those markers, but for those that a marker of the last epoch ends
-	foreign   int64      // decisions of our group that somebody else has written
+	foreign   int64      // decisions of our group that other producers have written
 	// earlier are decisions behind the position for impressions that the checkpoint covers.
 	earlier []earlierDecision
 }
@@ -55,7 +55,7 @@ func newCursor(cfg *Config, a *acquisition) cursor {
 }
 
 // ownRecord tells whether an owner of this partition has written a record: a plain one, by a producer that a fence has given.
-// That keeps out what was written by mistake, by a tool or a mirror; whoever means harm could write as one of ours.
+// That keeps out what a tool or a mirror wrote by mistake. It is no protection against malice: any id can be forged.
 func (c *cursor) ownRecord(o *Origin) bool {
 	return c.producers == nil || !o.Transactional && slices.Contains(c.producers, o.Producer.ID)
 }
@@ -87,7 +87,7 @@ func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 	case c.decoded:
 		return undecided, nil, fmt.Errorf("the ranking at offset %d answers the impression at offset %d, which is not in "+
 			"the log any more", c.records[0].Offset, c.decision.Decision.Offset)
-	case c.through:
+	case c.ended:
 		return anew, nil, nil
 	}
 	return undecided, nil, nil
@@ -150,7 +150,7 @@ func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool,
 // exhausted tells whether no decision is left to adopt.
 func (c *cursor) exhausted() (bool, error) {
 	err := c.settle()
-	return c.through && !c.decoded, err
+	return c.ended && !c.decoded, err
 }
 
 // pop goes on to the next record.
@@ -195,7 +195,7 @@ func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 
 // end ends the cursor before an offset.
 func (c *cursor) end(before, next int64) {
-	c.through, c.next = true, next
+	c.ended, c.next = true, next
 	for i := range c.records {
 		if c.records[i].Offset >= before {
 			c.records, c.origins = c.records[:i], c.origins[:i]

@@ -24,7 +24,7 @@ func (t *Task) walkDue() {
 			t.failed(walking, err, func() { r.walk.walking = false })
 			return
 		}
-		t.troubles.fine(walking)
+		t.failures.clear(walking)
 		if !t.verify(due.Fence, low) {
 			return
 		}
@@ -52,7 +52,7 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 			return
 		}
 		r.checkpoints.changed(t.now.Mono)
-		t.bury(&r.unranked, 0)
+		t.takeDeadLetters(&r.unranked, 0)
 		r.unranked.Reset()
 		r.sealLarge(t.now.Mono)
 	}

@@ -13,8 +13,8 @@ import (
 // epoch into the partitions, and a second InitProducerID, with the id and epoch just got, gives an epoch that no transaction
 // uses. From then on plain idempotent batches of that epoch are accepted, and nothing older.
 //
-// The first call names nobody when a partition is taken over. Later ones name the producer that we have: should another owner
-// have fenced us in the meantime they are refused, where nobody would be taken for the next owner.
+// When a partition is taken over the first call names no producer. Later ones name the producer that we have. Should another
+// owner have fenced us in the meantime, they are refused; a call without a producer would fence that owner.
 //
 // Each call is safe to repeat after a lost reply: the coordinator recognises the epoch before the last bump, and
 // adding a partition or aborting twice changes nothing.
@@ -40,7 +40,7 @@ func (t *Task) fence(held Producer, done func()) {
 func (t *Task) fenced(first, last Producer, done func()) {
 	switch {
 	case last.ID != first.ID:
-		// The epochs of the old id ran out in between. The new id fences nobody yet: fence with it.
+		// The epochs of the old id ran out in between. The new id has not fenced any owner yet: fence with it.
 		t.fence(last, done)
 	case last.Epoch >= t.cfg.EpochLimit:
 		t.renew(last, done)
@@ -68,8 +68,8 @@ const retiring = "retiring an earlier producer id"
 const fewEpochs = 1000
 
 // retire makes the brokers refuse the ids that earlier owners had, where we have got another: because its epochs have run out, or
-// because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker would fence
-// nobody who still holds one of them. It comes last: it is the end of what earlier owners can have written.
+// because the coordinator has forgotten it, with its transactions' topic or after days without an owner. Our marker does not fence
+// an owner that still holds one of them. Our marker comes last: it is the end of what earlier owners can have written.
 //
 // Those that have been retired before are so again with every fence, since brokers forget that, too.
 func (t *Task) retire(own int64, done func()) {
@@ -97,7 +97,7 @@ func (t *Task) retireOne(p Producer, own int64, done func()) {
 	send(t, callTimeout, Retire{p.ID}, func(_ nothing, err error) {
 		switch {
 		case err == nil:
-			t.troubles.fine(retiring)
+			t.failures.clear(retiring)
 			done()
 		case errors.Is(err, ErrUnsupported) && (p.Epoch < 0 || p.Epoch >= t.cfg.EpochLimit-fewEpochs):
 			done() // it was fenced when it was followed by another id: its epochs ran out, or an earlier owner has seen to that
@@ -119,14 +119,14 @@ func (t *Task) refenceDue() bool {
 
 // refence repeats the whole fence while nothing is in flight, and then the checks: an idle partition whose topics were
 // recreated would not notice otherwise. Only the same id with a risen epoch is accepted. Before anything is produced under
-// it we make sure that we still own the partition: whoever was frozen just now is told so here.
+// it we make sure that we still own the partition: a worker that was frozen just now finds out here.
 func (t *Task) refence() {
 	r := t.run
 	r.refencing = true
 	held := t.acq.producer
 	asked := held
 	if t.cfg.sabotage.freshFence {
-		asked = nobody
+		asked = noProducer
 	}
 	t.fence(asked, func() {
 		p := t.acq.producer
@@ -135,7 +135,7 @@ func (t *Task) refence() {
 			return
 		}
 		r.lanes.fenced()
-		t.stillOurs(func() {
+		t.confirmOwnership(func() {
 			t.check(t.run.cut(), func() { t.readMark(func() { r.refencing = false }) })
 		})
 	})

@@ -49,14 +49,14 @@ func (l *lanes) acked(e emitted) bool {
 	return e.rankings <= l.rankings.acked
 }
 
-// quiet tells whether nothing of ours is on its way to the broker.
-func (l *lanes) quiet() bool {
+// noneInFlight tells whether nothing of ours is on its way to the broker.
+func (l *lanes) noneInFlight() bool {
 	for i := range l.letters {
-		if l.letters[i].flying > 0 {
+		if l.letters[i].inFlight > 0 {
 			return false
 		}
 	}
-	return l.rankings.flying == nil
+	return l.rankings.inFlight == nil
 }
 
 // idle tells whether there is nothing to send, either.
@@ -80,8 +80,8 @@ func (l *lanes) fenced() {
 // rankingsOut are the rankings on their way: one open batch that steps fill, and at most one in flight.
 type rankingsOut struct {
 	cur, spare *batch
-	flying     *batch
-	most       int // records of a batch, where the broker refused more; 0: no such bound
+	inFlight   *batch
+	maxRecords int // records of a batch, where the broker refused more; 0: no such bound
 	sequence   int32
 	made       int64         // rankings put into batches so far
 	acked      int64         // of those, how many are in the log
@@ -89,7 +89,7 @@ type rankingsOut struct {
 	witness    state.Witness // of the last acked whose offset is known
 }
 
-// batch is an open or flying batch.
+// batch is the open batch, or the one in flight.
 type batch struct {
 	out      partition.Output
 	times    []event.Millis // of the impressions
@@ -136,12 +136,12 @@ func (o *rankingsOut) room() bool {
 }
 
 func (o *rankingsOut) idle() bool {
-	return o.flying == nil && (o.cur == nil || o.cur.counted == 0)
+	return o.inFlight == nil && (o.cur == nil || o.cur.counted == 0)
 }
 
-// fly is the open batch, with its messages, which is in flight from now on; nil where there is none, or another is.
-func (o *rankingsOut) fly() *batch {
-	if o.flying != nil || o.cur == nil {
+// next is the open batch, with its messages, which is in flight from now on; nil where there is none, or another is.
+func (o *rankingsOut) next() *batch {
+	if o.inFlight != nil || o.cur == nil {
 		return nil
 	}
 	if o.cur.counted == 0 {
@@ -149,7 +149,7 @@ func (o *rankingsOut) fly() *batch {
 		return nil
 	}
 	b := o.cur
-	o.flying, o.cur = b, nil
+	o.inFlight, o.cur = b, nil
 	b.headers = slices.Grow(b.headers, len(b.out.Rankings))
 	for i := range b.out.Rankings {
 		m := &b.out.Rankings[i]
@@ -161,12 +161,12 @@ func (o *rankingsOut) fly() *batch {
 
 // fit is how many of the messages one request takes.
 func (o *rankingsOut) fit(messages []OutMessage, limit int) int {
-	return fitting(messages[:min(len(messages), cmp.Or(o.most, maxBatchRecords))], limit)
+	return fitting(messages[:min(len(messages), cmp.Or(o.maxRecords, maxBatchRecords))], limit)
 }
 
-// landed notes that messages are in the log, from base on. It is -1 where the broker recognised a copy without saying where it
+// delivered notes that messages are in the log, from base on. It is -1 where the broker recognised a copy without saying where it
 // stands: the position then stays behind, which a replay can bear.
-func (o *rankingsOut) landed(base int64, messages []OutMessage) {
+func (o *rankingsOut) delivered(base int64, messages []OutMessage) {
 	n := int64(len(messages))
 	o.sequence = advance(o.sequence, len(messages))
 	o.acked += n
@@ -177,10 +177,10 @@ func (o *rankingsOut) landed(base int64, messages []OutMessage) {
 	}
 }
 
-// home ends the flight of a batch, whose memory the next but one has.
-func (o *rankingsOut) home() {
-	o.flying.reset()
-	o.flying, o.spare = nil, o.flying
+// done ends the flight of a batch, whose memory the next but one has.
+func (o *rankingsOut) done() {
+	o.inFlight.reset()
+	o.inFlight, o.spare = nil, o.inFlight
 }
 
 func (b *batch) reset() {
@@ -216,13 +216,13 @@ func advance(sequence int32, n int) int32 {
 
 // deadLettersOut are the dead letters of one input topic on their way.
 type deadLettersOut struct {
-	messages []OutMessage
-	bytes    int
-	flying   int // of messages, from the front
-	most     int // records of a batch, where the broker refused more; 0: no such bound
-	sequence int32
-	made     int64
-	acked    int64
+	messages   []OutMessage
+	bytes      int
+	inFlight   int // of messages, from the front
+	maxRecords int // records of a batch, where the broker refused more; 0: no such bound
+	sequence   int32
+	made       int64
+	acked      int64
 }
 
 // maxDeadLetterBytes bounds what waits; a topic with so many faults waits with them.
@@ -238,33 +238,33 @@ func (d *deadLettersOut) add(m OutMessage) {
 	d.made++
 }
 
-// fly begins the flight of the first messages, as many as one request takes.
-func (d *deadLettersOut) fly(limit int) []OutMessage {
-	n := fitting(d.messages[:min(len(d.messages), cmp.Or(d.most, maxBatchRecords))], min(maxBatchBytes, limit))
-	d.flying = n
+// next begins the flight of the first messages, as many as one request takes.
+func (d *deadLettersOut) next(limit int) []OutMessage {
+	n := fitting(d.messages[:min(len(d.messages), cmp.Or(d.maxRecords, maxBatchRecords))], min(maxBatchBytes, limit))
+	d.inFlight = n
 	return d.messages[:n:n]
 }
 
 // refused ends a flight that was too large: the dead-letter topic takes less than its input does. It tells whether a smaller
 // one can be tried.
 func (d *deadLettersOut) refused() bool {
-	if d.flying == 1 && !d.shorten() {
+	if d.inFlight == 1 && !d.shorten() {
 		return false
 	}
-	d.most, d.flying = max(1, d.flying/2), 0
+	d.maxRecords, d.inFlight = max(1, d.inFlight/2), 0
 	return true
 }
 
-// landed ends a flight: its messages are in the log.
-func (d *deadLettersOut) landed() {
-	n := d.flying
+// delivered ends a flight: its messages are in the log.
+func (d *deadLettersOut) delivered() {
+	n := d.inFlight
 	d.sequence = advance(d.sequence, n)
 	d.acked += int64(n)
 	for i := range d.messages[:n] {
 		d.bytes -= size(&d.messages[i])
 	}
 	d.messages = append([]OutMessage(nil), d.messages[n:]...)
-	d.flying = 0
+	d.inFlight = 0
 }
 
 // deadLetter is a copy of one that a step made, with the headers of Kafka Streams' dead-letter queues (KIP-1034). Limit is what

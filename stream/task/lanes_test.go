@@ -22,34 +22,34 @@ func (o *rankingsOut) rank(ids ...string) {
 
 func TestRankings_OneBatchFliesWhileTheNextIsFilled(t *testing.T) {
 	var o rankingsOut
-	require.Nil(t, o.fly())
+	require.Nil(t, o.next())
 	require.True(t, o.idle())
 	o.rank("a", "b")
 	require.False(t, o.idle())
-	b := o.fly()
+	b := o.next()
 	require.Len(t, b.messages, 2)
 	require.Equal(t, OutMessage{Key: []byte("a"), Value: []byte("{}"), Headers: []Header{{StepsHeader, []byte{1}}}}, b.messages[0])
 	require.Equal(t, []event.Millis{7, 7}, b.times)
 	o.rank("c")
-	require.Nil(t, o.fly(), "one is in flight")
+	require.Nil(t, o.next(), "one is in flight")
 
-	o.landed(100, b.messages)
-	o.home()
+	o.delivered(100, b.messages)
+	o.done()
 	require.Equal(t, int64(2), o.acked)
 	require.Equal(t, int64(3), o.made)
 	require.Equal(t, int32(2), o.sequence)
 	require.Equal(t, int64(102), o.position)
 	require.Equal(t, witnessOf(101, 0, []byte("b"), []byte("{}")), o.witness)
 
-	c := o.fly()
+	c := o.next()
 	require.Len(t, c.messages, 1)
-	o.landed(-1, c.messages)
-	o.home()
+	o.delivered(-1, c.messages)
+	o.done()
 	require.Equal(t, int64(102), o.position, "nobody knows where it stands")
 	require.Equal(t, int64(3), o.acked)
 	require.True(t, o.idle())
 	o.rank("d")
-	require.Same(t, c, o.fly(), "memory is used again")
+	require.Same(t, c, o.next(), "memory is used again")
 }
 
 func TestRankings_ABatchOfDeadLettersAloneDoesNotFly(t *testing.T) {
@@ -59,17 +59,17 @@ func TestRankings_ABatchOfDeadLettersAloneDoesNotFly(t *testing.T) {
 	o.weigh(out, 0)
 	require.False(t, o.room())
 	require.True(t, o.idle())
-	require.Nil(t, o.fly())
+	require.Nil(t, o.next())
 	require.True(t, o.room())
 }
 
 func TestRankings_RequestsFitTheTopic(t *testing.T) {
 	var o rankingsOut
 	o.rank("a", "b", "c", "d")
-	b := o.fly()
+	b := o.next()
 	require.Equal(t, 4, o.fit(b.messages, 1<<20))
 	require.Equal(t, 1, o.fit(b.messages, 0), "at least one")
-	o.most = 3
+	o.maxRecords = 3
 	require.Equal(t, 3, o.fit(b.messages, 1<<20))
 }
 
@@ -111,25 +111,25 @@ func TestDeadLetters_ShrinkUntilTheBrokerTakesThem(t *testing.T) {
 	for range 4 {
 		d.add(OutMessage{Value: make([]byte, 8), Headers: []Header{{"a", nil}}})
 	}
-	require.Len(t, d.fly(1<<20), 4)
+	require.Len(t, d.next(1<<20), 4)
 	for _, n := range []int{2, 1} {
 		require.True(t, d.refused())
-		require.Len(t, d.fly(1<<20), n)
+		require.Len(t, d.next(1<<20), n)
 	}
 	for _, n := range []int{4, 2, 1, 0} {
 		require.True(t, d.refused())
-		require.Len(t, d.fly(1 << 20)[0].Value, n)
+		require.Len(t, d.next(1 << 20)[0].Value, n)
 	}
 	require.False(t, d.refused(), "it is as short as it can be")
 	require.Equal(t, "ranker.truncated.from", d.messages[0].Headers[1].Key)
 
-	d.landed()
+	d.delivered()
 	require.Equal(t, int64(1), d.acked)
 	require.Equal(t, int32(1), d.sequence)
 	require.Len(t, d.messages, 3)
 	for !d.idle() {
-		d.fly(1 << 20)
-		d.landed()
+		d.next(1 << 20)
+		d.delivered()
 	}
 	require.Zero(t, d.bytes)
 	require.Equal(t, d.made, d.acked)
@@ -143,18 +143,18 @@ func TestLanes_WhatIsEmittedIsAckedByAll(t *testing.T) {
 	both := l.made()
 	require.True(t, l.acked(none))
 	require.False(t, l.acked(both))
-	require.True(t, l.quiet(), "nothing was sent yet")
+	require.True(t, l.noneInFlight(), "nothing was sent yet")
 	require.False(t, l.idle())
 
-	l.letters[event.Payoffs].fly(1 << 20)
-	b := l.rankings.fly()
-	require.False(t, l.quiet())
-	l.letters[event.Payoffs].landed()
+	l.letters[event.Payoffs].next(1 << 20)
+	b := l.rankings.next()
+	require.False(t, l.noneInFlight())
+	l.letters[event.Payoffs].delivered()
 	require.False(t, l.acked(both))
-	l.rankings.landed(0, b.messages)
-	l.rankings.home()
+	l.rankings.delivered(0, b.messages)
+	l.rankings.done()
 	require.True(t, l.acked(both))
-	require.True(t, l.quiet())
+	require.True(t, l.noneInFlight())
 	require.True(t, l.idle())
 
 	l.fenced()

@@ -10,11 +10,11 @@ import (
 // lookups are the batches of ids that the store was asked for, with records that are not all stepped. What the
 // overlay holds of a batch must stay there until then: the store may have answered before it was saved.
 type lookups struct {
-	flying  bool
-	last    uint64
-	batches []lookupBatch // oldest first
-	forget  []forgetting
-	forgets uint64 // one more than how often the machine was told to forget
+	inFlight bool
+	last     uint64
+	batches  []lookupBatch // oldest first
+	forget   []forgetting
+	forgets  uint64 // one more than how often the machine was told to forget
 
 	ids   [][]byte
 	index map[string]int32 // of ids
@@ -64,8 +64,8 @@ func (l *lookups) clear() {
 	l.ids, l.refs = nil, l.refs[:0]
 }
 
-// want puts a record's id on the list. One id is asked for once, however many records wait for it.
-func (l *lookups) want(topic event.Topic, rec *partition.Record) {
+// add puts a record's id on the list. One id is asked for once, however many records wait for it.
+func (l *lookups) add(topic event.Topic, rec *partition.Record) {
 	at, asked := l.index[string(rec.Key)]
 	if !asked {
 		at = int32(len(l.ids))
@@ -91,8 +91,8 @@ func (l *lookups) batch(number uint64) *lookupBatch {
 	return nil
 }
 
-// came takes the values of a batch.
-func (l *lookups) came(number uint64, values [][]byte, now time.Duration) {
+// answered takes the values of a batch.
+func (l *lookups) answered(number uint64, values [][]byte, now time.Duration) {
 	b := l.batch(number)
 	if b == nil {
 		return
@@ -103,9 +103,9 @@ func (l *lookups) came(number uint64, values [][]byte, now time.Duration) {
 	}
 }
 
-// through notes that n records of a batch have been stepped, or need it no more. It tells whether the oldest batches are all
+// stepped notes that n records of a batch have been stepped, or need it no more. It tells whether the oldest batches are all
 // through.
-func (l *lookups) through(number uint64, n int) bool {
+func (l *lookups) stepped(number uint64, n int) bool {
 	if b := l.batch(number); b != nil {
 		b.left -= n
 	}
@@ -134,7 +134,7 @@ func (l *lookups) stale(now time.Duration) *lookupBatch {
 	return b
 }
 
-// saved notes that segments up to this one are in the store: later look-ups show them.
+// saved notes that segments up to this one are in the store. Later look-ups show them.
 func (l *lookups) saved(segment uint64) {
 	l.forget = append(l.forget, forgetting{segment, l.last})
 }
@@ -151,4 +151,45 @@ func (l *lookups) forgettable(early bool) (segment uint64, ok bool) {
 	l.forget = append(l.forget[:0], l.forget[1:]...)
 	l.forgets++
 	return f.segment, true
+}
+
+const lookingUp = "looking up ids"
+
+// lookUp asks the store for the ids at the front of each queue that need it.
+func (t *Task) lookUp() {
+	r := t.run
+	l := &r.lookups
+	if l.inFlight || r.full(t.now.Mono) || l.held() >= maxFoundBytes {
+		return
+	}
+	l.clear()
+	for i := range r.queues {
+		q := &r.queues[i]
+		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
+			if it := &q.items[k]; it.batch == 0 && !r.known(it) {
+				l.add(q.topic, &it.Record)
+			}
+		}
+	}
+	if len(l.ids) == 0 {
+		return
+	}
+	l.inFlight = true
+	number := l.begin(len(l.refs))
+	low, refs := r.owner.fence.Seq, l.refs
+	send(t, callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(found LookedUp, err error) {
+		l.inFlight = false
+		if err != nil {
+			r.stepped(number, len(refs))
+			l.inFlight = true
+			t.failed(lookingUp, err, func() { l.inFlight = false })
+			return
+		}
+		t.failures.clear(lookingUp)
+		if !t.verify(found.Fence, low) {
+			return
+		}
+		t.obs.LookedUp += int64(len(found.Values))
+		r.lookedUp(number, refs, found.Values, t.now.Mono)
+	})
 }

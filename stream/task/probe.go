@@ -16,7 +16,7 @@ func (t *Task) probe() {
 			t.failed(doing, err, func() {})
 			return
 		}
-		t.troubles.fine(doing)
+		t.failures.clear(doing)
 		t.verify(f, low)
 	})
 }
@@ -34,8 +34,8 @@ func (t *Task) verify(f state.Fence, low int64) bool {
 	return true
 }
 
-// stillOurs goes on if we are a member of the group yet, and the store is as we left it.
-func (t *Task) stillOurs(done func()) {
+// confirmOwnership goes on if we are a member of the group yet, and the store is as we left it.
+func (t *Task) confirmOwnership(done func()) {
 	if t.cfg.sabotage.freshFence {
 		done()
 		return

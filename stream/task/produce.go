@@ -19,20 +19,20 @@ func (t *Task) produce() {
 		return
 	}
 	if t.refenceDue() {
-		if r.lanes.quiet() {
+		if r.lanes.noneInFlight() {
 			t.refence()
 		}
-		return // let what is in flight come home first
+		return // what is in flight is answered first
 	}
 	for i := range r.lanes.letters {
 		t.produceLetters(event.Topic(i))
 	}
-	if b := r.lanes.rankings.fly(); b != nil {
+	if b := r.lanes.rankings.next(); b != nil {
 		t.sendRankings(b, b.messages)
 	}
 }
 
-// sendRankings sends messages, the rest of the flying batch, in as many batches as the topic's limit needs.
+// sendRankings sends messages, the rest of the batch in flight, in as many batches as the topic's limit needs.
 func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 	r := t.run
 	o := &r.lanes.rankings
@@ -47,7 +47,7 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 			t.stop(StopTopic, fmt.Errorf("%w although the topic's max.message.bytes allows it", err))
 			return
 		}
-		o.most = n / 2 // the limit was lowered since we last looked
+		o.maxRecords = n / 2 // the limit was lowered since we last looked
 		t.sendRankings(b, messages)
 	}
 	t.deliver("producing rankings", p, tooLarge, func(base int64) {
@@ -56,8 +56,8 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 				"was recreated", t.cfg.TopicNames[event.Rankings], t.cfg.Partition, base, o.position))
 			return
 		}
-		o.landed(base, messages[:n])
-		r.checkpoints.landed(o, base, messages[:n])
+		o.delivered(base, messages[:n])
+		r.checkpoints.delivered(o, base, messages[:n])
 		t.obs.produced(n, t.now.Mono-sent)
 		if n < len(messages) {
 			t.sendRankings(b, messages[n:])
@@ -66,7 +66,7 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 		for _, at := range b.times {
 			t.obs.Latencies = append(t.obs.Latencies, max(0, t.now.Wall-at))
 		}
-		o.home()
+		o.done()
 	})
 }
 
@@ -78,7 +78,7 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 	send(t, produceTimeout, p, func(r Produced, err error) {
 		switch {
 		case err == nil:
-			t.troubles.fine(doing)
+			t.failures.clear(doing)
 			if !p.DeadLetters { // of these the broker does not set the time
 				t.clock.learn(r.AppendTime, sent, t.now.Mono)
 			}
@@ -93,8 +93,8 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 	})
 }
 
-// bury takes the dead letters that a step made out of its output.
-func (t *Task) bury(out *partition.Output, from int) {
+// takeDeadLetters moves the dead letters that a step made from its output to their lanes.
+func (t *Task) takeDeadLetters(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]
 		t.run.lanes.letters[l.Topic].add(t.cfg.deadLetter(l, t.acq.facts.Topics[l.Topic].MaxMessageBytes))
@@ -105,10 +105,10 @@ func (t *Task) bury(out *partition.Output, from int) {
 
 func (t *Task) produceLetters(topic event.Topic) {
 	d := &t.run.lanes.letters[topic]
-	if d.flying > 0 || d.idle() {
+	if d.inFlight > 0 || d.idle() {
 		return
 	}
-	messages := d.fly(t.acq.facts.Topics[topic].MaxMessageBytes)
+	messages := d.next(t.acq.facts.Topics[topic].MaxMessageBytes)
 	p := Produce{Topic: topic, DeadLetters: true, Producer: t.acq.producer, Sequence: d.sequence, Messages: messages}
 	if t.cfg.sabotage.noSequences {
 		p.Sequence = -1
@@ -121,5 +121,5 @@ func (t *Task) produceLetters(topic event.Topic) {
 		}
 		t.produceLetters(topic)
 	}
-	t.deliver(doing, p, tooLarge, func(int64) { d.landed() })
+	t.deliver(doing, p, tooLarge, func(int64) { d.delivered() })
 }

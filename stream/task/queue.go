@@ -12,15 +12,15 @@ import (
 
 // queue holds what was fetched of one input topic and not yet stepped.
 type queue struct {
-	topic event.Topic
-	off   bool // the topic is not configured
-	items []queued
-	head  int
-	bytes int
-	next  int64
-	pos   state.Position // stepped so far; its witness is that of the last seal
-	last  partition.Record
-	some  bool // last is set
+	topic    event.Topic
+	disabled bool // the topic is not configured
+	items    []queued
+	head     int
+	bytes    int
+	next     int64
+	pos      state.Position // stepped so far; its witness is that of the last seal
+	last     partition.Record
+	hasLast  bool // last is set
 
 	high, logStart int64
 	fetching       bool
@@ -55,7 +55,7 @@ func (q *queue) pop() {
 	q.bytes -= it.size()
 	q.waits, q.held, q.waitsSince = nil, false, 0
 	if it.Skipped == "" { // else it could not be compared with what the log shows
-		q.last, q.some = it.Record, true
+		q.last, q.hasLast = it.Record, true
 	}
 	q.pos.Offset = it.Offset + 1
 	*it = queued{}
@@ -99,17 +99,17 @@ func (q *queue) hold(w *partition.Wait, now time.Duration) {
 	}
 }
 
-// shownAfter is how long a record may have to wait before that is worth telling.
-const shownAfter = 5 * time.Second
+// longWait is how long a record may have to wait before that is worth telling.
+const longWait = 5 * time.Second
 
 // waitsLong tells whether the first record has had to wait for so long that somebody should know.
 func (q *queue) waitsLong(now time.Duration) bool {
-	return q.waitsSince != 0 && now-q.waitsSince >= shownAfter
+	return q.waitsSince != 0 && now-q.waitsSince >= longWait
 }
 
-// readOut tells whether all that the topic holds has been stepped, by an answer to what was asked at that moment or later.
-func (q *queue) readOut(asked time.Duration) bool {
-	return q.off || q.atEnd && q.len() == 0 && q.askedAt >= asked
+// exhausted tells whether all that the topic holds has been stepped, by an answer to what was asked at that moment or later.
+func (q *queue) exhausted(asked time.Duration) bool {
+	return q.disabled || q.atEnd && q.len() == 0 && q.askedAt >= asked
 }
 
 // atEndFor is how long a fetch answer that showed us at the end of a topic counts.
@@ -117,14 +117,14 @@ const atEndFor = 5 * time.Second
 
 // atEndNow tells whether the topic may be taken for read to its end.
 func (q *queue) atEndNow(now time.Duration) bool {
-	return q.off || q.atEnd && q.len() == 0 && now-q.answeredAt < atEndFor
+	return q.disabled || q.atEnd && q.len() == 0 && now-q.answeredAt < atEndFor
 }
 
 // position is what a cut says of this topic.
 func (q *queue) position() state.Position {
-	if q.some {
+	if q.hasLast {
 		q.pos.Witness = witnessOfRecord(&q.last)
-		q.some = false
+		q.hasLast = false
 		q.last = partition.Record{}
 	}
 	return q.pos
@@ -132,7 +132,7 @@ func (q *queue) position() state.Position {
 
 // lag is how many offsets of the log have not been stepped.
 func (q *queue) lag() int64 {
-	if q.off {
+	if q.disabled {
 		return 0
 	}
 	return max(0, q.high-max(q.pos.Offset, q.logStart))
@@ -147,8 +147,8 @@ func (q *queue) find(offset int64) int {
 	return q.head + k
 }
 
-// letGo drops what a look-up has found for records that still wait.
-func (q *queue) letGo(batch uint64) {
+// dropFound drops what a look-up has found for records that still wait.
+func (q *queue) dropFound(batch uint64) {
 	for k := q.head; k < len(q.items); k++ {
 		if it := &q.items[k]; it.batch == batch {
 			it.batch, it.found = 0, nil
@@ -170,7 +170,7 @@ func (qs *queues) offsets() (at offsets) {
 // readFor tells of which topics all was read that a record which was fetched at a moment may wait for.
 func (qs *queues) readFor(came time.Duration) (all [event.Inputs]bool) {
 	for i := range qs {
-		all[i] = qs[i].readOut(came)
+		all[i] = qs[i].exhausted(came)
 	}
 	return all
 }
@@ -234,11 +234,11 @@ func (qs *queues) oldest(now event.Millis, ready func(*queue) (bool, error)) (be
 	return best, nil
 }
 
-// short is a queue that has not come to its offset yet, nil where all have. Of several it is the one whose record is oldest.
-func (qs *queues) short(at *[event.Inputs]int64) (oldest *queue) {
+// behind is a queue that has not come to its offset yet, nil where all have. Of several it is the one whose record is oldest.
+func (qs *queues) behind(at *[event.Inputs]int64) (oldest *queue) {
 	for i := range qs {
 		q := &qs[i]
-		if q.off || q.pos.Offset >= at[i] || q.len() > 0 && q.first().Offset >= at[i] {
+		if q.disabled || q.pos.Offset >= at[i] || q.len() > 0 && q.first().Offset >= at[i] {
 			continue
 		}
 		if q.len() == 0 {

@@ -57,9 +57,9 @@ func TestQueue_AtItsEnd(t *testing.T) {
 	q.pop()
 	require.True(t, q.atEndNow(11*time.Second))
 	require.False(t, q.atEndNow(11*time.Second+atEndFor), "that was long ago")
-	require.True(t, q.readOut(10*time.Second))
-	require.False(t, q.readOut(10*time.Second+1), "what came later may follow what was read")
-	require.True(t, (&queue{off: true}).readOut(time.Hour))
+	require.True(t, q.exhausted(10*time.Second))
+	require.False(t, q.exhausted(10*time.Second+1), "what came later may follow what was read")
+	require.True(t, (&queue{disabled: true}).exhausted(time.Hour))
 }
 
 func TestQueue_WaitingIsToldAfterAWhile(t *testing.T) {
@@ -72,8 +72,8 @@ func TestQueue_WaitingIsToldAfterAWhile(t *testing.T) {
 	qs.release()
 	require.False(t, qs.held())
 	q.hold(w, 2*time.Second)
-	require.False(t, q.waitsLong(time.Second+shownAfter-1))
-	require.True(t, q.waitsLong(time.Second+shownAfter), "since it was first tried")
+	require.False(t, q.waitsLong(time.Second+longWait-1))
+	require.True(t, q.waitsLong(time.Second+longWait), "since it was first tried")
 	q.pop()
 	require.False(t, q.waitsLong(time.Hour))
 }
@@ -87,9 +87,9 @@ func TestQueue_LookedUpRecordsAreFound(t *testing.T) {
 	k := q.find(3)
 	require.Equal(t, int64(3), q.items[k].Offset)
 	q.items[k].batch, q.items[k].found = 7, []byte("value")
-	q.letGo(6)
+	q.dropFound(6)
 	require.Equal(t, []byte("value"), q.items[k].found)
-	q.letGo(7)
+	q.dropFound(7)
 	require.Zero(t, q.items[k].batch)
 	require.Nil(t, q.items[k].found)
 }
@@ -132,13 +132,13 @@ func TestQueues_ShortOfAnOffset(t *testing.T) {
 		qs[i].take(&Fetched{Records: records(int64(10*i), 3), Next: int64(10*i) + 3}, 0, 0)
 	}
 	at := func(a, b, c int64) *[event.Inputs]int64 { return &[event.Inputs]int64{a, b, c} }
-	require.Nil(t, qs.short(at(0, 10, 20)))
-	require.Equal(t, &qs[1], qs.short(at(0, 11, 21)), "its record is the older one")
-	require.Nil(t, qs.short(at(0, 7, 0)), "its first record is behind that: there is nothing in between")
-	qs[2].off = true
-	require.Nil(t, qs.short(at(0, 10, 99)))
+	require.Nil(t, qs.behind(at(0, 10, 20)))
+	require.Equal(t, &qs[1], qs.behind(at(0, 11, 21)), "its record is the older one")
+	require.Nil(t, qs.behind(at(0, 7, 0)), "its first record is behind that: there is nothing in between")
+	qs[2].disabled = true
+	require.Nil(t, qs.behind(at(0, 10, 99)))
 	qs[0].pop()
 	qs[0].pop()
 	qs[0].pop()
-	require.Equal(t, &qs[0], qs.short(at(4, 11, 0)), "its next record has not been read")
+	require.Equal(t, &qs[0], qs.behind(at(4, 11, 0)), "its next record has not been read")
 }

@@ -16,7 +16,7 @@ func (t *Task) fetch() {
 	}
 	for i := range r.queues {
 		q := &r.queues[i]
-		if q.off || q.fetching || q.bytes >= t.cfg.FetchBytes {
+		if q.disabled || q.fetching || q.bytes >= t.cfg.FetchBytes {
 			continue
 		}
 		q.fetching = true
@@ -38,7 +38,7 @@ func (t *Task) fetchFrom(topic event.Topic, offset int64) Fetch {
 }
 
 func (t *Task) fetched(q *queue, f *Fetched, asked time.Duration) {
-	t.troubles.fine(t.reading[q.topic])
+	t.failures.clear(t.reading[q.topic])
 	if q.take(f, asked, t.now.Mono) {
 		t.run.checkpoints.moved = true
 	}
@@ -59,7 +59,7 @@ func (t *Task) readFailed(doing string, err error) {
 		return
 	}
 	r.checking = true
-	t.after(t.troubles[doing].backoff.d, func() {
+	t.after(t.failures[doing].backoff.d, func() {
 		t.check(r.cut(), func() { r.checking = false })
 	})
 }

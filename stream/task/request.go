@@ -1,6 +1,3 @@
-// Package task is the protocol of one partition number as a pure machine: acquire, fence, check, replay and adopt,
-// steady state, checkpoints, drain. Requests go out, replies come in; the shell (package stream) executes them, and
-// so does the randomised model. It does no I/O, reads no clock and starts no goroutine.
 package task
 
 import (
@@ -101,7 +98,7 @@ type (
 		Timestamp   event.Millis
 		Messages    []OutMessage
 	}
-	// Commit tells the group's coordinator our offsets; evidence and lag tools only.
+	// Commit tells the group's coordinator our offsets. Lag tools read them, and Committed.
 	Commit struct{ Offsets []int64 }
 )
 
@@ -143,7 +140,7 @@ type Fetched struct {
 	LogStart int64
 }
 
-// Origin is who wrote a record, and what it carries besides.
+// Origin is the producer of a record, and what the record carries besides.
 type Origin struct {
 	Producer      Producer
 	Transactional bool

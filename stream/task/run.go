@@ -33,16 +33,16 @@ func (t *Task) walkKnown(cursor uint64) {
 	ask(t, "reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(k Known) {
 		t.run.machine.AddKnown(k.IDs)
 		if k.Next == 0 {
-			t.knowsAll()
+			t.verifyKnown()
 			return
 		}
 		t.walkKnown(k.Next)
 	})
 }
 
-// knowsAll makes sure, before any id is taken for new, that the ids were those of our own state all the time: they come
+// verifyKnown makes sure, before any id is taken for new, that the ids were those of our own state all the time: they come
 // without a fence.
-func (t *Task) knowsAll() {
+func (t *Task) verifyKnown() {
 	low := t.run.owner.fence.Seq
 	ask(t, "making sure of the known ids", callTimeout, Probe{}, func(f state.Fence) {
 		if t.verify(f, low) {
@@ -56,7 +56,7 @@ func (t *Task) pump() (busy bool) {
 	r := t.run
 	t.tick()
 	if t.phase != Draining {
-		if r.replay.on && !t.goOn() {
+		if r.replay.on && !t.tryEndReplay() {
 			return false
 		}
 		busy = t.step()
@@ -67,7 +67,7 @@ func (t *Task) pump() (busy bool) {
 		t.fetch()
 		t.lookUp()
 		t.walkDue()
-		r.letGo(t.now.Mono)
+		r.dropStale(t.now.Mono)
 	}
 	t.produce()
 	r.seal(t.now.Mono, t.phase == Draining)
@@ -92,9 +92,9 @@ func (t *Task) tick() {
 	r.queues.release()
 	now, _, apart := t.times()
 	if apart != nil && t.clock.known {
-		t.troubles.fails(comparing, fmt.Errorf("%s: %w", comparing, apart), t.now.Mono)
+		t.failures.note(comparing, fmt.Errorf("%s: %w", comparing, apart), t.now.Mono)
 	} else {
-		t.troubles.fine(comparing)
+		t.failures.clear(comparing)
 	}
 	if apart == nil && !r.replay.on || t.cfg.sabotage.ownClock {
 		r.machine.Tick(now, r.queues.atEnd(t.now.Mono))

@@ -21,7 +21,7 @@ type runner struct {
 	commits     commits
 
 	unranked     partition.Output // of steps that rank nothing; empty between them
-	answeredLast bool             // the last step was a selection's or a payoff's
+	feedbackLast bool             // the last step was a selection's or a payoff's
 	refencing    bool
 	checking     bool // a check runs after a fetch error; no new fetches
 	tickedAt     time.Duration
@@ -39,14 +39,14 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	}
 	for topic := range event.Topic(event.Inputs) {
 		pos := meta.Inputs[topic]
-		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, off: !cfg.reads(topic)}
+		r.queues[topic] = queue{topic: topic, pos: pos, next: pos.Offset, disabled: !cfg.reads(topic)}
 	}
 	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
 	var err error
-	if r.replay.follower, err = newFollower(m, cfg.Adrift || meta.Layout < 2); err != nil {
+	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift || meta.Layout < 2); err != nil {
 		return nil, err
 	}
-	if r.replay.follower.adrift {
+	if r.replay.recorded.adrift {
 		m.Begin(r.queues.offsets())
 	}
 	return r, nil
@@ -89,7 +89,7 @@ func (r *runner) saveable(s *segment) bool { return r.cfg.sabotage.unacked || r.
 func (r *runner) savedOffsets() offsets {
 	all := offsets{-1, -1, -1}
 	for i, p := range r.checkpoints.saved {
-		if !r.queues[i].off {
+		if !r.queues[i].disabled {
 			all[i] = p.Offset
 		}
 	}
@@ -123,10 +123,10 @@ func (r *runner) known(it *queued) bool {
 	return it.known == r.lookups.forgets
 }
 
-// looked hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
+// lookedUp hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
 // stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
-func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte, now time.Duration) {
-	r.lookups.came(number, values, now)
+func (r *runner) lookedUp(number uint64, refs []lookupRef, values [][]byte, now time.Duration) {
+	r.lookups.answered(number, values, now)
 	for _, ref := range refs {
 		q := &r.queues[ref.topic]
 		k := q.find(ref.offset)
@@ -140,21 +140,21 @@ func (r *runner) looked(number uint64, refs []lookupRef, values [][]byte, now ti
 
 // stepped notes that n records of a look-up are through, and forgets what may be forgotten now.
 func (r *runner) stepped(number uint64, n int) {
-	if r.lookups.through(number, n) {
+	if r.lookups.stepped(number, n) {
 		r.forgetSaved()
 	}
 }
 
-// letGo drops what was looked up for records whose turn does not come, to be looked up again when it does. A payoff
-// of today waits for as long as a backlog of yesterday's impressions lasts: the overlay, which may forget nothing
-// meanwhile, would outgrow all bounds.
-func (r *runner) letGo(now time.Duration) {
+// dropStale drops what was looked up for records that have waited for their turn for long. It is looked up again then. A payoff
+// of today waits for as long as a backlog of yesterday's impressions lasts; the overlay may forget nothing meanwhile, and
+// would outgrow all bounds.
+func (r *runner) dropStale(now time.Duration) {
 	b := r.lookups.stale(now)
 	if b == nil {
 		return
 	}
 	for i := range r.queues {
-		r.queues[i].letGo(b.number)
+		r.queues[i].dropFound(b.number)
 	}
 	r.stepped(b.number, b.left)
 }

@@ -30,7 +30,7 @@ func (t *Task) save(c *state.Checkpoint, began time.Duration) {
 			t.failed(saving, err, func() { t.save(c, began) })
 			return
 		}
-		t.troubles.fine(saving)
+		t.failures.clear(saving)
 		t.restarts.reset()
 		t.stops.pause = 0
 		r.owner.fence.Seq++
@@ -47,7 +47,7 @@ func (t *Task) commit() {
 	if !r.commits.due(saved, t.now.Mono, t.phase == Draining) {
 		return
 	}
-	r.commits.flying = true
+	r.commits.inFlight = true
 	told := saved
 	send(t, callTimeout, Commit{Offsets: told[:]}, func(_ nothing, err error) {
 		// When draining, one try is enough.

@@ -107,11 +107,11 @@ func (b *broker) initProducer(p Producer) (Producer, error) {
 	case p.ID >= 0 && p == b.lastTxn && !b.txnOpen:
 		return b.txn, nil
 	case p.ID >= 0 && p != b.txn: // not the newest, or of an id that was forgotten
-		return nobody, ErrFenced
+		return noProducer, ErrFenced
 	case b.txnOpen:
 		b.txn.Epoch++
 		b.endTxn()
-		return nobody, errors.New("sim: concurrent transactions")
+		return noProducer, errors.New("sim: concurrent transactions")
 	}
 	b.lastTxn = Producer{-1, -1}
 	if p.ID >= 0 {
@@ -172,7 +172,7 @@ func (b *broker) retire(id int64) {
 
 // forget makes the coordinator forget the transactional id, as the loss of its topic does.
 func (b *broker) forget() {
-	b.txn, b.lastTxn, b.txnOpen = Producer{b.txn.ID + 1000, -1}, nobody, false
+	b.txn, b.lastTxn, b.txnOpen = Producer{b.txn.ID + 1000, -1}, noProducer, false
 	b.w.seen.forgotten++
 }
 

@@ -17,7 +17,7 @@ type Observations struct {
 	LookedUp    int64               // ids looked up
 	Walked      int64               // ids that the expiry walk came by
 	Adopted     int64               // decisions adopted
-	Foreign     int64               // decisions of our group in the log that nobody of ours has written; they do not count
+	Foreign     int64               // decisions of our group in the log by producers that are not ours; they do not count
 	Fenced      int64               // times that memory was dropped
 	Retries     int64               // passing errors
 	Latencies   []int64             // per ranking acked: milliseconds since its impression's Kafka timestamp
@@ -83,7 +83,7 @@ type Status struct {
 	// ClockOffset is by how much the worker's clock is ahead of Kafka's, where that is known.
 	ClockOffset time.Duration
 	ClockKnown  bool
-	Foreign     int64        // decisions of our group in the log, since the last load, that nobody of ours has written
+	Foreign     int64        // decisions of our group in the log by producers that are not ours, since the last load
 	WalkLag     event.Millis // how far the walk over deadlines is behind the watermark
 	Account     partition.Account
 	Learners    []partition.LearnerStatus

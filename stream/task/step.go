@@ -44,7 +44,7 @@ func (t *Task) step() (busy bool) {
 
 // stopFor is the reason for which a step that failed stops the partition.
 func stopFor(err error) StopReason {
-	if errors.Is(err, errLacks) {
+	if errors.Is(err, errRecordsMissing) {
 		return StopTopic
 	}
 	return StopState
@@ -71,7 +71,7 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 		case refused:
 			in.RefusedEarlier = true
 		case anew:
-			t.replayed()
+			t.endReplay()
 		}
 	}
 	out := &r.unranked
@@ -95,19 +95,19 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 		r.replay.adopted()
 		t.obs.Adopted++
 	case again != nil:
-		r.replay.follower.take()
+		r.replay.recorded.take()
 	}
 	r.checkpoints.changed(t.now.Mono)
-	if r.answeredLast = q.topic != event.Impressions; r.answeredLast {
+	if r.feedbackLast = q.topic != event.Impressions; r.feedbackLast {
 		_, after := r.machine.Dirty()
-		r.checkpoints.answers.open += after - before
+		r.checkpoints.feedback.open += after - before
 	}
 	for range out.Rankings[rankings:] {
 		r.lanes.rankings.note(it.Timestamp)
 	}
 	if len(out.DeadLetters) > letters {
 		r.lanes.rankings.weigh(out, letters)
-		t.bury(out, letters)
+		t.takeDeadLetters(out, letters)
 	}
 	r.unranked.Reset()
 	batch := it.batch
@@ -115,7 +115,7 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	if batch != 0 {
 		r.stepped(batch, 1)
 	}
-	if adopted && r.replay.follower.adrift {
+	if adopted && r.replay.recorded.adrift {
 		r.machine.Begin(r.queues.offsets())
 	}
 	t.obs.Stepped[q.topic]++

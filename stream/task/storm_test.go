@@ -110,7 +110,7 @@ func TestStorm_PayoffsLeaveRoomForImpressions(t *testing.T) {
 	d.start()
 	require.NoError(t, d.run(time.Minute, func() bool { return d.p.task.Status().Account.Payoffs.Applied >= 3000 }))
 	require.NoError(t, d.run(time.Minute, d.idle))
-	require.Zero(t, d.p.task.run.checkpoints.answers)
+	require.Zero(t, d.p.task.run.checkpoints.feedback)
 	require.NoError(t, checkAccount(d.w, d.p))
 }
 
@@ -202,7 +202,7 @@ func TestStorm_AnswersWaitForTheWalk(t *testing.T) {
 	before, impressions := d.stepped(event.Selections), d.stepped(event.Impressions)
 	_ = d.run(time.Second, func() bool { return false })
 	require.Equal(t, impressions+6000, d.stepped(event.Impressions))
-	waiting := d.p.task.run.checkpoints.answers.open + d.p.task.run.checkpoints.answers.sealed
+	waiting := d.p.task.run.checkpoints.feedback.open + d.p.task.run.checkpoints.feedback.sealed
 	require.GreaterOrEqual(t, waiting, int64(6<<20/16))
 	require.Less(t, waiting, int64(6<<20/16+4096))
 	require.Less(t, d.stepped(event.Selections), before+6000)

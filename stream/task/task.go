@@ -25,7 +25,7 @@ type Task struct {
 	incarnation uint64  // rises at each restart; what belongs to an earlier one is ignored
 	restarts    backoff // between one restart and the next; over when a checkpoint has been saved
 	stops       stops
-	troubles    troubles
+	failures    failures
 	draining    bool
 	reason      StopReason
 	err         error  // why stopped, or why acquiring anew
@@ -34,8 +34,8 @@ type Task struct {
 	loads uint64 // how often a state was loaded
 	clock clock
 
-	found   []Producer     // of earlier owners, in the log and not in the state
-	retired map[int64]bool // producer ids
+	logProducers []Producer     // of earlier owners, in the log and not in the state
+	retired      map[int64]bool // producer ids
 
 	elsewhere map[string]bool // learners that other workers of the group are configured with
 
@@ -49,7 +49,7 @@ type Task struct {
 // New makes a task that begins to acquire its partition at the first Advance.
 func New(cfg Config) *Task {
 	cfg.defaults()
-	t := &Task{cfg: cfg, waiting: make(map[uint64]uint64), troubles: make(troubles), retired: make(map[int64]bool)}
+	t := &Task{cfg: cfg, waiting: make(map[uint64]uint64), failures: make(failures), retired: make(map[int64]bool)}
 	for topic, name := range cfg.TopicNames {
 		t.reading[topic] = fmt.Sprintf("fetching %s[%d]", name, cfg.Partition)
 	}
@@ -147,7 +147,7 @@ func (t *Task) failed(doing string, err error, again func()) {
 		t.stop(StopStore, failure)
 	default:
 		t.obs.Retries++
-		t.after(t.troubles.fails(doing, failure, t.now.Mono), again)
+		t.after(t.failures.note(doing, failure, t.now.Mono), again)
 	}
 }
 
@@ -157,7 +157,7 @@ func (t *Task) waitsFor() error {
 	if t.phase == Stopped {
 		return t.err
 	}
-	if err := t.troubles.first(); err != nil {
+	if err := t.failures.oldest(); err != nil {
 		return err
 	}
 	if t.run != nil {
@@ -195,6 +195,6 @@ func (t *Task) end() {
 func (t *Task) reset() {
 	t.tally()
 	t.begin()
-	clear(t.troubles)
+	clear(t.failures)
 	t.acq, t.run = nil, nil
 }

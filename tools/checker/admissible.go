@@ -17,7 +17,7 @@ import (
 func windowsOf(variants []*config.Learner) []float64 {
 	var all []float64
 	for i, v := range variants {
-		upTo := upTo(v.Windows)
+		upTo := cumulative(v.Windows)
 		if upTo == nil || v.Utilities != config.Given || i > 0 && !slices.Equal(upTo, all) {
 			return nil
 		}
@@ -26,7 +26,8 @@ func windowsOf(variants []*config.Learner) []float64 {
 	return all
 }
 
-func upTo(w config.Windows) []float64 {
+// cumulative is the distribution of windows, summed up to each; nil where the configuration does not give one.
+func cumulative(w config.Windows) []float64 {
 	var weights []float64
 	switch {
 	case w.List != nil:

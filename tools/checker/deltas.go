@@ -80,7 +80,7 @@ func parseChanges(s string) (all []change, err error) {
 }
 
 // checkDeltas: the stream's entries follow each other up to the checkpoint, and the newest value that it has of a field is
-// the stored one. It may be cut off at its front, and missing: who follows it reads everything then.
+// the stored one. It may be cut off at its front, or missing: a follower then reads everything.
 func (f *fold) checkDeltas(writer string) {
 	type place struct{ hash, field string }
 	newest := map[place]*string{}

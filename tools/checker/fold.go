@@ -45,7 +45,7 @@ type fold struct {
 	bounds   [event.Inputs][outcomes]bound // of the account
 	crowded  [event.Inputs]int64           // records that found no room to wait
 
-	wheres      [event.Topics]where // scratch
+	refs        [event.Topics]recordRef // scratch
 	read        [event.Topics]int64
 	lettersRead int64
 	pending     int64
@@ -201,7 +201,7 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 		f.crowded[t]++
 	}
 	r := record{topic: t, offset: rec.offset, item: noItem, crowded: s.crowded, effective: rec.timestamp}
-	if rec.skipped { // what it was, nobody knows
+	if rec.skipped { // its content is not known
 		f.concludeRefused(&r)
 		return nil
 	}
@@ -234,13 +234,13 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 	case err != nil:
 		f.concludeRefused(&r)
 	default:
-		f.answer(&r, rec)
+		f.feedback(&r, rec)
 	}
 	return nil
 }
 
-// answer takes in a selection or a payoff.
-func (f *fold) answer(r *record, rec *logged) {
+// feedback takes in a selection or a payoff.
+func (f *fold) feedback(r *record, rec *logged) {
 	r.hash = xxhash.Sum64(rec.value)
 	if r.topic == event.Selections {
 		r.item = f.items.intern(f.sel.Item)
@@ -332,21 +332,21 @@ func reason(faulty error) string {
 	return faulty.Error()
 }
 
-// where names a record.
-type where struct {
+// recordRef names a record.
+type recordRef struct {
 	topic  event.Topic
 	offset int64
 	id     []byte
 }
 
-func (w *where) String() string {
+func (w *recordRef) String() string {
 	return fmt.Sprintf("%s %.64q at offset %d", roles[w.topic], bytes.ToValidUTF8(w.id, []byte{'?'}), w.offset)
 }
 
 // at names a record, until the next of its topic is named.
-func (f *fold) at(t event.Topic, offset int64, id []byte) *where {
-	f.wheres[t] = where{t, offset, id}
-	return &f.wheres[t]
+func (f *fold) at(t event.Topic, offset int64, id []byte) *recordRef {
+	f.refs[t] = recordRef{t, offset, id}
+	return &f.refs[t]
 }
 
 // learnerOf finds the learner that an impression names; nil where none is configured, of which one cannot say since when.

@@ -63,7 +63,7 @@ func (f *fold) applyHistory() {
 		case h.Done != "reset" && h.Done != "import":
 			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
 			f.partial = true
-		case lf == nil: // its impressions are nobody's
+		case lf == nil: // its impressions have no learner
 		case h.Done == "reset":
 			f.out.skip("learner %q was reset by checkpoint %d: what became of the records of its impressions of before is not compared",
 				h.Learner, h.Number)
@@ -83,7 +83,7 @@ func (f *fold) applyHistory() {
 	}
 }
 
-// passOver notes which records nobody can read.
+// passOver notes which records cannot be read.
 func (f *fold) passOver(h *history) {
 	for t := range event.Topic(event.Inputs) {
 		if f.c.broker.Topic(t) == h.Topic && h.Topic != "" {

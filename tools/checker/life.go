@@ -177,17 +177,17 @@ func (f *fold) settle(l *life, w event.Millis) {
 	}
 }
 
-// answer says whether something has happened, as far as it can be known.
-type answer uint8
+// certainty says whether something has happened: no, maybe or yes.
+type certainty uint8
 
 const (
-	no answer = iota
+	no certainty = iota
 	maybe
 	yes
 )
 
 // passed tells whether the parking time is over since a moment. It may have been configured otherwise at times.
-func (f *fold) passed(since, w event.Millis) answer {
+func (f *fold) passed(since, w event.Millis) certainty {
 	switch {
 	case w > since+f.parking.most:
 		return yes

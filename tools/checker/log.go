@@ -22,7 +22,7 @@ type topicLog struct {
 	cur     task.Fetched
 	at      int
 	now     logged
-	fences  func(task.Marker) // is told of the control records before the next record; nil: nobody
+	fences  func(task.Marker) // is told of the control records before the next record; may be nil
 }
 
 // fetchBytes bounds one answer of the broker; readAhead is how many wait to be folded.
@@ -32,7 +32,7 @@ const (
 )
 
 // read starts to read a topic from one offset up to another, or up to its end as the first answer tells it where that is
-// negative. What was skipped, nobody can read.
+// negative. Skipped offsets cannot be read.
 func (c *checker) read(ctx context.Context, p int32, topic event.Topic, from, to int64, skipped ...span) *topicLog {
 	l := &topicLog{batches: make(chan task.Fetched, readAhead)}
 	go func() {
@@ -47,7 +47,7 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 	good := time.Now()
 	for to < 0 || next < to {
 		if i := slices.IndexFunc(skipped, func(s span) bool { return s.from <= next && next < s.to }); i >= 0 {
-			if err := pass(ctx, topic, next, skipped[i].to, into); err != nil {
+			if err := sendSkipped(ctx, topic, next, skipped[i].to, into); err != nil {
 				return err
 			}
 			next = skipped[i].to
@@ -92,8 +92,8 @@ func (c *checker) fetchAll(ctx context.Context, p int32, topic event.Topic, next
 // span are offsets from one up to another.
 type span struct{ from, to int64 }
 
-// pass gives records in the place of those that nobody can read.
-func pass(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
+// sendSkipped sends records in the place of those that cannot be read.
+func sendSkipped(ctx context.Context, topic event.Topic, from, to int64, into chan<- task.Fetched) error {
 	var f task.Fetched
 	for o := from; o < to; o++ {
 		r := slices.Grow(f.Records, 1)[:len(f.Records)+1]
@@ -126,9 +126,9 @@ type logged struct {
 	key, value []byte
 	cut        bool   // not all of it is at hand, but
 	cutHash    uint64 // its hash
-	skipped    bool   // nobody can read it
+	skipped    bool   // it cannot be read
 
-	producer      int64  // who has written it; of rankings only
+	producer      int64  // that has written it; of rankings only
 	transactional bool   // likewise
 	steps         []byte // likewise, its header
 }

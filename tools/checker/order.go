@@ -17,20 +17,20 @@ func (f *fold) merge() error {
 		} else if !has {
 			break
 		}
-		if err := f.upTo(f.ranked.cur.Decision.Offset, f.ranked.steps); err != nil {
+		if err := f.takeUpTo(f.ranked.cur.Decision.Offset, f.ranked.steps); err != nil {
 			return err
 		}
 	}
 	return f.tail()
 }
 
-// upTo takes in what came before a ranking, and the impression that it answers.
-func (f *fold) upTo(offset int64, header []byte) error {
+// takeUpTo takes in what came before a ranking, and the impression that it answers.
+func (f *fold) takeUpTo(offset int64, header []byte) error {
 	if offset < f.topics[event.Impressions].from { // retention has taken the impression
 		f.drift()
 		return nil
 	}
-	if err := f.follow(header, &where{event.Rankings, f.ranked.at, f.ranked.cur.ID}); err != nil {
+	if err := f.follow(header, &recordRef{event.Rankings, f.ranked.at, f.ranked.cur.ID}); err != nil {
 		return err
 	}
 	next, err := f.peekOffset(event.Impressions)

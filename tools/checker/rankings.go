@@ -94,7 +94,7 @@ func groupOf(value []byte) string {
 			Group string `json:"group"`
 		} `json:"decision"`
 	}
-	_ = json.Unmarshal(value, &r) // what cannot be read names nobody
+	_ = json.Unmarshal(value, &r) // what cannot be read names no group
 	return r.Decision.Group
 }
 

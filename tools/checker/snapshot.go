@@ -36,7 +36,7 @@ func newStore(cfg *config.Config) (*store, error) {
 func (s *store) close() { _ = s.client.Close() }
 
 // dump reads all that is stored of a partition, in one step: name, type and content of each key. It takes about two
-// seconds for a million ids, in which Redis answers nobody else.
+// seconds for a million ids, in which Redis answers no other request.
 //
 // KEYS 1: the key "meta"  ARGV 1: a pattern of all keys
 const dump = `
@@ -168,7 +168,7 @@ func (s *store) dump(ctx context.Context, prefix string) ([]any, error) {
 		}
 		reply, err := run(node)
 		if err == nil {
-			err = settled(ctx, node, meta)
+			err = checkSlotOwned(ctx, node, meta)
 		}
 		if err != nil {
 			c.ReloadState(ctx) // it may have moved away
@@ -179,8 +179,8 @@ func (s *store) dump(ctx context.Context, prefix string) ([]any, error) {
 	return nil, fmt.Errorf("unexpected kind of client: %T", s.client)
 }
 
-// settled makes sure that a node of a cluster still has all of a key's slot.
-func settled(ctx context.Context, node *redis.Client, key string) error {
+// checkSlotOwned makes sure that a node of a cluster still has all of a key's slot.
+func checkSlotOwned(ctx context.Context, node *redis.Client, key string) error {
 	slot, err := node.ClusterKeySlot(ctx, key).Result()
 	if err != nil {
 		return err

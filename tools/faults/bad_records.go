@@ -35,7 +35,7 @@ var badRecords = map[string]badRecord{
 		return p.record(event.Impressions, im.ID, event.AppendImpression(nil, &im))
 	},
 	"early payoffs": func(rng *rand.Rand, p *producer) *kgo.Record {
-		k := p.next + len(p.t.orders)*(1+rng.IntN(2000)) // of an impression to come
+		k := p.next + len(p.t.instructions)*(1+rng.IntN(2000)) // of an impression to come
 		im := p.t.population.Impression(k)
 		r := event.Payoff{ID: []byte(im.ID), Payoff: rng.Float64(), Item: []byte(im.Candidates[0].Item), EventID: []byte("early-" + strconv.Itoa(k))}
 		return p.record(event.Payoffs, r.ID, event.AppendPayoff(nil, &r))
@@ -88,7 +88,7 @@ func (p *producer) strangeID(rng *rand.Rand) []byte {
 
 // earlier is one of the last n impressions of this producer.
 func (p *producer) earlier(rng *rand.Rand, n int) int {
-	k := p.last - len(p.t.orders)*rng.IntN(n/len(p.t.orders))
+	k := p.last - len(p.t.instructions)*rng.IntN(n/len(p.t.instructions))
 	return max(p.which, k)
 }
 

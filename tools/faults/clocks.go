@@ -79,7 +79,7 @@ func (s *Scene) wrong(ctx context.Context, by time.Duration, restart bool, worke
 	}
 	if s.alone && by.Abs() > clockBound {
 		for _, w := range workers {
-			if err := w.AwaitTold(ctx, comparing, comparing); err != nil && ctx.Err() == nil {
+			if err := w.AwaitReported(ctx, comparing, comparing); err != nil && ctx.Err() == nil {
 				return violated("%v", err)
 			}
 		}
@@ -108,14 +108,14 @@ func (s *soak) watchTime(ctx context.Context) {
 		if err != nil { // Redis is away
 			return
 		}
-		for p, violation := range early(metas, time.Now()) {
+		for p, violation := range aheadOfTime(metas, time.Now()) {
 			s.violate("partition %d: %s", p, violation)
 		}
 	})
 }
 
-// early are the partitions whose event time is ahead.
-func early(metas []map[string]string, now time.Time) map[int]string {
+// aheadOfTime are the partitions whose event time is ahead.
+func aheadOfTime(metas []map[string]string, now time.Time) map[int]string {
 	all := map[int]string{}
 	for p, meta := range metas {
 		at, err := strconv.ParseInt(meta["watermark"], 10, 64)

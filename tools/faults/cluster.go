@@ -21,7 +21,7 @@ import (
 // worker's binary with failpoints. The harness itself goes past the proxies.
 type Cluster struct {
 	Kafka   *kafka.Cluster
-	doors   []doors // to each broker
+	proxies []proxies // to each broker
 	Redis   *Store
 	Calm    *Store // which no fault happens to: of groups that have another fault of their own
 	Admin   *kgo.Client
@@ -63,22 +63,22 @@ func StartCluster(ctx context.Context, dir string, say func(format string, args 
 	return c, nil
 }
 
-// startKafka starts brokers, the doors to them, and our own client. Each way has a listener of its own, which is advertised as
+// startKafka starts brokers, the proxies to them, and our own client. Each proxy slot has a listener of its own, which is advertised as
 // the proxies' addresses.
 func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (err error) {
-	listener := func(way int) string { return fmt.Sprintf("WORKERS%d", way) }
+	listener := func(slot int) string { return fmt.Sprintf("WORKERS%d", slot) }
 	var listeners []kafka.Listener
-	for way := range ways {
-		listeners = append(listeners, kafka.Listener{Name: listener(way), Protocol: "PLAINTEXT"})
+	for slot := range proxySlots {
+		listeners = append(listeners, kafka.Listener{Name: listener(slot), Protocol: "PLAINTEXT"})
 	}
 	for range brokers {
-		d, err := newDoors("")
+		d, err := newProxies("")
 		if err != nil {
 			return err
 		}
-		c.doors = append(c.doors, d)
-		for way := range ways {
-			listeners[way].Advertised = append(listeners[way].Advertised, d[way].Addr())
+		c.proxies = append(c.proxies, d)
+		for slot := range proxySlots {
+			listeners[slot].Advertised = append(listeners[slot].Advertised, d[slot].Addr())
 		}
 	}
 	c.Kafka, err = kafka.StartCluster(ctx, kafka.Options{
@@ -99,8 +99,8 @@ func (c *Cluster) startKafka(ctx context.Context, brokers int, env []string) (er
 		return err
 	}
 	for i, b := range c.Kafka.Brokers {
-		for way := range ways {
-			c.doors[i][way].SetTarget(b.ListenerAddrs()[listener(way)])
+		for slot := range proxySlots {
+			c.proxies[i][slot].SetTarget(b.ListenerAddrs()[listener(slot)])
 		}
 	}
 	c.Admin, err = c.client()
@@ -129,10 +129,10 @@ func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// bootstrap are the doors' addresses for the worker in a slot.
+// bootstrap are the proxies' addresses for the worker in a slot.
 func (c *Cluster) bootstrap(slot int) []string {
 	var addrs []string
-	for _, d := range c.doors {
+	for _, d := range c.proxies {
 		addrs = append(addrs, d.of(slot).Addr())
 	}
 	return addrs
@@ -157,7 +157,7 @@ func (c *Cluster) thaw(b *kafka.Broker) error {
 
 // Heal ends what faults have left: proxies that misbehave, servers that are away.
 func (c *Cluster) Heal(ctx context.Context) error {
-	for _, d := range c.doors {
+	for _, d := range c.proxies {
 		d.Heal()
 	}
 	var all errgroup.Group
@@ -189,7 +189,7 @@ func (c *Cluster) closeKafka() error {
 	if c.Admin != nil {
 		c.Admin.Close()
 	}
-	for _, d := range c.doors {
+	for _, d := range c.proxies {
 		d.Close()
 	}
 	if c.Kafka != nil {

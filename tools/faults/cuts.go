@@ -21,7 +21,7 @@ func cutFaults() []Fault {
 				if err := s.elect(ctx, func() int { return (coordinator + 1 + s.rng.IntN(brokers-1)) % brokers }); err != nil {
 					return err
 				}
-				return s.cutOff(ctx, s.c.doors[coordinator], "not a member of group")
+				return s.cutOff(ctx, s.c.proxies[coordinator], "not a member of group")
 			}},
 		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Weight: 3, Takes: 12 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error {
@@ -33,18 +33,18 @@ func cutFaults() []Fault {
 				if err := s.elect(ctx, func() int { return leader }); err != nil {
 					return err
 				}
-				return s.cutOff(ctx, s.c.doors[leader], "fetching ")
+				return s.cutOff(ctx, s.c.proxies[leader], "fetching ")
 			}},
 		{Kind: "worker cut off from redis", Uses: aWorker, Weight: 3, Takes: 10 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error {
-				return s.cutOff(ctx, s.c.Redis.doors, " in Redis: ")
+				return s.cutOff(ctx, s.c.Redis.proxies, " in Redis: ")
 			}},
 	}
 }
 
-// cutOff shuts a worker's doors to a server, in one of two ways: connections are refused, or nothing is answered any more. Alone,
+// cutOff shuts a worker's proxy to a server, in one of two ways: connections are refused, or nothing is answered any more. Alone,
 // the worker has to say so.
-func (s *Scene) cutOff(ctx context.Context, server doors, says string) error {
+func (s *Scene) cutOff(ctx context.Context, server proxies, says string) error {
 	w, back, err := s.worker(ctx)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (g *Group) coordinator(ctx context.Context) (int, error) {
 		node, code = res.Coordinators[0].NodeID, res.Coordinators[0].ErrorCode
 	}
 	if code != 0 || node < 1 {
-		return 0, fmt.Errorf("%w: the group has no coordinator just now: error code %d", errUnfit, code)
+		return 0, fmt.Errorf("%w: the group has no coordinator just now: error code %d", errNotNow, code)
 	}
 	return int(node) - 1, nil
 }
@@ -126,5 +126,5 @@ func (g *Group) partitionsOf(ctx context.Context, topic string) ([]kmsg.Metadata
 	if err != nil {
 		return nil, err
 	}
-	return res.Topics[0].Partitions, refused("ask for a topic's leaders", res.Topics[0].ErrorCode)
+	return res.Topics[0].Partitions, codeError("ask for a topic's leaders", res.Topics[0].ErrorCode)
 }

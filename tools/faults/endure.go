@@ -84,7 +84,7 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return judge(samples, account, g.restarted()), nil
+	return compareQuarters(samples, account, g.restarted()), nil
 }
 
 // sample takes samples for a time, and says what they are now and then.
@@ -165,8 +165,8 @@ func (g *Group) restarted() (n int) {
 	return n
 }
 
-// judge holds what a run has taken in its last quarter against its second.
-func judge(samples []sample, account map[string]int64, restarts int) (all []Measurement) {
+// compareQuarters holds what a run has taken in its last quarter against its second.
+func compareQuarters(samples []sample, account map[string]int64, restarts int) (all []Measurement) {
 	if len(samples) < 8 {
 		return []Measurement{{What: "samples", Found: fmt.Sprint(len(samples)), Aim: "at least 8: run longer"}}
 	}
@@ -193,7 +193,7 @@ func judge(samples []sample, account map[string]int64, restarts int) (all []Meas
 	compare("Redis", func(s *sample) int64 { return s.redis })
 	whole := true
 	for t, role := range roles {
-		whole = whole && ended(account, event.Topic(t)) == account[role+".read"]
+		whole = whole && recordsAccounted(account, event.Topic(t)) == account[role+".read"]
 	}
 	behind := slices.MaxFunc(samples, func(a, b sample) int { return int(a.lag - b.lag) }).lag
 	return append(all,

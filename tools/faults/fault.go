@@ -14,18 +14,18 @@ type Resource string
 
 // The resources, and how many faults may be at work on each at a time.
 const (
-	aWorker    Resource = "worker"
-	allWorkers Resource = "all workers"
-	theKafka   Resource = "kafka"
-	kafkaNet   Resource = "network to kafka"
-	theRedis   Resource = "redis"
-	redisNet   Resource = "network to redis"
-	upstream   Resource = "upstream"
-	aSideShow  Resource = "a group of its own"
-	longShow   Resource = "a group of its own, for minutes"
+	aWorker      Resource = "worker"
+	allWorkers   Resource = "all workers"
+	theKafka     Resource = "kafka"
+	kafkaNet     Resource = "network to kafka"
+	theRedis     Resource = "redis"
+	redisNet     Resource = "network to redis"
+	upstream     Resource = "upstream"
+	ownGroup     Resource = "a group of its own"
+	ownGroupLong Resource = "a group of its own, for minutes"
 )
 
-var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, aSideShow: 1, longShow: 1}
+var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 1, ownGroupLong: 1}
 
 // Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
 type Fault struct {
@@ -47,8 +47,8 @@ type Scene struct {
 	free  chan *Worker
 }
 
-// errUnfit says that a fault could not be injected just now, which is no violation: nothing happened.
-var errUnfit = errors.New("not now")
+// errNotNow says that a fault could not be injected just now, which is no violation: nothing happened.
+var errNotNow = errors.New("not now")
 
 // between draws a duration.
 func (s *Scene) between(from, to time.Duration) time.Duration {
@@ -77,7 +77,7 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 
 // Faults are all kinds, in the order of docs/operations.md.
 func Faults() []Fault {
-	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), sideShows())
+	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), ownGroupFaults())
 	for i := range all {
 		if all[i].Weight == 0 {
 			all[i].Weight = 4
@@ -219,7 +219,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 			return err
 		}
 		defer back()
-		// Killed, so that there is something to replay for whoever comes next.
+		// Killed, so that there is something to replay for the next owner.
 		if err := w.Kill(); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func atStep(point, action string, times int) func(context.Context, *Scene) error
 				return ctx.Err()
 			}
 			// The step did not come so often: nothing to expire, nothing to replay.
-			return errors.Join(fmt.Errorf("%w: %s was not reached %d times", errUnfit, point, n), w.Kill(), w.Start())
+			return errors.Join(fmt.Errorf("%w: %s was not reached %d times", errNotNow, point, n), w.Kill(), w.Start())
 		}
 		if action == "stop" {
 			pause(ctx, s.c.Session+s.between(time.Second, 3*time.Second))
@@ -257,7 +257,7 @@ func (s *Scene) says(ctx context.Context, why, logged string) error {
 		return nil
 	}
 	for _, w := range s.Slots {
-		if err := w.AwaitTold(ctx, why, logged); err != nil && ctx.Err() == nil {
+		if err := w.AwaitReported(ctx, why, logged); err != nil && ctx.Err() == nil {
 			return violated("%v", err)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 // Group is one consumer group with its topics, and slots in which its workers run.
 type Group struct {
 	c          *Cluster
-	redis      keeper
+	redis      stateStore
 	Name       string
 	Partitions int
 	Topics     [event.Topics]string
@@ -48,10 +48,10 @@ type Settings struct {
 	Partitions int
 	Workers    int
 	Seed       uint64
-	Rate       int    // impressions per second; 0: no traffic
-	Tidy       bool   // traffic is half of Rate, in order and without transactions, for measurements
-	Redis      keeper // nil: the cluster's, which faults happen to
-	Learners   string // lines of the configuration; "": see learners
+	Rate       int        // impressions per second; 0: no traffic
+	Tidy       bool       // traffic is half of Rate, in order and without transactions, for measurements
+	Redis      stateStore // nil: the cluster's, which faults happen to
+	Learners   string     // lines of the configuration; "": see learners
 }
 
 // learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances.
@@ -130,7 +130,7 @@ func (g *Group) write(file, text string) (string, error) {
 
 // Config is the harness' own access to the group: past the proxies.
 func (g *Group) Config() (*config.Config, error) {
-	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(ourselves), ""))
+	file, err := g.write(fmt.Sprintf("%s-own-%d.yaml", g.Name, g.loads.Add(1)), g.text(g.c.Kafka.Addrs(), g.redis.section(harness), ""))
 	if err != nil {
 		return nil, err
 	}

@@ -109,9 +109,9 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 	return append(violations, accountFaults(account, read)...), read, nil
 }
 
-// Fold holds the stored state of some partitions, or of all, against what package checker makes of the topics: however often a
+// Check holds the stored state of some partitions, or of all, against what package checker makes of the topics: however often a
 // record was taken in again, it has the outcome that it had at first. It may be done at any time.
-func (g *Group) Fold(ctx context.Context, partitions ...int32) (violations []string, err error) {
+func (g *Group) Check(ctx context.Context, partitions ...int32) (violations []string, err error) {
 	cfg, err := g.Config()
 	if err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ var outcomes = [event.Inputs]string{
 	event.Payoffs:     "applied duplicate late orphan rejected parked",
 }
 
-// ended is how many records of a topic have an outcome in an account, or wait for one.
-func ended(account map[string]int64, t event.Topic) (sum int64) {
+// recordsAccounted is how many records of a topic have an outcome in an account, or wait for one.
+func recordsAccounted(account map[string]int64, t event.Topic) (sum int64) {
 	for _, o := range strings.Fields(outcomes[t]) {
 		sum += account[roles[t]+"."+o]
 	}
@@ -147,7 +147,7 @@ func ended(account map[string]int64, t event.Topic) (sum int64) {
 // accountFaults holds the account's sums against what the topics hold.
 func accountFaults(account map[string]int64, read [event.Topics]int64) (violations []string) {
 	for t := range roles {
-		sum := ended(account, event.Topic(t))
+		sum := recordsAccounted(account, event.Topic(t))
 		if n := account[roles[t]+".read"]; n != read[t] || sum != n {
 			violations = append(violations, fmt.Sprintf("%s: the topic holds %d records, the account has %d read and %d ended or waiting",
 				roles[t], read[t], n, sum))

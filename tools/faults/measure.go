@@ -139,12 +139,12 @@ func slowRedis(ctx context.Context, t *trial) ([]Measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.c.Redis.doors.SetDelay(200 * time.Millisecond)
+	t.c.Redis.proxies.SetDelay(200 * time.Millisecond)
 	slow, err := quantile()
 	if err != nil {
 		return nil, err
 	}
-	t.c.Redis.doors.SetDelay(0)
+	t.c.Redis.proxies.SetDelay(0)
 	pause(ctx, 2*time.Second)
 	after, err := quantile()
 	if err != nil {
@@ -158,18 +158,18 @@ func slowRedis(ctx context.Context, t *trial) ([]Measurement, error) {
 // redisAwayShort: rankings go on while Redis is away for half a minute.
 func redisAwayShort(ctx context.Context, t *trial) ([]Measurement, error) {
 	calm := t.watch.Count(time.Now().Add(-2*time.Second), time.Now())
-	t.c.Redis.doors.Refuse(true)
+	t.c.Redis.proxies.Refuse(true)
 	from := time.Now()
 	pause(ctx, 30*time.Second)
 	n := t.watch.Count(from.Add(20*time.Second), time.Now())
-	t.c.Redis.doors.Refuse(false)
+	t.c.Redis.proxies.Refuse(false)
 	return []Measurement{{What: "rankings in the last 10 s of 30 s without Redis", Found: fmt.Sprint(n),
 		Aim: fmt.Sprintf("about %d", 5*calm), Met: n > 4*calm}}, nil
 }
 
 // redisAwayLong: after a minute without Redis no more input is taken, and it goes on by itself.
 func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
-	t.c.Redis.doors.Refuse(true)
+	t.c.Redis.proxies.Refuse(true)
 	from := time.Now()
 	full := t.Slots[0].AwaitUnready(ctx, 2*time.Minute, "waits for the store to take")
 	stopped := time.Since(from)
@@ -178,7 +178,7 @@ func redisAwayLong(ctx context.Context, t *trial) ([]Measurement, error) {
 	}
 	now := time.Now()
 	n := t.watch.Count(now.Add(-3*time.Second), now)
-	t.c.Redis.doors.Refuse(false)
+	t.c.Redis.proxies.Refuse(false)
 	back := time.Now()
 	again := until(ctx, 2*time.Minute, "all partitions rank", func() (bool, error) { return t.watch.Resumed(back), nil })
 	return []Measurement{

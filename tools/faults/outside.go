@@ -65,25 +65,25 @@ func redisFaults() []Fault {
 			return errors.Join(err, r.FillDisk(false))
 		}},
 		{Kind: "redis slowed to 200 ms", Uses: redisNet, Inject: func(ctx context.Context, s *Scene) error {
-			d := s.c.Redis.doors
+			d := s.c.Redis.proxies
 			d.SetDelay(200 * time.Millisecond)
 			defer d.SetDelay(0)
 			pause(ctx, s.between(3*time.Second, 8*time.Second))
 			return nil
 		}},
 		{Kind: "redis away", Uses: redisNet, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			d := s.c.Redis.doors
+			d := s.c.Redis.proxies
 			d.Refuse(true)
 			defer d.Refuse(false)
 			pause(ctx, s.between(4*time.Second, 12*time.Second))
 			return nil
 		}},
-	}, netFaults("redis", redisNet, func(s *Scene) []doors { return []doors{s.c.Redis.doors} })...)
+	}, netFaults("redis", redisNet, func(s *Scene) []proxies { return []proxies{s.c.Redis.proxies} })...)
 }
 
 // netFaults happen to the connections of all workers with one server or another.
-func netFaults(to string, uses Resource, servers func(*Scene) []doors) []Fault {
-	one := func(s *Scene) doors { d := servers(s); return d[s.rng.IntN(len(d))] }
+func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault {
+	one := func(s *Scene) proxies { d := servers(s); return d[s.rng.IntN(len(d))] }
 	return []Fault{
 		{Kind: "connections to " + to + " cut", Uses: uses, Takes: 2 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			for range 5 {
@@ -128,7 +128,7 @@ func kafkaFaults() []Fault {
 		{Kind: "disk of a broker full", Uses: theKafka, Weight: 2, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
 		}},
-		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{aSideShow, longShow}, Weight: 3, Takes: 40 * time.Second,
+		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong}, Weight: 3, Takes: 40 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
 		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
@@ -142,14 +142,14 @@ func kafkaFaults() []Fault {
 			return s.elect(ctx, func() int { return s.rng.IntN(brokers) })
 		}},
 		{Kind: "kafka slowed to 200 ms", Uses: kafkaNet, Inject: func(ctx context.Context, s *Scene) error {
-			for _, d := range s.c.doors {
+			for _, d := range s.c.proxies {
 				d.SetDelay(200 * time.Millisecond)
 				defer d.SetDelay(0)
 			}
 			pause(ctx, s.between(2*time.Second, 5*time.Second))
 			return nil
 		}},
-	}, netFaults("kafka", kafkaNet, func(s *Scene) []doors { return s.c.doors })...)
+	}, netFaults("kafka", kafkaNet, func(s *Scene) []proxies { return s.c.proxies })...)
 }
 
 // fillDisks lets brokers run out of disk, which ends them, and starts them again with room.
@@ -179,7 +179,7 @@ func (s *Scene) fillDisks(ctx context.Context, full ...*kafka.Broker) error {
 func upstreamFaults() []Fault {
 	all := []Fault{
 		{Kind: "upstream transaction left hanging", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
-			return s.Traffic.ask(ctx, 1, order{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
+			return s.Traffic.instruct(ctx, 1, instruction{hang: s.between(time.Second, 5*time.Second), make: func(rng *rand.Rand, p *producer) []*kgo.Record {
 				return []*kgo.Record{badRecords["duplicate payoffs"](rng, p), badRecords["orphans"](rng, p)}
 			}})
 		}},
@@ -202,7 +202,7 @@ func upstreamFaults() []Fault {
 
 // upset sends n bad records of a kind.
 func (s *Scene) upset(ctx context.Context, kind string, n int) error {
-	return s.Traffic.ask(ctx, s.rng.IntN(2), order{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+	return s.Traffic.instruct(ctx, s.rng.IntN(2), instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for range n {
 			batch = append(batch, badRecords[kind](rng, p))
 		}
@@ -212,8 +212,8 @@ func (s *Scene) upset(ctx context.Context, kind string, n int) error {
 
 var errAnswer = errors.New("refused")
 
-// refused makes an error of a broker's error code.
-func refused(what string, code int16) error {
+// codeError makes an error of a broker's error code.
+func codeError(what string, code int16) error {
 	if code == 0 {
 		return nil
 	}

@@ -17,59 +17,59 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// sideShows are faults that a group does not outlive, or that its topics would bear the marks of: each has a group of
+// ownGroupFaults are faults that a group does not outlive, or that its topics would bear the marks of: each has a group of
 // its own. Where a partition has to stop, it has to say so, with the right reason.
-func sideShows() []Fault {
-	loud := func(kind, reason string, do func(ctx context.Context, s *show) error) Fault {
-		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: 25 * time.Second, Inject: onStage(reason, do)}
+func ownGroupFaults() []Fault {
+	loud := func(kind, reason string, do func(ctx context.Context, s *isolated) error) Fault {
+		return Fault{Kind: kind, Uses: ownGroup, Weight: 1, Takes: 25 * time.Second, Inject: inOwnGroup(reason, do)}
 	}
 	return append([]Fault{
-		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *show) error {
+		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) error {
 			return s.recreate(ctx, event.Impressions)
 		}),
-		loud("topic recreated while nobody looks", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *show) error {
+		loud("topic recreated while nobody looks", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) error {
 			return s.meanwhile(ctx, func() error { return s.recreate(ctx, event.Payoffs) })
 		}),
-		loud("rankings recreated", "stopped (topic)|stopped (witness)|stopped (offsets)", func(ctx context.Context, s *show) error {
+		loud("rankings recreated", "stopped (topic)|stopped (witness)|stopped (offsets)", func(ctx context.Context, s *isolated) error {
 			return s.recreate(ctx, event.Rankings)
 		}),
-		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *show) error {
+		loud("retention overtakes the worker", "stopped (topic)", func(ctx context.Context, s *isolated) error {
 			return s.meanwhile(ctx, func() error {
 				pause(ctx, 2*time.Second) // more is sent, which nobody will have read
 				return s.truncate(ctx, event.Impressions)
 			})
 		}),
-		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *show) error { return s.addPartitions(ctx) }),
-		loud("topic made compacted", "is compacted", func(ctx context.Context, s *show) error {
+		loud("partitions added", "stopped (partitions)", func(ctx context.Context, s *isolated) error { return s.addPartitions(ctx) }),
+		loud("topic made compacted", "is compacted", func(ctx context.Context, s *isolated) error {
 			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Impressions], "cleanup.policy", "compact") })
 		}),
-		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *show) error {
+		loud("rankings with the producers' time", "lacks message.timestamp.type", func(ctx context.Context, s *isolated) error {
 			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Rankings], "message.timestamp.type", "CreateTime") })
 		}),
-		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *show) error { return s.forget(ctx) }),
-		loud("learner's payoff range changed", "stopped (learner)", func(ctx context.Context, s *show) error {
+		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *isolated) error { return s.forget(ctx) }),
+		loud("learner's payoff range changed", "stopped (learner)", func(ctx context.Context, s *isolated) error {
 			return s.reconfigure(ctx, "feed: {", "feed: {payoff_range: [0, 2], ")
 		}),
-		loud("candidates limited after a crash", "", func(ctx context.Context, s *show) error {
+		loud("candidates limited after a crash", "", func(ctx context.Context, s *isolated) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
-		{Kind: "redis told to evict keys", Uses: aSideShow, Weight: 2, Takes: 20 * time.Second,
-			Inject: onStore("", func(ctx context.Context, s *show, r *Store) error {
+		{Kind: "redis told to evict keys", Uses: ownGroup, Weight: 2, Takes: 20 * time.Second,
+			Inject: onOwnStore("", func(ctx context.Context, s *isolated, r *Store) error {
 				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
 					return err
 				}
-				if err := s.worker().AwaitTold(ctx, "which can delete state", "which can delete state"); err != nil {
+				if err := s.worker().AwaitReported(ctx, "which can delete state", "which can delete state"); err != nil {
 					return violated("%v", err)
 				}
 				pause(ctx, 2*time.Second)
 				return r.config(ctx, "maxmemory-policy", "noeviction")
 			})},
-		{Kind: "redis has evicted keys", Uses: aSideShow, Weight: 1, Takes: 20 * time.Second,
-			Inject: onStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *show, r *Store) error {
+		{Kind: "redis has evicted keys", Uses: ownGroup, Weight: 1, Takes: 20 * time.Second,
+			Inject: onOwnStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *isolated, r *Store) error {
 				return errors.Join(r.config(ctx, "maxmemory-policy", "allkeys-random"), r.config(ctx, "maxmemory", "1mb"))
 			})},
-		{Kind: "redis cluster: node killed and restarted", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
-			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {
+		{Kind: "redis cluster: node killed and restarted", Uses: ownGroup, Weight: 2, Takes: 25 * time.Second,
+			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
 				_, node, err := rc.owner(ctx, s.key(0))
 				if err != nil {
 					return err
@@ -80,8 +80,8 @@ func sideShows() []Fault {
 				pause(ctx, 4*time.Second)
 				return errors.Join(rc.Nodes[node].Start(ctx), rc.Await(ctx))
 			})},
-		{Kind: "redis cluster: slots moved while written", Uses: aSideShow, Weight: 2, Takes: 25 * time.Second,
-			Inject: onCluster(func(ctx context.Context, s *show, rc *redisCluster) error {
+		{Kind: "redis cluster: slots moved while written", Uses: ownGroup, Weight: 2, Takes: 25 * time.Second,
+			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
 				for p := range s.Partitions {
 					if err := rc.move(ctx, s.key(p)); err != nil {
 						return err
@@ -90,66 +90,66 @@ func sideShows() []Fault {
 				}
 				return nil
 			})},
-		{Kind: "epochs of a producer run out", Uses: longShow, Weight: 2, Takes: 10 * time.Minute, Inject: onStage("", runOutOfEpochs)},
-	}, slices.Concat(uncleanElections(), versionFaults(), oddShows())...)
+		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Weight: 2, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
+	}, slices.Concat(uncleanElections(), versionFaults(), coexistenceFaults())...)
 }
 
-// show is a group of its own with a worker or two and some traffic.
-type show struct {
+// isolated is a group of its own, for one fault, with a worker or two and some traffic.
+type isolated struct {
 	*Group
 	rng *rand.Rand
 }
 
 // key of a partition's meta.
-func (s *show) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
+func (s *isolated) key(p int) string { return fmt.Sprintf("{%s:%d}:meta", s.Name, p) }
 
-func (s *show) worker() *Worker { return s.Slots[0] }
+func (s *isolated) worker() *Worker { return s.Slots[0] }
 
 const stopPatience = 40 * time.Second
 
-// script is a side show.
-type script struct {
+// isolatedRun is what happens in a group of its own.
+type isolatedRun struct {
 	Settings
-	cluster *Cluster                           // nil: the soak's own
-	begin   func(context.Context, *show) error // nil: all workers are started
-	do      func(context.Context, *show) error
-	end     func(context.Context, *show) error // nil: the group has to go on and keep the laws
+	cluster *Cluster                               // nil: the soak's own
+	begin   func(context.Context, *isolated) error // nil: all workers are started
+	do      func(context.Context, *isolated) error
+	end     func(context.Context, *isolated) error // nil: the group has to go on and keep the laws
 }
 
-// stops is the end of a script in which a partition has to stop for a reason, one of several between bars; "": none has.
-func stops(reason string) func(context.Context, *show) error {
+// expectStop is the end of a run in which a partition has to stop for a reason, one of several between bars; "": none has.
+func expectStop(reason string) func(context.Context, *isolated) error {
 	if reason == "" {
 		return nil
 	}
-	return func(ctx context.Context, s *show) error { return s.awaitStopped(ctx, strings.Split(reason, "|")) }
+	return func(ctx context.Context, s *isolated) error { return s.awaitStopped(ctx, strings.Split(reason, "|")) }
 }
 
-// onStage runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
+// inOwnGroup runs a fault in a group of its own. The worker has to stop for the reason (one of several, between bars), or,
 // without one, to go on and keep the laws.
-func onStage(reason string, do func(context.Context, *show) error) func(context.Context, *Scene) error {
+func inOwnGroup(reason string, do func(context.Context, *isolated) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
-		return play(ctx, scene, script{do: do, end: stops(reason)})
+		return runIsolated(ctx, scene, isolatedRun{do: do, end: expectStop(reason)})
 	}
 }
 
-// onCluster is onStage with a Redis Cluster of its own.
-func onCluster(do func(context.Context, *show, *redisCluster) error) func(context.Context, *Scene) error {
+// onOwnCluster is inOwnGroup with a Redis Cluster of its own.
+func onOwnCluster(do func(context.Context, *isolated, *redisCluster) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) (err error) {
 		rc, err := startRedisCluster(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, rc.Close()) }()
-		return play(ctx, scene, script{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *show) error { return do(ctx, s, rc) }})
+		return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: rc}, do: func(ctx context.Context, s *isolated) error { return do(ctx, s, rc) }})
 	}
 }
 
-// onStore is onStage with a Redis of its own.
-func onStore(reason string, do func(context.Context, *show, *Store) error) func(context.Context, *Scene) error {
+// onOwnStore is inOwnGroup with a Redis of its own.
+func onOwnStore(reason string, do func(context.Context, *isolated, *Store) error) func(context.Context, *Scene) error {
 	return func(ctx context.Context, scene *Scene) error {
 		return withStore(ctx, scene, func(r *Store) error {
-			return play(ctx, scene, script{Settings: Settings{Redis: r}, end: stops(reason),
-				do: func(ctx context.Context, s *show) error { return do(ctx, s, r) }})
+			return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: r}, end: expectStop(reason),
+				do: func(ctx context.Context, s *isolated) error { return do(ctx, s, r) }})
 		})
 	}
 }
@@ -163,7 +163,7 @@ func withStore(ctx context.Context, scene *Scene, do func(*Store) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
-func play(ctx context.Context, scene *Scene, sc script) (err error) {
+func runIsolated(ctx context.Context, scene *Scene, sc isolatedRun) (err error) {
 	seed, c := scene.rng.Uint64(), cmp.Or(sc.cluster, scene.c)
 	set := sc.Settings
 	set.Partitions, set.Seed = cmp.Or(set.Partitions, 2), seed
@@ -176,7 +176,7 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &show{Group: g, rng: scene.rng}
+	s := &isolated{Group: g, rng: scene.rng}
 	playing, stop := context.WithCancel(ctx)
 	played := make(chan error, 1)
 	go func() { played <- g.Traffic.Run(playing, seed) }()
@@ -186,7 +186,7 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 		g.drop(context.WithoutCancel(ctx))
 	}()
 	if sc.begin == nil {
-		sc.begin = func(ctx context.Context, s *show) error { return s.startAll(ctx) }
+		sc.begin = func(ctx context.Context, s *isolated) error { return s.startAll(ctx) }
 	}
 	if err := sc.begin(ctx, s); err != nil {
 		return err
@@ -205,7 +205,7 @@ func play(ctx context.Context, scene *Scene, sc script) (err error) {
 }
 
 // keepsLaws holds the traffic, lets the group settle, and holds it against all laws.
-func (s *show) keepsLaws(ctx context.Context) error {
+func (s *isolated) keepsLaws(ctx context.Context) error {
 	if err := s.Traffic.Hold(ctx); err != nil {
 		return err
 	}
@@ -214,9 +214,9 @@ func (s *show) keepsLaws(ctx context.Context) error {
 	}
 	found, _, err := s.Laws(ctx)
 	if err == nil {
-		var folded []string
-		folded, err = s.Fold(ctx)
-		found = append(found, folded...)
+		var differences []string
+		differences, err = s.Check(ctx)
+		found = append(found, differences...)
 	}
 	if err == nil && len(found) > 0 {
 		err = violated("%s", strings.Join(found, "; "))
@@ -225,7 +225,7 @@ func (s *show) keepsLaws(ctx context.Context) error {
 }
 
 // awaitRead waits until the state has that many impressions.
-func (s *show) awaitRead(ctx context.Context, n int64) error {
+func (s *isolated) awaitRead(ctx context.Context, n int64) error {
 	return until(ctx, time.Minute, "a group has begun", func() (bool, error) {
 		account, err := s.Account(ctx)
 		return account["impressions.read"] >= n, err
@@ -233,7 +233,7 @@ func (s *show) awaitRead(ctx context.Context, n int64) error {
 }
 
 // awaitStopped waits until a partition has stopped for one of the reasons.
-func (s *show) awaitStopped(ctx context.Context, reasons []string) error {
+func (s *isolated) awaitStopped(ctx context.Context, reasons []string) error {
 	text := ""
 	err := until(ctx, stopPatience, "a partition stops", func() (bool, error) {
 		_, text = s.worker().Ready(ctx)
@@ -251,7 +251,7 @@ func (s *show) awaitStopped(ctx context.Context, reasons []string) error {
 }
 
 // meanwhile does something while the worker is down.
-func (s *show) meanwhile(ctx context.Context, do func() error) error {
+func (s *isolated) meanwhile(ctx context.Context, do func() error) error {
 	if err := s.worker().Kill(); err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (s *show) meanwhile(ctx context.Context, do func() error) error {
 	return s.worker().Start()
 }
 
-func (s *show) recreate(ctx context.Context, t event.Topic) error {
+func (s *isolated) recreate(ctx context.Context, t event.Topic) error {
 	if err := s.deleteTopics(ctx, s.Topics[t]); err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (g *Group) deleteTopics(ctx context.Context, topics ...string) error {
 		return err
 	}
 	for _, t := range res.Topics {
-		err = errors.Join(err, refused("delete a topic", t.ErrorCode))
+		err = errors.Join(err, codeError("delete a topic", t.ErrorCode))
 	}
 	return err
 }
@@ -300,7 +300,7 @@ func (g *Group) drop(ctx context.Context) {
 }
 
 // truncate deletes all that a topic holds now.
-func (s *show) truncate(ctx context.Context, t event.Topic) error {
+func (s *isolated) truncate(ctx context.Context, t event.Topic) error {
 	// Another fault may have a broker down just now.
 	return until(ctx, time.Minute, "records are deleted", func() (bool, error) {
 		err := s.deleteRecords(ctx, t)
@@ -308,7 +308,7 @@ func (s *show) truncate(ctx context.Context, t event.Topic) error {
 	})
 }
 
-func (s *show) deleteRecords(ctx context.Context, t event.Topic) error {
+func (s *isolated) deleteRecords(ctx context.Context, t event.Topic) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 10_000
 	topic := kmsg.NewDeleteRecordsRequestTopic()
@@ -327,14 +327,14 @@ func (s *show) deleteRecords(ctx context.Context, t event.Topic) error {
 		}
 		for _, topic := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range topic.Partitions {
-				failed = errors.Join(failed, refused("delete records", p.ErrorCode))
+				failed = errors.Join(failed, codeError("delete records", p.ErrorCode))
 			}
 		}
 	}
 	return failed
 }
 
-func (s *show) addPartitions(ctx context.Context) error {
+func (s *isolated) addPartitions(ctx context.Context) error {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.TimeoutMillis = 10_000
 	for _, topic := range s.Topics {
@@ -347,7 +347,7 @@ func (s *show) addPartitions(ctx context.Context) error {
 		return err
 	}
 	for _, t := range res.Topics {
-		err = errors.Join(err, refused("add partitions", t.ErrorCode))
+		err = errors.Join(err, codeError("add partitions", t.ErrorCode))
 	}
 	return err
 }
@@ -366,13 +366,13 @@ func (g *Group) alter(ctx context.Context, topic, name, value string) error {
 		return err
 	}
 	for _, r := range res.Resources {
-		err = errors.Join(err, refused("alter a topic", r.ErrorCode))
+		err = errors.Join(err, codeError("alter a topic", r.ErrorCode))
 	}
 	return err
 }
 
 // forget deletes everything that Redis has of the group.
-func (s *show) forget(ctx context.Context) error {
+func (s *isolated) forget(ctx context.Context) error {
 	return s.redis.use(func(c goredis.UniversalClient) error {
 		for p := range s.Partitions {
 			keys := c.Scan(ctx, 0, fmt.Sprintf("{%s:%d}:*", s.Name, p), 1000).Iterator()
@@ -395,7 +395,7 @@ func (s *show) forget(ctx context.Context) error {
 }
 
 // reconfigure restarts the worker with another configuration.
-func (s *show) reconfigure(ctx context.Context, old, text string) error {
+func (s *isolated) reconfigure(ctx context.Context, old, text string) error {
 	before, err := s.Config()
 	if err != nil {
 		return err
@@ -412,7 +412,7 @@ const lastEpoch = 32_766
 
 // runOutOfEpochs raises the epoch of partition 0's producer to just below its end while the worker is down, as
 // restarts over many years would. Each of the 32,000 calls waits for three copies: on a busy machine it takes many minutes.
-func runOutOfEpochs(ctx context.Context, s *show) error {
+func runOutOfEpochs(ctx context.Context, s *isolated) error {
 	return s.meanwhile(ctx, func() error {
 		id, epoch := int64(-1), int16(-1)
 		for epoch < lastEpoch-4 {
@@ -422,13 +422,13 @@ func runOutOfEpochs(ctx context.Context, s *show) error {
 			req.ProducerID, req.ProducerEpoch = id, epoch
 			res, err := request[*kmsg.InitProducerIDResponse](ctx, s.c.Admin, req)
 			if ctx.Err() != nil {
-				return fmt.Errorf("%w: epoch %d of %d after all the time there was", errUnfit, epoch, lastEpoch)
+				return fmt.Errorf("%w: epoch %d of %d after all the time there was", errNotNow, epoch, lastEpoch)
 			}
 			if err != nil {
 				return err
 			}
 			if id, epoch = res.ProducerID, res.ProducerEpoch; res.ErrorCode != 0 {
-				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: who is new may always come
+				id, epoch = -1, -1 // a lost answer, or a coordinator that moves: begin as a new producer
 				pause(ctx, 50*time.Millisecond)
 			}
 		}

@@ -199,7 +199,7 @@ func (s *soak) mix(ctx context.Context) error {
 		if f, ok := s.choose(time.Until(end)); ok {
 			seed := s.rng.Uint64()
 			group := &s.faults
-			if f.Uses == longShow {
+			if f.Uses == ownGroupLong {
 				group = &s.long
 			}
 			group.Go(func() {
@@ -272,7 +272,7 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
 	switch {
 	case errors.Is(err, errLeftOut):
 		s.result.LeftOut[f.Kind] = err.Error()
-	case errors.Is(err, errUnfit):
+	case errors.Is(err, errNotNow):
 		s.result.Unfit[f.Kind]++
 	case err != nil:
 		s.result.Violations = append(s.result.Violations, fmt.Sprintf("%s: %v", f.Kind, err))
@@ -312,11 +312,11 @@ func (s *soak) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("check the laws: %w", err)
 	}
-	folded, err := s.g.Fold(ctx)
+	differences, err := s.g.Check(ctx)
 	if err != nil {
 		return err
 	}
-	found = append(found, folded...)
+	found = append(found, differences...)
 	for _, v := range found {
 		s.violate("%s", v)
 	}
@@ -333,12 +333,12 @@ const (
 	besideShare = 10
 )
 
-// checkBeside folds the topics while faults are on. What cannot be read just now says nothing.
+// checkBeside holds the state against the topics while faults are on. A failure to read just now is passed over.
 func (s *soak) checkBeside(ctx context.Context) {
 	var took time.Duration
 	for pause(ctx, besideEvery); ctx.Err() == nil; pause(ctx, max(besideEvery, besideShare*took)) {
 		began, zombies := time.Now(), s.c.zombies.Load()
-		found, err := s.g.Fold(ctx)
+		found, err := s.g.Check(ctx)
 		took = time.Since(began)
 		if zombies%2 == 1 || zombies != s.c.zombies.Load() {
 			s.opt.Say("not checked beside: a broker that hung may have told of an old end")

@@ -15,10 +15,10 @@ import (
 
 // Store is a Redis with an append-only file and a replica. Workers reach the primary through proxies.
 type Store struct {
-	doors doors
-	dump  string // a backup
+	proxies proxies
+	dump    string // a backup
 
-	mu      sync.Mutex // of who is who
+	mu      sync.Mutex // of which server is the primary
 	primary *redis.Server
 	replica *redis.Server
 }
@@ -42,7 +42,7 @@ func startStore(ctx context.Context, dump string) (_ *Store, err error) {
 	if s.replica, err = redis.Start(ctx, opts); err != nil {
 		return nil, err
 	}
-	if s.doors, err = newDoors(s.primary.Addr()); err != nil {
+	if s.proxies, err = newProxies(s.primary.Addr()); err != nil {
 		return nil, err
 	}
 	return s, s.follow(ctx)
@@ -125,7 +125,7 @@ func (s *Store) FailOver(ctx context.Context) error {
 	s.mu.Lock()
 	s.primary, s.replica = s.replica, s.primary
 	s.mu.Unlock()
-	s.doors.SetTarget(s.primary.Addr())
+	s.proxies.SetTarget(s.primary.Addr())
 	return s.follow(ctx)
 }
 
@@ -153,7 +153,7 @@ func (s *Store) config(ctx context.Context, name, value string) error {
 }
 
 func (s *Store) heal(ctx context.Context) error {
-	s.doors.Heal()
+	s.proxies.Heal()
 	for _, r := range []*redis.Server{s.primary, s.replica} {
 		var err error
 		if r.Running() {
@@ -171,7 +171,7 @@ func (s *Store) heal(ctx context.Context) error {
 // Close ends both servers and the proxy.
 func (s *Store) Close() error {
 	var errs []error
-	s.doors.Close()
+	s.proxies.Close()
 	for _, r := range []*redis.Server{s.primary, s.replica} {
 		if r != nil {
 			errs = append(errs, r.Close())

@@ -97,7 +97,7 @@ func (t *trial) prepare(ctx context.Context) (*storm, error) {
 }
 
 // payoffStorm sends a million payoffs at once, dated an hour back as a nightly load is: of impressions ranked before, the
-// first for each and repetitions, and one in ten of nobody's. Impressions go on coming.
+// first for each and repetitions, and one in ten for an unknown impression. Impressions go on coming.
 func payoffStorm(ctx context.Context, t *trial) ([]Measurement, error) {
 	t.Traffic.rate.Store(livePace)
 	s, err := t.prepare(ctx)

@@ -20,12 +20,12 @@ import (
 // payoffs come early, late, twice and in any order, whatever the workers do. It has two producers, of which one writes
 // in transactions and aborts some.
 type Traffic struct {
-	g          *Group
-	population *simulate.Population
-	rate       atomic.Int64 // impressions per second
-	orders     [2]chan order
-	held       atomic.Bool // by Hold
-	behind     atomic.Bool // so much is not read yet that no more is sent for now
+	g            *Group
+	population   *simulate.Population
+	rate         atomic.Int64 // impressions per second
+	instructions [2]chan instruction
+	held         atomic.Bool // by Hold
+	behind       atomic.Bool // so much is not read yet that no more is sent for now
 
 	Sent      [event.Inputs]atomic.Int64 // acknowledged, aborted ones too
 	Aborted   atomic.Int64               // transactions
@@ -33,8 +33,8 @@ type Traffic struct {
 	Errors    atomic.Int64 // batches that were not acknowledged
 }
 
-// order asks a producer to do something odd once, with its next batch.
-type order struct {
+// instruction asks a producer to do something odd once, with its next batch.
+type instruction struct {
 	make func(rng *rand.Rand, p *producer) []*kgo.Record
 	hang time.Duration // how long the transaction stays open
 	done chan struct{}
@@ -47,7 +47,7 @@ func newTraffic(g *Group, seed uint64, rate int) (*Traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Traffic{g: g, population: population, orders: [2]chan order{make(chan order), make(chan order)}}
+	t := &Traffic{g: g, population: population, instructions: [2]chan instruction{make(chan instruction), make(chan instruction)}}
 	t.rate.Store(int64(rate))
 	return t, nil
 }
@@ -55,7 +55,7 @@ func newTraffic(g *Group, seed uint64, rate int) (*Traffic, error) {
 // Run sends until ctx is done.
 func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 	var all errgroup.Group
-	for which := range t.orders {
+	for which := range t.instructions {
 		p := &producer{t: t, which: which, rng: rand.New(rand.NewPCG(seed, uint64(which))), next: which}
 		all.Go(func() error { return p.run(ctx) })
 	}
@@ -65,8 +65,8 @@ func (t *Traffic) Run(ctx context.Context, seed uint64) error {
 // Hold stops all traffic, and returns when what was under way has been sent.
 func (t *Traffic) Hold(ctx context.Context) error {
 	t.held.Store(true)
-	for which := range t.orders { // a producer does one thing after the other
-		if err := t.ask(ctx, which, order{}); err != nil {
+	for which := range t.instructions { // a producer does one thing after the other
+		if err := t.instruct(ctx, which, instruction{}); err != nil {
 			return fmt.Errorf("hold the traffic: %w", err)
 		}
 	}
@@ -76,11 +76,11 @@ func (t *Traffic) Hold(ctx context.Context) error {
 // Go lets traffic that was held go on.
 func (t *Traffic) Go() { t.held.Store(false) }
 
-// ask lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
-func (t *Traffic) ask(ctx context.Context, which int, o order) error {
+// instruct lets a producer carry an order out, and waits for it. Which is 1 for the transactional one.
+func (t *Traffic) instruct(ctx context.Context, which int, o instruction) error {
 	o.done = make(chan struct{})
 	select {
-	case t.orders[which] <- o:
+	case t.instructions[which] <- o:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -119,11 +119,11 @@ func (p *producer) run(ctx context.Context) error {
 	defer tick.Stop()
 	began, made, rate := time.Now(), 0, int64(0)
 	for {
-		var o *order
+		var o *instruction
 		select {
 		case <-ctx.Done():
 			return nil
-		case got := <-p.t.orders[p.which]:
+		case got := <-p.t.instructions[p.which]:
 			o = &got
 		case <-tick.C:
 		}
@@ -177,7 +177,7 @@ func (p *producer) take(now int64) (batch []*kgo.Record) {
 // impression puts the next impression and what follows from it on the agenda.
 func (p *producer) impression(now int64) {
 	k := p.next
-	p.next += len(p.t.orders)
+	p.next += len(p.t.instructions)
 	p.last = k
 	im := p.t.population.Impression(k)
 	out := event.Impression{ID: []byte(im.ID), HasUtilities: true, Time: now, HasTime: true, Learner: []byte(p.t.g.learner(k))}
@@ -221,7 +221,7 @@ func (p *producer) record(t event.Topic, key, value []byte) *kgo.Record {
 }
 
 // send publishes a batch; the transactional producer's, in one transaction.
-func (p *producer) send(ctx context.Context, batch []*kgo.Record, o *order) error {
+func (p *producer) send(ctx context.Context, batch []*kgo.Record, o *instruction) error {
 	if len(batch) == 0 && (o == nil || o.hang == 0) {
 		return nil
 	}

@@ -17,18 +17,18 @@ import (
 
 // uncleanElections lose the tail of a topic under a worker that has read it, and go on with other records in its place.
 func uncleanElections() []Fault {
-	show := func(kind string, queued bool) Fault {
-		return Fault{Kind: kind, Uses: aSideShow, Also: []Resource{theKafka}, Weight: 1, Takes: 60 * time.Second,
+	lost := func(kind string, queued bool) Fault {
+		return Fault{Kind: kind, Uses: ownGroup, Also: []Resource{theKafka}, Weight: 1, Takes: 60 * time.Second,
 			Inject: func(ctx context.Context, scene *Scene) error {
 				return withStore(ctx, scene, func(r *Store) error {
 					e := election{store: r, queued: queued}
-					return play(ctx, scene, script{Settings: Settings{Redis: r}, do: e.lose, end: e.judge})
+					return runIsolated(ctx, scene, isolatedRun{Settings: Settings{Redis: r}, do: e.lose, end: e.judge})
 				})
 			}}
 	}
 	return []Fault{
-		show("tail of a topic lost in an unclean election", false),
-		show("tail of a topic lost while it waits in the worker", true),
+		lost("tail of a topic lost in an unclean election", false),
+		lost("tail of a topic lost while it waits in the worker", true),
 	}
 }
 
@@ -44,7 +44,7 @@ type election struct {
 
 // lose has a topic's follower sleep while records are written and fetched; then the leader dies, and the follower leads.
 // Where records wait in the worker they wait for Redis, which comes back when others stand in their place.
-func (e *election) lose(ctx context.Context, s *show) (err error) {
+func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 	e.topic = event.Topic(s.rng.IntN(event.Inputs))
 	if e.queued {
 		e.topic = event.Selections + event.Topic(s.rng.IntN(2)) // impressions wait for nothing
@@ -70,7 +70,7 @@ func (e *election) lose(ctx context.Context, s *show) (err error) {
 	}); err != nil {
 		return err
 	}
-	// The group's log had a copy on the broker that sleeps, too: until it does without, nobody's heartbeat is answered.
+	// The group's log had a copy on the broker that sleeps, too: until it does without, no heartbeat is answered.
 	if err := s.worker().AwaitReady(ctx); err != nil {
 		return err
 	}
@@ -96,19 +96,19 @@ func (e *election) lose(ctx context.Context, s *show) (err error) {
 	}
 	s.Traffic.Go()
 	pause(ctx, 2*time.Second)
-	e.store.doors.Refuse(false)
+	e.store.proxies.Refuse(false)
 	return e.stopsWhere(ctx, s)
 }
 
 // generations counts them in the worker's log.
-func (s *show) generations() int { return strings.Count(s.worker().Log(1000), "generation begins") }
+func (s *isolated) generations() int { return strings.Count(s.worker().Log(1000), "generation begins") }
 
 // tail lets the records come that are to be lost, and be fetched, or stored.
-func (e *election) tail(ctx context.Context, s *show) error {
+func (e *election) tail(ctx context.Context, s *isolated) error {
 	if err := s.caughtUp(ctx); err != nil {
 		return err
 	}
-	e.store.doors.Refuse(e.queued)
+	e.store.proxies.Refuse(e.queued)
 	pause(ctx, 2*time.Second)
 	if err := s.Traffic.Hold(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (e *election) tail(ctx context.Context, s *show) error {
 }
 
 // caughtUp waits until little of the topics is not stored yet.
-func (s *show) caughtUp(ctx context.Context) error {
+func (s *isolated) caughtUp(ctx context.Context) error {
 	return until(ctx, time.Minute, "a worker has caught up", func() (bool, error) {
 		lag, err := s.Lag(ctx)
 		return lag < 1000, err
@@ -143,7 +143,7 @@ func (s *show) caughtUp(ctx context.Context) error {
 }
 
 // stopsWhere waits until each partition has stopped that has stored what was lost, or has it in memory.
-func (e *election) stopsWhere(ctx context.Context, s *show) error {
+func (e *election) stopsWhere(ctx context.Context, s *isolated) error {
 	lost := false
 	for p := range e.before {
 		if e.after[p] >= e.before[p] {
@@ -165,7 +165,7 @@ func (e *election) stopsWhere(ctx context.Context, s *show) error {
 		}
 	}
 	if !lost {
-		return fmt.Errorf("%w: nothing was lost", errUnfit)
+		return fmt.Errorf("%w: nothing was lost", errNotNow)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func stoppedAt(readyz string, partition int) bool {
 }
 
 // judge holds what has not stopped against the log as it is now: nothing of it may come from records that were lost.
-func (e *election) judge(ctx context.Context, s *show) error {
+func (e *election) judge(ctx context.Context, s *isolated) error {
 	text := ""
 	if err := must(ctx, until(ctx, stopPatience, "every partition goes on or has stopped", func() (bool, error) {
 		var ready bool
@@ -193,7 +193,7 @@ func (e *election) judge(ctx context.Context, s *show) error {
 		if stoppedAt(text, p) {
 			continue
 		}
-		found, err := s.Fold(ctx, int32(p))
+		found, err := s.Check(ctx, int32(p))
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (e *election) judge(ctx context.Context, s *show) error {
 }
 
 // uncleanly leaves a topic two copies, of which one is enough to write, and either may lead.
-func (s *show) uncleanly(ctx context.Context, t event.Topic, leader, follower int) error {
+func (s *isolated) uncleanly(ctx context.Context, t event.Topic, leader, follower int) error {
 	for name, value := range map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"} {
 		if err := s.alter(ctx, s.Topics[t], name, value); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (s *show) uncleanly(ctx context.Context, t event.Topic, leader, follower in
 }
 
 // awaitReplicas waits until all partitions of a topic are as they should be.
-func (s *show) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(*kmsg.MetadataResponseTopicPartition) bool) error {
+func (s *isolated) awaitReplicas(ctx context.Context, t event.Topic, what string, is func(*kmsg.MetadataResponseTopicPartition) bool) error {
 	return until(ctx, time.Minute, what, func() (bool, error) {
 		all, err := s.partitionsOf(ctx, s.Topics[t])
 		if err != nil {

@@ -20,40 +20,40 @@ const oldCommit = "5d5427a56503f23c6d85d3176745fd88e0b26683"
 // oldSays is what a worker of oldCommit says of a state in the present layout.
 const oldSays = "the stored state has layout 2, this worker reads 1"
 
-// errLeftOut says that a fault cannot be played on this machine at all, and why.
+// errLeftOut says that a fault cannot be injected on this machine at all, and why.
 var errLeftOut = errors.New("left out")
 
 // versionFaults replace workers by those of another version, one by one and under load.
 func versionFaults() []Fault {
-	roll := func(kind string, takes time.Duration, write func(scene *Scene, old string) script) Fault {
-		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
+	roll := func(kind string, takes time.Duration, write func(scene *Scene, old string) isolatedRun) Fault {
+		return Fault{Kind: kind, Uses: ownGroup, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
 			old, err := oldBinary(ctx)
 			if err != nil {
 				return err
 			}
 			sc := write(scene, old)
 			sc.Settings = Settings{Partitions: 4, Workers: 3, Learners: learners}
-			return play(ctx, scene, sc)
+			return runIsolated(ctx, scene, sc)
 		}}
 	}
 	return []Fault{
-		roll("rolling upgrade", time.Minute, func(_ *Scene, old string) script {
-			return script{begin: beginAs(old), do: upgrade}
+		roll("rolling upgrade", time.Minute, func(_ *Scene, old string) isolatedRun {
+			return isolatedRun{begin: beginAs(old), do: upgrade}
 		}),
-		roll("rolling downgrade", 2*time.Minute, func(scene *Scene, old string) script {
+		roll("rolling downgrade", 2*time.Minute, func(scene *Scene, old string) isolatedRun {
 			first := old
 			if scene.rng.IntN(2) == 0 {
 				first = "" // the group is begun by the present version
 			}
 			scene.c.say("the group is begun by the version of before: %t", first != "")
-			return script{begin: beginAs(first), do: func(ctx context.Context, s *show) error { return s.downgrade(ctx, old) }}
+			return isolatedRun{begin: beginAs(first), do: func(ctx context.Context, s *isolated) error { return s.downgrade(ctx, old) }}
 		}),
 	}
 }
 
 // beginAs starts all workers as another version; "": the present one.
-func beginAs(binary string) func(context.Context, *show) error {
-	return func(ctx context.Context, s *show) error {
+func beginAs(binary string) func(context.Context, *isolated) error {
+	return func(ctx context.Context, s *isolated) error {
 		for _, w := range s.Slots {
 			w.binary = binary
 		}
@@ -62,7 +62,7 @@ func beginAs(binary string) func(context.Context, *show) error {
 }
 
 // roll replaces the workers by another version, one by one. Some are not asked first.
-func (s *show) roll(ctx context.Context, binary string) error {
+func (s *isolated) roll(ctx context.Context, binary string) error {
 	for _, w := range s.Slots {
 		end := (*Worker).Stop
 		if s.rng.IntN(3) == 0 {
@@ -81,7 +81,7 @@ func (s *show) roll(ctx context.Context, binary string) error {
 }
 
 // upgrade goes over to the present version, which then has to go on everywhere and write its own layout.
-func upgrade(ctx context.Context, s *show) error {
+func upgrade(ctx context.Context, s *isolated) error {
 	if err := s.roll(ctx, ""); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func upgrade(ctx context.Context, s *show) error {
 }
 
 // awaitPresent waits until all workers work on all their partitions, and all states have the present layout.
-func (s *show) awaitPresent(ctx context.Context) error {
+func (s *isolated) awaitPresent(ctx context.Context) error {
 	for _, w := range s.Slots {
 		if err := must(ctx, w.AwaitReady(ctx)); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *show) awaitPresent(ctx context.Context) error {
 
 // downgrade goes over to the present version, and back to the old one, which has to refuse what it cannot read and to leave it
 // as it is. Then the present one comes back.
-func (s *show) downgrade(ctx context.Context, old string) error {
+func (s *isolated) downgrade(ctx context.Context, old string) error {
 	if err := upgrade(ctx, s); err != nil {
 		return err
 	}
@@ -137,8 +137,8 @@ func (s *show) downgrade(ctx context.Context, old string) error {
 	return upgrade(ctx, s)
 }
 
-// contents is what is stored in the partitions' metas, without who owns them.
-func (s *show) contents(ctx context.Context) (all []map[string]string, err error) {
+// contents is what is stored in the partitions' metas, without their owners.
+func (s *isolated) contents(ctx context.Context) (all []map[string]string, err error) {
 	metas, err := s.stored(ctx)
 	for _, meta := range metas {
 		kept := map[string]string{}

@@ -15,19 +15,19 @@ import (
 // Watch follows the rankings of a group as they are written.
 type Watch struct {
 	mu   sync.Mutex
-	seen [][]sight // by partition
+	seen [][]seenRanking // by partition
 }
 
-// sight is one ranking: when the broker wrote it, and how long its impression had waited by then. Both clocks are this
+// seenRanking is one ranking: when the broker wrote it, and how long its impression had waited by then. Both clocks are this
 // machine's.
-type sight struct {
+type seenRanking struct {
 	at     time.Time
 	waited time.Duration
 }
 
 // Watch follows the rankings until ctx is done.
 func (g *Group) Watch(ctx context.Context) (*Watch, error) {
-	w := &Watch{seen: make([][]sight, g.Partitions)}
+	w := &Watch{seen: make([][]seenRanking, g.Partitions)}
 	c, err := g.client(ctx, event.Rankings)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (g *Group) Watch(ctx context.Context) (*Watch, error) {
 				if rec.Attrs.IsControl() || dec.Ranking(&r, rec.Value) != nil {
 					return
 				}
-				s := sight{rec.Timestamp, time.Duration(rec.Timestamp.UnixMilli()-r.Time) * time.Millisecond}
+				s := seenRanking{rec.Timestamp, time.Duration(rec.Timestamp.UnixMilli()-r.Time) * time.Millisecond}
 				w.seen[rec.Partition] = append(w.seen[rec.Partition], s)
 			})
 			w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *Watch) Pause(from time.Time) (longest time.Duration) {
 func (w *Watch) Resumed(after time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(w.seen, func(all []sight) bool {
+	return !slices.ContainsFunc(w.seen, func(all []seenRanking) bool {
 		return len(all) == 0 || !all[len(all)-1].at.Add(-all[len(all)-1].waited).After(after)
 	})
 }

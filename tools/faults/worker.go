@@ -235,9 +235,9 @@ func (w *Worker) AwaitUnready(ctx context.Context, patience time.Duration, why s
 	return nil
 }
 
-// AwaitTold waits until the worker says what it waits for, in all ways there are: /readyz says why, the log has said so, and
+// AwaitReported waits until the worker says what it waits for, in all ways there are: /readyz says why, the log has said so, and
 // a metric shows that something waits, or that there is nothing to work on.
-func (w *Worker) AwaitTold(ctx context.Context, why, logged string) error {
+func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 	if err := w.AwaitUnready(ctx, 30*time.Second, why); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster with an empty log, and waits until all brokers answer. A majority has to run for
-// anything to be decided, such as who leads a partition.
+// anything to be decided, such as the leader of a partition.
 func StartCluster(ctx context.Context, opts Options, brokers int) (*Cluster, error) {
 	java, err := Java(ctx)
 	if err != nil {

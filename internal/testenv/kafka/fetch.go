@@ -60,7 +60,7 @@ func Fetch(ctx context.Context) (string, error) {
 	if err := proc.Lock(lock); err != nil {
 		return "", fmt.Errorf("lock Kafka's cache: %w", err)
 	}
-	if complete(dir) { // by whoever held the lock
+	if complete(dir) { // by the process that held the lock
 		return dir, nil
 	}
 	return dir, fetch(ctx, root, dir)

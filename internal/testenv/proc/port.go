@@ -14,8 +14,8 @@ const (
 	lastPort  = 32000
 )
 
-// FreePorts returns n different ports of 127.0.0.1 that nobody listens on at this moment. Somebody else may take one
-// before the caller does: whoever fails to listen asks again.
+// FreePorts returns n different ports of 127.0.0.1 that are free at this moment. Another process may take one before the
+// caller does, which then asks again.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range 200 {

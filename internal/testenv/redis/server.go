@@ -1,5 +1,3 @@
-// Package redis runs a real redis-server on loopback for tests, benchmarks and examples. Nothing here depends on the
-// testing package.
 package redis
 
 import (
@@ -196,7 +194,7 @@ func (s *Server) StartFrom(ctx context.Context, path string) error {
 	})
 }
 
-// probe asks who answers: a server that is still loading its file answers with an error, and one of somebody else's
+// probe asks which server answers: a server that is still loading its file answers with an error, and one of somebody else's
 // with another process id.
 func (s *Server) probe(ctx context.Context, pid int) error {
 	client := goredis.NewClient(&goredis.Options{

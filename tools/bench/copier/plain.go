@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// RunPlain copies as Run does, by kafka-go's own Client.Fetch and Client.Produce instead of ours: what anybody would
-// write who had nothing but the library. It fetches ahead in the same way.
+// RunPlain copies as Run does, by kafka-go's own Client.Fetch and Client.Produce instead of ours: as a program would
+// that uses the library alone. It fetches ahead in the same way.
 func RunPlain(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.FetchBytes <= 0 {
 		cfg.FetchBytes = 1 << 20

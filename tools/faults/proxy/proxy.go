@@ -79,7 +79,7 @@ func (p *Proxy) SetTarget(target string) {
 	p.Cut(1, nil)
 }
 
-// Refuse lets nobody in and cuts those who are, until it is called with false.
+// Refuse refuses new connections and cuts those there are, until it is called with false.
 func (p *Proxy) Refuse(on bool) {
 	p.change(func() { p.refuse = on })
 	if on {

@@ -17,21 +17,21 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// oddShows are side shows in which a group meets others' configurations, decisions and losses, or little room.
-func oddShows() []Fault {
-	odd := func(kind string, takes time.Duration, sc script) Fault {
-		return Fault{Kind: kind, Uses: aSideShow, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
-			return play(ctx, scene, sc)
+// coexistenceFaults are those in which a group of its own meets others' configurations, decisions and losses, or little room.
+func coexistenceFaults() []Fault {
+	inOwnGroup := func(kind string, takes time.Duration, sc isolatedRun) Fault {
+		return Fault{Kind: kind, Uses: ownGroup, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
+			return runIsolated(ctx, scene, sc)
 		}}
 	}
 	return []Fault{
-		odd("mixed configurations", 40*time.Second, script{
+		inOwnGroup("mixed configurations", 40*time.Second, isolatedRun{
 			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
-			do:       mixConfigurations, end: refusesNothing}),
-		odd("foreign rankings", 30*time.Second, script{do: writeForeign}),
-		odd("tight parking", 30*time.Second, script{
-			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: orphansNothing}),
-		{Kind: "forgetful coordinator", Uses: aSideShow, Weight: 1, Takes: 40 * time.Second, Inject: forgetfulCoordinator},
+			do:       mixConfigurations, end: noDeadLetters}),
+		inOwnGroup("foreign rankings", 30*time.Second, isolatedRun{do: writeForeign}),
+		inOwnGroup("tight parking", 30*time.Second, isolatedRun{
+			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: noOrphans}),
+		{Kind: "forgetful coordinator", Uses: ownGroup, Weight: 1, Takes: 40 * time.Second, Inject: forgetfulCoordinator},
 	}
 }
 
@@ -42,7 +42,7 @@ const (
 )
 
 // mixConfigurations lets one worker know a learner that the other has not heard of, while impressions come for it.
-func mixConfigurations(ctx context.Context, s *show) error {
+func mixConfigurations(ctx context.Context, s *isolated) error {
 	before, err := s.Config()
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func mixConfigurations(ctx context.Context, s *show) error {
 		return err
 	}
 	for round := range 2 {
-		if err := s.Traffic.ask(ctx, 0, order{make: s.forFresh(round)}); err != nil {
+		if err := s.Traffic.instruct(ctx, 0, instruction{make: s.forFresh(round)}); err != nil {
 			return err
 		}
 		waits := `learner "fresh" is not configured here, but it is at another worker of the group`
@@ -77,7 +77,7 @@ func mixConfigurations(ctx context.Context, s *show) error {
 }
 
 // reload restarts a worker with the present configuration.
-func (s *show) reload(ctx context.Context, w *Worker) error {
+func (s *isolated) reload(ctx context.Context, w *Worker) error {
 	if err := errors.Join(w.Stop(), w.configure(), w.Start()); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *show) reload(ctx context.Context, w *Worker) error {
 }
 
 // forFresh makes impressions for the learner that only some know, and what follows from them.
-func (s *show) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record {
+func (s *isolated) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record {
 	return func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 		for i := range 200 {
 			id := fmt.Appendf(nil, "fresh-%d-%d", round, i)
@@ -99,8 +99,8 @@ func (s *show) forFresh(round int) func(*rand.Rand, *producer) []*kgo.Record {
 	}
 }
 
-// refusesNothing is an end at which no record has a dead letter.
-func refusesNothing(ctx context.Context, s *show) error {
+// noDeadLetters is an end at which no record has a dead letter.
+func noDeadLetters(ctx context.Context, s *isolated) error {
 	if err := s.keepsLaws(ctx); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func refusesNothing(ctx context.Context, s *show) error {
 }
 
 // none holds that no record of any topic has an outcome.
-func (s *show) none(ctx context.Context, outcome string) error {
+func (s *isolated) none(ctx context.Context, outcome string) error {
 	account, err := s.Account(ctx)
 	for _, role := range roles {
 		if n := account[role+"."+outcome]; n > 0 {
@@ -122,8 +122,8 @@ func (s *show) none(ctx context.Context, outcome string) error {
 const foreignHeader = "foreign"
 
 // writeForeign writes decisions of the group into its rankings that none of its workers has made: copies of the last, and of
-// impressions that nobody has ranked yet. Whoever takes over says so, and ranks these impressions.
-func writeForeign(ctx context.Context, s *show) error {
+// impressions that have no ranking yet. The next owner says so, and ranks these impressions.
+func writeForeign(ctx context.Context, s *isolated) error {
 	for _, opts := range [][]kgo.Opt{nil, {kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks())}} {
 		wrote := 0
 		if err := s.meanwhile(ctx, func() (err error) {
@@ -150,7 +150,7 @@ func writeForeign(ctx context.Context, s *show) error {
 }
 
 // forge writes decisions, and gives how many.
-func (s *show) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
+func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
 	last := make([][]byte, s.Partitions)
 	rankings, err := s.client(ctx, event.Rankings)
 	if err != nil {
@@ -212,7 +212,7 @@ func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
 }
 
 // withLittleRoom starts the workers with room for a few records to wait.
-func withLittleRoom(ctx context.Context, s *show) error {
+func withLittleRoom(ctx context.Context, s *isolated) error {
 	s.edit = strings.NewReplacer("join: {", "join: {max_parked: 20, ").Replace
 	for _, w := range s.Slots {
 		if err := w.configure(); err != nil {
@@ -223,10 +223,10 @@ func withLittleRoom(ctx context.Context, s *show) error {
 }
 
 // lagOneTopic lets a transaction hang on selections, so that payoffs have to wait for more of them than there is room for.
-func lagOneTopic(ctx context.Context, s *show) error {
+func lagOneTopic(ctx context.Context, s *isolated) error {
 	hung := make(chan error, 1)
 	go func() {
-		hung <- s.Traffic.ask(ctx, 1, order{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+		hung <- s.Traffic.instruct(ctx, 1, instruction{hang: 12 * time.Second, make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
 			for k := range 40 { // enough to meet every partition
 				im := p.t.population.Impression(2 * k) // of the other producer, which sends these alone
 				s := event.Selection{ID: []byte(im.ID), Item: []byte(im.Candidates[0].Item)}
@@ -239,8 +239,8 @@ func lagOneTopic(ctx context.Context, s *show) error {
 	return errors.Join(err, <-hung)
 }
 
-// orphansNothing is an end at which nothing has been given up for want of room, or of what it belongs to.
-func orphansNothing(ctx context.Context, s *show) error {
+// noOrphans is an end at which nothing has been given up for want of room, or of what it belongs to.
+func noOrphans(ctx context.Context, s *isolated) error {
 	if err := s.keepsLaws(ctx); err != nil {
 		return err
 	}
@@ -255,8 +255,8 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 	if err := own.startKafka(ctx, 1, nil); err != nil {
 		return err
 	}
-	sc := script{Settings: Settings{Tidy: true, Rate: 400}, cluster: own}
-	sc.do = func(ctx context.Context, s *show) error {
+	sc := isolatedRun{Settings: Settings{Tidy: true, Rate: 400}, cluster: own}
+	sc.do = func(ctx context.Context, s *isolated) error {
 		if err := s.meanwhile(ctx, func() error { return own.forgetTransactions(ctx) }); err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func forgetfulCoordinator(ctx context.Context, scene *Scene) (err error) {
 			return err == nil, err
 		}))
 	}
-	return play(ctx, scene, sc)
+	return runIsolated(ctx, scene, sc)
 }
 
 // forgetTransactions restarts the only broker without what its transaction coordinator has written.

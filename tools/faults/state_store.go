@@ -14,8 +14,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
 )
 
-// keeper is a Redis that a group keeps its state in.
-type keeper interface {
+// stateStore is a Redis, or a cluster of them, that a group keeps its state in.
+type stateStore interface {
 	// section is what stands in the configuration below redis: for the worker in a slot, or for ourselves, past the proxies.
 	section(slot int) string
 	// use runs f with a client of ours.
@@ -23,17 +23,17 @@ type keeper interface {
 }
 
 var (
-	_ keeper = (*Store)(nil)
-	_ keeper = (*redisCluster)(nil)
+	_ stateStore = (*Store)(nil)
+	_ stateStore = (*redisCluster)(nil)
 )
 
-// ourselves is the slot of the harness.
-const ourselves = -1
+// harness is the slot of the tests' own clients, which do not go through proxies.
+const harness = -1
 
 func (s *Store) section(slot int) string {
 	addr := s.Addr()
-	if slot != ourselves {
-		addr = s.doors.of(slot).Addr()
+	if slot != harness {
+		addr = s.proxies.of(slot).Addr()
 	}
 	return fmt.Sprintf(`{url: "redis://%s/0"}`, addr)
 }

@@ -59,19 +59,19 @@ func (c *Config) reads(topic event.Topic) bool {
 	return topic != event.Selections || c.HasSelections
 }
 
-// unfitFor looks for anything in the facts that does not fit what is stored, and the cut.
-func (c *Config) unfitFor(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
-	if reason, err := c.unfit(d); err != nil {
+// checkDescription looks for anything in the facts that does not fit what is stored, and the cut.
+func (c *Config) checkDescription(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
+	if reason, err := c.checkTopics(d); err != nil {
 		return reason, err
 	}
-	if reason, err := c.mismatch(d, m, cut); err != nil {
+	if reason, err := c.checkCut(d, m, cut); err != nil {
 		return reason, err
 	}
-	return c.letterless(d) // last: of a changed partition count, say, it is a consequence
+	return c.checkDeadLetters(d) // last: of a changed partition count, say, it is a consequence
 }
 
-// unfit looks for what makes topics or store unusable, whatever the cut.
-func (c *Config) unfit(d *Description) (StopReason, error) {
+// checkTopics looks for what makes topics or store unusable, whatever the cut.
+func (c *Config) checkTopics(d *Description) (StopReason, error) {
 	if d.StoreFault != nil {
 		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
 	}
@@ -96,11 +96,11 @@ func (c *Config) unfit(d *Description) (StopReason, error) {
 				"forgets the fence early", name)
 		}
 	}
-	return c.forgetful(d)
+	return c.checkRetention(d)
 }
 
-// forgetful looks for rankings that are deleted before the impressions that they answer: a replay would rank these again.
-func (c *Config) forgetful(d *Description) (StopReason, error) {
+// checkRetention looks for rankings that are deleted before the impressions that they answer: a replay would rank these again.
+func (c *Config) checkRetention(d *Description) (StopReason, error) {
 	rankings, impressions := &d.Topics[event.Rankings], &d.Topics[event.Impressions]
 	for _, r := range []struct {
 		setting     string
@@ -119,8 +119,8 @@ func (c *Config) forgetful(d *Description) (StopReason, error) {
 	return "", nil
 }
 
-// letterless looks for an input topic whose dead letters have nowhere to go.
-func (c *Config) letterless(d *Description) (StopReason, error) {
+// checkDeadLetters looks for an input topic whose dead letters have nowhere to go.
+func (c *Config) checkDeadLetters(d *Description) (StopReason, error) {
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if !c.reads(topic) {
 			continue
@@ -137,8 +137,8 @@ func (c *Config) letterless(d *Description) (StopReason, error) {
 	return "", nil
 }
 
-// mismatch looks for signs that this is not the log that the cut was made of.
-func (c *Config) mismatch(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
+// checkCut looks for signs that this is not the log that the cut was made of.
+func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
 	if len(m.Inputs) != int(event.Inputs) {
 		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
 	}
@@ -163,18 +163,18 @@ func (c *Config) mismatch(d *Description, m *state.Meta, cut cutPositions) (Stop
 	}
 	for topic := event.Topic(0); topic < event.Inputs; topic++ {
 		if c.reads(topic) {
-			if err := c.within(d, topic, cut.inputs[topic]); err != nil {
+			if err := c.checkOffset(d, topic, cut.inputs[topic]); err != nil {
 				return StopTopic, err
 			}
 		}
 	}
-	if err := c.within(d, event.Rankings, cut.rankings); err != nil {
+	if err := c.checkOffset(d, event.Rankings, cut.rankings); err != nil {
 		return StopTopic, err
 	}
 	return "", nil
 }
 
-func (c *Config) within(d *Description, topic event.Topic, offset int64) error {
+func (c *Config) checkOffset(d *Description, topic event.Topic, offset int64) error {
 	f, name, p := &d.Topics[topic], c.TopicNames[topic], c.Partition
 	switch {
 	case offset < f.LogStart:

@@ -10,9 +10,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// TestFollower_LeadsFromRecordToRecord: the steps name a topic and how many of its records; in between event time moves on.
-func TestFollower_LeadsFromRecordToRecord(t *testing.T) {
-	f := follower{on: true, watermark: 100, steps: []partition.Step{
+// TestRecordedSteps_LeadsFromRecordToRecord: the steps name a topic and how many of its records; in between event time moves on.
+func TestRecordedSteps_LeadsFromRecordToRecord(t *testing.T) {
+	f := recordedSteps{on: true, watermark: 100, steps: []partition.Step{
 		{Kind: partition.StepTake, Topic: event.Payoffs, N: 2},
 		{Kind: partition.StepWatermark, By: 50},
 		{Kind: partition.StepTake, Topic: event.Selections, N: 3},
@@ -33,9 +33,9 @@ func TestFollower_LeadsFromRecordToRecord(t *testing.T) {
 	require.Equal(t, []event.Millis{150}, raised)
 }
 
-// TestFollower_ReadsUpToWhereStepsBegin: steps that say where they begin wait until the topics have come there.
-func TestFollower_ReadsUpToWhereStepsBegin(t *testing.T) {
-	f := follower{on: true, steps: []partition.Step{{Kind: partition.StepRead, Offsets: [event.Inputs]int64{0, 1, 0}, Watermark: 70}}}
+// TestRecordedSteps_ReadsUpToWhereStepsBegin: steps that say where they begin wait until the topics have come there.
+func TestRecordedSteps_ReadsUpToWhereStepsBegin(t *testing.T) {
+	f := recordedSteps{on: true, steps: []partition.Step{{Kind: partition.StepRead, Offsets: [event.Inputs]int64{0, 1, 0}, Watermark: 70}}}
 	var qs queues
 	for i := range qs {
 		qs[i] = queue{topic: event.Topic(i)}
@@ -52,17 +52,17 @@ func TestFollower_ReadsUpToWhereStepsBegin(t *testing.T) {
 	require.Equal(t, []event.Millis{70}, raised)
 }
 
-func TestFollower_ALogMayLackRecordsForAWhile(t *testing.T) {
-	var f follower
+func TestRecordedSteps_ALogMayLackRecordsForAWhile(t *testing.T) {
+	var f recordedSteps
 	q := &queue{}
-	require.False(t, f.lacks(q, time.Hour), "the log may have more")
+	require.False(t, f.missingLong(q, time.Hour), "the log may have more")
 	q.atEnd = true
-	require.False(t, f.lacks(q, time.Hour))
-	require.False(t, f.lacks(q, time.Hour+lacksAfter))
-	require.True(t, f.lacks(q, time.Hour+lacksAfter+1))
+	require.False(t, f.missingLong(q, time.Hour))
+	require.False(t, f.missingLong(q, time.Hour+missingAfter))
+	require.True(t, f.missingLong(q, time.Hour+missingAfter+1))
 	q.take(&Fetched{Records: records(0, 1), Next: 1}, 0, 0)
-	require.False(t, f.lacks(q, 2*time.Hour))
+	require.False(t, f.missingLong(q, 2*time.Hour))
 	q.pop()
 	q.atEnd = true
-	require.False(t, f.lacks(q, 3*time.Hour), "it has come, and now the next is lacking")
+	require.False(t, f.missingLong(q, 3*time.Hour), "it has come, and now the next is lacking")
 }

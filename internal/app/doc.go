@@ -1,0 +1,2 @@
+// Package app puts a worker together from its configuration.
+package app

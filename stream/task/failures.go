@@ -1,0 +1,51 @@
+package task
+
+import "time"
+
+// failure is something that keeps failing. Each kind has a backoff of its own, so that another's success does not shorten it.
+type failure struct {
+	err     error
+	backoff backoff
+	since   time.Duration
+}
+
+// failures are by what was being done.
+type failures map[string]*failure
+
+// note notes a failure, and tells after how long to try again.
+func (ts failures) note(doing string, err error, now time.Duration) time.Duration {
+	f := ts[doing]
+	if f == nil {
+		f = &failure{since: now}
+		ts[doing] = f
+	}
+	f.err = err
+	return f.backoff.next()
+}
+
+// clear forgets a failure after a success.
+func (ts failures) clear(doing string) { delete(ts, doing) }
+
+// oldest is the error of what has been failing for the longest time; nil if everything succeeds.
+func (ts failures) oldest() error {
+	var first *failure
+	for _, tr := range ts {
+		if first == nil || tr.since < first.since || tr.since == first.since && tr.err.Error() < first.err.Error() {
+			first = tr
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return first.err
+}
+
+// backoff is exponential, from 50 ms to 5 s.
+type backoff struct{ d time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.d = min(max(2*b.d, 50*time.Millisecond), 5*time.Second)
+	return b.d
+}
+
+func (b *backoff) reset() { b.d = 0 }
