@@ -103,6 +103,12 @@ type Learner interface {
 	Status() Status
 }
 
+// Versioned is a learner of which a hash holds something else than it did in an earlier version.
+type Versioned interface {
+	// Form is the version of what stands in a hash, 1 for the first.
+	Form(hash string) int64
+}
+
 // Pooled is a hash whose fields are pooled over the partitions. Its name may not change.
 type Pooled struct {
 	Hash string

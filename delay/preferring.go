@@ -171,6 +171,14 @@ func (p *Preferring) Hashes() []string {
 	return append(slices.Clone(p.inner.Hashes()), p.finder.Hash())
 }
 
+// Form implements Versioned.
+func (p *Preferring) Form(hash string) int64 {
+	if v, ok := p.inner.(Versioned); ok {
+		return v.Form(hash)
+	}
+	return 1
+}
+
 // LoadSums implements Learner.
 func (p *Preferring) LoadSums(i policy.Item, s policy.Sums) { p.inner.LoadSums(i, s) }
 

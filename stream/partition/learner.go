@@ -190,9 +190,14 @@ func appendCount(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(dst, n, 10)
 }
 
-// form is the version of what a learner's hashes hold, each as this program writes it. A hash of which a later version has
-// changed what stands in it has a higher one, and is refused: what is not understood can be neither used nor kept up.
-const form = 1
+// form is the version of what a learner's hash holds, as this program writes it. A hash of which a later version has changed
+// what stands in it has a higher one, and is refused: what is not understood can be neither used nor kept up.
+func (l *learner) form(hash string) int64 {
+	if v, ok := l.delay.(delay.Versioned); ok {
+		return v.Form(hash)
+	}
+	return 1
+}
 
 const formsPrefix = "forms." // of the fields in the hash "meta" that say them: {"flights":1,"items":1}
 
@@ -201,7 +206,7 @@ func (l *learner) appendForms(dst []byte) []byte {
 	names := append([]string{ItemsHash, missedHash, ImportedHash}, l.delay.Hashes()...)
 	slices.Sort(names)
 	for i, h := range names {
-		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, form)
+		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, l.form(h))
 	}
 	return append(dst, '}')
 }
@@ -214,9 +219,9 @@ func (l *learner) loadForms(value []byte) error {
 	}
 	l.forms = string(value)
 	v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
-		if n, _ := value.Int64(); n > form && err == nil {
+		if n, _ := value.Int64(); n > l.form(string(name)) && err == nil {
 			err = fmt.Errorf("%w: %q: its hash %q has form %d, this worker reads up to %d: run the version that wrote it, or a later one",
-				ErrLearner, l.name, name, n, form)
+				ErrLearner, l.name, name, n, l.form(string(name)))
 		}
 	})
 	return err

@@ -143,24 +143,7 @@ func restore(t *testing.T, raw *redis.Client, g *golden) {
 	}
 	clear()
 	t.Cleanup(clear)
-	for key, k := range g.Store {
-		for field, value := range k.Hash {
-			require.NoError(t, raw.HSet(t.Context(), key, field, value).Err())
-		}
-		for _, member := range k.Set {
-			require.NoError(t, raw.SAdd(t.Context(), key, member).Err())
-		}
-		for member, score := range k.Sorted {
-			require.NoError(t, raw.ZAdd(t.Context(), key, redis.Z{Score: score, Member: member}).Err())
-		}
-		for _, e := range k.Stream {
-			values := map[string]any{}
-			for field, value := range e.Fields {
-				values[field] = value
-			}
-			require.NoError(t, raw.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: e.ID, Values: values}).Err())
-		}
-	}
+	putBack(t, raw, g.Store)
 }
 
 // missing lists what stands in then and not in now, where what is new in now does not matter.

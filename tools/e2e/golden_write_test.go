@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -156,52 +154,7 @@ func (w *world) event(id, name string, payoff float64) kafka.Message {
 func (w *world) dump(t *testing.T, g *golden) {
 	t.Helper()
 	ctx := t.Context()
-	keys, err := w.redis.Keys(ctx, "{"+g.Group+":*").Result()
-	require.NoError(t, err)
-	for _, key := range keys {
-		if !strings.HasPrefix(key, "{"+g.Group+":0}") {
-			continue
-		}
-		var k goldenKey
-		kind, err := w.redis.Type(ctx, key).Result()
-		require.NoError(t, err)
-		switch kind {
-		case "hash":
-			k.Hash = map[string][]byte{}
-			all, err := w.redis.HGetAll(ctx, key).Result()
-			require.NoError(t, err)
-			for f, v := range all {
-				k.Hash[f] = []byte(v)
-			}
-		case "set":
-			all, err := w.redis.SMembers(ctx, key).Result()
-			require.NoError(t, err)
-			slices.Sort(all)
-			for _, m := range all {
-				k.Set = append(k.Set, []byte(m))
-			}
-		case "zset":
-			k.Sorted = map[string]float64{}
-			all, err := w.redis.ZRangeWithScores(ctx, key, 0, -1).Result()
-			require.NoError(t, err)
-			for _, m := range all {
-				k.Sorted[m.Member.(string)] = m.Score
-			}
-		case "stream":
-			all, err := w.redis.XRange(ctx, key, "-", "+").Result()
-			require.NoError(t, err)
-			for _, m := range all {
-				e := goldenEntry{ID: m.ID, Fields: map[string][]byte{}}
-				for f, v := range m.Values {
-					e.Fields[f] = []byte(v.(string))
-				}
-				k.Stream = append(k.Stream, e)
-			}
-		default:
-			t.Fatalf("key %s is a %s", key, kind)
-		}
-		g.Store[key] = k
-	}
+	g.Store = w.copyStore(t, g.Group)
 	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: w.access.Kafka.Brokers, Topic: w.cfg.Kafka.Topics.Rankings, MaxWait: 100 * time.Millisecond})
 	defer reader.Close()
 	for len(g.Rankings) < 12*len(goldenLearners) {

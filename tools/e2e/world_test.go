@@ -45,6 +45,7 @@ type world struct {
 	redis      redis.UniversalClient
 	log        lockedBuffer // what workers in this process have logged
 	stopRetry  time.Duration
+	now        func() event.Millis // the next worker's clock; nil: the real one
 }
 
 // settings are what tests' configurations differ in.
@@ -161,7 +162,7 @@ func (w *world) startWith(t *testing.T, cfg *config.Config) *running {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
 	a, err := app.New(cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second,
-		StopRetry: w.stopRetry})
+		StopRetry: w.stopRetry, Now: w.now})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
 	force, cancelForce := context.WithCancel(context.Background())

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// copyStore copies what Redis has of a group's partition 0.
+func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
+	t.Helper()
+	ctx, store := t.Context(), map[string]goldenKey{}
+	keys, err := w.redis.Keys(ctx, "{"+group+":0}:*").Result()
+	require.NoError(t, err)
+	for _, key := range keys {
+		var k goldenKey
+		kind, err := w.redis.Type(ctx, key).Result()
+		require.NoError(t, err)
+		switch kind {
+		case "hash":
+			k.Hash = map[string][]byte{}
+			all, err := w.redis.HGetAll(ctx, key).Result()
+			require.NoError(t, err)
+			for f, v := range all {
+				k.Hash[f] = []byte(v)
+			}
+		case "set":
+			all, err := w.redis.SMembers(ctx, key).Result()
+			require.NoError(t, err)
+			slices.Sort(all)
+			for _, m := range all {
+				k.Set = append(k.Set, []byte(m))
+			}
+		case "zset":
+			k.Sorted = map[string]float64{}
+			all, err := w.redis.ZRangeWithScores(ctx, key, 0, -1).Result()
+			require.NoError(t, err)
+			for _, m := range all {
+				k.Sorted[m.Member.(string)] = m.Score
+			}
+		case "stream":
+			all, err := w.redis.XRange(ctx, key, "-", "+").Result()
+			require.NoError(t, err)
+			for _, m := range all {
+				e := goldenEntry{ID: m.ID, Fields: map[string][]byte{}}
+				for f, v := range m.Values {
+					e.Fields[f] = []byte(v.(string))
+				}
+				k.Stream = append(k.Stream, e)
+			}
+		default:
+			t.Fatalf("key %s is a %s", key, kind)
+		}
+		store[key] = k
+	}
+	return store
+}
+
+// putBack writes a copy to where nothing stands.
+func putBack(t *testing.T, raw redis.UniversalClient, store map[string]goldenKey) {
+	t.Helper()
+	for key, k := range store {
+		for field, value := range k.Hash {
+			require.NoError(t, raw.HSet(t.Context(), key, field, value).Err())
+		}
+		for _, member := range k.Set {
+			require.NoError(t, raw.SAdd(t.Context(), key, member).Err())
+		}
+		for member, score := range k.Sorted {
+			require.NoError(t, raw.ZAdd(t.Context(), key, redis.Z{Score: score, Member: member}).Err())
+		}
+		for _, e := range k.Stream {
+			values := map[string]any{}
+			for field, value := range e.Fields {
+				values[field] = value
+			}
+			require.NoError(t, raw.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: e.ID, Values: values}).Err())
+		}
+	}
+}
