@@ -119,21 +119,22 @@ func (f *fold) selection(r *foldRecord, shown []string) string {
 // payoff is folded behind all selections: one that comes before its selection waits for it.
 func (f *fold) payoff(r *foldRecord) string {
 	item := f.selected[r.ID]
-	_, ranked := f.ranked[r.ID]
 	payoff, number := r.Payoff.(float64)
 	switch {
 	case !number:
 		return "rejected"
 	case f.paid[r.ID]:
 		return "duplicate"
-	case ranked && (payoff < 0 || payoff > 1):
-		return "rejected"
 	case item == "":
 		f.parked[r.ID] = true
 		return "parked"
 	}
 	f.paid[r.ID] = true
-	f.taken[item] = append(f.taken[item], payoff)
+	within := min(max(payoff, 0), 1)
+	if within != payoff {
+		f.account["payoffs.sums_clamped"]++
+	}
+	f.taken[item] = append(f.taken[item], within)
 	return "applied"
 }
 
