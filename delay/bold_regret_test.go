@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/statement"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // regret runs one learner over one crowd and returns the regret against the best ranking in hindsight. With ranks, each
 // impression draws a fresh order of utilities, and payoffs belong to utility ranks.
-func (c crowd) regret(b *BOLD, horizon, lag int, ranks bool) float64 {
+func (c crowd) regret(b Learner, horizon, lag int, ranks bool) float64 {
 	candidates := allItems(c.n)
 	b.Grow(c.n)
 	feedbacks := make([]Feedback, horizon)
@@ -44,67 +45,126 @@ func (c crowd) regret(b *BOLD, horizon, lag int, ranks bool) float64 {
 	return admissible.Best(totals, w.Fold(q)) - earned
 }
 
-// The mean over 64 runs lies below the bound on every scenario; by how many of its standard errors is logged and held to
-// five, which by chance fails less than once in a million times; the seeds are fixed besides.
-func TestTheorem42_RegretIsBelowTheBound(t *testing.T) {
-	const n, horizon, runs = 10, 1000, 64
-	root := math.Sqrt(n * horizon)
-	osmd := 2 * math.Sqrt2 * root
-	learners := []struct {
-		name  string
-		base  func(LossIndex) policy.Adversarial
-		bound float64
-	}{
-		{"osmd", func(LossIndex) policy.Adversarial { return osmdBase(t, horizon) }, osmd},
-		{"osmd, horizon doubled", func(LossIndex) policy.Adversarial { return osmdBase(t, 0) }, osmd * math.Sqrt2 / (math.Sqrt2 - 1)},
-		{"ftrl", func(i LossIndex) policy.Adversarial { return ftrlBase(t, i) }, 4 * root},
-	}
-	scenarios := []struct {
-		name  string
-		mean  func(t, i int) float64
-		index LossIndex
-	}{
-		{"stationary", stationary(n), ByItem}, {"constrained", constrained, ByItem},
-		{"switching", switching(n, horizon), ByItem}, {"ranks", constrained, ByRank},
-	}
-	for _, l := range learners {
-		for _, s := range scenarios {
-			var sum, squares float64
-			for run := range uint64(runs) {
-				w, err := admissible.Geometric(0.7, n)
-				require.NoError(t, err)
-				b := newBOLD(t, BOLDConfig{Base: l.base(s.index), Index: s.index, MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
-				r := crowd{n: n, seed: 1000 + run, mean: s.mean}.regret(b, horizon, 0, s.index == ByRank)
-				sum += r
-				squares += r * r
-			}
-			mean := sum / runs
-			stderr := math.Sqrt((squares-sum*mean)/(runs-1)) / math.Sqrt(runs)
-			t.Logf("%s on %s: regret %.0f ± %.1f, bound %.0f", l.name, s.name, mean, stderr, l.bound)
-			require.Less(t, mean+5*stderr, l.bound, "%s on %s", l.name, s.name)
+// The worlds of the bounds, by round from 1 and item from 1: few items, and far apart, so that who learns nothing loses more
+// than the bounds allow within a horizon that can be played. Item n−1 is the best, which most windows can select and who
+// ranks by utility never does.
+func apart(n int) func(t, i int) float64 {
+	return func(_, i int) float64 {
+		if i == n-1 {
+			return 0.9
 		}
+		return 0.1
 	}
 }
 
-// With a constant delay of K the regret of BOLD is at most (K+1)·B(T/(K+1)); one instance is far below that.
-func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) {
-	const n, horizon, lag, runs = 10, 2000, 19, 64
-	bound := (lag + 1) * 2 * math.Sqrt(2*n*horizon/(lag+1))
-	var bold, one float64
-	for run := range uint64(runs) {
-		c := crowd{n: n, seed: 2000 + run, mean: stationary(n)}
-		w, err := admissible.Geometric(0.7, n)
-		require.NoError(t, err)
-		b := newBOLD(t, BOLDConfig{Base: osmdBase(t, horizon/(lag+1)), Windows: WindowsConfig{Given: w}}, n)
-		bold += c.regret(b, horizon, lag, false) / runs
-		require.EqualValues(t, lag+1, b.Status().Instances)
-		b = newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1, Windows: WindowsConfig{Given: w}}, n)
-		one += c.regret(b, horizon, lag, false) / runs
+// apartConstrained rises and falls as constrained does.
+func apartConstrained(n int) func(t, i int) float64 {
+	return func(t, i int) float64 {
+		mean := 0.5 * constrained(t, 1)
+		if i == n-1 {
+			mean += 0.6
+		}
+		return mean
 	}
-	t.Logf("osmd under BOLD %.0f, bound %.0f; ftrl with one instance %.0f", bold, bound, one)
-	require.Less(t, bold, bound)
-	require.Less(t, one, bold/2)
 }
+
+// apartSwitching has item n as the best for a twentieth of the horizon, by less. In a world as harsh as switching, some runs
+// find the new best so late that a mean says little.
+func apartSwitching(n, horizon int) func(t, i int) float64 {
+	return func(t, i int) float64 {
+		switch {
+		case t > horizon/20:
+			return apart(n)(t, i)
+		case i == n:
+			return 0.6
+		}
+		return 0.3
+	}
+}
+
+// bounded are the checks that the mean over runs lies below the bound of Theorem 4.2 in every world. Who learns nothing loses
+// 1.08 times the loosest bound, that of a doubled horizon on switching, and 1.7 to 11 times the others. The seeds are fixed.
+// Over 800 others and more, the means were more than 40 of their standard deviations away. On switching, what ftrl loses has a
+// long tail: eight of the 32 runs would have to lose all that can be lost, as one in some thousands nearly does.
+func bounded() (checks []check) {
+	const n = 4
+	const doubled = math.Sqrt2 / (math.Sqrt2 - 1)
+	learners := []struct {
+		name  string
+		base  func(t testing.TB, horizon int, i LossIndex) policy.Adversarial
+		bound float64 // over √(nT)
+	}{
+		{"osmd", func(t testing.TB, horizon int, _ LossIndex) policy.Adversarial { return osmdBase(t, int64(horizon)) }, 2 * math.Sqrt2},
+		{"osmd, horizon doubled", func(t testing.TB, _ int, _ LossIndex) policy.Adversarial { return osmdBase(t, 0) }, 2 * math.Sqrt2 * doubled},
+		{"ftrl", func(t testing.TB, _ int, i LossIndex) policy.Adversarial { return ftrlBase(t, i) }, 4},
+	}
+	worlds := []struct {
+		name    string
+		mean    func(t, i int) float64
+		index   LossIndex
+		horizon int
+		runs    uint64
+	}{
+		{"stationary", apart(n), ByItem, 8000, 8}, {"constrained", apartConstrained(n), ByItem, 8000, 8},
+		{"switching", apartSwitching(n, 2000), ByItem, 2000, 32}, {"ranks", apartConstrained(n), ByRank, 8000, 8},
+	}
+	for _, l := range learners {
+		for _, w := range worlds {
+			checks = append(checks, check{World: l.name + " on " + w.name, Run: func(t testing.TB, i instead) error {
+				mean, stderr := seeded(1000).mean(w.runs, func(seed uint64) float64 {
+					b := newBOLD(t, BOLDConfig{Base: l.base(t, w.horizon, w.index), Index: w.index, MaxInstances: 1, Windows: folded(t, n)}, n)
+					return crowd{n: n, seed: seed, mean: w.mean}.regret(i(b), w.horizon, 0, w.index == ByRank)
+				})
+				bound := l.bound * math.Sqrt(float64(n*w.horizon))
+				t.Logf("%s on %s: regret %.0f ± %.1f, bound %.0f", l.name, w.name, mean, stderr, bound)
+				return below(mean, bound, "regret, bound")
+			}})
+		}
+	}
+	return checks
+}
+
+func TestTheorem42_RegretIsBelowTheBound(t *testing.T) { statement.Holds(t, bounded(), itself) }
+
+// folded gives the windows of a crowd.
+func folded(t testing.TB, n int) WindowsConfig {
+	w, err := admissible.Geometric(0.7, n)
+	require.NoError(t, err)
+	return WindowsConfig{Given: w}
+}
+
+// late are the checks that with a constant delay of K the regret of BOLD is at most (K+1)·B(T/(K+1)), and that of one
+// instance far below that. Over 240 other seeds, neither was nearer to its limit than 35 standard deviations of the mean. Who
+// learns nothing loses more than twice the bound.
+func late() []check {
+	const n, horizon, lag, runs = 4, 20_000, 19, 4
+	bound := (lag + 1) * 2 * math.Sqrt(2*n*horizon/(lag+1))
+	regret := func(t testing.TB, i instead, c BOLDConfig) float64 {
+		c.Windows = folded(t, n)
+		mean, _ := seeded(2000).mean(runs, func(seed uint64) float64 {
+			b := newBOLD(t, c, n)
+			regret := crowd{n: n, seed: seed, mean: apart(n)}.regret(i(b), horizon, lag, false)
+			require.True(t, c.MaxInstances == 1 || b.Status().Instances == lag+1)
+			return regret
+		})
+		return mean
+	}
+	return []check{
+		{World: "as many instances as it takes", Run: func(t testing.TB, i instead) error {
+			bold := regret(t, i, BOLDConfig{Base: osmdBase(t, horizon/(lag+1))})
+			t.Logf("osmd under BOLD %.0f, bound %.0f", bold, bound)
+			return below(bold, bound, "regret, bound")
+		}},
+		{World: "one instance", Run: func(t testing.TB, i instead) error {
+			bold := regret(t, itself, BOLDConfig{Base: osmdBase(t, horizon/(lag+1))})
+			one := regret(t, i, BOLDConfig{Base: ftrlBase(t, ByItem), MaxInstances: 1})
+			t.Logf("osmd under BOLD %.0f; ftrl with one instance %.0f", bold, one)
+			return below(one, bold/2, "regret of one instance, half that of many")
+		}},
+	}
+}
+
+func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) { statement.Holds(t, late(), itself) }
 
 func BenchmarkBOLD_Decision(b *testing.B) {
 	for _, base := range []policy.Adversarial{ftrlBase(b, ByItem), osmdBase(b, 1<<30)} {

@@ -1,8 +1,10 @@
 package delay
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/statement"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
@@ -113,47 +116,65 @@ func switching(n, horizon int) func(t, i int) float64 {
 	}
 }
 
-// With a constant delay of τ, BOLD is τ+1 learners without delay, each of which has every (τ+1)th impression: to the
-// bit.
-func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
-	const n, horizon = 6, 400
-	users := crowd{n: n, seed: 11, mean: stationary(n)}
+// interleaved are the checks that with a constant delay of τ, BOLD is τ+1 learners without delay, each of which has every
+// (τ+1)th impression: to the bit.
+func interleaved() (checks []check) {
+	const n = 6
 	for _, index := range []LossIndex{ByItem, ByRank} {
-		for name, base := range map[string]policy.Adversarial{
-			"ftrl": ftrlBase(t, index), "osmd": osmdBase(t, 50), "doubled": osmdBase(t, 0),
+		for name, base := range map[string]func(testing.TB) policy.Adversarial{
+			"ftrl":    func(t testing.TB) policy.Adversarial { return ftrlBase(t, index) },
+			"osmd":    func(t testing.TB) policy.Adversarial { return osmdBase(t, 50) },
+			"doubled": func(t testing.TB) policy.Adversarial { return osmdBase(t, 0) },
 		} {
 			for _, tau := range []int{0, 1, 7, 40} {
-				config := BOLDConfig{Base: base, Index: index, Windows: WindowsConfig{Given: geometricWindows(t)}}
-				delayed := newBOLD(t, config, n)
-				runs := make([]*BOLD, tau+1)
-				for k := range runs {
-					runs[k] = newBOLD(t, config, n)
-				}
-				feedbacks := make([]Feedback, horizon)
-				var d, want Decision
-				for now := range horizon {
-					if late := now - tau - 1; late >= 0 {
-						delayed.Paid(feedbacks[late])
+				checks = append(checks, check{World: fmt.Sprintf("%s, losses of index %d, τ = %d", name, index, tau), Run: func(t testing.TB, i instead) error {
+					config := BOLDConfig{Base: base(t), Index: index, Windows: WindowsConfig{Given: geometricWindows(t)}}
+					runs := make([]Learner, tau+1)
+					for k := range runs {
+						runs[k] = newBOLD(t, config, n)
 					}
-					delayed.Decide(allItems(n), users.key(now), &d)
-					run := runs[now%(tau+1)]
-					run.Decide(allItems(n), users.key(now), &want)
-					require.Equal(t, want.Order, d.Order, "%s, τ = %d, impression %d", name, tau, now)
-					require.Equal(t, want.Propensities, d.Propensities)
-					require.EqualValues(t, now%(tau+1), d.Instance)
-					fb := feedback(int64(now), allItems(n), &d, policy.Select(d.Order, users.window(now)))
-					fb.Payoff = users.payoff(now, fb.Item)
-					delayed.Selected(fb)
-					feedbacks[now] = fb
-					fb.Instance = 0
-					run.Selected(fb)
-					run.Paid(fb)
-				}
-				require.EqualValues(t, tau+1, delayed.Status().Instances)
-				require.Zero(t, delayed.Status().Unfed)
+					return takingTurns(i(newBOLD(t, config, n)), runs, n)
+				}})
 			}
 		}
 	}
+	return checks
+}
+
+// takingTurns tells whether a learner, whose payoffs come when each of the others has had its impression, decides as these do,
+// whose payoffs come at once.
+func takingTurns(delayed Learner, runs []Learner, n int) error {
+	const horizon = 400
+	users := crowd{n: n, seed: 11, mean: stationary(n)}
+	feedbacks := make([]Feedback, horizon)
+	for now := range horizon {
+		if late := now - len(runs); late >= 0 {
+			delayed.Paid(feedbacks[late])
+		}
+		var d, want Decision
+		delayed.Decide(allItems(n), users.key(now), &d)
+		at := now % len(runs)
+		runs[at].Decide(allItems(n), users.key(now), &want)
+		want.Instance = int32(at)
+		if !reflect.DeepEqual(want, d) {
+			return fmt.Errorf("impression %d: %+v, and should be %+v", now, d, want)
+		}
+		fb := feedback(int64(now), allItems(n), &d, policy.Select(d.Order, users.window(now)))
+		fb.Payoff = users.payoff(now, fb.Item)
+		delayed.Selected(fb)
+		feedbacks[now] = fb
+		fb.Instance = 0
+		runs[at].Selected(fb)
+		runs[at].Paid(fb)
+	}
+	if s := delayed.Status(); s.Instances != int64(len(runs)) || s.Unfed > 0 {
+		return fmt.Errorf("%d instances instead of %d, %d payoffs unfed", s.Instances, len(runs), s.Unfed)
+	}
+	return nil
+}
+
+func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
+	statement.Holds(t, interleaved(), itself)
 }
 
 // One instance without delay is the algorithm by itself, and the same seed gives the same bytes.

@@ -11,19 +11,25 @@ import (
 )
 
 // QPM-D is what its definition says, at any order of selections, payoffs, expiries, other sources and new items.
-func TestAppendixC2_QPMDIsItsDefinition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, basePolicy(t))
+func TestAppendixC2_QPMDIsItsDefinition(t *testing.T) { holdAlways(t, qpmdIsItsDefinition) }
+
+func qpmdIsItsDefinition(i instead) func(*rapid.T) {
+	return func(t *rapid.T) {
+		w := newWorld(t, basePolicy(t), i)
 		t.Repeat(w.moreActions())
-	})
+	}
 }
 
 // BASE sees the very sequence that it would see without delay, were each item's payoffs drawn in the order in which
 // they arrived: run without delay on tapes of these payoffs, it makes the same decisions, step by step.
 func TestAppendixC2_BaseSeesTheUndelayedSequence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	holdAlways(t, baseSeesTheUndelayedSequence)
+}
+
+func baseSeesTheUndelayedSequence(i instead) func(*rapid.T) {
+	return func(t *rapid.T) {
 		base := basePolicy(t)
-		w := newWorld(t, base)
+		w := newWorld(t, base, i)
 		t.Repeat(w.actions())
 
 		undelayed := policy.NewTable(w.oracle.items)
@@ -42,7 +48,7 @@ func TestAppendixC2_BaseSeesTheUndelayedSequence(t *testing.T) {
 		for i := range policy.Item(w.oracle.items) {
 			require.Equal(t, undelayed.Own(i), w.learners[0].Sums(i), "item %d", i)
 		}
-	})
+	}
 }
 
 func TestQPMD_ExpiryEndsOnlyTheHoldItBegan(t *testing.T) {

@@ -210,8 +210,8 @@ func basePolicy(t *rapid.T) policy.Policy {
 	return rapid.SampledFrom([]policy.Policy{e, moss, optimistic, thompson, policy.NewGreedy(), policy.NewUtility()}).Draw(t, "policy")
 }
 
-func newWorld(t *rapid.T, base policy.Policy) *world {
-	w := &world{oracle: newOracle(base), learners: []Learner{NewQPMD(base)}}
+func newWorld(t *rapid.T, base policy.Policy, i instead) *world {
+	w := &world{oracle: newOracle(base), learners: []Learner{i(NewQPMD(base))}}
 	w.grow(rapid.IntRange(1, 6).Draw(t, "items"))
 	return w
 }

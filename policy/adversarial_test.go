@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/statement"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
@@ -47,6 +48,7 @@ func upTo(n int) []int32 {
 }
 
 // Averaged over what is selected with the probabilities of any decision, the estimate is the loss: exactly, not by drawing.
+// And it is the estimate that is learned from.
 func TestSection43_LossEstimatesAreUnbiased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "n")
@@ -65,6 +67,77 @@ func TestSection43_LossEstimatesAreUnbiased(t *testing.T) {
 			require.InDelta(t, 1-payoff, propensity*estimate, 1e-12, "item %d of propensity %v", i, propensity)
 		}
 	})
+	statement.Holds(t, unbiased(), itself)
+}
+
+// unbiased are the checks that what FTRL's cumulative losses grow by is, averaged over what is selected with the
+// probabilities of its own decision, the loss of each coordinate, less the same for all where they are shifted. (OSMD keeps
+// no losses; what it makes of an estimate is Algorithm 5's step.)
+func unbiased() (checks []check) {
+	for world, shifted := range map[string]bool{"losses of items": true, "losses of ranks": false} {
+		checks = append(checks, check{World: world, Run: func(t testing.TB, i instead) error {
+			a, ws, rng := i(newFTRL(t, shifted)), workspace(), rand.New(rand.NewPCG(43, 1))
+			for n := 2; n <= 8; n++ {
+				q, losses := geometric(t, n), make([]float64, n)
+				for k := range losses {
+					losses[k] = rng.Float64()
+				}
+				grown, shift := growth(a, losses, q, ws), 0.0
+				if shifted {
+					shift = losses[0] - grown[0]
+				}
+				for k, x := range grown {
+					x += shift
+					if !(math.Abs(x-losses[k]) <= 1e-9) {
+						return fmt.Errorf("the loss of %d of %d grows by %g in the mean, and should by %g", k, n, x, losses[k])
+					}
+				}
+			}
+			return nil
+		}})
+	}
+	return checks
+}
+
+// growth is by how much what a knows of each coordinate grows in the mean over its selections, after 50 payoffs.
+func growth(a policy.Adversarial, losses, q []float64, ws *policy.AdversarialWorkspace) []float64 {
+	n := len(losses)
+	p := make([]float64, n)
+	learn := func(v *policy.Vector) {
+		rng := rand.New(rand.NewPCG(43, 2))
+		for range 50 {
+			a.Point(v, upTo(n), q, p, ws)
+			y := drawn(p, rng)
+			a.Feed(v, upTo(n), y, 1-losses[y], p[y], q, ws)
+		}
+		a.Point(v, upTo(n), q, p, ws)
+	}
+	grown := make([]float64, n)
+	for y := range n {
+		var v policy.Vector
+		learn(&v)
+		for k := range grown {
+			before, _ := v.Get(int32(k))
+			grown[k] -= p[y] * before
+		}
+		a.Feed(&v, upTo(n), y, 1-losses[y], p[y], q, ws)
+		for k := range grown {
+			after, _ := v.Get(int32(k))
+			grown[k] += p[y] * after
+		}
+	}
+	return grown
+}
+
+// drawn is drawn from p.
+func drawn(p []float64, rng *rand.Rand) int {
+	u := rng.Float64()
+	for y, x := range p {
+		if u -= x; u < 0 {
+			return y
+		}
+	}
+	return len(p) - 1
 }
 
 // By items, what an update adds is, averaged over what is selected, ℓ_i less the loss that is to be expected: the same
@@ -175,49 +248,69 @@ func TestOSMD_DoubledHorizonStartsAnew(t *testing.T) {
 	}
 }
 
-// The mirror step is the paper's: from p, ∇F(p') = ∇F(p) − ηℓ̂, projected by the Bregman divergence of F, which is
-// D(x,y) = Σ (√x_i − √y_i)²/√y_i. Nothing in C nearby is closer.
-func TestAlgorithm5_TheStepIsTheBregmanProjection(t *testing.T) {
-	o, ws := newOSMD(t, 100), workspace()
-	rng := rand.New(rand.NewPCG(5, 5))
-	const n = 6
-	q := geometric(t, n)
-	var v policy.Vector
-	p, next := make([]float64, n), make([]float64, n)
-	for range 300 {
-		o.Point(&v, upTo(n), q, p, ws)
-		y, payoff := rng.IntN(n), rng.Float64()
-		mirrored := make([]float64, n)
-		for i, x := range p {
-			d := 1 / math.Sqrt(x)
-			if i == y {
-				d += o.Eta(0) * (1 - payoff) / p[y]
+// mirrorSteps are the checks that the mirror step is the paper's: from p, ∇F(p') = ∇F(p) − ηℓ̂, projected by the Bregman
+// divergence of F, which is D(x,y) = Σ (√x_i − √y_i)²/√y_i. Nothing in C nearby is closer.
+func mirrorSteps() []check {
+	return []check{{World: "300 steps of six items", Run: func(t testing.TB, i instead) error {
+		o, ws := newOSMD(t, 100), workspace()
+		a := i(o)
+		rng := rand.New(rand.NewPCG(5, 5))
+		const n = 6
+		q := geometric(t, n)
+		var v policy.Vector
+		p, next := make([]float64, n), make([]float64, n)
+		for step := range 300 {
+			a.Point(&v, upTo(n), q, p, ws)
+			y, payoff := rng.IntN(n), rng.Float64()
+			mirrored := make([]float64, n)
+			for i, x := range p {
+				d := 1 / math.Sqrt(x)
+				if i == y {
+					d += o.Eta(0) * (1 - payoff) / p[y]
+				}
+				mirrored[i] = 1 / (d * d)
 			}
-			mirrored[i] = 1 / (d * d)
+			if !a.Feed(&v, upTo(n), y, payoff, p[y], q, ws) {
+				return fmt.Errorf("step %d: a payoff of propensity %g is not fed", step, p[y])
+			}
+			a.Point(&v, upTo(n), q, next, ws)
+			if err := admissibletest.Contains(next, q, 1e-9); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
+			for range 20 {
+				if to := towards(next, q, rng); !(divergence(to, mirrored) >= divergence(next, mirrored)-1e-12) {
+					return fmt.Errorf("step %d: %v is nearer than %v", step, to, next)
+				}
+			}
 		}
-		require.True(t, o.Feed(&v, upTo(n), y, payoff, p[y], q, ws))
-		o.Point(&v, upTo(n), q, next, ws)
-		require.NoError(t, admissibletest.Contains(next, q, 1e-9))
-		distance := func(x []float64) (d float64) {
-			for i := range x {
-				r := math.Sqrt(x[i]) - math.Sqrt(mirrored[i])
-				d += r * r / math.Sqrt(mirrored[i])
-			}
-			return d
-		}
-		for range 20 {
-			// Towards any other point of C: those of rankings, and mixtures.
-			g, to := make([]float64, n), make([]float64, n)
-			for i := range g {
-				g[i] = rng.NormFloat64()
-			}
-			(&admissible.Solver{}).Solve(to, g, q, math.Exp(4*rng.NormFloat64()))
-			for i := range to {
-				to[i] = next[i] + 1e-3*(to[i]-next[i])
-			}
-			require.GreaterOrEqual(t, distance(to), distance(next)-1e-12)
-		}
+		return nil
+	}}}
+}
+
+// divergence is OSMD's D(x,y).
+func divergence(x, y []float64) (d float64) {
+	for i := range x {
+		r := math.Sqrt(x[i]) - math.Sqrt(y[i])
+		d += r * r / math.Sqrt(y[i])
 	}
+	return d
+}
+
+// towards goes a little way from p to another point of C: those of rankings, and mixtures.
+func towards(p, q []float64, rng *rand.Rand) []float64 {
+	g, to := make([]float64, len(p)), make([]float64, len(p))
+	for i := range g {
+		g[i] = rng.NormFloat64()
+	}
+	(&admissible.Solver{}).Solve(to, g, q, math.Exp(4*rng.NormFloat64()))
+	for i := range to {
+		to[i] = p[i] + 1e-3*(to[i]-p[i])
+	}
+	return to
+}
+
+func TestAlgorithm5_TheStepIsTheBregmanProjection(t *testing.T) {
+	statement.Holds(t, mirrorSteps(), itself)
 }
 
 // Items that no window selects are left out, and what is left goes on; a window distribution under which the rest does

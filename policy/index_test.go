@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/internal/statement"
 )
 
 func moss(t require.TestingT, b Belief) *MOSS {
@@ -331,16 +333,16 @@ func TestMOSS_LogarithmFromAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(rapid.Float64Range(1, math.MaxFloat64).Draw(t, "x")) })
 }
 
-// The inversion argument of Theorem 3.1, for Optimistic. An inversion of s and j needs an index of j that is not below
-// that of s, and is a sample of j; hence, as in the analysis of UCB (T. Lattimore, C. Szepesvári, Bandit Algorithms,
-// 2020, theorem 8.1, whose proof bounds just this), the expected number of inversions is at most
+// optimisticInversions are the checks of Theorem 3.1's inversion argument for Optimistic. An inversion of s and j needs an
+// index of j that is not below that of s, and is a sample of j; hence, as in the analysis of UCB (T. Lattimore, C. Szepesvári,
+// Bandit Algorithms, 2020, theorem 8.1, whose proof bounds just this), the expected number of inversions is at most
 //
 //	1 + 5σ²/ε² + 2σ²·(log f(T) + √(π·log f(T)) + 1)/(Δ−ε)²  for any ε in (0,Δ).
 //
 // The mean of 8 runs is compared. Near the bound, where 2σ²·log f/Δ² rounds are needed, the number in one run has a
 // standard deviation below a tenth of the bound, and what is measured is below half of it: more than 12 standard errors.
-func TestTheorem31_OptimisticInversions(t *testing.T) {
-	const n, horizon, runs = 8, 20_000, 8
+func optimisticInversions() (checks []check) {
+	const n, horizon = 8, 20_000
 	means := []float64{0.6, 4, 1, 3.5, 2, 2.1, 0, 1.5}
 	for name, begin := range map[string]func() user{
 		"blocks":              func() user { return fixed(n, blocks(n, horizon)) },
@@ -349,33 +351,54 @@ func TestTheorem31_OptimisticInversions(t *testing.T) {
 		"adversary":           func() user { return adversary(means) },
 	} {
 		for _, sigma := range []float64{0.5, 1} {
-			p := optimistic(t, Belief{Sigma: sigma})
-			count := map[[2]Item]int{}
-			for seed := range uint64(runs) {
-				r := run{means: means, policy: p, deviation: sigma, horizon: horizon, seed: seed, user: begin()}
-				r.seen = func(trial int, table *Table, items []Item, order []int32, _ int, j, s Item) {
-					if !(means[s] > means[j]) {
-						return
-					}
-					count[[2]Item{s, j}]++
-					in := Input{Items: []Item{j, s}, Table: table}
-					index := literalIndex(p, &in)
-					require.GreaterOrEqual(t, index[0], index[1], "trial %d", trial)
-				}
-				r.regret(t)
-			}
-			l := math.Log(1 + horizon*math.Log(horizon+1)*math.Log(horizon+1))
-			for pair, c := range count {
-				gap := means[pair[0]] - means[pair[1]]
-				bound := math.Inf(1)
-				for share := 0.02; share < 1; share += 0.02 {
-					e := share * gap
-					bound = min(bound, 1+5*sigma*sigma/(e*e)+2*sigma*sigma*(l+math.Sqrt(math.Pi*l)+1)/((gap-e)*(gap-e)))
-				}
-				require.LessOrEqual(t, float64(c)/runs, bound, "%s: Δ = %g, σ = %g", name, gap, sigma)
-			}
+			checks = append(checks, check{World: fmt.Sprintf("%s, σ = %g", name, sigma), Run: func(t testing.TB, i instead) error {
+				r := run{means: means, policy: optimistic(t, Belief{Sigma: sigma}), instead: i, deviation: sigma, horizon: horizon}
+				return fewOptimistic(t, r, begin)
+			}})
 		}
 	}
+	return checks
+}
+
+// fewOptimistic tells whether inversions in runs of Optimistic are samples of what seems better, and few.
+func fewOptimistic(t testing.TB, r run, begin func() user) (err error) {
+	const runs = 8
+	count := map[[2]Item]int{}
+	for seed := range uint64(runs) {
+		r.seed, r.user = seed, begin()
+		r.seen = func(trial int, table *Table, _ []Item, _ []int32, _ int, j, s Item) {
+			if !(r.means[s] > r.means[j]) {
+				return
+			}
+			count[[2]Item{s, j}]++
+			in := Input{Items: []Item{j, s}, Table: table}
+			if index := literalIndex(r.policy, &in); !(index[0] >= index[1]) {
+				err = fmt.Errorf("trial %d: %d is selected, whose index is %g, and that of %d is %g", trial, j, index[0], s, index[1])
+			}
+		}
+		r.over = func(float64) bool { return err != nil }
+		if r.regret(t); err != nil {
+			return err
+		}
+	}
+	sigma, horizon := r.deviation, float64(r.horizon)
+	l := math.Log(1 + horizon*math.Log(horizon+1)*math.Log(horizon+1))
+	for pair, c := range count {
+		gap := r.means[pair[0]] - r.means[pair[1]]
+		bound := math.Inf(1)
+		for share := 0.02; share < 1; share += 0.02 {
+			e := share * gap
+			bound = min(bound, 1+5*sigma*sigma/(e*e)+2*sigma*sigma*(l+math.Sqrt(math.Pi*l)+1)/((gap-e)*(gap-e)))
+		}
+		if float64(c)/runs > bound {
+			return fmt.Errorf("%g inversions with Δ = %g, bound %g", float64(c)/runs, gap, bound)
+		}
+	}
+	return nil
+}
+
+func TestTheorem31_OptimisticInversions(t *testing.T) {
+	statement.Holds(t, optimisticInversions(), itself)
 }
 
 // What they are for: on the paper's worst case the regret is a fraction of elimination's. Means of 4 runs: 9,300 for
@@ -383,10 +406,7 @@ func TestTheorem31_OptimisticInversions(t *testing.T) {
 // 136, 243 and 170, and below 600 for elimination: the limits are eight and more standard errors away.
 func TestIndexPolicies_RegretIsAFractionOfEliminations(t *testing.T) {
 	const n, horizon, runs = 10, 100_000, 4
-	means := make([]float64, n)
-	for i := range means {
-		means[i] = 1 - float64(i)/n
-	}
+	means := falling(n)
 	regret := func(p Policy) (sum float64) {
 		for seed := range uint64(runs) {
 			r := run{means: means, policy: p, deviation: 1, horizon: horizon, seed: seed, user: fixed(n, blocks(n, horizon))}

@@ -1,12 +1,15 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/statement"
 )
 
 // The tests in this file follow the paper's section 3, statement by statement.
@@ -177,6 +180,7 @@ type run struct {
 	means      []float64
 	policy     Policy // nil: elimination with confidence
 	confidence Confidence
+	instead    instead // nil: nothing
 	deviation  float64
 	horizon    int
 	seed       uint64
@@ -184,12 +188,17 @@ type run struct {
 	// seen, where not nil, is told of each trial before the payoff is fed. best is the item that the best permutation
 	// in hindsight would have had selected.
 	seen func(t int, table *Table, items []Item, order []int32, window int, selected, best Item)
+	// over, where not nil, ends the run early.
+	over func(regret float64) bool
 }
 
 func (r run) regret(t require.TestingT) float64 {
 	p := r.policy
 	if p == nil {
 		p = elimination(t, r.confidence)
+	}
+	if r.instead != nil {
+		p = r.instead(p)
 	}
 	rng := rand.New(rand.NewPCG(r.seed, 31))
 	n := len(r.means)
@@ -213,9 +222,23 @@ func (r run) regret(t require.TestingT) float64 {
 			bestOrder(byUtility, &ws, hindsight)
 			r.seen(trial, table, items, order, window, selected, items[Select(hindsight, window)])
 		}
+		if r.over != nil && r.over(regret) {
+			break
+		}
 		table.Add(selected, r.means[selected]+r.deviation*rng.NormFloat64())
 	}
 	return regret
+}
+
+// below tells whether the regret is at most bound. The run ends as soon as it is more.
+func (r run) below(t testing.TB, bound float64) error {
+	r.over = func(regret float64) bool { return regret > bound }
+	regret := r.regret(t)
+	if r.over(regret) {
+		return fmt.Errorf("a regret above %.0f", bound)
+	}
+	t.Logf("%.0f, bound %.0f", regret, bound)
+	return nil
 }
 
 // Windows of the tests: the paper's worst case, and others.
@@ -249,9 +272,9 @@ func changing(n int, some bool) user {
 // inversion is what the proof of Theorem 3.1 charges regret to. It counts, for each pair (s, j), the trials in which j was
 // selected where the best permutation would have had s selected, and checks what the proof says of each of them.
 type inversion struct {
-	t     testing.TB
 	run   run
 	count map[[2]Item]int
+	err   error // the first thing that is not as the proof says
 }
 
 func (v *inversion) seen(trial int, table *Table, items []Item, order []int32, window int, j, s Item) {
@@ -262,43 +285,62 @@ func (v *inversion) seen(trial int, table *Table, items []Item, order []int32, w
 	v.count[[2]Item{s, j}]++
 	// j stands before s and is not blocked. In particular, j is sampled: it was selected.
 	place := func(i Item) int { return slices.Index(order, int32(slices.Index(items, i))) }
-	require.Less(v.t, place(j), place(s), "trial %d", trial)
-	for _, p := range order[:place(j)] {
-		require.Less(v.t, p, order[place(j)], "trial %d: blocked", trial)
+	if place(j) >= place(s) || slices.Max(order[:place(j)+1]) != order[place(j)] {
+		v.err = fmt.Errorf("trial %d: %d is selected, and %d stands before it or another blocks it: %v", trial, j, s, order)
 	}
 	// On the good event, it cannot have been sampled often: N_j < 16·L/Δ² for the paper's radius, in general 16·c_1²/Δ²,
 	// where c_1 is the radius at N = 1. The paper prints 4 in place of 16.
 	c2 := v.run.confidence.spread(table.Len(), table.Fed())
-	require.Less(v.t, float64(table.Pooled(j).N), 16*c2/(delta*delta), "trial %d: Δ = %g", trial, delta)
+	if n := table.Pooled(j).N; !(float64(n) < 16*c2/(delta*delta)) {
+		v.err = fmt.Errorf("trial %d: item %d with Δ = %g was sampled %d times", trial, j, delta, n)
+	}
 }
 
-// Every inversion is a sample of the inferior item, hence there are at most 16·L/Δ² between two items. δ is the
-// probability of a false alarm.
-func TestTheorem31_InversionIsASampleOfTheDominatedItem(t *testing.T) {
+func (v *inversion) check(t testing.TB, horizon int) error {
+	v.count = map[[2]Item]int{}
+	v.run.seen = v.seen
+	v.run.over = func(float64) bool { return v.err != nil }
+	v.run.regret(t)
+	for pair, count := range v.count {
+		gap := v.run.means[pair[0]] - v.run.means[pair[1]]
+		if most := 1 + 16*v.run.confidence.spread(len(v.run.means), int64(horizon))/(gap*gap); v.err == nil && float64(count) > most {
+			v.err = fmt.Errorf("%d inversions with Δ = %g, where at most %.0f can be", count, gap, most)
+		}
+	}
+	if v.err == nil && len(v.count) == 0 {
+		v.err = fmt.Errorf("no inversion was seen")
+	}
+	return v.err
+}
+
+// inversions are the checks that every inversion is a sample of the inferior item, hence there are at most 16·L/Δ² between
+// two items. δ is the probability of a false alarm.
+func inversions() (checks []check) {
 	const n, horizon, delta = 8, 6000, 1e-8
 	means := []float64{0.6, 4, 1, 3.5, 2, 2.1, 0, 1.5}
-	for name, user := range map[string]user{
-		"blocks":                fixed(n, blocks(n, horizon)),
-		"uniform":               fixed(n, uniform(n)),
-		"changing utilities":    changing(n, false),
-		"changing candidates":   changing(n, true),
-		"adversary":             adversary(means),
-		"adversary, one window": fixed(n, func(int, *rand.Rand) int { return 1 }),
+	for name, begin := range map[string]func() user{
+		"blocks":                func() user { return fixed(n, blocks(n, horizon)) },
+		"uniform":               func() user { return fixed(n, uniform(n)) },
+		"changing utilities":    func() user { return changing(n, false) },
+		"changing candidates":   func() user { return changing(n, true) },
+		"adversary":             func() user { return adversary(means) },
+		"adversary, one window": func() user { return fixed(n, func(int, *rand.Rand) int { return 1 }) },
 	} {
 		for seed := range uint64(3) {
 			for _, c := range []Confidence{{Radius: Paper, Delta: delta}, {Sigma: 0.5, Delta: delta}} {
-				r := run{means: means, confidence: c, deviation: 0.5, horizon: horizon, seed: seed, user: user}
-				v := &inversion{t: t, run: r, count: map[[2]Item]int{}}
-				r.seen = v.seen
-				r.regret(t)
-				require.NotEmpty(t, v.count, name)
-				for pair, count := range v.count {
-					gap := means[pair[0]] - means[pair[1]]
-					require.LessOrEqual(t, float64(count), 1+16*c.spread(n, horizon)/(gap*gap), "%s, seed %d", name, seed)
-				}
+				world := fmt.Sprintf("%s, %s, seed %d", name, c.Radius, seed)
+				checks = append(checks, check{World: world, Run: func(t testing.TB, i instead) error {
+					r := run{means: means, confidence: c, instead: i, deviation: 0.5, horizon: horizon, seed: seed, user: begin()}
+					return (&inversion{run: r}).check(t, horizon)
+				}})
 			}
 		}
 	}
+	return checks
+}
+
+func TestTheorem31_InversionIsASampleOfTheDominatedItem(t *testing.T) {
+	statement.Holds(t, inversions(), itself)
 }
 
 // adversary looks at the statistics before it chooses utilities and windows: the items least liked so far are those that
@@ -315,36 +357,45 @@ func adversary(means []float64) user {
 	}
 }
 
-// The printed 4·L/Δ² does not bound the inversions: with payoffs that keep the good event, but lie at its edge, there are
-// nearly four times as many. (Payoffs are any reals, so tapes with these means at every N are possible.)
-func TestTheorem31_PrintedConstantIsNotABound(t *testing.T) {
-	const horizon, delta, gap = 20_000, 0.05, 1.0
-	c := Confidence{Radius: Paper, Delta: delta}
-	e := elimination(t, c)
-	table := NewTable(2)
-	in := Input{Items: []Item{0, 1}, Table: table} // 0 is better by the gap, 1 has the higher utility
-	order := make([]int32, 2)
-	var ws Workspace
-	inversions := 0
-	for range horizon {
-		spread := c.spread(2, table.Fed())
-		for i, sign := range []float64{-1, 1} { // the better looks worse, and the worse better, within the radius
-			if n := float64(table.Pooled(Item(i)).N); n > 0 {
-				mean := gap*float64(1-i) + sign*0.999*math.Sqrt(spread/n)
-				table.Set(Item(i), sumsOf(table.Pooled(Item(i)).N, mean))
+// printedConstant is the check that the printed 4·L/Δ² does not bound the inversions, and 16·L/Δ² does: with payoffs that
+// keep the good event, but lie at its edge, there are nearly four times as many as printed. (Payoffs are any reals, so tapes
+// with these means at every N are possible.)
+func printedConstant() []check {
+	return []check{{World: "at the edge of the good event", Run: func(t testing.TB, i instead) error {
+		const horizon, delta, gap = 20_000, 0.05, 1.0
+		c := Confidence{Radius: Paper, Delta: delta}
+		e := i(elimination(t, c))
+		table := NewTable(2)
+		in := Input{Items: []Item{0, 1}, Table: table} // 0 is better by the gap, 1 has the higher utility
+		order := make([]int32, 2)
+		var ws Workspace
+		inversions := 0
+		for range horizon {
+			spread := c.spread(2, table.Fed())
+			for i, sign := range []float64{-1, 1} { // the better looks worse, and the worse better, within the radius
+				if n := float64(table.Pooled(Item(i)).N); n > 0 {
+					mean := gap*float64(1-i) + sign*0.999*math.Sqrt(spread/n)
+					table.Set(Item(i), sumsOf(table.Pooled(Item(i)).N, mean))
+				}
 			}
+			e.Rank(&in, &ws, order)
+			selected := Item(Select(order, 1))
+			if selected == 1 {
+				inversions++
+			}
+			table.Add(selected, 0)
 		}
-		e.Rank(&in, &ws, order)
-		selected := Item(Select(order, 1))
-		if selected == 1 {
-			inversions++
+		printed := 4 * c.spread(2, horizon) / (gap * gap)
+		t.Logf("%d inversions, 4L/Δ² = %.0f", inversions, printed)
+		if x := float64(inversions); !(x > 2*printed && x <= 1+4*printed) {
+			return fmt.Errorf("%d inversions, 4L/Δ² = %.0f", inversions, printed)
 		}
-		table.Add(selected, 0)
-	}
-	l := c.spread(2, horizon)
-	t.Logf("%d inversions, 4L/Δ² = %.0f, 16L/Δ² = %.0f", inversions, 4*l/(gap*gap), 16*l/(gap*gap))
-	require.Greater(t, float64(inversions), 2*4*l/(gap*gap))
-	require.LessOrEqual(t, float64(inversions), 1+16*l/(gap*gap))
+		return nil
+	}}}
+}
+
+func TestTheorem31_PrintedConstantIsNotABound(t *testing.T) {
+	statement.Holds(t, printedConstant(), itself)
 }
 
 // theorem31 is Σ 1/Δ over neighbours in decreasing mean; gaps of 0 count nothing, for nothing is lost between equals.
@@ -377,37 +428,53 @@ func theorem32(means []float64) (sum float64) {
 	return sum
 }
 
-// The regret is at most 64·σ²·L·Σ 1/Δ, with the paper's radius 32·L·Σ 1/Δ. δ is the probability of a false alarm in each.
-func TestTheorem32_RegretBound(t *testing.T) {
-	const n, horizon, delta = 10, 60_000, 1e-8
-	falling := make([]float64, n)
-	for i := range falling {
-		falling[i] = 1 - float64(i)/n
+// scaled are means whose gaps are so many times as large. The bounds fall with the gaps, and what can be lost grows with
+// them: with gaps of a tenth and unit variance, a bound of 100,000 says nothing before a million impressions.
+func scaled(by float64, means []float64) []float64 {
+	scaled := make([]float64, len(means))
+	for i, x := range means {
+		scaled[i] = by * x
 	}
-	mixed := []float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
-	for name, means := range map[string][]float64{"falling": falling, "mixed": mixed} {
+	return scaled
+}
+
+// falling are the means of the paper's worst case, 1 − (i−1)/n.
+func falling(n int) []float64 {
+	means := make([]float64, n)
+	for i := range means {
+		means[i] = 1 - float64(i)/float64(n)
+	}
+	return means
+}
+
+var mixed = []float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
+
+// fixedUtilities are the checks that the regret is at most 64·σ²·L·Σ 1/Δ, with the paper's radius 32·L·Σ 1/Δ. δ is the
+// probability of a false alarm in each.
+func fixedUtilities() (checks []check) {
+	const n, horizon, delta = 10, 60_000, 1e-8
+	for name, means := range map[string][]float64{"falling": scaled(10, falling(n)), "mixed": scaled(10, mixed)} {
 		for window, draw := range map[string]func(int, *rand.Rand) int{"blocks": blocks(n, horizon), "uniform": uniform(n)} {
 			for _, c := range []Confidence{{Radius: Paper, Delta: delta}, {Sigma: math.Sqrt2 / 2, Delta: delta}, {Sigma: 1, Delta: delta}} {
-				r := run{means: means, confidence: c, horizon: horizon, seed: 1, user: fixed(n, draw)}
-				r.deviation = math.Sqrt(c.spread(1, 0) / Confidence{Sigma: 1, Delta: delta}.spread(1, 0))
-				regret := r.regret(t)
-				bound := 32 * c.spread(n, horizon) * theorem32(means)
-				t.Logf("%s, %s, %s σ = %.3g: %.0f, bound %.0f", name, window, c.Radius, r.deviation, regret, bound)
-				require.LessOrEqual(t, regret, bound)
+				world := fmt.Sprintf("%s, %s, %s", name, window, c.Radius)
+				checks = append(checks, check{World: world, Run: func(t testing.TB, i instead) error {
+					r := run{means: means, confidence: c, instead: i, horizon: horizon, seed: 1, user: fixed(n, draw)}
+					r.deviation = math.Sqrt(c.spread(1, 0) / Confidence{Sigma: 1, Delta: delta}.spread(1, 0))
+					return r.below(t, 32*c.spread(n, horizon)*theorem32(means))
+				}})
 			}
 		}
 	}
+	return checks
 }
 
-// On the paper's worst case with unit variance, at T = 10⁶ and δ = 0.05, an independent prototype had a regret of 13,000
-// to 13,600 with the paper's radius and about 26,900 with the sub-Gaussian one. A single run has a standard deviation
-// near 600: the limits are 8 and more of them away, a false alarm has a probability below 10⁻¹⁴.
-func TestTheorem32_RegretIsAsMeasuredElsewhere(t *testing.T) {
+func TestTheorem32_RegretBound(t *testing.T) { statement.Holds(t, fixedUtilities(), itself) }
+
+// elsewhere are the checks that, on the paper's worst case with unit variance, at T = 10⁶ and δ = 0.05, the regret is as an
+// independent prototype had it: 13,000 to 13,600 with the paper's radius and about 26,900 with the sub-Gaussian one. A single
+// run has a standard deviation near 600: the limits are 8 and more of them away, a false alarm has a probability below 10⁻¹⁴.
+func elsewhere() (checks []check) {
 	const n, horizon = 10, 1_000_000
-	means := make([]float64, n)
-	for i := range means {
-		means[i] = 1 - float64(i)/n
-	}
 	for _, test := range []struct {
 		confidence Confidence
 		low, high  float64
@@ -415,36 +482,48 @@ func TestTheorem32_RegretIsAsMeasuredElsewhere(t *testing.T) {
 		{Confidence{Radius: Paper, Delta: 0.05}, 8_200, 18_000},
 		{Confidence{Sigma: 1, Delta: 0.05}, 22_000, 32_000},
 	} {
-		r := run{means: means, confidence: test.confidence, deviation: 1, horizon: horizon, seed: 7, user: fixed(n, blocks(n, horizon))}
-		regret := r.regret(t)
-		t.Logf("%s: %.0f", test.confidence.Radius, regret)
-		require.Greater(t, regret, test.low)
-		require.Less(t, regret, test.high)
+		checks = append(checks, check{World: test.confidence.Radius.String(), Run: func(t testing.TB, i instead) error {
+			r := run{means: falling(n), confidence: test.confidence, instead: i, deviation: 1, horizon: horizon, seed: 7,
+				user: fixed(n, blocks(n, horizon))}
+			r.over = func(regret float64) bool { return regret >= test.high }
+			regret := r.regret(t)
+			t.Logf("%s: %.0f", test.confidence.Radius, regret)
+			if !(regret > test.low && regret < test.high) {
+				return fmt.Errorf("a regret of %.0f and more, not between %.0f and %.0f", regret, test.low, test.high)
+			}
+			return nil
+		}})
 	}
+	return checks
 }
 
-// The same for changing utilities and changing candidates, over neighbours in mean. Items with equal means are no trouble.
-func TestTheorem31_RegretBoundUnderChangingUtilities(t *testing.T) {
+func TestTheorem32_RegretIsAsMeasuredElsewhere(t *testing.T) { statement.Holds(t, elsewhere(), itself) }
+
+// changingUtilities are the checks of the same bound for changing utilities and changing candidates, over neighbours in mean.
+// Items with equal means are no trouble.
+func changingUtilities() (checks []check) {
 	const n, horizon, delta = 10, 60_000, 1e-8
 	c := Confidence{Radius: Paper, Delta: delta}
 	for name, means := range map[string][]float64{
-		"mixed": {.2, .9, .1, .7, .6, .3, .5, 0, .4, .15},
-		"equal": {.5, .5, .5, .9, .9, .9, .1, .1, .1, .1},
+		"mixed": scaled(10, mixed),
+		"equal": scaled(10, []float64{.5, .5, .5, .9, .9, .9, .1, .1, .1, .1}),
 	} {
 		for users, begin := range map[string]func() user{
 			"utilities change": func() user { return changing(n, false) },
 			"candidates too":   func() user { return changing(n, true) },
 			"adversary":        func() user { return adversary(means) },
 		} {
-			r := run{means: means, confidence: c, deviation: math.Sqrt2 / 2, horizon: horizon, seed: 2, user: begin()}
-			regret, bound := r.regret(t), 32*c.spread(n, horizon)*theorem31(means)
-			r.horizon, r.user = horizon/2, begin()
-			half := r.regret(t)
-			t.Logf("%s, %s: %.0f, of which %.0f in the first half, bound %.0f", name, users, regret, half, bound)
-			require.LessOrEqual(t, regret, bound)
-			require.Less(t, regret-half, half, "nothing was learned")
+			checks = append(checks, check{World: name + ", " + users, Run: func(t testing.TB, i instead) error {
+				r := run{means: means, confidence: c, instead: i, deviation: math.Sqrt2 / 2, horizon: horizon, seed: 2, user: begin()}
+				return r.below(t, 32*c.spread(n, horizon)*theorem31(means))
+			}})
 		}
 	}
+	return checks
+}
+
+func TestTheorem31_RegretBoundUnderChangingUtilities(t *testing.T) {
+	statement.Holds(t, changingUtilities(), itself)
 }
 
 // bestOrder fills dst, which is as long as means, with a best permutation in hindsight (Lemma 3.3): leaders in

@@ -1,0 +1,106 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// instead is what is put in a learner's place; check is what a statement claims of it.
+type (
+	instead = func(delay.Learner) delay.Learner
+	check   = statement.Check[instead]
+)
+
+func itself(l delay.Learner) delay.Learner { return l }
+
+// byUtility shows the users' own order, whatever its learner would.
+type byUtility struct{ delay.Learner }
+
+func (u byUtility) Decide(candidates []policy.Item, key policy.Key, d *delay.Decision) {
+	u.Learner.Decide(candidates, key, d)
+	for k := range d.Order {
+		d.Order[k] = int32(len(candidates) - 1 - k)
+	}
+	if len(d.Propensities) > 0 {
+		clear(d.Propensities)
+		d.Propensities[0] = 1
+	}
+}
+
+// deaf hears of no payoff: what is paid has expired to it.
+type deaf struct{ delay.Learner }
+
+func (d deaf) Paid(fb delay.Feedback) { d.Expired(fb) }
+
+var nonLearners = map[string]instead{
+	"utility": func(l delay.Learner) delay.Learner { return byUtility{l} },
+	"deaf":    func(l delay.Learner) delay.Learner { return deaf{l} },
+}
+
+// playInstead plays one combination with something in its learner's place.
+func playInstead(t testing.TB, e *Experiment, s Settings, i instead) *Result {
+	t.Helper()
+	all := combine(t, e, s)
+	require.Len(t, all, 1)
+	learner := all[0].new
+	all[0].new = func() delay.Learner { return i(learner()) }
+	results, err := Run(context.Background(), e, all)
+	require.NoError(t, err)
+	return results[0]
+}
+
+// belowBound holds the mean of a result's runs, with five standard errors, to its bound.
+func belowBound(t testing.TB, r *Result) error {
+	require.NotNil(t, r.Bound, r.Label())
+	return below(t, r, r.Regret.Mean+5**r.Regret.Stderr, *r.Bound, "bound")
+}
+
+// below holds what is made of a result's mean to a limit.
+func below(t testing.TB, r *Result, x, limit float64, what string) error {
+	t.Logf("%s, %s, %s late: regret %.0f ± %.0f, %s %.0f", r.Label(), r.Scenario, r.PayoffDelay, r.Regret.Mean, *r.Regret.Stderr, what, limit)
+	if !(x < limit) {
+		return fmt.Errorf("a regret of %.0f ± %.0f, %s %.0f", r.Regret.Mean, *r.Regret.Stderr, what, limit)
+	}
+	return nil
+}
+
+// leastLost is what the better of the non-learners loses in one run.
+func leastLost(t testing.TB, e Experiment, s Settings) float64 {
+	e.Runs = 1
+	least := math.Inf(1)
+	for _, i := range nonLearners {
+		least = min(least, playInstead(t, &e, s, i).Regret.Mean)
+	}
+	return least
+}
+
+// learnt is the share of what is lost without learning that a learner is to stay below.
+const learnt = 0.75
+
+// belowNonLearners holds the mean of a result's runs to what the better of the non-learners loses in the same world.
+func belowNonLearners(t testing.TB, r *Result, least float64) error {
+	return below(t, r, r.Regret.Mean, learnt*least, fmt.Sprintf("%g of what is lost without learning", learnt))
+}
+
+// Each test of a statement sees that a learner learns nothing: one that ranks by utility, and one that hears of no payoff.
+func TestStatements_SeeNonLearners(t *testing.T) {
+	statement.SeeNonLearners(t, "lab", nonLearners, []statement.Test[instead]{
+		{Name: "TestTheorem31_RegretIsBelowTheBoundAtAnyDelay", Checks: changingUtilities()},
+		{Name: "TestTheorem32_RegretIsBelowTheBoundAtAnyDelay", Checks: fixedUtilities()},
+		{Name: "TestTheorem35_EliminationIsAboveTheLowerBound", Checks: lowerBound()},
+		{Name: "TestTheorem42_RegretIsBelowTheBoundAtAnyDelay", Checks: adversarial()},
+		{Name: "TestAppendixC2_QPMDsDelayIsAdditive", Checks: additive()},
+
+		{Name: "TestInverseGaps", Blind: "about the formulas of the bounds"},
+		{Name: "TestUtilities_RegretAfterTheBurnInIsThatOfGivenOnes",
+			Blind: "compares two learners that differ in how they know the order; it holds whatever they learn, and has one of utility"},
+	})
+}

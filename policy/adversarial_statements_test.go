@@ -1,0 +1,43 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// instead is what is put in an adversarial policy's place; check is what a statement claims of it.
+type (
+	instead = func(policy.Adversarial) policy.Adversarial
+	check   = statement.Check[instead]
+)
+
+func itself(a policy.Adversarial) policy.Adversarial { return a }
+
+// byUtility has the item of the highest utility selected, whatever was fed.
+type byUtility struct{ policy.Adversarial }
+
+func (byUtility) Point(_ *policy.Vector, _ []int32, _, p []float64, _ *policy.AdversarialWorkspace) {
+	clear(p)
+	p[len(p)-1] = 1
+}
+
+// deaf makes nothing of what it is fed.
+type deaf struct{ policy.Adversarial }
+
+func (deaf) Feed(*policy.Vector, []int32, int, float64, float64, []float64, *policy.AdversarialWorkspace) bool {
+	return true
+}
+
+// Each test of a statement sees that an adversarial policy learns nothing: one that ranks by utility, and one that makes
+// nothing of what it is fed.
+func TestStatements_SeeAdversarialNonLearners(t *testing.T) {
+	statement.SeeNonLearners(t, "policy_test", map[string]instead{
+		"utility": func(a policy.Adversarial) policy.Adversarial { return byUtility{a} },
+		"deaf":    func(a policy.Adversarial) policy.Adversarial { return deaf{a} },
+	}, []statement.Test[instead]{
+		{Name: "TestSection43_LossEstimatesAreUnbiased", Checks: unbiased()},
+		{Name: "TestAlgorithm5_TheStepIsTheBregmanProjection", Checks: mirrorSteps()},
+	})
+}

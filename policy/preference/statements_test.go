@@ -1,0 +1,20 @@
+package preference
+
+import (
+	"testing"
+
+	"github.com/ranker-worker/ranker-worker/internal/statement"
+)
+
+// The statements here are about the order of utilities, which is found from selections: payoffs have no part in them, and so
+// there is no learner that could learn nothing from payoffs. A new test of a statement is to be named here, or checked with
+// learners that learn nothing.
+func TestStatements_AreAboutNoPayoffs(t *testing.T) {
+	const why = "the order is found from selections; there are no payoffs"
+	statement.SeeNonLearners(t, "preference", nil, []statement.Test[struct{}]{
+		{Name: "TestBurnIn_OrderIsTheTrueOne", Blind: why},
+		{Name: "TestSocial_OrderIsTheTrueOne", Blind: why},
+		{Name: "TestSocial_LooksAtNeighboursOnly", Blind: why},
+		{Name: "TestSocial_ItemsLikedAlikeAreNotExploredForEver", Blind: why},
+	})
+}
