@@ -167,7 +167,6 @@ func (a *awaiting) loaded() {
 		a.own[i].Merge(&a.grid, a.pass)
 		a.every = a.every.Add(slices.Clone(a.own[i])) // of which one may be changed and not the other
 	}
-	a.ages.Merge(&a.grid, a.pass, func(row silence.Block) { a.rows[row] = struct{}{} })
 	a.hear()
 	for i := range a.own {
 		a.reckon(policy.Item(i))

@@ -84,7 +84,7 @@ const (
 	newtons    = 8 // at the most
 	// near is how much a step of Newton's has to move a share and its complement, as a part of them, for another one to be made:
 	// as errors are squared from step to step, what is left then is as nothing.
-	near = 1.0 / (1 << 16)
+	near = 1.0 / (1 << 12)
 	// trust is what the share of all items weighs in that of one, in finished selections.
 	trust = 4
 	// greatest is that of an item at the most: at 1 there would be weights of 0/0.
@@ -155,13 +155,13 @@ func weigh(c float64, awaited []Spans) (sum, fall float64) {
 	for _, list := range awaited {
 		for i := range list {
 			f := list[i].Come
-			unpaid := 1 / (1 - float64(c*f))
-			x := float64(float64(list[i].N)*f) * unpaid
-			sum += float64(x * (1 - c))
-			fall += float64(x * ((1 - f) * unpaid))
+			per := 1 / (1 - float64(c*f))
+			x := float64(float64(list[i].N) * f * per)
+			sum += x
+			fall += float64(x * (1 - f) * per)
 		}
 	}
-	return sum, fall
+	return float64(sum * (1 - c)), fall
 }
 
 // Weight is what awaited selections of an item count as, in selections that were never paid, where a share c of its selections
