@@ -29,7 +29,9 @@ type awaiting struct {
 	share     float64 // of all selections, how many are paid
 	unwritten bool    // it has not been harvested
 
-	weight []float64 // by item: what its awaited selections count as
+	weight   []float64 // by item: what its awaited selections count as
+	silentOf []int64   // by item: likewise those of this partition alone, in units; see weightUnits
+	silent   int64     // the sum of these
 }
 
 // sourceAges is what another source has told of ages.
@@ -54,6 +56,7 @@ func (a *awaiting) grow(items int) {
 	a.settled.Grow(items)
 	a.own = extend(a.own, items-len(a.own))
 	a.weight = extend(a.weight, items-len(a.weight))
+	a.silentOf = extend(a.silentOf, items-len(a.silentOf))
 }
 
 // begin notes a selection.
@@ -101,12 +104,18 @@ const (
 // reckon says what the awaited selections of an item count as.
 func (a *awaiting) reckon(i policy.Item) {
 	ours, others := a.own[i], a.others.Pooled(i)
-	if len(ours) == 0 && len(others) == 0 {
-		a.weight[i] = 0
-		return
+	var all, own float64
+	if len(ours) > 0 || len(others) > 0 {
+		c := silence.ItemShare(a.share, a.settled.Pooled(i), ours, others)
+		all = silence.Weight(c, ours, others)
+		if own = all; len(others) > 0 {
+			own = silence.Weight(c, ours)
+		}
 	}
-	c := silence.ItemShare(a.share, a.settled.Pooled(i), ours, others)
-	a.weight[i] = silence.Weight(c, ours, others)
+	a.weight[i] = all
+	units := int64(own * weightUnits)
+	a.silent += units - a.silentOf[i]
+	a.silentOf[i] = units
 }
 
 // earliest is the earliest pass of all sources. Of a partition that has no owner for a while nobody hears whether payoffs come,

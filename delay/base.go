@@ -134,7 +134,7 @@ func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b
 
 // status is what is the same for both.
 func (b *base) status() Status {
-	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total)}
+	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
 	return s
 }

@@ -131,6 +131,8 @@ type Status struct {
 	Holds   int64       // holds begun since the process started
 	Flights int64       // selections whose payoff is awaited; with instances, decisions whose impression has not ended
 
+	Silence SilenceStatus // of no more than the zero value where silence does not count before it is over
+
 	// Windows is the distribution of windows that decisions are made for: window 1, 2, … up to ShownWindows, and last
 	// those beyond. Nil where it is of no use to the learner. It is not changed afterwards.
 	Windows    []float64

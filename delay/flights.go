@@ -15,6 +15,7 @@ const hashFlights = "flights"
 // expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
+	law      SilenceLaw
 	pools    bool           // other sources' are wanted
 	awaiting *awaiting      // nil but for SilenceAges
 	stored   []policy.Count // of our own, as harvested last
@@ -24,7 +25,7 @@ type flights struct {
 // tell has the table be told of selections in flight, and what they amount to.
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
-	f.pools = s.Law != SilenceWaits
+	f.law, f.pools = s.Law, s.Law != SilenceWaits
 	weight := func(policy.Item) float64 { return 0 }
 	switch s.Law {
 	case SilenceAtOnce:

@@ -231,8 +231,8 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashLearner, hashInstances, hashRounds, hashVectors, hashWindows,
-		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
+	return []string{hashQueue, hashQueues, hashFlights, hashLearner, hashInstances, hashRounds, hashVectors, hashWindows, hashSettled,
+		hashAges, (*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }
 
 // InstanceOf tells whether a stored field is what an instance of BOLD knows, and of which one: "<number>", or

@@ -21,6 +21,7 @@ type Inspector interface {
 // Inspection is what a learner knows besides the sums of its items.
 type Inspection struct {
 	InFlight []policy.Count // by item: selections of this partition whose payoff is awaited; nil where they are not counted by item
+	Silent   []float64      // by item: what these count as, in selections that were never paid; nil like InFlight
 	Waiting  []int64        // by item: payoffs in QPM-D's queues; nil where there are none such
 	HoldRef  int64          // offset of the impression whose selection began the hold; meaningless unless Status.OnHold
 
@@ -60,7 +61,10 @@ var (
 
 // Inspect implements Inspector.
 func (b *base) Inspect() Inspection {
-	i := Inspection{InFlight: b.flights.AllOwn()}
+	i := Inspection{InFlight: b.flights.AllOwn(), Silent: make([]float64, b.flights.Len())}
+	for k := range i.Silent {
+		i.Silent[k] = b.flights.silentOf(policy.Item(k))
+	}
 	i.Windows, i.Learned = b.Windows(nil)
 	if p, ok := b.policy.(policy.Believer); ok {
 		c := p.Components(b.table)

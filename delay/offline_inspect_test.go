@@ -31,7 +31,7 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 				require.Len(t, x.Why, len(items))
 				require.NotEmpty(t, x.Rule)
 				fb := Feedback{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
-					Payoff: float64(ref%3) / 2}
+					Payoff: float64(ref%3) / 2, Began: ref * lifeHorizon / 10}
 				if len(d.Propensities) > 0 {
 					fb.Propensity = d.Propensities[0]
 				}
@@ -40,7 +40,20 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 					l.Paid(fb)
 				}
 			}
+			l.Advance(4 * lifeHorizon)
 			i, s := l.Inspect(), l.Status()
+			silent := 0.0
+			for _, w := range i.Silent {
+				silent += w
+			}
+			require.Equal(t, s.Silence.Weight, silent)
+			require.Equal(t, s.Silence.Law != SilenceWaits, silent > 0)
+			require.LessOrEqual(t, silent, float64(s.Flights))
+			if s.Silence.Known {
+				require.InDelta(t, 0.75, s.Silence.Share, 0.1)
+				require.LessOrEqual(t, s.Silence.Median, s.Silence.P90)
+			}
+			require.Equal(t, s.Silence.Law == SilenceAges, s.Silence.Known)
 			var flights int64
 			for _, n := range i.InFlight {
 				flights += int64(n)

@@ -34,11 +34,12 @@ type loop struct {
 	elsewhere *map[string]bool // what the task was last told
 	obs       task.Observations
 	logged    task.Status // the condition last logged
+	drops     dropWarnings
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
-		sources: make(chan publishedBatch, 4), ended: make(chan struct{})}
+		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{}}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
 }
@@ -188,6 +189,10 @@ func (l *loop) publish(last bool) {
 	l.task.Observe(&l.obs)
 	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.wall())
 	l.warnMisplaced(&s)
+	l.drops.say(l.log, &s)
+	if s.Phase == task.Running && l.logged.Phase != task.Running {
+		l.w.untaught.say(l.log, s.Learners)
+	}
 	if s.Foreign > l.logged.Foreign {
 		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,9 @@ func running() *task.Status {
 	s.Account.Impressions = partition.ImpressionAccount{Paid: 1_000_000, Pending: 4}
 	s.Account.Selections.Parked, s.Account.Payoffs.Parked, s.Account.ParkedBytes = 1, 2, 300
 	s.Learners = []partition.LearnerStatus{
-		{Name: "feed", Items: 9, Status: delay.Status{OnHold: true, Holds: 3, Queued: 8, Flights: 4}},
+		{Name: "feed", Items: 9, Status: delay.Status{OnHold: true, Holds: 3, Queued: 8, Flights: 4,
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Known: true, Share: 0.125, Median: 1500, P90: 60_000}},
+			Drops: partition.DropStatus{Items: 8, Statistic: 16}},
 		{Name: "old", Gone: true},
 	}
 	return s
@@ -157,6 +160,13 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 		`ranker_queued_payoffs{learner="feed"}`:         16,
 		`ranker_awaited_payoffs{learner="feed"}`:        8,
 		`ranker_items{learner="feed"}`:                  18,
+		`ranker_silence_weight{learner="feed"}`:         2.5,
+		`ranker_paid_share{learner="feed"}`:             0.125,
+
+		`ranker_payoff_delay_seconds{learner="feed",quantile="0.5"}`: 1.5,
+		`ranker_payoff_delay_seconds{learner="feed",quantile="0.9"}`: 60,
+
+		`ranker_silence_informative{learner="feed"}`: 16 / math.Sqrt(32),
 	})
 	assert.NotContains(t, got, `ranker_lag{partition="9",topic="payoffs"}`, "nothing is known of it")
 	assert.InDelta(t, 10, got[`ranker_watermark_lag_seconds{partition="4"}`], patience.Seconds())
@@ -205,7 +215,7 @@ func TestMetricNamesKeepPrometheusConventions(t *testing.T) {
 		assert.Equal(t, f.GetType().String() == "COUNTER", strings.HasSuffix(name, "_total"), name)
 		for _, sample := range f.Metric {
 			for _, l := range sample.Label {
-				assert.Contains(t, []string{"topic", "reason", "outcome", "learner", "partition", "phase", "version",
+				assert.Contains(t, []string{"topic", "reason", "outcome", "learner", "partition", "phase", "quantile", "version",
 					"revision", "go_version"}, l.GetName(), name)
 			}
 		}

@@ -45,6 +45,9 @@ type LearnerSnapshot struct {
 	Items   int
 	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
 
+	Silence delay.SilenceStatus
+	Drops   partition.DropStatus
+
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
 	Windows    []float64 // as in delay.Status; nil: none
@@ -71,6 +74,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
+				Silence: l.Silence, Drops: l.Drops,
 				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
@@ -162,6 +166,11 @@ var (
 
 	descFed = gaugeDesc("fed_payoffs", "Payoffs that a learner's decisions go by, other partitions' included where they are pooled.",
 		"learner", "partition")
+	descSilence = gaugeDesc("silence_weight", "What selections whose payoff is awaited count as, in selections that were never paid.", "learner")
+	descShare   = gaugeDesc("paid_share", "Which part of all selections is paid, as far as that is known by now.", "learner")
+	descDelay   = gaugeDesc("payoff_delay_seconds", "After what time a part of the payoffs that come have come.", "learner", "quantile")
+	descDrops   = gaugeDesc("silence_informative",
+		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
 	descUndecided  = gaugeDesc("undecided_pairs", "Pairs of items whose order of utilities a partition has not found yet.", "learner", "partition")
 	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
@@ -169,7 +178,7 @@ var (
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections}
+		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops}
 )
 
 // windowLabels are the values of the label "window".
@@ -228,6 +237,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 		gauge(descQueued, float64(l.Queued), name)
 		gauge(descFlights, float64(l.Flights), name)
 		gauge(descItems, float64(l.Items), name)
+		collectSilence(gauge, name, l)
 		if l.Instances > 0 {
 			gauge(descInstances, float64(l.Instances), name)
 		}
@@ -237,6 +247,21 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 		for k, q := range l.Windows {
 			gauge(descWindows, q, name, windowLabels[k])
 		}
+	}
+}
+
+// collectSilence gives the gauges of what silence comes to, where it does.
+func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, l *LearnerSnapshot) {
+	if l.Silence.Law != delay.SilenceWaits {
+		gauge(descSilence, l.Silence.Weight, name)
+	}
+	if l.Silence.Known {
+		gauge(descShare, l.Silence.Share, name)
+		gauge(descDelay, float64(l.Silence.Median)/1000, name, "0.5")
+		gauge(descDelay, float64(l.Silence.P90)/1000, name, "0.9")
+	}
+	if l.Drops.Items > 0 {
+		gauge(descDrops, l.Drops.Informative(), name)
 	}
 }
 
@@ -293,9 +318,22 @@ func (t *totals) add(p *PartitionSnapshot) {
 		sum.Flights += l.Flights
 		sum.Items += l.Items
 		sum.Instances += l.Instances
+		sum.addSilence(l)
 		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.
 		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
 			sum.Windows, sum.Selections = l.Windows, l.Selections
 		}
 	}
+}
+
+// addSilence adds up what is of one partition. How many selections are paid, and how late, partitions pool: who has heard of the
+// most payoffs is up to date.
+func (sum *LearnerSnapshot) addSilence(l *LearnerSnapshot) {
+	weight := sum.Silence.Weight + l.Silence.Weight
+	if !sum.Silence.Known || l.Silence.Known && l.Fed > sum.Fed {
+		sum.Silence, sum.Fed = l.Silence, l.Fed
+	}
+	sum.Silence.Weight = weight
+	sum.Drops.Items += l.Drops.Items
+	sum.Drops.Statistic += l.Drops.Statistic
 }

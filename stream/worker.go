@@ -65,6 +65,7 @@ type Worker struct {
 	opt       Options
 	start     time.Time
 	announcer *announcer
+	untaught  untaughtNotes
 
 	mu     sync.Mutex
 	member bool            // a generation is going on

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/statetool"
 )
 
@@ -24,7 +26,7 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect --config FILE [--learner L] [--partition P] [--candidates a:0.1,b:0.7]",
 		Short: "Show what is learned, and why a list would be ranked as it would be",
-		Long: `Show what learners know: payoffs, sums and means of items, what is in flight, what QPM-D waits for, BOLD's
+		Long: `Show what learners know: payoffs, sums and means of items, what is in flight and counts as silence, what QPM-D waits for, BOLD's
 instances, windows, and each partition's cut and account. It only reads, by the code that workers load their state
 with, and can be used while they run.
 
@@ -142,6 +144,7 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 			fmt.Fprintf(w, "  partition %d has %d instances, which wait for %d impressions\n", p.Partition, len(p.Instances), outstanding)
 		}
 	}
+	printSilence(w, &l.Silence)
 	if len(l.Windows) > 0 {
 		how := "given"
 		if l.LearnedFrom > 0 {
@@ -163,9 +166,9 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 		printOrder(w, l.Order, items)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\twaiting\t")
+	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\tsilence\twaiting\t")
 	for _, it := range l.Items[:min(items, len(l.Items))] {
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%d\t\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Waiting)
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%.2f\t%d\t\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Silent, it.Waiting)
 	}
 	t.Flush()
 	if more := len(l.Items) - items; more > 0 {
@@ -174,6 +177,20 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 	if l.Ranking != nil {
 		printRanking(w, l.Ranking)
 	}
+}
+
+// printSilence prints what awaited selections count as, where they do.
+func printSilence(w io.Writer, s *statetool.SilenceReport) {
+	if s.Law == string(config.Waits) {
+		return
+	}
+	fmt.Fprintf(w, "  silence %s: in flight counts as so many selections never paid as stand under silence", s.Law)
+	if s.PaidShare != nil {
+		seconds := func(x *float64) time.Duration { return time.Duration(*x * float64(time.Second)).Round(time.Second) }
+		fmt.Fprintf(w, ";\n  %.4f of selections are paid, half of those within %v, nine tenths within %v", *s.PaidShare,
+			seconds(s.DelayP50), seconds(s.DelayP90))
+	}
+	fmt.Fprintln(w)
 }
 
 // printOrder prints the order of utilities found so far, with a question mark where it is not certain.
@@ -204,7 +221,7 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  item\tutility\tpayoffs\tmean\tinterval\tindex\tpropensity\t why")
+	fmt.Fprintln(t, "  item\tutility\tpayoffs\tsilence\tmean\tinterval\tindex\tpropensity\t why")
 	for _, c := range r.Candidates {
 		why := "leads"
 		if !c.Leads {
@@ -221,8 +238,8 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		if !r.OwnOrder {
 			utility = strconv.FormatFloat(c.Utility, 'g', -1, 64)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%d\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, number(c.Mean, "–"), interval,
-			number(c.Index, "–"), number(c.Propensity, ""), why)
+		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Silent, number(c.Mean, "–"),
+			interval, number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
 	t.Flush()
 }

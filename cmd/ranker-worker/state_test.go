@@ -41,7 +41,8 @@ func TestPrintReport(t *testing.T) {
 	r := &statetool.Report{Group: "ranker", Partitions: []statetool.PartitionReport{{Partition: 0, Sequence: 12,
 		Watermark: "2026-11-21T10:00:00Z", Account: map[string]int64{"impressions.read": 5, "payoffs.applied": 3}}},
 		Learners: []statetool.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
-			Payoffs: 3, Items: []statetool.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25)}, {Item: "b"}},
+			Payoffs: 3, Items: []statetool.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), InFlight: 9, Silent: 1.75}, {Item: "b"}},
+			Silence: statetool.SilenceReport{Law: "ages", PaidShare: x(0.125), DelayP50: x(90), DelayP90: x(7200)},
 			Parts: []statetool.PartReport{{Hold: &statetool.HoldReport{Item: "b", Impression: 7}}},
 			Ranking: &statetool.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []statetool.RankedCandidate{
 				{Item: "b", Utility: 1, Leads: true}, {Item: "a", BlockedBy: "b", Payoffs: 3, Mean: x(0.25), Lower: x(0.1), Upper: x(0.4)}}}}}}
@@ -49,7 +50,8 @@ func TestPrintReport(t *testing.T) {
 	require.NoError(t, printReport(&out, r, 1))
 	for _, want := range []string{"Group ranker", "2026-11-21T10:00:00Z", "2 items, 3 payoffs fed", "scaled from 0..10",
 		`on hold: it waits for a payoff of "b"`, "and 1 more", "Rule: the best leads.", "frozen until", "−∞..∞", "0.1..0.4",
-		"blocked by b"} {
+		"blocked by b", "1.75",
+		"silence ages:", "0.1250 of selections are paid, half of those within 1m30s, nine tenths within 2h0m0s"} {
 		assert.Contains(t, out.String(), want)
 	}
 	assert.NotContains(t, strings.ReplaceAll(out.String(), "NaN", "!"), "!")

@@ -35,7 +35,9 @@ func Metrics() (map[string]Metric, error) {
 	stream.RegisterBuildInfo(r, "", "")
 	m.Rebalanced(2)
 	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Learners: []partition.LearnerStatus{{Name: "feed",
-		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true}}}}
+		Drops: partition.DropStatus{Items: 1},
+		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
 	m.Observe(1, &stopped, &task.Observations{}, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -63,11 +64,29 @@ type LearnerReport struct {
 	Payoffs     int64         `json:"payoffs"`      // fed
 	Items       []ItemReport  `json:"items"`        // most payoffs first
 	Parts       []PartReport  `json:"partitions"`
+	Silence     SilenceReport `json:"silence"`
 	Windows     []float64     `json:"windows,omitempty"`      // probability of window 1, 2, …
 	LearnedFrom int64         `json:"learned_from,omitempty"` // selections that windows were learned from
 	Beliefs     *BeliefReport `json:"beliefs,omitempty"`      // of a policy with a prior
 	Order       *OrderReport  `json:"order,omitempty"`        // of utilities, where the learner finds it itself
 	Ranking     *Ranking      `json:"ranking,omitempty"`
+}
+
+// SilenceReport is what selections count as whose payoff is awaited. The rest is null where silence does not age, or no payoff has
+// come yet; it is of the partitions inspected and what these had heard of others.
+type SilenceReport struct {
+	Law       string   `json:"law"`        // silence: waits, at_once or ages
+	PaidShare *float64 `json:"paid_share"` // of all selections
+	DelayP50  *float64 `json:"delay_p50"`  // seconds after which half of the payoffs that come have come
+	DelayP90  *float64 `json:"delay_p90"`
+}
+
+func reportSilence(s *delay.SilenceStatus) SilenceReport {
+	r := SilenceReport{Law: s.Law.String()}
+	if s.Known {
+		r.PaidShare, r.DelayP50, r.DelayP90 = finite(s.Share), finite(float64(s.Median)/1000), finite(float64(s.P90)/1000)
+	}
+	return r
 }
 
 // BeliefReport is what a learner believes of payoffs, in payoff ranges.
@@ -109,6 +128,7 @@ type ItemReport struct {
 	Sum      float64  `json:"sum"`
 	Mean     *float64 `json:"mean"` // null: no payoff yet
 	InFlight int64    `json:"in_flight"`
+	Silent   float64  `json:"silent"`  // what silence makes of these, in selections that were never paid
 	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
 }
 
@@ -118,6 +138,7 @@ type PartReport struct {
 	Items     int              `json:"items"`
 	Payoffs   int64            `json:"payoffs"` // fed here
 	InFlight  int64            `json:"in_flight"`
+	Silent    float64          `json:"silent"` // what silence makes of these
 	Waiting   int64            `json:"waiting"`
 	Hold      *HoldReport      `json:"hold,omitempty"`
 	Instances []InstanceReport `json:"instances,omitempty"`
@@ -189,6 +210,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 			return err
 		}
 		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Silence = reportSilence(&known.Silence)
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		r.Learners[i].Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
@@ -270,6 +292,7 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 			sum.Payoffs += item.Sums.N
 			sum.Sum += item.Sums.R
 			sum.InFlight += item.InFlight
+			sum.Silent += item.Silent
 			sum.Waiting += item.Waiting
 			part.Payoffs += item.Sums.N
 		}
@@ -302,7 +325,7 @@ func orderReport(v *partition.LearnerView) *OrderReport {
 }
 
 func partReport(number int32, v *partition.LearnerView) PartReport {
-	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Waiting: v.Queued}
+	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Silent: v.Silence.Weight, Waiting: v.Queued}
 	if v.OnHold {
 		p.Hold = &HoldReport{Item: v.HoldItem, Impression: v.Learned.HoldRef}
 	}
@@ -330,11 +353,13 @@ type RankedCandidate struct {
 	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
 	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
 	Payoffs    int64    `json:"payoffs"`
-	Mean       *float64 `json:"mean"`
+	Mean       *float64 `json:"mean"`  // with what silence counts as
 	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
 	Upper      *float64 `json:"upper"`
 	Index      *float64 `json:"index"` // what leaders are compared by
 	InFlight   int64    `json:"in_flight"`
+	Silent     float64  `json:"silent"` // what awaited ones count as in the mean, in selections that were never paid
+	Open       float64  `json:"open"`   // and as samples that are on their way
 	Propensity *float64 `json:"propensity,omitempty"`
 }
 
@@ -363,8 +388,9 @@ func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, erro
 	for k, position := range x.Decision.Order {
 		why := &x.Why[position]
 		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
-			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight}
-		if why.N > 0 {
+			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight,
+			Silent: why.Silent, Open: why.Open}
+		if why.N > 0 || why.Silent > 0 {
 			c.Mean = finite(why.Mean)
 		}
 		if !c.Leads {

@@ -446,6 +446,9 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
 	l.delay.Paid(fb)
+	if how == paid && l.cfg.ExpiryDefault == nil {
+		l.drops.paid(fb.Item, r)
+	}
 	m.segments.loose += eventWeight
 	m.end(how, l.cfg.AggregateSum)
 }

@@ -33,6 +33,8 @@ type learner struct {
 	itemHash string // name of the hash of its items
 	hashes   map[string]ownHash
 
+	drops drops // where on_expiry is drop
+
 	pooled      []delay.Pooled
 	poolsByItem bool
 	sourceItems map[int32][]policy.Item // by source and the source's number of an item: ours, -1 where not known
@@ -123,6 +125,10 @@ type LearnerStatus struct {
 	// Impressions read are those, duplicates not counted; selections and payoffs are counted by how they ended, and
 	// those that wait are not.
 	Account Account
+	// Drops is the zero value where a selection that is never paid counts as a payoff, and Untaught is how many did not, all the
+	// same: 0 where that is so still.
+	Drops    DropStatus
+	Untaught int64
 	delay.Status
 }
 
@@ -132,7 +138,7 @@ func (m *Machine) Learners() []LearnerStatus {
 	for _, l := range m.learners {
 		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: len(l.items.names), Account: l.ledger.account()}
 		if !l.gone {
-			s.Status = l.delay.Status()
+			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
 			if s.OnHold && int(s.Item) < len(l.items.names) {
 				s.HoldItem = l.items.names[s.Item]
 			}

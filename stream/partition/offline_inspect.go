@@ -21,6 +21,7 @@ type ItemView struct {
 	Name     string
 	Sums     policy.Sums // this partition's own
 	InFlight int64       // selections whose payoff is awaited, where they are counted by item
+	Silent   float64     // what these count as, in selections that were never paid
 	Waiting  int64       // payoffs in QPM-D's queue
 }
 
@@ -40,7 +41,7 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 	for i, item := range l.items.names {
 		v.Items[i] = ItemView{Name: item, Sums: l.delay.Sums(policy.Item(i))}
 		if i < len(v.Learned.InFlight) {
-			v.Items[i].InFlight = int64(v.Learned.InFlight[i])
+			v.Items[i].InFlight, v.Items[i].Silent = int64(v.Learned.InFlight[i]), v.Learned.Silent[i]
 		}
 		if i < len(v.Learned.Waiting) {
 			v.Items[i].Waiting = v.Learned.Waiting[i]

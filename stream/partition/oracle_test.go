@@ -22,6 +22,7 @@ type oracle struct {
 	stories   map[string]*story
 	account   Account
 	fed       map[string][]float64 // by item, normalised
+	ended     outcomesOf           // selections by whether they were paid; those that expire without a default alone
 }
 
 // story is what the oracle knows of one impression id.
@@ -105,12 +106,14 @@ func (o *oracle) due(id string, s *story) {
 			i.Expired++
 		case s.count > 0:
 			i.Paid++
+			o.ended.paid++
 			o.feed(s.selected, s.sum)
 		case o.learner().ExpiryDefault != nil:
 			i.Defaulted++
 			o.feed(s.selected, *o.learner().ExpiryDefault)
 		default:
 			i.Expired++
+			o.ended.expired++
 		}
 	}
 	if s.ended && w > s.payBy+o.cfg.ParkingTime {
@@ -284,6 +287,7 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 		s.ended, s.paid = true, s.selected
 		o.account.Impressions.Pending--
 		o.account.Impressions.Paid++
+		o.ended.paid++
 		o.feed(s.selected, p.Payoff)
 	}
 }
@@ -402,6 +406,7 @@ func TestJoinAgainstOracle(t *testing.T) {
 		cfg := drawConfig(t)
 		w, o := newWorld(t, cfg), newOracle(cfg)
 		w.now = day
+		crashed := false
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			switch rapid.IntRange(0, 11).Draw(t, "step") {
 			default:
@@ -435,6 +440,7 @@ func TestJoinAgainstOracle(t *testing.T) {
 				w.checkIndex()
 			case 4:
 				w.crash()
+				crashed = true
 			}
 		}
 		w.settleAll()
@@ -442,6 +448,13 @@ func TestJoinAgainstOracle(t *testing.T) {
 		want.Adopted, want.ParkedBytes = got.Adopted, got.ParkedBytes
 		require.Equal(t, want, got)
 		w.requireFed(o.fed)
+		l := w.m.Learners()[0]
+		require.Zero(t, l.Untaught, "on_expiry has always been the same")
+		if cfg.Learners[0].ExpiryDefault != nil {
+			require.Zero(t, l.Drops)
+		} else if !crashed {
+			require.Equal(t, o.ended, outcomesOf{l.Drops.Paid, l.Drops.Expired})
+		}
 		w.save()
 		w.checkIndex()
 	})

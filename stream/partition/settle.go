@@ -53,7 +53,9 @@ func (m *Machine) expire(w event.Millis) {
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
 		m.endPaid(l, defaulted, r, e.payoffDeadline)
 	default:
-		l.delay.Expired(m.feedback(l))
+		fb := m.feedback(l)
+		l.delay.Expired(fb)
+		l.drops.expired(fb.Item)
 		m.end(expired, false)
 	}
 	m.segments.loose += eventWeight

@@ -33,6 +33,7 @@ const victimLearners = `
   front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  still: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}
   place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}`
@@ -114,7 +115,7 @@ func (v *victim) live(t *testing.T) {
 	v.put(t, "payoffs", "f0", `"payoff":0.1`) // a second time
 	v.put(t, "payoffs", "f9", "{")
 	v.impression(t, "given0", "given")
-	for _, learner := range []string{"front", "near"} {
+	for _, learner := range []string{"front", "near", "still"} {
 		for n := range 3 {
 			v.impression(t, fmt.Sprint(learner, n), learner)
 		}
@@ -132,7 +133,7 @@ func (v *victim) live(t *testing.T) {
 // teach lets each learner rank an impression, of which the item shown last is selected and paid.
 func (v *victim) teach(t *testing.T, number string) {
 	t.Helper()
-	learners := []string{"front", "given", "near", "place", "liked", "told"}
+	learners := []string{"front", "given", "near", "still", "place", "liked", "told"}
 	for _, learner := range learners {
 		v.impression(t, learner+number, learner)
 	}
@@ -170,6 +171,16 @@ func (v *victim) anyField(t *testing.T, hash string) string {
 	return slices.Min(fields)
 }
 
+// anyRow is some block of time of a learner's ages.
+func (v *victim) anyRow(t *testing.T, hash string) string {
+	t.Helper()
+	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
+	require.NoError(t, err)
+	fields = slices.DeleteFunc(fields, func(field string) bool { return field == "pass" || field == "-1:0" })
+	require.NotEmpty(t, fields, hash)
+	return slices.Min(fields)
+}
+
 // vector changes the first number of a block of what an instance knows.
 func (v *victim) vector(t *testing.T, hash string, by float64) (undo func()) {
 	t.Helper()
@@ -178,6 +189,14 @@ func (v *victim) vector(t *testing.T, hash string, by float64) (undo func()) {
 	x := math.Float64frombits(binary.LittleEndian.Uint64(block[4:]))
 	binary.LittleEndian.PutUint64(block[4:], math.Float64bits(x+by))
 	return v.set(t, v.key(0, hash), field, string(block))
+}
+
+// change changes a field of a hash, in which something has to be replaced.
+func (v *victim) change(t *testing.T, hash, field, old, by string) (undo func()) {
+	t.Helper()
+	value := v.field(t, hash, field)
+	require.Contains(t, value, old)
+	return v.set(t, v.key(0, hash), field, strings.Replace(value, old, by, 1))
 }
 
 // stored is the entry of an id.

@@ -174,6 +174,51 @@ var corruptions = []corruption{
 	{delayFlights, "one in flight too few, fed directly", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "near:flights"), v.number(t, "near", "b"))
 	}},
+	{delayFields, "lateness that falls", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:learner"), "silence", v.field(t, "still:ages", "pass")+" 0 0.5 0.7 0.6 1")
+	}},
+	{delayFlights, "one in flight too many, of which silence ages", func(t *testing.T, v *victim) func() {
+		return v.change(t, "still:flights", v.number(t, "still", "b"), "1 ", "2 ")
+	}},
+	{silenceFlights, "in flight since another time", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:flights"), v.number(t, "still", "b"), "1 10:1:1")
+	}},
+	{silenceFlights, "in flight since a time that is lost", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:flights"), v.number(t, "still", "b"), "1")
+	}},
+	{silenceFlights, "more have a time than are in flight", func(t *testing.T, v *victim) func() {
+		b := v.number(t, "still", "b")
+		return v.set(t, v.key(0, "still:flights"), b, strings.TrimSuffix(v.field(t, "still:flights", b), ":1")+":2")
+	}},
+	{silenceFlights, "in flight since a longer block than there is", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:flights"), v.number(t, "still", "b"), fmt.Sprintf("1 40:%d:1", v.now()>>40))
+	}},
+	{silenceSettled, "payoffs counted ten times", func(t *testing.T, v *victim) func() {
+		return v.change(t, "still:settled", v.number(t, "still", "a"), " 0", "0 0")
+	}},
+	{silenceSettled, "a payoff counted as none", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "still", "a")
+		paid, _, _ := strings.Cut(v.field(t, "still:settled", a), " ")
+		return v.set(t, v.key(0, "still:settled"), a, "0 "+paid)
+	}},
+	{silenceSettled, "what became of an item is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "still:settled"), v.number(t, "still", "a"))
+	}},
+	{silenceAges, "a payoff of another age", func(t *testing.T, v *victim) func() {
+		return v.change(t, "still:ages", v.anyRow(t, "still:ages"), " 0:", " 7:")
+	}},
+	{silenceAges, "a payoff in another block", func(t *testing.T, v *victim) func() {
+		row := v.anyRow(t, "still:ages")
+		level, _, _ := strings.Cut(row, ":")
+		return both(v.set(t, v.key(0, "still:ages"), level+":1", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
+	}},
+	{silenceAges, "a payoff that is as if it were old", func(t *testing.T, v *victim) func() {
+		row := v.anyRow(t, "still:ages")
+		return both(v.set(t, v.key(0, "still:ages"), "-1:0", v.field(t, "still:ages", row)), v.unset(t, v.key(0, "still:ages"), row))
+	}},
+	{silenceAges, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
+		return v.add(t, "still:ages", "pass", 1<<12)
+	}},
 	{qpmdQueue, "a payoff of the queue is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "feed:queue"), v.number(t, "feed", "a")+":2")
 	}},

@@ -1,6 +1,6 @@
 // Package checker is a second opinion on the worker. It reads a group's topics from their beginning, folds them with a
 // naive learner, reads what Redis has of each partition, and compares the two, field by field, by laws. It shares no code
-// with the state machine, its learners and its store: what is stored is parsed here from its documentation; only records
+// with the state machine, its learners and its store, but for how event time is divided into blocks (silence.Grid): what is stored is parsed here from its documentation; only records
 // are read by the same decoder, and Kafka by the same client.
 //
 // Redis is read in one atomic step; the inputs up to where that checkpoint has come; the rankings to their end. So it can
@@ -30,6 +30,9 @@
 //     one projection after another: only that it is one, and starts anew when it must.
 //   - The last estimate of windows, which is made on a schedule of a worker's watermark; which instance decided, and what a
 //     ranking looks like: they depend on all that was fed before. Not compared.
+//   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon; one
+//     of a version in which it did not is such, if an earlier configuration says so (silence: waits). How late payoffs are
+//     taken to be and how many to come, which also depends on other partitions: only that they are shares.
 //   - Whether an impression whose ranking might have been too large was refused for that, or should have been: its dead letter is
 //     believed. So is the moment as of which an impression was taken that is dated far ahead: its ranking alone tells it.
 //   - How far the worker's walk over the deadlines has come: what is due may be done, or not yet.
@@ -83,6 +86,11 @@
 //   - items.sums: N, sum and sum of squares of an item, with what waits in its queue, are those of the payoffs taken in.
 //   - delay.fields: the learner's own fields are as it writes them.
 //   - delay.flights: an item is in flight as often as it is selected in a pending impression.
+//   - silence.flights: where silence ages, as many of those in flight began in each block of time as there are pending
+//     impressions that did; and never more than are in flight.
+//   - silence.settled: of an item as many selections were paid as payoffs came in, and as many never were as defaults stood for.
+//   - silence.ages: payoffs were as much later than their selections as the log says, each in the block of time in which its
+//     selection began, as of the stored pass; which is that of event time.
 //   - qpmd.queue: each index from head to tail has one payoff, and each was taken in.
 //   - qpmd.order: what waits came last, and is in the order in which it came.
 //   - qpmd.hold: nothing waits of the item that is waited for; the hold began with a selection of it that is pending.

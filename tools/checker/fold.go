@@ -121,6 +121,9 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f.learners = newLearnerFolds(c.configs)
 	f.load()
 	f.applyHistory()
+	for _, lf := range f.learners {
+		lf.followSilence()
+	}
 	return f
 }
 

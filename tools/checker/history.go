@@ -139,6 +139,7 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	for hash, fields := range hashes {
 		b.loadHash(f.out, name+" "+hash, hash, fields)
 	}
+	lf.imported = b
 	for item, s := range b.items {
 		it := lf.item(f.items.intern([]byte(item)))
 		it.n, it.sum, it.sq = s.n, s.sum, s.sq

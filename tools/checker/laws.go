@@ -41,6 +41,9 @@ const (
 	itemsSums
 	delayFields
 	delayFlights
+	silenceFlights
+	silenceSettled
+	silenceAges
 	qpmdQueue
 	qpmdOrder
 	qpmdHold
@@ -91,6 +94,9 @@ var lawNames = [laws]string{
 	itemsSums:            "items.sums",
 	delayFields:          "delay.fields",
 	delayFlights:         "delay.flights",
+	silenceFlights:       "silence.flights",
+	silenceSettled:       "silence.settled",
+	silenceAges:          "silence.ages",
 	qpmdQueue:            "qpmd.queue",
 	qpmdOrder:            "qpmd.order",
 	qpmdHold:             "qpmd.hold",

@@ -35,6 +35,8 @@ type learnerFold struct {
 	anyInterval int64               // those of which it is not known what they say
 	pairs       map[[2]uint32]int64 // selections of the one item below the other
 	rated       map[uint32]*moments // estimates of utilities that came with selections, by item
+	silence     *silenceFold        // nil where it is not determined
+	imported    *storedLearner      // what it has taken in of exports; nil: nothing
 
 	stored storedLearner
 }
@@ -85,8 +87,9 @@ func (lf *learnerFold) show(items []uint32) {
 	}
 }
 
-// take tells of a payoff taken in: at its turn, or when the walk over the deadlines came to its impression.
-func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool) {
+// take tells of a payoff taken in: at its turn, or when the walk over the deadlines came to its impression. age is how much later
+// it came than the selection's impression began, or neverPaid.
+func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64) {
 	if lf.reset != nil { // what it knew is gone
 		return
 	}
@@ -100,6 +103,9 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool) {
 	if l.instance >= 0 {
 		lf.feed(l, i, v)
 	}
+	if lf.silence != nil {
+		lf.silence.take(i, lf.began(l), age)
+	}
 }
 
 // checkLearners compares what the learners have with what they must have been told.
@@ -112,6 +118,9 @@ func (f *fold) checkLearners() {
 		}
 		if lf.delay == delayQPMD || lf.delay == delayDirect {
 			lf.checkFlights(f)
+		}
+		if lf.delay == delayDirect {
+			lf.checkSilence(f)
 		}
 		if lf.delay == delayBOLD {
 			lf.checkInstances(f)

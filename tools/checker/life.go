@@ -242,7 +242,7 @@ func (f *fold) expire(l *life) {
 	case l.count > 0 && lf.reset != nil: // before the reset, or after
 		f.end(l, wasPaid|wasExpired)
 	case l.count > 0:
-		lf.take(l, l.items[l.selected], normalise(cfg, l.sum), true)
+		lf.take(l, l.items[l.selected], normalise(cfg, l.sum), true, max(0, l.payDeadline-lf.began(l)))
 		f.end(l, wasPaid)
 	case len(defaults) == 0:
 		f.end(l, wasExpired)
@@ -250,7 +250,7 @@ func (f *fold) expire(l *life) {
 		f.doubt(l, wasDefaulted|wasExpired)
 		l.kind, l.ends, l.wasSelected = closed, wasDefaulted|wasExpired, true
 	default:
-		lf.take(l, l.items[l.selected], defaults[0], true)
+		lf.take(l, l.items[l.selected], defaults[0], true, neverPaid)
 		f.end(l, wasDefaulted)
 	}
 	for i := range l.waits {
@@ -348,7 +348,7 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		f.end(l, wasExpired)
 		return isRejected
 	}
-	l.learner.take(l, l.items[l.selected], normalise(cfg, r.value), false)
+	l.learner.take(l, l.items[l.selected], normalise(cfg, r.value), false, max(0, r.effective-l.learner.began(l)))
 	f.end(l, wasPaid)
 	return isTaken
 }

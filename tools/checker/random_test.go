@@ -15,6 +15,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -169,6 +170,8 @@ var kinds = []struct{ name, learners, further string }{
 	{"no selections", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, payoff_horizon: 10m}", "join: {parking_time: 2m}"},
 	{"default", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"at once", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: at_once, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
+	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
 	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
@@ -233,6 +236,14 @@ func (tr *traffic) pass(t testing.TB) {
 	r.stop(t)
 	last := tr.w.check(t)
 	requireExact(t, last)
+	if tr.w.cfg.Learners[0].Silence == config.Ages {
+		for _, l := range last.Laws {
+			if strings.HasPrefix(l.Law, "silence.") && l.Law != lawNames[silenceFlights] { // nothing is in flight any more
+				require.Zero(t, l.Open, l.Law)
+				require.NotZero(t, l.Checked, l.Law)
+			}
+		}
+	}
 	var b strings.Builder
 	require.NoError(t, last.Print(&b))
 	t.Log("\n" + b.String())

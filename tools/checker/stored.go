@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 )
 
 // storedLearner is what Redis has of a learner.
@@ -15,6 +17,11 @@ type storedLearner struct {
 	numbers     []uint32 // of the fold, by number
 	queues      map[int64]*storedQueue
 	flights     map[int64]int64
+	spans       map[int64][]storedSpan // of these, in the order of time
+	settled     map[int64]settledCounts
+	ages        map[silence.Block]storedAges
+	pass        int64  // of silence
+	estimated   *int64 // the pass of what was estimated; nil: nothing was
 	hold        string
 	outstanding map[int64]int64
 	rounds      map[string]int64
@@ -35,7 +42,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -133,7 +140,11 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 		case "queues":
 			err = s.loadQueue(field, value)
 		case "flights":
-			err = loadCount(&s.flights, field, value)
+			err = s.loadFlights(field, value)
+		case "settled":
+			err = s.loadSettled(field, value)
+		case "ages":
+			err = s.loadAges(field, value)
 		case "instances":
 			err = loadCount(&s.outstanding, field, value)
 		case "rounds":
@@ -146,6 +157,8 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				s.hold = value
 			case "windows":
 				err = loadEstimate(value)
+			case "silence":
+				err = s.loadLateness(value)
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}

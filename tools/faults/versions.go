@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
@@ -56,6 +57,16 @@ func beginAs(binary string) func(context.Context, *isolated) error {
 	return func(ctx context.Context, s *isolated) error {
 		for _, w := range s.Slots {
 			w.binary = binary
+		}
+		if binary != "" { // to it silence meant nothing, whatever the configuration says
+			before, err := s.Config()
+			if err != nil {
+				return err
+			}
+			for i := range before.Learners {
+				before.Learners[i].Silence = config.Waits
+			}
+			s.earlier = append(s.earlier, before)
 		}
 		return s.startAll(ctx)
 	}

@@ -1,0 +1,401 @@
+package checker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// silenceFold is what a learner must know of silence that ages: how many selections of each item were paid and how many never
+// were, and how late payoffs were. Of the learner's own code it uses the grid, for blocks alone.
+type silenceFold struct {
+	grid    silence.Grid
+	ends    []int64 // of the bins of ages
+	pass    int64   // the stored one
+	settled map[uint32]settledCounts
+	totals  map[int]int64 // payoffs by bin
+	rows    map[silence.Block]map[int]bound
+	began   bool // with what was taken in, of which it is not known which rows it is in now
+	strange bool // and that had other bins
+}
+
+type settledCounts struct{ paid, unpaid int64 }
+
+// silenceAges tells whether silence has aged for a learner in all its life, with one horizon.
+func (lf *learnerFold) silenceAges() bool {
+	horizon := lf.variants[0].PayoffHorizon
+	return lf.always && lf.delay == delayDirect && lf.reset == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
+		return v.Silence != config.Ages || v.PayoffHorizon != horizon
+	})
+}
+
+// followSilence begins to fold what silence comes to, where that is determined.
+func (lf *learnerFold) followSilence() {
+	if !lf.silenceAges() {
+		return
+	}
+	horizon := max(1, lf.variants[0].PayoffHorizon.Milliseconds())
+	s := &silenceFold{grid: silence.NewGrid(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[int]int64{},
+		rows: map[silence.Block]map[int]bound{}}
+	for k := 0; k == 0 || s.ends[k-1] < horizon; k++ {
+		s.ends = append(s.ends, binEnd(s.grid.Unit(), k))
+	}
+	lf.silence = s
+	if b := lf.imported; b != nil {
+		s.began = len(b.ages) > 0
+		for number, n := range b.settled {
+			s.settled[b.fold(uint32(number))] = n
+		}
+		for _, row := range b.ages {
+			s.strange = s.strange || int64(1)<<row.level != s.grid.Unit()
+			for bin, n := range row.bins {
+				s.totals[bin] += n
+			}
+		}
+	}
+}
+
+// binEnd is where a bin of ages ends: unit·2^(k/4), rounded down.
+func binEnd(unit int64, k int) int64 {
+	x := new(big.Int).Exp(big.NewInt(unit), big.NewInt(4), nil)
+	x.Lsh(x, uint(k))
+	return x.Sqrt(x).Sqrt(x).Int64()
+}
+
+// neverPaid stands for the age of a payoff that never came.
+const neverPaid = -1
+
+// take tells of a selection of an item that was paid at an age, or never was.
+func (s *silenceFold) take(item uint32, began event.Millis, age int64) {
+	n := s.settled[item]
+	if age == neverPaid {
+		n.unpaid++
+		s.settled[item] = n
+		return
+	}
+	n.paid++
+	s.settled[item] = n
+	horizon := s.grid.Horizon()
+	if age > horizon {
+		return
+	}
+	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first that ends behind it
+	s.totals[bin]++
+	b := s.grid.BlockOf(began, s.pass)
+	if b.End()+horizon <= s.pass {
+		return // with all that is as old
+	}
+	if s.rows[b] == nil {
+		s.rows[b] = map[int]bound{}
+	}
+	// A block of which all was older than the horizon has been given up at an earlier pass, before it became part of this one.
+	at := s.rows[b][bin]
+	if at.hi++; began+horizon > s.pass {
+		at.lo++
+	}
+	s.rows[b][bin] = at
+}
+
+// began is when a life's payoff deadline is counted from.
+func (lf *learnerFold) began(l *life) event.Millis {
+	if l.hasBegan {
+		return l.began
+	}
+	return l.payDeadline - lf.variants[0].PayoffHorizon.Milliseconds()
+}
+
+// checkSilence compares what is stored of silence.
+func (lf *learnerFold) checkSilence(f *fold) {
+	lf.checkSpans(f)
+	if lf.silence == nil || f.partial || lf.unknown {
+		f.out.open(silenceSettled)
+		f.out.open(silenceAges)
+		return
+	}
+	lf.checkSettled(f)
+	lf.checkAges(f)
+}
+
+// checkSpans: of the selections in flight as many began in each block as there are pending ones that did.
+func (lf *learnerFold) checkSpans(f *fold) {
+	for item, spans := range lf.stored.spans {
+		var total int64
+		for _, x := range spans {
+			total += x.n
+		}
+		if n := lf.stored.flights[item]; !f.out.ok(silenceFlights, total <= n) {
+			f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("at most %d selections with a time", n), fmt.Sprint(total))
+		}
+	}
+	switch {
+	case !f.state.complete:
+	case lf.silence == nil:
+		f.out.open(silenceFlights)
+	default:
+		lf.compareSpans(f)
+	}
+}
+
+func (lf *learnerFold) compareSpans(f *fold) {
+	found := map[int64][]bound{} // by item and span
+	for item, spans := range lf.stored.spans {
+		found[item] = make([]bound, len(spans))
+	}
+	for id, e := range f.state.entries {
+		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 {
+			continue
+		}
+		item, began := int64(e.items[e.selected]), e.began
+		if e.old {
+			began = e.payDeadline - lf.variants[0].PayoffHorizon.Milliseconds()
+		}
+		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
+		if at < 0 {
+			if !f.out.ok(silenceFlights, e.old) {
+				f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("a block around %d, when %q began", began, id), "none")
+			}
+			continue
+		}
+		if found[item][at].hi++; !e.old { // those of before times were kept may not be counted
+			found[item][at].lo++
+		}
+	}
+	for item, spans := range lf.stored.spans {
+		for k, x := range spans {
+			name, b := lf.name+": "+lf.stored.name(item), found[item][k]
+			if !f.out.ok(silenceFlights, x.n >= b.lo && x.n <= b.hi) {
+				f.out.breach(silenceFlights, name, fmt.Sprintf("%d to %d pending that began within %d and %d", b.lo, b.hi, x.block.Start(), x.block.End()),
+					fmt.Sprint(x.n))
+			}
+			if f.partial || lf.imported != nil { // another pass may have come with what was taken over
+				f.out.open(silenceFlights)
+				continue
+			}
+			equal(f.out, silenceFlights, name, lf.silence.grid.BlockOf(x.block.Start(), lf.silence.pass), x.block)
+		}
+	}
+}
+
+// checkSettled: of each item as many selections were paid as payoffs came in, and as many never were as defaults stood for.
+func (lf *learnerFold) checkSettled(f *fold) {
+	got := map[uint32]settledCounts{}
+	for number, n := range lf.stored.settled {
+		got[lf.stored.fold(uint32(number))] = n
+	}
+	for item := range lf.silence.settled {
+		got[item] = got[item] // those that are missing
+	}
+	for item, n := range got {
+		if int(item) < len(lf.items) && lf.items[item].unknown {
+			f.out.open(silenceSettled)
+			continue
+		}
+		want := lf.silence.settled[item]
+		if !f.out.ok(silenceSettled, n == want) {
+			f.out.breach(silenceSettled, lf.name+": "+f.items.name(item), fmt.Sprintf("%d paid, %d never paid", want.paid, want.unpaid),
+				fmt.Sprintf("%d paid, %d never paid", n.paid, n.unpaid))
+		}
+	}
+}
+
+// checkAges: payoffs were as late as they were, and each stands in the block in which its selection began, as of the pass.
+func (lf *learnerFold) checkAges(f *fold) {
+	s, pass := lf.silence, lf.stored.pass
+	latest := s.grid.Pass(f.state.watermark)
+	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
+	if !f.out.ok(silenceAges, s.grid.Pass(pass) == pass && (pass == latest || !same)) {
+		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
+	}
+	if lf.stored.estimated != nil {
+		equal(f.out, silenceAges, lf.name+": pass of the estimate", pass, *lf.stored.estimated)
+	}
+	if lf.loose || s.strange {
+		f.out.open(silenceAges)
+		return
+	}
+	got := map[int]int64{}
+	for _, row := range lf.stored.ages {
+		for bin, n := range row.bins {
+			got[bin] += n
+		}
+	}
+	for bin := range s.ends {
+		equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d", lf.name, bin), s.totals[bin], got[bin])
+	}
+	if s.began {
+		f.out.open(silenceAges)
+		return
+	}
+	for b, row := range lf.stored.ages {
+		equal(f.out, silenceAges, fmt.Sprintf("%s: unit of %v", lf.name, b), int(bits.TrailingZeros64(uint64(s.grid.Unit()))), row.level)
+		if b != settledRow {
+			lf.checkRow(f, b, row.bins)
+		}
+	}
+	for b := range s.rows {
+		if _, stored := lf.stored.ages[b]; !stored {
+			lf.checkRow(f, b, nil)
+		}
+	}
+}
+
+func (lf *learnerFold) checkRow(f *fold, b silence.Block, got map[int]int64) {
+	want := lf.silence.rows[b]
+	bins := maps.Clone(got)
+	for bin := range want {
+		if bins == nil {
+			bins = map[int]int64{}
+		}
+		bins[bin] = got[bin]
+	}
+	for bin, n := range bins {
+		if x := want[bin]; !f.out.ok(silenceAges, n >= x.lo && n <= x.hi) {
+			f.out.breach(silenceAges, fmt.Sprintf("%s: payoffs in bin %d of selections that began within %d and %d", lf.name, bin, b.Start(), b.End()),
+				fmt.Sprintf("%d to %d", x.lo, x.hi), fmt.Sprint(n))
+		}
+	}
+}
+
+// storedSpan is how many selections in flight began in a block.
+type storedSpan struct {
+	block silence.Block
+	n     int64
+}
+
+// storedAges are payoffs by bin, of one row.
+type storedAges struct {
+	level int // of the unit
+	bins  map[int]int64
+}
+
+// settledRow is the row of all that began longer ago than the horizon.
+var settledRow = silence.Block{Level: -1}
+
+var errSilence = errors.New("not as it is written")
+
+// loadFlights reads how many selections of an item are in flight, and behind that the spans of time in which they began.
+func (s *storedLearner) loadFlights(field, value string) error {
+	count, rest, timed := strings.Cut(value, " ")
+	if err := loadCount(&s.flights, field, count); err != nil || !timed {
+		return err
+	}
+	item, _ := strconv.ParseInt(field, 10, 64) // as above
+	var spans []storedSpan
+	for word := range strings.SplitSeq(rest, " ") {
+		name, count, _ := cutLast(word, ":")
+		b, err := parseBlock(name)
+		n, errCount := strconv.ParseInt(count, 10, 64)
+		if err != nil || errCount != nil || n <= 0 || b == settledRow {
+			return fmt.Errorf("%q is no block with a number: %w", word, errSilence)
+		}
+		if last := len(spans) - 1; last >= 0 && spans[last].block.End() > b.Start() {
+			return fmt.Errorf("%q is not after the block before: %w", word, errSilence)
+		}
+		spans = append(spans, storedSpan{b, n})
+	}
+	if s.spans == nil {
+		s.spans = map[int64][]storedSpan{}
+	}
+	s.spans[item] = spans
+	return nil
+}
+
+// parseBlock reads "<level>:<index>".
+func parseBlock(text string) (silence.Block, error) {
+	level, index, _ := strings.Cut(text, ":")
+	l, errLevel := strconv.ParseInt(level, 10, 8)
+	i, errIndex := strconv.ParseInt(index, 10, 64)
+	b := silence.Block{Level: int8(l), Index: i}
+	if errLevel != nil || errIndex != nil || b != settledRow && (l < 0 || l > 62 || i<<l>>l != i) {
+		return b, fmt.Errorf("%q is no block: %w", text, errSilence)
+	}
+	return b, nil
+}
+
+// loadSettled reads "<paid> <unpaid>" of an item.
+func (s *storedLearner) loadSettled(field, value string) error {
+	item, err := strconv.ParseUint(field, 10, 31)
+	if err != nil {
+		return fmt.Errorf("field is no number: %w", err)
+	}
+	paid, unpaid, _ := strings.Cut(value, " ")
+	p, errPaid := strconv.ParseUint(paid, 10, 53)
+	u, errUnpaid := strconv.ParseUint(unpaid, 10, 53)
+	if errPaid != nil || errUnpaid != nil {
+		return fmt.Errorf("value is not two numbers: %w", errSilence)
+	}
+	if s.settled == nil {
+		s.settled = map[int64]settledCounts{}
+	}
+	s.settled[int64(item)] = settledCounts{int64(p), int64(u)}
+	return nil
+}
+
+// loadAges reads the pass, or a row: the level of the unit, and "<bin>:<count>" for each bin that has payoffs.
+func (s *storedLearner) loadAges(field, value string) (err error) {
+	if field == "pass" {
+		s.pass, err = strconv.ParseInt(value, 10, 64)
+		return err
+	}
+	b, err := parseBlock(field)
+	if err != nil {
+		return err
+	}
+	words := strings.Split(value, " ")
+	row := storedAges{bins: map[int]int64{}}
+	if row.level, err = strconv.Atoi(words[0]); err != nil {
+		return fmt.Errorf("the unit: %w", err)
+	}
+	for _, word := range words[1:] {
+		bin, count, _ := strings.Cut(word, ":")
+		k, errBin := strconv.ParseUint(bin, 10, 16)
+		n, errCount := strconv.ParseInt(count, 10, 64)
+		if _, twice := row.bins[int(k)]; errBin != nil || errCount != nil || n <= 0 || twice {
+			return fmt.Errorf("%q is no bin with a number: %w", word, errSilence)
+		}
+		row.bins[int(k)] = n
+	}
+	if s.ages == nil {
+		s.ages = map[silence.Block]storedAges{}
+	}
+	s.ages[b] = row
+	return nil
+}
+
+// loadLateness reads what was estimated at the last pass: that, up to when silence was heard, the share of selections that are
+// paid, and by bin the share of payoffs that have come by its end.
+func (s *storedLearner) loadLateness(value string) error {
+	words := strings.Split(value, " ")
+	if len(words) < 3 {
+		return errSilence
+	}
+	pass, errPass := strconv.ParseInt(words[0], 10, 64)
+	heard, errHeard := strconv.ParseInt(words[1], 10, 64)
+	if errPass != nil || errHeard != nil || heard > pass {
+		return fmt.Errorf("heard up to %q at pass %q: %w", words[1], words[0], errSilence)
+	}
+	s.estimated = &pass
+	last := 0.0
+	for k, word := range words[2:] {
+		x, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(x >= 0 && x <= 1) || k > 0 && x < last {
+			return fmt.Errorf("share %q: %w", word, errSilence)
+		}
+		if k > 0 {
+			last = x
+		}
+	}
+	if len(words) > 3 && last != 1 {
+		return fmt.Errorf("of all payoffs %v have come by the horizon: %w", last, errSilence)
+	}
+	return nil
+}
