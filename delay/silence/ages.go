@@ -54,12 +54,18 @@ func (b Block) Compare(o Block) int {
 	return cmp.Or(cmp.Compare(b.Start(), o.Start()), cmp.Compare(o.Level, b.Level))
 }
 
-// Add counts a payoff of an age, in milliseconds, in a row. One past the horizon is none: it has come too late.
-func (a *Ages) Add(g *Grid, row Block, age int64) {
+// Add counts n payoffs of an age, in milliseconds, in a row. One past the horizon is none: it has come too late.
+func (a *Ages) Add(g *Grid, row Block, age, n int64) {
 	if k := g.Bin(max(0, age)); k < g.Bins() {
-		a.row(g, row)[k]++
+		add(&a.row(g, row)[k], n)
 	}
 }
+
+// mostAges bounds a count. It is beyond what payoffs that are counted by their size come to in years, and two of it are a
+// number still.
+const mostAges = 1 << 61
+
+func add(to *int64, n int64) { *to = min(*to+n, mostAges) }
 
 // search finds a row, or where it belongs.
 func (a *Ages) search(row Block) (at int, found bool) {
@@ -93,7 +99,7 @@ func (a *Ages) Merge(g *Grid, pass int64, changed func(row Block)) {
 			continue
 		}
 		for k, n := range r.bins { // of one block now
-			kept[last].bins[k] += n
+			add(&kept[last].bins[k], n)
 		}
 	}
 	clear(a.rows[len(kept):])
@@ -114,7 +120,7 @@ func (a Ages) Plus(g *Grid, o Ages) Ages {
 		for _, r := range rows {
 			to := sum.row(g, r.block)
 			for k, n := range r.bins {
-				to[k] += n
+				add(&to[k], n)
 			}
 		}
 	}

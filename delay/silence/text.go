@@ -51,7 +51,7 @@ func ParseSpans(text []byte) (s Spans, err error) {
 		if err != nil || b == Settled {
 			return nil, ErrText
 		}
-		n, err := parseCount(word[at+1:])
+		n, err := parseCount(word[at+1:], 1<<53)
 		if err != nil {
 			return nil, ErrText
 		}
@@ -63,10 +63,10 @@ func ParseSpans(text []byte) (s Spans, err error) {
 	return s, nil
 }
 
-// parseCount reads a number from 1 on, in its shortest form.
-func parseCount(text []byte) (int64, error) {
+// parseCount reads a number from 1 to most, in its shortest form.
+func parseCount(text []byte, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 1 || n > 1<<53 || text[0] == '+' || text[0] == '0' {
+	if err != nil || n < 1 || n > most || text[0] == '+' || text[0] == '0' {
 		return 0, ErrText
 	}
 	return n, nil
@@ -107,12 +107,12 @@ func (a *Ages) SetRow(g *Grid, row Block, text []byte) error {
 	for _, word := range words[1:] {
 		bin, count, _ := bytes.Cut(word, []byte{':'})
 		k, errBin := strconv.Atoi(string(bin))
-		n, errCount := parseCount(count)
+		n, errCount := parseCount(count, mostAges)
 		if errBin != nil || errCount != nil || k < 0 || k > 4*longestLevel {
 			return ErrText
 		}
 		if k = max(0, k+4*(level-g.level)); k < len(bins) {
-			bins[k] += n
+			add(&bins[k], n)
 		}
 	}
 	copy(a.row(g, row), bins)
