@@ -72,7 +72,7 @@ var learnerSettings = []setting[Learner]{
 			"(`at_once`); or as much of that as it is likely, by its age, never to be paid (`ages`), which is the default where it "+
 			"can be: with `direct`, a default at expiry and a selections topic"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
-		"the first payoff counts, or all until the deadline are added up"),
+		"the first payoff counts, or all until the deadline are added up; what has come of a sum counts before, as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
 		"where the candidates' order comes from: the impressions' utilities; or it is found, and impressions need none, from what "+
 			"is selected by users who all like the items in the same order; or from the `utility` that users publish with "+

@@ -10,7 +10,8 @@ import (
 // depend on the order of arrival; what follows from them is reckoned when a count changes and when event time enters another
 // pass (silence.Grid.Pass).
 type awaiting struct {
-	grid silence.Grid
+	grid    silence.Grid
+	inParts bool // what is counted by ages is not payoffs, but how much has come
 
 	own     []silence.Spans                 // by item: of this partition
 	every   silence.Spans                   // of all items: of this partition
@@ -41,8 +42,8 @@ type sourceAges struct {
 	told bool // pass is known
 }
 
-func newAwaiting(horizon int64) *awaiting {
-	a := &awaiting{grid: silence.NewGrid(horizon), share: 0.5, pass: silence.Never, heard: silence.Never,
+func newAwaiting(s Silence) *awaiting {
+	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, share: 0.5, pass: silence.Never, heard: silence.Never,
 		theirs: map[int32]*sourceAges{}, rows: map[silence.Block]struct{}{}}
 	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
 		a.all.Paid += after.Paid - before.Paid
@@ -80,16 +81,29 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	if ended {
 		a.every.End(began)
 	}
-	switch what {
-	case isPaid:
-		row := a.ages.Row(&a.grid, fb.Began, a.pass)
-		a.ages.Add(&a.grid, row, fb.Age)
-		a.rows[row] = struct{}{}
+	switch {
+	case a.inParts:
+	case what == isPaid:
+		a.paid(fb, 1)
 		a.settled.AddOwn(fb.Item, silence.Outcomes{Paid: 1}, 1)
-	case isDefaulted:
+	case what == isDefaulted:
 		a.settled.AddOwn(fb.Item, silence.Outcomes{Unpaid: 1}, 1)
 	}
 	a.reckon(fb.Item)
+}
+
+// part notes that so many units of a payoff have come, or were taken back.
+func (a *awaiting) part(fb *Feedback, size int64) {
+	if a.inParts && size > 0 {
+		a.paid(fb, size)
+	}
+}
+
+// paid counts a payoff, or so much of one, by its age.
+func (a *awaiting) paid(fb *Feedback, n int64) {
+	row := a.ages.Row(&a.grid, fb.Began, a.pass)
+	a.ages.Add(&a.grid, row, fb.Age, n)
+	a.rows[row] = struct{}{}
 }
 
 // outcome is what has become of a selection.
@@ -106,7 +120,10 @@ func (a *awaiting) reckon(i policy.Item) {
 	ours, others := a.own[i], a.others.Pooled(i)
 	var all, own float64
 	if len(ours) > 0 || len(others) > 0 {
-		c := silence.ItemShare(a.share, a.settled.Pooled(i), ours, others)
+		c := 0.0 // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
+		if !a.inParts {
+			c = silence.ItemShare(a.share, a.settled.Pooled(i), ours, others)
+		}
 		all = silence.Weight(c, ours, others)
 		if own = all; len(others) > 0 {
 			own = silence.Weight(c, ours)
@@ -149,15 +166,25 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	for _, s := range a.theirs {
 		ages = ages.Plus(&a.grid, s.ages)
 	}
-	a.late = silence.Estimate(&a.grid, &ages, a.heard)
+	a.late = silence.Estimate(&a.grid, &ages, a.heard, a.onePayoff())
 	a.hear()
-	a.share = silence.Share(a.all, a.every, a.theirEvery())
+	if !a.inParts {
+		a.share = silence.Share(a.all, a.every, a.theirEvery())
+	}
 	for i := range a.own {
 		if len(a.own[i]) > 0 || len(a.others.Pooled(policy.Item(i))) > 0 {
 			a.reckon(policy.Item(i))
 			changed(policy.Item(i), merged[i])
 		}
 	}
+}
+
+// onePayoff is what one payoff amounts to by which ages are counted.
+func (a *awaiting) onePayoff() float64 {
+	if a.inParts {
+		return partUnits
+	}
+	return 1
 }
 
 // hear finds for all spans how many payoffs have come by their age.

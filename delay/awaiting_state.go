@@ -15,7 +15,8 @@ import (
 // maps "<item>" to how many selections of it were paid and how many never were, since that has been counted. Hash "ages" maps
 // "<level>:<index>", which names a block, to what silence.Ages writes of it, and "pass" to the partition's pass. Field
 // "silence" of hash "learner" is what was estimated at the last pass: that, up to when silence was heard, the share of
-// selections that are paid, and how late payoffs are, separated by blanks.
+// selections that are paid, and how late payoffs are, separated by blanks. Where payoffs come in parts there is no "settled", and
+// "ages" counts by size, in units of 2⁻³⁰.
 const (
 	hashSettled = "settled"
 	hashAges    = "ages"
@@ -32,6 +33,9 @@ var (
 
 // pooled names the hashes that are, besides the flights.
 func (a *awaiting) pooled() []Pooled {
+	if a.inParts {
+		return []Pooled{{Hash: hashAges}}
+	}
 	return []Pooled{{Hash: hashSettled, ByItem: true}, {Hash: hashAges}}
 }
 

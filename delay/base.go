@@ -164,6 +164,9 @@ func (b *base) loadField(hash string, field, value []byte) error {
 		}
 		return b.windows.loadEstimate(field, value)
 	}
+	if hash == hashOpen && b.flights.parts != nil {
+		return b.flights.parts.load(field, value)
+	}
 	if b.flights.awaiting != nil {
 		return b.flights.awaiting.load(hash, field, value)
 	}

@@ -164,6 +164,9 @@ func (b *BOLD) Adopt(_ int64, d *Decision) {
 // Selected implements Learner: the selection tells something about the user's window.
 func (b *BOLD) Selected(fb Feedback) { b.windows.selected(&fb) }
 
+// Partial implements Learner: instances are fed whole payoffs only.
+func (b *BOLD) Partial(Feedback) {}
+
 // Paid implements Learner: the instance is fed, and waits for one less. A decision whose record lacks what the update
 // needs (one of another layout: without propensities, instance or, where it matters, the order of utilities) frees it
 // only, and so does a propensity that has no estimate (policy.Loss); such payoffs are counted.

@@ -27,12 +27,17 @@ type Decision struct {
 type Feedback struct {
 	Ref    int64       // the impression's offset in its topic: unique within the partition
 	Item   policy.Item // the selected item; not used by Unselected
-	Payoff float64     // normalised to [0,1]; used by Paid only
+	Payoff float64     // normalised to [0,1]; used by Paid and Partial only
 	// Began is the event time, in milliseconds, from which the payoff's deadline is counted; for Selected, Paid and Expired.
-	// Age is how much later the payoff came, and Defaulted tells that it stands for one that never came; for Paid only.
+	// Age is how much later the payoff came, or the part of it, for Paid and Partial; Defaulted tells that it stands for one that
+	// never came, for Paid only.
 	Began     int64
 	Age       int64
 	Defaulted bool
+	// InParts tells that Partial was told of the selection before, and Before is the Payoff that it was told last; for Partial,
+	// Paid and Expired.
+	InParts bool
+	Before  float64
 	// Candidates, Propensity and Instance are those of the decision; only for learners that recorded them.
 	Candidates []policy.Item
 	Propensity float64
@@ -67,6 +72,9 @@ type Learner interface {
 	Adopt(ref int64, d *Decision)
 	// Selected: the user selected o.Item. Exactly one of Paid and Expired follows.
 	Selected(fb Feedback)
+	// Partial: a part of the payoff of a selected item has come. Payoff is what all parts until now come to, of which more may
+	// come or be taken back; Paid or Expired follows in the end.
+	Partial(fb Feedback)
 	// Paid: the payoff of a selected item has come (or stands for one: a default at expiry).
 	Paid(fb Feedback)
 	// Expired: the payoff of a selected item will never come (on_expiry: drop).

@@ -9,12 +9,14 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // and number than it would without delay, so that it must not depend on when it is fed: the policies with an upper index,
 // a posterior, or none of both do not; elimination's proof does.
 //
-// Silence says what a selection counts as while its payoff is awaited.
+// Silence says what a selection counts as while its payoff is awaited. Of a payoff that comes in parts (Partial) what has come so
+// far counts with that.
 //
 // Where selections are told with their payoffs, there is nothing in flight at any decision.
 //
 // Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
-// selections in flight, where there are any, in decimal; where silence counts, sources pool it. What is learned of windows, for a BASE that needs them, is
+// selections in flight, where there are any, in decimal; where silence counts, sources pool it. So
+// with what has come in parts of their payoffs, in "open". What is learned of windows, for a BASE that needs them, is
 // stored as BOLD stores it.
 type Direct struct{ base }
 
@@ -41,6 +43,9 @@ func direct(b base, s Silence) *Direct {
 
 // Selected implements Learner: the payoff is awaited from now on.
 func (d *Direct) Selected(fb Feedback) { d.selected(&fb) }
+
+// Partial implements Learner: what has come so far counts, as Silence says.
+func (d *Direct) Partial(fb Feedback) { d.flights.part(&fb) }
 
 // Paid implements Learner: BASE is fed.
 func (d *Direct) Paid(fb Feedback) {

@@ -15,9 +15,10 @@ const hashFlights = "flights"
 // expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
-	law      SilenceLaw
-	pools    bool           // other sources' are wanted
-	awaiting *awaiting      // nil but for SilenceAges
+	pools    bool      // other sources' are wanted
+	awaiting *awaiting // nil but for SilenceAges
+	parts    *parts    // nil where nobody reads what has come in parts
+	silence  Silence
 	stored   []policy.Count // of our own, as harvested last
 	total    policy.Count   // of our own
 }
@@ -25,22 +26,25 @@ type flights struct {
 // tell has the table be told of selections in flight, and what they amount to.
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
-	f.law, f.pools = s.Law, s.Law != SilenceWaits
+	f.pools, f.silence = s.Law != SilenceWaits, s
+	f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ begun) { table.Weigh(i) })}
 	weight := func(policy.Item) float64 { return 0 }
 	switch s.Law {
 	case SilenceAtOnce:
 		weight = func(i policy.Item) float64 { return float64(f.Pooled(i)) }
 	case SilenceAges:
-		f.awaiting = newAwaiting(s.Horizon)
+		f.awaiting = newAwaiting(s)
 		weight = func(i policy.Item) float64 { return f.awaiting.weight[i] }
 	}
-	table.AwaitedBy(func(i policy.Item) policy.Evidence { return s.worth(f.Pooled(i), weight(i)) })
+	table.AwaitedBy(func(i policy.Item) policy.Evidence {
+		return s.worth(table.Pooled(i), f.Pooled(i), weight(i), f.parts.Pooled(i))
+	})
 }
 
 // pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
 func (f *flights) pooled() (all []Pooled) {
 	if f.pools {
-		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
+		all = append(all, Pooled{Hash: hashFlights, ByItem: true}, Pooled{Hash: hashOpen, ByItem: true})
 	}
 	if f.awaiting != nil {
 		all = append(all, f.awaiting.pooled()...)
@@ -50,15 +54,21 @@ func (f *flights) pooled() (all []Pooled) {
 
 // hashes names those that are stored besides the flights themselves.
 func (f *flights) hashes() []string {
-	if f.awaiting == nil {
-		return nil
+	all := []string{hashOpen}
+	if f.awaiting != nil {
+		for _, p := range f.awaiting.pooled() {
+			all = append(all, p.Hash)
+		}
 	}
-	return []string{hashSettled, hashAges}
+	return all
 }
 
 func (f *flights) grow(items int) {
 	if f.awaiting != nil {
 		f.awaiting.grow(items)
+	}
+	if f.parts != nil {
+		f.parts.grow(items)
 	}
 	f.Grow(items)
 	f.stored = extend(f.stored, items-len(f.stored))
@@ -72,8 +82,23 @@ func (f *flights) begin(fb *Feedback) {
 	f.add(fb.Item, 1)
 }
 
+// part notes that something of a payoff has come, or was taken back.
+func (f *flights) part(fb *Feedback) {
+	before, now := fb.told(), begunBy(fb.Payoff)
+	f.parts.replace(fb.Item, before, now)
+	if f.awaiting != nil {
+		f.awaiting.part(fb, abs(now.over(f.silence.Default)-before.over(f.silence.Default)))
+	}
+}
+
+// abs is the absolute value.
+func abs(n int64) int64 { return max(n, -n) }
+
 // end notes what has become of a selection.
 func (f *flights) end(fb *Feedback, what outcome) {
+	if f.parts != nil {
+		f.parts.replace(fb.Item, fb.told(), begun{})
+	}
 	n := f.Own(fb.Item)
 	if n <= 0 {
 		return
@@ -122,6 +147,9 @@ func (f *flights) harvest(r Recorder, to *writer) {
 		r.Field(hashFlights, to.field, to.value)
 	}
 	f.Changes().Clear()
+	if f.parts != nil {
+		f.parts.harvest(r, to)
+	}
 	if f.awaiting != nil {
 		f.awaiting.harvest(r, to)
 	}
@@ -168,6 +196,10 @@ func (f *flights) loaded(table *policy.Table) {
 
 // setSourceField takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over.
 func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
+	if hash == hashOpen && f.pools {
+		f.parts.setSource(source, field, value, items)
+		return
+	}
 	if hash != hashFlights {
 		if f.awaiting == nil {
 			return

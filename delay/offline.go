@@ -105,7 +105,7 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 
 // takeOver adds what is known of what became of selections, and of how late payoffs were. Pending ones are carried.
 func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
-	for i, to := range numbers {
+	for i, to := range numbers { // where payoffs come in parts, there are none
 		if n := from.settled.Own(policy.Item(i)); n != (silence.Outcomes{}) {
 			a.settled.AddOwn(to, n, 1)
 		}
@@ -120,8 +120,12 @@ func (b *base) NamesItems() bool { return false }
 
 // Carry implements Mergeable.
 func (b *base) Carry(fb Feedback, selected bool) {
-	if selected {
-		b.flights.begin(&fb)
+	if !selected {
+		return
+	}
+	b.flights.begin(&fb)
+	if b.flights.parts != nil {
+		b.flights.parts.replace(fb.Item, begun{}, fb.told())
 	}
 }
 
@@ -231,8 +235,9 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashLearner, hashInstances, hashRounds, hashVectors, hashWindows, hashSettled,
-		hashAges, (*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashLearner, hashInstances, hashRounds,
+		hashVectors, hashWindows,
+		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }
 
 // InstanceOf tells whether a stored field is what an instance of BOLD knows, and of which one: "<number>", or

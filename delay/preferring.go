@@ -129,6 +129,9 @@ func forInner(fb Feedback) Feedback {
 	return fb
 }
 
+// Partial implements Learner.
+func (p *Preferring) Partial(fb Feedback) { p.inner.Partial(forInner(fb)) }
+
 // Paid implements Learner.
 func (p *Preferring) Paid(fb Feedback) { p.inner.Paid(forInner(fb)) }
 

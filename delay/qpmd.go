@@ -88,6 +88,9 @@ func (q *QPMD) Selected(fb Feedback) {
 	q.holds++
 }
 
+// Partial implements Learner: BASE is told of whole payoffs only.
+func (q *QPMD) Partial(Feedback) {}
+
 // Paid implements Learner: the payoff ends a hold for its item, or waits.
 func (q *QPMD) Paid(fb Feedback) {
 	q.paid(&fb)

@@ -1,6 +1,10 @@
 package delay
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // Silence says what a selection counts as while its payoff is awaited. The zero value is nothing: it counts when it is paid or
 // expires.
@@ -10,6 +14,8 @@ type Silence struct {
 	Default float64
 	// Horizon is after how many milliseconds of event time a selection expires; for SilenceAges only.
 	Horizon int64
+	// InParts tells that payoffs come in parts that are told as they come (Learner's Partial), and whole at the horizon.
+	InParts bool
 }
 
 // SilenceLaw is what a selection is worth as time goes by in which it is not paid, as a part of one that was never paid.
@@ -26,12 +32,36 @@ const (
 	// that is little.
 	SilenceAtOnce
 	// SilenceAges is the probability that the selection will never be paid, as far as that is known by its age: from how late
-	// payoffs are, and how many of the item's selections are paid (package silence).
+	// payoffs are, and how many of the item's selections are paid (package silence). Where payoffs come in parts it is how much
+	// of what comes has come by that age: no more is silent, and what has come of it is known.
 	SilenceAges
 )
 
-// worth is what so many selections in flight amount to, of which silence has come to a weight.
-func (s Silence) worth(n policy.Count, weight float64) policy.Evidence {
-	return policy.Evidence{W: weight, R: float64(s.Default * weight), Q: float64(s.Default * s.Default * weight),
-		Open: max(0, float64(n)-weight)}
+// worth is what so many selections in flight amount to, of which silence has come to a weight and which have come to something
+// in parts, for an item with these sums.
+func (s Silence) worth(sums policy.Sums, n policy.Count, weight float64, come begun) policy.Evidence {
+	var e policy.Evidence
+	if s.Law != SilenceWaits && come.n > 0 {
+		e.R = float64(come.over(s.Default)) / partUnits
+		e.Q = float64(come.squares-come.n*inParts(float64(s.Default*s.Default))) / partUnits
+		weight = max(weight, min(s.possible(float64(sums.N), sums.R+e.R), float64(n)))
+	}
+	e.W = weight
+	e.R += float64(s.Default * weight)
+	e.Q += float64(s.Default * s.Default * weight)
+	e.Open = max(0, float64(n)-weight)
+	return e
+}
+
+// possible is the least weight of what is in flight with which a mean lies within the range of payoffs, where what has come
+// makes a sum above that of as many defaults. It is a multiple of 2⁻²⁰.
+func (s Silence) possible(n, sum float64) float64 {
+	var w float64
+	switch {
+	case sum > n && s.Default < 1:
+		w = (sum - n) / (1 - s.Default)
+	case sum < 0 && s.Default > 0:
+		w = -sum / s.Default
+	}
+	return math.Ceil(w*(1<<20)) / (1 << 20)
 }

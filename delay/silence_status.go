@@ -20,14 +20,17 @@ func (l SilenceLaw) String() string { return [...]string{"waits", "at_once", "ag
 
 // status says what silence has come to. It does not look at items.
 func (f *flights) status() SilenceStatus {
-	s := SilenceStatus{Law: f.law}
+	s := SilenceStatus{Law: f.silence.Law}
 	switch a := f.awaiting; {
 	case a != nil:
 		s.Weight = float64(a.silent) / weightUnits
-		if s.Known = a.all.Paid > 0 && a.late.Known(); s.Known {
-			s.Share, s.Median, s.P90 = a.share, a.late.Age(&a.grid, 0.5), a.late.Age(&a.grid, 0.9)
+		if s.Known = a.late.Known() && (a.inParts || a.all.Paid > 0); s.Known {
+			s.Median, s.P90 = a.late.Age(&a.grid, 0.5), a.late.Age(&a.grid, 0.9)
+			if !a.inParts { // of parts it is not known which come
+				s.Share = a.share
+			}
 		}
-	case f.law == SilenceAtOnce:
+	case f.silence.Law == SilenceAtOnce:
 		s.Weight = float64(f.total)
 	}
 	return s
@@ -41,7 +44,7 @@ func (f *flights) silentOf(i policy.Item) float64 {
 	switch {
 	case f.awaiting != nil:
 		return float64(f.awaiting.silentOf[i]) / weightUnits
-	case f.law == SilenceAtOnce:
+	case f.silence.Law == SilenceAtOnce:
 		return float64(f.Own(i))
 	}
 	return 0

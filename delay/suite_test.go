@@ -66,6 +66,15 @@ func kinds() []kind {
 		{"direct/greedy, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
 		}},
+		{"direct/moss, in parts", func(t require.TestingT) Learner {
+			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon, InParts: true})
+		}},
+		{"direct/greedy, in parts", func(require.TestingT) Learner {
+			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Default: 1, Horizon: lifeHorizon, InParts: true})
+		}},
+		{"direct/thompson, in parts at once", func(t require.TestingT) Learner {
+			return NewDirect(thompson(t), Silence{Law: SilenceAtOnce, Default: 0.5, InParts: true})
+		}},
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
 		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
 	}
@@ -263,14 +272,23 @@ func (w *life) reload(t *rapid.T) {
 
 func (w *life) actions() map[string]func(*rapid.T) {
 	atOnce := func(t *rapid.T) { w.selected(w.decide(t)) }
+	payoff := rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1))
+	part := func(t *rapid.T) {
+		fb := takeOne(t, &w.waiting)
+		fb.Payoff, fb.Age = payoff.Draw(t, "payoff"), max(0, w.now-fb.Began)
+		w.each(func(l Learner) { l.Partial(fb) })
+		fb.Before, fb.InParts = fb.Payoff, true
+		w.waiting = append(w.waiting, fb)
+	}
 	paid := func(t *rapid.T) {
 		fb := takeOne(t, &w.waiting)
-		fb.Payoff = rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1)).Draw(t, "payoff")
+		fb.Payoff = payoff.Draw(t, "payoff")
 		fb.Age, fb.Defaulted = max(0, w.now-fb.Began), rapid.IntRange(0, 2).Draw(t, "defaulted") == 0
 		w.each(func(l Learner) { l.Paid(fb) })
 	}
 	return map[string]func(*rapid.T){
 		"select at once": atOnce, "select at once again": atOnce, "paid": paid, "paid again": paid,
+		"part": part, "part again": part,
 		"decide":       func(t *rapid.T) { w.undrawn = append(w.undrawn, w.decide(t)) },
 		"select later": func(t *rapid.T) { w.selected(takeOne(t, &w.undrawn)) },
 		"unselected": func(t *rapid.T) {
@@ -342,6 +360,7 @@ func (w *life) sourceField(t *rapid.T) {
 var sourceFields = map[string]struct{ fields, values []string }{
 	hashWindows: {[]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}, []string{"1", "7", "100"}},
 	hashFlights: {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
+	hashOpen:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 1073741824 1073741824", "3 7 2", "40 9663676416 4294967296"}},
 	hashSettled: {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
 	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
 }
@@ -350,8 +369,10 @@ func theirsAreOurs(theirs policy.Item) (policy.Item, bool) { return theirs, thei
 
 func (w *life) check(t *rapid.T) {
 	inFlight := make([]policy.Count, w.items)
+	come := make([]begun, w.items)
 	for _, o := range w.waiting {
 		inFlight[o.Item]++
+		come[o.Item] = come[o.Item].Add(o.told())
 	}
 	want := w.learners[0].Status()
 	want.Holds, want.Unfed, want.Instances = 0, 0, 0 // of this process, or of when it began
@@ -364,6 +385,9 @@ func (w *life) check(t *rapid.T) {
 			require.NoError(t, l.Sums(i).Check())
 		}
 		seen := l.(Inspector).Inspect()
+		if d, ok := l.(*Direct); ok {
+			require.Equal(t, come, d.flights.parts.AllOwn(), "what has come of those that are waiting, and of no others")
+		}
 		if seen.InFlight != nil {
 			require.Equal(t, inFlight, seen.InFlight)
 			require.EqualValues(t, len(w.waiting), got.Flights)
@@ -436,6 +460,11 @@ var faultyFields = map[string][][]storedField{
 		{{hashLearner, "other", "1 1"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0.5 0.5"}},
 		{{hashLearner, "windows", "1 x 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0.5 0.6"}},
 		{{hashLearner, "windows", "1 1 1 0"}}, {{hashLearner, "windows", "1 1 NaN 1"}},
+	},
+	hashOpen: {
+		{{hashOpen, "3", "1 1 1"}}, {{hashOpen, "x", "1 1 1"}}, {{hashOpen, "1", "0 0 0"}}, {{hashOpen, "1", "1 1"}}, {{hashOpen, "1", ""}},
+		{{hashOpen, "1", "1 1 1 1"}}, {{hashOpen, "1", "1 -1 1"}}, {{hashOpen, "1", "1 1 2"}}, {{hashOpen, "1", "1 1073741825 0"}},
+		{{hashOpen, "1", "1  1 1"}}, {{hashOpen, "1", "4294967296 1 1"}},
 	},
 	hashSettled: {
 		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
@@ -514,7 +543,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashQueue, "1:0", "0.5"}, {hashQueues, "1", "0 1"}, {hashFlights, "2", "3"}, {hashLearner, "hold", "2 77"},
 			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
-			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"},
+			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)
 		}

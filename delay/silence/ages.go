@@ -2,6 +2,7 @@ package silence
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -38,9 +39,14 @@ func (a *Ages) Row(g *Grid, began, pass int64) Block {
 	return g.settling(g.BlockOf(began, pass), pass)
 }
 
-// settling is the row of a block at a pass.
+// settling is the row of a block at a pass. What has settled never comes back, though blocks go on to merge with younger ones:
+// it goes by blocks of one length, which no block of what has not settled exceeds.
 func (g *Grid) settling(b Block, pass int64) Block {
-	if b == Settled || b.End()+g.horizon <= pass {
+	if b == Settled {
+		return Settled
+	}
+	level := max(g.level, bits.Len64(uint64(g.horizon))-2)
+	if (b.Start()>>level+1)<<level+g.horizon <= pass {
 		return Settled
 	}
 	return b
@@ -54,12 +60,18 @@ func (b Block) Compare(o Block) int {
 	return cmp.Or(cmp.Compare(b.Start(), o.Start()), cmp.Compare(o.Level, b.Level))
 }
 
-// Add counts a payoff of an age, in milliseconds, in a row. One past the horizon is none: it has come too late.
-func (a *Ages) Add(g *Grid, row Block, age int64) {
+// Add counts n payoffs of an age, in milliseconds, in a row. One past the horizon is none: it has come too late.
+func (a *Ages) Add(g *Grid, row Block, age, n int64) {
 	if k := g.Bin(max(0, age)); k < g.Bins() {
-		a.row(g, row)[k]++
+		add(&a.row(g, row)[k], n)
 	}
 }
+
+// mostAges bounds a count. It is beyond what payoffs that are counted by their size come to in years, and two of it are a
+// number still.
+const mostAges = 1 << 61
+
+func add(to *int64, n int64) { *to = min(*to+n, mostAges) }
 
 // search finds a row, or where it belongs.
 func (a *Ages) search(row Block) (at int, found bool) {
@@ -79,7 +91,7 @@ func (a *Ages) row(g *Grid, row Block) []int64 {
 func (a *Ages) Merge(g *Grid, pass int64, changed func(row Block)) {
 	kept := a.rows[:0]
 	for _, r := range a.rows {
-		to := g.settling(r.block, pass)
+		to := r.block
 		if to != Settled {
 			to = g.settling(g.Merged(to, pass), pass)
 		}
@@ -93,7 +105,7 @@ func (a *Ages) Merge(g *Grid, pass int64, changed func(row Block)) {
 			continue
 		}
 		for k, n := range r.bins { // of one block now
-			kept[last].bins[k] += n
+			add(&kept[last].bins[k], n)
 		}
 	}
 	clear(a.rows[len(kept):])
@@ -114,7 +126,7 @@ func (a Ages) Plus(g *Grid, o Ages) Ages {
 		for _, r := range rows {
 			to := sum.row(g, r.block)
 			for k, n := range r.bins {
-				to[k] += n
+				add(&to[k], n)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package silence
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -57,7 +58,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 			x := seenPayoff{began: max(earliest, now-rapid.Int64Range(-g.Unit(), 2*g.Horizon()).Draw(t, "ago"))}
 			x.age = rapid.OneOf(rapid.Int64Range(-1, g.Horizon()), rapid.Just(g.Horizon()+1)).Draw(t, "age")
 			row := ages.Row(&g, x.began, pass)
-			ages.Add(&g, row, x.age)
+			ages.Add(&g, row, x.age, 1)
 			harvest(row)
 			if x.age = max(0, x.age); x.age <= g.Horizon() {
 				payoffs = append(payoffs, x)
@@ -88,8 +89,10 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 				require.Equal(t, told, stored)
 				for _, x := range payoffs {
 					row := g.BlockOf(x.began, pass)
-					if row.End()+g.Horizon() <= pass {
+					if length := int64(1) << max(g.level, bits.Len64(uint64(g.Horizon()))-2); (int64(math.Floor(float64(x.began)/float64(length)))+1)*length+g.Horizon() <= pass {
 						row = Settled
+					} else {
+						require.LessOrEqual(t, row.End()-row.Start(), length)
 					}
 					if want[row] == nil {
 						want[row] = make([]int64, g.Bins())
@@ -97,7 +100,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 					want[row][g.Bin(x.age)]++
 				}
 				require.Equal(t, want, rows)
-				late := Estimate(&g, &ages, pass)
+				late := Estimate(&g, &ages, pass, 1)
 				require.InDeltaSlice(t, slowEstimate(&g, payoffs, pass), late.Shares(), 1e-12)
 				var read Ages
 				for row, text := range stored {
@@ -121,7 +124,7 @@ func TestAges_PlusAddsCounts(t *testing.T) {
 			for range rapid.IntRange(0, 20).Draw(t, "payoffs") {
 				began := lately - rapid.Int64Range(0, 3*g.Horizon()).Draw(t, "ago")
 				age := rapid.Int64Range(0, g.Horizon()).Draw(t, "age")
-				parts[k].Add(&g, parts[k].Row(&g, began, pass), age)
+				parts[k].Add(&g, parts[k].Row(&g, began, pass), age, 1)
 				counts[k][g.Bin(age)]++
 			}
 		}
@@ -153,9 +156,9 @@ func TestEstimate_IsADistribution(t *testing.T) {
 		var ages Ages
 		for range rapid.IntRange(0, 30).Draw(t, "payoffs") {
 			began := lately - rapid.Int64Range(0, 3*g.Horizon()).Draw(t, "ago")
-			ages.Add(&g, ages.Row(&g, began, g.Pass(lately)), rapid.Int64Range(0, g.Horizon()).Draw(t, "age"))
+			ages.Add(&g, ages.Row(&g, began, g.Pass(lately)), rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
 		}
-		late := Estimate(&g, &ages, g.Pass(lately+rapid.Int64Range(-2*g.Horizon(), 2*g.Horizon()).Draw(t, "pass")))
+		late := Estimate(&g, &ages, g.Pass(lately+rapid.Int64Range(-2*g.Horizon(), 2*g.Horizon()).Draw(t, "pass")), 1)
 		require.True(t, late.Check(&g), "%v", late.Shares())
 		require.Len(t, late.Shares(), g.Bins())
 		last := 0.0
@@ -208,7 +211,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 	seen := make([]float64, g.Bins())
 	count := func(ago int64) {
 		if age := delay(); age <= ago {
-			ages.Add(&g, ages.Row(&g, pass-ago, pass), age)
+			ages.Add(&g, ages.Row(&g, pass-ago, pass), age, 1)
 			seen[g.Bin(age)]++
 		}
 	}
@@ -220,7 +223,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 			count(ago)
 		}
 	}
-	late := Estimate(&g, &ages, pass)
+	late := Estimate(&g, &ages, pass, 1)
 	var total, sum, worst, plain float64
 	for _, n := range seen {
 		total += n

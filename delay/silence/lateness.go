@@ -53,26 +53,26 @@ const prior = 2
 // could not be seen yet of what began lately; so each payoff is compared only with those of blocks in which it could have
 // been as late (D. Lynden-Bell, "A method of allowing for known observational selection in small samples applied to 3CR
 // quasars", MNRAS 1971). Being paid is a condition of being counted, so that neither what is selected nor how much of it is
-// paid makes a difference.
-func Estimate(g *Grid, ages *Ages, pass int64) Lateness {
+// paid makes a difference. Ages may count payoffs by their size; one is what a payoff amounts to.
+func Estimate(g *Grid, ages *Ages, pass int64, one float64) Lateness {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
-	at, upTo := make([]int64, bins), make([]int64, bins) // payoffs of a bin, and of bins up to it, that are compared there
+	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs of a bin, and of bins up to it, that are compared there
 	for i := range ages.rows {
-		r, sum := &ages.rows[i], int64(0)
+		r, sum := &ages.rows[i], 0.0
 		for k, n := range r.bins {
 			if r.block != Settled && r.block.End()+min(g.ends[k], g.horizon) > pass {
 				break // and so for all later bins
 			}
-			sum += n
-			at[k] += n
+			sum += float64(n)
+			at[k] += float64(n)
 			upTo[k] += sum
 		}
 	}
 	for k := bins - 1; k > 0; k-- {
 		at, upTo := at[k], upTo[k]
-		late := (float64(at) + prior/float64(bins)) / (float64(upTo) + prior*float64(k+1)/float64(bins))
+		late := (at + float64(one*prior/float64(bins))) / (upTo + float64(one*prior*float64(k+1)/float64(bins)))
 		come[k-1] = come[k] * (1 - late)
 	}
 	return Lateness{come}

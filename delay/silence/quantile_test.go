@@ -16,9 +16,9 @@ func TestAge_IsTheInverseOfBy(t *testing.T) {
 		if rapid.Bool().Draw(t, "known") {
 			var ages Ages
 			for range rapid.IntRange(0, 20).Draw(t, "payoffs") {
-				ages.Add(&g, Settled, rapid.Int64Range(0, g.Horizon()).Draw(t, "age"))
+				ages.Add(&g, Settled, rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
 			}
-			l = Estimate(&g, &ages, 10*g.Horizon())
+			l = Estimate(&g, &ages, 10*g.Horizon(), 1)
 			require.True(t, l.Known())
 		}
 		share := rapid.Float64Range(0.001, 0.999).Draw(t, "share")

@@ -60,7 +60,7 @@ func ParseSpans(text []byte) (s Spans, err error) {
 		if err != nil || b == Settled {
 			return nil, ErrText
 		}
-		n, err := parseCount(word[at+1:])
+		n, err := parseCount(word[at+1:], mostCounted)
 		if total += n; err != nil || total > mostCounted {
 			return nil, ErrText
 		}
@@ -75,10 +75,10 @@ func ParseSpans(text []byte) (s Spans, err error) {
 // mostCounted is what the counts of one text amount to at the most, so that no sum of them overflows.
 const mostCounted = 1 << 53
 
-// parseCount reads a number from 1 on, in its shortest form.
-func parseCount(text []byte) (int64, error) {
+// parseCount reads a number from 1 to most, in its shortest form.
+func parseCount(text []byte, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 1 || n > mostCounted || text[0] == '+' || text[0] == '0' {
+	if err != nil || n < 1 || n > most || text[0] == '+' || text[0] == '0' {
 		return 0, ErrText
 	}
 	return n, nil
@@ -115,17 +115,17 @@ func (a *Ages) SetRow(g *Grid, row Block, text []byte) error {
 	if err != nil || level < leastLevel || len(rest) == 0 {
 		return ErrText
 	}
-	bins, last, total := make([]int64, g.Bins()), -1, int64(0)
+	bins, last := make([]int64, g.Bins()), -1
 	for word := range bytes.SplitSeq(rest, []byte{' '}) {
 		bin, count, _ := bytes.Cut(word, []byte{':'})
 		k, errBin := parseSmall(bin, 4*longestLevel)
-		n, errCount := parseCount(count)
-		if total += n; errBin != nil || errCount != nil || k <= last || total > mostCounted {
+		n, errCount := parseCount(count, mostAges)
+		if errBin != nil || errCount != nil || k <= last {
 			return ErrText
 		}
 		last = k
 		if k = max(0, k+4*(level-g.level)); k < len(bins) {
-			bins[k] += n
+			add(&bins[k], n)
 		}
 	}
 	copy(a.row(g, row), bins)

@@ -33,9 +33,20 @@ type flight struct {
 	propensity float64
 	item       policy.Item
 	instance   int32
+	before     float64 // what was told of the payoff before
 	next       int32
-	paid       bool
+	what       arrival
+	inParts    bool // something was
 }
+
+// arrival is what is told of a selection.
+type arrival uint8
+
+const (
+	unpaid  arrival = iota // no payoff will come
+	whole                  // its payoff
+	partial                // a part of it
+)
 
 const nobody = -1
 
@@ -66,9 +77,9 @@ func (a *arrivals) resize(length int, now int64) {
 	}
 }
 
-// send puts a payoff on its way, that arrives before decision at, or, if it is not paid, the end of the wait; now is the
-// decision that it belongs to, whose payoffs have been taken. Of candidates and order copies are kept.
-func (a *arrivals) send(now, at int64, fb *delay.Feedback, paid bool) {
+// send puts something on its way that is told before decision at; now is the decision that it belongs to, whose payoffs have
+// been taken. Of candidates and order copies are kept.
+func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 	if away := at - now; away >= int64(len(a.slots)) {
 		a.resize(1<<bits.Len64(uint64(away)), now)
 	}
@@ -80,7 +91,8 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, paid bool) {
 	}
 	e := &a.flights[f]
 	a.free = e.next
-	*e = flight{fb.Ref, fb.Payoff, fb.Propensity, fb.Item, fb.Instance, nobody, paid}
+	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
+		next: nobody, what: what, inParts: fb.InParts}
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
 		copy(kept, fb.Order)
@@ -101,7 +113,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
-			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref)}
+			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]
@@ -109,7 +121,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 				fb.Candidates = kept[a.shown:]
 			}
 		}
-		a.tell(l, &fb, e.paid)
+		a.tell(l, &fb, e.what)
 		next := e.next
 		e.next, a.free = a.free, f
 		f = next
@@ -117,10 +129,12 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	*s = slot{nobody, nobody}
 }
 
-// tell hands over one payoff, or its never coming.
-func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, paid bool) {
+// tell hands over one payoff, a part of it, or its never coming.
+func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, what arrival) {
 	switch {
-	case paid:
+	case what == partial:
+		l.Partial(*fb)
+	case what == whole:
 		l.Paid(*fb)
 	case a.silence != nil:
 		fb.Payoff, fb.Defaulted = *a.silence, true

@@ -190,6 +190,9 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	if low != 0 || high != 1 {
 		settings = append(settings, [2]string{"payoff_range", fmt.Sprintf("[%v, %v]", low, high)})
 	}
+	if t := trades[e.Scenario]; t != nil && t.sums {
+		settings = append(settings, [2]string{"aggregate", string(config.Sum)})
+	}
 	if e.horizon() > 0 {
 		silence, err := s.onExpiry()
 		if err != nil {

@@ -123,14 +123,29 @@ func (p *player) impression(t int64) {
 		p.burn(t, lost)
 	}
 	p.learner.Selected(p.fb)
-	r := w.reply(selected)
+	p.send(t, w.reply(selected))
+}
+
+// send puts on its way what comes of the selection in impression t: parts, each with what it adds up to, and the whole.
+func (p *player) send(t int64, r reply) {
 	if p.e.AtOnce {
-		r.late = 0
+		r.late, r.parts = 0, nil
 	}
-	p.fb.Payoff = p.normalised(r.payoff)
-	if arrives := t + 1 + r.late; arrives <= p.e.Horizon {
-		p.flights.send(t, arrives, &p.fb, r.paid)
+	away := func(late int64, payoff float64, what arrival) {
+		p.fb.Payoff = p.normalised(payoff)
+		if arrives := t + 1 + late; arrives <= p.e.Horizon {
+			p.flights.send(t, arrives, &p.fb, what)
+		}
+		p.fb.Before, p.fb.InParts = p.fb.Payoff, true
 	}
+	for _, part := range r.parts {
+		away(part.late, part.sum, partial)
+	}
+	what := unpaid
+	if r.paid {
+		what = whole
+	}
+	away(r.late, r.payoff, what)
 }
 
 // regret is what has been lost until now.

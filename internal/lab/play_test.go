@@ -33,13 +33,20 @@ type literalRun struct {
 	feedback []delay.Feedback
 	paid     []bool
 	arrives  []int64
+	parts    [][]literalPart
+}
+
+// literalPart is a part of a payoff, and before which decision it is told.
+type literalPart struct {
+	arrives  int64
+	feedback delay.Feedback
 }
 
 func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dynamic float64) {
 	w, err := newWorld(e, run)
 	require.NoError(t, err)
 	l := &literalRun{t: t, e: e, c: c, learner: c.new(), feedback: make([]delay.Feedback, e.Horizon+1), paid: make([]bool, e.Horizon+1),
-		arrives: make([]int64, e.Horizon+1)}
+		arrives: make([]int64, e.Horizon+1), parts: make([][]literalPart, e.Horizon+1)}
 	draws := newStream(e.Seed, run, forDelays)
 	noise := newStream(e.Seed, run, forNoise)
 	keys := newStream(e.Seed, run, forDecisions)
@@ -84,6 +91,12 @@ func (l *literalRun) tell(now int64) {
 	low, high := l.e.Scenario.payoffRange()
 	period := l.e.Scenario.clock().at(1)
 	for before := int64(1); before < now; before++ {
+		for _, p := range l.parts[before] {
+			if p.arrives == now {
+				p.feedback.Age = now*period - p.feedback.Began
+				l.learner.Partial(p.feedback)
+			}
+		}
 		switch {
 		case l.arrives[before] != now:
 		case l.paid[before]:
@@ -129,6 +142,13 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 		}
 	} else {
 		late = r.late
+	}
+	for _, p := range r.parts {
+		if !l.e.AtOnce {
+			fb.Payoff = (p.sum - low) / (high - low)
+			l.parts[now] = append(l.parts[now], literalPart{now + p.late + 1, fb})
+			fb.Before, fb.InParts = fb.Payoff, true
+		}
 	}
 	if paid {
 		fb.Payoff = (r.payoff - low) / (high - low)

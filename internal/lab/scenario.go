@@ -68,6 +68,9 @@ const (
 	Revenue Scenario = "revenue"
 	// Refunds: besides, a share of 0.01 of the worst item's selections to 0.04 of the best's come to −1, after 10 days.
 	Refunds Scenario = "refunds"
+	// RefundsSum: of the shares sold, those of Refunds are returned, 10 days after the sale; what counts is the sum of the 1
+	// and the −1.
+	RefundsSum Scenario = "refunds-sum"
 	// MostlyPaid has shares paid of 0.4 to 0.9, and a mean delay of 6 days.
 	MostlyPaid Scenario = "mostly-paid"
 	// Waves has shares paid of 0.02 to 0.08 times (1 + 0.8·sin(2π·days))·(1 + 0.5·sin(2π·weeks)).
@@ -109,6 +112,7 @@ var scenarios = []struct {
 	{Bimodal, "from here on an impression a minute, silence after 30 days; 2 to 10%: 80% in an hour, 20% after 14 days"},
 	{Revenue, "2 to 10% are paid in 3 days, lognormally; the range has 100 medians"},
 	{Refunds, "2 to 10% are sold in 3 days; 1 to 4% come to −1 after 10"},
+	{RefundsSum, "2 to 10% are sold in 3 days, 1 to 4% are returned 10 days later; sums are told after 30"},
 	{MostlyPaid, "40 to 90% are paid, in 6 days"},
 	{Waves, "2 to 8% are paid in 3 days, by day and week between a tenth and 2.7 times as many"},
 	{Outage, "2 to 6% are paid in 3 days; what would come from day 35 to day 38 is lost"},

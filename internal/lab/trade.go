@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -32,8 +34,9 @@ type trade struct {
 	// returned is the share of selections that come to −1 in place of a payoff, by quality, and returns how late that is.
 	returned func(quality float64) float64
 	returns  int64
-	// parts makes paid the mean number of payments, whose sum is told at the horizon.
-	parts bool
+	// sums adds up what comes of a selection until the horizon (aggregate: sum), at most to an end of the range: several payments,
+	// of which paid is the mean number, or a sale and, in a share of selections that is returned, its return, returns later.
+	sums, several bool
 	// tide, where not nil, is a factor of all shares paid at a time in milliseconds.
 	tide func(at int64) float64
 	// down and up bound the impressions before which payoffs that would come get lost; 0 and 0 for none.
@@ -69,7 +72,7 @@ var trades = func() map[Scenario]*trade {
 		Churn:           &churn,
 		ChurnQuick:      with(churn, func(t *trade) { t.wait = always(200) }),
 		ChurnSlow:       with(churn, func(t *trade) { t.wait = growing(1000, 8) }),
-		Instalments:     with(conversions, func(t *trade) { t.paid, t.parts = rates(0.2, 1), true }),
+		Instalments:     with(conversions, func(t *trade) { t.paid, t.sums, t.several = rates(0.2, 1), true, true }),
 		Bimodal: with(sales, func(t *trade) {
 			t.delay = func(luck float64) int64 {
 				if luck < 0.8 {
@@ -80,6 +83,7 @@ var trades = func() map[Scenario]*trade {
 		}),
 		Revenue:    with(sales, func(t *trade) { t.spread, t.most = 2, 100 }),
 		Refunds:    with(sales, func(t *trade) { t.returned, t.returns = rates(0.01, 0.04), days(10) }),
+		RefundsSum: with(sales, func(t *trade) { t.sums, t.returned, t.returns = true, rates(0.01, 0.04), days(10) }),
 		MostlyPaid: with(sales, func(t *trade) { t.paid, t.wait = rates(0.4, 0.9), always(float64(days(6))) }),
 		Waves:      with(sales, func(t *trade) { t.paid, t.tide = rates(0.02, 0.08), tide }),
 		Outage:     with(sales, func(t *trade) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
@@ -124,9 +128,10 @@ type market struct {
 	line    []policy.Item // those that follow them
 	leaving []int         // where in live each of those comes to stand
 	delays  *stream
-	numbers *stream    // keys of the numbers that belong to payments in parts
+	numbers *stream    // keys of the numbers that belong to several payments
 	late    float64    // uniform on [0,1), of the payoff of the impression at hand
 	part    policy.Key // of the impression at hand
+	parts   []part     // of the reply at hand
 }
 
 // newMarket makes a run's. Items' numbers are their utility order: since all are drawn alike, that is a random one.
@@ -162,8 +167,11 @@ func (m *market) means() []float64 {
 	means := make([]float64, len(m.paid))
 	for i, paid := range m.paid {
 		switch {
-		case m.parts:
+		case m.several:
 			means[i] = meanSum(paid)
+		case m.sums: // returned by the horizon are those of sales that came so much earlier
+			in := func(within int64) float64 { return -math.Expm1(-float64(within) / m.waits[i]) }
+			means[i] = paid - m.trade.returned(m.quality[i])*in(m.horizon-m.returns)/in(m.horizon)
 		case m.returned != nil:
 			means[i] = paid - m.trade.returned(m.quality[i])
 		case m.spread > 0:
@@ -178,7 +186,7 @@ func (m *market) means() []float64 {
 // next goes to impression t.
 func (m *market) next(t int64) {
 	m.late = m.delays.float64()
-	if m.parts {
+	if m.several {
 		m.part = policy.Key(m.numbers.Uint64())
 	}
 	if m.replaced > 0 && t > 1 && (t-1)%m.replaced == 0 {
@@ -188,7 +196,7 @@ func (m *market) next(t int64) {
 }
 
 // reply is what comes of a selection of an item in impression t, whose user has a uniform luck, with its share paid
-// times factor. Not with parts.
+// times factor. Not with sums.
 func (m *market) reply(t int64, item policy.Item, luck, factor float64) reply {
 	paid := m.paid[item] * factor
 	switch {
@@ -214,25 +222,56 @@ func (m *market) delayOf(item policy.Item, luck float64) int64 {
 	return int64(-mean * math.Log1p(luck*math.Expm1(-float64(m.horizon)/mean)))
 }
 
-// Payments in parts are of sizes from leastPart to leastPart + partRange, uniformly; their sum counts as 1 at most.
+// Several payments are of sizes from leastPart to leastPart + partRange, uniformly; their sum counts as 1 at most.
 const (
 	leastPart = 0.1
 	partRange = 0.2
 )
 
-// sum is what a selection of an item comes to with parts, of which those count that come within so many impressions.
-func (m *market) sum(item policy.Item, luck float64, within int64) float64 {
+// replyInParts is what comes of a selection of an item whose user has a uniform luck, with parts, of which those count that come
+// within so many impressions.
+func (m *market) replyInParts(item policy.Item, luck float64, within int64) reply {
+	m.parts = m.parts[:0]
+	if m.several {
+		m.payments(item, luck)
+	} else {
+		m.sale(item, luck)
+	}
+	slices.SortFunc(m.parts, func(a, b part) int { return cmp.Compare(a.late, b.late) })
 	var total float64
+	kept := m.parts[:0]
+	low, high := m.payoffRange()
+	for _, p := range m.parts {
+		if p.late < within {
+			total += p.sum
+			kept = append(kept, part{p.late, min(max(total, low), high)})
+		}
+	}
+	return reply{payoff: min(max(total, low), high), late: within, paid: len(kept) > 0, parts: kept}
+}
+
+// payments draws several.
+func (m *market) payments(item policy.Item, luck float64) {
 	mean := m.paid[item]
 	probability := math.Exp(-mean) // of k payments
 	for k := uint64(0); luck >= probability && k < manyParts; k++ {
 		luck -= probability
 		probability *= mean / float64(k+1)
-		if m.delayOf(item, m.part.Float64(2*k)) < within {
-			total += leastPart + partRange*m.part.Float64(2*k+1)
-		}
+		m.parts = append(m.parts, part{m.delayOf(item, m.part.Float64(2*k)), leastPart + partRange*m.part.Float64(2*k+1)})
 	}
-	return min(total, 1)
+}
+
+// sale draws a sale, and what is returned of it.
+func (m *market) sale(item policy.Item, luck float64) {
+	paid := m.paid[item]
+	if luck >= paid {
+		return
+	}
+	sold := m.delayOf(item, m.late)
+	m.parts = append(m.parts, part{sold, 1})
+	if luck < m.trade.returned(m.quality[item]) {
+		m.parts = append(m.parts, part{sold + m.returns, -1})
+	}
 }
 
 // manyParts bounds the number of payments, where rounding leaves some luck over.

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -40,7 +41,7 @@ func offered(s Scenario, q float64) (o offer, horizon, period int64) {
 		return offer{0.2 + 0.8*q, 3000}, 12_000, second
 	case Bimodal:
 		return offer{sales.paid, 0}, 30 * minutes, minute
-	case Revenue, Refunds:
+	case Revenue, Refunds, RefundsSum:
 		return sales, 30 * minutes, minute
 	case MostlyPaid:
 		return offer{0.4 + 0.5*q, 6 * minutes}, 30 * minutes, minute
@@ -117,7 +118,7 @@ type seen struct{ paid, wait float64 }
 func TestTrades_SharesAndDelaysAreAsDefined(t *testing.T) {
 	const seed, draws = 11, 200_000
 	for _, s := range tradeScenarios() {
-		if s == Instalments {
+		if trades[s].sums {
 			continue
 		}
 		m := marketOf(t, s, seed)
@@ -310,7 +311,9 @@ func TestTrades_Instalments(t *testing.T) {
 			var sum, squares float64
 			for range draws {
 				m.next(1)
-				x := m.sum(item, luck.float64(), within)
+				r := m.replyInParts(item, luck.float64(), within)
+				x := r.payoff
+				requireParts(t, r, within)
 				require.True(t, x >= 0 && x <= 1)
 				sum += x
 				squares += x * x
@@ -322,6 +325,55 @@ func TestTrades_Instalments(t *testing.T) {
 	require.Zero(t, meanSum(0))
 	require.InDelta(t, 0.02, meanSum(0.1), 1e-6, "hardly ever cut")
 	require.InDelta(t, 1, meanSum(100), 1e-6, "always cut")
+}
+
+// requireParts wants parts in the order of time, before the whole, which is what the last one adds up to.
+func requireParts(t *testing.T, r reply, within int64) {
+	t.Helper()
+	ordered := slices.IsSortedFunc(r.parts, func(a, b part) int { return cmp.Compare(a.late, b.late) })
+	if r.late != within || r.paid != (len(r.parts) > 0) || !ordered {
+		t.Fatalf("%+v", r)
+	}
+	if last := len(r.parts) - 1; r.paid && (r.parts[last].late >= within || r.parts[last].sum != r.payoff) || !r.paid && r.payoff != 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// Of sales whose sums count, those of Refunds are returned, 10 days later: the means are as defined, within 7 standard errors of
+// 400,000 (3·10⁻¹² each).
+func TestTrades_RefundsSum(t *testing.T) {
+	const seed, draws = 16, 400_000
+	m := marketOf(t, RefundsSum, seed)
+	luck := newStream(seed, 1, forPayoffs)
+	for _, item := range []policy.Item{0, 4, 9} {
+		var sum, back float64
+		for range draws {
+			m.next(1)
+			r := m.replyInParts(item, luck.float64(), 43_200)
+			requireParts(t, r, 43_200)
+			if len(r.parts) == 2 {
+				require.Equal(t, part{r.parts[0].late + 14_400, 0}, r.parts[1])
+				back++
+			}
+			sum += r.payoff
+		}
+		q := m.quality[item]
+		returned := (0.01 + 0.03*q) * -math.Expm1(-20./3) / -math.Expm1(-10)
+		mean := 0.02 + 0.08*q - returned
+		require.InDelta(t, mean, m.means()[item], 1e-12)
+		require.InDelta(t, mean, sum/draws, 7*math.Sqrt(mean/draws), "seed %d", seed)
+		require.InDelta(t, returned, back/draws, 7*math.Sqrt(returned/draws), "seed %d", seed)
+	}
+}
+
+// Told as they come, parts of payoffs are learned from long before their sums.
+func TestParts_AreLearnedFromAsTheyCome(t *testing.T) {
+	e := defaults(Instalments, 1)
+	e.Horizon, e.Runs = 20_000, 2
+	waits := regretOf(t, e, Settings{Policies: []string{"moss"}, Silence: "waits"})
+	for _, law := range []string{"at_once", "ages"} {
+		require.Less(t, 3*regretOf(t, e, Settings{Policies: []string{"moss"}, Silence: law}).Regret.Mean, waits.Regret.Mean, law)
+	}
 }
 
 // Jackpot: item 1 pays 1 or nothing, others 0.1 with deviation 0.01; 7 standard errors of 100,000 (3·10⁻¹² each).
@@ -402,7 +454,7 @@ func TestNoise(t *testing.T) {
 // A ranking by utility has everybody select the last item, which loses Σ_w P(w)·max_{i≥w} μ_i − μ_n in the mean of each
 // impression. Windows are all that is random of it, given the items: 7 standard errors of 20,000 (3·10⁻¹² each).
 func TestTrades_RegretOfUtilityIsAsExpected(t *testing.T) {
-	for _, s := range []Scenario{Conversions, Instalments, Refunds, Revenue, Two} {
+	for _, s := range []Scenario{Conversions, Instalments, Refunds, RefundsSum, Revenue, Two} {
 		e := defaults(s, 3)
 		e.Horizon = 20_000
 		w, err := newWorld(e, 0)

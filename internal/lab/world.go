@@ -227,6 +227,13 @@ type reply struct {
 	payoff float64 // in raw units
 	late   int64   // how many decisions after its own it is told, or that there will be none
 	paid   bool
+	parts  []part // in the order of time
+}
+
+// part is a part of a payoff.
+type part struct {
+	late int64   // how many decisions after its own it is told
+	sum  float64 // of all parts until then, as it counts, in raw units
 }
 
 // reply is what comes of the user's selection by the payoff horizon. The luck is the same whatever is selected.
@@ -235,8 +242,8 @@ func (w *world) reply(position int32) reply {
 	switch {
 	case w.market == nil:
 		r = reply{payoff: w.payoff(position), late: w.lateness.draw(w.horizon), paid: true}
-	case w.market.parts:
-		return reply{payoff: w.market.sum(w.candidates[position], w.luck, w.awaited), late: w.awaited, paid: true}
+	case w.market.sums:
+		return w.market.replyInParts(w.candidates[position], w.luck, w.awaited)
 	default:
 		r = w.market.reply(w.t, w.candidates[position], w.luck, w.factor)
 	}

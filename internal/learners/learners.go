@@ -84,7 +84,7 @@ func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters)
 
 // silence is what a selection counts as while its payoff is awaited.
 func silence(l *config.Learner) delay.Silence {
-	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds())}
+	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds()), InParts: l.Aggregate == config.Sum}
 	switch l.Silence {
 	case config.AtOnce:
 		s.Law = delay.SilenceAtOnce

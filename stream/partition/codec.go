@@ -19,7 +19,7 @@ var errEntry = errors.New("partition: stored entry is broken")
 // deadline, how much later it is forgotten, how much earlier it began and, as the flags say, how much earlier than the payoff
 // deadline the selection deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks,
 // which ranks are undecided, selected position, sum; of a closed one: its outcome. Then, if any, the parked records. Last, for
-// each flag that a later version has added, in ascending order, a length and so many bytes. Integers are varints (zigzag where
+// each flag from flagInParts on, those that later versions have added, in ascending order, a length and so many bytes. Integers are varints (zigzag where
 // they may be negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 65 bytes.
 //
 // Version 1 had one byte of flags and did not say when the impression began. It is read, and written again as version 2.
@@ -35,6 +35,7 @@ const (
 	flagParked
 	flagUndecided  // the last of version 1
 	flagWeakEvents // the sum's event hashes are those of version 1
+	flagInParts    // the learner has been told of the sum; its part is empty
 	flagForeign    // and above: added by later versions
 )
 
@@ -62,6 +63,7 @@ func (e *entry) flags() uint64 {
 	set(flagSum, e.count > 0 || e.summed)
 	set(flagParked, len(e.parked) > 0)
 	set(flagUndecided, len(e.undecided) > 0)
+	set(flagInParts, e.inParts)
 	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	return f
 }
@@ -79,6 +81,9 @@ func appendEntry(dst []byte, e *entry) []byte {
 		for i := range e.parked {
 			dst = appendParked(dst, &e.parked[i])
 		}
+	}
+	if e.inParts {
+		dst = append(dst, 0)
 	}
 	return append(dst, e.foreignBytes...)
 }
@@ -162,6 +167,9 @@ func decodeEntry(b []byte, e *entry) error {
 	if flags&flagParked != 0 && d.err == nil {
 		d.parked(e)
 	}
+	if flags&flagInParts != 0 && d.count(0, "length of an empty part") == 0 {
+		e.inParts = e.count > 0
+	}
 	d.foreign(e, flags)
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail("%d bytes too many", len(d.rest))
@@ -218,7 +226,7 @@ func (d *entryReader) impression(e *entry, flags uint64) {
 	if e.kind == closed {
 		e.outcome = outcome(d.byte())
 		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
-		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum) != 0) {
+		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum|flagInParts) != 0) {
 			d.fail("outcome %d, flags %#x of a closed impression", e.outcome, flags)
 		}
 		return

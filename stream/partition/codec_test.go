@@ -86,6 +86,7 @@ func drawDecision(t *rapid.T, e *entry) {
 	if e.count = rapid.Int64Range(0, math.MaxInt64).Draw(t, "payoffs"); e.count > 0 {
 		e.sum = finite.Draw(t, "sum")
 		e.events = append(e.events, rapid.SliceOfN(rapid.Uint64(), 0, 20).Draw(t, "events")...)
+		e.inParts = rapid.Bool().Draw(t, "in parts")
 		e.weakEvents = len(e.events) > 0 && rapid.Bool().Draw(t, "weak")
 	}
 }

@@ -56,9 +56,10 @@ type entry struct {
 	outcome     outcome
 
 	// The sum of payoffs so far, where a learner adds them up.
-	sum    float64 // raw units
-	count  int64   // payoffs in sum
-	events []uint64
+	sum     float64 // raw units
+	count   int64   // payoffs in sum
+	events  []uint64
+	inParts bool // the learner has been told of sum
 	// weakEvents says that events are hashes as layout 1 made them.
 	weakEvents bool
 
@@ -95,7 +96,7 @@ func (e *entry) reset() {
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided = e.ranks[:0], e.undecided[:0]
-	e.instance, e.sum, e.count, e.weakEvents = -1, 0, 0, false
+	e.instance, e.sum, e.count, e.inParts, e.weakEvents = -1, 0, 0, false, false
 }
 
 // close makes a pending impression a tombstone. What is parked stays.

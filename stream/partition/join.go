@@ -291,7 +291,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		return parked, nil
 	}
 	if l.cfg.AggregateSum {
-		return m.addUp(l, e, p)
+		return m.addUp(l, e, p, effective)
 	}
 	m.selectPaid(l, e, p)
 	r, outside := l.normalise(p.Payoff)
@@ -363,8 +363,9 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 	return m.cur.position(i)
 }
 
-// addUp takes a payoff into the sum. Payoffs without an event id cannot be told apart: each counts.
-func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff) (verdict, *event.Fault) {
+// addUp takes a payoff into the sum, and tells the learner what has come of the selection so far. Payoffs without an event id
+// cannot be told apart: each counts.
+func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
 		h := e.eventHash(m.cur.id, p.EventID)
 		if slices.Contains(e.events, h) {
@@ -377,9 +378,15 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff) (verdict, *event.
 		e.events = append(e.events, h)
 	}
 	m.selectPaid(l, e, p)
+	fb := m.feedback(l)
 	// Payoffs are finite, but their sum need not be.
 	e.sum = min(max(e.sum+p.Payoff, -math.MaxFloat64), math.MaxFloat64)
 	e.count++
+	e.inParts = true
+	fb.Payoff, _ = l.normalise(e.sum)
+	fb.Age = max(0, at-fb.Began)
+	l.delay.Partial(fb)
+	m.segments.loose += eventWeight
 	m.cur.changed = true
 	return taken, nil
 }
@@ -425,6 +432,9 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	fb := delay.Feedback{Ref: e.offset, Instance: e.instance, Began: e.began}
 	if e.selected >= 0 {
 		fb.Item = e.items[e.selected]
+	}
+	if fb.InParts = e.inParts; e.inParts {
+		fb.Before, _ = l.normalise(e.sum)
 	}
 	if len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb

@@ -3,6 +3,7 @@ package partition
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,11 +11,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
-// while it was not configured. It maps the impression's offset to "expired <item> <instance>" or "unselected <instance>",
-// numbers in decimal, an instance of -1 for none. When the name is configured again, the learner is told first of all.
+// missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
+// while it was not configured. It maps the impression's offset to "unselected <instance>" or "expired <item> <instance> <began>",
+// with the sum of its payoffs behind that where the learner was told of it: numbers in decimal, an instance of -1 for none, a
+// time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
 // Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
 const missedHash = "missed"
 
@@ -25,6 +29,9 @@ type missed struct {
 	selected bool
 	item     policy.Item
 	instance int32
+	began    event.Millis
+	inParts  bool
+	sum      float64
 }
 
 // absences are what learners have missed, as far as the store does not say so yet.
@@ -41,7 +48,7 @@ func (a *absences) miss(learner string, e *entry) {
 	}
 	x := missed{learner: learner, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
 	if x.selected {
-		x.item = e.items[e.selected]
+		x.item, x.began, x.inParts, x.sum = e.items[e.selected], e.began, e.inParts, e.sum
 	}
 	a.missed = append(a.missed, x)
 }
@@ -59,7 +66,10 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 	}
 	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.offset, b.offset) })
 	for _, x := range all {
-		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance}
+		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance, Began: x.began, InParts: x.inParts}
+		if x.inParts {
+			fb.Before, _ = l.normalise(x.sum)
+		}
 		if x.selected {
 			l.delay.Expired(fb)
 		} else {
@@ -86,37 +96,51 @@ func (x *missed) hash() string { return x.learner + ":" + missedHash }
 func (x *missed) field() []byte { return strconv.AppendInt(nil, x.offset, 10) }
 
 func (x *missed) value() []byte {
-	if x.selected {
-		return fmt.Appendf(nil, "expired %d %d", x.item, x.instance)
+	switch {
+	case x.selected && x.inParts:
+		return strconv.AppendFloat(fmt.Appendf(nil, "expired %d %d %d ", x.item, x.instance, x.began), x.sum, 'g', -1, 64)
+	case x.selected:
+		return fmt.Appendf(nil, "expired %d %d %d", x.item, x.instance, x.began)
 	}
 	return fmt.Appendf(nil, "unselected %d", x.instance)
 }
 
 func parseMissed(f state.Field, items int) (x missed, err error) {
 	words := strings.Fields(string(f.Value))
-	numbers := make([]int64, 0, 2)
 	bad := func() (missed, error) {
 		return missed{}, fmt.Errorf("partition: field %.64q of what was missed is %.64q", f.Field, f.Value)
 	}
-	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) == 0 {
+	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) < 2 {
 		return bad()
 	}
+	if x.inParts = len(words) == 5; x.inParts {
+		if x.sum, err = strconv.ParseFloat(words[4], 64); err != nil || math.IsNaN(x.sum) || math.IsInf(x.sum, 0) {
+			return bad()
+		}
+		words = words[:4]
+	}
+	numbers := make([]int64, 0, 3)
 	for _, w := range words[1:] {
-		n, err := strconv.ParseInt(w, 10, 32)
+		n, err := strconv.ParseInt(w, 10, 64)
 		if err != nil {
 			return bad()
 		}
 		numbers = append(numbers, n)
 	}
+	instance := numbers[0]
 	switch {
-	case words[0] == "unselected" && len(numbers) == 1:
-	case words[0] == "expired" && len(numbers) == 2 && numbers[0] >= 0 && numbers[0] < int64(items):
-		x.selected, x.item = true, policy.Item(numbers[0])
+	case words[0] == "unselected" && len(numbers) == 1 && !x.inParts:
+	case words[0] == "expired" && (len(numbers) == 2 || len(numbers) == 3) && numbers[0] >= 0 && numbers[0] < int64(items):
+		x.selected, x.item, instance = true, policy.Item(numbers[0]), numbers[1]
+		if len(numbers) == 3 { // versions before did not say it
+			x.began = numbers[2]
+		}
 	default:
 		return bad()
 	}
-	if x.instance = int32(numbers[len(numbers)-1]); x.instance < -1 {
+	if instance < -1 || instance > math.MaxInt32 {
 		return bad()
 	}
+	x.instance = int32(instance)
 	return x, nil
 }

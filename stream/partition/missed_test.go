@@ -22,13 +22,15 @@ func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselecte
 // TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
 func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	var a absences
-	a.miss("feed", &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5})
+	a.miss("feed", &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
+	a.miss("feed", &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
 	a.miss("feed", &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
 	a.miss("feed", &entry{offset: 8, selected: -1})
 	var c state.Changes
 	a.seal(&c)
 	require.Equal(t, []state.Write{
-		{Hash: "feed:missed", Field: []byte("12"), Value: []byte("expired 1 5")},
+		{Hash: "feed:missed", Field: []byte("12"), Value: []byte("expired 1 5 77")},
+		{Hash: "feed:missed", Field: []byte("13"), Value: []byte("expired 3 -1 80 2.5")},
 		{Hash: "feed:missed", Field: []byte("9"), Value: []byte("unselected -1")},
 	}, c.Writes, "one whose items are not known was never told of")
 
@@ -37,17 +39,23 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		fields = append(fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 	}
 	d := &told{}
-	l := &learner{name: "feed", delay: d}
+	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
 	l.items.names = []string{"a", "b", "c", "d"}
 	require.NoError(t, a.deliver(l, fields))
-	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5}}, d.expired)
+	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
+		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
 
 	c = state.Changes{}
 	a.seal(&c)
 	a.seal(&c)
-	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")}}, c.Writes)
+	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")},
+		{Hash: "feed:missed", Field: []byte("13")}}, c.Writes)
 
+	for value, ok := range map[string]bool{"expired 1 5": true, "expired 1": false, "expired 1 5 7 NaN": false, "expired 1 5 7 1 1": false,
+		"expired x 5 7": false, "unselected 1 7": false, "unselected": false, "expired 1 -2 7": false} {
+		require.Equal(t, ok, a.deliver(l, []state.Field{{Field: []byte("1"), Value: []byte(value)}}) == nil, value)
+	}
 	l.items.names = nil
 	require.Error(t, a.deliver(l, fields), "an item that the learner does not have")
 }

@@ -59,6 +59,14 @@ func (l *tally) Selected(fb delay.Feedback) {
 	l.tell("selected %d item %d%s", fb.Ref, fb.Item, l.more(fb))
 }
 
+func (l *tally) Partial(fb delay.Feedback) {
+	before := "nothing"
+	if fb.InParts {
+		before = fmt.Sprintf("%.4g", fb.Before)
+	}
+	l.tell("part of %d item %d payoff %.4g after %s at age %d%s", fb.Ref, fb.Item, fb.Payoff, before, fb.Age, l.more(fb))
+}
+
 func (l *tally) Paid(fb delay.Feedback) {
 	l.outstanding--
 	s := &l.sums[fb.Item]
