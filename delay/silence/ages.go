@@ -2,6 +2,7 @@ package silence
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -38,9 +39,15 @@ func (a *Ages) Row(g *Grid, began, pass int64) Block {
 	return g.settling(g.BlockOf(began, pass), pass)
 }
 
-// settling is the row of a block at a pass.
+// settling is the row of a block at a pass: Settled once all is older than the horizon that began in the block of a quarter of
+// that around it, or in itself if it is longer. No block of a pass is longer, unless it is Settled, and so it is a function of
+// a time and the pass whether that time is: it does not depend on which passes there were.
 func (g *Grid) settling(b Block, pass int64) Block {
-	if b == Settled || b.End()+g.horizon <= pass {
+	end := b.End()
+	if level := max(g.level, bits.Len64(uint64(g.horizon))-3); int(b.Level) < level {
+		end = Block{int8(level), b.Index >> (level - int(b.Level))}.End()
+	}
+	if end+g.horizon <= pass {
 		return Settled
 	}
 	return b
@@ -79,7 +86,7 @@ func (a *Ages) row(g *Grid, row Block) []int64 {
 func (a *Ages) Merge(g *Grid, pass int64, changed func(row Block)) {
 	kept := a.rows[:0]
 	for _, r := range a.rows {
-		to := g.settling(r.block, pass)
+		to := r.block
 		if to != Settled {
 			to = g.settling(g.Merged(to, pass), pass)
 		}

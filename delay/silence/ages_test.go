@@ -88,7 +88,11 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 				require.Equal(t, told, stored)
 				for _, x := range payoffs {
 					row := g.BlockOf(x.began, pass)
-					if row.End()+g.Horizon() <= pass {
+					quarter := g.Unit() // of the horizon, at most, unless that is below the unit
+					for 8*quarter <= g.Horizon() {
+						quarter *= 2
+					}
+					if (slowFloor(x.began, quarter)+1)*quarter+g.Horizon() <= pass {
 						row = Settled
 					}
 					if want[row] == nil {
