@@ -39,14 +39,15 @@ func (a *Ages) Row(g *Grid, began, pass int64) Block {
 	return g.settling(g.BlockOf(began, pass), pass)
 }
 
-// settling is the row of a block at a pass. What has settled never comes back, though blocks go on to merge with younger ones:
-// it goes by blocks of one length, which no block of what has not settled exceeds.
+// settling is the row of a block at a pass: Settled once all is older than the horizon that began in the block of a quarter of
+// that around it, or in itself if it is longer. No block of a pass is longer, unless it is Settled, and so it is a function of
+// a time and the pass whether that time is: it does not depend on which passes there were.
 func (g *Grid) settling(b Block, pass int64) Block {
-	if b == Settled {
-		return Settled
+	end := b.End()
+	if level := max(g.level, bits.Len64(uint64(g.horizon))-3); int(b.Level) < level {
+		end = Block{int8(level), b.Index >> (level - int(b.Level))}.End()
 	}
-	level := max(g.level, bits.Len64(uint64(g.horizon))-2)
-	if (b.Start()>>level+1)<<level+g.horizon <= pass {
+	if end+g.horizon <= pass {
 		return Settled
 	}
 	return b
