@@ -43,7 +43,7 @@ func TestPrintReport(t *testing.T) {
 		Learners: []statetool.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
 			Payoffs: 3, Items: []statetool.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), InFlight: 9, Silent: 1.75}, {Item: "b"}},
 			Silence: statetool.SilenceReport{Law: "ages", PaidShare: x(0.125), DelayP50: x(90), DelayP90: x(7200)},
-			Parts: []statetool.PartReport{{Hold: &statetool.HoldReport{Item: "b", Impression: 7}}},
+			Parts:   []statetool.PartReport{{Hold: &statetool.HoldReport{Item: "b", Impression: 7}}},
 			Ranking: &statetool.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []statetool.RankedCandidate{
 				{Item: "b", Utility: 1, Leads: true}, {Item: "a", BlockedBy: "b", Payoffs: 3, Mean: x(0.25), Lower: x(0.1), Upper: x(0.4)}}}}}}
 	var out bytes.Buffer

@@ -192,7 +192,9 @@ func (lf *learnerFold) checkSettled(f *fold) {
 		got[lf.stored.fold(uint32(number))] = n
 	}
 	for item := range lf.silence.settled {
-		got[item] = got[item] // those that are missing
+		if _, stored := got[item]; !stored {
+			got[item] = settledCounts{}
+		}
 	}
 	for item, n := range got {
 		if int(item) < len(lf.items) && lf.items[item].unknown {
