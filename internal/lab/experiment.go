@@ -87,7 +87,8 @@ type Result struct {
 	// where it is dropped, or nobody waits that long.
 	PayoffHorizon *int64   `json:"payoff_horizon"`
 	OnExpiry      *float64 `json:"on_expiry"`
-	AtOnce        bool     `json:"at_once"`
+	Silence       string   `json:"silence"` // what a selection counts as before, as in the configuration
+	AtOnce        bool     `json:"told_at_once"`
 	Noise         float64  `json:"noise"`
 	Runs          int      `json:"runs"`
 	Seed          uint64   `json:"seed"`
@@ -274,7 +275,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, AtOnce: e.AtOnce, Noise: e.Noise, Runs: e.Runs, Seed: e.Seed,
+		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), AtOnce: e.AtOnce, Noise: e.Noise, Runs: e.Runs, Seed: e.Seed,
 		combination: c, experiment: e,
 	}
 	if !e.Scenario.OwnDelays() {
