@@ -63,6 +63,8 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
 	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, what selections count as while their payoff is awaited: waits, at_once, ages (default ages)")
+	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over so many learners, which pool what they learn")
+	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish what is pooled every so many impressions")
 	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
