@@ -22,7 +22,7 @@ type awaiting struct {
 	theirs  map[int32]*sourceAges           // by source
 	rows    map[silence.Block]struct{}      // of ages, that have changed since they were harvested
 
-	// As of the last pass:
+	// As of the last pass, silence.Never before the first:
 	pass      int64 // of this partition
 	heard     int64 // up to when silence counts: the earliest pass of all sources
 	late      silence.Lateness
@@ -40,7 +40,8 @@ type sourceAges struct {
 }
 
 func newAwaiting(horizon int64) *awaiting {
-	a := &awaiting{grid: silence.NewGrid(horizon), share: 0.5, theirs: map[int32]*sourceAges{}, rows: map[silence.Block]struct{}{}}
+	a := &awaiting{grid: silence.NewGrid(horizon), share: 0.5, pass: silence.Never, heard: silence.Never,
+		theirs: map[int32]*sourceAges{}, rows: map[silence.Block]struct{}{}}
 	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
 		a.all.Paid += after.Paid - before.Paid
 		a.all.Unpaid += after.Unpaid - before.Unpaid
@@ -63,10 +64,18 @@ func (a *awaiting) begin(i policy.Item, began int64) {
 	a.reckon(i)
 }
 
-// end notes what has become of a selection that was awaited.
-func (a *awaiting) end(fb *Feedback, what outcome) {
-	if a.own[fb.Item].End(fb.Began) {
-		a.every.End(fb.Began)
+// end notes what has become of a selection that was awaited, one of so many of the item. Where it is not known when it began,
+// it is one that no span has; or if all have one (it was selected before a reset of the learner, and so was not counted), the
+// oldest is taken, so that no span is left behind for ever.
+func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
+	own, began := &a.own[fb.Item], fb.Began
+	ended := own.End(began)
+	if !ended && own.Count() >= int64(awaited) {
+		began = (*own)[0].Start()
+		ended = own.End(began)
+	}
+	if ended {
+		a.every.End(began)
 	}
 	switch what {
 	case isPaid:

@@ -26,6 +26,8 @@ var (
 	fieldPass    = []byte("pass")
 	errSettled   = errors.New("the value is not two numbers with a blank between")
 	errEstimate  = errors.New("the value is not an estimate")
+	errPass      = errors.New("the value is not a pass")
+	errSpans     = errors.New("more selections have begun than are in flight")
 )
 
 // pooled names the hashes that are, besides the flights.
@@ -101,7 +103,7 @@ func (a *awaiting) load(hash string, field, value []byte) error {
 // setAges sets what a field of the hash "ages" says.
 func (a *awaiting) setAges(ages *silence.Ages, pass *int64, field, value []byte) error {
 	if bytes.Equal(field, fieldPass) {
-		n, err := strconv.ParseInt(string(value), 10, 64)
+		n, err := parsePass(value)
 		if err == nil {
 			*pass = n
 		}
@@ -112,6 +114,15 @@ func (a *awaiting) setAges(ages *silence.Ages, pass *int64, field, value []byte)
 		return err
 	}
 	return ages.SetRow(&a.grid, row, value)
+}
+
+// parsePass reads an event time that is not absurd.
+func parsePass(text []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < silence.Never || n > -silence.Never {
+		return 0, errPass
+	}
+	return n, nil
 }
 
 func parseSettled(value []byte) (silence.Outcomes, error) {
@@ -130,9 +141,9 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	if len(words) < 3 {
 		return errEstimate
 	}
-	heard, err := strconv.ParseInt(string(words[1]), 10, 64)
+	heard, err := parsePass(words[1])
 	if err != nil {
-		return errEstimate
+		return err
 	}
 	var numbers []float64
 	for _, w := range words[2:] {
@@ -148,11 +159,13 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	return nil
 }
 
-// loaded ends loading.
+// loaded ends loading. Blocks are those of the stored pass already, unless the horizon was another; then they merge, since what
+// begins from now on would overlap them.
 func (a *awaiting) loaded() {
 	a.every = nil
-	for _, spans := range a.own {
-		a.every = a.every.Add(slices.Clone(spans)) // of which one may be changed and not the other
+	for i := range a.own {
+		a.own[i].Merge(&a.grid, a.pass)
+		a.every = a.every.Add(slices.Clone(a.own[i])) // of which one may be changed and not the other
 	}
 	a.hear()
 	for i := range a.own {
@@ -220,6 +233,9 @@ func parseFlights(value []byte) (n policy.Count, spans silence.Spans, err error)
 	}
 	if spans, err = silence.ParseSpans(value[len(count):]); err != nil {
 		return 0, nil, err
+	}
+	if spans.Count() > x {
+		return 0, nil, errSpans
 	}
 	return policy.Count(x), spans, nil
 }

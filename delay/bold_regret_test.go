@@ -68,7 +68,7 @@ func apartConstrained(n int) func(t, i int) float64 {
 	}
 }
 
-// apartSwitching has item n as the best for a twentieth of the horizon, by less. In a world as harsh as switching, some runs
+// apartSwitching has item n as the best for a twentieth of the horizon, by less. Were it longer or better, some runs would
 // find the new best so late that a mean says little.
 func apartSwitching(n, horizon int) func(t, i int) float64 {
 	return func(t, i int) float64 {

@@ -102,20 +102,6 @@ func constrained(t, i int) float64 {
 	return mean
 }
 
-func switching(n, horizon int) func(t, i int) float64 {
-	return func(t, i int) float64 {
-		switch {
-		case t <= 3*horizon/10 && i == (8*n+9)/10:
-			return 0.9
-		case t <= 3*horizon/10:
-			return 0.1
-		case i == 2:
-			return 0.9
-		}
-		return 0.05
-	}
-}
-
 // interleaved are the checks that with a constant delay of τ, BOLD is τ+1 learners without delay, each of which has every
 // (τ+1)th impression: to the bit.
 func interleaved() (checks []check) {

@@ -73,11 +73,12 @@ func (f *flights) begin(fb *Feedback) {
 
 // end notes what has become of a selection.
 func (f *flights) end(fb *Feedback, what outcome) {
-	if f.Own(fb.Item) <= 0 {
+	n := f.Own(fb.Item)
+	if n <= 0 {
 		return
 	}
 	if f.awaiting != nil {
-		f.awaiting.end(fb, what)
+		f.awaiting.end(fb, what, n)
 	}
 	f.add(fb.Item, -1)
 }
@@ -138,6 +139,8 @@ func (f *flights) load(field, value []byte) error {
 	f.stored[i] = n
 	if f.awaiting != nil {
 		f.awaiting.own[i] = spans
+	} else if len(spans) > 0 {
+		f.stored[i] = -1 // they do not hold any longer once something of the item changes, be it to the same count
 	}
 	f.Set(i, n)
 	return nil

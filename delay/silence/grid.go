@@ -54,7 +54,7 @@ func (g *Grid) Bin(age int64) int {
 		return 0
 	}
 	octave := bits.Len64(uint64(age)) - 1 - g.level
-	k := 4*octave + 1
+	k := min(4*octave+1, len(g.ends)-1) // the horizon may be where the last bin ends
 	for k < len(g.ends)-1 && age >= g.ends[k] {
 		k++
 	}
@@ -89,6 +89,9 @@ func (g *Grid) BlockOf(time, pass int64) Block {
 
 // longestLevel is of blocks of 2,000 years, so that no time overflows.
 const longestLevel = 46
+
+// Never is a pass before all times: that of a watermark that is not known yet.
+const Never = -(1 << 53)
 
 // Merged is the block that a block is part of at a pass. One that is longer than blocks of its time are at that pass (another
 // partition's event time is ahead, or the horizon was longer) stays as it is.

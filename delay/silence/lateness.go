@@ -42,7 +42,7 @@ func (l *Lateness) By(g *Grid, age int64) float64 {
 		start, low = g.ends[k-1], l.come[k-1]
 	}
 	end := min(g.ends[k], g.horizon)
-	return low + (l.come[k]-low)*(float64(age-start)/float64(end-start))
+	return low + float64((l.come[k]-low)*(float64(age-start)/float64(end-start)))
 }
 
 // prior is how many payoffs, uniform in the logarithm of age, an estimate begins with: they keep a single late payoff from
@@ -81,9 +81,14 @@ func Estimate(g *Grid, ages *Ages, pass int64) Lateness {
 // Settings of the shares' estimates.
 const (
 	bisections = 30
-	newtons    = 4
+	newtons    = 8 // at the most
+	// near is how much a step of Newton's has to move a share and its complement, as a part of them, for another one to be made:
+	// as errors are squared from step to step, what is left then is as nothing.
+	near = 1.0 / (1 << 12)
 	// trust is what the share of all items weighs in that of one, in finished selections.
 	trust = 4
+	// greatest is that of an item at the most: at 1 there would be weights of 0/0.
+	greatest = 1 - 1.0/(1<<40)
 )
 
 // Settled selections of an item, or of all: how many were paid, and how many never were.
@@ -97,8 +102,7 @@ func (o Outcomes) Add(p Outcomes) Outcomes { return Outcomes{o.Paid + p.Paid, o.
 func Share(settled Outcomes, awaited ...Spans) float64 {
 	low, high := 0.0, 1.0
 	for range bisections {
-		c := (low + high) / 2
-		if slope, _ := derivatives(c, float64(settled.Paid)+1, float64(settled.Unpaid)+1, awaited); slope > 0 {
+		if c := (low + high) / 2; slope(c, float64(settled.Paid)+1, float64(settled.Unpaid)+1, awaited) > 0 {
 			low = c
 		} else {
 			high = c
@@ -107,44 +111,57 @@ func Share(settled Outcomes, awaited ...Spans) float64 {
 	return (low + high) / 2
 }
 
-// ItemShare is Share of one item, drawn towards that of all.
+// slope is that of a·log c + b·log(1−c) + Σ n·log(1−c·F), which is concave.
+func slope(c, a, b float64, awaited []Spans) float64 {
+	sum := a/c - b/(1-c)
+	for _, list := range awaited {
+		for i := range list {
+			f := list[i].Come
+			sum -= float64(float64(list[i].N) * (f / (1 - float64(c*f))))
+		}
+	}
+	return sum
+}
+
+// ItemShare is Share of one item, drawn towards that of all. It solves a = c·(a+b+Z), where Z is what the awaited selections count
+// as, see Weight. The difference of both sides is convex in c, so that Newton's steps come to the solution from below and never
+// go past it; they begin where each counts as F, the most that it can.
 func ItemShare(all float64, settled Outcomes, awaited ...Spans) float64 {
 	a, b := float64(settled.Paid)+trust*all, float64(settled.Unpaid)+trust*(1-all)
 	come := 0.0
 	for _, list := range awaited {
 		for i := range list {
-			come += float64(list[i].N) * list[i].Come
+			come += float64(float64(list[i].N) * list[i].Come)
 		}
 	}
-	c, low, high := a/(a+b+come), 0.0, 1.0
+	c := min(a/(a+b+come), greatest)
 	for range newtons {
-		slope, curve := derivatives(c, a, b, awaited)
-		if slope > 0 {
-			low = c
-		} else {
-			high = c
+		z, fall := weigh(c, awaited)
+		n := a + b + z
+		step := (a - float64(c*n)) / (n - float64(c*fall))
+		if !(step > 0) { // there but for rounding
+			break
 		}
-		if next := c - slope/curve; next > low && next < high {
-			c = next
-		} else {
-			c = (low + high) / 2
+		c = min(c+step, greatest)
+		if step <= near*min(c, 1-c) {
+			break
 		}
 	}
 	return c
 }
 
-// derivatives are the first and the second of a·log c + b·log(1−c) + Σ n·log(1−c·F), which is concave.
-func derivatives(c, a, b float64, awaited []Spans) (first, second float64) {
-	first, second = a/c-b/(1-c), -a/(c*c)-b/((1-c)*(1-c))
+// weigh is what awaited selections count as, but for rounding, and how fast that falls with c.
+func weigh(c float64, awaited []Spans) (sum, fall float64) {
 	for _, list := range awaited {
 		for i := range list {
-			x := list[i].Come / (1 - c*list[i].Come)
-			n := float64(list[i].N)
-			first -= float64(n * x)
-			second -= float64(n * x * x)
+			f := list[i].Come
+			per := 1 / (1 - float64(c*f))
+			x := float64(float64(list[i].N) * f * per)
+			sum += x
+			fall += float64(x * (1 - f) * per)
 		}
 	}
-	return first, second
+	return float64(sum * (1 - c)), fall
 }
 
 // Weight is what awaited selections of an item count as, in selections that were never paid, where a share c of its selections
@@ -155,7 +172,7 @@ func Weight(c float64, awaited ...Spans) float64 {
 	for _, list := range awaited {
 		for i := range list {
 			f := list[i].Come
-			sum += float64(float64(list[i].N) * ((1 - c) * f / (1 - c*f)))
+			sum += float64(float64(list[i].N) * ((1 - c) * f / (1 - float64(c*f))))
 		}
 	}
 	return math.Round(sum*(1<<20)) / (1 << 20)

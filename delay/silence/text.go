@@ -3,6 +3,7 @@ package silence
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 )
 
@@ -21,11 +22,18 @@ func ParseBlock(text []byte) (b Block, err error) {
 	l, errLevel := strconv.ParseInt(string(level), 10, 8)
 	i, errIndex := strconv.ParseInt(string(index), 10, 64)
 	b = Block{int8(l), i}
-	if !found || errLevel != nil || errIndex != nil || b != Settled && (l < leastLevel || l > longestLevel) ||
-		!bytes.Equal(AppendBlock(nil, b), text) || i != i<<max(l, 0)>>max(l, 0) {
+	if !found || errLevel != nil || errIndex != nil || !b.sound() || !bytes.Equal(AppendBlock(nil, b), text) {
 		return Block{}, ErrText
 	}
 	return b, nil
+}
+
+// sound tells whether b is Settled or a block of times that are not absurd, with which no sum overflows.
+func (b Block) sound() bool {
+	if b == Settled {
+		return true
+	}
+	return b.Level >= leastLevel && b.Level <= longestLevel && b.Index >= Never>>b.Level && b.Index < -Never>>b.Level
 }
 
 // Append writes the spans, each as "level:index:n" with a blank before it.
@@ -45,6 +53,7 @@ func ParseSpans(text []byte) (s Spans, err error) {
 	if text[0] != ' ' {
 		return nil, ErrText
 	}
+	total := int64(0)
 	for word := range bytes.SplitSeq(text[1:], []byte{' '}) {
 		at := max(0, bytes.LastIndexByte(word, ':'))
 		b, err := ParseBlock(word[:at])
@@ -52,7 +61,7 @@ func ParseSpans(text []byte) (s Spans, err error) {
 			return nil, ErrText
 		}
 		n, err := parseCount(word[at+1:])
-		if err != nil {
+		if total += n; err != nil || total > mostCounted {
 			return nil, ErrText
 		}
 		if last := len(s) - 1; last >= 0 && s[last].End() > b.Start() {
@@ -63,10 +72,13 @@ func ParseSpans(text []byte) (s Spans, err error) {
 	return s, nil
 }
 
+// mostCounted is what the counts of one text amount to at the most, so that no sum of them overflows.
+const mostCounted = 1 << 53
+
 // parseCount reads a number from 1 on, in its shortest form.
 func parseCount(text []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < 1 || n > 1<<53 || text[0] == '+' || text[0] == '0' {
+	if err != nil || n < 1 || n > mostCounted || text[0] == '+' || text[0] == '0' {
 		return 0, ErrText
 	}
 	return n, nil
@@ -76,7 +88,7 @@ func parseCount(text []byte) (int64, error) {
 // nothing where there are none.
 func (a *Ages) AppendRow(dst []byte, g *Grid, row Block) []byte {
 	at, found := a.search(row)
-	if !found {
+	if !found || !slices.ContainsFunc(a.rows[at].bins, func(n int64) bool { return n != 0 }) {
 		return dst
 	}
 	dst = strconv.AppendInt(dst, int64(g.level), 10)
@@ -98,23 +110,33 @@ func (a *Ages) SetRow(g *Grid, row Block, text []byte) error {
 		}
 		return nil
 	}
-	words := bytes.Split(text, []byte{' '})
-	level, err := strconv.Atoi(string(words[0]))
-	if err != nil || level < leastLevel || level > longestLevel {
+	first, rest, _ := bytes.Cut(text, []byte{' '})
+	level, err := parseSmall(first, longestLevel)
+	if err != nil || level < leastLevel || len(rest) == 0 {
 		return ErrText
 	}
-	bins := make([]int64, g.Bins())
-	for _, word := range words[1:] {
+	bins, last, total := make([]int64, g.Bins()), -1, int64(0)
+	for word := range bytes.SplitSeq(rest, []byte{' '}) {
 		bin, count, _ := bytes.Cut(word, []byte{':'})
-		k, errBin := strconv.Atoi(string(bin))
+		k, errBin := parseSmall(bin, 4*longestLevel)
 		n, errCount := parseCount(count)
-		if errBin != nil || errCount != nil || k < 0 || k > 4*longestLevel {
+		if total += n; errBin != nil || errCount != nil || k <= last || total > mostCounted {
 			return ErrText
 		}
+		last = k
 		if k = max(0, k+4*(level-g.level)); k < len(bins) {
 			bins[k] += n
 		}
 	}
 	copy(a.row(g, row), bins)
 	return nil
+}
+
+// parseSmall reads a number from 0 to a greatest, in its shortest form.
+func parseSmall(text []byte, greatest int) (int, error) {
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 0 || n > greatest || text[0] == '+' || text[0] == '-' || text[0] == '0' && len(text) > 1 {
+		return 0, ErrText
+	}
+	return n, nil
 }

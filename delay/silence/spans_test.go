@@ -1,0 +1,147 @@
+package silence
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// grouped counts times by their blocks at a pass.
+func grouped(g *Grid, times []int64, pass int64) Spans {
+	counts := map[Block]Span{}
+	for _, time := range times {
+		b := g.BlockOf(time, pass)
+		counts[b] = Span{Block: b, N: counts[b].N + 1}
+	}
+	return SpansOf(counts)
+}
+
+// Whatever begins, ends and merges, spans are the times that are left, counted by their blocks.
+func TestSpans_AreTimesByBlock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := grids().Draw(t, "grid")
+		now := times().Draw(t, "now")
+		pass := g.Pass(now)
+		spans, open := Spans{}, []int64{}
+		time := func(t *rapid.T) int64 {
+			ago := rapid.OneOf(rapid.Int64Range(-5*g.Unit(), 20*g.Unit()), rapid.Int64Range(0, 2*g.Horizon()))
+			return max(earliest, now-ago.Draw(t, "ago"))
+		}
+		begin := func(t *rapid.T) {
+			at := time(t)
+			x := spans.Begin(&g, at, pass)
+			require.Equal(t, g.BlockOf(at, pass), x.Block)
+			open = append(open, at)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"begin": begin, "begin again": begin,
+			"end": func(t *rapid.T) {
+				if len(open) == 0 {
+					t.Skip("nothing is awaited")
+				}
+				k := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				require.True(t, spans.End(open[k]))
+				open = slices.Delete(open, k, k+1)
+			},
+			"end of what did not begin": func(t *rapid.T) {
+				at := time(t)
+				b := g.BlockOf(at, pass)
+				k := slices.IndexFunc(open, func(o int64) bool { return g.BlockOf(o, pass) == b })
+				require.Equal(t, k >= 0, spans.End(at), "it stands for another of its block")
+				if k >= 0 {
+					open = slices.Delete(open, k, k+1)
+				}
+			},
+			"pass": func(t *rapid.T) {
+				before := slices.Clone(spans)
+				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
+				pass = g.Pass(now)
+				require.Equal(t, !slices.Equal(before, grouped(&g, open, pass)), spans.Merge(&g, pass))
+				require.False(t, spans.Merge(&g, pass), "once is enough")
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, append(Spans{}, grouped(&g, open, pass)...), append(Spans{}, spans...))
+				require.EqualValues(t, len(open), spans.Count())
+				text := spans.Append(nil)
+				read, err := ParseSpans(text)
+				require.NoError(t, err)
+				require.Equal(t, append(Spans{}, spans...), append(Spans{}, read...))
+			},
+		})
+	})
+}
+
+// manySpans are those of some times at a pass of their own, as another partition has them whose event time lies elsewhere.
+func manySpans(t *rapid.T, g *Grid, name string) Spans {
+	pass := g.Pass(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, name+" pass"))
+	var s Spans
+	for _, ago := range rapid.SliceOfN(rapid.Int64Range(0, 2*g.Horizon()+40*g.Unit()), 0, 20).Draw(t, name) {
+		s.Begin(g, lately-ago, pass)
+	}
+	return s
+}
+
+// The sum of spans has each selection in the longest block around it that any summand has, whatever the order.
+func TestSpans_AddIsTheUnionInTheLongerBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := grids().Draw(t, "grid")
+		a, b, c := manySpans(t, &g, "a"), manySpans(t, &g, "b"), manySpans(t, &g, "c")
+		before := [][]Span{slices.Clone(a), slices.Clone(b)}
+		sum := a.Add(b)
+		require.Equal(t, before, [][]Span{slices.Clone(a), slices.Clone(b)}, "summands stay as they are")
+		counts := map[Block]Span{}
+		all := append(slices.Clone(a), b...)
+		for _, x := range all {
+			into := x.Block
+			for _, y := range all {
+				if y.Level > into.Level && y.Start() <= x.Start() && x.Start() < y.End() {
+					into = y.Block
+				}
+			}
+			counts[into] = Span{Block: into, N: counts[into].N + x.N}
+		}
+		require.Equal(t, len(counts), len(sum))
+		require.True(t, slices.Equal(SpansOf(counts), sum))
+		require.Equal(t, a.Count()+b.Count(), sum.Count())
+		require.True(t, slices.Equal(sum, b.Add(a)))
+		require.True(t, slices.Equal(sum.Add(c), a.Add(b.Add(c))))
+		require.True(t, slices.Equal(a, a.Add(nil)) && slices.Equal(a, Spans(nil).Add(a)))
+	})
+}
+
+// Spans of longer blocks than those of the pass, as another horizon leaves them, take what begins within them.
+func TestSpans_LongerBlocksStay(t *testing.T) {
+	g := NewGrid(longest)
+	var s Spans
+	long := g.BlockOf(lately, lately+longest)
+	s.Begin(&g, lately, lately+longest)
+	short := NewGrid(day)
+	require.False(t, s.Merge(&short, short.Pass(lately)))
+	require.Equal(t, long, s.Begin(&short, long.Start(), short.Pass(lately)).Block)
+	s.Begin(&short, long.End(), short.Pass(lately))
+	require.Equal(t, []int64{2, 1}, []int64{s[0].N, s[1].N})
+	require.True(t, s.End(long.End()-1))
+	require.False(t, s.End(long.Start()-1))
+	require.True(t, s.End(long.Start()))
+	require.Len(t, s, 1)
+}
+
+func TestSpansOf_AreInTheOrderOfTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := grids().Draw(t, "grid")
+		counts := map[Block]Span{}
+		for _, x := range append(slices.Clone(manySpans(t, &g, "a")), manySpans(t, &g, "b")...) {
+			counts[x.Block] = x
+		}
+		s := SpansOf(counts)
+		require.Len(t, s, len(counts))
+		for k := 1; k < len(s); k++ {
+			a, b := s[k-1], s[k]
+			require.True(t, a.Start() < b.Start() || a.Start() == b.Start() && a.Level > b.Level)
+		}
+		require.ElementsMatch(t, slices.Collect(maps.Values(counts)), []Span(s))
+	})
+}
