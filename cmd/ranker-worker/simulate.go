@@ -62,8 +62,10 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringVar(&s.lateness, "payoff-delay", "", "how many impressions late payoffs come: `K`, or geometric:M for a mean of M (default: the scenario's, mostly 0)")
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
-	f.StringVar(&s.settings.Silence, "silence", "", "what a selection counts as while its payoff is awaited: waits, at_once or ages (default: as configured by default)")
-	f.BoolVar(&s.experiment.AtOnce, "at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
+	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, what selections count as while their payoff is awaited: waits, at_once, ages (default ages)")
+	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over so many learners, which pool what they learn")
+	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish what is pooled every so many impressions")
+	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
 	f.Uint64Var(&s.experiment.Seed, "seed", 1, "makes the same users again")
@@ -194,14 +196,14 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, %s, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
 		e.Runs, e.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tdelay\tinstances\tutilities\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
+	fmt.Fprintln(t, "policy\tdelay\tsilence\tinstances\tutilities\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
 	for _, r := range results {
 		instances := "-"
 		if r.MaxInstances != nil {
 			instances = fmt.Sprint(r.Instances)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, instances, r.Utilities, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"),
-			optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, r.Silence, instances, r.Utilities,
+			r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"), optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
 			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
 	}
 	if err := t.Flush(); err != nil {

@@ -19,6 +19,8 @@ const (
 	MaxItems   = 100_000
 	MaxHorizon = 10_000_000_000
 	MaxRuns    = 10_000
+	// MaxPartitions is how many learners may pool what they learn.
+	MaxPartitions = 256
 )
 
 // Experiment is what all combinations are played in.
@@ -35,8 +37,12 @@ type Experiment struct {
 	// Noise is the share of users who select any item within their window, with the same probability; 0..1. Learners learn
 	// from them. Regret is the ranking's, as if all users selected what they like best.
 	Noise float64
-	Runs  int // 1..MaxRuns; run k is the same users whatever the number of runs
-	Seed  uint64
+	// Partitions is over how many learners impressions are spread, which publish what they pool every ShareEvery impressions;
+	// 1..MaxPartitions, 0 for 1, and 0 for every impression.
+	Partitions int
+	ShareEvery int64
+	Runs       int // 1..MaxRuns; run k is the same users whatever the number of runs
+	Seed       uint64
 	// Cores is how many runs are played at once; 0 is one per processor. Results do not depend on it.
 	Cores int
 	// Progress, where not nil, is told how many of all impressions have been played, from several goroutines at once.
@@ -87,8 +93,10 @@ type Result struct {
 	// where it is dropped, or nobody waits that long.
 	PayoffHorizon *int64   `json:"payoff_horizon"`
 	OnExpiry      *float64 `json:"on_expiry"`
-	AtOnce        bool     `json:"at_once"`
+	Silence       string   `json:"silence"` // what a selection counts as before, as in the configuration
+	AtOnce        bool     `json:"told_at_once"`
 	Noise         float64  `json:"noise"`
+	Partitions    int      `json:"partitions"`
 	Runs          int      `json:"runs"`
 	Seed          uint64   `json:"seed"`
 	Regret        Regret   `json:"regret"`
@@ -149,6 +157,12 @@ func (e *Experiment) Check() error {
 	}
 	if e.Scenario.OwnDelays() && e.Lateness != (Lateness{}) {
 		return &SettingError{"payoff-delay", fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
+	}
+	if e.Partitions < 0 || e.Partitions > MaxPartitions {
+		return &SettingError{"partitions", fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
+	}
+	if e.ShareEvery < 0 {
+		return &SettingError{"share-every", fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
 	}
 	if e.Cores < 0 || e.Cores > 4096 {
 		return &SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
@@ -274,7 +288,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, AtOnce: e.AtOnce, Noise: e.Noise, Runs: e.Runs, Seed: e.Seed,
+		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), AtOnce: e.AtOnce, Noise: e.Noise, Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
 		combination: c, experiment: e,
 	}
 	if !e.Scenario.OwnDelays() {

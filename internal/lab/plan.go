@@ -32,7 +32,7 @@ type Settings struct {
 	LossIndex string
 	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
 	OnExpiry  string
-	Silence   string   // what a selection counts as before; empty: the default
+	Silences  []string // what a selection counts as before; one combination each with delay direct; empty: the default
 	Utilities []string // one combination each; empty: given
 }
 
@@ -83,7 +83,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		note("on_expiry has no effect here")
 	}
 	for _, policy := range distinct(policies) {
-		if _, _, err := s.learner(e, policy, "", "", s.utilities()[0]); err != nil {
+		if _, _, err := s.learner(e, policy, "", variant{utilities: s.utilities()[0]}); err != nil {
 			return nil, nil, err // what is wrong with the policy itself, or with a setting
 		}
 		if isAdversarial(policy) && !e.Scenario.FitsAdversarial() {
@@ -100,21 +100,19 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 				note("%s with %s is left out: %v", policy, d, err)
 				continue
 			}
-			for _, m := range s.instances(d) {
-				for _, u := range s.utilities() {
-					if u != string(config.Given) && !e.Scenario.stableOrder() {
-						note("utilities: %s is left out: in scenario %s each impression has an order of its own", u, e.Scenario)
-						continue
-					}
-					c, warnings, err := s.learner(e, policy, d, m, u)
-					if err != nil {
-						return nil, nil, err
-					}
-					for _, w := range warnings {
-						idle[w]++
-					}
-					all = append(all, c)
+			for _, v := range s.variants(d) {
+				if v.utilities != string(config.Given) && !e.Scenario.stableOrder() {
+					note("utilities: %s is left out: in scenario %s each impression has an order of its own", v.utilities, e.Scenario)
+					continue
 				}
+				c, warnings, err := s.learner(e, policy, d, v)
+				if err != nil {
+					return nil, nil, err
+				}
+				for _, w := range warnings {
+					idle[w]++
+				}
+				all = append(all, c)
 			}
 		}
 	}
@@ -161,9 +159,32 @@ func (s *Settings) utilities() []string {
 	return distinct(s.Utilities)
 }
 
+// silences are what a selection counts as before its payoff comes; empty is the default.
+func (s *Settings) silences(delay string) []string {
+	if delay != string(config.Direct) || len(s.Silences) == 0 {
+		return []string{""}
+	}
+	return distinct(s.Silences)
+}
+
+// variant is what combinations of the same policy and delay handling differ in. Empty is the default.
+type variant struct{ instances, utilities, silence string }
+
+// variants are all that are to be compared.
+func (s *Settings) variants(delay string) (all []variant) {
+	for _, m := range s.instances(delay) {
+		for _, u := range s.utilities() {
+			for _, silence := range s.silences(delay) {
+				all = append(all, variant{m, u, silence})
+			}
+		}
+	}
+	return all
+}
+
 // learner reads one combination the way a configuration file is read, so that what can be set, and what is said of
 // faults, is the same. Warnings are the settings that have no effect. With delay "" the default one is taken.
-func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities string) (c *Combination, warnings []string, err error) {
+func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *Combination, warnings []string, err error) {
 	if delay == "" {
 		delay = string(config.Policy(policy).DefaultDelay())
 	}
@@ -184,7 +205,7 @@ func (s *Settings) learner(e *Experiment, policy, delay, instances, utilities st
 	settings := [][2]string{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
-		{"max_instances", instances}, {"utilities", utilities}, {"silence", s.Silence},
+		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {

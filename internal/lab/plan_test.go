@@ -71,6 +71,8 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 		"items":        {Scenario: Lazy, Items: 0, Horizon: 1, Runs: 1},
 		"horizon":      {Scenario: Lazy, Items: 1, Horizon: -3, Runs: 1},
 		"runs":         {Scenario: Lazy, Items: 1, Horizon: 1, Runs: MaxRuns + 1},
+		"partitions":   {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, Partitions: -1},
+		"share-every":  {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, ShareEvery: -1},
 		"cores":        {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, Cores: -1},
 		"payoff-delay": {Scenario: Lazy, Items: MaxItems, Horizon: MaxHorizon, Runs: 1, Lateness: Lateness{Mean: MaxDelay}},
 	} {

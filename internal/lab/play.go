@@ -77,7 +77,7 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 		return nil, err
 	}
 	p := &player{
-		e: e, world: w, learner: c.new(), veil: newVeil(e, c.Learner.Utilities, run),
+		e: e, world: w, learner: newPartitions(e, c.new), veil: newVeil(e, c.Learner.Utilities, run),
 		noise: noise{e.Noise, newStream(e.Seed, run, forNoise)}, keys: newStream(e.Seed, run, forDecisions),
 		against: e.Scenario.AgainstFixed(), scale: c.Learner.PayoffRange, scratch: make([]float64, w.n),
 	}

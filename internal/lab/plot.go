@@ -313,6 +313,9 @@ func (r *Result) Label() string {
 	default:
 		name += fmt.Sprintf(", ≤ %d instances", *r.MaxInstances)
 	}
+	if l.Delay == config.Direct && r.PayoffHorizon != nil && l.Silence != config.Ages {
+		name += ", silence " + r.Silence
+	}
 	if l.Policy.Kind().Confident && l.Radius == config.Paper {
 		name += ", radius paper"
 	}

@@ -418,7 +418,7 @@ func TestAtOnce_DelaysDoNotMatter(t *testing.T) {
 		}
 		require.Equal(t, first.Regret, r.Regret)
 		e.AtOnce = false
-		waits := regretOf(t, e, Settings{Policies: []string{"moss"}, Silence: "waits"})
+		waits := regretOf(t, e, Settings{Policies: []string{"moss"}, Silences: []string{"waits"}})
 		require.Greater(t, waits.Regret.Mean, first.Regret.Mean)
 	}
 }

@@ -100,15 +100,15 @@ func (u *converting) Respond(n int, items [][]byte) ([]platform.Record, error) {
 func TestPipeline_SilenceTeaches(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		const learners, each, runs = 5, conversionHorizon, 16
-		regret := func(silence string) *lab.Result {
+		regret := func(silence ...string) *lab.Result {
 			e := &lab.Experiment{Scenario: lab.Conversions, Items: conversionItems, Horizon: each, Runs: runs, Seed: 5}
-			combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Silence: silence})
+			combinations, _, err := lab.Combine(e, &lab.Settings{Policies: []string{"moss"}, Silences: silence})
 			require.NoError(t, err)
 			results, err := lab.Run(t.Context(), e, combinations)
 			require.NoError(t, err)
 			return results[0]
 		}
-		there, waits := regret(""), regret("waits")
+		there, waits := regret(), regret("waits")
 
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))

@@ -33,7 +33,19 @@ func studies() []study {
 	}
 	byRank := withInstances([]int{0, 1}, "ftrl")
 	byRank.LossIndex = "rank"
+	// Payoffs that come late or never: with each law of silence, and the paper's way.
+	silences := func(about string, s lab.Scenario, further ...lab.Settings) study {
+		laws := with("direct", "moss")
+		laws.Silences = []string{"waits", "at_once"}
+		rows := []lab.Settings{with("direct", "moss", "optimistic", "thompson", "klucb", "greedy", "utility"), laws, with("qpmd", "elimination")}
+		return study{string(s), about, lab.Experiment{Scenario: s, Horizon: s.DefaultHorizon()}, append(rows, further...)}
+	}
 	return []study{
+		silences("Few are paid, late, and the others never.", lab.Conversions, withInstances([]int{1}, "ftrl")),
+		silences("Likewise, of items that come and go.", lab.Churn),
+		silences("Most are paid, days late.", lab.MostlyPaid, withInstances([]int{1}, "ftrl")),
+		silences("Few pay, and some pay very much.", lab.Revenue),
+		silences("Some sales come back, ten days later.", lab.Refunds),
 		{"blocks", "The paper's worst case: windows that grow, one block after the other.",
 			lab.Experiment{Scenario: lab.Blocks, Horizon: million}, everything},
 		{"lazy", "The same items, and windows that are drawn, short ones mostly.",
