@@ -1,6 +1,9 @@
 package delay
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -16,7 +19,7 @@ type awaiting struct {
 	own     []silence.Spans                 // by item: of this partition
 	every   silence.Spans                   // of all items: of this partition
 	others  policy.Totals[silence.Spans]    // by item: of other sources; of our own it holds nothing
-	told    bool                            // others may hold something
+	awaited map[silence.Block]silence.Span  // by block: of all other sources and items
 	settled policy.Totals[silence.Outcomes] // by item
 	all     silence.Outcomes                // of all items and sources
 	ages    silence.Ages                    // of this partition
@@ -44,7 +47,7 @@ type sourceAges struct {
 
 func newAwaiting(s Silence) *awaiting {
 	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, share: 0.5, pass: silence.Never, heard: silence.Never,
-		theirs: map[int32]*sourceAges{}, rows: map[silence.Block]struct{}{}}
+		theirs: map[int32]*sourceAges{}, awaited: map[silence.Block]silence.Span{}, rows: map[silence.Block]struct{}{}}
 	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
 		a.all.Paid += after.Paid - before.Paid
 		a.all.Unpaid += after.Unpaid - before.Unpaid
@@ -162,11 +165,11 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	a.every.Merge(&a.grid, pass)
 	a.ages.Merge(&a.grid, pass, func(row silence.Block) { a.rows[row] = struct{}{} })
-	ages := a.ages
-	for _, s := range a.theirs {
-		ages = ages.Plus(&a.grid, s.ages)
+	ages := []*silence.Ages{&a.ages}
+	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
+		ages = append(ages, &a.theirs[source].ages)
 	}
-	a.late = silence.Estimate(&a.grid, &ages, a.heard, a.onePayoff())
+	a.late = silence.Estimate(&a.grid, a.heard, a.onePayoff(), ages...)
 	a.hear()
 	if !a.inParts {
 		a.share = silence.Share(a.all, a.every, a.theirEvery())
@@ -204,15 +207,18 @@ func (a *awaiting) hearIn(spans silence.Spans) {
 
 // theirEvery is what all other sources await, of all items.
 func (a *awaiting) theirEvery() silence.Spans {
-	if !a.told {
-		return nil
-	}
-	counts := map[silence.Block]silence.Span{}
-	for i := range a.own {
-		for _, x := range a.others.Pooled(policy.Item(i)) {
-			x.N += counts[x.Block].N
-			counts[x.Block] = x
+	spans := silence.SpansOf(a.awaited)
+	a.hearIn(spans)
+	return spans
+}
+
+// count adds so many times what another source awaits of an item to what all of them await of all.
+func (a *awaiting) count(spans silence.Spans, times int64) {
+	for _, x := range spans {
+		if n := a.awaited[x.Block].N + times*x.N; n != 0 {
+			a.awaited[x.Block] = silence.Span{Block: x.Block, N: n}
+		} else {
+			delete(a.awaited, x.Block)
 		}
 	}
-	return silence.SpansOf(counts)
 }

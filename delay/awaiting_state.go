@@ -209,7 +209,9 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 
 // setSpans takes in the selections of an item that another source awaits.
 func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
-	a.told = true
+	before, _ := a.others.From(source, i)
+	a.count(before, -1)
+	a.count(spans, 1)
 	if len(spans) == 0 {
 		a.others.Drop(source, i)
 	} else {

@@ -391,7 +391,7 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 	}
 	if a := d.flights.awaiting; a != nil {
 		a.heard = now
-		a.late = silence.Estimate(&a.grid, &a.ages, now+s.Horizon, 1)
+		a.late = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages)
 		a.hear()
 		a.share = silence.Share(a.all, a.every)
 	}

@@ -101,7 +101,7 @@ func TestAges_ArePayoffsByBlockAndBin(t *testing.T) {
 					want[row][g.Bin(x.age)]++
 				}
 				require.Equal(t, want, rows)
-				late := Estimate(&g, &ages, pass, 1)
+				late := Estimate(&g, pass, 1, &ages)
 				require.InDeltaSlice(t, slowEstimate(&g, payoffs, pass), late.Shares(), 1e-12)
 				var read Ages
 				for row, text := range stored {
@@ -159,7 +159,7 @@ func TestEstimate_IsADistribution(t *testing.T) {
 			began := lately - rapid.Int64Range(0, 3*g.Horizon()).Draw(t, "ago")
 			ages.Add(&g, ages.Row(&g, began, g.Pass(lately)), rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
 		}
-		late := Estimate(&g, &ages, g.Pass(lately+rapid.Int64Range(-2*g.Horizon(), 2*g.Horizon()).Draw(t, "pass")), 1)
+		late := Estimate(&g, g.Pass(lately+rapid.Int64Range(-2*g.Horizon(), 2*g.Horizon()).Draw(t, "pass")), 1, &ages)
 		require.True(t, late.Check(&g), "%v", late.Shares())
 		require.Len(t, late.Shares(), g.Bins())
 		last := 0.0
@@ -224,7 +224,7 @@ func TestEstimate_IsRightWhereMostBeganLately(t *testing.T) {
 			count(ago)
 		}
 	}
-	late := Estimate(&g, &ages, pass, 1)
+	late := Estimate(&g, pass, 1, &ages)
 	var total, sum, worst, plain float64
 	for _, n := range seen {
 		total += n

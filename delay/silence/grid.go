@@ -12,7 +12,7 @@ type Grid struct {
 
 const (
 	leastLevel = 10 // blocks are a second long at least
-	fineness   = 14 // at the horizon ages are told apart to 2⁻¹⁴ of it, or two of these
+	fineness   = 12 // the unit is a 4,096th to a 2,048th of the horizon: passes cost time
 )
 
 // NewGrid makes the grid of a horizon, in milliseconds, from 1 on.

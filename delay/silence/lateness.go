@@ -53,21 +53,24 @@ const prior = 2
 // could not be seen yet of what began lately; so each payoff is compared only with those of blocks in which it could have
 // been as late (D. Lynden-Bell, "A method of allowing for known observational selection in small samples applied to 3CR
 // quasars", MNRAS 1971). Being paid is a condition of being counted, so that neither what is selected nor how much of it is
-// paid makes a difference. Ages may count payoffs by their size; one is what a payoff amounts to.
-func Estimate(g *Grid, ages *Ages, pass int64, one float64) Lateness {
+// paid makes a difference. Ages, of as many partitions as are given, may count payoffs by their
+// size; one is what a payoff amounts to.
+func Estimate(g *Grid, pass int64, one float64, ages ...*Ages) Lateness {
 	bins := g.Bins()
 	come := make([]float64, bins)
 	come[bins-1] = 1
 	at, upTo := make([]float64, bins), make([]float64, bins) // payoffs of a bin, and of bins up to it, that are compared there
-	for i := range ages.rows {
-		r, sum := &ages.rows[i], 0.0
-		for k, n := range r.bins {
-			if r.block != Settled && r.block.End()+min(g.ends[k], g.horizon) > pass {
-				break // and so for all later bins
+	for _, a := range ages {
+		for i := range a.rows {
+			r, sum := &a.rows[i], 0.0
+			for k, n := range r.bins {
+				if r.block != Settled && r.block.End()+min(g.ends[k], g.horizon) > pass {
+					break // and so for all later bins
+				}
+				sum += float64(n)
+				at[k] += float64(n)
+				upTo[k] += sum
 			}
-			sum += float64(n)
-			at[k] += float64(n)
-			upTo[k] += sum
 		}
 	}
 	for k := bins - 1; k > 0; k-- {

@@ -18,7 +18,7 @@ func TestAge_IsTheInverseOfBy(t *testing.T) {
 			for range rapid.IntRange(0, 20).Draw(t, "payoffs") {
 				ages.Add(&g, Settled, rapid.Int64Range(0, g.Horizon()).Draw(t, "age"), 1)
 			}
-			l = Estimate(&g, &ages, 10*g.Horizon(), 1)
+			l = Estimate(&g, 10*g.Horizon(), 1, &ages)
 			require.True(t, l.Known())
 		}
 		share := rapid.Float64Range(0.001, 0.999).Draw(t, "share")

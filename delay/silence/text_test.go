@@ -83,7 +83,7 @@ func FuzzAges_SetRow(f *testing.F) {
 		var again Ages
 		require.NoError(t, again.SetRow(&g, row, written))
 		require.Equal(t, a, again)
-		Estimate(&g, &a, math.MaxInt64/2, 1)
+		Estimate(&g, math.MaxInt64/2, 1, &a)
 	})
 }
 

@@ -370,9 +370,9 @@ func TestTrades_RefundsSum(t *testing.T) {
 func TestParts_AreLearnedFromAsTheyCome(t *testing.T) {
 	e := defaults(Instalments, 1)
 	e.Horizon, e.Runs = 20_000, 2
-	waits := regretOf(t, e, Settings{Policies: []string{"moss"}, Silence: "waits"})
+	waits := regretOf(t, e, Settings{Policies: []string{"moss"}, Silences: []string{"waits"}})
 	for _, law := range []string{"at_once", "ages"} {
-		require.Less(t, 3*regretOf(t, e, Settings{Policies: []string{"moss"}, Silence: law}).Regret.Mean, waits.Regret.Mean, law)
+		require.Less(t, 3*regretOf(t, e, Settings{Policies: []string{"moss"}, Silences: []string{law}}).Regret.Mean, waits.Regret.Mean, law)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // TestInspect_ShowsWhatSilenceCountsAs: beside what is in flight stands what of it silence has come to, and with what share of
 // payments and which delays that was reckoned; and a ranking says so too.
 func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
-	for law, silent := range map[string]float64{"waits": 0, "at_once": 8, "ages": 4} {
+	for law, silent := range map[string]float64{"waits": 0, "at_once": 8, "ages": 8 * 1720.32 / 3600} {
 		t.Run(law, func(t *testing.T) {
 			cfg, _, err := config.Load("w.yaml", []byte("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
 				"learners: {feed: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, silence: "+law+"}}\n"), nil)
@@ -25,10 +25,10 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 			machine.MaxRankingBytes = 1 << 20
 			m, err := partition.NewOffline(machine)
 			require.NoError(t, err)
-			const pass = "1780000768000" // half an hour after what is in flight began
+			const pass = "1780000768000" // 1,720.32 s after the middle of the block in which what is in flight began
 			fields := [][3]string{{"meta", "learner.feed", `{"no":0,"fingerprint":` + quoted(t, cfg.Learners[0].Fingerprint()) + `}`},
 				{"meta", "watermark", pass},
-				{"feed:items", "a", `{"no":0,"n":0,"sum":0,"sumsq":0}`}, {"feed:flights", "0", "8 10:1738280242:8"}}
+				{"feed:items", "a", `{"no":0,"n":0,"sum":0,"sumsq":0}`}, {"feed:flights", "0", "8 18:6790157:8"}}
 			if law == "ages" {
 				fields = append(fields, [3]string{"feed:settled", "0", "1 1000000"}, [3]string{"feed:ages", "pass", pass},
 					[3]string{"feed:learner", "silence", pass + " " + pass + " 0.25"})
