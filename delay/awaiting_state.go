@@ -201,7 +201,7 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 	if value == nil {
 		a.settled.Drop(source, i)
 	} else if n, err := parseSettled(value); err == nil {
-		a.settled.Import(source, i, n)
+		a.settled.SetSource(source, i, n)
 	}
 	a.reckon(i)
 	return i, true
@@ -215,7 +215,7 @@ func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
 	if len(spans) == 0 {
 		a.others.Drop(source, i)
 	} else {
-		a.others.Import(source, i, spans)
+		a.others.SetSource(source, i, spans)
 	}
 	a.hearIn(a.others.Pooled(i))
 	a.reckon(i)

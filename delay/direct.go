@@ -57,7 +57,9 @@ func (d *Direct) Paid(fb Feedback) {
 func (d *Direct) Expired(fb Feedback) { d.dropped(&fb) }
 
 // SetSource implements Learner.
-func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) { d.table.Import(source, i, s) }
+func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
+	d.table.SetSource(source, i, s)
+}
 
 // Status implements Learner.
 func (d *Direct) Status() Status { return d.status() }

@@ -28,7 +28,7 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 		table.Add(fb.Item, fb.Payoff)
 	}
 	for at, sums := range s.sources {
-		table.Import(at[0], at[1], sums)
+		table.SetSource(at[0], at[1], sums)
 	}
 	inFlight := make([]policy.Count, s.items)
 	for _, fb := range s.open {

@@ -223,6 +223,6 @@ func (f *flights) setSourceField(source int32, hash string, field, value []byte,
 	if value == nil {
 		f.Drop(source, i)
 	} else {
-		f.Import(source, i, n)
+		f.SetSource(source, i, n)
 	}
 }

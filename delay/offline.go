@@ -213,7 +213,7 @@ func (p *Preferring) TakeOver(from Learner, numbers []policy.Item, s Share) erro
 		return fmt.Errorf("%w: %T from %T", ErrMerge, p, from)
 	}
 	if s.Additive {
-		if err := p.finder.Fold(f.finder, numbers); err != nil {
+		if err := p.finder.Merge(f.finder, numbers); err != nil {
 			return fmt.Errorf("%w: %w", ErrMerge, err)
 		}
 	}

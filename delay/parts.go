@@ -130,6 +130,6 @@ func (p *parts) setSource(source int32, field, value []byte, items Translate) {
 	if value == nil {
 		p.Drop(source, i)
 	} else if b, err := parseBegun(value); err == nil {
-		p.Import(source, i, b)
+		p.SetSource(source, i, b)
 	}
 }

@@ -157,7 +157,7 @@ func (p *Preferring) Pooled() []Pooled {
 // SetSourceField implements Learner.
 func (p *Preferring) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if hash == p.finder.Hash() {
-		p.finder.Import(source, field, value, items)
+		p.finder.SetSource(source, field, value, items)
 		return
 	}
 	p.inner.SetSourceField(source, hash, field, value, items)

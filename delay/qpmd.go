@@ -127,7 +127,7 @@ func (q *QPMD) SetSource(source int32, i policy.Item, s policy.Sums) {
 		q.table.Stage(source, i, s)
 		return
 	}
-	q.table.Import(source, i, s)
+	q.table.SetSource(source, i, s)
 }
 
 // Status implements Learner.

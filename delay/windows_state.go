@@ -84,7 +84,7 @@ func (w *windows) setSourceField(source int32, hash string, field, value []byte)
 		}
 	}
 	if w.counts.Check(low, high, count) == nil {
-		w.counts.Import(source, low, high, count)
+		w.counts.SetSource(source, low, high, count)
 	}
 }
 

@@ -147,7 +147,7 @@ func (o *oracle) table() *policy.Table {
 		t.Set(i, o.sums(i))
 	}
 	for at, s := range o.frozen {
-		t.Import(at[0], at[1], s)
+		t.SetSource(at[0], at[1], s)
 	}
 	return t
 }

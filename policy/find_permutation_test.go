@@ -162,7 +162,7 @@ func (i instance) sums() []Sums {
 func pooledInstance(n int, rng *rand.Rand) Input {
 	in := newInstance("", make([]Sums, n), rng).in
 	for range 4 * n {
-		in.Table.Import(rng.Int32N(1000), in.Items[rng.IntN(n)], sumsOf(rng.Int64N(50), rng.Float64()))
+		in.Table.SetSource(rng.Int32N(1000), in.Items[rng.IntN(n)], sumsOf(rng.Int64N(50), rng.Float64()))
 	}
 	return in
 }

@@ -289,7 +289,7 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 			require.NoError(t, s.Check())
 			table.Set(i, s)
 			if rapid.Bool().Draw(t, "imported") {
-				table.Import(3, i, s) // counts may overflow, too
+				table.SetSource(3, i, s) // counts may overflow, too
 			}
 		}
 		for name, p := range policies {

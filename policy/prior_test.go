@@ -48,7 +48,7 @@ func TestComponents_DependOnTheSumsAlone(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add":      func(t *rapid.T) { table.Add(item(), rapid.Float64Range(0, 1).Draw(t, "payoff")) },
 			"set":      func(*rapid.T) { table.Set(item(), someSums()) },
-			"import":   func(t *rapid.T) { table.Import(rapid.Int32Range(0, 3).Draw(t, "source"), item(), someSums()) },
+			"import":   func(t *rapid.T) { table.SetSource(rapid.Int32Range(0, 3).Draw(t, "source"), item(), someSums()) },
 			"grow":     func(*rapid.T) { table.Grow(table.Len() + 1) },
 			"estimate": func(*rapid.T) { belief.Components(table) },
 			"": func(t *rapid.T) {

@@ -46,7 +46,7 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 			},
 			"import": func(t *rapid.T) {
 				at, s := [2]int32{rapid.Int32().Draw(t, "source"), item.Draw(t, "item")}, sums.Draw(t, "sums")
-				table.Import(at[0], at[1], s)
+				table.SetSource(at[0], at[1], s)
 				newest[at] = s
 				takeAll()
 			},
@@ -71,7 +71,7 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				fresh := NewTable(items)
 				fresh.AwaitedBy(func(i Item) Evidence { return awaited[i] })
 				for at, s := range taken { // in any order
-					fresh.Import(at[0], at[1], s)
+					fresh.SetSource(at[0], at[1], s)
 				}
 				var fed int64
 				var weight float64

@@ -119,8 +119,8 @@ func (t *Totals[S]) From(source, i int32) (s S, told bool) {
 	return s, told
 }
 
-// Import sets what source has of i, in place of what it had before, and takes in whatever is staged.
-func (t *Totals[S]) Import(source, i int32, s S) {
+// SetSource sets what source has of i, in place of what it had before, and takes in whatever is staged.
+func (t *Totals[S]) SetSource(source, i int32, s S) {
 	t.Stage(source, i, s)
 	t.TakeStaged()
 }

@@ -91,7 +91,7 @@ func TestTotals_AreWhatThePartsAddUpTo(t *testing.T) {
 			},
 			"import": func(t *rapid.T) {
 				at, s := reading(t), roughs().Draw(t, "sum")
-				totals.Import(at[0], at[1], s)
+				totals.SetSource(at[0], at[1], s)
 				slow.newest[at] = s
 				take()
 			},
@@ -148,12 +148,12 @@ func TestTotals_ForgetTheOrderInWhichPartsCame(t *testing.T) {
 			totals.Grow(1)
 			for _, source := range rapid.Permutation(slices.Sorted(maps.Keys(parts))).Draw(t, label) {
 				if rapid.Bool().Draw(t, "had another") {
-					totals.Import(source, 0, roughs().Draw(t, "sum"))
+					totals.SetSource(source, 0, roughs().Draw(t, "sum"))
 				}
-				totals.Import(source, 0, parts[source])
+				totals.SetSource(source, 0, parts[source])
 			}
 			gone := rapid.Int32Range(21, 30).Draw(t, "source that goes")
-			totals.Import(gone, 0, 1e16)
+			totals.SetSource(gone, 0, 1e16)
 			totals.Drop(gone, 0)
 			totals.Set(0, own)
 			return totals.Pooled(0)
@@ -169,10 +169,10 @@ func TestTotals_AReadingMayGoBackwards(t *testing.T) {
 	totals.Grow(2)
 	totals.AddOwn(1, 3, 1)
 	for _, reading := range []Count{10, 4, 4, 5} {
-		totals.Import(7, 1, reading)
+		totals.SetSource(7, 1, reading)
 		require.Equal(t, 3+reading, totals.Pooled(1))
 	}
-	totals.Import(7, 1, 0)
+	totals.SetSource(7, 1, 0)
 	_, told := totals.From(7, 1)
 	require.True(t, told, "it has told of nothing")
 	totals.Drop(7, 1)
@@ -189,7 +189,7 @@ func TestTotals_NothingIsAllocatedInSteadyState(t *testing.T) {
 	totals.Grow(3)
 	step := func() {
 		totals.AddOwn(2, Sums{N: 1, R: 0.5, Q: 0.25}, 1)
-		totals.Import(4, 1, Sums{N: 2})
+		totals.SetSource(4, 1, Sums{N: 2})
 		totals.Stage(3, 1, totals.Pooled(2))
 		totals.TakeStaged()
 		totals.Changes().Clear()
@@ -206,7 +206,7 @@ func BenchmarkTotals(b *testing.B) {
 	totals.Grow(things)
 	for source := range int32(sources) {
 		for i := range int32(things) {
-			totals.Import(source, i, Sums{N: 1, R: 1, Q: 1})
+			totals.SetSource(source, i, Sums{N: 1, R: 1, Q: 1})
 		}
 	}
 	b.Run("own", func(b *testing.B) {
@@ -218,7 +218,7 @@ func BenchmarkTotals(b *testing.B) {
 	b.Run("import", func(b *testing.B) {
 		b.ReportAllocs()
 		for k := int32(0); b.Loop(); k++ {
-			totals.Import(k%sources, k%things, Sums{N: 1, R: 1, Q: 1})
+			totals.SetSource(k%sources, k%things, Sums{N: 1, R: 1, Q: 1})
 		}
 	})
 }

@@ -96,14 +96,14 @@ func (t *Intervals) Load(low, high int, n int64) {
 // Touch makes the count of an interval one that has changed.
 func (t *Intervals) Touch(low, high int) { t.counts.Changes().Note(t.cell(low, high), 1) }
 
-// Import sets what another source has of an interval, in place of what it had before. It must pass Check.
-func (t *Intervals) Import(source int32, low, high int, n int64) {
+// SetSource sets what another source has of an interval, in place of what it had before. It must pass Check.
+func (t *Intervals) SetSource(source int32, low, high int, n int64) {
 	c := t.cell(low, high)
 	if n == 0 {
 		t.counts.Drop(source, c)
 		return
 	}
-	t.counts.Import(source, c, Count(n))
+	t.counts.SetSource(source, c, Count(n))
 }
 
 // Changed calls f with each of this partition's own counts that has changed since the last call.

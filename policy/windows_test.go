@@ -74,7 +74,7 @@ func TestIntervals_PoolingAddsUp(t *testing.T) {
 			source := rapid.IntRange(0, 2).Draw(t, "source")
 			count := rapid.Int64Range(0, 50).Draw(t, "count")
 			require.NoError(t, pooled.Check(low, high, count))
-			pooled.Import(int32(source), low, high, count)
+			pooled.SetSource(int32(source), low, high, count)
 			newest[[3]int{source, low, high}] = count
 		}
 		pooled.Load(2, 3, 7)

@@ -90,7 +90,7 @@ func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after
 	if has == (pairCount{}) {
 		c.sums.Drop(source, at)
 	} else {
-		c.sums.Import(source, at, has)
+		c.sums.SetSource(source, at, has)
 	}
 	return before, c.sums.Pooled(at).majority(side)
 }

@@ -37,13 +37,13 @@ type Finder interface {
 	// Load restores a field, in any order, after Grow; Loaded ends loading.
 	Load(field, value []byte) error
 	Loaded()
-	// Import sets what another source has in a field, in place of what it had before; a nil value is a field that is gone.
+	// SetSource sets what another source has in a field, in place of what it had before; a nil value is a field that is gone.
 	// What makes no sense, or names items that items does not know, is passed over.
-	Import(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
+	SetSource(source int32, field, value []byte, items func(theirs policy.Item) (ours policy.Item, ok bool))
 
-	// Fold adds what another Finder of the same kind has of its own to our own; numbers gives our number, below that which
-	// Grow told of, for each of its items. It fails with ErrFold.
-	Fold(from Finder, numbers []policy.Item) error
+	// Merge adds what another Finder of the same kind has of its own to our own; numbers gives our number, below that which
+	// Grow told of, for each of its items. It fails with ErrMerge.
+	Merge(from Finder, numbers []policy.Item) error
 
 	// Status is for people and metrics.
 	Status() Status

@@ -365,8 +365,8 @@ func (s *Social) Load(field, value []byte) error {
 // Loaded implements Finder.
 func (s *Social) Loaded() {}
 
-// Import implements Finder.
-func (s *Social) Import(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
+// SetSource implements Finder.
+func (s *Social) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
 	theirs, err := parseItem(field)
 	if err != nil {
 		return
@@ -386,7 +386,7 @@ func (s *Social) Import(source int32, field, value []byte, items func(policy.Ite
 		s.sums.Drop(source, i)
 		return
 	}
-	s.sums.Import(source, i, m)
+	s.sums.SetSource(source, i, m)
 }
 
 // Status implements Finder. Undecided pairs are as they were counted last: that takes more than a look.

@@ -189,9 +189,9 @@ func TestSocial_PoolsAndIsStored(t *testing.T) {
 					require.NoError(t, again.Load(field, value))
 				}
 				for range 2 { // what comes twice does no harm
-					parts[(p+1)%3].Import(int32(p), field, value, shift)
-					parts[(p+1)%3].Import(int32(p), field, nil, shift)
-					parts[(p+1)%3].Import(int32(p), field, value, shift)
+					parts[(p+1)%3].SetSource(int32(p), field, value, shift)
+					parts[(p+1)%3].SetSource(int32(p), field, nil, shift)
+					parts[(p+1)%3].SetSource(int32(p), field, value, shift)
 				}
 			})
 		}
@@ -231,7 +231,7 @@ func TestSocial_PassesOverWhatMakesNoSense(t *testing.T) {
 	same := func(i policy.Item) (policy.Item, bool) { return i, i < 9 }
 	for _, c := range [][2]string{{"", "1 2 3"}, {"1", "1 2"}, {"1", "0 0 0"}, {"1", "1 NaN 0"}, {"1", "1 1e300 0"},
 		{"1", "1 1 -1"}, {"1", "1 1 Inf"}, {"7", "1 1 1"}, {"9", "1 1 1"}, {"1", "1 1 1 1"}} {
-		f.Import(1, []byte(c[0]), []byte(c[1]), same)
+		f.SetSource(1, []byte(c[0]), []byte(c[1]), same)
 		require.ErrorIs(t, f.Load([]byte(c[0]), []byte(c[1])), ErrState, "%v", c)
 	}
 	for _, u := range []float64{math.Inf(1), math.NaN(), 1e300} {

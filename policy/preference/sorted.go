@@ -298,8 +298,8 @@ func (s *Sorted) Load(field, value []byte) error {
 // Loaded implements Finder.
 func (s *Sorted) Loaded() { s.rebuild() }
 
-// Import implements Finder.
-func (s *Sorted) Import(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
+// SetSource implements Finder.
+func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.Item) (policy.Item, bool)) {
 	a, b, err := parsePair(field)
 	if err != nil {
 		return

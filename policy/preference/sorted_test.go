@@ -256,7 +256,7 @@ func TestSorted_PoolsOtherSources(t *testing.T) {
 				for i := range n {
 					for j := range n {
 						if i != j {
-							f.Import(int32(from), appendPair(nil, policy.Item(i), policy.Item(j)), nil,
+							f.SetSource(int32(from), appendPair(nil, policy.Item(i), policy.Item(j)), nil,
 								func(i policy.Item) (policy.Item, bool) { return i, true })
 						}
 					}
@@ -279,7 +279,7 @@ func exchange(parts []*Sorted, numbers [][]int) {
 				if to == from {
 					continue
 				}
-				other.Import(int32(from), field, value, func(theirs policy.Item) (policy.Item, bool) {
+				other.SetSource(int32(from), field, value, func(theirs policy.Item) (policy.Item, bool) {
 					return policy.Item(numbers[to][slices.Index(numbers[from], int(theirs))]), true
 				})
 			}
@@ -287,13 +287,13 @@ func exchange(parts []*Sorted, numbers [][]int) {
 	}
 }
 
-func TestSorted_ImportPassesOverWhatMakesNoSense(t *testing.T) {
+func TestSorted_SetSourcePassesOverWhatMakesNoSense(t *testing.T) {
 	f := NewSorted()
 	f.Grow(3)
 	same := func(i policy.Item) (policy.Item, bool) { return i, i < 9 }
 	for _, c := range [][2]string{{"", "1"}, {"1", "1"}, {"1:1", "1"}, {"1:2", "-1"}, {"1:2", "x"}, {"01:2", "1"}, {"1:8", "1"},
 		{"1:9", "1"}, {"1:2:0", "1"}, {"1:2", "9999999999999999"}, {"4294967297:2", "1"}} {
-		f.Import(1, []byte(c[0]), []byte(c[1]), same)
+		f.SetSource(1, []byte(c[0]), []byte(c[1]), same)
 		require.ErrorIs(t, f.Load([]byte(c[0]), []byte(c[1])), ErrState, "%v", c)
 	}
 	require.Empty(t, f.counts.pairs)

@@ -7,14 +7,14 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// ErrFold says that one Finder cannot take over what another knows: it is of another kind.
-var ErrFold = errors.New("preference: the order found cannot be folded")
+// ErrMerge says that one Finder cannot take over what another knows: it is of another kind.
+var ErrMerge = errors.New("preference: the order found cannot be merged")
 
-// Fold implements Finder.
-func (s *Sorted) Fold(from Finder, numbers []policy.Item) error {
+// Merge implements Finder.
+func (s *Sorted) Merge(from Finder, numbers []policy.Item) error {
 	f, ok := from.(*Sorted)
 	if !ok {
-		return fmt.Errorf("%w: %T from %T", ErrFold, s, from)
+		return fmt.Errorf("%w: %T from %T", ErrMerge, s, from)
 	}
 	for k := range f.counts.pairs {
 		theirs := &f.counts.pairs[k]
@@ -30,11 +30,11 @@ func (s *Sorted) Fold(from Finder, numbers []policy.Item) error {
 	return nil
 }
 
-// Fold implements Finder.
-func (s *Social) Fold(from Finder, numbers []policy.Item) error {
+// Merge implements Finder.
+func (s *Social) Merge(from Finder, numbers []policy.Item) error {
 	f, ok := from.(*Social)
 	if !ok {
-		return fmt.Errorf("%w: %T from %T", ErrFold, s, from)
+		return fmt.Errorf("%w: %T from %T", ErrMerge, s, from)
 	}
 	for k := range int32(f.sums.Len()) {
 		if theirs := f.sums.Own(k); theirs.n > 0 {
