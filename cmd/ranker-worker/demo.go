@@ -164,10 +164,10 @@ func printSummary(w io.Writer, s *demo.Summary) {
 	}
 	a := &s.Account
 	fmt.Fprintf(w, `Where everything went
-  %d impressions, each ranked once: %d paid, %d expired, %d unselected, %d pending
+  %d impressions, each ranked once: %d paid, %d never paid, %d unselected, %d pending
   %d selections: %d joined, %d duplicate, %d late, %d orphan
   %d payoffs: %d applied, %d duplicate, %d late, %d orphan, %d rejected, %d parked
-`, s.Impressions, a.Impressions.Paid, a.Impressions.Expired, a.Impressions.Unselected, s.Pending,
+`, s.Impressions, a.Impressions.Paid, a.Impressions.Expired+a.Impressions.Defaulted, a.Impressions.Unselected, s.Pending,
 		s.Selections, a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
 		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
 	fmt.Fprintln(w, "\nNext: `ranker-worker topics --config FILE --create`, then `ranker-worker run --config FILE`; the README has a file to begin with.")
