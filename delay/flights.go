@@ -17,7 +17,7 @@ type flights struct {
 	policy.Totals[policy.Count]
 	pools    bool      // other sources' are wanted
 	awaiting *awaiting // nil but for SilenceAges
-	parts    *parts    // nil where nobody reads what has come in parts
+	parts    *parts    // nil where payoffs do not come in parts
 	silence  Silence
 	stored   []policy.Count // of our own, as harvested last
 	total    policy.Count   // of our own
@@ -27,7 +27,11 @@ type flights struct {
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
 	f.pools, f.silence = s.Law != SilenceWaits, s
-	f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ begun) { table.Weigh(i) })}
+	come := func(policy.Item) (none begun) { return none }
+	if s.InParts {
+		f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ begun) { table.Weigh(i) })}
+		come = f.parts.Pooled
+	}
 	weight := func(policy.Item) float64 { return 0 }
 	switch s.Law {
 	case SilenceAtOnce:
@@ -37,14 +41,17 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 		weight = func(i policy.Item) float64 { return f.awaiting.weight[i] }
 	}
 	table.AwaitedBy(func(i policy.Item) policy.Evidence {
-		return s.worth(table.Pooled(i), f.Pooled(i), weight(i), f.parts.Pooled(i))
+		return s.worth(table.Pooled(i), f.Pooled(i), weight(i), come(i))
 	})
 }
 
 // pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
 func (f *flights) pooled() (all []Pooled) {
 	if f.pools {
-		all = append(all, Pooled{Hash: hashFlights, ByItem: true}, Pooled{Hash: hashOpen, ByItem: true})
+		all = append(all, Pooled{Hash: hashFlights, ByItem: true})
+	}
+	if f.pools && f.parts != nil {
+		all = append(all, Pooled{Hash: hashOpen, ByItem: true})
 	}
 	if f.awaiting != nil {
 		all = append(all, f.awaiting.pooled()...)
@@ -54,7 +61,10 @@ func (f *flights) pooled() (all []Pooled) {
 
 // hashes names those that are stored besides the flights themselves.
 func (f *flights) hashes() []string {
-	all := []string{hashOpen}
+	var all []string
+	if f.parts != nil {
+		all = append(all, hashOpen)
+	}
 	if f.awaiting != nil {
 		for _, p := range f.awaiting.pooled() {
 			all = append(all, p.Hash)
@@ -84,6 +94,9 @@ func (f *flights) begin(fb *Feedback) {
 
 // part notes that something of a payoff has come, or was taken back.
 func (f *flights) part(fb *Feedback) {
+	if f.parts == nil {
+		return
+	}
 	before, now := fb.told(), begunBy(fb.Payoff)
 	f.parts.replace(fb.Item, before, now)
 	if f.awaiting != nil {
@@ -196,7 +209,7 @@ func (f *flights) loaded(table *policy.Table) {
 
 // setSourceField takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over.
 func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
-	if hash == hashOpen && f.pools {
+	if hash == hashOpen && f.parts != nil && f.pools {
 		f.parts.setSource(source, field, value, items)
 		return
 	}

@@ -385,7 +385,7 @@ func (w *life) check(t *rapid.T) {
 			require.NoError(t, l.Sums(i).Check())
 		}
 		seen := l.(Inspector).Inspect()
-		if d, ok := l.(*Direct); ok {
+		if d, ok := l.(*Direct); ok && d.flights.parts != nil {
 			require.Equal(t, come, d.flights.parts.AllOwn(), "what has come of those that are waiting, and of no others")
 		}
 		if seen.InFlight != nil {
