@@ -108,6 +108,19 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	}
 }
 
+// part tells a learner of a part of a payoff: what the payoff had come to before, if it had, stands before it.
+func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
+	if lf.silence == nil || lf.reset != nil {
+		return
+	}
+	now, age := normalise(lf.variants[0], l.sum), max(0, r.effective-lf.began(l))
+	if had {
+		lf.silence.part(lf.began(l), age, &before, now)
+	} else {
+		lf.silence.part(lf.began(l), age, nil, now)
+	}
+}
+
 // checkLearners compares what the learners have with what they must have been told.
 func (f *fold) checkLearners() {
 	for _, lf := range f.learners {

@@ -340,8 +340,10 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		l.learner.selected(l, at, nil)
 	}
 	if cfg.Aggregate == config.Sum {
+		before, had := normalise(cfg, l.sum), l.count > 0
 		l.sum = min(max(l.sum+r.value, -math.MaxFloat64), math.MaxFloat64)
 		l.count++
+		l.learner.part(l, r, before, had)
 		return isTaken
 	}
 	if f.refusesRange(l.learner, r) {
