@@ -212,13 +212,13 @@ func (a *awaiting) theirEvery() silence.Spans {
 	return spans
 }
 
-// count adds so many times what another source awaits of an item to what all of them await of all.
-func (a *awaiting) count(spans silence.Spans, times int64) {
+// count adds selections that are awaited, so many times, to counts by block.
+func count(counts map[silence.Block]silence.Span, spans silence.Spans, times int64) {
 	for _, x := range spans {
-		if n := a.awaited[x.Block].N + times*x.N; n != 0 {
-			a.awaited[x.Block] = silence.Span{Block: x.Block, N: n}
+		if n := counts[x.Block].N + times*x.N; n != 0 {
+			counts[x.Block] = silence.Span{Block: x.Block, N: n}
 		} else {
-			delete(a.awaited, x.Block)
+			delete(counts, x.Block)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -49,7 +50,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 		r.Field(hashSettled, to.field, to.value)
 	}
 	a.settled.Changes().Clear()
-	for _, row := range a.changedRows() {
+	for _, row := range slices.SortedFunc(maps.Keys(a.rows), silence.Block.Compare) {
 		to.field = silence.AppendBlock(to.field[:0], row)
 		if to.value = a.ages.AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
 			r.Field(hashAges, to.field, nil)
@@ -69,19 +70,6 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 		to.value = strconv.AppendFloat(append(to.value, ' '), x, 'g', -1, 64)
 	}
 	r.Field(hashLearner, fieldSilence, to.value)
-}
-
-// changedRows are the rows that have changed, in the order of time, so that the same state is written the same way.
-func (a *awaiting) changedRows() []silence.Block {
-	if len(a.rows) == 0 {
-		return nil
-	}
-	rows := make([]silence.Block, 0, len(a.rows))
-	for row := range a.rows {
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, silence.Block.Compare)
-	return rows
 }
 
 // load restores what harvest writes.
@@ -166,11 +154,13 @@ func (a *awaiting) loadEstimate(value []byte) error {
 // loaded ends loading. Blocks are those of the stored pass already, unless the horizon was another; then they merge, since what
 // begins from now on would overlap them.
 func (a *awaiting) loaded() {
-	a.every = nil
+	every := map[silence.Block]silence.Span{}
 	for i := range a.own {
 		a.own[i].Merge(&a.grid, a.pass)
-		a.every = a.every.Add(slices.Clone(a.own[i])) // of which one may be changed and not the other
+		count(every, a.own[i], 1)
 	}
+	a.every = silence.SpansOf(every)
+	a.every.Merge(&a.grid, a.pass) // those of one item may lie within longer ones of another
 	a.hear()
 	for i := range a.own {
 		a.reckon(policy.Item(i))
@@ -210,8 +200,8 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 // setSpans takes in the selections of an item that another source awaits.
 func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
 	before, _ := a.others.From(source, i)
-	a.count(before, -1)
-	a.count(spans, 1)
+	count(a.awaited, before, -1)
+	count(a.awaited, spans, 1)
 	if len(spans) == 0 {
 		a.others.Drop(source, i)
 	} else {
