@@ -14,6 +14,11 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+# What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
+# times as slow, and each run has one goroutine. They run without it, first.
+STATISTICS := ./internal/lab
+# They begin with it, so that nothing waits for it alone in the end.
+LONGEST := ./tools/e2e
 
 .DEFAULT_GOAL := help
 
@@ -25,11 +30,19 @@ help: ## Show this list.
 build: ## Build bin/ranker-worker, static.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
 
+.PHONY: image
+image: ## The container image ranker-worker, with this version and commit; BASE_IMAGE and GO_IMAGE by digest for a release.
+	docker buildx build -f deploy/Dockerfile -t ranker-worker:$(VERSION) -t ranker-worker --load \
+		--build-arg VERSION=$(VERSION) --build-arg COMMIT=$(shell git rev-parse HEAD) \
+		--build-arg SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) \
+		$(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) $(if $(GO_IMAGE),--build-arg GO_IMAGE=$(GO_IMAGE)) .
+
 .PHONY: test
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
 test: tools lint ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	$(TESTENV) -- $(GO) test $(RACE) -count=1 -vet=off -timeout $(TIMEOUT) ./... ./tools/...
+	@$(if $(RACE),$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS))
+	$(TESTENV) -- $(GO) test $(RACE) -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
@@ -41,7 +54,7 @@ lint: ## gofmt, go vet, staticcheck, and govulncheck where its database can be r
 	@./scripts/lint
 
 .PHONY: tools
-tools: ## Java, Maven, Python, redis-server, Kafka's jars and librdkafka: installed (Debian, as root), or said in a line what is missing.
+tools: ## Java, Maven, Python, npm, Chromium, redis-server, Kafka's jars and librdkafka: installed (Debian, as root), or said in a line what is missing.
 	@./scripts/tools
 
 .PHONY: bench

@@ -65,17 +65,22 @@ func (c *Config) password(section string, secret Secret, file string) (string, e
 	return password, nil
 }
 
-// Logger makes the logger that the log section asks for.
-func (l Log) Logger(w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+// Least is the least level that the log section asks for.
+func (l Log) Least() slog.Level {
 	switch l.Level {
 	case "debug":
-		options.Level = slog.LevelDebug
+		return slog.LevelDebug
 	case "warn":
-		options.Level = slog.LevelWarn
+		return slog.LevelWarn
 	case "error":
-		options.Level = slog.LevelError
+		return slog.LevelError
 	}
+	return slog.LevelInfo
+}
+
+// Logger makes a logger of the form that the log section asks for, which logs from a level on that may change.
+func (l Log) Logger(w io.Writer, least slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: least}
 	if l.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

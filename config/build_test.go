@@ -136,7 +136,7 @@ func TestLogger(t *testing.T) {
 	for level, shown := range map[string]int{"debug": 4, "info": 3, "warn": 2, "error": 1} {
 		for format, first := range map[string]byte{"text": 't', "json": '{'} {
 			var b bytes.Buffer
-			log := Log{Level: level, Format: format}.Logger(&b)
+			log := Log{Level: level, Format: format}.Logger(&b, Log{Level: level}.Least())
 			log.Debug("m")
 			log.Info("m")
 			log.Warn("m")

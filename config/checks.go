@@ -23,6 +23,7 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	checkTLS(in("redis.tls"), &c.Redis.TLS)
 	d.checkRedis(in("redis"), &c.Redis)
 	checkHTTP(in("http"), &c.HTTP)
+	checkServe(in("serve"), &c.Serve)
 	checkLimits(in("limits"), &c.Limits)
 	checkParking(in("join"), &c.Join, c.Limits.MaxRecordBytes)
 	d.learners(top, &c)

@@ -13,6 +13,7 @@ type Config struct {
 	Kafka    Kafka
 	Redis    Redis
 	HTTP     HTTP
+	Serve    Serve
 	Log      Log
 	Join     Join
 	Limits   Limits
@@ -98,6 +99,7 @@ type Redis struct {
 // HTTP says where /livez, /readyz, /metrics and /version are served.
 type HTTP struct {
 	Listen string // host:port; empty: nowhere
+	Page   bool   // also serve the live page at /
 	Pprof  bool   // also serve /debug/pprof/
 }
 
@@ -133,9 +135,12 @@ type Learner struct {
 	EstimateSigma    bool    // σ is learned from payoffs; Sigma is what it begins with, and the most
 	Prior            Prior
 	Delta            Delta
-	MaxInstances     int // of BASE, with delay bold; 0: as many as are outstanding
+	MaxInstances     int     // of BASE, with delay bold; 0: as many as are outstanding
+	PropensityFloor  float64 // below which no propensity is divided by, with delay bold; 0: none
 	LossIndex        LossIndex
 	Eta              Eta
+	HalfLives        []time.Duration // of robust: ascending, 1 to lately.MostHalfLives; for ever is added
+	LookAgain        float64         // of robust: impressions, from 1 on
 	Windows          Windows
 	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
@@ -143,6 +148,7 @@ type Learner struct {
 	OutOfRange       OutOfRange
 	OnExpiry         OnExpiry
 	Silence          Silence
+	Drift            float64 // deviations of a payoff a day
 	Aggregate        Aggregate
 	Utilities        Utilities
 	Seed             uint64
@@ -165,8 +171,9 @@ const (
 	Elimination   Policy = "elimination" // the paper's Algorithm 1
 	MOSS          Policy = "moss"        // the default for stochastic payoffs
 	EpsilonGreedy Policy = "egreedy"     // the paper's section 4.1
-	FTRL          Policy = "ftrl"        // the default for adversarial payoffs
+	FTRL          Policy = "ftrl"        // for adversarial payoffs; the default where delay: bold is written
 	OSMD          Policy = "osmd"        // the paper's Algorithm 5
+	Robust        Policy = "robust"      // for payoffs that change; the default for adversarial ones
 )
 
 // Kind is the policy's entry in the table of policies; nil where there is none.
@@ -178,7 +185,7 @@ type Delay string
 // The values of delay.
 const (
 	QPMD   Delay = "qpmd"   // the paper's appendix C.2, for stochastic payoffs
-	Direct Delay = "direct" // fed on arrival, for stochastic payoffs
+	Direct Delay = "direct" // fed on arrival, for stochastic payoffs and for robust
 	BOLD   Delay = "bold"   // the paper's appendix C.2, for adversarial payoffs
 )
 

@@ -29,6 +29,20 @@ func LintFile(path string, env Env) (*Config, []Fault, error) {
 	return loadFile(path, env, Lint)
 }
 
+// WorkerFile is LintFile that looks at the files that a worker needs, and not at those of `serve`.
+func WorkerFile(path string, env Env) (*Config, []Fault, error) {
+	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
+		return decode(file, data, env, (*decoder).workersFiles)
+	})
+}
+
+// ServeFile is LintFile that looks at the files that `serve` needs, and not at those for Redis.
+func ServeFile(path string, env Env) (*Config, []Fault, error) {
+	return loadFile(path, env, func(file string, data []byte, env Env) (*Config, []Fault, error) {
+		return decode(file, data, env, (*decoder).kafkaFiles, (*decoder).serveFiles)
+	})
+}
+
 func loadFile(path string, env Env, load func(string, []byte, Env) (*Config, []Fault, error)) (*Config, []Fault, error) {
 	unreadable := func(err error) (*Config, []Fault, error) {
 		return nil, nil, Faults{{File: path, Message: fmt.Sprintf("cannot be read: %v", reason(err))}}
@@ -48,23 +62,25 @@ func loadFile(path string, env Env, load func(string, []byte, Env) (*Config, []F
 // Load makes a Config from a YAML document. File is its name in messages. The error is of type Faults, and then
 // there is no Config; warnings come in either case, in the file's order. It looks at no other file.
 func Load(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
-	return decode(file, data, env, false)
+	return decode(file, data, env)
 }
 
 // Lint is Load that looks at the files that the configuration names too: certificates, keys, passwords. What is wrong
 // with them are faults like the others, so that all come at once.
 func Lint(file string, data []byte, env Env) (cfg *Config, warnings []Fault, err error) {
-	return decode(file, data, env, true)
+	return decode(file, data, env, (*decoder).workersFiles, (*decoder).serveFiles)
 }
 
-func decode(file string, data []byte, env Env, named bool) (cfg *Config, warnings []Fault, err error) {
+func decode(file string, data []byte, env Env, looks ...func(*decoder, *Config)) (cfg *Config, warnings []Fault, err error) {
 	d := &decoder{file: file, env: env, places: map[string]place{}, bad: map[string]bool{},
 		sections: map[string]*section{}}
 	if root, ok := d.parse(data); ok {
 		cfg = d.config(root)
 	}
-	if named && cfg != nil {
-		d.namedFiles(cfg)
+	for _, look := range looks {
+		if cfg != nil {
+			look(d, cfg)
+		}
 	}
 	if d.visits > maxVisits {
 		d.faults = []Fault{{File: file, Line: 1, Message: fmt.Sprintf(

@@ -19,10 +19,11 @@ func DefaultLearner(name string, payoffs Payoffs) Learner {
 // fill sets the defaults that depend on other settings, of the keys that are not given.
 func (l *Learner) fill(given func(key string) bool) {
 	if !given("policy") {
-		l.Policy = MOSS
-		if l.Payoffs == Adversarial {
-			l.Policy = FTRL
+		var delay Delay
+		if given("delay") {
+			delay = l.Delay
 		}
+		l.Policy = defaultPolicy(l.Payoffs, delay)
 	}
 	if !given("delay") {
 		l.Delay = l.Policy.DefaultDelay()
@@ -38,9 +39,22 @@ func (l *Learner) fill(given func(key string) bool) {
 	}
 }
 
+// defaultPolicy is that of a learner with a delay handling that is written, or none.
+func defaultPolicy(p Payoffs, written Delay) Policy {
+	switch {
+	case p != Adversarial:
+		return MOSS
+	case written == BOLD:
+		return FTRL
+	}
+	return Robust
+}
+
 // silenceWaits says why silence cannot count before it is over; nothing where it can.
 func (l *Learner) silenceWaits() string {
 	switch {
+	case l.follows() && l.Aggregate == Sum:
+		return string(l.Policy) + " learns from sums when they are whole"
 	case l.Delay != Direct:
 		return string(l.Delay) + " has its own way with what is awaited; silence counts earlier with delay: direct alone"
 	case l.OnExpiry.Default == nil:
@@ -55,12 +69,18 @@ func (l *Learner) believes() bool {
 	return k != nil && k.Believes
 }
 
+// follows tells whether a learner's policy is robust: it has no losses, and payoffs may do what they like.
+func (l *Learner) follows() bool {
+	k := l.Policy.Kind()
+	return k != nil && k.Follow != nil
+}
+
 // DefaultDelay is what goes with a policy that is configured without.
 func (p Policy) DefaultDelay() Delay {
 	switch k := p.Kind(); {
 	case k == nil:
 		return Direct
-	case k.IsAdversarial():
+	case k.HasLosses():
 		return BOLD
 	case k.NotDirect != "":
 		return QPMD

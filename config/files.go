@@ -142,17 +142,21 @@ func (t *TLS) faults() []*fileFault {
 	return all
 }
 
-// namedFiles reports the files that a configuration names and that are missing, cannot be read by this process's user, or hold
+// workersFiles reports the files that a worker needs and that are missing, cannot be read by this process's user, or hold
 // something else than they should.
-func (d *decoder) namedFiles(c *Config) {
-	report := func(section string, faults ...*fileFault) {
-		for _, f := range faults {
-			key := section + "." + f.key
-			d.fault(key, d.places[key], "%v", f)
+func (d *decoder) workersFiles(c *Config) {
+	d.kafkaFiles(c)
+	d.reportFiles("redis.tls", c.Redis.TLS.faults()...)
+	if file := c.Redis.PasswordFile; file != "" {
+		if _, f := readPassword(file); f != nil {
+			d.reportFiles("redis", f)
 		}
 	}
-	report("kafka.tls", c.Kafka.TLS.faults()...)
-	report("redis.tls", c.Redis.TLS.faults()...)
+}
+
+// kafkaFiles does so with the files for Kafka.
+func (d *decoder) kafkaFiles(c *Config) {
+	d.reportFiles("kafka.tls", c.Kafka.TLS.faults()...)
 	sasl := &c.Kafka.SASL
 	if file := sasl.PasswordFile; file != "" {
 		password, f := readPassword(file)
@@ -162,12 +166,19 @@ func (d *decoder) namedFiles(c *Config) {
 			}
 		}
 		if f != nil {
-			report("kafka.sasl", f)
+			d.reportFiles("kafka.sasl", f)
 		}
 	}
-	if file := c.Redis.PasswordFile; file != "" {
-		if _, f := readPassword(file); f != nil {
-			report("redis", f)
-		}
+}
+
+// serveFiles does so with the files of `serve`.
+func (d *decoder) serveFiles(c *Config) {
+	d.reportFiles("serve", c.Serve.faults()...)
+}
+
+func (d *decoder) reportFiles(section string, faults ...*fileFault) {
+	for _, f := range faults {
+		key := section + "." + f.key
+		d.fault(key, d.places[key], "%v", f)
 	}
 }

@@ -64,6 +64,8 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkTimes(s, &l, c.Kafka.Topics)
 	checkDefault(s, &l, c.Kafka.Topics)
 	checkSilence(s, &l, c.Kafka.Topics)
+	checkDrift(s, &l)
+	checkRobust(s, &l)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
 	warnDoubtful(s, &l, c.Kafka.Topics)
@@ -91,9 +93,11 @@ const maxInstances = 1_000_000
 // whyNot says why a delay handling does not go with a policy; nothing where it does.
 func whyNot(k *policy.Kind, d Delay) string {
 	switch {
-	case d == BOLD && !k.IsAdversarial():
-		return "BOLD frees an instance of an adversarial policy with each payoff"
-	case d != BOLD && k.IsAdversarial():
+	case d == BOLD && !k.HasLosses():
+		return "BOLD frees an instance with each payoff, of a policy that learns from losses"
+	case d == QPMD && k.Follow != nil:
+		return k.Name + " looks at payoffs as they come, in whatever order"
+	case d != BOLD && k.HasLosses():
 		return k.Name + " needs its payoff with the propensity of that very decision"
 	case d == Direct:
 		return k.NotDirect
@@ -116,9 +120,8 @@ func checkPartners(s *section) {
 		}
 		return ""
 	}
-	payoffs := word("payoffs", string(Stochastic))
-	defaults := DefaultLearner("", Payoffs(payoffs))
-	k, delay := Policy(word("policy", string(defaults.Policy))).Kind(), word("delay", "")
+	payoffs, delay := word("payoffs", string(Stochastic)), word("delay", "")
+	k := Policy(word("policy", string(defaultPolicy(Payoffs(payoffs), Delay(delay))))).Kind()
 	if k == nil {
 		return
 	}
@@ -203,6 +206,26 @@ func checkSilence(s *section, l *Learner, topics Topics) {
 	}
 	if why != "" {
 		s.fault("silence", "%s: %s", l.Silence, why)
+	}
+}
+
+// checkDrift refuses to forget where it is not known how.
+func checkDrift(s *section, l *Learner) {
+	if l.Drift > 0 && l.Delay != Direct && s.ok("drift", "delay", "policy") {
+		s.fault("drift", "%s: %s does not look at when a selection began; it goes with delay: direct alone", formatFloat(l.Drift), l.Delay)
+	}
+}
+
+// checkRobust refuses what robust has no place for.
+func checkRobust(s *section, l *Learner) {
+	if !l.follows() || !s.ok("policy") {
+		return
+	}
+	if l.Drift > 0 && s.ok("drift") {
+		s.fault("drift", "%s: robust finds out from payoffs how far back to look, with half_lives", formatFloat(l.Drift))
+	}
+	if l.Silence == AtOnce && s.ok("silence") {
+		s.fault("silence", "%s: robust counts silence as it ages, or waits", l.Silence)
 	}
 }
 

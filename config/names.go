@@ -88,6 +88,9 @@ var (
 		}
 		return checkAddress(address, true)
 	}, pattern(`^$|^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
+	// doorAddress is one that cannot be empty.
+	doorAddress = anything("address", "host:port", func(address string) error { return checkAddress(address, true) },
+		pattern(`^(`+hostPattern+`|\[[^\]]+\])?:(0+|`+portPattern+`)$`))
 	redisAddresses = addresses("at least one address is needed, as host:port")
 	database       = wholeNumber(0, mostDatabase)
 )

@@ -157,7 +157,15 @@ func drawConfig(t *rapid.T) *Config {
 		c.Redis.Username, c.Redis.Password = words.Draw(t, "acl user"), Mask
 	}
 	c.Redis.WaitReplicas = rapid.IntRange(0, 10).Draw(t, "wait")
-	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Pprof: rapid.Bool().Draw(t, "pprof")}
+	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Page: rapid.Bool().Draw(t, "page"),
+		Pprof: rapid.Bool().Draw(t, "pprof")}
+	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "door"),
+		Timeout: span("timeout", time.Millisecond, 10*time.Second), Remember: rapid.Int64Range(1<<20, 1<<40).Draw(t, "remember"),
+		MaxBodyBytes: rapid.Int64Range(1<<10, 64<<20).Draw(t, "body"), Concurrency: rapid.IntRange(1, 100_000).Draw(t, "concurrency"),
+		Rate: rapid.IntRange(1, 1e7).Draw(t, "rate"), RatePerToken: rapid.IntRange(1, 1e7).Draw(t, "rate per token")}
+	if rapid.Bool().Draw(t, "door's files") {
+		c.Serve.CertFile, c.Serve.KeyFile, c.Serve.TokensFile = words.Draw(t, "cert"), words.Draw(t, "key"), words.Draw(t, "tokens")
+	}
 	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
 		Format: rapid.SampledFrom([]string{"text", "json"}).Draw(t, "format")}
 	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
@@ -207,7 +215,8 @@ func drawLearner(t *rapid.T, name string, selections bool, span func(string, tim
 
 func drawAdversarial(t *rapid.T, name string) Learner {
 	l := DefaultLearner(name, Adversarial)
-	l.Policy = rapid.SampledFrom([]Policy{FTRL, OSMD}).Draw(t, "policy")
+	l.Policy, l.Delay, l.Silence = rapid.SampledFrom([]Policy{FTRL, OSMD}).Draw(t, "policy"), BOLD, Waits
+	l.EstimateSigma = false
 	l.MaxInstances = rapid.IntRange(0, maxInstances).Draw(t, "instances")
 	l.LossIndex = rapid.SampledFrom([]LossIndex{ByItem, ByRank}).Draw(t, "index")
 	if !rapid.Bool().Draw(t, "auto") {
@@ -245,6 +254,9 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 	}
 	if l.Silence = Waits; selections && l.silenceWaits() == "" {
 		l.Silence = rapid.SampledFrom([]Silence{Waits, AtOnce, Ages}).Draw(t, "silence")
+	}
+	if l.Delay == Direct {
+		l.Drift = rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1)).Draw(t, "drift")
 	}
 	l.Aggregate = rapid.SampledFrom([]Aggregate{First, Sum}).Draw(t, "aggregate")
 	l.Seed = rapid.Uint64().Draw(t, "seed")

@@ -23,6 +23,7 @@ func (l *Learner) Parameters() (*policy.Parameters, error) {
 		Confidence: policy.Confidence{Radius: radius, Sigma: l.Sigma, Delta: l.Delta.Value, AutoDelta: l.Delta.Auto},
 		Eta:        l.Eta.Value,
 		ByRank:     l.LossIndex == ByRank,
+		LookAgain:  l.LookAgain,
 	}, err
 }
 
@@ -32,6 +33,9 @@ const (
 	leastScale = 1e-9
 	mostScale  = 1e9
 )
+
+// mostFloor is the largest floor of propensities: with ten items and more, beyond it nothing would be learned of which is better.
+const mostFloor = 0.1
 
 func parseWithin(text string, least, most float64) (float64, error) {
 	x, err := parseFloat(text)

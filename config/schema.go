@@ -131,6 +131,9 @@ var (
 	tlsRules = []schema{when(is("cert_file", schema{"minLength": 1}), needs("key_file")),
 		when(is("key_file", schema{"minLength": 1}), needs("cert_file"))}
 
+	serveRules = []schema{when(schema{"required": []string{"cert_file"}}, needs("key_file")),
+		when(schema{"required": []string{"key_file"}}, needs("cert_file"))}
+
 	saslRules = []schema{
 		when(schema{"minProperties": 1}, all(needs("mechanism", "username"), either("password", "password_file"))),
 		lacks("password", "password_file"),
@@ -182,7 +185,7 @@ func partnerRules() (rules []schema) {
 			}
 		}
 		for _, d := range Delays() {
-			if Together(DefaultLearner("", p).Policy, d) == nil {
+			if Together(defaultPolicy(p, d), d) == nil {
 				delays = append(delays, d)
 			}
 		}
@@ -199,6 +202,9 @@ func partnerRules() (rules []schema) {
 		this := is("policy", schema{"const": k.Name})
 		if rules = append(rules, when(this, only("delay", delays))); k.Confident {
 			rules = append(rules, when(this, where("sigma", not(schema{"const": "auto"}))))
+		}
+		if k.Follow != nil { // checkRobust
+			rules = append(rules, when(this, where("silence", not(schema{"const": AtOnce}))))
 		}
 	}
 	return rules

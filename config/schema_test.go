@@ -118,7 +118,7 @@ var beyondSchemas = map[string][]string{
 		"a topic too long for its dead letters: kafka.topics.payoffs", "payoff_range: learners.b.payoff_range",
 		"on_expiry: learners.d.on_expiry", "on_expiry: learners.k.on_expiry", "what silence means: learners.a.on_expiry",
 		"what silence means: learners.b.on_expiry", "silence: learners.a.silence", "silence: learners.b.silence",
-		"silence: learners.c.silence", "silence, and no selections: learners.a.silence", "timeouts that cross: learners.feed.selection_timeout",
+		"silence: learners.c.silence", "drift: learners.b.drift", "drift: learners.c.drift", "silence, and no selections: learners.a.silence", "timeouts that cross: learners.feed.selection_timeout",
 		"two defaults: learners.b.default",
 	},
 	"sums and differences": {
@@ -127,6 +127,7 @@ var beyondSchemas = map[string][]string{
 		"windows that never let egreedy explore: learners.k.windows", "payoff_range: learners.d.payoff_range",
 		"payoffs that cannot be told apart: learners.a.payoff_range", "payoffs that cannot be told apart: learners.b.payoff_range",
 		"payoffs that cannot be told apart: learners.c.payoff_range",
+		"payoffs that change: learners.l.silence", "payoffs that change: learners.h.drift", "payoffs that change: learners.i.half_lives",
 	},
 	"the tables of characters of RFC 4013": {
 		"users and passwords that SASL cannot carry: kafka.sasl.username", "users and passwords that SASL cannot carry: kafka.sasl.password",
@@ -253,7 +254,7 @@ func TestSchemaTakesEveryExample(t *testing.T) {
 		return nil
 	}))
 	slices.Sort(found)
-	assert.Equal(t, []string{"../README.md", "../deploy/config.yaml", "../deploy/kubernetes/configmap.yaml",
+	assert.Equal(t, []string{"../README.md", "../deploy/config.yaml", "../deploy/values.yaml",
 		"../tools/examples/movielens/worker.go"}, found)
 }
 

@@ -11,10 +11,10 @@ import (
 // What single records may cost. Both bounds together keep whatever becomes of a record within what Kafka and Redis hold:
 //
 //   - A ranking repeats its impression's items, and adds for each a propensity, a rank and that it is undecided, up to 48
-//     bytes: 16 MiB + 100,000·48 bytes are 21 MiB. A worker reads back 64 MiB in one batch, and a broker takes 100 MiB in
-//     one request (socket.request.max.bytes).
-//   - A pending impression takes in Redis up to 20 bytes for each candidate: number, propensity, rank, undecided. That
-//     is 2 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
+//     bytes, and 15 where the learner says what it expects: 16 MiB + 100,000·63 bytes are 22 MiB. A worker reads back
+//     64 MiB in one batch, and a broker takes 100 MiB in one request (socket.request.max.bytes).
+//   - A pending impression takes in Redis up to 26 bytes for each candidate: number, propensity, rank, undecided, expected.
+//     That is 3 MB, and 16 records that wait under one id are 256 MiB. Redis holds 512 MB in one value (proto-max-bulk-len).
 //
 // TestTheLargestRecordFits makes such an impression.
 const (
@@ -35,8 +35,11 @@ var settings = []setting[Config]{
 	sectionOf("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
 		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
 			"where probes and metrics are served; empty: nowhere"),
+		value("page", func(h *HTTP) *bool { return &h.Page }, yesOrNo, true,
+			"also serve the live page at `/`. It shows names of items and some ids of impressions, to whoever reaches the address"),
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
+	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings, serveRules...),
 	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
 			"the least that is logged"),
@@ -89,6 +92,30 @@ var kafkaSettings = []setting[Kafka]{
 		value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`"),
 		value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
 	}, saslRules...),
+}
+
+// serveSettings are for `ranker-worker serve` alone; a worker does not look at them.
+var serveSettings = []setting[Serve]{
+	value("listen", func(s *Serve) *string { return &s.Listen }, doorAddress, "127.0.0.1:8081",
+		"where `ranker-worker serve` takes records over HTTP"),
+	value("cert_file", func(s *Serve) *string { return &s.CertFile }, neededFile, "",
+		"PEM, the server's certificate; read again at each handshake; goes with `key_file`. Without it there is no TLS"),
+	value("key_file", func(s *Serve) *string { return &s.KeyFile }, neededFile, "", "PEM; goes with `cert_file`"),
+	value("tokens_file", func(s *Serve) *string { return &s.TokensFile }, neededFile, "",
+		"who may send: a name and a bearer token in each line; read again when it has changed, and at SIGHUP. Without it whoever reaches "+
+			"`listen` may"),
+	value("timeout", func(s *Serve) *time.Duration { return &s.Timeout }, duration(time.Millisecond, 10*time.Second), 200*time.Millisecond,
+		"how long a ranking is waited for; then the candidates are answered by utility"),
+	value("remember", func(s *Serve) *int64 { return &s.Remember }, size[int64](1<<20, 1<<40, withoutHint), 64<<20,
+		"recent rankings that are kept in memory, of all partitions together: what is asked for again is answered from them"),
+	value("max_body_bytes", func(s *Serve) *int64 { return &s.MaxBodyBytes }, size[int64](1<<10, 64<<20, withoutHint), 4<<20,
+		"one request's body"),
+	value("concurrency", func(s *Serve) *int { return &s.Concurrency }, wholeNumber(1, 100_000), 4000,
+		"requests under way at once; more are refused with 503"),
+	value("rate", func(s *Serve) *int { return &s.Rate }, wholeNumber(1, 10_000_000), 10_000,
+		"requests a second, of all together; more are refused with 429"),
+	value("rate_per_token", func(s *Serve) *int { return &s.RatePerToken }, wholeNumber(1, 10_000_000), 10_000,
+		"requests a second, of each token"),
 }
 
 const (

@@ -7,17 +7,19 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/ranker-worker/ranker-worker/delay/lately"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // What an effect depends on.
 var (
-	confident   = func(k *policy.Kind) bool { return k.Confident }
-	believing   = func(k *policy.Kind) bool { return k.Believes }
-	scaled      = func(k *policy.Kind) bool { return k.Confident || k.Believes }
-	adversarial = (*policy.Kind).IsAdversarial
-	windowed    = (*policy.Kind).NeedsWindows
+	confident = func(k *policy.Kind) bool { return k.Confident }
+	believing = func(k *policy.Kind) bool { return k.Believes }
+	scaled    = func(k *policy.Kind) bool { return k.Confident || k.Believes }
+	lossy     = (*policy.Kind).HasLosses
+	following = func(k *policy.Kind) bool { return k.Follow != nil }
+	windowed  = (*policy.Kind).NeedsWindows
 )
 
 // learnerSettings are the keys of each learner, as settings are those of the rest.
@@ -28,7 +30,12 @@ var learnerSettings = []setting[Learner]{
 		"what is assumed of payoffs: each item's have a mean, or they may drift, react or be chosen by an opponent").
 		orElse("is needed: stochastic or adversarial"),
 	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), MOSS,
-		"how rankings are made: "+aboutPolicies()),
+		"how rankings are made: "+aboutPolicies()).formerly(func(l *Learner) string {
+		if l.Payoffs == Adversarial && l.Policy == Robust {
+			return string(FTRL)
+		}
+		return ""
+	}),
 	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
 		"how late payoffs are learned from: "+aboutDelays()),
 	value("radius", func(l *Learner) *Radius { return &l.Radius }, words(SubGaussian, Paper), SubGaussian, "the confidence radius").
@@ -45,19 +52,33 @@ var learnerSettings = []setting[Learner]{
 		orAuto("between 0 and 1, or `auto` (1/t)", parseDelta, schema{"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 		Delta{Value: 0.05}, "how likely the radius may be wrong").with(confident),
 	value("max_instances", func(l *Learner) *int { return &l.MaxInstances }, wholeNumber(0, maxInstances), 1,
-		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(adversarial),
+		"instances of the policy that `bold` keeps; 0: as many as impressions are outstanding at once").with(lossy),
+	value("propensity_floor", func(l *Learner) *float64 { return &l.PropensityFloor }, numberIn(0, mostFloor), 0,
+		"below which `bold` divides a loss by no propensity; 0: by any, which is unbiased. With some, users who select at random "+
+			"do less harm, and items that are rarely selected look better than they are").with(lossy),
 	value("loss_index", func(l *Learner) *LossIndex { return &l.LossIndex }, words(ByItem, ByRank), ByItem,
-		"what losses belong to: items, or utility ranks for each list length").with(adversarial),
+		"what losses belong to: items, or utility ranks for each list length").with(lossy),
 	value("eta", func(l *Learner) *Eta { return &l.Eta },
 		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
-		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(adversarial),
+		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(lossy),
+	value("half_lives", func(l *Learner) *[]time.Duration { return &l.HalfLives }, halfLivesKind, lately.DefaultHalfLives(),
+		"with which the past is looked at, and all of it besides: the shortest tells of changes soonest, and is that of what all "+
+			"items have in common alone").with(following),
+	value("look_again", func(l *Learner) *float64 { return &l.LookAgain }, numberIn(1, 1e15), policy.DefaultLookAgain,
+		"how many impressions that could have selected an item end doubts of it, more where payoffs vary much more than items "+
+			"differ; fewer find silent changes sooner, and cost more where nothing changes").with(following),
 	value("windows", func(l *Learner) *Windows { return &l.Windows }, windowsKind, standardOf(windowsSettings), "how many results users look at").
 		with(windowed),
 	value("payoff_range", func(l *Learner) *Range { return &l.PayoffRange }, rangeKind, Range{Min: 0, Max: 1},
 		"of one payoff, or of the sum with `aggregate: sum`"),
 	value("out_of_range", func(l *Learner) *OutOfRange { return &l.OutOfRange }, words(Clamp, Refuse), Clamp,
 		"what becomes of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection "+
-			"teaches nothing; sums are always clamped"),
+			"teaches nothing; sums are always clamped").formerly(func(l *Learner) string {
+		if l.Aggregate == Sum {
+			return ""
+		}
+		return string(Refuse)
+	}),
 	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
 		720*time.Hour, "how long a payoff is awaited, from the impression"),
 	value("selection_timeout", func(l *Learner) *time.Duration { return &l.SelectionTimeout },
@@ -66,11 +87,16 @@ var learnerSettings = []setting[Learner]{
 		within("1ms to `payoff_horizon`"),
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
 		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
-			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0"),
+			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0").
+		formerly(func(*Learner) string { return "drop" }),
 	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce, Ages), Ages,
 		"what a selection counts as while its payoff is awaited: nothing (`waits`); what `on_expiry` says, until it is paid "+
 			"(`at_once`); or as much of that as it is likely, by its age, never to be paid (`ages`), which is the default where it "+
-			"can be: with `direct`, a default at expiry and a selections topic"),
+			"can be: with `direct`, a default at expiry and a selections topic").
+		formerly(func(*Learner) string { return string(Waits) }),
+	value("drift", func(l *Learner) *float64 { return &l.Drift }, numberIn(0, 1), 0,
+		"by how many standard deviations of a payoff items' means move in a day, as random walks do, so that what was learned long "+
+			"ago counts less; 0: means do not move. Only with `direct`; docs/algorithms.md says how much a value remembers"),
 	value("aggregate", func(l *Learner) *Aggregate { return &l.Aggregate }, words(First, Sum), First,
 		"the first payoff counts, or all until the deadline are added up; what has come of a sum counts before, as `silence` says"),
 	value("utilities", func(l *Learner) *Utilities { return &l.Utilities }, words(UtilityKinds()...), Given,
@@ -106,6 +132,42 @@ var priorKind = wordOr(
 	}, "{mean: 0.5, sd: 0.2}")
 
 const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior: empirical"
+
+// halfLivesKind are what lately looks at the past with.
+var halfLivesKind = kind[[]time.Duration]{name: "list of durations",
+	span: "1 to " + strconv.Itoa(lately.MostHalfLives) + ", the first 1s at least, each at least twice the one before",
+	editor: orReference(schema{"type": "array", "minItems": 1, "maxItems": lately.MostHalfLives, "items": halfLife.editor},
+		schema{"type": "string"}),
+	read: func(s *section, key string, dst *[]time.Duration) {
+		items, ok := s.items(key)
+		var all []time.Duration
+		for i, it := range items {
+			d, err := parseDuration(it.text)
+			if err != nil {
+				s.d.fault(s.join(key+"["+strconv.Itoa(i)+"]"), it.at, "%v", err)
+				s.d.bad[s.join(key)], ok = true, false
+			}
+			all = append(all, d)
+		}
+		if !ok {
+			return
+		}
+		if lately.CheckHalfLives(all) != nil {
+			s.fault(key, "must be 1 to %d durations of whole milliseconds, the first 1s at least, and each at least twice the one before",
+				lately.MostHalfLives)
+			return
+		}
+		*dst = all
+	},
+	print: func(all []time.Duration) *yaml.Node {
+		n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, d := range all {
+			n.Content = append(n.Content, text(formatDuration(d)))
+		}
+		return n
+	}}
+
+var halfLife = duration(time.Second, longest)
 
 var onExpiryKind = wordOr(
 	func(e OnExpiry) string {
@@ -188,7 +250,7 @@ func aboutPolicies() string {
 		of[k.IsAdversarial()] = append(of[k.IsAdversarial()], "`"+k.Name+"`")
 	}
 	return strings.Join(of[false], ", ") + " for stochastic payoffs; " + strings.Join(of[true], ", ") + " for adversarial ones, " +
-		"where `" + string(FTRL) + "` is the default"
+		"where `" + string(Robust) + "` is the default, or with `delay: bold` `" + string(FTRL) + "`"
 }
 
 // aboutDelays says what each goes with.
@@ -200,5 +262,5 @@ func aboutDelays() string {
 		}
 	}
 	return "stochastic policies have `direct` by default, or `qpmd`; " + strings.Join(late, ", ") +
-		" only `qpmd`; adversarial ones only `bold`"
+		" only `qpmd`; adversarial ones only `bold`, but `robust`, which has only `direct`"
 }

@@ -8,16 +8,19 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // What SilenceAges keeps is stored with the flights, each item's spans behind its count, and in hashes of its own. Hash "settled"
-// maps "<item>" to how many selections of it were paid and how many never were, since that has been counted. Hash "ages" maps
-// "<level>:<index>", which names a block, to what silence.Ages writes of it, and "pass" to the partition's pass. Field
-// "silence" of hash "learner" is what was estimated at the last pass: that, up to when silence was heard, the share of
-// selections that are paid, and how late payoffs are, separated by blanks. Where payoffs come in parts there is no "settled", and
-// "ages" counts by size, in units of 2⁻³⁰.
+// maps "<item>" to how many selections of it were paid and how many never were, since that has been counted; if some were paid below
+// the default, how many, and by how much these were below it together, in units of 2⁻³⁰, stand behind that. Hash "ages" maps
+// "<level>:<index>", which names a block, to what silence.Ages writes of it, "below:<level>:<index>" to that of payoffs below the
+// default, and "pass" to the partition's pass. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
+// when silence was heard, the share of selections that are paid, and how late payoffs are, separated by blanks; and "below", where there are
+// payoffs below the default, which share of the payoffs that come they are, their mean, and how late they are. Where
+// payoffs come in parts there is no "settled" and no "below", and "ages" counts by size, in units of 2⁻³⁰.
 const (
 	hashSettled = "settled"
 	hashAges    = "ages"
@@ -25,8 +28,10 @@ const (
 
 var (
 	fieldSilence = []byte("silence")
+	fieldBelow   = []byte("below")
 	fieldPass    = []byte("pass")
-	errSettled   = errors.New("the value is not two numbers with a blank between")
+	prefixBelow  = []byte("below:")
+	errSettled   = errors.New("the value is not two or four numbers with blanks between")
 	errEstimate  = errors.New("the value is not an estimate")
 	errPass      = errors.New("the value is not a pass")
 	errSpans     = errors.New("more selections have begun than are in flight")
@@ -47,18 +52,14 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		to.value = strconv.AppendInt(to.value[:0], n.Paid, 10)
 		to.value = strconv.AppendInt(append(to.value, ' '), n.Unpaid, 10)
+		if n.Below > 0 {
+			to.value = strconv.AppendInt(append(to.value, ' '), n.Below, 10)
+			to.value = strconv.AppendInt(append(to.value, ' '), n.Under, 10)
+		}
 		r.Field(hashSettled, to.field, to.value)
 	}
 	a.settled.Changes().Clear()
-	for _, row := range slices.SortedFunc(maps.Keys(a.rows), silence.Block.Compare) {
-		to.field = silence.AppendBlock(to.field[:0], row)
-		if to.value = a.ages.AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
-			r.Field(hashAges, to.field, nil)
-			continue
-		}
-		r.Field(hashAges, to.field, to.value)
-	}
-	clear(a.rows)
+	a.harvestAges(r, to)
 	if !a.unwritten {
 		return
 	}
@@ -66,10 +67,38 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
 	to.value = strconv.AppendInt(append(to.value, ' '), a.heard, 10)
-	for _, x := range append([]float64{a.share}, a.late.Shares()...) {
-		to.value = strconv.AppendFloat(append(to.value, ' '), x, 'g', -1, 64)
-	}
+	to.value = appendNumbers(to.value, append([]float64{a.share}, a.late[sideAbove].Shares()...))
 	r.Field(hashLearner, fieldSilence, to.value)
+	if a.below > 0 {
+		to.value = appendNumbers(to.value[:0], append([]float64{a.below, a.low}, a.late[sideBelow].Shares()...))
+		r.Field(hashLearner, fieldBelow, to.value[1:])
+	} else if a.wroteBelow {
+		r.Field(hashLearner, fieldBelow, nil)
+	}
+	a.wroteBelow = a.below > 0
+}
+
+// harvestAges writes the rows that have changed.
+func (a *awaiting) harvestAges(r Recorder, to *writer) {
+	for side, prefix := range [][]byte{sideAbove: nil, sideBelow: prefixBelow} {
+		for _, row := range slices.SortedFunc(maps.Keys(a.rows[side]), silence.Block.Compare) {
+			to.field = silence.AppendBlock(append(to.field[:0], prefix...), row)
+			if to.value = a.ages[side].AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
+				r.Field(hashAges, to.field, nil)
+				continue
+			}
+			r.Field(hashAges, to.field, to.value)
+		}
+		clear(a.rows[side])
+	}
+}
+
+// appendNumbers writes numbers, each with a blank before it.
+func appendNumbers(dst []byte, all []float64) []byte {
+	for _, x := range all {
+		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
+	}
+	return dst
 }
 
 // load restores what harvest writes.
@@ -93,7 +122,7 @@ func (a *awaiting) load(hash string, field, value []byte) error {
 }
 
 // setAges sets what a field of the hash "ages" says.
-func (a *awaiting) setAges(ages *silence.Ages, pass *int64, field, value []byte) error {
+func (a *awaiting) setAges(ages *sides, pass *int64, field, value []byte) error {
 	if bytes.Equal(field, fieldPass) {
 		n, err := parsePass(value)
 		if err == nil {
@@ -101,11 +130,16 @@ func (a *awaiting) setAges(ages *silence.Ages, pass *int64, field, value []byte)
 		}
 		return err
 	}
-	row, err := silence.ParseBlock(field)
+	side := sideAbove
+	name, low := bytes.CutPrefix(field, prefixBelow)
+	if low {
+		side = sideBelow
+	}
+	row, err := silence.ParseBlock(name)
 	if err != nil {
 		return err
 	}
-	return ages.SetRow(&a.grid, row, value)
+	return ages[side].SetRow(&a.grid, row, value)
 }
 
 // parsePass reads an event time that is not absurd.
@@ -118,13 +152,23 @@ func parsePass(text []byte) (int64, error) {
 }
 
 func parseSettled(value []byte) (silence.Outcomes, error) {
-	paid, unpaid, _ := bytes.Cut(value, []byte{' '})
-	p, errPaid := parseInt(paid)
-	u, errUnpaid := parseInt(unpaid)
-	if errPaid != nil || errUnpaid != nil || p > 1<<53 || u > 1<<53 {
+	var n [4]int64
+	words := bytes.Split(value, []byte{' '})
+	if len(words) != 2 && len(words) != 4 {
 		return silence.Outcomes{}, errSettled
 	}
-	return silence.Outcomes{Paid: p, Unpaid: u}, nil
+	for k, w := range words {
+		x, err := parseInt(w)
+		if err != nil || x > 1<<53 {
+			return silence.Outcomes{}, errSettled
+		}
+		n[k] = x
+	}
+	o := silence.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
+	if len(words) == 4 && (o.Below < 1 || o.Below > o.Paid) || o.Under/history.Units > o.Below {
+		return silence.Outcomes{}, errSettled
+	}
+	return o, nil
 }
 
 // loadEstimate restores what was estimated. An estimate for another horizon is left out: the next pass makes a new one.
@@ -137,18 +181,42 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	if err != nil {
 		return err
 	}
-	var numbers []float64
-	for _, w := range words[2:] {
+	numbers, err := parseShares(words[2:])
+	if err != nil {
+		return err
+	}
+	if late := silence.NewLateness(numbers[1:]); late.Check(&a.grid) {
+		a.heard, a.share, a.late[sideAbove] = heard, numbers[0], late
+	}
+	return nil
+}
+
+// loadBelow restores what was estimated of payoffs below the default, likewise.
+func (a *awaiting) loadBelow(value []byte) error {
+	numbers, err := parseShares(bytes.Split(value, []byte{' '}))
+	if err != nil {
+		return err
+	}
+	a.wroteBelow = true
+	if len(numbers) < 3 {
+		return errEstimate
+	}
+	if late := silence.NewLateness(numbers[2:]); late.Check(&a.grid) {
+		a.below, a.low, a.late[sideBelow] = numbers[0], numbers[1], late
+	}
+	return nil
+}
+
+// parseShares reads numbers from 0 to 1.
+func parseShares(words [][]byte) (numbers []float64, err error) {
+	for _, w := range words {
 		x, err := strconv.ParseFloat(string(w), 64)
 		if err != nil || !(x >= 0 && x <= 1) {
-			return errEstimate
+			return nil, errEstimate
 		}
 		numbers = append(numbers, x)
 	}
-	if late := silence.NewLateness(numbers[1:]); late.Check(&a.grid) {
-		a.heard, a.share, a.late = heard, numbers[0], late
-	}
-	return nil
+	return numbers, nil
 }
 
 // loaded ends loading. Blocks are those of the stored pass already, unless the horizon was another; then they merge, since what

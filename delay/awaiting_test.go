@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -45,7 +46,10 @@ func otherNumber(i policy.Item) policy.Item { return pooledItems - 1 - i }
 func TestDirect_AgesArePooled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		horizon := rapid.SampledFrom([]int64{1 << 20, 5_000_000}).Draw(t, "horizon")
-		all, ours, theirs := NewDirect(policy.NewGreedy(), ageing(horizon)), NewDirect(policy.NewGreedy(), ageing(horizon)), NewDirect(policy.NewGreedy(), ageing(horizon))
+		law := ageing(horizon)
+		law.Law = rapid.SampledFrom([]SilenceLaw{SilenceAges, SilenceAges, SilenceAtOnce, SilenceWaits}).Draw(t, "silence")
+		law.Drift = rapid.SampledFrom([]float64{0, 1, 30}).Draw(t, "drift")
+		all, ours, theirs := NewDirect(policy.NewGreedy(), law), NewDirect(policy.NewGreedy(), law), NewDirect(policy.NewGreedy(), law)
 		for _, l := range []*Direct{all, ours, theirs} {
 			l.Grow(pooledItems)
 		}
@@ -102,6 +106,9 @@ func TestDirect_AgesArePooled(t *testing.T) {
 			"": func(t *rapid.T) {
 				for i := range policy.Item(pooledItems) {
 					want, got := all.table.Evidence(i), ours.table.Evidence(i)
+					if law.Law == SilenceWaits { // others' flights are not told
+						want.Open, got.Open = 0, 0
+					}
 					for k, pair := range [][2]float64{{want.W, got.W}, {want.R, got.R}, {want.Q, got.Q}, {want.Open, got.Open}} {
 						require.InDelta(t, pair[0], pair[1], 1e-5, "item %d, number %d", i, k)
 					}
@@ -177,6 +184,118 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 	ours.Advance(1<<31 + 1<<12)
 	require.EqualValues(t, 1<<31, ours.flights.awaiting.heard)
 	require.Equal(t, []float64{1, 1}, weights())
+}
+
+// While a peer has no owner, what a partition awaits since shortly before weighs no less, however many passes it makes.
+func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
+	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	for _, l := range []*Direct{ours, theirs} {
+		l.Grow(pooledItems)
+	}
+	unit := ours.flights.awaiting.grid.Unit()
+	now := int64(1 << 30)
+	selects := func(units int64) {
+		for range units {
+			ours.Selected(Feedback{Item: 0, Began: now})
+			now += unit
+		}
+		ours.Advance(now)
+	}
+	selects(40)
+	theirs.Advance(now)
+	told(ours, 1, newStore(theirs), map[fieldOf]bool{})
+	selects(4)
+	weight := ours.table.Evidence(0).W
+	require.Greater(t, weight, 0.5)
+	for range 100 {
+		selects(8)
+		after := ours.table.Evidence(0).W
+		require.GreaterOrEqual(t, after, 0.99*weight, "but for what the share paid is taken for")
+		require.Less(t, after, 1.1*weight)
+	}
+	require.Equal(t, now-now%(4*unit), ours.flights.awaiting.pass)
+	require.Less(t, ours.flights.awaiting.heard, ours.flights.awaiting.pass-700*unit)
+}
+
+// Payoffs below the default are stored apart with how late they are, and a learner that is loaded has the evidence of the one that was
+// stored, to the last digit; one that takes it over has its counts.
+func TestDirect_PayoffsBelowTheDefaultAreStored(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fresh := func() *Direct {
+			d := NewDirect(policy.NewGreedy(), ageing(1<<20))
+			d.Grow(pooledItems)
+			return d
+		}
+		d, now := fresh(), int64(1<<30)
+		store := newStore(d)
+		for range rapid.IntRange(1, 40).Draw(t, "selections") {
+			fb := Feedback{Item: rapid.Int32Range(0, pooledItems-1).Draw(t, "item"), Began: now}
+			d.Selected(fb)
+			now += rapid.Int64Range(0, 20_000).Draw(t, "ms")
+			switch rapid.IntRange(0, 3).Draw(t, "end") {
+			case 0:
+				fb.Payoff, fb.Age = rapid.SampledFrom([]float64{0, 0.1, 0.25, 0.5, 1}).Draw(t, "payoff"), rapid.Int64Range(0, 1<<20).Draw(t, "age")
+				d.Paid(fb)
+			case 1:
+				d.Advance(now)
+				store.harvest()
+			}
+		}
+		store.harvest()
+		again := fresh()
+		store.load(t, pooledItems, again)
+		for i := range policy.Item(pooledItems) {
+			require.Equal(t, d.table.Evidence(i), again.table.Evidence(i))
+			require.Equal(t, d.flights.awaiting.settled.Own(i), again.flights.awaiting.settled.Own(i))
+		}
+		require.Equal(t, d.flights.awaiting.all, again.flights.awaiting.all)
+		to := fresh()
+		require.NoError(t, Merge(to, d, allItems(pooledItems), Share{Additive: true}, func(policy.Item) {}))
+		require.NoError(t, Merge(to, d, allItems(pooledItems), Share{Additive: true}, func(policy.Item) {}))
+		require.Equal(t, d.flights.awaiting.all.Add(d.flights.awaiting.all), to.flights.awaiting.all)
+		d.Advance(now + 1<<25)
+		to.Advance(now + 1<<25)
+		require.Equal(t, d.flights.awaiting.below > 0, to.flights.awaiting.below > 0)
+		require.InDelta(t, d.flights.awaiting.low, to.flights.awaiting.low, 1e-12)
+	})
+}
+
+// A return that is later than the sales are taken for what it is while others like it are still to come: the mean of an item, of which
+// one in ten sells early and one in ten costs as much late, is that of the default at any time, and far above it where both are
+// taken to be as late.
+func TestDirect_LaterPayoffsBelowTheDefaultAreExpected(t *testing.T) {
+	const horizon = 1 << 22
+	d := NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Default: 0.5, Horizon: horizon})
+	d.Grow(1)
+	type due struct {
+		at int64
+		fb Feedback
+	}
+	var payoffs []due
+	for k := range int64(4000) {
+		now := 1000 * k
+		for len(payoffs) > 0 && payoffs[0].at <= now {
+			fb := payoffs[0].fb
+			fb.Age = now - fb.Began
+			d.Paid(fb)
+			payoffs = payoffs[1:]
+		}
+		d.Advance(now)
+		fb := Feedback{Ref: k, Began: now}
+		d.Selected(fb)
+		switch k % 10 {
+		case 0:
+			fb.Payoff = 1
+			payoffs = append(payoffs, due{now + 20_000, fb})
+		case 5:
+			payoffs = append(payoffs, due{now + 1_000_000, fb})
+		}
+		slices.SortStableFunc(payoffs, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+		if k > 2500 {
+			e := d.table.Evidence(0)
+			require.InDelta(t, 0.5, e.Mean(), 0.01, "after %d", k)
+		}
+	}
 }
 
 // lawful is a learner whose law and horizon change from one start to the next, upon one store.
@@ -391,7 +510,7 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 	}
 	if a := d.flights.awaiting; a != nil {
 		a.heard = now
-		a.late = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages)
+		a.late[sideAbove] = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
 		a.hear()
 		a.share = silence.Share(a.all, a.every)
 	}
@@ -400,8 +519,13 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 
 // Nothing is allocated for a selection, a payoff or a decision while event time stands still, however much is awaited.
 func TestDirect_AgesAllocateNothing(t *testing.T) {
-	for _, spans := range []int{0, 1, 10, 60} {
-		d, now := withSpans(ageing(1<<24), spans)
+	for _, spans := range []int{0, 1, 10, 60, 61, -60} {
+		law := ageing(1 << 24)
+		law.Drift = float64(max(0, spans) % 10) // of the last but one
+		d, now := withSpans(law, max(spans, -spans))
+		if a := d.flights.awaiting; spans < 0 { // some payoffs are below the default
+			a.below, a.late[sideBelow] = 0.3, a.late[sideAbove]
+		}
 		candidates := allItems(20)
 		var decision Decision
 		ref := int64(0)
@@ -424,8 +548,10 @@ func TestDirect_AgesAllocateNothing(t *testing.T) {
 // a microsecond dearer than under SilenceWaits at the most.
 func BenchmarkDirect_Silence(b *testing.B) {
 	for _, spans := range []int{1, 10, 60} {
-		for _, s := range []Silence{{}, {Law: SilenceAtOnce}, ageing(1 << 24)} {
-			b.Run(fmt.Sprintf("%s, %d spans", []string{"waits", "at once", "ages"}[s.Law], spans), func(b *testing.B) {
+		drifting := ageing(1 << 24)
+		drifting.Drift = 0.5
+		for _, s := range []Silence{{}, {Law: SilenceAtOnce}, ageing(1 << 24), drifting} {
+			b.Run(fmt.Sprintf("%s, drift %v, %d spans", s.Law, s.Drift, spans), func(b *testing.B) {
 				d, now := withSpans(s, spans)
 				if a := d.flights.awaiting; a != nil {
 					require.Len(b, a.own[0], spans)

@@ -53,7 +53,7 @@ func (b *base) Grow(items int) {
 func (b *base) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
 	n := len(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	d.Propensities = d.Propensities[:0]
+	d.Propensities, d.Expected = d.Propensities[:0], d.Expected[:0]
 	d.Instance = -1
 	d.Explored = false
 	b.in.Items, b.in.Key = candidates, key
@@ -104,6 +104,9 @@ func (b *base) feed(i policy.Item, payoff float64) { b.table.Add(i, payoff) }
 
 // Sums implements Learner.
 func (b *base) Sums(i policy.Item) policy.Sums { return b.table.Own(i) }
+
+// Evidence implements Learner.
+func (b *base) Evidence(i policy.Item) policy.Evidence { return b.table.Evidence(i) }
 
 // LoadSums implements Learner.
 func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
@@ -162,10 +165,16 @@ func (b *base) loadField(hash string, field, value []byte) error {
 		if bytes.Equal(field, fieldSilence) {
 			return b.flights.loadEstimate(value)
 		}
+		if bytes.Equal(field, fieldBelow) {
+			return b.flights.loadBelow(value)
+		}
 		return b.windows.loadEstimate(field, value)
 	}
-	if hash == hashOpen && b.flights.parts != nil {
+	switch {
+	case hash == hashOpen && b.flights.parts != nil:
 		return b.flights.parts.load(field, value)
+	case hash == hashHistory && b.flights.drift != nil:
+		return b.flights.drift.load(field, value)
 	}
 	if b.flights.awaiting != nil {
 		return b.flights.awaiting.load(hash, field, value)

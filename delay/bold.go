@@ -31,6 +31,11 @@ type BOLDConfig struct {
 	Index        LossIndex
 	// Windows says where the distribution of windows comes from.
 	Windows WindowsConfig
+	// Floor is below which no propensity is divided by, within 0 and 1: then losses are estimated as ℓ/max(p, Floor). 0, the
+	// paper's, is unbiased. With a floor γ the loss of what is selected with probability p < γ is estimated, on average, as
+	// p/γ of what it is, which adds no more than n·γ to the regret of an impression, and no single selection that the windows
+	// do not explain outweighs 1/γ others (G. Neu, "Explore no more", NeurIPS 2015, has the like of it).
+	Floor float64
 }
 
 // BOLD is BOLD (the paper's appendix C.2; P. Joulani, A. György, C. Szepesvári, "Online learning under delayed feedback",
@@ -58,6 +63,7 @@ type BOLDConfig struct {
 // number of selections it was made from and the estimate, separated by blanks. Numbers are decimal.
 type BOLD struct {
 	base  policy.Adversarial
+	floor float64
 	index LossIndex
 	pool  pool
 	sums  []policy.Sums
@@ -88,11 +94,13 @@ func NewBOLD(c BOLDConfig) (*BOLD, error) {
 		return nil, fmt.Errorf("%w: at most %d instances", ErrBOLD, c.MaxInstances)
 	case c.Index > ByRank:
 		return nil, fmt.Errorf("%w: losses of index %d", ErrBOLD, c.Index)
+	case !(c.Floor >= 0 && c.Floor < 1):
+		return nil, fmt.Errorf("%w: propensities no lower than %v", ErrBOLD, c.Floor)
 	}
 	if f, ok := c.Base.(*policy.FTRL); ok && f.Shifted() != (c.Index == ByItem) {
 		return nil, fmt.Errorf("%w: ftrl is shifted where losses belong to items, and only there", ErrBOLD)
 	}
-	b := &BOLD{base: c.Base, index: c.Index, pool: newPool(c.MaxInstances)}
+	b := &BOLD{base: c.Base, floor: c.Floor, index: c.Index, pool: newPool(c.MaxInstances)}
 	b.ws.Solver = &admissible.Solver{}
 	if err := b.windows.configure(c.Windows); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBOLD, err)
@@ -125,6 +133,7 @@ func (b *BOLD) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
 	for k, rank := range d.Order {
 		d.Propensities[k] = b.p[rank]
 	}
+	d.Expected = d.Expected[:0]
 	d.Instance = i.number
 	d.Explored = false
 	b.occupy(i)
@@ -169,7 +178,8 @@ func (b *BOLD) Partial(Feedback) {}
 
 // Paid implements Learner: the instance is fed, and waits for one less. A decision whose record lacks what the update
 // needs (one of another layout: without propensities, instance or, where it matters, the order of utilities) frees it
-// only, and so does a propensity that has no estimate (policy.Loss); such payoffs are counted.
+// only, and so does a propensity that has no estimate (policy.Loss); such payoffs are counted. The payoff of an only candidate
+// teaches nothing of which is better: it is no round of the instance, whose rate stays as it is.
 func (b *BOLD) Paid(fb Feedback) {
 	s := &b.sums[fb.Item]
 	s.N++
@@ -193,9 +203,12 @@ func (b *BOLD) feed(fb *Feedback) bool {
 	if _, ok := policy.Loss(fb.Payoff, fb.Propensity); !ok {
 		return false
 	}
+	if n == 1 {
+		return true
+	}
 	q, _ := b.windows.fold(n)
 	v := i.makeVector(b.length(n))
-	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, fb.Propensity, q, &b.ws)
+	return b.base.Feed(&v.Vector, b.coordinates(fb.Candidates), selected, fb.Payoff, max(fb.Propensity, b.floor), q, &b.ws)
 }
 
 // needsOrder tells whether an update depends on the order of the candidates' utilities.
@@ -238,6 +251,9 @@ func (b *BOLD) Windows(dst []float64) (q []float64, selections int64) { return b
 
 // Sums implements Learner: the payoffs taken in. Decisions do not depend on them.
 func (b *BOLD) Sums(i policy.Item) policy.Sums { return b.sums[i] }
+
+// Evidence implements Learner. Decisions do not depend on it.
+func (b *BOLD) Evidence(i policy.Item) policy.Evidence { return b.sums[i].Evidence() }
 
 // SetSource implements Learner. Instances are this partition's own, so that other sources' sums change nothing.
 func (b *BOLD) SetSource(int32, policy.Item, policy.Sums) {}

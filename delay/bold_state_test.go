@@ -74,6 +74,10 @@ func (s *slowBOLD) paid(fb Feedback, q []float64) {
 	sums := s.sums[fb.Item]
 	s.sums[fb.Item] = policy.Sums{N: sums.N + 1, R: sums.R + fb.Payoff, Q: sums.Q + fb.Payoff*fb.Payoff}
 	v, coordinates := s.vector(fb.Instance, fb.Candidates)
+	if _, estimated := policy.Loss(fb.Payoff, fb.Propensity); len(fb.Candidates) == 1 && estimated { // teaches nothing
+		s.free(fb.Instance)
+		return
+	}
 	if !s.c.Base.Feed(v, coordinates, slices.Index(fb.Candidates, fb.Item), fb.Payoff, fb.Propensity, q, &s.ws) {
 		s.unfed++
 	}

@@ -50,6 +50,9 @@ func feedback(ref int64, candidates []policy.Item, d *Decision, rank int32) Feed
 	if len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[slices.Index(d.Order, rank)]
 	}
+	if len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[slices.Index(d.Order, rank)], true
+	}
 	return fb
 }
 
@@ -368,4 +371,74 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 		p[rank] = d.Propensities[k]
 	}
 	require.NoError(t, admissibletest.Contains(p, got, 1e-9))
+}
+
+// TestBOLD_AnOnlyCandidateIsNoRound: the payoffs of impressions with one candidate teach nothing of which is better, so they
+// spend nothing of the rate: after any number of them the learner decides as one that never saw them, and stores the same.
+func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
+	for _, index := range []LossIndex{ByItem, ByRank} {
+		ftrl, err := policy.NewFTRL(1, index == ByItem)
+		require.NoError(t, err)
+		osmd, err := policy.NewOSMD(0)
+		require.NoError(t, err)
+		for _, base := range []policy.Adversarial{ftrl, osmd} {
+			given, err := admissible.NewWindows([]float64{0.5, 0.3, 0.2})
+			require.NoError(t, err)
+			var learners [2]*BOLD
+			for k := range learners {
+				learners[k], err = NewBOLD(BOLDConfig{Base: base, MaxInstances: 1, Index: index, Windows: WindowsConfig{Given: given}})
+				require.NoError(t, err)
+				learners[k].Grow(3)
+			}
+			play := func(b *BOLD, ref int64, candidates []policy.Item) Decision {
+				var d Decision
+				b.Decide(candidates, policy.DecisionKey(1, 0, "", 0, ref), &d)
+				b.Paid(Feedback{Ref: ref, Item: candidates[d.Order[0]], Candidates: candidates, Order: slices.Clone(d.Order),
+					Propensity: d.Propensities[0], Instance: d.Instance, Payoff: float64(d.Order[0]) / 4})
+				return d
+			}
+			for ref := range int64(50) {
+				for only := range int64(20) {
+					play(learners[0], 1000*ref+only, []policy.Item{policy.Item(only % 3)})
+				}
+				require.Equal(t, play(learners[1], ref, []policy.Item{0, 1, 2}), play(learners[0], ref, []policy.Item{0, 1, 2}), base.Name())
+			}
+			require.Zero(t, learners[0].Status().Unfed)
+			require.EqualValues(t, 1050, learners[0].Status().Fed)
+			if index == ByItem {
+				require.EqualValues(t, 50, learners[0].pool.get(0).vector(0).Rounds())
+			} else {
+				require.Nil(t, learners[0].pool.get(0).vector(1))
+			}
+		}
+	}
+}
+
+// TestBOLD_FloorBoundsAnEstimate: with a floor, the selection of what was next to impossible weighs 1/floor; and without, or above
+// it, nothing changes.
+func TestBOLD_FloorBoundsAnEstimate(t *testing.T) {
+	given, err := admissible.NewWindows([]float64{0.5, 0.5})
+	require.NoError(t, err)
+	loss := func(floor, propensity float64) float64 {
+		base, err := policy.NewFTRL(1, false)
+		require.NoError(t, err)
+		b, err := NewBOLD(BOLDConfig{Base: base, MaxInstances: 1, Index: ByRank, Windows: WindowsConfig{Given: given}, Floor: floor})
+		require.NoError(t, err)
+		b.Grow(2)
+		var d Decision
+		b.Decide([]policy.Item{0, 1}, 1, &d)
+		b.Paid(Feedback{Item: 0, Candidates: []policy.Item{0, 1}, Order: []int32{0, 1}, Propensity: propensity, Instance: d.Instance, Payoff: 0.5})
+		x, known := b.pool.get(0).vector(2).Get(0)
+		require.True(t, known)
+		return x
+	}
+	require.InDelta(t, 0.5e20, loss(0, 1e-20), 1e6)
+	require.InDelta(t, 50, loss(0.01, 1e-20), 1e-9)
+	require.InDelta(t, 1, loss(0.01, 0.5), 1e-12)
+	for _, floor := range []float64{-0.1, 1, math.NaN()} {
+		base, err := policy.NewFTRL(1, false)
+		require.NoError(t, err)
+		_, err = NewBOLD(BOLDConfig{Base: base, Index: ByRank, Windows: WindowsConfig{Given: given}, Floor: floor})
+		require.ErrorIs(t, err, ErrBOLD)
+	}
 }

@@ -11,6 +11,9 @@ type Decision struct {
 	Order []int32
 	// Propensities are the probabilities that the selection falls on Order[k]; empty where the policy has none.
 	Propensities []float64
+	// Expected are what the policy expects of the item at Order[k], multiples of 10⁻⁶ of at most 10⁶ in size; empty where the
+	// policy has none. They are recorded, and come back with the feedback. A learner that gives any is Expecting.
+	Expected []float64
 	// Instance is the BASE instance that decided; -1 where the learner has no instances.
 	Instance int32
 	// Explored is true where the policy explored on purpose (ε-greedy), or the order of utilities was (Preferring).
@@ -42,6 +45,10 @@ type Feedback struct {
 	Candidates []policy.Item
 	Propensity float64
 	Instance   int32
+	// Expected is what the decision expected of Item, where HasExpected is true; not used by Unselected. It is not there where
+	// another policy decided, or a learner of an earlier version.
+	Expected    float64
+	HasExpected bool
 	// Order is the decision's: positions in Candidates in the order shown. Empty where it is not known; Candidates are
 	// in the order shown then. With a learner that finds the order of utilities itself, Candidates are in the order that it
 	// found at the decision, Order is its Ranks, and Undecided is the decision's.
@@ -84,6 +91,9 @@ type Learner interface {
 
 	// Sums are this partition's own statistics of an item.
 	Sums(i policy.Item) policy.Sums
+	// Evidence is what is known of an item's payoffs by now, other sources' included where they are pooled. It is for people and
+	// metrics: not every learner decides by it.
+	Evidence(i policy.Item) policy.Evidence
 	// SetSource sets what another source (a partition number) has of an item; it replaces what that source had before.
 	// The sums must pass their Check.
 	SetSource(source int32, i policy.Item, s policy.Sums)
@@ -109,6 +119,11 @@ type Learner interface {
 
 	// Status is for people and metrics.
 	Status() Status
+}
+
+// Expecting is a learner whose decisions may have Expected, so that room is left for it in their records.
+type Expecting interface {
+	Expects() bool
 }
 
 // Versioned is a learner of which a hash holds something else than it did in an earlier version.
@@ -140,6 +155,7 @@ type Status struct {
 	Flights int64       // selections whose payoff is awaited; with instances, decisions whose impression has not ended
 
 	Silence SilenceStatus // of no more than the zero value where silence does not count before it is over
+	Level   LevelStatus   // of Robust; the zero value elsewhere
 
 	// Windows is the distribution of windows that decisions are made for: window 1, 2, … up to ShownWindows, and last
 	// those beyond. Nil where it is of no use to the learner. It is not changed afterwards.

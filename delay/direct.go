@@ -16,7 +16,7 @@ import "github.com/ranker-worker/ranker-worker/policy"
 //
 // Its state is stored in hashes of its own, besides the items' sums: "flights" maps "<item>" to the number of its
 // selections in flight, where there are any, in decimal; where silence counts, sources pool it. So
-// with what has come in parts of their payoffs, in "open". What is learned of windows, for a BASE that needs them, is
+// with what has come in parts of their payoffs, in "open", and what was paid by when it began, in "history". What is learned of windows, for a BASE that needs them, is
 // stored as BOLD stores it.
 type Direct struct{ base }
 
@@ -49,6 +49,9 @@ func (d *Direct) Partial(fb Feedback) { d.flights.part(&fb) }
 
 // Paid implements Learner: BASE is fed.
 func (d *Direct) Paid(fb Feedback) {
+	if d.flights.drift != nil {
+		d.flights.drift.pay(&fb)
+	}
 	d.paid(&fb)
 	d.feed(fb.Item, fb.Payoff)
 }

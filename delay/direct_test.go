@@ -44,7 +44,11 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 			}
 		}
 	} else {
-		table.AwaitedBy(func(i policy.Item) policy.Evidence { return policy.Evidence{Open: float64(inFlight[i])} })
+		table.EvidenceBy(func(i policy.Item) policy.Evidence {
+			e := table.Pooled(i).Evidence()
+			e.Open = float64(inFlight[i])
+			return e
+		})
 		for i := range policy.Item(s.items) {
 			table.Weigh(i)
 		}

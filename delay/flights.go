@@ -3,6 +3,8 @@ package delay
 import (
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -18,6 +20,7 @@ type flights struct {
 	pools    bool      // other sources' are wanted
 	awaiting *awaiting // nil but for SilenceAges
 	parts    *parts    // nil where payoffs do not come in parts
+	drift    *drift    // nil where means do not
 	silence  Silence
 	stored   []policy.Count // of our own, as harvested last
 	total    policy.Count   // of our own
@@ -27,22 +30,37 @@ type flights struct {
 func (f *flights) tell(table *policy.Table, s Silence) {
 	f.Totals = policy.NewTotals(func(i policy.Item, _, _ policy.Count) { table.Weigh(i) })
 	f.pools, f.silence = s.Law != SilenceWaits, s
-	come := func(policy.Item) (none begun) { return none }
+	come := func(policy.Item) (none history.Payoffs) { return none }
 	if s.InParts {
-		f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ begun) { table.Weigh(i) })}
+		f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ history.Payoffs) { table.Weigh(i) })}
 		come = f.parts.Pooled
 	}
-	weight := func(policy.Item) float64 { return 0 }
+	weight := func(policy.Item) (none inFlight) { return none }
 	switch s.Law {
 	case SilenceAtOnce:
-		weight = func(i policy.Item) float64 { return float64(f.Pooled(i)) }
+		weight = func(i policy.Item) inFlight { return inFlight{Worth: silence.Worth{Unpaid: float64(f.Pooled(i))}} }
 	case SilenceAges:
 		f.awaiting = newAwaiting(s)
-		weight = func(i policy.Item) float64 { return f.awaiting.weight[i] }
+		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worth[i], f.awaiting.low} }
 	}
-	table.AwaitedBy(func(i policy.Item) policy.Evidence {
-		return s.worth(table.Pooled(i), f.Pooled(i), weight(i), come(i))
+	if s.Drift > 0 {
+		f.drift = newDrift(s, table)
+	}
+	table.EvidenceBy(func(i policy.Item) policy.Evidence {
+		w := weight(i)
+		return s.begun(f.fed(table.Pooled(i), i, w), f.Pooled(i), w, come(i))
 	})
+}
+
+// fed is what an item's payoffs are worth, and its awaited selections.
+func (f *flights) fed(sums policy.Sums, i policy.Item, of inFlight) policy.Evidence {
+	switch {
+	case f.drift == nil:
+		return f.silence.silent(sums.Evidence(), of)
+	case f.awaiting != nil:
+		return f.drift.evidence(i, sums, f.awaiting.quiet(i), of.low)
+	}
+	return f.silence.silent(f.drift.evidence(i, sums, nil, 0), of)
 }
 
 // pooled names the hashes that are: others' payoffs without their silence would mislead as one's own would.
@@ -55,6 +73,9 @@ func (f *flights) pooled() (all []Pooled) {
 	}
 	if f.awaiting != nil {
 		all = append(all, f.awaiting.pooled()...)
+	}
+	if f.drift != nil {
+		all = append(all, Pooled{Hash: hashHistory, ByItem: true})
 	}
 	return all
 }
@@ -70,6 +91,9 @@ func (f *flights) hashes() []string {
 			all = append(all, p.Hash)
 		}
 	}
+	if f.drift != nil {
+		all = append(all, hashHistory)
+	}
 	return all
 }
 
@@ -80,6 +104,9 @@ func (f *flights) grow(items int) {
 	if f.parts != nil {
 		f.parts.grow(items)
 	}
+	if f.drift != nil {
+		f.drift.Grow(items)
+	}
 	f.Grow(items)
 	f.stored = extend(f.stored, items-len(f.stored))
 }
@@ -87,7 +114,7 @@ func (f *flights) grow(items int) {
 // begin notes a selection.
 func (f *flights) begin(fb *Feedback) {
 	if f.awaiting != nil {
-		f.awaiting.begin(fb.Item, fb.Began)
+		f.awaiting.begin(fb)
 	}
 	f.add(fb.Item, 1)
 }
@@ -97,10 +124,10 @@ func (f *flights) part(fb *Feedback) {
 	if f.parts == nil {
 		return
 	}
-	before, now := fb.told(), begunBy(fb.Payoff)
+	before, now := fb.told(), history.PayoffsOf(fb.Payoff)
 	f.parts.replace(fb.Item, before, now)
 	if f.awaiting != nil {
-		f.awaiting.part(fb, abs(now.over(f.silence.Default)-before.over(f.silence.Default)))
+		f.awaiting.part(fb, abs(over(now, f.silence.Default)-over(before, f.silence.Default)))
 	}
 }
 
@@ -110,7 +137,7 @@ func abs(n int64) int64 { return max(n, -n) }
 // end notes what has become of a selection.
 func (f *flights) end(fb *Feedback, what outcome) {
 	if f.parts != nil {
-		f.parts.replace(fb.Item, fb.told(), begun{})
+		f.parts.replace(fb.Item, fb.told(), history.Payoffs{})
 	}
 	n := f.Own(fb.Item)
 	if n <= 0 {
@@ -129,15 +156,25 @@ func (f *flights) add(i policy.Item, n policy.Count) {
 
 // advance takes event time on.
 func (f *flights) advance(watermark int64, table *policy.Table) {
-	if f.awaiting == nil {
-		return
+	faded := f.drift != nil && f.drift.advance(watermark)
+	if f.awaiting != nil {
+		f.awaiting.advance(watermark, func(i policy.Item, merged bool) {
+			table.Weigh(i)
+			if merged {
+				f.Changes().Note(i, 1)
+			}
+		})
 	}
-	f.awaiting.advance(watermark, func(i policy.Item, merged bool) {
+	if faded {
+		f.weigh(table)
+	}
+}
+
+// weigh makes the evidence of all items anew.
+func (f *flights) weigh(table *policy.Table) {
+	for i := range policy.Item(f.Len()) {
 		table.Weigh(i)
-		if merged {
-			f.Changes().Note(i, 1)
-		}
-	})
+	}
 }
 
 // harvest writes what has changed of our own.
@@ -165,6 +202,9 @@ func (f *flights) harvest(r Recorder, to *writer) {
 	}
 	if f.awaiting != nil {
 		f.awaiting.harvest(r, to)
+	}
+	if f.drift != nil {
+		f.drift.harvest(r, to)
 	}
 }
 
@@ -196,14 +236,24 @@ func (f *flights) loadEstimate(value []byte) error {
 	return f.awaiting.loadEstimate(value)
 }
 
+// loadBelow restores that of payoffs below the default, likewise.
+func (f *flights) loadBelow(value []byte) error {
+	if f.awaiting == nil {
+		return nil
+	}
+	return f.awaiting.loadBelow(value)
+}
+
 // loaded ends loading.
 func (f *flights) loaded(table *policy.Table) {
-	if f.awaiting == nil {
-		return
+	if f.awaiting != nil {
+		f.awaiting.loaded()
 	}
-	f.awaiting.loaded()
-	for i := range policy.Item(f.Len()) {
-		table.Weigh(i)
+	if f.drift != nil {
+		f.drift.loaded()
+	}
+	if f.awaiting != nil || f.drift != nil {
+		f.weigh(table)
 	}
 }
 
@@ -211,6 +261,12 @@ func (f *flights) loaded(table *policy.Table) {
 func (f *flights) setSourceField(source int32, hash string, field, value []byte, items Translate, table *policy.Table) {
 	if hash == hashOpen && f.parts != nil && f.pools {
 		f.parts.setSource(source, field, value, items)
+		return
+	}
+	if hash == hashHistory {
+		if f.drift != nil {
+			f.drift.setSource(source, field, value, items)
+		}
 		return
 	}
 	if hash != hashFlights {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/lately"
 	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
@@ -70,6 +72,7 @@ var (
 	_ Mergeable = (*Direct)(nil)
 	_ Mergeable = (*BOLD)(nil)
 	_ Mergeable = (*Preferring)(nil)
+	_ Mergeable = (*Robust)(nil)
 )
 
 // TakeOver implements Mergeable. A hold is not taken over: the step that it is in the middle of is cancelled, as when its
@@ -100,6 +103,9 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	if s.Additive && d.flights.awaiting != nil && f.flights.awaiting != nil {
 		d.flights.awaiting.takeOver(f.flights.awaiting, numbers)
 	}
+	if s.Additive && d.flights.drift != nil && f.flights.drift != nil {
+		d.flights.drift.takeOver(f.flights.drift, numbers)
+	}
 	return d.windows.takeOver(&f.windows, s)
 }
 
@@ -110,9 +116,24 @@ func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
 			a.settled.AddOwn(to, n, 1)
 		}
 	}
-	a.ages = a.ages.Plus(&a.grid, from.ages)
-	a.ages.Each(func(row silence.Block) { a.rows[row] = struct{}{} })
+	for side := range a.ages {
+		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
+		a.ages[side].Each(func(row silence.Block) { a.rows[side][row] = struct{}{} })
+	}
 	a.pass, a.unwritten = max(a.pass, from.pass), true
+}
+
+// takeOver adds what another learner knows.
+func (d *drift) takeOver(from *drift, numbers []policy.Item) {
+	for i, to := range numbers {
+		if rows := from.Own(policy.Item(i)); len(rows) > 0 {
+			d.AddOwn(to, slices.Clone(rows), 1)
+		}
+	}
+	if from.since != silence.Never && (d.since == silence.Never || from.since < d.since) {
+		d.since = from.since
+	}
+	d.pass, d.moved = max(d.pass, from.pass), true
 }
 
 // NamesItems implements Mergeable: all that belongs to items is sums.
@@ -125,8 +146,42 @@ func (b *base) Carry(fb Feedback, selected bool) {
 	}
 	b.flights.begin(&fb)
 	if b.flights.parts != nil {
-		b.flights.parts.replace(fb.Item, begun{}, fb.told())
+		b.flights.parts.replace(fb.Item, history.Payoffs{}, fb.told())
 	}
+}
+
+// TakeOver implements Mergeable. What all items tell is estimated anew when a payoff has come.
+func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
+	f, ok := from.(*Robust)
+	if !ok {
+		return fmt.Errorf("%w: %T from %T", ErrMerge, r, from)
+	}
+	if s.Additive {
+		for i, to := range numbers {
+			if rows := f.items.own[i]; len(rows) > 0 {
+				r.items.own[to] = slices.Clone(r.items.own[to].Add(rows))
+				r.items.read[to].at, r.items.merged[to] = 0, silence.Never
+				r.changes.Note(to, recentChanged)
+			}
+		}
+		r.levels.takeOver(&r.grid, f)
+		if r.flights.awaiting != nil && f.flights.awaiting != nil {
+			r.flights.awaiting.takeOver(f.flights.awaiting, numbers)
+		}
+		r.pass, r.moved = max(r.pass, f.pass), true
+	}
+	return r.windows.takeOver(&f.windows, s)
+}
+
+// takeOver adds what another learner knows of levels.
+func (l *recentLevels) takeOver(g *silence.Grid, from *Robust) {
+	for _, rows := range []history.Rows[lately.Surprise]{l.own, from.levels.own} { // where they were and are, blocks may change
+		for _, x := range rows {
+			l.changes.Note(int32(x.Level), 1)
+		}
+	}
+	l.own = slices.Clone(l.own.Add(from.levels.own))
+	l.merge(g, from.pass)
 }
 
 // TakeOver implements Mergeable.
@@ -235,7 +290,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashLearner, hashInstances, hashRounds,
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }

@@ -14,6 +14,8 @@ type Inspector interface {
 	Learner
 	// Inspect shows what the learner knows besides the sums of its items.
 	Inspect() Inspection
+	// Rule says in one sentence how rankings are made.
+	Rule() string
 	// Explain decides as Decide does, and says why.
 	Explain(candidates []policy.Item, key policy.Key) Explanation
 }
@@ -48,7 +50,7 @@ type Explanation struct {
 	Rule string
 	// Why is by position in the candidates. Of a learner with propensities, Index is what it holds against the candidate:
 	// the estimated cumulative loss (FTRL), or its probability before this list's windows are looked at (OSMD); NaN where
-	// it knows nothing of it.
+	// it knows nothing of it; and with Robust its score.
 	Why []policy.Reason
 }
 
@@ -57,6 +59,7 @@ var (
 	_ Inspector = (*Direct)(nil)
 	_ Inspector = (*BOLD)(nil)
 	_ Inspector = (*Preferring)(nil)
+	_ Inspector = (*Robust)(nil)
 )
 
 // Inspect implements Inspector.
@@ -83,17 +86,29 @@ func (q *QPMD) Inspect() Inspection {
 	return i
 }
 
+// ranker is what ranks.
+func (b *base) ranker() any {
+	if b.explorer != nil {
+		return b.explorer
+	}
+	return b.policy
+}
+
+// Rule implements Inspector.
+func (b *base) Rule() string {
+	if e, ok := b.ranker().(policy.Explainer); ok {
+		return e.Rule()
+	}
+	return ""
+}
+
 // Explain implements Inspector.
 func (b *base) Explain(candidates []policy.Item, key policy.Key) Explanation {
 	var x Explanation
 	b.Decide(candidates, key, &x.Decision)
 	in := b.in
 	in.Items, in.Key = candidates, key
-	var ranker any = b.policy
-	if b.explorer != nil {
-		ranker = b.explorer
-	}
-	x.Why, x.Rule = policy.Reasons(ranker, &in, &b.ws, x.Decision.Order)
+	x.Why, x.Rule = policy.Reasons(b.ranker(), &in, &b.ws, x.Decision.Order)
 	return x
 }
 
@@ -121,10 +136,14 @@ func (b *BOLD) Inspect() Inspection {
 	return i
 }
 
+// Rule implements Inspector.
+func (b *BOLD) Rule() string {
+	return "drawn, so that each candidate is selected with its propensity, from the probabilities that " + b.base.Name() + " gives them"
+}
+
 // Explain implements Inspector: as Decide, but that no instance waits for it.
 func (b *BOLD) Explain(candidates []policy.Item, key policy.Key) Explanation {
-	x := Explanation{Rule: "drawn, so that each candidate is selected with its propensity, from the probabilities that " +
-		b.base.Name() + " gives them"}
+	x := Explanation{Rule: b.Rule()}
 	free := b.pool.choose()
 	b.Decide(candidates, key, &x.Decision)
 	b.free(x.Decision.Instance)
@@ -148,6 +167,32 @@ func (b *BOLD) Explain(candidates []policy.Item, key policy.Key) Explanation {
 	return x
 }
 
+// Inspect implements Inspector.
+func (r *Robust) Inspect() Inspection {
+	i, beliefs := r.base.Inspect(), *r.estimate.Spread()
+	i.Beliefs = &beliefs
+	return i
+}
+
+// Rule implements Inspector.
+func (r *Robust) Rule() string {
+	return "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
+		"less what all items have in common at a time, and of those that could seldom be selected lately"
+}
+
+// Explain implements Inspector.
+func (r *Robust) Explain(candidates []policy.Item, key policy.Key) Explanation {
+	x := Explanation{Rule: r.Rule(), Why: make([]policy.Reason, len(candidates))}
+	r.Decide(candidates, key, &x.Decision)
+	for k, i := range candidates {
+		y, known := &x.Why[k], r.recent(i)
+		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i))
+		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.scores[k], -1
+	}
+	policy.Leaders(x.Decision.Order, func(position, leader int32) { x.Why[position].Leader = leader })
+	return x
+}
+
 // Inspect implements Inspector, as its inner learner does.
 func (p *Preferring) Inspect() Inspection {
 	i := p.inner.(Inspector).Inspect()
@@ -155,6 +200,9 @@ func (p *Preferring) Inspect() Inspection {
 	p.finder.Report(i.Preferences)
 	return i
 }
+
+// Rule implements Inspector: that of its inner learner, which ranks once the order is certain.
+func (p *Preferring) Rule() string { return p.inner.(Inspector).Rule() }
 
 // Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
 func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {

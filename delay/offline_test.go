@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay/lately"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
@@ -27,6 +28,12 @@ func mergeable(t require.TestingT) map[string]func() Mergeable {
 		"direct": func() Mergeable { return NewDirect(policy.NewGreedy(), Silence{}) },
 		"ages": func() Mergeable {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
+		},
+		"drift": func() Mergeable {
+			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon, Drift: 10})
+		},
+		"robust": func() Mergeable {
+			return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives()})
 		},
 		"bold":    bold(0),
 		"bounded": bold(3),
@@ -167,7 +174,7 @@ func stored(t *rapid.T, l, again Mergeable) {
 // Learners of another kind are refused.
 func TestMerge_RefusesAnotherKind(t *testing.T) {
 	all := mergeable(t)
-	kind := map[string]string{"bounded": "bold", "ages": "direct"} // of those that are the same under another name
+	kind := map[string]string{"bounded": "bold", "ages": "direct", "drift": "direct"} // of those that are the same under another name
 	for a, to := range all {
 		for b, from := range all {
 			if cmp.Or(kind[a], a) != cmp.Or(kind[b], b) {

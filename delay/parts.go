@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -14,42 +15,22 @@ import (
 // parts there is nothing in it.
 const hashOpen = "open"
 
-// partUnits are in a normalised payoff of 1. Payoffs in parts are added as integers, so that what is added is taken out without
-// a trace, whatever came in between.
-const partUnits = 1 << 30
-
-func inParts(x float64) int64 { return int64(math.Round(x * partUnits)) }
-
-// begun are selections of an item that have been paid in parts, and may be paid more: how many, what they have come to, and
-// the squares of that, in units.
-type begun struct{ n, sum, squares int64 }
-
-// Add is the selections of both.
-func (b begun) Add(o begun) begun { return begun{b.n + o.n, b.sum + o.sum, b.squares + o.squares} }
-
-func (b begun) minus(o begun) begun { return begun{b.n - o.n, b.sum - o.sum, b.squares - o.squares} }
-
-// begunBy is one selection that has come to a normalised payoff so far.
-func begunBy(payoff float64) begun {
-	return begun{1, inParts(payoff), inParts(float64(payoff * payoff))}
-}
-
 // told is what was told of fb's selection in parts before.
-func (fb *Feedback) told() begun {
+func (fb *Feedback) told() history.Payoffs {
 	if !fb.InParts {
-		return begun{}
+		return history.Payoffs{}
 	}
-	return begunBy(fb.Before)
+	return history.PayoffsOf(fb.Before)
 }
 
-// over is by how much the sum of these selections is above what they would be if each came to the default, in units.
-func (b begun) over(d float64) int64 { return b.sum - b.n*inParts(d) }
+// over is by how much the sum of these selections is above what they would be if each came to the default, in history.Units.
+func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }
 
 // parts are what has come in parts for selections whose payoff is awaited, by item: this partition's own, and those that other
-// sources have told of.
+// sources have told of. They are integers, so that what is added is taken out without a trace, whatever came in between.
 type parts struct {
-	policy.Totals[begun]
-	stored []begun // of our own, as harvested last
+	policy.Totals[history.Payoffs]
+	stored []history.Payoffs // of our own, as harvested last
 }
 
 func (p *parts) grow(items int) {
@@ -58,9 +39,9 @@ func (p *parts) grow(items int) {
 }
 
 // replace puts what a selection of an item has come to now in place of what was told of it before.
-func (p *parts) replace(i policy.Item, before, now begun) {
+func (p *parts) replace(i policy.Item, before, now history.Payoffs) {
 	if before != now {
-		p.AddOwn(i, now.minus(before), 1)
+		p.AddOwn(i, now.Minus(before), 1)
 	}
 }
 
@@ -73,13 +54,13 @@ func (p *parts) harvest(r Recorder, to *writer) {
 		}
 		p.stored[i] = b
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if b.n == 0 {
+		if b.N == 0 {
 			r.Field(hashOpen, to.field, nil)
 			continue
 		}
-		to.value = strconv.AppendInt(to.value[:0], b.n, 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), b.sum, 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), b.squares, 10)
+		to.value = strconv.AppendInt(to.value[:0], b.N, 10)
+		to.value = strconv.AppendInt(append(to.value, ' '), b.R, 10)
+		to.value = strconv.AppendInt(append(to.value, ' '), b.Q, 10)
 		r.Field(hashOpen, to.field, to.value)
 	}
 	p.Changes().Clear()
@@ -87,22 +68,22 @@ func (p *parts) harvest(r Recorder, to *writer) {
 
 var errOpen = errors.New("the value is not a count from 1 on, a sum within it, and squares within that")
 
-func parseBegun(value []byte) (begun, error) {
+func parseBegun(value []byte) (history.Payoffs, error) {
 	words := bytes.Split(value, []byte{' '})
 	if len(words) != 3 {
-		return begun{}, errOpen
+		return history.Payoffs{}, errOpen
 	}
 	var x [3]int64
 	for k, w := range words {
 		n, err := parseInt(w)
 		if err != nil {
-			return begun{}, errOpen
+			return history.Payoffs{}, errOpen
 		}
 		x[k] = n
 	}
-	b := begun{x[0], x[1], x[2]}
-	if b.n < 1 || b.n > math.MaxInt32 || b.sum > b.n*partUnits || b.squares > b.sum {
-		return begun{}, errOpen
+	b := history.Payoffs{N: x[0], R: x[1], Q: x[2]}
+	if b.N < 1 || b.N > math.MaxInt32 || b.R > b.N*history.Units || b.Q > b.R {
+		return history.Payoffs{}, errOpen
 	}
 	return b, nil
 }

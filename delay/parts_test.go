@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -30,13 +32,13 @@ func TestParts_CountAtOnce(t *testing.T) {
 		l.Selected(fb)
 		l.Selected(fb)
 		if law == SilenceAges {
-			l.flights.awaiting.weight[1] = 1 // as though both were old enough for half of what comes
+			l.flights.awaiting.worth[1].Unpaid = 1 // as though both were old enough for half of what comes
 		}
 		fb.Payoff = 0.75
-		l.flights.parts.replace(1, begun{}, begunBy(0.75))
+		l.flights.parts.replace(1, history.Payoffs{}, history.PayoffsOf(0.75))
 		require.Equal(t, want[0], l.table.Evidence(1), "law %d", law)
 		fb.InParts, fb.Before = true, 0.75
-		l.flights.parts.replace(1, begunBy(0.75), begunBy(0.125))
+		l.flights.parts.replace(1, history.PayoffsOf(0.75), history.PayoffsOf(0.125))
 		require.Equal(t, want[1], l.table.Evidence(1), "law %d", law)
 		fb.Before, fb.Payoff = 0.125, 0.5
 		l.Paid(fb)
@@ -78,15 +80,17 @@ func TestParts_MeansStayWithinTheRange(t *testing.T) {
 		for _, r := range rapid.SliceOfN(payoff, 0, 4).Draw(t, "paid") {
 			sums = sums.Add(policy.Sums{N: 1, R: r, Q: r * r})
 		}
-		var come begun
+		var come history.Payoffs
 		for _, r := range rapid.SliceOfN(payoff, 0, 6).Draw(t, "come") {
-			come = come.Add(begunBy(r))
+			come = come.Add(history.PayoffsOf(r))
 		}
-		n := policy.Count(come.n) + policy.Count(rapid.IntRange(0, 4).Draw(t, "more"))
+		n := policy.Count(come.N) + policy.Count(rapid.IntRange(0, 4).Draw(t, "more"))
 		weight := float64(rapid.Int64Range(0, int64(n)<<20).Draw(t, "weight")) / (1 << 20)
-		e := s.worth(sums, n, weight, come)
-		w, r := float64(sums.N)+e.W, sums.R+e.R
-		require.True(t, e.W >= weight && e.W <= float64(n), "%+v", e)
+		of := inFlight{Worth: silence.Worth{Unpaid: weight}}
+		e := s.begun(s.silent(sums.Evidence(), of), n, of, come)
+		w, r := e.W, e.R
+		awaited := e.W - float64(sums.N)
+		require.True(t, awaited >= weight && awaited <= float64(n), "%+v", e)
 		require.Equal(t, e.W, float64(int64(e.W*(1<<20)))/(1<<20))
 		require.True(t, r >= -1e-8 && r <= w+1e-8, "sum %v of %v", r, w)
 	})

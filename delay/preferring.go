@@ -75,7 +75,7 @@ func (p *Preferring) explore(key policy.Key, d *Decision) {
 	n := len(p.items)
 	d.Ranks = slices.Grow(d.Ranks[:0], n)[:n]
 	p.finder.Explore(p.items, d.Undecided, key, d.Ranks)
-	d.Propensities = d.Propensities[:0]
+	d.Propensities, d.Expected = d.Propensities[:0], d.Expected[:0]
 	d.Instance, d.Explored = -1, true
 }
 
@@ -83,6 +83,7 @@ func (p *Preferring) explore(key policy.Key, d *Decision) {
 func (p *Preferring) take(d *Decision) {
 	d.Ranks = append(d.Ranks[:0], p.chosen.Order...)
 	d.Propensities = append(d.Propensities[:0], p.chosen.Propensities...)
+	d.Expected = append(d.Expected[:0], p.chosen.Expected...)
 	d.Instance, d.Explored = p.chosen.Instance, p.chosen.Explored
 }
 
@@ -98,6 +99,7 @@ func (p *Preferring) show(d *Decision) {
 func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.chosen.Order = append(p.chosen.Order[:0], d.Ranks...)
 	p.chosen.Propensities = append(p.chosen.Propensities[:0], d.Propensities...)
+	p.chosen.Expected = append(p.chosen.Expected[:0], d.Expected...)
 	p.chosen.Instance, p.chosen.Explored = d.Instance, d.Explored
 	p.inner.Adopt(ref, &p.chosen)
 }
@@ -144,6 +146,9 @@ func (p *Preferring) Unselected(fb Feedback) { p.inner.Unselected(forInner(fb)) 
 // Sums implements Learner.
 func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 
+// Evidence implements Learner.
+func (p *Preferring) Evidence(i policy.Item) policy.Evidence { return p.inner.Evidence(i) }
+
 // SetSource implements Learner.
 func (p *Preferring) SetSource(source int32, i policy.Item, s policy.Sums) {
 	p.inner.SetSource(source, i, s)
@@ -174,8 +179,17 @@ func (p *Preferring) Hashes() []string {
 	return append(slices.Clone(p.inner.Hashes()), p.finder.Hash())
 }
 
-// Form implements Versioned.
+// Expects implements Expecting.
+func (p *Preferring) Expects() bool {
+	x, ok := p.inner.(Expecting)
+	return ok && x.Expects()
+}
+
+// Form implements Versioned: since its second version the finder's hash tells apart what was counted against the order.
 func (p *Preferring) Form(hash string) int64 {
+	if _, sorted := p.finder.(*preference.Sorted); sorted && hash == p.finder.Hash() {
+		return 2
+	}
 	if v, ok := p.inner.(Versioned); ok {
 		return v.Form(hash)
 	}

@@ -48,6 +48,58 @@ func recorded(ref int64, candidates []policy.Item, d *Decision, at int) Feedback
 	return fb
 }
 
+// expecting is a learner that expects of each item as many millionths as its utility rank.
+type expecting struct {
+	Inspector
+	adopted []float64
+	paid    Feedback
+}
+
+func (e *expecting) Expects() bool { return true }
+
+func (e *expecting) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+	e.Inspector.Decide(candidates, key, d)
+	for _, rank := range d.Order {
+		d.Expected = append(d.Expected, float64(rank)/1e6)
+	}
+}
+
+func (e *expecting) Adopt(_ int64, d *Decision) { e.adopted = slices.Clone(d.Expected) }
+
+func (e *expecting) Paid(fb Feedback) {
+	e.paid = fb
+	e.Inspector.Paid(fb)
+}
+
+// TestPreferring_PassesOnWhatIsExpected, each way; in the burn-in nothing is.
+func TestPreferring_PassesOnWhatIsExpected(t *testing.T) {
+	require.False(t, NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()).Expects())
+	inner := &expecting{Inspector: NewQPMD(policy.NewGreedy())}
+	p := NewPreferring(inner, preference.NewSorted())
+	require.True(t, p.Expects())
+	p.Grow(2)
+	d := Decision{Expected: []float64{1}}
+	p.Decide(allItems(2), 1, &d)
+	require.Empty(t, d.Expected, "the order of the two is not known")
+	ref := int64(1)
+	for ; len(d.Undecided) > 0 && ref < 100; ref++ { // the user likes item 1 best
+		p.Selected(recorded(ref, allItems(2), &d, slices.Index(d.Order, 1)))
+		p.Decide(allItems(2), policy.Key(ref), &d)
+	}
+	require.Len(t, d.Expected, 2)
+	for k, rank := range d.Ranks {
+		require.InDelta(t, float64(rank)/1e6, d.Expected[k], 0)
+	}
+	p.Adopt(ref, &d)
+	require.Equal(t, d.Expected, inner.adopted)
+	fb := recorded(ref, allItems(2), &d, 1)
+	fb.Expected, fb.HasExpected = d.Expected[1], true
+	p.Selected(fb)
+	p.Paid(fb)
+	require.True(t, inner.paid.HasExpected)
+	require.InDelta(t, d.Expected[1], inner.paid.Expected, 0)
+}
+
 func bases(t require.TestingT) map[string]func() Inspector {
 	half, err := admissible.NewWindows([]float64{0.3, 0.3, 0.2, 0.2})
 	require.NoError(t, err)

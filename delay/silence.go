@@ -3,6 +3,8 @@ package delay
 import (
 	"math"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -16,6 +18,8 @@ type Silence struct {
 	Horizon int64
 	// InParts tells that payoffs come in parts that are told as they come (Learner's Partial), and whole at the horizon.
 	InParts bool
+	// Drift is by how many deviations of a payoff means move in a day, as random walks do; 0 where they do not.
+	Drift float64
 }
 
 // SilenceLaw is what a selection is worth as time goes by in which it is not paid, as a part of one that was never paid.
@@ -37,24 +41,35 @@ const (
 	SilenceAges
 )
 
-// worth is what so many selections in flight amount to, of which silence has come to a weight and which have come to something
-// in parts, for an item with these sums.
-func (s Silence) worth(sums policy.Sums, n policy.Count, weight float64, come begun) policy.Evidence {
-	var e policy.Evidence
-	if s.Law != SilenceWaits && come.n > 0 {
-		e.R = float64(come.over(s.Default)) / partUnits
-		e.Q = float64(come.squares-come.n*inParts(float64(s.Default*s.Default))) / partUnits
-		weight = max(weight, min(s.possible(float64(sums.N), sums.R+e.R), float64(n)))
+// inFlight is what silence of selections in flight has come to, and what such a payoff is as is below the default, normalised.
+type inFlight struct {
+	silence.Worth
+	low float64
+}
+
+// silent adds to evidence what awaited selections count as.
+func (s Silence) silent(e policy.Evidence, of inFlight) policy.Evidence {
+	e.W += of.Sum()
+	e.R += float64(s.Default*of.Unpaid) + float64(of.low*of.Below)
+	e.Q += float64(s.Default*s.Default*of.Unpaid) + float64(of.low*of.low*of.Below)
+	return e
+}
+
+// begun adds to evidence, which has what so many awaited selections count as already, what has come of them in parts.
+func (s Silence) begun(e policy.Evidence, n policy.Count, of inFlight, come history.Payoffs) policy.Evidence {
+	weight := of.Sum()
+	if s.Law != SilenceWaits && come.N > 0 {
+		e.R += float64(over(come, s.Default)) / history.Units
+		e.Q += float64(come.Q-come.N*history.InUnits(float64(s.Default*s.Default))) / history.Units
+		more := max(0, min(s.possible(e.W, e.R), float64(n)-weight))
+		e, weight = s.silent(e, inFlight{Worth: silence.Worth{Unpaid: more}}), weight+more
 	}
-	e.W = weight
-	e.R += float64(s.Default * weight)
-	e.Q += float64(s.Default * s.Default * weight)
 	e.Open = max(0, float64(n)-weight)
 	return e
 }
 
-// possible is the least weight of what is in flight with which a mean lies within the range of payoffs, where what has come
-// makes a sum above that of as many defaults. It is a multiple of 2⁻²⁰.
+// possible is the least weight of further defaults with which a mean lies within the range of payoffs, where what has come makes
+// a sum above that of as many payoffs as there are. It is a multiple of 2⁻²⁰.
 func (s Silence) possible(n, sum float64) float64 {
 	var w float64
 	switch {

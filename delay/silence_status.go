@@ -24,8 +24,8 @@ func (f *flights) status() SilenceStatus {
 	switch a := f.awaiting; {
 	case a != nil:
 		s.Weight = float64(a.silent) / weightUnits
-		if s.Known = a.late.Known() && (a.inParts || a.all.Paid > 0); s.Known {
-			s.Median, s.P90 = a.late.Age(&a.grid, 0.5), a.late.Age(&a.grid, 0.9)
+		if s.Known = a.late[sideAbove].Known() && (a.inParts || a.all.Paid > 0); s.Known {
+			s.Median, s.P90 = a.late[sideAbove].Age(&a.grid, 0.5), a.late[sideAbove].Age(&a.grid, 0.9)
 			if !a.inParts { // of parts it is not known which come
 				s.Share = a.share
 			}

@@ -46,6 +46,7 @@ func (w *writer) writeCount(r Recorder, hash string, n int64) {
 const (
 	sumsChanged = policy.SumsChanged << iota
 	queueChanged
+	recentChanged
 )
 
 // extend appends more zero elements.

@@ -7,10 +7,13 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/lately"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -66,6 +69,18 @@ func kinds() []kind {
 		{"direct/greedy, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
 		}},
+		{"direct/moss, drift", func(t require.TestingT) Learner {
+			return NewDirect(moss(t), Silence{Horizon: lifeHorizon, Drift: 1})
+		}},
+		{"direct/thompson, silence at once, drift", func(t require.TestingT) Learner {
+			return NewDirect(thompson(t), Silence{Law: SilenceAtOnce, Default: 0.25, Horizon: lifeHorizon, Drift: 100})
+		}},
+		{"direct/moss, silence ages, drift", func(t require.TestingT) Learner {
+			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon, Drift: 1000})
+		}},
+		{"direct/greedy, in parts, drift", func(require.TestingT) Learner {
+			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Default: 0.5, Horizon: lifeHorizon, InParts: true, Drift: 1000})
+		}},
 		{"direct/moss, in parts", func(t require.TestingT) Learner {
 			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon, InParts: true})
 		}},
@@ -78,6 +93,17 @@ func kinds() []kind {
 		{"direct/egreedy", func(t require.TestingT) Learner { return direct(t, given(t)) }},
 		{"direct/egreedy, windows learned", func(t require.TestingT) Learner { return direct(t, learned) }},
 	}
+	robust := func(w func(t require.TestingT) WindowsConfig, halfLives ...time.Duration) func(t require.TestingT) Learner {
+		return func(t require.TestingT) Learner {
+			return newRobust(t, RobustConfig{Belief: belief, HalfLives: halfLives, Windows: w(t)})
+		}
+	}
+	all = append(all, kind{"robust", robust(given, lately.DefaultHalfLives()...)}, kind{"robust, windows learned",
+		robust(func(require.TestingT) WindowsConfig { return learned }, 5*time.Second, time.Minute)}, kind{"robust, silence",
+		func(t require.TestingT) Learner {
+			return newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: given(t),
+				Silence: Silence{Law: SilenceAges, Default: 0.25}})
+		}})
 	for _, b := range []policy.Belief{{Sigma: 0.5}, {Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}} {
 		for _, f := range []func(policy.Belief) (policy.Policy, error){
 			func(b policy.Belief) (policy.Policy, error) { return policy.NewMOSS(b) },
@@ -111,6 +137,17 @@ func kinds() []kind {
 		}
 	}
 	return all
+}
+
+// newRobust makes one, but for what is configured.
+func newRobust(t require.TestingT, c RobustConfig) *Robust {
+	var err error
+	c.Policy, err = policy.NewRobust(policy.DefaultLookAgain)
+	require.NoError(t, err)
+	c.Horizon = lifeHorizon
+	r, err := NewRobust(c)
+	require.NoError(t, err)
+	return r
 }
 
 // leastSampled is a policy that shows what it is told of selections in flight: in increasing N, with or without them.
@@ -190,7 +227,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 	w.ref++
 	var first Decision
 	for k, l := range w.learners {
-		d := Decision{Order: []int32{9}, Propensities: []float64{1}, Explored: true, Instance: 7}
+		d := Decision{Order: []int32{9}, Propensities: []float64{1}, Expected: []float64{1}, Explored: true, Instance: 7}
 		l.Decide(candidates, key, &d)
 		if k == 0 {
 			first = d
@@ -208,6 +245,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 func requireDecision(t require.TestingT, d *Decision, n int) {
 	sorted := slices.Sorted(slices.Values(d.Order))
 	require.Equal(t, allItems(n), sorted)
+	requireExpected(t, d, n)
 	if len(d.Propensities) == 0 {
 		require.False(t, d.Explored)
 		return
@@ -219,6 +257,14 @@ func requireDecision(t require.TestingT, d *Decision, n int) {
 		sum += p
 	}
 	require.InDelta(t, 1, sum, 1e-12)
+}
+
+// requireExpected wants, of each item or of none, a multiple of 10⁻⁶ that can be recorded.
+func requireExpected(t require.TestingT, d *Decision, n int) {
+	require.Contains(t, []int{0, n}, len(d.Expected))
+	for _, x := range d.Expected {
+		require.True(t, math.Abs(x) <= 1e6 && x == math.Round(x*1e6)/1e6, "%v", d.Expected)
+	}
 }
 
 func takeOne(t *rapid.T, from *[]Feedback) Feedback {
@@ -326,6 +372,11 @@ func (w *life) adopt(t *rapid.T) {
 			d.Propensities = append(d.Propensities, 1/float64(n))
 		}
 	}
+	if rapid.Bool().Draw(t, "expected") {
+		for range n {
+			d.Expected = append(d.Expected, float64(rapid.Int64Range(-1e6, 2e6).Draw(t, "of an item"))/1e6)
+		}
+	}
 	w.ref++
 	w.each(func(l Learner) { l.Adopt(w.ref, &d) })
 	w.undrawn = append(w.undrawn, feedback(w.ref, candidates, &d, int32(rapid.IntRange(0, n-1).Draw(t, "selected"))))
@@ -362,6 +413,9 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashFlights: {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
 	hashOpen:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 1073741824 1073741824", "3 7 2", "40 9663676416 4294967296"}},
 	hashSettled: {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
+	hashHistory: {[]string{"0", "1", "2", "9", "x", "pass"}, []string{"10:5:1:1073741824:1073741824", "10:5:3:7:2 12:30:6:99:0", "x"}},
+	hashLately:  {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
+	hashLevels:  {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
 	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
 }
 
@@ -369,7 +423,7 @@ func theirsAreOurs(theirs policy.Item) (policy.Item, bool) { return theirs, thei
 
 func (w *life) check(t *rapid.T) {
 	inFlight := make([]policy.Count, w.items)
-	come := make([]begun, w.items)
+	come := make([]history.Payoffs, w.items)
 	for _, o := range w.waiting {
 		inFlight[o.Item]++
 		come[o.Item] = come[o.Item].Add(o.told())
@@ -466,6 +520,21 @@ var faultyFields = map[string][][]storedField{
 		{{hashOpen, "1", "1 1 1 1"}}, {{hashOpen, "1", "1 -1 1"}}, {{hashOpen, "1", "1 1 2"}}, {{hashOpen, "1", "1 1073741825 0"}},
 		{{hashOpen, "1", "1  1 1"}}, {{hashOpen, "1", "4294967296 1 1"}},
 	},
+	hashHistory: {
+		{{hashHistory, "pass", "1"}}, {{hashHistory, "pass", "1 x"}}, {{hashHistory, "3", "10:5:1:1:1"}}, {{hashHistory, "x", "10:5:1:1:1"}},
+		{{hashHistory, "1", ""}}, {{hashHistory, "1", "10:5:0:0:0"}}, {{hashHistory, "1", "10:5:1:1"}}, {{hashHistory, "1", "10:5:1:1:-1"}},
+		{{hashHistory, "1", "10:5:1:1:1 10:5:1:1:1"}}, {{hashHistory, "1", " 10:5:1:1:1"}}, {{hashHistory, "1", "-1:0:1:1:1"}},
+	},
+	hashLately: {
+		{{hashLately, "pass", "1"}}, {{hashLately, "3", "10:5:1:1:1:1"}}, {{hashLately, "x", "10:5:1:1:1:1"}}, {{hashLately, "1", ""}},
+		{{hashLately, "1", "10:5:1:1:1"}}, {{hashLately, "1", "10:5:1:1:1:-1"}}, {{hashLately, "1", "10:5:1:1:1:1 10:5:1:1:1:1"}},
+	},
+	hashLevels: {
+		{{hashLevels, "pass", "x"}}, {{hashLevels, "10", ""}}, {{hashLevels, "64", "10:5:1:1"}}, {{hashLevels, "x", "10:5:1:1"}},
+		{{hashLevels, "10", "11:5:1:1"}}, {{hashLevels, "10", "10:5:1"}}, {{hashLevels, "10", "10:5:0:1"}},
+		{{hashLevels, "10", "10:5:1:1"}, {hashLevels, "11", "11:2:1:1"}},
+		{{hashLearner, "levels", "1 1 1"}}, {{hashLearner, "levels", "0 0 0.5 NaN 0.5 0 10:0:0"}},
+	},
 	hashSettled: {
 		{{hashSettled, "1", "1"}}, {{hashSettled, "1", "1 -1"}}, {{hashSettled, "1", "1  1"}}, {{hashSettled, "3", "1 1"}},
 		{{hashSettled, "1", "1 1 1"}},
@@ -544,6 +613,8 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashInstances, "1", "3"}, {hashRounds, "1", "7"}, {hashRounds, "1:3", "7"},
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
 			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
+			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
+			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)
 		}
@@ -584,6 +655,9 @@ func TestLearners_AllocateNothing(t *testing.T) {
 			fb = Feedback{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
 			if len(d.Propensities) > 0 {
 				fb.Propensity = d.Propensities[0]
+			}
+			if len(d.Expected) > 0 {
+				fb.Expected, fb.HasExpected = d.Expected[0], true
 			}
 			l.Selected(fb)
 			l.Paid(fb)

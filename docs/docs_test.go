@@ -1,7 +1,8 @@
-// Package docs holds the pages against the code they describe.
-package docs
+// Package docs_test holds the pages against the code they describe.
+package docs_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -94,6 +95,10 @@ func TestReasonsOfDeadLettersAreAllListed(t *testing.T) {
 
 // everything is a configuration that sets every key there is; for what excludes each other there are several.
 var everything = []string{`
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: adversarial, policy: robust, on_expiry: {default: 0}, half_lives: [1s], look_again: 1}}
+`, `
 kafka:
   brokers: [k:9092]
   group: ranker
@@ -106,7 +111,9 @@ redis:
   username: u
   password: ${P}
   wait_replicas: 0
-http: {listen: "127.0.0.1:9108", pprof: false}
+http: {listen: "127.0.0.1:9108", page: true, pprof: false}
+serve: {listen: "127.0.0.1:8081", cert_file: a, key_file: b, tokens_file: c, timeout: 200ms, remember: 64MiB, max_body_bytes: 4MiB,
+  concurrency: 4000, rate: 10000, rate_per_token: 10000}
 log: {level: info, format: text}
 join: {parking_time: 1h, max_parked: 1, max_parked_bytes: 1MiB}
 limits: {max_candidates: 1, max_record_bytes: 1MiB, checkpoint_interval: 100ms}
@@ -156,7 +163,11 @@ learners: {x: {payoffs: stochastic, policy: moss}}
 `, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
-learners: {x: {payoffs: adversarial}}
+learners: {x: {payoffs: adversarial, policy: robust, on_expiry: {default: 0}}}
+`, `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: adversarial, delay: bold}}
 `, `
 kafka: {brokers: ["k:9092"]}
 redis: {url: "redis://r:6379/0"}
@@ -215,7 +226,7 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	var listed []string
 	page := read(t, "configuration.md")
 	var rows [][]string
-	for _, heading := range []string{"kafka", "redis", "http", "log", "join", "limits", "learners"} {
+	for _, heading := range []string{"kafka", "redis", "http", "serve", "log", "join", "limits", "learners"} {
 		rows = append(rows, table(t, page, "## "+heading, "key")...)
 	}
 	for _, row := range rows {
@@ -311,7 +322,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 
 // TestLogMessagesAreAllListed, those of level debug apart.
 func TestLogMessagesAreAllListed(t *testing.T) {
-	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker")
+	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door")
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
 	said = sources(t, "../stream/task")
 	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)
@@ -326,6 +337,48 @@ func TestLogMessagesAreAllListed(t *testing.T) {
 		}
 	}
 	assert.ElementsMatch(t, messages, listed)
+}
+
+// TestRecordsHaveTheFieldsThereAre: the tables of records have the fields of the schemas, and reasons that there are.
+func TestRecordsHaveTheFieldsThereAre(t *testing.T) {
+	page := read(t, "records.md")
+	for heading, name := range map[string]string{"## Impressions": "impression", "## Selections": "selection", "## Payoffs": "payoff",
+		"## Rankings": "ranking"} {
+		var schema map[string]any
+		require.NoError(t, json.Unmarshal([]byte(read(t, "schemas/"+name+".json")), &schema))
+		var listed []string
+		for _, row := range table(t, page, heading, "field") {
+			listed = append(listed, strings.Trim(row[0], "`"))
+			for _, reason := range code(row[len(row)-1]) {
+				if strings.Contains(reason, "_") && name != "ranking" {
+					assert.Contains(t, event.Reasons(), event.Reason(reason), row)
+				}
+			}
+		}
+		assert.ElementsMatch(t, properties("", schema), listed, name)
+	}
+}
+
+// properties are the paths of all fields of a schema's object.
+func properties(prefix string, schema map[string]any) (paths []string) {
+	fields, _ := schema["properties"].(map[string]any)
+	for name, field := range fields {
+		of := field.(map[string]any)
+		paths = append(append(paths, prefix+name), properties(prefix+name+".", of)...)
+		if items, ok := of["items"].(map[string]any); ok {
+			paths = append(paths, properties(prefix+name+"[].", items)...)
+		}
+	}
+	return paths
+}
+
+// TestRetentionIsTheSameEverywhere: the compose file and the chart make topics as the page says.
+func TestRetentionIsTheSameEverywhere(t *testing.T) {
+	retention := func(path string) []string { return found(t, read(t, path), `\bretention(?:", "|: | )(\d+h)`, 1) }
+	want := retention("operations.md")
+	for _, path := range []string{"../deploy/compose.yaml", "../deploy/chart/values.yaml"} {
+		assert.Equal(t, want, retention(path), path)
+	}
 }
 
 // TestLinksLead to files that exist and headings that stand there.

@@ -1,7 +1,7 @@
 package policy
 
-// Evidence is what is known of an item's payoffs, as policies see it: those that were fed, of all sources, and whatever the
-// payoffs that are still awaited count as (Table.AwaitedBy).
+// Evidence is what is known of an item's payoffs, as policies see it: those that were fed, of all sources, or what is left of them
+// by now, and whatever the payoffs that are still awaited count as (Table.EvidenceBy).
 type Evidence struct {
 	W float64 // how many payoffs it is worth: a multiple of 2⁻²⁰, from 0
 	R float64 // their sum, in normalised units
@@ -18,13 +18,11 @@ const weightUnits = 1 << 20
 // inUnits is a weight in units. Weights that are absurd are cut, so that their number is the same wherever it is reckoned.
 func inUnits(w float64) int64 { return int64(min(w, 1<<42) * weightUnits) }
 
-// plus is the evidence of both.
-func (e Evidence) plus(o Evidence) Evidence {
-	return Evidence{e.W + o.W, e.R + o.R, e.Q + o.Q, e.Open + o.Open}
-}
+// Evidence is that of payoffs that were fed alone: each is worth one.
+func (s Sums) Evidence() Evidence { return Evidence{W: float64(s.N), R: s.R, Q: s.Q} }
 
 // Mean is the mean payoff; 0 where there is none.
-func (e *Evidence) Mean() float64 {
+func (e Evidence) Mean() float64 {
 	if e.W <= 0 {
 		return 0
 	}

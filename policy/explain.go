@@ -14,11 +14,11 @@ type Explainer interface {
 
 // Reason is why a candidate stands where it stands. Payoffs are in normalised units.
 type Reason struct {
-	N        int64   // payoffs that the policy has of it, pooled
-	Mean     float64 // of them and of what is awaited, as far as that counts; 0 where there is none
+	N        int64   // payoffs that were fed of it, pooled
+	Worth    float64 // what these and those that are awaited tell of its mean by now, in payoffs of now: Evidence's W
+	Mean     float64 // as far as they tell; 0 where they do not
 	InFlight int64   // selections whose payoff is awaited; 0 where the delay handling does not count them
-	Silent   float64 // what awaited ones count as among the payoffs, in selections that were never paid
-	Open     float64 // and as samples that are on their way
+	Open     float64 // what these count as in samples that are on their way
 
 	// Index is what leaders are compared by. Elimination: N, the least leads; other policies: the largest leads. NaN
 	// where the policy compares nothing.
@@ -46,7 +46,7 @@ func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason,
 		if in.InFlight != nil {
 			r.InFlight = int64(in.InFlight[item])
 		}
-		r.Silent, r.Open = s.W-float64(r.N), s.Open
+		r.Worth, r.Open = s.W, s.Open
 		r.Lower, r.Upper = r.Mean, r.Mean
 	}
 	if e, ok := ranker.(Explainer); ok {

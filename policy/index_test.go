@@ -114,7 +114,7 @@ func randomEvidence(t *rapid.T) Evidence {
 
 // await has the table take for what is awaited what is given by item.
 func await(table *Table, awaited []Evidence) {
-	table.AwaitedBy(func(i Item) Evidence { return awaited[i] })
+	table.EvidenceBy(with(table, func(i Item) Evidence { return awaited[i] }))
 	for i := range awaited {
 		table.Weigh(Item(i))
 	}
@@ -169,8 +169,7 @@ func literalIndex(p Policy, in *Input) []float64 {
 		}
 		switch p.(type) {
 		case *MOSS:
-			ratio := 1 + in.Table.Weight()/float64(in.Table.Len())/weight
-			index[k] = mean + math.Sqrt(2*e.variance/weight*math.Log(ratio))
+			index[k] = mean + literalBonus(&b, &e, in, weight)
 		case *Optimistic:
 			now := in.Table.Weight() + 1
 			index[k] = mean + math.Sqrt(2*e.variance*math.Log(1+now*math.Log(now+1)*math.Log(now+1))/weight)
@@ -179,6 +178,17 @@ func literalIndex(p Policy, in *Input) []float64 {
 		}
 	}
 	return index
+}
+
+// literalBonus is MOSS's, of an item that weighs so much with its prior.
+func literalBonus(b *Belief, e *expectation, in *Input, weight float64) float64 {
+	n := float64(in.Table.Len())
+	x := in.Table.Weight() / n / weight
+	if b.EstimateSigma && math.Sqrt(e.variance) < b.Sigma/4 && weight < 2*math.Sqrt(in.Table.Weight()/n)+e.kappa {
+		return b.Sigma * math.Sqrt(2*math.Log(1+x)/weight)
+	}
+	part := 1 - (1-float64(len(in.Items))/n)/(2*(1+x/8))
+	return part * math.Sqrt(2*e.variance*math.Log(1+x)/weight)
 }
 
 // literalMean is the mean of all payoffs.
@@ -278,7 +288,7 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.SampledFrom([]uint64{0, 1, math.MaxUint64}).Draw(t, "key")),
 			InFlight: make([]Count, n)}
 		if rapid.Bool().Draw(t, "counted") {
-			table.AwaitedBy(func(i Item) Evidence { return Evidence{Open: float64(in.InFlight[i])} })
+			table.EvidenceBy(with(table, func(i Item) Evidence { return Evidence{Open: float64(in.InFlight[i])} }))
 		}
 		for i := range Item(n) {
 			in.InFlight[i] = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))

@@ -16,11 +16,12 @@ type Kind struct {
 	// Confident says that it works with confidence intervals: it looks at Parameters.Confidence.
 	Confident bool
 
-	// One of these makes it, and says for which payoffs it is: the first two for stochastic ones, the last for adversarial
+	// One of these makes it, and says for which payoffs it is: the first two for stochastic ones, the others for adversarial
 	// ones. What they make holds no state. They fail where a parameter is out of range.
 	Rank    func(*Parameters) (Policy, error)
 	Explore func(*Parameters) (Explorer, error)    // needs the distribution of windows
 	Oppose  func(*Parameters) (Adversarial, error) // likewise
+	Follow  func(*Parameters) (*Robust, error)     // likewise
 }
 
 // Parameters are what policies can be made with.
@@ -31,10 +32,12 @@ type Parameters struct {
 	Eta float64
 	// ByRank says that losses belong to utility ranks, else to items.
 	ByRank bool
+	// LookAgain is Robust's.
+	LookAgain float64
 }
 
 // Kinds are all policies there are, in the order in which they are shown.
-var Kinds = []*Kind{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind}
+var Kinds = []*Kind{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind, &robustKind}
 
 // KindOf finds a policy by its name; nil where there is none.
 func KindOf(name string) *Kind {
@@ -45,7 +48,10 @@ func KindOf(name string) *Kind {
 }
 
 // IsAdversarial tells for which payoffs it is.
-func (k *Kind) IsAdversarial() bool { return k.Oppose != nil }
+func (k *Kind) IsAdversarial() bool { return k.Oppose != nil || k.Follow != nil }
+
+// HasLosses tells whether it learns from estimated losses, as those do that Oppose makes.
+func (k *Kind) HasLosses() bool { return k.Oppose != nil }
 
 // NeedsWindows tells whether it has to know how far users look.
 func (k *Kind) NeedsWindows() bool { return k.Rank == nil }

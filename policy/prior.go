@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"math"
 )
 
@@ -36,7 +37,8 @@ func (p Prior) String() string {
 //
 // is then the expected mean of the item, and σ²/(N_i+κ) its variance. Without a prior κ is 0.
 type Belief struct {
-	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed.
+	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed; of an item with
+	// few payoffs, see MOSS, also later.
 	Sigma float64
 	// EstimateSigma takes σ from how much payoffs of the same item differ.
 	EstimateSigma bool
@@ -165,6 +167,16 @@ func (b *Belief) Components(t *Table) Components {
 	return c
 }
 
+// ComponentsOf are those of the evidence of so many items, in any order. It goes through all of it.
+func (b *Belief) ComponentsOf(evidence iter.Seq[Evidence]) Components {
+	t := Table{moments: &moments{}}
+	for e := range evidence {
+		t.moments.replace(&Evidence{}, &e)
+		t.weight += inUnits(max(0, e.W))
+	}
+	return b.Components(&t)
+}
+
 // assumedFreedom is how many items' worth of evidence the assumptions are, as which kappaAssumed and the assumed σ² enter
 // estimates. Few items tell little of how much items differ, and to believe by mistake that they are all alike ends
 // exploration: with 10 items in the laboratory, regret doubles and single runs never recover.
@@ -214,7 +226,8 @@ func (t *Table) between(variance float64) (mean, kappa float64) {
 		}
 		break
 	}
-	freedom := float64(moments.items-weightUnits) / weightUnits
+	// A part of an item, of which awaited payoffs alone are known, tells nothing of how much items differ.
+	freedom := max(0, float64(moments.items-weightUnits)/weightUnits)
 	return mean, (freedom + assumedFreedom) / (freedom/kappa + assumedFreedom/kappaAssumed)
 }
 

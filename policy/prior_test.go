@@ -240,6 +240,26 @@ func TestComponents_OfVeryLittle(t *testing.T) {
 	require.Equal(t, Components{Mean: 0.25, Sigma: 0.5, Tau: 0.125}, fixed.Components(NewTable(1)))
 }
 
+// A fraction of a payoff, which is all that awaited selections may come to, tells nothing of how much items differ: κ is
+// between what is assumed and what likelihood says of whole payoffs, and above all positive.
+func TestComponents_OfAwaitedPayoffsAlone(t *testing.T) {
+	for _, sigma := range []float64{0.05, 0.25, 0.5} {
+		for _, estimated := range []bool{false, true} {
+			b := Belief{Sigma: sigma, EstimateSigma: estimated, Prior: EmpiricalPrior}
+			for w := 1; w < weightUnits; w += 997 {
+				for _, value := range []float64{0, 0.5, 1} {
+					e := Evidence{W: float64(w) / weightUnits}
+					e.R, e.Q, e.Open = e.W*value, e.W*value*value, 1-e.W
+					table := NewTable(2)
+					await(table, []Evidence{e, {}})
+					got := b.expect(table)
+					require.Equal(t, float64(kappaAssumed), got.kappa, "%+v of %+v", b, e)
+				}
+			}
+		}
+	}
+}
+
 // A payoff costs what it costs to take an item's terms out of the moments and to put the new ones in.
 func BenchmarkTable_Add(b *testing.B) {
 	for name, kept := range map[string]bool{"without a prior": false, "with moments": true} {

@@ -33,7 +33,7 @@ type Table struct {
 	Totals[Sums]
 	fed      int64
 	evidence []Evidence          // what policies read; kept dense for their sake
-	awaited  func(Item) Evidence // nil: nothing awaited counts
+	known    func(Item) Evidence // nil: the sums are all that is known
 	weight   int64               // ΣW, in units
 	payoffs  wide                // ΣR
 	moments  *moments            // of evidence; nil until somebody asks
@@ -67,10 +67,11 @@ func (t *Table) Fed() int64 { return t.fed }
 // Add feeds one payoff r, which must be finite, for item i.
 func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64(r * r)}, SumsChanged) }
 
-// AwaitedBy says who tells what the selections of an item amount to whose payoff is still awaited, here and at all sources.
-// Whenever that changes, Weigh is to be called. It is for payoffs that are fed as they arrive: a table whose sums are frozen for
-// one payoff at a time (QPM-D) has nobody to tell.
-func (t *Table) AwaitedBy(awaited func(Item) Evidence) { t.awaited = awaited }
+// EvidenceBy says who tells what is known of an item, where that is more than its sums: of payoffs that are still awaited, here
+// and at all sources, or of how long ago those were that were fed. Whenever it changes otherwise than with the sums, Weigh is to be
+// called. It is for payoffs that are fed as they arrive: a table whose sums are frozen for one payoff at a time (QPM-D) has nobody
+// to tell.
+func (t *Table) EvidenceBy(known func(Item) Evidence) { t.known = known }
 
 // Evidence is what is known of the payoffs of item i.
 func (t *Table) Evidence(i Item) Evidence { return t.evidence[i] }
@@ -89,9 +90,9 @@ func (t *Table) mean() float64 {
 // Weigh makes the evidence of item i anew, and keeps up what hangs on it.
 func (t *Table) Weigh(i Item) {
 	s := &t.pooled[i]
-	before, after := t.evidence[i], Evidence{W: float64(s.N), R: s.R, Q: s.Q}
-	if t.awaited != nil {
-		after = after.plus(t.awaited(i))
+	before, after := t.evidence[i], s.Evidence()
+	if t.known != nil {
+		after = t.known(i)
 	}
 	t.evidence[i] = after
 	t.weight += inUnits(after.W) - inUnits(before.W)

@@ -69,7 +69,7 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				fresh := NewTable(items)
-				fresh.AwaitedBy(func(i Item) Evidence { return awaited[i] })
+				fresh.EvidenceBy(with(fresh, func(i Item) Evidence { return awaited[i] }))
 				for at, s := range taken { // in any order
 					fresh.SetSource(at[0], at[1], s)
 				}
@@ -105,5 +105,13 @@ func TestSums_Check(t *testing.T) {
 		{N: 1, Q: -1}, {R: 1}, {Q: 1},
 	} {
 		require.Error(t, s.Check(), "%+v", s)
+	}
+}
+
+// with adds evidence to that of a table's sums.
+func with(t *Table, awaited func(Item) Evidence) func(Item) Evidence {
+	return func(i Item) Evidence {
+		fed, more := t.Pooled(i).Evidence(), awaited(i)
+		return Evidence{fed.W + more.W, fed.R + more.R, fed.Q + more.Q, more.Open}
 	}
 }

@@ -24,7 +24,7 @@ func (c Count) Add(o Count) Count { return c + o }
 //
 // A total is added up anew at each change and in a fixed order: the sources ascending, then one's own to their sum. So it
 // is a function of the parts as they are now, to the last bit, and not of how they came about. A change takes one
-// addition where it is one's own, and one for each source of that thing where it is a source's.
+// addition where it is one's own, and one for each source of that thing where it is a source's, unless ReplaceBy says how to do with less.
 //
 // What others have told takes no memory until a source tells of something: then a sum and a list for each thing, and a
 // place in the list for each source that has told of it. Reading allocates nothing, and neither does a change of what is
@@ -37,6 +37,7 @@ type Totals[S Summand[S]] struct {
 	staged   Changes                        // of others: things whose sum is older than from
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // nil: not called
+	replace  func(sum, old, by S) (S, bool) // nil: there is none
 }
 
 // others is what all other sources have of one thing.
@@ -56,6 +57,9 @@ type part[S any] struct {
 func NewTotals[S Summand[S]](onChange func(i int32, before, after S)) Totals[S] {
 	return Totals[S]{onChange: onChange}
 }
+
+// ReplaceBy says how one part of a sum is replaced by another, where that comes to the same as adding all up anew: ok tells where.
+func (t *Totals[S]) ReplaceBy(replace func(sum, old, by S) (s S, ok bool)) { t.replace = replace }
 
 // Grow makes room for things 0..n-1. It never shrinks.
 func (t *Totals[S]) Grow(n int) {
@@ -121,7 +125,18 @@ func (t *Totals[S]) From(source, i int32) (s S, told bool) {
 
 // SetSource sets what source has of i, in place of what it had before, and takes in whatever is staged.
 func (t *Totals[S]) SetSource(source, i int32, s S) {
+	t.TakeStaged()
+	old, _ := t.From(source, i)
 	t.Stage(source, i, s)
+	o := &t.others[i]
+	if t.replace != nil {
+		if sum, ok := t.replace(o.sum, old, s); ok {
+			o.sum = sum
+			t.staged.Clear()
+			t.pool(i)
+			return
+		}
+	}
 	t.TakeStaged()
 }
 

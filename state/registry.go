@@ -17,6 +17,7 @@ type WorkerInfo struct {
 	Version  string            `json:"version,omitempty"`
 	Learners map[string]string `json:"learners,omitempty"` // fingerprints by name
 	Layout   int               `json:"layout,omitempty"`   // the highest of rankings that it can adopt
+	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: its version does not say
 }
 
 // Registry is where the workers of a group tell each other how they are configured.
@@ -25,8 +26,14 @@ type Registry interface {
 	// store's own, so that the workers' clocks do not matter. Where there are more than the bounds below allow, the latest
 	// are kept. It fails with ErrForbidden where the store lacks a right that nothing else needs.
 	Announce(ctx context.Context, self WorkerInfo) ([]WorkerInfo, error)
-	// Withdraw forgets a worker that leaves.
+	// Workers are all that Announce would return to one that is not counted among them. It notes nothing.
+	Workers(ctx context.Context) ([]WorkerInfo, error)
+	// Withdraw forgets a worker that leaves, and what it shows.
 	Withdraw(ctx context.Context, id string) error
+	// Show notes what a worker shows people of itself, a JSON object that is not empty, and returns what all have shown within
+	// WorkerCounts, its own among them, the latest first. Where there is more than the bounds below allow, the latest is kept. It fails
+	// with ErrForbidden as Announce does.
+	Show(ctx context.Context, id string, shows []byte) ([][]byte, error)
 }
 
 // The bounds of a Registry.
@@ -35,7 +42,23 @@ const (
 	MaxWorkers      = 1000
 	MaxWorkerBytes  = 64 << 10 // of what one says, as JSON
 	MaxWorkersBytes = 4 << 20  // of what all say, with their IDs
+	MaxShown        = 64       // workers that show something
+	MaxShownBytes   = 32 << 10 // of what one shows
+	MaxAllShown     = MaxShown * MaxShownBytes
 )
+
+// CheckShown fails where a worker shows too much, or what is no JSON object, or an empty one.
+func CheckShown(id string, shows []byte) error {
+	switch {
+	case id == "":
+		return errors.New("a worker without an id")
+	case len(shows) > MaxShownBytes:
+		return fmt.Errorf("worker %q shows %d bytes of itself, at most %d are kept", id, len(shows), MaxShownBytes)
+	case len(shows) < 3 || shows[0] != '{' || !json.Valid(shows):
+		return fmt.Errorf("worker %q shows no JSON object: %.64q", id, shows)
+	}
+	return nil
+}
 
 // workerForm is the version of what a worker says. A later one only adds members: what was there keeps its meaning, or gets
 // another name.

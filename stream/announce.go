@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,10 +31,11 @@ type announcer struct {
 
 	elsewhere atomic.Pointer[map[string]bool] // names of learners that this worker does not know
 	failing   bool                            // a failure is logged once
+	differ    bool                            // some worker has other settings of learners, as was said
 }
 
 func newAnnouncer(opt *Options) *announcer {
-	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.DecisionLayout, Learners: map[string]string{}}
+	self := state.WorkerInfo{ID: rand.Text(), Version: opt.Version, Layout: partition.DecisionLayout, Digest: opt.Digest, Learners: map[string]string{}}
 	for _, l := range opt.Machine.Learners {
 		self.Learners[l.Name] = l.Fingerprint
 	}
@@ -81,6 +83,7 @@ func (a *announcer) announce(ctx context.Context) {
 
 // compare compares what the workers of the group say of themselves with this one.
 func (a *announcer) compare(all []state.WorkerInfo) {
+	a.compareSettings(all)
 	elsewhere := map[string]bool{}
 	for i := range all {
 		for name := range all[i].Learners {
@@ -99,6 +102,28 @@ func (a *announcer) compare(all []state.WorkerInfo) {
 		return
 	}
 	a.log.Info("no other worker of the group has a learner that this one has not any more")
+}
+
+// compareSettings says when workers begin to have other settings of learners than this one, and when all are the same again. Workers of
+// versions that do not tell are passed over.
+func (a *announcer) compareSettings(all []state.WorkerInfo) {
+	others := map[string]int{}
+	for i := range all {
+		if d := all[i].Digest; d != "" && d != a.self.Digest {
+			others[d]++
+		}
+	}
+	differ := a.self.Digest != "" && len(others) > 0
+	if differ == a.differ {
+		return
+	}
+	a.differ = differ
+	if !differ {
+		a.log.Info("all workers of the group have the same settings of learners again", "fingerprint", a.self.Digest)
+		return
+	}
+	a.log.Warn("workers of the group have different settings of learners: end the rollout, or start all with one configuration",
+		"fingerprint", a.self.Digest, "others", strings.Join(slices.Sorted(maps.Keys(others)), ","), "workers", len(all))
 }
 
 func (a *announcer) withdraw(ctx context.Context) {

@@ -55,6 +55,30 @@ func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
 	require.Empty(t, *old.elsewhere.Load())
 }
 
+// TestAnnouncer_TellsOfOtherSettings once when they begin to differ, and once when they are the same again.
+func TestAnnouncer_TellsOfOtherSettings(t *testing.T) {
+	a, log := announcing(memstore.New(nil), "feed")
+	a.self.Digest = "a"
+	said := func() string {
+		defer log.Reset()
+		return log.String()
+	}
+	of := func(digests ...string) (all []state.WorkerInfo) {
+		for i, d := range digests {
+			all = append(all, state.WorkerInfo{ID: fmt.Sprint(i), Digest: d, Learners: a.self.Learners})
+		}
+		return all
+	}
+	a.compare(of("a", "a", ""))
+	require.Empty(t, said())
+	a.compare(of("a", "b", "c", "b"))
+	require.Contains(t, said(), "fingerprint=a others=b,c workers=4")
+	a.compare(of("a", "c"))
+	require.Empty(t, said())
+	a.compare(of("a", "a"))
+	require.Contains(t, said(), "the same settings of learners again")
+}
+
 // unwilling is a registry that fails.
 type unwilling struct {
 	err   error
@@ -65,6 +89,10 @@ func (u *unwilling) Announce(context.Context, state.WorkerInfo) ([]state.WorkerI
 	u.calls++
 	return nil, u.err
 }
+
+func (u *unwilling) Workers(context.Context) ([]state.WorkerInfo, error) { return nil, u.err }
+
+func (u *unwilling) Show(context.Context, string, []byte) ([][]byte, error) { return nil, u.err }
 
 func (u *unwilling) Withdraw(context.Context, string) error { return u.err }
 

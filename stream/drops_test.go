@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -17,7 +18,7 @@ import (
 func TestDropWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	w := dropWarnings{}
+	w := dropWarnings{hourly{}}
 	at := func(d time.Duration, learners ...partition.LearnerStatus) (said []string) {
 		out.Reset()
 		w.say(log, &task.Status{Watermark: d.Milliseconds(), Learners: learners})
@@ -50,4 +51,17 @@ func TestUntaughtNotes_OncePerLearner(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "\n"))
 	require.Contains(t, out.String(), "learner=a selections=7")
 	require.Contains(t, out.String(), "state rebuild")
+}
+
+// A misspelt field is said once, whichever partitions have it; another one is said, too.
+func TestMisspeltNotes_OncePerField(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	var m misspeltNotes
+	for _, field := range []string{"Learner", "Learner", "learnr"} {
+		m.say(log, [event.Topics]string{"impressions", "", "payoffs", "rankings"},
+			[event.Inputs]event.Misspelling{event.Impressions: {Records: 2, Field: field, Meant: "learner"}})
+	}
+	require.Equal(t, 2, strings.Count(out.String(), "\n"))
+	require.Contains(t, out.String(), "topic=impressions field=Learner meant=learner")
 }

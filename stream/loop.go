@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -26,6 +26,8 @@ type loop struct {
 	task      *task.Task
 	replies   chan task.Reply
 	status    atomic.Pointer[task.Status]
+	look      atomic.Pointer[partition.Look] // the last; nil: none yet
+	lookAgain atomic.Bool                    // somebody wants another
 	sources   chan publishedBatch
 	ended     chan struct{}
 	loads     atomic.Uint64 // how often the task has loaded a state; see follower
@@ -35,11 +37,12 @@ type loop struct {
 	obs       task.Observations
 	logged    task.Status // the condition last logged
 	drops     dropWarnings
+	ranges    rangeWarnings
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
 	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
-		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{}}
+		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{hourly{}}, ranges: rangeWarnings{hourly{}}}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
 }
@@ -144,6 +147,13 @@ type shell struct {
 
 var _ task.Shell = shell{}
 
+// Fetch notes, too, where keys were placed.
+func (s shell) Fetch(e task.Fetch) (task.Fetched, error) {
+	f, err := s.Carrier.Fetch(e)
+	s.l.w.placing.note(e.Topic, s.Partition, s.l.w.partitions(), f.Records)
+	return f, err
+}
+
 func (s shell) Heartbeat() error { return s.l.gen.Heartbeat(s.Ctx) }
 
 func (s shell) Acquire(e task.Acquire) (state.Meta, error) {
@@ -186,40 +196,25 @@ func (l *loop) publish(last bool) {
 	l.published = now
 	s := l.task.Status()
 	l.status.Store(&s)
+	if l.lookAgain.Swap(false) {
+		if look := l.task.Look(); look != nil {
+			l.look.Store(look)
+		}
+	}
 	l.task.Observe(&l.obs)
 	l.w.opt.Metrics.Observe(l.p, &s, &l.obs, l.w.wall())
-	l.warnMisplaced(&s)
 	l.drops.say(l.log, &s)
+	l.ranges.say(l.log, &s)
+	l.w.refusals.note(l.w.opt.Logger, l.w.opt.TopicNames, now, l.p, l.obs.DeadLetters)
+	l.w.misspelt.say(l.log, l.w.opt.TopicNames, s.Misspelt)
 	if s.Phase == task.Running && l.logged.Phase != task.Running {
 		l.w.untaught.say(l.log, s.Learners)
 	}
 	if s.Foreign > l.logged.Foreign {
 		l.log.Warn("decisions in the log that no worker of this group has written are passed over", "decisions", s.Foreign)
 	}
-	if s.Phase != l.logged.Phase || s.Stops != l.logged.Stops || fmt.Sprint(s.Err) != fmt.Sprint(l.logged.Err) {
-		l.logStatus(&s)
+	if s.Phase != l.logged.Phase && s.Phase != task.Stopped { // which causes says
+		l.log.Info("partition " + s.Phase.String())
 	}
 	l.logged = s
-}
-
-// warnMisplaced says once, for each topic, that keys are on other partitions than Kafka's default partitioner gives them:
-// then selections and payoffs may never meet their impressions.
-func (l *loop) warnMisplaced(s *task.Status) {
-	for topic, n := range s.Account.Misplaced {
-		if n > 0 && l.logged.Account.Misplaced[topic] == 0 {
-			l.log.Warn("keys are not where Kafka's default partitioner puts them: records of one impression may part",
-				"topic", l.w.opt.TopicNames[topic], "records", n)
-		}
-	}
-}
-
-func (l *loop) logStatus(s *task.Status) {
-	switch {
-	case s.Phase == task.Stopped:
-		l.log.Error("partition stopped", "reason", s.Reason, "again", s.Again.Round(time.Second), "error", s.Err)
-	case s.Err != nil:
-		l.log.Warn("waiting", "phase", s.Phase.String(), "doing", s.Doing, "error", s.Err)
-	default:
-		l.log.Info("partition "+s.Phase.String(), "step", s.Doing)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -20,8 +19,8 @@ import (
 var (
 	// ErrMembershipClosed: Close was called.
 	ErrMembershipClosed = errors.New("the membership is closed")
-	// ErrTopicMissing: a topic to be read does not exist. It is found out before the first join only.
-	ErrTopicMissing = errors.New("topic does not exist")
+	// ErrTopicMissing: topics to be read do not exist. It is found out before the first join only.
+	ErrTopicMissing = errors.New("topics do not exist")
 	// ErrNotLeft: Close gave up before it had left the group, which will notice after the session timeout.
 	ErrNotLeft = errors.New("the group was not left in time")
 )
@@ -52,8 +51,10 @@ type MembershipConfig struct {
 	WatchInterval time.Duration
 	// CloseTimeout bounds Close, after the supervisor has returned. Default 5 s.
 	CloseTimeout time.Duration
-	Balancer     *Balancer    // default: a new one that logs mismatches
-	Logger       *slog.Logger // default: none
+	// Explain puts into words why no broker has been reached yet; nil: errors are left as they are.
+	Explain  func(context.Context, error) error
+	Balancer *Balancer    // default: a new one that logs mismatches
+	Logger   *slog.Logger // default: none
 }
 
 // maxGroupID keeps a group's name well inside every field that carries it.
@@ -72,6 +73,9 @@ func (c *MembershipConfig) setDefaults() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Explain == nil {
+		c.Explain = func(_ context.Context, err error) error { return err }
 	}
 	if c.Balancer == nil {
 		log := c.Logger
@@ -127,6 +131,7 @@ type Membership struct {
 	running int            // supervisors that have not returned
 	counts  map[string]int // of each topic, its partitions as last seen
 	lastErr error
+	failing time.Time            // since when nothing but faults; zero: all is well
 	logged  map[string]time.Time // faults since all was well, and when each was logged last
 }
 
@@ -257,7 +262,7 @@ func (m *Membership) look(ctx context.Context) error {
 		if isFinal(err) && !(errors.Is(err, ErrTopicMissing) && time.Since(start) < m.cfg.RequestTimeout) {
 			return fmt.Errorf("looking for the topics of group %q: %w", m.cfg.GroupID, err)
 		}
-		m.passing(err)
+		m.passing(m.cfg.Explain(ctx, err))
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("looking for the topics of group %q: %w", m.cfg.GroupID, errors.Join(ctx.Err(), err))
@@ -278,9 +283,18 @@ func (m *Membership) newGroup() (*kafka.ConsumerGroup, error) {
 	})
 }
 
-// passing notes a fault that may pass, or with nil that it has. It logs what is new at once and what stays each 30 s.
+// isYoung tells whether a fault is one of a broker or a topic that has just begun, or of a group that is being divided anew.
+func isYoung(err error) bool {
+	return slices.ContainsFunc([]error{
+		ErrTopicMissing, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress,
+		kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.UnknownTopicOrPartition, kafka.RebalanceInProgress,
+	}, func(fault error) bool { return errors.Is(err, fault) })
+}
+
+// passing notes a fault that may pass, or with nil that it has. It logs what is new at once, unless it is a young broker's, and
+// what stays each 30 s.
 func (m *Membership) passing(err error) {
-	const again, most = 30 * time.Second, 100
+	const again, most, young = 30 * time.Second, 100, 2 * time.Second
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastErr = err
@@ -288,6 +302,13 @@ func (m *Membership) passing(err error) {
 		m.logged = map[string]time.Time{}
 	}
 	if err == nil {
+		m.failing = time.Time{}
+		return
+	}
+	if m.failing.IsZero() {
+		m.failing = time.Now()
+	}
+	if isYoung(err) && time.Since(m.failing) < young {
 		return
 	}
 	text := err.Error()
@@ -306,26 +327,23 @@ func (m *Membership) partitionCounts(ctx context.Context) (map[string]int, error
 	defer cancel()
 	meta, err := m.client.Metadata(ctx, &kafka.MetadataRequest{Topics: m.cfg.Topics})
 	if err != nil {
-		hint := ""
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			hint = " (the broker hung up: do TLS and SASL fit what it expects on this port?)"
-		}
-		return nil, fmt.Errorf("asking %s for the topics: %w%s", strings.Join(m.cfg.Brokers, ", "), err, hint)
+		return nil, fmt.Errorf("asking %s for the topics: %w", strings.Join(m.cfg.Brokers, ", "), err)
 	}
 	counts := make(map[string]int, len(m.cfg.Topics))
 	for _, topic := range meta.Topics {
-		switch {
-		case errors.Is(topic.Error, kafka.UnknownTopicOrPartition):
-			return nil, fmt.Errorf("%w: %s", ErrTopicMissing, topic.Name)
-		case topic.Error != nil:
+		if topic.Error != nil && !errors.Is(topic.Error, kafka.UnknownTopicOrPartition) {
 			return nil, fmt.Errorf("topic %s: %w", topic.Name, topic.Error)
 		}
 		counts[topic.Name] = len(topic.Partitions)
 	}
+	var missing []string
 	for _, topic := range m.cfg.Topics {
 		if counts[topic] == 0 {
-			return nil, fmt.Errorf("%w: %s", ErrTopicMissing, topic)
+			missing = append(missing, topic)
 		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrTopicMissing, strings.Join(missing, ", "))
 	}
 	return counts, nil
 }

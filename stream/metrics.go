@@ -27,14 +27,14 @@ var topicLabels = [event.Topics]string{"impressions", "selections", "payoffs", "
 //
 // All methods are safe for concurrent use. None looks a label up, except for dead letters.
 type Metrics struct {
-	read, misplaced, crowded         [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
-	impressions, selections, payoffs []outcomeCounter
-	rankings, adopted, fenced        prometheus.Counter
-	retries, payoffsClamped, foreign prometheus.Counter
-	lookedUp, walked                 prometheus.Counter
-	rebalances                       prometheus.Counter
-	assigned                         prometheus.Gauge
-	deadLetters                      *prometheus.CounterVec
+	read, misplaced, misspelt, crowded [event.Inputs]prometheus.Counter // crowded: not of impressions, which never wait
+	impressions, selections, payoffs   []outcomeCounter
+	rankings, adopted, fenced          prometheus.Counter
+	retries, payoffsClamped, foreign   prometheus.Counter
+	lookedUp, walked                   prometheus.Counter
+	rebalances                         prometheus.Counter
+	assigned, parting                  prometheus.Gauge
+	deadLetters                        *prometheus.CounterVec
 
 	rankingLatency               prometheus.Histogram
 	produceTime, checkpointTime  prometheus.Histogram
@@ -42,14 +42,18 @@ type Metrics struct {
 	produceBatch, checkpointSize prometheus.Histogram
 
 	snapshots *Snapshots
+	totals    *learnerTotals
 
 	mu       sync.Mutex
-	owns     bool // between the beginning and the end of a generation
+	letters  []Letter // the last, oldest first
+	owns     bool     // between the beginning and the end of a generation
 	learners map[learnerKey]learnerCounts
 	holds    *prometheus.CounterVec
 	unfed    *prometheus.CounterVec
+	shifts   *prometheus.CounterVec
 
 	burnIn, contradictions, unrated *prometheus.CounterVec
+	blocked, rare, rareExpected     *prometheus.CounterVec
 }
 
 // learnerKey is a learner of a partition.
@@ -59,7 +63,11 @@ type learnerKey struct {
 }
 
 // learnerCounts is how far a learner had counted when it was last looked at.
-type learnerCounts struct{ holds, unfed, burnIn, contradictions, unrated int64 }
+type learnerCounts struct {
+	holds, unfed, shifts, burnIn, contradictions, unrated, blocked, rare int64
+	rareExpected                                                         float64
+	value                                                                LearnerValue
+}
 
 // outcomeCounter is a counter and the count of the account that it follows.
 type outcomeCounter struct {
@@ -81,14 +89,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		walked:         f.counter("expiry_walked_ids_total", "Impression ids that the expiry walk came by."),
 		rebalances:     f.counter("rebalances_total", "Generations of the group that this worker took part in."),
 		assigned:       f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
+		parting:        f.gauge("partitioners_differ", "1 while producers place keys by different partitioners, which parts the records of one impression."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
 		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
+		shifts:         f.counters("level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.", "learner"),
 		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
 		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
 		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
+		blocked:        f.counters("blocked_selections_total", "Selections of an item shown behind one liked better, which no window explains; where rankings record the order of utilities.", "learner"),
+		rare:           f.counters("rare_selections_total", "Selections of an item whose recorded propensity was below 1/1,000.", "learner"),
+		rareExpected:   f.counters("rare_selections_expected_total", "The sum of all propensities below 1/1,000 of the impressions selected from: as many rare selections as expected.", "learner"),
 		learners:       map[learnerKey]learnerCounts{},
 		snapshots:      NewSnapshots(),
+		totals:         newLearnerTotals(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
 		checkpointSize: f.histogram("checkpoint_changes", "Fields, entries and due marks written by one checkpoint.",
 			sizeBuckets),
@@ -101,12 +115,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.topics(f)
 	m.outcomes(f)
-	reg.MustRegister(m.snapshots)
+	reg.MustRegister(m.snapshots, m.totals)
 	return m
 }
 
 func (m *Metrics) topics(f factory) {
 	read := f.counters("records_read_total", "Input records stepped, by topic.", "topic")
+	misspelt := f.counters("misspelt_records_total",
+		"Records decoded with an unknown field that is one of ours but for case or a letter, where ours is absent.", "topic")
 	misplaced := f.counters("misplaced_records_total",
 		"Input records whose key belongs to another partition by Kafka's default partitioner.", "topic")
 	crowded := f.counters("crowded_records_total", "Selections and payoffs given up because there was no room for them to wait.", "topic")
@@ -116,6 +132,7 @@ func (m *Metrics) topics(f factory) {
 	for topic := range event.Topic(event.Inputs) {
 		m.read[topic] = read.WithLabelValues(topicLabels[topic])
 		m.misplaced[topic] = misplaced.WithLabelValues(topicLabels[topic])
+		m.misspelt[topic] = misspelt.WithLabelValues(topicLabels[topic])
 		for _, reason := range event.Reasons() {
 			m.deadLetters.WithLabelValues(topicLabels[topic], string(reason))
 		}
@@ -152,6 +169,15 @@ func (m *Metrics) outcomes(f factory) {
 	}
 }
 
+// Parting notes whether producers place keys by different partitioners.
+func (m *Metrics) Parting(differ bool) {
+	n := 0.0
+	if differ {
+		n = 1
+	}
+	m.parting.Set(n)
+}
+
 // Rebalanced says how many partition numbers are owned: at the beginning of a generation, and 0 at its end, in turn.
 func (m *Metrics) Rebalanced(partitions int) {
 	m.mu.Lock()
@@ -173,6 +199,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	for topic := range o.Stepped {
 		m.read[topic].Add(float64(o.Stepped[topic]))
 		add(m.misplaced[topic], o.Account.Misplaced[topic])
+		add(m.misspelt[topic], o.Misspelt[topic])
 		if n := o.Account.Crowded[topic]; n > 0 {
 			add(m.crowded[topic], n)
 		}
@@ -192,6 +219,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 	for _, d := range o.DeadLetters {
 		m.deadLetters.WithLabelValues(topicLabels[d.Topic], d.Reason).Inc()
 	}
+	m.keepLetters(p, o.DeadLetters)
 	for _, ms := range o.Latencies {
 		m.rankingLatency.Observe(float64(max(ms, 0)) / 1000) // clocks differ; a ranking is never before its impression
 	}
@@ -205,6 +233,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		m.checkpointTime.Observe(c.Took.Seconds())
 	}
 	m.observeLearners(p, s)
+	m.totals.observe(o)
 	m.snapshots.Publish(p, snapshotOf(s, now))
 }
 
@@ -220,13 +249,20 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		}
 		k := learnerKey{p, l.Name}
 		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Unfed, l.BurnIn, l.Contradictions, l.Unrated}
+		now := learnerCounts{l.Holds, l.Unfed, l.Level.Changes, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
 		if now == before && known {
 			continue
 		}
 		m.learners[k] = now
+		m.totals.rise(l, &before.value, &now.value)
 		m.holds.WithLabelValues(l.Name).Add(float64(increase(before.holds, now.holds)))
 		m.unfed.WithLabelValues(l.Name).Add(float64(increase(before.unfed, now.unfed)))
+		m.blocked.WithLabelValues(l.Name).Add(float64(increase(before.blocked, now.blocked)))
+		m.rare.WithLabelValues(l.Name).Add(float64(increase(before.rare, now.rare)))
+		m.rareExpected.WithLabelValues(l.Name).Add(increase(before.rareExpected, now.rareExpected))
+		if l.Level.Tracked {
+			m.shifts.WithLabelValues(l.Name).Add(float64(increase(before.shifts, now.shifts)))
+		}
 		if l.FindsUtilities {
 			m.burnIn.WithLabelValues(l.Name).Add(float64(increase(before.burnIn, now.burnIn)))
 			m.contradictions.WithLabelValues(l.Name).Add(float64(increase(before.contradictions, now.contradictions)))
@@ -236,7 +272,7 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 }
 
 // increase is by how much a count has risen that may have started again at 0.
-func increase(before, now int64) int64 {
+func increase[N int64 | float64](before, now N) N {
 	if now < before {
 		return now
 	}
@@ -265,6 +301,12 @@ func add(c prometheus.Counter, n int64) {
 func RegisterBuildInfo(reg prometheus.Registerer, version, revision string) {
 	factory{reg}.gauges("build_info", "What this program was built from.", "version", "revision", "go_version").
 		WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
+
+// RegisterConfigInfo adds ranker_config_info, whose value is always 1. A process has one configuration of learners, so it has one series.
+func RegisterConfigInfo(reg prometheus.Registerer, digest string) {
+	factory{reg}.gauges("config_info", "Which settings of learners this worker has: the fingerprint of all of them.", "fingerprint").
+		WithLabelValues(digest).Set(1)
 }
 
 var (

@@ -66,7 +66,8 @@ func running() *task.Status {
 	s.Account.Selections.Parked, s.Account.Payoffs.Parked, s.Account.ParkedBytes = 1, 2, 300
 	s.Learners = []partition.LearnerStatus{
 		{Name: "feed", Items: 9, Status: delay.Status{OnHold: true, Holds: 3, Queued: 8, Flights: 4,
-			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Known: true, Share: 0.125, Median: 1500, P90: 60_000}},
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Known: true, Share: 0.125, Median: 1500, P90: 60_000},
+			Level:   delay.LevelStatus{Tracked: true, AsOf: 1000, Level: -0.25, HalfLife: 8000, Changes: 2}},
 			Drops: partition.DropStatus{Items: 8, Statistic: 16}},
 		{Name: "old", Gone: true},
 	}
@@ -106,6 +107,7 @@ func TestCountersAreWhatThisProcessDid(t *testing.T) {
 		`ranker_dead_letters_total{reason="not_finite",topic="payoffs"}`:    2,
 		`ranker_dead_letters_total{reason="not_finite",topic="selections"}`: 0,
 		`ranker_holds_total{learner="feed"}`:                                6,
+		`ranker_level_changes_total{learner="feed"}`:                        4,
 		`ranker_rebalances_total`:                                           1,
 		`ranker_partitions_assigned`:                                        2,
 		`ranker_impression_to_ranking_seconds_count`:                        4,
@@ -143,25 +145,27 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	m.Observe(9, &task.Status{Phase: task.Stopped, Reason: task.StopTorn, Err: state.ErrTorn}, &task.Observations{}, 60_000)
 	got := scrape(t, reg)
 	includes(t, got, map[string]float64{
-		`ranker_lag{partition="4",topic="impressions"}`: 5,
-		`ranker_lag{partition="7",topic="payoffs"}`:     7,
-		`ranker_expiry_lag_seconds{partition="4"}`:      12.5,
-		`ranker_pending_impressions`:                    8,
-		`ranker_parked_records{topic="selections"}`:     2,
-		`ranker_parked_records{topic="payoffs"}`:        4,
-		`ranker_parked_bytes`:                           600,
-		`ranker_unsaved_bytes`:                          200,
-		`ranker_backpressured_partitions`:               0,
-		`ranker_waiting_partitions`:                     0,
-		`ranker_partitions{phase="running"}`:            2,
-		`ranker_partitions{phase="stopped"}`:            1,
-		`ranker_stopped_partitions{reason="torn"}`:      1,
-		`ranker_on_hold{learner="feed",partition="4"}`:  1,
-		`ranker_queued_payoffs{learner="feed"}`:         16,
-		`ranker_awaited_payoffs{learner="feed"}`:        8,
-		`ranker_items{learner="feed"}`:                  18,
-		`ranker_silence_weight{learner="feed"}`:         2.5,
-		`ranker_paid_share{learner="feed"}`:             0.125,
+		`ranker_lag{partition="4",topic="impressions"}`:  5,
+		`ranker_lag{partition="7",topic="payoffs"}`:      7,
+		`ranker_expiry_lag_seconds{partition="4"}`:       12.5,
+		`ranker_pending_impressions`:                     8,
+		`ranker_parked_records{topic="selections"}`:      2,
+		`ranker_parked_records{topic="payoffs"}`:         4,
+		`ranker_parked_bytes`:                            600,
+		`ranker_unsaved_bytes`:                           200,
+		`ranker_backpressured_partitions`:                0,
+		`ranker_waiting_partitions`:                      0,
+		`ranker_partitions{phase="running"}`:             2,
+		`ranker_partitions{phase="stopped"}`:             1,
+		`ranker_stopped_partitions{reason="torn"}`:       1,
+		`ranker_on_hold{learner="feed",partition="4"}`:   1,
+		`ranker_queued_payoffs{learner="feed"}`:          16,
+		`ranker_awaited_payoffs{learner="feed"}`:         8,
+		`ranker_items{learner="feed"}`:                   18,
+		`ranker_silence_weight{learner="feed"}`:          2.5,
+		`ranker_paid_share{learner="feed"}`:              0.125,
+		`ranker_level{learner="feed"}`:                   -0.25,
+		`ranker_level_half_life_seconds{learner="feed"}`: 8,
 
 		`ranker_payoff_delay_seconds{learner="feed",quantile="0.5"}`: 1.5,
 		`ranker_payoff_delay_seconds{learner="feed",quantile="0.9"}`: 60,
@@ -184,6 +188,34 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	m.Rebalanced(0) // a generation without partitions
 	m.Rebalanced(0)
 	includes(t, scrape(t, reg), map[string]float64{`ranker_rebalances_total`: 2})
+}
+
+// The level is that of the partition whose estimate is the newest, whatever the order in which they are looked at; a learner that
+// tracks none has none.
+func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
+	for _, newest := range []int32{4, 7} {
+		reg := prometheus.NewRegistry()
+		m := NewMetrics(reg)
+		m.Rebalanced(2)
+		for _, p := range []int32{4, 7} {
+			s := running()
+			if l := &s.Learners[0].Level; p == newest {
+				l.AsOf, l.Level, l.HalfLife = 2000, 0.125, math.Inf(1)
+			}
+			m.Observe(p, s, &task.Observations{}, 60_000)
+		}
+		got := scrape(t, reg)
+		assert.Equal(t, 0.125, got[`ranker_level{learner="feed"}`])
+		assert.Equal(t, math.Inf(1), got[`ranker_level_half_life_seconds{learner="feed"}`])
+	}
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	s := running()
+	s.Learners[0].Level = delay.LevelStatus{}
+	m.Observe(4, s, &task.Observations{}, 60_000)
+	for name := range scrape(t, reg) {
+		assert.NotContains(t, name, "ranker_level")
+	}
 }
 
 func TestEveryAccountedOutcomeHasItsCounter(t *testing.T) {
@@ -215,7 +247,7 @@ func TestMetricNamesKeepPrometheusConventions(t *testing.T) {
 		assert.Equal(t, f.GetType().String() == "COUNTER", strings.HasSuffix(name, "_total"), name)
 		for _, sample := range f.Metric {
 			for _, l := range sample.Label {
-				assert.Contains(t, []string{"topic", "reason", "outcome", "learner", "partition", "phase", "quantile", "version",
+				assert.Contains(t, []string{"topic", "reason", "outcome", "learner", "partition", "phase", "quantile", "end", "version",
 					"revision", "go_version"}, l.GetName(), name)
 			}
 		}

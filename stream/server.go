@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -30,10 +31,11 @@ type ServerConfig struct {
 	// (Kafka or the store away) does not belong here.
 	Dead    func() error
 	Version any          // shown by /version as JSON
+	Page    http.Handler // for / and what is below /page/; nil: / lists the other paths
 	Logger  *slog.Logger // default: none
 }
 
-// Server serves /livez, /readyz, /metrics, /version and, if asked to, /debug/pprof/.
+// Server serves /livez, /readyz, /metrics, /version and, if asked to, a page at / and /debug/pprof/.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
@@ -47,15 +49,21 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultListen
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	return NewServerOf(cfg.Listen, NewHandler(cfg), nil, cfg.Logger)
+}
+
+// NewServerOf is NewServer with another handler, and with TLS unless security is nil.
+func NewServerOf(listen string, handler http.Handler, security *tls.Config, log *slog.Logger) (*Server, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("HTTP server: %w", err)
 	}
 	return &Server{listener: listener, http: &http.Server{
-		Handler: NewHandler(cfg),
+		Handler:   handler,
+		TLSConfig: security,
 		// Every one of them bounds what a slow or hostile client can hold. pprof lengthens the one for writing by the
 		// time that it samples.
 		ReadHeaderTimeout: 5 * time.Second,
@@ -63,12 +71,20 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}, nil
 }
 
+// Addr is where the server listens, host:port.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
 // Serve serves until Shutdown, and returns http.ErrServerClosed then.
-func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+func (s *Server) Serve() error {
+	if s.http.TLSConfig != nil {
+		return s.http.ServeTLS(s.listener, "", "")
+	}
+	return s.http.Serve(s.listener)
+}
 
 // Shutdown lets requests under way finish until ctx ends, and then cuts them off. It also ends a server that never
 // began to serve.
@@ -88,9 +104,14 @@ const maxScrapes = 4
 // NewHandler is the server's handler by itself. Of cfg, Listen is not used.
 func NewHandler(cfg ServerConfig) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, http.StatusOK, "ranker-worker: /livez /readyz /metrics /version")
-	})
+	if cfg.Page != nil {
+		mux.Handle("GET /{$}", cfg.Page)
+		mux.Handle("GET /page/", cfg.Page)
+	} else {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+			writeText(w, http.StatusOK, "ranker-worker: /livez /readyz /metrics /version")
+		})
+	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		if cfg.Dead != nil {
 			if err := cfg.Dead(); err != nil {

@@ -51,6 +51,15 @@ func TestServerEndpoints(t *testing.T) {
 	status, _ = get(t, h, http.MethodHead, "/readyz")
 	assert.Equal(t, 200, status)
 
+	cfg.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeText(w, http.StatusOK, "page: "+r.URL.Path) })
+	for _, path := range []string{"/", "/page/live.json"} {
+		status, body = get(t, NewHandler(cfg), http.MethodGet, path)
+		assert.Equal(t, 200, status)
+		assert.Equal(t, "page: "+path+"\n", body)
+	}
+	status, _ = get(t, NewHandler(cfg), http.MethodPost, "/")
+	assert.Equal(t, http.StatusMethodNotAllowed, status)
+
 	why, dead = []string{"partition 3: loading", "the store cannot be written to"}, errors.New("the loop hangs")
 	status, body = get(t, h, http.MethodGet, "/readyz")
 	assert.Equal(t, 503, status)

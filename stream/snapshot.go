@@ -46,7 +46,9 @@ type LearnerSnapshot struct {
 	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
 
 	Silence delay.SilenceStatus
+	Level   delay.LevelStatus
 	Drops   partition.DropStatus
+	Conduct partition.Conduct
 
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
@@ -74,7 +76,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Silence: l.Silence, Drops: l.Drops,
+				Silence: l.Silence, Level: l.Level, Drops: l.Drops, Conduct: l.Conduct,
 				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
@@ -171,6 +173,12 @@ var (
 	descDelay   = gaugeDesc("payoff_delay_seconds", "After what time a part of the payoffs that come have come.", "learner", "quantile")
 	descDrops   = gaugeDesc("silence_informative",
 		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
+	descLevel = gaugeDesc("level",
+		"With robust: by how much payoffs of all items are above what these alone make of them, in payoff ranges.", "learner")
+	descLevelHalfLife = gaugeDesc("level_half_life_seconds",
+		"Half-life of the past that tells of the level; +Inf while no level has changed lately.", "learner")
+	descRangeUsed = gaugeDesc("payoff_range_used",
+		"Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
 	descUndecided  = gaugeDesc("undecided_pairs", "Pairs of items whose order of utilities a partition has not found yet.", "learner", "partition")
 	descWindows    = gaugeDesc("window_probability", "Probability of an attention window that decisions are made for.", "learner", "window")
@@ -178,7 +186,8 @@ var (
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops}
+		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed,
+		descLevel, descLevelHalfLife}
 )
 
 // windowLabels are the values of the label "window".
@@ -238,6 +247,10 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 		gauge(descFlights, float64(l.Flights), name)
 		gauge(descItems, float64(l.Items), name)
 		collectSilence(gauge, name, l)
+		if l.Level.Tracked {
+			gauge(descLevel, l.Level.Level, name)
+			gauge(descLevelHalfLife, l.Level.HalfLife/1000, name)
+		}
 		if l.Instances > 0 {
 			gauge(descInstances, float64(l.Instances), name)
 		}
@@ -262,6 +275,9 @@ func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string),
 	}
 	if l.Drops.Items > 0 {
 		gauge(descDrops, l.Drops.Informative(), name)
+	}
+	if share, ok := l.Conduct.RangeUsed(); ok {
+		gauge(descRangeUsed, share, name)
 	}
 }
 
@@ -319,6 +335,11 @@ func (t *totals) add(p *PartitionSnapshot) {
 		sum.Items += l.Items
 		sum.Instances += l.Instances
 		sum.addSilence(l)
+		// Partitions pool what they know of levels. The one whose estimate is the newest is up to date.
+		if l.Level.Tracked && (!sum.Level.Tracked || l.Level.AsOf > sum.Level.AsOf) {
+			sum.Level = l.Level
+		}
+		sum.Conduct.Span(&l.Conduct)
 		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.
 		if l.Windows != nil && (sum.Windows == nil || l.Selections > sum.Selections) {
 			sum.Windows, sum.Selections = l.Windows, l.Selections

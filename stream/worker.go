@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +38,7 @@ type Options struct {
 	Membership *Membership
 	Registry   state.Registry // of the group's workers; nil: configurations are not compared
 	Version    string         // of this program, for the others
+	Digest     string         // of all settings of the learners, for the others; empty: they are not compared
 	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
 	Metrics    *Metrics
 	Logger     *slog.Logger
@@ -58,14 +61,17 @@ type Options struct {
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
 //
-// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), and for each generation one loop
-// per partition number (see loop.run); each loop starts one goroutine per request under way. All but the first end with the
-// generation, which Run waits for, and that one with Run.
+// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), one that logs what partitions wait
+// for and how keys are placed (see causes and placing), and for each generation one loop per partition number (see loop.run); each loop starts one goroutine per request
+// under way. All but the first two end with the generation, which Run waits for, and those with Run.
 type Worker struct {
 	opt       Options
 	start     time.Time
 	announcer *announcer
 	untaught  untaughtNotes
+	misspelt  misspeltNotes
+	refusals  refusals
+	placing   *placing
 
 	mu     sync.Mutex
 	member bool            // a generation is going on
@@ -77,7 +83,7 @@ func NewWorker(opt Options) *Worker {
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
 	}
-	return &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), loops: map[int32]*loop{}}
+	return &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
 }
 
 // Run joins the group and works until drain is done; then it makes durable what was stepped and leaves the group, or,
@@ -88,6 +94,7 @@ func (w *Worker) Run(drain, force context.Context) error {
 	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
 	var wg sync.WaitGroup
 	wg.Go(func() { w.announcer.run(announcing) })
+	wg.Go(func() { w.watch(announcing) })
 	defer wg.Wait()
 	defer stop()
 	for {
@@ -137,6 +144,24 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	w.opt.Metrics.Rebalanced(0)
 }
 
+// watch says what keeps partitions from working, and where producers part records, until ctx is done.
+func (w *Worker) watch(ctx context.Context) {
+	c := newCauses(w.opt.Logger, w.opt.TopicNames, w.opt.StartLatest)
+	tick := time.NewTicker(causesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			now := time.Since(w.start)
+			c.look(now, w.Statuses())
+			w.refusals.look(w.opt.Logger, w.opt.TopicNames, now)
+			w.opt.Metrics.Parting(w.placing.judge(now))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // partitions is how many partition numbers there are.
 func (w *Worker) partitions() int {
 	n := 0
@@ -161,27 +186,32 @@ func (w *Worker) Unready() []string {
 	}
 	var why []string
 	for p, l := range w.loops {
-		s := l.status.Load()
-		if s == nil {
-			why = append(why, fmt.Sprintf("partition %d: starting", p))
-			continue
-		}
-		switch {
-		case s.Phase == task.Stopped:
-			why = append(why, fmt.Sprintf("partition %d: stopped (%s): %v%s", p, s.Reason, s.Err, nextTry(s)))
-		case s.Phase == task.Acquiring && s.Err != nil:
-			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err)) // names the step
-		case s.Phase == task.Acquiring:
-			why = append(why, fmt.Sprintf("partition %d: %s", p, s.Doing))
-		case s.Full && s.Err != nil:
-			why = append(why, fmt.Sprintf("partition %d: waits for the store to take %d bytes: %v", p, s.Unsaved, s.Err))
-		case s.Full:
-			why = append(why, fmt.Sprintf("partition %d: waits for the store to take %d bytes", p, s.Unsaved))
-		case s.Err != nil:
-			why = append(why, fmt.Sprintf("partition %d: %v", p, s.Err))
+		if waits := waitsFor(l.status.Load()); waits != "" {
+			why = append(why, fmt.Sprintf("partition %d: %s", p, waits))
 		}
 	}
 	return why
+}
+
+// waitsFor says in plain words what a partition waits for, or why it has stopped; "" where it does neither.
+func waitsFor(s *task.Status) string {
+	switch {
+	case s == nil:
+		return "starting"
+	case s.Phase == task.Stopped:
+		return fmt.Sprintf("stopped (%s): %v%s", s.Reason, s.Err, nextTry(s))
+	case s.Phase == task.Acquiring && s.Err != nil:
+		return s.Err.Error() // names the step
+	case s.Phase == task.Acquiring:
+		return s.Doing
+	case s.Full && s.Err != nil:
+		return fmt.Sprintf("waits for the store to take %d bytes: %v", s.Unsaved, s.Err)
+	case s.Full:
+		return fmt.Sprintf("waits for the store to take %d bytes", s.Unsaved)
+	case s.Err != nil:
+		return s.Err.Error()
+	}
+	return ""
 }
 
 // nextTry says when a stopped partition tries again.
@@ -207,6 +237,52 @@ func (w *Worker) Dead() error {
 	}
 	return nil
 }
+
+// Seen is a partition as it was a moment ago.
+type Seen struct {
+	Status *task.Status    // nil: it is starting
+	Waits  string          // what it waits for, or why it has stopped, in plain words; "": neither
+	Look   *partition.Look // nil: nobody has looked yet, see LookAgain
+}
+
+// Seen are the present partitions, by partition number. Nothing of it may be changed.
+func (w *Worker) Seen() map[int32]Seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[int32]Seen, len(w.loops))
+	for p, l := range w.loops {
+		s := l.status.Load()
+		all[p] = Seen{s, waitsFor(s), l.look.Load()}
+	}
+	return all
+}
+
+// LookAgain asks some partitions, at most n, to be looked at anew the next time that they come round: those from the number from on,
+// and behind the last the first. It tells where to go on.
+func (w *Worker) LookAgain(from int32, n int) (next int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	numbers := slices.Sorted(maps.Keys(w.loops))
+	at, _ := slices.BinarySearch(numbers, from)
+	for k := range min(n, len(numbers)) {
+		p := numbers[(at+k)%len(numbers)]
+		w.loops[p].lookAgain.Store(true)
+		next = p + 1
+	}
+	return next
+}
+
+// ID is that under which this worker announces itself to the others of its group.
+func (w *Worker) ID() string { return w.announcer.self.ID }
+
+// Now is the worker's clock.
+func (w *Worker) Now() event.Millis { return w.wall() }
+
+// Group is the consumer group's name.
+func (w *Worker) Group() string { return w.opt.Group }
+
+// Learners are the configured learners.
+func (w *Worker) Learners() []partition.LearnerConfig { return w.opt.Machine.Learners }
 
 // Statuses are the present partitions' conditions, by partition number.
 func (w *Worker) Statuses() map[int32]task.Status {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/demo"
+	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/stream"
 )
 
 // maxDemoImpressions keeps a demo within what the embedded servers, which keep everything in memory, can hold.
@@ -26,24 +31,29 @@ func newDemoCommand() *cobra.Command {
 		opt     = demo.Options{Impressions: 20_000, Seed: 1}
 		asJSON  bool
 		verbose bool
+		serve   string
 	)
 	cmd := &cobra.Command{
-		Use:   "demo [--impressions N] [--seed S] [--json]",
+		Use:   "demo [--impressions N] [--seed S] [--json] [--serve]",
 		Short: "See it work: users, Kafka, Redis and the worker in one process",
 		Long: `Play a platform in one process: an embedded Kafka broker and an embedded Redis on loopback, simulated users
 who look at the first few results only and select what they like best, payoffs that arrive days later, and the real
 worker between them. The days are simulated; nothing else is.
 
-It shows what the worker learns, ends by itself and prints a summary.`,
+It shows what the worker learns, ends by itself and prints a summary. The first line that it prints is the address of
+the worker's live page, which is there while the demo runs. With --serve it goes on, and takes impressions, selections
+and payoffs over HTTP, as "ranker-worker serve" does, until it is interrupted.`,
 		Example: `  ranker-worker demo
+  ranker-worker demo --impressions 500000     minutes to look at the live page
   ranker-worker demo --impressions 50000 --seed 7
-  ranker-worker demo --json | jq .learners`,
+  ranker-worker demo --json | jq .learners
+  ranker-worker demo --serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
 				return usageError{fmt.Errorf("--impressions must be from 1 to %d, not %d", maxDemoImpressions, opt.Impressions)}
 			}
-			return runDemo(cmd, opt, asJSON, verbose)
+			return runDemo(cmd, opt, asJSON, verbose, serve)
 		},
 	}
 	f := cmd.Flags()
@@ -51,10 +61,12 @@ It shows what the worker learns, ends by itself and prints a summary.`,
 	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	f.BoolVar(&verbose, "verbose", false, "show the worker's log on stderr")
+	f.StringVar(&serve, "serve", "", "then take records over HTTP at this `ADDRESS`")
+	f.Lookup("serve").NoOptDefVal = config.Defaults().Serve.Listen
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool) error {
+func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, serve string) error {
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	people := out
 	if asJSON || !isTerminal(out) {
@@ -64,24 +76,72 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool) error {
 	if verbose {
 		opt.Logger = slog.New(slog.NewTextHandler(errOut, nil))
 	}
-	fmt.Fprintf(people, "Starting Kafka and Redis in this process, and a worker. %d impressions are to be ranked.\n\n",
-		opt.Impressions)
+	opt.Page = func(address string) {
+		fmt.Fprintf(people, demoIntroduction, address, opt.Impressions)
+	}
 	show := &demoProgress{w: people, live: isTerminal(people)}
 	opt.Progress = show.update
 	drain, _, stop := signals(cmd.Context(), func(os.Signal) {})
 	defer stop()
+	tell := func(s *demo.Summary) error {
+		show.end()
+		if asJSON {
+			return json.NewEncoder(out).Encode(s)
+		}
+		printSummary(out, s)
+		return nil
+	}
+	if serve != "" {
+		opt.Listen = serve
+		opt.Serve = func(ctx context.Context, s *demo.Summary, d *door.Door) error {
+			if err := tell(s); err != nil {
+				return err
+			}
+			return serveDemo(ctx, people, d)
+		}
+	}
 	s, err := demo.Run(drain, opt)
-	show.end()
 	if s == nil || err != nil {
+		show.end()
 		return errors.Join(errors.New("the demo did not end well"), err)
 	}
-	if asJSON {
-		enc := json.NewEncoder(out)
-		return enc.Encode(s)
+	if serve != "" {
+		return nil
 	}
-	printSummary(out, s)
-	return nil
+	return tell(s)
 }
+
+// demoIntroduction is filled in with the page's address and the number of impressions.
+const demoIntroduction = `Live page, while this runs: http://%s/
+Kafka and Redis in this process, and a worker. %d impressions are to be
+ranked, for two learners: the payoffs of the first are what they are; those of
+the second change half-way. (--impressions 500000 gives you minutes to look.)
+Regret is the payoff that was lost by not showing the best rankings: those that
+would have paid most over the whole time. Less is better.
+
+`
+
+// serveDemo takes records over HTTP until ctx ends.
+func serveDemo(ctx context.Context, w io.Writer, d *door.Door) error {
+	server, err := door.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready, Version: buildVersion()})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, demoCurls, server.Addr())
+	return server.Run(ctx, context.Background())
+}
+
+// demoCurls are what to try at an address.
+const demoCurls = `
+The worker goes on, and what it has learned can be asked for. Interrupt it (Ctrl-C)
+to end it. In another terminal:
+
+  curl --json '{"impression_id":"mine-1","learner":"feed","candidates":[
+    {"item":"item-01","utility":0.9},{"item":"item-02","utility":0.5},
+    {"item":"item-03","utility":0.4}]}' http://%[1]s/v1/rank
+  curl --json '{"impression_id":"mine-1","item":"item-03"}' http://%[1]s/v1/selections
+  curl --json '{"impression_id":"mine-1","payoff":1}' http://%[1]s/v1/payoffs
+`
 
 // isTerminal tells whether w is a terminal, where a line can be written over.
 func isTerminal(w io.Writer) bool {
@@ -100,6 +160,7 @@ type demoProgress struct {
 	shown  time.Time
 	header bool
 	open   bool
+	below  bool // a regret below 0 was shown
 }
 
 func (d *demoProgress) update(p demo.Progress) {
@@ -116,13 +177,17 @@ func (d *demoProgress) update(p demo.Progress) {
 	d.shown = time.Now()
 	if !d.header {
 		d.header = true
-		fmt.Fprintf(d.w, "%-22s %7s %10s", "", "day", "ranked")
+		fmt.Fprintf(d.w, "%27s", "")
 		for _, l := range p.Learners {
-			fmt.Fprintf(d.w, "  %10s fed %9s %11s", l.Name, "regret", "by utility")
+			fmt.Fprintf(d.w, "  %24s", "regret, "+l.Name)
+		}
+		fmt.Fprintf(d.w, "\n%-14s %5s %7s", "", "day", "ranked")
+		for range p.Learners {
+			fmt.Fprintf(d.w, "  %9s %14s", "worker", "users' taste")
 		}
 		fmt.Fprintln(d.w)
 	}
-	const width = 20
+	const width = 12
 	done := 0.0
 	if p.Impressions > 0 {
 		done = float64(p.Rankings) / float64(p.Impressions)
@@ -133,9 +198,10 @@ func (d *demoProgress) update(p demo.Progress) {
 		start, end = "\r", ""
 		d.open = true
 	}
-	fmt.Fprintf(d.w, "%s[%s] %7.1f %10d", start, bar, p.Day.Hours()/24, p.Rankings)
+	fmt.Fprintf(d.w, "%s[%s] %5.0f %7d", start, bar, p.Day.Hours()/24, p.Rankings)
 	for _, l := range p.Learners {
-		fmt.Fprintf(d.w, "  %14d %9.1f %11.1f", l.Fed, l.Regret, l.ByUtility)
+		d.below = d.below || whole(l.Regret) < 0
+		fmt.Fprintf(d.w, "  %9d %14d", whole(l.Regret), whole(l.ByUtility))
 	}
 	fmt.Fprint(d.w, end)
 }
@@ -144,8 +210,19 @@ func (d *demoProgress) end() {
 	if d.open {
 		fmt.Fprintln(d.w)
 	}
+	if d.below {
+		fmt.Fprint(d.w, whyBelow)
+	}
 	fmt.Fprintln(d.w)
 }
+
+// whole is a regret as it is shown.
+func whole(regret float64) int64 { return int64(math.Round(regret)) }
+
+// whyBelow says how a regret can lie below 0.
+const whyBelow = `Below 0: the best rankings are the same all the time. Where payoffs change, a
+worker that follows them can be ahead of these for a while.
+`
 
 func printSummary(w io.Writer, s *demo.Summary) {
 	fmt.Fprintf(w, "In %.1f seconds, %.0f days of a platform's life went by.\n\n", s.Seconds, s.Simulated.Hours()/24)
@@ -156,19 +233,31 @@ func printSummary(w io.Writer, s *demo.Summary) {
   Mean payoff per impression   %.3f ranked by what users like
                                %.3f ranked by this worker, while it learned
                                %.3f by the best rankings in hindsight
-  Regret                       %.0f, against %.0f for ranking by utility
-  Its %5d payoffs            %d applied, %d duplicate, %d late
-
-`, name, l.Policy, l.Delay, 100*l.Misalignment, l.PayoffUtilityOrder, l.Payoff, l.PayoffBest, l.Regret, l.RegretUtilityOrder,
-			l.PayoffsSent, l.Payoffs.Applied, l.Payoffs.Duplicate, l.Payoffs.Late)
+  Regret                       %d, against %d for ranking by utility
+  Its %7d payoffs          %d applied, %d duplicate, %d late
+`, name, l.Policy, l.Delay, 100*l.Misalignment, l.PayoffUtilityOrder, l.Payoff, l.PayoffBest, whole(l.Regret),
+			whole(l.RegretUtilityOrder), l.PayoffsSent, l.Payoffs.Applied, l.Payoffs.Duplicate, l.Payoffs.Late)
+		if whole(l.Regret) < 0 {
+			fmt.Fprint(w, whyBelow)
+		}
+		fmt.Fprintln(w)
 	}
 	a := &s.Account
 	fmt.Fprintf(w, `Where everything went
-  %d impressions, each ranked once: %d paid, %d never paid, %d unselected, %d pending
-  %d selections: %d joined, %d duplicate, %d late, %d orphan
-  %d payoffs: %d applied, %d duplicate, %d late, %d orphan, %d rejected, %d parked
+  %d impressions, each ranked once
+      %d paid, %d never paid, %d unselected, %d pending
+  %d selections
+      %d joined, %d duplicate, %d late, %d orphan
+  %d payoffs
+      %d applied, %d duplicate, %d late, %d orphan,
+      %d rejected, %d parked
 `, s.Impressions, a.Impressions.Paid, a.Impressions.Expired+a.Impressions.Defaulted, a.Impressions.Unselected, s.Pending,
 		s.Selections, a.Selections.Joined, a.Selections.Duplicate, a.Selections.Late, a.Selections.Orphan,
 		s.Sent, s.Payoffs.Applied, s.Payoffs.Duplicate, s.Payoffs.Late, s.Payoffs.Orphan, s.Payoffs.Rejected, s.Payoffs.Parked)
-	fmt.Fprintln(w, "\nNext: `ranker-worker topics --config FILE --create`, then `ranker-worker run --config FILE`; the README has a file to begin with.")
+	fmt.Fprint(w, `
+What the learners do, and what regret is: docs/algorithms.md
+Next, with a file as the README has one:
+  ranker-worker topics --config FILE --create
+  ranker-worker run --config FILE
+`)
 }

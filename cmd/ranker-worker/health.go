@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,34 +18,46 @@ func newHealthCommand() *cobra.Command {
 	var (
 		file    string
 		live    bool
+		serve   bool
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "health --config FILE [--live]",
+		Use:   "health --config FILE [--live] [--serve]",
 		Short: "Ask a worker on this machine whether it is ready",
 		Long: `Ask the worker that runs on this machine with the same configuration whether it is ready (/readyz), or with
---live whether it is alive (/livez). The exit code is 0 if it is. This is the health check of containers, which have
-no shell and no curl.`,
+--live whether it is alive (/livez); with --serve not the worker is asked, but "ranker-worker serve". The exit code is 0 if it is.
+This is the health check of containers, which have no shell and no curl.`,
 		Example: `  ranker-worker health --config worker.yaml
-  ranker-worker health --config worker.yaml --live`,
-		Args: cobra.NoArgs,
+  ranker-worker health --config worker.yaml --live
+  ranker-worker health --config worker.yaml --serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadText(cmd, file)
 			if err != nil {
 				return err
 			}
-			if cfg.HTTP.Listen == "" {
+			if cfg.HTTP.Listen == "" && !serve {
 				return fmt.Errorf("%s is empty: the worker serves nothing that could be asked", cfg.Where("http.listen"))
 			}
 			path := "/readyz"
 			if live {
 				path = "/livez"
 			}
-			return askHealth(cmd, localURL(cfg.HTTP.Listen)+path, timeout)
+			client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+			url := localURL(cfg.HTTP.Listen)
+			if serve {
+				url = localURL(cfg.Serve.Listen)
+				if cfg.Serve.CertFile != "" {
+					url = "https" + strings.TrimPrefix(url, "http")
+					// The certificate is for other names than this machine's loopback. Nothing is told to whoever answers.
+					client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+				}
+			}
+			return askHealth(cmd, client, url+path)
 		},
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&live, "live", false, "ask /livez instead of /readyz")
+	cmd.Flags().BoolVar(&serve, "serve", false, "ask what listens at serve.listen")
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "give up after this long")
 	return cmd
 }
@@ -61,12 +74,11 @@ func localURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-func askHealth(cmd *cobra.Command, url string, timeout time.Duration) error {
+func askHealth(cmd *cobra.Command, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}
-	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("asking %w", err) // names method and URL

@@ -90,7 +90,11 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newSimulateCommand(),
 		newLintCommand(),
 		newTopicsCommand(),
+		newDoctorCommand(),
+		newGenerateCommand(),
 		newRunCommand(),
+		newServeCommand(),
+		newDLQCommand(),
 		newStateCommand(),
 		newHealthCommand(),
 		newVersionCommand(),
@@ -124,9 +128,15 @@ func prepare(cmd *cobra.Command, began *bool) {
 	}
 }
 
-// configFlag gives a command the flag that names its configuration file.
+// configFlag gives a command the flag that names its configuration file. The file may also stand alone, without the flag.
 func configFlag(cmd *cobra.Command, file *string) {
 	const name = "config"
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && !cmd.Flags().Changed(name) {
+			return cmd.Flags().Set(name, args[0])
+		}
+		return cobra.NoArgs(cmd, args)
+	}
 	cmd.Flags().StringVarP(file, name, "c", "", "the configuration `FILE`")
 	// Neither can fail: the flag has just been made.
 	_ = cmd.MarkFlagRequired(name)
@@ -136,7 +146,7 @@ func configFlag(cmd *cobra.Command, file *string) {
 // loadConfig reads a configuration with the files that it names, and shows its warnings on stderr. The error, if any, is
 // of type config.Faults.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
-	return loadBy(cmd, file, config.LintFile)
+	return loadBy(cmd, file, config.WorkerFile)
 }
 
 // loadText is loadConfig for a command that needs none of these files, or not all: they may be away for a moment while
@@ -145,8 +155,10 @@ func loadText(cmd *cobra.Command, file string) (*config.Config, error) {
 	return loadBy(cmd, file, config.LoadFile)
 }
 
-func loadBy(cmd *cobra.Command, file string,
-	load func(string, config.Env) (*config.Config, []config.Fault, error)) (*config.Config, error) {
+// loader reads a configuration file, with all or some of the files that it names.
+type loader func(string, config.Env) (*config.Config, []config.Fault, error)
+
+func loadBy(cmd *cobra.Command, file string, load loader) (*config.Config, error) {
 	cfg, warnings, err := load(file, os.LookupEnv)
 	if err != nil {
 		return nil, err

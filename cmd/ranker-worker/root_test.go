@@ -40,7 +40,7 @@ func inFile(t *testing.T, name, content string) {
 
 const sound = `kafka: {brokers: ['127.0.0.1:9092'], group: g}
 redis: {url: 'redis://127.0.0.1:6379/0'}
-learners: {feed: {payoffs: stochastic, on_expiry: {default: 0}}}
+learners: {feed: {payoffs: stochastic, on_expiry: {default: 0}, silence: ages, out_of_range: clamp}}
 `
 
 // TestLintThreeFaults: a file with three faults gives three lines, each with its line number, and exit code 1.
@@ -126,7 +126,23 @@ func TestLintJSON(t *testing.T) {
 	assert.Equal(t, []lintFault{{Line: 2, Column: 8, Key: "redis", Message: "must be a mapping of keys, not a single value"}}, reports[0].Faults)
 	assert.Len(t, reports[0].Warnings, 1)
 	got = run(t, sound, "lint", "--json", "-")
-	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)
+	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": [],\n    \"changed\": []\n  }\n]\n"}, got)
+}
+
+// TestLintNamesChangedDefaults: one line says which defaults are others than they were, and is no fault. A file that --print has made
+// hears no more of it.
+func TestLintNamesChangedDefaults(t *testing.T) {
+	open := strings.Replace(sound, "on_expiry: {default: 0}, silence: ages, ", "", 1)
+	got := run(t, open, "lint", "-")
+	assert.Equal(t, ran{errOut: "-: note: defaults are others than in earlier versions: learners.feed.on_expiry is {default: 0}, and was drop; " +
+		"learners.feed.silence is ages, and was waits; who writes them hears no more of it\n"}, got)
+	got = run(t, open, "lint", "--json", "-")
+	assert.Empty(t, got.errOut)
+	var reports []lintReport
+	require.NoError(t, json.Unmarshal([]byte(got.out), &reports))
+	require.Len(t, reports, 1)
+	assert.Equal(t, []changed{{"learners.feed.on_expiry", "{default: 0}", "drop"}, {"learners.feed.silence", "ages", "waits"}}, reports[0].Changed)
+	assert.Equal(t, ran{}, run(t, run(t, open, "lint", "--print", "-").out, "lint", "-"))
 }
 
 // TestLintSchema: the schema is one JSON document, and needs no file. What it says is tested where it is made.
@@ -177,6 +193,17 @@ func TestFaultsOfConfig(t *testing.T) {
 worker.yaml:2: redis: must be a mapping of keys, not a single value
 worker.yaml:3: learners: must be a mapping of keys, not a single value
 `}, got, verb)
+	}
+}
+
+// TestConfigWithoutItsFlag: the file may stand alone, and only one may be given.
+func TestConfigWithoutItsFlag(t *testing.T) {
+	inFile(t, "worker.yaml", "kafka: 1\n")
+	for _, verb := range [][]string{{"run"}, {"topics"}, {"health"}, {"state", "inspect"}} {
+		flagged := run(t, "", append(verb, "--config", "worker.yaml")...)
+		assert.Equal(t, exitFault, flagged.code, verb)
+		assert.Equal(t, flagged, run(t, "", append(verb, "worker.yaml")...), verb)
+		assert.Equal(t, exitUsage, run(t, "", append(verb, "worker.yaml", "more.yaml")...).code, verb)
 	}
 }
 

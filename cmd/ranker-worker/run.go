@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -29,9 +34,11 @@ selections and payoffs, and learn.
 
 The first SIGINT or SIGTERM drains: no new input, what was decided is made durable, the group is left, so that
 another worker can take over at once. A second one stops at once; the next owner then replays what was not saved.
-Neither loses or repeats anything.`,
+Neither loses or repeats anything.
+
+SIGHUP reads the configuration anew, and never ends the worker: log.level holds from then on, and the settings are named that
+need a restart. Files of passwords and client certificates need neither: each connection reads them anew.`,
 		Example: "  ranker-worker run --config worker.yaml",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runWorker(cmd, file)
 		},
@@ -45,7 +52,10 @@ func runWorker(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	log := cfg.Log.Logger(cmd.ErrOrStderr())
+	level := new(slog.LevelVar)
+	level.Set(cfg.Log.Least())
+	log := cfg.Log.Logger(cmd.ErrOrStderr(), level)
+	defer onHangup(func() { reload(cfg, file, config.WorkerFile, level, log) })()
 	registry := prometheus.NewRegistry()
 	version := buildVersion()
 	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
@@ -63,21 +73,45 @@ func runWorker(cmd *cobra.Command, file string) error {
 	})
 	defer stop()
 	if cfg.HTTP.Listen == "" {
-		return a.Run(drain, force)
+		sayStart(log, cfg, version, "nowhere")
+		return whatIsMissing(a.Run(drain, force), file)
 	}
-	server, err := stream.NewServer(stream.ServerConfig{Listen: cfg.HTTP.Listen, Pprof: cfg.HTTP.Pprof,
-		Registry: registry, Unready: a.Worker.Unready, Dead: a.Worker.Dead, Version: version, Logger: log})
+	serves := stream.ServerConfig{Listen: cfg.HTTP.Listen, Pprof: cfg.HTTP.Pprof,
+		Registry: registry, Unready: a.Worker.Unready, Dead: a.Worker.Dead, Version: version, Logger: log}
+	if cfg.HTTP.Page {
+		serves.Page = a.Board.Handler()
+	}
+	server, err := stream.NewServer(serves)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", cfg.Where("http.listen"), err), a.Close())
+		return errors.Join(fmt.Errorf("%s: %w; give another host:port there, or \"\" for none", cfg.Where("http.listen"), err), a.Close())
 	}
+	sayStart(log, cfg, version, server.Addr())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()
-	err = a.Run(drain, force)
+	err = whatIsMissing(a.Run(drain, force), file)
 	shutdown, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(shutdown))
 	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// sayStart says what this worker is and what it is about to do.
+func sayStart(log *slog.Logger, cfg *config.Config, version build, listens string) {
+	begins := "with the oldest records there are"
+	if cfg.Kafka.Start == config.Latest {
+		begins = "with what comes from now on: older records are skipped"
+	}
+	log.Info("ranker-worker starts", "version", version.String(), "group", cfg.Kafka.Group, "brokers", strings.Join(cfg.Kafka.Brokers, ","),
+		"redis", strings.Join(cfg.Redis.Addresses, ","), "listens", listens, "reads", "on from where the group was; one that has never run begins "+begins)
+}
+
+// whatIsMissing adds to an error about missing topics which command makes them.
+func whatIsMissing(err error, file string) error {
+	if errors.Is(err, stream.ErrTopicMissing) {
+		return fmt.Errorf("%w\nMake them with: ranker-worker topics --config %s --create", err, file)
 	}
 	return err
 }
@@ -108,6 +142,44 @@ func signals(ctx context.Context, first func(os.Signal)) (drain, force context.C
 		close(done)
 		cancelDrain()
 		cancelForce()
+	}
+}
+
+// onHangup calls what is to be done at each SIGHUP, one after the other, until it is stopped.
+func onHangup(do func()) (stop func()) {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGHUP)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-got:
+				do()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(got)
+		close(done)
+		wg.Wait()
+	}
+}
+
+// reload takes over what can be taken over while a worker or `serve` runs, and says what cannot.
+func reload(running *config.Config, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
+	cfg, _, err := load(file, os.LookupEnv)
+	if err != nil {
+		log.Error("the configuration was not read anew, that in force stays", "error", err)
+		return
+	}
+	level.Set(cfg.Log.Least())
+	log.Info("the configuration was read anew", "log.level", cfg.Log.Level)
+	differing := slices.DeleteFunc(running.Differing(cfg), func(key string) bool { return key == "log.level" })
+	if len(differing) > 0 {
+		log.Warn("these settings differ from those in force, and hold after a restart", "settings", differing)
 	}
 }
 

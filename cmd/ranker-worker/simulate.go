@@ -63,10 +63,14 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.Int64Var(&s.experiment.PayoffHorizon, "payoff-horizon", 0, "how many impressions payoffs are awaited (default: the scenario's)")
 	f.StringVar(&s.settings.OnExpiry, "on-expiry", "", "what counts where no payoff came: drop, or a payoff (default 0)")
 	f.StringSliceVar(&s.settings.Silences, "silence", nil, "with direct, what selections count as while their payoff is awaited: waits, at_once, ages (default ages)")
+	f.StringSliceVar(&s.settings.Drifts, "drift", nil, "with direct, by how much means are taken to move, as in the configuration (default 0)")
 	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over so many learners, which pool what they learn")
 	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish what is pooled every so many impressions")
 	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
+	f.Float64Var(&s.experiment.Divisor, "payoff-divisor", 1, "divide payoffs by so much before they are told; regret is in the scenario's units")
+	f.Int64Var(&s.experiment.Period, "period", 0, "of scenario wave, in impressions (default 2000)")
+	f.Float64Var(&s.experiment.Tastes, "tastes", 0, "how much users' tastes vary: the deviation of their own utilities from the mean, in gaps between neighbours")
 	f.IntVar(&s.experiment.Runs, "runs", 16, "how many runs, each with users of its own")
 	f.Uint64Var(&s.experiment.Seed, "seed", 1, "makes the same users again")
 	f.StringVar(&s.settings.Prior, "prior", "", "as in the configuration")
@@ -75,7 +79,10 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringVar(&s.settings.Radius, "radius", "", "as in the configuration")
 	f.StringVar(&s.settings.Eta, "eta", "", "as in the configuration, but auto is `known`: osmd knows T; doubled: it does not")
 	f.StringVar(&s.settings.LossIndex, "loss-index", "", "as in the configuration")
+	f.StringVar(&s.settings.Floor, "propensity-floor", "", "as in the configuration")
 	f.StringSliceVar(&s.settings.Utilities, "utilities", nil, "as in the configuration, with commas between: given, sorted, social (default: given)")
+	f.StringVar(&s.settings.HalfLives, "half-lives", "", "as in the configuration, with commas between")
+	f.StringVar(&s.settings.LookAgain, "look-again", "", "as in the configuration")
 	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves to `FILE`.svg or .png")
@@ -202,7 +209,11 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 		if r.MaxInstances != nil {
 			instances = fmt.Sprint(r.Instances)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, r.Silence, instances, r.Utilities,
+		silence := r.Silence
+		if r.Drift > 0 {
+			silence += fmt.Sprintf(", drift %g", r.Drift)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, silence, instances, r.Utilities,
 			r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"), optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
 			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
 	}

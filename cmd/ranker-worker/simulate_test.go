@@ -95,7 +95,7 @@ func TestSimulateSilence(t *testing.T) {
 	}
 	row := document()
 	for key, want := range map[string]any{
-		"items": 10.0, "horizon": 60_000.0, "payoff_delay": nil, "payoff_horizon": 12_000.0, "on_expiry": 0.0, "told_at_once": false, "noise": 0.0,
+		"items": 10.0, "horizon": 60_000.0, "payoff_delay": nil, "payoff_horizon": 12_000.0, "on_expiry": 0.0, "told_at_once": false, "noise": 0.0, "tastes": 0.0,
 	} {
 		assert.Contains(t, row, key)
 		assert.Equal(t, want, row[key], key)
@@ -103,7 +103,7 @@ func TestSimulateSilence(t *testing.T) {
 	assert.Equal(t, row["regret"], row["dynamic_regret"])
 	row = document("--horizon", "2000", "--payoff-horizon", "500", "--on-expiry", "drop", "--noise", "0.1", "--told-at-once")
 	for key, want := range map[string]any{
-		"horizon": 2000.0, "payoff_horizon": 500.0, "on_expiry": nil, "told_at_once": true, "noise": 0.1,
+		"horizon": 2000.0, "payoff_horizon": 500.0, "on_expiry": nil, "told_at_once": true, "noise": 0.1, "tastes": 0.0,
 	} {
 		assert.Contains(t, row, key)
 		assert.Equal(t, want, row[key], key)

@@ -27,7 +27,6 @@ The lines go to stdout, or with --output to a file, which is then complete or no
 stdout and --output is needed.`,
 		Example: `  ranker-worker state export --config worker.yaml > learned.jsonl
   ranker-worker state export --config worker.yaml --learner feed --output feed.jsonl --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.json && file == "" {
 				return usageError{errors.New("--json needs --output: stdout cannot take both")}
@@ -99,7 +98,6 @@ A group that has never run begins here, so that its first ranking rests on what 
 settled now, as kafka.start says. One that has run before and has lost its state is refused: see state rebuild.`,
 		Example: `  ranker-worker state import --config worker.yaml --input learned.jsonl
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				in := cmd.InOrStdin()

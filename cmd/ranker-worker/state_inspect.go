@@ -43,7 +43,6 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 		Example: `  ranker-worker state inspect --config worker.yaml
   ranker-worker state inspect --config worker.yaml --learner feed --candidates film-1:0.1,film-2:0.7
   ranker-worker state inspect --config worker.yaml --partition 3 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if q.Candidates, err = parseCandidates(candidates); err != nil {
@@ -147,8 +146,11 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 	printSilence(w, &l.Silence)
 	if len(l.Windows) > 0 {
 		how := "given"
-		if l.LearnedFrom > 0 {
+		switch {
+		case l.LearnedFrom > 0:
 			how = fmt.Sprintf("learned from %d selections", l.LearnedFrom)
+		case l.Learns:
+			how = "to be learned, as they are taken to be before there are selections"
 		}
 		fmt.Fprintf(w, "  windows (%s):", how)
 		for i, q := range l.Windows[:min(len(l.Windows), 10)] {
@@ -161,6 +163,9 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 			fmt.Fprintf(w, "  means of items are taken to lie around %.4f, give or take %.4f;", *b.Mean, *b.SD)
 		}
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
+	}
+	if l.Level != nil {
+		printLevel(w, l.Level)
 	}
 	if l.Order != nil {
 		printOrder(w, l.Order, items)
@@ -193,6 +198,20 @@ func printSilence(w io.Writer, s *statetool.SilenceReport) {
 	fmt.Fprintln(w)
 }
 
+// printLevel prints what payoffs of all items have in common at present.
+func printLevel(w io.Writer, l *statetool.LevelReport) {
+	if l.AsOf == "" {
+		fmt.Fprintln(w, "  level of all payoffs: none has come yet")
+		return
+	}
+	fmt.Fprintf(w, "  level of all payoffs, as of selections of %s: %+.4f (in payoff ranges), ", l.AsOf, l.Level)
+	if l.HalfLife == nil {
+		fmt.Fprintln(w, "which has not changed lately")
+		return
+	}
+	fmt.Fprintf(w, "which has changed lately: half-life %v\n", time.Duration(*l.HalfLife*float64(time.Second)))
+}
+
 // printOrder prints the order of utilities found so far, with a question mark where it is not certain.
 func printOrder(w io.Writer, o *statetool.OrderReport, items int) {
 	if o.UndecidedPairs == 0 {
@@ -221,7 +240,7 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  item\tutility\tpayoffs\tsilence\tmean\tinterval\tindex\tpropensity\t why")
+	fmt.Fprintln(t, "  item\tutility\tpayoffs\tworth\tmean\tinterval\tindex\tpropensity\t why")
 	for _, c := range r.Candidates {
 		why := "leads"
 		if !c.Leads {
@@ -238,7 +257,7 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		if !r.OwnOrder {
 			utility = strconv.FormatFloat(c.Utility, 'g', -1, 64)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Silent, number(c.Mean, "–"),
+		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Worth, number(c.Mean, "–"),
 			interval, number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
 	t.Flush()

@@ -20,7 +20,8 @@ func newRebuildCommand() *cobra.Command {
 code that workers run, and the decisions that stand in the rankings topic are taken over. No impression is ranked. It
 ends when all decisions are taken over; workers read what is left.
 
-Where retention has deleted what is needed it refuses, and lists what is gone; --partial rebuilds what there is. What
+Where retention has deleted what is needed, or the rankings name learners that are not configured, it refuses, and lists
+what that is; --partial rebuilds what there is. What
 was imported or reset before the loss is not in the topics: do it again.
 
 Partitions that have state are left alone. With --replace --yes theirs is dropped first, which is the way out where a
@@ -29,7 +30,6 @@ checkpoint is half-written and its writer gone. Should the command be cut off, w
 It refuses while the group has live members.`,
 		Example: `  ranker-worker state rebuild --config worker.yaml
   ranker-worker state rebuild --config worker.yaml --partial --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Rebuild(cmd.Context(), q)
@@ -58,7 +58,7 @@ It refuses while the group has live members.`,
 	}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&q.Partial, "partial", false, "rebuild what there is, although retention has deleted some")
+	f.BoolVar(&q.Partial, "partial", false, "rebuild what there is, although retention has deleted some, or learners are not configured")
 	f.BoolVar(&q.Replace, "replace", false, "also partitions that have state")
 	yesFlag(cmd, &q.Yes)
 	return cmd

@@ -29,7 +29,6 @@ It refuses while the group has live members. Without --yes it only shows what wo
 with state export.`,
 		Example: `  ranker-worker state export --config worker.yaml --learner feed > feed.jsonl
   ranker-worker state reset --config worker.yaml --learner feed --yes`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Reset(cmd.Context(), learner, yes)

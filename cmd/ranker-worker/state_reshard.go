@@ -34,12 +34,13 @@ The new state is put together beside the old one and then moved into its place. 
 With --recreated the topics were deleted and made anew under the same names, all of them, with whatever number, after all
 that they held had been read: they are read from their beginning.
 
+Without --yes it changes nothing, and refuses what it would refuse with it; also before the partitions are added.
+
 It refuses while the group has live members.`,
 		Example: `  kafka-topics.sh --bootstrap-server kafka:9092 --alter --topic impressions --partitions 6   # and all others
   ranker-worker state reshard --config worker.yaml --yes
   ranker-worker topics --config fewer.yaml --create   # names other topics
   ranker-worker state reshard --config fewer.yaml --yes`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Reshard(cmd.Context(), q)

@@ -28,7 +28,6 @@ workers compare with what they know, can be given too: then it is not compared a
 
 It refuses where a worker could read the record, and while the group has live members.`,
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
 				r, err := tool.Skip(cmd.Context(), q)

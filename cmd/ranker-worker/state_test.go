@@ -56,3 +56,31 @@ func TestPrintReport(t *testing.T) {
 	}
 	assert.NotContains(t, strings.ReplaceAll(out.String(), "NaN", "!"), "!")
 }
+
+// TestPrintLevel: what has not come, what has not changed, and what has.
+func TestPrintLevel(t *testing.T) {
+	print := func(l *statetool.LevelReport) string {
+		var out bytes.Buffer
+		r := &statetool.Report{Learners: []statetool.LearnerReport{{Level: l, Silence: statetool.SilenceReport{Law: "waits"}}}}
+		require.NoError(t, printReport(&out, r, 1))
+		return out.String()
+	}
+	assert.NotContains(t, print(nil), "level")
+	assert.Contains(t, print(&statetool.LevelReport{}), "none has come yet")
+	then, minutes := "2026-11-21T10:00:00Z", 480.
+	assert.Contains(t, print(&statetool.LevelReport{AsOf: then, Level: 0.001}), then+": +0.0010 (in payoff ranges), which has not changed lately")
+	assert.Contains(t, print(&statetool.LevelReport{AsOf: then, Level: -0.25, HalfLife: &minutes}), "-0.2500 (in payoff ranges), which has changed lately: half-life 8m0s")
+}
+
+// TestPrintWindows: learned ones are not taken for given ones, before anything is learned either.
+func TestPrintWindows(t *testing.T) {
+	print := func(l statetool.LearnerReport) string {
+		var out bytes.Buffer
+		l.Windows, l.Silence.Law = []float64{0.5, 0.5}, "waits"
+		require.NoError(t, printReport(&out, &statetool.Report{Learners: []statetool.LearnerReport{l}}, 1))
+		return out.String()
+	}
+	assert.Contains(t, print(statetool.LearnerReport{}), "windows (given): 1: 0.500")
+	assert.Contains(t, print(statetool.LearnerReport{Learns: true}), "windows (to be learned")
+	assert.Contains(t, print(statetool.LearnerReport{Learns: true, LearnedFrom: 7}), "windows (learned from 7 selections)")
+}

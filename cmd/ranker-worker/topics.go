@@ -28,7 +28,6 @@ impressions. Every problem is listed with what to do about it, and the exit code
 With --create, missing topics are made first. Topics that exist are never changed.`,
 		Example: `  ranker-worker topics --config worker.yaml
   ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

@@ -3,6 +3,6 @@
 // selection that was never paid as it is likely never to be.
 //
 // Grid divides event time into blocks and ages into bins, all that is kept are counts by these. Lateness is how late payoffs
-// are, Shares how many of an item's selections are paid, and Weight what comes of both. The package is pure: it does no I/O and
+// are, Shares how many of an item's selections are paid, and Weigh what comes of both. The package is pure: it does no I/O and
 // reads no clock.
 package silence

@@ -12,12 +12,22 @@ type Grid struct {
 
 const (
 	leastLevel = 10 // blocks are a second long at least
-	fineness   = 12 // the unit is a 4,096th to a 2,048th of the horizon: passes cost time
+	// Shortest is how long a block is at the least, in milliseconds.
+	Shortest = 1 << leastLevel
+	fineness = 12 // the unit is a 4,096th to a 2,048th of the horizon: passes cost time
 )
 
 // NewGrid makes the grid of a horizon, in milliseconds, from 1 on.
 func NewGrid(horizon int64) Grid {
-	g := Grid{horizon: horizon, level: max(leastLevel, bits.Len64(uint64(horizon))-fineness)}
+	return newGrid(horizon, max(leastLevel, bits.Len64(uint64(horizon))-fineness))
+}
+
+// NewGridUpTo makes a grid of a horizon whose unit is the longest that is no longer than so much; both in milliseconds, the
+// horizon from 1 on and the unit from Shortest on.
+func NewGridUpTo(horizon, unit int64) Grid { return newGrid(horizon, bits.Len64(uint64(unit))-1) }
+
+func newGrid(horizon int64, level int) Grid {
+	g := Grid{horizon: horizon, level: level}
 	for k := 0; ; k++ {
 		end := g.binEnd(k)
 		g.ends = append(g.ends, end)
@@ -108,7 +118,10 @@ func (b Block) Start() int64 { return b.Index << b.Level }
 // End is the first time after the block.
 func (b Block) End() int64 { return (b.Index + 1) << b.Level }
 
+// Middle is the time in the middle of the block.
+func (b Block) Middle() int64 { return b.Start() + (int64(1)<<b.Level)/2 }
+
 // Age is the age, at a pass, of what began in the middle of the block, 0 at the least.
 func (b Block) Age(pass int64) int64 {
-	return max(0, pass-b.Start()-(int64(1)<<b.Level)/2)
+	return max(0, pass-b.Middle())
 }

@@ -1,7 +1,5 @@
 package silence
 
-import "math"
-
 // Lateness is how late payoffs are: for each bin of ages, the share of all payoffs that come which have come by its end. It
 // does not fall from bin to bin, and is 1 at the last. The zero value knows nothing: it is uniform up to the horizon.
 type Lateness struct{ come []float64 }
@@ -43,6 +41,18 @@ func (l *Lateness) By(g *Grid, age int64) float64 {
 	}
 	end := min(g.ends[k], g.horizon)
 	return low + float64((l.come[k]-low)*(float64(age-start)/float64(end-start)))
+}
+
+// Of is the share that has come, at a pass, of the payoffs of selections that began in a block, as many in each part of it: by the
+// age of its middle. Of a block that the pass lies within (a partition's own blocks grow, while silence is heard only as far as
+// another's pass) it is only what began before the pass that has an age. So a partition that has no owner does not take weight
+// off what its peers await, however long that lasts.
+func (l *Lateness) Of(g *Grid, b Block, pass int64) float64 {
+	if pass >= b.End() || pass <= b.Start() {
+		return l.By(g, b.Age(pass))
+	}
+	old := pass - b.Start()
+	return float64(float64(old)/float64(b.End()-b.Start())) * l.By(g, old/2)
 }
 
 // prior is how many payoffs, uniform in the logarithm of age, an estimate begins with: they keep a single late payoff from
@@ -94,11 +104,14 @@ const (
 	greatest = 1 - 1.0/(1<<40)
 )
 
-// Settled selections of an item, or of all: how many were paid, and how many never were.
-type Outcomes struct{ Paid, Unpaid int64 }
+// Settled selections of an item, or of all: how many were paid, and how many never were. Of the paid, Below were paid less than
+// the default, and Under is how much less these were paid together, in units of the caller's.
+type Outcomes struct{ Paid, Unpaid, Below, Under int64 }
 
 // Add is the outcomes of both.
-func (o Outcomes) Add(p Outcomes) Outcomes { return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid} }
+func (o Outcomes) Add(p Outcomes) Outcomes {
+	return Outcomes{o.Paid + p.Paid, o.Unpaid + p.Unpaid, o.Below + p.Below, o.Under + p.Under}
+}
 
 // Share is the share c of all selections that are paid: the likeliest, given what has become of those that are settled and
 // that of the others, given in lists, none has been paid yet: (P+1)·log c + (U+1)·log(1−c) + Σ n·log(1−c·F).
@@ -127,7 +140,7 @@ func slope(c, a, b float64, awaited []Spans) float64 {
 }
 
 // ItemShare is Share of one item, drawn towards that of all. It solves a = c·(a+b+Z), where Z is what the awaited selections count
-// as, see Weight. The difference of both sides is convex in c, so that Newton's steps come to the solution from below and never
+// as, see Weigh. The difference of both sides is convex in c, so that Newton's steps come to the solution from below and never
 // go past it; they begin where each counts as F, the most that it can.
 func ItemShare(all float64, settled Outcomes, awaited ...Spans) float64 {
 	a, b := float64(settled.Paid)+trust*all, float64(settled.Unpaid)+trust*(1-all)
@@ -165,18 +178,4 @@ func weigh(c float64, awaited []Spans) (sum, fall float64) {
 		}
 	}
 	return float64(sum * (1 - c)), fall
-}
-
-// Weight is what awaited selections of an item count as, in selections that were never paid, where a share c of its selections
-// is paid: (1−c)·F/(1−c·F) each, the probability that it never will be, in as far as that is known by now. It is 0 at the
-// selection, 1 at the horizon, F where payoffs are rare, and 0 throughout where all is paid. It is a multiple of 2⁻²⁰.
-func Weight(c float64, awaited ...Spans) float64 {
-	var sum float64
-	for _, list := range awaited {
-		for i := range list {
-			f := list[i].Come
-			sum += float64(float64(list[i].N) * ((1 - c) * f / (1 - float64(c*f))))
-		}
-	}
-	return math.Round(sum*(1<<20)) / (1 << 20)
 }

@@ -15,11 +15,14 @@ func awaitedSpans(t *rapid.T) []Spans {
 	for k := range lists {
 		for range rapid.IntRange(0, 6).Draw(t, "spans") {
 			come := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, 1e-9})).Draw(t, "come")
-			lists[k] = append(lists[k], Span{N: rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 100_000)).Draw(t, "n"), Come: come})
+			lists[k] = append(lists[k], Span{N: rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 100_000)).Draw(t, "n"), Come: come, Above: come})
 		}
 	}
 	return lists
 }
+
+// weight is what awaited selections count as where nothing is below the default.
+func weight(c float64, awaited ...Spans) float64 { return Weigh(c, 0, awaited...).Sum() }
 
 func outcomes(t *rapid.T) Outcomes {
 	n := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 100_000))
@@ -92,7 +95,7 @@ func TestItemShare_IsTheLikeliest(t *testing.T) {
 
 // Where nothing was paid, or all, shares are near 0 and 1, steps are smallest and rounding is greatest.
 func TestItemShare_AtTheEnds(t *testing.T) {
-	spans := Spans{{N: 900, Come: 1}, {N: 5, Come: 0.999}, {N: 3, Come: 0.2}}
+	spans := Spans{{N: 900, Come: 1, Above: 1}, {N: 5, Come: 0.999, Above: 0.999}, {N: 3, Come: 0.2, Above: 0.2}}
 	for _, all := range []float64{0, 1e-9, 0.5, 1 - 1e-9, 1} {
 		for _, settled := range []Outcomes{{}, {Unpaid: 1811}, {Paid: 1705}, {Paid: 1 << 50}, {Unpaid: 1 << 50}, {Paid: 1 << 50, Unpaid: 1 << 50}} {
 			for _, awaited := range [][]Spans{nil, {spans}, {spans[1:], spans[2:]}, {spans[:1]}} {
@@ -100,7 +103,7 @@ func TestItemShare_AtTheEnds(t *testing.T) {
 				require.True(t, c >= 0 && c < 1, "%v %v %v: %v", all, settled, awaited, c)
 				a, b := float64(settled.Paid)+4*all, float64(settled.Unpaid)+4*(1-all)
 				require.InDelta(t, rootOf(a, b, awaited), c, 1e-6, "%v %v %v", all, settled, awaited)
-				w := Weight(c, awaited...)
+				w := weight(c, awaited...)
 				require.True(t, w >= 0 && w <= 911, "%v %v %v: %v", all, settled, awaited, w)
 			}
 		}
@@ -108,21 +111,21 @@ func TestItemShare_AtTheEnds(t *testing.T) {
 }
 
 // The likeliest share without any prior is that of the paid among the settled and what the awaited weigh.
-func TestWeight_IsWhatMakesTheShareOfThePaidTheLikeliest(t *testing.T) {
+func TestWeigh_IsWhatMakesTheShareOfThePaidTheLikeliest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settled, awaited := outcomes(t), awaitedSpans(t)
 		settled.Paid, settled.Unpaid = settled.Paid+1, settled.Unpaid+1
 		c := rootOf(float64(settled.Paid), float64(settled.Unpaid), awaited)
-		z := Weight(c, awaited...)
+		z := weight(c, awaited...)
 		require.InEpsilon(t, c, float64(settled.Paid)/(float64(settled.Paid+settled.Unpaid)+z), 1e-6)
 	})
 }
 
-func TestWeight_IsBetweenNothingAndAll(t *testing.T) {
+func TestWeigh_IsBetweenNothingAndAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.OneOf(rapid.Float64Range(1e-9, 1-1e-9), rapid.Float64Range(0.001, 0.1)).Draw(t, "c")
 		awaited := awaitedSpans(t)
-		w := Weight(c, awaited...)
+		w := weight(c, awaited...)
 		var n, come, literal float64
 		for _, x := range slices.Concat(awaited...) {
 			n += float64(x.N)
@@ -132,27 +135,28 @@ func TestWeight_IsBetweenNothingAndAll(t *testing.T) {
 		require.InDelta(t, literal, w, 1e-6)
 		require.Equal(t, math.Trunc(w*(1<<20)), w*(1<<20), "a multiple of 2⁻²⁰")
 		require.True(t, 0 <= w && w <= n && w <= come+1e-6)
-		require.InDelta(t, come, Weight(1e-12, awaited...), 1e-6+1e-9*n, "payoffs are rare")
+		require.InDelta(t, come, weight(1e-12, awaited...), 1e-6+1e-9*n, "payoffs are rare")
 		unfinished := slices.DeleteFunc(slices.Concat(awaited...), func(x Span) bool { return x.Come > 0.999 })
-		require.InDelta(t, 0, Weight(1-1e-12, unfinished), 1e-6+1e-8*n, "all is paid")
+		require.InDelta(t, 0, weight(1-1e-12, unfinished), 1e-6+1e-8*n, "all is paid")
 
 		for _, list := range awaited {
 			for k := range list { // later, more is known
 				list[k].Come = rapid.Float64Range(list[k].Come, 1).Draw(t, "later")
+				list[k].Above = list[k].Come
 			}
 		}
-		require.GreaterOrEqual(t, Weight(c, awaited...), w)
+		require.GreaterOrEqual(t, weight(c, awaited...), w)
 		for _, list := range awaited {
 			for k := range list {
-				list[k].Come = 1
+				list[k].Come, list[k].Above = 1, 1
 			}
 		}
-		require.Equal(t, n, Weight(c, awaited...), "at the horizon")
+		require.Equal(t, n, weight(c, awaited...), "at the horizon")
 		for _, list := range awaited {
 			for k := range list {
-				list[k].Come = 0
+				list[k].Come, list[k].Above = 0, 0
 			}
 		}
-		require.Zero(t, Weight(c, awaited...), "at the selection")
+		require.Zero(t, weight(c, awaited...), "at the selection")
 	})
 }

@@ -10,8 +10,11 @@ import (
 type Span struct {
 	Block
 	N int64
-	// Come is the share of payoffs that have come by the block's age, see Lateness; it is derived, and not stored.
-	Come float64
+	// Expected is what their decisions expected of them above the default, in units of the caller's; 0 where they say nothing.
+	Expected int64
+	// Come is the share of payoffs that have come by the block's age, see Lateness. Where some are below the default, Above is that of
+	// those that are not, and Below that of those that are. They are derived, and not stored.
+	Come, Above, Below float64
 }
 
 // Spans are the selections of one item whose payoff is awaited, by when they began, in ascending order of time. No two of them
@@ -29,30 +32,36 @@ func (s Spans) at(time int64) (at int, found bool) {
 	return at, at < len(s) && s[at].Start() <= time
 }
 
-// Begin counts a selection that began at a time, in the block of that time unless it stands in a longer one already. It gives
-// where.
-func (s *Spans) Begin(g *Grid, time, pass int64) *Span {
+// Begin counts a selection that began at a time, of which so much was expected, in the block of that time unless it stands in a
+// longer one already. It gives where.
+func (s *Spans) Begin(g *Grid, time, pass, expected int64) *Span {
 	at, found := s.at(time)
 	if !found {
 		*s = slices.Insert(*s, at, Span{Block: g.BlockOf(time, pass)})
 	}
 	x := &(*s)[at]
-	x.N++
+	x.take(Span{N: 1, Expected: expected})
 	return x
 }
 
-// End takes a selection out that began at a time; false where none is known of.
-func (s *Spans) End(time int64) bool {
+// take adds the selections of another span.
+func (x *Span) take(o Span) { x.N, x.Expected = x.N+o.N, x.Expected+o.Expected }
+
+// End takes a selection out that began at a time, and what was expected of it, or of the last one all that is left; it gives what it
+// took. false where none is known of.
+func (s *Spans) End(time, expected int64) (taken int64, ok bool) {
 	at, found := s.at(time)
 	if !found {
-		return false
+		return 0, false
 	}
-	if x := &(*s)[at]; x.N > 1 {
-		x.N--
-	} else {
-		*s = slices.Delete(*s, at, at+1)
+	x := &(*s)[at]
+	if x.N > 1 {
+		x.take(Span{N: -1, Expected: -expected})
+		return expected, true
 	}
-	return true
+	expected = x.Expected
+	*s = slices.Delete(*s, at, at+1)
+	return expected, true
 }
 
 // Merge brings the spans to the blocks of a pass, and tells whether that changed any.
@@ -62,10 +71,10 @@ func (s *Spans) Merge(g *Grid, pass int64) (changed bool) {
 		b := g.Merged(x.Block, pass)
 		changed = changed || b != x.Block
 		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // of one block now
-			kept[last].N += x.N
+			kept[last].take(x)
 			continue
 		}
-		kept = append(kept, Span{Block: b, N: x.N})
+		kept = append(kept, Span{Block: b, N: x.N, Expected: x.Expected})
 	}
 	*s = kept
 	return changed
@@ -93,7 +102,7 @@ func (s Spans) Add(o Spans) Spans {
 	for _, x := range all[1:] {
 		last := &kept[len(kept)-1]
 		if x.Start() < last.End() { // within it, for it is the longer one
-			last.N += x.N
+			last.take(x)
 			continue
 		}
 		kept = append(kept, x)

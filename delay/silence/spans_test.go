@@ -2,6 +2,7 @@ package silence
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -9,12 +10,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+// expectedOf is what is expected of what begins at a time.
+func expectedOf(time int64) int64 { return time%7 - 3 }
+
 // grouped counts times by their blocks at a pass.
 func grouped(g *Grid, times []int64, pass int64) Spans {
 	counts := map[Block]Span{}
 	for _, time := range times {
 		b := g.BlockOf(time, pass)
-		counts[b] = Span{Block: b, N: counts[b].N + 1}
+		counts[b] = Span{Block: b, N: counts[b].N + 1, Expected: counts[b].Expected + expectedOf(time)}
 	}
 	return SpansOf(counts)
 }
@@ -32,7 +36,7 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 		}
 		begin := func(t *rapid.T) {
 			at := time(t)
-			x := spans.Begin(&g, at, pass)
+			x := spans.Begin(&g, at, pass, expectedOf(at))
 			require.Equal(t, g.BlockOf(at, pass), x.Block)
 			open = append(open, at)
 		}
@@ -43,14 +47,21 @@ func TestSpans_AreTimesByBlock(t *testing.T) {
 					t.Skip("nothing is awaited")
 				}
 				k := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				require.True(t, spans.End(open[k]))
+				_, ok := spans.End(open[k], expectedOf(open[k]))
+				require.True(t, ok)
 				open = slices.Delete(open, k, k+1)
 			},
 			"end of what did not begin": func(t *rapid.T) {
 				at := time(t)
 				b := g.BlockOf(at, pass)
 				k := slices.IndexFunc(open, func(o int64) bool { return g.BlockOf(o, pass) == b })
-				require.Equal(t, k >= 0, spans.End(at), "it stands for another of its block")
+				expected := int64(0)
+				if k >= 0 {
+					expected = expectedOf(open[k])
+				}
+				taken, ok := spans.End(at, expected)
+				require.Equal(t, expected, taken)
+				require.Equal(t, k >= 0, ok, "it stands for another of its block")
 				if k >= 0 {
 					open = slices.Delete(open, k, k+1)
 				}
@@ -79,7 +90,7 @@ func manySpans(t *rapid.T, g *Grid, name string) Spans {
 	pass := g.Pass(lately + rapid.Int64Range(-g.Horizon(), g.Horizon()).Draw(t, name+" pass"))
 	var s Spans
 	for _, ago := range rapid.SliceOfN(rapid.Int64Range(0, 2*g.Horizon()+40*g.Unit()), 0, 20).Draw(t, name) {
-		s.Begin(g, lately-ago, pass)
+		s.Begin(g, lately-ago, pass, expectedOf(lately-ago))
 	}
 	return s
 }
@@ -101,7 +112,7 @@ func TestSpans_AddIsTheUnionInTheLongerBlocks(t *testing.T) {
 					into = y.Block
 				}
 			}
-			counts[into] = Span{Block: into, N: counts[into].N + x.N}
+			counts[into] = Span{Block: into, N: counts[into].N + x.N, Expected: counts[into].Expected + x.Expected}
 		}
 		require.Equal(t, len(counts), len(sum))
 		require.True(t, slices.Equal(SpansOf(counts), sum))
@@ -117,15 +128,21 @@ func TestSpans_LongerBlocksStay(t *testing.T) {
 	g := NewGrid(longest)
 	var s Spans
 	long := g.BlockOf(lately, lately+longest)
-	s.Begin(&g, lately, lately+longest)
+	s.Begin(&g, lately, lately+longest, 5)
 	short := NewGrid(day)
 	require.False(t, s.Merge(&short, short.Pass(lately)))
-	require.Equal(t, long, s.Begin(&short, long.Start(), short.Pass(lately)).Block)
-	s.Begin(&short, long.End(), short.Pass(lately))
+	require.Equal(t, long, s.Begin(&short, long.Start(), short.Pass(lately), 7).Block)
+	s.Begin(&short, long.End(), short.Pass(lately), 0)
 	require.Equal(t, []int64{2, 1}, []int64{s[0].N, s[1].N})
-	require.True(t, s.End(long.End()-1))
-	require.False(t, s.End(long.Start()-1))
-	require.True(t, s.End(long.Start()))
+	require.Equal(t, []int64{12, 0}, []int64{s[0].Expected, s[1].Expected})
+	for _, x := range []struct {
+		time, expected, taken int64
+		ok                    bool
+	}{{long.End() - 1, 7, 7, true}, {long.Start() - 1, 3, 0, false}, {long.Start(), 4, 5, true}} {
+		taken, ok := s.End(x.time, x.expected)
+		require.Equal(t, x.taken, taken)
+		require.Equal(t, x.ok, ok)
+	}
 	require.Len(t, s, 1)
 }
 
@@ -143,5 +160,56 @@ func TestSpansOf_AreInTheOrderOfTime(t *testing.T) {
 			require.True(t, a.Start() < b.Start() || a.Start() == b.Start() && a.Level > b.Level)
 		}
 		require.ElementsMatch(t, slices.Collect(maps.Values(counts)), []Span(s))
+	})
+}
+
+// rising is a lateness of payoffs that come the more slowly the older selections are.
+func rising(t *rapid.T, g *Grid) Lateness {
+	steepness := rapid.Float64Range(0.01, 20).Draw(t, "steepness")
+	come := make([]float64, g.Bins())
+	for k := range come {
+		come[k] = math.Expm1(-steepness*float64(min(g.ends[k], g.horizon))/float64(g.horizon)) / math.Expm1(-steepness)
+	}
+	come[len(come)-1] = 1
+	return NewLateness(come)
+}
+
+// While silence is heard up to a moment and no further, as another partition has no owner, blocks merge by our own passes, and what
+// is in them weighs no less for that. Where payoffs come evenly it weighs the same.
+func TestLateness_OfWhatIsAwaitedDoesNotFallWhileSilenceIsNotHeard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewGrid(rapid.Int64Range(1, 1<<20).Draw(t, "horizon"))
+		var spans Spans
+		begin := rapid.Int64Range(-3, 3).Draw(t, "begin") << 30
+		now, pass := begin, int64(Never)
+		forward := func(passes int64) {
+			for end := now + passes*4*g.Unit(); now < end; now += g.Unit() {
+				spans.Begin(&g, now, pass, 0)
+			}
+			pass = g.Pass(now)
+			spans.Merge(&g, pass)
+		}
+		late, even := rising(t, &g), Lateness{}
+		weights := func(heard int64) (w, evenly float64) {
+			for _, x := range spans {
+				w += float64(x.N) * late.Of(&g, x.Block, heard)
+				evenly += float64(x.N) * even.Of(&g, x.Block, heard)
+			}
+			return w, evenly
+		}
+		passes := rapid.Int64Range(1, 200)
+		forward(passes.Draw(t, "passes"))
+		heard := pass
+		before, evenly := weights(heard)
+		require.Positive(t, before)
+		for range rapid.IntRange(1, 5).Draw(t, "times") {
+			forward(passes.Draw(t, "more passes"))
+			after, same := weights(heard)
+			require.GreaterOrEqual(t, after, before*(1-1e-9))
+			if heard-begin <= g.Horizon() { // else ages are cut
+				require.InDelta(t, evenly, same, 1e-3*evenly, "ages are whole milliseconds")
+			}
+			before = after
+		}
 	})
 }

@@ -36,11 +36,14 @@ func (b Block) sound() bool {
 	return b.Level >= leastLevel && b.Level <= longestLevel && b.Index >= Never>>b.Level && b.Index < -Never>>b.Level
 }
 
-// Append writes the spans, each as "level:index:n" with a blank before it.
+// Append writes the spans, each as "level:index:n", and ":expected" where that is not 0, with a blank before it.
 func (s Spans) Append(dst []byte) []byte {
 	for i := range s {
 		dst = AppendBlock(append(dst, ' '), s[i].Block)
 		dst = strconv.AppendInt(append(dst, ':'), s[i].N, 10)
+		if s[i].Expected != 0 {
+			dst = strconv.AppendInt(append(dst, ':'), s[i].Expected, 10)
+		}
 	}
 	return dst
 }
@@ -55,22 +58,43 @@ func ParseSpans(text []byte) (s Spans, err error) {
 	}
 	total := int64(0)
 	for word := range bytes.SplitSeq(text[1:], []byte{' '}) {
-		at := max(0, bytes.LastIndexByte(word, ':'))
-		b, err := ParseBlock(word[:at])
-		if err != nil || b == Settled {
+		x, err := parseSpan(word)
+		if total += x.N; err != nil || total > mostCounted {
 			return nil, ErrText
 		}
-		n, err := parseCount(word[at+1:], mostCounted)
-		if total += n; err != nil || total > mostCounted {
+		if last := len(s) - 1; last >= 0 && s[last].End() > x.Start() {
 			return nil, ErrText
 		}
-		if last := len(s) - 1; last >= 0 && s[last].End() > b.Start() {
-			return nil, ErrText
-		}
-		s = append(s, Span{Block: b, N: n})
+		s = append(s, x)
 	}
 	return s, nil
 }
+
+// parseSpan reads one of them.
+func parseSpan(word []byte) (x Span, err error) {
+	numbers := bytes.SplitN(word, []byte{':'}, 4)
+	if len(numbers) < 3 {
+		return x, ErrText
+	}
+	if x.Block, err = ParseBlock(word[:len(numbers[0])+1+len(numbers[1])]); err != nil || x.Block == Settled {
+		return Span{}, ErrText
+	}
+	if x.N, err = parseCount(numbers[2], mostCounted); err != nil {
+		return Span{}, ErrText
+	}
+	if len(numbers) == 3 {
+		return x, nil
+	}
+	text := string(numbers[3])
+	x.Expected, err = strconv.ParseInt(text, 10, 64)
+	if err != nil || x.Expected == 0 || strconv.FormatInt(x.Expected, 10) != text || max(x.Expected, -x.Expected) > mostExpected {
+		return Span{}, ErrText
+	}
+	return x, nil
+}
+
+// mostExpected bounds what is expected of the selections of a span, so that sums of a few do not overflow.
+const mostExpected = 1 << 61
 
 // mostCounted is what the counts of one text amount to at the most, so that no sum of them overflows.
 const mostCounted = 1 << 53

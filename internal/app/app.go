@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/internal/live"
+	"github.com/ranker-worker/ranker-worker/internal/reach"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -44,6 +47,7 @@ type App struct {
 	Worker *stream.Worker
 	Broker *broker.Client
 	Store  *redisstore.Store
+	Board  *live.Board // what the live page shows; Run keeps it up
 }
 
 // rebalanceTimeout is how long the group waits for a member at a rebalance; a task ends within a third of it.
@@ -55,10 +59,15 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	digest, err := cfg.Digest()
+	if err != nil {
+		return nil, err
+	}
 	tlsConfig, mechanism, err := kafkaSecurity(cfg)
 	if err != nil {
 		return nil, err
 	}
+	stream.RegisterConfigInfo(opt.Registry, digest)
 	b, err := newBroker(cfg, tlsConfig, mechanism)
 	if err != nil {
 		return nil, err
@@ -77,14 +86,17 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		b.Close()
 		return nil, errors.Join(err, store.Close())
 	}
+	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Registry: store, Version: opt.Version, Follower: store, Metrics: stream.NewMetrics(opt.Registry), Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
-	return &App{Worker: w, Broker: b, Store: store}, nil
+	board := live.NewBoard(live.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
+		Logger: opt.Logger, Simulated: opt.Now != nil})
+	return &App{Worker: w, Broker: b, Store: store, Board: board}, nil
 }
 
 // Close releases connections, after Worker.Run has returned.
@@ -157,7 +169,10 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	}
 	s, err := redisstore.New(redisstore.Options{Addresses: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
 		Username: cfg.Redis.Username, Password: password, Credentials: credentials, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
-		WaitReplicas: cfg.Redis.WaitReplicas})
+		WaitReplicas: cfg.Redis.WaitReplicas,
+		Explain: func(ctx context.Context, err error) error {
+			return explain(ctx, err, reach.Server{Kind: reach.Redis, TLS: tlsConfig}, cfg.Redis.Addresses)
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)
 	}
@@ -172,6 +187,9 @@ func newMembership(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mec
 	}
 	return stream.NewMembership(stream.MembershipConfig{Brokers: cfg.Kafka.Brokers, GroupID: cfg.Kafka.Group,
 		Topics: topics, SessionTimeout: session, RebalanceTimeout: rebalanceTimeout, Logger: log,
+		Explain: func(ctx context.Context, err error) error {
+			return explain(ctx, err, kafkaServer(cfg, tlsConfig), cfg.Kafka.Brokers)
+		},
 		Dialer: &kafka.Dialer{Timeout: 10 * time.Second, TLS: tlsConfig, SASLMechanism: mechanism}})
 }
 
@@ -214,7 +232,28 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 	return c, nil
 }
 
-// Run works until drain is done, then drains, at once when force is; see stream.Worker.Run.
+// Run works until drain is done, then drains, at once when force is; see stream.Worker.Run. Where topics are missing the error
+// names all of them, also those that a worker would miss later.
 func (a *App) Run(drain, force context.Context) error {
-	return errors.Join(a.Worker.Run(drain, force), a.Close())
+	watching, stop := context.WithCancel(drain)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.Board.Run(watching) })
+	err := a.Worker.Run(drain, force)
+	stop()
+	wg.Wait()
+	if errors.Is(err, stream.ErrTopicMissing) {
+		err = a.nameMissing(drain, err)
+	}
+	return errors.Join(err, a.Close())
+}
+
+// nameMissing names the missing topics; a broker that does not tell leaves the error as it is.
+func (a *App) nameMissing(ctx context.Context, missed error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	names, err := a.Broker.Missing(ctx)
+	if err != nil || len(names) == 0 {
+		return missed
+	}
+	return fmt.Errorf("%w: %s", stream.ErrTopicMissing, strings.Join(names, ", "))
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,18 +16,20 @@ import (
 
 // TestTheLargestRecordFits: the impression with the most candidates, in the longest record that lint allows, has a ranking
 // that Kafka takes and a worker reads back, and an entry that Redis holds, with as many records waiting under its id as
-// may. The learners are of the kinds that record most: with propensities, and with the order that they have found.
+// may. The learners are of the kinds that record most: with propensities, with what they expect, and with the order that they have found.
 func TestTheLargestRecordFits(t *testing.T) {
-	for _, utilities := range []string{"given", "sorted", "social"} {
-		t.Run(utilities, func(t *testing.T) { largest(t, utilities) })
+	for policy, more := range map[string]string{"osmd": "", "robust": ", on_expiry: drop, prior: {mean: 0.987654, sd: 0.1}"} {
+		for _, utilities := range []string{"given", "sorted", "social"} {
+			t.Run(policy+"/"+utilities, func(t *testing.T) { largest(t, policy+more, utilities) })
+		}
 	}
 }
 
-func largest(t *testing.T, utilities string) {
+func largest(t *testing.T, learner, utilities string) {
 	const candidates, recordBytes, waiting = 100_000, 16 << 20, 16
 	cfg, _, err := config.Load("largest.yaml", []byte("kafka: {brokers: ['127.0.0.1:9092']}\nredis: {url: 'redis://127.0.0.1'}\n"+
 		fmt.Sprintf("limits: {max_candidates: %d, max_record_bytes: %d}\n", candidates, recordBytes)+
-		"learners: {feed: {payoffs: adversarial, policy: osmd, utilities: "+utilities+"}}\n"), nil)
+		"learners: {feed: {payoffs: adversarial, policy: "+learner+", utilities: "+utilities+"}}\n"), nil)
 	require.NoError(t, err)
 	value := []byte(`{"impression_id":"i","candidates":[`)
 	for i := range candidates {
@@ -43,8 +46,10 @@ func largest(t *testing.T, utilities string) {
 	require.NoError(t, m.Step(&partition.Input{Record: &r, Now: now}, &out))
 	require.Empty(t, out.DeadLetters)
 	require.Len(t, out.Rankings, 1)
+	require.Equal(t, strings.Contains(learner, "robust") && utilities == "given", // the others find the order first
+		bytes.Contains(out.Rankings[0].Value, []byte(`"expected":[0.987654,`)))
 	ranking := len(out.Rankings[0].Value)
-	require.LessOrEqual(t, ranking, recordBytes+48*candidates+1024)
+	require.LessOrEqual(t, ranking, recordBytes+63*candidates+1024)
 	require.Less(t, ranking+(1<<20), 64<<20, "what a worker reads back")
 	require.Less(t, ranking+(1<<20), 100<<20, "socket.request.max.bytes")
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/door"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -23,7 +24,7 @@ type Metric struct {
 	Labels []string // in alphabetical order
 }
 
-// Metrics registers the worker's metrics as `run` does, and lists them by name.
+// Metrics registers the worker's metrics as `run` and `serve` do, and lists them by name.
 //
 // A registry gathers only what has a sample, and does not tell descriptions. So names, help and labels are taken from
 // what is registered, and types from what a worker with one running and one stopped partition shows. A metric that such
@@ -33,11 +34,13 @@ func Metrics() (map[string]Metric, error) {
 	r := &recorder{Registry: registry}
 	m := stream.NewMetrics(r)
 	stream.RegisterBuildInfo(r, "", "")
+	door.NewMetrics(r)
+	stream.RegisterConfigInfo(r, "")
 	m.Rebalanced(2)
 	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Learners: []partition.LearnerStatus{{Name: "feed",
-		Drops: partition.DropStatus{Items: 1},
+		Drops: partition.DropStatus{Items: 1}, Conduct: partition.Conduct{Payoffs: 1000, Most: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
-			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}}}}}
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
 	m.Observe(1, &stopped, &task.Observations{}, 1)

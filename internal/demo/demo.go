@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -14,8 +15,10 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/door"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -28,6 +31,12 @@ type Options struct {
 	Seed        uint64
 	Logger      *slog.Logger
 	Progress    func(Progress) // nil: none
+	// Serve is called when everything has been played and accounted for, while the worker goes on: with the summary, and a door to
+	// it. Nil: the demo ends then.
+	Serve  func(context.Context, *Summary, *door.Door) error
+	Listen string // where the door is to listen; with Serve
+	// Page is told the address of the live page, host:port, before anything is played; nil: there is no page.
+	Page func(address string)
 }
 
 // Progress is a moment of the demo.
@@ -97,12 +106,11 @@ const partitions = 1
 const (
 	feed      = "feed"       // items have mean payoffs
 	frontPage = "front-page" // what pays changes half-way
-	learners  = 2
 )
 
 // Run plays the demo to its end, or until ctx is done.
 func Run(ctx context.Context, opt Options) (*Summary, error) {
-	start := time.Now()
+	began := time.Now()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		return nil, fmt.Errorf("starting the embedded broker: %w", err)
@@ -118,44 +126,71 @@ func Run(ctx context.Context, opt Options) (*Summary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making up users: %w", err)
 	}
-	cfg, err := configuration(fake.ListenAddrs(), mini.Addr(), opt.Seed, users.world().Horizon)
+	cfg, err := configuration(fake.ListenAddrs(), mini.Addr(), opt.Seed, world(users).Horizon, opt.Listen)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opt: opt, users: users}
 	b, err := app.NewBroker(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
+	s := &session{opt: opt, users: users, broker: b, began: began}
 	s.platform = platform.New(platform.Options{Brokers: cfg.Kafka.Brokers, Topics: app.TopicNames(cfg), Log: b,
 		Partitions: partitions, Impressions: opt.Impressions, Progress: s.progress,
 		Number: func(id []byte) (int, bool) { return simulate.ImpressionNumber(string(id)) }}, s.users)
-	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: prometheus.NewRegistry(), Now: s.now})
+	registry := prometheus.NewRegistry()
+	a, err := app.New(cfg, app.Options{Logger: opt.Logger, Registry: registry, Now: s.now})
 	if err != nil {
 		return nil, err
 	}
 	s.app = a
+	if opt.Page != nil {
+		closePage, err := s.servePage(registry)
+		if err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+		defer closePage()
+	}
 	if _, err := a.Broker.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1}); err != nil {
 		return nil, errors.Join(fmt.Errorf("creating topics: %w", err), a.Close())
 	}
-	summary, err := s.play(ctx, cfg)
-	if summary != nil {
-		summary.Seconds = time.Since(start).Seconds()
+	return s.play(ctx, cfg)
+}
+
+// servePage serves the worker's page, on a port of loopback that is free.
+func (s *session) servePage(registry *prometheus.Registry) (closePage func(), err error) {
+	server, err := stream.NewServer(stream.ServerConfig{Listen: "127.0.0.1:0", Registry: registry, Unready: s.app.Worker.Unready,
+		Dead: s.app.Worker.Dead, Version: map[string]string{"demo": "ranker-worker"}, Page: s.app.Board.Handler(), Logger: s.opt.Logger})
+	if err != nil {
+		return nil, err
 	}
-	return summary, err
+	s.opt.Page(server.Addr())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Shutdown(ctx) // whoever still reads is cut off
+		<-served
+	}, nil
 }
 
 // configuration is a file as a user would write it.
-func configuration(brokers []string, redis string, seed uint64, horizon time.Duration) (*config.Config, error) {
+func configuration(brokers []string, redis string, seed uint64, horizon time.Duration, listen string) (*config.Config, error) {
+	serve := ""
+	if listen != "" {
+		serve = fmt.Sprintf("serve: {listen: %q}", listen)
+	}
 	file := fmt.Sprintf(`
 kafka: {brokers: [%s], group: demo, start: earliest}
 redis: {url: "redis://%s/0"}
 http: {listen: ""}
+%[7]s
 # A payoff that comes too late is told from one for nobody for two weeks more.
 join: {parking_time: 15d}
 learners:
-  %s:
+  %[3]s:
     payoffs: stochastic
     payoff_horizon: %s
     selection_timeout: 120h
@@ -165,7 +200,7 @@ learners:
     payoff_horizon: %[4]s
     selection_timeout: 120h
     seed: %[5]d
-`, strings.Join(brokers, ", "), redis, feed, horizon, seed, frontPage)
+`, strings.Join(brokers, ", "), redis, feed, horizon, seed, frontPage, serve)
 	cfg, _, err := config.Load("demo", []byte(file), func(string) (string, bool) { return "", false })
 	if err != nil {
 		return nil, fmt.Errorf("the demo's own configuration: %w", err)
@@ -178,11 +213,23 @@ type session struct {
 	opt      Options
 	app      *app.App
 	platform *platform.Platform
-	users    *users
+	users    platform.Several
+	broker   *broker.Client
+	began    time.Time
+	played   atomic.Pointer[time.Time] // when the play was over; nil: it is not
 }
 
-// now is the worker's clock: the simulated one.
-func (s *session) now() event.Millis { return s.platform.Clock() }
+// world is what all users have in common.
+func world(users platform.Several) simulate.Config { return users[0].Population.Config() }
+
+// now is the worker's clock: the simulated one, which goes on as the real one does once the play is over.
+func (s *session) now() event.Millis {
+	now := s.platform.Clock()
+	if since := s.played.Load(); since != nil {
+		now += time.Since(*since).Milliseconds()
+	}
+	return now
+}
 
 func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error) {
 	drain, stop := context.WithCancel(ctx)
@@ -209,9 +256,25 @@ func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error
 	var summary *Summary
 	if err == nil || ctx.Err() != nil {
 		summary, err = s.summary(cfg, progress), nil
+		summary.Seconds = time.Since(s.began).Seconds()
+	}
+	if s.opt.Serve != nil && ctx.Err() == nil && err == nil {
+		err = s.serve(ctx, summary, cfg)
 	}
 	stop()
 	return summary, errors.Join(err, <-ended)
+}
+
+// serve opens a door to the worker.
+func (s *session) serve(ctx context.Context, summary *Summary, cfg *config.Config) error {
+	now := time.Now()
+	s.played.Store(&now)
+	d, err := door.New(cfg, s.broker, app.TopicNames(cfg), door.Options{Logger: s.opt.Logger,
+		Metrics: door.NewMetrics(prometheus.NewRegistry()), Now: s.now})
+	if err != nil {
+		return err
+	}
+	return s.opt.Serve(ctx, summary, d)
 }
 
 // settlePatience bounds the wait for the worker to account for everything that was sent.
@@ -224,7 +287,7 @@ func (s *session) settle(ctx context.Context, p platform.Progress) error {
 	if err := s.await(ctx, func(a *partition.Account) bool { return read(a, p) }); err != nil {
 		return err
 	}
-	c := s.users.world()
+	c := world(s.users)
 	end := p.Clock + 2*c.Horizon.Milliseconds()
 	if err := s.platform.PassTo(ctx, end); err != nil {
 		return fmt.Errorf("letting the last deadlines pass: %w", err)
@@ -278,11 +341,11 @@ func (s *session) progress(p platform.Progress) {
 	}
 	_, known := s.account()
 	now := Progress{Progress: p, Impressions: s.opt.Impressions,
-		Day: time.Duration(p.Clock-s.users.world().Start) * time.Millisecond}
+		Day: time.Duration(p.Clock-world(s.users).Start) * time.Millisecond}
 	for i := range s.users {
 		u := &s.users[i]
-		now.Learners = append(now.Learners, LearnerProgress{Name: u.learner, Regret: u.Ledger.Regret,
-			ByUtility: u.Ledger.RegretUtilityOrder, Fed: known[u.learner].Fed})
+		now.Learners = append(now.Learners, LearnerProgress{Name: u.Learner, Regret: u.Ledger.Regret,
+			ByUtility: u.Ledger.RegretUtilityOrder, Fed: known[u.Learner].Fed})
 	}
 	s.opt.Progress(now)
 }
@@ -292,16 +355,16 @@ func (s *session) summary(cfg *config.Config, p platform.Progress) *Summary {
 	sum := &Summary{
 		Impressions: p.Impressions, Rankings: p.Rankings, Selections: p.Selections, Sent: p.Payoffs,
 		Payoffs: payoffsOf(&a), Pending: a.Impressions.Pending, Account: a,
-		Simulated: time.Duration(p.Clock-s.users.world().Start) * time.Millisecond,
+		Simulated: time.Duration(p.Clock-world(s.users).Start) * time.Millisecond,
 		Learners:  map[string]*Learner{},
 	}
 	for i := range s.users {
 		u := &s.users[i]
-		l, c, st := &u.Ledger, &cfg.Learners[i], known[u.learner]
+		l, c, st := &u.Ledger, &cfg.Learners[i], known[u.Learner]
 		n := float64(max(1, l.Impressions))
-		sum.Learners[u.learner] = &Learner{Policy: string(c.Policy), Delay: string(c.Delay),
-			Impressions: u.impressions, Rankings: l.Impressions, Selections: u.sent[event.Selections],
-			PayoffsSent: u.sent[event.Payoffs], Payoffs: payoffsOf(&st.Account), Pending: st.Account.Impressions.Pending,
+		sum.Learners[u.Learner] = &Learner{Policy: string(c.Policy), Delay: string(c.Delay),
+			Impressions: u.Impressions, Rankings: l.Impressions, Selections: u.Sent[event.Selections],
+			PayoffsSent: u.Sent[event.Payoffs], Payoffs: payoffsOf(&st.Account), Pending: st.Account.Impressions.Pending,
 			Regret: l.Regret, RegretUtilityOrder: l.RegretUtilityOrder, Misalignment: l.Misalignment(),
 			Payoff: l.Payoff / n, PayoffUtilityOrder: l.PayoffUtilityOrder / n, PayoffBest: l.PayoffBest / n, Fed: st.Fed}
 	}

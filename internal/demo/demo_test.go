@@ -2,13 +2,20 @@ package demo
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/stream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,5 +56,36 @@ func TestDemo_AccountsForEverythingAndLearns(t *testing.T) {
 	require.EqualValues(t, impressions, made)
 	require.Equal(t, int64(s.Sent), sent+p.Orphan, "but for payoffs that are for nobody's impression")
 	require.Equal(t, [3]int64{p.Applied, p.Duplicate, p.Late}, [3]int64{applied, duplicate, late})
-	require.Equal(t, "ftrl", s.Learners["front-page"].Policy)
+	require.Equal(t, "robust", s.Learners["front-page"].Policy)
+}
+
+// TestDemo_Serves: when all is played the worker goes on, and is asked over HTTP.
+func TestDemo_Serves(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	var answer string
+	s, err := Run(ctx, Options{Impressions: 200, Seed: 3, Logger: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
+		Serve: func(ctx context.Context, s *Summary, d *door.Door) error {
+			server, err := door.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready})
+			require.NoError(t, err)
+			ended, drain := context.WithCancel(ctx)
+			served := make(chan error)
+			go func() { served <- server.Run(ended, context.Background()) }()
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			require.Eventually(t, func() bool {
+				res, err := client.Post("http://"+server.Addr()+"/v1/rank", "application/json", strings.NewReader(
+					`{"impression_id":"mine","learner":"feed","candidates":[{"item":"item-01","utility":1},{"item":"item-02","utility":2}]}`))
+				require.NoError(t, err)
+				defer res.Body.Close()
+				body, err := io.ReadAll(res.Body)
+				require.NoError(t, err)
+				answer = string(body)
+				return strings.Contains(answer, `"substitute":false`)
+			}, time.Minute, 10*time.Millisecond)
+			drain()
+			return <-served
+		}})
+	require.NoError(t, err)
+	require.Equal(t, 200, s.Rankings)
+	require.Contains(t, answer, `"policy":"moss"`)
 }

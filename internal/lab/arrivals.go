@@ -31,12 +31,14 @@ type flight struct {
 	ref        int64
 	payoff     float64
 	propensity float64
+	expected   float64
 	item       policy.Item
 	instance   int32
 	before     float64 // what was told of the payoff before
 	next       int32
 	what       arrival
 	inParts    bool // something was
+	expects    bool // expected is known
 }
 
 // arrival is what is told of a selection.
@@ -92,7 +94,7 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 	e := &a.flights[f]
 	a.free = e.next
 	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
-		next: nobody, what: what, inParts: fb.InParts}
+		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected}
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
 		copy(kept, fb.Order)
@@ -113,7 +115,8 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
-			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts}
+			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts,
+			Expected: e.expected, HasExpected: e.expects}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]

@@ -19,9 +19,9 @@ import (
 // osmd has B(T) = 2√(2nT), at T, where it knows T, and √2/(√2−1) times as much without, at any time; ftrl with c = 1 has
 // 4√(nT). BOLD with as many instances as it needs has (K+1)·B(T/(K+1)). They hold against fixed rankings of the items, or,
 // where losses belong to ranks, of those. None is claimed where the order of utilities has to be found first, where users
-// select at random, or where payoffs may never come.
+// select at random or by tastes of their own, or where payoffs may never come.
 func (e *Experiment) Upper(c *Combination) func(t float64) float64 {
-	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.horizon() > 0 {
+	if c.Learner.Utilities != config.Given || e.Noise > 0 || e.Tastes > 0 || e.horizon() > 0 || e.divisor() != 1 {
 		return nil
 	}
 	switch c.Learner.Policy {
@@ -38,8 +38,7 @@ func (e *Experiment) upperElimination(l *config.Learner) func(t float64) float64
 	switch {
 	case l.Delay != config.QPMD || e.lateness().Random:
 		return nil
-	case e.Scenario == Catalog || e.Scenario == Constrained || e.Scenario == Switching || e.Scenario == Ranks ||
-		e.Scenario == Wandering:
+	case !e.Scenario.constant():
 		return nil // means that are drawn, or change
 	case e.Scenario == Blocks && late > 0:
 		return nil

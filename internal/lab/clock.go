@@ -8,8 +8,9 @@ import "time"
 type clock int64
 
 const (
-	everySecond clock = 1000
-	everyMinute clock = 60_000
+	hundredASecond clock = 10
+	everySecond    clock = 1000
+	everyMinute    clock = 60_000
 )
 
 // at is when impression t is, in milliseconds of event time.

@@ -21,6 +21,9 @@ const (
 	MaxRuns    = 10_000
 	// MaxPartitions is how many learners may pool what they learn.
 	MaxPartitions = 256
+	maxDivisor    = 1e6
+	// MaxTastes bounds Tastes: beyond it nobody could tell that there is an order.
+	MaxTastes = 1000
 )
 
 // Experiment is what all combinations are played in.
@@ -37,6 +40,14 @@ type Experiment struct {
 	// Noise is the share of users who select any item within their window, with the same probability; 0..1. Learners learn
 	// from them. Regret is the ranking's, as if all users selected what they like best.
 	Noise float64
+	// Divisor divides payoffs before they are told, 1 for 0; regret is in the scenario's units.
+	Divisor float64
+	// Period is Wave's, in impressions, from 2 on; 0 for DefaultPeriod.
+	Period int64
+	// Tastes is how much users' tastes vary: the standard deviation of what each adds, in each impression, to his utility of
+	// each candidate, normally, in gaps between neighbours in the order of the users' mean utilities; 0..MaxTastes. It is that
+	// mean order that learners are given, or find. With social it is that of users' estimates, 1 where it is 0.
+	Tastes float64
 	// Partitions is over how many learners impressions are spread, which publish what they pool every ShareEvery impressions;
 	// 1..MaxPartitions, 0 for 1, and 0 for every impression.
 	Partitions int
@@ -94,8 +105,12 @@ type Result struct {
 	PayoffHorizon *int64   `json:"payoff_horizon"`
 	OnExpiry      *float64 `json:"on_expiry"`
 	Silence       string   `json:"silence"` // what a selection counts as before, as in the configuration
+	Drift         float64  `json:"drift"`   // by how much means are taken to move, as in the configuration
 	AtOnce        bool     `json:"told_at_once"`
 	Noise         float64  `json:"noise"`
+	Divisor       float64  `json:"payoff_divisor"`
+	Period        int64    `json:"period,omitempty"` // Wave's
+	Tastes        float64  `json:"tastes"`
 	Partitions    int      `json:"partitions"`
 	Runs          int      `json:"runs"`
 	Seed          uint64   `json:"seed"`
@@ -152,6 +167,18 @@ func (e *Experiment) Check() error {
 	if !(e.Noise >= 0 && e.Noise <= 1) {
 		return &SettingError{"noise", fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
 	}
+	if !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor) {
+		return &SettingError{"payoff-divisor", fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
+	}
+	if e.Period != 0 && (e.Period < 2 || e.Scenario != Wave) {
+		return &SettingError{"period", fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
+	}
+	if !(e.Tastes >= 0 && e.Tastes <= MaxTastes) {
+		return &SettingError{"tastes", fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
+	}
+	if e.Tastes > 0 && e.Scenario == Ranks {
+		return &SettingError{"tastes", fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
+	}
 	if e.PayoffHorizon < 0 || e.PayoffHorizon > MaxDelay {
 		return &SettingError{"payoff-horizon", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
 	}
@@ -175,6 +202,22 @@ func (e *Experiment) Check() error {
 			k, e.Scenario.Candidates(e.Items), maxPositions)}
 	}
 	return nil
+}
+
+// period is Wave's, in impressions.
+func (e *Experiment) period() int64 {
+	if e.Period > 0 {
+		return e.Period
+	}
+	return DefaultPeriod
+}
+
+// divisor is what payoffs are divided by.
+func (e *Experiment) divisor() float64 {
+	if e.Divisor > 0 {
+		return e.Divisor
+	}
+	return 1
 }
 
 // horizon is after how many impressions silence is told; 0 for never.
@@ -288,8 +331,12 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), AtOnce: e.AtOnce, Noise: e.Noise, Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
+		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Noise: e.Noise, Tastes: e.Tastes,
+		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
 		combination: c, experiment: e,
+	}
+	if e.Scenario == Wave {
+		r.Period = e.period()
 	}
 	if !e.Scenario.OwnDelays() {
 		r.PayoffDelay = &e.Lateness

@@ -30,10 +30,14 @@ type Settings struct {
 	Delta     string
 	Radius    string
 	LossIndex string
+	Floor     string // propensity_floor
 	// OnExpiry is what silence counts as: a payoff, or "drop"; empty is 0. It is not asked for where nothing is silent.
 	OnExpiry  string
 	Silences  []string // what a selection counts as before; one combination each with delay direct; empty: the default
+	Drifts    []string // by how much means are taken to move; likewise
 	Utilities []string // one combination each; empty: given
+	HalfLives string   // a list, of robust
+	LookAgain string   // likewise
 }
 
 // Combination is one learner to be played.
@@ -86,7 +90,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		if _, _, err := s.learner(e, policy, "", variant{utilities: s.utilities()[0]}); err != nil {
 			return nil, nil, err // what is wrong with the policy itself, or with a setting
 		}
-		if isAdversarial(policy) && !e.Scenario.FitsAdversarial() {
+		if !fits(e, policy) {
 			note("%s is left out: it needs payoffs within [0,1] and windows of one known distribution, which scenario %s does not have; %s",
 				policy, e.Scenario, "those from stationary on do")
 			continue
@@ -100,7 +104,7 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 				note("%s with %s is left out: %v", policy, d, err)
 				continue
 			}
-			for _, v := range s.variants(d) {
+			for _, v := range s.variants(policy, d) {
 				if v.utilities != string(config.Given) && !e.Scenario.stableOrder() {
 					note("utilities: %s is left out: in scenario %s each impression has an order of its own", v.utilities, e.Scenario)
 					continue
@@ -125,6 +129,19 @@ func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, er
 		}
 	}
 	return all, notes, nil
+}
+
+// fits tells whether a policy can be played: adversarial ones need payoffs within [0,1], but robust, and windows of one known
+// distribution.
+func fits(e *Experiment, name string) bool {
+	k := policy.KindOf(name)
+	switch {
+	case k == nil || !k.IsAdversarial():
+		return true
+	case k.Follow != nil:
+		return e.Scenario.Ratio() > 0
+	}
+	return e.Scenario.FitsAdversarial()
 }
 
 func isAdversarial(name string) bool {
@@ -159,23 +176,41 @@ func (s *Settings) utilities() []string {
 	return distinct(s.Utilities)
 }
 
-// silences are what a selection counts as before its payoff comes; empty is the default.
-func (s *Settings) silences(delay string) []string {
-	if delay != string(config.Direct) || len(s.Silences) == 0 {
+// ofDirect are the values of a setting that only direct has; empty is the default.
+func ofDirect(delay string, values []string) []string {
+	if delay != string(config.Direct) || len(values) == 0 {
 		return []string{""}
 	}
-	return distinct(s.Silences)
+	return distinct(values)
+}
+
+// silences are those that a policy is played with.
+func (s *Settings) silences(name, delay string) []string {
+	if name != string(config.Robust) {
+		return ofDirect(delay, s.Silences)
+	}
+	return ofDirect(delay, slices.DeleteFunc(slices.Clone(s.Silences), func(law string) bool { return law == string(config.AtOnce) }))
+}
+
+// drifts are those that a policy is played with.
+func (s *Settings) drifts(name, delay string) []string {
+	if name == string(config.Robust) {
+		return []string{""}
+	}
+	return ofDirect(delay, s.Drifts)
 }
 
 // variant is what combinations of the same policy and delay handling differ in. Empty is the default.
-type variant struct{ instances, utilities, silence string }
+type variant struct{ instances, utilities, silence, drift string }
 
 // variants are all that are to be compared.
-func (s *Settings) variants(delay string) (all []variant) {
+func (s *Settings) variants(name, delay string) (all []variant) {
 	for _, m := range s.instances(delay) {
 		for _, u := range s.utilities() {
-			for _, silence := range s.silences(delay) {
-				all = append(all, variant{m, u, silence})
+			for _, silence := range s.silences(name, delay) {
+				for _, drift := range s.drifts(name, delay) {
+					all = append(all, variant{m, u, silence, drift})
+				}
 			}
 		}
 	}
@@ -204,8 +239,9 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	}
 	settings := [][2]string{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
-		{"eta", eta}, {"loss_index", s.LossIndex}, {"payoffs", string(payoffsOf(policy))},
+		{"eta", eta}, {"loss_index", s.LossIndex}, {"propensity_floor", s.Floor}, {"payoffs", string(payoffsOf(policy))},
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
+		{"drift", v.drift}, {"half_lives", s.HalfLives}, {"look_again", s.LookAgain},
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {
@@ -214,7 +250,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if t := trades[e.Scenario]; t != nil && t.sums {
 		settings = append(settings, [2]string{"aggregate", string(config.Sum)})
 	}
-	if e.horizon() > 0 {
+	if e.horizon() > 0 || policy == string(config.Robust) { // which wants it written
 		silence, err := s.onExpiry()
 		if err != nil {
 			return nil, nil, err
@@ -244,7 +280,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		l.Eta = config.Eta{Value: math.Sqrt(2 / float64(e.perInstance(l.MaxInstances)))}
 	}
 	c = &Combination{Learner: l, Doubled: l.Policy == config.OSMD && doubled}
-	if e.Scenario.FitsAdversarial() || !isAdversarial(policy) {
+	if fits(e, policy) {
 		if c.new, err = learners.New(&c.Learner); err != nil {
 			return nil, nil, &SettingError{"policy", err}
 		}

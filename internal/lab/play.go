@@ -64,6 +64,7 @@ type player struct {
 	keys    *stream
 	against bool // regret is against the best fixed ranking
 	scale   config.Range
+	divisor float64 // of payoffs before they are told
 	earned  float64 // what the rankings bring in the mean, from users without noise
 	lost    float64 // what the best ranking of each impression would have brought more
 	scratch []float64
@@ -79,7 +80,7 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 	p := &player{
 		e: e, world: w, learner: newPartitions(e, c.new), veil: newVeil(e, c.Learner.Utilities, run),
 		noise: noise{e.Noise, newStream(e.Seed, run, forNoise)}, keys: newStream(e.Seed, run, forDecisions),
-		against: e.Scenario.AgainstFixed(), scale: c.Learner.PayoffRange, scratch: make([]float64, w.n),
+		against: e.against(), scale: c.Learner.PayoffRange, divisor: e.divisor(), scratch: make([]float64, w.n),
 	}
 	var fixed []policy.Item
 	if e.Scenario.fixedOrder() && p.veil == nil {
@@ -132,7 +133,7 @@ func (p *player) send(t int64, r reply) {
 		r.late, r.parts = 0, nil
 	}
 	away := func(late int64, payoff float64, what arrival) {
-		p.fb.Payoff = p.normalised(payoff)
+		p.fb.Payoff = p.normalised(payoff / p.divisor)
 		if arrives := t + 1 + late; arrives <= p.e.Horizon {
 			p.flights.send(t, arrives, &p.fb, what)
 		}
@@ -171,14 +172,17 @@ func (p *player) burn(t int64, lost float64) {
 func (p *player) given(key policy.Key) (sober, selected int32) {
 	w, d := p.world, &p.d
 	p.learner.Decide(w.candidates, key, d)
-	sober = policy.Select(d.Order, w.window)
+	sober = w.selects(d.Order)
 	selected = sober
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
 		selected = d.Order[k]
 	}
 	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
 	if len(d.Propensities) > 0 {
-		p.fb.Propensity = propensity(d, selected)
+		p.fb.Propensity = d.Propensities[shownAt(d, selected)]
+	}
+	if len(d.Expected) > 0 {
+		p.fb.Expected, p.fb.HasExpected = d.Expected[shownAt(d, selected)], true
 	}
 	return sober, selected
 }
@@ -198,11 +202,11 @@ func (p *player) hidden(key policy.Key) (sober, selected int32) {
 	return sober, selected
 }
 
-// propensity is the probability with which the candidate at a position of the candidate list is selected.
-func propensity(d *delay.Decision, position int32) float64 {
+// shownAt is where the candidate at a position of the candidate list is shown.
+func shownAt(d *delay.Decision, position int32) int {
 	for k, x := range d.Order {
 		if x == position {
-			return d.Propensities[k]
+			return k
 		}
 	}
 	panic(fmt.Sprintf("lab: candidate %d is not in the ranking", position))

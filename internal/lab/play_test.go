@@ -131,6 +131,9 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[at]
 	}
+	if at := slices.Index(d.Order, y); len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[at], true
+	}
 	l.learner.Selected(fb)
 	low, high := l.e.Scenario.payoffRange()
 	r := w.reply(y)
@@ -145,13 +148,13 @@ func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, c
 	}
 	for _, p := range r.parts {
 		if !l.e.AtOnce {
-			fb.Payoff = (p.sum - low) / (high - low)
+			fb.Payoff = (p.sum/l.e.divisor() - low) / (high - low)
 			l.parts[now] = append(l.parts[now], literalPart{now + p.late + 1, fb})
 			fb.Before, fb.InParts = fb.Payoff, true
 		}
 	}
 	if paid {
-		fb.Payoff = (r.payoff - low) / (high - low)
+		fb.Payoff = (r.payoff/l.e.divisor() - low) / (high - low)
 	}
 	if l.e.AtOnce {
 		late = 0
@@ -197,10 +200,11 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 	}
 }
 
-// The same where payoffs do not come, of which more than half come too late here, with users who select at random.
+// The same where payoffs do not come, of which more than half come too late here, with users who select at random, and payoffs
+// that are told divided.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
 	for _, s := range Scenarios() {
-		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3}
+		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
 		if !s.OwnDelays() {
 			e.Lateness = Lateness{Mean: 100, Random: true}
 		}

@@ -316,6 +316,9 @@ func (r *Result) Label() string {
 	if l.Delay == config.Direct && r.PayoffHorizon != nil && l.Silence != config.Ages {
 		name += ", silence " + r.Silence
 	}
+	if l.Drift > 0 {
+		name += ", drift " + strconv.FormatFloat(l.Drift, 'g', -1, 64)
+	}
 	if l.Policy.Kind().Confident && l.Radius == config.Paper {
 		name += ", radius paper"
 	}

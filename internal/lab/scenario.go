@@ -41,6 +41,23 @@ const (
 	// said.
 	Wandering Scenario = "wandering"
 
+	// Rising: item 8 has mean 0.5 throughout, item 2 has 0.1 and from 0.3·T on 0.9, the others 0.1. What is shown before does
+	// not change: nobody is told. Payoffs, from here on to Daily, are Bernoulli and 1,000 impressions late unless it is said.
+	Rising Scenario = "rising"
+	// Often: in the k-th of ten phases of T/10 item (8, 2, 6, 3, 9, 1, 4, 7, 5, 10)[k] has mean 0.8, the others 0.2; 100 late.
+	Often Scenario = "often"
+	// Wave is Constrained with level 0 and 0.8 in turn, for half a period each (2,000 impressions unless it is said).
+	Wave Scenario = "wave"
+	// Fatigue is Stationary times 1 − load_i: in each impression all loads are multiplied by 0.999, and 0.001 is added to that
+	// of the item selected; 100 late.
+	Fatigue Scenario = "fatigue"
+	// Jump is Stationary, with the items' means in reverse order from 0.3·T on.
+	Jump Scenario = "jump"
+	// JumpBusy is Jump with 100 impressions a second; T = 300,000.
+	JumpBusy Scenario = "jump-busy"
+	// Daily has means of 0.65 − 0.3(i−1)/n + 0.3·sin(2πt/86,400): all rise and fall together; T = 200,000.
+	Daily Scenario = "daily"
+
 	// Conversions and what follows are paid only now and then, by 1 unless it is said; delays, in impressions, are
 	// exponential below the payoff horizon H, and what has not been paid then is told by silence. An impression is a second,
 	// and from Bimodal on a minute. Conversions has shares paid of 0.02 to 0.1, evenly spaced in random order, delays of
@@ -73,6 +90,9 @@ const (
 	RefundsSum Scenario = "refunds-sum"
 	// MostlyPaid has shares paid of 0.4 to 0.9, and a mean delay of 6 days.
 	MostlyPaid Scenario = "mostly-paid"
+	// SureAndRare is MostlyPaid, but every second item pays its mean with each selection, so that items of the same mean differ in
+	// how many of their selections are paid.
+	SureAndRare Scenario = "sure-and-rare"
 	// Waves has shares paid of 0.02 to 0.08 times (1 + 0.8·sin(2π·days))·(1 + 0.5·sin(2π·weeks)).
 	Waves Scenario = "waves"
 	// Outage has shares paid of 0.02 to 0.06; payoffs that would come from day 35 to day 38 are lost.
@@ -102,6 +122,13 @@ var scenarios = []struct {
 	{Jackpot, "one item pays 1 with probability 0.15, the others 0.1 nearly always"},
 	{JackpotOften, "the same with probability 0.3"},
 	{Wandering, "means rise and fall by 0.3, each at its own time, in 100,000 impressions; payoffs 1,000 late"},
+	{Rising, "what is shown stays as it is, and another becomes better at 0.3·T; 1,000 late, as all to daily but two"},
+	{Often, "what is best changes ten times; 100 late"},
+	{Wave, "as constrained, but the level changes every half --period"},
+	{Fatigue, "as stationary, but what is selected often pays less; 100 late"},
+	{Jump, "as stationary, but what is best becomes the worst at 0.3·T"},
+	{JumpBusy, "the same, 100 impressions a second"},
+	{Daily, "all means rise and fall by 0.3 in 86,400 impressions"},
 	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
 	{ConversionsSlow, "the same; bad items pay in 500, good ones in 8,000"},
 	{ConversionsFast, "the same; bad items pay in 8,000, good ones in 500"},
@@ -114,6 +141,7 @@ var scenarios = []struct {
 	{Refunds, "2 to 10% are sold in 3 days; 1 to 4% come to −1 after 10"},
 	{RefundsSum, "2 to 10% are sold in 3 days, 1 to 4% are returned 10 days later; sums are told after 30"},
 	{MostlyPaid, "40 to 90% are paid, in 6 days"},
+	{SureAndRare, "the same; every second item pays 0.4 to 0.9 with each selection"},
 	{Waves, "2 to 8% are paid in 3 days, by day and week between a tenth and 2.7 times as many"},
 	{Outage, "2 to 6% are paid in 3 days; what would come from day 35 to day 38 is lost"},
 	{Rare, "20 candidates of 200 items; 0.2 to 2% are paid, in 3 days"},
@@ -173,19 +201,27 @@ func (s Scenario) DefaultHorizon() int64 {
 		return t.impressions
 	case s.jackpot() > 0:
 		return 50_000
-	case s == Wandering:
+	case s == Wandering, s == Daily:
 		return 200_000
+	case s == JumpBusy:
+		return 300_000
 	}
 	return 100_000
 }
 
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
-	if s == Wandering {
+	switch s {
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily:
 		return Lateness{Mean: 1000}
+	case Often, Fatigue:
+		return Lateness{Mean: 100}
 	}
 	return Lateness{}
 }
+
+// DefaultPeriod is Wave's unless it is said, in impressions.
+const DefaultPeriod = 2000
 
 // OwnDelays tells whether how late payoffs come belongs to the scenario.
 func (s Scenario) OwnDelays() bool { return trades[s] != nil }
@@ -202,6 +238,9 @@ func (s Scenario) PayoffHorizon() int64 {
 func (s Scenario) clock() clock {
 	if t := trades[s]; t != nil {
 		return t.clock
+	}
+	if s == JumpBusy {
+		return hundredASecond
 	}
 	return everySecond
 }
@@ -269,10 +308,19 @@ func (s Scenario) AgainstFixed() bool {
 // fixedOrder tells whether candidates and utilities are the same in each impression.
 func (s Scenario) fixedOrder() bool { return s != Changing && s != Ranks && !s.fewer() }
 
+// constant tells whether means are given and stay.
+func (s Scenario) constant() bool {
+	switch s {
+	case Blocks, Lazy, Mixed, Changing, Stationary, Jackpot, JackpotOften:
+		return true
+	}
+	return false
+}
+
 // moves tells whether means are others in each impression.
 func (s Scenario) moves() bool {
 	t := trades[s]
-	return s == Wandering || t != nil && t.tide != nil
+	return s == Wandering || s == Daily || s == Fatigue || t != nil && t.tide != nil
 }
 
 // stableOrder tells whether items have the same order of utilities in all impressions, so that it can be found.
@@ -295,9 +343,11 @@ const (
 	jackpotOthers = 0.1
 	jackpotNoise  = 0.01
 	wanderingTurn = 100_000 // impressions
+	dailyTurn     = 86_400
+	rested        = 0.999 // what is left of a load after an impression
 )
 
-// means are the mean payoffs of n items, where they do not change and are not drawn; zeros for Wandering.
+// means are the mean payoffs of n items, where they do not change and are not drawn; zeros for Wandering and Daily.
 func (s Scenario) means(n int) []float64 {
 	mixed := [...]float64{.2, .9, .1, .7, .6, .3, .5, 0, .4, .15}
 	means := make([]float64, n)
@@ -307,7 +357,7 @@ func (s Scenario) means(n int) []float64 {
 			means[i] = 1 - float64(i)/float64(n)
 		case Mixed, Changing:
 			means[i] = mixed[i%len(mixed)]
-		case Stationary:
+		case Stationary, Fatigue, Jump, JumpBusy:
 			means[i] = 0.8 - 0.6*float64(i)/float64(n)
 		case Jackpot, JackpotOften:
 			means[i] = jackpotOthers
@@ -326,8 +376,9 @@ type period struct {
 }
 
 // levels are the means that there are, and when which of them hold: periods in order, the first from t = 1. Not for
-// Catalog and trades, whose means are drawn; Wandering has one level, which is overwritten in each impression.
-func (s Scenario) levels(n int, horizon int64) (means [][]float64, periods []period) {
+// Catalog and trades, whose means are drawn; those that move have one level, which is overwritten in each impression. Wave
+// has turns of so many impressions.
+func (s Scenario) levels(n int, horizon, turn int64) (means [][]float64, periods []period) {
 	all := func(mean float64) []float64 {
 		m := make([]float64, n)
 		for i := range m {
@@ -360,13 +411,59 @@ func (s Scenario) levels(n int, horizon int64) (means [][]float64, periods []per
 		before, after := all(0.1), all(0.05)
 		set(before, (4*n+4)/5, 0.9)
 		set(after, 2, 0.9)
-		periods = append(periods, period{1, 0})
-		if begins := 3*horizon/10 + 1; begins > 1 {
-			periods = append(periods, period{begins, 1})
-		} else {
-			periods[0].level = 1
+		return [][]float64{before, after}, once(horizon)
+	case Rising:
+		before := all(0.1)
+		set(before, 8, 0.5)
+		after := slices.Clone(before)
+		set(after, 2, 0.9)
+		return [][]float64{before, after}, once(horizon)
+	case Jump, JumpBusy:
+		before := s.means(n)
+		after := slices.Clone(before)
+		slices.Reverse(after)
+		return [][]float64{before, after}, once(horizon)
+	case Often:
+		return phases(n, horizon)
+	case Wave:
+		low, high := all(0), all(0.8)
+		set(low, 3, 0.15)
+		set(high, 3, 0.95)
+		for k := int64(0); turn*k/2 < horizon; k++ {
+			periods = append(periods, period{turn*k/2 + 1, int(k % 2)})
 		}
-		return [][]float64{before, after}, periods
+		return [][]float64{low, high}, periods
 	}
 	return [][]float64{s.means(n)}, []period{{1, 0}}
+}
+
+// once is a change after 0.3 of all impressions.
+func once(horizon int64) []period {
+	if begins := 3*horizon/10 + 1; begins > 1 {
+		return []period{{1, 0}, {begins, 1}}
+	}
+	return []period{{1, 1}}
+}
+
+// bestOften are the items that are the best of Often in turn.
+var bestOften = [...]int{8, 2, 6, 3, 9, 1, 4, 7, 5, 10}
+
+// phases are the levels of Often.
+func phases(n int, horizon int64) (means [][]float64, periods []period) {
+	for k, best := range bestOften {
+		m := make([]float64, n)
+		for i := range m {
+			m[i] = 0.2
+		}
+		if best <= n {
+			m[best-1] = 0.8
+		}
+		means = append(means, m)
+		from := horizon*int64(k)/int64(len(bestOften)) + 1
+		if len(periods) > 0 && periods[len(periods)-1].from == from { // of fewer impressions than phases
+			periods = periods[:len(periods)-1]
+		}
+		periods = append(periods, period{from, k})
+	}
+	return means, periods
 }

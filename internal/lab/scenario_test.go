@@ -21,8 +21,34 @@ func defined(s Scenario, n int, horizon, t int64, i int) float64 {
 		return 1 - float64(i-1)/float64(n)
 	case Mixed, Changing:
 		return mixed[(i-1)%10]
-	case Stationary:
+	case Stationary, Fatigue: // where nothing is selected
 		return 0.8 - 0.6*float64(i-1)/float64(n)
+	case Jump, JumpBusy:
+		if float64(t) > 0.3*float64(horizon) {
+			i = n + 1 - i
+		}
+		return 0.8 - 0.6*float64(i-1)/float64(n)
+	case Rising:
+		switch {
+		case i == 8:
+			return 0.5
+		case i == 2 && float64(t) > 0.3*float64(horizon):
+			return 0.9
+		}
+		return 0.1
+	case Often:
+		if i == []int{8, 2, 6, 3, 9, 1, 4, 7, 5, 10}[(t-1)*10/horizon] {
+			return 0.8
+		}
+		return 0.2
+	case Wave:
+		mean := 0.8 * float64((t-1)/1000%2)
+		if i == 3 {
+			mean += 0.15
+		}
+		return mean
+	case Daily:
+		return 0.65 - 0.3*float64(i-1)/float64(n) + 0.3*math.Sin(2*math.Pi*float64(t)/86_400)
 	case Constrained, Ranks:
 		mean := 0.0
 		if int(math.Floor(math.Log(float64(t+1))/math.Log(1.6)))%2 == 1 {
@@ -94,7 +120,7 @@ func TestScenarios_MeansAreAsDefined(t *testing.T) {
 
 // The ends of the phases of Constrained, found by jumps, are those that looking at each t finds.
 func TestScenarios_PhasesOfALongHorizon(t *testing.T) {
-	_, periods := Constrained.levels(3, 500_000)
+	_, periods := Constrained.levels(3, 500_000, 0)
 	at := 0
 	for now := int64(1); now <= 500_000; now++ {
 		if at+1 < len(periods) && periods[at+1].from == now {
@@ -105,6 +131,36 @@ func TestScenarios_PhasesOfALongHorizon(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(periods)-1, at)
+}
+
+// What is selected tires, and rests again; what is not selected has its mean throughout.
+func TestScenarios_FatigueIsOfWhatIsSelected(t *testing.T) {
+	w, err := newWorld(&Experiment{Scenario: Fatigue, Items: 4, Horizon: 5000, Seed: 1}, 0)
+	require.NoError(t, err)
+	load := 0.0
+	for now := 1; now <= 5000; now++ {
+		w.next()
+		require.InDelta(t, 0.65*(1-load), w.mean(1), 1e-12)
+		require.Equal(t, 0.8, w.mean(0))
+		best := []float64{0.8, max(w.mean(1), 0.5), 0.5, 0.35} // by window
+		require.InDelta(t, best[w.window-1], w.bestMean(), 1e-12)
+		load *= 0.999
+		if now <= 2000 {
+			w.reply(1)
+			load += 0.001
+		}
+	}
+	require.Less(t, load, 0.1, "it has rested")
+}
+
+// A period of Wave is as long as it is said, and the last is cut.
+func TestScenarios_WaveHasItsPeriod(t *testing.T) {
+	w, err := newWorld(&Experiment{Scenario: Wave, Items: 4, Horizon: 100, Period: 6, Seed: 1}, 0)
+	require.NoError(t, err)
+	for now := 1; now <= 100; now++ {
+		w.next()
+		require.InDelta(t, 0.8*float64((now-1)/3%2), w.mean(0), 1e-12, "t = %d", now)
+	}
 }
 
 // Windows have the frequencies of their definition: each of 50,000 draws lies within 6 standard deviations, of which
@@ -283,4 +339,9 @@ func TestClippedMean(t *testing.T) {
 		}
 		require.InDelta(t, clippedMean(centre, 0.23), sum/draws, 6*0.23/math.Sqrt(draws), fmt.Sprint("seed ", seed))
 	}
+}
+
+// defaults is an experiment as the scenario has it unless something is said.
+func defaults(s Scenario, seed uint64) *Experiment {
+	return &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: s.DefaultHorizon(), Lateness: s.DefaultLateness(), Runs: 1, Seed: seed}
 }

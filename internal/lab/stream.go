@@ -22,6 +22,7 @@ const (
 	forTastes                    // what users who learn from each other make of what they know
 	forParts                     // how large payments in parts are, and how late
 	forNoise                     // which users select at random, and what
+	forOwnTastes                 // how users' tastes differ from the mean
 )
 
 // stream is a source of random numbers that is read in order: number k is a function of seed, run, purpose and k.

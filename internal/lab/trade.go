@@ -31,6 +31,8 @@ type trade struct {
 	delay func(luck float64) int64
 	// spread, where not 0, makes payoffs lognormal of median 1 and this deviation of the logarithm, cut at most.
 	spread, most float64
+	// surely makes every second item pay its share of 1 with each selection, in place of 1 with its share.
+	surely bool
 	// returned is the share of selections that come to −1 in place of a payoff, by quality, and returns how late that is.
 	returned func(quality float64) float64
 	returns  int64
@@ -85,11 +87,14 @@ var trades = func() map[Scenario]*trade {
 		Refunds:    with(sales, func(t *trade) { t.returned, t.returns = rates(0.01, 0.04), days(10) }),
 		RefundsSum: with(sales, func(t *trade) { t.sums, t.returned, t.returns = true, rates(0.01, 0.04), days(10) }),
 		MostlyPaid: with(sales, func(t *trade) { t.paid, t.wait = rates(0.4, 0.9), always(float64(days(6))) }),
-		Waves:      with(sales, func(t *trade) { t.paid, t.tide = rates(0.02, 0.08), tide }),
-		Outage:     with(sales, func(t *trade) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
-		Rare:       with(sales, func(t *trade) { t.items, t.impressions, t.fewer, t.paid = 200, 200_000, true, rates(0.002, 0.02) }),
-		TenRare:    with(sales, func(t *trade) { t.paid = rates(0.005, 0.02) }),
-		Two:        with(sales, func(t *trade) { t.items, t.paid = 2, rates(0.03, 0.04) }),
+		SureAndRare: with(sales, func(t *trade) {
+			t.paid, t.wait, t.surely = rates(0.4, 0.9), always(float64(days(6))), true
+		}),
+		Waves:   with(sales, func(t *trade) { t.paid, t.tide = rates(0.02, 0.08), tide }),
+		Outage:  with(sales, func(t *trade) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
+		Rare:    with(sales, func(t *trade) { t.items, t.impressions, t.fewer, t.paid = 200, 200_000, true, rates(0.002, 0.02) }),
+		TenRare: with(sales, func(t *trade) { t.paid = rates(0.005, 0.02) }),
+		Two:     with(sales, func(t *trade) { t.items, t.paid = 2, rates(0.03, 0.04) }),
 	}
 }()
 
@@ -200,6 +205,8 @@ func (m *market) next(t int64) {
 func (m *market) reply(t int64, item policy.Item, luck, factor float64) reply {
 	paid := m.paid[item] * factor
 	switch {
+	case m.surely && item%2 == 0:
+		return reply{payoff: paid, late: m.delayOf(item, m.late), paid: true}
 	case luck < paid:
 		r := reply{payoff: 1, late: m.delayOf(item, m.late)}
 		if m.spread > 0 { // what is left of the luck is uniform again

@@ -62,7 +62,7 @@ func (v *veil) selects(w *world, d *delay.Decision) (shown int, position int32) 
 	liked := math.Inf(-1)
 	for k := range min(w.window, len(d.Order)) {
 		at := v.positions[d.Order[k]]
-		utility := float64(at)
+		utility := w.utility(at)
 		if v.crowd != nil {
 			utility = v.crowd.perceives(w.candidates[at])
 		}
@@ -84,19 +84,23 @@ func (v *veil) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedbac
 	if len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[shown]
 	}
+	if len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[shown], true
+	}
 	if v.crowd != nil {
 		fb.Utility, fb.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
 	}
 }
 
 // crowd are users who learn from each other what they like (the paper's appendix C.1): an item's utility is its number,
-// each user's own estimate of it is that plus a standard normal variable, and what everybody knows of it is the mean of
-// the estimates so far, give or take √(2·log(4nt²/δ)/N), δ = 0.05. Users take any value of that for the utility.
+// each user's own estimate of it is that plus a normal variable of deviation σ, 1 unless Experiment.Tastes says otherwise, and what everybody knows of it is the mean of
+// the estimates so far, give or take σ·√(2·log(4nt²/δ)/N), δ = 0.05. Users take any value of that for the utility.
 type crowd struct {
 	known  []known
 	t      int64 // estimates
 	draws  *stream
 	normal func() float64
+	sigma  float64
 }
 
 // known is what everybody knows of an item.
@@ -107,7 +111,7 @@ type known struct {
 
 func newCrowd(e *Experiment, run int) *crowd {
 	s := newStream(e.Seed, run, forTastes)
-	return &crowd{known: make([]known, int(e.every())), draws: s, normal: normal(s)}
+	return &crowd{known: make([]known, int(e.every())), draws: s, normal: normal(s), sigma: cmp.Or(e.Tastes, 1)}
 }
 
 // perceives is what a user takes for the utility of an item.
@@ -119,12 +123,12 @@ func (c *crowd) perceives(item policy.Item) float64 {
 	}
 	n := float64(len(c.known))
 	radius := math.Sqrt(2 * (math.Log(4*n/0.05) + 2*math.Log(float64(c.t))) / float64(k.n))
-	return k.sum/float64(k.n) + u*radius
+	return k.sum/float64(k.n) + u*c.sigma*radius
 }
 
 // estimates is a user's own estimate of what was selected, which is published.
 func (c *crowd) estimates(item policy.Item) float64 {
-	x := float64(item) + c.normal()
+	x := float64(item) + c.sigma*c.normal()
 	k := &c.known[item]
 	k.n++
 	k.sum += x

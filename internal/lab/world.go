@@ -11,7 +11,7 @@ import (
 )
 
 // world is one run of a scenario: impressions one after the other, t = 1..horizon. All that is random in it comes from
-// the run's streams and none of it from what a policy does.
+// the run's streams and none of it from what a policy does, and but for Fatigue nothing of it depends on that.
 type world struct {
 	scenario Scenario
 	n        int // candidates per impression
@@ -39,7 +39,12 @@ type world struct {
 	// lucky is the normal luck below which item 1 pays, where jackpot.
 	lucky   float64
 	jackpot bool
-	factor  float64 // of all means of a market: what its tide is at the impression at hand
+	factor  float64     // of all means of a market: what its tide is at the impression at hand
+	loads   []float64   // Fatigue: by item
+	rests   []float64   // Fatigue: the means of items without a load
+	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
+
+	tastes *tastes // nil where all users like the items in the same order
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums
@@ -67,7 +72,7 @@ func newWorld(e *Experiment, run int) (*world, error) {
 	case s == Catalog:
 		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
 	default:
-		w.means, w.periods = s.levels(e.Items, e.Horizon)
+		w.means, w.periods = s.levels(e.Items, e.Horizon, e.period())
 	}
 	if w.market == nil {
 		w.lateness = e.lateness().drawn(newStream(e.Seed, run, forDelays))
@@ -85,6 +90,7 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		w.q = windows.Fold(make([]float64, w.n))
 		w.upTo = admissible.Prefix(w.q, make([]float64, w.n))
 	}
+	w.tastes = newTastes(e, run, w.n)
 	w.candidates = make([]policy.Item, w.n)
 	for i := range w.candidates {
 		w.candidates[i] = policy.Item(i)
@@ -93,6 +99,9 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		w.rememberBest()
 	}
 	w.now = w.means[w.periods[0].level]
+	if s == Fatigue {
+		w.loads, w.rests, w.tired = make([]float64, w.n), slices.Clone(w.now), nobody
+	}
 	return w, nil
 }
 
@@ -154,6 +163,10 @@ func (w *world) next() {
 		}
 	case w.scenario == Wandering:
 		wander(w.t, w.now)
+	case w.scenario == Daily:
+		w.rise()
+	case w.loads != nil:
+		w.tire()
 	}
 	switch {
 	case w.scenario == Changing || w.scenario == Ranks:
@@ -164,6 +177,9 @@ func (w *world) next() {
 	case w.fewer:
 		w.drawCandidates()
 	}
+	if w.tastes != nil {
+		w.tastes.next()
+	}
 }
 
 // wander sets the means of Wandering at impression t.
@@ -171,6 +187,28 @@ func wander(t int64, means []float64) {
 	for i := range means {
 		means[i] = 0.5 + 0.3*math.Sin(2*math.Pi*(float64(t)/wanderingTurn+float64(7*i%10)/10))
 	}
+}
+
+// rise sets the means of Daily.
+func (w *world) rise() {
+	wave := 0.3 * math.Sin(2*math.Pi*float64(w.t)/dailyTurn)
+	for i := range w.now {
+		w.now[i] = 0.65 - 0.3*float64(i)/float64(w.n) + wave
+	}
+}
+
+// tire sets the means of Fatigue.
+func (w *world) tire() {
+	for i := range w.loads {
+		w.loads[i] *= rested
+	}
+	if w.tired != nobody {
+		w.loads[w.tired] += 1 - rested
+	}
+	for i, load := range w.loads {
+		w.now[i] = w.rests[i] * (1 - load)
+	}
+	w.tired = nobody
 }
 
 func (w *world) drawWindow() int {
@@ -236,8 +274,10 @@ type part struct {
 	sum  float64 // of all parts until then, as it counts, in raw units
 }
 
-// reply is what comes of the user's selection by the payoff horizon. The luck is the same whatever is selected.
+// reply is what comes of the user's selection by the payoff horizon. The luck is the same whatever is selected. It is asked for
+// once in an impression: with Fatigue it is what the selection tires.
 func (w *world) reply(position int32) reply {
+	w.tired = w.candidates[position]
 	var r reply
 	switch {
 	case w.market == nil:
@@ -280,6 +320,9 @@ func indicator(is bool) float64 {
 
 // bestMean is the mean that the best ranking of the impression at hand brings for its window.
 func (w *world) bestMean() float64 {
+	if w.tastes != nil {
+		return w.bestOwn()
+	}
 	if w.best != nil {
 		return w.best[w.periods[w.at].level][w.window-1]
 	}

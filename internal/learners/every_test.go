@@ -21,7 +21,7 @@ func TestEveryLearner_CanDoWhatIsAskedOfIt(t *testing.T) {
 			for _, d := range config.Delays() {
 				for _, u := range config.UtilityKinds() {
 					text := fmt.Sprintf("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
-						"learners: {feed: {payoffs: %s, policy: %s, delay: %s, utilities: %s}}\n", payoffs, p, d, u)
+						"learners: {feed: {payoffs: %s, policy: %s, delay: %s, utilities: %s, on_expiry: drop}}\n", payoffs, p, d, u)
 					cfg, _, err := config.Load("every.yaml", []byte(text), nil)
 					if err != nil {
 						continue

@@ -39,6 +39,9 @@ func ordered(l *config.Learner) (func() delay.Learner, error) {
 	case k.Explore != nil:
 		return exploring(l, k, parameters)
 	}
+	if k.Follow != nil {
+		return robust(l, k, parameters)
+	}
 	return adversarial(l, k, parameters)
 }
 
@@ -48,7 +51,7 @@ func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 	case config.Sorted:
 		return delay.NewPreferring(inner, preference.NewSorted()), nil
 	case config.Social:
-		s, err := preference.NewSocial(preference.SocialConfig{})
+		s, err := preference.NewSocial(preference.SocialConfig{Budget: preference.DefaultBudget})
 		return delay.NewPreferring(inner, s), err
 	}
 	return nil, fmt.Errorf("unknown utilities %q", l.Utilities)
@@ -82,9 +85,10 @@ func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters)
 	return repeatable(func() (delay.Learner, error) { return delay.NewExploringDirect(e, c, silence(l)) })
 }
 
-// silence is what a selection counts as while its payoff is awaited.
+// silence is what a selection counts as while its payoff is awaited, and how that fades.
 func silence(l *config.Learner) delay.Silence {
-	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds()), InParts: l.Aggregate == config.Sum}
+	s := delay.Silence{Horizon: max(1, l.PayoffHorizon.Milliseconds()), InParts: l.Aggregate == config.Sum,
+		Drift: l.Drift}
 	switch l.Silence {
 	case config.AtOnce:
 		s.Law = delay.SilenceAtOnce
@@ -103,7 +107,7 @@ func adversarial(l *config.Learner, k *policy.Kind, parameters *policy.Parameter
 	if err != nil {
 		return nil, err
 	}
-	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances}
+	c := delay.BOLDConfig{Base: base, MaxInstances: l.MaxInstances, Floor: l.PropensityFloor}
 	if c.Windows, err = windows(l); err != nil {
 		return nil, err
 	}
@@ -111,6 +115,22 @@ func adversarial(l *config.Learner, k *policy.Kind, parameters *policy.Parameter
 		c.Index = delay.ByRank
 	}
 	return repeatable(func() (delay.Learner, error) { return delay.NewBOLD(c) })
+}
+
+// robust makes learners of payoffs that change.
+func robust(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
+	p, err := k.Follow(parameters)
+	if err != nil {
+		return nil, err
+	}
+	c := delay.RobustConfig{Policy: p, Belief: parameters.Belief, HalfLives: l.HalfLives, Horizon: max(1, l.PayoffHorizon.Milliseconds())}
+	if l.Silence == config.Ages {
+		c.Silence = silence(l)
+	}
+	if c.Windows, err = windows(l); err != nil {
+		return nil, err
+	}
+	return repeatable(func() (delay.Learner, error) { return delay.NewRobust(c) })
 }
 
 func windows(l *config.Learner) (delay.WindowsConfig, error) {

@@ -20,7 +20,7 @@ import (
 // another is a value of each setting that is not for all policies, other than its default.
 var another = map[string]string{
 	"radius": "paper", "prior": "none", "sigma": "0.05", "delta": "1e-30", "max_instances": "3", "loss_index": "rank", "eta": "0.1",
-	"windows": "{list: [0.9, 0.1]}",
+	"windows": "{list: [0.9, 0.1]}", "half_lives": "[5s, 1m]", "look_again": "10",
 }
 
 // read reads a learner the way a file is read; idle are the settings of which it is said that they have no effect with the
@@ -48,7 +48,7 @@ func TestTable(t *testing.T) {
 	for _, k := range policy.Kinds {
 		require.NotEmpty(t, k.About, k.Name)
 		makers := 0
-		for _, has := range []bool{k.Rank != nil, k.Explore != nil, k.Oppose != nil} {
+		for _, has := range []bool{k.Rank != nil, k.Explore != nil, k.Oppose != nil, k.Follow != nil} {
 			if has {
 				makers++
 			}
@@ -60,7 +60,8 @@ func TestTable(t *testing.T) {
 		}
 		for _, d := range config.Delays() {
 			t.Run(k.Name+" "+string(d), func(t *testing.T) {
-				base := []string{"policy: " + k.Name, "delay: " + string(d), "payoffs: " + string(payoffs)}
+				base := []string{"policy: " + k.Name, "delay: " + string(d), "payoffs: " + string(payoffs),
+					"on_expiry: {default: 0}"}
 				l, _, err := read(base...)
 				e := &lab.Experiment{Scenario: scenario, Items: 10, Horizon: 1000, Runs: 1}
 				combined, _, _ := lab.Combine(e, &lab.Settings{Policies: []string{k.Name}, Delays: []string{string(d)}})
@@ -92,7 +93,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// play lets a learner rank for users who like what pays least, most; payoffs come late. It gives a fingerprint of all decisions,
+// play lets a learner rank, once a second, for users who like what pays least, most; payoffs come late. It gives a fingerprint of all decisions,
 // and how much better the mean payoff of the last quarter is than that of the users' own order.
 func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better float64) {
 	t.Helper()
@@ -115,12 +116,13 @@ func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better
 			learner.Paid(waiting[0].o)
 			waiting = waiting[1:]
 		}
+		learner.Advance(int64(n) * 1000)
 		candidates := make([]policy.Item, 0, shown) // of increasing utility, which is their number
 		for _, i := range rng.Perm(items)[:shown] {
 			candidates = append(candidates, policy.Item(i))
 		}
 		slices.Sort(candidates)
-		d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0]}
+		d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Expected: d.Expected[:0]}
 		learner.Decide(candidates, policy.DecisionKey(1, 2, "feed", 0, int64(n)), &d)
 		fmt.Fprint(hash, d.Order, d.Propensities, d.Instance)
 		window := 1 + rng.IntN(2)
@@ -130,9 +132,13 @@ func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better
 				at = k
 			}
 		}
-		fb := delay.Feedback{Ref: int64(n), Item: candidates[d.Order[at]], Candidates: candidates, Order: append([]int32(nil), d.Order...), Instance: d.Instance}
+		fb := delay.Feedback{Ref: int64(n), Began: int64(n) * 1000, Item: candidates[d.Order[at]], Candidates: candidates,
+			Order: append([]int32(nil), d.Order...), Instance: d.Instance}
 		if len(d.Propensities) > 0 {
 			fb.Propensity = d.Propensities[at]
+		}
+		if len(d.Expected) > 0 {
+			fb.Expected, fb.HasExpected = d.Expected[at], true
 		}
 		learner.Selected(fb)
 		mean := func(i policy.Item) float64 { return 0.9 - 0.1*float64(i) }

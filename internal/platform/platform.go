@@ -15,7 +15,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
-	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // Users are what stands outside the worker: who looks at lists, selects, and pays later.
@@ -63,6 +62,7 @@ type Progress struct {
 
 // Platform plays once. Clock may be called at any time, from any goroutine.
 type Platform struct {
+	wire
 	opt   Options
 	users Users
 	clock atomic.Int64
@@ -70,8 +70,6 @@ type Platform struct {
 	progress Progress
 	agenda   simulate.Agenda[Record]
 	answered []bool
-	writer   *kafka.Writer
-	rankings chan []partition.Record
 }
 
 // New makes a platform; Run plays it.
@@ -81,8 +79,7 @@ func New(opt Options, users Users) *Platform {
 	}
 	opt.Unanswered = cmp.Or(opt.Unanswered, 256)
 	opt.Patience = cmp.Or(opt.Patience, time.Minute)
-	return &Platform{opt: opt, users: users, answered: make([]bool, opt.Impressions),
-		rankings: make(chan []partition.Record, 16)}
+	return &Platform{wire: newWire(opt.Log, opt.Topics), opt: opt, users: users, answered: make([]bool, opt.Impressions)}
 }
 
 // Clock is the players' present.
@@ -95,14 +92,13 @@ func (p *Platform) Run(ctx context.Context) (Progress, error) {
 		transport = &kafka.Transport{}
 		defer transport.CloseIdleConnections()
 	}
-	p.writer = &kafka.Writer{Transport: transport, Addr: kafka.TCP(p.opt.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
-		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, WriteTimeout: 10 * time.Second, MaxAttempts: 10}
+	p.writer = newWriter(transport, p.opt.Brokers)
 	defer p.writer.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, readCtx := errgroup.WithContext(ctx)
 	for n := range p.opt.Partitions {
-		group.Go(func() error { return p.read(readCtx, n) })
+		group.Go(func() error { return p.read(readCtx, n, 0) })
 	}
 	err := p.play(readCtx)
 	cancel()
@@ -149,7 +145,7 @@ func (p *Platform) next() []kafka.Message {
 		p.clock.Store(max(p.clock.Load(), at))
 		batch = p.release(batch)
 		i.Time, i.HasTime = p.opt.Stamp(at), true
-		batch = append(batch, p.message(event.Impressions, i.ID, event.AppendImpression(nil, &i), i.Time))
+		batch = append(batch, p.impression(&i))
 		p.schedule(along)
 	}
 	if at, ok := p.agenda.Next(); ok && p.progress.Rankings == p.opt.Impressions {
@@ -192,22 +188,14 @@ func (p *Platform) release(batch []kafka.Message) []kafka.Message {
 		if !ok {
 			break
 		}
-		at = p.opt.Stamp(at)
 		if r.Topic == event.Selections {
 			p.progress.Selections++
-			r.Selection.Time, r.Selection.HasTime = at, true
-			batch = append(batch, p.message(r.Topic, r.Selection.ID, event.AppendSelection(nil, &r.Selection), at))
-			continue
+		} else {
+			p.progress.Payoffs++
 		}
-		p.progress.Payoffs++
-		r.Payoff.Time, r.Payoff.HasTime = at, true
-		batch = append(batch, p.message(r.Topic, r.Payoff.ID, event.AppendPayoff(nil, &r.Payoff), at))
+		batch = append(batch, p.response(&r, p.opt.Stamp(at)))
 	}
 	return batch
-}
-
-func (p *Platform) message(t event.Topic, key, value []byte, at event.Millis) kafka.Message {
-	return kafka.Message{Topic: p.opt.Topics[t], Key: key, Value: value, Time: time.UnixMilli(at)}
 }
 
 func (p *Platform) schedule(records []Record) {
@@ -287,43 +275,5 @@ func (p *Platform) show(last bool) {
 	p.progress.Scheduled, p.progress.Clock = p.agenda.Len(), p.clock.Load()
 	if p.opt.Progress != nil && (last || p.progress.Impressions > 0) {
 		p.opt.Progress(p.progress)
-	}
-}
-
-// read follows one partition of the rankings from its start.
-func (p *Platform) read(ctx context.Context, partition int) error {
-	log, next := p.opt.Log.Partition(int32(partition)), int64(0)
-	for {
-		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20, MaxWait: 200 * time.Millisecond})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			// A broker that is away comes back, or the patience of play ends.
-			if err := wait(ctx, pace); err != nil {
-				return err
-			}
-			continue
-		}
-		next = max(next, f.Next)
-		if len(f.Records) == 0 {
-			continue
-		}
-		select {
-		case p.rankings <- f.Records:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

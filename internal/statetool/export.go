@@ -112,7 +112,7 @@ func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*Exp
 // exportPartition writes a partition's sections: what a machine that knew nothing before stores after it has taken over
 // what the partition's knows.
 func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
-	v, err := tool.look(ctx, p)
+	v, err := tool.lookToTell(ctx, p)
 	if errors.Is(err, state.ErrNoState) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -65,10 +66,12 @@ type LearnerReport struct {
 	Items       []ItemReport  `json:"items"`        // most payoffs first
 	Parts       []PartReport  `json:"partitions"`
 	Silence     SilenceReport `json:"silence"`
-	Windows     []float64     `json:"windows,omitempty"`      // probability of window 1, 2, …
-	LearnedFrom int64         `json:"learned_from,omitempty"` // selections that windows were learned from
-	Beliefs     *BeliefReport `json:"beliefs,omitempty"`      // of a policy with a prior
-	Order       *OrderReport  `json:"order,omitempty"`        // of utilities, where the learner finds it itself
+	Windows     []float64     `json:"windows,omitempty"`         // probability of window 1, 2, …
+	Learns      bool          `json:"windows_learned,omitempty"` // windows are learned, and not given
+	LearnedFrom int64         `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Beliefs     *BeliefReport `json:"beliefs,omitempty"`         // of a policy with a prior
+	Level       *LevelReport  `json:"level,omitempty"`           // of policy robust
+	Order       *OrderReport  `json:"order,omitempty"`           // of utilities, where the learner finds it itself
 	Ranking     *Ranking      `json:"ranking,omitempty"`
 }
 
@@ -104,6 +107,25 @@ func reportBeliefs(c *policy.Components) *BeliefReport {
 		return &BeliefReport{PayoffSD: c.Sigma}
 	}
 	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
+}
+
+// LevelReport is what payoffs of all items are taken to have in common at present.
+type LevelReport struct {
+	AsOf     string   `json:"as_of"`     // when the newest selection began that was paid by then, to some seconds; RFC 3339; empty: none yet
+	Level    float64  `json:"level"`     // by how much payoffs are above what items alone make of them, in payoff ranges
+	HalfLife *float64 `json:"half_life"` // of the past that tells so, in seconds; null while no level has changed lately
+}
+
+// reportLevel is nil where no level is tracked.
+func reportLevel(s *delay.LevelStatus) *LevelReport {
+	if !s.Tracked {
+		return nil
+	}
+	r := &LevelReport{Level: s.Level, HalfLife: finite(s.HalfLife / 1000)}
+	if s.AsOf > silence.Never {
+		r.AsOf = time.UnixMilli(s.AsOf).UTC().Format(time.RFC3339Nano)
+	}
+	return r
 }
 
 // OrderReport is the order of utilities found so far.
@@ -171,7 +193,7 @@ func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) 
 	r := &Report{Group: tool.cfg.Kafka.Group}
 	var views []*view
 	for _, p := range numbers {
-		v, err := tool.look(ctx, p)
+		v, err := tool.lookToTell(ctx, p)
 		if errors.Is(err, state.ErrNoState) {
 			continue
 		}
@@ -210,6 +232,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 			return err
 		}
 		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
 		r.Learners[i].Silence = reportSilence(&known.Silence)
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		r.Learners[i].Order = orderReport(&known)
@@ -224,12 +247,15 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 
 // asked are the partitions to be read.
 func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
-	if one >= 0 {
-		return []int32{one}, nil
-	}
 	n, _, err := tool.partitions(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if int(one) >= n {
+		return nil, fmt.Errorf("there is no partition %d: the group has %d, from 0 to %d", one, n, n-1)
+	}
+	if one >= 0 {
+		return []int32{one}, nil
 	}
 	numbers := make([]int32, n)
 	for i := range numbers {
@@ -275,10 +301,14 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 	r := LearnerReport{Learner: l.Name, Policy: string(l.Policy), Delay: string(l.Delay),
 		PayoffRange: [2]float64{l.PayoffRange.Min, l.PayoffRange.Max}}
 	at := map[string]int{}
+	var level delay.LevelStatus
 	for _, v := range views {
 		one, err := v.machine.Inspect(l.Name)
 		if err != nil {
 			return r, err
+		}
+		if !level.Tracked || one.Level.AsOf > level.AsOf {
+			level = one.Level
 		}
 		part := partReport(v.number, &one)
 		for _, item := range one.Items {
@@ -299,6 +329,7 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 		r.Payoffs += part.Payoffs
 		r.Parts = append(r.Parts, part)
 	}
+	r.Level = reportLevel(&level)
 	for i := range r.Items {
 		if it := &r.Items[i]; it.Payoffs > 0 {
 			it.Mean = finite(it.Sum / float64(it.Payoffs))
@@ -353,13 +384,13 @@ type RankedCandidate struct {
 	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
 	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
 	Payoffs    int64    `json:"payoffs"`
-	Mean       *float64 `json:"mean"`  // with what silence counts as
+	Worth      float64  `json:"worth"` // what these tell of its mean by now, and those that are awaited, in payoffs of now
+	Mean       *float64 `json:"mean"`  // as far as they tell
 	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
 	Upper      *float64 `json:"upper"`
 	Index      *float64 `json:"index"` // what leaders are compared by
 	InFlight   int64    `json:"in_flight"`
-	Silent     float64  `json:"silent"` // what awaited ones count as in the mean, in selections that were never paid
-	Open       float64  `json:"open"`   // and as samples that are on their way
+	Open       float64  `json:"open"` // what these count as in samples that are on their way
 	Propensity *float64 `json:"propensity,omitempty"`
 }
 
@@ -389,14 +420,14 @@ func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, erro
 		why := &x.Why[position]
 		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
 			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight,
-			Silent: why.Silent, Open: why.Open}
-		if why.N > 0 || why.Silent > 0 {
+			Worth: why.Worth, Open: why.Open}
+		if why.N > 0 || why.Worth > 0 {
 			c.Mean = finite(why.Mean)
 		}
 		if !c.Leads {
 			c.BlockedBy = name(why.Leader)
 		}
-		if why.BeatenBy >= 0 {
+		if why.BeatenBy >= 0 && !c.Leads { // a policy that does not go by intervals may let one lead whose mean is less
 			c.BeatenBy = name(why.BeatenBy)
 		}
 		if k < len(x.Decision.Propensities) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,10 @@ import (
 // ErrRetention says that the topics do not hold everything any more that the state was made from.
 var ErrRetention = errors.New("the topics do not hold everything any more that the state was made from: add --partial to " +
 	"rebuild what there is, without the following")
+
+// ErrStrangers says that the log has decisions of learners that are not configured.
+var ErrStrangers = errors.New("the rankings name learners that are not configured: put them into the configuration, or add --partial " +
+	"to rebuild without what they have learned")
 
 // RebuildQuery says what is to be rebuilt.
 type RebuildQuery struct {
@@ -47,6 +53,8 @@ type rebuildPlan struct {
 	state   error // of the partition's state now: nil, state.ErrNoState or another
 	meta    state.Meta
 	missing []string
+	// strangers are decisions in the log by learners that are not configured, by learner.
+	strangers map[string]int64
 	// partialRankings: the log of rankings does not go back to its beginning.
 	partialRankings bool
 }
@@ -64,7 +72,7 @@ func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, 
 	}
 	r := &RebuildReport{}
 	var plans []*rebuildPlan
-	var gaps []string
+	var gaps, strangers []string
 	for p := range int32(n) {
 		plan, err := tool.planRebuild(ctx, p, &q)
 		if err != nil {
@@ -74,11 +82,14 @@ func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, 
 			r.Partitions = append(r.Partitions, RebuiltPartition{Partition: p, Kept: true})
 			continue
 		}
-		plans, gaps = append(plans, plan), append(gaps, plan.missing...)
+		plans, gaps, strangers = append(plans, plan), append(gaps, plan.missing...), append(strangers, plan.unconfigured(tool)...)
 		tool.say("looked through the topics of partition %d of %d", p, n)
 	}
 	if len(gaps) > 0 && !q.Partial {
 		return r, fmt.Errorf("%w:\n  %s", ErrRetention, strings.Join(gaps, "\n  "))
+	}
+	if len(strangers) > 0 && !q.Partial {
+		return r, fmt.Errorf("%w:\n  %s", ErrStrangers, strings.Join(strangers, "\n  "))
 	}
 	for _, plan := range plans {
 		one, err := tool.rebuild(ctx, plan)
@@ -122,7 +133,21 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 			plan.miss(tool, t, f, "it ends at offset %d, but had been read up to %d: it was made anew, or has lost records", f.End, committed[t])
 		}
 	}
-	first, err := tool.firstDecision(ctx, p, &d)
+	var first *decision
+	configured := map[string]bool{}
+	for _, l := range tool.machine.Learners {
+		configured[l.Name] = true
+	}
+	plan.strangers = map[string]int64{}
+	err = tool.decisions(ctx, p, &d, func(r *decision) (goOn bool) {
+		if first == nil {
+			first = r
+		}
+		if !configured[r.learner] {
+			plan.strangers[r.learner]++
+		}
+		return true
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +156,15 @@ func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*r
 		return plan, nil
 	}
 	return plan, tool.findGaps(ctx, plan, &d, first)
+}
+
+// unconfigured says which decisions are of learners that are not configured.
+func (plan *rebuildPlan) unconfigured(tool *Tool) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(plan.strangers)) {
+		lines = append(lines, fmt.Sprintf("%s[%d]: %d decisions of learner %q", tool.broker.Topic(event.Rankings), plan.p,
+			plan.strangers[name], name))
+	}
+	return lines
 }
 
 // emptyCut is a cut before anything was read: inputs from the beginning of their logs, rankings from the end of theirs.
@@ -186,43 +220,58 @@ func (tool *Tool) beginUndecided(plan *rebuildPlan, d *task.Description, committ
 
 // decision is one of the log, with the steps that led to it where it tells them.
 type decision struct {
-	event.Ranking
-	steps []partition.Step
+	offset  int64 // of the impression
+	learner string
+	steps   []partition.Step
 }
 
-// firstDecision is the first decision of this group in the log that one of its workers has written; nil where there is none.
-// Their fences leave abort markers before what they write. Where the log does not go back to its beginning, markers may be
-// gone, and any will do.
-func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Description) (*decision, error) {
+// firstDecision is the first of decisions; nil where there is none.
+func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Description) (first *decision, err error) {
+	err = tool.decisions(ctx, p, d, func(r *decision) (goOn bool) {
+		first = r
+		return false
+	})
+	return first, err
+}
+
+// decisions calls f with the decisions of this group in the log that its workers have written, in order, until f has enough. Their
+// fences leave abort markers before what they write. Where the log does not go back to its beginning, markers may be gone, and any
+// will do.
+func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f func(*decision) (goOn bool)) error {
 	dec := event.NewDecoder(event.Limits{})
-	f := &d.Topics[event.Rankings]
+	log := &d.Topics[event.Rankings]
 	fenced := map[int64]bool{}
-	for next := f.LogStart; next < f.End; {
+	for next := log.LogStart; next < log.End; {
 		got, err := tool.fetch(ctx, p, event.Rankings, next, 1<<20)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, m := range got.Markers {
 			fenced[m.Producer.ID] = true
 		}
 		for i := range got.Records {
-			var r decision
+			var r event.Ranking
 			o := &got.Origins[i]
-			if dec.Ranking(&r.Ranking, got.Records[i].Value) != nil || r.Decision.Group != tool.cfg.Kafka.Group ||
-				f.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+			if dec.Ranking(&r, got.Records[i].Value) != nil || r.Decision.Group != tool.cfg.Kafka.Group ||
+				log.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
 				continue
 			}
+			one := &decision{offset: r.Decision.Offset, learner: string(r.Learner)}
 			if o.Steps != nil {
-				_, r.steps, err = partition.ParseSteps(nil, o.Steps)
+				if _, one.steps, err = partition.ParseSteps(nil, o.Steps); err != nil {
+					return err
+				}
 			}
-			return &r, err
+			if !f(one) {
+				return nil
+			}
 		}
 		if got.Next <= next {
-			return nil, fmt.Errorf("%s[%d] has records behind offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
+			return fmt.Errorf("%s[%d] has records behind offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
 		}
 		next = got.Next
 	}
-	return nil, nil
+	return nil
 }
 
 // fetch reads a piece of a topic.
@@ -241,14 +290,14 @@ func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset 
 func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *decision) error {
 	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
 		plan.miss(tool, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and what they led to "+
-			"is not learned", first.Decision.Offset)
+			"is not learned", first.offset)
 	}
 	in := &plan.meta.Inputs[event.Impressions]
-	if in.Offset > first.Decision.Offset {
+	if in.Offset > first.offset {
 		plan.miss(tool, event.Impressions, &d.Topics[event.Impressions], "up to %d decided impressions before it are gone, and what "+
-			"they led to is not learned", in.Offset-first.Decision.Offset)
+			"they led to is not learned", in.Offset-first.offset)
 	} else if tool.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
-		in.Offset = first.Decision.Offset
+		in.Offset = first.offset
 	}
 	if d.Topics[event.Rankings].LogStart == 0 {
 		plan.beginWith(first.steps)
@@ -292,7 +341,7 @@ func (plan *rebuildPlan) beginWith(steps []partition.Step) {
 
 // rebuild stores the beginning, and replays.
 func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartition, error) {
-	one := RebuiltPartition{Partition: plan.p, Missing: plan.missing}
+	one := RebuiltPartition{Partition: plan.p, Missing: slices.Concat(plan.missing, plan.unconfigured(tool))}
 	if err := tool.store.Drop(ctx, plan.p, ""); err != nil { // also what is left of a state whose meta is gone
 		return one, err
 	}
@@ -300,8 +349,8 @@ func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartit
 		return one, err
 	}
 	detail := "everything since the first decision"
-	if len(plan.missing) > 0 {
-		detail = "without: " + strings.Join(plan.missing, "; ")
+	if len(one.Missing) > 0 {
+		detail = "without: " + strings.Join(one.Missing, "; ")
 	}
 	err := tool.alter(ctx, plan.p, nil, func(*state.Meta, []state.Field) (*alteration, error) {
 		return &alteration{history: History{Done: "rebuild", Detail: detail}}, nil

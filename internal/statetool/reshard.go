@@ -74,9 +74,18 @@ func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, 
 	}
 	defer f.close()
 	if r.From = f.from; r.From == to && !f.fresh {
-		return r, f.whole(ctx)
+		if err := f.whole(ctx); err != nil {
+			return r, err
+		}
+		if q.Yes {
+			return r, nil
+		}
+		return r, f.refused(ctx) // what would be in the way of another number, before partitions are added
 	}
 	if !q.Yes {
+		if err := f.refused(ctx); err != nil {
+			return r, err
+		}
 		return r, ErrConfirm
 	}
 	err = f.run(ctx)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -40,6 +41,53 @@ func (f *resharding) whole(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// refused looks for all that the new state would be refused for, and changes nothing. What the old partitions have not read yet is
+// not looked at.
+func (f *resharding) refused(ctx context.Context) error {
+	var ids, astray int64
+	for p := range int32(f.from) {
+		_, err := f.lookAt(ctx, p)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		of := stream.NewPartitioner(f.from).Of
+		err = f.tool.entries(ctx, p, func(id, _ []byte) error {
+			ids++
+			if of(id) != p {
+				astray++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := tooManyAstray(astray, ids); err != nil {
+		return err
+	}
+	for p := int32(0); f.fresh && p < int32(f.to); p++ {
+		d, err := f.tool.describe(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := f.unread(ctx, p, &d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tooManyAstray refuses a state of whose ids so many are misplaced that it is no accident, or that memory does not hold them.
+func tooManyAstray(astray, ids int64) error {
+	if astray > maxMisplaced || astray >= manyMisplaced && 4*astray > ids {
+		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, astray, ids)
 	}
 	return nil
 }

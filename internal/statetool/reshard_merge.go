@@ -136,6 +136,19 @@ func (f *resharding) run(ctx context.Context) error {
 	return nil
 }
 
+// lookAt looks at an old partition, and refuses one that is not of the state that is resharded. It fails with state.ErrNoState where
+// nothing is stored.
+func (f *resharding) lookAt(ctx context.Context, p int32) (*view, error) {
+	v, err := f.source.look(ctx, p)
+	if err == nil {
+		err = f.belongs(p, &v.meta)
+	}
+	if err == nil && f.recreated {
+		err = f.source.gone(ctx, v)
+	}
+	return v, err
+}
+
 // read reads an old partition, after what it had not read itself.
 func (f *resharding) read(ctx context.Context, p int32) error {
 	if !f.recreated {
@@ -144,15 +157,9 @@ func (f *resharding) read(ctx context.Context, p int32) error {
 			return fmt.Errorf("%w; if the topics that the state was made from are gone, see --recreated", err)
 		}
 	}
-	v, err := f.source.look(ctx, p)
+	v, err := f.lookAt(ctx, p)
 	if errors.Is(err, state.ErrNoState) {
 		return nil
-	}
-	if err == nil {
-		err = f.belongs(p, &v.meta)
-	}
-	if err == nil && f.recreated {
-		err = f.source.gone(ctx, v)
 	}
 	if err != nil {
 		return err
@@ -253,8 +260,8 @@ func (f *resharding) setAside(s misplaced) error {
 
 // carryMisplaced carries the misplaced entries over.
 func (f *resharding) carryMisplaced(ctx context.Context) error {
-	if n := int64(len(f.misplaced)); n >= manyMisplaced && 4*n > f.entries {
-		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, n, f.entries)
+	if err := tooManyAstray(int64(len(f.misplaced)), f.entries); err != nil {
+		return err
 	}
 	for _, s := range f.misplaced {
 		w := f.new[s.to]

@@ -107,6 +107,20 @@ func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	}
 }
 
+// lookToTell is look for what is told to people or other groups: a state of another layout would be misread.
+func (tool *Tool) lookToTell(ctx context.Context, p int32) (*view, error) {
+	m, _, err := tool.store.View(ctx, p, nil)
+	if err != nil && !errors.Is(err, state.ErrIncomplete) {
+		return nil, err
+	}
+	if err == nil {
+		if err := task.CheckLayout(&m); err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+	}
+	return tool.look(ctx, p)
+}
+
 // load fills a machine.
 func load(m *partition.Offline, fields []state.Field) error {
 	for _, f := range fields {

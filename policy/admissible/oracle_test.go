@@ -32,9 +32,18 @@ func permutations(n int, f func(order []int32)) {
 // selected is the item that a user with the window (1..n) selects, by the definition.
 func selected(ranking []int32, window int) int32 { return slices.Max(ranking[:window]) }
 
-// pooling solves by pooling adjacent violators from the left: blocks, each with the multiplier that gives it its mass,
-// found by bisection; where multipliers rise, blocks are merged.
+// pooling solves with one rate for all.
 func pooling(g, q []float64, eta float64) []float64 {
+	w := make([]float64, len(g))
+	for i := range w {
+		w[i] = 1
+	}
+	return poolingEach(g, q, w, eta)
+}
+
+// poolingEach solves for the rates w/eta by pooling adjacent violators from the left: blocks, each with the multiplier that
+// gives it its mass, found by bisection; where multipliers rise, blocks are merged.
+func poolingEach(g, q, w []float64, eta float64) []float64 {
 	type block struct {
 		first, end int
 		tau        float64 // z − low, the multiplier; p is computed from z and low, for the difference cancels
@@ -55,12 +64,12 @@ func pooling(g, q []float64, eta float64) []float64 {
 			return block{first, end, math.Inf(1), math.Inf(1), 0}
 		}
 		low := slices.Min(a[first:end])
-		lo, hi := 1/math.Sqrt(mass), math.Sqrt(float64(end-first)/mass)
+		lo, hi := slices.Min(w[first:end])/math.Sqrt(mass), slices.Max(w[first:end])*math.Sqrt(float64(end-first)/mass)
 		for range 200 {
 			z := (lo + hi) / 2
 			sum := 0.0
-			for _, v := range a[first:end] {
-				sum += 1 / ((v - low + z) * (v - low + z))
+			for i := first; i < end; i++ {
+				sum += w[i] * w[i] / ((a[i] - low + z) * (a[i] - low + z))
 			}
 			if z == lo || z == hi {
 				break
@@ -85,7 +94,7 @@ func pooling(g, q []float64, eta float64) []float64 {
 	p := make([]float64, n)
 	for _, b := range blocks {
 		for i := b.first; i < b.end; i++ {
-			p[i] = 1 / ((a[i] - b.low + b.z) * (a[i] - b.low + b.z))
+			p[i] = w[i] * w[i] / ((a[i] - b.low + b.z) * (a[i] - b.low + b.z))
 		}
 	}
 	return p

@@ -40,7 +40,7 @@ func selections(p, q []float64, u float64, dst []int32) {
 	var tail float64 // Σ_{v>w} q_v
 	for w := n - 1; w >= 0; w-- {
 		x, end := tail+float64(u*q[w]), tail+q[w]
-		if x >= end { // by rounding: the next window's piece begins there, and may be the first item's that has any mass
+		if x >= end && end > 0 { // by rounding: the next window's piece begins there, and may be the first item's that has any mass
 			x = math.Nextafter(end, 0)
 		}
 		for i > 0 && reach <= x {

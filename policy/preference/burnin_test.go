@@ -88,7 +88,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			for i := range 999 {
 				if c.known || i%2 == 0 {
-					f.evidence(policy.Item(i+1), policy.Item(i))
+					f.evidence(policy.Item(i+1), policy.Item(i), explored)
 				}
 			}
 			order, shown := make([]int32, n), make([]int32, n)

@@ -22,13 +22,50 @@ const maxCount = 1 << 40
 type pair struct{ low, high policy.Item } // numbers, low < high
 
 // pairCount is how often, of a pair, each was selected below the other: low over high, and high over low.
-type pairCount [2]int64
+type pairCount struct {
+	explored [2]int64 // in impressions ranked so as to find the order
+	against  [2]int64 // in others, where only what contradicts their order is counted
+}
 
 // Add is the number of all selections of both.
-func (t pairCount) Add(o pairCount) pairCount { return pairCount{t[0] + o[0], t[1] + o[1]} }
+func (t pairCount) Add(o pairCount) pairCount {
+	return pairCount{
+		[2]int64{t.explored[0] + o.explored[0], t.explored[1] + o.explored[1]},
+		[2]int64{t.against[0] + o.against[0], t.against[1] + o.against[1]},
+	}
+}
 
-// majority is that of the first of a pair over the second, or for side 1 of the second over the first.
-func (t pairCount) majority(side int) int64 { return majority(t[side], t[1-side]) }
+// side is what is told of one over the other.
+func (t pairCount) side(side int) told { return told{t.explored[side], t.against[side]} }
+
+// all is how often one was selected over the other, whatever made the ranking.
+func (t pairCount) all(side int) int64 { return t.explored[side] + t.against[side] }
+
+// compared is 1 where the two were compared in an explored impression.
+func (t pairCount) compared() int64 {
+	if t.explored[0]+t.explored[1] > 0 {
+		return 1
+	}
+	return 0
+}
+
+// opposed is how many selections contradict what most say.
+func (t pairCount) opposed() int64 { return min(t.all(0), t.all(1)) }
+
+// majority is that of the first of a pair over the second, or for side 1 of the second over the first. What was counted
+// against an order that was taken for certain tells one side only, for who agrees with it is not counted: it undoes what was
+// explored by a majority of Margin, and not before.
+func (t pairCount) majority(side int) int64 {
+	if m := t.all(side) - t.all(1-side); m >= Margin || m <= -Margin {
+		return m
+	}
+	return majority(t.explored[side], t.explored[1-side])
+}
+
+func (t pairCount) firstMajority() int64 { return t.majority(0) }
+
+// exploredMajority is that of the first over the second in explored impressions alone.
+func (t pairCount) exploredMajority() int64 { return majority(t.explored[0], t.explored[1]) }
 
 // majority is by how much the first of a pair is preferred; negative where the second is, 0 where the pair is undecided. One
 // selection decides a pair as long as none contradicts it; then it takes a majority of Margin.
@@ -45,11 +82,41 @@ type counts struct {
 	at    map[uint64]int32 // by pairKey: where in pairs
 	pairs []pair
 	sums  policy.Totals[pairCount] // by place in pairs; of changes, bits say which side of own
+
+	compared []int64 // by item: with how many others it was compared in explored impressions
+	against  []int64 // by item: how often it was, against the order, in another
+	opposed  int64   // selections that contradict what most say of their pair
+	disputed int64   // those of them of explored impressions
+
 	field []byte
 	value []byte
 }
 
-func newCounts() counts { return counts{at: map[uint64]int32{}} }
+// init makes them counts of no items yet. They must not move: they keep up what hangs on them.
+func (c *counts) init() {
+	c.at = map[uint64]int32{}
+	c.sums = policy.NewTotals(c.keepUp)
+}
+
+// keepUp keeps up what hangs on the pooled counts of all pairs.
+func (c *counts) keepUp(at int32, before, after pairCount) {
+	c.opposed += after.opposed() - before.opposed()
+	c.disputed += min(after.explored[0], after.explored[1]) - min(before.explored[0], before.explored[1])
+	p := &c.pairs[at]
+	compared := after.compared() - before.compared()
+	against := after.against[0] + after.against[1] - before.against[0] - before.against[1]
+	for _, i := range [...]policy.Item{p.low, p.high} {
+		c.compared[i] += compared
+		c.against[i] += against
+	}
+}
+
+// grow makes room for items 0..items-1.
+func (c *counts) grow(items int) {
+	if more := items - len(c.compared); more > 0 {
+		c.compared, c.against = extend(c.compared, more), extend(c.against, more)
+	}
+}
 
 func pairKey(low, high policy.Item) uint64 { return uint64(uint32(low))<<32 | uint64(uint32(high)) }
 
@@ -70,23 +137,30 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	return at, side
 }
 
-// add counts so many selections of a over b, as many as there is room for, and gives the majority of a over b.
-func (c *counts) add(a, b policy.Item, n int64) int64 {
+// told is how often one of a pair was selected over the other, by one source.
+type told struct{ explored, against int64 }
+
+// add counts so many selections of a over b, as many as there is room for, and gives the majorities of a over b before and
+// after.
+func (c *counts) add(a, b policy.Item, n told) (before, after int64) {
 	at, side := c.find(a, b)
-	if n = min(n, maxCount-c.sums.Own(at)[side]); n > 0 {
-		var more pairCount
-		more[side] = n
+	before = c.sums.Pooled(at).majority(side)
+	var more pairCount
+	own := c.sums.Own(at)
+	more.explored[side] = min(n.explored, maxCount-own.explored[side])
+	more.against[side] = min(n.against, maxCount-own.against[side])
+	if more != (pairCount{}) {
 		c.sums.AddOwn(at, more, 1<<side)
 	}
-	return c.sums.Pooled(at).majority(side)
+	return before, c.sums.Pooled(at).majority(side)
 }
 
 // imports sets what a source has of a over b, and gives the majorities of a over b before and after.
-func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after int64) {
+func (c *counts) imports(source int32, a, b policy.Item, n told) (before, after int64) {
 	at, side := c.find(a, b)
 	before = c.sums.Pooled(at).majority(side)
 	has, _ := c.sums.From(source, at)
-	has[side] = n
+	has.explored[side], has.against[side] = n.explored, n.against
 	if has == (pairCount{}) {
 		c.sums.Drop(source, at)
 	} else {
@@ -95,12 +169,14 @@ func (c *counts) imports(source int32, a, b policy.Item, n int64) (before, after
 	return before, c.sums.Pooled(at).majority(side)
 }
 
-// harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse.
+// harvest hands out what has changed: "<better>:<worse>" and how often better was selected over worse, "<explored>" or, where
+// there is any, "<explored> <against>".
 func (c *counts) harvest(f func(field, value []byte)) {
 	changes := c.sums.Changes()
 	for at, which := range changes.All() {
 		p := &c.pairs[at]
-		for side, n := range c.sums.Own(at) {
+		own := c.sums.Own(at)
+		for side := range 2 {
 			if which>>side&1 == 0 {
 				continue
 			}
@@ -109,7 +185,7 @@ func (c *counts) harvest(f func(field, value []byte)) {
 				a, b = b, a
 			}
 			c.field = appendPair(c.field[:0], a, b)
-			c.value = strconv.AppendInt(c.value[:0], n, 10)
+			c.value = own.side(side).append(c.value[:0])
 			f(c.field, c.value)
 		}
 	}
@@ -131,13 +207,13 @@ func (c *counts) load(field, value []byte, items int) error {
 	if int(a) >= items || int(b) >= items {
 		return fmt.Errorf("there are no items %d and %d among %d", a, b, items)
 	}
-	n, err := parseCount(value)
-	if err != nil || n == 0 {
-		return errCount
+	n, err := parseTold(value)
+	if err != nil {
+		return err
 	}
 	at, side := c.find(a, b)
 	own := c.sums.Own(at)
-	own[side] = n
+	own.explored[side], own.against[side] = n.explored, n.against
 	c.sums.Set(at, own)
 	return nil
 }
@@ -164,6 +240,28 @@ func parseItem(text []byte) (policy.Item, error) {
 		return 0, errPair
 	}
 	return policy.Item(n), nil
+}
+
+// append appends what is stored of it.
+func (n told) append(dst []byte) []byte {
+	dst = strconv.AppendInt(dst, n.explored, 10)
+	if n.against > 0 {
+		dst = strconv.AppendInt(append(dst, ' '), n.against, 10)
+	}
+	return dst
+}
+
+// parseTold reads what append appends; nobody appends nothing.
+func parseTold(text []byte) (n told, err error) {
+	first, second, two := bytes.Cut(text, []byte{' '})
+	n.explored, err = parseCount(first)
+	if two && err == nil {
+		n.against, err = parseCount(second)
+	}
+	if err != nil || n == (told{}) || two && n.against == 0 {
+		return told{}, errCount
+	}
+	return n, nil
 }
 
 func parseCount(text []byte) (int64, error) {

@@ -23,8 +23,8 @@ func (s *Sorted) Merge(from Finder, numbers []policy.Item) error {
 			continue
 		}
 		own := f.counts.sums.Own(int32(k))
-		s.counts.add(a, b, own[0])
-		s.counts.add(b, a, own[1])
+		s.counts.add(a, b, own.side(0))
+		s.counts.add(b, a, own.side(1))
 	}
 	s.rebuild()
 	return nil

@@ -101,4 +101,6 @@ const (
 	drawKind = 1<<32 + iota
 	drawStart
 	drawSwap
+	drawRest
+	drawShuffle
 )

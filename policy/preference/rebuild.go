@@ -14,12 +14,12 @@ type decidedPair struct {
 }
 
 // decided are the pairs that the counts decide, in the order of the better item.
-func (c *counts) decided(items int) []decidedPair {
+func (c *counts) decided(items int, majority func(pairCount) int64) []decidedPair {
 	end := make([]int32, items+1) // by better item, then where its edges end
 	each := func(f func(decidedPair)) {
 		for i := range c.pairs {
 			p := &c.pairs[i]
-			switch v := c.sums.Pooled(int32(i)).majority(0); {
+			switch v := majority(c.sums.Pooled(int32(i))); {
 			case v > 0:
 				f(decidedPair{p.low, p.high, v})
 			case v < 0:
@@ -43,9 +43,14 @@ func (c *counts) decided(items int) []decidedPair {
 // contradict each other. It takes time in proportion to the pairs, times n/64 to close the relation.
 func (s *Sorted) rebuild() {
 	n := s.relation.Len()
-	edges := s.counts.decided(n)
-	all := len(edges)
 	c := newComponents(n)
+	s.cyclic = c.cyclic(s.counts.decided(n, pairCount.exploredMajority))
+	if s.stale = false; s.varied() {
+		s.scores.estimate(&s.counts, n)
+		return
+	}
+	edges := s.counts.decided(n, pairCount.firstMajority)
+	all := len(edges)
 	for c.find(edges); ; c.find(edges) {
 		before := len(edges)
 		edges = c.leaveOutWeakest(edges)
@@ -53,7 +58,7 @@ func (s *Sorted) rebuild() {
 			break
 		}
 	}
-	s.stale, s.conflicted = false, len(edges) < all
+	s.conflicted = len(edges) < all
 	// Components are numbered from the lowest up, and each is one item now.
 	s.relation.clear()
 	lowestFirst := make([]policy.Item, n)
@@ -79,6 +84,12 @@ type components struct {
 	open       []policy.Item
 	isOpen     []bool
 	path       []policy.Item
+}
+
+// cyclic tells whether there is a cycle.
+func (c *components) cyclic(edges []decidedPair) bool {
+	c.find(edges)
+	return int(c.count) < len(c.of)
 }
 
 func newComponents(n int) *components {
@@ -185,6 +196,9 @@ const perInsertion = 1.65
 // it is undecided against until there is none, counting each pair once.
 func (s *Sorted) expected() float64 {
 	n := s.relation.Len()
+	if s.varied() {
+		return s.expectedOfScores()
+	}
 	var halvings float64
 	for i := range n {
 		open := n - 1 - int(s.relation.below[i]) - int(s.relation.above[i])

@@ -20,12 +20,17 @@ type SocialConfig struct {
 	// Resolution is the half-width, in standard deviations of a single user's estimate, from which on an interval is
 	// taken for a point, its mean. 0: DefaultResolution.
 	Resolution float64
+	// Budget is the number of estimates from which on an interval is taken for its mean whatever its width: good enough. 0: none.
+	Budget int64
 }
 
 // Defaults of SocialConfig.
 const (
 	DefaultDelta      = 0.05
 	DefaultResolution = 0.1
+	// DefaultBudget is what learners have, though it is no default of SocialConfig: the mean of so many estimates has a standard
+	// error of a tenth of their deviation.
+	DefaultBudget = 100
 )
 
 // maxEstimate bounds an estimate of a utility: neither squares of those below it nor their sums overflow.
@@ -41,7 +46,8 @@ const maxEstimate = 0x1p256
 // the rest by their means. When all are disjoint the order is certain, and users agree with it whatever values they
 // take. An interval that has shrunk to a half-width of Resolution·σ, which takes 2·log(4nt²/δ)/Resolution² estimates, is
 // taken for a point: or two items that are liked alike would be explored for ever. Items that are closer than twice that
-// may end up in either order.
+// may end up in either order. With a Budget so many estimates are good enough for any interval: the burn-in ends however much
+// users' estimates vary, and items that are closer than some standard errors may end up in either order.
 //
 // The scale σ is estimated, unless it is given, by the variance of estimates within items, and enlarged by what keeps it
 // from falling short of the true one with probability at least 1-δ/2 where estimates are Gaussian (B. Laurent, P. Massart,
@@ -179,6 +185,15 @@ func radius(width float64, n int64) float64 {
 	return math.Sqrt(width / float64(n))
 }
 
+// point is the number of estimates from which on an interval is taken for its mean.
+func (s *Social) point(log float64) float64 {
+	most := 2 * log / (s.config.Resolution * s.config.Resolution)
+	if s.config.Budget > 0 {
+		most = min(most, float64(s.config.Budget))
+	}
+	return most
+}
+
 // Sort implements Finder.
 func (s *Social) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
 	s.measure(candidates, key)
@@ -200,7 +215,7 @@ func (s *Social) Sort(candidates []policy.Item, key policy.Key, order, undecided
 func (s *Social) measure(candidates []policy.Item, key policy.Key) {
 	log := s.log()
 	width := 2 * s.scale() * log
-	point := 2 * log / (s.config.Resolution * s.config.Resolution)
+	point := s.point(log)
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
 		m := s.sums.Pooled(i)
@@ -424,7 +439,7 @@ func (s *Social) Report(r *Report) {
 // shrink it to half the distance.
 func (s *Social) missing(order []socialEntry, k int) float64 {
 	e := &order[k]
-	most := 2 * s.log() / (s.config.Resolution * s.config.Resolution)
+	most := s.point(s.log())
 	var want float64
 	for _, j := range []int{k - 1, k + 1} {
 		if j < 0 || j >= len(order) || !overlap(&order[min(j, k)], &order[max(j, k)]) {

@@ -28,19 +28,25 @@ const MaxItems = 8192
 // strongly connected component are left out, as often as it takes. So the relation is an order whatever users do, it is a
 // function of the counts alone, and what was left out is undecided, hence explored again.
 //
+// Where users contradict each other by more than chance, their own tastes vary: then what is looked for is the order of the
+// items' mean utilities, well enough for a price that is bounded; see scores, wanting and compare.
+//
 // What a selection adds to the counts depends on what was known when its impression was decided: pairs that follow from
 // that are not counted. With deterministic users there is nothing left to count after the burn-in.
 //
 // It is stored in the hash "preferences": "<better>:<worse>", two numbers of items, maps to the number of selections of the
-// first in which the second was shown above it. Items numbered MaxItems or above are not learned: they count as lower
+// first in which the second was shown above it, in impressions ranked to find the order, and behind a blank, where there is any,
+// to their number in others, which contradict an order that was taken for certain. Items numbered MaxItems or above are not learned: they count as lower
 // than all others, in the order of their numbers.
 type Sorted struct {
 	relation Relation
 	counts   counts
 	items    int
 
-	stale          bool // the relation is not what the counts say; it is made so before it is used
+	stale          bool // the relation, or the scores, are not what the counts say; they are made so before they are used
 	conflicted     bool // decided pairs contradict each other, so that a new one may change more than itself
+	cyclic         bool // those do that explored impressions decide
+	scores         scores
 	contradictions int64
 
 	entries []entry // scratch of Sort
@@ -54,7 +60,11 @@ type Sorted struct {
 var _ Finder = (*Sorted)(nil)
 
 // NewSorted makes one that knows no items yet.
-func NewSorted() *Sorted { return &Sorted{counts: newCounts()} }
+func NewSorted() *Sorted {
+	s := &Sorted{}
+	s.counts.init()
+	return s
+}
 
 // entry is a candidate to be sorted.
 type entry struct {
@@ -66,6 +76,10 @@ type entry struct {
 func (s *Sorted) Grow(items int) {
 	s.items = max(s.items, items)
 	s.relation.Grow(min(items, MaxItems))
+	s.counts.grow(min(items, MaxItems))
+	if s.varied() {
+		s.stale = true // the scores are of fewer items
+	}
 }
 
 // tracked tells whether the item's place in the order is learned.
@@ -73,21 +87,59 @@ func tracked(i policy.Item) bool { return i < MaxItems }
 
 // decided tells whether the order of two items is certain.
 func (s *Sorted) decided(a, b policy.Item) bool {
-	return !tracked(a) || !tracked(b) || s.relation.Decided(a, b)
+	if !tracked(a) || !tracked(b) {
+		return true
+	}
+	if s.varied() {
+		return s.scores.apart(a, b)
+	}
+	return s.relation.Decided(a, b)
+}
+
+// position is where an item is guessed to stand among all, within 0 and 1.
+func (s *Sorted) position(i policy.Item, varied bool) float64 {
+	if varied {
+		return s.scores.position(i)
+	}
+	return s.relation.Position(i)
 }
 
 // Sort implements Finder.
 func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided []int32) []int32 {
+	undecided, budget := s.sort(candidates, key, order, undecided)
+	if len(undecided) > 0 && budget == spent && (s.varied() || key.Float64(drawRest) >= restShare) {
+		return undecided[:0]
+	}
+	if s.varied() && len(undecided) > 0 {
+		// Each is a block of its own, so that a selection is counted against all that were shown above: all pairs are
+		// compared alike.
+		undecided = undecided[:0]
+		for r := 1; r < len(candidates); r++ {
+			undecided = append(undecided, int32(r))
+		}
+	}
+	return undecided
+}
+
+// budget tells whether there is anything left to be spent on finding the order.
+type budget bool
+
+const spent budget = false
+
+// sort is Sort, but for what is good enough: undecided tells of all that is not certain, and budget whether any item of those
+// has been compared less often than is to be spent on it.
+func (s *Sorted) sort(candidates []policy.Item, key policy.Key, order, undecided []int32) ([]int32, budget) {
 	if s.stale {
 		s.rebuild()
 	}
+	varied := s.varied()
 	s.entries = slices.Grow(s.entries[:0], len(candidates))
 	for k, i := range candidates {
 		e := entry{position: int32(k), key: uint64(i)}
 		if tracked(i) {
 			// Different positions of up to MaxItems items differ by 2⁻²⁷ and more, so 32 bits tell them apart, and the
 			// rest breaks ties.
-			e.key = uint64(s.relation.Position(i)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
+			e.key = uint64(s.position(i, varied)*(1<<32))<<32 | key.Uint64(uint64(k))>>32
 		}
 		s.entries = append(s.entries, e)
 	}
@@ -97,13 +149,19 @@ func (s *Sorted) Sort(candidates []policy.Item, key policy.Key, order, undecided
 		}
 		return cmp.Compare(a.position, b.position)
 	})
+	left := spent
 	for r, e := range s.entries {
 		order[r] = e.position
-		if r > 0 && !s.decided(candidates[order[r-1]], candidates[e.position]) {
+		if r == 0 {
+			continue
+		}
+		a, b := candidates[order[r-1]], candidates[e.position]
+		if certain := s.decided(a, b); !certain {
 			undecided = append(undecided, int32(r))
+			left = left || budget(s.wanting(a) || s.wanting(b))
 		}
 	}
-	return undecided
+	return undecided, left
 }
 
 const (
@@ -114,6 +172,10 @@ const (
 
 // Explore implements Finder.
 func (s *Sorted) Explore(items []policy.Item, undecided []int32, key policy.Key, shown []int32) {
+	if s.varied() {
+		s.compare(items, key, shown)
+		return
+	}
 	var low, high int32
 	if key.Float64(drawKind) < insertionShare {
 		low, high = s.insertion(items)
@@ -221,7 +283,7 @@ func (s *Sorted) Selected(sel *Selection) {
 	y := sel.selected()
 	if len(sel.Order) == 0 {
 		for _, x := range sel.Items[:sel.At] {
-			s.evidence(y, x)
+			s.evidence(y, x, told{explored: 1})
 		}
 		return
 	}
@@ -247,29 +309,38 @@ func (s *Sorted) Selected(sel *Selection) {
 		s.highest[b] = max(s.highest[b], r)
 	}
 	rank := sel.Order[sel.At]
+	one := told{explored: 1}
+	if len(sel.Undecided) == 0 {
+		one = told{against: 1}
+	}
 	for b, r := range s.highest {
 		if r >= 0 && (int32(b) != s.blocks[rank] || r > rank) {
-			s.evidence(y, sel.Items[r])
+			s.evidence(y, sel.Items[r], one)
 		}
 	}
 }
 
-// evidence takes in that y was selected over x.
-func (s *Sorted) evidence(y, x policy.Item) {
+// evidence takes in that y was selected over x, in an explored impression or against an order that was taken for certain.
+func (s *Sorted) evidence(y, x policy.Item, one told) {
 	if x == y || !tracked(max(x, y)) {
 		return
 	}
-	if s.relation.Above(x, y) {
+	was := s.varied()
+	if one.against > 0 || !was && s.relation.Above(x, y) {
 		s.contradictions++
 	}
-	s.apply(y, x, s.counts.add(y, x, 1))
+	_, majority := s.counts.add(y, x, one)
+	if was && one.explored == 0 { // scores are of what was explored
+		return
+	}
+	s.apply(y, x, majority)
 }
 
 // apply brings the relation up to date with a changed majority on a pair: at once where it is no more than a new certainty,
 // and else before the relation is used.
 func (s *Sorted) apply(y, x policy.Item, majority int64) {
 	switch {
-	case s.conflicted:
+	case s.conflicted || s.counts.opposed > 0 || s.cyclic: // scores are of all counts
 		s.stale = true
 	case majority > 0 && !s.relation.Add(y, x), majority < 0 && !s.relation.Add(x, y):
 		s.stale = true
@@ -304,9 +375,9 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	if err != nil {
 		return
 	}
-	var n int64
+	var n told
 	if value != nil {
-		if n, err = parseCount(value); err != nil {
+		if n, err = parseTold(value); err != nil {
 			return
 		}
 	}
@@ -325,7 +396,11 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 // Status implements Finder.
 func (s *Sorted) Status() Status {
 	n := int64(s.relation.Len())
-	return Status{Undecided: n*(n-1)/2 - s.relation.DecidedPairs(), Contradictions: s.contradictions}
+	status := Status{Undecided: n*(n-1)/2 - s.relation.DecidedPairs(), Contradictions: s.contradictions}
+	if s.varied() {
+		status.Undecided = s.scores.open
+	}
+	return status
 }
 
 // Report implements Finder.
@@ -335,7 +410,7 @@ func (s *Sorted) Report(r *Report) {
 		all[i] = policy.Item(i)
 	}
 	order := make([]int32, s.items)
-	r.Undecided = s.Sort(all, 0, order, r.Undecided[:0])
+	r.Undecided, _ = s.sort(all, 0, order, r.Undecided[:0])
 	r.Items = append(r.Items[:0], order...)
 	r.Status = s.Status()
 	r.Expected = s.expected()

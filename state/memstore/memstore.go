@@ -17,6 +17,7 @@ type Store struct {
 	newToken   func() string
 	partitions map[int32]*stored
 	workers    map[string]announced
+	shown      map[string]announced
 	now        func() time.Time
 }
 
@@ -35,7 +36,7 @@ type stored struct {
 
 // New makes an empty store. newToken makes a token that was never used before at each call.
 func New(newToken func() string) *Store {
-	return &Store{newToken: newToken, partitions: map[int32]*stored{}, workers: map[string]announced{}, now: time.Now}
+	return &Store{newToken: newToken, partitions: map[int32]*stored{}, workers: map[string]announced{}, shown: map[string]announced{}, now: time.Now}
 }
 
 // Acquire implements state.Store.

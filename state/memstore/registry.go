@@ -40,29 +40,58 @@ func (s *Store) Announce(_ context.Context, self state.WorkerInfo) ([]state.Work
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	delete(s.workers, self.ID)
-	latest := slices.SortedFunc(maps.Keys(s.workers), func(a, b string) int { return s.workers[b].at.Compare(s.workers[a].at) })
-	kept := map[string]announced{self.ID: {now, says}}
-	room := state.MaxWorkersBytes - len(self.ID) - len(says)
-	for _, id := range latest {
-		w := s.workers[id]
-		size := len(id) + len(w.says)
-		if now.Sub(w.at).Abs() <= state.WorkerCounts && len(kept) < state.MaxWorkers && len(w.says) <= state.MaxWorkerBytes &&
-			size <= room {
-			kept[id] = w
-			room -= size
-		}
-	}
-	s.workers = kept
-	all := make([]state.WorkerInfo, 0, len(kept))
-	for _, w := range kept {
-		if info, err := state.DecodeWorker(w.says); err == nil {
+	s.note(s.workers, self.ID, says, state.MaxWorkers, state.MaxWorkerBytes, state.MaxWorkersBytes)
+	return s.counted(), nil
+}
+
+// counted are the workers that can be read and still count, by ID; mu is held.
+func (s *Store) counted() []state.WorkerInfo {
+	all := make([]state.WorkerInfo, 0, len(s.workers))
+	for _, w := range s.workers {
+		if info, err := state.DecodeWorker(w.says); err == nil && s.now().Sub(w.at).Abs() <= state.WorkerCounts {
 			all = append(all, info)
 		}
 	}
 	slices.SortFunc(all, func(a, b state.WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return all
+}
+
+// Workers implements state.Registry.
+func (s *Store) Workers(context.Context) ([]state.WorkerInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counted(), nil
+}
+
+// note notes what one worker says, and returns what all say that count, the latest first. The others are forgotten.
+func (s *Store) note(all map[string]announced, self string, says []byte, most, longest, room int) [][]byte {
+	now := s.now()
+	delete(all, self)
+	latest := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return all[b].at.Compare(all[a].at) })
+	out := [][]byte{says}
+	room -= len(self) + len(says)
+	for _, id := range latest {
+		w := all[id]
+		size := len(id) + len(w.says)
+		if now.Sub(w.at).Abs() <= state.WorkerCounts && len(out) < most && len(w.says) <= longest && size <= room {
+			out = append(out, w.says)
+			room -= size
+		} else {
+			delete(all, id)
+		}
+	}
+	all[self] = announced{now, says}
+	return out
+}
+
+// Show implements state.Registry.
+func (s *Store) Show(_ context.Context, id string, shows []byte) ([][]byte, error) {
+	if err := state.CheckShown(id, shows); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.note(s.shown, id, slices.Clone(shows), state.MaxShown, state.MaxShownBytes, state.MaxAllShown), nil
 }
 
 // Withdraw implements state.Registry.
@@ -70,5 +99,6 @@ func (s *Store) Withdraw(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.workers, id)
+	delete(s.shown, id)
 	return nil
 }

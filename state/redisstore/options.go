@@ -24,6 +24,9 @@ type Options struct {
 	DB          int         // 0 in a cluster
 	TLS         *tls.Config // nil: plain TCP
 
+	// Explain puts the errors of single commands into words, until the first has succeeded; nil: they are left as they are.
+	Explain func(context.Context, error) error
+
 	Group string // the consumer group: part of every key; without braces
 
 	// WaitReplicas is how many replicas must have a checkpoint before it counts; 0: none. ReplicaTimeout is how long

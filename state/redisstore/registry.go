@@ -3,9 +3,11 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,6 +18,9 @@ import (
 const atBytes = len(`"at":1732183200123,`)
 
 func (s *Store) workersKey() string { return "{" + s.opts.Group + ":workers}" }
+
+// shownKey lies in the slot of workersKey.
+func (s *Store) shownKey() string { return s.workersKey() + ":shown" }
 
 // Announce implements state.Registry, by one script. What cannot be read as a worker is passed over.
 func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
@@ -37,16 +42,71 @@ func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.Wo
 			all = append(all, w)
 		}
 	}
+	return byID(all), nil
+}
+
+func byID(all []state.WorkerInfo) []state.WorkerInfo {
 	slices.SortFunc(all, func(a, b state.WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return all
+}
+
+// Workers implements state.Registry. The hash holds what the last worker to announce itself has left of it, which is bounded.
+func (s *Store) Workers(ctx context.Context) ([]state.WorkerInfo, error) {
+	const doing = "workers in Redis: read"
+	key := s.workersKey()
+	node, err := s.node(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	now, err := node.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, forbidden(err))
+	}
+	says, err := node.HGetAll(ctx, key).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, forbidden(err))
+	}
+	all := make([]state.WorkerInfo, 0, len(says))
+	for _, one := range says {
+		var noted struct {
+			At int64 `json:"at"`
+		}
+		w, err := state.DecodeWorker([]byte(one))
+		if err == nil && json.Unmarshal([]byte(one), &noted) == nil && now.Sub(time.UnixMilli(noted.At)).Abs() <= state.WorkerCounts {
+			all = append(all, w)
+		}
+	}
+	return byID(all), nil
 }
 
 // Withdraw implements state.Registry.
 func (s *Store) Withdraw(ctx context.Context, id string) error {
-	if err := s.client.HDel(ctx, s.workersKey(), id).Err(); err != nil {
-		return fmt.Errorf("workers in Redis: withdraw: %w", forbidden(err))
+	for _, key := range []string{s.workersKey(), s.shownKey()} {
+		if err := s.client.HDel(ctx, key, id).Err(); err != nil {
+			return fmt.Errorf("workers in Redis: withdraw: %w", forbidden(err))
+		}
 	}
 	return nil
+}
+
+// Show implements state.Registry, by the script of Announce.
+func (s *Store) Show(ctx context.Context, id string, shows []byte) ([][]byte, error) {
+	const doing = "workers in Redis: show"
+	if err := state.CheckShown(id, shows); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	reply, err := s.run(ctx, s.announce, []any{nil, nil, 1, s.shownKey(), id, shows,
+		strconv.FormatInt(state.WorkerCounts.Milliseconds(), 10), state.MaxShown, state.MaxShownBytes + atBytes, state.MaxAllShown})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, forbidden(err))
+	}
+	all := make([][]byte, 0, len(reply))
+	for _, r := range reply {
+		if text, ok := r.(string); ok {
+			all = append(all, []byte(text))
+		}
+	}
+	return all, nil
 }
 
 // forbidden says so where the user lacks a right.

@@ -43,8 +43,12 @@ func New(opts Options) (*Store, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
+	client := redis.NewUniversalClient(opts.universal())
+	if opts.Explain != nil {
+		client.AddHook(&explainer{explain: opts.Explain})
+	}
 	return &Store{
-		opts: opts, client: redis.NewUniversalClient(opts.universal()),
+		opts: opts, client: client,
 		pack: sync.Pool{New: func() any { return newPacker() }}, newPlacement: newPlacement,
 		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
 		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource),

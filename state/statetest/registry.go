@@ -1,7 +1,9 @@
 package statetest
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,8 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Subject) {
 		{"AnnouncedByOtherVersions", announcedByOtherVersions},
 		{"AnnouncedByManyIsBounded", announcedByManyIsBounded},
 		{"AnnouncedAtLengthIsBounded", announcedAtLengthIsBounded},
+		{"ShownIsSeenByAll", shownIsSeenByAll},
+		{"ShownByManyIsBounded", shownByManyIsBounded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -51,6 +55,14 @@ func (w *world) announce(r state.Registry, self state.WorkerInfo) map[string]sta
 	return byID
 }
 
+// workers are all that count, for who is none of them.
+func (w *world) workers(r state.Registry) []state.WorkerInfo {
+	w.Helper()
+	all, err := r.Workers(w.ctx)
+	require.NoError(w, err)
+	return all
+}
+
 func worker(id string) state.WorkerInfo {
 	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id),
 		Learners: map[string]string{"feed": "stochastic range=0..1", `odd "name" \ {}`: "\x00ü%s"}}
@@ -63,6 +75,7 @@ func announcedIsSeenByAll(w *world, one, other state.Registry) {
 	w.announce(other, bare)
 	a.Version, a.Learners = "later", map[string]string{"front": "adversarial"}
 	require.Equal(w, map[string]state.WorkerInfo{"a": a, "bb": b, bare.ID: bare}, w.announce(one, a), "the last that it said")
+	require.Len(w, w.workers(other), 3)
 	_, err := one.Announce(w.ctx, state.WorkerInfo{})
 	require.Error(w, err, "nobody")
 	w.begin(0)
@@ -73,7 +86,9 @@ func announcedCountsForAWhile(w *world, one, other state.Registry) {
 	w.announce(one, worker("a"))
 	w.Later(w.T, state.WorkerCounts-5*time.Second)
 	require.Len(w, w.announce(other, worker("b")), 2)
+	require.Equal(w, []state.WorkerInfo{worker("a"), worker("b")}, w.workers(other))
 	w.Later(w.T, 10*time.Second)
+	require.Equal(w, []state.WorkerInfo{worker("b")}, w.workers(one), "who only looks sees the same")
 	require.Len(w, w.announce(other, worker("b")), 1, "a is too old")
 	require.Len(w, w.announce(one, worker("a")), 2, "and is back")
 	w.Later(w.T, -time.Minute)
@@ -102,6 +117,7 @@ func announcedByOtherVersions(w *world, one, other state.Registry) {
 		"a":    worker("a"),
 		"next": {ID: "next", Version: "2", Layout: 9, Learners: map[string]string{"feed": "f", "front": "g"}},
 	}, w.announce(one, worker("a")))
+	require.Len(w, w.workers(other), 2)
 	require.Len(w, w.announce(other, worker("b")), 3)
 }
 
@@ -143,4 +159,44 @@ func announcedAtLengthIsBounded(w *world, one, other state.Registry) {
 	_, err := other.Announce(w.ctx, long("too long", state.MaxWorkerBytes))
 	require.Error(w, err)
 	require.NotContains(w, w.announce(one, worker("last")), "too long")
+}
+
+// show shows something, and gives the members "says" of what all show, sorted.
+func (w *world) show(r state.Registry, id, says string) []string {
+	w.Helper()
+	all, err := r.Show(w.ctx, id, fmt.Appendf(nil, `{"says":%q}`, says))
+	require.NoError(w, err)
+	var seen []string
+	for i, one := range all {
+		var shows struct{ Says string }
+		require.NoError(w, json.Unmarshal(one, &shows))
+		require.True(w, i > 0 || shows.Says == says, "its own is the latest")
+		seen = append(seen, shows.Says)
+	}
+	slices.Sort(seen)
+	return seen
+}
+
+func shownIsSeenByAll(w *world, one, other state.Registry) {
+	require.Equal(w, []string{"1"}, w.show(one, "a", "1"))
+	require.Equal(w, []string{"1", "<b> \"%d"}, w.show(other, "b", "<b> \"%d"))
+	require.Equal(w, []string{"2", "<b> \"%d"}, w.show(one, "a", "2"), "the last that it showed")
+	require.Empty(w, w.announce(one, worker("a"))["b"], "who shows something has not announced itself")
+	require.NoError(w, other.Withdraw(w.ctx, "b"))
+	require.Equal(w, []string{"3"}, w.show(one, "a", "3"))
+	for _, faulty := range []string{"", "{}", "[1]", `{"says":1`, `{"says":"` + strings.Repeat("x", state.MaxShownBytes) + `"}`} {
+		_, err := one.Show(w.ctx, "a", []byte(faulty))
+		require.Error(w, err, "%.20q", faulty)
+	}
+	_, err := one.Show(w.ctx, "", []byte(`{"says":1}`))
+	require.Error(w, err, "nobody")
+	require.Equal(w, []string{"4"}, w.show(one, "a", "4"))
+}
+
+func shownByManyIsBounded(w *world, one, other state.Registry) {
+	long := strings.Repeat("x", state.MaxShownBytes/2)
+	for k := range state.MaxShown + 5 {
+		w.show(one, fmt.Sprint("w-", k), long)
+	}
+	require.Len(w, w.show(other, "last", "short"), state.MaxShown)
 }

@@ -160,6 +160,24 @@ func (c *Client) Check(ctx context.Context) (problems []string, err error) {
 	return k.problems, nil
 }
 
+// Missing names the topics that do not exist, dead-letter topics included.
+func (c *Client) Missing(ctx context.Context) (names []string, err error) {
+	l, err := c.fetchMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.topicNames() {
+		missing, _, err := l.partitions(name)
+		if err != nil {
+			return nil, err
+		}
+		if missing {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 type checker struct {
 	c        *Client
 	l        *metadata

@@ -144,6 +144,45 @@ func (p *Partition) bounds(ctx context.Context, l *metadata, facts []task.TopicF
 	return nil
 }
 
+// Partitions is how many partitions a topic has now, of fresh metadata.
+func (c *Client) Partitions(ctx context.Context, t event.Topic) (int, error) {
+	l, err := c.fetchMetadata(ctx)
+	if err != nil {
+		return 0, err
+	}
+	missing, n, err := l.partitions(c.topic(t))
+	if err == nil && missing {
+		err = fmt.Errorf("topic %q: %w", c.topic(t), kafka.UnknownTopicOrPartition)
+	}
+	return n, err
+}
+
+// Bounds are the first offset of a topic's log in this partition number, and the one behind its last.
+func (p *Partition) Bounds(ctx context.Context, t event.Topic) (first, end int64, err error) {
+	if first, err = p.offset(ctx, t, offsetEarliest); err == nil {
+		end, err = p.offset(ctx, t, offsetLatest)
+	}
+	return first, end, err
+}
+
+// OffsetAt is the offset of the first record whose timestamp is not before a time; ok is false where there is none.
+func (p *Partition) OffsetAt(ctx context.Context, t event.Topic, when event.Millis) (offset int64, ok bool, err error) {
+	offset, err = p.offset(ctx, t, max(when, 0))
+	return offset, offset >= 0, err
+}
+
+// offset asks the leader.
+func (p *Partition) offset(ctx context.Context, t event.Topic, when int64) (offset int64, err error) {
+	l, lead, err := p.leader(ctx, p.c.topic(t))
+	if err != nil {
+		return 0, err
+	}
+	if err = p.listOffsets(ctx, lead.broker, []logBound{{t, lead.epoch, when, &offset}}); err != nil {
+		p.c.metadataCache.outdated(l)
+	}
+	return offset, err
+}
+
 // listOffsets asks one broker for the first or last offset of this partition number of topics that it leads.
 func (p *Partition) listOffsets(ctx context.Context, broker int32, bounds []logBound) error {
 	names := make([]string, len(bounds))

@@ -485,3 +485,37 @@ func TestCommitted(t *testing.T) {
 		require.Equal(t, []int64{-1, -1, 42}, got)
 	})
 }
+
+// Where a log begins, ends, and what of it is not before a time, as whoever reads rankings by time asks.
+func TestBoundsAndOffsetAt(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		c := ready(t, env)
+		n, err := c.Partitions(soon(t), event.Rankings)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		p := c.Partition(1)
+		first, end, err := p.Bounds(soon(t), event.Rankings)
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{0, 0}, [2]int64{first, end})
+		_, owner := fence(t, p)
+		_, err = p.Produce(soon(t), rankings(owner, 0, "a", "b"))
+		require.NoError(t, err)
+		first, end, err = p.Bounds(soon(t), event.Rankings)
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{0, 3}, [2]int64{first, end}, "a marker and two records")
+		offset, ok, err := p.OffsetAt(soon(t), event.Rankings, 1)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.LessOrEqual(t, offset, int64(1))
+		_, ok, err = p.OffsetAt(soon(t), event.Rankings, time.Now().Add(time.Hour).UnixMilli())
+		require.NoError(t, err)
+		require.False(t, ok)
+
+		o := options(t, env.Kafka)
+		missing := client(t, o)
+		_, err = missing.Partitions(soon(t), event.Rankings)
+		require.ErrorIs(t, err, kafka.UnknownTopicOrPartition)
+		_, _, err = missing.Partition(0).Bounds(soon(t), event.Rankings)
+		require.Error(t, err)
+	})
+}

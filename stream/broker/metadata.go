@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 
 	"github.com/segmentio/kafka-go"
@@ -12,12 +14,16 @@ import (
 // metadata is what a cluster says of its topics at one moment.
 type metadata struct {
 	clusterID string
+	brokers   []Broker
 	topics    map[string]topicMetadata
+
+	operations Operations // on the cluster, where they were asked for
 }
 
 type topicMetadata struct {
-	code    kafka.Error // 0: none
-	leaders []leader    // by partition
+	code       kafka.Error // 0: none
+	leaders    []leader    // by partition
+	operations Operations  // where they were asked for
 }
 
 // leader is the broker that leads a partition, -1 for none, and how often that has changed before (KIP-320), -1 where the
@@ -78,7 +84,20 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 
 // fetchMetadata asks a broker. kafka-go answers metadata requests from its own cache: this one it does not recognise.
 func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
+	l, err := c.askMetadata(ctx, false)
+	if err == nil {
+		c.metadataCache.set(l)
+	}
+	return l, err
+}
+
+// askMetadata asks, if wanted, what we may do with cluster and topics too.
+func (c *Client) askMetadata(ctx context.Context, operations bool) (*metadata, error) {
 	names := c.topicNames()
+	var ask byte
+	if operations {
+		ask = 1
+	}
 	a, err := c.do(ctx, c.exchange(apiMetadata, func(version int16, b []byte) []byte {
 		b = appendInt32(b, int32(len(names)))
 		for _, n := range names {
@@ -86,41 +105,40 @@ func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 		}
 		b = append(b, 0) // do not create topics
 		if version >= 8 {
-			b = append(b, 0, 0) // no authorized operations
+			b = append(b, ask, ask) // authorized operations of the cluster, of the topics
 		}
 		return b
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("asking for the cluster's metadata: %w", err)
 	}
-	l, err := parseMetadata(a)
-	if err != nil {
-		return nil, err
-	}
-	c.metadataCache.set(l)
-	return l, nil
+	return parseMetadata(a)
 }
 
 func parseMetadata(a *answer) (*metadata, error) {
 	r := reader{b: a.body}
 	r.int32() // throttle time
-	for n := r.count(4 + 2 + 4 + 2); n > 0; n-- {
-		r.int32()
-		_ = r.string()
-		r.int32()
-		_ = r.string()
+	l := &metadata{topics: make(map[string]topicMetadata), operations: unknownOperations}
+	for n := r.count(4 + 2 + 4 + 2); n > 0 && !r.bad; n-- {
+		b := Broker{ID: r.int32(), Address: r.string()}
+		b.Address = net.JoinHostPort(b.Address, strconv.Itoa(int(r.int32())))
+		_ = r.string() // rack
+		l.brokers = append(l.brokers, b)
 	}
-	l := &metadata{topics: make(map[string]topicMetadata)}
 	l.clusterID = r.string()
 	r.int32() // controller
 	for n := r.count(2 + 2 + 1 + 4); n > 0 && !r.bad; n-- {
 		code := r.int16()
 		name := r.string()
 		r.int8() // internal
-		l.topics[name] = topicMetadata{code: kafka.Error(code), leaders: r.leaders(a.version)}
+		t := topicMetadata{code: kafka.Error(code), leaders: r.leaders(a.version), operations: unknownOperations}
 		if a.version >= 8 {
-			r.int32()
+			t.operations = Operations(r.int32())
 		}
+		l.topics[name] = t
+	}
+	if a.version >= 8 {
+		l.operations = Operations(r.int32())
 	}
 	if r.bad {
 		return nil, fmt.Errorf("%w: metadata", errAnswer)

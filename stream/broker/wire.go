@@ -31,6 +31,9 @@ var (
 	apiMetadata     = api{protocol.Metadata, 5, 8, neverFlexible}
 	apiInitProducer = api{protocol.InitProducerId, 3, 4, 2}
 	apiWriteMarkers = api{protocol.WriteTxnMarkers, 0, 1, 1}
+
+	apiDescribeGroups = api{protocol.DescribeGroups, 3, 4, neverFlexible}
+	apiDescribeQuorum = api{55, 0, 1, 0} // kafka-go has no name for it
 )
 
 // exchange is a request that writes itself to one of the Transport's connections and reads its own answer

@@ -21,6 +21,11 @@ const sampleRanking = `{"impression_id":"i-1","learner":"feed","time":"2026-11-2
 	`"propensities":[0.82,0.18],"instance":4,"explored":false,"seed":"9f00000000000a01",` +
 	`"selection_deadline":"2026-11-21T10:30:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
+// sampleExpected is of a policy that records what it expects of each item.
+const sampleExpected = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
+	`"policy":"egreedy","delay":"direct","partition":3,"offset":1044,"layout":3,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],` +
+	`"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+
 func millis(s string) event.Millis {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
@@ -43,10 +48,10 @@ func TestSamples(t *testing.T) {
 	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
 
 	var s event.Selection
-	text = `{"impression_id":"i-1","item":"b","time":"2026-11-21T10:00:04.000Z","utility":0.66}`
+	text = `{"impression_id":"i-1","item":"b","time":"2026-11-21T10:00:04.000Z","utility":0.66,"shown":"utility"}`
 	require.NoError(t, d.Selection(&s, []byte("i-1"), []byte(strings.Replace(text, ".000Z", "Z", 1))))
 	require.Equal(t, event.Selection{
-		ID: []byte("i-1"), Item: []byte("b"), Time: millis("2026-11-21T10:00:04Z"), HasTime: true, Utility: 0.66, HasUtility: true,
+		ID: []byte("i-1"), Item: []byte("b"), Time: millis("2026-11-21T10:00:04Z"), HasTime: true, Utility: 0.66, HasUtility: true, ByUtility: true,
 	}, s)
 	require.Equal(t, text, string(event.AppendSelection(nil, &s)))
 
@@ -84,6 +89,29 @@ func TestSamples(t *testing.T) {
 		require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"undecided":[2]`, faulty, 1))), faulty)
 	}
 	require.Error(t, d.Ranking(&r, []byte(strings.Replace(text, `"ranks":[1,2,0],`, "", 1))), "undecided ones without ranks")
+}
+
+// TestExpected: numbers of at most six decimals are written in their shortest form, and nothing else is read.
+func TestExpected(t *testing.T) {
+	d := event.NewDecoder(event.Limits{})
+	var r event.Ranking
+	require.NoError(t, d.Ranking(&r, []byte(sampleExpected)))
+	require.Equal(t, []float64{0.25, -1.000001}, r.Decision.Expected)
+	require.Equal(t, sampleExpected, string(event.AppendRanking(nil, &r)))
+	for _, faulty := range []string{"0.25", "0.25,0.5,1", "0.25,0.1234567", "0.25,1000000.5", "0.25,-1e7", `0.25,"1"`, "0.25,null"} {
+		require.Error(t, d.Ranking(&r, []byte(strings.Replace(sampleExpected, "0.25,-1.000001", faulty, 1))), faulty)
+	}
+	require.NoError(t, d.Ranking(&r, []byte(sampleRanking)))
+	require.Empty(t, r.Decision.Expected, "nothing is left of the record before")
+
+	r.Decision.Expected = []float64{0.1234565, math.Copysign(1e-9, -1)}
+	require.Contains(t, string(event.AppendRanking(nil, &r)), `"expected":[0.123457,0],`, "they are rounded")
+	r.Decision.Expected = []float64{math.NaN(), math.Inf(1)}
+	require.Contains(t, string(event.AppendRanking(nil, &r)), `"expected":[-1000000,1000000],`, "and held within bounds")
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(-event.MaxExpected*1_000_000, event.MaxExpected*1_000_000).Draw(t, "millionths")
+		require.Equal(t, n, event.Millionths(event.FromMillionths(n)))
+	})
 }
 
 // TestFieldsThatDoNotApplyAreAbsent: also null means absent, and so does an optional string that is empty.
@@ -156,7 +184,8 @@ func TestRoundTrip(t *testing.T) {
 		require.Equal(t, show(want), show(got))
 	}))
 	t.Run("selection", rapid.MakeCheck(func(t *rapid.T) {
-		want := event.Selection{ID: ids(t, "id"), Item: ids(t, "item"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtility: rapid.Bool().Draw(t, "has utility")}
+		want := event.Selection{ID: ids(t, "id"), Item: ids(t, "item"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtility: rapid.Bool().Draw(t, "has utility"),
+			ByUtility: rapid.Bool().Draw(t, "by utility")}
 		if want.HasTime {
 			want.Time = times.Draw(t, "time")
 		}
@@ -192,6 +221,12 @@ func TestRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "has propensities") {
 			for range want.Items {
 				want.Decision.Propensities = append(want.Decision.Propensities, floats.Draw(t, "propensity"))
+			}
+		}
+		if rapid.Bool().Draw(t, "has expected") {
+			for range want.Items {
+				n := rapid.Int64Range(-event.MaxExpected*1_000_000, event.MaxExpected*1_000_000).Draw(t, "expected")
+				want.Decision.Expected = append(want.Decision.Expected, event.FromMillionths(n))
 			}
 		}
 		if rapid.Bool().Draw(t, "has ranks") {

@@ -29,12 +29,16 @@ type Limits struct {
 // Every error returned is a *Fault. After one the contents of dst mean nothing.
 type Decoder struct {
 	limits   Limits
+	keyless  bool
 	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias
 	outgrown bool            // the parser has become too big to be kept
 	distinct distinct
 	number   []byte            // scratch
 	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
+	topic    Topic             // of the record that is read
+	slipped  bool              // a misspelt field of it is counted
+	misspelt [Topics]Misspelling
 }
 
 // NewDecoder makes a decoder.
@@ -42,11 +46,18 @@ func NewDecoder(l Limits) *Decoder {
 	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{}}
 }
 
+// NewKeylessDecoder makes a decoder for input records that have not got a Kafka key yet: keys that it is given do not matter.
+func NewKeylessDecoder(l Limits) *Decoder {
+	d := NewDecoder(l)
+	d.keyless = true
+	return d
+}
+
 // Names of the fields of each object, with their places in the arrays that collect fills.
 var (
 	impressionFields = []string{"impression_id", "learner", "time", "candidates"}
 	candidateFields  = []string{"item", "utility"}
-	selectionFields  = []string{"impression_id", "item", "time", "utility"}
+	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
 )
 
@@ -61,11 +72,11 @@ func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 
 func (d *Decoder) impression(dst *Impression, key, value []byte) *Fault {
 	var v [4]*fastjson.Value
-	f := d.record(value, impressionFields, v[:], "candidates")
+	f := d.record(Impressions, value, impressionFields, v[:], "candidates")
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = impressionID(v[0], key); f != nil {
+	if dst.ID, f = d.impressionID(v[0], key); f != nil {
 		return f
 	}
 	if dst.Learner, f = text(v[1], "learner"); f != nil {
@@ -83,7 +94,7 @@ func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 		return f
 	}
 	if len(elements) == 0 {
-		return faultf(NoCandidates, "candidates is absent or empty")
+		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
 	}
 	if most := d.limits.MaxCandidates; most > 0 && len(elements) > most {
 		return tooManyCandidates(len(elements), most)
@@ -98,11 +109,11 @@ func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 		if i == 0 {
 			dst.HasUtilities = hasUtility
 		} else if hasUtility != dst.HasUtilities {
-			return faultf(PartialUtilities, "candidates[0] and candidates[%d]: one has a utility, the other has none", i)
+			return faultf(PartialUtilities, "candidates[0] and candidates[%d]: one has a utility, the other has none", i).at(strconv.Itoa(i)).at("candidates")
 		}
 		dst.Candidates = append(dst.Candidates, c)
 		if !d.distinct.add(i, c.Item, itemAt) {
-			return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(c.Item))
+			return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(c.Item)).at("item").at(strconv.Itoa(i)).at("candidates")
 		}
 	}
 	return nil
@@ -110,10 +121,10 @@ func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 
 func (d *Decoder) candidate(e *fastjson.Value, i int) (c Candidate, hasUtility bool, f *Fault) {
 	if e.Type() != fastjson.TypeObject {
-		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type())
+		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type()).at(strconv.Itoa(i)).at("candidates")
 	}
 	var v [2]*fastjson.Value
-	if f = collect(e, candidateFields, v[:]); f != nil {
+	if f = d.collect(e, candidateFields, v[:]); f != nil {
 		return c, false, within(f, "candidates", i)
 	}
 	if c.Item, f = requiredItem(v[0]); f != nil {
@@ -138,12 +149,12 @@ func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
 }
 
 func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
-	var v [4]*fastjson.Value
-	f := d.record(value, selectionFields, v[:], "")
+	var v [5]*fastjson.Value
+	f := d.record(Selections, value, selectionFields, v[:], "")
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = impressionID(v[0], key); f != nil {
+	if dst.ID, f = d.impressionID(v[0], key); f != nil {
 		return f
 	}
 	if dst.Item, f = requiredItem(v[1]); f != nil {
@@ -154,9 +165,18 @@ func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
 	}
 	if v[3] != nil {
 		dst.HasUtility = true
-		dst.Utility, f = d.float(v[3], "utility")
+		if dst.Utility, f = d.float(v[3], "utility"); f != nil {
+			return f
+		}
 	}
-	return f
+	shown, f := text(v[4], "shown")
+	if f != nil || len(shown) == 0 {
+		return f
+	}
+	if dst.ByUtility = string(shown) == ShownByUtility; !dst.ByUtility {
+		return faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")
+	}
+	return nil
 }
 
 // Payoff reads a payoff into dst. key is the record's key. That a payoff must name its item where no selections topic
@@ -171,15 +191,15 @@ func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
 
 func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 	var v [5]*fastjson.Value
-	f := d.record(value, payoffFields, v[:], "")
+	f := d.record(Payoffs, value, payoffFields, v[:], "")
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = impressionID(v[0], key); f != nil {
+	if dst.ID, f = d.impressionID(v[0], key); f != nil {
 		return f
 	}
 	if v[1] == nil {
-		return faultf(MissingPayoff, "payoff is absent")
+		return faultf(MissingPayoff, "payoff is absent").at("payoff")
 	}
 	if dst.Payoff, f = d.float(v[1], "payoff"); f != nil {
 		return f
@@ -195,7 +215,7 @@ func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 }
 
 // record parses an input record, within the limits, and collects its fields. List is the one that holds candidates, if any.
-func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value, list string) *Fault {
+func (d *Decoder) record(topic Topic, value []byte, names []string, into []*fastjson.Value, list string) *Fault {
 	if most := d.limits.MaxRecordBytes; most > 0 && len(value) > most {
 		return faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(value), most)
 	}
@@ -211,6 +231,7 @@ func (d *Decoder) record(value []byte, names []string, into []*fastjson.Value, l
 		value = pruned
 		values, _, _ = scan(value)
 	}
+	d.topic, d.slipped = topic, false
 	return d.object(value, values, names, into)
 }
 
@@ -242,12 +263,12 @@ func (d *Decoder) object(value []byte, values int, names []string, into []*fastj
 	if root.Type() != fastjson.TypeObject {
 		return faultf(WrongType, "the record is not an object but: %s", root.Type())
 	}
-	return collect(root, names, into)
+	return d.collect(root, names, into)
 }
 
 // collect finds the named fields of an object: into[i] becomes the value of names[i], nil where it is absent or null.
-func collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fault {
-	seen, twice := 0, -1
+func (d *Decoder) collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fault {
+	seen, twice, odd := 0, -1, slip{name: -1}
 	object.GetObject().Visit(func(key []byte, v *fastjson.Value) {
 		for i, name := range names {
 			if string(key) != name {
@@ -262,35 +283,43 @@ func collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fa
 			}
 			return
 		}
+		for i, name := range names {
+			if odd.name < 0 && near(key, name) {
+				odd = slip{key, i}
+			}
+		}
 	})
+	d.noted(d.topic, odd, names, odd.name >= 0 && seen&(1<<odd.name) == 0)
 	if twice >= 0 {
 		return givenTwice(names[twice])
 	}
 	return nil
 }
 
-func givenTwice(name string) *Fault { return faultf(DuplicateField, "%s is given twice", name) }
+func givenTwice(name string) *Fault {
+	return faultf(DuplicateField, "%s is given twice", name).at(name)
+}
 
 func tooManyCandidates(n, most int) *Fault {
-	return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", n, most)
+	return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", n, most).at("candidates")
 }
 
 // within says which element of a list a fault is in.
 func within(f *Fault, list string, i int) *Fault {
 	f.Detail = list + "[" + strconv.Itoa(i) + "]: " + f.Detail
-	return f
+	return f.at(strconv.Itoa(i)).at(list)
 }
 
-// impressionID reads the impression id, which the key must repeat.
-func impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
+// impressionID reads the impression id, which the key must repeat, where there is one.
+func (d *Decoder) impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
 	id, f := text(v, "impression_id")
 	switch {
 	case f != nil:
 		return nil, f
 	case len(id) == 0:
-		return nil, faultf(MissingImpressionID, "impression_id is absent or empty")
-	case string(id) != string(key):
-		return nil, faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id))
+		return nil, faultf(MissingImpressionID, "impression_id is absent or empty").at("impression_id")
+	case !d.keyless && string(id) != string(key):
+		return nil, faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id)).at("impression_id")
 	}
 	return id, nil
 }
@@ -299,7 +328,7 @@ func impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
 func requiredItem(v *fastjson.Value) ([]byte, *Fault) {
 	item, f := text(v, "item")
 	if f == nil && len(item) == 0 {
-		return nil, faultf(MissingItem, "item is absent or empty")
+		return nil, faultf(MissingItem, "item is absent or empty").at("item")
 	}
 	return item, f
 }
@@ -308,7 +337,7 @@ func requiredItem(v *fastjson.Value) ([]byte, *Fault) {
 func text(v *fastjson.Value, name string) ([]byte, *Fault) {
 	b, f := longText(v, name)
 	if f == nil && len(b) > MaxIDBytes {
-		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", name, len(b), MaxIDBytes)
+		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", name, len(b), MaxIDBytes).at(name)
 	}
 	return b, f
 }
@@ -331,7 +360,7 @@ func moment(v *fastjson.Value, name string) (t Millis, ok bool, f *Fault) {
 		return 0, false, f
 	}
 	if t, ok = ParseTime(b); !ok {
-		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b))
+		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b)).at(name)
 	}
 	return t, true, nil
 }
@@ -345,7 +374,7 @@ func (d *Decoder) float(v *fastjson.Value, name string) (float64, *Fault) {
 	d.number = v.MarshalTo(d.number[:0])
 	x, err := strconv.ParseFloat(string(d.number), 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(d.number))
+		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(d.number)).at(name)
 	}
 	return x, nil
 }
@@ -362,5 +391,5 @@ func array(v *fastjson.Value, name string) ([]*fastjson.Value, *Fault) {
 }
 
 func wrongType(v *fastjson.Value, name, want string) *Fault {
-	return faultf(WrongType, "%s is not %s but: %s", name, want, v.Type())
+	return faultf(WrongType, "%s is not %s but: %s", name, want, v.Type()).at(name)
 }

@@ -10,7 +10,7 @@ var (
 	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
 	decisionFields = []string{
 		"group", "policy", "delay", "partition", "offset", "layout", "propensities", "instance", "explored", "seed",
-		"selection_deadline", "payoff_deadline", "ranks", "undecided", "began",
+		"selection_deadline", "payoff_deadline", "ranks", "undecided", "began", "expected",
 	}
 )
 
@@ -22,7 +22,7 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 		Items: dst.Items[:0],
 		Decision: Decision{
 			Propensities: dst.Decision.Propensities[:0], Ranks: dst.Decision.Ranks[:0],
-			Undecided: dst.Decision.Undecided[:0], Instance: -1,
+			Undecided: dst.Decision.Undecided[:0], Expected: dst.Decision.Expected[:0], Instance: -1,
 		},
 	}
 	if f := d.ranking(dst, value); f != nil {
@@ -33,6 +33,7 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 
 func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
 	var v [5]*fastjson.Value
+	d.topic, d.slipped = Rankings, false
 	values, f := sane(value)
 	if f == nil {
 		f = d.object(value, values, rankingFields, v[:])
@@ -68,6 +69,9 @@ func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
 	if n := len(dst.Decision.Propensities); n != 0 && n != len(dst.Items) {
 		return faultf(WrongType, "decision: %d propensities for %d items", n, len(dst.Items))
 	}
+	if n := len(dst.Decision.Expected); n != 0 && n != len(dst.Items) {
+		return faultf(WrongType, "decision: %d are expected of %d items", n, len(dst.Items))
+	}
 	return d.checkRanks(dst)
 }
 
@@ -101,8 +105,8 @@ func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
 }
 
 func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
-	var v [15]*fastjson.Value
-	f := collect(object, decisionFields, v[:])
+	var v [16]*fastjson.Value
+	f := d.collect(object, decisionFields, v[:])
 	if f != nil {
 		return f
 	}
@@ -123,6 +127,9 @@ func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
 	}
 	dst.Partition, dst.Layout = int32(partition), int(layout)
 	if f = d.propensities(dst, v[6]); f != nil {
+		return f
+	}
+	if f = d.expected(dst, v[15]); f != nil {
 		return f
 	}
 	if v[7] != nil {
@@ -211,6 +218,27 @@ func (d *Decoder) propensities(dst *Decision, list *fastjson.Value) *Fault {
 			return within(f, "propensities", i)
 		}
 		dst.Propensities = append(dst.Propensities, p)
+	}
+	return nil
+}
+
+// expected reads numbers of at most six decimals.
+func (d *Decoder) expected(dst *Decision, list *fastjson.Value) *Fault {
+	elements, f := array(list, "expected")
+	if f != nil {
+		return f
+	}
+	for i, e := range elements {
+		x, f := d.float(e, "number")
+		if f != nil {
+			return within(f, "expected", i)
+		}
+		rounded := FromMillionths(Millionths(x)) // it has no -0
+		if x != rounded {
+			return faultf(WrongType, "expected[%d] is %s, not a number from %d to %d of at most six decimals", i, quote(d.number),
+				-MaxExpected, MaxExpected)
+		}
+		dst.Expected = append(dst.Expected, rounded)
 	}
 	return nil
 }

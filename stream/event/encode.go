@@ -9,8 +9,8 @@ import (
 // The encoders append one record's JSON to dst and return the extended slice, as append does. They do not allocate
 // where dst has room. Fields stand in the order of the documentation; those that do not apply are absent. What they
 // write, the Decoder reads back as the very same values, with these exceptions, none of which a decoded record holds:
-// text that is not UTF-8 has its faulty bytes replaced by U+FFFD, a number that is not finite becomes null, and times
-// are held within MinTime and MaxTime.
+// text that is not UTF-8 has its faulty bytes replaced by U+FFFD, a number that is not finite becomes null, times
+// are held within MinTime and MaxTime, and what is expected is rounded as Millionths says.
 
 // AppendImpression appends an impression.
 func AppendImpression(dst []byte, r *Impression) []byte {
@@ -45,6 +45,9 @@ func AppendSelection(dst []byte, r *Selection) []byte {
 	}
 	if r.HasUtility {
 		dst = appendFloat(append(dst, `,"utility":`...), r.Utility)
+	}
+	if r.ByUtility {
+		dst = appendText(append(dst, `,"shown":`...), ShownByUtility)
 	}
 	return append(dst, '}')
 }
@@ -100,6 +103,16 @@ func appendDecision(dst []byte, r *Decision) []byte {
 				dst = append(dst, ',')
 			}
 			dst = appendFloat(dst, p)
+		}
+		dst = append(dst, ']')
+	}
+	if len(r.Expected) > 0 {
+		dst = append(dst, `,"expected":[`...)
+		for i, x := range r.Expected {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendFloat(dst, FromMillionths(Millionths(x)))
 		}
 		dst = append(dst, ']')
 	}

@@ -1,5 +1,7 @@
 package event
 
+import "math"
+
 // Topic is one of the worker's topics.
 type Topic uint8
 
@@ -42,7 +44,12 @@ type Selection struct {
 	HasTime    bool
 	Utility    float64 // the user's own estimate
 	HasUtility bool
+	// ByUtility tells that the candidates were shown in the order of utility, and not as ranked.
+	ByUtility bool
 }
+
+// ShownByUtility is what the field "shown" of a selection can be.
+const ShownByUtility = "utility"
 
 // Payoff says what a selection was worth.
 type Payoff struct {
@@ -63,6 +70,7 @@ type Decision struct {
 	Offset       int64 // of the impression
 	Layout       int
 	Propensities []float64 // empty: none
+	Expected     []float64 // of each item, by position: see Millionths; empty: none
 	Instance     int32     // -1: none
 	Explored     bool
 	// Ranks holds the utility rank, 0 the lowest, of each item as the learner knew it, where it found the order of
@@ -78,6 +86,24 @@ type Decision struct {
 	HasSelection      bool // false: no selections topic, hence no selection deadline
 	PayoffDeadline    Millis
 }
+
+// MaxExpected bounds what a decision expects of an item, in either direction.
+const MaxExpected = 1_000_000
+
+const millionths = 1_000_000 // in one
+
+// Millionths is what records and stored entries hold of what a decision expects of an item: a whole number of units of 10⁻⁶,
+// the nearest (of two, the one farther from 0), at most MaxExpected in size. A value that is not a number counts as
+// -MaxExpected.
+func Millionths(x float64) int64 {
+	if !(x >= -MaxExpected) {
+		x = -MaxExpected
+	}
+	return int64(math.Round(min(x, MaxExpected) * millionths))
+}
+
+// FromMillionths is the number of so many units of 10⁻⁶: the one that their decimal form reads back as.
+func FromMillionths(n int64) float64 { return float64(n) / millionths }
 
 // Ranking is the worker's answer to an impression.
 type Ranking struct {

@@ -81,6 +81,15 @@ type Fault struct {
 	Reason Reason
 	// Detail is for people: printable, and at most a few hundred bytes whatever the record held.
 	Detail string
+	// Pointer is where in the record, as a JSON Pointer (RFC 6901): "/candidates/3/item". Of an object's field that is absent it
+	// names the field; empty: the record as a whole.
+	Pointer string
+}
+
+// at says in which field of an object a fault is.
+func (f *Fault) at(field string) *Fault {
+	f.Pointer = "/" + field + f.Pointer
+	return f
 }
 
 // Error gives the reason and the detail.

@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 		"selection": {
 			event.RecordTooLarge:      {strings.Repeat(" ", 3001)},
 			event.MalformedJSON:       malformed,
-			event.WrongType:           {`[]`, `{"impression_id":"i","item":["a"]}`, `{"impression_id":"i","item":"a","utility":"1"}`, `{"impression_id":"i","item":"a","time":3}`},
+			event.WrongType:           {`[]`, `{"impression_id":"i","item":["a"]}`, `{"impression_id":"i","item":"a","utility":"1"}`, `{"impression_id":"i","item":"a","time":3}`, `{"impression_id":"i","item":"a","shown":"ranking"}`, `{"impression_id":"i","item":"a","shown":1}`},
 			event.DuplicateField:      {`{"impression_id":"i","item":"a","item":"a"}`},
 			event.MissingImpressionID: {`{"item":"a"}`},
 			event.KeyMismatch:         {`{"impression_id":"j","item":"a"}`},
@@ -230,4 +230,43 @@ func TestDecodedSlicesLastUntilTheNextCall(t *testing.T) {
 	require.NoError(t, d.Impression(&dst, key, copied))
 	clear(copied)
 	require.Equal(t, show(*want), show(dst))
+}
+
+// TestFaultsPoint: a fault says in which field it is, so that whoever sent the record finds it.
+func TestFaultsPoint(t *testing.T) {
+	d := event.NewKeylessDecoder(event.Limits{MaxCandidates: 2})
+	for value, pointer := range map[string]string{
+		`{`:                                    "",
+		`[]`:                                   "",
+		`{}`:                                   "/impression_id",
+		`{"impression_id":3}`:                  "/impression_id",
+		`{"impression_id":"i"}`:                "/candidates",
+		`{"impression_id":"i","candidates":7}`: "/candidates",
+		`{"impression_id":"i","time":"x"}`:     "/time",
+		`{"impression_id":"i","time":null,"time":"x"}`:                               "/time",
+		`{"impression_id":"i","learner":"` + long + `"}`:                             "/learner",
+		`{"impression_id":"i","candidates":[{"item":"a"},7]}`:                        "/candidates/1",
+		`{"impression_id":"i","candidates":[{"item":"a"},{}]}`:                       "/candidates/1/item",
+		`{"impression_id":"i","candidates":[{"item":"a"},{"item":"a"}]}`:             "/candidates/1/item",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":"1"}]}`:            "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":1e999}]}`:          "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{"item":"a","utility":1,"utility":1}]}`:  "/candidates/0/utility",
+		`{"impression_id":"i","candidates":[{"item":"a"},{"item":"b","utility":1}]}`: "/candidates/1",
+		`{"impression_id":"i","candidates":[{},{},{}]}`:                              "/candidates",
+	} {
+		err := d.Impression(&event.Impression{}, nil, []byte(value))
+		require.Error(t, err, value)
+		require.Equal(t, pointer, requireFault(t, err).Pointer, value)
+	}
+	require.Equal(t, "/payoff", requireFault(t, d.Payoff(&event.Payoff{}, nil, []byte(`{"impression_id":"i"}`))).Pointer)
+	require.Equal(t, "/item", requireFault(t, d.Selection(&event.Selection{}, nil, []byte(`{"impression_id":"i"}`))).Pointer)
+}
+
+// TestKeylessDecoder: a record that has no key yet is read as one with the right key.
+func TestKeylessDecoder(t *testing.T) {
+	key, value, want := typical(3)
+	var dst event.Impression
+	require.NoError(t, event.NewKeylessDecoder(event.Limits{}).Impression(&dst, nil, value))
+	require.Equal(t, show(*want), show(dst))
+	require.Equal(t, string(key), string(dst.ID))
 }

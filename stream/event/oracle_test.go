@@ -191,7 +191,7 @@ func oracleSelection(l event.Limits, key, value []byte) (*event.Selection, error
 	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
 		return nil, errFaulty
 	}
-	fields, err := oracleObject(value, "impression_id", "item", "time", "utility")
+	fields, err := oracleObject(value, "impression_id", "item", "time", "utility", "shown")
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,9 @@ func oracleSelection(l event.Limits, key, value []byte) (*event.Selection, error
 	s.ID, s.Item = r.text("impression_id", true), r.text("item", true)
 	s.Time, s.HasTime = r.time("time")
 	s.Utility, s.HasUtility = r.float("utility")
-	if r.bad || !bytes.Equal(s.ID, key) {
+	shown := string(r.text("shown", false))
+	s.ByUtility = shown == "utility"
+	if r.bad || shown != "" && !s.ByUtility || !bytes.Equal(s.ID, key) {
 		return nil, errFaulty
 	}
 	return &s, nil
@@ -237,7 +239,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	}
 	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
 		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline",
-		"ranks", "undecided")
+		"ranks", "undecided", "began", "expected")
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +256,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	a.Time, ok[0] = r.time("time")
 	a.Decision.SelectionDeadline, a.Decision.HasSelection = d.time("selection_deadline")
 	a.Decision.PayoffDeadline, ok[1] = d.time("payoff_deadline")
+	a.Decision.Began, a.Decision.HasBegan = d.time("began")
 	seed := string(d.text("seed", true))
 	if !hex16.MatchString(seed) {
 		return nil, errFaulty
@@ -265,7 +268,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	if df["explored"] != nil && json.Unmarshal(df["explored"], &a.Decision.Explored) != nil {
 		return nil, errFaulty
 	}
-	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) || r.bad || d.bad || ok != [2]bool{true, true} {
+	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleExpected(&a, df["expected"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) || r.bad || d.bad || ok != [2]bool{true, true} {
 		return nil, errFaulty
 	}
 	return &a, nil
@@ -316,6 +319,27 @@ func oracleRanks(a *event.Ranking, ranks, undecided json.RawMessage) bool {
 		above = r
 	}
 	return true
+}
+
+// oracleExpected reads what was expected of each item: decimals that six places write down.
+func oracleExpected(a *event.Ranking, expected json.RawMessage) bool {
+	if expected == nil {
+		return true
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(expected, &list) != nil {
+		return false
+	}
+	for _, raw := range list {
+		r := reader{fields: map[string]json.RawMessage{"x": raw}}
+		x, _ := r.float("x")
+		again, err := strconv.ParseFloat(strconv.FormatFloat(x, 'f', 6, 64), 64)
+		if r.bad || err != nil || again != x || math.Abs(x) > event.MaxExpected {
+			return false
+		}
+		a.Decision.Expected = append(a.Decision.Expected, x+0) // -0 is 0
+	}
+	return len(list) == 0 || len(list) == len(a.Items)
 }
 
 // oracleLists reads a ranking's items and propensities.

@@ -19,7 +19,8 @@ var errEntry = errors.New("partition: stored entry is broken")
 // deadline, how much later it is forgotten, how much earlier it began and, as the flags say, how much earlier than the payoff
 // deadline the selection deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks,
 // which ranks are undecided, selected position, sum; of a closed one: its outcome. Then, if any, the parked records. Last, for
-// each flag from flagInParts on, those that later versions have added, in ascending order, a length and so many bytes. Integers are varints (zigzag where
+// each flag from flagInParts on, those that later versions have added, in ascending order, a length and so many bytes: so versions
+// before them pass these parts on as they are. That of flagExpected is integers. Integers are varints (zigzag where
 // they may be negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 65 bytes.
 //
 // Version 1 had one byte of flags and did not say when the impression began. It is read, and written again as version 2.
@@ -36,6 +37,7 @@ const (
 	flagUndecided  // the last of version 1
 	flagWeakEvents // the sum's event hashes are those of version 1
 	flagInParts    // the learner has been told of the sum; its part is empty
+	flagExpected   // what was expected of each item, or of the selected one alone
 	flagForeign    // and above: added by later versions
 )
 
@@ -64,6 +66,7 @@ func (e *entry) flags() uint64 {
 	set(flagParked, len(e.parked) > 0)
 	set(flagUndecided, len(e.undecided) > 0)
 	set(flagInParts, e.inParts)
+	set(flagExpected, len(e.expected) > 0)
 	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	return f
 }
@@ -84,6 +87,9 @@ func appendEntry(dst []byte, e *entry) []byte {
 	}
 	if e.inParts {
 		dst = append(dst, 0)
+	}
+	if len(e.expected) > 0 {
+		dst = appendExpected(dst, e.expected)
 	}
 	return append(dst, e.foreignBytes...)
 }
@@ -133,6 +139,19 @@ func appendImpression(dst []byte, e *entry) []byte {
 	return dst
 }
 
+func appendExpected(dst []byte, expected []int64) []byte {
+	var one [binary.MaxVarintLen64]byte
+	size := 0
+	for _, x := range expected {
+		size += binary.PutVarint(one[:], x)
+	}
+	dst = binary.AppendUvarint(dst, uint64(size))
+	for _, x := range expected {
+		dst = binary.AppendVarint(dst, x)
+	}
+	return dst
+}
+
 func appendParked(dst []byte, p *parkedRecord) []byte {
 	dst = append(dst, byte(p.topic))
 	dst = binary.AppendUvarint(dst, uint64(p.offset))
@@ -170,6 +189,9 @@ func decodeEntry(b []byte, e *entry) error {
 	if flags&flagInParts != 0 && d.count(0, "length of an empty part") == 0 {
 		e.inParts = e.count > 0
 	}
+	if flags&flagExpected != 0 {
+		d.expected(e)
+	}
 	d.foreign(e, flags)
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail("%d bytes too many", len(d.rest))
@@ -199,16 +221,52 @@ func (d *entryReader) foreign(e *entry, flags uint64) {
 	whole := d.rest
 	e.foreign = flags &^ (flagForeign - 1)
 	for range bits.OnesCount64(e.foreign) {
-		n := d.count(uint64(len(d.rest)), "length of a part")
-		if d.err == nil && n > int64(len(d.rest)) {
-			d.fail("a part is cut off")
-		}
-		if d.err != nil {
-			return
-		}
-		d.rest = d.rest[n:]
+		d.part()
 	}
-	e.foreignBytes = append(e.foreignBytes, whole[:len(whole)-len(d.rest)]...)
+	if d.err == nil {
+		e.foreignBytes = append(e.foreignBytes, whole[:len(whole)-len(d.rest)]...)
+	}
+}
+
+// part reads a part that has its length before it.
+func (d *entryReader) part() []byte {
+	n := d.count(uint64(len(d.rest)), "length of a part")
+	if d.err == nil && n > int64(len(d.rest)) {
+		d.fail("a part is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	part := d.rest[:n]
+	d.rest = d.rest[n:]
+	return part
+}
+
+// expected reads what was expected of each item, or of the selected one. A version that does not know of it leaves it as it was
+// when an item is selected, and when the impression ends.
+func (d *entryReader) expected(e *entry) {
+	r := entryReader{rest: d.part()}
+	if e.kind == closed {
+		return
+	}
+	for len(r.rest) > 0 {
+		x := r.varint()
+		if limit := event.Millionths(event.MaxExpected); x < -limit || x > limit {
+			r.fail("%d millionths are expected", x)
+		}
+		e.expected = append(e.expected, x)
+	}
+	selected, n := e.selected >= 0, len(e.expected)
+	switch {
+	case d.err != nil:
+	case r.err != nil:
+		d.err = r.err
+	case selected && n == len(e.items):
+		e.choose(e.selected)
+	case selected && n == 1, !selected && n == len(e.items) && n > 0:
+	default:
+		d.fail("%d are expected of %d items", n, len(e.items))
+	}
 }
 
 func (d *entryReader) impression(e *entry, flags uint64) {
@@ -226,7 +284,7 @@ func (d *entryReader) impression(e *entry, flags uint64) {
 	if e.kind == closed {
 		e.outcome = outcome(d.byte())
 		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
-		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum|flagInParts) != 0) {
+		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum|flagInParts|flagExpected) != 0) {
 			d.fail("outcome %d, flags %#x of a closed impression", e.outcome, flags)
 		}
 		return

@@ -81,6 +81,9 @@ func drawDecision(t *rapid.T, e *entry) {
 			}
 		}
 		e.selected = rapid.Int32Range(-1, int32(n-1)).Draw(t, "selected")
+		if rapid.Bool().Draw(t, "has expected") {
+			drawExpected(t, e, n)
+		}
 	}
 	e.instance = rapid.Int32Range(-1, math.MaxInt32).Draw(t, "instance")
 	if e.count = rapid.Int64Range(0, math.MaxInt64).Draw(t, "payoffs"); e.count > 0 {
@@ -91,12 +94,22 @@ func drawDecision(t *rapid.T, e *entry) {
 	}
 }
 
+// drawExpected adds what was expected of each item, or of the selected one.
+func drawExpected(t *rapid.T, e *entry, n int) {
+	if e.selected >= 0 {
+		n = 1
+	}
+	most := event.Millionths(event.MaxExpected)
+	e.expected = append(e.expected, rapid.SliceOfN(rapid.Int64Range(-most, most), n, n).Draw(t, "expected")...)
+}
+
 func requireSameEntry(t require.TestingT, want, got *entry) {
 	a, b := *want, *got
 	for _, e := range []*entry{&a, &b} { // empty is empty, whatever memory it has
 		e.items = append([]policy.Item{}, e.items...)
 		e.propensities = append([]float64{}, e.propensities...)
 		e.ranks = append([]int32{}, e.ranks...)
+		e.expected = append([]int64{}, e.expected...)
 		e.undecided = append([]int32{}, e.undecided...)
 		e.events = append([]uint64{}, e.events...)
 		e.foreignBytes = append([]byte{}, e.foreignBytes...)
@@ -134,6 +147,12 @@ func FuzzDecodeEntry(f *testing.F) {
 	e.parked = []parkedRecord{{topic: event.Payoffs, offset: 3, value: []byte("{}")}}
 	f.Add(appendEntry(nil, &e))
 	e.parked = nil
+	e.expected, e.inParts = []int64{-1}, true
+	f.Add(appendEntry(nil, &e))
+	e.selected, e.expected = -1, []int64{1, 250_000, -1_000_000_000_000}
+	f.Add(appendEntry(nil, &e))
+	e.selected = 0 // by a version that does not know of it
+	f.Add(appendEntry(nil, &e))
 	e.close(paid, true)
 	f.Add(appendEntry(nil, &e))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -161,8 +180,52 @@ func TestEntrySize(t *testing.T) {
 		e.items = append(e.items, i*100)
 	}
 	require.Less(t, len(appendEntry(nil, &e)), 75)
+	without := len(appendEntry(nil, &e))
+	for range e.items {
+		e.expected = append(e.expected, 999_999)
+	}
+	require.LessOrEqual(t, len(appendEntry(nil, &e)), without+2+3*len(e.items), "three bytes for each that was expected")
+	without, e.expected = without+1, e.expected[:0] // a position
+	e.selected = 7
+	require.Len(t, appendEntry(nil, &e), without)
+	e.expected = append(e.expected, 999_999)
+	require.LessOrEqual(t, len(appendEntry(nil, &e)), without+2+3, "and for that of the selected one")
 	e.close(paid, false)
 	require.Less(t, len(appendEntry(nil, &e)), 30)
+}
+
+// TestExpected_OfVersionsThatPassItOn: a version that does not know what was expected leaves it where it was when an item is
+// selected, and when the impression ends.
+func TestExpected_OfVersionsThatPassItOn(t *testing.T) {
+	var e, got entry
+	e.reset()
+	e.kind, e.bucket, e.items, e.expected = pending, 7, []policy.Item{3, 1, 2}, []int64{5, 6, 7}
+	require.NoError(t, decodeEntry(appendEntry(nil, &e), &got))
+	require.Equal(t, []int64{5, 6, 7}, got.expected)
+	e.selected = 1
+	require.NoError(t, decodeEntry(appendEntry(nil, &e), &got))
+	require.Equal(t, []int64{6}, got.expected)
+
+	var old entry
+	old.reset()
+	old.foreign, old.foreignBytes = flagExpected, []byte{3, 10, 12, 14}
+	old.kind, old.bucket, old.outcome, old.wasSelected = closed, 7, paid, true
+	require.NoError(t, decodeEntry(appendEntry(nil, &old), &got))
+	require.Empty(t, got.expected)
+	require.Zero(t, got.foreign)
+
+	for what, faulty := range map[string]entry{
+		"too few":        {kind: pending, items: []policy.Item{3, 1, 2}, selected: -1, expected: []int64{5}},
+		"too many":       {kind: pending, items: []policy.Item{3, 1, 2}, selected: 1, expected: []int64{5, 6}},
+		"none":           {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{0}},
+		"half a number":  {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{1, 0x80}},
+		"half a part":    {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{2, 1}},
+		"more than most": {kind: pending, items: []policy.Item{3}, selected: -1, expected: []int64{-1_000_000_000_001}},
+		"of no items":    {kind: waiting, selected: -1, expected: []int64{5}, parked: []parkedRecord{{topic: event.Payoffs}}},
+	} {
+		faulty.instance = -1
+		require.ErrorIs(t, decodeEntry(appendEntry(nil, &faulty), &got), errEntry, what)
+	}
 }
 
 // TestItemRoundTrip: an item's sums are read back to the last bit.

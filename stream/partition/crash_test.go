@@ -292,7 +292,13 @@ func TestRankingsFit(t *testing.T) {
 		cfg := testConfig()
 		cfg.MaxRankingBytes = rapid.IntRange(600, 4000).Draw(t, "limit")
 		cfg.Group = rapid.StringN(0, 20, 20).Draw(t, "group")
-		cfg.Learners[0].New = func() delay.Learner { return &tally{changed: map[policy.Item]bool{}, instances: true} }
+		longest := func(policy.Sums) float64 { return -999_999.999999 }
+		if rapid.Bool().Draw(t, "expects nothing") {
+			longest = nil
+		}
+		cfg.Learners[0].New = func() delay.Learner {
+			return &tally{changed: map[policy.Item]bool{}, instances: true, expects: longest}
+		}
 		w := newWorld(t, cfg)
 		id := rapid.StringN(1, 100, 400).Draw(t, "id")
 		imp := event.Impression{ID: []byte(id), HasUtilities: true}

@@ -48,6 +48,7 @@ type entry struct {
 	propensities []float64     // by position shown; empty where the learner gave none
 	instance     int32         // -1: none
 	ranks        []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
+	expected     []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
 	undecided    []int32       // ascending: ranks whose item was not certain to be above the one before
 	selected     int32         // position shown, -1: nothing yet
 
@@ -89,13 +90,13 @@ func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
 	*e = entry{instance: -1, selected: -1, bucket: noBucket, items: e.items, propensities: e.propensities, ranks: e.ranks,
-		undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
+		expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
 }
 
 // forget drops what only a pending impression needs.
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
-	e.ranks, e.undecided = e.ranks[:0], e.undecided[:0]
+	e.ranks, e.undecided, e.expected = e.ranks[:0], e.undecided[:0], e.expected[:0]
 	e.instance, e.sum, e.count, e.inParts, e.weakEvents = -1, 0, 0, false, false
 }
 
@@ -106,6 +107,28 @@ func (e *entry) close(o outcome, summed bool) {
 	e.selected = -1
 	e.hasSelectionDeadline, e.selectionDeadline = false, 0
 	e.forget()
+}
+
+// choose notes which position was selected. What was expected of the others is of no more use.
+func (e *entry) choose(at int32) {
+	e.selected = at
+	if len(e.expected) > 0 {
+		e.expected = append(e.expected[:0], e.expected[at])
+	}
+}
+
+// unranked notes that what was shown was not the ranking. So how likely the decision made the item to be selected, what it expected of
+// it, and in which order items stood tell nothing of the selection and of its payoff.
+func (e *entry) unranked() {
+	e.propensities, e.ranks, e.undecided, e.expected = e.propensities[:0], e.ranks[:0], e.undecided[:0], e.expected[:0]
+}
+
+// expectedOf is what was expected of the selected item, where something was selected and it is known.
+func (e *entry) expectedOf() (x float64, ok bool) {
+	if e.selected < 0 || len(e.expected) == 0 {
+		return 0, false
+	}
+	return event.FromMillionths(e.expected[0]), true
 }
 
 // position is where an item was shown, -1 where it was not.

@@ -14,9 +14,18 @@ import (
 // do not belong together.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// DecisionLayout is the version of the decision part of ranking records, as this program writes it. Earlier ones are adopted too:
-// layout 1 does not say when the time of the decision's deadlines began.
-const DecisionLayout = 2
+// DecisionLayout is the latest version of the decision part of ranking records that this program adopts. It writes the least that
+// says what a record holds: layout 1, which it does not write any more, does not say when the time of the decision's deadlines
+// began, and layout 2 does not say what was expected.
+const DecisionLayout = 3
+
+// layoutOf is the layout of a record of the decision.
+func layoutOf(d *delay.Decision) int {
+	if len(d.Expected) > 0 {
+		return 3
+	}
+	return 2
+}
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
 	rec, imp := in.Record, &m.impression
@@ -82,13 +91,12 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 	if len(imp.Learner) > 0 {
 		l = m.byName[string(imp.Learner)]
 	}
-	switch {
-	case l == nil && len(imp.Learner) == 0:
-		return nil, faultf(event.UnknownLearner, "no learner is named, and none is the default")
-	case l == nil || l.gone:
-		return nil, faultf(event.UnknownLearner, "no learner %.64q is configured", imp.Learner)
-	case !imp.HasUtilities && !l.cfg.FindsUtilities:
-		return nil, faultf(event.NoUtilities, "learner %q needs the candidates' utilities", l.name)
+	name, findsUtilities := "", false
+	if l != nil && !l.gone {
+		name, findsUtilities = l.name, l.cfg.FindsUtilities
+	}
+	if f := LearnerRefusal(imp, name, findsUtilities); f != nil {
+		return nil, f
 	}
 	if size := m.rankingSize(l, imp); size > m.cfg.MaxRankingBytes {
 		return nil, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", size,
@@ -103,6 +111,7 @@ const (
 	rankingFixedBytes = 640 // with the header of its steps, shortened if need be
 	propensityBytes   = 26
 	rankBytes         = 2 * 11 // a rank, and that it is undecided
+	expectedBytes     = 15     // with six decimals
 	escapedByte       = 6      // what JSON makes of one byte at worst
 )
 
@@ -119,6 +128,9 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
 	rest += (3 + propensityBytes) * len(imp.Candidates)
 	if l.cfg.FindsUtilities {
 		rest += rankBytes * len(imp.Candidates)
+	}
+	if x, ok := l.delay.(delay.Expecting); ok && x.Expects() {
+		rest += expectedBytes * len(imp.Candidates)
 	}
 	if rough := rest + escapedByte*bytes; rough <= m.cfg.MaxRankingBytes {
 		return rough
@@ -146,6 +158,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
 	l.delay.Decide(s.candidates, key, d)
 	m.segments.loose += eventWeight
+	favourite := favouriteOf(l, s.candidates, d)
+	l.comparison.decided(l, s.candidates, favourite, favourite == int(d.Order[0]))
 
 	base := max(effective, m.time.watermark)
 	r := &m.ranking
@@ -156,7 +170,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	}
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
-		Offset: rec.Offset, Layout: DecisionLayout, Began: base, HasBegan: true, Propensities: d.Propensities, Instance: d.Instance, Explored: d.Explored,
+		Offset: rec.Offset, Layout: layoutOf(d), Began: base, HasBegan: true, Propensities: d.Propensities, Expected: d.Expected,
+		Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
@@ -168,6 +183,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	value := out.buf[start:len(out.buf):len(out.buf)]
 	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out)})
 	m.stepping.ranked = true
+	l.looking.decided(m, l, s.candidates, favourite)
 
 	e := m.begin(l, &r.Decision)
 	for _, k := range d.Order {
@@ -246,6 +262,9 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 		e.selectionDeadline = 0
 	}
 	e.propensities = append(e.propensities, d.Propensities...)
+	for _, x := range d.Expected {
+		e.expected = append(e.expected, event.Millionths(x))
+	}
 	e.ranks, e.undecided = append(e.ranks, d.Ranks...), append(e.undecided, d.Undecided...)
 	e.instance = d.Instance
 	c.changed = true
@@ -286,10 +305,15 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return fmt.Errorf("%w: impression %.64q at offset %d: %d propensities for %d items", ErrDecision, r.ID,
 			rec.Offset, len(r.Decision.Propensities), len(r.Items))
 	}
+	if len(r.Decision.Expected) != 0 && len(r.Decision.Expected) != len(r.Items) {
+		return fmt.Errorf("%w: impression %.64q at offset %d: %d are expected of %d items", ErrDecision, r.ID, rec.Offset,
+			len(r.Decision.Expected), len(r.Items))
+	}
 	m.ledger.add(decisionsAdopted, 1)
 	m.stepping.ranked = true
 	if l.gone { // its catalogue is not loaded: the impression can only expire
 		e.propensities, e.ranks, e.undecided, e.instance = e.propensities[:0], e.ranks[:0], e.undecided[:0], -1
+		e.expected = e.expected[:0]
 	} else {
 		m.adoptItems(l, r, parsed)
 	}
@@ -341,6 +365,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 		Order: d.Order[:0], Propensities: append(d.Propensities[:0], r.Decision.Propensities...),
 		Instance: r.Decision.Instance, Explored: r.Decision.Explored,
 		Ranks: append(d.Ranks[:0], r.Decision.Ranks...), Undecided: append(d.Undecided[:0], r.Decision.Undecided...),
+		Expected: append(d.Expected[:0], r.Decision.Expected...),
 	}
 	if parsed {
 		m.internCandidates(l, &m.impression)

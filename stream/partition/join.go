@@ -350,10 +350,6 @@ func notShown(item []byte) *event.Fault {
 	return faultf(event.ItemNotInImpression, "item %.64q is not among the impression's candidates", item)
 }
 
-func itemMissing() *event.Fault {
-	return faultf(event.MissingItem, "a payoff must name its item, since there is no selections topic")
-}
-
 // shownAt is the position at which an item was shown, -1 where it was not.
 func (m *Machine) shownAt(l *learner, item []byte) int32 {
 	i, ok := l.items.lookUp(item)
@@ -416,13 +412,19 @@ func (m *Machine) selectPaid(l *learner, e *entry, p *event.Payoff) {
 // selectItem notes what was selected; sel is the selection's record where there is one.
 func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c := &m.cur
-	c.selected = at
+	c.choose(at)
 	c.changed = true
+	if sel != nil && sel.ByUtility {
+		c.unranked()
+	}
 	fb := m.feedback(l)
-	if sel != nil {
+	if sel != nil && sel.ByUtility { // nor is the order in which items stand in the entry one that was shown
+		fb.Candidates = nil
+	} else if sel != nil {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
 	l.delay.Selected(fb)
+	l.conduct.selected(&c.entry)
 	m.segments.loose += eventWeight
 }
 
@@ -436,6 +438,7 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	if fb.InParts = e.inParts; e.inParts {
 		fb.Before, _ = l.normalise(e.sum)
 	}
+	fb.Expected, fb.HasExpected = e.expectedOf()
 	if len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
@@ -456,6 +459,8 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
 	l.delay.Paid(fb)
+	l.conduct.paid(r)
+	l.comparison.paid(&m.cur.entry, r)
 	if how == paid && l.cfg.ExpiryDefault == nil {
 		l.drops.paid(fb.Item, r)
 	}

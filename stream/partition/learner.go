@@ -33,7 +33,10 @@ type learner struct {
 	itemHash string // name of the hash of its items
 	hashes   map[string]ownHash
 
-	drops drops // where on_expiry is drop
+	drops      drops // where on_expiry is drop
+	conduct    Conduct
+	comparison Comparison
+	looking    looking
 
 	pooled      []delay.Pooled
 	poolsByItem bool
@@ -75,7 +78,7 @@ func isBeforeReset(name string) bool {
 func newLearner(cfg *LearnerConfig) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(),
-		itemHash: cfg.Name + ":" + ItemsHash, hashes: make(map[string]ownHash),
+		itemHash: cfg.Name + ":" + ItemsHash, hashes: make(map[string]ownHash), looking: looking{wanted: true},
 	}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
@@ -129,7 +132,27 @@ type LearnerStatus struct {
 	// same: 0 where that is so still.
 	Drops    DropStatus
 	Untaught int64
+	Conduct  Conduct
+	// Comparison is the zero value where the learner is gone.
+	Comparison Comparison
+	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
+	PayoffMin, PayoffMax float64
 	delay.Status
+}
+
+// LearnerAccount is a learner's part of the account.
+type LearnerAccount struct {
+	Name    string
+	Account Account
+}
+
+// Accounts are the learners' accounts, in the order of their numbers; see LearnerStatus.
+func (m *Machine) Accounts() []LearnerAccount {
+	all := make([]LearnerAccount, len(m.learners))
+	for i, l := range m.learners {
+		all[i] = LearnerAccount{l.name, l.ledger.account()}
+	}
+	return all
 }
 
 // Learners tells how the learners are, in the order of their numbers.
@@ -139,6 +162,8 @@ func (m *Machine) Learners() []LearnerStatus {
 		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: len(l.items.names), Account: l.ledger.account()}
 		if !l.gone {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
+			s.Conduct, s.Comparison = l.conduct, l.comparison
+			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
 			if s.OnHold && int(s.Item) < len(l.items.names) {
 				s.HoldItem = l.items.names[s.Item]
 			}

@@ -291,6 +291,14 @@ func (m *Machine) Raise(w event.Millis) {
 // Watermark is how far event time has come.
 func (m *Machine) Watermark() event.Millis { return m.time.watermark }
 
+// Misspelt tells, by input topic, what misspelt fields records had that this machine has decoded. It is no part of the state.
+func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {
+	for topic := range all {
+		all[topic] = m.decoder.Misspelt(event.Topic(topic))
+	}
+	return all
+}
+
 // fault is why a record is refused, nil where it is not.
 func fault(err error) (*event.Fault, error) {
 	if err == nil {

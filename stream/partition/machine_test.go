@@ -303,7 +303,7 @@ func TestFingerprints(t *testing.T) {
 	require.NoError(t, w.tryStart())
 	got := w.m.Learners()
 	require.Equal(t, LearnerStatus{Name: "feed", Number: 0, Gone: true}, got[0])
-	require.Equal(t, LearnerStatus{Name: "front", Number: 1}, got[1])
+	require.Equal(t, LearnerStatus{Name: "front", Number: 1, PayoffMax: 1}, got[1])
 }
 
 // TestConfig: what cannot be meant is refused.

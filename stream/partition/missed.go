@@ -17,8 +17,8 @@ import (
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
 // while it was not configured. It maps the impression's offset to "unselected <instance>" or "expired <item> <instance> <began>",
-// with the sum of its payoffs behind that where the learner was told of it: numbers in decimal, an instance of -1 for none, a
-// time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
+// with the sum of its payoffs behind that where the learner was told of it, and last "expected:<millionths>" where the decision
+// says what it expected: numbers in decimal, an instance of -1 for none, a time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
 // Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
 const missedHash = "missed"
 
@@ -32,7 +32,12 @@ type missed struct {
 	began    event.Millis
 	inParts  bool
 	sum      float64
+	expects  bool
+	expected float64
 }
+
+// expectedWord begins the word that says what was expected.
+const expectedWord = "expected:"
 
 // absences are what learners have missed, as far as the store does not say so yet.
 type absences struct {
@@ -49,6 +54,7 @@ func (a *absences) miss(learner string, e *entry) {
 	x := missed{learner: learner, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
 	if x.selected {
 		x.item, x.began, x.inParts, x.sum = e.items[e.selected], e.began, e.inParts, e.sum
+		x.expected, x.expects = e.expectedOf()
 	}
 	a.missed = append(a.missed, x)
 }
@@ -66,7 +72,8 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 	}
 	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.offset, b.offset) })
 	for _, x := range all {
-		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance, Began: x.began, InParts: x.inParts}
+		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance, Began: x.began, InParts: x.inParts,
+			Expected: x.expected, HasExpected: x.expects}
 		if x.inParts {
 			fb.Before, _ = l.normalise(x.sum)
 		}
@@ -96,13 +103,17 @@ func (x *missed) hash() string { return x.learner + ":" + missedHash }
 func (x *missed) field() []byte { return strconv.AppendInt(nil, x.offset, 10) }
 
 func (x *missed) value() []byte {
-	switch {
-	case x.selected && x.inParts:
-		return strconv.AppendFloat(fmt.Appendf(nil, "expired %d %d %d ", x.item, x.instance, x.began), x.sum, 'g', -1, 64)
-	case x.selected:
-		return fmt.Appendf(nil, "expired %d %d %d", x.item, x.instance, x.began)
+	if !x.selected {
+		return fmt.Appendf(nil, "unselected %d", x.instance)
 	}
-	return fmt.Appendf(nil, "unselected %d", x.instance)
+	b := fmt.Appendf(nil, "expired %d %d %d", x.item, x.instance, x.began)
+	if x.inParts {
+		b = strconv.AppendFloat(append(b, ' '), x.sum, 'g', -1, 64)
+	}
+	if x.expects {
+		b = fmt.Appendf(b, " %s%d", expectedWord, event.Millionths(x.expected))
+	}
+	return b
 }
 
 func parseMissed(f state.Field, items int) (x missed, err error) {
@@ -112,6 +123,14 @@ func parseMissed(f state.Field, items int) (x missed, err error) {
 	}
 	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) < 2 {
 		return bad()
+	}
+	if last, ok := strings.CutPrefix(words[len(words)-1], expectedWord); ok {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if x.expects = true; err != nil || words[0] != "expired" {
+			return bad()
+		}
+		x.expected = event.FromMillionths(n)
+		words = words[:len(words)-1]
 	}
 	if x.inParts = len(words) == 5; x.inParts {
 		if x.sum, err = strconv.ParseFloat(words[4], 64); err != nil || math.IsNaN(x.sum) || math.IsInf(x.sum, 0) {

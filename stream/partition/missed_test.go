@@ -24,6 +24,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	var a absences
 	a.miss("feed", &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
 	a.miss("feed", &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
+	a.miss("feed", &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
 	a.miss("feed", &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
 	a.miss("feed", &entry{offset: 8, selected: -1})
 	var c state.Changes
@@ -31,6 +32,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	require.Equal(t, []state.Write{
 		{Hash: "feed:missed", Field: []byte("12"), Value: []byte("expired 1 5 77")},
 		{Hash: "feed:missed", Field: []byte("13"), Value: []byte("expired 3 -1 80 2.5")},
+		{Hash: "feed:missed", Field: []byte("14"), Value: []byte("expired 3 -1 81 expected:-250000")},
 		{Hash: "feed:missed", Field: []byte("9"), Value: []byte("unselected -1")},
 	}, c.Writes, "one whose items are not known was never told of")
 
@@ -43,17 +45,19 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	l.items.names = []string{"a", "b", "c", "d"}
 	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
-		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25}}, d.expired)
+		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25},
+		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
 
 	c = state.Changes{}
 	a.seal(&c)
 	a.seal(&c)
 	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")},
-		{Hash: "feed:missed", Field: []byte("13")}}, c.Writes)
+		{Hash: "feed:missed", Field: []byte("13")}, {Hash: "feed:missed", Field: []byte("14")}}, c.Writes)
 
 	for value, ok := range map[string]bool{"expired 1 5": true, "expired 1": false, "expired 1 5 7 NaN": false, "expired 1 5 7 1 1": false,
-		"expired x 5 7": false, "unselected 1 7": false, "unselected": false, "expired 1 -2 7": false} {
+		"expired x 5 7": false, "unselected 1 7": false, "unselected": false, "expired 1 -2 7": false,
+		"expired 1 5 7 2.5 expected:3": true, "expired 1 5 7 expected:x": false, "unselected 1 expected:3": false, "expected:3": false} {
 		require.Equal(t, ok, a.deliver(l, []state.Field{{Field: []byte("1"), Value: []byte(value)}}) == nil, value)
 	}
 	l.items.names = nil

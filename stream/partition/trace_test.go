@@ -132,7 +132,7 @@ func (tr *tracer) run(words []string) []string {
 }
 
 // traceConfig takes: learners=a,b (the first is the default); selections=off; aggregate=sum; default=PAYOFF;
-// range=LOW,HIGH; instances=on; max-parked=N; ranking-bytes=N.
+// range=LOW,HIGH; instances=on; expects=on; max-parked=N; ranking-bytes=N.
 func (tr *tracer) traceConfig(opts map[string]string) {
 	l := tr.cfg.Learners[0]
 	number := func(s string) float64 {
@@ -142,7 +142,7 @@ func (tr *tracer) traceConfig(opts map[string]string) {
 	}
 	for key, value := range opts {
 		switch key {
-		case "learners", "instances":
+		case "learners", "instances", "expects":
 		case "selections":
 			tr.cfg.HasSelections = value != "off"
 		case "aggregate":
@@ -171,7 +171,11 @@ func (tr *tracer) traceConfig(opts map[string]string) {
 	for i, name := range names {
 		l.Name, l.Default = name, i == 0 && len(names) > 1
 		l.New = func() delay.Learner {
-			return &tally{changed: map[policy.Item]bool{}, told: &tr.told, instances: opts["instances"] == "on"}
+			t := &tally{changed: map[policy.Item]bool{}, told: &tr.told, instances: opts["instances"] == "on"}
+			if opts["expects"] == "on" {
+				t.expects = func(s policy.Sums) float64 { return (s.R + 0.5) / float64(s.N+3) }
+			}
+			return t
 		}
 		tr.cfg.Learners = append(tr.cfg.Learners, l)
 	}
@@ -238,6 +242,9 @@ func (tr *tracer) printed(rankings int) (lines []string) {
 		line := fmt.Sprintf("ranking %s by %s at %s:", got.ID, got.Learner, clock(got.Time))
 		for _, item := range got.Items {
 			line += " " + string(item)
+		}
+		if len(got.Decision.Expected) > 0 {
+			line += fmt.Sprintf(", expected %v in layout %d", got.Decision.Expected, got.Decision.Layout)
 		}
 		if got.Decision.HasSelection {
 			line += ", selection by " + clock(got.Decision.SelectionDeadline)

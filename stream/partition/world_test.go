@@ -17,9 +17,10 @@ import (
 
 // tally is a learner that is easy to reason about: it ranks by decreasing utility, feeds each payoff on arrival, counts
 // what is outstanding, and writes down what it was told. With instances set it also gives propensities and an instance,
-// as adversarial learners do.
+// as adversarial learners do; with expects it says what it expects of an item that has these sums.
 type tally struct {
 	instances   bool
+	expects     func(policy.Sums) float64
 	sums        []policy.Sums
 	changed     map[policy.Item]bool
 	outstanding int64
@@ -40,11 +41,14 @@ func (l *tally) Grow(items int) {
 }
 
 func (l *tally) Decide(candidates []policy.Item, _ policy.Key, d *delay.Decision) {
-	*d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Instance: -1}
+	*d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Expected: d.Expected[:0], Instance: -1}
 	for k := len(candidates) - 1; k >= 0; k-- {
 		d.Order = append(d.Order, int32(k))
 		if l.instances {
 			d.Propensities = append(d.Propensities, 1/float64(len(candidates)))
+		}
+		if l.expects != nil {
+			d.Expected = append(d.Expected, event.FromMillionths(event.Millionths(l.expects(l.sums[candidates[k]]))))
 		}
 	}
 	if l.instances {
@@ -52,7 +56,15 @@ func (l *tally) Decide(candidates []policy.Item, _ policy.Key, d *delay.Decision
 	}
 }
 
-func (l *tally) Adopt(ref int64, d *delay.Decision) { l.tell("adopt %d order %v", ref, d.Order) }
+func (l *tally) Expects() bool { return l.expects != nil }
+
+func (l *tally) Adopt(ref int64, d *delay.Decision) {
+	if l.expects != nil {
+		l.tell("adopt %d order %v expected %v", ref, d.Order, d.Expected)
+		return
+	}
+	l.tell("adopt %d order %v", ref, d.Order)
+}
 
 func (l *tally) Selected(fb delay.Feedback) {
 	l.outstanding++
@@ -85,13 +97,19 @@ func (l *tally) Expired(fb delay.Feedback) {
 func (l *tally) Unselected(fb delay.Feedback) { l.tell("unselected %d%s", fb.Ref, l.more(fb)) }
 
 func (l *tally) more(fb delay.Feedback) string {
-	if !l.instances {
+	switch {
+	case l.expects != nil && !fb.HasExpected:
+		return " expected nothing"
+	case l.expects != nil:
+		return fmt.Sprintf(" expected %v", fb.Expected)
+	case !l.instances:
 		return ""
 	}
 	return fmt.Sprintf(" of %v propensity %.3g instance %d", fb.Candidates, fb.Propensity, fb.Instance)
 }
 
 func (l *tally) Sums(i policy.Item) policy.Sums            { return l.sums[i] }
+func (l *tally) Evidence(i policy.Item) policy.Evidence    { return l.sums[i].Evidence() }
 func (l *tally) SetSource(int32, policy.Item, policy.Sums) {}
 func (l *tally) Pooled() []delay.Pooled                    { return nil }
 func (l *tally) SetSourceField(int32, string, []byte, []byte, delay.Translate) {
@@ -118,7 +136,23 @@ func (l *tally) Harvest(r delay.Recorder) {
 	}
 }
 
-var _ delay.Learner = (*tally)(nil)
+var (
+	_ delay.Learner   = (*tally)(nil)
+	_ delay.Mergeable = (*carrying)(nil)
+)
+
+// carrying is a tally that is told what is pending when partitions are cut anew.
+type carrying struct{ tally }
+
+func (l *carrying) Carry(fb delay.Feedback, selected bool) {
+	if selected {
+		l.outstanding++
+	}
+	l.tell("carry item %d, selected: %t%s", fb.Item, selected, l.more(fb))
+}
+
+func (l *carrying) NamesItems() bool                                         { return false }
+func (l *carrying) TakeOver(delay.Learner, []policy.Item, delay.Share) error { return nil }
 
 // memory is a store of one partition.
 type memory struct {

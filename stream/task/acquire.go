@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -35,6 +36,7 @@ func (t *Task) takeOver(force bool, fresh *state.Meta, lost error) {
 		case err == nil:
 			t.failures.clear(t.doing)
 			t.acq.meta = meta
+			t.began = t.began || fresh != nil
 			t.checkFit(cutOf(&t.acq.meta), false, func() { t.fence(noProducer, t.describeAndCheck) })
 		case errors.Is(err, state.ErrNoState) && lost != nil:
 			t.stop(StopNoState, lost)
@@ -107,7 +109,13 @@ var errNothingRead = errors.New("the broker has more records, but sends none")
 func (t *Task) scan(force bool, d *Description, from int64) {
 	r := d.Topics[event.Rankings]
 	if from >= r.End {
-		t.takeOver(force, t.cfg.beginning(d), nil)
+		fresh := t.cfg.beginning(d)
+		for topic := range t.skipped {
+			if t.cfg.reads(event.Topic(topic)) {
+				t.skipped[topic] = fresh.Inputs[topic].Offset - d.Topics[topic].LogStart
+			}
+		}
+		t.takeOver(force, fresh, nil)
 		return
 	}
 	t.read(scanning, loadTimeout, t.fetchFrom(event.Rankings, from), func(f *Fetched, err error) {
@@ -118,7 +126,11 @@ func (t *Task) scan(force bool, d *Description, from int64) {
 		dec := newRankingDecoder()
 		for i := range f.Records {
 			var r event.Ranking
-			if mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group); mine {
+			mine, _ := ours(dec, &r, f.Records[i].Value, t.cfg.Group)
+			if !mine && t.rankedBy == "" {
+				t.rankedBy = strings.Clone(r.Decision.Group)
+			}
+			if mine {
 				t.takeOver(force, nil, fmt.Errorf("%w, but %s[%d] holds a ranking of group %q at offset %d: %s", state.ErrNoState,
 					t.cfg.TopicNames[event.Rankings], t.cfg.Partition, t.cfg.Group, f.Records[i].Offset, lostStateAdvice))
 				return

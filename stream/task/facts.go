@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -59,6 +61,20 @@ func (c *Config) reads(topic event.Topic) bool {
 	return topic != event.Selections || c.HasSelections
 }
 
+// checkMissing names all topics that are missing.
+func (c *Config) checkMissing(d *Description) error {
+	var missing []string
+	for topic := event.Topic(0); topic < event.Topics; topic++ {
+		if c.reads(topic) && d.Topics[topic].Missing {
+			missing = append(missing, strconv.Quote(c.TopicNames[topic]))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("topic %s does not exist: `ranker-worker topics --create` makes what is missing", strings.Join(missing, ", "))
+}
+
 // checkDescription looks for anything in the facts that does not fit what is stored, and the cut.
 func (c *Config) checkDescription(d *Description, m *state.Meta, cut cutPositions) (StopReason, error) {
 	if reason, err := c.checkTopics(d); err != nil {
@@ -75,6 +91,9 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 	if d.StoreFault != nil {
 		return StopStore, fmt.Errorf("the store cannot keep state: %w", d.StoreFault)
 	}
+	if err := c.checkMissing(d); err != nil {
+		return StopTopic, err
+	}
 	n := d.Topics[event.Impressions].Partitions
 	for topic := event.Topic(0); topic < event.Topics; topic++ {
 		if !c.reads(topic) {
@@ -82,8 +101,6 @@ func (c *Config) checkTopics(d *Description) (StopReason, error) {
 		}
 		f, name := &d.Topics[topic], c.TopicNames[topic]
 		switch {
-		case f.Missing:
-			return StopTopic, fmt.Errorf("topic %q does not exist: create it (ranker-worker topics --create)", name)
 		case f.Partitions != n:
 			return StopPartitions, fmt.Errorf("topic %q has %d partitions, but %q has %d: all must have the same number",
 				name, f.Partitions, c.TopicNames[event.Impressions], n)
@@ -142,13 +159,8 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 	if len(m.Inputs) != int(event.Inputs) {
 		return StopState, fmt.Errorf("the stored cut has offsets of %d topics, not of %d", len(m.Inputs), event.Inputs)
 	}
-	if m.Layout == StateUnfinished {
-		return StopState, errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
-			"to its end: stop the workers and give it again")
-	}
-	if m.Layout < 1 || m.Layout > StateLayout {
-		return StopState, fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
-			"later one", m.Layout, StateLayout)
+	if err := CheckLayout(m); err != nil {
+		return StopState, err
 	}
 	if m.ClusterID != d.ClusterID {
 		return StopCluster, fmt.Errorf("the state was made on Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
@@ -172,6 +184,19 @@ func (c *Config) checkCut(d *Description, m *state.Meta, cut cutPositions) (Stop
 		return StopTopic, err
 	}
 	return "", nil
+}
+
+// CheckLayout refuses a state that this version does not read.
+func CheckLayout(m *state.Meta) error {
+	if m.Layout == StateUnfinished {
+		return errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
+			"to its end: stop the workers and give it again")
+	}
+	if m.Layout < 1 || m.Layout > StateLayout {
+		return fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
+			"later one", m.Layout, StateLayout)
+	}
+	return nil
 }
 
 func (c *Config) checkOffset(d *Description, topic event.Topic, offset int64) error {

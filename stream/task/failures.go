@@ -26,18 +26,18 @@ func (ts failures) note(doing string, err error, now time.Duration) time.Duratio
 // clear forgets a failure after a success.
 func (ts failures) clear(doing string) { delete(ts, doing) }
 
-// oldest is the error of what has been failing for the longest time; nil if everything succeeds.
-func (ts failures) oldest() error {
+// oldest is what has been failing for the longest time, and its error; nil if everything succeeds.
+func (ts failures) oldest() (doing string, err error) {
 	var first *failure
-	for _, tr := range ts {
+	for name, tr := range ts {
 		if first == nil || tr.since < first.since || tr.since == first.since && tr.err.Error() < first.err.Error() {
-			first = tr
+			doing, first = name, tr
 		}
 	}
 	if first == nil {
-		return nil
+		return "", nil
 	}
-	return first.err
+	return doing, first.err
 }
 
 // backoff is exponential, from 50 ms to 5 s.

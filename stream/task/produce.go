@@ -98,7 +98,7 @@ func (t *Task) takeDeadLetters(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]
 		t.run.lanes.letters[l.Topic].add(t.cfg.deadLetter(l, t.acq.facts.Topics[l.Topic].MaxMessageBytes))
-		t.obs.DeadLetters = append(t.obs.DeadLetters, Refusal{l.Topic, l.Reason})
+		t.obs.DeadLetters = append(t.obs.DeadLetters, Refusal{l.Topic, l.Offset, l.Reason, l.Detail})
 	}
 	out.DeadLetters = out.DeadLetters[:from]
 }

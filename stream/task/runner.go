@@ -35,7 +35,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 		cfg: cfg, machine: m, lookups: newLookups(), checkpoints: newCheckpoints(now), commits: newCommits(),
 		owner:   ownership{fence: meta.Fence, probedAt: now},
 		replay:  replay{on: true, cursor: newCursor(cfg, a)},
-		tallied: tallied{account: m.Account()},
+		tallied: tallied{account: m.Account(), learners: m.Accounts()},
 	}
 	for topic := range event.Topic(event.Inputs) {
 		pos := meta.Inputs[topic]
@@ -54,8 +54,10 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 
 // tallied is what the observations have of a runner's counts.
 type tallied struct {
-	account partition.Account
-	foreign int64
+	account  partition.Account
+	learners []partition.LearnerAccount // by number
+	foreign  int64
+	misspelt [event.Inputs]event.Misspelling
 }
 
 // seal closes the open segment where that is due; in a hurry, at once.

@@ -98,7 +98,7 @@ func TestStop_WhatDoesNotFitStopsThePartition(t *testing.T) {
 		"a ranking of ours that cannot be read": {StopState, func(d *driver) {
 			d.ranking(someRanking, "g", 0, 1, "no seed")
 		}, nil},
-		"a ranking of ours of a later layout":       {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, 3, someSeed) }, nil},
+		"a ranking of ours of a later layout":       {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, partition.DecisionLayout+1, someSeed) }, nil},
 		"a ranking of ours for another partition":   {StopState, func(d *driver) { d.ranking(someRanking, "g", 3, 1, someSeed) }, nil},
 		"a ranking of ours for an impression to be": {"", func(d *driver) { d.ranking(someRanking, "g", 0, 1, someSeed); d.impress(6, 1, d.w.wall) }, nil},
 		"a ranking of ours for another impression":  {StopState, func(d *driver) { d.ranking(someRanking, "g", 0, 1, someSeed); d.impress(7, 1, d.w.wall) }, nil},

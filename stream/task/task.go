@@ -42,6 +42,11 @@ type Task struct {
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
 
+	began   bool                // nothing was stored, and the group begins here
+	skipped [event.Inputs]int64 // likewise, by topic: records that stood there before
+
+	rankedBy string // likewise: another group with decisions in the rankings; empty: none
+
 	obs     Observations
 	reading [event.Topics]string // what fetching a topic is called
 }
@@ -151,21 +156,22 @@ func (t *Task) failed(doing string, err error, again func()) {
 	}
 }
 
-// waitsFor is why the task is stopped, else what has been failing for the longest time, else why it starts anew; nil when
-// all is well.
-func (t *Task) waitsFor() error {
+// waitsFor is why the task is stopped, else what has been failing for the longest time, else why it starts anew, with what it
+// was doing; nil when all is well, with the last step of an acquire.
+func (t *Task) waitsFor() (doing string, err error) {
 	if t.phase == Stopped {
-		return t.err
+		return t.doing, t.err
 	}
-	if err := t.failures.oldest(); err != nil {
-		return err
+	if doing, err := t.failures.oldest(); err != nil {
+		return doing, err
 	}
 	if t.run != nil {
 		if q := t.run.queues.waitingLong(t.now.Mono); q != nil {
-			return fmt.Errorf("%s: offset %d: %w", t.reading[q.topic], q.first().Offset, q.waits)
+			doing := t.reading[q.topic]
+			return doing, fmt.Errorf("%s: offset %d: %w", doing, q.first().Offset, q.waits)
 		}
 	}
-	return t.err
+	return t.doing, t.err
 }
 
 // restart drops the memory and acquires anew: what we held is not known to be true any more.

@@ -21,9 +21,10 @@ type instanceFold struct {
 // listFold is what an instance was fed, of lists of one length or of all.
 type listFold struct {
 	fed   bound
-	open  bool // it is not certain of each payoff with which order of utilities it was fed
-	blind bool // nor to which rank it belongs
-	began bool // it began with what was taken in
+	only  int64 // payoffs of only candidates
+	open  bool  // it is not certain of each payoff with which order of utilities it was fed
+	blind bool  // nor to which rank it belongs
+	began bool  // it began with what was taken in
 	at    map[uint32]*coordinate
 }
 
@@ -71,6 +72,16 @@ func (l *listFold) coordinate(c uint32) *coordinate {
 func (lf *learnerFold) byRank() bool { return lf.variants[0].LossIndex == config.ByRank }
 func (lf *learnerFold) ftrl() bool   { return lf.variants[0].Policy == config.FTRL }
 
+// floor is below which propensities are not divided by; false where that has changed.
+func (lf *learnerFold) floor() (floor float64, same bool) {
+	for _, v := range lf.variants {
+		if v.PropensityFloor != lf.variants[0].PropensityFloor {
+			return 0, false
+		}
+	}
+	return lf.variants[0].PropensityFloor, true
+}
+
 // feed tells of a payoff that was fed to an instance: one whose loss can be estimated.
 func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 	at := slices.Index(l.items, item)
@@ -82,6 +93,15 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		return
 	}
 	list := lf.instance(l.instance).list(length)
+	if len(l.items) == 1 { // teaches nothing; earlier versions counted it, and knew of the coordinate
+		list.only++
+		if lf.byRank() {
+			list.coordinate(0)
+		} else {
+			list.coordinate(item)
+		}
+		return
+	}
 	list.fed.hi++
 	if l.ordered || lf.ftrl() && !lf.byRank() {
 		list.fed.lo++
@@ -89,8 +109,11 @@ func (lf *learnerFold) feed(l *life, item uint32, v float64) {
 		list.open = true
 	}
 	loss := 1 - v
-	estimate := min(loss/l.propensities[at], mostLoss)
+	floor, same := lf.floor()
+	estimate := min(loss/max(l.propensities[at], floor), mostLoss)
 	switch {
+	case !same:
+		list.blind = true
 	case lf.byRank() && !l.ordered:
 		list.blind = true
 	case lf.byRank():
@@ -131,7 +154,7 @@ func (lf *learnerFold) checkInstances(f *fold) {
 				outstanding[int64(e.instance)]++
 			}
 		}
-		lf.compareEach(f, boldOutstanding, outstanding, lf.stored.outstanding, func(i int64) string { return fmt.Sprintf("instance %d", i) })
+		compareEach(lf, f, boldOutstanding, outstanding, lf.stored.outstanding, func(i int64) string { return fmt.Sprintf("instance %d", i) })
 	}
 	if f.partial || lf.unknown || lf.loose || !lf.always {
 		f.out.open(boldRounds)
@@ -201,7 +224,7 @@ func (lf *learnerFold) checkRounds(f *fold, field string, list *listFold, forget
 	if b.lo < b.hi {
 		f.out.open(boldRounds)
 	}
-	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi) {
+	if !f.out.ok(boldRounds, got >= b.lo && got <= b.hi+list.only) {
 		f.out.breach(boldRounds, lf.name+": instance "+field, fmt.Sprintf("%d to %d payoffs fed", b.lo, b.hi), fmt.Sprint(got))
 	}
 }

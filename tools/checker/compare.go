@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -135,7 +136,7 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 		return true
 	}
 	same = len(e.items) == len(l.items) && e.instance == l.instance && e.hasSelection == l.hasSelection &&
-		slices.Equal(e.propensities, l.propensities)
+		slices.Equal(e.propensities, l.propensities) && sameExpected(e, l.expected)
 	if l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0 { // one that was adopted unread has none
 		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
 	}
@@ -143,10 +144,20 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 		same = l.learner.number(e.items[k]) == l.items[k]
 	}
 	if !f.out.ok(entriesDecision, same) {
-		f.out.breach(entriesDecision, id, fmt.Sprintf("items %v, instance %d, propensities %v", f.names(l.items), l.instance, l.propensities),
-			fmt.Sprintf("items numbered %v, instance %d, propensities %v", e.items, e.instance, e.propensities))
+		f.out.breach(entriesDecision, id, fmt.Sprintf("items %v, instance %d, propensities %v, expected %v", f.names(l.items), l.instance,
+			l.propensities, l.expected),
+			fmt.Sprintf("items numbered %v, instance %d, propensities %v, expected %v millionths", e.items, e.instance, e.propensities, e.expected))
 	}
 	return true
+}
+
+// sameExpected: what is stored is what the decision expected of each item, or of the selected one. One that was selected by a
+// version that does not know of it has them all.
+func sameExpected(e *entry, expected []float64) bool {
+	if len(e.expected) == 1 && e.selected >= 0 && int(e.selected) < len(expected) {
+		expected = expected[e.selected:][:1]
+	}
+	return slices.EqualFunc(e.expected, expected, func(stored int64, x float64) bool { return stored == int64(math.Round(x*1e6)) })
 }
 
 func (f *fold) names(items []uint32) []string {

@@ -33,7 +33,9 @@ const victimLearners = `
   front: {payoffs: adversarial, policy: osmd, max_instances: 4, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   given: {payoffs: adversarial, policy: ftrl, windows: {geometric: 0.5, max: 5}, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   near: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
-  still: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 1h, selection_timeout: 10m}
+  still: {payoffs: stochastic, policy: greedy, delay: direct, drift: 0.5, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: {default: 0.4}}
+  moves: {payoffs: adversarial, policy: robust, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  parts: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_range: [-1, 1], payoff_horizon: 1h, selection_timeout: 10m}
   place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}`
@@ -115,7 +117,7 @@ func (v *victim) live(t *testing.T) {
 	v.put(t, "payoffs", "f0", `"payoff":0.1`) // a second time
 	v.put(t, "payoffs", "f9", "{")
 	v.impression(t, "given0", "given")
-	for _, learner := range []string{"front", "near", "still"} {
+	for _, learner := range []string{"front", "near", "still", "parts"} {
 		for n := range 3 {
 			v.impression(t, fmt.Sprint(learner, n), learner)
 		}
@@ -125,6 +127,7 @@ func (v *victim) live(t *testing.T) {
 		v.settle(t)
 		v.put(t, "payoffs", learner+"0", `"payoff":0.5`)
 	}
+	v.put(t, "payoffs", "parts0", `"payoff":-0.25`) // not the last
 	v.settle(t)
 	v.teach(t, "3")
 	w.stop(t)
@@ -133,7 +136,7 @@ func (v *victim) live(t *testing.T) {
 // teach lets each learner rank an impression, of which the item shown last is selected and paid.
 func (v *victim) teach(t *testing.T, number string) {
 	t.Helper()
-	learners := []string{"front", "given", "near", "still", "place", "liked", "told"}
+	learners := []string{"front", "given", "near", "still", "moves", "place", "liked", "told"}
 	for _, learner := range learners {
 		v.impression(t, learner+number, learner)
 	}
@@ -176,7 +179,9 @@ func (v *victim) anyRow(t *testing.T, hash string) string {
 	t.Helper()
 	fields, err := v.redis.HKeys(t.Context(), v.key(0, hash)).Result()
 	require.NoError(t, err)
-	fields = slices.DeleteFunc(fields, func(field string) bool { return field == "pass" || field == "-1:0" })
+	fields = slices.DeleteFunc(fields, func(field string) bool {
+		return field == "pass" || field == "-1:0" || strings.HasPrefix(field, "below:")
+	})
 	require.NotEmpty(t, fields, hash)
 	return slices.Min(fields)
 }
@@ -283,6 +288,8 @@ func encodeEntry(e *entry) []byte {
 	set(e.count > 0 || e.summed, flagSum)
 	set(len(e.parked) > 0, flagParked)
 	set(len(e.undecided) > 0, flagUndecided)
+	set(e.inParts, flagInParts)
+	set(len(e.expected) > 0, flagExpected)
 	b := binary.AppendUvarint([]byte{2, byte(e.kind)}, flags)
 	b = binary.AppendUvarint(b, uint64(e.bucket))
 	if e.kind != waiting {
@@ -342,13 +349,23 @@ func encodeEntry(e *entry) []byte {
 			b = append(b, p.value...)
 		}
 	}
+	if e.inParts {
+		b = append(b, 0)
+	}
+	if len(e.expected) > 0 {
+		var part []byte
+		for _, x := range e.expected {
+			part = binary.AppendVarint(part, x)
+		}
+		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
 	return b
 }
 
 // ended makes a pending entry a tombstone.
 func ended(e *entry, o outcome, wasSelected bool) {
 	e.kind, e.outcome, e.wasSelected, e.selected, e.hasSelection = closed, o, wasSelected, -1, false
-	e.items, e.propensities, e.ranks, e.parked, e.instance = nil, nil, nil, nil, -1
+	e.items, e.propensities, e.ranks, e.expected, e.parked, e.instance = nil, nil, nil, nil, nil, -1
 }
 
 // number is the one that Redis gives to an item of a learner.

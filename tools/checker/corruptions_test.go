@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,13 @@ var corruptions = []corruption{
 	}},
 	{entriesDecision, "another propensity", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "front2", func(e *entry) { e.propensities[0] = 0.123 })
+	}},
+	{entriesDecision, "something was expected", func(t *testing.T, v *victim) func() {
+		return v.entry(t, "f7", func(e *entry) {
+			for range e.items {
+				e.expected = append(e.expected, 250_000)
+			}
+		})
 	}},
 	{entriesOutcome, "expired without a selection", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "left", func(e *entry) { e.outcome = expired })
@@ -204,6 +212,24 @@ var corruptions = []corruption{
 	{silenceSettled, "what became of an item is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "still:settled"), v.number(t, "still", "a"))
 	}},
+	{silenceSettled, "a payoff below the default counted as one above", func(t *testing.T, v *victim) func() {
+		item := v.number(t, "still", v.lastShown(t, "still3"))
+		return v.set(t, v.key(0, "still:settled"), item, strings.TrimSuffix(v.field(t, "still:settled", item), fmt.Sprint(" 1 ", inParts(0.4)-inParts(0.25))))
+	}},
+	{silenceSettled, "a payoff less far below the default", func(t *testing.T, v *victim) func() {
+		return v.change(t, "still:settled", v.number(t, "still", v.lastShown(t, "still3")), fmt.Sprint(" 1 ", inParts(0.4)-inParts(0.25)), " 1 5")
+	}},
+	{silenceAges, "the age of a payoff below the default as of one above", func(t *testing.T, v *victim) func() {
+		fields, err := v.redis.HKeys(t.Context(), v.key(0, "still:ages")).Result()
+		require.NoError(t, err)
+		at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, "below:") })
+		require.GreaterOrEqual(t, at, 0)
+		row := v.field(t, "still:ages", fields[at])
+		return both(v.unset(t, v.key(0, "still:ages"), fields[at]), v.set(t, v.key(0, "still:ages"), strings.TrimPrefix(fields[at], "below:"), row))
+	}},
+	{delayFields, "a mean below the default that is none", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "still:learner"), "below", "0.5 -1")
+	}},
 	{silenceAges, "a payoff of another age", func(t *testing.T, v *victim) func() {
 		return v.change(t, "still:ages", v.anyRow(t, "still:ages"), " 0:", " 7:")
 	}},
@@ -218,6 +244,73 @@ var corruptions = []corruption{
 	}},
 	{silenceAges, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
 		return v.add(t, "still:ages", "pass", 1<<12)
+	}},
+	{driftHistory, "what was paid is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "still:history"), v.number(t, "still", "a"))
+	}},
+	{driftHistory, "it was paid at another time", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "still", "a")
+		_, sums, _ := strings.Cut(v.field(t, "still:history", a), ":")
+		_, sums, _ = strings.Cut(sums, ":")
+		return v.set(t, v.key(0, "still:history"), a, "10:1:"+sums)
+	}},
+	{driftHistory, "another sum was paid", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "still", "a")
+		return v.set(t, v.key(0, "still:history"), a, strings.TrimSuffix(v.field(t, "still:history", a), "6")+"7")
+	}},
+	{driftHistory, "a pass that event time has not come to", func(t *testing.T, v *victim) func() {
+		return v.change(t, "still:history", "pass", " ", "0 ")
+	}},
+	{latelyItems, "what was paid is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "moves:lately"), v.anyField(t, "moves:lately"))
+	}},
+	{latelyItems, "it was paid at another time", func(t *testing.T, v *victim) func() {
+		item := v.anyField(t, "moves:lately")
+		_, sums, _ := strings.Cut(v.field(t, "moves:lately", item), ":")
+		_, sums, _ = strings.Cut(sums, ":")
+		return v.set(t, v.key(0, "moves:lately"), item, "10:1:"+sums)
+	}},
+	{latelyItems, "it could have been selected more often", func(t *testing.T, v *victim) func() {
+		item := v.anyField(t, "moves:lately")
+		return v.set(t, v.key(0, "moves:lately"), item, v.field(t, "moves:lately", item)+"0")
+	}},
+	{latelyLevels, "a surprise is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "moves:levels"), v.anyField(t, "moves:levels"))
+	}},
+	{latelyLevels, "it was larger", func(t *testing.T, v *victim) func() {
+		level := v.anyField(t, "moves:levels")
+		return v.set(t, v.key(0, "moves:levels"), level, v.field(t, "moves:levels", level)+"0")
+	}},
+	{latelyLevels, "a pass that nothing was paid of", func(t *testing.T, v *victim) func() {
+		return v.add(t, "moves:levels", "pass", 1<<12)
+	}},
+	{delayFields, "an estimate of nothing", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "moves:learner"), "levels", "1 2 3")
+	}},
+	{delayFields, "rows that overlap", func(t *testing.T, v *victim) func() {
+		a := v.number(t, "still", "a")
+		return v.set(t, v.key(0, "still:history"), a, v.field(t, "still:history", a)+" "+v.field(t, "still:history", a))
+	}},
+	{delayFields, "parts of no selection", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "parts:open"), v.number(t, "parts", "a"), "0 0 0")
+	}},
+	{silenceOpen, "a part counted twice", func(t *testing.T, v *victim) func() {
+		return v.change(t, "parts:open", v.number(t, "parts", "a"), fmt.Sprintf("1 %d ", 5<<27), fmt.Sprintf("1 %d ", 6<<27))
+	}},
+	{silenceOpen, "squares of other sums", func(t *testing.T, v *victim) func() {
+		return v.change(t, "parts:open", v.number(t, "parts", "a"), fmt.Sprint(" ", 25<<24), fmt.Sprint(" ", 25<<24+1))
+	}},
+	{silenceOpen, "one paid in parts too many", func(t *testing.T, v *victim) func() {
+		return v.change(t, "parts:open", v.number(t, "parts", "a"), "1 ", "2 ")
+	}},
+	{silenceOpen, "parts of an item that nothing came of", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "parts:open"), v.number(t, "parts", "c"), "1 1 1")
+	}},
+	{silenceOpen, "what came in parts is lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "parts:open"), v.number(t, "parts", "a"))
+	}},
+	{silenceOpen, "the learner was not told of a sum", func(t *testing.T, v *victim) func() {
+		return both(v.entry(t, "parts0", func(e *entry) { e.inParts = false }), v.unset(t, v.key(0, "parts:open"), v.number(t, "parts", "a")))
 	}},
 	{qpmdQueue, "a payoff of the queue is lost", func(t *testing.T, v *victim) func() {
 		return v.unset(t, v.key(0, "feed:queue"), v.number(t, "feed", "a")+":2")

@@ -30,7 +30,12 @@
 //     one projection after another: only that it is one, and starts anew when it must.
 //   - The last estimate of windows, which is made on a schedule of a worker's watermark; which instance decided, and what a
 //     ranking looks like: they depend on all that was fed before. Not compared.
-//   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon; one
+//   - What was paid when (drift.history) of a learner whose drift was 0 in one of the configurations, or that had another horizon
+//     or took in what another knew.
+//   - What was paid lately (lately.*) of a learner that had another shortest half-life under one of the configurations, or took in
+//     what another knew. Which level and which spread are estimated, which also depends on other partitions. Whether the rows of
+//     an item were merged when one of its selections ended last.
+//   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon and one default; one
 //     of a version in which it did not is such, if an earlier configuration says so (silence: waits). How late payoffs are
 //     taken to be and how many to come, which also depends on other partitions: only that they are shares.
 //   - Whether an impression whose ranking might have been too large was refused for that, or should have been: its dead letter is
@@ -54,8 +59,8 @@
 //     that is known is not ranked again.
 //   - rankings.missing: every impression below the checkpoint is ranked, or has a dead letter, or its id was known.
 //   - rankings.items: what is ranked are the candidates, each once.
-//   - rankings.decision: it names its impression, partition and learner, a policy and delay that were configured, and the
-//     impression's effective time.
+//   - rankings.decision: it names its impression, partition and learner, a policy and delay that were configured, the
+//     impression's effective time, and a layout that can say what it holds.
 //   - rankings.propensities: probabilities that add up to 1, one for each item, wherever there are instances.
 //   - rankings.admissible: and where windows are given, some distribution over rankings brings them about (the paper's
 //     section 4.2).
@@ -75,7 +80,7 @@
 //   - entries.lost: every ranked impression has an entry until its tombstone may go.
 //   - entries.phantom: every entry has its impression, or its parked records, in the log.
 //   - entries.decision: it says what the ranking says: learner, offset, deadlines, items in the order shown, propensities,
-//     instance, and when its deadlines began.
+//     what was expected, instance, and when its deadlines began.
 //   - entries.selection, entries.payoff: what is selected, and whether and what was paid, is what the first selection and
 //     payoff in time say, or the sum of the payoffs.
 //   - entries.outcome, entries.early: an impression has ended as its selection, payoff and configuration say, and not
@@ -88,9 +93,18 @@
 //   - delay.flights: an item is in flight as often as it is selected in a pending impression.
 //   - silence.flights: where silence ages, as many of those in flight began in each block of time as there are pending
 //     impressions that did; and never more than are in flight.
-//   - silence.settled: of an item as many selections were paid as payoffs came in, and as many never were as defaults stood for.
+//   - silence.settled: of an item as many selections were paid as payoffs came in, and as many never were as defaults stood for; of
+//     the former so many below the default, by so much.
 //   - silence.ages: payoffs were as much later than their selections as the log says, each in the block of time in which its
-//     selection began, as of the stored pass; which is that of event time.
+//     selection began, as of the stored pass, those below the default apart; which is that of event time.
+//   - drift.history: where means drift, an item was paid as often and as much as payoffs came in, in each block of time in which
+//     selections began, as of the stored pass; which is that of event time.
+//   - lately.items: with robust, an item was paid as often and as much as payoffs came in, and could have been selected as often as
+//     the propensities of those selections say, in each block of time in which they began.
+//   - lately.levels: payoffs of all items were as much above what their rankings expected, in each block of time, as of the stored
+//     pass; which is that of the newest selection that was paid.
+//   - silence.open: of an item whose payoffs come in parts, what has come of those in flight is the sums of the pending impressions,
+//     those that say that their learner was told; which is all of them where silence has always aged.
 //   - qpmd.queue: each index from head to tail has one payoff, and each was taken in.
 //   - qpmd.order: what waits came last, and is in the order in which it came.
 //   - qpmd.hold: nothing waits of the item that is waited for; the hold began with a selection of it that is pending.

@@ -51,9 +51,11 @@ type entry struct {
 	instance              int32 // -1: none
 	ranks                 []int32
 	undecided             []int32
-	selected              int32 // position, -1: none
+	expected              []int64 // millionths, by position; of one with a selection perhaps that of the item selected alone
+	selected              int32   // position, -1: none
 	sum                   float64
 	count                 int64
+	inParts               bool // the learner was told of sum
 	events                []uint64
 	parked                []parked
 }
@@ -79,6 +81,8 @@ const (
 	flagParked
 	flagUndecided
 	flagWeakEvents
+	flagInParts
+	flagExpected
 	flagForeign // and above: of later versions
 )
 
@@ -157,7 +161,9 @@ func (c *cursor) length() int {
 //	(float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their number before;
 //	with flag 64 the parked records, with their number before: topic (a byte), offset, timestamp (varint), effective time
 //	(varint), how much later its wait ends (varint), value with its length before;
-//	for each flag above 256, which says that hashes of events are those of version 1, a part with its length before.
+//	for each flag above 256, which says that hashes of events are those of version 1, a part with its length before: flag 512
+//	says that the learner was told of the sum, and its part is empty; that of flag 1024 is what was expected of each item shown, or
+//	of the one selected alone, in units of 10⁻⁶ (varints).
 //
 // Version 1 has one byte of flags, and does not say when the impression began.
 func decodeEntry(b []byte) (*entry, error) {
@@ -189,6 +195,19 @@ func decodeEntry(b []byte) (*entry, error) {
 			p.deadline = p.effective + c.varint()
 			p.value = c.take(c.length())
 			e.parked = append(e.parked, p)
+		}
+	}
+	e.inParts = flags&flagInParts != 0
+	if e.inParts {
+		c.take(c.length())
+	}
+	if flags&flagExpected != 0 {
+		part := cursor{b: c.take(c.length())}
+		for len(part.b) > 0 {
+			e.expected = append(e.expected, part.varint())
+		}
+		if c.err == nil {
+			c.err = part.err
 		}
 	}
 	for range bits.OnesCount64(flags &^ (flagForeign - 1)) {

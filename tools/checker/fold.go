@@ -123,6 +123,8 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	f.applyHistory()
 	for _, lf := range f.learners {
 		lf.followSilence()
+		lf.followDrift()
+		lf.followLately()
 	}
 	return f
 }
@@ -247,7 +249,7 @@ func (f *fold) feedback(r *record, rec *logged) {
 	r.hash = xxhash.Sum64(rec.value)
 	if r.topic == event.Selections {
 		r.item = f.items.intern(f.sel.Item)
-		r.value, r.hasUtility = f.sel.Utility, f.sel.HasUtility
+		r.value, r.hasUtility, r.byUtility = f.sel.Utility, f.sel.HasUtility, f.sel.ByUtility
 	} else {
 		r.value = f.pay.Payoff
 		if len(f.pay.Item) > 0 {

@@ -149,6 +149,7 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 	}
 	for p, n := range b.pairs {
 		lf.pairs[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = n
+		lf.against[[2]uint32{b.fold(p[0]), b.fold(p[1])}] = b.against[p]
 	}
 	for item, m := range b.rated {
 		lf.rated[b.fold(item)] = &m

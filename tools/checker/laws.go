@@ -44,6 +44,10 @@ const (
 	silenceFlights
 	silenceSettled
 	silenceAges
+	driftHistory
+	latelyItems
+	latelyLevels
+	silenceOpen
 	qpmdQueue
 	qpmdOrder
 	qpmdHold
@@ -97,6 +101,10 @@ var lawNames = [laws]string{
 	silenceFlights:       "silence.flights",
 	silenceSettled:       "silence.settled",
 	silenceAges:          "silence.ages",
+	driftHistory:         "drift.history",
+	latelyItems:          "lately.items",
+	latelyLevels:         "lately.levels",
+	silenceOpen:          "silence.open",
 	qpmdQueue:            "qpmd.queue",
 	qpmdOrder:            "qpmd.order",
 	qpmdHold:             "qpmd.hold",

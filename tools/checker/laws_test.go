@@ -42,7 +42,7 @@ func TestNothingIsSharedWithTheStateMachine(t *testing.T) {
 		text := strings.ReplaceAll(string(source), `ranker-worker/delay/silence"`, "")
 		require.NotRegexp(t, forbidden, text, file)
 		for _, m := range regexp.MustCompile(`\bsilence\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
-			require.Contains(t, []string{"Grid", "NewGrid", "Block"}, m[1], file)
+			require.Contains(t, []string{"Grid", "NewGrid", "NewGridUpTo", "Block"}, m[1], file)
 		}
 	}
 }

@@ -34,8 +34,11 @@ type learnerFold struct {
 	intervals   map[string]int64    // selections, by what they say of the user's window
 	anyInterval int64               // those of which it is not known what they say
 	pairs       map[[2]uint32]int64 // selections of the one item below the other
+	against     map[[2]uint32]int64 // those of them that contradict an order that was certain
 	rated       map[uint32]*moments // estimates of utilities that came with selections, by item
 	silence     *silenceFold        // nil where it is not determined
+	drift       *driftFold          // likewise
+	lately      *latelyFold         // likewise
 	imported    *storedLearner      // what it has taken in of exports; nil: nothing
 
 	stored storedLearner
@@ -58,7 +61,8 @@ func newLearnerFolds(configs []*config.Config) map[string]*learnerFold {
 			lf := all[l.Name]
 			if lf == nil {
 				lf = &learnerFold{name: l.Name, delay: string(l.Delay), longest: l.Windows.Max, instances: map[int32]*instanceFold{},
-					intervals: map[string]int64{}, pairs: map[[2]uint32]int64{}, rated: map[uint32]*moments{}}
+					intervals: map[string]int64{}, pairs: map[[2]uint32]int64{}, against: map[[2]uint32]int64{},
+					rated: map[uint32]*moments{}}
 				all[l.Name] = lf
 			}
 			lf.decided = append(lf.decided, l)
@@ -104,7 +108,13 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		lf.feed(l, i, v)
 	}
 	if lf.silence != nil {
-		lf.silence.take(i, lf.began(l), age)
+		lf.silence.take(i, lf.began(l), age, v)
+	}
+	if lf.drift != nil {
+		lf.drift.take(i, lf.began(l), v)
+	}
+	if lf.lately != nil {
+		lf.lately.take(l, i, lf.began(l), v)
 	}
 }
 
@@ -134,6 +144,11 @@ func (f *fold) checkLearners() {
 		}
 		if lf.delay == delayDirect {
 			lf.checkSilence(f)
+			lf.checkDrift(f)
+			lf.checkLately(f)
+		}
+		if lf.addsUp() {
+			lf.checkOpen(f)
 		}
 		if lf.delay == delayBOLD {
 			lf.checkInstances(f)
@@ -191,10 +206,12 @@ func (lf *learnerFold) checkFlights(f *fold) {
 			flights[int64(e.items[e.selected])]++
 		}
 	}
-	lf.compareEach(f, delayFlights, flights, lf.stored.flights, func(i int64) string { return lf.stored.name(i) })
+	compareEach(lf, f, delayFlights, flights, lf.stored.flights, lf.stored.name)
 }
 
-func (lf *learnerFold) compareEach(f *fold, by law, want, got map[int64]int64, name func(int64) string) {
+// compareEach compares what is stored by item or by instance; what there is none of is not stored.
+func compareEach[V comparable](lf *learnerFold, f *fold, by law, want, got map[int64]V, name func(int64) string) {
+	var none V
 	if !lf.always {
 		f.out.open(by)
 		return
@@ -204,7 +221,7 @@ func (lf *learnerFold) compareEach(f *fold, by law, want, got map[int64]int64, n
 	}
 	for k, n := range got {
 		if _, ok := want[k]; !ok {
-			equal(f.out, by, lf.name+": "+name(k), 0, n)
+			equal(f.out, by, lf.name+": "+name(k), none, n)
 		}
 	}
 }

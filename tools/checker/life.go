@@ -26,6 +26,7 @@ type life struct {
 	payDeadline  event.Millis
 	items        []uint32 // in the order shown
 	propensities []float64
+	expected     []float64
 	ranks        []int32 // of utility by position, where the learner depends on them or found them itself
 	undecided    []int32 // those of them that it was not certain of
 	recorded     bool    // ranks are the decision's
@@ -53,6 +54,7 @@ type record struct {
 	hash      uint64       // of its value
 
 	hasUtility, crowded bool
+	byUtility           bool // a selection of what was shown in the order of utility
 	refusable           bool // see fold.refusable
 }
 
@@ -294,6 +296,10 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 		return isLate
 	}
 	l.selected = at
+	if r.byUtility { // the ranking says nothing of it
+		l.propensities, l.expected, l.ranks, l.undecided, l.ordered = nil, nil, nil, nil, false
+		return isTaken
+	}
 	l.learner.selected(l, at, r)
 	return isTaken
 }

@@ -144,7 +144,11 @@ func (tr *traffic) impression() {
 		return fmt.Sprintf("item-%d", order[0])
 	}
 	for range tr.rng.IntN(3) {
-		tr.add(tr.moment(2*time.Minute), "selections", id, fmt.Sprintf(`{"impression_id":%q,"item":%q,"time":"$time"}`, id, item()))
+		shown := ""
+		if tr.chance(5) {
+			shown = `,"shown":"utility"`
+		}
+		tr.add(tr.moment(2*time.Minute), "selections", id, fmt.Sprintf(`{"impression_id":%q,"item":%q,"time":"$time"%s}`, id, item(), shown))
 	}
 	for k := range tr.rng.IntN(4) {
 		name := ""
@@ -172,7 +176,8 @@ var kinds = []struct{ name, learners, further string }{
 	{"default", "  feed: {payoffs: stochastic, policy: greedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: {default: 0.25}}", "join: {parking_time: 2m}"},
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"at once", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: at_once, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
-	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
+	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, drift: 0.7, on_expiry: {default: 0.5}, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
+	{"robust", "  feed: {payoffs: adversarial, policy: robust, half_lives: [5s, 1m], payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}}", "join: {parking_time: 2m}"},
 	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
 	{"bold by rank", "  feed: {payoffs: adversarial, policy: ftrl, loss_index: rank, max_instances: 8, payoff_horizon: 10m, selection_timeout: 2m, on_expiry: drop}", "join: {parking_time: 2m}"},
@@ -239,10 +244,22 @@ func (tr *traffic) pass(t testing.TB) {
 	requireExact(t, last)
 	if tr.w.cfg.Learners[0].Silence == config.Ages {
 		for _, l := range last.Laws {
-			if strings.HasPrefix(l.Law, "silence.") && l.Law != lawNames[silenceFlights] { // nothing is in flight any more
+			if strings.HasPrefix(l.Law, "silence.") && l.Law != lawNames[silenceFlights] && l.Law != lawNames[silenceOpen] { // nothing is in flight any more
 				require.Zero(t, l.Open, l.Law)
 				parts := tr.w.cfg.Learners[0].Aggregate == config.Sum && l.Law == lawNames[silenceSettled] // of which none is silent
 				require.Equal(t, parts, l.Checked == 0, l.Law)
+			}
+			if l.Law == lawNames[driftHistory] && tr.w.cfg.Learners[0].Drift > 0 {
+				require.Zero(t, l.Open, l.Law)
+				require.Positive(t, l.Checked, l.Law)
+			}
+		}
+	}
+	if tr.w.cfg.Learners[0].Policy == config.Robust {
+		for _, l := range last.Laws {
+			if strings.HasPrefix(l.Law, "lately.") {
+				require.Zero(t, l.Open, l.Law)
+				require.Positive(t, l.Checked, l.Law)
 			}
 		}
 	}

@@ -44,7 +44,15 @@ func (l *rankingsLog) fence(m task.Marker) {
 }
 
 // layout is the latest version of decision records that this program reads.
-const layout = 2
+const layout = 3
+
+// leastLayout is the first that can say what the decision holds.
+func leastLayout(d *event.Decision) int {
+	if len(d.Expected) > 0 {
+		return 3
+	}
+	return 1
+}
 
 // next goes on to the next ranking of our group that answers a later impression than the ones before, and one that the
 // checkpoint covers; false where there is none.
@@ -102,8 +110,8 @@ func groupOf(value []byte) string {
 // looks for them.
 func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	d := &l.cur.Decision
-	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout >= 1 && d.Layout <= layout) {
-		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout up to %d", f.p, layout),
+	if least := leastLayout(d); !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout >= least && d.Layout <= layout) {
+		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout %d to %d", f.p, least, layout),
 			fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
 	}
 	if !f.out.ok(rankingsOnce, !l.begun || d.Offset != l.highest) {
@@ -199,7 +207,7 @@ func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	*l = life{open: l.open, until: max(l.until, d.PayoffDeadline), waits: l.waits, selected: -1,
 		kind: pending, offset: d.Offset, learner: lf, instance: d.Instance, began: d.Began, hasBegan: d.HasBegan,
 		hasSelection: d.HasSelection, selDeadline: d.SelectionDeadline, payDeadline: d.PayoffDeadline,
-		items: make([]uint32, len(rk.Items)), propensities: slices.Clone(d.Propensities),
+		items: make([]uint32, len(rk.Items)), propensities: slices.Clone(d.Propensities), expected: slices.Clone(d.Expected),
 		ranks: slices.Clone(d.Ranks), undecided: slices.Clone(d.Undecided),
 		recorded: len(d.Ranks) > 0, ordered: len(d.Ranks) > 0 && len(d.Undecided) == 0}
 	for i, item := range rk.Items {
@@ -272,11 +280,11 @@ func later(t event.Millis, by time.Duration) event.Millis {
 	return min(t, event.MaxTime-d) + d
 }
 
-// checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances.
+// checkPropensities: probabilities of the items shown, which add up to one, where the learner has instances or is robust.
 func checkPropensities(out *findings, name any, lf *learnerFold, l *life, d *event.Decision) {
 	if len(d.Propensities) == 0 {
 		// A learner that has yet to find the order of utilities ranks without any.
-		if d.Delay == delayBOLD && lf.given && !out.ok(rankingsPropensities, false) {
+		if (d.Delay == delayBOLD || d.Policy == string(config.Robust)) && lf.given && !out.ok(rankingsPropensities, false) {
 			out.breach(rankingsPropensities, name, "propensities", "none")
 		}
 		return

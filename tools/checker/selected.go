@@ -57,6 +57,9 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 	}
 	for _, worse := range l.worse(at) {
 		lf.pairs[[2]uint32{item, worse}]++
+		if l.ordered {
+			lf.against[[2]uint32{item, worse}]++
+		}
 	}
 }
 
@@ -132,7 +135,7 @@ func (lf *learnerFold) checkWindows(f *fold) {
 }
 
 func looksAtWindows(v *config.Learner) bool {
-	return v.Policy == config.FTRL || v.Policy == config.OSMD || v.Policy == config.EpsilonGreedy
+	return v.Policy == config.FTRL || v.Policy == config.OSMD || v.Policy == config.Robust || v.Policy == config.EpsilonGreedy
 }
 
 func sum(all map[string]int64) (n int64) {
@@ -179,13 +182,15 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 	}
 	always := lf.always && len(found) == 1
 	if found[config.Sorted] {
-		got := map[[2]uint32]int64{}
+		got, against := map[[2]uint32]int64{}, map[[2]uint32]int64{}
 		for p, n := range lf.stored.pairs {
-			got[[2]uint32{lf.stored.fold(p[0]), lf.stored.fold(p[1])}] = n
+			q := [2]uint32{lf.stored.fold(p[0]), lf.stored.fold(p[1])}
+			got[q], against[q] = n, lf.stored.against[p]
 		}
 		for p := range lf.pairs {
 			if lf.numbered(f, p[0]) >= maxLearned || lf.numbered(f, p[1]) >= maxLearned {
 				delete(lf.pairs, p)
+				delete(lf.against, p)
 			}
 		}
 		name := func(p [2]uint32) string {
@@ -197,6 +202,12 @@ func (lf *learnerFold) checkPreferences(f *fold) {
 			}
 			return b
 		})
+		// Earlier versions did not tell them apart.
+		for p, n := range against {
+			if most := lf.against[p]; !f.out.ok(preferences, n <= most) {
+				f.out.breach(preferences, name(p)+", against the order", fmt.Sprintf("%d at the most", most), fmt.Sprint(n))
+			}
+		}
 	}
 	if found[config.Social] {
 		lf.checkRatings(f, always)
@@ -243,7 +254,8 @@ func (lf *learnerFold) checkRatings(f *fold, always bool) {
 	}
 }
 
-// loadPair reads how often one item was selected below another: "<better>:<worse>", two numbers.
+// loadPair reads how often one item was selected below another: "<better>:<worse>", two numbers, maps to the number in
+// impressions ranked to find the order, and behind a blank, where there is any, to that against an order that was certain.
 func (s *storedLearner) loadPair(field, value string) error {
 	first, second, found := strings.Cut(field, ":")
 	a, errA := strconv.ParseUint(first, 10, 31)
@@ -251,14 +263,20 @@ func (s *storedLearner) loadPair(field, value string) error {
 	if !found || errA != nil || errB != nil || a == b {
 		return errors.New("field is not two different numbers with a colon between")
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n <= 0 {
-		return fmt.Errorf("value is no number above 0: %w", err)
+	explored, rest, _ := strings.Cut(value, " ")
+	n, err := strconv.ParseInt(explored, 10, 64)
+	var against int64
+	if rest != "" && err == nil {
+		against, err = strconv.ParseInt(rest, 10, 64)
+	}
+	if err != nil || n < 0 || against < 0 || n+against == 0 {
+		return fmt.Errorf("value is no number above 0, nor two: %w", err)
 	}
 	if s.pairs == nil {
-		s.pairs = map[[2]uint32]int64{}
+		s.pairs, s.against = map[[2]uint32]int64{}, map[[2]uint32]int64{}
 	}
-	s.pairs[[2]uint32{uint32(a), uint32(b)}] = n
+	p := [2]uint32{uint32(a), uint32(b)}
+	s.pairs[p], s.against[p] = n+against, against
 	return nil
 }
 

@@ -23,21 +23,39 @@ type silenceFold struct {
 	ends    []int64 // of the bins of ages
 	pass    int64   // the stored one
 	settled map[uint32]settledCounts
-	totals  map[int]int64 // payoffs by bin
-	rows    map[silence.Block]map[int]int64
+	totals  map[ageBin]int64 // payoffs by bin
+	rows    map[ageRow]map[int]int64
 	parts   bool    // payoffs come in parts, and are counted by size
 	none    float64 // what counts as nothing paid, normalised
 	began   bool    // with what was taken in, of which it is not known which rows it is in now
 	strange bool    // and that had other bins
 }
 
-type settledCounts struct{ paid, unpaid int64 }
+// settledCounts are how many were paid and how many never were; how many of the paid were paid below the default, and by how much
+// these were below it together, in units of 1/partUnits.
+type settledCounts struct{ paid, unpaid, below, under int64 }
 
-// silenceAges tells whether silence has aged for a learner in all its life, with one horizon.
+func (n settledCounts) String() string {
+	return fmt.Sprintf("%d paid, %d of them below the default, by %d together, %d never paid", n.paid, n.below, n.under, n.unpaid)
+}
+
+// ageRow is a row of ages: of payoffs below the default, or of the others.
+type ageRow struct {
+	below bool
+	block silence.Block
+}
+
+// ageBin is a bin of either.
+type ageBin struct {
+	below bool
+	bin   int
+}
+
+// silenceAges tells whether silence has aged for a learner in all its life, with one horizon and one default.
 func (lf *learnerFold) silenceAges() bool {
-	horizon := lf.variants[0].PayoffHorizon
+	horizon, none := lf.variants[0].PayoffHorizon, lf.variants[0].OnExpiry.Default
 	return lf.always && lf.delay == delayDirect && lf.reset == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
-		return v.Silence != config.Ages || v.PayoffHorizon != horizon
+		return v.Silence != config.Ages || v.PayoffHorizon != horizon || *v.OnExpiry.Default != *none
 	})
 }
 
@@ -47,24 +65,23 @@ func (lf *learnerFold) followSilence() {
 		return
 	}
 	horizon := max(1, lf.variants[0].PayoffHorizon.Milliseconds())
-	s := &silenceFold{grid: silence.NewGrid(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[int]int64{},
-		rows: map[silence.Block]map[int]int64{}}
+	s := &silenceFold{grid: silence.NewGrid(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
+		rows: map[ageRow]map[int]int64{}}
 	for k := 0; k == 0 || s.ends[k-1] < horizon; k++ {
 		s.ends = append(s.ends, binEnd(s.grid.Unit(), k))
 	}
-	if s.parts = lf.variants[0].Aggregate == config.Sum; s.parts {
-		s.none = normalise(lf.variants[0], *lf.variants[0].OnExpiry.Default)
-	}
+	s.parts = lf.variants[0].Aggregate == config.Sum
+	s.none = normalise(lf.variants[0], *lf.variants[0].OnExpiry.Default)
 	lf.silence = s
 	if b := lf.imported; b != nil {
 		s.began = len(b.ages) > 0
 		for number, n := range b.settled {
 			s.settled[b.fold(uint32(number))] = n
 		}
-		for _, row := range b.ages {
+		for at, row := range b.ages {
 			s.strange = s.strange || int64(1)<<row.level != s.grid.Unit()
 			for bin, n := range row.bins {
-				s.totals[bin] += n
+				s.totals[ageBin{at.below, bin}] += n
 			}
 		}
 	}
@@ -80,8 +97,8 @@ func binEnd(unit int64, k int) int64 {
 // neverPaid stands for the age of a payoff that never came.
 const neverPaid = -1
 
-// take tells of a selection of an item that was paid at an age, or never was.
-func (s *silenceFold) take(item uint32, began event.Millis, age int64) {
+// take tells of a selection of an item that was paid so much, normalised, at an age, or never was.
+func (s *silenceFold) take(item uint32, began event.Millis, age int64, paid float64) {
 	if s.parts {
 		return
 	}
@@ -92,8 +109,13 @@ func (s *silenceFold) take(item uint32, began event.Millis, age int64) {
 		return
 	}
 	n.paid++
+	below := paid < s.none
+	if below {
+		n.below++
+		n.under += inParts(s.none) - inParts(paid)
+	}
 	s.settled[item] = n
-	s.late(began, age, 1)
+	s.late(began, age, 1, below)
 }
 
 // partUnits are in a normalised payoff of 1 where payoffs come in parts.
@@ -112,22 +134,22 @@ func (s *silenceFold) part(began event.Millis, age int64, before *float64, now f
 		size = inParts(now) - inParts(*before)
 	}
 	if size != 0 {
-		s.late(began, age, max(size, -size))
+		s.late(began, age, max(size, -size), false)
 	}
 }
 
 // late counts a payoff, or so much of one, by its age.
-func (s *silenceFold) late(began event.Millis, age, n int64) {
+func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 	horizon := s.grid.Horizon()
 	if age > horizon {
 		return
 	}
 	bin, _ := slices.BinarySearch(s.ends[:len(s.ends)-1], age+1) // the first that ends behind it
-	s.totals[bin] += n
+	s.totals[ageBin{below, bin}] += n
 	if s.isSettled(began) {
 		return
 	}
-	b := s.grid.BlockOf(began, s.pass)
+	b := ageRow{below, s.grid.BlockOf(began, s.pass)}
 	if s.rows[b] == nil {
 		s.rows[b] = map[int]int64{}
 	}
@@ -186,9 +208,9 @@ func (lf *learnerFold) checkSpans(f *fold) {
 }
 
 func (lf *learnerFold) compareSpans(f *fold) {
-	found := map[int64][]bound{} // by item and span
+	found, expected := map[int64][]bound{}, map[int64][]int64{} // by item and span
 	for item, spans := range lf.stored.spans {
-		found[item] = make([]bound, len(spans))
+		found[item], expected[item] = make([]bound, len(spans)), make([]int64, len(spans))
 	}
 	for id, e := range f.state.entries {
 		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 {
@@ -205,6 +227,9 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			}
 			continue
 		}
+		if lf.lately != nil {
+			expected[item][at] += lf.silence.expectedOf(e)
+		}
 		if found[item][at].hi++; !e.old { // those of before times were kept may not be counted
 			found[item][at].lo++
 		}
@@ -216,6 +241,9 @@ func (lf *learnerFold) compareSpans(f *fold) {
 				f.out.breach(silenceFlights, name, fmt.Sprintf("%d to %d pending that began within %d and %d", b.lo, b.hi, x.block.Start(), x.block.End()),
 					fmt.Sprint(x.n))
 			}
+			if b.lo == b.hi {
+				equal(f.out, silenceFlights, name+": expected", expected[item][k], x.expected)
+			}
 			if f.partial || lf.imported != nil { // another pass may have come with what was taken over
 				f.out.open(silenceFlights)
 				continue
@@ -223,6 +251,17 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			equal(f.out, silenceFlights, name, lf.silence.grid.BlockOf(x.block.Start(), lf.silence.pass), x.block)
 		}
 	}
+}
+
+// expectedOf is what was expected of the selected item above the default, in units of 1/partUnits; 0 where it is not known.
+func (s *silenceFold) expectedOf(e *entry) int64 {
+	switch {
+	case len(e.expected) == 0:
+		return 0
+	case len(e.expected) == 1:
+		return inParts(float64(e.expected[0])/1e6) - inParts(s.none)
+	}
+	return inParts(float64(e.expected[e.selected])/1e6) - inParts(s.none)
 }
 
 // checkSettled: of each item as many selections were paid as payoffs came in, and as many never were as defaults stood for.
@@ -243,8 +282,7 @@ func (lf *learnerFold) checkSettled(f *fold) {
 		}
 		want := lf.silence.settled[item]
 		if !f.out.ok(silenceSettled, n == want) {
-			f.out.breach(silenceSettled, lf.name+": "+f.items.name(item), fmt.Sprintf("%d paid, %d never paid", want.paid, want.unpaid),
-				fmt.Sprintf("%d paid, %d never paid", n.paid, n.unpaid))
+			f.out.breach(silenceSettled, lf.name+": "+f.items.name(item), want.String(), n.String())
 		}
 	}
 }
@@ -264,14 +302,16 @@ func (lf *learnerFold) checkAges(f *fold) {
 		f.out.open(silenceAges)
 		return
 	}
-	got := map[int]int64{}
-	for _, row := range lf.stored.ages {
+	got := map[ageBin]int64{}
+	for at, row := range lf.stored.ages {
 		for bin, n := range row.bins {
-			got[bin] += n
+			got[ageBin{at.below, bin}] += n
 		}
 	}
 	for bin := range s.ends {
-		equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d", lf.name, bin), s.totals[bin], got[bin])
+		for _, at := range []ageBin{{false, bin}, {true, bin}} {
+			equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d, below the default: %t", lf.name, bin, at.below), s.totals[at], got[at])
+		}
 	}
 	if s.began {
 		f.out.open(silenceAges)
@@ -279,7 +319,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 	}
 	for b, row := range lf.stored.ages {
 		equal(f.out, silenceAges, fmt.Sprintf("%s: unit of %v", lf.name, b), int(bits.TrailingZeros64(uint64(s.grid.Unit()))), row.level)
-		if b != settledRow {
+		if b.block != settledRow {
 			lf.checkRow(f, b, row.bins)
 		}
 	}
@@ -290,7 +330,7 @@ func (lf *learnerFold) checkAges(f *fold) {
 	}
 }
 
-func (lf *learnerFold) checkRow(f *fold, b silence.Block, got map[int]int64) {
+func (lf *learnerFold) checkRow(f *fold, b ageRow, got map[int]int64) {
 	want := lf.silence.rows[b]
 	bins := maps.Clone(got)
 	for bin := range want {
@@ -300,15 +340,17 @@ func (lf *learnerFold) checkRow(f *fold, b silence.Block, got map[int]int64) {
 		bins[bin] = got[bin]
 	}
 	for bin, n := range bins {
-		equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d of selections that began within %d and %d", lf.name, bin, b.Start(), b.End()),
+		equal(f.out, silenceAges, fmt.Sprintf("%s: payoffs in bin %d of selections that began within %d and %d, below the default: %t", lf.name, bin,
+			b.block.Start(), b.block.End(), b.below),
 			want[bin], n)
 	}
 }
 
 // storedSpan is how many selections in flight began in a block.
 type storedSpan struct {
-	block silence.Block
-	n     int64
+	block    silence.Block
+	n        int64
+	expected int64 // of them, above the default, in units of 1/partUnits
 }
 
 // storedAges are payoffs by bin, of one row.
@@ -331,22 +373,40 @@ func (s *storedLearner) loadFlights(field, value string) error {
 	item, _ := strconv.ParseInt(field, 10, 64) // as above
 	var spans []storedSpan
 	for word := range strings.SplitSeq(rest, " ") {
-		name, count, _ := cutLast(word, ":")
-		b, err := parseBlock(name)
-		n, errCount := strconv.ParseInt(count, 10, 64)
-		if err != nil || errCount != nil || n <= 0 || b == settledRow {
-			return fmt.Errorf("%q is no block with a number: %w", word, errSilence)
+		x, err := parseSpan(word)
+		if err != nil {
+			return err
 		}
-		if last := len(spans) - 1; last >= 0 && spans[last].block.End() > b.Start() {
+		if last := len(spans) - 1; last >= 0 && spans[last].block.End() > x.block.Start() {
 			return fmt.Errorf("%q is not after the block before: %w", word, errSilence)
 		}
-		spans = append(spans, storedSpan{b, n})
+		spans = append(spans, x)
 	}
 	if s.spans == nil {
 		s.spans = map[int64][]storedSpan{}
 	}
 	s.spans[item] = spans
 	return nil
+}
+
+// parseSpan reads "<level>:<index>:<n>", and behind that, where something was expected, ":<expected>".
+func parseSpan(word string) (x storedSpan, err error) {
+	parts := strings.Split(word, ":")
+	if len(parts) < 3 || len(parts) > 4 {
+		return x, fmt.Errorf("%q is no block with a number or two: %w", word, errSilence)
+	}
+	b, err := parseBlock(parts[0] + ":" + parts[1])
+	n, errCount := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || errCount != nil || n <= 0 || b == settledRow {
+		return x, fmt.Errorf("%q is no block with a number: %w", word, errSilence)
+	}
+	x = storedSpan{block: b, n: n}
+	if len(parts) == 4 {
+		if x.expected, err = strconv.ParseInt(parts[3], 10, 64); err != nil || x.expected == 0 {
+			return x, fmt.Errorf("%q: what was expected is no number but 0: %w", word, errSilence)
+		}
+	}
+	return x, nil
 }
 
 // parseBlock reads "<level>:<index>".
@@ -361,22 +421,28 @@ func parseBlock(text string) (silence.Block, error) {
 	return b, nil
 }
 
-// loadSettled reads "<paid> <unpaid>" of an item.
+// loadSettled reads "<paid> <unpaid>" of an item, and behind that, where there are any, "<below> <under>".
 func (s *storedLearner) loadSettled(field, value string) error {
 	item, err := strconv.ParseUint(field, 10, 31)
 	if err != nil {
 		return fmt.Errorf("field is no number: %w", err)
 	}
-	paid, unpaid, _ := strings.Cut(value, " ")
-	p, errPaid := strconv.ParseUint(paid, 10, 53)
-	u, errUnpaid := strconv.ParseUint(unpaid, 10, 53)
-	if errPaid != nil || errUnpaid != nil {
-		return fmt.Errorf("value is not two numbers: %w", errSilence)
+	var n [4]int64
+	words := strings.Split(value, " ")
+	if len(words) != 2 && len(words) != 4 {
+		return fmt.Errorf("value is not two numbers or four: %w", errSilence)
+	}
+	for k, word := range words {
+		x, err := strconv.ParseUint(word, 10, 53)
+		if err != nil || x == 0 && k == 2 {
+			return fmt.Errorf("value is not two numbers or four: %w", errSilence)
+		}
+		n[k] = int64(x)
 	}
 	if s.settled == nil {
 		s.settled = map[int64]settledCounts{}
 	}
-	s.settled[int64(item)] = settledCounts{int64(p), int64(u)}
+	s.settled[int64(item)] = settledCounts{n[0], n[1], n[2], n[3]}
 	return nil
 }
 
@@ -386,7 +452,8 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 		s.pass, err = strconv.ParseInt(value, 10, 64)
 		return err
 	}
-	b, err := parseBlock(field)
+	name, below := strings.CutPrefix(field, "below:")
+	b, err := parseBlock(name)
 	if err != nil {
 		return err
 	}
@@ -405,9 +472,9 @@ func (s *storedLearner) loadAges(field, value string) (err error) {
 		row.bins[int(k)] = n
 	}
 	if s.ages == nil {
-		s.ages = map[silence.Block]storedAges{}
+		s.ages = map[ageRow]storedAges{}
 	}
-	s.ages[b] = row
+	s.ages[ageRow{below, b}] = row
 	return nil
 }
 
@@ -424,17 +491,26 @@ func (s *storedLearner) loadLateness(value string) error {
 		return fmt.Errorf("heard up to %q at pass %q: %w", words[1], words[0], errSilence)
 	}
 	s.estimated = &pass
+	return checkShares(words[2:], 1)
+}
+
+// loadBelow reads what was estimated of payoffs below the default: which share of the payoffs that come they are, what they are in
+// the mean, and by bin the share of them that have come by its end.
+func loadBelow(value string) error { return checkShares(strings.Split(value, " "), 2) }
+
+// checkShares reads numbers from 0 to 1, of which those from first on are shares by bin: they do not fall, and end with all.
+func checkShares(words []string, first int) error {
 	last := 0.0
-	for k, word := range words[2:] {
+	for k, word := range words {
 		x, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(x >= 0 && x <= 1) || k > 0 && x < last {
+		if err != nil || !(x >= 0 && x <= 1) || k >= first && x < last {
 			return fmt.Errorf("share %q: %w", word, errSilence)
 		}
-		if k > 0 {
+		if k >= first {
 			last = x
 		}
 	}
-	if len(words) > 3 && last != 1 {
+	if len(words) > first && last != 1 {
 		return fmt.Errorf("of all payoffs %v have come by the horizon: %w", last, errSilence)
 	}
 	return nil

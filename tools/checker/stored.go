@@ -19,8 +19,14 @@ type storedLearner struct {
 	flights     map[int64]int64
 	spans       map[int64][]storedSpan // of these, in the order of time
 	settled     map[int64]settledCounts
-	ages        map[silence.Block]storedAges
-	pass        int64  // of silence
+	ages        map[ageRow]storedAges
+	open        map[int64]openParts
+	pass        int64 // of silence
+	history     map[int64]map[silence.Block]paidRow
+	lately      map[int64]map[silence.Block]recentRow
+	levels      map[silence.Block]surpriseRow
+	latelyPass  int64  // the pass of the newest selection that was paid
+	faded       int64  // the pass up to which evidence has faded
 	estimated   *int64 // the pass of what was estimated; nil: nothing was
 	hold        string
 	outstanding map[int64]int64
@@ -29,6 +35,7 @@ type storedLearner struct {
 	blocks      map[string]int64              // of those
 	windows     map[string]int64
 	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
+	against     map[[2]uint32]int64 // those of them against an order that was certain
 	rated       map[uint32]moments  // by an item's number
 }
 
@@ -42,7 +49,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -145,6 +152,14 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			err = s.loadSettled(field, value)
 		case "ages":
 			err = s.loadAges(field, value)
+		case "history":
+			err = s.loadHistory(field, value)
+		case "lately":
+			err = s.loadRecent(field, value)
+		case "levels":
+			err = s.loadLevels(field, value)
+		case "open":
+			err = s.loadOpen(field, value)
 		case "instances":
 			err = loadCount(&s.outstanding, field, value)
 		case "rounds":
@@ -159,6 +174,10 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				err = loadEstimate(value)
 			case "silence":
 				err = s.loadLateness(value)
+			case "below":
+				err = loadBelow(value)
+			case "levels":
+				err = loadSpread(value)
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}

@@ -2,105 +2,110 @@ package deploy
 
 import (
 	"encoding/json"
-	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"github.com/ranker-worker/ranker-worker/internal/catalog"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// ruleFile is the form of Prometheus' rule files, as far as it is used here.
-type ruleFile struct {
-	Groups []struct {
-		Name  string `json:"name"`
-		Rules []struct {
-			Alert       string            `json:"alert"`
-			Expr        string            `json:"expr"`
-			For         string            `json:"for"`
-			Labels      map[string]string `json:"labels"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"rules"`
-	} `json:"groups"`
-}
-
-// promWords are the words of PromQL that are used here: an expression has these, metrics, and labels where labels stand.
-var promWords = []string{
-	"sum", "min", "max", "avg", "count", "abs", "rate", "increase", "deriv", "histogram_quantile", "min_over_time", "max_over_time", "vector",
-	"and", "or", "on",
-}
-
 // targetLabels are Prometheus' own, which it adds to what it scrapes.
-var targetLabels = []string{"job", "instance"}
+var targetLabels = []string{"job", "instance", "namespace"}
 
-var (
-	promMetric   = regexp.MustCompile(`ranker_\w+`)
-	promMatchers = regexp.MustCompile(`(ranker_\w+)\{([^}]*)\}`)
-	promMatcher  = regexp.MustCompile(`^(\w+)(=|!=|=~|!~)"[^"]*"$`)
-	promLabels   = regexp.MustCompile(`\b(?:by|on)\s*\(([^)]*)\)`)
-	promRange    = regexp.MustCompile(`\[(?:\d+[smhd](?::\d+[smhd])?|\$__rate_interval)\]`)
-	promWord     = regexp.MustCompile(`[A-Za-z_]\w*`)
-)
+// foreign are metrics that expressions here use and that are not in the catalogue: Prometheus' own of a target, and those that its
+// client library has of every process.
+var foreign = map[string]catalog.Metric{
+	"up":                            {Name: "up", Type: "gauge"},
+	"process_cpu_seconds_total":     {Name: "process_cpu_seconds_total", Type: "counter"},
+	"process_resident_memory_bytes": {Name: "process_resident_memory_bytes", Type: "gauge"},
+	"go_memstats_heap_inuse_bytes":  {Name: "go_memstats_heap_inuse_bytes", Type: "gauge"},
+	"go_gc_gomemlimit_bytes":        {Name: "go_gc_gomemlimit_bytes", Type: "gauge"},
+}
+
+var promQL = parser.NewParser(parser.Options{})
+
+// variables are Grafana's in expressions, and what stands for them while they are looked at.
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$job", ".*")
+
+// ofCounters are the functions that a counter makes sense in.
+var ofCounters = []string{"rate", "increase"}
 
 // faults of an expression: what would make Prometheus refuse it, or find nothing for ever.
 func faults(expr string, metrics map[string]catalog.Metric) []string {
-	var all []string
-	labels := slices.Clone(targetLabels)
-	for _, name := range promMetric.FindAllString(expr, -1) {
-		m, ok := metric(name, metrics)
-		if !ok {
-			all = append(all, "no metric "+name)
-		}
-		labels = append(labels, m.Labels...)
-		if m.Type == "histogram" {
-			labels = append(labels, "le")
-		}
-		if m.Type == "counter" && !regexp.MustCompile(`(?:rate|increase)\(`+name+`\b`).MatchString(expr) {
-			all = append(all, "a counter without rate or increase: "+name)
-		}
+	tree, err := promQL.ParseExpr(variables.Replace(expr))
+	if err != nil {
+		return []string{err.Error()}
 	}
-	for _, m := range promMatchers.FindAllStringSubmatch(expr, -1) {
-		of, _ := metric(m[1], metrics)
-		for _, matcher := range strings.Split(m[2], ",") {
-			part := promMatcher.FindStringSubmatch(strings.TrimSpace(matcher))
-			if part == nil || !slices.Contains(append(of.Labels, targetLabels...), part[1]) {
-				all = append(all, fmt.Sprintf("%s has no label for %s", m[1], matcher))
+	var all []string
+	known := slices.Clone(targetLabels)
+	parser.Inspect(tree, func(node parser.Node, path []parser.Node) error {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		m, ok := metric(s.Name, metrics)
+		if !ok {
+			all = append(all, "no metric "+s.Name)
+		}
+		if m.Type == "counter" && !within(path, ofCounters) {
+			all = append(all, "a counter without rate or increase: "+s.Name)
+		}
+		has := append(slices.Clone(targetLabels), m.Labels...)
+		if m.Type == "histogram" {
+			has = append(has, "le")
+		}
+		known = append(known, has...)
+		for _, matcher := range s.LabelMatchers {
+			if matcher.Name != model.MetricNameLabel && !slices.Contains(has, matcher.Name) {
+				all = append(all, s.Name+" has no label "+matcher.Name)
 			}
 		}
-	}
-	for _, m := range promLabels.FindAllStringSubmatch(expr, -1) {
-		for _, label := range strings.Split(m[1], ",") {
-			if !slices.Contains(labels, strings.TrimSpace(label)) {
+		return nil
+	})
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		var named []string
+		switch n := node.(type) {
+		case *parser.AggregateExpr:
+			named = n.Grouping
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				named = n.VectorMatching.MatchingLabels
+			}
+		}
+		for _, label := range named {
+			if !slices.Contains(known, label) {
 				all = append(all, "no metric here has the label "+label)
 			}
 		}
-	}
-	rest := promRange.ReplaceAllString(expr, "")
-	for _, pair := range []string{"()", "[]", "{}"} {
-		if strings.Count(expr, pair[:1]) != strings.Count(expr, pair[1:]) {
-			all = append(all, "brackets that do not match: "+pair)
-		}
-	}
-	if strings.ContainsAny(rest, "[]") {
-		all = append(all, "a range that is none")
-	}
-	rest = promMetric.ReplaceAllString(promLabels.ReplaceAllString(promMatchers.ReplaceAllString(rest, ""), ""), "")
-	for _, word := range promWord.FindAllString(rest, -1) {
-		if !slices.Contains(promWords, word) {
-			all = append(all, "unknown word "+word)
-		}
-	}
+		return nil
+	})
 	return all
+}
+
+// within tells whether one of these functions is called around a node.
+func within(path []parser.Node, functions []string) bool {
+	return slices.ContainsFunc(path, func(n parser.Node) bool {
+		call, ok := n.(*parser.Call)
+		return ok && slices.Contains(functions, call.Func.Name)
+	})
 }
 
 // metric finds what a name in an expression means; histograms appear by their parts only.
 func metric(name string, metrics map[string]catalog.Metric) (catalog.Metric, bool) {
+	if m, ok := foreign[name]; ok {
+		return m, true
+	}
 	if m, ok := metrics[name]; ok {
 		return m, m.Type != "histogram"
 	}
@@ -112,49 +117,84 @@ func metric(name string, metrics map[string]catalog.Metric) (catalog.Metric, boo
 	return catalog.Metric{}, false
 }
 
+// namesIn are the metrics of an expression.
+func namesIn(t *testing.T, expr string) (names []string) {
+	t.Helper()
+	tree, err := promQL.ParseExpr(variables.Replace(expr))
+	require.NoError(t, err)
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		if s, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, s.Name)
+		}
+		return nil
+	})
+	return names
+}
+
 func TestExpressionsCanBeFaulty(t *testing.T) {
 	metrics, err := catalog.Metrics()
 	require.NoError(t, err)
 	for _, expr := range []string{
 		"sum(ranker_lags)", "ranker_retries_total > 0", "sum(ranker_checkpoint_duration_seconds)", "sum by (reason) (ranker_lag)",
 		`ranker_lag{reason="x"}`, `ranker_lag{topic=x}`, "sum(ranker_lag", "rate(ranker_retries_total[5 minutes])",
-		"summe(ranker_lag)", "rate(ranker_retries_total[5m)",
+		"summe(ranker_lag)", "rate(ranker_retries_total[5m)", "ranker_lag and on (reason) ranker_lag", "deriv(ranker_retries_total[5m])",
+		"sum(down)",
 	} {
 		assert.NotEmpty(t, faults(expr, metrics), expr)
 	}
-	assert.Empty(t, faults(`max by (topic, instance) (ranker_lag{topic=~"a|b"}) > 3 and on (topic) sum by (topic) (ranker_lag)`, metrics))
+	assert.Empty(t, faults(`max by (topic, instance) (ranker_lag{topic=~"a|b",job=~"$job"}) > 3 and on (topic) sum by (topic) (ranker_lag)`, metrics))
 }
 
-// TestAlerts: the rules file is one, each alert's metrics and labels exist, and its section of the handbook too.
+// TestForeignMetricsAreThere where `run` registers them.
+func TestForeignMetricsAreThere(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	types := map[string]string{"up": "gauge"}
+	for _, f := range families {
+		types[f.GetName()] = strings.ToLower(f.GetType().String())
+	}
+	for name, m := range foreign {
+		assert.Equal(t, m.Type, types[name], name)
+	}
+}
+
+// alerts are the rules of the chart's file, in which an unknown key is an error, as is a template that Prometheus cannot read.
+func alerts(t *testing.T) []rulefmt.Rule {
+	t.Helper()
+	file, errs := rulefmt.Parse([]byte(read(t, "chart/files/alerts.yaml")), false, model.UTF8Validation, promQL, slog.New(slog.DiscardHandler))
+	require.Empty(t, errs)
+	require.Len(t, file.Groups, 1)
+	require.NotEmpty(t, file.Groups[0].Rules)
+	return file.Groups[0].Rules
+}
+
+// TestAlerts: each alert's metrics and labels exist, and its section of the handbook too.
 func TestAlerts(t *testing.T) {
 	metrics, err := catalog.Metrics()
 	require.NoError(t, err)
-	var file ruleFile
-	require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, "prometheus/alerts.yaml")), &file))
 	handbook := read(t, "../docs/operations.md")
-	require.Len(t, file.Groups, 1)
-	require.NotEmpty(t, file.Groups[0].Name)
 	seen := map[string]bool{}
-	for _, rule := range file.Groups[0].Rules {
+	for _, rule := range alerts(t) {
 		require.Regexp(t, `^Ranker[A-Za-z]+$`, rule.Alert)
 		require.False(t, seen[rule.Alert], rule.Alert)
 		seen[rule.Alert] = true
 		assert.Empty(t, faults(rule.Expr, metrics), "%s: %s", rule.Alert, rule.Expr)
-		assert.Regexp(t, `^$|^\d+[mh]$`, rule.For, rule.Alert)
 		assert.Contains(t, []string{"critical", "warning"}, rule.Labels["severity"], rule.Alert)
 		assert.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
 		assert.NotEmpty(t, rule.Annotations["description"], rule.Alert)
-		for _, m := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(rule.Annotations["summary"], -1) {
-			assert.Regexp(t, `by \([^)]*\b`+m[1]+`\b`, rule.Expr, "%s: the label is not left", rule.Alert)
-		}
-		path, anchor, _ := strings.Cut(rule.Annotations["runbook"], "#")
+		path, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
 		assert.Equal(t, "docs/operations.md", path, rule.Alert)
 		headings := regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(handbook, -1)
 		assert.True(t, slices.ContainsFunc(headings, func(h []string) bool {
 			return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(h[1]), ",", ""), " ", "-") == anchor
 		}), "%s: no section %s", rule.Alert, anchor)
+		if rule.Alert == "RankerNotReady" {
+			assert.Contains(t, rule.Expr, task.Acquiring.String()+"|"+task.Replaying.String())
+		}
 	}
-	assert.Contains(t, file.Groups[0].Rules[2].Expr, task.Acquiring.String()+"|"+task.Replaying.String())
+	assert.True(t, seen["RankerNotReady"])
 }
 
 // dashboard is the form of Grafana's dashboards, as far as it is looked at here.
@@ -164,33 +204,62 @@ type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Query string } `json:"list"`
 	} `json:"templating"`
-	Panels []struct {
-		ID      int
-		Type    string
-		Title   string
-		GridPos struct{ H, W, X, Y int }
-		Targets []struct {
-			RefID        string `json:"refId"`
-			Expr         string `json:"expr"`
-			LegendFormat string `json:"legendFormat"`
+	Panels []panel `json:"panels"`
+}
+
+type panel struct {
+	ID          int
+	Type        string
+	Title       string
+	GridPos     struct{ H, W, X, Y int }
+	FieldConfig struct {
+		Defaults struct {
+			Thresholds struct {
+				Mode  string
+				Steps []struct {
+					Color string
+					Value *float64
+				}
+			}
 		}
-	} `json:"panels"`
+	}
+	Targets []struct {
+		RefID        string `json:"refId"`
+		Expr         string `json:"expr"`
+		LegendFormat string `json:"legendFormat"`
+	}
+}
+
+// colour is that of a value by the panel's thresholds: of the last step that it has reached.
+func (p *panel) colour(value float64) (colour string) {
+	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
+		if step.Value == nil || value >= *step.Value {
+			colour = step.Color
+		}
+	}
+	return colour
+}
+
+// board is the dashboard.
+func board(t *testing.T) (d dashboard, text string) {
+	t.Helper()
+	text = read(t, "chart/files/dashboard.json")
+	require.NoError(t, json.Unmarshal([]byte(text), &d))
+	return d, text
 }
 
 // TestDashboard: metrics, labels and variables of its panels exist, and no panel lies on another.
 func TestDashboard(t *testing.T) {
 	metrics, err := catalog.Metrics()
 	require.NoError(t, err)
-	var d dashboard
-	text := read(t, "grafana/ranker-worker.json")
-	require.NoError(t, json.Unmarshal([]byte(text), &d))
+	d, text := board(t)
 	require.NotEmpty(t, d.UID)
-	variables := []string{"__rate_interval", "__all"}
+	names := []string{"__rate_interval", "__all"}
 	for _, v := range d.Templating.List {
-		variables = append(variables, v.Name)
+		names = append(names, v.Name)
 	}
 	for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(text, -1) {
-		assert.Contains(t, variables, m[1], "no such variable")
+		assert.Contains(t, names, m[1], "no such variable")
 	}
 	ids, shown := map[int]bool{}, map[string]bool{}
 	taken := map[[2]int]string{}
@@ -212,17 +281,42 @@ func TestDashboard(t *testing.T) {
 		for _, target := range p.Targets {
 			assert.Empty(t, faults(target.Expr, metrics), "%s: %s", p.Title, target.Expr)
 			for _, m := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
-				assert.Regexp(t, `by \([^)]*\b`+m[1]+`\b`, target.Expr, "%s: the label is not left", p.Title)
+				assert.Regexp(t, `by \([^)]*\b`+m[1]+`\b|^(process|go)_`, target.Expr, "%s: the label is not left", p.Title)
 			}
-			for _, name := range promMetric.FindAllString(target.Expr, -1) {
+			for _, name := range namesIn(t, target.Expr) {
 				m, _ := metric(name, metrics)
 				shown[m.Name] = true
 			}
 		}
 	}
 	for name := range metrics { // what is not worth a panel is named here, so that a new metric is thought of
-		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_misplaced_records_total", "ranker_payoffs_clamped_total",
-			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_silence_informative"}
+		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_payoffs_clamped_total",
+			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_silence_informative", "ranker_partitioners_differ",
+			"ranker_misspelt_records_total", "ranker_learner_payoff_range"}
 		assert.NotEqual(t, slices.Contains(quiet, name), shown[name], name)
 	}
+	for name := range foreign {
+		assert.Equal(t, name != "up", shown[name], name)
+	}
+}
+
+// TestDashboardColours: what is well is green, and what an alert is for is not.
+func TestDashboardColours(t *testing.T) {
+	d, _ := board(t)
+	seen := 0
+	for _, p := range d.Panels {
+		if p.Type != "stat" {
+			continue
+		}
+		assert.Equal(t, "absolute", p.FieldConfig.Defaults.Thresholds.Mode, p.Title)
+		for value, want := range map[string]map[float64]string{
+			"Stopped": {0: "green", 1: "red", 3: "red"}, "Waiting": {0: "green", 1: "orange"},
+			"Dead letters, last hour": {0: "green", 1: "orange"}, "Partitions owned": {0: "red", 1: "green"},
+			"Workers": {0: "red", 1: "green"}, "Pending impressions": {0: "blue", 1e6: "blue"},
+		}[p.Title] {
+			seen++
+			assert.Equal(t, want, p.colour(value), "%s: %g", p.Title, value)
+		}
+	}
+	assert.Equal(t, 13, seen)
 }

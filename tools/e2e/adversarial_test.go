@@ -23,8 +23,10 @@ type decided struct {
 		Policy, Delay string
 		Offset        int64
 		Propensities  []float64
+		Expected      []float64
 		Instance      *int
 		Seed          string
+		Began         time.Time
 	} `json:"decision"`
 }
 
@@ -52,15 +54,19 @@ func (s *shelf) propensities(i int, items []string, q []float64) []float64 {
 	for k, item := range items {
 		g[k] = s.losses[i][item]
 	}
-	return slowFTRL(g, q, 1/math.Sqrt(float64(s.rounds[i]+1)))
+	rates := make([]float64, len(items))
+	for k := range rates {
+		g[k], rates[k] = -g[k], math.Sqrt(float64(s.rounds[i]+1))
+	}
+	return slowest(g, q, rates)
 }
 
-// slowFTRL is argmin ⟨g,p⟩ − (2/eta)·Σ√p_i over p_1+…+p_k ≤ q_1+…+q_k: for every set of prefixes that might be tight, each
+// slowest is argmax ⟨s,p⟩ + 2·Σ r_i·√p_i over p_1+…+p_k ≤ q_1+…+q_k: for every set of prefixes that might be tight, each
 // block between two of them is solved by bisection for its multiplier; of the solutions that keep all prefixes, the best.
-func slowFTRL(g, q []float64, eta float64) []float64 {
-	n := len(g)
+func slowest(s, q, rates []float64) []float64 {
+	n := len(s)
 	var best []float64
-	least := math.Inf(1)
+	most := math.Inf(-1)
 	for tight := range 1 << (n - 1) {
 		p := make([]float64, n)
 		for from := 0; from < n; {
@@ -70,7 +76,7 @@ func slowFTRL(g, q []float64, eta float64) []float64 {
 				mass += q[to]
 				to++
 			}
-			block(p[from:to], g[from:to], mass, eta)
+			block(p[from:to], s[from:to], rates[from:to], mass)
 			from = to
 		}
 		value, sumP, sumQ, ok := 0.0, 0.0, 0.0, true
@@ -78,25 +84,25 @@ func slowFTRL(g, q []float64, eta float64) []float64 {
 			sumP += p[k]
 			sumQ += q[k]
 			ok = ok && sumP <= sumQ+1e-12
-			value += g[k]*p[k] - 2/eta*math.Sqrt(p[k])
+			value += s[k]*p[k] + 2*rates[k]*math.Sqrt(p[k])
 		}
-		if ok && value < least {
-			least, best = value, p
+		if ok && value > most {
+			most, best = value, p
 		}
 	}
 	return best
 }
 
-// block solves for p_k = (eta·(g_k + lambda))⁻² with the sum mass.
-func block(p, g []float64, mass, eta float64) {
-	floor := -slices.Min(g)
-	low, high := 0.0, 1/(eta*math.Sqrt(mass/float64(len(p))))+slices.Max(g)-slices.Min(g)
+// block solves for p_k = (r_k/(lambda − s_k))² with the sum mass.
+func block(p, s, rates []float64, mass float64) {
+	highest := slices.Max(s)
+	low, high := 0.0, slices.Max(rates)/math.Sqrt(mass/float64(len(p)))
 	for range 200 {
-		mid := (low + high) / 2
+		mid := (low + high) / 2 // how far lambda is above all s
 		sum := 0.0
 		for k := range p {
-			x := eta * (g[k] + floor + mid)
-			p[k] = 1 / (x * x)
+			x := rates[k] / (highest - s[k] + mid)
+			p[k] = x * x
 			sum += p[k]
 		}
 		if sum > mass {

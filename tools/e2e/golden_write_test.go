@@ -66,7 +66,7 @@ learners:
   sums: {payoffs: stochastic, policy: greedy, aggregate: sum, payoff_range: [0, 10], payoff_horizon: 1000d, selection_timeout: 1000d}
   sorted: {payoffs: stochastic, policy: elimination, utilities: sorted, payoff_horizon: 1000d, selection_timeout: 1000d}
   social: {payoffs: stochastic, policy: moss, utilities: social, payoff_horizon: 1000d, selection_timeout: 1000d}
-  ftrl: {payoffs: adversarial, windows: {learned: true}, max_instances: 4, payoff_horizon: 1000d, selection_timeout: 1000d}
+  ftrl: {payoffs: adversarial, policy: ftrl, windows: {learned: true}, max_instances: 4, payoff_horizon: 1000d, selection_timeout: 1000d}
   osmd: {payoffs: adversarial, policy: osmd, windows: {learned: true}, max_instances: 4, payoff_horizon: 1000d, selection_timeout: 1000d}
 `
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -169,5 +170,34 @@ func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
 		next.enter(t)
 		next.leave(t, 0)
 		w.sound(t, next)
+	})
+}
+
+// TestState_RebuildWithoutALearner: the log names a learner that the configuration lacks. That is refused, before anything is
+// dropped; --partial rebuilds the others, and says what it leaves out.
+func TestState_RebuildWithoutALearner(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: greedy")
+		w.publish(t, w.impressions("i", 10)...)
+		worker := w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 10 }, deadline, 20*time.Millisecond)
+		worker.stop(t)
+		w.lose(t)
+		whole := w.cfg
+		cfg := *w.cfg
+		cfg.Learners = slices.Clone(cfg.Learners)
+		cfg.Learners[0].Name = "other"
+		w.cfg = &cfg
+		_, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{})
+		require.ErrorIs(t, err, statetool.ErrStrangers)
+		require.ErrorContains(t, err, `[0]: 10 decisions of learner "feed"`)
+		r, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
+		require.NoError(t, err)
+		require.EqualValues(t, 10, r.Partitions[0].Adopted)
+		require.Len(t, r.Partitions[0].Missing, 1)
+		w.cfg = whole
+		r, err = w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Replace: true, Yes: true})
+		require.NoError(t, err)
+		require.Empty(t, r.Partitions[0].Missing)
 	})
 }

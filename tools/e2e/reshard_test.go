@@ -292,6 +292,8 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 		tool := w.stateTool(t)
 		_, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
 		require.ErrorIs(t, err, statetool.ErrNotRecreated)
+		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true})
+		require.ErrorIs(t, err, statetool.ErrNotRecreated, "so does the dry run")
 		w.recreated(t, 3)
 		tool = w.stateTool(t)
 		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
@@ -310,8 +312,31 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 	})
 }
 
-// misplace publishes a record where it does not belong.
-func (w *world) misplace(t *testing.T, m kafka.Message) {
+// TestState_ReshardRefusesBeforePartitionsAreAdded: keys that another partitioner has placed are in the way of any other number. The
+// dry run says so as long as nothing is changed, and so does the command afterwards.
+func TestState_ReshardRefusesBeforePartitionsAreAdded(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 2, "policy: greedy")
+		w.misplace(t, w.impressions("i", 200)...)
+		worker := w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 200 }, deadline, 20*time.Millisecond)
+		worker.stop(t)
+		_, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{})
+		require.ErrorIs(t, err, statetool.ErrPartitioner)
+		require.ErrorContains(t, err, "(200 of 200 ids)")
+		r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		require.NoError(t, err, "there is nothing to do")
+		require.False(t, r.Done)
+		w.grow(t, 3)
+		for _, yes := range []bool{false, true} {
+			_, err = w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: yes})
+			require.ErrorIs(t, err, statetool.ErrPartitioner, yes)
+		}
+	})
+}
+
+// misplace publishes records where they do not belong.
+func (w *world) misplace(t *testing.T, m ...kafka.Message) {
 	t.Helper()
 	right := kafka.Murmur2Balancer{}
 	writer := &kafka.Writer{Transport: w.transport(t), Addr: kafka.TCP(w.access.Kafka.Brokers...), RequiredAcks: kafka.RequireAll,
@@ -322,7 +347,7 @@ func (w *world) misplace(t *testing.T, m kafka.Message) {
 	defer writer.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	require.NoError(t, writer.WriteMessages(ctx, m))
+	require.NoError(t, writer.WriteMessages(ctx, m...))
 }
 
 // rankedOnce adds all impressions that the log of rankings answers, each of which must be new, and checks that offsets

@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/doctor"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
 )
 
@@ -30,6 +31,7 @@ func TestSecurity(t *testing.T) {
 			}
 			t.Run("what a process shows", s.shows)
 			t.Run("passwords change", s.renews)
+			t.Run("examined", s.examined)
 			s.faults(t)
 			s.eachRightIsNeeded(t)
 		})
@@ -140,6 +142,30 @@ func (s *secured) renews(t *testing.T) {
 	}
 }
 
+// examined: with the least rights the doctor finds no fault; without one of them, that one, and the command that gives it.
+func (s *secured) examined(t *testing.T) {
+	t.Parallel()
+	env := func(name string) (string, bool) {
+		value, ok := secrets[name]
+		return value, ok
+	}
+	for i, missing := range append([]right{{}}, leastRights...) {
+		rights := leastRights
+		if i > 0 {
+			rights = slices.Delete(slices.Clone(leastRights), i-1, i)
+		}
+		w := s.world(t, 1, s.kafkaKeys("plain", "password: ${E2E_KAFKA_PASSWORD}"), s.redisKeys("password: ${E2E_REDIS_PASSWORD}"), rights)
+		found := doctor.Examine(t.Context(), w.file, env, doctor.Options{})
+		require.Equal(t, i > 0, doctor.Faulty(found), "%v: %v", missing, found)
+		requireNoSecrets(t, fmt.Sprint(found))
+		if i > 0 {
+			require.True(t, slices.ContainsFunc(found, func(f doctor.Finding) bool {
+				return f.Status == doctor.Fault && f.Area == "rights" && strings.Contains(f.Message, w.group) && strings.Contains(f.Message, "kafka-acls.sh")
+			}), "%v: %v", missing, found)
+		}
+	}
+}
+
 // refused is what a wrong password for Kafka comes to.
 func (s *secured) refused() string {
 	if s.real {
@@ -204,7 +230,7 @@ func (s *secured) faults(t *testing.T) {
 		"kafka, wrong password for SCRAM": {s.kafkaKeys("scram-sha-512", wrong), redisGood, refused},
 		"kafka, server of another CA":     {distrust(s.kafkaKeys("plain", good)), redisGood, untrusted},
 		"kafka, client without a name":    {anonymous(s.kafkaKeys("plain", good)), redisGood, nameless},
-		"kafka, no TLS":                   {strings.ReplaceAll(s.kafkaKeys("plain", good), s.tls(), ""), redisGood, "hung up"},
+		"kafka, no TLS":                   {strings.ReplaceAll(s.kafkaKeys("plain", good), s.tls(), ""), redisGood, "speaks TLS there: set kafka.tls"},
 		"redis, wrong password":           {s.kafkaKeys("plain", good), s.redisKeys(wrong), "WRONGPASS"},
 		"redis, server of another CA":     {s.kafkaKeys("plain", good), distrust(redisGood), untrusted},
 		"redis, client without a name":    {s.kafkaKeys("plain", good), anonymous(redisGood), "certificate required"},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func TestReplicas(t *testing.T) {
 		w.publish(t, w.impressions("i", 10)...)
 		text := r.awaitUnready(t, "too few replicas have the checkpoint: 0 of 1")
 		require.Eventually(t, func() bool { return len(w.read(t, w.cfg.Kafka.Topics.Rankings, 0)) == 10 }, deadline, 20*time.Millisecond)
-		require.Contains(t, w.log.String(), "too few replicas", text)
+		require.Eventually(t, func() bool { return strings.Contains(w.log.String(), "too few replicas") }, deadline, 20*time.Millisecond, text)
 		r.drain()
 		r.force() // a drain would wait for the replica
 		require.NoError(t, <-r.ended)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -110,6 +111,8 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 				worker.stop(t)
 				_, err = tool.Inspect(t.Context(), statetool.InspectQuery{Learner: "nobody", Partition: -1})
 				require.ErrorContains(t, err, "nobody")
+				_, err = tool.Inspect(t.Context(), statetool.InspectQuery{Partition: 99})
+				require.ErrorContains(t, err, "there is no partition 99: the group has 2, from 0 to 1")
 			})
 		}
 	})
@@ -123,6 +126,7 @@ func (w *world) reasonable(t *testing.T, r *statetool.Ranking, kind string) {
 	var sum float64
 	for _, c := range r.Candidates {
 		if c.Leads {
+			require.Empty(t, c.BeatenBy)
 			require.Greater(t, c.Utility, top, "leaders rise in utility")
 			leader, top = c.Item, c.Utility
 			require.Empty(t, c.BlockedBy)
@@ -139,6 +143,22 @@ func (w *world) reasonable(t *testing.T, r *statetool.Ranking, kind string) {
 		require.InDelta(t, 1, sum, 1e-9)
 		require.NotNil(t, r.Instance)
 	}
+}
+
+// TestState_ALaterLayoutIsNotShown: nor exported, for it would be misread.
+func TestState_ALaterLayoutIsNotShown(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		w := newWorld(t, env, 1, "policy: greedy")
+		w.publish(t, w.impressions("i", 10)...)
+		worker := w.start(t)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 10 }, deadline, 20*time.Millisecond)
+		worker.stop(t)
+		require.NoError(t, w.redis.HSet(t.Context(), "{"+w.group+":0}:meta", "layout", 9).Err())
+		_, err := w.stateTool(t).Inspect(t.Context(), statetool.InspectQuery{Partition: -1})
+		require.ErrorContains(t, err, "the stored state has layout 9")
+		_, err = w.stateTool(t).Export(t.Context(), "", io.Discard)
+		require.ErrorContains(t, err, "the stored state has layout 9")
+	})
 }
 
 // TestState_ResetBeginsAnew: the learner knows nothing afterwards, in no partition; what was pending ends as a removed

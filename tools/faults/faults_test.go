@@ -74,7 +74,7 @@ func TestOldVersion_IsLeftOutAloud(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv(kafka.CacheEnv, filepath.Join(dir, "cache"))
-	_, err := oldBinary(t.Context())
+	_, err := oldBinary(t.Context(), oldCommit)
 	require.ErrorIs(t, err, errLeftOut)
 	require.ErrorContains(t, err, oldCommit[:8])
 	var table bytes.Buffer

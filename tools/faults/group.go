@@ -54,22 +54,31 @@ type Settings struct {
 	Learners   string     // lines of the configuration; "": see learners
 }
 
-// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances.
+// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances, and
+// one that looks at what it expected.
 const learners = `
   feed:  {payoffs: stochastic, policy: elimination, default: true}
-  brief: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 8s}
+  brief: {payoffs: stochastic, policy: greedy, drift: 0.5, payoff_horizon: 20s, selection_timeout: 8s}
   rival: {payoffs: adversarial, policy: ftrl, max_instances: 16, windows: {geometric: 0.6, max: 5}, payoff_horizon: 60s}
+` + moves
+
+const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
 `
+
+// earlierLearners are those that earlier versions can read, as they can.
+var earlierLearners = strings.Replace(strings.TrimSuffix(learners, moves), "drift: 0.5, ", "", 1)
 
 // learner of impression k.
 func (g *Group) learner(k int) string {
 	switch {
-	case g.settings.Learners != "" && g.settings.Learners != learners:
+	case g.settings.Learners != "" && g.settings.Learners != earlierLearners:
 		return ""
 	case k%3 == 0:
 		return "brief"
 	case k%7 == 1:
 		return "rival"
+	case k%7 == 3 && g.settings.Learners == "":
+		return "moves"
 	}
 	return "feed"
 }
@@ -157,7 +166,7 @@ func (g *Group) createTopics(ctx context.Context) error {
 		if err != nil || len(problems) > 0 {
 			return false, errors.Join(err, fmt.Errorf("%v", problems))
 		}
-		_, err = g.ends(ctx)
+		_, err = g.endsNow(ctx)
 		return err == nil, err
 	})
 	if err != nil {
@@ -174,8 +183,21 @@ func (g *Group) createTopics(ctx context.Context) error {
 	return nil
 }
 
+// endsPatience is how long a leader may not know yet where a topic ends.
+const endsPatience = 30 * time.Second
+
 // ends are the ends of all partitions of all topics, by topic.
 func (g *Group) ends(ctx context.Context) (ends [event.Topics][]int64, err error) {
+	err = until(ctx, endsPatience, "the brokers know where the topics end", func() (bool, error) {
+		var err error
+		ends, err = g.endsNow(ctx)
+		return err == nil, err
+	})
+	return ends, err
+}
+
+// endsNow asks for them once.
+func (g *Group) endsNow(ctx context.Context) (ends [event.Topics][]int64, err error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	for t, topic := range g.Topics {

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -81,8 +80,12 @@ func (s *Store) Use(f func(c *goredis.Client) error) error {
 func (s *Store) follow(ctx context.Context) error {
 	host, port, _ := strings.Cut(s.primary.Addr(), ":")
 	return server(s.replica, func(c *goredis.Client) error {
-		if err := c.ReplicaOf(ctx, host, port).Err(); err != nil {
-			return fmt.Errorf("make a Redis a replica: %w", err)
+		err := until(ctx, storeTimeout, "a Redis is made a replica", func() (bool, error) { // it may be loading still
+			err := c.ReplicaOf(ctx, host, port).Err()
+			return err == nil, err
+		})
+		if err != nil {
+			return err
 		}
 		return until(ctx, storeTimeout*3, "the replica follows", func() (bool, error) {
 			info, err := c.Info(ctx, "replication").Result()

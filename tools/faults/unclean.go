@@ -88,7 +88,7 @@ func (e *election) lose(ctx context.Context, s *isolated) (err error) {
 		return err
 	}
 	if err := until(ctx, time.Minute, "all partitions have leaders", func() (bool, error) {
-		ends, err := s.ends(ctx)
+		ends, err := s.endsNow(ctx)
 		e.after = ends[e.topic]
 		return err == nil, err
 	}); err != nil {

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
@@ -17,6 +20,10 @@ import (
 
 // oldCommit is the last one that writes layout 1 of states and of rankings.
 const oldCommit = "5d5427a56503f23c6d85d3176745fd88e0b26683"
+
+// waitingCommit is the last one to which silence meant nothing and that dropped what was never paid, in the present layout. Its
+// rankings tell in which order records were taken in, so that the checker knows all that became of them.
+const waitingCommit = "3dec9ff40b143e45d75c688de4a6d58774ea3367"
 
 // oldSays is what a worker of oldCommit says of a state in the present layout.
 const oldSays = "the stored state has layout 2, this worker reads 1"
@@ -26,22 +33,25 @@ var errLeftOut = errors.New("left out")
 
 // versionFaults replace workers by those of another version, one by one and under load.
 func versionFaults() []Fault {
-	roll := func(kind string, takes time.Duration, write func(scene *Scene, old string) isolatedRun) Fault {
+	roll := func(kind, commit string, takes time.Duration, write func(scene *Scene, old string) isolatedRun) Fault {
 		return Fault{Kind: kind, Uses: ownGroup, Weight: 1, Takes: takes, Inject: func(ctx context.Context, scene *Scene) error {
-			old, err := oldBinary(ctx)
+			old, err := oldBinary(ctx, commit)
 			if err != nil {
 				return err
 			}
 			sc := write(scene, old)
-			sc.Settings = Settings{Partitions: 4, Workers: 3, Learners: learners}
+			sc.Settings = Settings{Partitions: 4, Workers: 3, Learners: earlierLearners}
 			return runIsolated(ctx, scene, sc)
 		}}
 	}
 	return []Fault{
-		roll("rolling upgrade", time.Minute, func(_ *Scene, old string) isolatedRun {
+		roll("rolling upgrade", oldCommit, time.Minute, func(_ *Scene, old string) isolatedRun {
 			return isolatedRun{begin: beginAs(old), do: upgrade}
 		}),
-		roll("rolling downgrade", 2*time.Minute, func(scene *Scene, old string) isolatedRun {
+		roll("rolling upgrade while payoffs are awaited", waitingCommit, time.Minute, func(_ *Scene, old string) isolatedRun {
+			return isolatedRun{begin: beginAs(old), do: upgradeAwaiting}
+		}),
+		roll("rolling downgrade", oldCommit, 2*time.Minute, func(scene *Scene, old string) isolatedRun {
 			first := old
 			if scene.rng.IntN(2) == 0 {
 				first = "" // the group is begun by the present version
@@ -58,13 +68,14 @@ func beginAs(binary string) func(context.Context, *isolated) error {
 		for _, w := range s.Slots {
 			w.binary = binary
 		}
-		if binary != "" { // to it silence meant nothing, whatever the configuration says
+		if binary != "" { // to it silence meant nothing, and what the configuration leaves open was dropped
 			before, err := s.Config()
 			if err != nil {
 				return err
 			}
 			for i := range before.Learners {
-				before.Learners[i].Silence = config.Waits
+				l := &before.Learners[i]
+				l.Silence, l.OnExpiry.Default = config.Waits, nil
 			}
 			s.earlier = append(s.earlier, before)
 		}
@@ -97,6 +108,63 @@ func upgrade(ctx context.Context, s *isolated) error {
 		return err
 	}
 	return s.awaitPresent(ctx)
+}
+
+// upgradeAwaiting is upgrade where states know of selections in flight, and not when they began: those weigh nothing, and go as they
+// came, until there are none but such as the present version has seen begin.
+func upgradeAwaiting(ctx context.Context, s *isolated) error {
+	if err := until(ctx, 30*time.Second, "something is in flight with the earlier version", func() (bool, error) {
+		n, err := s.untimed(ctx)
+		return n > 0, err
+	}); err != nil {
+		return err
+	}
+	if err := upgrade(ctx, s); err != nil {
+		return err
+	}
+	return must(ctx, until(ctx, 90*time.Second, "of all that is in flight the beginning is known", func() (bool, error) {
+		n, err := s.untimed(ctx)
+		return err == nil && n == 0, err
+	}))
+}
+
+// untimed is how many items of the learner whose payoffs are awaited shortest have more selections in flight than times at which these
+// began.
+func (s *isolated) untimed(ctx context.Context) (items int, err error) {
+	err = s.redis.use(func(c goredis.UniversalClient) error {
+		for p := range s.Partitions {
+			flights, err := c.HGetAll(ctx, fmt.Sprintf("{%s:%d}:brief:flights", s.Name, p)).Result()
+			if err != nil {
+				return fmt.Errorf("read what is in flight: %w", err)
+			}
+			for _, value := range flights {
+				n, err := untimedOf(value)
+				if err != nil {
+					return err
+				}
+				if n > 0 {
+					items++
+				}
+			}
+		}
+		return nil
+	})
+	return items, err
+}
+
+// untimedOf is how many selections in flight have no time: "<number>", and behind it " <level>:<index>:<number>" of those that have.
+func untimedOf(value string) (int, error) {
+	count, spans, _ := strings.Cut(value, " ")
+	n, err := strconv.Atoi(count)
+	for _, span := range strings.Fields(spans) {
+		began, wrong := strconv.Atoi(span[strings.LastIndexByte(span, ':')+1:])
+		err = errors.Join(err, wrong)
+		n -= began
+	}
+	if err != nil {
+		return 0, violated("%q selections are in flight: %v", value, err)
+	}
+	return n, nil
 }
 
 // awaitPresent waits until all workers work on all their partitions, and all states have the present layout.
@@ -163,19 +231,19 @@ func (s *isolated) contents(ctx context.Context) (all []map[string]string, err e
 	return all, err
 }
 
-// oldBinary is the worker of oldCommit, which is built when it is first asked for on a machine.
-func oldBinary(ctx context.Context) (string, error) {
+// oldBinary is the worker of an earlier commit, which is built when it is first asked for on a machine.
+func oldBinary(ctx context.Context, commit string) (string, error) {
 	cache, err := kafka.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(cache, "worker-"+oldCommit[:8])
+	binary := filepath.Join(cache, "worker-"+commit[:8])
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	known := exec.CommandContext(ctx, "git", "cat-file", "-e", oldCommit+"^{commit}")
+	known := exec.CommandContext(ctx, "git", "cat-file", "-e", commit+"^{commit}")
 	if out, err := known.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: the version of before, commit %s, is not in the history that is here: %w %s", errLeftOut, oldCommit[:8],
+		return "", fmt.Errorf("%w: the version of before, commit %s, is not in the history that is here: %w %s", errLeftOut, commit[:8],
 			err, strings.TrimSpace(string(out)))
 	}
 	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
@@ -194,7 +262,7 @@ func oldBinary(ctx context.Context) (string, error) {
 	build := exec.CommandContext(ctx, "go", "-C", dir, "build", "-tags", "failpoints", "-o", "built", "./cmd/ranker-worker")
 	build.Env = append(os.Environ(), "GOWORK=off") // the workspace above the cache does not have it
 	for _, cmd := range []*exec.Cmd{
-		exec.CommandContext(ctx, "git", "-C", strings.TrimSpace(string(root)), "archive", "--output", archive, oldCommit),
+		exec.CommandContext(ctx, "git", "-C", strings.TrimSpace(string(root)), "archive", "--output", archive, commit),
 		exec.CommandContext(ctx, "tar", "-x", "-f", archive, "-C", dir),
 		build,
 	} {

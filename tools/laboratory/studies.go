@@ -26,10 +26,10 @@ func withInstances(limits []int, policies ...string) lab.Settings {
 func studies() []study {
 	const million, late = 1_000_000, 1000
 	everything := []lab.Settings{paper(), with("direct", "moss", "optimistic", "thompson", "greedy")}
-	direct := with("direct", "moss", "optimistic", "thompson", "egreedy", "greedy")
+	direct := with("direct", "moss", "optimistic", "thompson", "egreedy", "greedy", "robust")
 	delayed := lab.Lateness{Mean: late}
 	adversarial := []lab.Settings{
-		withInstances([]int{0}, "osmd"), withInstances([]int{0, 64, 1}, "ftrl"), with("direct", "moss", "thompson", "optimistic"),
+		withInstances([]int{0}, "osmd"), withInstances([]int{0, 64, 1}, "ftrl"), with("direct", "moss", "thompson", "optimistic", "robust"),
 	}
 	byRank := withInstances([]int{0, 1}, "ftrl")
 	byRank.LossIndex = "rank"
@@ -37,7 +37,7 @@ func studies() []study {
 	silences := func(about string, s lab.Scenario, further ...lab.Settings) study {
 		laws := with("direct", "moss")
 		laws.Silences = []string{"waits", "at_once"}
-		rows := []lab.Settings{with("direct", "moss", "optimistic", "thompson", "klucb", "greedy", "utility"), laws, with("qpmd", "elimination")}
+		rows := []lab.Settings{with("direct", "moss", "optimistic", "thompson", "klucb", "greedy", "utility", "robust"), laws, with("qpmd", "elimination")}
 		return study{string(s), about, lab.Experiment{Scenario: s, Horizon: s.DefaultHorizon()}, append(rows, further...)}
 	}
 	return []study{
@@ -68,6 +68,6 @@ func studies() []study {
 			lab.Experiment{Scenario: lab.Switching, Horizon: 100_000, Lateness: delayed, Runs: 64}, adversarial},
 		{"ranks", "Payoffs belong to the place in the user's order, not to the item.",
 			lab.Experiment{Scenario: lab.Ranks, Horizon: 100_000, Lateness: delayed},
-			[]lab.Settings{byRank, withInstances([]int{1}, "ftrl"), with("direct", "moss")}},
+			[]lab.Settings{byRank, withInstances([]int{1}, "ftrl"), with("direct", "moss", "robust")}},
 	}
 }

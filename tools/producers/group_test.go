@@ -26,20 +26,25 @@ type group struct {
 	broker *broker.Client
 }
 
-func newGroup(t *testing.T, env testenv.Env, partitions int) *group {
+// newGroup makes one whose topics begin with its name and a dash; of selections there is one where it is asked for.
+func newGroup(t *testing.T, env testenv.Env, partitions int, selections bool) *group {
 	t.Helper()
 	name := testenv.Unique(t, "p")
+	topic := ""
+	if selections {
+		topic = name + "-selections"
+	}
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
 kafka:
   brokers: [%s]
   group: %s
   start: earliest
-  topics: {impressions: %[2]s-impressions, selections: "", payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
-redis: {url: %q}
+  topics: {impressions: %[2]s-impressions, selections: %[4]q, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: %[3]q}
 http: {listen: ""}
 learners: {feed: {payoffs: stochastic, policy: utility}}
-`, env.Kafka, name, env.RedisURL()), 0o600))
+`, env.Kafka, name, env.RedisURL(), topic), 0o600))
 	cfg, _, err := config.LoadFile(file, os.LookupEnv)
 	require.NoError(t, err)
 	g := &group{cfg: cfg}

@@ -237,7 +237,7 @@ func matrix(t *testing.T, env testenv.Env, large int, by []producer) {
 		}
 		writes = append(writes, func(w *works) error { return p.write(ctx, w, mine) })
 	}
-	g := newGroup(t, env, len(rows))
+	g := newGroup(t, env, len(rows), false)
 	w := newWorks(t, env.Kafka, g.cfg.Kafka.Topics.Impressions)
 	began := time.Now()
 	writing, _ := errgroup.WithContext(ctx)

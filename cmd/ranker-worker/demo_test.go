@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/demo"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+)
+
+// TestDemoFits80Columns with the largest numbers that there can be, and a regret below 0 is not left without a reason.
+func TestDemoFits80Columns(t *testing.T) {
+	const many = maxDemoImpressions
+	show := func(regret float64) string {
+		var out bytes.Buffer
+		fmt.Fprintf(&out, demoIntroduction, "127.0.0.1:65535", many)
+		d := demoProgress{w: &out, live: true}
+		d.update(demo.Progress{Progress: platform.Progress{Rankings: many}, Impressions: many, Day: 99999 * 24 * time.Hour,
+			Learners: []demo.LearnerProgress{{Name: "feed", Regret: regret, ByUtility: many}, {Name: "front-page", Regret: many, ByUtility: many}}})
+		d.end()
+		s := &demo.Summary{Impressions: many, Rankings: many, Selections: many, Seconds: 999, Simulated: 99999 * time.Hour, Sent: many,
+			Pending: many, Payoffs: demo.Payoffs{Applied: many, Duplicate: many, Late: many, Orphan: many, Rejected: many, Parked: many},
+			Learners: map[string]*demo.Learner{"front-page": {Policy: "ftrl", Delay: "bold", Regret: regret, RegretUtilityOrder: many,
+				PayoffsSent: many, Payoffs: demo.Payoffs{Applied: many, Duplicate: many, Late: many}}}}
+		s.Account.Impressions.Paid, s.Account.Impressions.Expired, s.Account.Impressions.Unselected = many, many, many
+		s.Account.Selections.Joined, s.Account.Selections.Duplicate, s.Account.Selections.Late = many, many, many
+		printSummary(&out, s)
+		return out.String()
+	}
+	for line := range strings.Lines(strings.ReplaceAll(show(-many), "\r", "")) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+	}
+	assert.True(t, strings.HasPrefix(show(1), "Live page, while this runs: http://127.0.0.1:65535/\n"), "the first line is the page's address")
+	assert.Equal(t, 2, strings.Count(show(-1), "Below 0: "))
+	assert.NotContains(t, show(-0.4), "Below 0: ")
+	assert.NotContains(t, show(-0.4), "-0")
+	assert.Contains(t, show(1), "docs/algorithms.md")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/letters"
+)
+
+func newDLQCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "Look at dead letters, and send their records again",
+		Long: `Look at the group's dead letters: records that workers have refused, with the reason. tail shows them as they come, show
+one of them in full, replay sends their records again once what refused them is mended. None takes part in the group.`,
+		Example: `  ranker-worker dlq tail --config worker.yaml
+  ranker-worker dlq show --config worker.yaml payoffs/3/1042
+  ranker-worker dlq replay --config worker.yaml --reason unknown_learner --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDLQTailCommand(), newDLQShowCommand(), newDLQReplayCommand())
+	return cmd
+}
+
+// withBox opens the dead letters that a configuration names, and lets do look at them until the first SIGINT or SIGTERM.
+func withBox(cmd *cobra.Command, file string, do func(context.Context, *letters.Box) error) error {
+	cfg, err := loadText(cmd, file)
+	if err != nil {
+		return err
+	}
+	b, err := letters.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return do(ctx, b)
+}
+
+// topicsFlag chooses among the input topics.
+func topicsFlag(cmd *cobra.Command, topics *[]string) {
+	cmd.Flags().StringSliceVar(topics, "topic", nil, "only of this `TOPIC`: impressions, selections, payoffs, or a topic's name; can be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("topic", cobra.FixedCompletions([]string{"impressions", "selections", "payoffs"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// letterJSON is a dead letter as --json shows it. Key and value are text where they are UTF-8, else base64 under the other name.
+type letterJSON struct {
+	*letters.Letter
+	KeyText   *string `json:"key_text,omitempty"`
+	ValueText *string `json:"value_text,omitempty"`
+	Hint      string  `json:"hint,omitempty"`
+}
+
+func asJSON(l *letters.Letter) letterJSON {
+	return letterJSON{l, validText(l.Key), validText(l.Value), letters.Hint(l)}
+}
+
+// parseAt reads TOPIC/PARTITION/OFFSET.
+func parseAt(text string) (at letters.At, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 3 {
+		at.Topic = parts[0]
+		if at.Partition, err = strconv.Atoi(parts[1]); err == nil {
+			at.Offset, err = strconv.ParseInt(parts[2], 10, 64)
+		}
+	}
+	if len(parts) != 3 || err != nil || at.Partition < 0 || at.Offset < 0 {
+		return at, usageError{fmt.Errorf("%q is not TOPIC/PARTITION/OFFSET, such as payoffs/3/1042", text)}
+	}
+	return at, nil
+}
+
+// parseMoment reads an RFC 3339 time, or a duration before now; empty is none.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return time.Time{}, usageError{fmt.Errorf("%q is neither a time such as 2026-11-21T10:00:00Z nor how long ago, such as 2h", text)}
+	}
+	return now.Add(-d), nil
+}
+
+// ended is nil where a command was ended by its user.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/letters"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+func newDLQReplayCommand() *cobra.Command {
+	var (
+		file, from, to, offsets string
+		inJSON                  bool
+	)
+	q := letters.Query{}
+	cmd := &cobra.Command{
+		Use:   "replay --config FILE [--topic T] [--reason R] [--from T] [--to T] [--partition P] [--offsets A-B] --yes",
+		Short: "Send the records of dead letters again",
+		Long: `Send the records of dead letters again, with the same key and bytes, to the topic and partition where they were refused, once
+what refused them is mended: a learner that was not configured, a bound that was too low. Without --yes it only says how many.
+
+Each record that is sent carries the header ranker.replay.of with the place of its dead letter. By that, what was sent
+before is left out when the command is given again, also after it was cut off; and a record that was refused once more is left
+out unless --again. That reaches back as far as the input topics are kept. Two commands at the same time can send twice.
+Records that were cut off, or passed over by state skip, cannot be sent: their bytes are not all there.`,
+		Example: `  ranker-worker dlq replay --config worker.yaml --reason unknown_learner
+  ranker-worker dlq replay --config worker.yaml --reason unknown_learner --from 2h --yes
+  ranker-worker dlq replay --config worker.yaml --topic payoffs --partition 3 --offsets 1042-1100 --yes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			now := time.Now()
+			if q.From, err = parseMoment(from, now); err != nil {
+				return err
+			}
+			if q.To, err = parseMoment(to, now); err != nil {
+				return err
+			}
+			if q.First, q.Last, err = parseOffsets(offsets); err != nil {
+				return err
+			}
+			for _, r := range q.Reasons {
+				if !slices.Contains(event.Reasons(), event.Reason(r)) {
+					return usageError{fmt.Errorf("no such reason %q; docs/operations.md, Dead letters, has them", r)}
+				}
+			}
+			p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: now}
+			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
+				r, err := b.Replay(ctx, q, p.say)
+				p.end()
+				if r != nil && inJSON {
+					if err := printJSON(cmd.OutOrStdout(), r); err != nil {
+						return err
+					}
+				} else if r != nil {
+					showReplay(cmd.OutOrStdout(), r)
+				}
+				return err
+			})
+		},
+	}
+	configFlag(cmd, &file)
+	topicsFlag(cmd, &q.Topics)
+	f := cmd.Flags()
+	f.StringSliceVar(&q.Reasons, "reason", nil, "only those refused for this `REASON`; can be repeated")
+	f.StringVar(&from, "from", "", "only those refused from this `TIME` on: RFC 3339, or how long ago, such as 2h")
+	f.StringVar(&to, "to", "", "only those refused before this `TIME`")
+	f.IntVar(&q.Partition, "partition", -1, "only those of this partition")
+	f.StringVar(&offsets, "offsets", "", "only records from offset `A-B` of their topics, both included; A- has no end")
+	f.BoolVar(&q.ByKey, "by-key", false, "send to the partition that murmur2 gives the key, in place of that where the record was")
+	f.BoolVar(&q.Again, "again", false, "also records that were sent again before, and refused once more")
+	yesFlag(cmd, &q.Do)
+	f.Lookup("yes").Usage = "send; without, it is only said how many would be"
+	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
+	reasons := make([]string, 0, len(event.Reasons()))
+	for _, r := range event.Reasons() {
+		reasons = append(reasons, string(r))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(reasons, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// parseOffsets reads A-B, A- or A; empty are all.
+func parseOffsets(text string) (first, last int64, err error) {
+	if text == "" {
+		return 0, -1, nil
+	}
+	from, to, ranged := strings.Cut(text, "-")
+	first, err = strconv.ParseInt(from, 10, 64)
+	last = first
+	if err == nil && ranged {
+		if last = -1; to != "" {
+			last, err = strconv.ParseInt(to, 10, 64)
+		}
+	}
+	if err != nil || last >= 0 && last < first {
+		return 0, 0, usageError{fmt.Errorf("--offsets %q is not A-B, such as 1042-1100", text)}
+	}
+	return first, last, nil
+}
+
+func showReplay(out io.Writer, r *letters.Replayed) {
+	did := "sent again"
+	if !r.Done {
+		did = "would be sent again; give --yes to do it"
+	}
+	fmt.Fprintf(out, "%d records %s\n", r.Sent, did)
+	for _, reason := range slices.Sorted(maps.Keys(r.ByReason)) {
+		fmt.Fprintf(out, "  %-24s %d\n", reason, r.ByReason[reason])
+	}
+	for _, left := range []struct {
+		n   int
+		why string
+	}{{r.Before, "were sent again before"}, {r.Refused, "were refused once more after that: --again takes them"},
+		{r.Cut, "are cut off or were skipped: their bytes are not all there"}, {r.Duplicate, "are further dead letters of the same record"}} {
+		if left.n > 0 {
+			fmt.Fprintf(out, "left out: %d %s\n", left.n, left.why)
+		}
+	}
+}

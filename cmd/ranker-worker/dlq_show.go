@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/letters"
+)
+
+func newDLQShowCommand() *cobra.Command {
+	var (
+		file   string
+		inJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "show --config FILE TOPIC/PARTITION/OFFSET",
+		Short: "Show one dead letter in full, with what most likely made it so",
+		Long: `Show one dead letter: reason, headers, key, value, and a hint where its bytes tell what most likely made them so, such as a
+serializer with a schema registry, a tombstone, or times that are numbers. TOPIC/PARTITION/OFFSET is where the refused record
+stood, as dlq tail says it; with a dead-letter topic's name it is where the dead letter stands.`,
+		Example: `  ranker-worker dlq show --config worker.yaml payoffs/3/1042
+  ranker-worker dlq show --config worker.yaml payoffs.dlq/3/17 --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := parseAt(args[0])
+			if err != nil {
+				return err
+			}
+			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
+				l, err := b.Find(ctx, at)
+				if err != nil {
+					return ended(ctx, err)
+				}
+				if inJSON {
+					return printJSON(cmd.OutOrStdout(), asJSON(l))
+				}
+				return showLetter(ctx, cmd.OutOrStdout(), b, l)
+			})
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Args = cobra.ExactArgs(1) // the place; the file is by its flag only
+	cmd.Flags().BoolVar(&inJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+func showLetter(ctx context.Context, out io.Writer, b *letters.Box, l *letters.Letter) error {
+	fmt.Fprintf(out, "record   %s\nletter   %s\nrefused  %s\nreason   %s\ndetail   %s\n", l.Of, l.Letter, l.Time.UTC().Format(time.RFC3339Nano), l.Reason, l.Detail)
+	stamped, replayOf, found, err := b.Original(ctx, l)
+	switch {
+	case err != nil:
+		fmt.Fprintf(out, "original cannot be read: %v\n", err)
+	case !found:
+		fmt.Fprintln(out, "original stands in its topic no more")
+	default:
+		fmt.Fprintf(out, "original still stands in its topic, with the Kafka timestamp %s\n", stamped.UTC().Format(time.RFC3339Nano))
+		if replayOf != "" {
+			fmt.Fprintf(out, "         it had been sent again from dead letter %s, and was refused once more\n", replayOf)
+		}
+	}
+	if l.Size > 0 {
+		fmt.Fprintf(out, "cut off  key and value had %d bytes\n", l.Size)
+	}
+	hint := letters.Hint(l)
+	if found {
+		hint = cmp.Or(hint, letters.TimestampHint(stamped))
+	}
+	if hint != "" {
+		fmt.Fprintf(out, "hint     %s\n", hint)
+	}
+	for _, h := range l.Headers {
+		fmt.Fprintf(out, "header   %s: %s\n", h.Key, abridged(h.Value, 1000))
+	}
+	fmt.Fprintf(out, "key      %s\n", abridged(l.Key, len(l.Key)))
+	switch {
+	case l.Value == nil:
+		fmt.Fprintln(out, "value    null")
+	case utf8.Valid(l.Value):
+		fmt.Fprintf(out, "value    %d bytes\n%s\n", len(l.Value), l.Value)
+	default:
+		fmt.Fprintf(out, "value    %d bytes\n%s", len(l.Value), hex.Dump(l.Value))
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/letters"
+)
+
+func newDLQTailCommand() *cobra.Command {
+	var (
+		file   string
+		topics []string
+		last   int
+		once   bool
+		inJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "tail --config FILE [--topic T] [--last N] [--once]",
+		Short: "Show the last dead letters, and each that comes",
+		Long: `Show the group's last dead letters, and then each that comes, until it is ended. Each is one line: when it was refused,
+topic/partition/offset of the record, the reason, its key, and the beginning of its value. dlq show has the rest.`,
+		Example: `  ranker-worker dlq tail --config worker.yaml
+  ranker-worker dlq tail --config worker.yaml --topic payoffs --last 100 --once
+  ranker-worker dlq tail --config worker.yaml --json | jq .reason`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if last < 0 {
+				return usageError{fmt.Errorf("--last cannot be negative")}
+			}
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
+				return ended(ctx, b.Tail(ctx, topics, last, !once, func(l *letters.Letter) error {
+					if inJSON {
+						return enc.Encode(asJSON(l))
+					}
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s  key %s  %s\n", l.Time.UTC().Format(time.RFC3339), l.Of, l.Reason,
+						abridged(l.Key, 64), abridged(l.Value, 100))
+					return err
+				}))
+			})
+		},
+	}
+	configFlag(cmd, &file)
+	topicsFlag(cmd, &topics)
+	cmd.Flags().IntVar(&last, "last", 10, "begin with so many that are there already")
+	cmd.Flags().BoolVar(&once, "once", false, "end with those that are there")
+	cmd.Flags().BoolVar(&inJSON, "json", false, "print each as one line of JSON")
+	return cmd
+}
+
+// abridged is the beginning of a key or value, quoted; a null one says so.
+func abridged(b []byte, most int) string {
+	switch {
+	case b == nil:
+		return "null"
+	case len(b) > most:
+		return strconv.Quote(string(b[:most])) + "…"
+	}
+	return strconv.Quote(string(b))
+}
+
+// validText is a key or value as text; nil where it is none.
+func validText(b []byte) *string {
+	if b == nil || !utf8.Valid(b) {
+		return nil
+	}
+	text := string(b)
+	return &text
+}

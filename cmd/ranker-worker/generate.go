@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/generate"
+)
+
+// maxGenerateRate is what one process can send with users who are drawn one by one.
+const maxGenerateRate = 10_000
+
+func newGenerateCommand() *cobra.Command {
+	var (
+		file  string
+		opt   = generate.Options{Rate: 20, Seed: 1, Every: 10 * time.Second}
+		lasts time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "generate --config FILE [--rate N] [--learner L] [--for D]",
+		Short: "Send invented traffic to a real Kafka, so that a worker has something to do",
+		Long: `Play a platform in front of the topics of a configuration: publish impressions at a rate, read the rankings
+that a worker gives, and send what made-up users do with them: selections within seconds, payoffs within minutes. Every
+10 s a line of the log says what was sent and what rankings came.
+
+All of it is invented, and workers learn from it as from real records: it is for trying things out, never for topics
+that a platform uses. So it refuses topics where the newest records are of other producers, unless --yes is given.
+
+It needs a worker to answer it, in a process of its own, and neither Redis nor a place in the group. It ends at SIGINT or
+SIGTERM, or after --for; what its users would have sent later is not sent then.`,
+		Example: `  ranker-worker generate --config worker.yaml --rate 50
+  ranker-worker generate --config worker.yaml --learner feed --for 10m`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !(opt.Rate > 0 && opt.Rate <= maxGenerateRate) {
+				return usageError{fmt.Errorf("--rate must be above 0 and at most %d, not %g", maxGenerateRate, opt.Rate)}
+			}
+			if lasts < 0 {
+				return usageError{errors.New("--for cannot be negative")}
+			}
+			return runGenerate(cmd, file, opt, lasts)
+		},
+	}
+	configFlag(cmd, &file)
+	f := cmd.Flags()
+	f.Float64Var(&opt.Rate, "rate", opt.Rate, "impressions a second")
+	f.StringVar(&opt.Learner, "learner", "", "send for this learner only (default: for all of the configuration, in turn)")
+	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again, with the same tastes")
+	f.DurationVar(&lasts, "for", 0, "end after this long; 0: at a signal")
+	f.BoolVar(&opt.AnyTopic, "yes", false, "also write to topics that other producers write to")
+	return cmd
+}
+
+func runGenerate(cmd *cobra.Command, file string, opt generate.Options, lasts time.Duration) error {
+	cfg, err := loadText(cmd, file)
+	if err != nil {
+		return err
+	}
+	opt.Logger = cfg.Log.Logger(cmd.ErrOrStderr(), cfg.Log.Least())
+	ctx, _, stop := signals(cmd.Context(), func(os.Signal) {})
+	defer stop()
+	if lasts > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, lasts)
+		defer cancel()
+	}
+	err = generate.Run(ctx, cfg, opt)
+	switch {
+	case errors.Is(err, generate.ErrUnknownLearner):
+		return usageError{err}
+	case errors.Is(err, generate.ErrShared):
+		return fmt.Errorf("%w\nWhat is invented would be learned from like the rest. Where that is meant: --yes", err)
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/stream"
+)
+
+func newServeCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Take impressions, selections and payoffs over HTTP, and answer with rankings",
+		Long: `Take records over HTTP, for those who do not speak Kafka: POST /v1/rank answers an impression with its ranking,
+/v1/selections and /v1/payoffs take what follows, GET /v1/rankings/{id} repeats a ranking. Records are those of the topics
+(docs/records.md), and are written there before they are answered. GET /v1/openapi.yaml describes all of it to machines.
+
+The rankings are made by the workers of the same configuration (run). Where these are late, the candidates are answered by
+utility after serve.timeout, and the answer says so ("substitute": true). Start as many as you like: they share nothing.
+
+It listens on loopback only, unless serve.listen says otherwise; then give it serve.tokens_file, and serve.cert_file and
+serve.key_file. SIGHUP reads the tokens and log.level anew. The first SIGINT or SIGTERM drains: what was taken is answered.`,
+		Example: `  ranker-worker serve --config worker.yaml
+  curl --json '{"impression_id":"i-1","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}' \
+    http://127.0.0.1:8081/v1/rank`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServe(cmd, file)
+		},
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+func runServe(cmd *cobra.Command, file string) error {
+	cfg, err := loadBy(cmd, file, config.ServeFile)
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(cfg.Log.Least())
+	log := cfg.Log.Logger(cmd.ErrOrStderr(), level)
+	registry := prometheus.NewRegistry()
+	version := buildVersion()
+	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry)})
+	if err != nil {
+		return err
+	}
+	defer onHangup(func() {
+		d.Reload()
+		reload(cfg, file, config.ServeFile, level, log)
+	})()
+	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
+	if err != nil {
+		return fmt.Errorf("%s: %w", cfg.Where("serve.listen"), err)
+	}
+	log.Info("ranker-worker serves", "version", version.String(), "group", cfg.Kafka.Group, "listens", s.Addr(), "tls",
+		cfg.Serve.CertFile != "", "tokens", cfg.Serve.TokensFile != "")
+	drain, force, stop := signals(cmd.Context(), func(s os.Signal) {
+		log.Info("draining; a second signal stops at once", "signal", s.String())
+	})
+	defer stop()
+	return s.Run(drain, force)
+}

@@ -1,0 +1,30 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// digestBytes are enough to tell the configurations of a group apart.
+const digestBytes = 6
+
+// Digest stands for all settings of all learners, with the defaults filled in: workers with equal ones decide and learn alike. It
+// is the same whatever the order of learners and keys in the file, and may be another in another version of this program, which has
+// other settings. It is hexadecimal, and holds no secret: learners have none.
+func (c *Config) Digest() (string, error) {
+	var all mapping
+	for _, l := range slices.SortedFunc(slices.Values(c.Learners), func(a, b Learner) int { return strings.Compare(a.Name, b.Name) }) {
+		all.add(l.Name, l.print())
+	}
+	text, err := yaml.Dump(all.node(false))
+	if err != nil {
+		return "", fmt.Errorf("putting the learners into words: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:digestBytes]), nil
+}

@@ -1,0 +1,159 @@
+package delay
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// hashHistory maps "<item>" to what was paid for its selections by when these began (history.Rows). Field "pass" is up to when that has
+// faded, and behind a blank the first pass since it is kept: what an item's sums hold besides counts as of then.
+const hashHistory = "history"
+
+// drift makes evidence of what was fed, where means move: the longer ago a selection began, the less its payoff tells of now
+// (history.Fade). It goes by the time of the selection's impression and not by that of its payoff. Silent ends come last, and
+// would else outweigh the payoffs of the same selections.
+type drift struct {
+	policy.Totals[history.Rows[history.Payoffs]]
+	silence Silence
+	grid    silence.Grid
+	rate    float64 // by how many variances of a payoff a mean's walk spreads, per millisecond
+	pass    int64   // up to when evidence has faded; silence.Never before the first
+	since   int64   // the first pass
+	moved   bool    // pass or since have not been harvested
+}
+
+// newDrift makes it for means that move by so many deviations of a payoff in a day.
+func newDrift(s Silence, table *policy.Table) *drift {
+	const day = 86_400_000
+	d := &drift{silence: s, grid: silence.NewGrid(s.Horizon), rate: s.Drift * s.Drift / day, pass: silence.Never, since: silence.Never,
+		Totals: policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })}
+	d.ReplaceBy(history.Rows[history.Payoffs].Replace)
+	return d
+}
+
+// pay notes a payoff, or a default in its place.
+func (d *drift) pay(fb *Feedback) {
+	rows := d.Own(fb.Item)
+	rows.Count(&d.grid, fb.Began, d.pass, history.PayoffsOf(fb.Payoff))
+	d.Set(fb.Item, rows)
+	d.Changes().Note(fb.Item, 1)
+}
+
+// advance takes event time on, and tells whether it has come to another pass.
+func (d *drift) advance(watermark int64) bool {
+	pass := d.grid.Pass(watermark)
+	if pass <= d.pass {
+		return false
+	}
+	d.pass, d.moved = pass, true
+	if d.since == silence.Never {
+		d.since = pass
+	}
+	for i := range policy.Item(d.Len()) {
+		if rows := d.Own(i); len(rows) > 0 && rows.Merge(&d.grid, pass) {
+			d.Set(i, rows)
+			d.Changes().Note(i, 1)
+		}
+	}
+	return true
+}
+
+// quiet is what awaited selections count as that began around a time.
+type quiet struct {
+	at int64
+	silence.Worth
+}
+
+// evidence is what the sums of an item are worth by now, and its awaited selections: those that are never paid as the default, and
+// those that are paid below it as low.
+func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []quiet, low float64) policy.Evidence {
+	rows := d.Pooled(i)
+	var f history.Fade
+	paid := rows.Total()
+	if before := sums.N - paid.N; before > 0 { // from before there was a history
+		since := d.since
+		if len(rows) > 0 {
+			since = min(since, rows[0].Middle())
+		}
+		f.To(min(since, d.pass), d.rate)
+		f.Take(float64(before), sums.R-float64(paid.R)/history.Units, max(0, sums.Q-float64(paid.Q)/history.Units))
+	}
+	for len(rows) > 0 || len(awaited) > 0 {
+		if len(awaited) == 0 || len(rows) > 0 && rows[0].Middle() <= awaited[0].at {
+			f.To(min(rows[0].Middle(), d.pass), d.rate)
+			f.Take(float64(rows[0].Sum.N), float64(rows[0].Sum.R)/history.Units, float64(rows[0].Sum.Q)/history.Units)
+			rows = rows[1:]
+			continue
+		}
+		e := d.silence.silent(policy.Evidence{}, inFlight{awaited[0].Worth, low})
+		f.To(min(awaited[0].at, d.pass), d.rate)
+		f.Take(e.W, e.R, e.Q)
+		awaited = awaited[1:]
+	}
+	f.To(d.pass, d.rate)
+	return policy.Evidence{W: f.W, R: f.R, Q: f.Q}
+}
+
+// harvest writes what has changed of our own.
+func (d *drift) harvest(r Recorder, to *writer) {
+	for i := range d.Changes().All() {
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		to.value = d.Own(i).Append(to.value[:0])
+		r.Field(hashHistory, to.field, to.value)
+	}
+	d.Changes().Clear()
+	if d.moved {
+		d.moved = false
+		to.value = strconv.AppendInt(to.value[:0], d.pass, 10)
+		to.value = strconv.AppendInt(append(to.value, ' '), d.since, 10)
+		r.Field(hashHistory, fieldPass, to.value)
+	}
+}
+
+// load restores what harvest writes.
+func (d *drift) load(field, value []byte) error {
+	if bytes.Equal(field, fieldPass) {
+		pass, since, _ := bytes.Cut(value, []byte{' '})
+		var errPass, errSince error
+		d.pass, errPass = parsePass(pass)
+		d.since, errSince = parsePass(since)
+		return errors.Join(errPass, errSince)
+	}
+	i, err := parseItem(field, d.Len())
+	if err != nil {
+		return err
+	}
+	rows, err := history.ParsePayoffs(value)
+	if err != nil {
+		return err
+	}
+	d.Set(i, rows)
+	return nil
+}
+
+// loaded ends loading. Blocks are those of the pass already, unless the horizon was another.
+func (d *drift) loaded() {
+	for i := range policy.Item(d.Len()) {
+		if rows := d.Own(i); rows.Merge(&d.grid, d.pass) {
+			d.Set(i, rows)
+		}
+	}
+}
+
+// setSource takes in what another source has told of: nothing where it makes no sense, as where it is gone.
+func (d *drift) setSource(source int32, field, value []byte, items Translate) {
+	i, known := theirItem(field, items)
+	if !known {
+		return
+	}
+	if rows, err := history.ParsePayoffs(value); err == nil {
+		d.SetSource(source, i, rows)
+	} else {
+		d.Drop(source, i)
+	}
+}

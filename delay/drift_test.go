@@ -1,0 +1,152 @@
+package delay
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// evidenceAt is how much was learned at a time.
+type evidenceAt struct {
+	at     int64
+	weight float64
+}
+
+// faded goes through all that was learned of an item, in the order of time: what each counted for when it was learned, by the
+// variance of the mean, which grows with time.
+func faded(all []evidenceAt, value []float64, rate float64, end int64) (w, mean float64) {
+	order := make([]int, len(all))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(all[a].at - all[b].at) })
+	variance, at := math.Inf(1), int64(0) // in variances of a payoff
+	for _, k := range order {
+		if !math.IsInf(variance, 1) {
+			variance += rate * float64(all[k].at-at)
+		}
+		at = all[k].at
+		gain := variance / (variance + 1/all[k].weight)
+		if math.IsInf(variance, 1) {
+			gain = 1
+		}
+		mean += gain * (value[k] - mean)
+		variance = (1 - gain) * variance
+		if gain == 1 {
+			variance = 1 / all[k].weight
+		}
+	}
+	return 1 / (variance + rate*float64(max(0, end-at))), mean
+}
+
+// What is known of an item is what a Kalman filter knows of a mean that walks, which is told of each payoff in the middle of the
+// block in which its selection began, and of what silence counts as.
+func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		law := Silence{Law: rapid.SampledFrom([]SilenceLaw{SilenceAges, SilenceWaits}).Draw(t, "silence"), Default: 0.25, Horizon: 1 << 24,
+			Drift: rapid.Float64Range(1, 60).Draw(t, "drift")}
+		rate := law.Drift * law.Drift / 86_400_000
+		l := NewDirect(policy.NewGreedy(), law)
+		l.Grow(1)
+		g := silence.NewGrid(law.Horizon)
+		now := int64(1 << 30)
+		l.Advance(now)
+		type end struct {
+			began  int64
+			payoff float64
+		}
+		var open []int64
+		var ended []end
+		t.Repeat(map[string]func(*rapid.T){
+			"select": func(t *rapid.T) {
+				open = append(open, now)
+				l.Selected(Feedback{Began: now})
+			},
+			"pay": func(t *rapid.T) {
+				if len(open) == 0 {
+					t.Skip("nothing is awaited")
+				}
+				k := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				e := end{open[k], float64(rapid.IntRange(0, 4).Draw(t, "payoff")) / 4}
+				open = slices.Delete(open, k, k+1)
+				ended = append(ended, e)
+				l.Paid(Feedback{Began: e.began, Payoff: e.payoff, Age: now - e.began, Defaulted: e.payoff == 0.25})
+			},
+			"advance": func(t *rapid.T) {
+				now += rapid.Int64Range(0, 1<<22).Draw(t, "ms")
+				l.Advance(now)
+			},
+			"": func(t *rapid.T) {
+				pass := g.Pass(now)
+				var all []evidenceAt
+				var value []float64
+				byBlock := map[silence.Block][]float64{}
+				for _, e := range ended {
+					b := g.BlockOf(e.began, pass)
+					byBlock[b] = append(byBlock[b], e.payoff)
+				}
+				for b, payoffs := range byBlock {
+					var sum float64
+					for _, x := range payoffs {
+						sum += x
+					}
+					all = append(all, evidenceAt{b.Start() + (b.End()-b.Start())/2, float64(len(payoffs))})
+					value = append(value, sum/float64(len(payoffs)))
+				}
+				if law.Law == SilenceAges {
+					for _, x := range l.flights.awaiting.own[0] {
+						a := l.flights.awaiting
+						if w := x.Weigh(a.shares[0].paid, a.shares[0].below); w.Sum() > 0 {
+							all = append(all, evidenceAt{x.Start() + (x.End()-x.Start())/2, w.Sum()})
+							value = append(value, (0.25*w.Unpaid+a.low*w.Below)/w.Sum())
+						}
+					}
+				}
+				got := l.table.Evidence(0)
+				if len(all) == 0 {
+					require.Zero(t, got.W)
+					return
+				}
+				for k := range all {
+					all[k].at = min(all[k].at, pass)
+				}
+				w, mean := faded(all, value, rate, pass)
+				require.InEpsilon(t, w, got.W, 1e-4)
+				require.InDelta(t, mean, got.R/got.W, 1e-4)
+				require.LessOrEqual(t, got.W, float64(len(ended)+len(open))+1e-9)
+			},
+		})
+	})
+}
+
+// Of what was learned before there was a history, all counts as of the pass from which on it is kept, and fades from then on.
+func TestDrift_WhatWasThereBeforeCountsAsOfTheFirstPass(t *testing.T) {
+	law := Silence{Horizon: 1 << 24, Drift: 10}
+	old := NewDirect(policy.NewGreedy(), Silence{Horizon: 1 << 24})
+	l := NewDirect(policy.NewGreedy(), law)
+	for _, d := range []*Direct{old, l} {
+		d.Grow(1)
+	}
+	for range 1000 {
+		old.Paid(Feedback{Payoff: 0.5})
+	}
+	l.LoadSums(0, old.Sums(0))
+	require.NoError(t, l.Loaded())
+	require.Equal(t, 1000.0, l.table.Evidence(0).W, "at once nothing is forgotten")
+	begin := int64(1 << 40)
+	l.Advance(begin)
+	require.Equal(t, 1000.0, l.table.Evidence(0).W)
+	const day = 86_400_000
+	l.Advance(begin + day)
+	require.InDelta(t, 1000.0/(1+100*1000), l.table.Evidence(0).W, 1e-3)
+	l.Selected(Feedback{Began: begin + day})
+	l.Paid(Feedback{Began: begin + day, Payoff: 1})
+	require.InDelta(t, 1, l.table.Evidence(0).Mean(), 0.01, "one payoff of now tells more than a thousand of then")
+	require.EqualValues(t, 1001, l.Sums(0).N, "what was summed up stays")
+}

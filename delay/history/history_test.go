@@ -1,0 +1,245 @@
+package history
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/mat"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+)
+
+const day = 86_400_000 // ms
+
+// payment is a payoff of a selection that began at a time.
+type payment struct {
+	began  int64
+	payoff float64
+}
+
+// grouped counts payoffs by the blocks of a pass.
+func grouped(g *silence.Grid, payments []payment, pass int64) Rows[Payoffs] {
+	sums := map[silence.Block]Payoffs{}
+	for _, p := range payments {
+		b := g.BlockOf(p.began, pass)
+		x := sums[b]
+		sums[b] = Payoffs{x.N + 1, x.R + int64(math.Round(p.payoff*(1<<30))), x.Q + int64(math.Round(p.payoff*p.payoff*(1<<30)))}
+	}
+	var rows Rows[Payoffs]
+	for b, x := range sums {
+		rows = append(rows, Row[Payoffs]{b, x})
+	}
+	slices.SortFunc(rows, func(a, b Row[Payoffs]) int { return a.Compare(b.Block) })
+	return rows
+}
+
+func payments(t *rapid.T, g *silence.Grid, now int64) payment {
+	ago := rapid.OneOf(rapid.Int64Range(-5*g.Unit(), 20*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ago")
+	return payment{now - ago, rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-3, 3)).Draw(t, "payoff")}
+}
+
+// Whatever is paid, in whatever order, and however blocks merge: rows are the payoffs that came, counted by the blocks of the pass.
+func TestRows_ArePayoffsByBlock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := silence.NewGrid(rapid.Int64Range(1, 400*day).Draw(t, "horizon"))
+		now := rapid.SampledFrom([]int64{-62_135_596_800_000, 0, 1_784_000_000_000}).Draw(t, "now")
+		pass, rows, all := g.Pass(now), Rows[Payoffs](nil), []payment(nil)
+		pay := func(t *rapid.T) {
+			p := payments(t, &g, now)
+			rows.Count(&g, p.began, pass, PayoffsOf(p.payoff))
+			all = append(all, p)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"pay": pay, "pay again": pay,
+			"pass": func(t *rapid.T) {
+				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
+				pass = g.Pass(now)
+				before := slices.Clone(rows)
+				changed := rows.Merge(&g, pass)
+				require.Equal(t, changed, !slices.Equal(before, rows))
+				require.False(t, rows.Merge(&g, pass), "once is enough")
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, grouped(&g, all, pass), rows)
+				if len(rows) > 0 {
+					read, err := ParsePayoffs(rows.Append(nil))
+					require.NoError(t, err)
+					require.Equal(t, rows, read)
+				}
+			},
+		})
+	})
+}
+
+// What partitions have whose event times differ adds up to what one would have that had all of it, once that has come to the latest.
+func TestRows_AddIsTheRowsOfAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := silence.NewGrid(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
+		var all []payment
+		var sum Rows[Payoffs]
+		latest := int64(0)
+		for range rapid.IntRange(0, 4).Draw(t, "partitions") {
+			now := rapid.Int64Range(0, 3*g.Horizon()).Draw(t, "now")
+			var own Rows[Payoffs]
+			for range rapid.IntRange(0, 10).Draw(t, "payoffs") {
+				p := payments(t, &g, now)
+				own.Count(&g, p.began, g.Pass(now), PayoffsOf(p.payoff))
+				all = append(all, p)
+			}
+			if latest = max(latest, now); rapid.Bool().Draw(t, "first") {
+				sum = own.Add(sum)
+			} else {
+				sum = sum.Add(own)
+			}
+		}
+		for k := range sum[min(1, len(sum)):] {
+			require.LessOrEqual(t, sum[k].End(), sum[k+1].Start())
+		}
+		require.Equal(t, grouped(&g, all, 0).Total(), sum.Total())
+		later := latest + 1000*g.Horizon() + 1<<46
+		merged := slices.Clone(sum)
+		merged.Merge(&g, g.Pass(later))
+		require.Equal(t, grouped(&g, all, g.Pass(later)), merged)
+	})
+}
+
+func TestRows_ForgetHalfRatherThanOverflow(t *testing.T) {
+	g := silence.NewGrid(day)
+	b := g.BlockOf(0, 0)
+	most := Rows[Payoffs]{{b, Payoffs{Full, Most, Most}}}
+	rows := slices.Clone(most)
+	rows.Count(&g, 0, 0, PayoffsOf(1))
+	require.Equal(t, Rows[Payoffs]{{b, Payoffs{Full / 2, (Most + Units) / 2, (Most + Units) / 2}}}, rows)
+	require.Equal(t, most, most.Add(most))
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "10:0:1:0:0", "10:0:1:5:3 10:1:2:-1:1", "12:-3:7:1:1 10:5:1:1:1", "10:1:1:1:1 10:0:1:1:1",
+		"-1:0:1:1:1", "10:0:0:0:0", "10:0:1:1", "10:00:1:1:1", "63:0:1:1:1", "10:0:2147483648:2305843009213693952:0", "10", "10:0", "10:0:", "10:0:1:1:1:1:1"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rows, err := ParsePayoffs(text)
+		if err != nil {
+			require.ErrorIs(t, err, ErrText)
+			return
+		}
+		require.Equal(t, string(text), string(rows.Append(nil)))
+		sum := rows.Add(rows)
+		require.Len(t, sum, len(rows))
+		g := silence.NewGrid(30 * day)
+		for _, pass := range []int64{silence.Never, 0, g.Pass(1_784_000_000_000)} {
+			sum.Merge(&g, pass)
+		}
+		all := sum.Total()
+		require.True(t, all.N > 0 && all.Q >= 0)
+	})
+}
+
+// A mean that walks at random is known best, of all that is linear in what was paid, by least squares with the covariance of the
+// walk: Fade comes to the same mean, and its worth is the variance of a payoff by that of the estimate.
+func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const variance, rate = 0.37, 3e-4 // of a payoff; variances that the walk spreads by per ms
+		n := rapid.IntRange(1, 6).Draw(t, "times")
+		at, count, mean := make([]int64, n), make([]float64, n), make([]float64, n)
+		for k := range n {
+			at[k] = rapid.Int64Range(0, 20_000).Draw(t, "at")
+			count[k] = rapid.Float64Range(0.1, 50).Draw(t, "payoffs")
+			mean[k] = rapid.Float64Range(-1, 1).Draw(t, "mean")
+		}
+		slices.Sort(at)
+		end := at[n-1] + rapid.Int64Range(0, 20_000).Draw(t, "later")
+		var f Fade
+		c := mat.NewSymDense(n, nil)
+		for k := range n {
+			f.To(at[k], rate)
+			f.Take(count[k], count[k]*mean[k], count[k]*mean[k]*mean[k])
+			for j := range k + 1 { // both have missed what the walk did since the later of the two
+				missed := rate * variance * float64(end-at[k])
+				if j == k {
+					missed += variance / count[k]
+				}
+				c.SetSym(k, j, missed)
+			}
+		}
+		f.To(end, rate)
+		var cholesky mat.Cholesky
+		require.True(t, cholesky.Factorize(c))
+		var weights mat.VecDense
+		ones := mat.NewVecDense(n, slices.Repeat([]float64{1}, n))
+		require.NoError(t, cholesky.SolveVecTo(&weights, ones))
+		precision := mat.Sum(&weights)
+		require.InEpsilon(t, precision*variance, f.W, 1e-6)
+		require.InDelta(t, mat.Dot(&weights, mat.NewVecDense(n, mean))/precision, f.R/f.W, 1e-6)
+		require.GreaterOrEqual(t, f.Q*f.W, f.R*f.R*(1-1e-12), "no variance is below 0")
+	})
+}
+
+// Paid steadily, what is known comes to be worth √(λ/ρ) payoffs, λ a unit of time: the memory is 1/√(λ·ρ) long. Without a walk it
+// is all.
+func TestFade_MemoryOfASteadyStream(t *testing.T) {
+	const lambda, rho = 0.02, 1e-6 // per ms
+	var f, still Fade
+	for k := range int64(100_000) {
+		f.To(k*50, rho)
+		f.Take(1, 1, 1)
+		still.To(k*50, 0)
+		still.Take(1, 1, 1)
+	}
+	require.InEpsilon(t, math.Sqrt(lambda/rho), f.W, 0.01)
+	require.Equal(t, 100_000.0, still.W)
+	f.To(0, rho) // the past changes nothing
+	require.InEpsilon(t, math.Sqrt(lambda/rho), f.W, 0.01)
+}
+
+func BenchmarkFade(b *testing.B) {
+	g := silence.NewGrid(30 * day)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var rows Rows[Payoffs]
+	now := int64(3 * 365 * day)
+	pass := g.Pass(now)
+	for range 100_000 {
+		rows.Count(&g, rng.Int64N(now), pass, PayoffsOf(rng.Float64()))
+	}
+	b.ReportMetric(float64(len(rows)), "rows")
+	for b.Loop() {
+		var f Fade
+		for i := range rows {
+			f.To(rows[i].Middle(), 1e-9)
+			f.Take(float64(rows[i].Sum.N), float64(rows[i].Sum.R), float64(rows[i].Sum.Q))
+		}
+	}
+}
+
+// Where a part of a sum is replaced, that is the sum of the parts as they are then.
+func TestRows_ReplaceIsTheSumOfWhatIsThen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := silence.NewGrid(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
+		var parts [3]Rows[Payoffs]
+		var now [3]int64
+		var sum Rows[Payoffs]
+		for range rapid.IntRange(1, 30).Draw(t, "changes") {
+			k := rapid.IntRange(0, 2).Draw(t, "part")
+			by := slices.Clone(parts[k])
+			if rapid.IntRange(0, 9).Draw(t, "lost") == 0 {
+				by, now[k] = nil, 0
+			}
+			now[k] += rapid.Int64Range(0, g.Horizon()).Draw(t, "ms")
+			p := payments(t, &g, now[k])
+			by.Merge(&g, g.Pass(now[k]))
+			by.Count(&g, p.began, g.Pass(now[k]), PayoffsOf(p.payoff))
+			replaced, ok := sum.Replace(parts[k], by)
+			parts[k] = by
+			want := parts[0].Add(parts[1]).Add(parts[2])
+			if ok {
+				require.Equal(t, want, replaced)
+			}
+			sum = want
+		}
+	})
+}

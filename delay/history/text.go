@@ -1,0 +1,91 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+)
+
+// ErrText says that text is not what Append writes.
+var ErrText = errors.New("history: not blocks with their sums")
+
+// Append writes the rows, each as "level:index" and its sums, with blanks between.
+func (h Rows[S]) Append(dst []byte) []byte {
+	for i := range h {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = h[i].Append(dst)
+	}
+	return dst
+}
+
+// Append writes the row.
+func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(silence.AppendBlock(dst, r.Block)) }
+
+// AppendNumbers writes numbers, each with a colon before it.
+func AppendNumbers(dst []byte, numbers ...int64) []byte {
+	for _, x := range numbers {
+		dst = strconv.AppendInt(append(dst, ':'), x, 10)
+	}
+	return dst
+}
+
+// mostNumbers is how many sums a row has at the most.
+const mostNumbers = 4
+
+// Parse reads what Append writes, of one row at the least, whose sums sumsOf makes of their numbers unless these cannot be; it
+// fails with ErrText.
+func Parse[S Sums[S]](text []byte, sumsOf func(numbers []int64) (s S, ok bool)) (h Rows[S], err error) {
+	for word := range bytes.SplitSeq(text, []byte{' '}) {
+		x, err := parseRow(word, sumsOf)
+		if err != nil {
+			return nil, err
+		}
+		if last := len(h) - 1; last >= 0 && h[last].End() > x.Start() {
+			return nil, ErrText
+		}
+		h = append(h, x)
+	}
+	if !bytes.Equal(h.Append(nil), text) {
+		return nil, ErrText
+	}
+	return h, nil
+}
+
+// parseRow reads one row.
+func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x Row[S], err error) {
+	level, rest, _ := bytes.Cut(word, []byte{':'})
+	index, rest, _ := bytes.Cut(rest, []byte{':'})
+	b, err := silence.ParseBlock(word[:min(len(word), len(level)+1+len(index))])
+	if err != nil || b == silence.Settled {
+		return x, ErrText
+	}
+	numbers := make([]int64, 0, mostNumbers)
+	for text := range bytes.SplitSeq(rest, []byte{':'}) {
+		n, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil || len(numbers) == mostNumbers {
+			return x, ErrText
+		}
+		numbers = append(numbers, n)
+	}
+	s, ok := sumsOf(numbers)
+	if !ok {
+		return x, ErrText
+	}
+	return Row[S]{b, s}, nil
+}
+
+// ParsePayoffs reads what Append writes of rows of payoffs; it fails with ErrText.
+func ParsePayoffs(text []byte) (Rows[Payoffs], error) { return Parse(text, PayoffsFrom) }
+
+// PayoffsFrom are payoffs from their numbers, unless these cannot be.
+func PayoffsFrom(numbers []int64) (p Payoffs, ok bool) {
+	if len(numbers) != 3 {
+		return p, false
+	}
+	p = Payoffs{numbers[0], numbers[1], numbers[2]}
+	return p, p.N >= 1 && p.N <= Full && p.R <= Most && p.R >= -Most && p.Q <= Most && p.Q >= 0
+}

@@ -1,0 +1,188 @@
+package delay
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/lately"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+)
+
+// The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its selections that have ended by when they began,
+// in blocks as of the pass at which one of them ended last (lately.Rows). Hash "levels" maps "<level>" to what payoffs of all items
+// brought above what was expected of them (lately.Surprise), in the blocks of that level, as of the field "pass": the pass of the
+// newest impression that was fed. Field "levels" of hash "learner" is the last estimate (lately.Estimate).
+const (
+	hashLately = "lately"
+	hashLevels = "levels"
+)
+
+var fieldLevels = []byte("levels")
+
+// Hashes implements Learner.
+func (r *Robust) Hashes() []string {
+	return append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
+}
+
+// Form implements Versioned: flights are those of Direct.
+func (r *Robust) Form(hash string) int64 {
+	if hash == hashFlights {
+		return 2
+	}
+	return 1
+}
+
+// Pooled implements Learner: payoffs tell of items and of levels wherever they came.
+func (r *Robust) Pooled() []Pooled {
+	return append(r.base.Pooled(), Pooled{Hash: hashLately, ByItem: true}, Pooled{Hash: hashLevels})
+}
+
+// Harvest implements Learner.
+func (r *Robust) Harvest(to Recorder) {
+	for i, what := range r.changes.All() {
+		if what&recentChanged != 0 {
+			r.field = strconv.AppendInt(r.field[:0], int64(i), 10)
+			r.value = r.items.own[i].Append(r.value[:0])
+			to.Field(hashLately, r.field, r.value)
+		}
+	}
+	r.harvest(to)
+	r.levels.harvest(to, &r.writer)
+	if r.moved {
+		r.moved = false
+		r.value = strconv.AppendInt(r.value[:0], r.pass, 10)
+		to.Field(hashLevels, fieldPass, r.value)
+	}
+	if r.unstored {
+		r.unstored = false
+		r.value = r.estimate.Append(r.value[:0])
+		to.Field(hashLearner, fieldLevels, r.value)
+	}
+}
+
+// harvest writes the levels of blocks whose rows have changed.
+func (l *recentLevels) harvest(r Recorder, to *writer) {
+	for level := range l.changes.All() {
+		to.field, to.value = strconv.AppendInt(to.field[:0], int64(level), 10), to.value[:0]
+		for _, x := range l.own {
+			if int32(x.Level) == level {
+				if len(to.value) > 0 {
+					to.value = append(to.value, ' ')
+				}
+				to.value = x.Append(to.value)
+			}
+		}
+		if len(to.value) == 0 {
+			r.Field(hashLevels, to.field, nil)
+			continue
+		}
+		r.Field(hashLevels, to.field, to.value)
+	}
+	l.changes.Clear()
+}
+
+// LoadField implements Learner.
+func (r *Robust) LoadField(hash string, field, value []byte) error {
+	return faulty(r.loadField(hash, field, value), hash, field, value)
+}
+
+func (r *Robust) loadField(hash string, field, value []byte) (err error) {
+	switch {
+	case hash == hashLately:
+		i, err := parseItem(field, len(r.items.own))
+		if err != nil {
+			return err
+		}
+		r.items.own[i], err = lately.ParseSelections(value)
+		return err
+	case hash == hashLevels && bytes.Equal(field, fieldPass):
+		r.pass, err = parsePass(value)
+		return err
+	case hash == hashLevels:
+		rows, _, err := parseLevel(field, value)
+		r.levels.own = append(r.levels.own, rows...)
+		return err
+	case hash == hashLearner && bytes.Equal(field, fieldLevels):
+		return r.estimate.Load(value)
+	}
+	return r.base.loadField(hash, field, value)
+}
+
+// parseLevel reads the rows of a level of blocks; the level is −1 where it is none.
+func parseLevel(field, value []byte) (rows history.Rows[lately.Surprise], level int32, err error) {
+	if level, err = parseInt32(field); err != nil || level >= blockLevels {
+		return nil, -1, fmt.Errorf("the level is %w, or too high", errNumber)
+	}
+	if rows, err = lately.ParseSurprises(value); err != nil {
+		return nil, level, err
+	}
+	for _, x := range rows {
+		if int32(x.Level) != level {
+			return nil, level, fmt.Errorf("a block of level %d", x.Level)
+		}
+	}
+	return rows, level, nil
+}
+
+// Loaded implements Learner. It fails where blocks overlap.
+func (r *Robust) Loaded() error {
+	own := r.levels.own
+	slices.SortFunc(own, func(a, b history.Row[lately.Surprise]) int { return a.Compare(b.Block) })
+	for k := range own {
+		if k > 0 && own[k-1].End() > own[k].Start() {
+			return fmt.Errorf("%w: hash %q has blocks %v and %v, which overlap", ErrState, hashLevels, own[k-1].Block, own[k].Block)
+		}
+	}
+	r.windows.settle()
+	r.flights.loaded(r.table)
+	return nil
+}
+
+// SetSourceField implements Learner.
+func (r *Robust) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
+	switch {
+	case hash == hashLately:
+		i, known := theirItem(field, items)
+		if !known {
+			return
+		}
+		if rows, err := lately.ParseSelections(value); err == nil {
+			r.items.others.SetSource(source, i, rows)
+		} else {
+			r.items.others.Drop(source, i)
+		}
+	case hash == hashLevels && bytes.Equal(field, fieldPass):
+		r.setPass(source, value)
+	case hash == hashLevels:
+		r.levels.setSource(source, field, value)
+	default:
+		r.base.SetSourceField(source, hash, field, value, items)
+	}
+}
+
+// setPass takes in up to when another source has been paid: no more than never where it makes no sense.
+func (r *Robust) setPass(source int32, value []byte) {
+	if pass, err := parsePass(value); err == nil {
+		r.passes[source] = pass
+	} else {
+		delete(r.passes, source)
+	}
+	r.heard = silence.Never
+	for _, pass := range r.passes {
+		r.heard = max(r.heard, pass)
+	}
+}
+
+// setSource notes what another source has of a level of blocks: nothing where it makes no sense, as where it is gone. It is added up
+// when it is looked at, once for all that has come by then.
+func (l *recentLevels) setSource(source int32, field, value []byte) {
+	if rows, level, err := parseLevel(field, value); level >= 0 {
+		if err != nil {
+			rows = nil
+		}
+		l.others.Stage(source, level, rows)
+	}
+}

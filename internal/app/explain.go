@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/reach"
+)
+
+// kafkaServer is how brokers are reached, but for the address.
+func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) reach.Server {
+	return reach.Server{Kind: reach.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
+}
+
+// ExplainKafka explains an error of a connection to a broker's address; empty: to whichever of those configured.
+func ExplainKafka(ctx context.Context, cfg *config.Config, address string, err error) error {
+	tlsConfig, bad := cfg.TLSConfig()
+	if bad != nil {
+		return err
+	}
+	all := cfg.Kafka.Brokers
+	if address != "" {
+		all = []string{address}
+	}
+	return explain(ctx, err, kafkaServer(cfg, tlsConfig), all)
+}
+
+// explain explains an error of a connection to one of some servers: that which the error names, else the first.
+func explain(ctx context.Context, err error, s reach.Server, addresses []string) error {
+	s.Address = addresses[0]
+	var op *net.OpError
+	if errors.As(err, &op) && op.Addr != nil && len(addresses) > 1 {
+		s.Address = op.Addr.String()
+	}
+	return reach.Why(ctx, s, err)
+}

@@ -1,0 +1,171 @@
+// Package doctor looks at what a configuration names (Kafka, its topics, Redis, the group's workers) as a worker would meet it,
+// and says of each thing whether it is well, and what to do where it is not. It changes nothing: no topic, no key, no offset, no
+// membership of the group, no producer.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/state/redisstore"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Status is what is thought of one thing.
+type Status string
+
+// The statuses.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning" // a worker runs; somebody should know
+	Fault   Status = "fault"   // a worker does not run, or loses what it learns
+)
+
+// Finding is one line of a report.
+type Finding struct {
+	Status Status `json:"status"`
+	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, group
+	// Message says what was found and, unless all is well, what to do.
+	Message string `json:"message"`
+}
+
+// Options are what a configuration does not say.
+type Options struct {
+	Progress func(string)     // told what is being looked at; may be nil
+	Now      func() time.Time // nil: time.Now
+}
+
+// stepTimeout bounds the look at each thing.
+const stepTimeout = 15 * time.Second
+
+// Examine reads a configuration file and looks at all that it names. Each wait has a deadline: it ends within two minutes or so
+// whatever is away.
+func Examine(ctx context.Context, file string, env config.Env, opt Options) []Finding {
+	d := &doctor{say: opt.Progress, now: opt.Now}
+	if d.say == nil {
+		d.say = func(string) {}
+	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if !d.configuration(file, env) {
+		return d.found
+	}
+	for _, step := range []struct {
+		says string
+		look func(context.Context)
+	}{
+		{"connecting to the brokers", d.brokers},
+		{"asking what this user may do in Kafka", d.rights},
+		{"looking at the topics", d.topics},
+		{"finding out by which partitioner keys are placed", d.partitioners},
+		{"connecting to Redis", d.redis},
+		{"comparing clocks", d.clock},
+		{"comparing the workers' configurations", d.group},
+	} {
+		d.step(ctx, step.says, step.look)
+	}
+	d.broker.Close()
+	_ = d.store.Close() // nothing was written
+	return d.found
+}
+
+// step looks at one thing, and says again and again what it looks at while that lasts.
+func (d *doctor) step(ctx context.Context, says string, look func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		look(ctx)
+	}()
+	tick := time.NewTicker(time.Second / 2)
+	defer tick.Stop()
+	for {
+		d.say(says)
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Faulty tells whether there are faults.
+func Faulty(found []Finding) bool {
+	for _, f := range found {
+		if f.Status == Fault {
+			return true
+		}
+	}
+	return false
+}
+
+// doctor is one examination. Each step leaves behind what later ones need; where it could not, they are left out, for its fault
+// says why.
+type doctor struct {
+	say func(string)
+	now func() time.Time
+
+	found []Finding
+
+	cfg     *config.Config
+	broker  *broker.Client
+	store   *redisstore.Store
+	machine map[string]string // fingerprints of the configured learners
+	digest  string            // of all their settings
+
+	reached bool                          // a broker was
+	topic   [event.Topics]task.TopicFacts // as far as they are known
+	servers []redisstore.Server           // of Redis; none where it could not be reached
+}
+
+func (d *doctor) add(s Status, area, format string, args ...any) {
+	d.found = append(d.found, Finding{s, area, fmt.Sprintf(format, args...)})
+}
+
+// configuration loads the file, and makes the clients. It tells whether there is anything to look at.
+func (d *doctor) configuration(file string, env config.Env) bool {
+	const area = "configuration"
+	cfg, warnings, err := config.LintFile(file, env)
+	if err != nil {
+		var faults config.Faults
+		if !errors.As(err, &faults) {
+			d.add(Fault, area, "%v", err)
+		}
+		for _, f := range faults {
+			d.add(Fault, area, "%s", f)
+		}
+		return false
+	}
+	for _, w := range warnings {
+		w.Warning = false // the status says it
+		d.add(Warning, area, "%s", w)
+	}
+	d.cfg, d.machine = cfg, map[string]string{}
+	for i := range cfg.Learners {
+		d.machine[cfg.Learners[i].Name] = cfg.Learners[i].Fingerprint()
+	}
+	if d.digest, err = cfg.Digest(); err == nil {
+		d.broker, err = app.NewBroker(cfg)
+	}
+	if err == nil {
+		if d.store, err = app.NewStore(cfg); err != nil {
+			d.broker.Close()
+		}
+	}
+	if err != nil {
+		d.add(Fault, area, "%v", err)
+		return false
+	}
+	if len(warnings) == 0 {
+		d.add(OK, area, "%s: group %s, %d learners", file, cfg.Kafka.Group, len(cfg.Learners))
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// group compares what the group's workers say of themselves, and this configuration with them.
+func (d *doctor) group(ctx context.Context) {
+	const area = "group"
+	members, counted := 0, false
+	if d.reached {
+		if g, err := d.broker.Group(ctx); err == nil {
+			members, counted = len(g.Members), true
+		}
+	}
+	if len(d.servers) == 0 {
+		return // there is nobody to ask
+	}
+	workers, err := d.store.Workers(ctx)
+	switch {
+	case errors.Is(err, state.ErrForbidden):
+		d.add(Warning, area, "the workers' configurations cannot be compared: %v; ACL SETUSER %s +hgetall +time", err, d.cfg.Redis.Username)
+		return
+	case err != nil:
+		d.add(Fault, area, "%v", err)
+		return
+	}
+	if counted && members != len(workers) {
+		d.add(Warning, area, "group %s has %d members in Kafka, and %d workers say of themselves that they run: others than workers may be in it, one may "+
+			"just have begun or ended, or redis is not that of the workers", d.cfg.Kafka.Group, members, len(workers))
+	}
+	before := len(d.found)
+	d.between(workers)
+	if len(d.found) == before {
+		d.add(OK, area, "%d workers run, and none has other learners than this configuration", len(workers))
+	}
+}
+
+// between says how configurations differ: of the workers among each other, and of this one.
+func (d *doctor) between(workers []state.WorkerInfo) {
+	before := len(d.found)
+	for _, name := range d.names(workers) {
+		by := map[string][]string{} // workers by fingerprint; empty: not configured
+		for _, w := range workers {
+			by[w.Learners[name]] = append(by[w.Learners[name]], short(w.ID))
+		}
+		ours := d.machine[name]
+		if len(by) == 1 && by[ours] != nil {
+			continue
+		}
+		var each []string
+		for _, fingerprint := range slices.Sorted(maps.Keys(by)) {
+			what := "it (" + fingerprint + ")"
+			if fingerprint == "" {
+				what = "none of that name"
+			}
+			each = append(each, strings.Join(by[fingerprint], ", ")+" have "+what)
+		}
+		own := "this file has it (" + ours + ")"
+		if ours == "" {
+			own = "this file has none of that name"
+		}
+		d.add(Warning, "group", "learner %s is not the same everywhere: workers %s; %s: start all workers with one configuration (docs/operations.md, "+
+			"Rolling a configuration)", name, strings.Join(each, "; "), own)
+	}
+	versions, digests := map[string]bool{}, map[string]bool{}
+	for _, w := range workers {
+		versions[w.Version] = true
+		if w.Digest != "" && w.Digest != d.digest {
+			digests[w.Digest] = true
+		}
+	}
+	if len(digests) > 0 && len(d.found) == before {
+		d.add(Warning, "group", "workers have other settings of learners than this file: fingerprints %s, here %s; start all workers with one configuration",
+			strings.Join(slices.Sorted(maps.Keys(digests)), ", "), d.digest)
+	}
+	if len(versions) > 1 {
+		d.add(Warning, "group", "workers of several versions run (%s): end the upgrade", strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+	}
+}
+
+// names are all learners that anybody has, if there are workers to compare.
+func (d *doctor) names(workers []state.WorkerInfo) []string {
+	if len(workers) == 0 {
+		return nil
+	}
+	all := maps.Clone(d.machine)
+	for i := range workers {
+		maps.Copy(all, workers[i].Learners)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// short is enough of a worker's id to tell it apart.
+func short(id string) string { return id[:min(len(id), 6)] }

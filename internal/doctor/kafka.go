@@ -1,0 +1,200 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// brokers connects to each broker configured, and to each that these name.
+func (d *doctor) brokers(ctx context.Context) {
+	const area = "kafka"
+	tried := map[string]error{}
+	d.greet(ctx, tried, d.cfg.Kafka.Brokers)
+	for _, a := range d.cfg.Kafka.Brokers {
+		d.reached = d.reached || tried[a] == nil
+	}
+	for _, a := range d.cfg.Kafka.Brokers {
+		switch err := tried[a]; {
+		case err == nil:
+			d.add(OK, area, "%s answers, %s", a, d.how())
+		case errors.Is(err, task.ErrUnsupported):
+			d.add(Fault, area, "%s is too old: %v; it takes Kafka 2.5 or later", a, err)
+		case d.reached:
+			d.add(Warning, area, "%s: %v; the others of kafka.brokers answer", a, err)
+		default:
+			d.add(Fault, area, "%s: %v", a, err)
+		}
+	}
+	if !d.reached {
+		return
+	}
+	all, err := d.broker.Brokers(ctx)
+	if err != nil {
+		d.add(Fault, area, "the cluster does not say which brokers it has: %v", err)
+		d.reached = false
+		return
+	}
+	d.advertised(ctx, tried, all)
+}
+
+// how says how connections are made.
+func (d *doctor) how() string {
+	how := "in plaintext"
+	if d.cfg.Kafka.TLS.Enabled {
+		how = "by TLS"
+	}
+	if m := d.cfg.Kafka.SASL.Mechanism; m != "" {
+		how += fmt.Sprintf(", as %s by SASL %s", d.cfg.Kafka.SASL.Username, m)
+	} else {
+		how += ", without SASL"
+	}
+	return how
+}
+
+// greet connects to addresses at the same time, and notes what came of it, explained.
+func (d *doctor) greet(ctx context.Context, tried map[string]error, addresses []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, a := range addresses {
+		wg.Go(func() {
+			err := d.broker.Greet(ctx, a)
+			if err != nil && !errors.Is(err, task.ErrUnsupported) {
+				err = app.ExplainKafka(ctx, d.cfg, a, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			tried[a] = err
+		})
+	}
+	wg.Wait()
+}
+
+// advertised connects to the brokers at the addresses under which the cluster says they are.
+func (d *doctor) advertised(ctx context.Context, tried map[string]error, all []broker.Broker) {
+	var others []string
+	for _, b := range all {
+		if _, done := tried[b.Address]; !done {
+			others = append(others, b.Address)
+		}
+	}
+	d.greet(ctx, tried, others)
+	away := 0
+	for _, b := range all {
+		if err := tried[b.Address]; err != nil {
+			away++
+			if slices.Contains(others, b.Address) {
+				d.add(Fault, "kafka", "broker %d says that clients reach it at %s, and this one does not: %v; set advertised.listeners there to an "+
+					"address that is reached from here", b.ID, b.Address, err)
+			}
+		}
+	}
+	if away == 0 {
+		d.add(OK, "kafka", "all %d brokers of the cluster are reached at the addresses that they advertise, and speak the versions needed", len(all))
+	}
+}
+
+// needed are the rights on topics; the names of the operations are those of Kafka's ACLs.
+type needed struct {
+	operation kafka.ACLOperationType
+	name      string
+}
+
+var (
+	forInputs   = []needed{{kafka.ACLOperationTypeRead, "Read"}, {kafka.ACLOperationTypeDescribeConfigs, "DescribeConfigs"}}
+	forRankings = append(slices.Clone(forInputs), needed{kafka.ACLOperationTypeWrite, "Write"})
+	forLetters  = []needed{{kafka.ACLOperationTypeWrite, "Write"}, {kafka.ACLOperationTypeDescribeConfigs, "DescribeConfigs"}}
+)
+
+// rights looks at what this user may do, as far as the cluster tells.
+func (d *doctor) rights(ctx context.Context) {
+	if !d.reached {
+		return
+	}
+	before := len(d.found)
+	d.topicRights(ctx)
+	d.groupRights(ctx)
+	if d.fenceRights(ctx); len(d.found) == before {
+		d.add(OK, "kafka", "groups and transactions are coordinated")
+		d.add(OK, "rights", "this user may do with topics, group %s and its transactional ids what a worker does", d.cfg.Kafka.Group)
+	}
+}
+
+func (d *doctor) topicRights(ctx context.Context) {
+	const area = "rights"
+	denied, err := d.broker.Denied(ctx)
+	if err != nil {
+		d.add(Fault, area, "the cluster does not tell of its topics: %v", err)
+		return
+	}
+	for _, name := range denied {
+		d.add(Fault, area, "topic %s is hidden from this user: %s", name, d.grant("Describe", "--topic "+name))
+	}
+	allowed, err := d.broker.TopicOperations(ctx)
+	if err != nil {
+		d.add(Fault, area, "the cluster does not tell of rights on its topics: %v", err)
+		return
+	}
+	t := d.cfg.Kafka.Topics
+	inputs := []string{t.Impressions, t.Payoffs}
+	if t.HasSelections() {
+		inputs = append(inputs, t.Selections)
+	}
+	d.missing(allowed, t.Rankings, forRankings)
+	for _, name := range inputs {
+		d.missing(allowed, name, forInputs)
+		d.missing(allowed, t.DLQ(name), forLetters)
+	}
+}
+
+func (d *doctor) missing(allowed map[string]broker.Operations, topic string, rights []needed) {
+	have, seen := allowed[topic]
+	for _, n := range rights {
+		if may, known := have.Allow(n.operation); seen && known && !may {
+			d.add(Fault, "rights", "no right %s on topic %s: %s", n.name, topic, d.grant(n.name, "--topic "+topic))
+		}
+	}
+}
+
+// grant is the command that gives a right.
+func (d *doctor) grant(operation, resource string) string {
+	user := d.cfg.Kafka.SASL.Username
+	if user == "" {
+		user = "THE-USER-OF-THIS-CLIENT"
+	}
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation %s %s", d.cfg.Kafka.Brokers[0], user,
+		operation, resource)
+}
+
+func (d *doctor) groupRights(ctx context.Context) {
+	group := d.cfg.Kafka.Group
+	g, err := retried(ctx, func() (broker.Group, error) { return d.broker.Group(ctx) })
+	switch may, known := g.Operations.Allow(kafka.ACLOperationTypeRead); {
+	case errors.Is(err, kafka.GroupAuthorizationFailed), err == nil && known && !may:
+		d.add(Fault, "rights", "no right Read on group %s: %s", group, d.grant("Read", "--group "+group))
+	case err != nil:
+		d.add(Fault, "rights", "the group's coordinator does not answer: %v; is __consumer_offsets healthy?", err)
+	}
+}
+
+// fenceRights asks about partition 0's transactional id; those of the others have the same prefix.
+func (d *doctor) fenceRights(ctx context.Context) {
+	prefix := d.cfg.Kafka.Group + "-"
+	_, err := retried(ctx, func() (any, error) { return nil, d.broker.Partition(0).MayFence(ctx) })
+	switch {
+	case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
+		d.add(Fault, "rights", "no right Write on transactional ids that begin with %s: %s", prefix,
+			d.grant("Write", "--transactional-id "+prefix+" --resource-pattern-type prefixed"))
+	case err != nil:
+		d.add(Fault, "kafka", "the cluster has no coordinator for transactions now, without which no worker begins: %v; is __transaction_state "+
+			"healthy, with at least as many copies as transaction.state.log.min.isr?", err)
+	}
+}

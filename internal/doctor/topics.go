@@ -1,0 +1,176 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// shortRetention is what an input is better kept for than less: workers or Redis may be away for a night.
+const shortRetention = 24 * time.Hour
+
+// topics are looked at as the command of that name does, and as a worker does.
+func (d *doctor) topics(ctx context.Context) {
+	const area = "topics"
+	if !d.reached {
+		return
+	}
+	problems, err := d.broker.Check(ctx)
+	if err != nil {
+		d.add(Fault, area, "the topics cannot be looked at: %v (a worker needs Describe and DescribeConfigs on each)", err)
+		return
+	}
+	for _, p := range problems {
+		d.add(Fault, area, "%s", p)
+	}
+	facts, err := d.broker.Partition(0).Describe(ctx)
+	copy(d.topic[:], facts.Topics)
+	if err != nil {
+		d.add(Fault, area, "the logs of partition 0 cannot be looked at: %v", err)
+		return
+	}
+	for t, name := range app.TopicNames(d.cfg) {
+		f := &d.topic[t]
+		if name == "" || f.Missing || f.Partitions == 0 {
+			continue
+		}
+		kept := "for ever"
+		if f.RetentionMillis >= 0 {
+			kept = "for " + (time.Duration(f.RetentionMillis) * time.Millisecond).String()
+		}
+		text := fmt.Sprintf("%s: %d partitions, kept %s, records of up to %d bytes", name, f.Partitions, kept, f.MaxMessageBytes)
+		if t < event.Inputs && f.RetentionMillis >= 0 && f.RetentionMillis < shortRetention.Milliseconds() {
+			d.add(Warning, area, "%s: what is not read by then is lost; raise it with kafka-configs.sh --bootstrap-server %s --alter --topic %s "+
+				"--add-config retention.ms=%d, or more", text, d.cfg.Kafka.Brokers[0], name, (7 * shortRetention).Milliseconds())
+			continue
+		}
+		d.add(OK, area, "%s", text)
+	}
+}
+
+// Of how many partitions of each topic how many records are looked at, to find out how keys are placed: their last.
+const (
+	sampledPartitions = 16
+	sampledRecords    = 100
+	sampledBytes      = 1 << 20 // of one partition, about
+)
+
+// partitioners are found out from the newest records.
+func (d *doctor) partitioners(ctx context.Context) {
+	const area = "partitioners"
+	by, names := map[string][]string{}, app.TopicNames(d.cfg)
+	read, looked := 0, false
+	for t := range event.Topic(event.Inputs) {
+		f := &d.topic[t]
+		if names[t] == "" || f.Partitions < 2 {
+			continue
+		}
+		looked = true
+		placed := stream.NewPlaced(f.Partitions)
+		for p := range int32(min(f.Partitions, sampledPartitions)) {
+			records, err := d.sample(ctx, t, p)
+			if err != nil {
+				d.add(Warning, area, "%s[%d] cannot be sampled: %v", names[t], p, err)
+				return
+			}
+			read += len(records)
+			placed.Note(p, records)
+		}
+		if name, known := placed.By(); known {
+			by[name] = append(by[name], names[t])
+		}
+	}
+	switch {
+	case !looked:
+	case len(by) == 0:
+		d.add(OK, area, "too few records with keys to tell yet (%d): workers find out as they read; all producers need one partitioner", read)
+	case len(by) > 1:
+		var each []string
+		for name, topics := range by {
+			each = append(each, fmt.Sprintf("%s by %s", strings.Join(topics, ", "), name))
+		}
+		d.add(Fault, area, "producers place keys by different partitioners (%s): records of one impression part. Set %s", strings.Join(each, "; "),
+			stream.HowToPlace)
+	default:
+		for name, topics := range by {
+			d.add(OK, area, "keys of %s are placed by %s", strings.Join(topics, ", "), name)
+		}
+	}
+}
+
+// sample reads the last records of a partition.
+func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]partition.Record, error) {
+	p := d.broker.Partition(number)
+	facts, err := p.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &facts.Topics[t]
+	var all []partition.Record
+	for at := max(f.LogStart, f.End-sampledRecords); at < f.End && len(all) < sampledRecords; {
+		got, err := p.Fetch(ctx, task.Fetch{Topic: t, Offset: at, MaxBytes: sampledBytes})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got.Records...)
+		if got.Next <= at { // the rest is of a transaction that is open
+			break
+		}
+		at = got.Next
+	}
+	return all, nil
+}
+
+// The bounds of clocks: beyond the first nothing expires, and the second is more than a clock that is kept right is away.
+const (
+	clockBound = 5 * time.Minute
+	clockAway  = 10 * time.Second
+)
+
+// clock compares this machine's clock with that of Kafka's controller, else with what brokers and Redis have said.
+func (d *doctor) clock(ctx context.Context) {
+	const area, remedy = "clock", "see to NTP (timedatectl, chronyc tracking), here and there"
+	compare := func(whose string, ahead time.Duration) {
+		by := ahead.Abs().Round(100 * time.Millisecond)
+		how := "ahead of"
+		if ahead > 0 { // theirs
+			how = "behind"
+		}
+		switch {
+		case by > clockBound:
+			d.add(Fault, area, "this machine's clock is %v %s that of %s: nothing would expire; %s", by, how, whose, remedy)
+		case by > clockAway:
+			d.add(Warning, area, "this machine's clock is %v %s that of %s: %s", by, how, whose, remedy)
+		default:
+			d.add(OK, area, "this machine's clock and that of %s are %v apart", whose, by)
+		}
+	}
+	for _, s := range d.servers {
+		if s.Info["redis_version"] != "" {
+			compare("Redis at "+s.Address, s.Clock)
+		}
+	}
+	if !d.reached {
+		return
+	}
+	asked := d.now()
+	if at, err := d.broker.Clock(ctx); err == nil {
+		compare("Kafka's controller", at.Sub(asked.Add(d.now().Sub(asked)/2)))
+		return
+	}
+	stamped, err := d.broker.Partition(0).Stamped(ctx, &d.topic[event.Rankings])
+	switch {
+	case err == nil && stamped.Sub(d.now()) > clockAway: // a broker's clock can be later than its last stamp only
+		compare("the broker that stamped the last ranking", stamped.Sub(d.now()))
+	default:
+		d.add(OK, area, "Kafka does not tell this user its time (that takes Describe on the cluster, and Kafka 3.3 with KRaft): a running worker "+
+			"compares, see ranker_clock_offset_seconds")
+	}
+}

@@ -1,0 +1,205 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Options are what a configuration file does not say.
+type Options struct {
+	Rate     float64       // impressions a second, above 0
+	Learner  string        // whose users; "": of all that the configuration has, in turn
+	Seed     uint64        // makes the same users again
+	AnyTopic bool          // also write where others write
+	Every    time.Duration // between two lines of the log
+	Logger   *slog.Logger
+	Report   func(platform.LiveProgress) // beside the log; nil: none
+}
+
+// Errors of Run.
+var (
+	// ErrShared says that others write to the topics too.
+	ErrShared = errors.New("it has records that were not made up by this command")
+	// ErrUnknownLearner says that the configuration has no such learner.
+	ErrUnknownLearner = errors.New("the configuration has no such learner")
+)
+
+// Run sends traffic until ctx is done, which is no error.
+func Run(ctx context.Context, cfg *config.Config, opt Options) error {
+	learners, err := choose(cfg.Learners, opt.Learner)
+	if err != nil {
+		return err
+	}
+	u, err := newUsers(learners, cfg.Limits.MaxCandidates, opt.Seed, time.Now())
+	if err != nil {
+		return err
+	}
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := alone(ctx, b, opt.AnyTopic); err != nil {
+		return err
+	}
+	opt.Logger.Info("invented traffic is sent, which learners take for real", "brokers", strings.Join(cfg.Kafka.Brokers, ","),
+		"topic", cfg.Kafka.Topics.Impressions, "per_second", opt.Rate, "seed", opt.Seed, "learners", names(learners))
+	r := &reporter{opt: opt, users: u}
+	return platform.NewLive(platform.LiveOptions{Brokers: cfg.Kafka.Brokers, Transport: b.Kafka().Transport, Log: b,
+		Topics: app.TopicNames(cfg), Rate: opt.Rate, Number: u.number, Every: opt.Every, Report: r.report}, u).Run(ctx)
+}
+
+// choose gives the learner of this name, or all.
+func choose(all []config.Learner, name string) ([]config.Learner, error) {
+	if name == "" {
+		return all, nil
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return all[i : i+1], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknownLearner, name, strings.Join(names(all), ", "))
+}
+
+func names(learners []config.Learner) []string {
+	var all []string
+	for i := range learners {
+		all = append(all, learners[i].Name)
+	}
+	return all
+}
+
+// alone makes sure that all topics exist and, unless any is right, that nobody else writes to those we write to: as well as can
+// be told from the newest record of each partition.
+func alone(ctx context.Context, log *broker.Client, any bool) error {
+	for number := int32(0); ; number++ {
+		p := log.Partition(number)
+		d, err := describe(ctx, p)
+		if err != nil {
+			return fmt.Errorf("asking how far the topics reach: %w", err)
+		}
+		for topic := range event.Topic(event.Topics) {
+			name, facts := log.Topic(topic), d.Topics[topic]
+			switch {
+			case name == "":
+			case facts.Missing:
+				return fmt.Errorf("topic %q does not exist; `ranker-worker topics --create` makes it", name)
+			case any || topic >= event.Inputs || facts.End <= facts.LogStart:
+			default:
+				if err := newestIsOurs(ctx, p, topic, facts); err != nil {
+					return fmt.Errorf("topic %q, partition %d: %w", name, number, err)
+				}
+			}
+		}
+		if int(number)+1 >= d.Topics[event.Impressions].Partitions {
+			return nil
+		}
+	}
+}
+
+// Brokers that begin, and topics that have just been made, answer within this time.
+const (
+	patience = 30 * time.Second
+	retry    = 200 * time.Millisecond
+)
+
+// describe asks again and again until it is answered, or patience is over.
+func describe(ctx context.Context, p *broker.Partition) (task.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		d, err := p.Describe(ctx)
+		if err == nil {
+			return d, nil
+		}
+		timer := time.NewTimer(retry)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return d, err
+		}
+	}
+}
+
+// newestIsOurs reads the last record of a log that has some. Where there is none to be seen, as behind a transaction's marker,
+// it was not ours.
+func newestIsOurs(ctx context.Context, p *broker.Partition, topic event.Topic, facts task.TopicFacts) error {
+	f, err := p.Fetch(ctx, task.Fetch{Topic: topic, Offset: facts.End - 1, MaxBytes: 1 << 20, MaxWait: time.Second})
+	if err != nil {
+		return fmt.Errorf("reading its newest record: %w", err)
+	}
+	for i := range f.Records {
+		if r := &f.Records[i]; r.Offset == facts.End-1 && strings.HasPrefix(string(r.Key), mark) {
+			return nil
+		}
+	}
+	return ErrShared
+}
+
+// reporter logs what has been sent since it last did.
+type reporter struct {
+	opt    Options
+	users  *users
+	before platform.LiveProgress
+	means  []means
+}
+
+// means are sums of one learner's users.
+type means struct{ rankings, payoff, byUtility float64 }
+
+func (r *reporter) report(p platform.LiveProgress) {
+	b := &r.before
+	rankings := p.Rankings - b.Rankings
+	attributes := []any{"impressions", p.Impressions - b.Impressions, "rankings", rankings, "selections", p.Selections - b.Selections,
+		"payoffs", p.Payoffs - b.Payoffs, "scheduled", p.Scheduled}
+	if rankings > 0 {
+		attributes = append(attributes, "mean_latency", ((p.Latency - b.Latency) / time.Duration(rankings)).Round(100*time.Microsecond).String())
+	}
+	if n := p.HeldBack - b.HeldBack; n > 0 {
+		attributes = append(attributes, "held_back", n)
+	}
+	if n := p.Forgotten - b.Forgotten; n > 0 {
+		attributes = append(attributes, "unanswered", n)
+	}
+	r.opt.Logger.Info("traffic", append(attributes, r.payoffs()...)...)
+	r.before = p
+	if r.opt.Report != nil {
+		r.opt.Report(p)
+	}
+}
+
+// payoffs tells by learner what a ranked impression is worth on average, and what it would be, ranked by utility.
+func (r *reporter) payoffs() []any {
+	var all []any
+	now := make([]means, len(r.users.Several))
+	for i := range r.users.Several {
+		m, in := &r.users.Several[i], r.users.ranges[i]
+		l := &m.Ledger
+		now[i] = means{float64(l.Impressions), l.Payoff, l.PayoffUtilityOrder}
+		since := now[i]
+		if r.means != nil {
+			since.rankings -= r.means[i].rankings
+			since.payoff -= r.means[i].payoff
+			since.byUtility -= r.means[i].byUtility
+		}
+		if since.rankings > 0 {
+			unit := func(sum float64) string { return fmt.Sprintf("%.4g", in.Min+sum/since.rankings*(in.Max-in.Min)) }
+			all = append(all, slog.Group(m.Learner, "mean_payoff", unit(since.payoff), "by_utility", unit(since.byUtility)))
+		}
+	}
+	r.means = now
+	return all
+}

@@ -1,0 +1,496 @@
+// The live page: asks this worker for figures, once a second while it is seen, and shows them. All text is set as text, never as HTML.
+"use strict";
+(() => {
+const byId = id => document.getElementById(id);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// --- Words and numbers ---
+
+const whole = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
+const count = n => n == null ? "–" : whole.format(n);
+const percent = x => x == null ? "–" : (100 * x).toLocaleString("en", {maximumFractionDigits: Math.abs(x) < 0.0995 ? 1 : 0}) + " %";
+const decimal = x => x == null ? "–" : x.toLocaleString("en", Math.abs(x) >= 100 ? {maximumFractionDigits: 0} :
+  {minimumFractionDigits: Math.abs(x) >= 10 ? 1 : 3, maximumFractionDigits: Math.abs(x) >= 10 ? 1 : 3});
+const rate = x => x >= 100 || x === 0 ? count(x) : x.toLocaleString("en", {maximumFractionDigits: 1});
+
+function time(seconds) {
+  if (seconds == null) return "–";
+  const digits = x => x.toLocaleString("en", {maximumFractionDigits: x < 10 ? 1 : 0});
+  if (seconds < 1) return digits(1000 * seconds) + " ms";
+  if (seconds < 90) return digits(seconds) + " s";
+  if (seconds < 90 * 60) return digits(seconds / 60) + " min";
+  if (seconds < 36 * 3600) return digits(seconds / 3600) + " h";
+  return digits(seconds / 86400) + " days";
+}
+
+function bytes(n) {
+  if (n < 1024) return count(n) + " B";
+  if (n < 1024 * 1024) return count(n / 1024) + " KiB";
+  return (n / 1024 / 1024).toLocaleString("en", {maximumFractionDigits: 1}) + " MiB";
+}
+
+const latency = s => s >= 300 ? "over 5 min" : time(s); // there is no finer count beyond
+const nth = n => n + (["th", "st", "nd", "rd"][n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] || "th");
+const clock = ms => new Date(ms).toLocaleTimeString("en-GB");
+const short = id => id.slice(0, 6);
+
+// --- Elements that are made once and kept ---
+
+function make(tag, className, text) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text != null) e.textContent = text;
+  return e;
+}
+
+function say(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+function style(e, name, value) {
+  if (e.style.getPropertyValue(name) !== value) e.style.setProperty(name, value);
+}
+
+// keep gives a parent exactly these children, by key, and keeps those that are there.
+function keep(parent, items, keyOf, create, update) {
+  const kept = parent.kept || (parent.kept = new Map());
+  const seen = new Set();
+  items.forEach((item, at) => {
+    const key = String(keyOf(item, at));
+    seen.add(key);
+    let e = kept.get(key);
+    if (!e) kept.set(key, e = create(item));
+    if (parent.children[at] !== e) parent.insertBefore(e, parent.children[at] || null);
+    update(e, item, at);
+  });
+  for (const [key, e] of kept) if (!seen.has(key)) { e.remove(); kept.delete(key); }
+}
+
+// table makes a table within a box that scrolls by itself. Columns have a title, a class, and fill(cell, row) or text(row). Of what it
+// is tells it from other tables of that title.
+function table(title, columns, of) {
+  const box = make("div", "scroll"), t = make("table"), head = make("thead"), tr = make("tr"), body = make("tbody");
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", of ? title + ": " + of : title);
+  t.append(make("caption", "", title));
+  for (const c of columns) {
+    const th = make("th", c.kind || "", c.title);
+    th.scope = "col";
+    tr.append(th);
+  }
+  box.heads = tr.children;
+  head.append(tr);
+  t.append(head, body);
+  box.append(t);
+  box.show = (rows, keyOf) => keep(body, rows, keyOf || ((_, at) => at), () => {
+    const row = make("tr");
+    columns.forEach((c, at) => {
+      const cell = make(at === 0 ? "th" : "td", c.kind || "");
+      if (at === 0) cell.scope = "row";
+      row.append(cell);
+    });
+    return row;
+  }, (row, data, at) => columns.forEach((c, k) => {
+    const cell = row.children[k];
+    if (c.fill) c.fill(cell, data, at); else say(cell, c.text(data, at));
+  }));
+  box.none = text => {
+    if (!box.empty) box.append(box.empty = make("p", "note", text));
+    const any = body.children.length > 0;
+    box.empty.hidden = any;
+    t.hidden = !any;
+  };
+  return box;
+}
+
+// tiles are the figures of a list of terms.
+function tiles(list, figures) {
+  keep(list, figures, f => f.name, f => {
+    const div = make("div", f.kind || "");
+    div.append(make("dt", "", f.name), make("dd"));
+    div.lastChild.append(make("span"), make("small"));
+    return div;
+  }, (div, f) => {
+    const [value, small] = div.lastChild.children;
+    say(value, f.value);
+    value.className = f.alarm ? "bad" : "";
+    say(small, f.note || "");
+  });
+}
+
+// --- Charts ---
+
+const charts = [];
+const color = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+// chart draws lines over time with uPlot, and says the same in a table.
+function chart(box, title, unit, lines, format) {
+  const figure = make("figure"), caption = make("figcaption"), plot = make("div", "plot");
+  caption.append(make("b", "", title));
+  for (const l of lines) {
+    const key = make("span", "key" + (l.dash ? " dashed" : ""), l.title);
+    key.style.setProperty("--c", `var(--${l.color})`);
+    caption.append(key);
+  }
+  plot.setAttribute("role", "img");
+  const details = make("details"), summary = make("summary", "", "As a table");
+  const figures = table(title + " (" + unit + ")", [{title: "time", kind: "text", text: r => clock(r.at)},
+    ...lines.map((l, k) => ({title: l.title, text: r => format(r.values[k])}))]);
+  details.append(summary, figures);
+  figure.append(caption, plot, details);
+  box.append(figure);
+  const c = {data: [[], ...lines.map(() => [])], u: null};
+  c.draw = () => {
+    if (c.u) c.u.destroy();
+    c.u = null;
+    if (plot.clientWidth === 0) return;
+    const axis = {stroke: color("quiet"), grid: {stroke: color("grid"), width: 1}, ticks: {show: false}, font: "11px system-ui, sans-serif"};
+    c.u = new uPlot({
+      width: plot.clientWidth, height: 168, padding: [10, 12, 0, 0], legend: {show: false},
+      cursor: {y: false, points: {show: false}},
+      scales: {y: {range: (_, low, high) => high == null ? [0, 1] : [Math.min(0, low), Math.max(high, low + 1e-9, 1e-9) * 1.08]}},
+      axes: [
+        {...axis, space: 76, size: 26, values: (_, ticks, __, ___, step) => ticks.map(t =>
+          new Date(1000 * t).toLocaleTimeString("en-GB", step < 60 ? {} : {hour: "2-digit", minute: "2-digit"}))},
+        {...axis, size: 58, space: 32, values: (_, ticks) => ticks.map(format)},
+      ],
+      series: [{}, ...lines.map(l => ({stroke: color(l.color), width: 2, dash: l.dash ? [5, 4] : undefined, points: {show: c.data[0].length < 3}, spanGaps: true}))],
+    }, c.data, plot);
+  };
+  c.show = (times, values) => {
+    const was = c.data[0].length;
+    c.data = [times.map(t => t / 1000), ...values];
+    if (c.u && (was < 3) === (times.length < 3)) c.u.setData(c.data); else c.draw();
+    const last = values.map((v, k) => lines[k].title + " " + format(v.findLast(x => x != null)) + " " + unit);
+    plot.setAttribute("aria-label", title + ", lately: " + last.join("; ") + ". The table below has the figures.");
+    if (details.open) c.list(times, values);
+  };
+  c.list = (times, values) => {
+    const every = Math.max(1, Math.ceil(times.length / 24)), rows = [];
+    for (let at = times.length - 1; at >= 0; at -= every) rows.push({at: times[at], values: values.map(v => v[at])});
+    figures.show(rows);
+  };
+  details.addEventListener("toggle", () => details.open && c.list(c.data[0].map(t => 1000 * t), c.data.slice(1)));
+  new ResizeObserver(() => {
+    if (!c.u) c.draw(); else if (c.u.width !== plot.clientWidth) c.u.setSize({width: plot.clientWidth, height: 168});
+  }).observe(plot);
+  charts.push(c);
+  return c;
+}
+
+dark.addEventListener("change", () => charts.forEach(c => c.draw()));
+
+// --- Now ---
+
+const chartRankings = chart(byId("chart-rankings"), "Rankings per second", "per second", [{title: "rankings", color: "moss"}], rate);
+const chartLatency = chart(byId("chart-latency"), "From impression to ranking", "", [{title: "half within", color: "moss"},
+  {title: "99 of 100 within", color: "ftrl", dash: true}], latency);
+const chartLag = chart(byId("chart-lag"), "Records not yet read", "records", [{title: "all topics", color: "moss"}], count);
+
+function showNow(page) {
+  byId("chart-latency").hidden = Boolean(page.simulated);
+  const running = page.partitions.filter(p => p.phase === "running").length;
+  const waiting = page.partitions.filter(p => p.waits).length;
+  const lag = page.lag[0] + page.lag[1] + page.lag[2];
+  const all = page.partitions.length + page.more_partitions;
+  tiles(byId("tiles"), [
+    {name: "Rankings", value: rate(page.rates.rankings) + " per s", note: rate(page.rates.impressions) + " impressions read per s"},
+    {name: "Impression to ranking", value: latency(page.p50),
+      note: page.simulated ? "time is simulated here" : "half; 99 of 100 within " + latency(page.p99)},
+    {name: "Selections and payoffs", value: rate(page.rates.selections + page.rates.payoffs) + " per s",
+      note: rate(page.rates.selections) + " and " + rate(page.rates.payoffs)},
+    {name: "Not yet read", value: count(lag) + " records", note: page.lag.map((n, k) => [n, count(n) + " " + ["impressions", "selections", "payoffs"][k]]).filter(x => x[0] > 0).map(x => x[1]).join(", ") || "of any topic"},
+    {name: "Impressions awaited", value: count(page.account.impressions.pending), note: "their selection or payoff is yet to come"},
+    {name: "Partitions at work", value: running + " of " + all, alarm: running < page.partitions.length,
+      note: (page.workers.length === 1 ? "1 worker" : page.workers.length + " workers") + (waiting ? "; " + waiting + " waits for something" : "")},
+  ]);
+  const alone = byId("alone");
+  alone.hidden = !page.alone;
+  say(alone, page.alone ? "Of other workers nothing is shown: " + page.alone + "." : "");
+}
+
+// --- Learners ---
+
+const policies = ["moss", "thompson", "optimistic", "klucb", "greedy", "elimination", "egreedy", "ftrl", "osmd", "robust", "utility"];
+const howWords = {
+  means: "Ranking by utility is estimated from what the favourites have paid whenever they were selected, and right if an item's mean payoff is the same in all impressions.",
+  propensities: "Ranking by utility is estimated from the favourites' payoffs, each weighed by how unlikely it was to be seen, and right if users look at as many results as assumed.",
+  "": "What ranking by utility would have brought is not known yet.",
+};
+
+function range() {
+  const span = make("span", "range"), box = make("i"), mark = make("b");
+  span.setAttribute("aria-hidden", "true");
+  span.append(box, mark);
+  span.show = (low, high, mean, from, to) => {
+    const at = x => Math.min(100, Math.max(0, 100 * (x - low) / (high - low || 1)));
+    style(box, "left", at(from).toFixed(2) + "%");
+    style(box, "width", (at(to) - at(from)).toFixed(2) + "%");
+    style(mark, "left", at(mean ?? from).toFixed(2) + "%");
+    mark.hidden = mean == null;
+  };
+  return span;
+}
+
+function createLearner(l) {
+  const e = make("article", "learner"), header = make("header"), h3 = make("h3");
+  const policy = policies.includes(l.policy) ? l.policy : "moss";
+  e.style.setProperty("--policy", `var(--${policy})`);
+  e.setAttribute("aria-label", "learner " + l.name);
+  const swatch = make("span", "swatch");
+  h3.append(swatch, make("bdi", "", l.name));
+  header.append(h3, make("span", "quiet", "policy " + l.policy + ", delay " + l.delay));
+  e.figures = make("dl", "tiles");
+  const beside = make("div", "beside"), left = make("div"), right = make("div");
+  const box = make("div", "chart");
+  left.append(box);
+  e.how = make("p", "note");
+  e.rule = make("p", "note");
+  left.append(e.how, e.rule);
+  e.windows = table("How many of the first results users look at", [
+    {title: "results", kind: "text", text: r => r.name}, {title: "share of users", text: r => percent(r.share)},
+    {title: "of all", kind: "text wide", fill: (cell, r) => {
+      if (!cell.firstChild) cell.append(make("span", "bar"));
+      style(cell.firstChild, "width", (100 * r.share).toFixed(1) + "%");
+    }}], l.name);
+  e.windowsNote = make("p", "note");
+  e.windowsBox = make("div", "windows");
+  e.windowsBox.append(e.windows, e.windowsNote);
+  left.append(e.windowsBox);
+  e.items = table("Items shown first, and favourites, lately", [
+    {title: "item", kind: "text", fill: (cell, r) => {
+      if (!cell.firstChild) cell.append(make("bdi"));
+      say(cell.firstChild, r.name);
+    }},
+    {title: "shown first", text: r => percent(r.first)},
+    {title: "liked best", text: r => percent(r.favourite)},
+    {title: "payoffs known", text: r => count(Math.round(r.worth))},
+    {title: "mean payoff", text: r => decimal(r.mean)},
+    {title: "95 % interval", text: r => r.worth > 0 ? decimal(r.low) + " – " + decimal(r.high) : "–"},
+    {title: "scale", kind: "text wide", fill: (cell, r) => {
+      if (!cell.firstChild) cell.append(range());
+      cell.firstChild.show(r.from, r.to, r.mean, r.low, r.high);
+    }}], l.name);
+  right.append(e.items, make("p", "note", "Shares of the impressions lately; where an item is often liked best but seldom shown first, another one pays better. Of 100 such intervals about 95 hold the true mean."));
+  beside.append(left, right);
+  e.append(header, e.figures, beside);
+  e.chart = chart(box, "Payoff per impression", "per impression", [{title: "ranked by this learner", color: policy},
+    {title: "ranked by utility, estimated", color: "utility", dash: true}], decimal);
+  return e;
+}
+
+function updateLearner(e, l, page) {
+  const over = "in the last " + time(page.seconds);
+  const gain = l.payoff != null && l.by_utility != null ? l.payoff - l.by_utility : null;
+  const relative = gain != null && l.by_utility > 0;
+  const figures = [
+    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: "of " + count(l.ended) + " that ended " + over},
+    {name: "Ranked by utility", kind: "of-utility", value: decimal(l.by_utility), note: "estimated, for the same impressions"},
+    {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + (relative ? percent(Math.abs(gain) / l.by_utility) : decimal(Math.abs(gain))),
+      note: "to ranking by utility"},
+    {name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, as far as is known"},
+    {name: "Favourite shown first", value: percent(l.first_share), note: "of impressions"},
+    {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more are awaited"},
+  ];
+  if (l.silence && l.silence.known) {
+    figures.push({name: "Payoffs come after", value: time(l.silence.median), note: "half; 9 of 10 within " + time(l.silence.p90)});
+    if (l.silence.share > 0) figures.push({name: "Selections that are paid", value: percent(l.silence.share), note: "as far as is known by now"});
+  }
+  if (l.delay === "qpmd") {
+    figures.push({name: "Payoffs in queues", value: count(l.queued), note: "wait until they are asked for"});
+    figures.push({name: "On hold", value: l.on_hold ? count(l.on_hold) + " partitions" : "no", note: l.on_hold ? "for a payoff of " + l.hold_item : "waits for no item's payoff"});
+  }
+  if (l.undecided_pairs > 0) figures.push({name: "Order of utilities", value: count(l.undecided_pairs) + " pairs", note: "are undecided yet"});
+  tiles(e.figures, figures);
+  say(e.how, howWords[l.how] || howWords[""]);
+  say(e.rule, l.rule ? "How rankings are made: " + l.rule + "." : "");
+  const rows = l.item_rows || [];
+  const from = Math.min(...rows.map(r => r.low)), to = Math.max(...rows.map(r => r.high));
+  if (rows.length > 0) say(e.items.heads[6], "on a scale from " + decimal(from) + " to " + decimal(to));
+  e.items.show(rows.map(r => ({...r, from, to})), r => r.name);
+  e.items.none("No impression has been ranked since this worker took its partitions over.");
+  const windows = l.windows || [];
+  e.windowsBox.hidden = windows.length === 0;
+  e.windows.show(windows.slice(0, 10).map((share, k) => ({name: k === windows.length - 1 ? "more than " + k : k === 0 ? "the first" : "the first " + (k + 1), share}))
+    .filter(r => r.share >= 0.0005));
+  say(e.windowsNote, l.window_selections > 0 ? "Learned from " + count(l.window_selections) + " selections." : "As configured, or not learned yet.");
+}
+
+function showLearners(page) {
+  keep(byId("learner-list"), page.learners, l => l.name, createLearner, (e, l) => updateLearner(e, l, page));
+  const more = byId("more-learners");
+  more.hidden = !page.more_learners;
+  say(more, page.more_learners ? "There are more learners, which are not shown here; /metrics has all." : "");
+}
+
+// --- Account ---
+
+const flows = [
+  {name: "impressions", parts: [
+    ["paid", "o1", "its payoff came"], ["defaulted", "o2", "never paid; its learner was told the default"], ["expired", "o5", "selected from, never paid"],
+    ["unselected", "o3", "nobody selected from it in time"], ["pending", "o7", "its selection or payoff is awaited"],
+    ["duplicate", "o4", "its id was known; not ranked again"], ["rejected", "o6", "faulty: a dead letter"]]},
+  {name: "selections", parts: [
+    ["joined", "o1", "joined to its impression"], ["parked", "o7", "waits for its impression"], ["late", "o5", "past its impression's deadline"],
+    ["orphan", "o3", "its impression never came"], ["duplicate", "o4", "another one had come before"], ["rejected", "o6", "faulty: a dead letter"]]},
+  {name: "payoffs", parts: [
+    ["applied", "o1", "learned from, once"], ["parked", "o7", "waits for its impression or selection"], ["late", "o5", "past its impression's deadline"],
+    ["orphan", "o3", "impression or selection never came"], ["duplicate", "o4", "another one had come before"], ["rejected", "o6", "faulty: a dead letter"]]},
+];
+
+function showAccount(page) {
+  keep(byId("flows"), flows, f => f.name, f => {
+    const e = make("div", "flow"), stack = make("div", "stack");
+    stack.setAttribute("aria-hidden", "true");
+    e.total = make("h3");
+    e.stack = stack;
+    e.table = table(f.name + ", by how they ended", [
+      {title: "ended as", kind: "text", fill: (cell, r) => {
+        if (!cell.firstChild) { cell.append(make("span", "dot"), make("span", "", r.name)); cell.firstChild.style.setProperty("--c", `var(--${r.color})`); }
+      }},
+      {title: "count", text: r => count(r.n)}, {title: "share", text: r => percent(r.share)}, {title: "meaning", kind: "long", text: r => r.about}]);
+    e.append(e.total, stack, e.table);
+    return e;
+  }, (e, f) => {
+    const account = page.account[f.name];
+    say(e.total, count(account.read) + " " + f.name + " read");
+    const rows = f.parts.map(([name, color, about]) => ({name, color, about, n: account[name], share: account.read ? account[name] / account.read : null}));
+    keep(e.stack, rows, r => r.name, r => {
+      const i = make("i");
+      i.style.setProperty("--c", `var(--${r.color})`);
+      return i;
+    }, (i, r) => { style(i, "flex-grow", String(r.n)); i.hidden = r.n === 0; });
+    e.table.show(rows, r => r.name);
+  });
+}
+
+// --- Rankings ---
+
+function why(r, at, shown) {
+  if (r.rank < 0) return "the order of utilities is not known yet";
+  if (r.leader === at) return at === 0 ? "leads" : "leads: users like it better than all before it";
+  return "behind " + shown[r.leader].name + ", which users like better";
+}
+
+function showRankings(page) {
+  const list = byId("ranking-list");
+  keep(list, page.rankings, r => r.learner + " " + r.partition, r => {
+    const e = make("div", "card");
+    e.head = make("h3");
+    e.id = "";
+    e.about = make("p", "quiet");
+    e.table = table("Candidates in the order shown", [
+      {title: "place", text: r => String(r.place)},
+      {title: "item", kind: "text", fill: (cell, r) => { if (!cell.firstChild) cell.append(make("bdi")); say(cell.firstChild, r.name); }},
+      {title: "liked", text: r => r.rank < 0 ? "–" : r.rank === r.of - 1 ? "best" : nth(r.of - r.rank) + " of " + r.of},
+      {title: "mean payoff", text: r => r.worth > 0 ? decimal(r.mean) : "–"},
+      {title: "payoffs known", text: r => count(Math.round(r.worth))},
+      {title: "chance of selection", text: r => r.propensity ? percent(r.propensity) : "–"},
+      {title: "why here", kind: "long", text: r => r.why}], "learner " + r.learner + ", partition " + r.partition);
+    e.append(e.head, e.about, e.table);
+    return e;
+  }, (e, r) => {
+    say(e.head, "Impression " + r.id);
+    say(e.about, "learner " + r.learner + ", partition " + r.partition + ", offset " + count(r.offset) + ", event time " +
+      new Date(r.time).toISOString().replace("T", " ").slice(0, 19) + " UTC" + (r.explored ? "; ranked to explore" : ""));
+    e.table.show(r.shown.map((s, at) => ({...s, place: at + 1, of: r.candidates, why: why(s, at, r.shown)})));
+  });
+  if (!list.none) list.after(list.none = make("p", "note", "No impression has been ranked since this worker took its partitions over."));
+  list.none.hidden = page.rankings.length > 0;
+}
+
+// --- Partitions, workers, dead letters ---
+
+const partitions = table("Partitions", [
+  {title: "partition", kind: "text", text: p => String(p.number)}, {title: "worker", kind: "text", text: p => short(p.worker)},
+  {title: "doing", kind: "text", text: p => p.phase},
+  {title: "waits for", kind: "long", fill: (cell, p) => { say(cell, p.waits || "nothing"); cell.className = "long" + (p.waits ? " bad" : " quiet"); }},
+  {title: "impressions not read", text: p => count(p.lag[0])}, {title: "selections", text: p => count(p.lag[1])}, {title: "payoffs", text: p => count(p.lag[2])},
+  {title: "event time behind", text: p => time(p.event_time_lag)}, {title: "pending", text: p => count(p.pending)},
+  {title: "parked", text: p => count(p.parked)}, {title: "not yet saved", text: p => bytes(p.unsaved)}]);
+byId("partition-table").append(partitions);
+
+const workers = table("Workers", [
+  {title: "worker", kind: "text", fill: (cell, w) => say(cell, short(w.id) + (w.self ? " (this page)" : ""))}, {title: "version", kind: "text", text: w => w.version || "–"},
+  {title: "partitions", text: w => count(w.partitions)}, {title: "rankings per s", text: w => rate(w.rankings)},
+  {title: "runs for", text: w => time(w.up)}, {title: "figures are old", text: w => time(w.age)}]);
+byId("worker-table").append(workers);
+
+const letters = table("Dead letters, the latest first", [
+  {title: "seen at", kind: "text", text: l => clock(l.at)}, {title: "topic", kind: "text", text: l => l.topic},
+  {title: "partition", text: l => String(l.partition)}, {title: "offset", text: l => count(l.offset)},
+  {title: "reason", kind: "text", text: l => l.reason}, {title: "in words", kind: "long", text: l => l.detail}]);
+byId("letter-table").append(letters);
+
+function showRest(page) {
+  partitions.show(page.partitions, p => p.number + " " + p.worker);
+  partitions.none("No partition is assigned.");
+  const more = byId("more-partitions");
+  more.hidden = !page.more_partitions;
+  say(more, page.more_partitions ? "And " + count(page.more_partitions) + " more partitions." : "");
+  workers.show(page.workers.map(w => ({...w, self: w.id === page.worker})), w => w.id);
+  letters.show(page.dead_letters);
+  letters.none("None since the workers began.");
+}
+
+// --- Time ---
+
+let paused = false, answered = 0, historyAt = 0, timer = 0;
+
+function state(kind, text) {
+  const e = byId("state");
+  if (e.className !== kind) e.className = kind;
+  say(e, text);
+}
+
+async function ask(path) {
+  const response = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(8000)});
+  if (!response.ok) throw new Error(response.statusText);
+  return response.json();
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  if (paused || document.hidden) return;
+  const began = Date.now();
+  try {
+    const page = await ask("page/live.json");
+    if (paused) return;
+    say(byId("group"), "group " + page.group);
+    document.title = page.group + " – ranker-worker";
+    say(byId("asof"), "as of " + clock(page.now));
+    showNow(page);
+    showLearners(page);
+    showAccount(page);
+    showRankings(page);
+    showRest(page);
+    if (began >= historyAt) {
+      const past = await ask("page/history.json");
+      const n = past.times.length;
+      historyAt = began + (n > 1 && past.times[n - 1] - past.times[n - 2] > 5000 ? 9500 : 1500);
+      chartRankings.show(past.times, [past.rankings]);
+      chartLatency.show(past.times, [past.p50, past.p99]);
+      chartLag.show(past.times, [past.lag]);
+      for (const [name, e] of byId("learner-list").kept || []) {
+        const s = past.learners[name];
+        if (s) e.chart.show(past.times, [s.payoff, s.by_utility]);
+      }
+    }
+    answered = Date.now();
+    state("live", "live");
+  } catch (e) {
+    state("gone", answered ? "the worker does not answer; figures are as of " + clock(answered) : "the worker does not answer");
+  }
+  timer = setTimeout(refresh, Math.max(100, 1000 - (Date.now() - began)));
+}
+
+byId("pause").addEventListener("click", () => {
+  paused = !paused;
+  byId("pause").setAttribute("aria-pressed", String(paused));
+  state("", paused ? "paused" : "live");
+  refresh();
+});
+document.addEventListener("visibilitychange", refresh);
+refresh();
+})();

@@ -1,0 +1,88 @@
+package platform
+
+import (
+	"context"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// wire is how players reach the log: as plain producers, and as readers of the rankings.
+type wire struct {
+	log      *broker.Client
+	topics   [event.Topics]string
+	writer   *kafka.Writer
+	rankings chan []partition.Record // as they are read, of all partitions
+}
+
+func newWire(log *broker.Client, topics [event.Topics]string) wire {
+	return wire{log: log, topics: topics, rankings: make(chan []partition.Record, 16)}
+}
+
+// newWriter makes a producer that places keys as Kafka's own does.
+func newWriter(transport kafka.RoundTripper, brokers []string) *kafka.Writer {
+	return &kafka.Writer{Transport: transport, Addr: kafka.TCP(brokers...), Balancer: kafka.Murmur2Balancer{}, BatchSize: 1000,
+		BatchTimeout: time.Millisecond, RequiredAcks: kafka.RequireAll, WriteTimeout: 10 * time.Second, MaxAttempts: 10}
+}
+
+// impression is the record of an impression, as of the time that it carries.
+func (w *wire) impression(i *event.Impression) kafka.Message {
+	return w.message(event.Impressions, i.ID, event.AppendImpression(nil, i), i.Time)
+}
+
+// response is the record of a selection or payoff, as of a time.
+func (w *wire) response(r *Record, at event.Millis) kafka.Message {
+	if r.Topic == event.Selections {
+		r.Selection.Time, r.Selection.HasTime = at, true
+		return w.message(r.Topic, r.Selection.ID, event.AppendSelection(nil, &r.Selection), at)
+	}
+	r.Payoff.Time, r.Payoff.HasTime = at, true
+	return w.message(r.Topic, r.Payoff.ID, event.AppendPayoff(nil, &r.Payoff), at)
+}
+
+func (w *wire) message(t event.Topic, key, value []byte, at event.Millis) kafka.Message {
+	return kafka.Message{Topic: w.topics[t], Key: key, Value: value, Time: time.UnixMilli(at)}
+}
+
+// read follows one partition of the rankings from an offset on, until ctx is done.
+func (w *wire) read(ctx context.Context, partition int, next int64) error {
+	log := w.log.Partition(int32(partition))
+	for {
+		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: 1 << 20, MaxWait: 200 * time.Millisecond})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			// A broker that is away comes back, or whoever waits for rankings loses patience.
+			if err := wait(ctx, pace); err != nil {
+				return err
+			}
+			continue
+		}
+		next = max(next, f.Next)
+		if len(f.Records) == 0 {
+			continue
+		}
+		select {
+		case w.rankings <- f.Records:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

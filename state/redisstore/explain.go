@@ -1,0 +1,36 @@
+package redisstore
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// explainer has Options.Explain say why the server cannot be reached, until it was: what fails later is no matter of addresses,
+// TLS and passwords, and must not wait for explanations.
+type explainer struct {
+	explain func(context.Context, error) error
+	reached atomic.Bool
+}
+
+var _ redis.Hook = (*explainer)(nil)
+
+func (e *explainer) done(ctx context.Context, err error) error {
+	if err == nil || e.reached.Load() {
+		e.reached.Store(true)
+		return err
+	}
+	return e.explain(ctx, err)
+}
+
+// DialHook leaves dialling as it is: it is tried again, and the last error comes to the command.
+func (*explainer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e *explainer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return e.done(ctx, next(ctx, cmd)) }
+}
+
+func (e *explainer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

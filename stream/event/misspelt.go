@@ -1,0 +1,77 @@
+package event
+
+import "bytes"
+
+// Misspelling is a field that is not ours, next to one of ours that is absent: "Learner" where there is no "learner". It is ignored as
+// every unknown field is, and most likely not meant to be.
+type Misspelling struct {
+	Records int64  // that had one
+	Field   string // of the first of these
+	Meant   string // the field of ours
+}
+
+// Misspelt tells what misspelt fields the input records of a topic had since the decoder was made. Records of more than 40,000 JSON
+// values are not looked at.
+func (d *Decoder) Misspelt(t Topic) Misspelling { return d.misspelt[t] }
+
+// near tells whether a name is one of ours but for case, underscores and dashes, or for one letter: another, one more, one less, or
+// two swapped.
+func near(key []byte, name string) bool {
+	if len(key) < len(name)-2 || len(key) > len(name)+2 {
+		return false
+	}
+	if sameWord(key, name) {
+		return true
+	}
+	k := 0
+	for k < len(key) && k < len(name) && key[k] == name[k] {
+		k++
+	}
+	a, b := key[k:], name[k:]
+	switch len(a) - len(b) {
+	case 0:
+		swapped := len(a) > 1 && a[0] == b[1] && a[1] == b[0] && string(a[2:]) == b[2:]
+		return swapped || len(a) > 0 && string(a[1:]) == b[1:]
+	case 1:
+		return string(a[1:]) == b
+	case -1:
+		return string(a) == b[1:]
+	}
+	return false
+}
+
+// sameWord compares but for case and what separates words.
+func sameWord(key []byte, name string) bool {
+	k := 0
+	for _, c := range key {
+		if c == '_' || c == '-' {
+			continue
+		}
+		for k < len(name) && name[k] == '_' {
+			k++
+		}
+		if k == len(name) || c|0x20 != name[k] { // our names are of small letters
+			return false
+		}
+		k++
+	}
+	return k == len(name)
+}
+
+// slip is the first unknown field of an object that is near one of ours.
+type slip struct {
+	key  []byte
+	name int // of ours; -1: there is none
+}
+
+// noted counts a slip whose field is absent, at most once for each record.
+func (d *Decoder) noted(topic Topic, s slip, names []string, absent bool) {
+	if s.name < 0 || !absent || d.slipped {
+		return
+	}
+	d.slipped = true
+	m := &d.misspelt[topic]
+	if m.Records++; m.Records == 1 {
+		m.Field, m.Meant = string(bytes.ToValidUTF8(s.key, []byte("?"))), names[s.name]
+	}
+}

@@ -1,0 +1,152 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// published is a schema of docs/schemas, by a validator that others keep.
+func published(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	s, err := c.Compile("../../docs/schemas/" + name + ".json")
+	require.NoError(t, err)
+	return s
+}
+
+func fits(t require.TestingT, s *jsonschema.Schema, record string) error {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(record))
+	require.NoError(t, err, record)
+	return s.Validate(doc)
+}
+
+// schemaFields are the names under properties of an object of a schema.
+func schemaFields(t *testing.T, name string, path ...string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/schemas/" + name + ".json")
+	require.NoError(t, err)
+	var at map[string]any
+	require.NoError(t, json.Unmarshal(text, &at))
+	for _, step := range append(path, "properties") {
+		at = at[step].(map[string]any)
+	}
+	return slices.Sorted(maps.Keys(at))
+}
+
+// The schemas have the fields that the decoder knows, and no others.
+func TestSchemas_HaveTheFieldsThereAre(t *testing.T) {
+	for name, fields := range map[string][]string{"impression": impressionFields, "selection": selectionFields, "payoff": payoffFields,
+		"ranking": rankingFields} {
+		require.Equal(t, slices.Sorted(slices.Values(fields)), schemaFields(t, name), name)
+	}
+	require.Equal(t, slices.Sorted(slices.Values(candidateFields)), schemaFields(t, "impression", "properties", "candidates", "items"))
+	require.Equal(t, slices.Sorted(slices.Values(decisionFields)), schemaFields(t, "ranking", "properties", "decision"))
+}
+
+// drawObject draws an object of these fields and others, each with a value that it may have or may not.
+func drawObject(t *rapid.T, fields []string) string {
+	values := []string{"null", `""`, `"i"`, `"b"`, "1", "-2.5e3", "true", "{}", "[]", `"2026-11-21T10:00:00Z"`, `"2026-11-21T10:00:00.123+01:00"`,
+		`"2026-11-21"`, `"` + strings.Repeat("x", MaxIDBytes) + `"`, `"` + strings.Repeat("x", MaxIDBytes+1) + `"`}
+	likely := map[string][]string{"impression_id": {`"i"`}, "item": {`"a"`, `"c"`}, "payoff": {"0.5"}, "utility": {"0.5", "1"},
+		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "event_id": {`"e"`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
+	var parts []string
+	for _, name := range append([]string{"other"}, fields...) {
+		value := ""
+		switch kind := rapid.IntRange(0, 19).Draw(t, name); {
+		case kind == 0:
+			value = rapid.SampledFrom(values).Draw(t, "value")
+		case kind < 4:
+			continue
+		case name == "candidates":
+			var list []string
+			for range rapid.IntRange(0, 3).Draw(t, "candidates") {
+				list = append(list, drawObject(t, candidateFields))
+			}
+			value = "[" + strings.Join(list, ",") + "]"
+		case name == "other":
+			value = rapid.SampledFrom(values).Draw(t, "value")
+		default:
+			value = rapid.SampledFrom(likely[name]).Draw(t, "value")
+		}
+		parts = append(parts, fmt.Sprintf("%q:%s", name, value))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// What the schemas take the decoder takes, and the other way round: but for what no schema can say, that the key is the id and that no
+// item stands twice.
+func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
+	d := NewDecoder(Limits{})
+	for name, one := range map[string]struct {
+		fields []string
+		decode func(key, value []byte) error
+	}{
+		"impression": {impressionFields, func(k, v []byte) error { return d.Impression(&Impression{}, k, v) }},
+		"selection":  {selectionFields, func(k, v []byte) error { return d.Selection(&Selection{}, k, v) }},
+		"payoff":     {payoffFields, func(k, v []byte) error { return d.Payoff(&Payoff{}, k, v) }},
+	} {
+		schema, sound, faulty := published(t, name), 0, 0
+		rapid.Check(t, func(t *rapid.T) {
+			record := drawObject(t, one.fields)
+			var id struct {
+				Of any `json:"impression_id"`
+			}
+			_ = json.Unmarshal([]byte(record), &id)
+			key, _ := id.Of.(string)
+			err := one.decode([]byte(key), []byte(record))
+			if f, ok := err.(*Fault); ok && f.Reason == DuplicateItem {
+				return
+			}
+			if err == nil {
+				sound++
+				require.NoError(t, fits(t, schema, record), record)
+			} else {
+				faulty++
+				require.Error(t, fits(t, schema, record), "%s: %v", record, err)
+			}
+		})
+		require.Positive(t, min(sound, faulty), name)
+	}
+}
+
+// What a worker writes fits the schema of rankings, with all fields and with as few as there can be.
+func TestSchemas_FitRankings(t *testing.T) {
+	schema := published(t, "ranking")
+	least := Ranking{ID: []byte("i"), Learner: []byte("feed"), Time: 1, Items: [][]byte{[]byte("a"), []byte("b")},
+		Decision: Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 2, Instance: -1, PayoffDeadline: 5}}
+	all := least
+	all.Decision.Propensities, all.Decision.Instance, all.Decision.Explored = []float64{0.5, 0.5}, 3, true
+	all.Decision.Layout, all.Decision.Expected = 3, []float64{0.25, -0.000001}
+	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
+	all.Decision.Began, all.Decision.HasBegan, all.Decision.SelectionDeadline, all.Decision.HasSelection = 2, true, 3, true
+	for _, r := range []*Ranking{&least, &all} {
+		record := string(AppendRanking(nil, r))
+		require.NoError(t, fits(t, schema, record), record)
+		require.NoError(t, NewDecoder(Limits{}).Ranking(&Ranking{}, []byte(record)))
+		for _, field := range []string{"time", "items", "decision", "payoff_deadline"} {
+			require.Error(t, fits(t, schema, strings.Replace(record, `"`+field+`"`, `"x"`, 1)), field)
+		}
+	}
+	require.Len(t, fieldsOf(string(AppendRanking(nil, &all))), len(rankingFields)+len(decisionFields))
+}
+
+// fieldsOf are the names of all fields of a record without lists of objects.
+func fieldsOf(record string) []string {
+	var names []string
+	for i, part := range strings.Split(record, `":`) {
+		if at := strings.LastIndexByte(part, '"'); i < strings.Count(record, `":`) {
+			names = append(names, part[at+1:])
+		}
+	}
+	return names
+}

@@ -1,0 +1,51 @@
+package stream
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// TestLearnersCountersRiseWithTheirPartitions: they add up what rises in each partition, take a machine that counts from 0 again for
+// another one, and know configured learners only.
+func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	m.Rebalanced(2)
+	at := func(payoffs int64, sum float64) *task.Status {
+		l := partition.LearnerStatus{Name: "feed", PayoffMin: -1, PayoffMax: 3,
+			Conduct:    partition.Conduct{Payoffs: payoffs, Sum: sum},
+			Comparison: partition.Comparison{Decisions: 2 * payoffs, Known: payoffs, First: 1, Expected: payoffs, ExpectedSum: sum / 2}}
+		l.Account.Payoffs.Applied = 1_000_000 // of the state
+		return &task.Status{Phase: task.Running, Learners: []partition.LearnerStatus{l, {Name: "old", Gone: true}}}
+	}
+	o := &task.Observations{Learners: []partition.LearnerAccount{{Name: "feed"}, {Name: "old"}}}
+	for i := range o.Learners {
+		o.Learners[i].Account.Payoffs.Applied, o.Learners[i].Account.Impressions.Paid = 3, 2
+	}
+	m.Observe(0, at(10, 4), o, 0)
+	m.Observe(1, at(6, 3), &task.Observations{}, 0)
+	m.Observe(0, at(12, 5), o, 0)
+	m.Observe(0, at(1, 0.5), &task.Observations{}, 0)
+	got := scrape(t, reg)
+	includes(t, got, map[string]float64{
+		`ranker_learner_payoff_count_total{learner="feed"}`:                  19,
+		`ranker_learner_payoff_sum_total{learner="feed"}`:                    8.5,
+		`ranker_learner_rankings_total{learner="feed"}`:                      38,
+		`ranker_learner_favourite_known_total{learner="feed"}`:               19,
+		`ranker_learner_favourite_first_total{learner="feed"}`:               3,
+		`ranker_learner_favourite_expected_sum_total{learner="feed"}`:        4.25,
+		`ranker_learner_payoffs_total{learner="feed",outcome="applied"}`:     6, // not the million of the state
+		`ranker_learner_impressions_total{learner="feed",outcome="paid"}`:    4,
+		`ranker_learner_impressions_total{learner="feed",outcome="expired"}`: 0,
+		`ranker_learner_payoff_range{end="min",learner="feed"}`:              -1,
+		`ranker_learner_payoff_range{end="max",learner="feed"}`:              3,
+	})
+	for name := range got {
+		assert.NotContains(t, name, `"old"`)
+	}
+}

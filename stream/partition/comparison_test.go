@@ -1,0 +1,84 @@
+package partition
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// comparing is a learner whose items 0, 1, … have had the given payoffs.
+func comparing(findsUtilities bool, sums ...policy.Sums) *learner {
+	return &learner{cfg: &LearnerConfig{FindsUtilities: findsUtilities}, delay: &tally{sums: sums}}
+}
+
+// decide tells a Comparison of a decision, as the machine does.
+func decide(c *Comparison, l *learner, candidates []policy.Item, d *delay.Decision) {
+	at := favouriteOf(l, candidates, d)
+	c.decided(l, candidates, at, at == int(d.Order[0]))
+}
+
+// TestComparison_OfADecision: the favourite is the last candidate; what is known of it at the decision is what ranking by utility
+// is expected to bring; and it is compared with another only where enough is known of both.
+func TestComparison_OfADecision(t *testing.T) {
+	l := comparing(false, policy.Sums{N: 20, R: 15}, policy.Sums{N: 9, R: 9}, policy.Sums{N: 10, R: 5}, policy.Sums{N: 1, R: 0.25}, policy.Sums{})
+	for _, c := range []struct {
+		about      string
+		candidates []policy.Item
+		order      []int32
+		want       Comparison
+	}{
+		{"another pays better", []policy.Item{0, 2}, []int32{0, 1}, Comparison{Decisions: 1, Known: 1, Compared: 1, Outpaid: 1, Expected: 1, ExpectedSum: 0.5}},
+		{"the favourite pays best, and is shown first", []policy.Item{2, 0}, []int32{1, 0},
+			Comparison{Decisions: 1, Known: 1, First: 1, Compared: 1, Expected: 1, ExpectedSum: 0.75}},
+		{"too little is known of the other", []policy.Item{1, 2}, []int32{0, 1}, Comparison{Decisions: 1, Known: 1, Expected: 1, ExpectedSum: 0.5}},
+		{"too little is known of the favourite", []policy.Item{0, 3}, []int32{0, 1}, Comparison{Decisions: 1, Known: 1, Expected: 1, ExpectedSum: 0.25}},
+		{"nothing is known of the favourite", []policy.Item{0, 4}, []int32{0, 1}, Comparison{Decisions: 1, Known: 1}},
+	} {
+		var got Comparison
+		decide(&got, l, c.candidates, &delay.Decision{Order: c.order})
+		require.Equal(t, c.want, got, c.about)
+	}
+}
+
+// TestComparison_WhereTheOrderIsFound: the favourite is the candidate of the highest rank, once the order is certain.
+func TestComparison_WhereTheOrderIsFound(t *testing.T) {
+	l := comparing(true, policy.Sums{N: 10, R: 2}, policy.Sums{N: 10, R: 8})
+	var c Comparison
+	decide(&c, l, []policy.Item{0, 1}, &delay.Decision{Order: []int32{1, 0}, Ranks: []int32{0, 1}})
+	require.Equal(t, Comparison{Decisions: 1, Known: 1, Compared: 1, Outpaid: 1, Expected: 1, ExpectedSum: 0.2}, c)
+	decide(&c, l, []policy.Item{0, 1}, &delay.Decision{Order: []int32{1, 0}, Ranks: []int32{0, 1}, Undecided: []int32{1}})
+	require.Equal(t, Comparison{Decisions: 2, Known: 1, Compared: 1, Outpaid: 1, Expected: 1, ExpectedSum: 0.2}, c)
+}
+
+// TestComparison_WeightsAreUnbiased: payoffs of the selected favourites over their propensities come to what the favourites pay,
+// although they are selected seldom, and least where they pay best.
+func TestComparison_WeightsAreUnbiased(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var c Comparison
+	pays := 0.0
+	const n = 200_000
+	for range n {
+		payoff := rng.Float64()
+		p := 0.9 - 0.8*payoff
+		e := &entry{ranks: []int32{0, 1}, propensities: []float64{1 - p, p}}
+		if rng.Float64() < p {
+			e.selected = 1
+		}
+		c.paid(e, payoff)
+		pays += payoff
+	}
+	require.EqualValues(t, n, c.Weighed)
+	require.InDelta(t, 1, c.Weights/n, 0.02)
+	require.InDelta(t, pays/n, c.WeighedSum/c.Weights, 0.01)
+	require.Less(t, c.Weights*c.Weights/c.Squares, float64(n)/2, "what it is worth is less than there are payoffs")
+
+	before := c
+	c.paid(&entry{selected: 1, propensities: []float64{0.5, 0.5}}, 1)
+	c.paid(&entry{selected: 1, ranks: []int32{0, 1}}, 1)
+	c.paid(&entry{selected: 1, ranks: []int32{0, 1}, propensities: []float64{0.5, 0.5}, undecided: []int32{1}}, 1)
+	require.Equal(t, before, c, "where propensities or the order are not recorded nothing is known")
+}

@@ -1,0 +1,70 @@
+package partition
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+const (
+	frequentKept  = 32
+	frequentHalve = 1 << 13 // so many additions, and all counts are halved: what was long ago counts less and less
+)
+
+// frequent counts which items come up most often lately, of any number of items in a fixed room: "space saving" (A. Metwally,
+// D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in data streams", ICDT 2005). An item that is not
+// counted takes the place of the one that is counted least, and its count, so that counts are too high by that at most.
+type frequent struct {
+	counts []itemCount // at most frequentKept
+	total  int64       // of all additions, halved with the counts
+	adds   int
+}
+
+type itemCount struct {
+	item policy.Item
+	n    int64
+}
+
+func (f *frequent) add(i policy.Item) {
+	if f.adds++; f.adds == frequentHalve {
+		f.adds = 0
+		f.total /= 2
+		for k := range f.counts {
+			f.counts[k].n /= 2
+		}
+	}
+	f.total++
+	least := 0
+	for k := range f.counts {
+		if f.counts[k].item == i {
+			f.counts[k].n++
+			return
+		}
+		if f.counts[k].n < f.counts[least].n {
+			least = k
+		}
+	}
+	if len(f.counts) < frequentKept {
+		f.counts = append(f.counts, itemCount{i, 1})
+		return
+	}
+	f.counts[least] = itemCount{i, f.counts[least].n + 1}
+}
+
+// top are the items that come up most often, at most n.
+func (f *frequent) top(n int) []itemCount {
+	all := slices.Clone(f.counts)
+	slices.SortFunc(all, func(a, b itemCount) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.item, b.item)) })
+	return all[:min(n, len(all))]
+}
+
+// of is the count of an item, 0 where it is not kept.
+func (f *frequent) of(i policy.Item) int64 {
+	for _, c := range f.counts {
+		if c.item == i {
+			return c.n
+		}
+	}
+	return 0
+}

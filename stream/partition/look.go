@@ -1,0 +1,131 @@
+package partition
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// The bounds of a Look, for each learner.
+const (
+	lookItems      = 12 // of each kind: shown first, and favourites
+	lookCandidates = 10 // of a ranking
+)
+
+// Look is what a partition shows people of its learners while it works. It takes no longer where there are more items, and is not
+// changed once it is made.
+type Look struct {
+	Learners []LearnerLook // those that are configured
+}
+
+// LearnerLook is a Look at one learner. First and Favourite count decisions lately; see ItemLook.
+type LearnerLook struct {
+	Name             string
+	Rule             string // how rankings are made, in one sentence; empty where the learner does not say
+	First, Favourite int64
+	Items            []ItemLook
+	Ranking          *RankingLook // one of the latest; nil: there is none since the state was loaded
+}
+
+// ItemLook is an item that was often shown first lately, or often a favourite, the candidate of the highest utility.
+type ItemLook struct {
+	Name             string
+	First, Favourite int64 // in how many decisions, about
+	Evidence         policy.Evidence
+}
+
+// RankingLook is a decision and what was known when it was made.
+type RankingLook struct {
+	ID         string
+	Offset     int64
+	Time       event.Millis // event time
+	Explored   bool
+	Candidates int // in all, of which the first are shown
+	Shown      []ShownLook
+}
+
+// ShownLook is a candidate of a RankingLook.
+type ShownLook struct {
+	Name       string
+	Rank       int32 // utility rank, 0 is the lowest; -1: not known
+	Evidence   policy.Evidence
+	Propensity float64 // of its selection; 0: not recorded
+	// Leader is the position, in the order shown, of the candidate that brought this one to its place: its own where it leads itself,
+	// else that of a leader shown before, which users like better.
+	Leader int
+}
+
+// looking is what a learner keeps to be looked at.
+type looking struct {
+	first, favourite frequent
+	wanted           bool // the next decision is kept
+	ranking          *RankingLook
+}
+
+// Look looks at the learners, and has each keep its next decision for the next look.
+func (m *Machine) Look() *Look {
+	look := &Look{}
+	for _, l := range m.learners {
+		if l.gone {
+			continue
+		}
+		one := LearnerLook{Name: l.name, First: l.looking.first.total, Favourite: l.looking.favourite.total, Ranking: l.looking.ranking}
+		if i, ok := l.delay.(delay.Inspector); ok {
+			one.Rule = i.Rule()
+		}
+		items := append(l.looking.first.top(lookItems), l.looking.favourite.top(lookItems)...)
+		for k, c := range items {
+			if slices.ContainsFunc(items[:k], func(o itemCount) bool { return o.item == c.item }) {
+				continue
+			}
+			one.Items = append(one.Items, ItemLook{Name: l.items.names[c.item], First: l.looking.first.of(c.item),
+				Favourite: l.looking.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
+		}
+		l.looking.wanted = true
+		look.Learners = append(look.Learners, one)
+	}
+	return look
+}
+
+// decided takes in a decision of m.ranking for candidates in the order that the learner was given them; favourite is the position of
+// the one of the highest utility, -1 where it is not known.
+func (k *looking) decided(m *Machine, l *learner, candidates []policy.Item, favourite int) {
+	d := &m.decision
+	k.first.add(candidates[d.Order[0]])
+	if favourite >= 0 {
+		k.favourite.add(candidates[favourite])
+	}
+	if !k.wanted {
+		return
+	}
+	k.wanted = false
+	r := &m.ranking
+	look := &RankingLook{ID: string(bytes.Clone(r.ID)), Offset: r.Decision.Offset, Time: r.Time, Explored: d.Explored, Candidates: len(d.Order)}
+	ranks := d.Order
+	switch {
+	case l.cfg.FindsUtilities && len(d.Undecided) > 0:
+		ranks = nil
+	case l.cfg.FindsUtilities:
+		ranks = d.Ranks
+	}
+	shown := min(len(d.Order), lookCandidates)
+	for at, position := range d.Order[:shown] {
+		s := ShownLook{Name: l.items.names[candidates[position]], Rank: -1, Evidence: l.delay.Evidence(candidates[position]), Leader: at}
+		if len(d.Propensities) > 0 {
+			s.Propensity = d.Propensities[at]
+		}
+		if ranks != nil {
+			s.Rank = ranks[at]
+			if at > 0 {
+				if before := look.Shown[look.Shown[at-1].Leader]; before.Rank > s.Rank {
+					s.Leader = look.Shown[at-1].Leader
+				}
+			}
+		}
+		look.Shown = append(look.Shown, s)
+	}
+	k.ranking = look
+}

@@ -1,0 +1,64 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// TestTransfer_CarriesWhatWasExpected: of what is pending in one partition, the learner of another is told what the decision
+// expected, before and after the selection.
+func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
+	var told []string
+	expected := 0.25
+	cfg := testConfig()
+	cfg.Learners[0].New = func() delay.Learner {
+		return &carrying{tally{changed: map[policy.Item]bool{}, told: &told, expects: func(policy.Sums) float64 { return expected }}}
+	}
+	from := newWorld(t, cfg)
+	for _, id := range []string{"i-1", "i-2"} {
+		from.ask(id)
+		expected += 0.5
+	}
+	from.chosen("i-1", "a")
+	from.save()
+
+	expected = -1
+	to := newWorld(t, cfg)
+	told = nil
+	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{})
+	require.NoError(t, err)
+	for _, id := range []string{"i-1", "i-2"} {
+		require.NoError(t, transfer.Entry([]byte(id), from.store.lookUp(id), nil))
+	}
+	to.save()
+	to.unsaved = nil
+	to.crash()
+	to.chosen("i-2", "b")
+	for _, id := range []string{"i-1", "i-2"} {
+		require.NoError(t, to.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1}), day))
+	}
+	require.Equal(t, []string{ // b is item 0 there, since it was shown first
+		"carry item 1, selected: true expected 0.25",
+		"carry item 0, selected: false expected nothing",
+		"selected 2305843009213693954 item 0 expected 0.75",
+		"paid 2305843009213693953 item 1 payoff 1 expected 0.25",
+		"paid 2305843009213693954 item 0 payoff 1 expected 0.75",
+	}, told)
+}
+
+// ask reads an impression of two items.
+func (w *world) ask(id string) {
+	imp := event.Impression{ID: []byte(id), HasUtilities: true, Candidates: []event.Candidate{{Item: []byte("a")}, {Item: []byte("b"), Utility: 1}}}
+	require.NoError(w.t, w.read(event.Impressions, id, event.AppendImpression(nil, &imp), day))
+}
+
+// chosen reads a selection.
+func (w *world) chosen(id, item string) {
+	s := event.Selection{ID: []byte(id), Item: []byte(item)}
+	require.NoError(w.t, w.read(event.Selections, id, event.AppendSelection(nil, &s), day))
+}

@@ -1,0 +1,167 @@
+package stream
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// partitioners are those that Kafka's clients come with, which all go by a hash of the key.
+var partitioners = [...]struct {
+	name string
+	kafka.Balancer
+}{
+	{"murmur2", kafka.Murmur2Balancer{}}, // Java, franz-go, kafka-python, KafkaJS
+	{"crc32", kafka.CRC32Balancer{}},     // librdkafka, and so confluent-kafka of Python, Go, .NET and Node
+	{"fnv1a", &kafka.Hash{}},             // Sarama, kafka-go's Hash
+}
+
+// HowToPlace says what has each client use murmur2.
+const HowToPlace = "librdkafka (confluent-kafka): partitioner=murmur2_random; kafka-go: Balancer: kafka.Murmur2Balancer{}; " +
+	"Sarama: a HashPartitioner with murmur2; Java, franz-go, kafka-python, KafkaJS: their default"
+
+// noneKnown stands for a partitioner that is none of these, or for several in one topic.
+const noneKnown = "another, or several"
+
+const (
+	enoughPlaced = 20               // records, to tell a partitioner by
+	wellAfter    = 10 * time.Minute // after the last sign that partitioners differ all is well
+)
+
+// tally counts the records of a topic, and those that each partitioner would have put where they are.
+type tally struct {
+	records int
+	fits    [len(partitioners)]int
+}
+
+// placing finds out by which partitioners the producers of the topics place their keys. Where these differ, the records of one
+// impression part.
+type placing struct {
+	log   *slog.Logger
+	names [event.Topics]string // of the topics that are read; empty for others
+
+	mu      sync.Mutex
+	numbers []int
+	tallies [event.Inputs]tally
+	by      [event.Inputs]string // the latest finding; empty: none yet
+	differ  bool
+	agreed  string // the partitioner that all have agreed on, as said last
+	bad     time.Duration
+}
+
+func newPlacing(log *slog.Logger, names [event.Topics]string) *placing {
+	return &placing{log: log, names: names, agreed: partitioners[0].name}
+}
+
+// note takes records of a partition of an input topic, which has so many. With one partition there is nothing to find out.
+func (p *placing) note(topic event.Topic, number int32, partitions int, records []partition.Record) {
+	if partitions < 2 || topic >= event.Inputs || len(records) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.numbers) != partitions {
+		p.numbers = make([]int, partitions)
+		for i := range p.numbers {
+			p.numbers[i] = i
+		}
+		p.tallies = [event.Inputs]tally{}
+	}
+	p.tallies[topic].note(number, p.numbers, records)
+}
+
+// note takes records of a partition of a topic that has the partitions given.
+func (t *tally) note(number int32, numbers []int, records []partition.Record) {
+	for i := range records {
+		key := records[i].Key
+		if len(key) == 0 || records[i].Cut != nil { // a dead letter, wherever it is
+			continue
+		}
+		t.records++
+		for k := range partitioners {
+			if partitioners[k].Balance(kafka.Message{Key: key}, numbers...) == int(number) {
+				t.fits[k]++
+			}
+		}
+	}
+}
+
+// Placed finds out by which partitioner the records of one topic were placed, for who reads them beside a worker.
+type Placed struct {
+	numbers []int
+	tally   tally
+}
+
+// NewPlaced is for a topic of so many partitions.
+func NewPlaced(partitions int) *Placed {
+	p := &Placed{numbers: make([]int, partitions)}
+	for i := range p.numbers {
+		p.numbers[i] = i
+	}
+	return p
+}
+
+// Note takes records of a partition.
+func (p *Placed) Note(number int32, records []partition.Record) {
+	p.tally.note(number, p.numbers, records)
+}
+
+// By names the partitioner; known is false where there is one partition, or too few records with a key to tell.
+func (p *Placed) By() (name string, known bool) {
+	if len(p.numbers) < 2 || p.tally.records < enoughPlaced {
+		return "", false
+	}
+	return p.tally.found(), true
+}
+
+// found is the partitioner that places all but a twentieth of the records.
+func (t *tally) found() string {
+	for k := range partitioners {
+		if 20*t.fits[k] >= 19*t.records {
+			return partitioners[k].name
+		}
+	}
+	return noneKnown
+}
+
+// judge says what has changed, and tells whether partitioners differ.
+func (p *placing) judge(now time.Duration) (differ bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := map[string]bool{}
+	var by []any
+	for topic := range p.tallies {
+		if t := &p.tallies[topic]; t.records >= enoughPlaced {
+			p.by[topic] = t.found()
+			*t = tally{}
+		}
+		if p.by[topic] != "" {
+			found[p.by[topic]] = true
+			by = append(by, slog.String(p.names[topic], p.by[topic]))
+		}
+	}
+	switch {
+	case len(found) > 1:
+		p.bad = now
+		if !p.differ {
+			p.differ = true
+			p.log.Warn("producers place keys by different partitioners: records of one impression part, and wait in vain",
+				slog.Group("by", by...), "set", HowToPlace)
+		}
+	case p.differ && now-p.bad >= wellAfter:
+		p.differ = false
+		p.log.Info("producers place keys by one partitioner again", slog.Group("by", by...))
+	case len(found) == 1 && len(by) > 1 && !p.differ && !found[p.agreed]:
+		for name := range found {
+			p.agreed = name
+		}
+		p.log.Info("all producers place keys by this partitioner: they agree, which will do; state reshard needs murmur2",
+			"partitioner", p.agreed)
+	}
+	return p.differ
+}

@@ -1,0 +1,70 @@
+package checker
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+)
+
+// openParts are selections in flight of an item that have been paid in parts: how many, what they have come to so far,
+// normalised, and the squares of that, both in units of 1/partUnits.
+type openParts struct{ n, sum, squares int64 }
+
+// loadOpen reads "<number> <sum> <sum of squares>" of an item.
+func (s *storedLearner) loadOpen(field, value string) error {
+	item, err := strconv.ParseUint(field, 10, 31)
+	if err != nil {
+		return fmt.Errorf("field is no number: %w", err)
+	}
+	var x [3]int64
+	words := strings.Split(value, " ")
+	for k := range x {
+		if len(words) != len(x) {
+			return fmt.Errorf("value is not three numbers: %w", errSilence)
+		}
+		n, err := strconv.ParseUint(words[k], 10, 63)
+		if err != nil {
+			return fmt.Errorf("value is not three numbers: %w", err)
+		}
+		x[k] = int64(n)
+	}
+	if x[0] < 1 {
+		return fmt.Errorf("value is of no selection: %w", errSilence)
+	}
+	if s.open == nil {
+		s.open = map[int64]openParts{}
+	}
+	s.open[int64(item)] = openParts{x[0], x[1], x[2]}
+	return nil
+}
+
+// checkOpen: what has come in parts of an item are the sums of the pending impressions from which it was selected, as far as
+// their entries say that the learner was told of them. One whose payoffs came under a version that told nobody does not say so;
+// where silence has aged in all the learner's life there was none.
+func (lf *learnerFold) checkOpen(f *fold) {
+	if !f.state.complete {
+		return
+	}
+	want := map[int64]openParts{}
+	for id, e := range f.state.entries {
+		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || e.count == 0 {
+			continue
+		}
+		if lf.silence != nil && !f.out.ok(silenceOpen, e.inParts) {
+			f.out.breach(silenceOpen, id, fmt.Sprintf("the learner was told of its %d payoffs", e.count), "not")
+		}
+		if e.inParts {
+			paid := normalise(lf.variants[0], e.sum)
+			o := want[int64(e.items[e.selected])]
+			want[int64(e.items[e.selected])] = openParts{o.n + 1, o.sum + inParts(paid), o.squares + inParts(paid*paid)}
+		}
+	}
+	compareEach(lf, f, silenceOpen, want, lf.stored.open, lf.stored.name)
+}
+
+// addsUp tells whether payoffs come in parts that the learner is told of.
+func (lf *learnerFold) addsUp() bool {
+	return lf.delay == delayDirect && lf.variants[0].Aggregate == config.Sum
+}

@@ -1,0 +1,64 @@
+package page
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/live"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// hostile is a name that would do harm, were it taken for HTML, and turns the direction of what stands behind it.
+const hostile = `<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>` + "\u202e"
+
+// named is a worker of which everything that can come from outside is hostile.
+type named struct{}
+
+func (named) ID() string                 { return hostile }
+func (named) Group() string              { return hostile }
+func (named) LookAgain(int32, int) int32 { return 0 }
+func (named) Now() int64                 { return time.Now().UnixMilli() }
+func (named) Letters() []stream.Letter {
+	return []stream.Letter{{Topic: "payoffs", Reason: hostile, Detail: hostile}}
+}
+func (named) Totals() stream.Totals {
+	return stream.Totals{Latencies: make([]int64, len(stream.LatencyBounds())+1)}
+}
+func (named) Learners() []partition.LearnerConfig {
+	return []partition.LearnerConfig{{Name: hostile, PolicyName: hostile, DelayName: hostile, PayoffMax: 1}}
+}
+
+func (named) Seen() map[int32]stream.Seen {
+	e := policy.Evidence{W: 9, R: 3, Q: 2}
+	look := &partition.Look{Learners: []partition.LearnerLook{{Name: hostile, Rule: hostile, First: 1, Items: []partition.ItemLook{{Name: hostile, First: 1, Evidence: e}},
+		Ranking: &partition.RankingLook{ID: hostile, Candidates: 2, Shown: []partition.ShownLook{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
+	return map[int32]stream.Seen{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
+}
+
+type namedCounters struct{ named }
+
+func (namedCounters) Learners() map[string]stream.LearnerTotal { return nil }
+
+// TestNamesAreText: whatever stands in a name, an id or an error is shown, and nothing else.
+func TestNamesAreText(t *testing.T) {
+	browser := chromium(t)
+	board := live.NewBoard(live.Options{Source: named{}, Counters: namedCounters{}, Version: hostile, Logger: slog.New(slog.DiscardHandler)})
+	go board.Run(t.Context())
+	server := httptest.NewServer(board.Handler())
+	t.Cleanup(server.Close)
+	p := open(t, browser, server.URL+"/", view{"light", 360})
+	p.await("it is live", isLive)
+	p.await("the names are there", `document.querySelectorAll("#ranking-list tbody tr").length === 2`)
+	require.Zero(t, eval[int](p, `document.querySelectorAll("main img, main script").length`))
+	require.True(t, eval[bool](p, `window.harmed === undefined`))
+	require.Contains(t, eval[string](p, `document.querySelector("article.learner tbody th").textContent`), "<img")
+	p.fits()
+	p.quiet()
+}
