@@ -201,7 +201,7 @@ func (w *Worker) AwaitSaid(ctx context.Context, what string) error {
 // awaitCounted waits until a metric without labels has come to at least n.
 func (w *Worker) awaitCounted(ctx context.Context, metric string, n int) error {
 	line := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`)
-	return until(ctx, 10*time.Second, fmt.Sprintf("%s is %d", metric, n), func() (bool, error) {
+	return until(ctx, 30*time.Second, fmt.Sprintf("%s is %d", metric, n), func() (bool, error) {
 		_, text, err := w.get(ctx, "/metrics")
 		if found := line.FindStringSubmatch(text); err == nil && found != nil {
 			value, err := strconv.ParseFloat(found[1], 64)

@@ -236,13 +236,14 @@ func (w *Worker) AwaitUnready(ctx context.Context, patience time.Duration, why s
 }
 
 // AwaitReported waits until the worker says what it waits for, in all ways there are: /readyz says why, the log has said so, and
-// a metric shows that something waits, or that there is nothing to work on.
+// a metric shows that something waits or has stopped, or that there is nothing to work on. Partitions that run wait for a store to
+// be put right; those that were taken over meanwhile stop, and try again.
 func (w *Worker) AwaitReported(ctx context.Context, why, logged string) error {
 	if err := w.AwaitUnready(ctx, 30*time.Second, why); err != nil {
 		return err
 	}
-	metrics := regexp.MustCompile(`(?m)^ranker_(waiting_partitions [1-9]|partitions_assigned 0)`)
-	return until(ctx, 10*time.Second, "log and metrics say "+why, func() (bool, error) {
+	metrics := regexp.MustCompile(`(?m)^ranker_(waiting_partitions [1-9]|stopped_partitions\{reason="[a-z_]+"\} [1-9]|partitions_assigned 0)`)
+	return until(ctx, 30*time.Second, "log and metrics say "+why, func() (bool, error) {
 		_, text, err := w.get(ctx, "/metrics")
 		return metrics.MatchString(text) && strings.Contains(w.Log(1000), logged), err
 	})
