@@ -250,7 +250,7 @@ func TestAMemberThatDiesIsReplacedAfterTheSessionTimeout(t *testing.T) {
 		b := l.start(t, "b", env.config(), nil)
 		l.await(t, map[string]int{"a": 3, "b": 3})
 		start := time.Now()
-		a.m.dialer.cut() // no heartbeat and no goodbye
+		a.m.dialer.close() // no heartbeat and no goodbye
 		l.await(t, map[string]int{"b": 6})
 		t.Logf("all taken over in %v with a session timeout of %v", time.Since(start), env.session)
 		g := b.last(t)
