@@ -107,7 +107,7 @@ func (s *standby) decide(now time.Duration, all []state.WorkerInfo) (fitting int
 
 // fits tells whether a worker can serve all that we were refused.
 func (s *standby) fits(w *state.WorkerInfo) bool {
-	if w.ID == s.id || w.Refuses || w.StandsBy || !s.refuses() {
+	if w.ID == s.id || w.Refuses || !s.refuses() {
 		return false
 	}
 	for _, refusal := range s.refused {

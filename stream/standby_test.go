@@ -36,8 +36,8 @@ func TestStandby_Rules(t *testing.T) {
 	fits := configuredAs("a", "old")
 	also := configuredAs("a", "old")
 	also.Learners["front"] = "f"
-	refuses, standsBy := fits, fits
-	refuses.Refuses, standsBy.StandsBy = true, true
+	refuses := fits
+	refuses.Refuses = true
 	for name, c := range map[string]struct {
 		shares map[int32]share
 		other  state.WorkerInfo
@@ -49,7 +49,6 @@ func TestStandby_Rules(t *testing.T) {
 		"another lacks the learner":                  {at(refused), state.WorkerInfo{ID: "a"}, false},
 		"itself, as an earlier process":              {at(refused), configuredAs("self", "old"), false},
 		"another was refused something, too":         {at(refused), refuses, false},
-		"another stands by":                          {at(refused), standsBy, false},
 		"nothing was refused":                        {at(used, idle), fits, false},
 		"no partitions":                              {nil, fits, false},
 		"one is served":                              {at(refused, used), fits, false},
@@ -197,6 +196,7 @@ func (w *standbyWorld) step() {
 			w.moved = w.now
 			if m.s.away {
 				m.leaves++
+				require.False(w.t, slices.ContainsFunc(m.owns, func(p int32) bool { return w.stored[p] == m.info.Learners["feed"] }), "what it serves it keeps")
 			}
 			w.rebalance()
 		}
@@ -235,6 +235,15 @@ func (w *standbyWorld) calm(d time.Duration) (served int) {
 		}
 	}
 	return served
+}
+
+func (w *standbyWorld) dead() (n int) {
+	for _, m := range w.members {
+		if m.dead {
+			n++
+		}
+	}
+	return n
 }
 
 // lives tells whether somebody lives that has a configuration, or any.
@@ -277,7 +286,11 @@ func TestStandby_Simulation(t *testing.T) {
 					away++
 				}
 			}
-			if mixed || !w.lives("") {
+			if !w.lives("") {
+				continue
+			}
+			require.Less(t, away, len(w.members)-w.dead(), "seed %d: not all stand by", seed)
+			if mixed {
 				continue
 			}
 			if w.lives("x") {
@@ -302,4 +315,21 @@ func TestStandby_AlternatingPeerIsNotFollowedForEver(t *testing.T) {
 	}
 	require.Less(t, w.members[0].leaves, 20)
 	require.Greater(t, w.members[0].leaves, 3)
+}
+
+// TestStandby_EachIsRefusedWhatTheOtherHas: two workers, each of which is given what the other one's configuration began, do not
+// stand by for each other again and again.
+func TestStandby_EachIsRefusedWhatTheOtherHas(t *testing.T) {
+	for seed := range uint64(50) {
+		w := &standbyWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), stored: []string{"y", "x"}}
+		w.arrive("x")
+		w.arrive("y")
+		require.Equal(t, []int32{0}, w.members[0].owns)
+		w.calm(5 * time.Minute)
+		before := w.moved
+		w.calm(2 * time.Hour)
+		require.Equal(t, before, w.moved, "seed %d", seed)
+		require.LessOrEqual(t, w.members[0].leaves+w.members[1].leaves, 1, "seed %d", seed)
+		require.False(t, w.members[0].s.away && w.members[1].s.away, "seed %d", seed)
+	}
 }
