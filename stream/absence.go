@@ -23,6 +23,16 @@ func (a *absence) why() string {
 	return fmt.Sprintf("stands by: other workers of the group have learner %q as it is stored, and take the partitions: %v", a.cause.Learner, a.cause)
 }
 
+// StandsBy says in plain words why this worker has left its group for a while; "": it has not.
+func (w *Worker) StandsBy() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away == nil {
+		return ""
+	}
+	return w.away.why()
+}
+
 // lookWhetherToStandBy looks at the partitions, and says of this worker what the others have to know.
 func (w *Worker) lookWhetherToStandBy(self *state.WorkerInfo) {
 	w.mu.Lock()
