@@ -243,6 +243,41 @@ func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 	})
 }
 
+// TestAMemberLeavesForAWhile: its numbers go to the others at once, and it gets some when it joins again.
+func TestAMemberLeavesForAWhile(t *testing.T) {
+	eachKafka(t, func(t *testing.T, env groupEnv) {
+		l := newLedger()
+		m, err := NewMembership(env.config())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+		defer stop()
+		require.NoError(t, m.Leave(), "before it has joined")
+		other := l.start(t, "other", env.config(), nil)
+		l.await(t, map[string]int{"other": 6})
+		for range 2 {
+			for owns := 0; owns != 3; { // the first generation may be of one that joins alone
+				g, err := m.Next(ctx)
+				require.NoError(t, err)
+				owns = len(g.Partitions())
+				g.Run(func(gen context.Context) {
+					if owns != 3 {
+						<-gen.Done()
+					}
+				})
+			}
+			l.await(t, map[string]int{"other": 3})
+			require.NoError(t, m.Leave())
+			l.await(t, map[string]int{"other": 6})
+		}
+		require.NoError(t, m.Leave(), "twice")
+		require.NoError(t, m.Close())
+		_, err = m.Next(ctx)
+		require.ErrorIs(t, err, ErrMembershipClosed)
+		require.NoError(t, other.leave())
+	})
+}
+
 func TestAMemberThatDiesIsReplacedAfterTheSessionTimeout(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
 		l := newLedger()
