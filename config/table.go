@@ -45,7 +45,8 @@ var settings = []setting[Config]{
 			"where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: there are no traces. "+
 				"Headers, certificates and the like are given by OpenTelemetry's variables: [Traces](operations.md#traces)"),
 		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
-			"the share of traces that are made. Where a record or request comes with a trace its sampled flag decides"),
+			"the share of batches, and of requests to `serve`, that are traced. A batch is traced anyway with a record whose trace is sampled, "+
+				"and a request that comes with a trace if that is"),
 	}),
 	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",

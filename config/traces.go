@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 )
 
@@ -35,7 +34,7 @@ func checkEndpoint(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("is not a URL such as http://127.0.0.1:4318 or https://collector:4318")
+		return errors.New("is not a URL such as http://127.0.0.1:4318 or https://collector:4318")
 	case u.User != nil:
 		return errors.New("holds a user or password; give them in OTEL_EXPORTER_OTLP_HEADERS, such as Authorization=Basic%20…")
 	case u.RawQuery != "" || u.Fragment != "":
