@@ -77,3 +77,21 @@ func TestTraces(t *testing.T) {
 		w.ranked(t, n)
 	})
 }
+
+// TestTracesAway: with a collector that is away impressions are ranked as ever, and the log says so in one line.
+func TestTracesAway(t *testing.T) {
+	w := newWorld(t, testenv.Embedded(t), 1, "policy: greedy")
+	cfg := *w.cfg
+	cfg.Traces.Endpoint = "http://127.0.0.1:1"
+	r := w.startWith(t, &cfg)
+	r.awaitReady(t)
+	const n = 50
+	for i := range n {
+		w.publish(t, kafka.Message{Topic: w.cfg.Kafka.Topics.Impressions, Key: fmt.Appendf(nil, "i-%d", i),
+			Value: fmt.Appendf(nil, `{"impression_id":"i-%d","candidates":[{"item":"a","utility":1}]}`, i)})
+	}
+	require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == n }, deadline, 20*time.Millisecond)
+	r.stop(t)
+	w.ranked(t, n)
+	require.Equal(t, 1, strings.Count(w.log.String(), "traces are not delivered"), w.log.String())
+}
