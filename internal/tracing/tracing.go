@@ -19,7 +19,7 @@ import (
 // Provider makes spans and sends them. Its goroutine ends with Close. A nil one makes none.
 type Provider struct {
 	provider *sdktrace.TracerProvider
-	exporter sdktrace.SpanExporter
+	exporter *watched
 	log      *slog.Logger
 }
 
@@ -49,9 +49,9 @@ func New(cfg *config.Config, service, version string, log *slog.Logger) (*Provid
 	if err != nil {
 		return nil, failed(err)
 	}
-	watched := &watched{SpanExporter: exporter, log: log, now: time.Now, said: map[string]time.Time{}}
+	w := newWatched(exporter, log)
 	return &Provider{sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithSampler(newSampler(cfg.Traces.Ratio)),
-		sdktrace.WithBatcher(watched)), exporter, log}, nil
+		sdktrace.WithBatcher(w)), w, log}, nil
 }
 
 // Tracer makes spans; nil for none.
@@ -77,10 +77,12 @@ func (p *Provider) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := p.provider.Shutdown(ctx); err != nil {
-		p.log.Warn("the last traces have not been delivered", "error", err)
+	err := p.provider.Shutdown(ctx)
+	if err == nil {
+		return
 	}
-	_ = p.exporter.Shutdown(context.Background()) // cuts off what is still being sent; nothing is new in its error
+	p.exporter.cutOff()
+	p.log.Warn("the last traces have not been delivered", "error", err)
 }
 
 // sampler decides at the beginning of a trace: a batch is traced where one of its records' traces is, so that whoever follows that one

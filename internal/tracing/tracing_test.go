@@ -81,6 +81,7 @@ func TestCollectorAway(t *testing.T) {
 		span.End()
 	}
 	p.Close()
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "the last traces have not been delivered")
 }
 
@@ -89,8 +90,8 @@ func TestFailuresAreSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(0, 0)
 	var fails error
-	w := &watched{SpanExporter: exporterFunc(func() error { return fails }), log: slog.New(slog.NewTextHandler(&log, nil)),
-		now: func() time.Time { return now }, said: map[string]time.Time{}}
+	w := newWatched(exporterFunc(func() error { return fails }), slog.New(slog.NewTextHandler(&log, nil)))
+	w.now = func() time.Time { return now }
 	export := func(err error) {
 		fails = err
 		require.NoError(t, w.ExportSpans(t.Context(), make([]sdktrace.ReadOnlySpan, 10)))

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -25,6 +26,26 @@ type watched struct {
 	said    map[string]time.Time // causes, and when they were said last
 	lost    int                  // spans since it was last said that they are delivered
 	waiting bool                 // for the word that they are
+	ended   chan struct{}        // closed once nothing is exported any more
+}
+
+func newWatched(e sdktrace.SpanExporter, log *slog.Logger) *watched {
+	return &watched{SpanExporter: e, log: log, now: time.Now, said: map[string]time.Time{}, ended: make(chan struct{})}
+}
+
+// Shutdown is called once, when nothing is exported any more.
+func (w *watched) Shutdown(ctx context.Context) error {
+	defer close(w.ended)
+	return w.SpanExporter.Shutdown(ctx)
+}
+
+// cutOff ends what is being exported, and waits for that.
+func (w *watched) cutOff() {
+	_ = w.SpanExporter.Shutdown(context.Background()) // its error says nothing new
+	select {
+	case <-w.ended:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // ExportSpans sends spans.
@@ -43,6 +64,9 @@ func (w *watched) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan
 
 func (w *watched) failed(err error, spans int) {
 	w.lost += spans
+	if errors.Is(err, context.Canceled) { // cut off at the end
+		return
+	}
 	c := cause(err)
 	last, said := w.said[c]
 	if said && w.now().Sub(last) < sayEvery {
