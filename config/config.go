@@ -14,6 +14,7 @@ type Config struct {
 	Redis    Redis
 	HTTP     HTTP
 	Serve    Serve
+	Traces   Traces
 	Log      Log
 	Join     Join
 	Limits   Limits

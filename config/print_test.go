@@ -87,6 +87,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		"redis: {url: 'redis://u:${P}@'}\n",
 		"redis: {url: 'redis://u:${P}@r', password: '${P}', db: 4}\n",
 		"redis: {addresses: ['r:1'], password: s3cr3t}\n",
+		"traces: {endpoint: 'http://u:s3cr3t@c:4318'}\n",
+		"traces: {endpoint: 'http://u:s3cr3t%zz@c:4318'}\n",
 	}
 	loaded := 0
 	for _, file := range files {
@@ -159,6 +161,8 @@ func drawConfig(t *rapid.T) *Config {
 	c.Redis.WaitReplicas = rapid.IntRange(0, 10).Draw(t, "wait")
 	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Page: rapid.Bool().Draw(t, "page"),
 		Pprof: rapid.Bool().Draw(t, "pprof")}
+	c.Traces = Traces{Endpoint: rapid.SampledFrom([]string{"", "http://127.0.0.1:4318", "https://c.example.com/a"}).Draw(t, "collector"),
+		Ratio: rapid.Float64Range(0, 1).Draw(t, "ratio")}
 	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "door"),
 		Timeout: span("timeout", time.Millisecond, 10*time.Second), Remember: rapid.Int64Range(1<<20, 1<<40).Draw(t, "remember"),
 		MaxBodyBytes: rapid.Int64Range(1<<10, 64<<20).Draw(t, "body"), Concurrency: rapid.IntRange(1, 100_000).Draw(t, "concurrency"),

@@ -40,6 +40,14 @@ var settings = []setting[Config]{
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
 	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings, serveRules...),
+	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
+		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
+			"where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: there are no traces. "+
+				"Headers, certificates and the like are given by OpenTelemetry's variables: [Traces](operations.md#traces)"),
+		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
+			"the share of batches, and of requests to `serve`, that are traced. A batch is traced anyway with a record whose trace is sampled, "+
+				"and a request that comes with a trace if that is"),
+	}),
 	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
 			"the least that is logged"),

@@ -226,7 +226,7 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	var listed []string
 	page := read(t, "configuration.md")
 	var rows [][]string
-	for _, heading := range []string{"kafka", "redis", "http", "serve", "log", "join", "limits", "learners"} {
+	for _, heading := range []string{"kafka", "redis", "http", "serve", "traces", "log", "join", "limits", "learners"} {
 		rows = append(rows, table(t, page, "## "+heading, "key")...)
 	}
 	for _, row := range rows {
@@ -322,7 +322,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 
 // TestLogMessagesAreAllListed, those of level debug apart.
 func TestLogMessagesAreAllListed(t *testing.T) {
-	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door")
+	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door") + sources(t, "../internal/tracing")
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
 	said = sources(t, "../stream/task")
 	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)

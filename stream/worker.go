@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -41,6 +43,7 @@ type Options struct {
 	Digest     string         // of all settings of the learners, for the others; empty: they are not compared
 	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
 	Metrics    *Metrics
+	Tracer     trace.Tracer // nil: no spans are made
 	Logger     *slog.Logger
 	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
 	Machine partition.Config

@@ -12,6 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -57,7 +58,12 @@ func runServe(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer b.Close()
-	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry)})
+	traces, err := tracing.New(cfg, "ranker-worker-serve", version.Version, log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry), Tracers: traces.Tracers()})
 	if err != nil {
 		return err
 	}

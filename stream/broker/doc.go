@@ -9,6 +9,7 @@
 //	batch.go     record batches (magic 2): encode
 //	decode.go    record batches: their headers, control records
 //	record.go    their records, one by one; source.go: what these are read from
+//	trace.go     the traces that records name in their headers
 //	unpack.go    gzip, snappy, lz4, zstd, as a stream; snappy.go, zstd.go: what the libraries leave to us of it
 //	wire.go      requests through the Transport's connections, bounded answers
 //	client.go    Client: options, transport, watchdog
