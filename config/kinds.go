@@ -125,7 +125,11 @@ var (
 	user   = unlessZero(anything("text", "", isFilled, filled...))
 	// saslUser has no zero byte, which no mechanism carries.
 	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
-	file     = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
+	// saslExtensions are as librdkafka takes them.
+	saslExtensions = unlessZero(anything("text", "name=value,…", func(s string) error { _, err := parseExtensions(s); return err }, pattern(extensionsPattern)))
+	awsRegion      = unlessZero(anything("name", "such as `eu-west-1`", isRegion, pattern(regionPattern)))
+	tokenURL       = unlessZero(anything("URL", "`https://…`", isTokenURL, pattern("^https?://[^/?#@]+([/?#]|$)")))
+	file           = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
 	// neededFile is one whose name cannot be empty.
 	neededFile = unlessZero(anything("file", "a path", isFilled, filled...))
 )

@@ -150,6 +150,15 @@ func drawConfig(t *rapid.T) *Config {
 		m := rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism")
 		carried := func(user string) bool { return m.carries(user) == nil }
 		c.Kafka.SASL = SASL{Mechanism: m, Username: words.Filter(carried).Draw(t, "user"), PasswordFile: words.Draw(t, "file")}
+		switch rapid.IntRange(0, 3).Draw(t, "token") {
+		case 0:
+			c.Kafka.SASL.Mechanism, c.Kafka.SASL.TokenURL, c.Kafka.SASL.TokenCAFile = OAuthBearer, "https://idp/token", words.Draw(t, "token ca")
+			c.Kafka.SASL.Scope, c.Kafka.SASL.Extensions = words.Draw(t, "scope"), "a=b"
+		case 1:
+			c.Kafka.SASL = SASL{Mechanism: OAuthBearer, TokenFile: words.Draw(t, "token file")}
+		case 2:
+			c.Kafka.SASL = SASL{Mechanism: AWSMSKIAM, Region: "eu-west-1"}
+		}
 	}
 	c.Redis.Addresses = rapid.SliceOfNDistinct(address, 1, 3, rapid.ID[string]).Draw(t, "addresses")
 	if c.Redis.Cluster = len(c.Redis.Addresses) > 1 || rapid.Bool().Draw(t, "cluster"); !c.Redis.Cluster {

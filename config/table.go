@@ -93,13 +93,29 @@ var kafkaSettings = []setting[Kafka]{
 			"a topic's dead letters go to its name with this suffix"),
 	}),
 	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
-	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
-		value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
-			unlessZero(words(Plain, ScramSHA256, ScramSHA512)), "", "how to log in"),
-		value("username", func(a *SASL) *string { return &a.Username }, saslUser, "", "needed to log in"),
-		value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`"),
-		value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
-	}, saslRules...),
+	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings, saslRules...),
+}
+
+// A client id is the user of a token endpoint, and its secret the password: they have no keys of their own.
+var saslSettings = []setting[SASL]{
+	value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
+		unlessZero(words(Plain, ScramSHA256, ScramSHA512, OAuthBearer, AWSMSKIAM)), "", "how to log in"),
+	value("username", func(a *SASL) *string { return &a.Username }, saslUser, "",
+		"needed for `plain` and `scram-…`; with `token_url` the client id"),
+	value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`; with `token_url` the client secret"),
+	value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
+	value("token_file", func(a *SASL) *string { return &a.TokenFile }, neededFile, "",
+		"for `oauthbearer`: the token, such as a projected one of a Kubernetes service account; read at the start and for each new connection"),
+	value("token_url", func(a *SASL) *string { return &a.TokenURL }, tokenURL, "",
+		"for `oauthbearer`, in place of `token_file`: the OAuth 2.0 token endpoint, which is asked with client credentials; a token is used until "+
+			"a fifth of its time is left"),
+	value("token_ca_file", func(a *SASL) *string { return &a.TokenCAFile }, neededFile, "",
+		"PEM, for `token_url`; read each time a token is asked for; without it the system's roots"),
+	value("scope", func(a *SASL) *string { return &a.Scope }, user, "", "asked of `token_url`; several are separated by spaces"),
+	value("extensions", func(a *SASL) *string { return &a.Extensions }, saslExtensions, "",
+		"for `oauthbearer`: what the broker wants to know besides, such as `logicalCluster=lkc-1,identityPoolId=pool-1` of Confluent Cloud"),
+	value("region", func(a *SASL) *string { return &a.Region }, awsRegion, "",
+		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials come from where AWS' tools look for them"),
 }
 
 // serveSettings are for `ranker-worker serve` alone; a worker does not look at them.

@@ -69,7 +69,7 @@ func runServe(cmd *cobra.Command, file string) error {
 	}
 	defer onHangup(func() {
 		d.Reload()
-		reload(cfg, file, config.ServeFile, level, log)
+		reload(fixed{cfg}, file, config.ServeFile, level, log)
 	})()
 	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {

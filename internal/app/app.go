@@ -19,6 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/live"
+	"github.com/ranker-worker/ranker-worker/internal/login"
 	"github.com/ranker-worker/ranker-worker/internal/reach"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
@@ -139,12 +140,9 @@ func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if cfg.Kafka.SASL.Mechanism == "" {
-		return tlsConfig, nil, nil
-	}
-	mechanism, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, cfg.SASLPassword)
+	mechanism, err := login.Mechanism(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
+		return nil, nil, err
 	}
 	return tlsConfig, mechanism, nil
 }

@@ -13,7 +13,8 @@
 //	unpack.go    gzip, snappy, lz4, zstd, as a stream; snappy.go, zstd.go: what the libraries leave to us of it
 //	wire.go      requests through the Transport's connections, bounded answers
 //	client.go    Client: options, transport, watchdog
-//	security.go  TLS files, SASL mechanisms
+//	security.go  SASL mechanisms
+//	oauthbearer.go  the one that kafka-go lacks
 //	metadata.go  which broker leads which partition
 //	fetch.go     Fetch: a piece of a topic, aborted transactions filtered
 //	produce.go   Produce: one idempotent batch

@@ -44,6 +44,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "ranker-worker.podSecurity" -}}
 automountServiceAccountToken: false
+{{- with .Values.serviceAccount }}
+serviceAccountName: {{ . }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
@@ -88,6 +91,10 @@ envFrom:
   {{- if .configMap }}
   configMap:
     name: {{ .configMap }}
+  {{- else if .audience }}
+  projected:
+    sources:
+      - serviceAccountToken: {path: token, audience: {{ .audience | quote }}, expirationSeconds: 3600}
   {{- else }}
   secret:
     secretName: {{ .secret }}
