@@ -114,7 +114,7 @@ func rendered(t *testing.T, values map[string]any) map[string]any {
 	out := map[string]any{}
 	for path, file := range files {
 		for _, doc := range separator.Split(file, -1) {
-			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") {
+			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") || strings.HasSuffix(path, ".txt") {
 				continue
 			}
 			var m manifest
