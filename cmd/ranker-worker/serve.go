@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -73,7 +72,7 @@ func runServe(cmd *cobra.Command, file string) error {
 	})()
 	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {
-		return fmt.Errorf("%s: %w", cfg.Where("serve.listen"), err)
+		return err
 	}
 	log.Info("ranker-worker serves", "version", version.String(), "group", cfg.Kafka.Group, "listens", s.Addr(), "tls",
 		cfg.Serve.CertFile != "", "tokens", cfg.Serve.TokensFile != "")

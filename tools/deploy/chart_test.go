@@ -114,7 +114,7 @@ func rendered(t *testing.T, values map[string]any) map[string]any {
 	out := map[string]any{}
 	for path, file := range files {
 		for _, doc := range separator.Split(file, -1) {
-			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") {
+			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") || strings.HasSuffix(path, ".txt") {
 				continue
 			}
 			var m manifest
@@ -151,7 +151,7 @@ mounts:
   - {name: passwords, secret: ranker-passwords, path: /etc/passwords}
   - {name: kafka-token, audience: kafka, path: /var/run/kafka-token}
 serviceAccount: ranker-worker
-networkPolicy: {tokens: {to: [{ipBlock: {cidr: 10.0.0.7/32}}]}}
+networkPolicy: {others: [{to: [{ipBlock: {cidr: 10.0.0.7/32}}], ports: [443]}]}
 `
 
 // least is a configuration and nothing else.
