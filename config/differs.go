@@ -9,6 +9,9 @@ func (c *Config) Differing(other *Config) (keys []string) {
 	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
 		keys = append(keys, "kafka.sasl.password")
 	}
+	if c.Kafka.SchemaRegistry.Password != other.Kafka.SchemaRegistry.Password {
+		keys = append(keys, "kafka.schema_registry.password")
+	}
 	if c.Redis.Password != other.Redis.Password {
 		keys = append(keys, "redis.password")
 	}
