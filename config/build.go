@@ -15,6 +15,11 @@ func (c *Config) TLSConfig() (*tls.Config, error) { return c.Kafka.TLS.build(c, 
 // RedisTLSConfig is TLSConfig for Redis.
 func (c *Config) RedisTLSConfig() (*tls.Config, error) { return c.Redis.TLS.build(c, "redis.tls") }
 
+// RegistryTLSConfig is TLSConfig for the schema registry, whose URL says whether connections are encrypted.
+func (c *Config) RegistryTLSConfig() (*tls.Config, error) {
+	return c.Kafka.SchemaRegistry.TLS.build(c, "kafka.schema_registry.tls")
+}
+
 func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
@@ -75,6 +80,24 @@ func (c *Config) SASLTokenRoots() (*x509.CertPool, error) {
 // RedisPassword is the password for Redis, read from redis.password_file if that is set; empty for none.
 func (c *Config) RedisPassword() (string, error) {
 	return c.password("redis", c.Redis.Password, c.Redis.PasswordFile)
+}
+
+// RegistryPassword is the password for the schema registry, read from its password_file if that is set.
+func (c *Config) RegistryPassword() (string, error) {
+	return c.password("kafka.schema_registry", c.Kafka.SchemaRegistry.Password, c.Kafka.SchemaRegistry.PasswordFile)
+}
+
+// RegistryToken is the bearer token for the schema registry; empty for none.
+func (c *Config) RegistryToken() (string, error) {
+	file := c.Kafka.SchemaRegistry.TokenFile
+	if file == "" {
+		return "", nil
+	}
+	token, f := readSecret("token_file", file)
+	if f != nil {
+		return "", fmt.Errorf("%s: %w", c.Where("kafka.schema_registry."+f.key), f)
+	}
+	return strings.TrimSpace(token), nil
 }
 
 func (c *Config) password(section string, secret Secret, file string) (string, error) {

@@ -20,6 +20,8 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	checkTopics(in("kafka.topics"), &c.Kafka.Topics)
 	checkTLS(in("kafka.tls"), &c.Kafka.TLS)
 	checkSASL(in("kafka.sasl"), &c.Kafka)
+	checkTLS(in("kafka.schema_registry.tls"), &c.Kafka.SchemaRegistry.TLS)
+	checkRegistry(in("kafka.schema_registry"), &c.Kafka)
 	checkTLS(in("redis.tls"), &c.Redis.TLS)
 	d.checkRedis(in("redis"), &c.Redis)
 	checkHTTP(in("http"), &c.HTTP)

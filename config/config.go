@@ -29,8 +29,39 @@ type Kafka struct {
 	Group   string   // also a part of every Redis key and of the transactional ids
 	Start   Start    // where a group begins that has never run
 	Topics  Topics
-	TLS     TLS
-	SASL    SASL
+	Formats Formats
+	// SchemaRegistry has the schemas that records name; needed with Avro alone.
+	SchemaRegistry SchemaRegistry
+	TLS            TLS
+	SASL           SASL
+}
+
+// Format is how the records of a topic are written.
+type Format string
+
+// The values of the keys of kafka.formats.
+const (
+	JSON     Format = "json"
+	Protobuf Format = "protobuf"
+	Avro     Format = "avro"
+)
+
+// Formats are those of the input topics.
+type Formats struct{ Impressions, Selections, Payoffs Format }
+
+// Avro tells whether any topic has Avro.
+func (f Formats) Avro() bool {
+	return f.Impressions == Avro || f.Selections == Avro || f.Payoffs == Avro
+}
+
+// SchemaRegistry is a server with the interface of Confluent's Schema Registry.
+type SchemaRegistry struct {
+	URL          string // empty: there is none
+	Username     string // for HTTP's basic authentication
+	Password     Secret
+	PasswordFile string // in place of Password; read at each request
+	TokenFile    string // a bearer token, in place of a user; read at each request
+	TLS          TLS
 }
 
 // Start is where a group begins that has never run.

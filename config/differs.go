@@ -22,6 +22,9 @@ func (c *Config) Added(other *Config) (keys, learners []string) {
 	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
 		keys = append(keys, "kafka.sasl.password")
 	}
+	if c.Kafka.SchemaRegistry.Password != other.Kafka.SchemaRegistry.Password {
+		keys = append(keys, "kafka.schema_registry.password")
+	}
 	if c.Redis.Password != other.Redis.Password {
 		keys = append(keys, "redis.password")
 	}

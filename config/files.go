@@ -157,6 +157,7 @@ func (d *decoder) workersFiles(c *Config) {
 // kafkaFiles does so with the files for Kafka.
 func (d *decoder) kafkaFiles(c *Config) {
 	d.reportFiles("kafka.tls", c.Kafka.TLS.faults()...)
+	d.registryFiles(&c.Kafka.SchemaRegistry)
 	sasl := &c.Kafka.SASL
 	if file := sasl.TokenFile; file != "" {
 		if _, f := readSecret("token_file", file); f != nil {
@@ -177,6 +178,20 @@ func (d *decoder) kafkaFiles(c *Config) {
 		}
 		if f != nil {
 			d.reportFiles("kafka.sasl", f)
+		}
+	}
+}
+
+// registryFiles does so with the files for the schema registry.
+func (d *decoder) registryFiles(r *SchemaRegistry) {
+	const section = "kafka.schema_registry"
+	d.reportFiles(section+".tls", r.TLS.faults()...)
+	for key, file := range map[string]string{"password_file": r.PasswordFile, "token_file": r.TokenFile} {
+		if file == "" {
+			continue
+		}
+		if _, f := readSecret(key, file); f != nil {
+			d.reportFiles(section, f)
 		}
 	}
 }

@@ -76,6 +76,7 @@ var (
 		return checkTopic(name)
 	}, topicSchema(0), unquoted)
 	topicSuffix = anything("name", "letters, digits, `.`, `_`, `-`", checkSuffix, pattern("^[A-Za-z0-9._-]+$"), unquoted)
+	registryURL = unlessZero(anything("url", "http:// or https://", checkRegistryURL, pattern(registryPattern), unquoted))
 	hostName    = unlessZero(anything("name", "a host's name", func(name string) error {
 		if name == "" {
 			return nil

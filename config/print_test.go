@@ -47,7 +47,7 @@ func TestEveryKey(t *testing.T) {
 	const in, path = "testdata/full.yaml", "testdata/full.golden.yaml"
 	file, err := os.ReadFile(in)
 	require.NoError(t, err)
-	env := envOf(map[string]string{"KAFKA_PASSWORD": "kafka-secret", "REDIS_PASSWORD": "redis-secret"})
+	env := envOf(map[string]string{"KAFKA_PASSWORD": "kafka-secret", "REDIS_PASSWORD": "redis-secret", "REGISTRY_PASSWORD": "registry-secret"})
 	c := load(t, string(file), env)
 	got := printed(t, c)
 	if *update {
@@ -146,6 +146,19 @@ func drawConfig(t *rapid.T) *Config {
 		return out
 	}
 	c.Kafka.TLS, c.Redis.TLS = drawTLS("kafka tls"), drawTLS("redis tls")
+	format := rapid.SampledFrom([]Format{JSON, Protobuf, Avro})
+	c.Kafka.Formats = Formats{format.Draw(t, "impressions"), format.Draw(t, "selections"), format.Draw(t, "payoffs")}
+	if r := &c.Kafka.SchemaRegistry; c.Kafka.Formats.Avro() || rapid.Bool().Draw(t, "registry") {
+		r.URL = "http://" + address.Draw(t, "registry's")
+		if r.TLS = drawTLS("registry tls"); r.TLS.Enabled {
+			r.URL = "https" + strings.TrimPrefix(r.URL, "http") + "/apis/v7"
+		}
+		if rapid.Bool().Draw(t, "token") {
+			r.TokenFile = words.Draw(t, "token file")
+		} else if rapid.Bool().Draw(t, "registry user") {
+			r.Username, r.Password = words.Draw(t, "user"), Mask
+		}
+	}
 	if rapid.Bool().Draw(t, "sasl") {
 		m := rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism")
 		carried := func(user string) bool { return m.carries(user) == nil }

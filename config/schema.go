@@ -118,12 +118,13 @@ var (
 
 // The names of hosts, as checkHost takes them, IPv4 addresses among them: the last label is not a number.
 const (
-	labelPattern = `[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?`
-	lastPattern  = `([0-9]*[A-Za-z_]([A-Za-z0-9_-]*[A-Za-z0-9_])?|[0-9]+-[A-Za-z0-9_-]*[A-Za-z0-9_])`
-	bytePattern  = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
-	hostPattern  = `((` + labelPattern + `\.)*` + lastPattern + `\.?|(` + bytePattern + `\.){3}` + bytePattern + `)`
-	portPattern  = `0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
-	urlPattern   = `^rediss?://([^@/?#]*@)?(` + hostPattern + `|\[[^\]]+\])(:(` + portPattern + `)?)?/*[0-9]*/*$`
+	labelPattern    = `[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?`
+	lastPattern     = `([0-9]*[A-Za-z_]([A-Za-z0-9_-]*[A-Za-z0-9_])?|[0-9]+-[A-Za-z0-9_-]*[A-Za-z0-9_])`
+	bytePattern     = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+	hostPattern     = `((` + labelPattern + `\.)*` + lastPattern + `\.?|(` + bytePattern + `\.){3}` + bytePattern + `)`
+	portPattern     = `0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
+	registryPattern = `^https?://(` + hostPattern + `|\[[0-9A-Fa-f:.]+\])(:` + portPattern + `)?(/[A-Za-z0-9._~/-]*)?$`
+	urlPattern      = `^rediss?://([^@/?#]*@)?(` + hostPattern + `|\[[^\]]+\])(:(` + portPattern + `)?)?/*[0-9]*/*$`
 )
 
 // What else holds for keys together. Each rule is one that a check makes too, and says in words.
@@ -142,6 +143,19 @@ var (
 		lacks("password", "password_file"), lacks("token_file", "token_url"),
 	}
 	userRules = all(needs("username"), either("password", "password_file"))
+
+	// kafkaRules: Avro needs the registry.
+	kafkaRules = []schema{{"type": "object"},
+		when(is("formats", schema{"anyOf": []schema{is("impressions", schema{"const": Avro}), is("selections", schema{"const": Avro}),
+			is("payoffs", schema{"const": Avro})}}), all(needs("schema_registry"), where("schema_registry", schema{"type": "object", "required": []string{"url"}})))}
+
+	registryRules = []schema{
+		lacks("password", "password_file"), lacks("username", "token_file"), lacks("password", "token_file"), lacks("password_file", "token_file"),
+		when(schema{"required": []string{"username"}}, either("password", "password_file")),
+		when(either("password", "password_file"), needs("username")),
+		when(is("url", pattern("^http://")), where("tls", schema{"anyOf": []schema{{"maxProperties": 0}, is("enabled", not(schema{"const": true}))}})),
+		when(is("url", pattern("^https://")), where("tls", where("enabled", not(schema{"const": false})))),
+	}
 
 	redisRules = []schema{
 		{"type": "object"}, either("url", "addresses"), lacks("url", "addresses"), lacks("password", "password_file"),

@@ -211,7 +211,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 		}
 	}
 	for _, key := range keys {
-		several := regexp.MustCompile(`^kafka$|^redis$|windows$|sasl\.|redis\.(username|db)$|_file$|prior\.`) // mappings, and what needs another
+		several := regexp.MustCompile(`^kafka$|^redis$|windows$|sasl\.|registry\.(username|password)$|redis\.(username|db)$|_file$|prior\.`) // mappings, and what needs another
 		require.True(t, loaded[key] || several.MatchString(key), "nothing that was tried is a value of %s", key)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -224,7 +224,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 const texts = " 0 1 -1 +1 01 0.5 .5 5. 1e-3 1E5 auto true FALSE True yes none drop clamp waits empirical paper rank sum sorted utility greedy klucb " +
 	"qpmd direct earliest debug json plain stochastic given first item 1h 1.5h 1d12h +1h30m 0s +0 1500ms 500000us 9h0.5s 5000 64KiB " +
 	"10_MiB 1024B +2048 x .. .x a:1 a:1,_b:02_,[::1]:3 [fe80::1%eth0]:1 a.b.:65535 1.2.3.4:5 1a:9 3-b:9 _x:9 :0 ::1 [::]:80 h-.x " +
-	"redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5"
+	"http://h:1/x https://h redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5"
 
 // TestSchemaTakesEveryExample of the repository: files, what manifests hold, blocks of pages, and what programs write.
 func TestSchemaTakesEveryExample(t *testing.T) {

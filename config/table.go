@@ -30,7 +30,7 @@ const (
 // settings are all keys of the file but the learners', in the order in which they are shown. Each stands here once: the
 // file is read, printed and described (docs/configuration.md, `lint --schema`) by this table.
 var settings = []setting[Config]{
-	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, schema{"type": "object"}),
+	sectionOf("kafka", func(c *Config) *Kafka { return &c.Kafka }, kafkaSettings, kafkaRules...),
 	sectionOf("redis", func(c *Config) *Redis { return &c.Redis }, redisSettings, redisRules...),
 	sectionOf("http", func(c *Config) *HTTP { return &c.HTTP }, []setting[HTTP]{
 		value("listen", func(h *HTTP) *string { return &h.Listen }, listenAddress, "127.0.0.1:9108",
@@ -92,6 +92,13 @@ var kafkaSettings = []setting[Kafka]{
 		value("dlq_suffix", func(t *Topics) *string { return &t.DLQSuffix }, topicSuffix, ".dlq",
 			"a topic's dead letters go to its name with this suffix"),
 	}),
+	sectionOf("formats", func(k *Kafka) *Formats { return &k.Formats }, []setting[Formats]{
+		value("impressions", func(f *Formats) *Format { return &f.Impressions }, words(JSON, Protobuf, Avro), JSON,
+			"how the records of that topic are written; what begins with `{` is JSON whatever stands here ([records](records.md#protobuf-and-avro))"),
+		value("selections", func(f *Formats) *Format { return &f.Selections }, words(JSON, Protobuf, Avro), JSON, "likewise"),
+		value("payoffs", func(f *Formats) *Format { return &f.Payoffs }, words(JSON, Protobuf, Avro), JSON, "likewise"),
+	}),
+	sectionOf("schema_registry", func(k *Kafka) *SchemaRegistry { return &k.SchemaRegistry }, registrySettings, registryRules...),
 	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
 	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings, saslRules...),
 }
@@ -116,6 +123,18 @@ var saslSettings = []setting[SASL]{
 		"for `oauthbearer`: what the broker wants to know besides, such as `logicalCluster=lkc-1,identityPoolId=pool-1` of Confluent Cloud"),
 	value("region", func(a *SASL) *string { return &a.Region }, awsRegion, "",
 		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials come from where AWS' tools look for them"),
+}
+
+// registrySettings are for topics in Avro alone.
+var registrySettings = []setting[SchemaRegistry]{
+	value("url", func(r *SchemaRegistry) *string { return &r.URL }, registryURL, "",
+		"a server with the interface of Confluent's Schema Registry, as http(s)://host:port; needed for Avro"),
+	value("username", func(r *SchemaRegistry) *string { return &r.Username }, user, "", "for basic authentication"),
+	value("password", func(r *SchemaRegistry) *Secret { return &r.Password }, secret, "", "use `${VAR}`"),
+	value("password_file", func(r *SchemaRegistry) *string { return &r.PasswordFile }, neededFile, "", "in place of `password`; read at each request"),
+	value("token_file", func(r *SchemaRegistry) *string { return &r.TokenFile }, neededFile, "",
+		"a bearer token, in place of a user; read at each request"),
+	sectionOf("tls", func(r *SchemaRegistry) *TLS { return &r.TLS }, tlsSettings, tlsRules...),
 }
 
 // serveSettings are for `ranker-worker serve` alone; a worker does not look at them.

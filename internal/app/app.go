@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/live"
 	"github.com/ranker-worker/ranker-worker/internal/login"
 	"github.com/ranker-worker/ranker-worker/internal/reach"
+	"github.com/ranker-worker/ranker-worker/internal/registry"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -124,13 +126,47 @@ func NewBroker(cfg *config.Config) (*broker.Client, error) {
 }
 
 func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechanism) (*broker.Client, error) {
-	b, err := broker.New(broker.Options{Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
+	contents, err := newContents(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := broker.New(broker.Options{Contents: contents, Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
 		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix,
 		MaxValue: cfg.Limits.MaxRecordBytes, Traces: cfg.Traces.On()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka"), err)
 	}
 	return b, nil
+}
+
+// newContents makes what reads Avro; nil where no topic has it.
+func newContents(cfg *config.Config) (broker.Contents, error) {
+	if !cfg.Kafka.Formats.Avro() {
+		return nil, nil
+	}
+	tlsConfig, err := cfg.RegistryTLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	r := &cfg.Kafka.SchemaRegistry
+	login := func(req *http.Request) error {
+		switch {
+		case r.TokenFile != "":
+			token, err := cfg.RegistryToken()
+			req.Header.Set("Authorization", "Bearer "+token)
+			return err
+		case r.Username != "":
+			password, err := cfg.RegistryPassword()
+			req.SetBasicAuth(r.Username, password)
+			return err
+		}
+		return nil
+	}
+	reader, err := registry.New(registry.Options{URL: r.URL, TLS: tlsConfig, Formats: Formats(cfg), Login: login})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka.schema_registry"), err)
+	}
+	return reader, nil
 }
 
 // kafkaSecurity reads what connections to Kafka need, from the files that the configuration names; nil for what is not
@@ -205,13 +241,22 @@ func TopicNames(cfg *config.Config) [event.Topics]string {
 	return [event.Topics]string{t.Impressions, t.Selections, t.Payoffs, t.Rankings}
 }
 
+// Formats are the configured formats by event.Topic.
+func Formats(cfg *config.Config) (f event.Formats) {
+	names := [event.Inputs]config.Format{cfg.Kafka.Formats.Impressions, cfg.Kafka.Formats.Selections, cfg.Kafka.Formats.Payoffs}
+	for t, name := range names {
+		f[t] = map[config.Format]event.Form{config.JSON: event.JSON, config.Protobuf: event.Protobuf, config.Avro: event.Avro}[name]
+	}
+	return f
+}
+
 // machineConfig is what each partition's machine is made from.
 func machineConfig(cfg *config.Config) (partition.Config, error) {
 	m := partition.Config{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
 		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), MaxParked: cfg.Join.MaxParked,
 		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
-		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Salt: rand.Uint64(), HashKey: rand.Uint64(),
+		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Formats: Formats(cfg), Salt: rand.Uint64(), HashKey: rand.Uint64(),
 	}
 	for i := range cfg.Learners {
 		l, err := learnerConfig(cfg, &cfg.Learners[i])

@@ -28,7 +28,7 @@ var layers = map[string][]string{
 // pureImports are the only packages from outside the standard library that a pure package may import: those that
 // compute, and are no client of anything.
 var pureImports = []string{
-	"gonum.org/v1/gonum", "github.com/valyala/fastjson", "github.com/cespare/xxhash/v2", "golang.org/x/exp/constraints",
+	"gonum.org/v1/gonum", "google.golang.org/protobuf/encoding/protowire", "github.com/valyala/fastjson", "github.com/cespare/xxhash/v2", "golang.org/x/exp/constraints",
 }
 
 // impureImports are packages of the standard library that reach outside, run things side by side, or are random.

@@ -33,7 +33,9 @@ type Options struct {
 	// one it gives one byte more than that, and says so.
 	MaxValue int
 	// Traces says that Fetch tells which traces input records name; without it their headers are passed over.
-	Traces      bool
+	Traces bool
+	// Contents reads input records whose values cannot be read alone; nil: there are none.
+	Contents    Contents
 	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s
 }
 

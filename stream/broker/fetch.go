@@ -49,6 +49,9 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 			p.c.metadataCache.outdated(l)
 		}
 	}
+	if err == nil && p.c.o.Contents != nil && f.Topic < event.Inputs {
+		err = p.c.read(ctx, &f, &out)
+	}
 	if err != nil {
 		p.distrust(f.Topic)
 		return task.Fetched{}, fmt.Errorf("fetching %s: %w", partitionName(p.c.topic(f.Topic), p.number), err)

@@ -54,6 +54,19 @@ func BenchmarkDecodeImpression(b *testing.B) {
 			}
 		})
 	}
+	b.Run("protobuf/candidates=20", func(b *testing.B) {
+		key, _, r := typical(20)
+		value := event.AppendProtobufImpression(nil, r)
+		d := event.NewFormatsDecoder(event.Limits{MaxCandidates: 10000, MaxRecordBytes: 1 << 20}, event.Formats{event.Protobuf})
+		var dst event.Impression
+		b.SetBytes(int64(len(value)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := d.Impression(&dst, key, value); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	// For comparison: the standard library, which checks nothing but types.
 	b.Run("encoding-json", func(b *testing.B) {
 		_, value, _ := typical(20)

@@ -270,15 +270,16 @@ func TestEncodersAreTotal(t *testing.T) {
 func TestNothingIsAllocated(t *testing.T) {
 	key, value, r := typical(20)
 	a := answer(r, true)
-	text := event.AppendRanking(nil, a)
-	d := event.NewDecoder(event.Limits{MaxCandidates: 20, MaxRecordBytes: 2000})
+	text, proto := event.AppendRanking(nil, a), event.AppendProtobufImpression(nil, r)
+	d := event.NewFormatsDecoder(event.Limits{MaxCandidates: 20, MaxRecordBytes: 2000}, event.Formats{event.Protobuf})
 	var (
 		i       event.Impression
 		ranking event.Ranking
 		err     error
 	)
 	work := func() {
-		err = errors.Join(err, d.Impression(&i, key, value), d.Ranking(&ranking, text))
+		err = errors.Join(err, d.Impression(&i, key, value), d.Ranking(&ranking, text), d.Impression(&i, key, proto))
+		proto = event.AppendProtobufImpression(proto[:0], r)
 		value = event.AppendImpression(value[:0], r)
 		text = event.AppendRanking(text[:0], a)
 	}

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -26,9 +25,13 @@ type Limits struct {
 // counts. An optional string that is empty is absent. All text must be valid UTF-8. An id, item, event id or learner
 // has at most MaxIDBytes. Where a record has several faults, one of them is reported.
 //
+// In Protobuf the fields have the numbers of docs/schemas/ranker.proto, and of a field that is given twice the last counts, as Protobuf
+// has it; all else is the same.
+//
 // Every error returned is a *Fault. After one the contents of dst mean nothing.
 type Decoder struct {
 	limits   Limits
+	formats  Formats
 	keyless  bool
 	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias
 	outgrown bool            // the parser has become too big to be kept
@@ -41,9 +44,16 @@ type Decoder struct {
 	misspelt [Topics]Misspelling
 }
 
-// NewDecoder makes a decoder.
+// NewDecoder makes a decoder of JSON records.
 func NewDecoder(l Limits) *Decoder {
 	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{}}
+}
+
+// NewFormatsDecoder makes a decoder of records in the forms that are expected of each topic, and of JSON.
+func NewFormatsDecoder(l Limits, f Formats) *Decoder {
+	d := NewDecoder(l)
+	d.formats = f
+	return d
 }
 
 // NewKeylessDecoder makes a decoder for input records that have not got a Kafka key yet: keys that it is given do not matter.
@@ -63,8 +73,21 @@ var (
 
 // Impression reads an impression into dst, whose Candidates it reuses. key is the record's key.
 func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
+	return d.ImpressionIn(dst, key, &Content{Form: d.formats.Of(Impressions, value), Value: value})
+}
+
+// ImpressionIn reads an impression whose form is known.
+func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	*dst = Impression{Candidates: dst.Candidates[:0]}
-	if f := d.impression(dst, key, value); f != nil {
+	value, f := d.body(c)
+	switch {
+	case f != nil:
+	case c.Form == JSON:
+		f = d.impression(dst, key, value)
+	default:
+		f = d.protoImpression(dst, key, value)
+	}
+	if f != nil {
 		return f
 	}
 	return nil
@@ -109,11 +132,11 @@ func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 		if i == 0 {
 			dst.HasUtilities = hasUtility
 		} else if hasUtility != dst.HasUtilities {
-			return faultf(PartialUtilities, "candidates[0] and candidates[%d]: one has a utility, the other has none", i).at(strconv.Itoa(i)).at("candidates")
+			return partialUtilities(i)
 		}
 		dst.Candidates = append(dst.Candidates, c)
 		if !d.distinct.add(i, c.Item, itemAt) {
-			return faultf(DuplicateItem, "candidates[%d].item %s has occurred before", i, quote(c.Item)).at("item").at(strconv.Itoa(i)).at("candidates")
+			return sameItem(i, c.Item)
 		}
 	}
 	return nil
@@ -141,8 +164,21 @@ func (d *Decoder) candidate(e *fastjson.Value, i int) (c Candidate, hasUtility b
 
 // Selection reads a selection into dst. key is the record's key.
 func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
+	return d.SelectionIn(dst, key, &Content{Form: d.formats.Of(Selections, value), Value: value})
+}
+
+// SelectionIn reads a selection whose form is known.
+func (d *Decoder) SelectionIn(dst *Selection, key []byte, c *Content) error {
 	*dst = Selection{}
-	if f := d.selection(dst, key, value); f != nil {
+	value, f := d.body(c)
+	switch {
+	case f != nil:
+	case c.Form == JSON:
+		f = d.selection(dst, key, value)
+	default:
+		f = d.protoSelection(dst, key, value)
+	}
+	if f != nil {
 		return f
 	}
 	return nil
@@ -170,20 +206,30 @@ func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
 		}
 	}
 	shown, f := text(v[4], "shown")
-	if f != nil || len(shown) == 0 {
-		return f
+	if f == nil {
+		dst.ByUtility, f = byUtility(shown)
 	}
-	if dst.ByUtility = string(shown) == ShownByUtility; !dst.ByUtility {
-		return faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")
-	}
-	return nil
+	return f
 }
 
 // Payoff reads a payoff into dst. key is the record's key. That a payoff must name its item where no selections topic
 // is configured is for the caller to check.
 func (d *Decoder) Payoff(dst *Payoff, key, value []byte) error {
+	return d.PayoffIn(dst, key, &Content{Form: d.formats.Of(Payoffs, value), Value: value})
+}
+
+// PayoffIn reads a payoff whose form is known.
+func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c *Content) error {
 	*dst = Payoff{}
-	if f := d.payoff(dst, key, value); f != nil {
+	value, f := d.body(c)
+	switch {
+	case f != nil:
+	case c.Form == JSON:
+		f = d.payoff(dst, key, value)
+	default:
+		f = d.protoPayoff(dst, key, value)
+	}
+	if f != nil {
 		return f
 	}
 	return nil
@@ -199,7 +245,7 @@ func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 		return f
 	}
 	if v[1] == nil {
-		return faultf(MissingPayoff, "payoff is absent").at("payoff")
+		return missingPayoff()
 	}
 	if dst.Payoff, f = d.float(v[1], "payoff"); f != nil {
 		return f
@@ -214,11 +260,8 @@ func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
 	return f
 }
 
-// record parses an input record, within the limits, and collects its fields. List is the one that holds candidates, if any.
+// record parses an input record and collects its fields. List is the one that holds candidates, if any.
 func (d *Decoder) record(topic Topic, value []byte, names []string, into []*fastjson.Value, list string) *Fault {
-	if most := d.limits.MaxRecordBytes; most > 0 && len(value) > most {
-		return faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(value), most)
-	}
 	values, f := sane(value)
 	if f != nil {
 		return f
@@ -296,100 +339,39 @@ func (d *Decoder) collect(object *fastjson.Value, names []string, into []*fastjs
 	return nil
 }
 
-func givenTwice(name string) *Fault {
-	return faultf(DuplicateField, "%s is given twice", name).at(name)
-}
-
-func tooManyCandidates(n, most int) *Fault {
-	return faultf(TooManyCandidates, "%d candidates, at most %d are allowed", n, most).at("candidates")
-}
-
-// within says which element of a list a fault is in.
-func within(f *Fault, list string, i int) *Fault {
-	f.Detail = list + "[" + strconv.Itoa(i) + "]: " + f.Detail
-	return f.at(strconv.Itoa(i)).at(list)
-}
-
 // impressionID reads the impression id, which the key must repeat, where there is one.
 func (d *Decoder) impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
 	id, f := text(v, "impression_id")
-	switch {
-	case f != nil:
-		return nil, f
-	case len(id) == 0:
-		return nil, faultf(MissingImpressionID, "impression_id is absent or empty").at("impression_id")
-	case !d.keyless && string(id) != string(key):
-		return nil, faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id)).at("impression_id")
+	if f == nil {
+		f = d.sameKey(id, key)
 	}
-	return id, nil
+	return id, f
+}
+
+// sameKey holds an impression id against the key.
+func (d *Decoder) sameKey(id, key []byte) *Fault {
+	switch {
+	case len(id) == 0:
+		return faultf(MissingImpressionID, "impression_id is absent or empty").at("impression_id")
+	case !d.keyless && string(id) != string(key):
+		return faultf(KeyMismatch, "the key is %s, the impression_id %s", quote(key), quote(id)).at("impression_id")
+	}
+	return nil
+}
+
+// byUtility reads the field "shown".
+func byUtility(shown []byte) (bool, *Fault) {
+	if len(shown) > 0 && string(shown) != ShownByUtility {
+		return false, faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")
+	}
+	return len(shown) > 0, nil
 }
 
 // requiredItem reads the field "item" where there must be one.
 func requiredItem(v *fastjson.Value) ([]byte, *Fault) {
 	item, f := text(v, "item")
 	if f == nil && len(item) == 0 {
-		return nil, faultf(MissingItem, "item is absent or empty").at("item")
+		return nil, missingItem()
 	}
 	return item, f
-}
-
-// text reads a string of at most MaxIDBytes; nil where v is.
-func text(v *fastjson.Value, name string) ([]byte, *Fault) {
-	b, f := longText(v, name)
-	if f == nil && len(b) > MaxIDBytes {
-		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", name, len(b), MaxIDBytes).at(name)
-	}
-	return b, f
-}
-
-// longText reads a string; nil where v is.
-func longText(v *fastjson.Value, name string) ([]byte, *Fault) {
-	if v == nil {
-		return nil, nil
-	}
-	if v.Type() != fastjson.TypeString {
-		return nil, wrongType(v, name, "a string")
-	}
-	return v.GetStringBytes(), nil
-}
-
-// moment reads a time; ok is false where v is nil.
-func moment(v *fastjson.Value, name string) (t Millis, ok bool, f *Fault) {
-	b, f := longText(v, name)
-	if f != nil || v == nil {
-		return 0, false, f
-	}
-	if t, ok = ParseTime(b); !ok {
-		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b)).at(name)
-	}
-	return t, true, nil
-}
-
-// float reads a number exactly: to the nearest float64. The library's own conversion rounds twice where there is an
-// exponent.
-func (d *Decoder) float(v *fastjson.Value, name string) (float64, *Fault) {
-	if v.Type() != fastjson.TypeNumber {
-		return 0, wrongType(v, name, "a number")
-	}
-	d.number = v.MarshalTo(d.number[:0])
-	x, err := strconv.ParseFloat(string(d.number), 64)
-	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(d.number)).at(name)
-	}
-	return x, nil
-}
-
-// array reads the elements of an array; none where v is nil.
-func array(v *fastjson.Value, name string) ([]*fastjson.Value, *Fault) {
-	if v == nil {
-		return nil, nil
-	}
-	if v.Type() != fastjson.TypeArray {
-		return nil, wrongType(v, name, "an array")
-	}
-	return v.GetArray(), nil
-}
-
-func wrongType(v *fastjson.Value, name, want string) *Fault {
-	return faultf(WrongType, "%s is not %s but: %s", name, want, v.Type()).at(name)
 }

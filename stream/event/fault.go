@@ -12,6 +12,14 @@ const (
 	RecordTooLarge Reason = "record_too_large"
 	// MalformedJSON: the value is not one JSON document in valid UTF-8, or is nested deeper than MaxDepth.
 	MalformedJSON Reason = "malformed_json"
+	// MalformedProtobuf: the value is not a Protobuf message, or a text of ours in it is not valid UTF-8.
+	MalformedProtobuf Reason = "malformed_protobuf"
+	// MalformedAvro: the value is not what the schema says that its header names, or has no such header.
+	MalformedAvro Reason = "malformed_avro"
+	// UnknownSchema: the schema registry has no schema of the id that the value's header names.
+	UnknownSchema Reason = "unknown_schema"
+	// UnfitSchema: the schema that the value's header names is not one that our fields can be read by.
+	UnfitSchema Reason = "unfit_schema"
 	// WrongType: a field holds another JSON type than it should, or a number that does not fit.
 	WrongType Reason = "wrong_type"
 	// DuplicateField: an object gives one of our fields twice.
@@ -69,7 +77,7 @@ const (
 // Reasons lists every reason, so that metrics can start all of them at 0.
 func Reasons() []Reason {
 	return []Reason{
-		RecordTooLarge, MalformedJSON, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
+		RecordTooLarge, MalformedJSON, MalformedProtobuf, MalformedAvro, UnknownSchema, UnfitSchema, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
 		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
 		PartialUtilities, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
 		RankingTooLarge, TooManyEvents, RefusedEarlier, Skipped,

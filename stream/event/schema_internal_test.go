@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,6 +53,26 @@ func TestSchemas_HaveTheFieldsThereAre(t *testing.T) {
 	}
 	require.Equal(t, slices.Sorted(slices.Values(candidateFields)), schemaFields(t, "impression", "properties", "candidates", "items"))
 	require.Equal(t, slices.Sorted(slices.Values(decisionFields)), schemaFields(t, "ranking", "properties", "decision"))
+}
+
+// The messages of ranker.proto have the fields of the records. In those that are read the numbers are the places of the names.
+func TestProtobuf_HasTheFieldsThereAre(t *testing.T) {
+	text, err := os.ReadFile("../../docs/schemas/ranker.proto")
+	require.NoError(t, err)
+	fields := map[string][]string{}
+	for _, message := range regexp.MustCompile(`(?s)message (\w+) \{(.*?)\n\}`).FindAllStringSubmatch(string(text), -1) {
+		for i, field := range regexp.MustCompile(`(?m)^  .*?(\w+) = (\d+);`).FindAllStringSubmatch(message[2], -1) {
+			require.Equal(t, strconv.Itoa(i+1), field[2], "%s.%s", message[1], field[1])
+			fields[message[1]] = append(fields[message[1]], field[1])
+		}
+	}
+	require.Equal(t, impressionFields, fields["Impression"])
+	require.Equal(t, candidateFields, fields["Candidate"])
+	require.Equal(t, selectionFields, fields["Selection"])
+	require.Equal(t, payoffFields, fields["Payoff"])
+	require.Equal(t, rankingFields, fields["Ranking"])
+	require.ElementsMatch(t, decisionFields, fields["Decision"])
+	require.Len(t, fields, 6)
 }
 
 // drawObject draws an object of these fields and others, each with a value that it may have or may not.

@@ -153,14 +153,22 @@ func appendExpected(dst []byte, expected []int64) []byte {
 }
 
 func appendParked(dst []byte, p *parkedRecord) []byte {
-	dst = append(dst, byte(p.topic))
+	dst = append(dst, byte(p.topic)|byte(p.form)<<formShift)
 	dst = binary.AppendUvarint(dst, uint64(p.offset))
 	dst = binary.AppendVarint(dst, p.timestamp)
 	dst = binary.AppendVarint(dst, p.effective)
 	dst = binary.AppendVarint(dst, p.deadline-p.effective)
 	dst = binary.AppendUvarint(dst, uint64(len(p.value)))
-	return append(dst, p.value...)
+	dst = append(dst, p.value...)
+	if p.form == event.Avro {
+		dst = binary.AppendUvarint(dst, uint64(len(p.plain)))
+		dst = append(dst, p.plain...)
+	}
+	return dst
 }
+
+// formShift is where the byte of a parked record's topic has its form: 0, JSON, in all that versions wrote that knew no other.
+const formShift = 4
 
 // decodeEntry reads the stored form of an entry into e. Parked values alias b.
 func decodeEntry(b []byte, e *entry) error {
@@ -362,22 +370,35 @@ func (d *entryReader) parked(e *entry) {
 		d.fail("no parked records")
 	}
 	for ; n > 0 && d.err == nil; n-- {
-		p := parkedRecord{topic: event.Topic(d.byte()), offset: d.count(math.MaxInt64, "offset"), timestamp: d.varint(),
-			effective: d.varint()}
+		kind := d.byte()
+		p := parkedRecord{topic: event.Topic(kind & (1<<formShift - 1)), form: event.Form(kind >> formShift), offset: d.count(math.MaxInt64, "offset"),
+			timestamp: d.varint(), effective: d.varint()}
 		p.deadline = p.effective + d.varint()
-		length := d.count(uint64(len(d.rest)), "length of a parked record")
-		if d.err == nil && int(length) > len(d.rest) {
-			d.fail("a parked record is cut off")
+		if p.value = d.content(); d.err == nil && p.form == event.Avro {
+			p.plain = d.content()
 		}
-		if d.err == nil && p.topic != event.Selections && p.topic != event.Payoffs {
-			d.fail("a parked record of topic %d", p.topic)
+		if d.err == nil && (p.topic != event.Selections && p.topic != event.Payoffs || p.form >= event.Forms) {
+			d.fail("a parked record of topic %d in %s", p.topic, p.form)
 		}
 		if d.err != nil {
 			return
 		}
-		p.value, d.rest = d.rest[:length:length], d.rest[length:]
 		e.parked = append(e.parked, p)
 	}
+}
+
+// content reads bytes with their length before them.
+func (d *entryReader) content() []byte {
+	length := d.count(uint64(len(d.rest)), "length of a parked record")
+	if d.err == nil && int(length) > len(d.rest) {
+		d.fail("a parked record is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	b := d.rest[:length:length]
+	d.rest = d.rest[length:]
+	return b
 }
 
 func (d *entryReader) fail(format string, args ...any) {

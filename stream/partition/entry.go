@@ -83,6 +83,9 @@ type parkedRecord struct {
 	effective event.Millis
 	deadline  event.Millis // while the impression is not known
 	value     []byte
+	// form and plain are what it needs to be read again, whatever is configured by then; see Record.Plain.
+	form  event.Form
+	plain []byte
 }
 
 // reset makes e say that nothing is stored, and keeps its memory.

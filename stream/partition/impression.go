@@ -29,7 +29,7 @@ func layoutOf(d *delay.Decision) int {
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
 	rec, imp := in.Record, &m.impression
-	faulty, err := fault(m.decoder.Impression(imp, rec.Key, rec.Value))
+	faulty, err := m.read(rec)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (m *Machine) account(t event.Topic, v verdict, n int64) {
 
 func (m *Machine) stepSelection(in *Input, out *Output) error {
 	rec, sel := in.Record, &m.selection
-	faulty, err := fault(m.decoder.Selection(sel, rec.Key, rec.Value))
+	faulty, err := m.read(rec)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (m *Machine) stepSelection(in *Input, out *Output) error {
 
 func (m *Machine) stepPayoff(in *Input, out *Output) error {
 	rec, p := in.Record, &m.payoff
-	faulty, err := fault(m.decoder.Payoff(p, rec.Key, rec.Value))
+	faulty, err := m.read(rec)
 	if err != nil {
 		return err
 	}
@@ -162,6 +162,7 @@ func (m *Machine) park(rec *Record, effective event.Millis) {
 	c.parked = append(c.parked, parkedRecord{
 		topic: rec.Topic, offset: rec.Offset, timestamp: rec.Timestamp, effective: effective,
 		deadline: max(effective, m.time.watermark) + m.cfg.ParkingTime, value: rec.Value,
+		form: m.cfg.Formats.Of(rec.Topic, rec.Value), plain: rec.Plain,
 	})
 	c.changed = true
 	m.account(rec.Topic, parked, 1)
@@ -215,13 +216,7 @@ func (m *Machine) retry(t event.Topic, out *Output) error {
 }
 
 func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
-	var err error
-	if p.topic == event.Selections {
-		err = m.decoder.Selection(&m.selection, m.cur.id, p.value)
-	} else {
-		err = m.decoder.Payoff(&m.payoff, m.cur.id, p.value)
-	}
-	f, err := fault(err) // limits may have changed since
+	f, err := m.decode(p.topic, m.cur.id, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
 	if f != nil || err != nil {
 		return refused, f, err
 	}

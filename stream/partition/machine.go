@@ -82,7 +82,7 @@ func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
 		known: newKnownIDs(), time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
-		decoder: event.NewDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}),
+		decoder: event.NewFormatsDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}, cfg.Formats),
 	}
 	m.cfg.Learners = append([]LearnerConfig(nil), cfg.Learners...)
 	for i := range m.cfg.Learners {
@@ -297,6 +297,25 @@ func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {
 		all[topic] = m.decoder.Misspelt(event.Topic(topic))
 	}
 	return all
+}
+
+// read decodes a record that was just fetched, and says what is wrong with it.
+func (m *Machine) read(rec *Record) (*event.Fault, error) {
+	if rec.Fault != nil {
+		return rec.Fault, nil
+	}
+	return m.decode(rec.Topic, rec.Key, &event.Content{Form: m.cfg.Formats.Of(rec.Topic, rec.Value), Value: rec.Value, Plain: rec.Plain})
+}
+
+// decode decodes into the machine's record of that kind.
+func (m *Machine) decode(t event.Topic, key []byte, c *event.Content) (*event.Fault, error) {
+	switch t {
+	case event.Impressions:
+		return fault(m.decoder.ImpressionIn(&m.impression, key, c))
+	case event.Selections:
+		return fault(m.decoder.SelectionIn(&m.selection, key, c))
+	}
+	return fault(m.decoder.PayoffIn(&m.payoff, key, c))
 }
 
 // fault is why a record is refused, nil where it is not.

@@ -17,6 +17,7 @@ type Config struct {
 	MaxParkedBytes   int64 // of their raw bytes, per partition
 	MaxCandidates    int
 	MaxRecordBytes   int
+	Formats          event.Formats // of the input topics
 	MaxRankingBytes  int    // what one ranking record may take in its topic
 	Salt             uint64 // of the keys of decisions; a stored one wins
 	HashKey          uint64 // secret, of this process: keys the hashes of ids in memory
@@ -52,6 +53,10 @@ type Record struct {
 	Timestamp  event.Millis // Kafka's
 	Key, Value []byte
 	Cut        *Cut // nil: key and value are whole
+	// Plain is what the value says, in Protobuf, where the value alone cannot be read because its schema is elsewhere: Avro. Fault, if
+	// not nil, is what is wrong with the value then.
+	Plain []byte
+	Fault *event.Fault
 	// Skipped says why a record that cannot be read is passed over, by a person's command; "" is not. Key and value are what could
 	// be had of it.
 	Skipped string

@@ -43,7 +43,7 @@ type queued struct {
 }
 
 // size is what a record counts in its queue; one without key and value takes memory too.
-func (it *queued) size() int { return len(it.Key) + len(it.Value) + 64 }
+func (it *queued) size() int { return len(it.Key) + len(it.Value) + len(it.Plain) + 64 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
 

@@ -66,6 +66,8 @@ type parked struct {
 	offset              int64
 	effective, deadline event.Millis
 	value               []byte
+	form                event.Form
+	plain               []byte
 }
 
 var errEntry = errors.New("the stored entry is broken")
@@ -159,8 +161,8 @@ func (c *cursor) length() int {
 //	the instance; with flag 8 a utility rank of each; with flag 128 the ranks that are not certain, with their number
 //	before; with flag 16 the position selected; with flag 32 the sum so far
 //	(float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their number before;
-//	with flag 64 the parked records, with their number before: topic (a byte), offset, timestamp (varint), effective time
-//	(varint), how much later its wait ends (varint), value with its length before;
+//	with flag 64 the parked records, with their number before: topic (a byte, its form times 16 added), offset, timestamp (varint), effective time
+//	(varint), how much later its wait ends (varint), value with its length before, and where the form is Avro the same in Protobuf likewise;
 //	for each flag above 256, which says that hashes of events are those of version 1, a part with its length before: flag 512
 //	says that the learner was told of the sum, and its part is empty; that of flag 1024 is what was expected of each item shown, or
 //	of the one selected alone, in units of 10⁻⁶ (varints).
@@ -189,11 +191,15 @@ func decodeEntry(b []byte) (*entry, error) {
 	}
 	if flags&flagParked != 0 {
 		for n := c.length(); n > 0 && c.err == nil; n-- {
-			p := parked{topic: event.Topic(c.byte()), offset: int64(c.uvarint())}
+			kind := c.byte()
+			p := parked{topic: event.Topic(kind & 15), form: event.Form(kind >> 4), offset: int64(c.uvarint())}
 			c.varint()
 			p.effective = c.varint()
 			p.deadline = p.effective + c.varint()
 			p.value = c.take(c.length())
+			if p.form == event.Avro {
+				p.plain = c.take(c.length())
+			}
 			e.parked = append(e.parked, p)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -24,6 +25,7 @@ type fold struct {
 
 	topics  [event.Inputs]topicFold
 	ranked  rankingsLog
+	formats event.Formats
 	dec     *event.Decoder // by the largest limits of all configurations
 	strict  *event.Decoder // by the smallest, where they differ; else nil
 	imp     event.Impression
@@ -131,6 +133,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 
 // limits makes the decoders. What only some configurations took may have been refused: then it has a dead letter.
 func (f *fold) limits() {
+	f.formats = app.Formats(f.c.cfg)
 	l := f.c.cfg.Limits
 	most := event.Limits{MaxCandidates: l.MaxCandidates, MaxRecordBytes: l.MaxRecordBytes}
 	least := most
@@ -149,10 +152,25 @@ func (f *fold) refusable(r *record, rec *logged) bool {
 	if f.strict == nil || !f.buried(r) {
 		return false
 	}
-	if r.topic == event.Selections {
-		return f.strict.Selection(&event.Selection{}, rec.key, rec.value) != nil
+	return decodeAs(f.strict, r.topic, rec, f.content(r.topic, rec), &event.Impression{}, &event.Selection{}, &event.Payoff{}) != nil
+}
+
+// content is what a record says.
+func (f *fold) content(t event.Topic, rec *logged) *event.Content {
+	return &event.Content{Form: f.formats.Of(t, rec.value), Value: rec.value, Plain: rec.plain}
+}
+
+// decodeAs decodes a record into that of its topic.
+func decodeAs(d *event.Decoder, t event.Topic, rec *logged, c *event.Content, imp *event.Impression, sel *event.Selection, pay *event.Payoff) error {
+	switch {
+	case rec.fault != nil:
+		return rec.fault
+	case t == event.Impressions:
+		return d.ImpressionIn(imp, rec.key, c)
+	case t == event.Selections:
+		return d.SelectionIn(sel, rec.key, c)
 	}
-	return f.strict.Payoff(&event.Payoff{}, rec.key, rec.value) != nil
+	return d.PayoffIn(pay, rec.key, c)
 }
 
 // run reads all that there is to read.
@@ -211,18 +229,16 @@ func (f *fold) take(t event.Topic, s *step, ranked bool) error {
 		return nil
 	}
 	tf.seen = rec.offset
-	var err error
 	var at event.Millis
 	var has bool
+	c := f.content(t, rec)
+	err := decodeAs(f.dec, t, rec, c, &f.imp, &f.sel, &f.pay)
 	switch t {
 	case event.Impressions:
-		err = f.dec.Impression(&f.imp, rec.key, rec.value)
 		at, has = f.imp.Time, f.imp.HasTime
 	case event.Selections:
-		err = f.dec.Selection(&f.sel, rec.key, rec.value)
 		at, has = f.sel.Time, f.sel.HasTime
 	default:
-		err = f.dec.Payoff(&f.pay, rec.key, rec.value)
 		at, has = f.pay.Time, f.pay.HasTime
 	}
 	if has && err == nil {

@@ -127,6 +127,8 @@ type logged struct {
 	cut        bool   // not all of it is at hand, but
 	cutHash    uint64 // its hash
 	skipped    bool   // it cannot be read
+	plain      []byte // what it says, where that is not in the value alone
+	fault      *event.Fault
 
 	producer      int64  // that has written it; of rankings only
 	transactional bool   // likewise
@@ -144,7 +146,8 @@ func (r *logged) hash() uint64 {
 // record takes the next record, which peek has shown to be there. It is overwritten by the next.
 func (l *topicLog) record() *logged {
 	r := &l.cur.Records[l.at]
-	l.now = logged{offset: r.Offset, timestamp: r.Timestamp, key: r.Key, value: r.Value, skipped: r.Skipped != ""}
+	l.now = logged{offset: r.Offset, timestamp: r.Timestamp, key: r.Key, value: r.Value, skipped: r.Skipped != "",
+		plain: r.Plain, fault: r.Fault}
 	if r.Cut != nil {
 		l.now.cut, l.now.cutHash = true, r.Cut.Hash
 	}

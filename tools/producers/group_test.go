@@ -17,6 +17,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -28,6 +29,12 @@ type group struct {
 
 // newGroup makes one whose topics begin with its name and a dash; of selections there is one where it is asked for.
 func newGroup(t *testing.T, env testenv.Env, partitions int, selections bool) *group {
+	t.Helper()
+	return newGroupWith(t, env, partitions, selections, "")
+}
+
+// newGroupWith has more lines below kafka.
+func newGroupWith(t *testing.T, env testenv.Env, partitions int, selections bool, more string) *group {
 	t.Helper()
 	name := testenv.Unique(t, "p")
 	topic := ""
@@ -41,10 +48,11 @@ kafka:
   group: %s
   start: earliest
   topics: {impressions: %[2]s-impressions, selections: %[4]q, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+%[5]s
 redis: {url: %[3]q}
 http: {listen: ""}
 learners: {feed: {payoffs: stochastic, policy: utility}}
-`, env.Kafka, name, env.RedisURL(), topic), 0o600))
+`, env.Kafka, name, env.RedisURL(), topic, more), 0o600))
 	cfg, _, err := config.LoadFile(file, os.LookupEnv)
 	require.NoError(t, err)
 	g := &group{cfg: cfg}
@@ -76,6 +84,19 @@ func (g *group) each(ctx context.Context, t *testing.T, topic event.Topic, p int
 			}
 		}
 		next = got.Next
+	}
+}
+
+// all are the records of a topic's partition.
+func (g *group) all(ctx context.Context, t *testing.T, topic event.Topic, p int32) (records []partition.Record) {
+	t.Helper()
+	for next := int64(0); ; {
+		got, err := g.broker.Partition(p).Fetch(ctx, task.Fetch{Topic: topic, Offset: next, MaxBytes: 1 << 20, MaxWait: time.Second})
+		require.NoError(t, err)
+		records = append(records, got.Records...)
+		if next = got.Next; got.LastRead {
+			return records
+		}
 	}
 }
 

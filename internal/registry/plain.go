@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// plain is a message of docs/schemas/ranker.proto that is being written. What is absent stays absent, and nothing is judged: that is
+// the decoder's.
+type plain []byte
+
+func (p plain) text(number protowire.Number, s *string) plain {
+	if s == nil {
+		return p
+	}
+	return protowire.AppendString(protowire.AppendTag(p, number, protowire.BytesType), *s)
+}
+
+func (p plain) double(number protowire.Number, x *float64) plain {
+	if x == nil {
+		return p
+	}
+	return protowire.AppendFixed64(protowire.AppendTag(p, number, protowire.Fixed64Type), math.Float64bits(*x))
+}
+
+// time writes field 3, a google.protobuf.Timestamp.
+func (p plain) time(t *time.Time) plain {
+	if t == nil {
+		return p
+	}
+	stamp := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(t.Unix()))
+	stamp = protowire.AppendVarint(protowire.AppendTag(stamp, 2, protowire.VarintType), uint64(t.Nanosecond()))
+	return protowire.AppendBytes(protowire.AppendTag(p, 3, protowire.BytesType), stamp)
+}
+
+func (r *impression) plain() []byte {
+	p := plain{}.text(1, r.ID).text(2, r.Learner).time(r.Time)
+	var one plain
+	for i := range r.Candidates {
+		one = one[:0].text(1, r.Candidates[i].Item).double(2, r.Candidates[i].Utility)
+		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
+	}
+	return p
+}
+
+func (r *selection) plain() []byte {
+	return plain{}.text(1, r.ID).text(2, r.Item).time(r.Time).double(4, r.Utility).text(5, r.Shown)
+}
+
+func (r *payoff) plain() []byte {
+	return plain{}.text(1, r.ID).double(2, r.Payoff).time(r.Time).text(4, r.Item).text(5, r.EventID)
+}

@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/avro"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// What records decode into; all that a record may lack is a pointer.
+type (
+	candidate struct {
+		Item    *string  `avro:"item"`
+		Utility *float64 `avro:"utility"`
+	}
+	impression struct {
+		ID         *string     `avro:"impression_id"`
+		Learner    *string     `avro:"learner"`
+		Time       *time.Time  `avro:"time"`
+		Candidates []candidate `avro:"candidates"`
+	}
+	selection struct {
+		ID      *string    `avro:"impression_id"`
+		Item    *string    `avro:"item"`
+		Time    *time.Time `avro:"time"`
+		Utility *float64   `avro:"utility"`
+		Shown   *string    `avro:"shown"`
+	}
+	payoff struct {
+		ID      *string    `avro:"impression_id"`
+		Payoff  *float64   `avro:"payoff"`
+		Time    *time.Time `avro:"time"`
+		Item    *string    `avro:"item"`
+		EventID *string    `avro:"event_id"`
+	}
+)
+
+// fields are those of each topic's record, and of what type.
+var fields = [event.Inputs][][2]string{
+	event.Impressions: {{"impression_id", "string"}, {"learner", "string"}, {"time", "time"}, {"candidates", "candidates"}},
+	event.Selections:  {{"impression_id", "string"}, {"item", "string"}, {"time", "time"}, {"utility", "double"}, {"shown", "string"}},
+	event.Payoffs:     {{"impression_id", "string"}, {"payoff", "double"}, {"time", "time"}, {"item", "string"}, {"event_id", "string"}},
+}
+
+var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
+
+// resolve makes a schema by which what the writer's schema wrote is read as our fields, as Avro resolves schemas: fields of the same
+// name, or that name ours as an alias; numbers that fit; what the writer does not have is absent, and what we do not have is
+// passed over. The records may be called as they like.
+func resolve(topic event.Topic, writer *avro.Schema) (*avro.Schema, error) {
+	root := writer.Root()
+	if root.Type != "record" {
+		return nil, errors.New("it is no record but: " + root.Type)
+	}
+	r, err := readerRecord(root, fullName(root), fields[topic])
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := avro.Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	return avro.Resolve(writer, reader)
+}
+
+type object map[string]any
+
+// readerRecord is our schema for a record of the writer's. Everything may be absent: the decoder says what may not.
+func readerRecord(writer *avro.SchemaNode, name string, ours [][2]string) (object, error) {
+	var all []object
+	for _, f := range ours {
+		theirs := field(writer, f[0])
+		one := object{"name": f[0], "default": nil}
+		if theirs != nil && theirs.Name != f[0] {
+			one["aliases"] = []string{theirs.Name}
+		}
+		t, err := readerType(theirs, f[0], f[1])
+		if err != nil {
+			return nil, err
+		}
+		one["type"] = []any{"null", t}
+		all = append(all, one)
+	}
+	return object{"type": "record", "name": name, "fields": all}, nil
+}
+
+// field finds a field of the writer's by our name, or by one of its aliases.
+func field(writer *avro.SchemaNode, name string) *avro.SchemaField {
+	i := slices.IndexFunc(writer.Fields, func(f avro.SchemaField) bool { return f.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(writer.Fields, func(f avro.SchemaField) bool { return slices.Contains(f.Aliases, name) })
+	}
+	if i < 0 {
+		return nil
+	}
+	return &writer.Fields[i]
+}
+
+func readerType(theirs *avro.SchemaField, name, ours string) (any, error) {
+	switch ours {
+	case "time":
+		unit := "timestamp-millis"
+		if theirs != nil {
+			node := present(&theirs.Type)
+			if unit = node.LogicalType; !slices.Contains([]string{"timestamp-millis", "timestamp-micros", "timestamp-nanos"}, unit) {
+				return nil, errors.New(name + " is no timestamp: give it the type long and the logicalType timestamp-millis, -micros or -nanos")
+			}
+		}
+		return object{"type": "long", "logicalType": unit}, nil
+	case "candidates":
+		node := &avro.SchemaNode{Name: "Candidate"}
+		if theirs != nil {
+			list := defined(present(&theirs.Type))
+			if list.Type != "array" || list.Items == nil {
+				return nil, errors.New(name + " is no array but: " + list.Type)
+			}
+			if node = defined(present(list.Items)); node.Type != "record" {
+				return nil, errors.New(name + " is an array of something else than records: " + node.Type)
+			}
+		}
+		items, err := readerRecord(node, fullName(node), candidateFields)
+		return object{"type": "array", "items": items}, err
+	}
+	return ours, nil
+}
+
+// present is the branch of a union beside null, where there is one such.
+func present(n *avro.SchemaNode) *avro.SchemaNode {
+	if n.Type != "union" {
+		return n
+	}
+	var only *avro.SchemaNode
+	for i := range n.Branches {
+		if n.Branches[i].Type == "null" {
+			continue
+		}
+		if only != nil {
+			return n
+		}
+		only = &n.Branches[i]
+	}
+	if only == nil {
+		return n
+	}
+	return only
+}
+
+// defined is what a named type stands for.
+func defined(n *avro.SchemaNode) *avro.SchemaNode {
+	if s, err := n.Schema(); err == nil {
+		return s.Root()
+	}
+	return n
+}
+
+func fullName(n *avro.SchemaNode) string {
+	if n.Namespace == "" || strings.Contains(n.Name, ".") {
+		return n.Name
+	}
+	return n.Namespace + "." + n.Name
+}
+
+// decode reads a body, and writes the same record in Protobuf; rest is how many bytes were left.
+func decode(topic event.Topic, s *avro.Schema, body []byte) (plain []byte, rest int, err error) {
+	var into interface{ plain() []byte }
+	switch topic {
+	case event.Impressions:
+		into = &impression{}
+	case event.Selections:
+		into = &selection{}
+	default:
+		into = &payoff{}
+	}
+	left, err := s.Decode(body, into)
+	if err != nil {
+		return nil, 0, err
+	}
+	return into.plain(), len(left), nil
+}

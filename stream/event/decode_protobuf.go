@@ -1,0 +1,292 @@
+package event
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// protoField is one field of a message: the i-th of the names is number i+1, as docs/schemas/ranker.proto has it. Of bytes and number the one that its wire type has is set.
+type protoField struct {
+	name  string // "" for one that is not ours
+	wire  protowire.Type
+	bytes []byte
+	bits  uint64
+}
+
+// nextField reads the first field of a message. What is decoded aliases b. Unknown fields are read over, groups too.
+func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Fault) {
+	number, wire, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return f, nil, malformedProtobuf(protowire.ParseError(n).Error())
+	}
+	b = b[n:]
+	f.wire = wire
+	if int(number) <= len(names) {
+		f.name = names[number-1]
+	}
+	switch wire {
+	case protowire.BytesType:
+		f.bytes, n = protowire.ConsumeBytes(b)
+	case protowire.VarintType:
+		f.bits, n = protowire.ConsumeVarint(b)
+	case protowire.Fixed64Type:
+		f.bits, n = protowire.ConsumeFixed64(b)
+	default:
+		n = protowire.ConsumeFieldValue(number, wire, b)
+	}
+	if n < 0 {
+		return f, nil, malformedProtobuf("field " + strconv.Itoa(int(number)) + ": " + protowire.ParseError(n).Error())
+	}
+	return f, b[n:], nil
+}
+
+func malformedProtobuf(what string) *Fault { return faultf(MalformedProtobuf, "%s", what) }
+
+var wireNames = [...]string{"a varint", "64 bits", "bytes", "a group", "a group's end", "32 bits"}
+
+// as refuses a field of another wire type than it has.
+func (f *protoField) as(want protowire.Type) *Fault {
+	if f.wire != want {
+		return faultf(WrongType, "%s is not %s but: %s", f.name, wireNames[want], wireNames[f.wire]).at(f.name)
+	}
+	return nil
+}
+
+// text reads a string of at most MaxIDBytes.
+func (f *protoField) text() ([]byte, *Fault) {
+	if fault := f.as(protowire.BytesType); fault != nil {
+		return nil, fault
+	}
+	switch {
+	case len(f.bytes) > MaxIDBytes:
+		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", f.name, len(f.bytes), MaxIDBytes).at(f.name)
+	case !utf8.Valid(f.bytes):
+		return nil, faultf(MalformedProtobuf, "%s is not valid UTF-8: %s", f.name, quote(f.bytes)).at(f.name)
+	}
+	return f.bytes, nil
+}
+
+// float reads a double. That it is finite is for the end: a later one may take its place.
+func (f *protoField) float() (float64, *Fault) {
+	return math.Float64frombits(f.bits), f.as(protowire.Fixed64Type)
+}
+
+func finite(x float64, name string) *Fault {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return faultf(NotFinite, "%s is %v", name, x).at(name)
+	}
+	return nil
+}
+
+// stamp is a google.protobuf.Timestamp. Several of one field are merged, as Protobuf has it.
+type stamp struct {
+	given   bool
+	seconds int64
+	nanos   int32
+}
+
+func (s *stamp) merge(f *protoField) *Fault {
+	if fault := f.as(protowire.BytesType); fault != nil {
+		return fault
+	}
+	s.given = true
+	for b := f.bytes; len(b) > 0; {
+		part, rest, fault := nextField(b, stampFields)
+		if fault != nil {
+			return fault.at(f.name)
+		}
+		if b = rest; part.name == "" {
+			continue
+		}
+		if fault := part.as(protowire.VarintType); fault != nil {
+			return fault.at(f.name)
+		}
+		if part.name == "seconds" {
+			s.seconds = int64(part.bits)
+		} else {
+			s.nanos = int32(part.bits)
+		}
+	}
+	return nil
+}
+
+var stampFields = []string{"seconds", "nanos"}
+
+// time is the point in time, finer digits cut off.
+func (s *stamp) time() (t Millis, ok bool, f *Fault) {
+	if !s.given {
+		return 0, false, nil
+	}
+	if s.seconds < MinTime/1000 || s.seconds > MaxTime/1000 || s.nanos < 0 || s.nanos > 999_999_999 {
+		return 0, false, faultf(InvalidTime, "time is %d seconds and %d nanoseconds, not within the years 0001 to 9999 with nanoseconds below 10⁹",
+			s.seconds, s.nanos).at("time")
+	}
+	return s.seconds*1000 + int64(s.nanos)/1_000_000, true, nil
+}
+
+func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
+	var at stamp
+	for len(b) > 0 {
+		f, rest, fault := nextField(b, impressionFields)
+		if fault != nil {
+			return fault
+		}
+		b = rest
+		switch f.name {
+		case "impression_id":
+			dst.ID, fault = f.text()
+		case "learner":
+			dst.Learner, fault = f.text()
+		case "time":
+			fault = at.merge(&f)
+		case "candidates":
+			fault = d.protoCandidate(dst, &f)
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	fault := d.sameKey(dst.ID, key)
+	if fault == nil {
+		dst.Time, dst.HasTime, fault = at.time()
+	}
+	if fault != nil {
+		return fault
+	}
+	if len(dst.Candidates) == 0 {
+		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
+	}
+	d.distinct.start(len(dst.Candidates))
+	itemAt := func(i int) []byte { return dst.Candidates[i].Item }
+	for i := range dst.Candidates {
+		if !d.distinct.add(i, dst.Candidates[i].Item, itemAt) {
+			return sameItem(i, dst.Candidates[i].Item)
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
+	i := len(dst.Candidates)
+	if f.wire != protowire.BytesType {
+		return faultf(WrongType, "candidates[%d] is not a message but: %s", i, wireNames[f.wire]).at(strconv.Itoa(i)).at("candidates")
+	}
+	if most := d.limits.MaxCandidates; most > 0 && i >= most {
+		return tooManyCandidates(i+1, most)
+	}
+	var c Candidate
+	hasUtility := false
+	for b := f.bytes; len(b) > 0; {
+		part, rest, fault := nextField(b, candidateFields)
+		if fault == nil {
+			b = rest
+			switch part.name {
+			case "item":
+				c.Item, fault = part.text()
+			case "utility":
+				hasUtility = true
+				c.Utility, fault = part.float()
+			}
+		}
+		if fault != nil {
+			return within(fault, "candidates", i)
+		}
+	}
+	if fault := finite(c.Utility, "utility"); fault != nil {
+		return within(fault, "candidates", i)
+	}
+	if len(c.Item) == 0 {
+		return within(missingItem(), "candidates", i)
+	}
+	if i == 0 {
+		dst.HasUtilities = hasUtility
+	} else if hasUtility != dst.HasUtilities {
+		return partialUtilities(i)
+	}
+	dst.Candidates = append(dst.Candidates, c)
+	return nil
+}
+
+func (d *Decoder) protoSelection(dst *Selection, key, b []byte) *Fault {
+	var at stamp
+	var shown []byte
+	for len(b) > 0 {
+		f, rest, fault := nextField(b, selectionFields)
+		if fault != nil {
+			return fault
+		}
+		b = rest
+		switch f.name {
+		case "impression_id":
+			dst.ID, fault = f.text()
+		case "item":
+			dst.Item, fault = f.text()
+		case "time":
+			fault = at.merge(&f)
+		case "utility":
+			dst.HasUtility = true
+			dst.Utility, fault = f.float()
+		case "shown":
+			shown, fault = f.text()
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	fault := d.sameKey(dst.ID, key)
+	if fault == nil && len(dst.Item) == 0 {
+		fault = missingItem()
+	}
+	if fault == nil {
+		dst.Time, dst.HasTime, fault = at.time()
+	}
+	if fault == nil {
+		fault = finite(dst.Utility, "utility")
+	}
+	if fault == nil {
+		dst.ByUtility, fault = byUtility(shown)
+	}
+	return fault
+}
+
+func (d *Decoder) protoPayoff(dst *Payoff, key, b []byte) *Fault {
+	var at stamp
+	paid := false
+	for len(b) > 0 {
+		f, rest, fault := nextField(b, payoffFields)
+		if fault != nil {
+			return fault
+		}
+		b = rest
+		switch f.name {
+		case "impression_id":
+			dst.ID, fault = f.text()
+		case "payoff":
+			paid = true
+			dst.Payoff, fault = f.float()
+		case "time":
+			fault = at.merge(&f)
+		case "item":
+			dst.Item, fault = f.text()
+		case "event_id":
+			dst.EventID, fault = f.text()
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	fault := d.sameKey(dst.ID, key)
+	if fault == nil && !paid {
+		fault = missingPayoff()
+	}
+	if fault == nil {
+		fault = finite(dst.Payoff, "payoff")
+	}
+	if fault == nil {
+		dst.Time, dst.HasTime, fault = at.time()
+	}
+	return fault
+}

@@ -1,0 +1,102 @@
+package event
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Form is how a record is written.
+type Form uint8
+
+// The forms. Numbers are stored with records that wait: they are added to but not changed.
+const (
+	JSON Form = iota
+	Protobuf
+	Avro
+
+	Forms = 3
+)
+
+// String is the form's name in the configuration.
+func (f Form) String() string {
+	switch f {
+	case JSON:
+		return "json"
+	case Protobuf:
+		return "protobuf"
+	case Avro:
+		return "avro"
+	}
+	return fmt.Sprintf("form %d", uint8(f))
+}
+
+// Formats say by topic in which form records are expected. The zero value is JSON throughout.
+type Formats [Inputs]Form
+
+// Of is the form of a value in a topic. What begins with '{' is JSON whatever is expected, so that a topic can go over from JSON to
+// another form while it is in use: no Protobuf record of ours and no header of a schema registry begins so.
+func (f *Formats) Of(t Topic, value []byte) Form {
+	if len(value) > 0 && value[0] == '{' {
+		return JSON
+	}
+	return f[t]
+}
+
+// Content is what a record says, and in which form.
+type Content struct {
+	Form  Form
+	Value []byte // as it stands in the topic
+	// Plain is the same record in Protobuf, where the form is one that takes more than the value to be read: Avro.
+	Plain []byte
+}
+
+// SchemaHeader is the length of what serializers with a schema registry write before a value: 0, and the schema's id in 4 bytes.
+const SchemaHeader = 5
+
+// SchemaID is the id of the schema that a value's header names; ok is false where there is no such header. No JSON document and no
+// Protobuf message begins with the byte 0.
+func SchemaID(value []byte) (id uint32, body []byte, ok bool) {
+	if len(value) < SchemaHeader || value[0] != 0 {
+		return 0, value, false
+	}
+	return binary.BigEndian.Uint32(value[1:]), value[SchemaHeader:], true
+}
+
+// body is the part of a record that is read, JSON or Protobuf.
+func (d *Decoder) body(c *Content) ([]byte, *Fault) {
+	if most := d.limits.MaxRecordBytes; most > 0 && len(c.Value) > most {
+		return nil, faultf(RecordTooLarge, "the value has %d bytes, at most %d are allowed", len(c.Value), most)
+	}
+	switch c.Form {
+	case JSON:
+		_, b, _ := SchemaID(c.Value)
+		return b, nil
+	case Protobuf:
+		return message(c.Value)
+	}
+	if c.Plain == nil {
+		return nil, faultf(MalformedAvro, "the value does not begin with the header of a schema registry, 0 and the schema's id in 4 bytes")
+	}
+	return c.Plain, nil
+}
+
+// message is a value without the header that serializers with a schema registry write: 0, the id, and by which indexes the message is
+// found in its file: their number and each of them, or a single 0 for the first message. What the message is, the topic says.
+func message(value []byte) ([]byte, *Fault) {
+	if len(value) == 0 || value[0] != 0 {
+		return value, nil
+	}
+	_, b, ok := SchemaID(value)
+	if !ok {
+		return nil, malformedProtobuf("the value begins with 0 and ends within the header of a schema registry")
+	}
+	count, n := binary.Varint(b)
+	for i := int64(0); n > 0 && i < count; i++ {
+		b = b[n:]
+		_, n = binary.Varint(b)
+	}
+	if n <= 0 || count < 0 {
+		return nil, malformedProtobuf("what stands behind the header of a schema registry are not the indexes of a message")
+	}
+	return b[n:], nil
+}
