@@ -2,9 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
+	"math/big"
 	"net/http"
 	"os"
 	"regexp"
@@ -19,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
 )
 
 // brokerOf reads from the file where the worker's Kafka is.
@@ -138,7 +147,10 @@ func hangUp(t *testing.T, text string) {
 func TestHangupAddsALearner(t *testing.T) {
 	w := startWorker(t, "")
 	url := "http://" + w.address()
-	ready := func() { t.Helper(); require.Eventually(t, func() bool { return page(t, url+"/readyz") == "ready\n" }, 90*time.Second, 10*time.Millisecond) }
+	ready := func() {
+		t.Helper()
+		require.Eventually(t, func() bool { return page(t, url+"/readyz") == "ready\n" }, 90*time.Second, 10*time.Millisecond)
+	}
 	ready()
 	file, err := os.ReadFile("worker.yaml")
 	require.NoError(t, err)
@@ -203,4 +215,66 @@ func TestHangupWhileOneIsTakenOver(t *testing.T) {
 	require.Eventually(t, ready, 90*time.Second, 10*time.Millisecond)
 	require.Equal(t, exitOK, w.stop(), w.errOut.String())
 	require.NotContains(t, w.errOut.String(), "level=ERROR")
+}
+
+// TestWhatIsTakenOver of a configuration, and what is named instead.
+func TestWhatIsTakenOver(t *testing.T) {
+	authority := func(name string) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	}
+	const text = `kafka: {brokers: ['127.0.0.1:9092'], group: g, tls: {ca_file: ca.pem}, sasl: {mechanism: plain, username: u, password: one}}
+redis: {addresses: ['127.0.0.1:6379'], username: me, password: one}
+learners: {feed: {payoffs: stochastic, default: true}}
+`
+	inFile(t, "worker.yaml", text)
+	authority("one")
+	load := func(text string) *config.Config {
+		cfg, _, err := config.Load("worker.yaml", []byte(text), os.LookupEnv)
+		require.NoError(t, err)
+		return cfg
+	}
+	for name, c := range map[string]struct {
+		from, to string
+		takes    bool
+		cannot   []string
+	}{
+		"nothing":          {"", "", false, nil},
+		"a level":          {"learners:", "log: {level: debug}\nlearners:", false, nil},
+		"Kafka's password": {"password: one}}", "password: two}}", true, nil},
+		"Redis' password":  {"password: one}\nl", "password: two}\nl", true, nil},
+		"a learner":        {"default: true}", "default: true}, new: {payoffs: stochastic}", true, nil},
+		"a learner less":   {"feed:", "food:", false, []string{"learners.feed", "learners.food"}},
+		"a user too":       {"username: u, password: one", "username: v, password: two", false, []string{"kafka.sasl.username", "kafka.sasl.password"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := newSuccession(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Close()) }()
+			cannot, err := s.takeOver(load(strings.Replace(text, c.from, c.to, 1)))
+			require.NoError(t, err)
+			require.Equal(t, c.takes, s.next != nil)
+			if !c.takes {
+				require.ElementsMatch(t, c.cannot, cannot)
+			}
+		})
+	}
+	s, err := newSuccession(load(text), app.Options{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	authority("two")
+	for range 2 { // once is enough
+		cannot, err := s.takeOver(load(text))
+		require.NoError(t, err)
+		require.Empty(t, cannot)
+		require.NotNil(t, s.next)
+	}
+	require.NoError(t, os.Remove("ca.pem"))
+	_, err = s.takeOver(load(text))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotNil(t, s.next, "what was taken over before stays")
 }
