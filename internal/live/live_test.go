@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -363,6 +364,20 @@ func TestTheServer(t *testing.T) {
 		content, err := assets.ReadFile("assets/" + f)
 		require.NoError(t, err)
 		require.NotRegexp(t, `(?i)(src|href)="?(https?:)?//|innerHTML|insertAdjacentHTML|eval\(|@import`, string(content), f)
+	}
+}
+
+// TestPoliciesHaveTheirColour: that of the table, in both themes, whatever the page is told to draw.
+func TestPoliciesHaveTheirColour(t *testing.T) {
+	css, err := assets.ReadFile("assets/page.css")
+	require.NoError(t, err)
+	script, err := assets.ReadFile("assets/page.js")
+	require.NoError(t, err)
+	known := regexp.MustCompile(`const policies = .*;`).FindString(string(script))
+	for _, k := range policy.Kinds {
+		require.Equal(t, []string{"--" + k.Name + ": " + k.Colour + ";"},
+			regexp.MustCompile(`--`+k.Name+`:[^;]*;`).FindAllString(string(css), -1))
+		require.Contains(t, known, `"`+k.Name+`"`)
 	}
 }
 
