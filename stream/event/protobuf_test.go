@@ -1,7 +1,9 @@
 package event_test
 
 import (
+	"encoding/hex"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -102,6 +104,19 @@ func message(parts ...any) []byte {
 		}
 	}
 	return b
+}
+
+// The bytes that docs/records.md shows are what it says.
+func TestProtobuf_TheExampleOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/records.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "in Protobuf:\n")
+	require.True(t, found)
+	line, _, _ := strings.Cut(rest, "\n")
+	value, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
+	require.NoError(t, err)
+	require.Equal(t, event.AppendProtobufImpression(nil, &event.Impression{ID: []byte("i-1"), HasUtilities: true,
+		Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.1}, {Item: []byte("b"), Utility: 0.7}}}), value)
 }
 
 func TestProtobuf_Faults(t *testing.T) {
