@@ -41,8 +41,9 @@ var headers = rapid.SampledFrom([]string{"", "\x00\x00\x00\x00\x07\x00", "\x00\x
 func TestProtobuf_SaysTheSameAsJSON(t *testing.T) {
 	plain, d := event.NewDecoder(event.Limits{}), event.NewFormatsDecoder(event.Limits{}, protobuf)
 	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 77, protowire.BytesType), []byte("x"))
-	unknown = protowire.AppendTag(protowire.AppendVarint(protowire.AppendTag(unknown, 78, protowire.StartGroupType), 8), 78, protowire.EndGroupType)
-	unknown = protowire.AppendVarint(protowire.AppendTag(nil, 79, protowire.VarintType), 1<<60)
+	unknown = append(protowire.AppendTag(unknown, 78, protowire.StartGroupType), message(1, 5, 2, "x")...)
+	unknown = protowire.AppendTag(unknown, 78, protowire.EndGroupType)
+	unknown = protowire.AppendVarint(protowire.AppendTag(unknown, 79, protowire.VarintType), 1<<60)
 	both := func(t *rapid.T, message []byte) []byte {
 		m := append([]byte(headers.Draw(t, "header")), message...)
 		if rapid.Bool().Draw(t, "unknown") {
