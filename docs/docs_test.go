@@ -108,6 +108,7 @@ kafka:
   topics: {impressions: i, selections: s, payoffs: p, rankings: r, dlq_suffix: .dlq}
   tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}
   sasl: {mechanism: plain, username: u, password: "${P}"}
+  schema_registry: {url: "http://r", token_file: f}
 redis:
   url: redis://r:6379/0
   username: u
@@ -127,6 +128,8 @@ learners:
 kafka:
   brokers: [k:9092]
   sasl: {mechanism: plain, username: u, password_file: f}
+  formats: {impressions: avro, selections: protobuf, payoffs: json}
+  schema_registry: {url: "https://r", username: u, password: "${P}", tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}}
 redis:
   addresses: [r:6379]
   cluster: false
@@ -136,6 +139,12 @@ redis:
   tls: {enabled: true, ca_file: a, cert_file: b, key_file: c, server_name: d}
 learners:
   x: {payoffs: stochastic}
+`, `
+kafka:
+  brokers: [k:9092]
+  schema_registry: {url: "https://r", username: u, password_file: f}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic}}
 `, adversarial("{geometric: 0.7, max: 100}"), adversarial("{list: [1]}"), adversarial("{zipf: 1}"),
 	adversarial("{learned: true}"), `
 kafka: {brokers: ["k:9092"], sasl: {mechanism: oauthbearer, token_file: f}}
@@ -225,6 +234,7 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	}
 	delete(taken, "kafka.tls") // an empty mapping, where nothing is set
 	delete(taken, "redis.tls")
+	delete(taken, "kafka.schema_registry.tls")
 	var listed []string
 	page := read(t, "configuration.md")
 	var rows [][]string

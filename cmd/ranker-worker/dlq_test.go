@@ -21,7 +21,7 @@ func TestDLQ(t *testing.T) {
 	require.NoError(t, err)
 	to := kafka.Writer{Addr: kafka.TCP(cfg.Kafka.Brokers...), Topic: "payoffs", Balancer: kafka.BalancerFunc(func(kafka.Message, ...int) int { return 1 })}
 	defer to.Close()
-	require.NoError(t, to.WriteMessages(t.Context(), kafka.Message{Key: []byte("i-1"), Value: []byte("\x00\x00\x00\x00\x07{}")}))
+	require.NoError(t, to.WriteMessages(t.Context(), kafka.Message{Key: []byte("i-1"), Value: []byte("\x00\x00\x00\x00\x07\x02x")}))
 	w.says("records are refused, and become dead letters")
 	assert.Contains(t, w.errOut.String(), "topic=payoffs reason=malformed_json records=1 partition=1 offset=0")
 

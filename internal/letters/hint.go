@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Hint says what most likely made a record what it is, in words for who writes the producer; "" where nothing is known. The reason and
 // detail of a dead letter say what is wrong with it.
 func Hint(l *Letter) string {
 	v := l.Value
+	if _, body, ok := event.SchemaID(v); ok && bytes.HasPrefix(body, []byte("{")) { // JSON Schema's serializer: read as JSON
+		v = body
+	}
 	switch {
 	case v == nil:
 		return "the value is null, a tombstone: nothing is deleted from these topics; keep tombstones out of them (a compacting connector or KTable sends them)"
@@ -29,7 +34,7 @@ func Hint(l *Letter) string {
 	case v[0] == '"' && json.Valid(v):
 		return "the value is a JSON string, most likely of JSON that was encoded twice: send the object itself"
 	case !utf8.Valid(v):
-		return "the value is no UTF-8: another format than JSON, or another encoding"
+		return "the value is no UTF-8: another format than JSON, such as Protobuf (kafka.formats), or another encoding"
 	}
 	if hint := timeHint(v); hint != "" {
 		return hint
@@ -42,12 +47,9 @@ func Hint(l *Letter) string {
 
 // schemaHint is about what serializers with a schema registry write: 0, the schema's number in 4 bytes, then the content.
 func schemaHint(v []byte) string {
-	how := "Avro or Protobuf: have the producer write JSON (Spring: JsonSerializer; Connect: JsonConverter with schemas.enable=false)"
-	if v[5] == '{' {
-		how = "JSON Schema's serializer: have the producer write plain JSON"
-	}
 	return fmt.Sprintf("the value begins with 0 and what looks like the number of a schema (%d) in a schema registry, as Confluent's serializers write it; "+
-		"most likely %s", binary.BigEndian.Uint32(v[1:]), how)
+		"most likely Avro or Protobuf: kafka.formats says which a topic has (avro, which needs kafka.schema_registry.url, or protobuf); then "+
+		"`dlq replay` sends it again", binary.BigEndian.Uint32(v[1:]))
 }
 
 // timeHint is about times that are numbers.

@@ -1,6 +1,9 @@
 package event
 
 import (
+	"encoding/binary"
+	"errors"
+	"io"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -20,7 +23,7 @@ type protoField struct {
 func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Fault) {
 	number, wire, n := protowire.ConsumeTag(b)
 	if n < 0 {
-		return f, nil, malformedProtobuf(protowire.ParseError(n).Error())
+		return f, nil, malformedProtobuf("a field's number: " + parseError(n))
 	}
 	b = b[n:]
 	f.wire = wire
@@ -38,9 +41,17 @@ func nextField(b []byte, names []string) (f protoField, rest []byte, fault *Faul
 		n = protowire.ConsumeFieldValue(number, wire, b)
 	}
 	if n < 0 {
-		return f, nil, malformedProtobuf("field " + strconv.Itoa(int(number)) + ": " + protowire.ParseError(n).Error())
+		return f, nil, malformedProtobuf("field " + strconv.Itoa(int(number)) + ": " + parseError(n))
 	}
 	return f, b[n:], nil
+}
+
+// parseError says why there is no field. The library's own words are made to differ from build to build.
+func parseError(code int) string {
+	if errors.Is(protowire.ParseError(code), io.ErrUnexpectedEOF) {
+		return "the value ends within it"
+	}
+	return "it is not one of Protobuf's"
 }
 
 func malformedProtobuf(what string) *Fault { return faultf(MalformedProtobuf, "%s", what) }
@@ -177,9 +188,8 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	if most := d.limits.MaxCandidates; most > 0 && i >= most {
 		return tooManyCandidates(i+1, most)
 	}
-	var c Candidate
-	hasUtility := false
-	for b := f.bytes; len(b) > 0; {
+	c, hasUtility, b := usualCandidate(f.bytes)
+	for len(b) > 0 {
 		part, rest, fault := nextField(b, candidateFields)
 		if fault == nil {
 			b = rest
@@ -208,6 +218,27 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	return nil
+}
+
+// usualCandidate reads what nearly every candidate is, a short item in ASCII and a utility or none, in a third of the time: candidates
+// are most of an impression. What is left is read field by field, and of anything else all.
+func usualCandidate(b []byte) (c Candidate, hasUtility bool, rest []byte) {
+	const item, utility = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.Fixed64Type)
+	if len(b) < 2 || b[0] != item || b[1] >= utf8.RuneSelf || len(b) < 2+int(b[1]) {
+		return c, false, b
+	}
+	end := 2 + int(b[1])
+	text := b[2:end]
+	for _, x := range text {
+		if x >= utf8.RuneSelf {
+			return c, false, b
+		}
+	}
+	c.Item, rest = text, b[end:]
+	if len(rest) == 9 && rest[0] == utility {
+		c.Utility, hasUtility, rest = math.Float64frombits(binary.LittleEndian.Uint64(rest[1:])), true, nil
+	}
+	return c, hasUtility, rest
 }
 
 func (d *Decoder) protoSelection(dst *Selection, key, b []byte) *Fault {

@@ -1,7 +1,9 @@
 package event_test
 
 import (
+	"encoding/hex"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -39,8 +41,9 @@ var headers = rapid.SampledFrom([]string{"", "\x00\x00\x00\x00\x07\x00", "\x00\x
 func TestProtobuf_SaysTheSameAsJSON(t *testing.T) {
 	plain, d := event.NewDecoder(event.Limits{}), event.NewFormatsDecoder(event.Limits{}, protobuf)
 	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 77, protowire.BytesType), []byte("x"))
-	unknown = protowire.AppendTag(protowire.AppendVarint(protowire.AppendTag(unknown, 78, protowire.StartGroupType), 8), 78, protowire.EndGroupType)
-	unknown = protowire.AppendVarint(protowire.AppendTag(nil, 79, protowire.VarintType), 1<<60)
+	unknown = append(protowire.AppendTag(unknown, 78, protowire.StartGroupType), message(1, 5, 2, "x")...)
+	unknown = protowire.AppendTag(unknown, 78, protowire.EndGroupType)
+	unknown = protowire.AppendVarint(protowire.AppendTag(unknown, 79, protowire.VarintType), 1<<60)
 	both := func(t *rapid.T, message []byte) []byte {
 		m := append([]byte(headers.Draw(t, "header")), message...)
 		if rapid.Bool().Draw(t, "unknown") {
@@ -102,6 +105,19 @@ func message(parts ...any) []byte {
 		}
 	}
 	return b
+}
+
+// The bytes that docs/records.md shows are what it says.
+func TestProtobuf_TheExampleOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/records.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "in Protobuf:\n")
+	require.True(t, found)
+	line, _, _ := strings.Cut(rest, "\n")
+	value, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
+	require.NoError(t, err)
+	require.Equal(t, event.AppendProtobufImpression(nil, &event.Impression{ID: []byte("i-1"), HasUtilities: true,
+		Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.1}, {Item: []byte("b"), Utility: 0.7}}}), value)
 }
 
 func TestProtobuf_Faults(t *testing.T) {

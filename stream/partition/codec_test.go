@@ -37,7 +37,12 @@ func drawEntry(t *rapid.T) *entry {
 		drawDecision(t, e)
 	}
 	for range rapid.IntRange(0, 16).Draw(t, "parked") {
+		form, plain := event.Form(rapid.IntRange(0, event.Forms-1).Draw(t, "form")), []byte(nil)
+		if form == event.Avro {
+			plain = []byte(rapid.String().Draw(t, "plain"))
+		}
 		e.parked = append(e.parked, parkedRecord{
+			form: form, plain: plain,
 			topic:  rapid.SampledFrom([]event.Topic{event.Selections, event.Payoffs}).Draw(t, "topic"),
 			offset: rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset"), timestamp: millis.Draw(t, "timestamp"),
 			effective: millis.Draw(t, "effective"), deadline: millis.Draw(t, "deadline"),
@@ -116,6 +121,9 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 		e.parked = append([]parkedRecord{}, e.parked...)
 		for i := range e.parked {
 			e.parked[i].value = append([]byte{}, e.parked[i].value...)
+			if e.parked[i].form == event.Avro {
+				e.parked[i].plain = append([]byte{}, e.parked[i].plain...)
+			}
 		}
 	}
 	require.Equal(t, a, b)

@@ -18,9 +18,9 @@ type Config struct {
 	MaxCandidates    int
 	MaxRecordBytes   int
 	Formats          event.Formats // of the input topics
-	MaxRankingBytes  int    // what one ranking record may take in its topic
-	Salt             uint64 // of the keys of decisions; a stored one wins
-	HashKey          uint64 // secret, of this process: keys the hashes of ids in memory
+	MaxRankingBytes  int           // what one ranking record may take in its topic
+	Salt             uint64        // of the keys of decisions; a stored one wins
+	HashKey          uint64        // secret, of this process: keys the hashes of ids in memory
 	Learners         []LearnerConfig
 	CheckCopartition func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }

@@ -42,6 +42,8 @@ func (named) Seen() map[int32]stream.Seen {
 	return map[int32]stream.Seen{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
 }
 
+func (named) StandsBy() string { return "" }
+
 type namedCounters struct{ named }
 
 func (namedCounters) Learners() map[string]stream.LearnerTotal { return nil }

@@ -1,0 +1,60 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+var errAway = errors.New("away")
+
+// halfway reads what begins with '+', refuses '-', and knows nothing yet of '?'; the rest is not its own.
+type halfway struct{}
+
+func (halfway) Reads(_ event.Topic, value []byte) bool { return value[0] != '{' }
+
+func (halfway) Read(_ context.Context, _ event.Topic, value []byte) ([]byte, *event.Fault, error) {
+	switch value[0] {
+	case '+':
+		return value[1:], nil, nil
+	case '-':
+		return nil, &event.Fault{Reason: event.MalformedAvro}, nil
+	}
+	return nil, nil, errAway
+}
+
+// An answer ends before the first record that cannot be read at present, and fails only where it is the first.
+func TestContents(t *testing.T) {
+	c := &Client{o: Options{Contents: halfway{}, MaxValue: 5}}
+	answer := func(values ...string) *task.Fetched {
+		f := &task.Fetched{Next: 20, High: 20, LastRead: true, Markers: []task.Marker{{Offset: 11}, {Offset: 19}}}
+		for i, v := range values {
+			f.Records = append(f.Records, partition.Record{Offset: 10 + 2*int64(i), Value: []byte(v)})
+		}
+		return f
+	}
+	f := answer("{}", "+a", "-", "?too long", "+b")
+	f.Records[4].Cut = &partition.Cut{}
+	require.NoError(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, f))
+	require.Len(t, f.Records, 5)
+	require.Equal(t, int64(20), f.Next)
+	require.Nil(t, f.Records[0].Plain)
+	require.Equal(t, "a", string(f.Records[1].Plain))
+	require.Equal(t, event.MalformedAvro, f.Records[2].Fault.Reason)
+	require.Nil(t, f.Records[4].Plain, "what is cut off is too long in any case")
+
+	f = answer("{}", "+a", "?", "+b")
+	require.NoError(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, f))
+	require.Len(t, f.Records, 2)
+	require.Equal(t, int64(14), f.Next)
+	require.False(t, f.LastRead)
+	require.Equal(t, []task.Marker{{Offset: 11}}, f.Markers)
+
+	require.ErrorIs(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, answer("?", "+b")), errAway)
+}
