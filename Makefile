@@ -28,7 +28,7 @@ help: ## Show this list.
 
 .PHONY: build
 build: ## Build bin/ranker-worker, static.
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
+	CGO_ENABLED=0 $(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ranker-worker ./cmd/ranker-worker
 
 .PHONY: image
 image: ## The container image ranker-worker, with this version and commit; BASE_IMAGE and GO_IMAGE by digest for a release.

@@ -2,9 +2,11 @@ package config
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 // TLSConfig makes what connections to Kafka need; nil where they are not encrypted. It reads the files of kafka.tls.
@@ -25,7 +27,7 @@ func (t *TLS) build(c *Config, key string) (*tls.Config, error) {
 	named := func(f *fileFault) error { return fmt.Errorf("%s: %w", c.Where(key+"."+f.key), f) }
 	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pool, f := t.authorities()
+		pool, f := authorities("ca_file", t.CAFile)
 		if f != nil {
 			return nil, named(f)
 		}
@@ -54,6 +56,27 @@ func (c *Config) SASLPassword() (string, error) {
 	return c.password("kafka.sasl", c.Kafka.SASL.Password, c.Kafka.SASL.PasswordFile)
 }
 
+// SASLToken is the token for Kafka, read from kafka.sasl.token_file.
+func (c *Config) SASLToken() (string, error) {
+	token, f := readSecret("token_file", c.Kafka.SASL.TokenFile)
+	if f != nil {
+		return "", fmt.Errorf("%s: %w", c.Where("kafka.sasl.token_file"), f)
+	}
+	return strings.TrimSpace(token), nil
+}
+
+// SASLTokenRoots are the authorities that kafka.sasl.token_url may have its certificate of; nil: the system's.
+func (c *Config) SASLTokenRoots() (*x509.CertPool, error) {
+	if c.Kafka.SASL.TokenCAFile == "" {
+		return nil, nil
+	}
+	pool, f := authorities("token_ca_file", c.Kafka.SASL.TokenCAFile)
+	if f != nil {
+		return nil, fmt.Errorf("%s: %w", c.Where("kafka.sasl.token_ca_file"), f)
+	}
+	return pool, nil
+}
+
 // RedisPassword is the password for Redis, read from redis.password_file if that is set; empty for none.
 func (c *Config) RedisPassword() (string, error) {
 	return c.password("redis", c.Redis.Password, c.Redis.PasswordFile)
@@ -70,19 +93,18 @@ func (c *Config) RegistryToken() (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	token, f := readPassword(file)
+	token, f := readSecret("token_file", file)
 	if f != nil {
-		f.key = "token_file"
 		return "", fmt.Errorf("%s: %w", c.Where("kafka.schema_registry."+f.key), f)
 	}
-	return token, nil
+	return strings.TrimSpace(token), nil
 }
 
 func (c *Config) password(section string, secret Secret, file string) (string, error) {
 	if file == "" {
 		return string(secret), nil
 	}
-	password, f := readPassword(file)
+	password, f := readSecret("password_file", file)
 	if f != nil {
 		return "", fmt.Errorf("%s: %w", c.Where(section+"."+f.key), f)
 	}

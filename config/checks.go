@@ -100,18 +100,15 @@ func checkSASL(s *section, k *Kafka) {
 		return
 	}
 	if !s.has("mechanism") {
-		s.missing("mechanism", "is needed for SASL: plain, scram-sha-256 or scram-sha-512")
+		s.missing("mechanism", "is needed for SASL: plain, scram-sha-256, scram-sha-512, oauthbearer or aws-msk-iam")
 	}
-	if !s.has("username") {
-		s.missing("username", "is needed for SASL")
-	}
-	if !s.has("password") && !s.has("password_file") {
-		s.missing("password", "is needed for SASL, or password_file")
+	if s.ok("mechanism") {
+		checkLogin(s, a)
 	}
 	s.checkPassword()
 	checkCredentials(s, a)
-	if a.Mechanism == Plain && !k.TLS.Enabled && !allLoopback(k.Brokers) {
-		s.warn("mechanism", "plain without kafka.tls sends the password readable over the network")
+	if what := a.Mechanism.readable(); what != "" && !k.TLS.Enabled && !allLoopback(k.Brokers) {
+		s.warn("mechanism", "%s without kafka.tls sends the %s readable over the network", a.Mechanism, what)
 	}
 }
 

@@ -14,6 +14,7 @@ type Config struct {
 	Redis    Redis
 	HTTP     HTTP
 	Serve    Serve
+	Traces   Traces
 	Log      Log
 	Join     Join
 	Limits   Limits
@@ -100,9 +101,15 @@ type TLS struct {
 // SASL says how the worker proves to Kafka who it is. A Mechanism of "" means not at all.
 type SASL struct {
 	Mechanism    Mechanism
-	Username     string
-	Password     Secret
+	Username     string // with TokenURL the client id
+	Password     Secret // with TokenURL the client secret
 	PasswordFile string // in place of Password; read at the start, and by each new connection
+	TokenFile    string // of OAuthBearer; read at the start, and by each new connection
+	TokenURL     string // of OAuthBearer, in place of TokenFile: who hands tokens out for client credentials
+	TokenCAFile  string // PEM, for TokenURL; empty: the system's roots
+	Scope        string // asked of TokenURL; empty: none
+	Extensions   string // of OAuthBearer: name=value,name=value
+	Region       string // of AWSMSKIAM; empty: that of the environment
 }
 
 // Mechanism is a SASL mechanism.
@@ -113,6 +120,8 @@ const (
 	Plain       Mechanism = "plain"
 	ScramSHA256 Mechanism = "scram-sha-256"
 	ScramSHA512 Mechanism = "scram-sha-512"
+	OAuthBearer Mechanism = "oauthbearer"
+	AWSMSKIAM   Mechanism = "aws-msk-iam" // OAUTHBEARER for brokers, with tokens that AWS credentials sign
 )
 
 // Redis says where the checkpoints are. A redis.url of the file is taken apart into these fields.

@@ -2,10 +2,133 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
+
+// needs are the keys that a login with a mechanism looks at.
+func (a *SASL) needs() []string {
+	switch {
+	case a.Mechanism == AWSMSKIAM:
+		return []string{"region"}
+	case a.Mechanism == OAuthBearer && a.TokenURL == "":
+		return []string{"token_file", "extensions"}
+	case a.Mechanism == OAuthBearer:
+		return []string{"token_url", "username", "password", "password_file", "token_ca_file", "scope", "extensions"}
+	}
+	return []string{"username", "password", "password_file"}
+}
+
+// checkLogin wants what a mechanism needs, and warns of what another one would.
+func checkLogin(s *section, a *SASL) {
+	needs := a.needs()
+	switch {
+	case a.Mechanism == OAuthBearer && !s.has("token_file") && !s.has("token_url"):
+		s.missing("token_file", "is needed for oauthbearer, or token_url")
+	case s.has("token_file") && s.has("token_url"):
+		s.fault("token_url", "token_file is set too; only one can be used")
+	}
+	if slices.Contains(needs, "username") {
+		if !s.has("username") {
+			s.missing("username", "is needed%s", a.asks("for SASL", "the client id"))
+		}
+		if !s.has("password") && !s.has("password_file") {
+			s.missing("password", "is needed%s, or password_file", a.asks("for SASL", "the client secret"))
+		}
+	}
+	if a.Mechanism == "" {
+		return
+	}
+	for _, t := range saslSettings {
+		both := t.key == "token_file" && a.Mechanism == OAuthBearer // beside token_url, a fault
+		if s.has(t.key) && t.key != "mechanism" && !both && !slices.Contains(needs, t.key) {
+			s.warn(t.key, "has no effect with %s", a.Mechanism)
+		}
+	}
+	if a.TokenURL != "" && s.ok("token_url") {
+		if u, _ := url.Parse(a.TokenURL); u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+			s.warn("token_url", "http:// sends the client secret readable over the network")
+		}
+	}
+}
+
+// asks says what a user or a password is for.
+func (a *SASL) asks(login, client string) string {
+	if a.TokenURL != "" {
+		return " for token_url: " + client
+	}
+	return " " + login
+}
+
+// readable is what of a login can be read by who reads the connection; empty: nothing.
+func (m Mechanism) readable() string {
+	switch m {
+	case Plain:
+		return "password"
+	case OAuthBearer, AWSMSKIAM:
+		return "token"
+	}
+	return ""
+}
+
+// Kafka's own rules for extensions, and that auth is the token's name. A comma ends one here.
+const (
+	extensionPattern  = ` *([A-Za-z]+)=([\x21-\x2B\x2D-\x7E](?:[\x20-\x2B\x2D-\x7E]*[\x21-\x2B\x2D-\x7E])?) *`
+	extensionsPattern = "^" + extensionPattern + "(," + extensionPattern + ")*$"
+)
+
+var oneExtension = regexp.MustCompile("^" + extensionPattern + "$")
+
+// ExtensionsByName are the extensions that the broker is told.
+func (a *SASL) ExtensionsByName() map[string]string {
+	all, _ := parseExtensions(a.Extensions) // was looked at when it was read
+	return all
+}
+
+func parseExtensions(text string) (map[string]string, error) {
+	all := map[string]string{}
+	for one := range strings.SplitSeq(text, ",") {
+		found := oneExtension.FindStringSubmatch(one)
+		switch {
+		case found == nil:
+			return nil, fmt.Errorf("%s is not name=value, the name of letters", quote(one))
+		case found[1] == "auth":
+			return nil, errors.New("auth is the token's own name")
+		case all[found[1]] != "":
+			return nil, fmt.Errorf("%s is named twice", quote(found[1]))
+		}
+		all[found[1]] = found[2]
+	}
+	return all, nil
+}
+
+const regionPattern = `^[a-z]{2,}(-[a-z]+)+-[0-9]+$`
+
+var regionName = regexp.MustCompile(regionPattern)
+
+func isRegion(s string) error {
+	if !regionName.MatchString(s) {
+		return fmt.Errorf("%s is not the name of a region", quote(s))
+	}
+	return nil
+}
+
+func isTokenURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || !strings.HasPrefix(s, "https://") && !strings.HasPrefix(s, "http://"):
+		return errors.New("is no URL that begins with https://")
+	case u.User != nil:
+		return errors.New("has a user in it: set username and password instead")
+	}
+	return nil
+}
 
 // checkCredentials refuses a user or password that the mechanism cannot carry. One from a file is looked at with the file.
 func checkCredentials(s *section, a *SASL) {

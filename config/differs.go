@@ -1,10 +1,23 @@
 package config
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Differing names the settings in which two configurations differ, in the order of the file, with defaults filled in. A learner that
 // only one of them has is named as a whole. Secrets are compared, and not shown.
 func (c *Config) Differing(other *Config) (keys []string) {
+	keys, added := c.Added(other)
+	for _, name := range added {
+		keys = append(keys, "learners."+name)
+	}
+	return keys
+}
+
+// Added names the learners that only other has, and as Differing does what differs besides.
+func (c *Config) Added(other *Config) (keys, learners []string) {
 	keys = differing("", settings, c, other)
 	if c.Kafka.SASL.Password != other.Kafka.SASL.Password {
 		keys = append(keys, "kafka.sasl.password")
@@ -26,10 +39,27 @@ func (c *Config) Differing(other *Config) (keys []string) {
 	}
 	for _, l := range other.Learners {
 		if !slices.ContainsFunc(c.Learners, named(l.Name)) {
-			keys = append(keys, "learners."+l.Name)
+			learners = append(learners, l.Name)
 		}
 	}
-	return keys
+	return keys, learners
+}
+
+// Authorities are the certificates of the files that ca_file of Kafka and of Redis name, as they are now: connections trust those that
+// were there when the worker, or this configuration, began.
+func (c *Config) Authorities() (string, error) {
+	var all strings.Builder
+	for _, f := range []struct{ key, file string }{{"kafka.tls.ca_file", c.Kafka.TLS.CAFile}, {"redis.tls.ca_file", c.Redis.TLS.CAFile}} {
+		if f.file == "" {
+			continue
+		}
+		data, err := readFile(f.file, mostPEMBytes)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", c.Where(f.key), err)
+		}
+		fmt.Fprintf(&all, "%s %d\n%s", f.key, len(data), data)
+	}
+	return all.String(), nil
 }
 
 func differing[O any](prefix string, all []setting[O], a, b *O) (keys []string) {

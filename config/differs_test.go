@@ -27,4 +27,7 @@ learners: {feed: {payoffs: stochastic, default: true, policy: greedy, payoff_hor
 		"learners.feed.policy", "learners.feed.payoff_horizon"})
 	require.ElementsMatch(t, keys, after.Differing(before))
 	require.NotContains(t, keys, "kafka.group")
+	rest, added := before.Added(after)
+	require.Equal(t, []string{"new"}, added)
+	require.NotContains(t, rest, "learners.new")
 }

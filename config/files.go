@@ -59,15 +59,15 @@ const (
 	mostPasswordBytes = 64 << 10
 )
 
-// authorities reads ca_file.
-func (t *TLS) authorities() (*x509.CertPool, *fileFault) {
-	data, err := readFile(t.CAFile, mostPEMBytes)
+// authorities reads a file of certificates that are trusted.
+func authorities(key, file string) (*x509.CertPool, *fileFault) {
+	data, err := readFile(file, mostPEMBytes)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(data) {
 		err = errors.New("holds no certificate in PEM")
 	}
 	if err != nil {
-		return nil, &fileFault{"ca_file", t.CAFile, err}
+		return nil, &fileFault{key, file, err}
 	}
 	return pool, nil
 }
@@ -111,15 +111,15 @@ func holdsPEM(data []byte, is func(kind string) bool) bool {
 	}
 }
 
-// readPassword reads a secret's file, without the line's end that editors and echo leave.
-func readPassword(file string) (string, *fileFault) {
+// readSecret reads a secret's file, without the line's end that editors and echo leave.
+func readSecret(key, file string) (string, *fileFault) {
 	data, err := readFile(file, mostPasswordBytes)
 	password := strings.TrimRight(string(data), "\r\n")
 	if err == nil && password == "" {
 		err = errors.New("is empty")
 	}
 	if err != nil {
-		return "", &fileFault{"password_file", file, err}
+		return "", &fileFault{key, file, err}
 	}
 	return password, nil
 }
@@ -131,7 +131,7 @@ func (t *TLS) faults() []*fileFault {
 		return nil
 	}
 	if t.CAFile != "" {
-		if _, f := t.authorities(); f != nil {
+		if _, f := authorities("ca_file", t.CAFile); f != nil {
 			all = append(all, f)
 		}
 	}
@@ -148,7 +148,7 @@ func (d *decoder) workersFiles(c *Config) {
 	d.kafkaFiles(c)
 	d.reportFiles("redis.tls", c.Redis.TLS.faults()...)
 	if file := c.Redis.PasswordFile; file != "" {
-		if _, f := readPassword(file); f != nil {
+		if _, f := readSecret("password_file", file); f != nil {
 			d.reportFiles("redis", f)
 		}
 	}
@@ -159,8 +159,18 @@ func (d *decoder) kafkaFiles(c *Config) {
 	d.reportFiles("kafka.tls", c.Kafka.TLS.faults()...)
 	d.registryFiles(&c.Kafka.SchemaRegistry)
 	sasl := &c.Kafka.SASL
+	if file := sasl.TokenFile; file != "" {
+		if _, f := readSecret("token_file", file); f != nil {
+			d.reportFiles("kafka.sasl", f)
+		}
+	}
+	if sasl.TokenCAFile != "" {
+		if _, f := authorities("token_ca_file", sasl.TokenCAFile); f != nil {
+			d.reportFiles("kafka.sasl", f)
+		}
+	}
 	if file := sasl.PasswordFile; file != "" {
-		password, f := readPassword(file)
+		password, f := readSecret("password_file", file)
 		if f == nil {
 			if err := sasl.Mechanism.carries(password); err != nil {
 				f = &fileFault{"password_file", file, err}
@@ -180,8 +190,7 @@ func (d *decoder) registryFiles(r *SchemaRegistry) {
 		if file == "" {
 			continue
 		}
-		if _, f := readPassword(file); f != nil {
-			f.key = key
+		if _, f := readSecret(key, file); f != nil {
 			d.reportFiles(section, f)
 		}
 	}

@@ -56,7 +56,7 @@ func wholeNumber(least, most int) kind[int] {
 		}
 		return n, within(n, least, most, strconv.Itoa)
 	}
-	return scalar("whole number", grouped(least)+" to "+grouped(most), parse, integer,
+	return scalar("whole number", Grouped(least)+" to "+Grouped(most), parse, integer,
 		orReference(schema{"type": "integer", "minimum": least, "maximum": most}, pattern(`^[+-]?[0-9]+$`)))
 }
 
@@ -125,7 +125,11 @@ var (
 	user   = unlessZero(anything("text", "", isFilled, filled...))
 	// saslUser has no zero byte, which no mechanism carries.
 	saslUser = unlessZero(anything("text", "", isFilled, pattern(`^[^\x00]+$`), unquoted))
-	file     = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
+	// saslExtensions are as librdkafka takes them.
+	saslExtensions = unlessZero(anything("text", "name=value,…", func(s string) error { _, err := parseExtensions(s); return err }, pattern(extensionsPattern)))
+	awsRegion      = unlessZero(anything("name", "such as `eu-west-1`", isRegion, pattern(regionPattern)))
+	tokenURL       = unlessZero(anything("URL", "`https://…`", isTokenURL, pattern("^https?://[^/?#@]+([/?#]|$)")))
+	file           = unlessZero(anything("file", "a path", func(string) error { return nil }, schema{"type": "string"}, unquoted))
 	// neededFile is one whose name cannot be empty.
 	neededFile = unlessZero(anything("file", "a path", isFilled, filled...))
 )
@@ -194,8 +198,8 @@ func wordOr[V any](word func(V) string, values []V, begin V, parts []setting[V],
 		}}
 }
 
-// grouped is a number as people read it: 100,000.
-func grouped(n int) string {
+// Grouped is a number as people read it: 100,000.
+func Grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

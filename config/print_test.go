@@ -87,6 +87,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		"redis: {url: 'redis://u:${P}@'}\n",
 		"redis: {url: 'redis://u:${P}@r', password: '${P}', db: 4}\n",
 		"redis: {addresses: ['r:1'], password: s3cr3t}\n",
+		"traces: {endpoint: 'http://u:s3cr3t@c:4318'}\n",
+		"traces: {endpoint: 'http://u:s3cr3t%zz@c:4318'}\n",
 	}
 	loaded := 0
 	for _, file := range files {
@@ -161,6 +163,15 @@ func drawConfig(t *rapid.T) *Config {
 		m := rapid.SampledFrom([]Mechanism{Plain, ScramSHA256, ScramSHA512}).Draw(t, "mechanism")
 		carried := func(user string) bool { return m.carries(user) == nil }
 		c.Kafka.SASL = SASL{Mechanism: m, Username: words.Filter(carried).Draw(t, "user"), PasswordFile: words.Draw(t, "file")}
+		switch rapid.IntRange(0, 3).Draw(t, "token") {
+		case 0:
+			c.Kafka.SASL.Mechanism, c.Kafka.SASL.TokenURL, c.Kafka.SASL.TokenCAFile = OAuthBearer, "https://idp/token", words.Draw(t, "token ca")
+			c.Kafka.SASL.Scope, c.Kafka.SASL.Extensions = words.Draw(t, "scope"), "a=b"
+		case 1:
+			c.Kafka.SASL = SASL{Mechanism: OAuthBearer, TokenFile: words.Draw(t, "token file")}
+		case 2:
+			c.Kafka.SASL = SASL{Mechanism: AWSMSKIAM, Region: "eu-west-1"}
+		}
 	}
 	c.Redis.Addresses = rapid.SliceOfNDistinct(address, 1, 3, rapid.ID[string]).Draw(t, "addresses")
 	if c.Redis.Cluster = len(c.Redis.Addresses) > 1 || rapid.Bool().Draw(t, "cluster"); !c.Redis.Cluster {
@@ -172,6 +183,8 @@ func drawConfig(t *rapid.T) *Config {
 	c.Redis.WaitReplicas = rapid.IntRange(0, 10).Draw(t, "wait")
 	c.HTTP = HTTP{Listen: rapid.SampledFrom([]string{"", ":0", "0.0.0.0:80", "[::]:1"}).Draw(t, "listen"), Page: rapid.Bool().Draw(t, "page"),
 		Pprof: rapid.Bool().Draw(t, "pprof")}
+	c.Traces = Traces{Endpoint: rapid.SampledFrom([]string{"", "http://127.0.0.1:4318", "https://c.example.com/a"}).Draw(t, "collector"),
+		Ratio: rapid.Float64Range(0, 1).Draw(t, "ratio")}
 	c.Serve = Serve{Listen: rapid.SampledFrom([]string{"127.0.0.1:8081", ":0", "[::]:1"}).Draw(t, "door"),
 		Timeout: span("timeout", time.Millisecond, 10*time.Second), Remember: rapid.Int64Range(1<<20, 1<<40).Draw(t, "remember"),
 		MaxBodyBytes: rapid.Int64Range(1<<10, 64<<20).Draw(t, "body"), Concurrency: rapid.IntRange(1, 100_000).Draw(t, "concurrency"),

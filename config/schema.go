@@ -136,9 +136,13 @@ var (
 		when(schema{"required": []string{"key_file"}}, needs("cert_file"))}
 
 	saslRules = []schema{
-		when(schema{"minProperties": 1}, all(needs("mechanism", "username"), either("password", "password_file"))),
-		lacks("password", "password_file"),
+		when(schema{"minProperties": 1}, needs("mechanism")),
+		when(is("mechanism", schema{"enum": []Mechanism{Plain, ScramSHA256, ScramSHA512}}), userRules),
+		when(is("mechanism", schema{"const": OAuthBearer}), either("token_file", "token_url")),
+		when(all(is("mechanism", schema{"const": OAuthBearer}), needs("token_url")), userRules),
+		lacks("password", "password_file"), lacks("token_file", "token_url"),
 	}
+	userRules = all(needs("username"), either("password", "password_file"))
 
 	// kafkaRules: Avro needs the registry.
 	kafkaRules = []schema{{"type": "object"},

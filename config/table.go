@@ -40,6 +40,14 @@ var settings = []setting[Config]{
 		value("pprof", func(h *HTTP) *bool { return &h.Pprof }, yesOrNo, false, "also serve `/debug/pprof/`"),
 	}),
 	sectionOf("serve", func(c *Config) *Serve { return &c.Serve }, serveSettings, serveRules...),
+	sectionOf("traces", func(c *Config) *Traces { return &c.Traces }, []setting[Traces]{
+		value("endpoint", func(t *Traces) *string { return &t.Endpoint }, endpoint, "",
+			"where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added. Empty: there are no traces. "+
+				"Headers, certificates and the like are given by OpenTelemetry's variables: [Traces](operations.md#traces)"),
+		value("ratio", func(t *Traces) *float64 { return &t.Ratio }, numberIn(0, 1), 1,
+			"the share of batches, and of requests to `serve`, that are traced. A batch is traced anyway with a record whose trace is sampled, "+
+				"and a request that comes with a trace if that is"),
+	}),
 	sectionOf("log", func(c *Config) *Log { return &c.Log }, []setting[Log]{
 		value("level", func(l *Log) *string { return &l.Level }, words("debug", "info", "warn", "error"), "info",
 			"the least that is logged"),
@@ -92,13 +100,29 @@ var kafkaSettings = []setting[Kafka]{
 	}),
 	sectionOf("schema_registry", func(k *Kafka) *SchemaRegistry { return &k.SchemaRegistry }, registrySettings, registryRules...),
 	sectionOf("tls", func(k *Kafka) *TLS { return &k.TLS }, tlsSettings, tlsRules...),
-	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, []setting[SASL]{
-		value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
-			unlessZero(words(Plain, ScramSHA256, ScramSHA512)), "", "how to log in"),
-		value("username", func(a *SASL) *string { return &a.Username }, saslUser, "", "needed to log in"),
-		value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`"),
-		value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
-	}, saslRules...),
+	sectionOf("sasl", func(k *Kafka) *SASL { return &k.SASL }, saslSettings, saslRules...),
+}
+
+// A client id is the user of a token endpoint, and its secret the password: they have no keys of their own.
+var saslSettings = []setting[SASL]{
+	value("mechanism", func(a *SASL) *Mechanism { return &a.Mechanism },
+		unlessZero(words(Plain, ScramSHA256, ScramSHA512, OAuthBearer, AWSMSKIAM)), "", "how to log in"),
+	value("username", func(a *SASL) *string { return &a.Username }, saslUser, "",
+		"needed for `plain` and `scram-…`; with `token_url` the client id"),
+	value("password", func(a *SASL) *Secret { return &a.Password }, secret, "", "use `${VAR}`; with `token_url` the client secret"),
+	value("password_file", func(a *SASL) *string { return &a.PasswordFile }, neededFile, "", aboutPasswordFile),
+	value("token_file", func(a *SASL) *string { return &a.TokenFile }, neededFile, "",
+		"for `oauthbearer`: the token, such as a projected one of a Kubernetes service account; read at the start and for each new connection"),
+	value("token_url", func(a *SASL) *string { return &a.TokenURL }, tokenURL, "",
+		"for `oauthbearer`, in place of `token_file`: the OAuth 2.0 token endpoint, which is asked with client credentials; a token is used until "+
+			"a fifth of its time is left"),
+	value("token_ca_file", func(a *SASL) *string { return &a.TokenCAFile }, neededFile, "",
+		"PEM, for `token_url`; read each time a token is asked for; without it the system's roots"),
+	value("scope", func(a *SASL) *string { return &a.Scope }, user, "", "asked of `token_url`; several are separated by spaces"),
+	value("extensions", func(a *SASL) *string { return &a.Extensions }, saslExtensions, "",
+		"for `oauthbearer`: what the broker wants to know besides, such as `logicalCluster=lkc-1,identityPoolId=pool-1` of Confluent Cloud"),
+	value("region", func(a *SASL) *string { return &a.Region }, awsRegion, "",
+		"for `aws-msk-iam`; without it that of `AWS_REGION` or of the profile. Credentials come from where AWS' tools look for them"),
 }
 
 // registrySettings are for topics in Avro alone.

@@ -239,8 +239,8 @@ var windowsSettings = []setting[Windows]{
 			return boolean(true)
 		}},
 	value("max", func(w *Windows) *int { return &w.Max }, wholeNumber(1, admissible.MaxWindow), 100,
-		"the longest window told apart; not with `list`").within(grouped(1) + " to " + grouped(admissible.MaxWindow) + "; learned, to " +
-		grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
+		"the longest window told apart; not with `list`").within(Grouped(1) + " to " + Grouped(admissible.MaxWindow) + "; learned, to " +
+		Grouped(policy.MaxWindows)).unless(func(w *Windows) bool { return w.List != nil }).unread(),
 }
 
 // aboutPolicies says for which payoffs each is.

@@ -95,7 +95,9 @@ func TestReasonsOfDeadLettersAreAllListed(t *testing.T) {
 
 // everything is a configuration that sets every key there is; for what excludes each other there are several.
 var everything = []string{`
-kafka: {brokers: ["k:9092"]}
+kafka:
+  brokers: ["k:9092"]
+  sasl: {mechanism: oauthbearer, token_url: "https://i/t", token_ca_file: a, username: u, password: "${P}", scope: s, extensions: a=b}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: adversarial, policy: robust, on_expiry: {default: 0}, half_lives: [1s], look_again: 1}}
 `, `
@@ -145,7 +147,7 @@ redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic}}
 `, adversarial("{geometric: 0.7, max: 100}"), adversarial("{list: [1]}"), adversarial("{zipf: 1}"),
 	adversarial("{learned: true}"), `
-kafka: {brokers: ["k:9092"]}
+kafka: {brokers: ["k:9092"], sasl: {mechanism: oauthbearer, token_file: f}}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic, policy: moss, prior: {mean: 0.5, sd: 0.2}}}
 `}
@@ -153,7 +155,7 @@ learners: {x: {payoffs: stochastic, policy: moss, prior: {mean: 0.5, sd: 0.2}}}
 // adversarial is a file whose learner sets what only adversarial ones have.
 func adversarial(windows string) string {
 	return `
-kafka: {brokers: ["k:9092"]}
+kafka: {brokers: ["k:9092"], sasl: {mechanism: aws-msk-iam, region: eu-west-1}}
 redis: {url: "redis://r:6379/0"}
 learners:
   x: {payoffs: adversarial, policy: ftrl, delay: bold, max_instances: 1, loss_index: item, eta: auto, windows: ` + windows + `}
@@ -236,7 +238,7 @@ func TestConfigurationKeysAreThoseThatExist(t *testing.T) {
 	var listed []string
 	page := read(t, "configuration.md")
 	var rows [][]string
-	for _, heading := range []string{"kafka", "redis", "http", "serve", "log", "join", "limits", "learners"} {
+	for _, heading := range []string{"kafka", "redis", "http", "serve", "traces", "log", "join", "limits", "learners"} {
 		rows = append(rows, table(t, page, "## "+heading, "key")...)
 	}
 	for _, row := range rows {
@@ -332,7 +334,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 
 // TestLogMessagesAreAllListed, those of level debug apart.
 func TestLogMessagesAreAllListed(t *testing.T) {
-	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door")
+	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door") + sources(t, "../internal/tracing")
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
 	said = sources(t, "../stream/task")
 	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)

@@ -9,6 +9,8 @@ type Kind struct {
 	Name string
 	// About says in one line what it does, for people who choose.
 	About string
+	// Colour is that of its lines wherever any are drawn, as #rrggbb: in pictures and on the workers' page, on light and dark.
+	Colour string
 	// NotDirect says why payoffs must not be fed to it on arrival, so that it needs QPM-D; empty where they may.
 	NotDirect string
 	// Believes says that it assumes something of how payoffs spread: it looks at Parameters.Belief.

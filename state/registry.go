@@ -18,6 +18,10 @@ type WorkerInfo struct {
 	Learners map[string]string `json:"learners,omitempty"` // fingerprints by name
 	Layout   int               `json:"layout,omitempty"`   // the highest of rankings that it can adopt
 	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: its version does not say
+	// Refuses: it was given a partition of which something is stored that does not fit its learners, and has not been able to serve all
+	// that it was given since.
+	Refuses  bool `json:"refuses,omitempty"`
+	StandsBy bool `json:"stands_by,omitempty"` // it has left the group for that, to workers whose learners fit
 }
 
 // Registry is where the workers of a group tell each other how they are configured.

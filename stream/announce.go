@@ -17,6 +17,7 @@ import (
 const (
 	announceEvery   = 5 * time.Second
 	announceTimeout = 2 * time.Second
+	lookEvery       = time.Second // at what there is to announce
 )
 
 // announcer tells the other workers of the group which learners this one is configured with, and finds out which the others
@@ -28,6 +29,8 @@ type announcer struct {
 	registry state.Registry
 	self     state.WorkerInfo
 	log      *slog.Logger
+	look     func(self *state.WorkerInfo)                         // brings what this worker says up to date; nil: it stays
+	heard    func(self *state.WorkerInfo, all []state.WorkerInfo) // takes each answer to what was said; nil: nobody wants it
 
 	elsewhere atomic.Pointer[map[string]bool] // names of learners that this worker does not know
 	failing   bool                            // a failure is logged once
@@ -49,12 +52,17 @@ func (a *announcer) run(ctx context.Context) {
 	if a.registry == nil {
 		return
 	}
-	tick := time.NewTicker(announceEvery)
+	tick, look := time.NewTicker(announceEvery), time.NewTicker(lookEvery)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		select {
 		case <-tick.C:
 			a.announce(ctx)
+		case <-look.C:
+			if a.lookAgain() {
+				a.announce(ctx)
+			}
 		case <-ctx.Done():
 			a.withdraw(context.WithoutCancel(ctx))
 			return
@@ -62,11 +70,22 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
+// lookAgain tells whether there is something new to say of this worker.
+func (a *announcer) lookAgain() bool {
+	if a.look == nil {
+		return false
+	}
+	refuses, standsBy := a.self.Refuses, a.self.StandsBy
+	a.look(&a.self)
+	return a.self.Refuses != refuses || a.self.StandsBy != standsBy
+}
+
 // announce announces once.
 func (a *announcer) announce(ctx context.Context) {
 	if a.registry == nil {
 		return
 	}
+	a.lookAgain()
 	limited, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	all, err := a.registry.Announce(limited, a.self)
@@ -79,6 +98,9 @@ func (a *announcer) announce(ctx context.Context) {
 	}
 	a.failing = false
 	a.compare(all)
+	if a.heard != nil {
+		a.heard(&a.self, all)
+	}
 }
 
 // compare compares what the workers of the group say of themselves with this one.

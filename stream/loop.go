@@ -22,6 +22,8 @@ type loop struct {
 	p     int32
 	kafka Log
 	log   *slog.Logger
+	// traces makes spans; nil: there are none.
+	traces *traces
 
 	task      *task.Task
 	replies   chan task.Reply
@@ -41,7 +43,7 @@ type loop struct {
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
+	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, traces: newTraces(&w.opt, p), task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
 		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{hourly{}}, ranges: rangeWarnings{hourly{}}}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l
@@ -55,6 +57,7 @@ func (l *loop) run(ending, force context.Context) {
 		close(l.ended)
 		cancel(errForced)
 		l.discard(&flying)
+		l.traces.abandon("the worker has given the partition up")
 		l.publish(true)
 		l.beat.Store(math.MaxInt64) // ended, not hung
 	}()
@@ -133,10 +136,19 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 	defer cancel()
 	began := time.Now()
 	hitFailpoint("before", r.Do)
-	reply := r.Carry(shell{Carrier{ctx, l.kafka, l.w.opt.Store, l.p}, l})
+	reply := r.Carry(l.shell(ctx))
 	hitFailpoint("after", r.Do)
 	l.w.opt.Metrics.ObserveRequest(r.Do, time.Since(began))
 	l.replies <- reply
+}
+
+// shell is what carries one request out.
+func (l *loop) shell(ctx context.Context) task.Shell {
+	s := shell{Carrier{ctx, l.kafka, l.w.opt.Store, l.p}, l}
+	if l.traces != nil {
+		return tracedShell{s, l.traces}
+	}
+	return s
 }
 
 // shell carries out one request of a loop's task.

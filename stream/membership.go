@@ -377,10 +377,24 @@ func (m *Membership) Close() error {
 		return nil
 	}
 	defer func() {
-		m.dialer.cut()
+		m.dialer.close()
 		m.transport.CloseIdleConnections()
 		m.shut()
 	}()
+	return m.end(group)
+}
+
+// Leave leaves the group as Close does, and Next joins it anew. No Next may be under way.
+func (m *Membership) Leave() error {
+	m.mu.Lock()
+	group := m.group
+	m.group = nil
+	m.mu.Unlock()
+	return m.end(group)
+}
+
+// end ends kafka-go's part, and leaves the group.
+func (m *Membership) end(group *kafka.ConsumerGroup) error {
 	if group == nil {
 		_, err := m.leave()
 		return err
@@ -420,15 +434,27 @@ func (m *Membership) awaitClose(left <-chan struct{}) error {
 		idle += closeGrace
 		were, _ := m.leave()
 		if were {
-			m.dialer.cut() // what kafka-go is waiting for concerns us no more
+			m.cutOff() // what kafka-go is waiting for concerns us no more
 			<-left
 			return nil
 		}
 		if idle >= m.cfg.CloseTimeout {
-			m.dialer.cut()
+			m.cutOff()
 			<-left
 			return fmt.Errorf("group %q: %w", m.cfg.GroupID, ErrNotLeft)
 		}
+	}
+}
+
+// cutOff ends what kafka-go waits for, and with Close what it would begin.
+func (m *Membership) cutOff() {
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		m.dialer.close()
+	} else {
+		m.dialer.cut()
 	}
 }
 
@@ -483,7 +509,7 @@ func newTrackedDialer(base *kafka.Dialer) *trackedDialer {
 	return &trackedDialer{dial: dial, open: map[*trackedConn]struct{}{}}
 }
 
-// DialContext dials, and is refused after cut.
+// DialContext dials, and is refused after close.
 func (d *trackedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	closed := d.closed
@@ -498,7 +524,7 @@ func (d *trackedDialer) DialContext(ctx context.Context, network, address string
 	c := &trackedConn{Conn: conn, dialer: d}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed { // cut in the meantime
+	if d.closed { // in the meantime
 		_ = conn.Close()
 		return nil, errCut
 	}
@@ -506,11 +532,19 @@ func (d *trackedDialer) DialContext(ctx context.Context, network, address string
 	return c, nil
 }
 
-// cut closes all connections, and lets no more be made.
+// close lets no more connections be made, and cuts those that there are.
+func (d *trackedDialer) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.cut()
+}
+
+// cut closes all connections.
 func (d *trackedDialer) cut() {
 	d.mu.Lock()
 	open := d.open
-	d.open, d.closed = map[*trackedConn]struct{}{}, true
+	d.open = map[*trackedConn]struct{}{}
 	d.mu.Unlock()
 	for c := range open {
 		_ = c.Conn.Close()

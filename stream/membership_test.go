@@ -243,6 +243,41 @@ func TestMembersShareNumbersAndALeaverHandsOverAtOnce(t *testing.T) {
 	})
 }
 
+// TestAMemberLeavesForAWhile: its numbers go to the others at once, and it gets some when it joins again.
+func TestAMemberLeavesForAWhile(t *testing.T) {
+	eachKafka(t, func(t *testing.T, env groupEnv) {
+		l := newLedger()
+		m, err := NewMembership(env.config())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+		defer stop()
+		require.NoError(t, m.Leave(), "before it has joined")
+		other := l.start(t, "other", env.config(), nil)
+		l.await(t, map[string]int{"other": 6})
+		for range 2 {
+			for owns := 0; owns != 3; { // the first generation may be of one that joins alone
+				g, err := m.Next(ctx)
+				require.NoError(t, err)
+				owns = len(g.Partitions())
+				g.Run(func(gen context.Context) {
+					if owns != 3 {
+						<-gen.Done()
+					}
+				})
+			}
+			l.await(t, map[string]int{"other": 3})
+			require.NoError(t, m.Leave())
+			l.await(t, map[string]int{"other": 6})
+		}
+		require.NoError(t, m.Leave(), "twice")
+		require.NoError(t, m.Close())
+		_, err = m.Next(ctx)
+		require.ErrorIs(t, err, ErrMembershipClosed)
+		require.NoError(t, other.leave())
+	})
+}
+
 func TestAMemberThatDiesIsReplacedAfterTheSessionTimeout(t *testing.T) {
 	eachKafka(t, func(t *testing.T, env groupEnv) {
 		l := newLedger()
@@ -250,7 +285,7 @@ func TestAMemberThatDiesIsReplacedAfterTheSessionTimeout(t *testing.T) {
 		b := l.start(t, "b", env.config(), nil)
 		l.await(t, map[string]int{"a": 3, "b": 3})
 		start := time.Now()
-		a.m.dialer.cut() // no heartbeat and no goodbye
+		a.m.dialer.close() // no heartbeat and no goodbye
 		l.await(t, map[string]int{"b": 6})
 		t.Logf("all taken over in %v with a session timeout of %v", time.Since(start), env.session)
 		g := b.last(t)

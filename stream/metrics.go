@@ -33,7 +33,7 @@ type Metrics struct {
 	retries, payoffsClamped, foreign   prometheus.Counter
 	lookedUp, walked                   prometheus.Counter
 	rebalances                         prometheus.Counter
-	assigned, parting                  prometheus.Gauge
+	assigned, parting, standingBy      prometheus.Gauge
 	deadLetters                        *prometheus.CounterVec
 
 	rankingLatency               prometheus.Histogram
@@ -90,6 +90,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rebalances:     f.counter("rebalances_total", "Generations of the group that this worker took part in."),
 		assigned:       f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
 		parting:        f.gauge("partitioners_differ", "1 while producers place keys by different partitioners, which parts the records of one impression."),
+		standingBy:     f.gauge("standing_by", "1 while this worker has left its group to others, since its learners do not fit what is stored and theirs do."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
 		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
@@ -170,12 +171,16 @@ func (m *Metrics) outcomes(f factory) {
 }
 
 // Parting notes whether producers place keys by different partitioners.
-func (m *Metrics) Parting(differ bool) {
-	n := 0.0
-	if differ {
-		n = 1
+func (m *Metrics) Parting(differ bool) { m.parting.Set(oneIf(differ)) }
+
+// StandingBy notes whether the worker stands by.
+func (m *Metrics) StandingBy(away bool) { m.standingBy.Set(oneIf(away)) }
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
 	}
-	m.parting.Set(n)
+	return 0
 }
 
 // Rebalanced says how many partition numbers are owned: at the beginning of a generation, and 0 at its end, in turn.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -41,6 +43,7 @@ type Options struct {
 	Digest     string         // of all settings of the learners, for the others; empty: they are not compared
 	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
 	Metrics    *Metrics
+	Tracer     trace.Tracer // nil: no spans are made
 	Logger     *slog.Logger
 	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
 	Machine partition.Config
@@ -61,7 +64,8 @@ type Options struct {
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
 //
-// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), one that logs what partitions wait
+// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer) and decides whether to
+// stand by (see standby), one that logs what partitions wait
 // for and how keys are placed (see causes and placing), and for each generation one loop per partition number (see loop.run); each loop starts one goroutine per request
 // under way. All but the first two end with the generation, which Run waits for, and those with Run.
 type Worker struct {
@@ -72,10 +76,14 @@ type Worker struct {
 	misspelt  misspeltNotes
 	refusals  refusals
 	placing   *placing
+	standby   *standby // the announcer's goroutine's
 
 	mu     sync.Mutex
-	member bool            // a generation is going on
-	loops  map[int32]*loop // of the present generation
+	member bool               // a generation is going on
+	loops  map[int32]*loop    // of the present generation
+	end    context.CancelFunc // ends it; nil: none is going on
+	away   *absence           // while this worker stands by
+	leaves *absence           // which has not been begun yet
 }
 
 // NewWorker makes a worker; Run starts it.
@@ -83,7 +91,10 @@ func NewWorker(opt Options) *Worker {
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
 	}
-	return &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
+	w := &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
+	w.standby = newStandby(&w.announcer.self)
+	w.announcer.look, w.announcer.heard = w.lookWhetherToStandBy, w.decideWhetherToStandBy
+	return w
 }
 
 // Run joins the group and works until drain is done; then it makes durable what was stepped and leaves the group, or,
@@ -106,14 +117,17 @@ func (w *Worker) Run(drain, force context.Context) error {
 			return fmt.Errorf("joining group %q: %w", w.opt.Group, err)
 		}
 		gen.Run(func(ctx context.Context) { w.runGeneration(ctx, drain, force, gen) })
+		w.standBy(drain)
 		if drain.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// runGeneration works on the generation's partitions until it ends or the worker is asked to.
+// runGeneration works on the generation's partitions until it ends, or the worker is asked to, or stands by.
 func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generation) {
+	ending, stop := context.WithCancel(ctx)
+	defer stop()
 	log := w.opt.Logger.With("generation", gen.ID())
 	log.Info("generation begins", "partitions", gen.Partitions(), "member", gen.MemberID())
 	w.opt.Metrics.Rebalanced(len(gen.Partitions()))
@@ -122,11 +136,12 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 		loops[p] = newLoop(w, gen, p, log.With("partition", p))
 	}
 	w.mu.Lock()
-	w.member, w.loops = true, loops
+	w.member, w.loops, w.end = true, loops, stop
+	if w.leaves != nil { // decided between two generations
+		stop()
+	}
 	w.mu.Unlock()
 
-	ending, stop := context.WithCancel(ctx)
-	defer stop()
 	unhook := context.AfterFunc(drain, stop)
 	defer unhook()
 	var wg sync.WaitGroup
@@ -139,7 +154,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	<-ending.Done()
 	log.Info("generation ends")
 	w.mu.Lock()
-	w.member, w.loops = false, map[int32]*loop{}
+	w.member, w.loops, w.end = false, map[int32]*loop{}, nil
 	w.mu.Unlock()
 	w.opt.Metrics.Rebalanced(0)
 }
@@ -177,6 +192,9 @@ func (w *Worker) partitions() int {
 func (w *Worker) Unready() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.away != nil {
+		return []string{w.away.why()}
+	}
 	if !w.member {
 		why := "not a member of group " + w.opt.Group + ", joining"
 		if err := w.opt.Membership.LastError(); err != nil {

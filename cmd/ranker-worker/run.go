@@ -36,8 +36,9 @@ The first SIGINT or SIGTERM drains: no new input, what was decided is made durab
 another worker can take over at once. A second one stops at once; the next owner then replays what was not saved.
 Neither loses or repeats anything.
 
-SIGHUP reads the configuration anew, and never ends the worker: log.level holds from then on, and the settings are named that
-need a restart. Files of passwords and client certificates need neither: each connection reads them anew.`,
+SIGHUP reads the configuration anew, and never ends the worker. log.level holds from then on. Where nothing else differs but learners
+that were added, passwords, or what the ca_files hold, the worker drains and goes on with them, within a second or so. All else is
+named, and needs a restart. Files of passwords, tokens and client certificates need no signal: each connection reads them anew.`,
 		Example: "  ranker-worker run --config worker.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runWorker(cmd, file)
@@ -55,19 +56,19 @@ func runWorker(cmd *cobra.Command, file string) error {
 	level := new(slog.LevelVar)
 	level.Set(cfg.Log.Least())
 	log := cfg.Log.Logger(cmd.ErrOrStderr(), level)
-	defer onHangup(func() { reload(cfg, file, config.WorkerFile, level, log) })()
 	registry := prometheus.NewRegistry()
 	version := buildVersion()
 	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	options := app.Options{Logger: log, Registry: registry, Version: version.Version}
+	options := app.Options{Logger: log, Version: version.Version}
 	if failpoint.Enabled {
 		testSettings(&options)
 	}
-	a, err := app.New(cfg, options)
+	a, err := newSuccession(cfg, options)
 	if err != nil {
 		return err
 	}
+	defer onHangup(func() { reload(a, file, config.WorkerFile, level, log) })()
 	drain, force, stop := signals(cmd.Context(), func(s os.Signal) {
 		log.Info("draining; a second signal stops at once", "signal", s.String())
 	})
@@ -77,9 +78,9 @@ func runWorker(cmd *cobra.Command, file string) error {
 		return whatIsMissing(a.Run(drain, force), file)
 	}
 	serves := stream.ServerConfig{Listen: cfg.HTTP.Listen, Pprof: cfg.HTTP.Pprof,
-		Registry: registry, Unready: a.Worker.Unready, Dead: a.Worker.Dead, Version: version, Logger: log}
+		Registry: prometheus.Gatherers{registry, a}, Unready: a.Unready, Dead: a.Dead, Version: version, Logger: log}
 	if cfg.HTTP.Page {
-		serves.Page = a.Board.Handler()
+		serves.Page = a
 	}
 	server, err := stream.NewServer(serves)
 	if err != nil {
@@ -168,8 +169,13 @@ func onHangup(do func()) (stop func()) {
 	}
 }
 
+// reloader takes over what it can of a configuration that was read anew, and names the settings that it cannot take over.
+type reloader interface {
+	takeOver(next *config.Config) (cannot []string, err error)
+}
+
 // reload takes over what can be taken over while a worker or `serve` runs, and says what cannot.
-func reload(running *config.Config, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
+func reload(running reloader, file string, load loader, level *slog.LevelVar, log *slog.Logger) {
 	cfg, _, err := load(file, os.LookupEnv)
 	if err != nil {
 		log.Error("the configuration was not read anew, that in force stays", "error", err)
@@ -177,10 +183,25 @@ func reload(running *config.Config, file string, load loader, level *slog.LevelV
 	}
 	level.Set(cfg.Log.Least())
 	log.Info("the configuration was read anew", "log.level", cfg.Log.Level)
-	differing := slices.DeleteFunc(running.Differing(cfg), func(key string) bool { return key == "log.level" })
+	differing, err := running.takeOver(cfg)
+	if err != nil {
+		log.Error("the configuration cannot be taken over, that in force stays", "error", err)
+	}
 	if len(differing) > 0 {
 		log.Warn("these settings differ from those in force, and hold after a restart", "settings", differing)
 	}
+}
+
+// fixed is a configuration of which nothing but the level is taken over.
+type fixed struct{ cfg *config.Config }
+
+func (f fixed) takeOver(next *config.Config) ([]string, error) {
+	return restOf(f.cfg.Differing(next)), nil
+}
+
+// restOf leaves out what reload takes over itself.
+func restOf(keys []string) []string {
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "log.level" })
 }
 
 // testSettings are what tests under faults change, in a binary built with the tag failpoints.

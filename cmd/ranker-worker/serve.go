@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -57,17 +57,22 @@ func runServe(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer b.Close()
-	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry)})
+	traces, err := tracing.New(cfg, "ranker-worker-serve", version.Version, log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry), Tracers: traces.Tracers()})
 	if err != nil {
 		return err
 	}
 	defer onHangup(func() {
 		d.Reload()
-		reload(cfg, file, config.ServeFile, level, log)
+		reload(fixed{cfg}, file, config.ServeFile, level, log)
 	})()
 	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {
-		return fmt.Errorf("%s: %w", cfg.Where("serve.listen"), err)
+		return err
 	}
 	log.Info("ranker-worker serves", "version", version.String(), "group", cfg.Kafka.Group, "listens", s.Addr(), "tls",
 		cfg.Serve.CertFile != "", "tokens", cfg.Serve.TokensFile != "")

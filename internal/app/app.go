@@ -20,8 +20,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/live"
+	"github.com/ranker-worker/ranker-worker/internal/login"
 	"github.com/ranker-worker/ranker-worker/internal/reach"
 	"github.com/ranker-worker/ranker-worker/internal/registry"
+	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -50,6 +52,7 @@ type App struct {
 	Broker *broker.Client
 	Store  *redisstore.Store
 	Board  *live.Board // what the live page shows; Run keeps it up
+	traces *tracing.Provider
 }
 
 // rebalanceTimeout is how long the group waits for a member at a rebalance; a task ends within a third of it.
@@ -88,22 +91,28 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		b.Close()
 		return nil, errors.Join(err, store.Close())
 	}
+	traces, err := tracing.New(cfg, "ranker-worker", opt.Version, opt.Logger)
+	if err != nil {
+		b.Close()
+		return nil, errors.Join(err, store.Close(), membership.Close())
+	}
 	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Tracer: traces.Tracer(), Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
 	board := live.NewBoard(live.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
 		Logger: opt.Logger, Simulated: opt.Now != nil})
-	return &App{Worker: w, Broker: b, Store: store, Board: board}, nil
+	return &App{Worker: w, Broker: b, Store: store, Board: board, traces: traces}, nil
 }
 
 // Close releases connections, after Worker.Run has returned.
 func (a *App) Close() error {
 	a.Broker.Close()
+	a.traces.Close()
 	return a.Store.Close()
 }
 
@@ -123,7 +132,7 @@ func newBroker(cfg *config.Config, tlsConfig *tls.Config, mechanism sasl.Mechani
 	}
 	b, err := broker.New(broker.Options{Contents: contents, Brokers: cfg.Kafka.Brokers, TLS: tlsConfig, SASL: mechanism,
 		Group: cfg.Kafka.Group, Topics: TopicNames(cfg), DLQSuffix: cfg.Kafka.Topics.DLQSuffix,
-		MaxValue: cfg.Limits.MaxRecordBytes})
+		MaxValue: cfg.Limits.MaxRecordBytes, Traces: cfg.Traces.On()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka"), err)
 	}
@@ -167,12 +176,9 @@ func kafkaSecurity(cfg *config.Config) (*tls.Config, sasl.Mechanism, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if cfg.Kafka.SASL.Mechanism == "" {
-		return tlsConfig, nil, nil
-	}
-	mechanism, err := broker.NewSASL(string(cfg.Kafka.SASL.Mechanism), cfg.Kafka.SASL.Username, cfg.SASLPassword)
+	mechanism, err := login.Mechanism(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", cfg.Where("kafka.sasl"), err)
+		return nil, nil, err
 	}
 	return tlsConfig, mechanism, nil
 }

@@ -13,7 +13,18 @@ import (
 
 // kafkaServer is how brokers are reached, but for the address.
 func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) reach.Server {
-	return reach.Server{Kind: reach.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
+	s := reach.Server{Kind: reach.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
+	switch a := cfg.Kafka.SASL; {
+	case a.Mechanism == config.AWSMSKIAM:
+		s.SASL = "OAUTHBEARER" // as brokers call it
+		s.Login = "this AWS identity: it needs kafka-cluster:Connect on this cluster in its IAM policy; see kafka.sasl.region, and this machine's clock"
+	case a.TokenURL != "":
+		s.Login = "the token of kafka.sasl.token_url: see its issuer and audience, kafka.sasl.scope and kafka.sasl.extensions, and what the broker expects " +
+			"(sasl.oauthbearer.*)"
+	case a.Mechanism == config.OAuthBearer:
+		s.Login = "the token of kafka.sasl.token_file: see its end, issuer and audience, kafka.sasl.extensions, and what the broker expects (sasl.oauthbearer.*)"
+	}
+	return s
 }
 
 // ExplainKafka explains an error of a connection to a broker's address; empty: to whichever of those configured.

@@ -30,7 +30,7 @@ const (
 // Finding is one line of a report.
 type Finding struct {
 	Status Status `json:"status"`
-	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, group
+	Area   string `json:"area"` // configuration, kafka, rights, topics, partitioners, clock, redis, state, group
 	// Message says what was found and, unless all is well, what to do.
 	Message string `json:"message"`
 }
@@ -64,8 +64,10 @@ func Examine(ctx context.Context, file string, env config.Env, opt Options) []Fi
 		{"connecting to the brokers", d.brokers},
 		{"asking what this user may do in Kafka", d.rights},
 		{"looking at the topics", d.topics},
+		{"looking at the topics' copies", d.copies},
 		{"finding out by which partitioner keys are placed", d.partitioners},
 		{"connecting to Redis", d.redis},
+		{"comparing the stored learners with those of the file", d.learners},
 		{"comparing clocks", d.clock},
 		{"comparing the workers' configurations", d.group},
 	} {

@@ -31,15 +31,29 @@ func (d *doctor) group(ctx context.Context) {
 		d.add(Fault, area, "%v", err)
 		return
 	}
-	if counted && members != len(workers) {
+	away := d.standingBy(workers)
+	running := len(workers) - away
+	if counted && members != running {
 		d.add(Warning, area, "group %s has %d members in Kafka, and %d workers say of themselves that they run: others than workers may be in it, one may "+
-			"just have begun or ended, or redis is not that of the workers", d.cfg.Kafka.Group, members, len(workers))
+			"just have begun or ended, or redis is not that of the workers", d.cfg.Kafka.Group, members, running)
 	}
-	before := len(d.found)
+	before := len(d.found) - away
 	d.between(workers)
 	if len(d.found) == before {
 		d.add(OK, area, "%d workers run, and none has other learners than this configuration", len(workers))
 	}
+}
+
+// standingBy names the workers that stand by, and counts them.
+func (d *doctor) standingBy(workers []state.WorkerInfo) (n int) {
+	for i := range workers {
+		if w := &workers[i]; w.StandsBy {
+			n++
+			d.add(Warning, "group", "worker %s stands by: its learners do not fit what is stored, those of others do (docs/operations.md, "+
+				"A worker stands by)", short(w.ID))
+		}
+	}
+	return n
 }
 
 // between says how configurations differ: of the workers among each other, and of this one.

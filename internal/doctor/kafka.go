@@ -9,6 +9,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -52,12 +53,14 @@ func (d *doctor) how() string {
 	if d.cfg.Kafka.TLS.Enabled {
 		how = "by TLS"
 	}
-	if m := d.cfg.Kafka.SASL.Mechanism; m != "" {
-		how += fmt.Sprintf(", as %s by SASL %s", d.cfg.Kafka.SASL.Username, m)
-	} else {
-		how += ", without SASL"
+	switch a := d.cfg.Kafka.SASL; {
+	case a.Mechanism == "":
+		return how + ", without SASL"
+	case a.Username == "":
+		return how + fmt.Sprintf(", by SASL %s", a.Mechanism)
+	default:
+		return how + fmt.Sprintf(", as %s by SASL %s", a.Username, a.Mechanism)
 	}
-	return how
 }
 
 // greet connects to addresses at the same time, and notes what came of it, explained.
@@ -166,8 +169,8 @@ func (d *doctor) missing(allowed map[string]broker.Operations, topic string, rig
 
 // grant is the command that gives a right.
 func (d *doctor) grant(operation, resource string) string {
-	user := d.cfg.Kafka.SASL.Username
-	if user == "" {
+	user, m := d.cfg.Kafka.SASL.Username, d.cfg.Kafka.SASL.Mechanism
+	if user == "" || m == config.OAuthBearer { // whose token names it
 		user = "THE-USER-OF-THIS-CLIENT"
 	}
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation %s %s", d.cfg.Kafka.Brokers[0], user,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -23,6 +24,7 @@ import (
 type Options struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
+	Tracers trace.TracerProvider // of requests' spans; nil: there are none
 	// Now is the time that records are stamped with; nil: real time.
 	Now func() event.Millis
 }
@@ -176,7 +178,7 @@ func (d *Door) count(ctx context.Context) (int, error) {
 func (d *Door) produce(ctx context.Context, topic string, partition int, batch []*record) error {
 	records := make([]kafka.Record, len(batch))
 	for i, r := range batch {
-		records[i] = kafka.Record{Time: r.time, Key: kafka.NewBytes(r.key), Value: kafka.NewBytes(r.value)}
+		records[i] = kafka.Record{Time: r.time, Key: kafka.NewBytes(r.key), Value: kafka.NewBytes(r.value), Headers: r.headers}
 	}
 	res, err := d.broker.Kafka().Produce(ctx, &kafka.ProduceRequest{Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
 		Records: kafka.NewRecordReader(records...)})

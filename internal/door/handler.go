@@ -32,10 +32,10 @@ type answer struct {
 // Handler serves /v1. Health is what the others are served by: probes, and metrics, which need a token where /v1 does.
 func (d *Door) Handler(health http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(rankPath, d.guarded(rankPath, http.MethodPost, d.rank))
-	mux.Handle(selectionsPath, d.guarded(selectionsPath, http.MethodPost, d.selections))
-	mux.Handle(payoffsPath, d.guarded(payoffsPath, http.MethodPost, d.payoffs))
-	mux.Handle(rankingsPath, d.guarded(rankingsPath, http.MethodGet, d.ranking))
+	mux.Handle(rankPath, d.traced(rankPath, d.guarded(rankPath, http.MethodPost, d.rank)))
+	mux.Handle(selectionsPath, d.traced(selectionsPath, d.guarded(selectionsPath, http.MethodPost, d.selections)))
+	mux.Handle(payoffsPath, d.traced(payoffsPath, d.guarded(payoffsPath, http.MethodPost, d.payoffs)))
+	mux.Handle(rankingsPath, d.traced(rankingsPath, d.guarded(rankingsPath, http.MethodGet, d.ranking)))
 	mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		writeBody(w, http.StatusOK, "application/yaml", docs.OpenAPI)
 	})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -25,6 +27,7 @@ type asked struct {
 	hasTime bool
 	items   []string // by utility, the highest first; as they came where they have none
 	value   []byte
+	trace   []kafka.Header
 }
 
 // rank is POST /v1/rank.
@@ -34,6 +37,7 @@ func (d *Door) rank(r *http.Request) answer {
 		if fault != nil {
 			return refused(fault, "")
 		}
+		a.trace = traceOf(r)
 		timeout := time.NewTimer(d.cfg.Serve.Timeout)
 		defer timeout.Stop()
 		known, c, first := d.book.join(a.id)
@@ -94,7 +98,7 @@ func byUtility(i *event.Impression) []string {
 
 // give writes an impression. It outlives the request: a ranking that comes late is still one.
 func (d *Door) give(c *call, a *asked) {
-	err := d.writer.write(context.Background(), d.topics[event.Impressions], d.now(), []*record{{key: []byte(a.id), value: a.value}})
+	err := d.writer.write(context.Background(), d.topics[event.Impressions], d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
 	if err != nil {
 		d.book.failed(c, err)
 	}

@@ -54,6 +54,7 @@ func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Deco
 		defer d.decoders.Put(decoder)
 		var records []*record
 		var faults []problemError
+		trace := traceOf(r)
 		large := false
 		for i, value := range values {
 			prefix := ""
@@ -66,7 +67,7 @@ func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Deco
 				faults = append(faults, faultOf(f, prefix))
 				continue
 			}
-			records = append(records, &record{key: bytes.Clone(id), value: value})
+			records = append(records, &record{key: bytes.Clone(id), value: value, headers: trace})
 		}
 		if len(faults) > 0 {
 			return refusedAll(faults, large)

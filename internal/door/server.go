@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -27,7 +28,7 @@ func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
 	}
 	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, health.Logger)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w; give another host:port there", d.cfg.Where("serve.listen"), err)
 	}
 	return &Server{s, d}, nil
 }

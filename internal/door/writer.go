@@ -31,12 +31,19 @@ var (
 type record struct {
 	topic      string
 	key, value []byte
+	headers    []kafka.Header
 	time       time.Time
 	deadline   time.Time
 	done       chan<- error // has room
 }
 
-func (r *record) size() int { return len(r.key) + len(r.value) + 100 }
+func (r *record) size() int {
+	n := len(r.key) + len(r.value) + 100
+	for _, h := range r.headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
 
 // produce writes a batch to one partition, with the acknowledgement of all in-sync replicas.
 type produce func(ctx context.Context, topic string, partition int, batch []*record) error

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,12 +44,14 @@ type worker struct {
 	values   map[string]stream.LearnerTotal
 	letters  []stream.Letter
 	looks    int
+	standsBy string
 }
 
 func (w *worker) ID() string                               { return w.id }
 func (w *worker) Group() string                            { return "ranker" }
 func (w *worker) Learners() []partition.LearnerConfig      { return w.learners }
 func (w *worker) Seen() map[int32]stream.Seen              { return w.seen }
+func (w *worker) StandsBy() string                         { return w.standsBy }
 func (w *worker) LookAgain(from int32, n int) (next int32) { w.looks++; return from + int32(n) }
 func (w *worker) Now() int64                               { return 1_000_000 }
 func (w *worker) Letters() []stream.Letter                 { return w.letters }
@@ -163,6 +166,7 @@ func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	store := memstore.New(func() string { return "token" })
 	one, two := busy("w-1"), busy("w-2")
 	two.does()
+	two.standsBy = hostile
 	a, b := board(one, store), board(two, store)
 	for k := range 3 {
 		now := time.UnixMilli(1_000_000 + 1000*int64(k))
@@ -177,6 +181,8 @@ func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	p := page(t, a)
 	require.Len(t, p.Workers, 2)
 	require.Equal(t, "w-1", p.Workers[0].ID, "that which serves it is the first")
+	require.Empty(t, p.Workers[0].StandsBy)
+	require.Contains(t, p.Workers[1].StandsBy, "<img")
 	require.Len(t, p.Partitions, 4)
 	require.EqualValues(t, 20, p.Account.Impressions.Read)
 	require.Len(t, p.Learners, 1)
@@ -358,6 +364,20 @@ func TestTheServer(t *testing.T) {
 		content, err := assets.ReadFile("assets/" + f)
 		require.NoError(t, err)
 		require.NotRegexp(t, `(?i)(src|href)="?(https?:)?//|innerHTML|insertAdjacentHTML|eval\(|@import`, string(content), f)
+	}
+}
+
+// TestPoliciesHaveTheirColour: that of the table, in both themes, whatever the page is told to draw.
+func TestPoliciesHaveTheirColour(t *testing.T) {
+	css, err := assets.ReadFile("assets/page.css")
+	require.NoError(t, err)
+	script, err := assets.ReadFile("assets/page.js")
+	require.NoError(t, err)
+	known := regexp.MustCompile(`const policies = .*;`).FindString(string(script))
+	for _, k := range policy.Kinds {
+		require.Equal(t, []string{"--" + k.Name + ": " + k.Colour + ";"},
+			regexp.MustCompile(`--`+k.Name+`:[^;]*;`).FindAllString(string(css), -1))
+		require.Contains(t, known, `"`+k.Name+`"`)
 	}
 }
 

@@ -46,6 +46,7 @@ type WorkerRow struct {
 	Age        float64 `json:"age"` // seconds since it has shown this
 	Partitions int     `json:"partitions"`
 	Rankings   float64 `json:"rankings"` // per second
+	StandsBy   string  `json:"stands_by,omitempty"`
 }
 
 // PartitionPage is a partition and whose it is.
@@ -91,7 +92,7 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 	latencies := make([]int64, len(stream.LatencyBounds())+1)
 	for i := range all {
 		s := &all[i]
-		p.Workers = append(p.Workers, WorkerRow{s.ID, s.Version, float64(now-s.Started) / 1000, s.age, len(s.Partitions) + s.MorePartitions, s.Rates.Rankings})
+		p.Workers = append(p.Workers, WorkerRow{s.ID, s.Version, float64(now-s.Started) / 1000, s.age, len(s.Partitions) + s.MorePartitions, s.Rates.Rankings, s.StandsBy})
 		p.Rates = p.Rates.plus(s.Rates)
 		if len(s.Latencies) == len(latencies) {
 			for k, n := range s.Latencies {

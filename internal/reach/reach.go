@@ -39,6 +39,15 @@ type Server struct {
 	Address string      // host:port
 	TLS     *tls.Config // nil: plaintext
 	SASL    string      // the mechanism's name as Kafka has it; empty: none
+	Login   string      // what a broker is logged in to with, and where to look if it is refused; empty: a user and a password
+}
+
+// login is what a broker does not take when it refuses a login.
+func (s *Server) login() string {
+	if s.Login != "" {
+		return s.Login
+	}
+	return "this user and password: see kafka.sasl.username, and kafka.sasl.password or password_file"
 }
 
 // timeout bounds each of the attempts to find out what a server speaks.
@@ -124,7 +133,7 @@ func wantsCertificate(err error) bool {
 func (s *Server) kafkaCode(err error) string {
 	switch {
 	case errors.Is(err, kafka.SASLAuthenticationFailed):
-		return fmt.Sprintf("the broker at %s does not take this user and password: see kafka.sasl.username, and kafka.sasl.password or password_file", s.Address)
+		return fmt.Sprintf("the broker at %s does not take %s", s.Address, s.login())
 	case errors.Is(err, kafka.UnsupportedSASLMechanism):
 		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one that it offers (sasl.enabled.mechanisms)", s.Address, s.SASL)
 	case errors.Is(err, kafka.IllegalSASLState):
@@ -195,8 +204,8 @@ func (s *Server) triedSASL(ctx context.Context, err error) string {
 	case s.SASL != "" && len(offers) == 0:
 		return fmt.Sprintf("the broker at %s asks for no SASL there: remove kafka.sasl, or use its SASL port", s.Address)
 	case s.SASL != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return fmt.Sprintf("the broker at %s hung up while logging in: see kafka.sasl.username, kafka.sasl.mechanism (it offers %s), and kafka.sasl.password or password_file",
-			s.Address, strings.Join(offers, ", "))
+		return fmt.Sprintf("the broker at %s hung up while logging in: see kafka.sasl.mechanism (it offers %s); it may not take %s",
+			s.Address, strings.Join(offers, ", "), s.login())
 	}
 	return ""
 }

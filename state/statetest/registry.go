@@ -64,7 +64,7 @@ func (w *world) workers(r state.Registry) []state.WorkerInfo {
 }
 
 func worker(id string) state.WorkerInfo {
-	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id),
+	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id), Refuses: len(id) == 1, StandsBy: len(id) > 1,
 		Learners: map[string]string{"feed": "stochastic range=0..1", `odd "name" \ {}`: "\x00ü%s"}}
 }
 

@@ -32,6 +32,8 @@ type Options struct {
 	// MaxValue is how long an input record's key or value may be for Fetch to give it whole, in bytes; 0: 64 MiB. Of a longer
 	// one it gives one byte more than that, and says so.
 	MaxValue int
+	// Traces says that Fetch tells which traces input records name; without it their headers are passed over.
+	Traces bool
 	// Contents reads input records whose values cannot be read alone; nil: there are none.
 	Contents    Contents
 	DialTimeout time.Duration // connecting, TLS and SASL together; 0: 5 s

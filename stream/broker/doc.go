@@ -9,10 +9,12 @@
 //	batch.go     record batches (magic 2): encode
 //	decode.go    record batches: their headers, control records
 //	record.go    their records, one by one; source.go: what these are read from
+//	trace.go     the traces that records name in their headers
 //	unpack.go    gzip, snappy, lz4, zstd, as a stream; snappy.go, zstd.go: what the libraries leave to us of it
 //	wire.go      requests through the Transport's connections, bounded answers
 //	client.go    Client: options, transport, watchdog
-//	security.go  TLS files, SASL mechanisms
+//	security.go  SASL mechanisms
+//	oauthbearer.go  the one that kafka-go lacks
 //	metadata.go  which broker leads which partition
 //	fetch.go     Fetch: a piece of a topic, aborted transactions filtered
 //	produce.go   Produce: one idempotent batch

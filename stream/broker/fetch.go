@@ -44,7 +44,7 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 	out := task.Fetched{Next: f.Offset}
 	a, err := p.ask(ctx, l, lead, &f)
 	if err == nil {
-		d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
+		d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue), traces: p.c.o.Traces}
 		if err = d.decode(ctx, a, &out); err != nil && leaderMoved(err) {
 			p.c.metadataCache.outdated(l)
 		}
@@ -206,6 +206,7 @@ func parseFetch(a *answer, topic string, number int32) (*fetchedPartition, error
 type fetchDecoder struct {
 	asked    *task.Fetch
 	maxValue int64
+	traces   bool         // records' traces are read
 	aborted  []abortedTxn // not begun yet, by first offset
 	open     []int64      // producers in an aborted transaction
 	room     int64        // what is left of the budget
@@ -281,7 +282,7 @@ func (d *fetchDecoder) batch(ctx context.Context, b *Batch, out *task.Fetched) e
 
 // records takes a batch's records in; all is false where the answer was full before.
 func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched) (all bool, err error) {
-	r := recordReader{topic: d.asked.Topic, from: d.asked.Offset, most: d.maxValue}
+	r := recordReader{topic: d.asked.Topic, from: d.asked.Offset, most: d.maxValue, traces: d.traces}
 	if d.asked.Topic == event.Rankings {
 		r.most = maxBatchSize // what a worker wrote is read whole
 	}
@@ -306,6 +307,12 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 		if d.asked.Topic == event.Rankings {
 			out.Origins = append(out.Origins, task.Origin{Producer: b.Producer, Transactional: b.Transactional(), Steps: steps})
 			d.room -= originCost + int64(len(steps))
+		}
+		if len(r.trace.Parent) > 0 {
+			r.trace.Record = len(out.Records) - 1
+			out.Traces = append(out.Traces, r.trace)
+			d.room -= traceCost + int64(len(r.trace.Parent)+len(r.trace.State))
+			r.trace = task.Trace{}
 		}
 	}
 	return true, nil

@@ -23,12 +23,17 @@ type metadata struct {
 type topicMetadata struct {
 	code       kafka.Error // 0: none
 	leaders    []leader    // by partition
+	copies     []copies    // by partition
+	internal   bool        // one of Kafka's own
 	operations Operations  // where they were asked for
 }
 
 // leader is the broker that leads a partition, -1 for none, and how often that has changed before (KIP-320), -1 where the
 // broker does not say.
 type leader struct{ broker, epoch int32 }
+
+// copies is how many brokers a partition lies on, and how many of them hold all that is acknowledged.
+type copies struct{ all, inSync int }
 
 // metadataCache keeps the newest metadata. Where many need them at once, the broker is asked once.
 type metadataCache struct {
@@ -91,9 +96,9 @@ func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 	return l, err
 }
 
-// askMetadata asks, if wanted, what we may do with cluster and topics too.
-func (c *Client) askMetadata(ctx context.Context, operations bool) (*metadata, error) {
-	names := c.topicNames()
+// askMetadata asks, if wanted, what we may do with cluster and topics too, and about further topics.
+func (c *Client) askMetadata(ctx context.Context, operations bool, further ...string) (*metadata, error) {
+	names := append(c.topicNames(), further...)
 	var ask byte
 	if operations {
 		ask = 1
@@ -130,8 +135,8 @@ func parseMetadata(a *answer) (*metadata, error) {
 	for n := r.count(2 + 2 + 1 + 4); n > 0 && !r.bad; n-- {
 		code := r.int16()
 		name := r.string()
-		r.int8() // internal
-		t := topicMetadata{code: kafka.Error(code), leaders: r.leaders(a.version), operations: unknownOperations}
+		t := topicMetadata{code: kafka.Error(code), internal: r.int8() != 0, operations: unknownOperations}
+		t.leaders, t.copies = r.leaders(a.version)
 		if a.version >= 8 {
 			t.operations = Operations(r.int32())
 		}
@@ -147,9 +152,9 @@ func parseMetadata(a *answer) (*metadata, error) {
 }
 
 // leaders reads a topic's partitions. They come in any order.
-func (r *reader) leaders(version int16) []leader {
+func (r *reader) leaders(version int16) ([]leader, []copies) {
 	n := r.count(2 + 4 + 4 + 4 + 4 + 4)
-	leaders := make([]leader, n)
+	leaders, lie := make([]leader, n), make([]copies, n)
 	for i := range leaders {
 		leaders[i] = leader{-1, -1}
 	}
@@ -159,16 +164,18 @@ func (r *reader) leaders(version int16) []leader {
 		if version >= 7 {
 			l.epoch = r.int32()
 		}
-		for range 3 { // replicas, in sync, offline
-			r.take(4 * r.count(4))
+		var lists [3]int // replicas, in sync, offline
+		for i := range lists {
+			lists[i] = r.count(4)
+			r.take(4 * lists[i])
 		}
 		if p < 0 || int(p) >= n {
 			r.bad = true
-			return nil
+			return nil, nil
 		}
-		leaders[p] = l
+		leaders[p], lie[p] = l, copies{lists[0], lists[1]}
 	}
-	return leaders
+	return leaders, lie
 }
 
 // leader is the leader of a topic's partition.

@@ -28,6 +28,9 @@ type recordReader struct {
 	from  int64 // offset below which records are skipped
 	// most is how long a key or value may be. Of a longer one most+1 bytes are kept: enough to show that it is.
 	most int64
+	// traces says that records' traces are read; trace is that of the last, empty where it has none.
+	traces bool
+	trace  task.Trace
 
 	unread int32
 	last   int64 // offset delta of the record before
@@ -124,6 +127,10 @@ func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, er
 	if r.topic == event.Rankings {
 		steps, err = r.steps()
 		return rec, steps, err == nil, err
+	}
+	if r.traces {
+		r.trace, err = r.traced()
+		return rec, nil, err == nil, err
 	}
 	return rec, nil, true, r.pass(r.body)
 }

@@ -11,6 +11,7 @@ import (
 
 // NewSASL makes the mechanism of a name: plain, scram-sha-256 or scram-sha-512. The empty name is no SASL at all. The
 // password is asked for now, and again by each connection that is made later: it may change while the worker runs.
+// OAUTHBEARER is OAuthBearer.
 func NewSASL(mechanism, username string, password func() (string, error)) (sasl.Mechanism, error) {
 	if mechanism == "" {
 		return nil, nil

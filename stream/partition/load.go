@@ -17,6 +17,31 @@ import (
 // ErrLearner says that a configured learner does not fit what is stored of it.
 var ErrLearner = errors.New("partition: learner does not fit the stored state")
 
+// UnfitError is the ErrLearner of a learner that is configured with another fingerprint than the stored one.
+type UnfitError struct {
+	Learner, Configured string
+	Stored              map[string]string // the fingerprints of all learners that are stored with one, by name
+}
+
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("%v: %q: it is configured as %s, but what it has learned was learned as %s: give it another name, or stop the workers "+
+		"and give `ranker-worker state reset --learner`", ErrLearner, e.Learner, e.Configured, e.Stored[e.Learner])
+}
+
+// Unwrap makes it an ErrLearner.
+func (e *UnfitError) Unwrap() error { return ErrLearner }
+
+// fingerprints are those that a table of stored learners has, by name.
+func fingerprints(table []storedLearner) map[string]string {
+	all := map[string]string{}
+	for _, s := range table {
+		if s.fingerprint != "" {
+			all[s.name] = s.fingerprint
+		}
+	}
+	return all
+}
+
 // Fields of the hash "meta" that are the machine's, besides the account and the learner table.
 const (
 	watermarkField = "watermark"
@@ -127,7 +152,7 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 	return nil
 }
 
-// Loaded ends the loading. It fails with ErrLearner where a configured learner's fingerprint is not the stored one.
+// Loaded ends the loading. It fails with an UnfitError where a configured learner's fingerprint is not the stored one.
 func (m *Machine) Loaded(event.Millis) error {
 	ld := m.loading
 	m.loading = nil
@@ -161,8 +186,7 @@ func (m *Machine) assignNumbers(table []storedLearner) error {
 			l = &learner{name: s.name, fingerprint: s.fingerprint, gone: true}
 		}
 		if l.fingerprint != s.fingerprint && s.fingerprint != "" {
-			return fmt.Errorf("%w: %q: it is configured as %s, but what it has learned was learned as %s: give it "+
-				"another name, or stop the workers and give `ranker-worker state reset --learner`", ErrLearner, l.name, l.fingerprint, s.fingerprint)
+			return &UnfitError{Learner: l.name, Configured: l.fingerprint, Stored: fingerprints(table)}
 		}
 		m.register(l)
 		l.ledger, l.foreign = s.ledger, s.foreign

@@ -292,10 +292,14 @@ func TestBrokenStateStops(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.save()
+	was := w.cfg.Learners[0].Fingerprint
 	w.cfg.Learners[0].Fingerprint = "v2"
 	err := w.tryStart()
 	require.ErrorIs(t, err, ErrLearner)
 	require.ErrorContains(t, err, `"feed"`)
+	var unfit *UnfitError
+	require.ErrorAs(t, err, &unfit)
+	require.Equal(t, was, unfit.Stored["feed"])
 
 	other := w.cfg.Learners[0]
 	other.Name = "front"

@@ -133,6 +133,7 @@ type Known struct {
 type Fetched struct {
 	Records  []partition.Record
 	Origins  []Origin // of Records, one for each; of rankings only
+	Traces   []Trace  // of input records that name one; only where a shell asks for them. A task does not look at them
 	Markers  []Marker // control records, in order
 	Next     int64    // where to go on; beyond trailing markers and compacted tails
 	High     int64    // high watermark
@@ -149,6 +150,19 @@ type Origin struct {
 
 // StepsHeader is the header of a ranking that says in which order its partition took in what it was made from.
 const StepsHeader = "steps"
+
+// Trace is what a record's headers say of the trace that it belongs to, in W3C's form.
+type Trace struct {
+	Record int    // index in Fetched.Records
+	Parent []byte // of TraceParentHeader; not empty
+	State  []byte // of TraceStateHeader; empty where there is none
+}
+
+// The headers of a record that name its trace.
+const (
+	TraceParentHeader = "traceparent"
+	TraceStateHeader  = "tracestate"
+)
 
 // Marker is a transaction's control record.
 type Marker struct {

@@ -114,7 +114,7 @@ func rendered(t *testing.T, values map[string]any) map[string]any {
 	out := map[string]any{}
 	for path, file := range files {
 		for _, doc := range separator.Split(file, -1) {
-			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") {
+			if strings.TrimSpace(doc) == "" || strings.HasSuffix(path, ".tpl") || strings.HasSuffix(path, ".txt") {
 				continue
 			}
 			var m manifest
@@ -149,6 +149,9 @@ mounts:
   - {name: kafka-ca, configMap: kafka-ca, path: /etc/kafka-ca}
   - {name: redis-ca, configMap: redis-ca, path: /etc/redis-ca}
   - {name: passwords, secret: ranker-passwords, path: /etc/passwords}
+  - {name: kafka-token, audience: kafka, path: /var/run/kafka-token}
+serviceAccount: ranker-worker
+networkPolicy: {others: [{to: [{ipBlock: {cidr: 10.0.0.7/32}}], ports: [443]}]}
 `
 
 // least is a configuration and nothing else.
@@ -483,7 +486,7 @@ func TestChartRefuses(t *testing.T) {
 	for _, over := range []string{
 		"config: ''", "config: {kafka: {}}", "replica: 3", "replicas: many", "replicas: -1", "image: {digest: latest}", "image: {pullPolicy: Sometimes}",
 		"secret: Ranker", "mounts: [{name: x, path: /x}]", "mounts: [{name: x, path: /x, configMap: a, secret: b}]",
-		"mounts: [{name: config, path: /x, secret: b}]", "mounts: [{name: x, path: x, secret: b}]",
+		"mounts: [{name: x, path: /x, audience: a, secret: b}]", "serviceAccount: Ranker", "mounts: [{name: config, path: /x, secret: b}]", "mounts: [{name: x, path: x, secret: b}]",
 		"resources: {limits: {memory: 1G}}", "resources: {limits: {memory: null}}", "resources: {limits: {memory: 0.5Gi}}",
 		"autoscaling: {by: memory}", "autoscaling: {max: 0}", "autoscaling: {metadata: {limitToPartitionsWithLag: true}}",
 		"topics: {retention: 14d}", "topics: {partitions: 0}", "networkPolicy: {kafka: {ports: [0]}}", "networkPolicy: {kafka: {to: []}}",

@@ -209,12 +209,16 @@ func TestComposeMonitoring(t *testing.T) {
 	assert.Contains(t, p.Services["prometheus"].Command, "--config.file=/etc/prometheus/prometheus.yaml")
 	require.Len(t, c.RuleFiles, 1)
 	assert.Equal(t, read(t, "chart/files/alerts.yaml"), read(t, mounted(t, p, "prometheus", c.RuleFiles[0])))
-	require.Len(t, c.ScrapeConfigs, 1)
-	d := c.ScrapeConfigs[0].DNSSDConfigs
-	require.Len(t, d, 1)
-	assert.Equal(t, []string{"worker"}, d[0].Names)
-	require.Contains(t, p.Services, d[0].Names[0])
-	assert.EqualValues(t, p.Services["worker"].Ports[0].Target, d[0].Port)
+	var scraped []string
+	for _, s := range c.ScrapeConfigs {
+		require.Len(t, s.DNSSDConfigs, 1)
+		d := s.DNSSDConfigs[0]
+		require.Len(t, d.Names, 1)
+		scraped = append(scraped, d.Names[0])
+		require.Contains(t, p.Services, d.Names[0])
+		assert.EqualValues(t, p.Services[d.Names[0]].Ports[0].Target, d.Port)
+	}
+	assert.Equal(t, []string{"worker", "serve"}, scraped)
 
 	var sources datasources
 	require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, mounted(t, p, "grafana", "/etc/grafana/provisioning/datasources/ranker-worker.yaml"))), &sources))

@@ -23,7 +23,8 @@ import (
 
 // BenchmarkRank asks for rankings in an open loop, RATE a second (2,000), whatever becomes of those before, and says when they were
 // answered, counted from when they were due. Beside it stands what the worker itself took: from the Kafka timestamp of an
-// impression to the acknowledgement of its ranking, by its histogram.
+// impression to the acknowledgement of its ranking, by its histogram; and how far the two p99 are apart, which is to be 5 ms at most.
+// docs/benchmarks.md says how it is run.
 func BenchmarkRank(b *testing.B) {
 	if testenv.Short() {
 		b.Skipf("%s=1", testenv.ShortEnv)
@@ -80,7 +81,9 @@ func BenchmarkRank(b *testing.B) {
 	b.ReportMetric(at(0.5), "p50-ms")
 	b.ReportMetric(at(0.99), "p99-ms")
 	b.ReportMetric(1000*quantile(before, after, 0.5), "worker-p50-ms")
-	b.ReportMetric(1000*quantile(before, after, 0.99), "worker-p99-ms")
+	worker := 1000 * quantile(before, after, 0.99)
+	b.ReportMetric(worker, "worker-p99-ms")
+	b.ReportMetric(at(0.99)-worker, "p99-above-worker-ms")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/door"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
@@ -112,7 +113,9 @@ func (p *place) openUnready(t testing.TB) *running {
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.NewTextHandler(&p.log, nil))
-	d, err := door.New(p.cfg, b, app.TopicNames(p.cfg), door.Options{Logger: logger, Metrics: door.NewMetrics(registry)})
+	traces, err := tracing.New(p.cfg, "door", "test", logger)
+	require.NoError(t, err)
+	d, err := door.New(p.cfg, b, app.TopicNames(p.cfg), door.Options{Logger: logger, Metrics: door.NewMetrics(registry), Tracers: traces.Tracers()})
 	require.NoError(t, err)
 	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: "test"})
 	require.NoError(t, err)
@@ -124,6 +127,7 @@ func (p *place) openUnready(t testing.TB) *running {
 		r.client.CloseIdleConnections()
 		cancel()
 		require.NoError(t, <-ended)
+		traces.Close()
 		b.Close()
 	})
 	t.Cleanup(r.stop)

@@ -28,6 +28,9 @@ func coexistenceFaults() []Fault {
 		inOwnGroup("mixed configurations", 40*time.Second, isolatedRun{
 			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
 			do:       mixConfigurations, end: noDeadLetters}),
+		inOwnGroup("one worker's learner changed", 40*time.Second, isolatedRun{
+			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
+			do:       changeOneWorker, end: noDeadLetters}),
 		inOwnGroup("foreign rankings", 30*time.Second, isolatedRun{do: writeForeign}),
 		inOwnGroup("tight parking", 30*time.Second, isolatedRun{
 			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: noOrphans}),
@@ -74,6 +77,29 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 		}
 	}
 	return s.reload(ctx, old)
+}
+
+// changeOneWorker gives one worker a learner that does not fit what is stored: it stands by, also while the other one is killed and
+// started again, until it gets the learner back.
+func changeOneWorker(ctx context.Context, s *isolated) error {
+	right, wrong := s.Slots[0], s.Slots[1]
+	wrong.edit = strings.NewReplacer("feed: {", "feed: {payoff_range: [0, 2], ").Replace
+	if err := errors.Join(wrong.Stop(), wrong.configure(), wrong.Start()); err != nil {
+		return err
+	}
+	const standsBy = `stands by: other workers of the group have learner "feed" as it is stored`
+	if err := must(ctx, errors.Join(wrong.AwaitUnready(ctx, stopPatience, standsBy), right.AwaitReady(ctx))); err != nil {
+		return err
+	}
+	pause(ctx, 2*time.Second) // the other one ranks
+	if err := errors.Join(right.Kill(), right.Start()); err != nil {
+		return err
+	}
+	if err := must(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, standsBy))); err != nil {
+		return err
+	}
+	wrong.edit = nil
+	return s.reload(ctx, wrong)
 }
 
 // reload restarts a worker with the present configuration.

@@ -16,6 +16,22 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{/* What `serve` is called, and what selects its pods: none of the workers'. */}}
+{{- define "ranker-worker.serveName" -}}
+{{ include "ranker-worker.name" . }}-serve
+{{- end -}}
+
+{{- define "ranker-worker.serveSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-serve
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "ranker-worker.serveLabels" -}}
+{{ include "ranker-worker.serveSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
 {{/* A configuration has a name of its own, by its content: so a roll-out can be undone. */}}
 {{- define "ranker-worker.config" -}}
 {{ include "ranker-worker.name" . }}-{{ .Values.config | sha256sum | trunc 10 }}
@@ -27,16 +43,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The port of the configuration's http.listen, which has to be on all addresses. */}}
 {{- define "ranker-worker.port" -}}
-{{- $listen := dig "http" "listen" "127.0.0.1:9108" (fromYaml .Values.config) -}}
-{{- if not (regexMatch "^(0\\.0\\.0\\.0|\\[::\\])?:[0-9]+$" $listen) -}}
-{{- fail (printf "config: http.listen is %q, where no probe reaches it; 0.0.0.0:9108 is on all addresses of the pod" $listen) -}}
-{{- end -}}
-{{ splitList ":" $listen | last }}
+{{- include "ranker-worker.portOf" (dict "key" "http.listen" "listen" (dig "http" "listen" "127.0.0.1:9108" (fromYaml .Values.config)) "like" "0.0.0.0:9108") -}}
 {{- end -}}
 
-{{/* Nine tenths of the memory limit: the rest is for what Go's collector does not count. */}}
+{{/* Likewise of serve.listen. */}}
+{{- define "ranker-worker.servePort" -}}
+{{- include "ranker-worker.portOf" (dict "key" "serve.listen" "listen" (dig "serve" "listen" "127.0.0.1:8081" (fromYaml .Values.config)) "like" "0.0.0.0:8081") -}}
+{{- end -}}
+
+{{- define "ranker-worker.portOf" -}}
+{{- if not (regexMatch "^(0\\.0\\.0\\.0|\\[::\\])?:[0-9]+$" .listen) -}}
+{{- fail (printf "config: %s is %q, where no probe reaches it; %s is on all addresses of the pod" .key .listen .like) -}}
+{{- end -}}
+{{ splitList ":" .listen | last }}
+{{- end -}}
+
+{{/* What `serve` speaks, and whether it asks for tokens; both empty where not. */}}
+{{- define "ranker-worker.serveTLS" -}}
+{{- if dig "serve" "cert_file" "" (fromYaml .Values.config) -}}tls{{- end -}}
+{{- end -}}
+
+{{- define "ranker-worker.serveTokens" -}}
+{{- if dig "serve" "tokens_file" "" (fromYaml .Values.config) -}}tokens{{- end -}}
+{{- end -}}
+
+{{/* Nine tenths of a memory limit: the rest is for what Go's collector does not count. */}}
 {{- define "ranker-worker.gomemlimit" -}}
-{{- $limit := .Values.resources.limits.memory -}}
+{{- $limit := .limits.memory -}}
 {{- $mib := regexFind "^[0-9]+" $limit | int64 -}}
 {{- if hasSuffix "Gi" $limit -}}{{- $mib = mul $mib 1024 -}}{{- end -}}
 {{ div (mul $mib 9) 10 }}MiB
@@ -44,6 +77,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "ranker-worker.podSecurity" -}}
 automountServiceAccountToken: false
+{{- with .Values.serviceAccount }}
+serviceAccountName: {{ . }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
@@ -76,18 +112,30 @@ envFrom:
 
 {{- define "ranker-worker.volumeMounts" -}}
 - {name: config, mountPath: /etc/ranker, readOnly: true}
-{{- range .Values.mounts }}
-- {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
-{{- end }}
+{{- include "ranker-worker.mountsOf" .Values.mounts }}
 {{- end -}}
 
 {{/* Volumes but for the configuration's. */}}
 {{- define "ranker-worker.volumes" -}}
-{{- range .Values.mounts }}
+{{- include "ranker-worker.volumesOf" .Values.mounts }}
+{{- end -}}
+
+{{- define "ranker-worker.mountsOf" -}}
+{{- range . }}
+- {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "ranker-worker.volumesOf" -}}
+{{- range . }}
 - name: {{ .name }}
   {{- if .configMap }}
   configMap:
     name: {{ .configMap }}
+  {{- else if .audience }}
+  projected:
+    sources:
+      - serviceAccountToken: {path: token, audience: {{ .audience | quote }}, expirationSeconds: 3600}
   {{- else }}
   secret:
     secretName: {{ .secret }}
@@ -105,4 +153,36 @@ scaleDown:
   stabilizationWindowSeconds: 1800
   policies:
     - {type: Pods, value: 1, periodSeconds: 600}
+{{- end -}}
+
+{{/* Rules of network policies. */}}
+{{- define "ranker-worker.fromPrometheus" -}}
+- from:
+    - namespaceSelector:
+        matchLabels:
+          kubernetes.io/metadata.name: {{ .pods.namespace }}
+      podSelector:
+        matchLabels: {{- toYaml .pods.labels | nindent 10 }}
+  ports:
+    - {protocol: TCP, port: {{ .port }}}
+{{- end -}}
+
+{{- define "ranker-worker.toNames" -}}
+- to:
+    - namespaceSelector:
+        matchLabels:
+          kubernetes.io/metadata.name: {{ .namespace }}
+      podSelector:
+        matchLabels: {{- toYaml .labels | nindent 10 }}
+  ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+{{- end -}}
+
+{{- define "ranker-worker.toPeers" -}}
+- to: {{- toYaml .to | nindent 4 }}
+  ports:
+    {{- range .ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
 {{- end -}}

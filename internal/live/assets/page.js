@@ -124,8 +124,8 @@ function tiles(list, figures) {
 const charts = [];
 const color = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
-// chart draws lines over time with uPlot, and says the same in a table.
-function chart(box, title, unit, lines, format) {
+// chart draws lines over time with uPlot, and says the same in a table. The axis goes up to least at any rate: nothing but zeros has marks too.
+function chart(box, title, unit, lines, format, least) {
   const figure = make("figure"), caption = make("figcaption"), plot = make("div", "plot");
   caption.append(make("b", "", title));
   for (const l of lines) {
@@ -149,7 +149,7 @@ function chart(box, title, unit, lines, format) {
     c.u = new uPlot({
       width: plot.clientWidth, height: 168, padding: [10, 12, 0, 0], legend: {show: false},
       cursor: {y: false, points: {show: false}},
-      scales: {y: {range: (_, low, high) => high == null ? [0, 1] : [Math.min(0, low), Math.max(high, low + 1e-9, 1e-9) * 1.08]}},
+      scales: {y: {range: (_, low, high) => high == null || high <= 0 && low >= 0 ? [0, least || 1] : [Math.min(0, low), Math.max(high * 1.08, low + 1e-9, least || 0)]}},
       axes: [
         {...axis, space: 76, size: 26, values: (_, ticks, __, ___, step) => ticks.map(t =>
           new Date(1000 * t).toLocaleTimeString("en-GB", step < 60 ? {} : {hour: "2-digit", minute: "2-digit"}))},
@@ -186,7 +186,7 @@ dark.addEventListener("change", () => charts.forEach(c => c.draw()));
 const chartRankings = chart(byId("chart-rankings"), "Rankings per second", "per second", [{title: "rankings", color: "moss"}], rate);
 const chartLatency = chart(byId("chart-latency"), "From impression to ranking", "", [{title: "half within", color: "moss"},
   {title: "99 of 100 within", color: "ftrl", dash: true}], latency);
-const chartLag = chart(byId("chart-lag"), "Records not yet read", "records", [{title: "all topics", color: "moss"}], count);
+const chartLag = chart(byId("chart-lag"), "Records not yet read", "records", [{title: "all topics", color: "moss"}], count, 4);
 
 function showNow(page) {
   byId("chart-latency").hidden = Boolean(page.simulated);
@@ -414,7 +414,8 @@ byId("partition-table").append(partitions);
 const workers = table("Workers", [
   {title: "worker", kind: "text", fill: (cell, w) => say(cell, short(w.id) + (w.self ? " (this page)" : ""))}, {title: "version", kind: "text", text: w => w.version || "–"},
   {title: "partitions", text: w => count(w.partitions)}, {title: "rankings per s", text: w => rate(w.rankings)},
-  {title: "runs for", text: w => time(w.up)}, {title: "figures are old", text: w => time(w.age)}]);
+  {title: "runs for", text: w => time(w.up)}, {title: "figures are old", text: w => time(w.age)},
+  {title: "stands by", kind: "long", fill: (cell, w) => { say(cell, w.stands_by || "no"); cell.className = "long" + (w.stands_by ? " bad" : " quiet"); }}]);
 byId("worker-table").append(workers);
 
 const letters = table("Dead letters, the latest first", [

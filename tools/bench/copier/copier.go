@@ -21,6 +21,7 @@ type Config struct {
 	Partitions int   // each is copied by one goroutine, in order
 	Records    int64 // how many to copy, over all partitions; the copier waits for them
 	FetchBytes int   // of one request; 0: 1 MiB
+	Items      int64 // of the catalogue that Fill's impressions are of; 0: 20,000
 }
 
 // Result is what a copy took.

@@ -2,6 +2,7 @@ package copier
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -40,7 +41,7 @@ func fill(ctx context.Context, cfg Config, p int) error {
 	var messages []task.OutMessage
 	for i := range cfg.Records {
 		if key := Key(i); Place(key, cfg.Partitions) == p {
-			messages = append(messages, NamedImpression(key, i))
+			messages = append(messages, impressionOf(key, i, cmp.Or(cfg.Items, 20_000)))
 		}
 		if len(messages) < fillBatch && (i < cfg.Records-1 || len(messages) == 0) {
 			continue
@@ -103,13 +104,16 @@ func framed(batch []byte) protocol.RawRecordSet {
 func Key(i int64) []byte { return fmt.Appendf(nil, "i-%010d", i) }
 
 // NamedImpression makes the i-th impression under an id: 20 candidates with utilities, 950 bytes.
-func NamedImpression(key []byte, i int64) task.OutMessage {
+func NamedImpression(key []byte, i int64) task.OutMessage { return impressionOf(key, i, 20_000) }
+
+// impressionOf is one of a catalogue of so many items.
+func impressionOf(key []byte, i, items int64) task.OutMessage {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
 	for j := range int64(20) {
 		if j > 0 {
 			v = append(v, ',')
 		}
-		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, (i*7919+j*104729)%20000, (i*31+j*17389)%100000)
+		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, (i*7919+j*104729)%items, (i*31+j*17389)%100000)
 	}
 	v = append(v, `]}`...)
 	return task.OutMessage{Key: key, Value: v}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+)
+
+// succession is one worker after the other in this process: a configuration that can be taken over gets an app of its own, which begins
+// when that before it has drained. What is served goes on, from whichever is there. Each app has a registry, since its
+// metrics begin at 0.
+//
+// Run is for one goroutine; the rest may be called from any.
+type succession struct {
+	options app.Options
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	present heir
+	next    *heir              // begins when the present one has ended; nil: none does
+	end     context.CancelFunc // has the present one drain; nil before Run
+	over    bool               // Run has returned, or is about to
+}
+
+// heir is an app with what it is made from.
+type heir struct {
+	cfg         *config.Config
+	app         *app.App
+	registry    *prometheus.Registry
+	page        http.Handler
+	authorities string // as they were when it was made
+}
+
+func newSuccession(cfg *config.Config, options app.Options) (*succession, error) {
+	s := &succession{options: options, log: options.Logger}
+	first, err := s.heir(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.present = *first
+	return s, nil
+}
+
+// heir makes an app, which connects nothing yet.
+func (s *succession) heir(cfg *config.Config) (*heir, error) {
+	authorities, err := cfg.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	options := s.options
+	options.Registry = prometheus.NewRegistry()
+	a, err := app.New(cfg, options)
+	if err != nil {
+		return nil, err
+	}
+	return &heir{cfg, a, options.Registry, a.Board.Handler(), authorities}, nil
+}
+
+// secrets are settings that a worker takes over: with others than before it may not reach its servers for long.
+var secrets = []string{"kafka.sasl.password", "redis.password"}
+
+// takeOver implements reloader: a configuration that differs in nothing but learners that were added, secrets, and whom to trust. The
+// app for it is made at once, so that a fault leaves the present one at work.
+func (s *succession) takeOver(cfg *config.Config) (cannot []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest, added := s.present.cfg.Added(cfg)
+	rest = restOf(rest)
+	if slices.ContainsFunc(rest, func(key string) bool { return !slices.Contains(secrets, key) }) {
+		for _, name := range added {
+			rest = append(rest, "learners."+name)
+		}
+		return rest, nil
+	}
+	next, err := s.heir(cfg)
+	if err != nil {
+		return nil, err
+	}
+	newest := &s.present
+	if s.next != nil {
+		newest = s.next
+	}
+	if s.over || next.authorities == newest.authorities && len(restOf(newest.cfg.Differing(cfg))) == 0 {
+		return nil, next.app.Close()
+	}
+	_ = s.drop() // it has connected nothing
+	s.next = next
+	s.log.Info("draining, to go on with the new configuration", "learners", "["+strings.Join(added, " ")+"]", "secrets", rest,
+		"authorities", next.authorities != s.present.authorities)
+	if s.end != nil {
+		s.end()
+	}
+	return nil, nil
+}
+
+// drop forgets the app that was to begin, if one was; mu is held.
+func (s *succession) drop() error {
+	next := s.next
+	if s.next = nil; next == nil {
+		return nil
+	}
+	return next.app.Close()
+}
+
+// Run works until drain is done, then drains, at once when force is.
+func (s *succession) Run(drain, force context.Context) error {
+	for {
+		running, end := context.WithCancel(drain)
+		s.mu.Lock()
+		s.end = end
+		present := s.present.app
+		if s.next != nil { // SIGHUP came before there was an end
+			end()
+		}
+		s.mu.Unlock()
+		err := present.Run(running, force)
+		end()
+		s.mu.Lock()
+		if err != nil || drain.Err() != nil || force.Err() != nil {
+			s.over = true
+			err = errors.Join(err, s.drop())
+			s.mu.Unlock()
+			return err
+		}
+		s.present, s.next = *s.next, nil
+		s.mu.Unlock()
+	}
+}
+
+// Close releases what was made, where Run is not called.
+func (s *succession) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	return errors.Join(s.drop(), s.present.app.Close())
+}
+
+func (s *succession) now() heir {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.present
+}
+
+// Gather implements prometheus.Gatherer: the present app's metrics.
+func (s *succession) Gather() ([]*dto.MetricFamily, error) { return s.now().registry.Gather() }
+
+// Unready lists why the present app is not ready.
+func (s *succession) Unready() []string { return s.now().app.Worker.Unready() }
+
+// Dead tells why the process should be restarted.
+func (s *succession) Dead() error { return s.now().app.Worker.Dead() }
+
+// ServeHTTP serves the present app's page.
+func (s *succession) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now().page.ServeHTTP(w, r) }

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+)
+
+// Traces says where spans are sent by OTLP over HTTP, and how many are made. What else there is to say, OpenTelemetry's own variables
+// do: OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_* and OTEL_SPAN_*.
+type Traces struct {
+	Endpoint string  // a URL to which /v1/traces is added; empty: there are none
+	Ratio    float64 // the share of traces that are made where nobody before has decided
+}
+
+// On tells whether there are traces.
+func (t *Traces) On() bool { return t.Endpoint != "" }
+
+// URL is where spans are sent.
+func (t *Traces) URL() (string, error) {
+	u, err := url.Parse(t.Endpoint)
+	if err != nil {
+		return "", checkEndpoint(t.Endpoint)
+	}
+	return u.JoinPath("v1", "traces").String(), nil
+}
+
+// checkEndpoint takes what OTEL_EXPORTER_OTLP_ENDPOINT has too. A fault does not show the URL, which may hold a password that does
+// not belong there.
+func checkEndpoint(text string) error {
+	if text == "" {
+		return nil // off
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errors.New("is not a URL such as http://127.0.0.1:4318 or https://collector:4318")
+	case u.User != nil:
+		return errors.New("holds a user or password; give them in OTEL_EXPORTER_OTLP_HEADERS, such as Authorization=Basic%20…")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("is a URL with ? or #; /v1/traces is added to it")
+	}
+	return nil
+}
+
+// endpoint is where a collector listens.
+var endpoint = anything("URL", "`http://` or `https://`, or empty", checkEndpoint,
+	pattern(`^$|^[hH][tT][tT][pP][sS]?://[^/?#@]+(/[^?#]*)?$`))

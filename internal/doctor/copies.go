@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+// copies looks at how many brokers each topic lies on, and how many of them have to know a record before it counts.
+func (d *doctor) copies(ctx context.Context) {
+	const area = "topics"
+	if !d.reached {
+		return
+	}
+	brokers, err := d.broker.Brokers(ctx)
+	if err == nil {
+		var all []broker.Copies
+		if all, err = d.broker.Copies(ctx); err == nil {
+			d.judge(all, len(brokers))
+			return
+		}
+	}
+	d.add(Warning, area, "how many copies there are of the topics cannot be told: %v", err)
+}
+
+// judge says of each kind of fault which topics have it.
+func (d *doctor) judge(all []broker.Copies, brokers int) {
+	const area = "topics"
+	before := len(d.found)
+	named := func(has func(*broker.Copies) bool) string {
+		var names []string
+		for i := range all {
+			if has(&all[i]) {
+				names = append(names, all[i].Topic)
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, ", ")
+	}
+	alter := func(setting string) string {
+		return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --topic TOPIC --add-config %s", d.cfg.Kafka.Brokers[0], setting)
+	}
+	d.unwritable(all)
+	if names := named(func(c *broker.Copies) bool { return c.Factor == 1 && brokers > 1 }); names != "" {
+		d.add(Warning, area, "%s: one copy, on one of %d brokers: while that is away nothing is ranked, and what it loses is lost; add copies with "+
+			"kafka-reassign-partitions.sh, or make the topics with --replication %d", names, brokers, min(brokers, 3))
+	}
+	if names := named(func(c *broker.Copies) bool { return c.Factor > 1 && c.MinInSync == 1 }); names != "" {
+		d.add(Warning, area, "%s: min.insync.replicas is 1: a record counts as written when one broker has it, and is lost with that broker; with three "+
+			"copies set 2: %s", names, alter("min.insync.replicas=2"))
+	}
+	if names := named(func(c *broker.Copies) bool { return c.Unclean }); names != "" {
+		d.add(Warning, area, "%s: unclean.leader.election.enable is true: a copy that lacks records may become the leader, and partitions whose decisions "+
+			"are lost stop; %s", names, alter("unclean.leader.election.enable=false"))
+	}
+	if len(d.found) == before && len(all) > 0 {
+		least := slices.MinFunc(all, func(a, b broker.Copies) int { return a.Factor - b.Factor })
+		d.add(OK, area, "every copy is in sync; there are %d or more of each topic, on %d brokers", least.Factor, brokers)
+	}
+}
+
+// unwritable says where fewer copies are in sync than have to be, and where fewer are than there should.
+func (d *doctor) unwritable(all []broker.Copies) {
+	const area, internal = "topics", "__consumer_offsets and __transaction_state are Kafka's own, without which no worker begins"
+	var below, behind []string
+	for i := range all {
+		c := &all[i]
+		if c.MinInSync > c.Factor {
+			d.add(Fault, area, "%s: min.insync.replicas is %d, and there are %d copies: nothing can be written there; add copies, or set it lower", c.Topic,
+				c.MinInSync, c.Factor)
+			continue
+		}
+		for p, n := range c.InSync {
+			switch {
+			case n < c.MinInSync:
+				below = append(below, fmt.Sprintf("%s[%d] %d instead of %d", c.Topic, p, n, c.MinInSync))
+			case n < c.Factor:
+				behind = append(behind, fmt.Sprintf("%s[%d] %d of %d", c.Topic, p, n, c.Factor))
+			}
+		}
+	}
+	if len(below) > 0 {
+		d.add(Fault, area, "fewer copies are in sync than min.insync.replicas, so that nothing can be written there: %s (%s); see which brokers are down or "+
+			"behind: kafka-topics.sh --describe --under-min-isr-partitions", few(below), internal)
+	}
+	if len(behind) > 0 {
+		d.add(Warning, area, "copies are behind, or their brokers away; in sync are: %s; see which brokers are down: kafka-topics.sh --describe "+
+			"--under-replicated-partitions", few(behind))
+	}
+}
+
+// few names the first of many.
+func few(all []string) string {
+	const most = 6
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}

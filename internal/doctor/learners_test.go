@@ -1,0 +1,66 @@
+package doctor_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/doctor"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// has tells whether a line begins so, and has a part.
+func has(lines, begin, part string) bool {
+	for line := range strings.Lines(lines) {
+		if strings.HasPrefix(line, begin) && strings.Contains(line, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestStoredLearners: those of the file are compared with what each partition has learned.
+func TestStoredLearners(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		s := of(t, env)
+		s.make(t, three)
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "nothing is stored for group " + s.group + " yet"})
+		cfg, _, err := config.LoadFile(s.file(t), os.LookupEnv)
+		require.NoError(t, err)
+		store, err := app.NewStore(cfg)
+		require.NoError(t, err)
+		defer store.Close()
+		keep := func(p int32, layout int, lines ...string) {
+			t.Helper()
+			meta := state.Meta{Layout: layout, ClusterID: "c", TopicNames: []string{"i", "s", "p", "r"}, Partitions: 3, Inputs: make([]state.Position, 3),
+				ProducerID: -1}
+			m, err := store.Acquire(t.Context(), p, 0, true, &meta)
+			require.NoError(t, err)
+			c := state.Checkpoint{Fence: m.Fence, ID: testenv.Unique(t, "c"), Meta: meta}
+			for i := 0; i < len(lines); i += 2 {
+				c.Changes.Writes = append(c.Changes.Writes, state.Write{Hash: state.MetaHash, Field: []byte("learner." + lines[i]), Value: []byte(lines[i+1])})
+			}
+			require.NoError(t, store.Checkpoint(t.Context(), p, &c))
+		}
+		own := `{"no":0,"fingerprint":"` + strings.ReplaceAll(cfg.Learners[0].Fingerprint(), `"`, `\"`) + `","account":{}}`
+		keep(0, task.StateLayout, "feed", own)
+		keep(1, task.StateLayout, "feed", own)
+		s.finds(t, doctor.Options{}, [2]string{"ok state", "2 partitions are stored, and their learners are those of this file"})
+
+		keep(1, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`)
+		keep(2, task.StateLayout, "feed", `{"no":0,"fingerprint":"another","account":{}}`, "front", `{"no":1,"fingerprint":"f","account":{"impressions.pending":7}}`,
+			"old", `{"no":2,"fingerprint":"f","account":{}}`)
+		s.finds(t, doctor.Options{}, [2]string{"fault state", "learner feed has learned as another on partitions 1-2"},
+			[2]string{"fault state", "state reset --config F --learner feed --yes"},
+			[2]string{"warning state", "learner front is stored and not in this file, and 7 impressions"}, [2]string{"ok state", "learner old is stored and not"})
+
+		keep(0, task.StateLayout+1)
+		s.finds(t, doctor.Options{}, [2]string{"fault state", "run the version that wrote it"})
+	})
+}

@@ -1,0 +1,209 @@
+package lab
+
+import (
+	"fmt"
+	"image/color"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// What a picture measures, in points. Letters are large for its width: on a phone it has half of it.
+const (
+	width    = 540
+	curves   = 300 // the height of what lines are drawn in, at the least
+	margin   = 8
+	leader   = 22 // from a line's end to its label
+	widest   = 140
+	large    = 15.0 // letters of titles and names
+	small    = 13.0
+	leading  = 1.25 // the height of a line of text, in letters
+	slack    = 1.15 // how much wider a reader's font may be than the one measured
+	figures  = 10   // between a name and its value
+	headroom = 10   // above the curves
+)
+
+// label is what stands at a line's end: a name and the final value, and below them what tells the line from others.
+type label struct {
+	name    string
+	details []string
+	final   float64
+	end     float64 // the final value as the axis can show it
+	style   draw.LineStyle
+}
+
+// direct tells whether the delay goes without saying, in a picture.
+func (r *Result) direct() bool { return r.combination.Learner.Delay == config.Direct }
+
+// details are what a policy's name does not say of a combination, for a picture.
+func (r *Result) details() (parts []string) {
+	if !r.direct() && r.MaxInstances == nil {
+		parts = append(parts, r.Delay) // instances are BOLD's
+	}
+	return append(parts, r.settings()...)
+}
+
+// Label is the combination in a few words.
+func (r *Result) Label() string {
+	return strings.Join(append([]string{r.Policy + " + " + r.Delay}, r.settings()...), ", ")
+}
+
+// settings are those of the combination that are not what is usual, in a few words each.
+func (r *Result) settings() (parts []string) {
+	l := &r.combination.Learner
+	switch {
+	case r.MaxInstances == nil:
+	case *r.MaxInstances == 0:
+		parts = append(parts, "∞ instances")
+	case *r.MaxInstances == 1:
+		parts = append(parts, "1 instance")
+	default:
+		parts = append(parts, fmt.Sprintf("≤ %d instances", *r.MaxInstances))
+	}
+	if r.direct() && r.PayoffHorizon != nil && l.Silence != config.Ages {
+		parts = append(parts, "silence "+r.Silence)
+	}
+	if l.Drift > 0 {
+		parts = append(parts, "drift "+strconv.FormatFloat(l.Drift, 'g', -1, 64))
+	}
+	if l.Policy.Kind().Confident && l.Radius == config.Paper {
+		parts = append(parts, "radius paper")
+	}
+	if l.Policy.Kind().Believes && l.Prior.Kind != policy.EmpiricalPrior {
+		parts = append(parts, "prior "+l.Prior.Kind.String())
+	}
+	if l.Policy.Kind().IsAdversarial() && l.LossIndex == config.ByRank {
+		parts = append(parts, "losses of ranks")
+	}
+	if r.BurnIn != nil {
+		parts = append(parts, "utilities "+r.Utilities)
+	}
+	return parts
+}
+
+// letters is a style of text.
+func letters(size vg.Length, c color.Color) text.Style {
+	f := font.From(plot.DefaultFont, size)
+	f.Variant = "Sans"
+	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler}
+}
+
+// wrap puts words into lines of no more than room, where words are no longer.
+func wrap(style text.Style, room vg.Length, words ...string) (lines []string) {
+	for _, word := range words {
+		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*slack <= room {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// listed puts commas, say, between parts, which stay whole where lines are broken.
+func listed(parts []string, comma string) []string {
+	parts = slices.Clone(parts)
+	for k := range len(parts) - 1 {
+		parts[k] += comma
+	}
+	return parts
+}
+
+// layout is where things stand in a picture.
+type layout struct {
+	title, notes, axis []string // lines above the curves
+	head               vg.Length
+	height             vg.Length
+	column             vg.Length // the width of labels
+	values             vg.Length // how much wider values may be than measured
+	details            [][]string
+	extents            []extent
+}
+
+// arrange finds room for the texts.
+func (s *sketch) arrange() *layout {
+	l := &layout{}
+	name, note := letters(large, ink.light), letters(small, quiet.light)
+	for _, label := range s.labels {
+		value := name.Width(number(label.final))
+		l.column = max(l.column, name.Width(label.name)*slack+figures+value*slack)
+		l.values = max(l.values, value*(slack-1))
+	}
+	room := max(l.column, widest)
+	needed := vg.Length(0)
+	for _, label := range s.labels {
+		lines := wrap(note, room, listed(label.details, ",")...)
+		for _, line := range lines {
+			l.column = max(l.column, note.Width(line)*slack)
+		}
+		l.details = append(l.details, lines)
+		l.extents = append(l.extents, extent{
+			above: large * leading / 2, below: large*leading/2 + small*leading*vg.Length(len(lines)),
+		})
+		needed += l.extents[len(l.extents)-1].size()
+	}
+	const whole = width - 2*margin
+	l.title = wrap(name, whole, strings.Fields(s.title)...)
+	l.notes = wrap(note, whole, listed(s.notes, ";")...)
+	l.axis = wrap(note, whole, strings.Fields(s.axes[1])...)
+	l.head = margin + vg.Length(len(l.title))*large*leading + vg.Length(len(l.notes)+len(l.axis))*small*leading + headroom
+	l.height = l.head + max(curves, needed) + s.foot()
+	return l
+}
+
+// foot is the height of what stands under the curves.
+func (s *sketch) foot() vg.Length { return s.X.Tick.Length + 2*small*leading + margin }
+
+// draw puts all in its place: from top to bottom titles, curves with their labels on the right, and what the axis of
+// impressions is.
+func (s *sketch) draw(c draw.Canvas, l *layout) {
+	note, name := letters(small, quiet.light), letters(large, ink.light)
+	y := c.Max.Y - margin
+	write := func(style text.Style, lines []string) {
+		for _, line := range lines {
+			c.FillText(style, vg.Point{X: c.Min.X + margin, Y: y - style.Font.Size}, line)
+			y -= style.Font.Size * leading
+		}
+	}
+	write(name, l.title)
+	write(note, l.notes)
+	write(note, l.axis)
+
+	left := width - margin - l.column // of the labels
+	ticks := s.X.Tick.Marker.Ticks(s.X.Min, s.X.Max)
+	end := s.X.Tick.Label.Width(ticks[len(ticks)-1].Label) / 2 // of the axis, beyond the curves
+	area := draw.Crop(c, margin, min(0, left-leader+end-width), small*leading+margin, -l.head)
+	s.Draw(area)
+	data := s.DataCanvas(area)
+	under := note
+	under.XAlign = text.XCenter
+	c.FillText(under, vg.Point{X: data.Center().X, Y: c.Min.Y + margin}, s.axes[0])
+
+	wanted := make([]vg.Length, len(s.labels))
+	for k, label := range s.labels {
+		wanted[k] = data.Y(s.Y.Norm(label.end))
+	}
+	value := name
+	value.XAlign = text.XRight
+	for k, at := range spread(wanted, l.extents, data.Min.Y, data.Max.Y+headroom) {
+		label := s.labels[k]
+		thin := draw.LineStyle{Color: label.style.Color, Width: vg.Points(1), Dashes: label.style.Dashes}
+		c.StrokeLines(thin, []vg.Point{{X: data.Max.X, Y: wanted[k]}, {X: left - 4, Y: at}})
+		baseline := at - 0.45*large
+		c.FillText(name, vg.Point{X: left, Y: baseline}, label.name)
+		c.FillText(value, vg.Point{X: width - margin - l.values, Y: baseline}, number(label.final))
+		for _, line := range l.details[k] {
+			baseline -= small * leading
+			c.FillText(note, vg.Point{X: left, Y: baseline}, line)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// OAuthBearer is the mechanism OAUTHBEARER (RFC 7628), which kafka-go lacks. Each connection asks for a token of its own. Extensions
+// go with it to the broker (KIP-342); nil: none.
+func OAuthBearer(token func(context.Context) (string, error), extensions map[string]string) sasl.Mechanism {
+	return &bearer{token, extensions}
+}
+
+type bearer struct {
+	token      func(context.Context) (string, error)
+	extensions map[string]string
+}
+
+// Name implements sasl.Mechanism.
+func (*bearer) Name() string { return "OAUTHBEARER" }
+
+// bearerToken is what a token may consist of (RFC 6750, 2.1): nothing of it ends the message's field.
+var bearerToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// Start implements sasl.Mechanism: the one message that a client sends (RFC 7628, 3.1).
+func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	token, err := b.token(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("no token to log in to Kafka with: %w", err)
+	}
+	if !bearerToken.MatchString(token) {
+		return nil, nil, errors.New("the token to log in to Kafka with is empty, or has characters in it that no bearer token has (RFC 6750)")
+	}
+	const separator = "\x01"
+	message := "n,," + separator + "auth=Bearer " + token + separator
+	for _, name := range slices.Sorted(maps.Keys(b.extensions)) {
+		message += name + "=" + b.extensions[name] + separator
+	}
+	return bearerExchange{}, []byte(message + separator), nil
+}
+
+// bearerExchange is one login. It has no state: a broker that takes the token says nothing.
+type bearerExchange struct{}
+
+// Next implements sasl.StateMachine. A broker that does not take the token says why, in JSON (RFC 7628, 3.2.2); that its answer is
+// waited for once more, as the RFC has it, would only hide it.
+func (bearerExchange) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
+	if len(challenge) == 0 {
+		return true, nil, nil
+	}
+	return false, nil, fmt.Errorf("%w: %s", kafka.SASLAuthenticationFailed, refusal(challenge))
+}
+
+// refusal is a broker's answer for people.
+func refusal(answer []byte) string {
+	var says struct{ Status, Scope string }
+	if err := json.Unmarshal(answer, &says); err != nil || says.Status == "" {
+		const most = 200
+		return fmt.Sprintf("the broker answered %q", answer[:min(len(answer), most)])
+	}
+	text := fmt.Sprintf("the broker calls the token %q", says.Status)
+	if scope := strings.TrimSpace(says.Scope); scope != "" {
+		text += fmt.Sprintf(", and wants the scope %q", scope)
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package broker
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Bounds of what is read of a record's headers for its trace, and of the trace itself. A tracestate beyond W3C's 512 bytes may be
+// dropped; a traceparent has 55.
+const (
+	maxTraceHeaders = 16 << 10
+	maxTraceParent  = 256
+	maxTraceState   = 512
+)
+
+// traceCost is what a trace takes beside its bytes.
+const traceCost = int64(unsafe.Sizeof(task.Trace{}))
+
+// traced reads the trace from what is left of the present record. Headers that make no sense have none: a record is not refused
+// for what nobody decides by, and without tracing its headers would not have been looked at.
+func (r *recordReader) traced() (t task.Trace, err error) {
+	n := r.body
+	r.body = 0
+	b, err := r.take(n, maxTraceHeaders, nil)
+	if err != nil {
+		return t, err
+	}
+	return traceIn(b), nil
+}
+
+// traceIn finds a trace among headers. Of several headers of a name the last one counts, as in Kafka's own clients.
+func traceIn(b []byte) (t task.Trace) {
+	h := headers{b: b}
+	for count := h.number(); count > 0 && !h.bad; count-- {
+		key, value := h.bytes(), h.bytes()
+		switch {
+		case h.bad:
+		case string(key) == task.TraceParentHeader && len(value) <= maxTraceParent:
+			t.Parent = value
+		case string(key) == task.TraceStateHeader && len(value) <= maxTraceState:
+			t.State = value
+		}
+	}
+	return t
+}
+
+// headers are read from their bytes until something makes no sense.
+type headers struct {
+	b   []byte
+	bad bool
+}
+
+func (h *headers) number() int64 {
+	v, n := binary.Varint(h.b)
+	if n <= 0 {
+		h.bad = true
+		return 0
+	}
+	h.b = h.b[n:]
+	return v
+}
+
+func (h *headers) bytes() []byte {
+	n := h.number()
+	if h.bad || n < 0 { // null
+		return nil
+	}
+	if n > int64(len(h.b)) {
+		h.bad = true
+		return nil
+	}
+	b := h.b[:n:n]
+	h.b = h.b[n:]
+	return b
+}

@@ -1,0 +1,66 @@
+package stream
+
+import (
+	"errors"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// tracedShell is a shell whose requests make spans.
+type tracedShell struct {
+	shell
+	traces *traces
+}
+
+var _ task.Shell = tracedShell{}
+
+// Acquire is where a partition begins anew: what was fetched before that is fetched again.
+func (s tracedShell) Acquire(e task.Acquire) (state.Meta, error) {
+	s.traces.abandon("the partition begins anew")
+	return s.shell.Acquire(e)
+}
+
+// Fetch begins the span of what comes.
+func (s tracedShell) Fetch(e task.Fetch) (task.Fetched, error) {
+	f, err := s.shell.Fetch(e)
+	if err == nil {
+		s.traces.fetched(e.Topic, &f)
+	}
+	return f, err
+}
+
+// LookUp has a span.
+func (s tracedShell) LookUp(e task.LookUp) (task.LookedUp, error) {
+	span := s.traces.looksUp(&e)
+	found, err := s.shell.LookUp(e)
+	done(span, err)
+	return found, err
+}
+
+// Produce has a span, and carries on the traces of the records that it is for. The task has not reckoned with their headers: where
+// these are too much for the topic it goes without them.
+func (s tracedShell) Produce(e task.Produce) (task.Produced, error) {
+	span, with, carried := s.traces.produces(e)
+	got, err := s.shell.Produce(with)
+	if carried && errors.Is(err, task.ErrTooLarge) {
+		span.AddEvent("too large with the headers of traces, so it goes without them")
+		got, err = s.shell.Produce(e)
+	}
+	if err == nil && got.BaseOffset >= 0 {
+		span.SetAttributes(offset(got.BaseOffset))
+	}
+	done(span, err)
+	return got, err
+}
+
+// Checkpoint has a span, and ends those of the batches that it holds whole.
+func (s tracedShell) Checkpoint(e task.Checkpoint) error {
+	span := s.traces.saves(e.Checkpoint)
+	err := s.shell.Checkpoint(e)
+	done(span, err)
+	if err == nil {
+		s.traces.saved(e.Checkpoint)
+	}
+	return err
+}

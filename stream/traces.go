@@ -1,0 +1,293 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// traces makes the spans of one partition: one for each batch that was fetched, from then on until what came of its records is in a
+// checkpoint, with links to the spans that its records name; and below it one for each request to Kafka or Redis for its sake. It
+// sees requests and replies only, so that the task knows nothing of it.
+//
+// A fetch has no span: what it takes is for the most part the wait for something to come.
+type traces struct {
+	tracer    trace.Tracer
+	group     string
+	topics    [event.Topics]string
+	partition string
+
+	mu      sync.Mutex
+	open    []*tracedBatch // oldest first
+	records map[recordID]tracedRecord
+}
+
+// tracedBatch is one whose records are not all in a checkpoint.
+type tracedBatch struct {
+	topic       event.Topic
+	first, last int64 // offsets
+	span        trace.Span
+	records     []recordID
+}
+
+// recordID names a record by what the task asks for it and produces it under.
+type recordID struct {
+	topic event.Topic
+	key   string
+}
+
+// tracedRecord is a record of an open batch; its context is invalid where its headers name no trace.
+type tracedRecord struct {
+	batch   *tracedBatch
+	context trace.SpanContext
+}
+
+// maxTracedBatches bounds the batches that are open; beyond it the oldest one's span ends early.
+const maxTracedBatches = 256
+
+// newTraces is nil without a tracer.
+func newTraces(opt *Options, partition int32) *traces {
+	if opt.Tracer == nil {
+		return nil
+	}
+	return &traces{tracer: opt.Tracer, group: opt.Group, topics: opt.TopicNames, partition: strconv.Itoa(int(partition)),
+		records: map[recordID]tracedRecord{}}
+}
+
+// fetched begins the span of a batch, and takes the traces out of what the task is given.
+func (t *traces) fetched(topic event.Topic, f *task.Fetched) {
+	named := f.Traces
+	f.Traces = nil
+	if topic >= event.Inputs || len(f.Records) == 0 {
+		return
+	}
+	contexts := make(map[int]trace.SpanContext, len(named))
+	var links, sampled []trace.Link
+	for i := range named {
+		c := contextOf(&named[i])
+		if !c.IsValid() {
+			continue
+		}
+		contexts[named[i].Record] = c
+		link := trace.Link{SpanContext: c, Attributes: []attribute.KeyValue{offset(f.Records[named[i].Record].Offset)}}
+		if c.IsSampled() {
+			sampled = append(sampled, link)
+		} else {
+			links = append(links, link)
+		}
+	}
+	b := &tracedBatch{topic: topic, first: f.Records[0].Offset, last: f.Records[len(f.Records)-1].Offset}
+	_, b.span = t.tracer.Start(context.Background(), "process "+t.topics[topic], trace.WithNewRoot(),
+		trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithLinks(append(links, sampled...)...), // beyond the limit the SDK drops the first
+		trace.WithAttributes(append(t.messaging(semconv.MessagingOperationTypeProcess, "process", len(f.Records)),
+			semconv.MessagingDestinationName(t.topics[topic]), semconv.MessagingConsumerGroupName(t.group), offset(b.first),
+			attribute.Int64("ranker.last_offset", b.last))...))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range f.Records {
+		rec := &f.Records[i]
+		c, named := contexts[i]
+		if rec.Cut != nil || !named && !b.span.IsRecording() {
+			continue
+		}
+		id := recordID{topic, string(rec.Key)}
+		b.records = append(b.records, id)
+		t.records[id] = tracedRecord{b, c}
+	}
+	if len(b.records) == 0 {
+		b.span.End()
+		return
+	}
+	t.open = append(t.open, b)
+	if len(t.open) > maxTracedBatches {
+		t.end(t.open[0], "not followed any further")
+		t.open = slices.Delete(t.open, 0, 1)
+	}
+}
+
+// end ends a batch's span; why says why before its time. The batch is taken from the open ones by the caller.
+func (t *traces) end(b *tracedBatch, why string) {
+	for _, id := range b.records {
+		if t.records[id].batch == b {
+			delete(t.records, id)
+		}
+	}
+	if why != "" {
+		b.span.AddEvent(why)
+	}
+	b.span.End()
+}
+
+// abandon ends all spans before their time.
+func (t *traces) abandon(why string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range t.open {
+		t.end(b, why)
+	}
+	t.open = nil
+}
+
+// request begins the span of a request for the sake of some batches: below the oldest one's, linked to the others'.
+func (t *traces) request(name string, kind trace.SpanKind, isFor func(*tracedBatch) bool, attributes ...attribute.KeyValue) trace.Span {
+	t.mu.Lock()
+	ctx := context.Background()
+	var links []trace.Link
+	for _, b := range t.open {
+		switch {
+		case !b.span.IsRecording() || !isFor(b):
+		case trace.SpanFromContext(ctx).IsRecording():
+			links = append(links, trace.Link{SpanContext: b.span.SpanContext()})
+		default:
+			ctx = trace.ContextWithSpan(ctx, b.span)
+		}
+	}
+	t.mu.Unlock()
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return trace.SpanFromContext(ctx) // of nothing that is traced: it records nothing
+	}
+	_, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(attributes...))
+	return span
+}
+
+// looksUp begins the span of a look-up.
+func (t *traces) looksUp(e *task.LookUp) trace.Span {
+	about := map[*tracedBatch]bool{}
+	t.mu.Lock()
+	for _, id := range e.IDs {
+		for topic := range event.Topic(event.Inputs) {
+			if r, ok := t.records[recordID{topic, string(id)}]; ok {
+				about[r.batch] = true
+			}
+		}
+	}
+	t.mu.Unlock()
+	return t.request("look up", trace.SpanKindClient, func(b *tracedBatch) bool { return about[b] },
+		semconv.DBSystemNameRedis, semconv.DBOperationName("look up"), semconv.DBOperationBatchSize(len(e.IDs)))
+}
+
+// produces begins the span of what is produced. What is produced for a record whose headers name a trace carries that on; carried
+// tells whether there is any.
+func (t *traces) produces(e task.Produce) (span trace.Span, with task.Produce, carried bool) {
+	topic, name := e.Topic, "dead letters of "+t.topics[e.Topic]
+	attributes := t.messaging(semconv.MessagingOperationTypeSend, "send", len(e.Messages))
+	if !e.DeadLetters {
+		topic, name = event.Impressions, t.topics[e.Topic]
+		attributes = append(attributes, semconv.MessagingDestinationName(name))
+	}
+	about := map[*tracedBatch]bool{}
+	with = e
+	t.mu.Lock()
+	for i := range e.Messages {
+		r, ok := t.records[recordID{topic, string(e.Messages[i].Key)}]
+		if !ok {
+			continue
+		}
+		about[r.batch] = true
+		if !r.context.IsValid() {
+			continue
+		}
+		if !carried {
+			with.Messages, carried = slices.Clone(e.Messages), true
+		}
+		h := traceHeaders(slices.Clone(e.Messages[i].Headers))
+		propagation.TraceContext{}.Inject(trace.ContextWithRemoteSpanContext(context.Background(), r.context), &h)
+		with.Messages[i].Headers = h
+	}
+	t.mu.Unlock()
+	span = t.request("send "+name, trace.SpanKindProducer, func(b *tracedBatch) bool { return about[b] }, attributes...)
+	return span, with, carried
+}
+
+// saves begins the span of a checkpoint.
+func (t *traces) saves(c *state.Checkpoint) trace.Span {
+	return t.request("checkpoint", trace.SpanKindClient, func(b *tracedBatch) bool { return b.first < readTo(c, b.topic) },
+		semconv.DBSystemNameRedis, semconv.DBOperationName("checkpoint"))
+}
+
+// saved ends the spans of batches that a checkpoint holds whole.
+func (t *traces) saved(c *state.Checkpoint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = slices.DeleteFunc(t.open, func(b *tracedBatch) bool {
+		if b.last >= readTo(c, b.topic) {
+			return false
+		}
+		t.end(b, "")
+		return true
+	})
+}
+
+// readTo is the offset behind what a checkpoint holds of a topic.
+func readTo(c *state.Checkpoint, topic event.Topic) int64 {
+	if int(topic) >= len(c.Meta.Inputs) {
+		return -1
+	}
+	return c.Meta.Inputs[topic].Offset
+}
+
+// messaging are the attributes that OpenTelemetry's conventions want of whatever is done with records.
+func (t *traces) messaging(kind attribute.KeyValue, operation string, n int) []attribute.KeyValue {
+	return []attribute.KeyValue{semconv.MessagingSystemKafka, kind, semconv.MessagingOperationName(operation),
+		semconv.MessagingDestinationPartitionID(t.partition), semconv.MessagingBatchMessageCount(n)}
+}
+
+func offset(at int64) attribute.KeyValue { return semconv.MessagingKafkaOffset(int(at)) }
+
+// done ends a request's span.
+func done(span trace.Span, err error) {
+	if err != nil {
+		span.SetAttributes(semconv.ErrorType(err))
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// contextOf is what a record's headers say, invalid where they are not as W3C wants them.
+func contextOf(r *task.Trace) trace.SpanContext {
+	h := traceHeaders{{Key: task.TraceParentHeader, Value: r.Parent}, {Key: task.TraceStateHeader, Value: r.State}}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), &h))
+}
+
+// traceHeaders lets a propagator read and write a record's headers.
+type traceHeaders []task.Header
+
+var _ propagation.TextMapCarrier = (*traceHeaders)(nil)
+
+// Get is the value of a header.
+func (h *traceHeaders) Get(key string) string {
+	for _, one := range *h {
+		if one.Key == key {
+			return string(one.Value)
+		}
+	}
+	return ""
+}
+
+// Set adds a header.
+func (h *traceHeaders) Set(key, value string) {
+	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
+}
+
+// Keys are all headers' keys.
+func (h *traceHeaders) Keys() (all []string) {
+	for _, one := range *h {
+		all = append(all, one.Key)
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+// groupOf writes the configuration of a group with topics of four partitions, and makes these.
+func groupOf(t *testing.T, env testenv.Env) *config.Config {
+	t.Helper()
+	group := testenv.Unique(t, "page")
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-i, selections: %[2]s-s, payoffs: %[2]s-p, rankings: %[2]s-r}
+redis: {url: %q}
+learners: {feed: {payoffs: stochastic}}
+`, env.Kafka, group, env.RedisURL()), 0o600))
+	cfg, _, err := config.LintFile(file, os.LookupEnv)
+	require.NoError(t, err)
+	b, err := app.NewBroker(cfg)
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Create(t.Context(), broker.Spec{Partitions: 4, Replication: 1})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		problems, err := b.Check(t.Context())
+		return err == nil && len(problems) == 0
+	}, patience, 20*time.Millisecond)
+	return cfg
+}
+
+// join starts a worker of the group, and gives its page's address.
+func join(t *testing.T, cfg *config.Config) (address, id string) {
+	t.Helper()
+	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Version: "test",
+		SessionTimeout: 6 * time.Second})
+	require.NoError(t, err)
+	drain, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(drain, context.Background()) }()
+	t.Cleanup(sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}))
+	server := httptest.NewServer(a.Board.Handler())
+	t.Cleanup(server.Close)
+	return server.URL + "/", a.Worker.ID()
+}
+
+// write sends records, each keyed by its impression.
+func write(t *testing.T, cfg *config.Config, topic string, n int, record func(i int) string) {
+	t.Helper()
+	w := &kafka.Writer{Addr: kafka.TCP(cfg.Kafka.Brokers...), Topic: topic, Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
+		RequiredAcks: kafka.RequireAll}
+	var all []kafka.Message
+	for i := range n {
+		all = append(all, kafka.Message{Key: fmt.Append(nil, "i-", i), Value: []byte(record(i))})
+	}
+	require.NoError(t, w.WriteMessages(t.Context(), all...))
+	require.NoError(t, w.Close())
+}
+
+// TestTwoWorkers: the page of either worker shows the partitions of both, and what both have read, added up.
+func TestTwoWorkers(t *testing.T) {
+	browser := chromium(t)
+	cfg := groupOf(t, testenv.Real(t))
+	one, first := join(t, cfg)
+	other, second := join(t, cfg)
+	const n = 500
+	items := []string{"road", "river", "hill", "harbour"}
+	write(t, cfg, cfg.Kafka.Topics.Impressions, n, func(i int) string {
+		return fmt.Sprintf(`{"impression_id":"i-%d","candidates":[{"item":"road","utility":0.9},{"item":"river","utility":0.7},`+
+			`{"item":"hill","utility":0.5},{"item":"harbour","utility":0.3}]}`, i)
+	})
+	write(t, cfg, cfg.Kafka.Topics.Selections, n-20, func(i int) string { return fmt.Sprintf(`{"impression_id":"i-%d","item":%q}`, i, items[i%4]) })
+	write(t, cfg, cfg.Kafka.Topics.Payoffs, n-100, func(i int) string {
+		return fmt.Sprintf(`{"impression_id":"i-%d","payoff":%v}`, i, []float64{0.1, 0.3, 0.5, 0.9}[i%4])
+	})
+	for own, address := range map[string]string{first: one, second: other} {
+		p := open(t, browser, address, view{"light", 1440})
+		p.await("it is live", isLive)
+		p.await("both workers are there, each with two partitions",
+			`[...document.querySelectorAll("#worker-table tbody tr")].map(r => r.cells[2].textContent).join() === "2,2"`)
+		p.await("all partitions are there, two of each worker", `(() => {
+			const rows = [...document.querySelectorAll("#partition-table tbody tr")], of = {};
+			for (const r of rows) for (const id of [`+fmt.Sprintf("%q, %q", first[:6], second[:6])+`]) if (r.textContent.includes(id)) of[id] = (of[id] || 0) + 1;
+			return rows.length === 4 && Object.values(of).join() === "2,2";
+		})()`)
+		got, want := "", fmt.Sprintf("%d impressions read, %d selections read, %d payoffs read", n, n-20, n-100)
+		assert.Eventually(t, func() bool {
+			got = eval[string](p, `[...document.querySelectorAll("#flows h3")].map(h => h.textContent).join(", ")`)
+			return got == want
+		}, patience, 50*time.Millisecond)
+		require.Equal(t, want, got, "the totals are those of both")
+		require.Contains(t, eval[string](p, `document.querySelector("#worker-table").textContent`), own[:6]+" (this page)")
+		require.True(t, eval[bool](p, `document.getElementById("alone").hidden`))
+		p.quiet()
+	}
+	for _, v := range []view{{"light", 360}, {"dark", 360}, {"light", 1440}, {"dark", 1440}} {
+		p := open(t, browser, one, v)
+		p.await("it is live", isLive)
+		p.await("both workers are there", `document.querySelectorAll("#worker-table tbody tr").length === 2`)
+		p.await("rankings are explained", `document.querySelectorAll("#ranking-list tbody tr").length > 0`)
+		p.shot("group-" + v.String())
+		p.fits()
+	}
+}
