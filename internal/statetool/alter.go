@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -61,6 +62,21 @@ func (tool *Tool) stopped(ctx context.Context) error {
 	if members > 0 {
 		return fmt.Errorf("%w: %d of %q (one from %s). Stop all workers, then give the command again; one that was killed "+
 			"counts for another session timeout, 10 s", ErrLive, members, group, client)
+	}
+	return tool.noneStandsBy(ctx)
+}
+
+// noneStandsBy makes sure that no worker has left the group only until those that took its partitions are gone: it would join in the
+// middle of what needs all of them stopped. Where the store's rights forbid workers to tell each other, none stands by.
+func (tool *Tool) noneStandsBy(ctx context.Context) error {
+	workers, err := tool.registry.Workers(ctx)
+	if err != nil && !errors.Is(err, state.ErrForbidden) {
+		return fmt.Errorf("asking which workers of group %q stand by: %w", tool.cfg.Kafka.Group, err)
+	}
+	workers = slices.DeleteFunc(workers, func(w state.WorkerInfo) bool { return !w.StandsBy })
+	if len(workers) > 0 {
+		return fmt.Errorf("%w: %d of %q stand by, and would join again. Stop them, too, then give the command again; one that was "+
+			"killed counts for another %v", ErrLive, len(workers), tool.cfg.Kafka.Group, state.WorkerCounts)
 	}
 	return nil
 }

@@ -19,6 +19,9 @@ import (
 type Tool struct {
 	cfg      *config.Config
 	store    state.AdminStore
+	registry interface {
+		Workers(ctx context.Context) ([]state.WorkerInfo, error)
+	}
 	broker   *broker.Client
 	machine  partition.Config
 	progress func(string)
@@ -48,7 +51,7 @@ func New(cfg *config.Config, opt Options) (*Tool, error) {
 		b.Close()
 		return nil, err
 	}
-	tool := &Tool{cfg: cfg, store: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now, oneClock: opt.Now != nil}
+	tool := &Tool{cfg: cfg, store: s, registry: s, broker: b, machine: machine, progress: opt.Progress, now: opt.Now, oneClock: opt.Now != nil}
 	if tool.progress == nil {
 		tool.progress = func(string) {}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )
@@ -30,6 +31,18 @@ func (w *world) stateTool(t *testing.T) *statetool.Tool {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tool.Close()) })
 	return tool
+}
+
+// announces has a worker announced for as long as do takes.
+func (w *world) announces(t *testing.T, worker state.WorkerInfo, do func()) {
+	t.Helper()
+	store, err := app.NewStore(w.cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	_, err = store.Announce(t.Context(), worker)
+	require.NoError(t, err)
+	do()
+	require.NoError(t, store.Withdraw(t.Context(), worker.ID))
 }
 
 // played lets a worker rank and learn from a few thousand impressions, and ends when all is read and stored.
@@ -179,6 +192,11 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 				_, err := tool.Reset(t.Context(), "feed", true)
 				require.ErrorIs(t, err, statetool.ErrLive)
 				worker.stop(t)
+				w.announces(t, state.WorkerInfo{ID: "away", StandsBy: true}, func() {
+					_, err := tool.Reset(t.Context(), "feed", true)
+					require.ErrorIs(t, err, statetool.ErrLive)
+					require.ErrorContains(t, err, "stand by")
+				})
 				before := w.counts(t)
 				r, err := tool.Reset(t.Context(), "feed", false)
 				require.ErrorIs(t, err, statetool.ErrConfirm)
