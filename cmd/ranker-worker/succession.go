@@ -126,7 +126,7 @@ func (s *succession) Run(drain, force context.Context) error {
 		err := present.Run(running, force)
 		end()
 		s.mu.Lock()
-		if err != nil || drain.Err() != nil || force.Err() != nil {
+		if err != nil || drain.Err() != nil || force.Err() != nil || s.next == nil {
 			s.over = true
 			err = errors.Join(err, s.drop())
 			s.mu.Unlock()
