@@ -13,6 +13,8 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/session"
 )
 
 // Errors of a Membership.
@@ -145,17 +147,17 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 		base = *cfg.Dialer
 	}
 	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), logged: map[string]time.Time{}, dialer: newTrackedDialer(&base)}
-	base.ClientID, base.DialFunc, base.Resolver = cfg.ClientID, m.dialer.DialContext, nil
 	if base.Timeout == 0 {
 		base.Timeout = cfg.RequestTimeout
 	}
+	sessions := &session.Dialer{Dial: m.dialer.DialContext, TLS: base.TLS, SASL: base.SASLMechanism, ClientID: cfg.ClientID, Timeout: cfg.RequestTimeout}
+	base.ClientID, base.DialFunc, base.Resolver, base.TLS, base.SASLMechanism = cfg.ClientID, sessions.DialContext, nil, nil, nil
 	m.cfg.Dialer = &base
 	lifetime, shut := context.WithCancel(context.Background())
 	m.shut = shut
 	m.transport = &kafka.Transport{
 		Context: lifetime,
-		Dial:    m.dialer.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
-		TLS: base.TLS, SASL: base.SASLMechanism,
+		Dial:    sessions.DialContext, DialTimeout: cfg.RequestTimeout, ClientID: cfg.ClientID,
 		// The watch over partition counts is served from the transport's metadata, which therefore has to be fresh.
 		MetadataTopics: cfg.Topics, MetadataTTL: min(2*time.Second, cfg.WatchInterval),
 	}

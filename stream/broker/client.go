@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/session"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -119,15 +120,21 @@ func New(o Options) (*Client, error) {
 
 func (c *Client) newTransport() *kafka.Transport {
 	return &kafka.Transport{
-		Dial:           (&net.Dialer{Timeout: c.o.DialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		Dial:           c.dialer().DialContext,
 		DialTimeout:    c.o.DialTimeout,
 		IdleTimeout:    idleTimeout,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: c.topicNames(),
 		ClientID:       c.o.ClientID,
-		TLS:            c.o.TLS,
-		SASL:           c.o.SASL,
 		Context:        c.ctx,
+	}
+}
+
+// dialer sees to TLS and SASL, in kafka-go's place.
+func (c *Client) dialer() *session.Dialer {
+	return &session.Dialer{
+		Dial: (&net.Dialer{Timeout: c.o.DialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		TLS:  c.o.TLS, SASL: c.o.SASL, ClientID: c.o.ClientID, Timeout: c.o.DialTimeout,
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *Client) Brokers(ctx context.Context) ([]Broker, error) {
 // Greet connects to an address as the worker's connections do, with TLS and SASL, asks which requests it speaks, and hangs up.
 // It fails with task.ErrUnsupported where a worker needs a version that the broker does not speak.
 func (c *Client) Greet(ctx context.Context, address string) error {
-	d := kafka.Dialer{ClientID: c.o.ClientID, Timeout: c.o.DialTimeout, TLS: c.o.TLS, SASLMechanism: c.o.SASL}
+	d := kafka.Dialer{ClientID: c.o.ClientID, Timeout: c.o.DialTimeout, DialFunc: c.dialer().DialContext}
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err

@@ -1,0 +1,178 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// conn is a connection whose requests and answers pass through it unchanged, with logins in between. It has no goroutine.
+type conn struct {
+	net.Conn
+	d    *Dialer
+	meta *sasl.Metadata
+	now  func() time.Time
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	write    sync.Mutex // held by the one who writes, or logs in
+	requests frames
+	version  int16     // of SaslAuthenticate
+	due      time.Time // when to log in again; zero: never
+
+	read    sync.Mutex // held by the one who reads, or logs in
+	answers frames
+
+	// awaited is how many answers are still to come. A request that has none (one to produce without acks, which nobody here makes) is
+	// awaited for ever: the connection is then not logged in again, and its broker hangs up in the end.
+	awaited atomic.Int64
+
+	deadlines struct {
+		sync.Mutex
+		read, write time.Time // as they were set
+		login       time.Time // zero: no login is under way
+	}
+}
+
+func newConn(under net.Conn, d *Dialer, meta *sasl.Metadata) *conn {
+	c := &conn{Conn: under, d: d, meta: meta, now: d.now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// begin logs in for the first time.
+func (c *conn) begin(ctx context.Context) error {
+	until, _ := ctx.Deadline()
+	if err := c.limit(until); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	err := c.login(ctx, true)
+	if !stop() {
+		return errors.Join(ctx.Err(), err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.limit(time.Time{})
+}
+
+// Write writes requests, and logs in again before them where it is time.
+func (c *conn) Write(b []byte) (int, error) {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if len(b) > 0 && c.requests.between() && !c.due.IsZero() && !c.now().Before(c.due) {
+		if err := c.renew(); err != nil {
+			_ = c.Close()
+			return 0, fmt.Errorf("logging in to Kafka again, before the session ends: %w", err)
+		}
+	}
+	begun, _ := c.requests.pass(b)
+	c.awaited.Add(begun) // before any of it is written, and so before its answer is read
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.due = time.Time{} // what the broker has got is not what was counted
+	}
+	return n, err
+}
+
+// Read reads answers.
+func (c *conn) Read(b []byte) (int, error) {
+	c.read.Lock()
+	defer c.read.Unlock()
+	n, err := c.Conn.Read(b)
+	_, ended := c.answers.pass(b[:n])
+	c.awaited.Add(-ended)
+	return n, err
+}
+
+// renew logs in again, unless somebody awaits an answer; then a later request will see to it. Who writes holds its lock.
+func (c *conn) renew() error {
+	if !c.read.TryLock() {
+		return nil
+	}
+	defer c.read.Unlock()
+	if c.awaited.Load() != 0 || !c.answers.between() {
+		return nil
+	}
+	begun := time.Now() // deadlines are on the real clock
+	until := begun.Add(c.d.Timeout)
+	if err := c.limit(until); err != nil {
+		return err
+	}
+	c.deadlines.Lock()
+	until = earlier(until, c.deadlines.write)
+	c.deadlines.Unlock()
+	ctx, cancel := context.WithDeadline(c.ctx, begun.Add(until.Sub(begun)/2))
+	defer cancel()
+	if err := c.login(ctx, false); err != nil {
+		return err
+	}
+	return c.limit(time.Time{})
+}
+
+// Close closes the connection, also under a login.
+func (c *conn) Close() error {
+	c.cancel()
+	return c.Conn.Close()
+}
+
+// SetDeadline implements net.Conn. A login is a part of the Write that it goes before: its reads, too, end with the deadline of writes.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	c.deadlines.read, c.deadlines.write = t, t
+	return c.applyDeadlines()
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	c.deadlines.read = t
+	return c.applyDeadlines()
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	c.deadlines.write = t
+	return c.applyDeadlines()
+}
+
+// limit bounds a login; zero: it is over.
+func (c *conn) limit(until time.Time) error {
+	c.deadlines.Lock()
+	defer c.deadlines.Unlock()
+	c.deadlines.login = until
+	return c.applyDeadlines()
+}
+
+// applyDeadlines sets what counts now; the lock is held.
+func (c *conn) applyDeadlines() error {
+	read, write := c.deadlines.read, c.deadlines.write
+	if !c.deadlines.login.IsZero() {
+		write = earlier(write, c.deadlines.login)
+		read = write
+	}
+	return errors.Join(c.Conn.SetReadDeadline(read), c.Conn.SetWriteDeadline(write))
+}
+
+// earlier is the earlier of two deadlines; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,42 @@
+package session
+
+import "encoding/binary"
+
+// frames follows one direction of a connection: frames of a length, of four bytes, and as many bytes.
+type frames struct {
+	head [4]byte
+	have int   // bytes of head
+	left int64 // bytes of the frame that are still to come, its head complete
+	lost bool  // a length that cannot be was met: nobody knows where frames begin
+}
+
+// between tells whether the next byte begins a frame.
+func (f *frames) between() bool { return f.have == 0 && !f.lost }
+
+// pass takes the bytes that come next, in whatever pieces, and counts the frames that begin and those that end in them.
+func (f *frames) pass(b []byte) (begun, ended int64) {
+	for len(b) > 0 && !f.lost {
+		if f.have < len(f.head) {
+			if f.have == 0 {
+				begun++
+			}
+			n := copy(f.head[f.have:], b)
+			f.have += n
+			b = b[n:]
+			if f.have < len(f.head) {
+				return begun, ended
+			}
+			f.left = int64(int32(binary.BigEndian.Uint32(f.head[:])))
+			f.lost = f.left < 0
+		} else {
+			n := min(f.left, int64(len(b)))
+			f.left -= n
+			b = b[n:]
+		}
+		if f.left == 0 {
+			f.have = 0
+			ended++
+		}
+	}
+	return begun, ended
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// soonest is how long after a login the next may begin: brokers refuse two in one second.
+const soonest = 1100 * time.Millisecond
+
+// login logs in, for the first time or again, and notes when to do so next. No answer is awaited, and nobody else reads or writes.
+func (c *conn) login(ctx context.Context, first bool) error {
+	begun := c.now()
+	wire := protocol.NewConn(c.Conn, c.d.ClientID)
+	if first {
+		if err := c.negotiate(wire); err != nil {
+			return err
+		}
+	}
+	wire.SetVersions(map[protocol.ApiKey]int16{protocol.SaslHandshake: 1, protocol.SaslAuthenticate: c.version})
+	lasts, err := c.exchange(sasl.WithMetadata(ctx, c.meta), wire)
+	if err != nil {
+		return err
+	}
+	if c.due = (time.Time{}); lasts > 0 {
+		// As Apache's client does: early enough, and not all connections at once.
+		c.due = begun.Add(time.Duration((0.85 + 0.1*rand.Float64()) * float64(lasts)))
+		if earliest := c.now().Add(soonest); c.due.Before(earliest) {
+			c.due = earliest
+		}
+	}
+	return nil
+}
+
+// negotiate finds out whether the broker says how long sessions last: from version 1 of SaslAuthenticate on.
+func (c *conn) negotiate(wire *protocol.Conn) error {
+	m, err := wire.RoundTrip(new(apiversions.Request))
+	if err != nil {
+		return fmt.Errorf("asking for versions: %w", err)
+	}
+	res := m.(*apiversions.Response)
+	if res.ErrorCode != 0 {
+		return fmt.Errorf("asking for versions: %w", kafka.Error(res.ErrorCode))
+	}
+	for _, k := range res.ApiKeys {
+		if protocol.ApiKey(k.ApiKey) == protocol.SaslAuthenticate {
+			c.version = min(k.MaxVersion, 1)
+		}
+	}
+	return nil
+}
+
+// exchange has the mechanism and the broker talk, and tells how long the login counts; 0: for ever.
+func (c *conn) exchange(ctx context.Context, wire *protocol.Conn) (lasts time.Duration, err error) {
+	m, err := wire.RoundTrip(&saslhandshake.Request{Mechanism: c.d.SASL.Name()})
+	if err != nil {
+		return 0, err
+	}
+	if code := m.(*saslhandshake.Response).ErrorCode; code != 0 {
+		return 0, kafka.Error(code)
+	}
+	state, message, err := c.d.SASL.Start(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for done := false; !done; {
+		m, err := wire.RoundTrip(&saslauthenticate.Request{AuthBytes: message})
+		if errors.Is(err, io.EOF) {
+			return 0, kafka.SASLAuthenticationFailed // some brokers say it by hanging up
+		}
+		if err != nil {
+			return 0, err
+		}
+		res := m.(*saslauthenticate.Response)
+		if res.ErrorCode != 0 {
+			return 0, fmt.Errorf("%w: %s", kafka.Error(res.ErrorCode), res.ErrorMessage)
+		}
+		lasts = time.Duration(min(max(res.SessionLifetimeMs, 0), int64(24*365*time.Hour/time.Millisecond))) * time.Millisecond
+		if done, message, err = state.Next(ctx, res.AuthBytes); err != nil {
+			return 0, err
+		}
+	}
+	return lasts, nil
+}
