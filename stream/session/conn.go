@@ -12,7 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// conn is a connection whose requests and answers pass through it unchanged, with logins in between. It has no goroutine.
+// conn is a connection whose requests and answers pass through it unchanged, with logins in between. It has no goroutine. Who reads does
+// so for an answer to a request that was written, as kafka-go does: while somebody reads there is no login.
 type conn struct {
 	net.Conn
 	d    *Dialer
@@ -26,13 +27,15 @@ type conn struct {
 	requests frames
 	version  int16     // of SaslAuthenticate
 	due      time.Time // when to log in again; zero: never
+	ends     time.Time // the session, where due is set
 
 	read    sync.Mutex // held by the one who reads, or logs in
 	answers frames
 
 	// awaited is how many answers are still to come. A request that has none (one to produce without acks, which nobody here makes) is
 	// awaited for ever: the connection is then not logged in again, and its broker hangs up in the end.
-	awaited atomic.Int64
+	awaited  atomic.Int64
+	answered chan struct{} // holds one after answers came
 
 	deadlines struct {
 		sync.Mutex
@@ -42,7 +45,7 @@ type conn struct {
 }
 
 func newConn(under net.Conn, d *Dialer, meta *sasl.Metadata) *conn {
-	c := &conn{Conn: under, d: d, meta: meta, now: d.now}
+	c := &conn{Conn: under, d: d, meta: meta, now: d.now, answered: make(chan struct{}, 1)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -89,36 +92,59 @@ func (c *conn) Write(b []byte) (int, error) {
 // Read reads answers.
 func (c *conn) Read(b []byte) (int, error) {
 	c.read.Lock()
-	defer c.read.Unlock()
 	n, err := c.Conn.Read(b)
 	_, ended := c.answers.pass(b[:n])
 	c.awaited.Add(-ended)
+	c.read.Unlock()
+	if ended > 0 {
+		select {
+		case c.answered <- struct{}{}:
+		default:
+		}
+	}
 	return n, err
 }
 
-// renew logs in again, unless somebody awaits an answer; then a later request will see to it. Who writes holds its lock.
+// renew logs in again. Where others await answers a later request will see to it, while the session lasts; once it is over they are
+// waited for, as the broker would hang up. Who writes holds its lock.
 func (c *conn) renew() error {
-	if !c.read.TryLock() {
-		return nil
-	}
-	defer c.read.Unlock()
-	if c.awaited.Load() != 0 || !c.answers.between() {
-		return nil
-	}
 	begun := time.Now() // deadlines are on the real clock
 	until := begun.Add(c.d.Timeout)
-	if err := c.limit(until); err != nil {
-		return err
-	}
 	c.deadlines.Lock()
 	until = earlier(until, c.deadlines.write)
 	c.deadlines.Unlock()
 	ctx, cancel := context.WithDeadline(c.ctx, begun.Add(until.Sub(begun)/2))
 	defer cancel()
+	for !c.quiet() {
+		if c.now().Before(c.ends) {
+			return nil
+		}
+		select {
+		case <-c.answered:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for earlier answers: %w", ctx.Err())
+		}
+	}
+	defer c.read.Unlock()
+	if err := c.limit(until); err != nil {
+		return err
+	}
 	if err := c.login(ctx, false); err != nil {
 		return err
 	}
 	return c.limit(time.Time{})
+}
+
+// quiet tells whether no answer is awaited, and then holds the lock of those who read.
+func (c *conn) quiet() bool {
+	if !c.read.TryLock() {
+		return false
+	}
+	if c.awaited.Load() == 0 && c.answers.between() {
+		return true
+	}
+	c.read.Unlock()
+	return false
 }
 
 // Close closes the connection, also under a login.

@@ -35,7 +35,7 @@ func (c *conn) login(ctx context.Context, first bool) error {
 	}
 	if c.due = (time.Time{}); lasts > 0 {
 		// As Apache's client does: early enough, and not all connections at once.
-		c.due = begun.Add(time.Duration((0.85 + 0.1*rand.Float64()) * float64(lasts)))
+		c.due, c.ends = begun.Add(time.Duration((0.85+0.1*rand.Float64())*float64(lasts))), begun.Add(lasts)
 		if earliest := c.now().Add(soonest); c.due.Before(earliest) {
 			c.due = earliest
 		}

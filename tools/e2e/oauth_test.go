@@ -33,7 +33,7 @@ type issuer struct {
 	lifetime time.Duration
 	handed   atomic.Int64
 	server   *httptest.Server
-	caFile   string
+	ca       *authority
 }
 
 const (
@@ -48,9 +48,10 @@ func newIssuer(t *testing.T, lifetime time.Duration) *issuer {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	ca := newAuthority(t)
-	own, err := tls.LoadX509KeyPair(ca.server(t).certFile, ca.server(t).keyFile)
+	cert := ca.server(t)
+	own, err := tls.LoadX509KeyPair(cert.certFile, cert.keyFile)
 	require.NoError(t, err)
-	i := &issuer{key: key, dir: t.TempDir(), lifetime: lifetime, caFile: ca.file()}
+	i := &issuer{key: key, dir: t.TempDir(), lifetime: lifetime, ca: ca}
 	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.serve))
 	i.server.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
 	i.server.StartTLS()
@@ -104,12 +105,13 @@ func (i *issuer) keys(t *testing.T) string {
 	return file
 }
 
-// brokerOf starts an Apache Kafka that takes the issuer's tokens, and ends each session after a time.
+// brokerOf starts an Apache Kafka that takes the issuer's tokens, and by TLS a password, and ends each session after a time.
 func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 	t.Helper()
-	keys := i.keys(t)
+	keys, cert := i.keys(t), i.ca.server(t)
 	return testenv.OwnKafka(t, realkafka.Options{
-		JVM: []string{"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file:" + keys, "-Dorg.apache.kafka.sasl.oauthbearer.allowed.files=" + keys},
+		SCRAM: []string{fmt.Sprintf("SCRAM-SHA-256=[name=%s,password=%s]", workerUser, kafkaPassword)},
+		JVM:   []string{"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file:" + keys, "-Dorg.apache.kafka.sasl.oauthbearer.allowed.files=" + keys},
 		Listeners: []realkafka.Listener{{Name: "SECURED", Protocol: "SASL_PLAINTEXT", Settings: map[string]string{
 			"sasl.enabled.mechanisms":                        "OAUTHBEARER",
 			"oauthbearer.sasl.jaas.config":                   "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
@@ -118,20 +120,29 @@ func (i *issuer) brokerOf(t *testing.T, session time.Duration) *testenv.Owned {
 			"sasl.oauthbearer.jwks.endpoint.url":             "file:" + keys,
 			"sasl.oauthbearer.expected.audience":             audience,
 			"sasl.oauthbearer.expected.issuer":               issuerName,
+		}}, {Name: "ENCRYPTED", Protocol: "SASL_SSL", Settings: map[string]string{
+			"ssl.keystore.type": "PEM", "ssl.keystore.key": cert.keyPEM, "ssl.keystore.certificate.chain": cert.certPEM,
+			"sasl.enabled.mechanisms":                 "SCRAM-SHA-256",
+			"scram-sha-256.sasl.jaas.config":          "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+			"scram-sha-256.connections.max.reauth.ms": fmt.Sprint(session.Milliseconds()),
 		}}}})
 }
 
 // TestOAuthBearer: a worker logs in to an Apache Kafka with its own validator of tokens, by client credentials and by a file, says why it
-// cannot, and goes on through the ends of many sessions.
+// cannot, and goes on through the ends of many sessions, as one with a password does.
 func TestOAuthBearer(t *testing.T) {
-	i := newIssuer(t, 4*time.Second)
-	kafka := i.brokerOf(t, 3*time.Second)
+	const session, sessions = 3 * time.Second, 5
+	// A session ends with its token at the latest. What is left of one when the worker asks for the next, a fifth, has to be well more than
+	// the second that brokers want between two logins.
+	i := newIssuer(t, 20*time.Second)
+	kafka := i.brokerOf(t, session)
 	env := testenv.Env{Kafka: kafka.Addr, Redis: testenv.Real(t).Redis}
-	world := func(sasl string) *world {
+	worldAt := func(listener, keys string) *world {
 		worker := plain(env, "policy: elimination")
-		worker.brokers, worker.kafka = kafka.Listeners["SECURED"], "sasl: {mechanism: oauthbearer, "+sasl+"}"
+		worker.brokers, worker.kafka = kafka.Listeners[listener], keys
 		return makeWorld(t, 2, worker, plain(env, "policy: elimination"), os.LookupEnv)
 	}
+	world := func(sasl string) *world { return worldAt("SECURED", "sasl: {mechanism: oauthbearer, "+sasl+"}") }
 	write := func(name, text string) string {
 		file := filepath.Join(i.dir, name)
 		require.NoError(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
@@ -139,12 +150,21 @@ func TestOAuthBearer(t *testing.T) {
 	}
 	t.Run("client credentials", func(t *testing.T) {
 		w := world(fmt.Sprintf("token_url: %q, token_ca_file: %q, username: worker, password_file: %q, scope: rank, extensions: 'logicalCluster=lkc-1'",
-			i.server.URL, i.caFile, write("secret", wrongPassword)))
+			i.server.URL, i.ca.file(), write("secret", wrongPassword)))
 		r := w.start(t)
 		r.awaitUnready(t, "invalid_client (this client is not known)")
 		write("secret", clientSecret)
 		r.awaitReady(t)
-		i.works(t, w, r)
+		begun, handed := time.Now(), i.handed.Load()
+		works(t, w, r, func() bool { return time.Since(begun) > sessions*session && i.handed.Load() > handed })
+	})
+	t.Run("a password", func(t *testing.T) {
+		w := worldAt("ENCRYPTED", fmt.Sprintf("tls: {ca_file: %q}\n  sasl: {mechanism: scram-sha-256, username: worker, password_file: %q}",
+			i.ca.file(), write("password", kafkaPassword)))
+		r := w.start(t)
+		r.awaitReady(t)
+		begun := time.Now()
+		works(t, w, r, func() bool { return time.Since(begun) > sessions*session })
 	})
 	t.Run("a file", func(t *testing.T) {
 		file := write("token", i.token("another", time.Hour))
@@ -165,20 +185,41 @@ func TestOAuthBearer(t *testing.T) {
 	})
 }
 
-// works: users play while sessions end, and what the broker hung up on is done again: nothing is lost, and nothing is there twice.
-func (i *issuer) works(t *testing.T, w *world, r *running) {
+// works: users play while sessions end, which nobody notices: the group stays as it is, and nothing is lost or there twice.
+func works(t *testing.T, w *world, r *running, enough func() bool) {
 	t.Helper()
 	const impressions = 300
-	begun := i.handed.Load()
+	before, generations := len(w.log.String()), r.generations(t)
 	p, done := w.play(t, impressions, 1, nil)
 	require.NoError(t, <-done)
-	require.Eventually(t, func() bool { return i.handed.Load() > begun+3 }, deadline, 20*time.Millisecond, "tokens for new sessions")
-	got := w.await(t, p.sent)
+	require.Eventually(t, enough, deadline, 20*time.Millisecond, "new sessions")
+	const later = 100
+	w.publish(t, w.impressions("later", later)...)
+	sent := p.sent
+	sent.Impressions += later
+	got := w.await(t, sent)
 	r.awaitReady(t)
+	require.Equal(t, generations, r.generations(t), "the group was divided anew")
+	require.NotContains(t, w.log.String()[before:], "level=WARN")
+	require.NotContains(t, w.log.String()[before:], "EOF")
 	r.stop(t)
-	checkAccount(t, got, p.sent)
-	w.ranked(t, impressions)
-	for _, secret := range []string{clientSecret, wrongPassword, "eyJ"} {
+	checkAccount(t, got, sent)
+	w.ranked(t, impressions+later)
+	for _, secret := range []string{clientSecret, wrongPassword, kafkaPassword, "eyJ"} {
 		require.NotContains(t, w.log.String(), secret)
 	}
+}
+
+// generations is how many generations of the group the worker has been in.
+func (r *running) generations(t *testing.T) int {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "ranker_rebalances_total" {
+			return int(f.Metric[0].GetCounter().GetValue())
+		}
+	}
+	require.Fail(t, "no ranker_rebalances_total")
+	return 0
 }

@@ -150,6 +150,8 @@ type running struct {
 	drain context.CancelFunc
 	force context.CancelFunc
 	ended chan error
+
+	metrics *prometheus.Registry
 }
 
 func (w *world) start(t *testing.T) *running {
@@ -161,12 +163,13 @@ func (w *world) start(t *testing.T) *running {
 func (w *world) startWith(t *testing.T, cfg *config.Config) *running {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
-	a, err := app.New(cfg, app.Options{Logger: logger, Registry: prometheus.NewRegistry(), SessionTimeout: 6 * time.Second,
+	registry := prometheus.NewRegistry()
+	a, err := app.New(cfg, app.Options{Logger: logger, Registry: registry, SessionTimeout: 6 * time.Second,
 		StopRetry: w.stopRetry, Now: w.now})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
 	force, cancelForce := context.WithCancel(context.Background())
-	r := &running{app: a, drain: cancel, force: cancelForce, ended: make(chan error, 1)}
+	r := &running{app: a, drain: cancel, force: cancelForce, ended: make(chan error, 1), metrics: registry}
 	t.Cleanup(cancelForce)
 	go func() { r.ended <- a.Run(drain, force) }()
 	return r
