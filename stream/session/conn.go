@@ -61,13 +61,15 @@ func (c *conn) begin(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	err := c.login(ctx, true)
-	if !stop() {
-		return errors.Join(ctx.Err(), err)
+	switch ended := !stop(); {
+	case err == nil && !ended:
+		return c.limit(time.Time{})
+	case err == nil:
+		return ctx.Err()
+	case ended:
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	if err != nil {
-		return err
-	}
-	return c.limit(time.Time{})
+	return err
 }
 
 // Write writes requests, and logs in again before them where it is time.
