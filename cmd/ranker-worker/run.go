@@ -53,13 +53,8 @@ func runWorker(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	level.Set(cfg.Log.Least())
-	log := cfg.Log.Logger(cmd.ErrOrStderr(), level)
-	registry := prometheus.NewRegistry()
-	version := buildVersion()
-	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	level, log := logOf(cmd, cfg)
+	version, registry := processMetrics()
 	options := app.Options{Logger: log, Version: version.Version}
 	if failpoint.Enabled {
 		testSettings(&options)
@@ -97,6 +92,21 @@ func runWorker(cmd *cobra.Command, file string) error {
 		err = errors.Join(err, serveErr)
 	}
 	return err
+}
+
+// logOf is the log of `run` and `serve`, and what its level is changed by.
+func logOf(cmd *cobra.Command, cfg *config.Config) (*slog.LevelVar, *slog.Logger) {
+	level := new(slog.LevelVar)
+	level.Set(cfg.Log.Least())
+	return level, cfg.Log.Logger(cmd.ErrOrStderr(), level)
+}
+
+// processMetrics are the metrics of the process, whatever it does, its version among them.
+func processMetrics() (build, *prometheus.Registry) {
+	version, registry := buildVersion(), prometheus.NewRegistry()
+	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return version, registry
 }
 
 // sayStart says what this worker is and what it is about to do.

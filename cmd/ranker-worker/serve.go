@@ -1,11 +1,8 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -45,13 +42,8 @@ func runServe(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	level.Set(cfg.Log.Least())
-	log := cfg.Log.Logger(cmd.ErrOrStderr(), level)
-	registry := prometheus.NewRegistry()
-	version := buildVersion()
-	stream.RegisterBuildInfo(registry, version.Version, version.Commit)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	level, log := logOf(cmd, cfg)
+	version, registry := processMetrics()
 	b, err := app.NewBroker(cfg)
 	if err != nil {
 		return err
