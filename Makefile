@@ -15,7 +15,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
-# times as slow, and each run has one goroutine. They run without it, first.
+# times as slow, and each run has one goroutine. They run without it, first, beside lint.
 STATISTICS := ./internal/lab
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
@@ -39,10 +39,14 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 
 .PHONY: test
 # -count=1: tests of tools/ read pages and manifests outside their module, whose changes go test's cache does not see.
-test: tools lint ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
+test: tools ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
-	@$(if $(RACE),$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS))
+	@$(MAKE) --no-print-directory -j2 lint $(if $(RACE),statistics)
 	$(TESTENV) -- $(GO) test $(RACE) -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
+
+.PHONY: statistics
+statistics: # one goroutine, so that lint goes on beside it
+	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS)
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
