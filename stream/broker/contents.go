@@ -34,6 +34,7 @@ func (c *Client) read(ctx context.Context, f *task.Fetch, out *task.Fetched) err
 		}
 		out.Next, out.LastRead = rec.Offset, false
 		out.Records = slices.Clip(out.Records[:i])
+		out.Traces = slices.DeleteFunc(out.Traces, func(t task.Trace) bool { return t.Record >= i })
 		out.Markers = slices.DeleteFunc(out.Markers, func(m task.Marker) bool { return m.Offset >= out.Next })
 		return nil
 	}

@@ -33,7 +33,8 @@ func (halfway) Read(_ context.Context, _ event.Topic, value []byte) ([]byte, *ev
 func TestContents(t *testing.T) {
 	c := &Client{o: Options{Contents: halfway{}, MaxValue: 5}}
 	answer := func(values ...string) *task.Fetched {
-		f := &task.Fetched{Next: 20, High: 20, LastRead: true, Markers: []task.Marker{{Offset: 11}, {Offset: 19}}}
+		f := &task.Fetched{Next: 20, High: 20, LastRead: true, Markers: []task.Marker{{Offset: 11}, {Offset: 19}},
+			Traces: []task.Trace{{Record: 1}, {Record: 3}}}
 		for i, v := range values {
 			f.Records = append(f.Records, partition.Record{Offset: 10 + 2*int64(i), Value: []byte(v)})
 		}
@@ -43,6 +44,7 @@ func TestContents(t *testing.T) {
 	f.Records[4].Cut = &partition.Cut{}
 	require.NoError(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, f))
 	require.Len(t, f.Records, 5)
+	require.Len(t, f.Traces, 2)
 	require.Equal(t, int64(20), f.Next)
 	require.Nil(t, f.Records[0].Plain)
 	require.Equal(t, "a", string(f.Records[1].Plain))
@@ -55,6 +57,7 @@ func TestContents(t *testing.T) {
 	require.Equal(t, int64(14), f.Next)
 	require.False(t, f.LastRead)
 	require.Equal(t, []task.Marker{{Offset: 11}}, f.Markers)
+	require.Equal(t, []task.Trace{{Record: 1}}, f.Traces, "of the records that are given")
 
 	require.ErrorIs(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, answer("?", "+b")), errAway)
 }
