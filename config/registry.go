@@ -47,7 +47,7 @@ func checkRegistry(s *section, k *Kafka) {
 		tls.fault("enabled", "is false, but the url begins with https://")
 	case encrypted:
 		r.TLS.Enabled = true
-	case (given || s.has("token_file")) && !allLoopback([]string{strings.TrimPrefix(strings.SplitN(r.URL, "/", 4)[2], "http://")}):
+	case (given || s.has("token_file")) && !allLoopback([]string{strings.SplitN(r.URL, "/", 4)[2]}):
 		s.warn("url", "without https:// the password or token is sent readable over the network")
 	}
 }
