@@ -42,7 +42,7 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 test: tools ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
 	@$(MAKE) --no-print-directory -j2 lint $(if $(RACE),statistics)
-	$(TESTENV) -- $(GO) test $(RACE) -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
+	$(TESTENV) -- $(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
 
 .PHONY: statistics
 statistics: # one goroutine, so that lint goes on beside it
