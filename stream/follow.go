@@ -34,7 +34,7 @@ type follower struct {
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
 	return &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
 		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{},
-		reader: partition.NewPublishedReader(w.opt.Machine.Learners)}
+		reader: partition.NewPublishedReader(w.opt.Machine.Learners, w.opt.Machine.Names)}
 }
 
 // run follows until ctx is done.
@@ -147,7 +147,7 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 // read takes published fields apart, once for all loops. What cannot be read is passed over: its writer may be newer
 // than we are.
 func (f *follower) read(source int32, fields []state.Field) []partition.Published {
-	return f.reader.Read(fields, func(err error) {
+	return f.reader.Read(source, fields, func(err error) {
 		f.log.Debug("passing over what another partition published", "source", source, "error", err)
 	})
 }

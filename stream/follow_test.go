@@ -56,7 +56,7 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 	p := &published{deltas: map[int32][]state.Delta{}}
 	l := &loop{p: 1, sources: make(chan publishedBatch, 4), ended: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	l.loads.Store(1)
-	f := &follower{store: p, reader: partition.NewPublishedReader(nil), partitions: 2, loops: map[int32]*loop{1: l},
+	f := &follower{store: p, reader: partition.NewPublishedReader(nil, newSharedNames()), partitions: 2, loops: map[int32]*loop{1: l},
 		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

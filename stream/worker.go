@@ -91,6 +91,7 @@ func NewWorker(opt Options) *Worker {
 	if opt.DrainTimeout == 0 {
 		opt.DrainTimeout = 10 * time.Second
 	}
+	opt.Machine.Names = newSharedNames()
 	w := &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
 	w.standby = newStandby(&w.announcer.self)
 	w.announcer.look, w.announcer.heard = w.lookWhetherToStandBy, w.decideWhetherToStandBy

@@ -266,7 +266,7 @@ func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
 
 // pool tells the first partition's machine what the others have published, by the code that workers take it in with.
 func (tool *Tool) pool(views []*view) {
-	reader := partition.NewPublishedReader(tool.machine.Learners)
+	reader := partition.NewPublishedReader(tool.machine.Learners, views[0].machine.Names())
 	for _, v := range views[1:] {
 		var published []state.Field
 		for _, f := range v.fields {
@@ -274,7 +274,7 @@ func (tool *Tool) pool(views []*view) {
 				published = append(published, f)
 			}
 		}
-		for _, pub := range reader.Informative(reader.Read(published, func(error) {})) {
+		for _, pub := range reader.Informative(reader.Read(v.number, published, func(error) {})) {
 			views[0].machine.SetSource(v.number, &pub)
 		}
 	}

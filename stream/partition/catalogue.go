@@ -13,23 +13,31 @@ import (
 
 // catalogue gives the items of one learner their numbers: dense, from 0, in the order in which they were first met, and
 // never reused. It also knows which items have to be written at the next seal.
+//
+// The names themselves, and the look-up by name, are the process's (Names): what is kept here of an item is two numbers.
 type catalogue struct {
-	numbers map[string]policy.Item
-	names   []string
+	names   Names
+	process []int32             // by our number: the process's
+	ours    policy.Pages[int32] // by the process's number: ours and 1, where we have one
 	changes policy.Changes
 }
 
-func newCatalogue() catalogue { return catalogue{numbers: make(map[string]policy.Item)} }
+func newCatalogue(names Names) catalogue { return catalogue{names: names} }
 
-// intern gives the item's number, a new one where it has none.
-func (c *catalogue) intern(name []byte) (i policy.Item, fresh bool) {
-	if i, ok := c.numbers[string(name)]; ok {
-		return i, false
+// len is how many items there are.
+func (c *catalogue) len() int { return len(c.process) }
+
+// name is the name of one of our items.
+func (c *catalogue) name(i policy.Item) string { return c.names.Name(c.process[i]) }
+
+// intern gives our number of an item that the process knows by its own, a new one where it has none.
+func (c *catalogue) intern(process int32) (i policy.Item, fresh bool) {
+	if i := c.ours.Get(process); i > 0 {
+		return i - 1, false
 	}
-	i = policy.Item(len(c.names))
-	s := string(name)
-	c.numbers[s] = i
-	c.names = append(c.names, s)
+	i = policy.Item(len(c.process))
+	*c.ours.At(process) = i + 1
+	c.process = append(c.process, process)
 	c.changes.Grow(1)
 	c.touch(i)
 	return i, true
@@ -39,31 +47,47 @@ func (c *catalogue) touch(i policy.Item) { c.changes.Note(i, 1) }
 
 // lookUp gives the item's number, if it has one.
 func (c *catalogue) lookUp(name []byte) (policy.Item, bool) {
-	i, ok := c.numbers[string(name)]
-	return i, ok
+	if process, known := c.names.Number(name); known {
+		return c.number(process)
+	}
+	return 0, false
+}
+
+// number is our number of an item that the process knows by its own, if it has one.
+func (c *catalogue) number(process int32) (i policy.Item, ok bool) {
+	i = c.ours.Get(process)
+	return i - 1, i > 0
 }
 
 // storedItem is one field of a learner's hash of items.
 type storedItem struct {
-	name   string
+	name   []byte
 	number policy.Item
 	sums   policy.Sums
 }
 
 // load takes the stored items, in any order. Their numbers must be 0..n-1.
 func (c *catalogue) load(items []storedItem) error {
-	c.names, c.numbers = make([]string, len(items)), make(map[string]policy.Item, len(items))
-	c.changes = policy.Changes{}
+	names := make([][]byte, len(items))
+	for k := range items {
+		names[k] = items[k].name
+	}
+	process := c.names.Numbers(nil, names)
+	*c = newCatalogue(c.names)
 	c.changes.Grow(len(items))
-	for _, it := range items {
+	c.process = make([]int32, len(items))
+	for i := range c.process {
+		c.process[i] = -1
+	}
+	for k, it := range items {
 		if int(it.number) >= len(items) {
 			return fmt.Errorf("item %q has number %d, but there are only %d items", it.name, it.number, len(items))
 		}
-		if _, ok := c.numbers[it.name]; ok || it.name == "" || c.names[it.number] != "" {
+		if _, twice := c.number(process[k]); twice || len(it.name) == 0 || c.process[it.number] >= 0 {
 			return fmt.Errorf("item %q or its number %d is stored twice", it.name, it.number)
 		}
-		c.names[it.number] = it.name
-		c.numbers[it.name] = it.number
+		c.process[it.number] = process[k]
+		*c.ours.At(process[k]) = it.number + 1
 	}
 	return nil
 }

@@ -278,9 +278,9 @@ func (w *world) learned() string {
 	a := w.m.Account()
 	l := w.m.byName["feed"]
 	lines := []string{fmt.Sprintf("%d applied, impressions: %+v", a.Payoffs.Applied, a.Impressions)}
-	for i, name := range l.items.names {
-		s := l.delay.Sums(int32(i))
-		lines = append(lines, fmt.Sprintf("%s: %d, %.9f, %.9f", name, s.N, s.R, s.Q))
+	for i := range int32(l.items.len()) {
+		s := l.delay.Sums(i)
+		lines = append(lines, fmt.Sprintf("%s: %d, %.9f, %.9f", l.items.name(i), s.N, s.R, s.Q))
 	}
 	sort.Strings(lines)
 	return strings.Join(lines, "\n")

@@ -63,8 +63,8 @@ func (m *Machine) checkEntry(e *entry) error {
 		return nil
 	}
 	for _, i := range e.items {
-		if int(i) >= len(l.items.names) {
-			return fmt.Errorf("%w: item number %d, but learner %q has only %d", errEntry, i, l.name, len(l.items.names))
+		if int(i) >= l.items.len() {
+			return fmt.Errorf("%w: item number %d, but learner %q has only %d", errEntry, i, l.name, l.items.len())
 		}
 	}
 	return nil

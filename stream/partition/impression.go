@@ -228,20 +228,31 @@ func later(t event.Millis, by int64) event.Millis {
 // alike.
 func (m *Machine) internCandidates(l *learner, imp *event.Impression) {
 	s := &m.scratch
-	s.numbers, s.utilities, s.names = s.numbers[:0], s.utilities[:0], s.names[:0]
+	s.utilities, s.names = s.utilities[:0], s.names[:0]
 	for i := range imp.Candidates {
 		c := &imp.Candidates[i]
-		s.numbers = append(s.numbers, m.intern(l, c.Item))
 		s.utilities = append(s.utilities, c.Utility)
 		s.names = append(s.names, c.Item)
 	}
-	l.grow()
+	s.numbers = m.intern(l, s.numbers[:0], s.names)
 }
 
-func (m *Machine) intern(l *learner, item []byte) policy.Item {
-	i, fresh := l.items.intern(item)
+// intern appends the numbers of items to dst, new ones where they have none yet.
+func (m *Machine) intern(l *learner, dst []policy.Item, names [][]byte) []policy.Item {
+	s := &m.scratch
+	s.process = m.cfg.Names.Numbers(s.process[:0], names)
+	for k, process := range s.process {
+		dst = append(dst, m.internNumber(l, process, len(names[k])))
+	}
+	l.grow()
+	return dst
+}
+
+// internNumber gives our number of an item whose number in the process is known, and the length of its name.
+func (m *Machine) internNumber(l *learner, process int32, length int) policy.Item {
+	i, fresh := l.items.intern(process)
 	if fresh {
-		m.segments.loose += itemWeight + int64(len(item))
+		m.segments.loose += itemWeight + int64(length)
 	}
 	return i
 }
@@ -370,15 +381,14 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 	if parsed {
 		m.internCandidates(l, &m.impression)
 	}
-	for _, item := range r.Items {
-		e.items = append(e.items, m.intern(l, item))
-	}
-	l.grow()
+	e.items = m.intern(l, e.items, r.Items)
 	if ordered {
 		n := len(r.Items)
 		s.order = slices.Grow(s.order[:0], n)[:n]
 		policy.SortByUtility(s.order, s.utilities, s.names, &m.work)
-		s.rankOf = slices.Grow(s.rankOf[:0], l.grown)[:l.grown]
+		if clear(s.rankOf); s.rankOf == nil {
+			s.rankOf = make(map[policy.Item]int32, n)
+		}
 		for rank, at := range s.order {
 			s.rankOf[s.numbers[at]] = int32(rank)
 		}

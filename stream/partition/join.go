@@ -328,7 +328,7 @@ func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fa
 	}
 	if e.selected >= 0 && at != e.selected {
 		return faultf(event.ItemNotSelected, "item %.64q was not selected, %.64q was", p.Item,
-			l.items.names[e.items[e.selected]])
+			l.items.name(e.items[e.selected]))
 	}
 	return nil
 }

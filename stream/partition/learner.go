@@ -40,7 +40,6 @@ type learner struct {
 
 	pooled      []delay.Pooled
 	poolsByItem bool
-	sourceItems map[int32][]policy.Item // by source and the source's number of an item: ours, -1 where not known
 }
 
 // ownHash is one of a learner's own hashes, besides that of its items.
@@ -75,9 +74,9 @@ func isBeforeReset(name string) bool {
 	return past
 }
 
-func newLearner(cfg *LearnerConfig) *learner {
+func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
-		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(),
+		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
 		itemHash: cfg.Name + ":" + ItemsHash, hashes: make(map[string]ownHash), looking: looking{wanted: true},
 	}
 	l.pooled = l.delay.Pooled()
@@ -111,7 +110,7 @@ func (l *learner) normalise(raw float64) (r float64, clamped bool) {
 
 // grow tells the learner how many items there are now.
 func (l *learner) grow() {
-	if n := len(l.items.names); n > l.grown {
+	if n := l.items.len(); n > l.grown {
 		l.delay.Grow(n)
 		l.grown = n
 	}
@@ -159,13 +158,13 @@ func (m *Machine) Accounts() []LearnerAccount {
 func (m *Machine) Learners() []LearnerStatus {
 	all := make([]LearnerStatus, 0, len(m.learners))
 	for _, l := range m.learners {
-		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: len(l.items.names), Account: l.ledger.account()}
+		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Account: l.ledger.account()}
 		if !l.gone {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
 			s.Conduct, s.Comparison = l.conduct, l.comparison
 			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
-			if s.OnHold && int(s.Item) < len(l.items.names) {
-				s.HoldItem = l.items.names[s.Item]
+			if s.OnHold && int(s.Item) < l.items.len() {
+				s.HoldItem = l.items.name(s.Item)
 			}
 		}
 		all = append(all, s)

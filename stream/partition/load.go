@@ -111,7 +111,7 @@ func (m *Machine) Load(f state.Field) error {
 	if err != nil {
 		return fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
-	m.loading.items[l] = append(m.loading.items[l], storedItem{string(f.Field), number, sums})
+	m.loading.items[l] = append(m.loading.items[l], storedItem{f.Field, number, sums})
 	return nil
 }
 

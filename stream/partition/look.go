@@ -81,7 +81,7 @@ func (m *Machine) Look() *Look {
 			if slices.ContainsFunc(items[:k], func(o itemCount) bool { return o.item == c.item }) {
 				continue
 			}
-			one.Items = append(one.Items, ItemLook{Name: l.items.names[c.item], First: l.looking.first.of(c.item),
+			one.Items = append(one.Items, ItemLook{Name: l.items.name(c.item), First: l.looking.first.of(c.item),
 				Favourite: l.looking.favourite.of(c.item), Evidence: l.delay.Evidence(c.item)})
 		}
 		l.looking.wanted = true
@@ -113,7 +113,7 @@ func (k *looking) decided(m *Machine, l *learner, candidates []policy.Item, favo
 	}
 	shown := min(len(d.Order), lookCandidates)
 	for at, position := range d.Order[:shown] {
-		s := ShownLook{Name: l.items.names[candidates[position]], Rank: -1, Evidence: l.delay.Evidence(candidates[position]), Leader: at}
+		s := ShownLook{Name: l.items.name(candidates[position]), Rank: -1, Evidence: l.delay.Evidence(candidates[position]), Leader: at}
 		if len(d.Propensities) > 0 {
 			s.Propensity = d.Propensities[at]
 		}

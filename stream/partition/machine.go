@@ -60,12 +60,13 @@ type stepping struct {
 
 // scratch is memory of the decision path.
 type scratch struct {
-	numbers    []policy.Item // of the candidates, as the record lists them
+	process    []int32       // the process's numbers of the candidates, as the record lists them
+	numbers    []policy.Item // ours
 	order      []int32       // positions in the record, in increasing utility
 	candidates []policy.Item // in increasing utility
 	utilities  []float64
 	names      [][]byte
-	rankOf     []int32 // utility rank by item, where set
+	rankOf     map[policy.Item]int32 // utility rank
 }
 
 // sealedMeta is what the hash "meta" holds of ours as of the last seal, the account apart.
@@ -84,6 +85,9 @@ func New(cfg Config) (*Machine, error) {
 		known: newKnownIDs(), time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
 		decoder: event.NewFormatsDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}, cfg.Formats),
 	}
+	if m.cfg.Names == nil {
+		m.cfg.Names = NewNameTable()
+	}
 	m.cfg.Learners = append([]LearnerConfig(nil), cfg.Learners...)
 	for i := range m.cfg.Learners {
 		lc := &m.cfg.Learners[i]
@@ -93,7 +97,7 @@ func New(cfg Config) (*Machine, error) {
 		if m.byName[lc.Name] != nil {
 			return nil, fmt.Errorf("%w: learner %q comes twice", errConfig, lc.Name)
 		}
-		l := newLearner(lc)
+		l := newLearner(lc, m.cfg.Names)
 		m.byName[lc.Name] = l
 		if err := m.claimHashes(l); err != nil {
 			return nil, err
@@ -112,6 +116,9 @@ func New(cfg Config) (*Machine, error) {
 	m.cur.entry.reset()
 	return m, nil
 }
+
+// Names are those of the items, by the process's numbers.
+func (m *Machine) Names() Names { return m.cfg.Names }
 
 // claimHashes notes which hashes are the learner's.
 func (m *Machine) claimHashes(l *learner) error {

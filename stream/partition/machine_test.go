@@ -348,9 +348,9 @@ func (clashing) Hashes() []string { return []string{"x:items"} }
 // TestImports: other partitions' sums reach the learner, give new items a number, and are not stored as our own.
 func TestImports(t *testing.T) {
 	w := newWorld(t, qpmdConfig(t))
-	r := NewPublishedReader(w.m.cfg.Learners)
+	r := NewPublishedReader(w.m.cfg.Learners, w.m.Names())
 	failed := 0
-	for _, pub := range r.Read([]state.Field{
+	for _, pub := range r.Read(7, []state.Field{
 		{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "nobody:items", Field: []byte("a"), Value: []byte(`{"no":9,"n":3,"sum":2,"sumsq":1.5}`)},
 		{Hash: "feed:items", Field: []byte("b"), Value: []byte(`{"no":9,"n":-3,"sum":2,"sumsq":1.5}`)},

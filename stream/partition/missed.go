@@ -63,7 +63,7 @@ func (a *absences) miss(learner string, e *entry) {
 func (a *absences) deliver(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
-		x, err := parseMissed(f, len(l.items.names))
+		x, err := parseMissed(f, l.items.len())
 		if err != nil {
 			return err
 		}

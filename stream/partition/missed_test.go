@@ -42,7 +42,10 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	}
 	d := &told{}
 	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
-	l.items.names = []string{"a", "b", "c", "d"}
+	l.items = newCatalogue(NewNameTable())
+	for i := range int32(4) {
+		l.items.intern(i)
+	}
 	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
 		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25},
@@ -60,6 +63,6 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		"expired 1 5 7 2.5 expected:3": true, "expired 1 5 7 expected:x": false, "unselected 1 expected:3": false, "expected:3": false} {
 		require.Equal(t, ok, a.deliver(l, []state.Field{{Field: []byte("1"), Value: []byte(value)}}) == nil, value)
 	}
-	l.items.names = nil
+	l.items = newCatalogue(NewNameTable())
 	require.Error(t, a.deliver(l, fields), "an item that the learner does not have")
 }

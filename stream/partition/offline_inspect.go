@@ -37,9 +37,9 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 			v.LearnerStatus = s
 		}
 	}
-	v.Items = make([]ItemView, len(l.items.names))
-	for i, item := range l.items.names {
-		v.Items[i] = ItemView{Name: item, Sums: l.delay.Sums(policy.Item(i))}
+	v.Items = make([]ItemView, l.items.len())
+	for i := range v.Items {
+		v.Items[i] = ItemView{Name: l.items.name(policy.Item(i)), Sums: l.delay.Sums(policy.Item(i))}
 		if i < len(v.Learned.InFlight) {
 			v.Items[i].InFlight, v.Items[i].Silent = int64(v.Learned.InFlight[i]), v.Learned.Silent[i]
 		}
@@ -77,11 +77,7 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key 
 	if err != nil {
 		return LearnerExplanation{}, err
 	}
-	numbers := make([]policy.Item, len(items))
-	for i, item := range items {
-		numbers[i] = o.intern(l, item)
-	}
-	l.grow()
+	numbers := o.intern(l, nil, items)
 	x := LearnerExplanation{Order: make([]int32, len(items))}
 	if l.cfg.FindsUtilities {
 		for k := range x.Order {

@@ -36,7 +36,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 		if to.byName[l.name] == nil {
 			to.register(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
 		}
-		t.numbers[l.number] = make([]policy.Item, len(l.items.names))
+		t.numbers[l.number] = make([]policy.Item, l.items.len())
 		for i := range t.numbers[l.number] {
 			t.numbers[l.number][i] = -1
 		}
@@ -68,7 +68,7 @@ func (t *Transfer) Learner(name string) error {
 		return fmt.Errorf("%w: learner %q", delay.ErrMerge, name)
 	}
 	if t.share.Additive || merges.NamesItems() {
-		for i := range from.items.names {
+		for i := range from.items.len() {
 			t.item(from, policy.Item(i))
 		}
 		to.grow()
@@ -83,7 +83,7 @@ func (t *Transfer) Learner(name string) error {
 func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
 	known := t.numbers[from.number]
 	if known[i] < 0 {
-		known[i] = t.to.intern(t.to.byName[from.name], []byte(from.items.names[i]))
+		known[i] = t.to.intern(t.to.byName[from.name], nil, [][]byte{[]byte(from.items.name(i))})[0]
 	}
 	return known[i]
 }

@@ -482,8 +482,8 @@ func (w *world) walkSome(limit, chunks int) {
 func (w *world) requireFed(fed map[string][]float64) {
 	l := w.m.byName["feed"]
 	var total int64
-	for i, name := range l.items.names {
-		s := l.delay.Sums(int32(i))
+	for i := range int32(l.items.len()) {
+		name, s := l.items.name(i), l.delay.Sums(i)
 		require.EqualValues(w.t, len(fed[name]), s.N, "payoffs fed for %s", name)
 		sum := 0.0
 		for _, r := range fed[name] {

@@ -22,6 +22,7 @@ type Config struct {
 	Salt             uint64        // of the keys of decisions; a stored one wins
 	HashKey          uint64        // secret, of this process: keys the hashes of ids in memory
 	Learners         []LearnerConfig
+	Names            Names                  // of items, which other machines may share; nil: the machine's own
 	CheckCopartition func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }
 

@@ -91,7 +91,7 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 		sums := l.delay.Sums(i)
 		scratch = appendItem(scratch[:0], i, sums)
 		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.segments.keep([]byte(l.items.names[i])), Value: m.segments.keep(scratch), Publish: sums.N > 0 || l.poolsByItem,
+			Hash: l.itemHash, Field: m.segments.keep([]byte(l.items.name(i))), Value: m.segments.keep(scratch), Publish: sums.N > 0 || l.poolsByItem,
 		})
 	}
 	l.items.changes.Clear()

@@ -1,8 +1,11 @@
 package partition
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -19,9 +22,23 @@ type Published struct {
 	hash    string // without the learner's name; itemsHash for an item
 	field   []byte // of an item: its name
 	value   []byte // nil: the field is gone; not used for an item
-	number  policy.Item
 	sums    policy.Sums
 	gone    bool // an item that is not stored any more
+	about   about
+}
+
+// about are the items that something published is about, one or two, as far as they are known: as the source numbers them, and the
+// process.
+type about struct {
+	theirs, process [2]int32
+	n               int
+}
+
+func (a *about) add(theirs, process int32) {
+	if a.n < len(a.theirs) {
+		a.theirs[a.n], a.process[a.n] = theirs, process
+		a.n++
+	}
 }
 
 // String shows it to people.
@@ -34,20 +51,33 @@ func (pub *Published) String() string {
 
 // PublishedReader takes apart what other partitions publish, for one goroutine: it keeps its memory.
 type PublishedReader struct {
-	hashes []string
-	byItem map[string]bool // learners that publish fields about items
-	parser fastjson.Parser
+	hashes  []string
+	names   Names
+	byItem  map[string]bool // learners that publish fields about items, and hashes that have them
+	numbers map[sourceOf]*policy.Pages[int32]
+	parser  fastjson.Parser
+	one     [1][]byte
+	number  []int32
 }
 
-// NewPublishedReader makes the reader for these learners.
-func NewPublishedReader(learners []LearnerConfig) *PublishedReader {
-	r := &PublishedReader{byItem: make(map[string]bool)}
+// sourceOf is a source (a partition) of what is told of a learner. By each, and the source's number of an item, a reader keeps the
+// process's and 1.
+type sourceOf struct {
+	source  int32
+	learner string
+}
+
+// NewPublishedReader makes the reader for these learners, with the names of the machines that are to take in what it reads.
+func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader {
+	r := &PublishedReader{names: names, byItem: make(map[string]bool), numbers: make(map[sourceOf]*policy.Pages[int32])}
 	for i := range learners {
 		c := &learners[i]
 		r.hashes = append(r.hashes, c.Name+":"+ItemsHash)
 		for _, p := range c.New().Pooled() {
 			r.hashes = append(r.hashes, c.Name+":"+p.Hash)
-			r.byItem[c.Name] = r.byItem[c.Name] || p.ByItem
+			if p.ByItem {
+				r.byItem[c.Name], r.byItem[c.Name+":"+p.Hash] = true, true
+			}
 		}
 	}
 	return r
@@ -56,48 +86,88 @@ func NewPublishedReader(learners []LearnerConfig) *PublishedReader {
 // Hashes names the hashes that the learners publish from.
 func (r *PublishedReader) Hashes() []string { return r.hashes }
 
-// Read takes published fields apart, into an order in which they can be taken in: items before the fields that are about
-// them. The result aliases their memory. What cannot be read is left out, and failed is told.
-func (r *PublishedReader) Read(fields []state.Field, failed func(error)) []Published {
+// Read takes the fields apart that a source has published, into an order in which they can be taken in: items before the fields that
+// are about them. The result aliases their memory. What cannot be read is left out, and failed is told.
+func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(error)) []Published {
 	all := make([]Published, 0, len(fields))
-	for _, f := range fields {
-		pub, err := r.read(f)
-		if err != nil {
-			failed(err)
-			continue
+	for _, items := range []bool{true, false} {
+		for _, f := range fields {
+			if strings.HasSuffix(f.Hash, ":"+ItemsHash) != items {
+				continue
+			}
+			pub, err := r.read(source, f)
+			if err != nil {
+				failed(err)
+				continue
+			}
+			all = append(all, pub)
 		}
-		all = append(all, pub)
 	}
-	slices.SortStableFunc(all, func(a, b Published) int {
-		switch first, second := a.hash == ItemsHash, b.hash == ItemsHash; {
-		case first == second:
-			return 0
-		case first:
-			return -1
-		}
-		return 1
-	})
 	return all
 }
 
-func (r *PublishedReader) read(f state.Field) (Published, error) {
+func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
 	learner, hash, found := cutLast(f.Hash)
 	if !found {
 		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
 	}
 	pub := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
 	if hash != ItemsHash {
+		if r.byItem[f.Hash] {
+			r.translate(sourceOf{source, learner}, &pub)
+		}
 		return pub, nil
 	}
+	if len(f.Field) == 0 {
+		return pub, errors.New("partition: an item without a name")
+	}
+	r.one[0] = f.Field
+	r.number = r.names.Numbers(r.number[:0], r.one[:])
+	process := r.number[0]
 	if f.Value == nil {
+		pub.about.add(-1, process)
 		pub.gone = true // it has no sums
 		return pub, nil
 	}
-	var err error
-	if pub.number, pub.sums, err = parseItem(&r.parser, f.Value); err != nil {
+	number, sums, err := parseItem(&r.parser, f.Value)
+	if err != nil {
 		return pub, fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
+	pub.sums = sums
+	pub.about.add(number, process)
+	if r.byItem[learner] {
+		r.note(sourceOf{source, learner}, number, process)
+	}
 	return pub, nil
+}
+
+// note remembers which item a source means by a number.
+func (r *PublishedReader) note(of sourceOf, theirs, process int32) {
+	const most = 1 << 26 // a bound on what a faulty number makes us allocate
+	if theirs >= most {
+		return
+	}
+	if r.numbers[of] == nil {
+		r.numbers[of] = &policy.Pages[int32]{}
+	}
+	*r.numbers[of].At(theirs) = process + 1
+}
+
+// translate finds the items that a field names by its source's numbers, one or two of them.
+func (r *PublishedReader) translate(of sourceOf, pub *Published) {
+	known := r.numbers[of]
+	if known == nil {
+		return
+	}
+	for text := range bytes.SplitSeq(pub.field, []byte{':'}) {
+		theirs, err := strconv.ParseInt(string(text), 10, 32)
+		if err != nil || theirs < 0 {
+			return
+		}
+		if process := known.Get(int32(theirs)); process > 0 {
+			pub.about.add(int32(theirs), process-1)
+		}
+	}
 }
 
 // Informative leaves out the items that have taught their partition nothing, and that no field is about. In a catalogue of
@@ -131,7 +201,7 @@ func (m *Machine) SetSource(source int32, pub *Published) {
 	}
 	at := slices.IndexFunc(l.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash })
 	if at >= 0 {
-		l.delay.SetSourceField(source, pub.hash, pub.field, pub.value, l.translator(source))
+		l.delay.SetSourceField(source, pub.hash, pub.field, pub.value, l.translator(pub))
 	}
 }
 
@@ -139,38 +209,17 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	if pub.sums.Check() != nil {
 		return
 	}
-	ours := m.intern(l, pub.field)
+	ours := m.internNumber(l, pub.about.process[0], len(pub.field))
 	l.grow()
-	if l.poolsByItem && !pub.gone {
-		l.noteSourceItem(source, pub.number, ours)
-	}
 	l.delay.SetSource(source, ours, pub.sums)
 }
 
-// noteSourceItem remembers which of our items a source means by a number. Numbers are dense, and a source's catalogue only grows.
-func (l *learner) noteSourceItem(source int32, theirs, ours policy.Item) {
-	const most = 1 << 26 // a bound on what a faulty number makes us allocate
-	if theirs >= most {
-		return
-	}
-	known := l.sourceItems[source]
-	for len(known) <= int(theirs) {
-		known = append(known, -1)
-	}
-	known[theirs] = ours
-	if l.sourceItems == nil {
-		l.sourceItems = make(map[int32][]policy.Item)
-	}
-	l.sourceItems[source] = known
-}
-
-// translator gives our own numbers of a source's items.
-func (l *learner) translator(source int32) delay.Translate {
-	known := l.sourceItems[source]
+// translator gives our own numbers of the items that a field names by its source's.
+func (l *learner) translator(pub *Published) delay.Translate {
 	return func(theirs policy.Item) (ours policy.Item, ok bool) {
-		if theirs < 0 || int(theirs) >= len(known) || known[theirs] < 0 {
-			return 0, false
+		if at := slices.Index(pub.about.theirs[:pub.about.n], theirs); at >= 0 {
+			return l.items.number(pub.about.process[at])
 		}
-		return known[theirs], true
+		return 0, false
 	}
 }

@@ -38,10 +38,10 @@ func TestWindowsArePooled(t *testing.T) {
 			published = append(published, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 		}
 	}
-	r := NewPublishedReader(cfg.Learners)
+	r := NewPublishedReader(cfg.Learners, other.m.Names())
 	require.Equal(t, []string{"feed:items", "feed:windows"}, r.Hashes())
 	for range 2 {
-		for _, pub := range r.Read(published, func(err error) { t.Error(err) }) {
+		for _, pub := range r.Read(5, published, func(err error) { t.Error(err) }) {
 			other.m.SetSource(5, &pub)
 		}
 		require.EqualValues(t, 3, other.m.Learners()[0].Selections)

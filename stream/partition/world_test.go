@@ -446,7 +446,7 @@ func (w *world) entry(id string) string {
 		if l.gone {
 			s += fmt.Sprintf("#%d", i)
 		} else {
-			s += l.items.names[i]
+			s += l.items.name(i)
 		}
 	}
 	if e.hasSelectionDeadline {
