@@ -18,7 +18,7 @@ type awaiting struct {
 	grid    silence.Grid
 	inParts bool // what is counted by ages is not payoffs, but how much has come
 
-	own     []silence.Spans                 // by item: of this partition
+	own     policy.Pages[silence.Spans]     // by item: of this partition
 	every   silence.Spans                   // of all items: of this partition
 	others  policy.Totals[silence.Spans]    // by item: of other sources; of our own it holds nothing
 	awaited map[silence.Block]silence.Span  // by block: of all other sources and items
@@ -38,14 +38,14 @@ type awaiting struct {
 	unwritten  bool    // it has not been harvested
 	wroteBelow bool    // what was estimated of payoffs below the default stands in the store
 
-	none     float64         // the default, normalised
-	worth    []silence.Worth // by item: what its awaited selections count as
-	silentOf []int64         // by item: likewise those of this partition alone, in units; see weightUnits
-	silent   int64           // the sum of these
-	byBlock  bool            // what is silent is asked for by when it began
-	expects  bool            // and what was expected of it
-	shares   []itemShares    // by item, with byBlock: as of when some were awaited last
-	quiets   []quiet         // memory for those of one item
+	none     float64                     // the default, normalised
+	worth    policy.Pages[silence.Worth] // by item: what its awaited selections count as
+	silentOf policy.Pages[int64]         // by item: likewise those of this partition alone, in units; see weightUnits
+	silent   int64                       // the sum of these
+	byBlock  bool                        // what is silent is asked for by when it began
+	expects  bool                        // and what was expected of it
+	shares   policy.Pages[itemShares]    // by item, with byBlock: as of when some were awaited last
+	quiets   []quiet                     // memory for those of one item
 }
 
 // sides are ages of payoffs that are not below the default, and of those that are.
@@ -77,19 +77,13 @@ func newAwaiting(s Silence) *awaiting {
 func (a *awaiting) grow(items int) {
 	a.others.Grow(items)
 	a.settled.Grow(items)
-	a.own = extend(a.own, items-len(a.own))
-	a.worth = extend(a.worth, items-len(a.worth))
-	if a.byBlock {
-		a.shares = extend(a.shares, items-len(a.shares))
-	}
-	a.silentOf = extend(a.silentOf, items-len(a.silentOf))
 }
 
 // begin notes a selection.
 func (a *awaiting) begin(fb *Feedback) {
 	expected := a.expected(fb)
 	a.hearOf(a.every.Begin(&a.grid, fb.Began, a.pass, expected))
-	a.hearOf(a.own[fb.Item].Begin(&a.grid, fb.Began, a.pass, expected))
+	a.hearOf(a.own.At(fb.Item).Begin(&a.grid, fb.Began, a.pass, expected))
 	a.reckon(fb.Item)
 }
 
@@ -105,7 +99,7 @@ func (a *awaiting) expected(fb *Feedback) int64 {
 // it is one that no span has; or if all have one (it was selected before a reset of the learner, and so was not counted), the
 // oldest is taken, so that no span is left behind for ever.
 func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
-	own, began := &a.own[fb.Item], fb.Began
+	own, began := a.own.At(fb.Item), fb.Began
 	expected, ended := own.End(began, a.expected(fb))
 	if !ended && own.Count() >= int64(awaited) {
 		began = (*own)[0].Start()
@@ -153,7 +147,7 @@ const (
 
 // reckon says what the awaited selections of an item count as.
 func (a *awaiting) reckon(i policy.Item) {
-	ours, others := a.own[i], a.others.Pooled(i)
+	ours, others := a.own.Get(i), a.others.Pooled(i)
 	var all, own silence.Worth
 	if len(ours) > 0 || len(others) > 0 {
 		c, low := 0.0, 0.0 // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
@@ -161,17 +155,17 @@ func (a *awaiting) reckon(i policy.Item) {
 			c, low = silence.ItemShares(a.share, a.below, a.settled.Pooled(i), ours, others)
 		}
 		if a.byBlock {
-			a.shares[i] = itemShares{c, low}
+			*a.shares.At(i) = itemShares{c, low}
 		}
 		all = silence.Weigh(c, low, ours, others)
 		if own = all; len(others) > 0 {
 			own = silence.Weigh(c, low, ours)
 		}
 	}
-	a.worth[i] = all
-	units := int64(own.Sum() * weightUnits)
-	a.silent += units - a.silentOf[i]
-	a.silentOf[i] = units
+	*a.worth.At(i) = all
+	units, before := int64(own.Sum()*weightUnits), a.silentOf.At(i)
+	a.silent += units - *before
+	*before = units
 }
 
 // itemShares are how many of an item's selections are paid, and how many of these below the default.
@@ -179,7 +173,7 @@ type itemShares struct{ paid, below float64 }
 
 // spansOf are the awaited selections of an item, of all sources, in blocks that do not overlap.
 func (a *awaiting) spansOf(i policy.Item) silence.Spans {
-	ours, others := a.own[i], a.others.Pooled(i)
+	ours, others := a.own.Get(i), a.others.Pooled(i)
 	if len(others) == 0 {
 		return ours
 	}
@@ -191,8 +185,8 @@ func (a *awaiting) spansOf(i policy.Item) silence.Spans {
 // quiet are the awaited selections of an item by when they began, in the order of time, and what they count as. They hold until
 // the next call.
 func (a *awaiting) quiet(i policy.Item) []quiet {
-	all, c := a.quiets[:0], a.shares[i]
-	for _, spans := range [...]silence.Spans{a.others.Pooled(i), a.own[i]} {
+	all, c := a.quiets[:0], a.shares.Get(i)
+	for _, spans := range [...]silence.Spans{a.others.Pooled(i), a.own.Get(i)} {
 		both := len(all) > 0 && len(spans) > 0
 		for k := range spans {
 			all = append(all, quiet{spans[k].Middle(), spans[k].Weigh(c.paid, c.below)})
@@ -228,21 +222,21 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	a.pass, a.unwritten = pass, true
 	a.heard = a.earliest()
-	merged := make([]bool, len(a.own))
-	for i := range a.own {
-		merged[i] = len(a.own[i]) > 0 && a.own[i].Merge(&a.grid, pass)
+	merged := make([]bool, a.settled.Len())
+	for i, own := range a.own.All() {
+		if len(*own) > 0 {
+			merged[i] = own.Merge(&a.grid, pass)
+		}
 	}
 	a.every.Merge(&a.grid, pass)
 	for side := range a.ages {
 		a.ages[side].Merge(&a.grid, pass, func(row silence.Block) { a.rows[side][row] = struct{}{} })
 	}
 	a.estimate()
-	for i := range a.own {
-		if len(a.own[i]) > 0 || len(a.others.Pooled(policy.Item(i))) > 0 {
-			a.reckon(policy.Item(i))
-			changed(policy.Item(i), merged[i])
-		}
-	}
+	a.eachAwaited(func(i policy.Item) {
+		a.reckon(i)
+		changed(i, merged[i])
+	})
 }
 
 // estimate finds how late payoffs are, and how many come. Those below the default are told apart once there are any.
@@ -280,9 +274,18 @@ func (a *awaiting) onePayoff() float64 {
 // hear finds for all spans how many payoffs have come by their age.
 func (a *awaiting) hear() {
 	a.hearIn(a.every)
-	for i := range a.own {
-		a.hearIn(a.own[i])
-		a.hearIn(a.others.Pooled(policy.Item(i)))
+	a.eachAwaited(func(i policy.Item) {
+		a.hearIn(a.own.Get(i))
+		a.hearIn(a.others.Pooled(i))
+	})
+}
+
+// eachAwaited calls do for each item of which selections are awaited, here or elsewhere.
+func (a *awaiting) eachAwaited(do func(policy.Item)) {
+	for i := range policy.Item(a.settled.Len()) {
+		if len(a.own.Get(i)) > 0 || len(a.others.Pooled(i)) > 0 {
+			do(i)
+		}
 	}
 }
 

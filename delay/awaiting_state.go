@@ -223,16 +223,14 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 // begins from now on would overlap them.
 func (a *awaiting) loaded() {
 	every := map[silence.Block]silence.Span{}
-	for i := range a.own {
-		a.own[i].Merge(&a.grid, a.pass)
-		count(every, a.own[i], 1)
+	for _, own := range a.own.All() {
+		own.Merge(&a.grid, a.pass)
+		count(every, *own, 1)
 	}
 	a.every = silence.SpansOf(every)
 	a.every.Merge(&a.grid, a.pass) // those of one item may lie within longer ones of another
 	a.hear()
-	for i := range a.own {
-		a.reckon(policy.Item(i))
-	}
+	a.eachAwaited(a.reckon)
 }
 
 // setSource takes in what another source has in a field; nil where it has nothing. What makes no sense is passed over. It tells

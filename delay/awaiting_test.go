@@ -353,9 +353,9 @@ func (w *lawful) check(t *rapid.T) {
 		case SilenceAges:
 			a := w.learner.flights.awaiting
 			require.True(t, weight >= 0 && weight <= n, "%v of %v", weight, n)
-			require.True(t, a.own[i].Count() <= int64(n), "%v of %v", a.own[i], n)
-			for k, x := range a.own[i] {
-				require.True(t, x.N > 0 && (k == 0 || a.own[i][k-1].End() <= x.Start()), "%v", a.own[i])
+			require.True(t, a.own.Get(i).Count() <= int64(n), "%v of %v", a.own.Get(i), n)
+			for k, x := range a.own.Get(i) {
+				require.True(t, x.N > 0 && (k == 0 || a.own.Get(i)[k-1].End() <= x.Start()), "%v", a.own.Get(i))
 				began := int64(0)
 				for _, fb := range w.open {
 					if fb.Item == i && x.Start() <= fb.Began && fb.Began < x.End() {
@@ -368,8 +368,8 @@ func (w *lawful) check(t *rapid.T) {
 	}
 	if a := w.learner.flights.awaiting; a != nil {
 		var spans int64
-		for i := range a.own {
-			spans += a.own[i].Count()
+		for _, own := range a.own.All() {
+			spans += own.Count()
 		}
 		require.Equal(t, spans, a.every.Count(), "of all items")
 	}
@@ -435,7 +435,7 @@ func TestDirect_SpansAreNotKeptForOtherSelections(t *testing.T) {
 		w.learner.Selected(w.open[0])
 		w.start(t, ageing(1<<20))
 		w.check(t)
-		require.Empty(t, w.learner.flights.awaiting.own[1], "when the one in flight began is not known")
+		require.Empty(t, w.learner.flights.awaiting.own.Get(1), "when the one in flight began is not known")
 	})
 }
 
@@ -454,7 +454,7 @@ func TestDirect_HorizonMayGrow(t *testing.T) {
 		select1(w.now)
 		w.start(t, ageing(1<<27))
 		select1(w.now + 2000)
-		require.Len(t, w.learner.flights.awaiting.own[1], 1)
+		require.Len(t, w.learner.flights.awaiting.own.Get(1), 1)
 		w.start(t, ageing(1<<27))
 		w.check(t)
 	})
@@ -471,7 +471,7 @@ func TestDirect_NothingIsLeftBehindByWhatWasNotCounted(t *testing.T) {
 	d.Paid(Feedback{Ref: 2, Began: 1 << 30, Payoff: 1, Age: 5000})
 	d.Advance(1 << 31)
 	require.Equal(t, policy.Evidence{W: 2, R: 2, Q: 2}, d.table.Evidence(0))
-	require.Empty(t, d.flights.awaiting.own[0])
+	require.Empty(t, d.flights.awaiting.own.Get(0))
 	require.Empty(t, d.flights.awaiting.every)
 }
 
@@ -554,7 +554,7 @@ func BenchmarkDirect_Silence(b *testing.B) {
 			b.Run(fmt.Sprintf("%s, drift %v, %d spans", s.Law, s.Drift, spans), func(b *testing.B) {
 				d, now := withSpans(s, spans)
 				if a := d.flights.awaiting; a != nil {
-					require.Len(b, a.own[0], spans)
+					require.Len(b, a.own.Get(0), spans)
 				}
 				b.ReportAllocs()
 				for ref := int64(0); b.Loop(); ref++ {

@@ -54,7 +54,7 @@ func (s *slowDirect) decide(candidates []policy.Item, key policy.Key) []int32 {
 		}
 	}
 	order := make([]int32, len(candidates))
-	in := policy.Input{Items: candidates, Table: table, InFlight: inFlight, Key: key}
+	in := policy.Input{Items: candidates, Table: table, InFlight: pagesOf(inFlight), Key: key}
 	s.base.Rank(&in, &policy.Workspace{}, order)
 	return order
 }

@@ -22,8 +22,8 @@ type flights struct {
 	parts    *parts    // nil where payoffs do not come in parts
 	drift    *drift    // nil where means do not
 	silence  Silence
-	stored   []policy.Count // of our own, as harvested last
-	total    policy.Count   // of our own
+	stored   policy.Pages[policy.Count] // of our own, as harvested last
+	total    policy.Count               // of our own
 }
 
 // tell has the table be told of selections in flight, and what they amount to.
@@ -41,7 +41,7 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 		weight = func(i policy.Item) inFlight { return inFlight{Worth: silence.Worth{Unpaid: float64(f.Pooled(i))}} }
 	case SilenceAges:
 		f.awaiting = newAwaiting(s)
-		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worth[i], f.awaiting.low} }
+		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worth.Get(i), f.awaiting.low} }
 	}
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)
@@ -102,13 +102,12 @@ func (f *flights) grow(items int) {
 		f.awaiting.grow(items)
 	}
 	if f.parts != nil {
-		f.parts.grow(items)
+		f.parts.Grow(items)
 	}
 	if f.drift != nil {
 		f.drift.Grow(items)
 	}
 	f.Grow(items)
-	f.stored = extend(f.stored, items-len(f.stored))
 }
 
 // begin notes a selection.
@@ -181,10 +180,10 @@ func (f *flights) weigh(table *policy.Table) {
 func (f *flights) harvest(r Recorder, to *writer) {
 	for i := range f.Changes().All() {
 		n := f.Own(i)
-		if f.stored[i] == n && (n == 0 || f.awaiting == nil) {
+		if f.stored.Get(i) == n && (n == 0 || f.awaiting == nil) {
 			continue
 		}
-		f.stored[i] = n
+		*f.stored.At(i) = n
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		if n == 0 {
 			r.Field(hashFlights, to.field, nil)
@@ -192,7 +191,7 @@ func (f *flights) harvest(r Recorder, to *writer) {
 		}
 		to.value = strconv.AppendInt(to.value[:0], int64(n), 10)
 		if f.awaiting != nil {
-			to.value = f.awaiting.own[i].Append(to.value)
+			to.value = f.awaiting.own.Get(i).Append(to.value)
 		}
 		r.Field(hashFlights, to.field, to.value)
 	}
@@ -218,11 +217,11 @@ func (f *flights) load(field, value []byte) error {
 		return err
 	}
 	f.total += n - f.Own(i)
-	f.stored[i] = n
+	*f.stored.At(i) = n
 	if f.awaiting != nil {
-		f.awaiting.own[i] = spans
+		*f.awaiting.own.At(i) = spans
 	} else if len(spans) > 0 {
-		f.stored[i] = -1 // they do not hold any longer once something of the item changes, be it to the same count
+		*f.stored.At(i) = -1 // they do not hold any longer once something of the item changes, be it to the same count
 	}
 	f.Set(i, n)
 	return nil

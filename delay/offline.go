@@ -158,9 +158,10 @@ func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	}
 	if s.Additive {
 		for i, to := range numbers {
-			if rows := f.items.own[i]; len(rows) > 0 {
-				r.items.own[to] = slices.Clone(r.items.own[to].Add(rows))
-				r.items.read[to].at, r.items.merged[to] = 0, silence.Never
+			if rows := f.items.own.Get(policy.Item(i)).Rows; len(rows) > 0 {
+				own := r.items.own.At(to)
+				own.Rows, own.merged = slices.Clone(own.Rows.Add(rows)), false
+				r.items.read.At(to).at = 0
 				r.changes.Note(to, recentChanged)
 			}
 		}

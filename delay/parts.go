@@ -30,12 +30,7 @@ func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits
 // sources have told of. They are integers, so that what is added is taken out without a trace, whatever came in between.
 type parts struct {
 	policy.Totals[history.Payoffs]
-	stored []history.Payoffs // of our own, as harvested last
-}
-
-func (p *parts) grow(items int) {
-	p.Grow(items)
-	p.stored = extend(p.stored, items-len(p.stored))
+	stored policy.Pages[history.Payoffs] // of our own, as harvested last
 }
 
 // replace puts what a selection of an item has come to now in place of what was told of it before.
@@ -49,10 +44,10 @@ func (p *parts) replace(i policy.Item, before, now history.Payoffs) {
 func (p *parts) harvest(r Recorder, to *writer) {
 	for i := range p.Changes().All() {
 		b := p.Own(i)
-		if p.stored[i] == b {
+		if p.stored.Get(i) == b {
 			continue
 		}
-		p.stored[i] = b
+		*p.stored.At(i) = b
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		if b.N == 0 {
 			r.Field(hashOpen, to.field, nil)
@@ -97,7 +92,7 @@ func (p *parts) load(field, value []byte) error {
 	if err != nil {
 		return err
 	}
-	p.stored[i] = b
+	*p.stored.At(i) = b
 	p.Set(i, b)
 	return nil
 }

@@ -32,7 +32,7 @@ func TestParts_CountAtOnce(t *testing.T) {
 		l.Selected(fb)
 		l.Selected(fb)
 		if law == SilenceAges {
-			l.flights.awaiting.worth[1].Unpaid = 1 // as though both were old enough for half of what comes
+			l.flights.awaiting.worth.At(1).Unpaid = 1 // as though both were old enough for half of what comes
 		}
 		fb.Payoff = 0.75
 		l.flights.parts.replace(1, history.Payoffs{}, history.PayoffsOf(0.75))

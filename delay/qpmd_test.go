@@ -36,7 +36,7 @@ func baseSeesTheUndelayedSequence(i instead) func(*rapid.T) {
 		read := make([]int, w.oracle.items) // of each tape
 		for k, s := range w.steps {
 			order := make([]int32, len(s.candidates))
-			in := policy.Input{Items: s.candidates, Table: undelayed, InFlight: s.inFlight, Key: s.key}
+			in := policy.Input{Items: s.candidates, Table: undelayed, InFlight: pagesOf(s.inFlight), Key: s.key}
 			base.Rank(&in, &policy.Workspace{}, order)
 			require.Equal(t, s.order, order, "step %d", k)
 			if s.cancelled || w.oracle.onHold && s.ref == w.oracle.holdRef {

@@ -74,11 +74,25 @@ var (
 
 // recentItems are the rows of items, our own and others', and what they are read as.
 type recentItems struct {
-	own    []lately.Rows
-	merged []int64                    // by item: the pass that its own rows were merged at last, since the process started
+	own    policy.Pages[ownRows]
 	others policy.Totals[lately.Rows] // whose own part is of nothing
-	read   []reading
+	read   policy.Pages[reading]
 	at     uint32 // of the readings that hold
+}
+
+// ownRows are an item's, and the pass that they were merged at last, since the process started.
+type ownRows struct {
+	lately.Rows
+	pass   int64
+	merged bool // at pass
+}
+
+// merge brings the rows to the blocks of a pass, unless they are.
+func (o *ownRows) merge(g *silence.Grid, pass int64) {
+	if !o.merged || o.pass != pass {
+		o.merged, o.pass = true, pass
+		o.Merge(g, pass)
+	}
 }
 
 // reading is what an item was read as, with the estimate of that number; 0 for one that has changed since.
@@ -120,28 +134,20 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		a.byBlock, a.expects = true, true
 	}
 	r.table.EvidenceBy(func(i policy.Item) policy.Evidence { // told whenever payoffs or silence of an item change
-		r.items.read[i].at = 0
+		r.items.read.At(i).at = 0
 		return r.table.Pooled(i).Evidence()
 	})
 	r.items.at = 1
-	r.items.others = policy.NewTotals(func(i policy.Item, _, _ lately.Rows) { r.items.read[i].at = 0 })
+	r.items.others = policy.NewTotals(func(i policy.Item, _, _ lately.Rows) { r.items.read.At(i).at = 0 })
 	r.items.others.ReplaceBy(lately.Rows.Replace)
 	r.levels.others.Grow(blockLevels)
-	r.levels.changes.Grow(blockLevels)
 	return r, nil
 }
 
 // Grow implements Learner.
 func (r *Robust) Grow(items int) {
 	r.base.Grow(items)
-	if more := items - len(r.items.own); more > 0 {
-		r.items.own, r.items.read = extend(r.items.own, more), extend(r.items.read, more)
-		r.items.merged = extend(r.items.merged, more)
-		for i := items - more; i < items; i++ {
-			r.items.merged[i] = silence.Never
-		}
-		r.items.others.Grow(items)
-	}
+	r.items.others.Grow(items)
 }
 
 // Expects implements Expecting: the scores.
@@ -175,7 +181,7 @@ func (r *Robust) point(candidates []policy.Item) (q []float64) {
 
 // recent is what is known of an item.
 func (r *Robust) recent(i policy.Item) *policy.Recent {
-	x := &r.items.read[i]
+	x := r.items.read.At(i)
 	if x.at != r.items.at {
 		x.Recent, x.at = r.estimate.Read(r.of(i)), r.items.at
 	}
@@ -186,13 +192,13 @@ func (r *Robust) recent(i policy.Item) *policy.Recent {
 func (r *Robust) of(i policy.Item) lately.Item {
 	r.silent = r.silent[:0]
 	if a := r.flights.awaiting; a != nil {
-		spans, c := a.spansOf(i), a.shares[i]
+		spans, c := a.spansOf(i), a.shares.Get(i)
 		for k := range spans {
 			e := r.flights.silence.silent(policy.Evidence{}, inFlight{spans[k].Weigh(c.paid, c.below), a.low})
 			r.silent = append(r.silent, lately.Silent{Block: spans[k].Block, Evidence: e})
 		}
 	}
-	return lately.Item{Own: r.items.own[i], Others: r.items.others.Pooled(i), Silent: r.silent}
+	return lately.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
 }
 
 // surprises is by how much the awaited selections of all items fall short of what was expected of them, as far as they count. It
@@ -232,12 +238,10 @@ func (r *Robust) Paid(fb Feedback) {
 		r.levels.merge(&r.grid, pass)
 	}
 	i := &r.items
-	if i.merged[fb.Item] != r.pass {
-		i.merged[fb.Item] = r.pass
-		i.own[fb.Item].Merge(&r.grid, r.pass)
-	}
-	i.own[fb.Item].Count(&r.grid, fb.Began, r.pass, lately.SelectionOf(fb.Payoff, fb.Propensity))
-	i.read[fb.Item].at = 0
+	own := i.own.At(fb.Item)
+	own.merge(&r.grid, r.pass)
+	own.Count(&r.grid, fb.Began, r.pass, lately.SelectionOf(fb.Payoff, fb.Propensity))
+	i.read.At(fb.Item).at = 0
 	r.changes.Note(fb.Item, recentChanged)
 	if fb.HasExpected {
 		r.levels.count(&r.grid, fb.Began, r.pass, lately.SurpriseOf(fb.Payoff, fb.Expected))
@@ -282,7 +286,7 @@ func (r *Robust) Advance(watermark int64) {
 		return
 	}
 	steady := r.steady()
-	r.estimate.Make(pass, r.levels.pooled(), r.surprises(), r.table.Fed(), r.all(), len(r.items.own))
+	r.estimate.Make(pass, r.levels.pooled(), r.surprises(), r.table.Fed(), r.all(), r.items.others.Len())
 	if steady && !r.steady() {
 		r.shifts++
 	}
@@ -299,7 +303,7 @@ func (r *Robust) steady() bool {
 // all is what there is of all items.
 func (r *Robust) all() iter.Seq[lately.Item] {
 	return func(yield func(lately.Item) bool) {
-		for i := range r.items.own {
+		for i := range r.items.others.Len() {
 			if !yield(r.of(policy.Item(i))) {
 				return
 			}

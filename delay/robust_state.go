@@ -45,7 +45,7 @@ func (r *Robust) Harvest(to Recorder) {
 	for i, what := range r.changes.All() {
 		if what&recentChanged != 0 {
 			r.field = strconv.AppendInt(r.field[:0], int64(i), 10)
-			r.value = r.items.own[i].Append(r.value[:0])
+			r.value = r.items.own.Get(i).Append(r.value[:0])
 			to.Field(hashLately, r.field, r.value)
 		}
 	}
@@ -92,11 +92,11 @@ func (r *Robust) LoadField(hash string, field, value []byte) error {
 func (r *Robust) loadField(hash string, field, value []byte) (err error) {
 	switch {
 	case hash == hashLately:
-		i, err := parseItem(field, len(r.items.own))
+		i, err := parseItem(field, r.items.others.Len())
 		if err != nil {
 			return err
 		}
-		r.items.own[i], err = lately.ParseSelections(value)
+		r.items.own.At(i).Rows, err = lately.ParseSelections(value)
 		return err
 	case hash == hashLevels && bytes.Equal(field, fieldPass):
 		r.pass, err = parsePass(value)

@@ -35,8 +35,8 @@ func ended(rng *rand.Rand, n, items int, end int64) []Feedback {
 
 // rowsOf are the rows of all items, and of the levels, as of the pass.
 func rowsOf(r *Robust) (items []lately.Rows, levels history.Rows[lately.Surprise]) {
-	for i, own := range r.items.own {
-		rows := own.Add(r.items.others.Pooled(policy.Item(i)))
+	for i := range policy.Item(r.items.others.Len()) {
+		rows := r.items.own.Get(i).Add(r.items.others.Pooled(i))
 		rows.Merge(&r.grid, r.pass)
 		items = append(items, rows)
 	}

@@ -43,7 +43,7 @@ const weightUnits = 1 << 20
 func (f *flights) silentOf(i policy.Item) float64 {
 	switch {
 	case f.awaiting != nil:
-		return float64(f.awaiting.silentOf[i]) / weightUnits
+		return float64(f.awaiting.silentOf.Get(i)) / weightUnits
 	case f.silence.Law == SilenceAtOnce:
 		return float64(f.Own(i))
 	}

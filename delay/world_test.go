@@ -131,6 +131,15 @@ func (o *oracle) sources(source int32, i policy.Item, s policy.Sums) {
 	}
 }
 
+// pagesOf are numbers as policies want them.
+func pagesOf(counts []policy.Count) *policy.Pages[policy.Count] {
+	all := &policy.Pages[policy.Count]{}
+	for i, n := range counts {
+		*all.At(policy.Item(i)) = n
+	}
+	return all
+}
+
 func (o *oracle) sums(i policy.Item) policy.Sums {
 	var s policy.Sums
 	for _, payoff := range o.arrived[i][:o.fed[i]] {
@@ -162,7 +171,7 @@ func (o *oracle) flights() []policy.Count {
 
 func (o *oracle) decide(candidates []policy.Item, key policy.Key) []int32 {
 	order := make([]int32, len(candidates))
-	in := policy.Input{Items: candidates, Table: o.table(), InFlight: o.flights(), Key: key}
+	in := policy.Input{Items: candidates, Table: o.table(), InFlight: pagesOf(o.flights()), Key: key}
 	o.base.Rank(&in, &policy.Workspace{}, order)
 	return order
 }

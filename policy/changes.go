@@ -4,26 +4,24 @@ import "iter"
 
 // Changes remembers which things, numbered densely from 0, have changed since that was last told, and what of each.
 type Changes struct {
-	numbers []int32 // in the order in which they first did
-	what    []uint8 // by number: bits
+	numbers []int32      // in the order in which they first did
+	what    Pages[uint8] // by number: bits
 }
-
-// Grow makes room for so many things more.
-func (c *Changes) Grow(more int) { c.what = extend(c.what, more) }
 
 // Note notes that something has changed, and what: bits, at least one of them set.
 func (c *Changes) Note(n int32, what uint8) {
-	if c.what[n] == 0 {
+	at := c.what.At(n)
+	if *at == 0 {
 		c.numbers = append(c.numbers, n)
 	}
-	c.what[n] |= what
+	*at |= what
 }
 
 // All gives what has changed, in the order in which it first did.
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
 		for _, n := range c.numbers {
-			if !yield(n, c.what[n]) {
+			if !yield(n, c.what.Get(n)) {
 				return
 			}
 		}
@@ -33,7 +31,7 @@ func (c *Changes) All() iter.Seq2[int32, uint8] {
 // Clear says that all has been told.
 func (c *Changes) Clear() {
 	for _, n := range c.numbers {
-		c.what[n] = 0
+		*c.what.At(n) = 0
 	}
 	c.numbers = c.numbers[:0]
 }

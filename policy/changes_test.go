@@ -15,13 +15,11 @@ func TestChanges_AreToldOnceInTheirOrder(t *testing.T) {
 		c.Clear()
 		return all
 	}
-	c.Grow(3)
 	c.Note(2, 1)
 	c.Note(0, 2)
 	c.Note(2, 4)
 	require.Equal(t, [][2]int{{2, 5}, {0, 2}}, told())
 	require.Empty(t, told())
-	c.Grow(2)
 	c.Note(4, 1)
 	require.Equal(t, [][2]int{{4, 1}}, told())
 	for range c.All() {

@@ -19,7 +19,7 @@ func TestReasons_AreThoseOfTheRanking(t *testing.T) {
 				table.Set(i, sumsOf(count, rapid.Float64Range(0, 1).Draw(t, "mean")))
 			}
 		}
-		in := Input{Items: seq(n), Table: table, Key: Key(rapid.Uint64().Draw(t, "key")), InFlight: make([]Count, n)}
+		in := Input{Items: seq(n), Table: table, Key: Key(rapid.Uint64().Draw(t, "key")), InFlight: inFlight()}
 		for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.5}), NewGreedy(), NewUtility(),
 			moss(t, Belief{Sigma: 0.5}), thompson(t, Belief{Sigma: 0.5, Prior: EmpiricalPrior})} {
 			order := rank(p, &in)

@@ -24,8 +24,8 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	arms := ws.arms
 	best := math.Inf(-1)
 	for i := n - 1; i >= 0; i-- {
-		sums := &in.Table.pooled[in.Items[i]]
-		lower, upper := interval(sums, spread)
+		sums := in.Table.Pooled(in.Items[i])
+		lower, upper := interval(&sums, spread)
 		best = max(best, lower)
 		arms[i] = arm{upper: upper, best: best, n: sums.N}
 	}

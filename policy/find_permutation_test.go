@@ -30,8 +30,8 @@ func literalFindPermutation(in *Input, spread float64) []int32 {
 		if na != nb {
 			return na < nb
 		}
-		if in.InFlight != nil && in.InFlight[in.Items[a]] != in.InFlight[in.Items[b]] {
-			return in.InFlight[in.Items[a]] < in.InFlight[in.Items[b]]
+		if in.InFlight != nil && in.InFlight.Get(in.Items[a]) != in.InFlight.Get(in.Items[b]) {
+			return in.InFlight.Get(in.Items[a]) < in.InFlight.Get(in.Items[b])
 		}
 		return in.Key.Uint64(uint64(a)) < in.Key.Uint64(uint64(b))
 	}
@@ -82,9 +82,9 @@ func newInstance(name string, sums []Sums, rng *rand.Rand) instance {
 	}
 	in := Input{Items: items, Table: table, Key: Key(rng.Uint64())}
 	if rng.IntN(2) == 0 {
-		in.InFlight = make([]Count, n+3)
-		for i := range in.InFlight {
-			in.InFlight[i] = Count(rng.Int64N(3))
+		in.InFlight = inFlight()
+		for i := range Item(n + 3) {
+			*in.InFlight.At(i) = Count(rng.Int64N(3))
 		}
 	}
 	return instance{name, in}

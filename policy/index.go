@@ -30,6 +30,6 @@ func (r *race) enter(i int32, index float64) {
 // alike tells whether position i, whose index is the leader's, goes before it.
 func (r *race) alike(i int32) bool {
 	t := r.in.Table
-	a, b := t.evidence[r.in.Items[i]].W, t.evidence[r.in.Items[r.leader]].W
+	a, b := t.Evidence(r.in.Items[i]).W, t.Evidence(r.in.Items[r.leader]).W
 	return a < b || a == b && r.in.tie(i, r.leader)
 }

@@ -87,9 +87,9 @@ func randomInput(t *rapid.T) Input {
 	items := rapid.Permutation(seq(n)).Draw(t, "items")[:rapid.IntRange(1, n).Draw(t, "candidates")]
 	in := Input{Items: items, Table: table, Key: Key(rapid.Uint64().Draw(t, "key"))}
 	if rapid.Bool().Draw(t, "flights known") {
-		in.InFlight = make([]Count, n)
-		for i := range in.InFlight {
-			in.InFlight[i] = Count(rapid.Int64Range(0, 3).Draw(t, "in flight"))
+		in.InFlight = inFlight()
+		for i := range Item(n) {
+			*in.InFlight.At(i) = Count(rapid.Int64Range(0, 3).Draw(t, "in flight"))
 		}
 	}
 	if rapid.Bool().Draw(t, "flights count") {
@@ -231,7 +231,7 @@ func TestIndexPolicies_AreTheirDefinitions(t *testing.T) {
 // count, it only breaks ties.
 func TestIndexPolicies_SelectionsInFlight(t *testing.T) {
 	for name, p := range indexPolicies(t) {
-		in := Input{Items: seq(2), Table: tableOf(sumsOf(5, 0.5), sumsOf(5, 0.5)), InFlight: []Count{9, 0}, Key: 1}
+		in := Input{Items: seq(2), Table: tableOf(sumsOf(5, 0.5), sumsOf(5, 0.5)), InFlight: inFlight(9, 0), Key: 1}
 		weigh := func() (a, b float64) {
 			why, _ := Reasons(p, &in, &Workspace{}, []int32{0, 1})
 			return why[0].Index, why[1].Index
@@ -286,12 +286,12 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "n")
 		table := NewTable(n)
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.SampledFrom([]uint64{0, 1, math.MaxUint64}).Draw(t, "key")),
-			InFlight: make([]Count, n)}
+			InFlight: inFlight()}
 		if rapid.Bool().Draw(t, "counted") {
-			table.EvidenceBy(with(table, func(i Item) Evidence { return Evidence{Open: float64(in.InFlight[i])} }))
+			table.EvidenceBy(with(table, func(i Item) Evidence { return Evidence{Open: float64(in.InFlight.Get(i))} }))
 		}
 		for i := range Item(n) {
-			in.InFlight[i] = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))
+			*in.InFlight.At(i) = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))
 			s := Sums{N: rapid.SampledFrom(counts).Draw(t, "N")}
 			if s.N > 0 {
 				s.R, s.Q = rapid.SampledFrom(sums).Draw(t, "R"), math.Abs(rapid.SampledFrom(sums).Draw(t, "Q"))

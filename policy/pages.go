@@ -1,5 +1,7 @@
 package policy
 
+import "iter"
+
 // Pages holds a value for each of some things numbered densely from 0. All are zero until they are set, and things of which none in
 // a row has been set take next to no memory: of a large catalogue little is known of most items. The zero value holds nothing but
 // zeros, for things of any number. Pages must not be copied once they are used, and are not safe for concurrent use.
@@ -34,4 +36,21 @@ func (p *Pages[T]) At(n int32) *T {
 		p.pages[at] = new([pageSize]T)
 	}
 	return &p.pages[at][n&pageMask]
+}
+
+// All gives, in the order of their numbers, the things of which something has been set, and some beside them that are zero. What they
+// hold may be changed meanwhile.
+func (p *Pages[T]) All() iter.Seq2[int32, *T] {
+	return func(yield func(int32, *T) bool) {
+		for at, page := range p.pages {
+			if page == nil {
+				continue
+			}
+			for k := range page {
+				if !yield(int32(at<<pageBits+k), &page[k]) {
+					return
+				}
+			}
+		}
+	}
 }

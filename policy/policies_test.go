@@ -23,6 +23,15 @@ func elimination(t require.TestingT, c Confidence) *Elimination {
 }
 
 // tableOf has items 0.. with the given sums.
+// inFlight are so many selections of each item.
+func inFlight(counts ...Count) *Pages[Count] {
+	all := &Pages[Count]{}
+	for i, n := range counts {
+		*all.At(Item(i)) = n
+	}
+	return all
+}
+
 func tableOf(sums ...Sums) *Table {
 	table := NewTable(len(sums))
 	for i, s := range sums {
@@ -92,7 +101,7 @@ func TestPolicies_RankIsAPermutation(t *testing.T) {
 		items := rapid.Permutation(seq(n)).Draw(t, "items")[:rapid.IntRange(1, n).Draw(t, "candidates")]
 		in := Input{Items: items, Table: table, Key: Key(rapid.Uint64().Draw(t, "key"))}
 		if rapid.Bool().Draw(t, "counted") {
-			in.InFlight = make([]Count, n)
+			in.InFlight = inFlight()
 		}
 		before := slices.Clone(items)
 		for _, p := range append(slices.Collect(maps.Values(indexPolicies(t))),
@@ -149,14 +158,14 @@ func TestGreedy_LeadersByMean(t *testing.T) {
 func TestPolicies_UnseenItemsFirst(t *testing.T) {
 	in := Input{
 		Items: seq(4), Table: tableOf(sumsOf(9, 0.9), Sums{}, sumsOf(1, 0), Sums{}),
-		InFlight: []Count{0, 1, 0, 2},
+		InFlight: inFlight(0, 1, 0, 2),
 	}
 	for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.1}), NewGreedy(), moss(t, Belief{Sigma: 0.1}),
 		optimistic(t, Belief{Sigma: 0.1}), thompson(t, Belief{Sigma: 0.1})} {
 		require.Equal(t, []int32{1, 0, 3, 2}, rank(p, &in))
-		in.InFlight[1] = 3
+		*in.InFlight.At(1) = 3
 		require.Equal(t, []int32{3, 2, 1, 0}, rank(p, &in))
-		in.InFlight[1] = 1
+		*in.InFlight.At(1) = 1
 	}
 }
 
@@ -165,7 +174,7 @@ func TestPolicies_UnseenItemsFirst(t *testing.T) {
 func TestPolicies_UnseenItemsOnTheirWay(t *testing.T) {
 	for _, p := range []Policy{NewGreedy(), NewKLUCB(), moss(t, Belief{Sigma: 0.01}), optimistic(t, Belief{Sigma: 0.01}),
 		thompson(t, Belief{Sigma: 0.01})} {
-		in := Input{Items: seq(3), Table: tableOf(Sums{}, sumsOf(100, 0.9), sumsOf(100, 0.1)), InFlight: []Count{50, 0, 0}}
+		in := Input{Items: seq(3), Table: tableOf(Sums{}, sumsOf(100, 0.9), sumsOf(100, 0.1)), InFlight: inFlight(50, 0, 0)}
 		require.EqualValues(t, 0, rank(p, &in)[0], "where flights do not count")
 		await(in.Table, []Evidence{{Open: 50}, {}, {}})
 		require.Equal(t, []int32{1, 0, 2}, rank(p, &in), "the mean of all is 0.5")
@@ -189,7 +198,7 @@ func TestPolicies_TiesAreDrawnFairly(t *testing.T) {
 			for _, n := range leads {
 				require.InDelta(t, 10_000, n, 6*82)
 			}
-			in.InFlight = []Count{1, 0, 1}
+			in.InFlight = inFlight(1, 0, 1)
 			for k := range int64(100) {
 				in.Key = Key(k)
 				require.EqualValues(t, 1, rank(p, &in)[0])

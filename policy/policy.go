@@ -18,7 +18,7 @@ type Input struct {
 	Table *Table
 	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
 	// handling does not count them. Of items that are otherwise alike, policies prefer those with fewer.
-	InFlight []Count
+	InFlight *Pages[Count]
 	// Key draws the random numbers of this decision.
 	Key Key
 }

@@ -100,7 +100,7 @@ func (b *Belief) expect(t *Table) expectation {
 // nothing is known, neither payoffs nor a prior, it is the mean of all payoffs where some are on their way. Else it is infinite,
 // with weight 0.
 func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
-	s := &in.Table.evidence[i]
+	s := in.Table.Evidence(i)
 	weight = max(s.W, 0) + e.kappa
 	switch {
 	case weight > 0:

@@ -32,7 +32,7 @@ func (s Sums) Add(o Sums) Sums { return Sums{N: s.N + o.N, R: s.R + o.R, Q: s.Q 
 type Table struct {
 	Totals[Sums]
 	fed      int64
-	evidence []Evidence          // what policies read; kept dense for their sake
+	evidence Pages[Evidence]     // what policies read
 	known    func(Item) Evidence // nil: the sums are all that is known
 	weight   int64               // ΣW, in units
 	payoffs  wide                // ΣR
@@ -53,14 +53,6 @@ func NewTable(items int) *Table {
 	return t
 }
 
-// Grow makes the table hold items 0..items-1. It never shrinks.
-func (t *Table) Grow(items int) {
-	t.Totals.Grow(items)
-	if more := items - len(t.evidence); more > 0 {
-		t.evidence = extend(t.evidence, more)
-	}
-}
-
 // Fed is the number of payoffs fed, pooled over all sources: ΣN.
 func (t *Table) Fed() int64 { return t.fed }
 
@@ -74,7 +66,7 @@ func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64
 func (t *Table) EvidenceBy(known func(Item) Evidence) { t.known = known }
 
 // Evidence is what is known of the payoffs of item i.
-func (t *Table) Evidence(i Item) Evidence { return t.evidence[i] }
+func (t *Table) Evidence(i Item) Evidence { return t.evidence.Get(i) }
 
 // Weight is what all evidence is worth, in payoffs: ΣW. It is Fed where nothing awaited counts.
 func (t *Table) Weight() float64 { return float64(t.weight) / weightUnits }
@@ -89,12 +81,13 @@ func (t *Table) mean() float64 {
 
 // Weigh makes the evidence of item i anew, and keeps up what hangs on it.
 func (t *Table) Weigh(i Item) {
-	s := &t.pooled[i]
-	before, after := t.evidence[i], s.Evidence()
+	after := t.Pooled(i).Evidence()
 	if t.known != nil {
 		after = t.known(i)
 	}
-	t.evidence[i] = after
+	at := t.evidence.At(i)
+	before := *at
+	*at = after
 	t.weight += inUnits(after.W) - inUnits(before.W)
 	t.payoffs.sub(wideOf(before.R))
 	t.payoffs.add(wideOf(after.R))
@@ -108,8 +101,8 @@ func (t *Table) Weigh(i Item) {
 func (t *Table) keepMoments() *moments {
 	if t.moments == nil {
 		t.moments = &moments{}
-		for i := range t.evidence {
-			t.moments.replace(&Evidence{}, &t.evidence[i])
+		for _, e := range t.evidence.All() {
+			t.moments.replace(&Evidence{}, e)
 		}
 	}
 	return t.moments

@@ -26,14 +26,15 @@ func (c Count) Add(o Count) Count { return c + o }
 // is a function of the parts as they are now, to the last bit, and not of how they came about. A change takes one
 // addition where it is one's own, and one for each source of that thing where it is a source's, unless ReplaceBy says how to do with less.
 //
-// What others have told takes no memory until a source tells of something: then a sum and a list for each thing, and a
-// place in the list for each source that has told of it. Reading allocates nothing, and neither does a change of what is
+// What nobody has told of takes next to no memory (Pages). Of what others have there is a sum and a list for each thing, and a place
+// in the list for each source that has told of it. Reading allocates nothing, and neither does a change of what is
 // there. The zero value is of no things, and has no onChange. Totals must not be copied once they are used, and are not
 // safe for concurrent use.
 type Totals[S Summand[S]] struct {
-	pooled   []S // what decisions read; kept dense for their sake
-	own      []S
-	others   []others[S]                    // may be shorter: nothing is known from others of things beyond
+	n        int
+	pooled   Pages[S] // what decisions read
+	own      Pages[S]
+	others   Pages[others[S]]
 	staged   Changes                        // of others: things whose sum is older than from
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // nil: not called
@@ -63,10 +64,7 @@ func (t *Totals[S]) ReplaceBy(replace func(sum, old, by S) (s S, ok bool)) { t.r
 
 // Grow makes room for things 0..n-1. It never shrinks.
 func (t *Totals[S]) Grow(n int) {
-	if more := n - len(t.own); more > 0 {
-		t.pooled, t.own = extend(t.pooled, more), extend(t.own, more)
-		t.changes.Grow(more)
-	}
+	t.n = max(t.n, n)
 }
 
 // extend appends more zero elements.
@@ -78,20 +76,25 @@ func extend[T any](s []T, more int) []T {
 }
 
 // Len is the number of things.
-func (t *Totals[S]) Len() int { return len(t.own) }
+func (t *Totals[S]) Len() int { return t.n }
 
 // Pooled is the total of i over this partition and all sources.
-func (t *Totals[S]) Pooled(i int32) S { return t.pooled[i] }
+func (t *Totals[S]) Pooled(i int32) S { return t.pooled.Get(i) }
 
-// AllPooled are the totals of all things, in the order of their numbers. They are only to be read, and change with what is
-// added; a call of Grow may leave them behind.
-func (t *Totals[S]) AllPooled() []S { return t.pooled }
+// AllPooled are the totals of all things. They are only to be read, and change with what is added.
+func (t *Totals[S]) AllPooled() *Pages[S] { return &t.pooled }
 
-// AllOwn are this partition's own parts, copied.
-func (t *Totals[S]) AllOwn() []S { return slices.Clone(t.own) }
+// AllOwn are this partition's own parts, in the order of their numbers.
+func (t *Totals[S]) AllOwn() []S {
+	all := make([]S, t.n)
+	for i := range all {
+		all[i] = t.own.Get(int32(i))
+	}
+	return all
+}
 
 // Own is what this partition itself has of i.
-func (t *Totals[S]) Own(i int32) S { return t.own[i] }
+func (t *Totals[S]) Own(i int32) S { return t.own.Get(i) }
 
 // Changes are the things whose own part has changed since that was last told. A caller that keeps more by the same numbers
 // may note there what of that has changed, with bits of its own.
@@ -99,23 +102,21 @@ func (t *Totals[S]) Changes() *Changes { return &t.changes }
 
 // AddOwn adds to what this partition has of i, and notes what has changed by that: bits, at least one of them set.
 func (t *Totals[S]) AddOwn(i int32, s S, what uint8) {
-	t.own[i] = t.own[i].Add(s)
+	own := t.own.At(i)
+	*own = (*own).Add(s)
 	t.changes.Note(i, what)
 	t.pool(i)
 }
 
 // Set replaces what this partition has of i, by what is stored of it: it is no change.
 func (t *Totals[S]) Set(i int32, s S) {
-	t.own[i] = s
+	*t.own.At(i) = s
 	t.pool(i)
 }
 
 // From is what source has told of i, staged or taken in, and whether it has told anything. It may have told of nothing.
 func (t *Totals[S]) From(source, i int32) (s S, told bool) {
-	if int(i) >= len(t.others) {
-		return s, false
-	}
-	from := t.others[i].from
+	from := t.others.Get(i).from
 	at, told := find(from, source)
 	if told {
 		s = from[at].sum
@@ -128,7 +129,7 @@ func (t *Totals[S]) SetSource(source, i int32, s S) {
 	t.TakeStaged()
 	old, _ := t.From(source, i)
 	t.Stage(source, i, s)
-	o := &t.others[i]
+	o := t.others.At(i)
 	if t.replace != nil {
 		if sum, ok := t.replace(o.sum, old, s); ok {
 			o.sum = sum
@@ -142,10 +143,9 @@ func (t *Totals[S]) SetSource(source, i int32, s S) {
 
 // Drop forgets that source has ever told of i, and takes in whatever is staged.
 func (t *Totals[S]) Drop(source, i int32) {
-	if int(i) < len(t.others) {
-		o := &t.others[i]
-		if at, told := find(o.from, source); told {
-			o.from = slices.Delete(o.from, at, at+1)
+	if from := t.others.Get(i).from; len(from) > 0 {
+		if at, told := find(from, source); told {
+			t.others.At(i).from = slices.Delete(from, at, at+1)
 			t.staged.Note(i, 1)
 		}
 	}
@@ -155,12 +155,7 @@ func (t *Totals[S]) Drop(source, i int32) {
 // Stage notes what source has of i, in place of what it had before, but leaves the total as it is until TakeStaged. Only
 // the newest of each source and thing is kept, so what is staged is bounded by what is pooled.
 func (t *Totals[S]) Stage(source, i int32, s S) {
-	if int(i) >= len(t.others) {
-		more := len(t.own) - len(t.others)
-		t.others = extend(t.others, more)
-		t.staged.Grow(more)
-	}
-	o := &t.others[i]
+	o := t.others.At(i)
 	at, told := find(o.from, source)
 	if told {
 		o.from[at].sum = s
@@ -173,7 +168,7 @@ func (t *Totals[S]) Stage(source, i int32, s S) {
 // TakeStaged takes in all that is staged.
 func (t *Totals[S]) TakeStaged() {
 	for i := range t.staged.All() {
-		o := &t.others[i]
+		o := t.others.At(i)
 		var sum S
 		for k := range o.from {
 			sum = sum.Add(o.from[k].sum)
@@ -186,13 +181,10 @@ func (t *Totals[S]) TakeStaged() {
 
 // pool adds up the total of i anew.
 func (t *Totals[S]) pool(i int32) {
-	var total S
-	if int(i) < len(t.others) {
-		total = t.others[i].sum
-	}
-	before := t.pooled[i]
-	total = total.Add(t.own[i])
-	t.pooled[i] = total
+	pooled := t.pooled.At(i)
+	before := *pooled
+	total := t.others.Get(i).sum.Add(t.own.Get(i))
+	*pooled = total
 	if t.onChange != nil {
 		t.onChange(i, before, total)
 	}

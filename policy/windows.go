@@ -156,7 +156,8 @@ func (t *Intervals) Estimate(q []float64) (passes int) {
 	}
 	var intervals []seen
 	var informed float64
-	for c, count := range t.counts.pooled {
+	for c := range t.counts.Len() {
+		count := t.counts.Pooled(int32(c))
 		// What says nothing but 1 ≤ w ≤ Max moves nothing.
 		if low, high := windowsOf(int32(c)); count > 0 && high-low+1 < t.max {
 			intervals = append(intervals, seen{low, high, float64(count)})

@@ -48,10 +48,13 @@ func mix(below float64, awaited []Spans) {
 	for _, list := range awaited {
 		for i := range list {
 			x := &list[i]
-			x.Come = x.Above + float64(below*(x.Below-x.Above))
+			x.Come = x.come(below)
 		}
 	}
 }
+
+// come is the share of all payoffs that have come, where so large a share of those that come is below the default.
+func (x *Span) come(below float64) float64 { return x.Above + float64(below*(x.Below-x.Above)) }
 
 // seen are settled selections that an estimate begins with.
 type seen struct{ above, below, unpaid float64 }
@@ -84,10 +87,10 @@ type Worth struct{ Unpaid, Below float64 }
 func (w Worth) Sum() float64 { return w.Unpaid + w.Below }
 
 // Weigh is what awaited selections of an item count as, where a share c of its selections is paid, and of these a share below the
-// default, by which Come is mixed. With F for Above, G for Below, that is in selections that are never paid
-// (1−c)·F/(1−c·Come) each. Where nothing is below, so that Come is F, that is the probability that it never will be paid, in as far
+// default. With F for Above, G for Below, and H for what the two are mixed by that share, it is in selections that are never paid
+// (1−c)·F/(1−c·H) each. Where nothing is below, so that H is F, that is the probability that it never will be paid, in as far
 // as that is known by now: 0 at the selection, 1 at the horizon, F where payoffs are rare, and 0 throughout where all is paid. In
-// selections that are paid below the default it is c·below·(F−G)/(1−c·Come), as many as would have come by now if they were as soon
+// selections that are paid below the default it is c·below·(F−G)/(1−c·H), as many as would have come by now if they were as soon
 // as others. So with what was paid each selection counts as F, and is worth what it comes to. Where payoffs below are the sooner
 // ones, none of them is missed.
 func Weigh(c, below float64, awaited ...Spans) Worth {
@@ -101,8 +104,9 @@ func Weigh(c, below float64, awaited ...Spans) Worth {
 	return Worth{math.Round(unpaid*(1<<20)) / (1 << 20), math.Round(missed*(1<<20)) / (1 << 20)}
 }
 
-// Weigh is what the selections of one span count as, not rounded; see Weigh.
+// Weigh is what the selections of one span count as, not rounded; see Weigh. It does not go by Come, which is as of when shares were
+// estimated with this span last: it may never have been.
 func (x *Span) Weigh(c, below float64) Worth {
-	per := float64(x.N) / (1 - float64(c*x.Come))
+	per := float64(x.N) / (1 - float64(c*x.come(below)))
 	return Worth{float64(per * ((1 - c) * x.Above)), float64(per * (c * below * max(0, x.Above-x.Below)))}
 }

@@ -90,3 +90,16 @@ func TestShares_AreTheLikeliest(t *testing.T) {
 		require.InEpsilon(t, below, b, 0.005)
 	})
 }
+
+// What a span counts as is a function of what is stored and estimated: not of when shares were last estimated with it.
+func TestWeigh_DoesNotGoByCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		share := rapid.Float64Range(0, 0.99)
+		x := Span{N: rapid.Int64Range(1, 9).Draw(t, "n"), Above: share.Draw(t, "above"), Below: share.Draw(t, "below")}
+		c, below := share.Draw(t, "c"), share.Draw(t, "share below")
+		y := x
+		mix(below, []Spans{{x}})
+		y.Come = share.Draw(t, "come")
+		require.Equal(t, x.Weigh(c, below), y.Weigh(c, below))
+	})
+}

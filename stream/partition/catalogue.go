@@ -38,7 +38,6 @@ func (c *catalogue) intern(process int32) (i policy.Item, fresh bool) {
 	i = policy.Item(len(c.process))
 	*c.ours.At(process) = i + 1
 	c.process = append(c.process, process)
-	c.changes.Grow(1)
 	c.touch(i)
 	return i, true
 }
@@ -74,7 +73,6 @@ func (c *catalogue) load(items []storedItem) error {
 	}
 	process := c.names.Numbers(nil, names)
 	*c = newCatalogue(c.names)
-	c.changes.Grow(len(items))
 	c.process = make([]int32, len(items))
 	for i := range c.process {
 		c.process[i] = -1
