@@ -58,8 +58,8 @@ func create(t testing.TB, c *Client, spec Spec) {
 		if err == nil && len(problems) > 0 {
 			err = fmt.Errorf("%q", problems)
 		}
-		if err == nil {
-			_, err = c.Partition(0).Describe(soon(t))
+		for p := int32(0); err == nil && p < int32(spec.Partitions); p++ { // each has a leader of its own, which takes its time
+			_, err = c.Partition(p).Describe(soon(t))
 		}
 		return err
 	})
