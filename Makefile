@@ -5,7 +5,7 @@ TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
 # For all packages together two cores need about half of it.
 TIMEOUT  ?= 18m
 FUZZTIME ?= 10s
-# Of each Go benchmark. All of them and the report take about five minutes on two cores.
+# Of each Go benchmark. All of them and the reports take some fifteen minutes on two idle cores; with QUICK=1 half of that.
 BENCHTIME ?= 100ms
 SEEDS    ?= 20000
 SEED     ?= 1
@@ -62,9 +62,10 @@ tools: ## Java, Maven, Python, npm, Chromium, redis-server, Kafka's jars and lib
 	@./scripts/tools
 
 .PHONY: bench
-bench: tools ## All benchmarks, then one table of the whole pipeline, on a real Apache Kafka and a real Redis (docs/benchmarks.md).
+bench: tools ## All benchmarks, then tables of the whole pipeline, of growth and beside Kafka Streams, on a real Apache Kafka and a real Redis (docs/benchmarks.md); QUICK=1 for less.
 	$(TESTENV) -bench -heap 1g -- sh -c "$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 20m ./... ./tools/... \
-		&& $(GO) run ./tools/bench/cmd/report"
+		&& $(GO) run ./tools/bench/cmd/report && $(GO) run ./tools/bench/cmd/growth $(if $(QUICK),-quick) \
+		&& $(GO) run ./tools/bench/cmd/peers $(if $(QUICK),-quick)"
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME (10s).

@@ -62,11 +62,24 @@ func checkParking(s *section, j *Join, maxRecordBytes int) {
 		s.warn(none, "0: a payoff or selection that is read before what it belongs to is an orphan at once")
 	case j.ParkingTime == 0:
 		s.warn("parking_time", "0: what comes before what it belongs to is given up once all topics have been read so far; and "+
-			"an impression is forgotten at its deadline, so that one that comes again is ranked again")
+			"with remember: 0 an impression is forgotten at its end, so that one that comes again is ranked again")
 	}
 	if most := j.MaxParkedBytes; most > 0 && most < int64(maxRecordBytes) && s.has("max_parked_bytes") {
 		s.warn("max_parked_bytes", "longer records can never wait, and limits.max_record_bytes is %s",
 			formatSize(int64(maxRecordBytes)))
+	}
+}
+
+// checkRemember wants an impression that has ended to be remembered for as long as what came before an impression waits for it: a
+// producer that tries again must meet it.
+func checkRemember(s *section, j *Join) {
+	switch {
+	case !s.ok("parking_time", "remember"), j.Remember == UntilHorizon, j.Remember >= j.ParkingTime:
+	case s.has("remember"):
+		s.fault("remember", "%s is below parking_time, %s: what waits that long for an impression, because it was sent too early or "+
+			"twice, has to meet it. Write %s or more, or horizon", formatDuration(j.Remember), formatDuration(j.ParkingTime), formatDuration(j.ParkingTime))
+	default:
+		j.Remember = j.ParkingTime
 	}
 }
 

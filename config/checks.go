@@ -28,6 +28,7 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	checkServe(in("serve"), &c.Serve)
 	checkLimits(in("limits"), &c.Limits)
 	checkParking(in("join"), &c.Join, c.Limits.MaxRecordBytes)
+	checkRemember(in("join"), &c.Join)
 	d.learners(top, &c)
 	top.close()
 	d.reportUnknown(&c)

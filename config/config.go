@@ -149,12 +149,17 @@ type Log struct {
 	Format string // text or json
 }
 
-// Join bounds the wait of a payoff or selection that came before what it belongs to.
+// Join bounds the wait of a payoff or selection that came before what it belongs to, and how long an impression is remembered that
+// has ended.
 type Join struct {
 	ParkingTime    time.Duration // how long one waits
+	Remember       time.Duration // from the end on, not below ParkingTime; or UntilHorizon
 	MaxParked      int           // records, per partition; 0: nothing waits
 	MaxParkedBytes int64         // of their raw bytes, per partition
 }
+
+// UntilHorizon is a Join.Remember: until the payoff deadline and the parking time are over.
+const UntilHorizon time.Duration = -1
 
 // Limits bound single records and the time between checkpoints.
 type Limits struct {
@@ -185,6 +190,7 @@ type Learner struct {
 	PayoffRange      Range // of one payoff, or of the sum with aggregate: sum
 	PayoffHorizon    time.Duration
 	SelectionTimeout time.Duration // not above PayoffHorizon; 0 where there is no selections topic
+	ItemRetention    time.Duration // 0, or not below PayoffHorizon; 0 is for ever
 	OutOfRange       OutOfRange
 	OnExpiry         OnExpiry
 	Silence          Silence

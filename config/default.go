@@ -1,6 +1,10 @@
 package config
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
 
 // Defaults is the configuration of a file that says nothing: not yet a valid one, for it has no brokers, no Redis
 // and no learner.
@@ -37,6 +41,27 @@ func (l *Learner) fill(given func(key string) bool) {
 	if !given("selection_timeout") {
 		l.SelectionTimeout = min(l.SelectionTimeout, l.PayoffHorizon)
 	}
+	if !given("item_retention") {
+		if l.ItemRetention = min(max(2*l.PayoffHorizon, leastRetention), longest); l.neverForgets() != "" {
+			l.ItemRetention = 0
+		}
+	}
+}
+
+// leastRetention is the least that an item is kept by default that no impression carries: what is out of stock for some weeks is not new.
+const leastRetention = 30 * 24 * time.Hour
+
+// neverForgets says why items are kept for ever; nothing where they need not be.
+func (l *Learner) neverForgets() string {
+	switch {
+	case l.Utilities == Sorted || l.Utilities == Social:
+		return "the order of utilities that utilities: " + string(l.Utilities) + " finds is of all items"
+	case l.Delay == BOLD:
+		return "what instances of bold know is of all items together"
+	case l.Delay == QPMD:
+		return "payoffs of any item may wait with qpmd"
+	}
+	return ""
 }
 
 // defaultPolicy is that of a learner with a delay handling that is written, or none.

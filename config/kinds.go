@@ -75,7 +75,12 @@ func numberIn(least, most float64) kind[float64] {
 
 // duration takes whole milliseconds only, the unit of all times inside.
 func duration(least, most time.Duration) kind[time.Duration] {
-	parse := func(text string) (time.Duration, error) {
+	return scalar("duration", spanOf(least)+" to "+spanOf(most), durationWithin(least, most),
+		func(d time.Duration) *yaml.Node { return text(formatDuration(d)) }, durationSchema(least))
+}
+
+func durationWithin(least, most time.Duration) func(string) (time.Duration, error) {
+	return func(text string) (time.Duration, error) {
 		v, err := parseDuration(text)
 		if err != nil {
 			return 0, err
@@ -85,13 +90,36 @@ func duration(least, most time.Duration) kind[time.Duration] {
 		}
 		return v, within(v, least, most, formatDuration)
 	}
+}
+
+func durationSchema(least time.Duration, more ...schema) schema {
 	whole := schema{"const": 0}
 	if least > 0 {
 		whole = schema{"not": true}
 	}
-	return scalar("duration", spanOf(least)+" to "+spanOf(most), parse,
-		func(d time.Duration) *yaml.Node { return text(formatDuration(d)) },
-		orReference(whole, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`)))
+	return orReference(append([]schema{whole, pattern(`^\+?0$|^\+?([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`)}, more...)...)
+}
+
+// durationOr is a duration, or a word, which is kept as a time that is no duration.
+func durationOr(word string, kept, least, most time.Duration) kind[time.Duration] {
+	parse := durationWithin(least, most)
+	return scalar("duration or word", spanOf(least)+" to "+spanOf(most)+", or `"+word+"`",
+		func(text string) (time.Duration, error) {
+			if text == word {
+				return kept, nil
+			}
+			d, err := parse(text)
+			if err != nil {
+				err = fmt.Errorf("%w; or write %s", err, word)
+			}
+			return d, err
+		},
+		func(d time.Duration) *yaml.Node {
+			if d == kept {
+				return text(word)
+			}
+			return text(formatDuration(d))
+		}, durationSchema(least, schema{"const": word}))
 }
 
 // size is kept as an int or an int64.

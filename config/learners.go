@@ -62,6 +62,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkSigma(s, &l)
 	checkPartners(s)
 	checkTimes(s, &l, c.Kafka.Topics)
+	checkRetention(s, &l)
 	checkDefault(s, &l, c.Kafka.Topics)
 	checkSilence(s, &l, c.Kafka.Topics)
 	checkDrift(s, &l)
@@ -171,6 +172,21 @@ func checkTimes(s *section, l *Learner, topics Topics) {
 	case l.SelectionTimeout > l.PayoffHorizon:
 		s.fault("selection_timeout", "%s is above payoff_horizon %s; both count from the impression",
 			formatDuration(l.SelectionTimeout), formatDuration(l.PayoffHorizon))
+	}
+}
+
+// checkRetention: an item is kept as long as it can be paid, and learners that cannot forget are not told to.
+func checkRetention(s *section, l *Learner) {
+	if l.ItemRetention == 0 || !s.has("item_retention") || !s.ok("item_retention", "payoff_horizon", "delay", "utilities") {
+		return
+	}
+	switch why := l.neverForgets(); {
+	case why != "":
+		s.fault("item_retention", "items are kept for ever here: %s", why)
+		l.ItemRetention = 0
+	case l.ItemRetention < l.PayoffHorizon:
+		s.fault("item_retention", "%s is below payoff_horizon %s: an item is kept as long as it can be paid", formatDuration(l.ItemRetention),
+			formatDuration(l.PayoffHorizon))
 	}
 }
 

@@ -194,8 +194,11 @@ func drawConfig(t *rapid.T) *Config {
 	}
 	c.Log = Log{Level: rapid.SampledFrom([]string{"debug", "info", "warn", "error"}).Draw(t, "level"),
 		Format: rapid.SampledFrom([]string{"text", "json"}).Draw(t, "format")}
-	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
+	c.Join = Join{ParkingTime: span("parking", time.Millisecond, longest), Remember: UntilHorizon, MaxParked: rapid.IntRange(0, 1e8).Draw(t, "parked"),
 		MaxParkedBytes: rapid.Int64Range(0, 1<<40).Draw(t, "parked bytes")}
+	if rapid.Bool().Draw(t, "remembers for a time") {
+		c.Join.Remember = span("remember", c.Join.ParkingTime, longest)
+	}
 	c.Limits = Limits{MaxCandidates: rapid.IntRange(1, mostCandidates).Draw(t, "candidates"),
 		MaxRecordBytes:     rapid.IntRange(1<<10, mostRecordBytes).Draw(t, "record"),
 		CheckpointInterval: span("interval", time.Millisecond, 30*time.Second)}
@@ -271,6 +274,9 @@ func drawTimes(t *rapid.T, l Learner, selections bool, span func(string, time.Du
 	l.SelectionTimeout = 0
 	if selections {
 		l.SelectionTimeout = span("timeout", time.Millisecond, l.PayoffHorizon)
+	}
+	if l.ItemRetention = 0; l.neverForgets() == "" && rapid.Bool().Draw(t, "items end") {
+		l.ItemRetention = span("retention", l.PayoffHorizon, longest)
 	}
 	l.OutOfRange = rapid.SampledFrom([]OutOfRange{Clamp, Refuse}).Draw(t, "out of range")
 	l.OnExpiry.Default = nil

@@ -108,7 +108,7 @@ var beyondSchemas = map[string][]string{
 		"brokers as one value: kafka.brokers", "redis: the URL: redis.url",
 	},
 	"how long a duration or how large a size is, with its unit": {
-		"join and limits: limits.max_record_bytes", "join and limits: limits.checkpoint_interval", "durations: join.parking_time",
+		"join and limits: limits.max_record_bytes", "join and limits: limits.checkpoint_interval", "durations: join.parking_time", "forgotten while something waits: join.remember",
 		"numbers: limits.max_record_bytes", "records that Kafka and Redis could not hold: limits.max_record_bytes",
 	},
 	"how YAML writes a number: to JSON, 1e3 is 1000": {"numbers: limits.max_candidates"},
@@ -128,6 +128,8 @@ var beyondSchemas = map[string][]string{
 		"payoffs that cannot be told apart: learners.a.payoff_range", "payoffs that cannot be told apart: learners.b.payoff_range",
 		"payoffs that cannot be told apart: learners.c.payoff_range",
 		"payoffs that change: learners.l.silence", "payoffs that change: learners.h.drift", "payoffs that change: learners.i.half_lives",
+		"items that end too early, or never: learners.a.item_retention", "items that end too early, or never: learners.b.item_retention",
+		"items that end too early, or never: learners.c.item_retention", "items that end too early, or never: learners.d.item_retention",
 	},
 	"the tables of characters of RFC 4013": {
 		"users and passwords that SASL cannot carry: kafka.sasl.username", "users and passwords that SASL cannot carry: kafka.sasl.password",

@@ -55,8 +55,14 @@ var settings = []setting[Config]{
 	}),
 	sectionOf("join", func(c *Config) *Join { return &c.Join }, []setting[Join]{
 		value("parking_time", func(j *Join) *time.Duration { return &j.ParkingTime }, duration(0, longest), time.Hour,
-			"how long a payoff or selection waits for its impression, and how long an ended impression is remembered after its "+
-				"deadline"),
+			"how long a payoff or selection waits for its impression"),
+		value("remember", func(j *Join) *time.Duration { return &j.Remember },
+			durationOr("horizon", UntilHorizon, 0, longest), day,
+			"how long an impression is remembered that has ended, in event time from its end on: so long a payoff, selection or "+
+				"impression that comes again is recognised as `duplicate` or `late`. Afterwards a payoff or selection waits for "+
+				"`parking_time` and is an `orphan`, and a repeated impression is ranked again. `horizon`: until its payoff deadline and "+
+				"`parking_time` are over. Not below `parking_time`, and not less than it where it is left out").
+			within("`parking_time` to 3650d, or `horizon`").formerly(func(*Join) string { return "horizon" }),
 		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
 			"records that may wait, per partition. When they are so many, a topic whose next record would have to wait is read on "+
 				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+

@@ -85,6 +85,16 @@ var learnerSettings = []setting[Learner]{
 		unlessZero(duration(time.Millisecond, longest)), 30*time.Minute,
 		"how long a selection is awaited; cut to the payoff horizon by default; not with an empty `kafka.topics.selections`").
 		within("1ms to `payoff_horizon`"),
+	value("item_retention", func(l *Learner) *time.Duration { return &l.ItemRetention }, duration(0, longest), 1440*time.Hour,
+		"how long an item is kept that no impression carries; then all that is known of it is dropped, and if it comes again it is new. "+
+			"By default twice the payoff horizon, and 30d at the least. 0, which is for ever, with `bold` and `qpmd`, and where `utilities` are not given").
+		within("0 or `payoff_horizon` to 3650d").unless(func(l *Learner) bool { return l.neverForgets() != "" }).
+		formerly(func(l *Learner) string {
+			if l.neverForgets() != "" {
+				return ""
+			}
+			return "0"
+		}),
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
 		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
 			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0").

@@ -26,17 +26,16 @@ type awaiting struct {
 	all     silence.Outcomes                // of all items and sources
 	ages    sides                           // of this partition
 	theirs  map[int32]*sourceAges           // by source
+	coming  map[int32]*sourceAges           // by source that tells all anew, until it has
 	rows    [2]map[silence.Block]struct{}   // of ages, that have changed since they were harvested
 
-	// As of the last pass, silence.Never before the first:
-	pass       int64 // of this partition
-	heard      int64 // up to when silence counts: the earliest pass of all sources
-	late       [2]silence.Lateness
-	share      float64 // of all selections, how many are paid
-	below      float64 // of these, how many below the default
-	low        float64 // and what those are paid in the mean, normalised
-	unwritten  bool    // it has not been harvested
-	wroteBelow bool    // what was estimated of payoffs below the default stands in the store
+	pass       int64     // of this partition; silence.Never before the first
+	made       estimated // as of the last pass
+	unwritten  bool      // it has not been harvested
+	wroteBelow bool      // what was estimated of payoffs below the default stands in the store
+
+	whole *awaiting // what is told of all sources, where it is not told here: see share
+	heeds uint64    // of whole's estimates: which own spans go by
 
 	none     float64                     // the default, normalised
 	worth    policy.Pages[silence.Worth] // by item: what its awaited selections count as
@@ -46,6 +45,17 @@ type awaiting struct {
 	expects  bool                        // and what was expected of it
 	shares   policy.Pages[itemShares]    // by item, with byBlock: as of when some were awaited last
 	quiets   []quiet                     // memory for those of one item
+	heardOf  silence.Spans               // likewise
+}
+
+// estimated is what is known of all items and sources together, as of a pass.
+type estimated struct {
+	number uint64 // how many there were before; 0 where there is none but what was stored
+	heard  int64  // up to when silence counts: the earliest pass of all sources; silence.Never before the first
+	late   [2]silence.Lateness
+	share  float64 // of all selections, how many are paid
+	below  float64 // of these, how many below the default
+	low    float64 // and what those are paid in the mean, normalised
 }
 
 // sides are ages of payoffs that are not below the default, and of those that are.
@@ -65,8 +75,8 @@ type sourceAges struct {
 }
 
 func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, share: 0.5, pass: silence.Never, heard: silence.Never,
-		theirs: map[int32]*sourceAges{}, awaited: map[silence.Block]silence.Span{}, none: s.Default, byBlock: s.Drift > 0,
+	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, pass: silence.Never, made: estimated{heard: silence.Never, share: 0.5},
+		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[silence.Block]silence.Span{}, none: s.Default, byBlock: s.Drift > 0,
 		rows: [2]map[silence.Block]struct{}{{}, {}}}
 	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
 		a.all = a.all.Add(after).Add(silence.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
@@ -147,25 +157,73 @@ const (
 
 // reckon says what the awaited selections of an item count as.
 func (a *awaiting) reckon(i policy.Item) {
-	ours, others := a.own.Get(i), a.others.Pooled(i)
-	var all, own silence.Worth
-	if len(ours) > 0 || len(others) > 0 {
-		c, low := 0.0, 0.0 // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
-		if !a.inParts {
-			c, low = silence.ItemShares(a.share, a.below, a.settled.Pooled(i), ours, others)
-		}
+	all, own, shares := a.reckoned(i)
+	if a.whole == nil {
+		*a.worth.At(i) = all
 		if a.byBlock {
-			*a.shares.At(i) = itemShares{c, low}
-		}
-		all = silence.Weigh(c, low, ours, others)
-		if own = all; len(others) > 0 {
-			own = silence.Weigh(c, low, ours)
+			*a.shares.At(i) = shares
 		}
 	}
-	*a.worth.At(i) = all
-	units, before := int64(own.Sum()*weightUnits), a.silentOf.At(i)
-	a.silent += units - *before
-	*before = units
+	units, before := int64(own.Sum()*weightUnits), a.silentOf.Get(i)
+	if units == before {
+		return
+	}
+	a.silent += units - before
+	*a.silentOf.At(i) = units
+}
+
+// reckoned is what the awaited selections of an item count as: all of them, and those of this partition.
+func (a *awaiting) reckoned(i policy.Item) (all, own silence.Worth, shares itemShares) {
+	ours, others := a.own.Get(i), a.elsewhere(i)
+	if len(ours) == 0 && len(others) == 0 {
+		return all, own, shares
+	}
+	if !a.inParts { // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
+		e := a.now()
+		shares.paid, shares.below = silence.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
+	}
+	all = silence.Weigh(shares.paid, shares.below, ours, others)
+	if own = all; len(others) > 0 {
+		own = silence.Weigh(shares.paid, shares.below, ours)
+	}
+	return all, own, shares
+}
+
+// worthOf is what all awaited selections of an item count as.
+func (a *awaiting) worthOf(i policy.Item) silence.Worth {
+	if a.whole == nil {
+		return a.worth.Get(i)
+	}
+	all, _, _ := a.reckoned(i)
+	return all
+}
+
+// sharesOf are the shares by which awaited selections of an item are weighed.
+func (a *awaiting) sharesOf(i policy.Item) itemShares {
+	if a.whole == nil {
+		return a.shares.Get(i)
+	}
+	_, _, shares := a.reckoned(i)
+	return shares
+}
+
+// elsewhere are the selections of an item that other sources await. They hold until the next call.
+func (a *awaiting) elsewhere(i policy.Item) silence.Spans {
+	others := a.others.Pooled(i)
+	if a.whole == nil || len(others) == 0 {
+		return others
+	}
+	a.heardOf = append(a.heardOf[:0], others...) // the whole's own must stay as they are
+	a.hearIn(a.heardOf)
+	return a.heardOf
+}
+
+// now is what is known of all items and sources together: what was estimated last, or stored.
+func (a *awaiting) now() *estimated {
+	if a.whole != nil && a.whole.made.number > 0 {
+		return &a.whole.made
+	}
+	return &a.made
 }
 
 // itemShares are how many of an item's selections are paid, and how many of these below the default.
@@ -173,7 +231,7 @@ type itemShares struct{ paid, below float64 }
 
 // spansOf are the awaited selections of an item, of all sources, in blocks that do not overlap.
 func (a *awaiting) spansOf(i policy.Item) silence.Spans {
-	ours, others := a.own.Get(i), a.others.Pooled(i)
+	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(others) == 0 {
 		return ours
 	}
@@ -185,8 +243,8 @@ func (a *awaiting) spansOf(i policy.Item) silence.Spans {
 // quiet are the awaited selections of an item by when they began, in the order of time, and what they count as. They hold until
 // the next call.
 func (a *awaiting) quiet(i policy.Item) []quiet {
-	all, c := a.quiets[:0], a.shares.Get(i)
-	for _, spans := range [...]silence.Spans{a.others.Pooled(i), a.own.Get(i)} {
+	all, c := a.quiets[:0], a.sharesOf(i)
+	for _, spans := range [...]silence.Spans{a.elsewhere(i), a.own.Get(i)} {
 		both := len(all) > 0 && len(spans) > 0
 		for k := range spans {
 			all = append(all, quiet{spans[k].Middle(), spans[k].Weigh(c.paid, c.below)})
@@ -214,43 +272,56 @@ func (a *awaiting) earliest() int64 {
 }
 
 // advance takes event time on. With a new pass, blocks merge, and all is reckoned anew; each item that is awaited, or whose spans
-// have merged, is told to changed.
+// have merged, is told to changed. Where a whole estimates, that are the latter alone.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
 	pass := a.grid.Pass(watermark)
 	if pass <= a.pass {
 		return
 	}
 	a.pass, a.unwritten = pass, true
-	a.heard = a.earliest()
-	merged := make([]bool, a.settled.Len())
+	var merged []policy.Item
 	for i, own := range a.own.All() {
-		if len(*own) > 0 {
-			merged[i] = own.Merge(&a.grid, pass)
+		if len(*own) > 0 && own.Merge(&a.grid, pass) {
+			merged = append(merged, i)
 		}
 	}
 	a.every.Merge(&a.grid, pass)
 	for side := range a.ages {
 		a.ages[side].Merge(&a.grid, pass, func(row silence.Block) { a.rows[side][row] = struct{}{} })
 	}
-	a.estimate()
+	if a.whole != nil {
+		a.hearIn(a.every)
+		for _, i := range merged {
+			a.hearIn(a.own.Get(i))
+			a.reckon(i)
+			changed(i, true)
+		}
+		return
+	}
+	a.estimate(a.earliest())
 	a.eachAwaited(func(i policy.Item) {
 		a.reckon(i)
-		changed(i, merged[i])
+		_, own := slices.BinarySearch(merged, i)
+		changed(i, own)
 	})
 }
 
-// estimate finds how late payoffs are, and how many come. Those below the default are told apart once there are any.
-func (a *awaiting) estimate() {
-	a.late[sideAbove] = a.lateness(sideAbove)
-	if a.late[sideBelow] = (silence.Lateness{}); a.all.Below > 0 {
-		a.late[sideBelow] = a.lateness(sideBelow)
+// estimate finds how late payoffs are, and how many come, of what was heard up to then. Those below the default are told apart once
+// there are any.
+func (a *awaiting) estimate(heard int64) {
+	e := &a.made
+	e.number++
+	e.heard = heard
+	e.late[sideAbove] = a.lateness(sideAbove)
+	if e.late[sideBelow] = (silence.Lateness{}); a.all.Below > 0 {
+		e.late[sideBelow] = a.lateness(sideBelow)
 	}
 	a.hear()
 	if a.inParts {
 		return
 	}
-	if a.share, a.below = silence.Shares(a.all, a.every, a.theirEvery()); a.below > 0 {
-		a.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
+	if e.share, e.below = silence.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
+		e.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
 }
 
@@ -260,7 +331,7 @@ func (a *awaiting) lateness(side int) silence.Lateness {
 	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
 		ages = append(ages, &a.theirs[source].ages[side])
 	}
-	return silence.Estimate(&a.grid, a.heard, a.onePayoff(), ages...)
+	return silence.Estimate(&a.grid, a.made.heard, a.onePayoff(), ages...)
 }
 
 // onePayoff is what one payoff amounts to by which ages are counted.
@@ -276,14 +347,17 @@ func (a *awaiting) hear() {
 	a.hearIn(a.every)
 	a.eachAwaited(func(i policy.Item) {
 		a.hearIn(a.own.Get(i))
-		a.hearIn(a.others.Pooled(i))
+		if a.whole == nil {
+			a.hearIn(a.others.Pooled(i))
+		}
 	})
 }
 
-// eachAwaited calls do for each item of which selections are awaited, here or elsewhere.
+// eachAwaited calls do for each item of which selections are awaited, in ascending order: here or elsewhere, or where a whole has
+// those of elsewhere, here.
 func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	for i := range policy.Item(a.settled.Len()) {
-		if len(a.own.Get(i)) > 0 || len(a.others.Pooled(i)) > 0 {
+		if len(a.own.Get(i)) > 0 || a.whole == nil && len(a.others.Pooled(i)) > 0 {
 			do(i)
 		}
 	}
@@ -296,10 +370,11 @@ func (a *awaiting) hearIn(spans silence.Spans) {
 }
 
 func (a *awaiting) hearOf(x *silence.Span) {
-	x.Above = a.late[sideAbove].Of(&a.grid, x.Block, a.heard)
+	e := a.now()
+	x.Above = e.late[sideAbove].Of(&a.grid, x.Block, e.heard)
 	x.Come = x.Above
-	if a.late[sideBelow].Known() {
-		x.Below = a.late[sideBelow].Of(&a.grid, x.Block, a.heard)
+	if e.late[sideBelow].Known() {
+		x.Below = e.late[sideBelow].Of(&a.grid, x.Block, e.heard)
 	}
 }
 

@@ -50,6 +50,10 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	for i := range a.settled.Changes().All() {
 		n := a.settled.Own(i)
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		if n == (silence.Outcomes{}) { // it was forgotten
+			r.Field(hashSettled, to.field, nil)
+			continue
+		}
 		to.value = strconv.AppendInt(to.value[:0], n.Paid, 10)
 		to.value = strconv.AppendInt(append(to.value, ' '), n.Unpaid, 10)
 		if n.Below > 0 {
@@ -64,18 +68,19 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 		return
 	}
 	a.unwritten = false
+	e := a.now()
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
-	to.value = strconv.AppendInt(append(to.value, ' '), a.heard, 10)
-	to.value = appendNumbers(to.value, append([]float64{a.share}, a.late[sideAbove].Shares()...))
+	to.value = strconv.AppendInt(append(to.value, ' '), e.heard, 10)
+	to.value = appendNumbers(to.value, append([]float64{e.share}, e.late[sideAbove].Shares()...))
 	r.Field(hashLearner, fieldSilence, to.value)
-	if a.below > 0 {
-		to.value = appendNumbers(to.value[:0], append([]float64{a.below, a.low}, a.late[sideBelow].Shares()...))
+	if e.below > 0 {
+		to.value = appendNumbers(to.value[:0], append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
 		r.Field(hashLearner, fieldBelow, to.value[1:])
 	} else if a.wroteBelow {
 		r.Field(hashLearner, fieldBelow, nil)
 	}
-	a.wroteBelow = a.below > 0
+	a.wroteBelow = e.below > 0
 }
 
 // harvestAges writes the rows that have changed.
@@ -186,7 +191,7 @@ func (a *awaiting) loadEstimate(value []byte) error {
 		return err
 	}
 	if late := silence.NewLateness(numbers[1:]); late.Check(&a.grid) {
-		a.heard, a.share, a.late[sideAbove] = heard, numbers[0], late
+		a.made.heard, a.made.share, a.made.late[sideAbove] = heard, numbers[0], late
 	}
 	return nil
 }
@@ -202,7 +207,7 @@ func (a *awaiting) loadBelow(value []byte) error {
 		return errEstimate
 	}
 	if late := silence.NewLateness(numbers[2:]); late.Check(&a.grid) {
-		a.below, a.low, a.late[sideBelow] = numbers[0], numbers[1], late
+		a.made.below, a.made.low, a.made.late[sideBelow] = numbers[0], numbers[1], late
 	}
 	return nil
 }
@@ -237,7 +242,10 @@ func (a *awaiting) loaded() {
 // whose awaited selections may count otherwise now.
 func (a *awaiting) setSource(source int32, hash string, field, value []byte, items Translate) (i policy.Item, changed bool) {
 	if hash == hashAges {
-		s := a.theirs[source]
+		s := a.coming[source]
+		if s == nil {
+			s = a.theirs[source]
+		}
 		if s == nil {
 			s = &sourceAges{}
 			a.theirs[source] = s

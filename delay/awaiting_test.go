@@ -175,14 +175,14 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 	ours.Advance(1<<30 + 1<<19 + 1<<12)
 	require.InDeltaSlice(t, []float64{0.5, 0.5}, weights(), 0.45)
 	ours.Advance(1 << 31)
-	require.EqualValues(t, 1<<30+1<<19, ours.flights.awaiting.heard)
+	require.EqualValues(t, 1<<30+1<<19, ours.flights.awaiting.made.heard)
 	for _, w := range weights() { // ours are in longer blocks by now, of which less is known
 		require.Less(t, w, 0.95)
 	}
 	theirs.Advance(1 << 31)
 	told(ours, 1, store, gone)
 	ours.Advance(1<<31 + 1<<12)
-	require.EqualValues(t, 1<<31, ours.flights.awaiting.heard)
+	require.EqualValues(t, 1<<31, ours.flights.awaiting.made.heard)
 	require.Equal(t, []float64{1, 1}, weights())
 }
 
@@ -214,7 +214,7 @@ func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 		require.Less(t, after, 1.1*weight)
 	}
 	require.Equal(t, now-now%(4*unit), ours.flights.awaiting.pass)
-	require.Less(t, ours.flights.awaiting.heard, ours.flights.awaiting.pass-700*unit)
+	require.Less(t, ours.flights.awaiting.made.heard, ours.flights.awaiting.pass-700*unit)
 }
 
 // Payoffs below the default are stored apart with how late they are, and a learner that is loaded has the evidence of the one that was
@@ -255,8 +255,8 @@ func TestDirect_PayoffsBelowTheDefaultAreStored(t *testing.T) {
 		require.Equal(t, d.flights.awaiting.all.Add(d.flights.awaiting.all), to.flights.awaiting.all)
 		d.Advance(now + 1<<25)
 		to.Advance(now + 1<<25)
-		require.Equal(t, d.flights.awaiting.below > 0, to.flights.awaiting.below > 0)
-		require.InDelta(t, d.flights.awaiting.low, to.flights.awaiting.low, 1e-12)
+		require.Equal(t, d.flights.awaiting.made.below > 0, to.flights.awaiting.made.below > 0)
+		require.InDelta(t, d.flights.awaiting.made.low, to.flights.awaiting.made.low, 1e-12)
 	})
 }
 
@@ -509,10 +509,10 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 		d.Paid(fb)
 	}
 	if a := d.flights.awaiting; a != nil {
-		a.heard = now
-		a.late[sideAbove] = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
+		a.made.heard = now
+		a.made.late[sideAbove] = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
 		a.hear()
-		a.share = silence.Share(a.all, a.every)
+		a.made.share = silence.Share(a.all, a.every)
 	}
 	return d, now
 }
@@ -524,7 +524,7 @@ func TestDirect_AgesAllocateNothing(t *testing.T) {
 		law.Drift = float64(max(0, spans) % 10) // of the last but one
 		d, now := withSpans(law, max(spans, -spans))
 		if a := d.flights.awaiting; spans < 0 { // some payoffs are below the default
-			a.below, a.late[sideBelow] = 0.3, a.late[sideAbove]
+			a.made.below, a.made.late[sideBelow] = 0.3, a.made.late[sideAbove]
 		}
 		candidates := allItems(20)
 		var decision Decision

@@ -24,6 +24,8 @@ type base struct {
 	ws      policy.Workspace
 	flights flights
 	changes *policy.Changes // of items: the table's, where all that is kept by item is noted
+
+	forgotten []policy.Item // since the last harvest
 	writer
 }
 
@@ -45,7 +47,7 @@ func (b *base) Grow(items int) {
 	b.table.Grow(items)
 	if items > b.flights.Len() {
 		b.flights.grow(items)
-		b.in.InFlight = b.flights.AllPooled()
+		b.in.InFlight = &b.flights
 	}
 }
 
@@ -77,6 +79,9 @@ func (b *base) explore(d *Decision, n int) {
 
 // Adopt implements Learner. A decision alone changes nothing.
 func (b *base) Adopt(int64, *Decision) {}
+
+// Needs implements Learner: what the feedback says of the item is all there is to know.
+func (b *base) Needs() Needs { return Needs{} }
 
 // Unselected implements Learner. An impression without a selection teaches nothing.
 func (b *base) Unselected(Feedback) {}
@@ -152,6 +157,7 @@ func (b *base) harvest(r Recorder) {
 	b.changes.Clear()
 	b.flights.harvest(r, &b.writer)
 	b.windows.harvest(r, &b.writer)
+	b.release()
 }
 
 // loadField restores what harvest writes.

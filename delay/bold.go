@@ -169,6 +169,9 @@ func (b *BOLD) Adopt(_ int64, d *Decision) {
 	}
 }
 
+// Needs implements Learner: an update moves what is known of each candidate.
+func (b *BOLD) Needs() Needs { return Needs{Candidates: true} }
+
 // Selected implements Learner: the selection tells something about the user's window.
 func (b *BOLD) Selected(fb Feedback) { b.windows.selected(&fb) }
 

@@ -41,7 +41,8 @@ type Feedback struct {
 	// Paid and Expired.
 	InParts bool
 	Before  float64
-	// Candidates, Propensity and Instance are those of the decision; only for learners that recorded them.
+	// Candidates, Propensity and Instance are those of the decision; only for learners that recorded them. For Partial, Paid and
+	// Expired Candidates, Order and Undecided are there only for learners whose Needs say so, and so is Ref.
 	Candidates []policy.Item
 	Propensity float64
 	Instance   int32
@@ -57,6 +58,13 @@ type Feedback struct {
 	// Utility is the user's own estimate of the selected item's, where HasUtility is true; for Selected only.
 	Utility    float64
 	HasUtility bool
+}
+
+// Needs is what a learner needs of a decision from the selection on, besides the item, its propensity, what was expected of
+// it, and the instance. What nobody needs is not kept: most impressions with a selection wait for their payoff for a long time.
+type Needs struct {
+	Ref        bool // Feedback.Ref
+	Candidates bool // Feedback.Candidates, Order and Undecided
 }
 
 // Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
@@ -77,6 +85,8 @@ type Learner interface {
 	Decide(candidates []policy.Item, key policy.Key, d *Decision)
 	// Adopt takes note of a decision that was made earlier (an earlier owner's, found in the log).
 	Adopt(ref int64, d *Decision)
+	// Needs tells what Partial, Paid and Expired need. It is always the same.
+	Needs() Needs
 	// Selected: the user selected o.Item. Exactly one of Paid and Expired follows.
 	Selected(fb Feedback)
 	// Partial: a part of the payoff of a selected item has come. Payoff is what all parts until now come to, of which more may

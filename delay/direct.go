@@ -61,6 +61,9 @@ func (d *Direct) Expired(fb Feedback) { d.dropped(&fb) }
 
 // SetSource implements Learner.
 func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
+	if _, told := d.table.From(source, i); !told && s == (policy.Sums{}) {
+		return // of most items of a large catalogue
+	}
 	d.table.SetSource(source, i, s)
 }
 
@@ -92,5 +95,8 @@ func (d *Direct) LoadField(hash string, field, value []byte) error {
 func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded(d.table)
+	if d.table.Shares() {
+		d.table.Loaded(d.differs)
+	}
 	return nil
 }

@@ -25,12 +25,16 @@ type drift struct {
 	pass    int64   // up to when evidence has faded; silence.Never before the first
 	since   int64   // the first pass
 	moved   bool    // pass or since have not been harvested
+
+	theirs map[int32][2]int64 // by source: its pass and since, as told
+	whole  *drift             // see share; nil: there is none
 }
 
 // newDrift makes it for means that move by so many deviations of a payoff in a day.
 func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
 	d := &drift{silence: s, grid: silence.NewGrid(s.Horizon), rate: s.Drift * s.Drift / day, pass: silence.Never, since: silence.Never,
+		theirs: map[int32][2]int64{},
 		Totals: policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })}
 	d.ReplaceBy(history.Rows[history.Payoffs].Replace)
 	return d
@@ -73,36 +77,48 @@ type quiet struct {
 // those that are paid below it as low.
 func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []quiet, low float64) policy.Evidence {
 	rows := d.Pooled(i)
+	pass, since := d.asOf()
 	var f history.Fade
 	paid := rows.Total()
 	if before := sums.N - paid.N; before > 0 { // from before there was a history
-		since := d.since
 		if len(rows) > 0 {
 			since = min(since, rows[0].Middle())
 		}
-		f.To(min(since, d.pass), d.rate)
+		f.To(min(since, pass), d.rate)
 		f.Take(float64(before), sums.R-float64(paid.R)/history.Units, max(0, sums.Q-float64(paid.Q)/history.Units))
 	}
 	for len(rows) > 0 || len(awaited) > 0 {
 		if len(awaited) == 0 || len(rows) > 0 && rows[0].Middle() <= awaited[0].at {
-			f.To(min(rows[0].Middle(), d.pass), d.rate)
+			f.To(min(rows[0].Middle(), pass), d.rate)
 			f.Take(float64(rows[0].Sum.N), float64(rows[0].Sum.R)/history.Units, float64(rows[0].Sum.Q)/history.Units)
 			rows = rows[1:]
 			continue
 		}
 		e := d.silence.silent(policy.Evidence{}, inFlight{awaited[0].Worth, low})
-		f.To(min(awaited[0].at, d.pass), d.rate)
+		f.To(min(awaited[0].at, pass), d.rate)
 		f.Take(e.W, e.R, e.Q)
 		awaited = awaited[1:]
 	}
-	f.To(d.pass, d.rate)
+	f.To(pass, d.rate)
 	return policy.Evidence{W: f.W, R: f.R, Q: f.Q}
+}
+
+// asOf is up to when evidence fades, and since when there is a history: of all partitions, where a whole has been told.
+func (d *drift) asOf() (pass, since int64) {
+	if d.whole != nil && d.whole.pass != silence.Never {
+		d = d.whole
+	}
+	return d.pass, d.since
 }
 
 // harvest writes what has changed of our own.
 func (d *drift) harvest(r Recorder, to *writer) {
 	for i := range d.Changes().All() {
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		if len(d.Own(i)) == 0 { // it was forgotten
+			r.Field(hashHistory, to.field, nil)
+			continue
+		}
 		to.value = d.Own(i).Append(to.value[:0])
 		r.Field(hashHistory, to.field, to.value)
 	}
@@ -118,11 +134,9 @@ func (d *drift) harvest(r Recorder, to *writer) {
 // load restores what harvest writes.
 func (d *drift) load(field, value []byte) error {
 	if bytes.Equal(field, fieldPass) {
-		pass, since, _ := bytes.Cut(value, []byte{' '})
-		var errPass, errSince error
-		d.pass, errPass = parsePass(pass)
-		d.since, errSince = parsePass(since)
-		return errors.Join(errPass, errSince)
+		pass, since, err := parseFaded(value)
+		d.pass, d.since = pass, since
+		return err
 	}
 	i, err := parseItem(field, d.Len())
 	if err != nil {
@@ -136,6 +150,14 @@ func (d *drift) load(field, value []byte) error {
 	return nil
 }
 
+// parseFaded reads up to when a history has faded, and since when it is kept.
+func parseFaded(value []byte) (pass, since int64, err error) {
+	first, second, _ := bytes.Cut(value, []byte{' '})
+	pass, errPass := parsePass(first)
+	since, errSince := parsePass(second)
+	return pass, since, errors.Join(errPass, errSince)
+}
+
 // loaded ends loading. Blocks are those of the pass already, unless the horizon was another.
 func (d *drift) loaded() {
 	for i := range policy.Item(d.Len()) {
@@ -147,6 +169,14 @@ func (d *drift) loaded() {
 
 // setSource takes in what another source has told of: nothing where it makes no sense, as where it is gone.
 func (d *drift) setSource(source int32, field, value []byte, items Translate) {
+	if bytes.Equal(field, fieldPass) {
+		if pass, since, err := parseFaded(value); value != nil && err == nil {
+			d.theirs[source] = [2]int64{pass, since}
+		} else {
+			delete(d.theirs, source)
+		}
+		return
+	}
 	i, known := theirItem(field, items)
 	if !known {
 		return

@@ -104,7 +104,7 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 						a := l.flights.awaiting
 						if w := x.Weigh(a.shares.Get(0).paid, a.shares.Get(0).below); w.Sum() > 0 {
 							all = append(all, evidenceAt{x.Start() + (x.End()-x.Start())/2, w.Sum()})
-							value = append(value, (0.25*w.Unpaid+a.low*w.Below)/w.Sum())
+							value = append(value, (0.25*w.Unpaid+a.made.low*w.Below)/w.Sum())
 						}
 					}
 				}

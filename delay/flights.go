@@ -41,7 +41,7 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 		weight = func(i policy.Item) inFlight { return inFlight{Worth: silence.Worth{Unpaid: float64(f.Pooled(i))}} }
 	case SilenceAges:
 		f.awaiting = newAwaiting(s)
-		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worth.Get(i), f.awaiting.low} }
+		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worthOf(i), f.awaiting.now().low} }
 	}
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)
@@ -164,7 +164,7 @@ func (f *flights) advance(watermark int64, table *policy.Table) {
 			}
 		})
 	}
-	if faded {
+	if faded && !f.Shares() { // the whole makes it anew
 		f.weigh(table)
 	}
 }
@@ -183,12 +183,13 @@ func (f *flights) harvest(r Recorder, to *writer) {
 		if f.stored.Get(i) == n && (n == 0 || f.awaiting == nil) {
 			continue
 		}
-		*f.stored.At(i) = n
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		if n == 0 {
+			f.stored.Remove(i)
 			r.Field(hashFlights, to.field, nil)
 			continue
 		}
+		*f.stored.At(i) = n
 		to.value = strconv.AppendInt(to.value[:0], int64(n), 10)
 		if f.awaiting != nil {
 			to.value = f.awaiting.own.Get(i).Append(to.value)
@@ -251,7 +252,7 @@ func (f *flights) loaded(table *policy.Table) {
 	if f.drift != nil {
 		f.drift.loaded()
 	}
-	if f.awaiting != nil || f.drift != nil {
+	if (f.awaiting != nil || f.drift != nil) && !f.Shares() {
 		f.weigh(table)
 	}
 }

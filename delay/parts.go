@@ -47,12 +47,13 @@ func (p *parts) harvest(r Recorder, to *writer) {
 		if p.stored.Get(i) == b {
 			continue
 		}
-		*p.stored.At(i) = b
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
 		if b.N == 0 {
+			p.stored.Remove(i)
 			r.Field(hashOpen, to.field, nil)
 			continue
 		}
+		*p.stored.At(i) = b
 		to.value = strconv.AppendInt(to.value[:0], b.N, 10)
 		to.value = strconv.AppendInt(append(to.value, ' '), b.R, 10)
 		to.value = strconv.AppendInt(append(to.value, ' '), b.Q, 10)

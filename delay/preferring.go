@@ -104,6 +104,9 @@ func (p *Preferring) Adopt(ref int64, d *Decision) {
 	p.inner.Adopt(ref, &p.chosen)
 }
 
+// Needs implements Learner: selections tell of the order of utilities, payoffs do not.
+func (p *Preferring) Needs() Needs { return p.inner.Needs() }
+
 // Selected implements Learner: the selection tells of the order of utilities. It tells nothing where it is not known what
 // was shown.
 func (p *Preferring) Selected(fb Feedback) {

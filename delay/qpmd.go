@@ -72,6 +72,9 @@ func (q *QPMD) Grow(items int) {
 	}
 }
 
+// Needs implements Learner: a hold ends with the selection that began it.
+func (q *QPMD) Needs() Needs { return Needs{Ref: true} }
+
 // Selected implements Learner: a step of BASE begins, unless it is on hold.
 func (q *QPMD) Selected(fb Feedback) {
 	q.selected(&fb)

@@ -194,7 +194,7 @@ func (r *Robust) of(i policy.Item) lately.Item {
 	if a := r.flights.awaiting; a != nil {
 		spans, c := a.spansOf(i), a.shares.Get(i)
 		for k := range spans {
-			e := r.flights.silence.silent(policy.Evidence{}, inFlight{spans[k].Weigh(c.paid, c.below), a.low})
+			e := r.flights.silence.silent(policy.Evidence{}, inFlight{spans[k].Weigh(c.paid, c.below), a.made.low})
 			r.silent = append(r.silent, lately.Silent{Block: spans[k].Block, Evidence: e})
 		}
 	}
@@ -216,9 +216,9 @@ func (r *Robust) surprises() []lately.Unheard {
 	}
 	for k := range spans {
 		x := &spans[k]
-		w := x.Weigh(a.share, a.below)
+		w := x.Weigh(a.made.share, a.made.below)
 		r.unheard = append(r.unheard, lately.Unheard{Block: x.Block, N: w.Sum(),
-			U: (a.low-a.none)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
+			U: (a.made.low-a.none)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
 	}
 	return r.unheard
 }
@@ -233,16 +233,32 @@ func (r *Robust) Partial(Feedback) {}
 func (r *Robust) Paid(fb Feedback) {
 	r.paid(&fb)
 	r.feed(fb.Item, fb.Payoff)
-	if pass := r.grid.Pass(fb.Began); pass > r.pass {
-		r.pass, r.moved = pass, true
-		r.levels.merge(&r.grid, pass)
-	}
+	r.reach(fb.Began)
 	i := &r.items
 	own := i.own.At(fb.Item)
 	own.merge(&r.grid, r.pass)
 	own.Count(&r.grid, fb.Began, r.pass, lately.SelectionOf(fb.Payoff, fb.Propensity))
 	i.read.At(fb.Item).at = 0
 	r.changes.Note(fb.Item, recentChanged)
+	r.surprise(&fb)
+}
+
+// PaidForgotten implements Forgetting: what all items' payoffs have in common is no item's.
+func (r *Robust) PaidForgotten(fb Feedback) {
+	r.reach(fb.Began)
+	r.surprise(&fb)
+}
+
+// reach takes in up to when an impression began that was paid.
+func (r *Robust) reach(began int64) {
+	if pass := r.grid.Pass(began); pass > r.pass {
+		r.pass, r.moved = pass, true
+		r.levels.merge(&r.grid, pass)
+	}
+}
+
+// surprise counts what a payoff brought above what was expected of it, if anything was.
+func (r *Robust) surprise(fb *Feedback) {
 	if fb.HasExpected {
 		r.levels.count(&r.grid, fb.Began, r.pass, lately.SurpriseOf(fb.Payoff, fb.Expected))
 	}
@@ -286,7 +302,7 @@ func (r *Robust) Advance(watermark int64) {
 		return
 	}
 	steady := r.steady()
-	r.estimate.Make(pass, r.levels.pooled(), r.surprises(), r.table.Fed(), r.all(), r.items.others.Len())
+	r.estimate.Make(pass, r.levels.pooled(), r.surprises(), r.table.Fed(), r.all(), r.table.Len())
 	if steady && !r.steady() {
 		r.shifts++
 	}

@@ -45,9 +45,18 @@ func (r *Robust) Harvest(to Recorder) {
 	for i, what := range r.changes.All() {
 		if what&recentChanged != 0 {
 			r.field = strconv.AppendInt(r.field[:0], int64(i), 10)
+			if len(r.items.own.Get(i).Rows) == 0 { // it was forgotten
+				to.Field(hashLately, r.field, nil)
+				continue
+			}
 			r.value = r.items.own.Get(i).Append(r.value[:0])
 			to.Field(hashLately, r.field, r.value)
 		}
+	}
+	for _, i := range r.forgotten {
+		r.items.own.Remove(i)
+		r.items.others.Release(i)
+		r.items.read.Remove(i)
 	}
 	r.harvest(to)
 	r.levels.harvest(to, &r.writer)

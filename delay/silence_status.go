@@ -24,10 +24,14 @@ func (f *flights) status() SilenceStatus {
 	switch a := f.awaiting; {
 	case a != nil:
 		s.Weight = float64(a.silent) / weightUnits
-		if s.Known = a.late[sideAbove].Known() && (a.inParts || a.all.Paid > 0); s.Known {
-			s.Median, s.P90 = a.late[sideAbove].Age(&a.grid, 0.5), a.late[sideAbove].Age(&a.grid, 0.9)
+		e, paid := a.now(), a.all.Paid
+		if a.whole != nil {
+			paid = a.whole.all.Paid
+		}
+		if s.Known = e.late[sideAbove].Known() && (a.inParts || paid > 0); s.Known {
+			s.Median, s.P90 = e.late[sideAbove].Age(&a.grid, 0.5), e.late[sideAbove].Age(&a.grid, 0.9)
 			if !a.inParts { // of parts it is not known which come
-				s.Share = a.share
+				s.Share = e.share
 			}
 		}
 	case f.silence.Law == SilenceAtOnce:

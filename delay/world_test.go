@@ -132,8 +132,13 @@ func (o *oracle) sources(source int32, i policy.Item, s policy.Sums) {
 }
 
 // pagesOf are numbers as policies want them.
-func pagesOf(counts []policy.Count) *policy.Pages[policy.Count] {
-	all := &policy.Pages[policy.Count]{}
+// flying are selections in flight as an oracle says.
+type flying struct{ policy.Pages[policy.Count] }
+
+func (f *flying) Pooled(i policy.Item) policy.Count { return f.Get(i) }
+
+func pagesOf(counts []policy.Count) *flying {
+	all := &flying{}
 	for i, n := range counts {
 		*all.At(policy.Item(i)) = n
 	}

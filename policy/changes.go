@@ -17,6 +17,9 @@ func (c *Changes) Note(n int32, what uint8) {
 	*at |= what
 }
 
+// Len is how many have changed.
+func (c *Changes) Len() int { return len(c.numbers) }
+
 // All gives what has changed, in the order in which it first did.
 func (c *Changes) All() iter.Seq2[int32, uint8] {
 	return func(yield func(int32, uint8) bool) {
@@ -34,4 +37,11 @@ func (c *Changes) Clear() {
 		*c.what.At(n) = 0
 	}
 	c.numbers = c.numbers[:0]
+}
+
+// Release gives back the memory of a thing of which nothing is noted.
+func (c *Changes) Release(n int32) {
+	if c.what.Get(n) == 0 {
+		c.what.Remove(n)
+	}
 }

@@ -44,7 +44,7 @@ func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason,
 		r := &why[k]
 		r.N, r.Mean, r.Index, r.BeatenBy = in.Table.Pooled(item).N, s.Mean(), math.NaN(), -1
 		if in.InFlight != nil {
-			r.InFlight = int64(in.InFlight.Get(item))
+			r.InFlight = int64(in.InFlight.Pooled(item))
 		}
 		r.Worth, r.Open = s.W, s.Open
 		r.Lower, r.Upper = r.Mean, r.Mean

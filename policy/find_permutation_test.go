@@ -30,8 +30,8 @@ func literalFindPermutation(in *Input, spread float64) []int32 {
 		if na != nb {
 			return na < nb
 		}
-		if in.InFlight != nil && in.InFlight.Get(in.Items[a]) != in.InFlight.Get(in.Items[b]) {
-			return in.InFlight.Get(in.Items[a]) < in.InFlight.Get(in.Items[b])
+		if in.InFlight != nil && in.InFlight.Pooled(in.Items[a]) != in.InFlight.Pooled(in.Items[b]) {
+			return in.InFlight.Pooled(in.Items[a]) < in.InFlight.Pooled(in.Items[b])
 		}
 		return in.Key.Uint64(uint64(a)) < in.Key.Uint64(uint64(b))
 	}
@@ -84,7 +84,7 @@ func newInstance(name string, sums []Sums, rng *rand.Rand) instance {
 	if rng.IntN(2) == 0 {
 		in.InFlight = inFlight()
 		for i := range Item(n + 3) {
-			*in.InFlight.At(i) = Count(rng.Int64N(3))
+			*in.InFlight.(*flying).At(i) = Count(rng.Int64N(3))
 		}
 	}
 	return instance{name, in}

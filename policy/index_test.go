@@ -89,7 +89,7 @@ func randomInput(t *rapid.T) Input {
 	if rapid.Bool().Draw(t, "flights known") {
 		in.InFlight = inFlight()
 		for i := range Item(n) {
-			*in.InFlight.At(i) = Count(rapid.Int64Range(0, 3).Draw(t, "in flight"))
+			*in.InFlight.(*flying).At(i) = Count(rapid.Int64Range(0, 3).Draw(t, "in flight"))
 		}
 	}
 	if rapid.Bool().Draw(t, "flights count") {
@@ -288,10 +288,10 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 		in := Input{Items: seq(n), Table: table, Key: Key(rapid.SampledFrom([]uint64{0, 1, math.MaxUint64}).Draw(t, "key")),
 			InFlight: inFlight()}
 		if rapid.Bool().Draw(t, "counted") {
-			table.EvidenceBy(with(table, func(i Item) Evidence { return Evidence{Open: float64(in.InFlight.Get(i))} }))
+			table.EvidenceBy(with(table, func(i Item) Evidence { return Evidence{Open: float64(in.InFlight.Pooled(i))} }))
 		}
 		for i := range Item(n) {
-			*in.InFlight.At(i) = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))
+			*in.InFlight.(*flying).At(i) = Count(rapid.SampledFrom(counts).Draw(t, "in flight"))
 			s := Sums{N: rapid.SampledFrom(counts).Draw(t, "N")}
 			if s.N > 0 {
 				s.R, s.Q = rapid.SampledFrom(sums).Draw(t, "R"), math.Abs(rapid.SampledFrom(sums).Draw(t, "Q"))

@@ -24,8 +24,13 @@ func elimination(t require.TestingT, c Confidence) *Elimination {
 
 // tableOf has items 0.. with the given sums.
 // inFlight are so many selections of each item.
-func inFlight(counts ...Count) *Pages[Count] {
-	all := &Pages[Count]{}
+// flying are selections in flight as a test says.
+type flying struct{ Pages[Count] }
+
+func (f *flying) Pooled(i Item) Count { return f.Get(i) }
+
+func inFlight(counts ...Count) *flying {
+	all := &flying{}
 	for i, n := range counts {
 		*all.At(Item(i)) = n
 	}
@@ -163,9 +168,9 @@ func TestPolicies_UnseenItemsFirst(t *testing.T) {
 	for _, p := range []Policy{elimination(t, Confidence{Sigma: 0.5, Delta: 0.1}), NewGreedy(), moss(t, Belief{Sigma: 0.1}),
 		optimistic(t, Belief{Sigma: 0.1}), thompson(t, Belief{Sigma: 0.1})} {
 		require.Equal(t, []int32{1, 0, 3, 2}, rank(p, &in))
-		*in.InFlight.At(1) = 3
+		*in.InFlight.(*flying).At(1) = 3
 		require.Equal(t, []int32{3, 2, 1, 0}, rank(p, &in))
-		*in.InFlight.At(1) = 1
+		*in.InFlight.(*flying).At(1) = 1
 	}
 }
 

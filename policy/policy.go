@@ -18,9 +18,14 @@ type Input struct {
 	Table *Table
 	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
 	// handling does not count them. Of items that are otherwise alike, policies prefer those with fewer.
-	InFlight *Pages[Count]
+	InFlight Counts
 	// Key draws the random numbers of this decision.
 	Key Key
+}
+
+// Counts are numbers of something, by item.
+type Counts interface {
+	Pooled(i Item) Count
 }
 
 // Policy ranks candidates from statistics.

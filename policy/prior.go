@@ -188,7 +188,7 @@ const (
 // within estimates σ², given what is assumed of it, which is also the most that is believed. It is positive.
 func (t *Table) within(assumed float64) float64 {
 	m := t.keepMoments()
-	freedom := float64(t.weight-m.items) / weightUnits
+	freedom := float64(t.weightUnits()-m.items) / weightUnits
 	if freedom <= 0 {
 		return assumed
 	}

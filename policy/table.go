@@ -37,6 +37,9 @@ type Table struct {
 	weight   int64               // ΣW, in units
 	payoffs  wide                // ΣR
 	moments  *moments            // of evidence; nil until somebody asks
+	shared   *shared             // nil: what there is of all sources is here
+	items    int                 // of the things 0..n-1, if they are counted; else all of them
+	counted  bool
 }
 
 // SumsChanged is the bit of Table.Changes that says that an item's own sums have changed.
@@ -53,8 +56,50 @@ func NewTable(items int) *Table {
 	return t
 }
 
+// Len is the number of items, those included that only other sources have.
+func (t *Table) Len() int {
+	n := t.Totals.Len()
+	if t.counted {
+		n = t.items
+	}
+	if t.shared != nil {
+		n = max(n, t.shared.whole.Len())
+	}
+	return n
+}
+
+// CountItems says that of all numbers only so many are items': those of a whole need not be, and those of items that were forgotten are not.
+func (t *Table) CountItems(n int) { t.items, t.counted = n, true }
+
+// BeWhole readies t to be shared: parts only read it.
+func (t *Table) BeWhole() {
+	t.CountItems(0)
+	t.keepMoments()
+}
+
+// Forget makes all that there is of an item nothing, as though it had never been there; what the table counts over all items is without
+// it. The number stays below Len of Totals; CountItems says how many are left. What a whole was told of the item stays there until it is
+// told otherwise.
+func (t *Table) Forget(i Item) {
+	t.Totals.Forget(i)
+	if t.shared != nil {
+		t.shared.forget(t, i)
+	}
+}
+
+// Release gives back the memory of an item that was forgotten, and of which no change is noted.
+func (t *Table) Release(i Item) {
+	t.Totals.Release(i)
+	t.evidence.Remove(i)
+}
+
 // Fed is the number of payoffs fed, pooled over all sources: ΣN.
-func (t *Table) Fed() int64 { return t.fed }
+func (t *Table) Fed() int64 {
+	if t.shared != nil {
+		return t.shared.fed + t.shared.whole.fed
+	}
+	return t.fed
+}
 
 // Add feeds one payoff r, which must be finite, for item i.
 func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64(r * r)}, SumsChanged) }
@@ -66,25 +111,46 @@ func (t *Table) Add(i Item, r float64) { t.AddOwn(i, Sums{N: 1, R: r, Q: float64
 func (t *Table) EvidenceBy(known func(Item) Evidence) { t.known = known }
 
 // Evidence is what is known of the payoffs of item i.
-func (t *Table) Evidence(i Item) Evidence { return t.evidence.Get(i) }
+func (t *Table) Evidence(i Item) Evidence {
+	if t.shared == nil {
+		return t.evidence.Get(i)
+	}
+	if e, fresh := t.shared.fresh.Get(i); fresh {
+		return e.Evidence
+	}
+	return t.shared.whole.evidence.Get(t.number(i))
+}
 
 // Weight is what all evidence is worth, in payoffs: ΣW. It is Fed where nothing awaited counts.
-func (t *Table) Weight() float64 { return float64(t.weight) / weightUnits }
+func (t *Table) Weight() float64 { return float64(t.weightUnits()) / weightUnits }
+
+func (t *Table) weightUnits() int64 {
+	if t.shared != nil {
+		return t.shared.weight + t.shared.whole.weight
+	}
+	return t.weight
+}
 
 // mean is the mean of all payoffs; 0 where there is none.
 func (t *Table) mean() float64 {
-	if t.weight <= 0 {
+	if t.weightUnits() <= 0 {
 		return 0
 	}
-	return t.payoffs.float() / t.Weight()
+	payoffs := t.payoffs
+	if t.shared != nil {
+		payoffs = t.shared.payoffs
+		payoffs.add(t.shared.whole.payoffs)
+	}
+	return payoffs.float() / t.Weight()
 }
 
 // Weigh makes the evidence of item i anew, and keeps up what hangs on it.
 func (t *Table) Weigh(i Item) {
-	after := t.Pooled(i).Evidence()
-	if t.known != nil {
-		after = t.known(i)
+	if t.shared != nil {
+		t.shared.weigh(t, i)
+		return
 	}
+	after := t.made(i)
 	at := t.evidence.At(i)
 	before := *at
 	*at = after
@@ -96,9 +162,20 @@ func (t *Table) Weigh(i Item) {
 	}
 }
 
+// made is the evidence of item i, made anew.
+func (t *Table) made(i Item) Evidence {
+	if t.known != nil {
+		return t.known(i)
+	}
+	return t.Pooled(i).Evidence()
+}
+
 // keepMoments gives the moments of the evidence. The first call goes through all items, and from then on they are kept
 // up; they are the same either way.
 func (t *Table) keepMoments() *moments {
+	if t.shared != nil {
+		return t.shared.all()
+	}
 	if t.moments == nil {
 		t.moments = &moments{}
 		for _, e := range t.evidence.All() {

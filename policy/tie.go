@@ -5,7 +5,7 @@ package policy
 // two positions always differ, for SplitMix64 is a bijection.
 func (in *Input) tie(a, b int32) bool {
 	if in.InFlight != nil {
-		if fa, fb := in.InFlight.Get(in.Items[a]), in.InFlight.Get(in.Items[b]); fa != fb {
+		if fa, fb := in.InFlight.Pooled(in.Items[a]), in.InFlight.Pooled(in.Items[b]); fa != fb {
 			return fa < fb
 		}
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -39,6 +40,11 @@ type Totals[S Summand[S]] struct {
 	changes  Changes                        // of own
 	onChange func(i int32, before, after S) // nil: not called
 	replace  func(sum, old, by S) (S, bool) // nil: there is none
+
+	// Part of a whole, see Share; nil where it is none. Nothing is pooled here then.
+	whole  *Totals[S]
+	source int32
+	number func(i int32) int32
 }
 
 // others is what all other sources have of one thing.
@@ -79,10 +85,12 @@ func extend[T any](s []T, more int) []T {
 func (t *Totals[S]) Len() int { return t.n }
 
 // Pooled is the total of i over this partition and all sources.
-func (t *Totals[S]) Pooled(i int32) S { return t.pooled.Get(i) }
-
-// AllPooled are the totals of all things. They are only to be read, and change with what is added.
-func (t *Totals[S]) AllPooled() *Pages[S] { return &t.pooled }
+func (t *Totals[S]) Pooled(i int32) S {
+	if t.whole != nil {
+		return t.whole.without(t.source, t.number(i)).Add(t.own.Get(i))
+	}
+	return t.pooled.Get(i)
+}
 
 // AllOwn are this partition's own parts, in the order of their numbers.
 func (t *Totals[S]) AllOwn() []S {
@@ -124,6 +132,17 @@ func (t *Totals[S]) From(source, i int32) (s S, told bool) {
 	return s, told
 }
 
+// Sources gives the sources that have told of i, in ascending order. What they have told may not change meanwhile.
+func (t *Totals[S]) Sources(i int32) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, p := range t.others.Get(i).from {
+			if !yield(p.source) {
+				return
+			}
+		}
+	}
+}
+
 // SetSource sets what source has of i, in place of what it had before, and takes in whatever is staged.
 func (t *Totals[S]) SetSource(source, i int32, s S) {
 	t.TakeStaged()
@@ -150,6 +169,24 @@ func (t *Totals[S]) Drop(source, i int32) {
 		}
 	}
 	t.TakeStaged()
+}
+
+// Forget makes all that there is of i nothing: this partition's own, and what other sources have told. It is no change that is noted.
+// A whole, if there is one, keeps what it was told.
+func (t *Totals[S]) Forget(i int32) {
+	if len(t.others.Get(i).from) > 0 {
+		*t.others.At(i) = others[S]{}
+	}
+	var none S
+	t.Set(i, none)
+}
+
+// Release gives back the memory of something that was forgotten, and of which no change is noted.
+func (t *Totals[S]) Release(i int32) {
+	t.pooled.Remove(i)
+	t.own.Remove(i)
+	t.others.Remove(i)
+	t.changes.Release(i)
 }
 
 // Stage notes what source has of i, in place of what it had before, but leaves the total as it is until TakeStaged. Only
@@ -181,6 +218,13 @@ func (t *Totals[S]) TakeStaged() {
 
 // pool adds up the total of i anew.
 func (t *Totals[S]) pool(i int32) {
+	if t.whole != nil {
+		if t.onChange != nil {
+			now := t.Pooled(i)
+			t.onChange(i, now, now) // what it was is not kept
+		}
+		return
+	}
 	pooled := t.pooled.At(i)
 	before := *pooled
 	total := t.others.Get(i).sum.Add(t.own.Get(i))

@@ -95,24 +95,40 @@ type Follower interface {
 	Deltas(ctx context.Context, p int32, after Fence) ([]Delta, error)
 }
 
-// Entry sets what is stored under an impression id, or deletes it where Value is nil.
+// Entries lie in pages: hashes of a bounded number of entries, each page with the bucket of event time in which its entries
+// want to be looked at. So the pages of a bucket are the list of what is due, and nothing beside them tells when an entry is.
+// Which page an entry lies in is for the partition's owner to choose, to remember and to name when it asks for the entry. A page is
+// there as long as an entry lies in it.
+
+// Page begins a page. Numbers are the owner's to choose; one that is there already has the bucket that it had.
+type Page struct {
+	Number uint32
+	Bucket int64
+}
+
+// Place is where an entry lies.
+type Place struct {
+	Page uint32
+	ID   ID
+}
+
+// Entry sets what lies at a place, or takes it away where Value is nil. Its page is there already, or begins with the same changes.
 type Entry struct {
-	ID    []byte
+	Place
 	Value []byte
 }
 
-// Due puts an id into a bucket of the expiry index, or takes it out.
-type Due struct {
-	Bucket int64
-	ID     []byte
-	Remove bool
+// PageOfIDs is a page, and under which ids something lies in it.
+type PageOfIDs struct {
+	Page
+	IDs []ID
 }
 
 // Changes are what one or more steps changed, as absolute values. Later elements win over earlier ones.
 type Changes struct {
 	Writes  []Write
+	Pages   []Page
 	Entries []Entry
-	Due     []Due
 }
 
 // Checkpoint replaces one consistent cut by the next.
@@ -124,13 +140,6 @@ type Checkpoint struct {
 	// Drop names hashes of learners that are emptied before the changes are made. Followers are told to read everything
 	// anew.
 	Drop []string
-}
-
-// DueEntry is an id whose bucket has come, with what is stored under it.
-type DueEntry struct {
-	Bucket int64
-	ID     []byte
-	Value  []byte // nil: nothing stored
 }
 
 // Field is one stored field of a hash. In a Delta, a Value of nil says that it was deleted.
@@ -160,18 +169,17 @@ type Store interface {
 	Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *Meta) (Meta, error)
 	// Load reads the named hashes whole. The fields of "meta" that are not Meta's come with hash "meta", always.
 	Load(ctx context.Context, p int32, hashes []string) ([]Field, error)
-	// LookUp reads what is stored under ids (nil: nothing), together with the fence, atomically. It reads at least one, and
+	// LookUp reads what lies at places (nil: nothing), together with the fence, atomically. It reads at least one, and
 	// ends where what it has read comes to room bytes, or where a checkpoint has come in between its steps: there are fewer
-	// values than ids then, those of the first.
-	LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (f Fence, values [][]byte, err error)
-	// Due reads at most limit ids of the lowest buckets not above upTo, atomically with the fence, and ends where ids and
-	// values come to room bytes; more says that there are more. It reads none only where these buckets are empty, or limit
-	// is 0. What is stored under an id is of that moment or of a later one under the same token: it is up to the owner to
-	// know what has changed since it asked.
-	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []DueEntry, more bool, err error)
-	// KnownIDs walks over all ids under which something is stored, some megabytes of them at a time. It begins with cursor 0
-	// and is through when the returned cursor is 0. An id may come twice; one that is there all the time comes at least once.
-	KnownIDs(ctx context.Context, p int32, cursor uint64) (ids [][]byte, next uint64, err error)
+	// values than places then, those of the first.
+	LookUp(ctx context.Context, p int32, places []Place, room int64) (f Fence, values [][]byte, err error)
+	// Due reads at most limit entries of the pages of the lowest buckets not above upTo, atomically with the fence, and ends where
+	// they come to room bytes; more says that there are more. It reads none only where there are no such pages, or limit
+	// is 0.
+	Due(ctx context.Context, p int32, upTo int64, limit int, room int64) (f Fence, due []Entry, more bool, err error)
+	// KnownIDs walks over all pages, some megabytes of ids at a time. It begins with cursor 0 and is through when the returned cursor
+	// is 0. While nothing is changed each page comes, whole; one may come twice.
+	KnownIDs(ctx context.Context, p int32, cursor uint64) (pages []PageOfIDs, next uint64, err error)
 	// Checkpoint stores one, all or nothing as far as readers of the fence can tell, and fails with ErrFenced.
 	Checkpoint(ctx context.Context, p int32, c *Checkpoint) error
 	// Probe reads the fence. It fails with ErrUnfit while the store may delete state by its settings, and with ErrLost once

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -23,7 +25,7 @@ func TestAbsence(t *testing.T) {
 	var log strings.Builder
 	metrics := NewMetrics(prometheus.NewRegistry())
 	w := NewWorker(Options{Registry: store, Metrics: metrics, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Machine: partition.Config{Learners: []partition.LearnerConfig{{Name: "feed", Fingerprint: "new"}}}})
+		Machine: partition.Config{Learners: []partition.LearnerConfig{{Name: "feed", Fingerprint: "new", New: func() delay.Learner { return delay.NewDirect(policy.NewGreedy(), delay.Silence{}) }}}}})
 	ended := 0
 	l := &loop{}
 	w.member, w.loops, w.end = true, map[int32]*loop{3: l}, func() { ended++ }

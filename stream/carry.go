@@ -21,22 +21,22 @@ func (c Carrier) Load(e task.Load) ([]state.Field, error) {
 	return c.Store.Load(c.Ctx, c.Partition, e.Hashes)
 }
 
-// LookUp reads what is stored under ids.
+// LookUp reads what lies at places.
 func (c Carrier) LookUp(e task.LookUp) (task.LookedUp, error) {
-	f, values, err := c.Store.LookUp(c.Ctx, c.Partition, e.IDs, e.Room)
+	f, values, err := c.Store.LookUp(c.Ctx, c.Partition, e.Places, e.Room)
 	return task.LookedUp{Fence: f, Values: values}, err
 }
 
-// Due reads the expiry index.
-func (c Carrier) Due(e task.Due) (task.DueIDs, error) {
+// Due reads what is due.
+func (c Carrier) Due(e task.Due) (task.DueEntries, error) {
 	f, entries, more, err := c.Store.Due(c.Ctx, c.Partition, e.UpTo, e.Limit, e.Room)
-	return task.DueIDs{Fence: f, Entries: entries, More: more}, err
+	return task.DueEntries{Fence: f, Entries: entries, More: more}, err
 }
 
 // KnownIDs reads ids under which something is stored.
 func (c Carrier) KnownIDs(e task.KnownIDs) (task.Known, error) {
-	ids, next, err := c.Store.KnownIDs(c.Ctx, c.Partition, e.Cursor)
-	return task.Known{IDs: ids, Next: next}, err
+	pages, next, err := c.Store.KnownIDs(c.Ctx, c.Partition, e.Cursor)
+	return task.Known{Pages: pages, Next: next}, err
 }
 
 // Checkpoint saves.

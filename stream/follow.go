@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -14,27 +15,47 @@ import (
 // the others within this and one checkpoint interval.
 const followEvery = 250 * time.Millisecond
 
+// keepUp is after how long those sources that are known are looked at again while others are read whole, which takes seconds where there
+// are many items: a stream reaches back over a few hundred checkpoints, ten of them a second at the most, and whoever comes later has to
+// read the whole again. Were it not for this, a worker that begins with many partitions and items would do so for ever.
+const keepUp = 5 * time.Second
+
 // follower pools statistics: it reads what the owners of all partitions publish at their checkpoints, wherever they
-// run, and hands each loop the sums of the partitions that are not its own. Sums are absolute, so that one that comes
+// run, and tells it to the worker's knowledge; and, for learners that do not share that, hands each loop what the partitions that are not
+// its own have published. Sums are absolute, so that one that comes
 // twice, or an older one before a newer, does no harm. A partition that cannot be reached leaves its last sums in place.
 //
-// It is one goroutine per generation; it owns its fields.
+// It is one goroutine per generation; it owns its fields, and the knowledge's reader.
 type follower struct {
 	store      state.Follower
 	partitions int32
-	loops      map[int32]*loop
+	loops      map[int32]*loop // of learners that do not share; empty where all do
+	knowledge  *knowledge
 	log        *slog.Logger
 
 	at     map[int32]state.Fence      // by source: how far its deltas were read
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
 	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
-	reader *partition.PublishedReader
+	round  []telling                  // read, and not told to the knowledge yet
+	size   int                        // of round
+	now    func() time.Time
+	looked time.Time // when all sources that are known were looked at last
+}
+
+// telling is what a source has published up to a checkpoint.
+type telling struct {
+	source int32
+	all    []partition.Published
+	at     state.Fence
 }
 
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
-	return &follower{store: w.opt.Follower, partitions: int32(partitions), loops: loops, log: log,
-		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{},
-		reader: partition.NewPublishedReader(w.opt.Machine.Learners, w.opt.Machine.Names)}
+	f := &follower{store: w.opt.Follower, partitions: int32(partitions), knowledge: w.knowledge, log: log,
+		at: w.knowledge.of.Epoch().At, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: time.Now}
+	if w.knowledge.of.Others() {
+		f.loops = loops
+	}
+	return f
 }
 
 // run follows until ctx is done.
@@ -45,9 +66,7 @@ func (f *follower) run(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		for source := range f.partitions {
-			f.follow(ctx, source)
-		}
+		f.once(ctx)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -56,7 +75,22 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// follow brings the loops up to date with one source.
+// once looks at all sources, and tells what there is.
+func (f *follower) once(ctx context.Context) {
+	f.looked = f.now()
+	for source := range f.partitions {
+		f.follow(ctx, source)
+		if f.now().Sub(f.looked) >= keepUp {
+			f.looked = f.now()
+			for known := range f.partitions {
+				f.failedOnce(ctx, known, f.sendDeltas(ctx, known))
+			}
+		}
+	}
+	f.tell()
+}
+
+// follow reads on in what one source publishes.
 func (f *follower) follow(ctx context.Context, source int32) {
 	err := f.sendDeltas(ctx, source)
 	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
@@ -66,6 +100,14 @@ func (f *follower) follow(ctx context.Context, source int32) {
 			f.failed[source] = false
 		}
 		err = f.sendSums(ctx, source)
+	}
+	f.failedOnce(ctx, source, err)
+}
+
+// failedOnce says that a source could not be read, if that is not said already.
+func (f *follower) failedOnce(ctx context.Context, source int32, err error) {
+	if errors.Is(err, state.ErrGap) {
+		return // which is made up for at the next turn
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrNoState) && !errors.Is(err, state.ErrIncomplete) {
 		if !f.failed[source] {
@@ -97,11 +139,15 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 			}
 			at = d.Fence
 			f.at[source] = at
+			f.round = append(f.round, telling{source, sums, at})
+			if f.size += len(sums); f.size >= publishedAtOnce {
+				f.tell()
+			}
 		}
 	}
 }
 
-// sendSums hands all sums of a source to those loops whose machines have not had them yet.
+// sendSums hands all sums of a source to the knowledge, where it is not known whole, and to those loops whose machines have not had them yet.
 func (f *follower) sendSums(ctx context.Context, source int32) error {
 	if f.served[source] == nil {
 		f.served[source] = map[int32]uint64{}
@@ -114,7 +160,7 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 			due = append(due, l)
 		}
 	}
-	if len(due) == 0 {
+	if known && len(due) == 0 {
 		return nil
 	}
 	loads := make([]uint64, len(due))
@@ -123,15 +169,16 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	at, fields, err := f.store.Sums(asking, source, f.reader.Hashes())
+	at, fields, err := f.store.Sums(asking, source, f.knowledge.reader.Hashes())
 	if err != nil {
 		return err
 	}
+	all := f.read(source, fields)
 	if !known {
+		f.tellAnew(source, all, at)
 		f.at[source] = at
 	}
-	all := f.read(source, fields)
-	telling := f.reader.Informative(all)
+	telling := f.knowledge.reader.Informative(all)
 	for i, l := range due {
 		sums := all
 		if served[l.p] != loads[i] {
@@ -144,10 +191,36 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	return nil
 }
 
-// read takes published fields apart, once for all loops. What cannot be read is passed over: its writer may be newer
+// tell tells the knowledge what has been read since the last time.
+func (f *follower) tell() {
+	if len(f.round) == 0 {
+		return
+	}
+	f.knowledge.tell(func(k *partition.Knowledge) {
+		for i := range f.round {
+			t := &f.round[i]
+			k.Tell(t.source, t.all)
+			k.Reached(t.source, t.at)
+		}
+	})
+	clear(f.round)
+	f.round, f.size = f.round[:0], 0
+}
+
+// tellAnew tells the knowledge all that a source has published, in parts, so that no loop waits for long.
+func (f *follower) tellAnew(source int32, all []partition.Published, at state.Fence) {
+	f.tell() // what was read before must not come behind it
+	f.knowledge.tell(func(k *partition.Knowledge) { k.Anew(source) })
+	for part := range slices.Chunk(all, publishedAtOnce) {
+		f.knowledge.tell(func(k *partition.Knowledge) { k.Tell(source, part) })
+	}
+	f.knowledge.tell(func(k *partition.Knowledge) { k.Whole(source, at) })
+}
+
+// read takes published fields apart, once for all. What cannot be read is passed over: its writer may be newer
 // than we are.
 func (f *follower) read(source int32, fields []state.Field) []partition.Published {
-	return f.reader.Read(source, fields, func(err error) {
+	return f.knowledge.reader.Read(source, fields, func(err error) {
 		f.log.Debug("passing over what another partition published", "source", source, "error", err)
 	})
 }

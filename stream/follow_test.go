@@ -56,8 +56,8 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 	p := &published{deltas: map[int32][]state.Delta{}}
 	l := &loop{p: 1, sources: make(chan publishedBatch, 4), ended: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	l.loads.Store(1)
-	f := &follower{store: p, reader: partition.NewPublishedReader(nil, newSharedNames()), partitions: 2, loops: map[int32]*loop{1: l},
-		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}}
+	f := &follower{store: p, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, loops: map[int32]*loop{1: l},
+		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: time.Now}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	follow := func() {
@@ -85,4 +85,43 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 		take()
 		require.Equal(t, fmt.Sprintf(`feed:items "a" {%d 0 0}`, n), got, "delta %d", n)
 	}
+}
+
+// slow is a state.Follower of many sources that publish all the time, of which each takes a second to be read whole, and whose
+// streams reach 25 seconds back.
+type slow struct {
+	now    time.Time
+	wholes int
+}
+
+const reach = 25 // seconds
+
+func (s *slow) Sums(context.Context, int32, []string) (state.Fence, []state.Field, error) {
+	at := state.Fence{Token: "t", Seq: s.now.Unix()}
+	s.now = s.now.Add(time.Second)
+	s.wholes++
+	return at, nil, nil
+}
+
+func (s *slow) Deltas(_ context.Context, _ int32, after state.Fence) ([]state.Delta, error) {
+	switch now := s.now.Unix(); {
+	case now-after.Seq > reach:
+		return nil, state.ErrGap
+	case now > after.Seq:
+		return []state.Delta{{Fence: state.Fence{Token: "t", Seq: now}}}, nil
+	}
+	return nil, nil
+}
+
+// TestFollower_KeepsUp: reading all sources whole may take longer than their streams reach back; each is read whole once, all the same.
+func TestFollower_KeepsUp(t *testing.T) {
+	const sources = 4 * reach
+	s := &slow{now: time.Unix(1_000_000, 0)}
+	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: sources, log: slog.New(slog.DiscardHandler),
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: func() time.Time { return s.now }}
+	for range 5 {
+		f.once(t.Context())
+	}
+	require.Equal(t, sources, s.wholes)
+	require.Len(t, f.at, sources)
 }

@@ -58,7 +58,7 @@ func (l *loop) run(ending, force context.Context) {
 		cancel(errForced)
 		l.discard(&flying)
 		l.traces.abandon("the worker has given the partition up")
-		l.publish(true)
+		l.w.knowledge.use(func() { l.publish(true) })
 		l.beat.Store(math.MaxInt64) // ended, not hung
 	}()
 	timer := time.NewTimer(0)
@@ -72,21 +72,25 @@ func (l *loop) run(ending, force context.Context) {
 			l.elsewhere = elsewhere
 			l.task.Elsewhere(*elsewhere)
 		}
-		asked, wake := l.task.Advance(now)
+		var asked []task.Request
+		var wake time.Duration
+		l.w.knowledge.use(func() {
+			asked, wake = l.task.Advance(now)
+			l.publish(false)
+		})
 		for _, r := range asked {
 			flying.Go(func() { l.execute(requests, r) })
 		}
 		l.loads.Store(l.task.Loads())
-		l.publish(false)
 		if phase := l.task.Phase(); phase == task.Done || phase == task.Stopped && end == nil {
 			return
 		}
 		timer.Reset(wake)
 		select {
 		case r := <-l.replies:
-			l.handle(r)
+			l.w.knowledge.use(func() { l.handle(r) })
 		case b := <-l.sources:
-			l.takePublished(b)
+			l.w.knowledge.use(func() { l.takePublished(b) })
 		case <-timer.C:
 		case <-end:
 			end = nil

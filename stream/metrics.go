@@ -49,6 +49,7 @@ type Metrics struct {
 	owns     bool     // between the beginning and the end of a generation
 	learners map[learnerKey]learnerCounts
 	holds    *prometheus.CounterVec
+	ended    *prometheus.CounterVec
 	unfed    *prometheus.CounterVec
 	shifts   *prometheus.CounterVec
 
@@ -64,9 +65,9 @@ type learnerKey struct {
 
 // learnerCounts is how far a learner had counted when it was last looked at.
 type learnerCounts struct {
-	holds, unfed, shifts, burnIn, contradictions, unrated, blocked, rare int64
-	rareExpected                                                         float64
-	value                                                                LearnerValue
+	holds, ended, unfed, shifts, burnIn, contradictions, unrated, blocked, rare int64
+	rareExpected                                                                float64
+	value                                                                       LearnerValue
 }
 
 // outcomeCounter is a counter and the count of the account that it follows.
@@ -93,6 +94,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		standingBy:     f.gauge("standing_by", "1 while this worker has left its group to others, since its learners do not fit what is stored and theirs do."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
+		ended:          f.counters("ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.", "learner"),
 		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
 		shifts:         f.counters("level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.", "learner"),
 		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
@@ -254,13 +256,14 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		}
 		k := learnerKey{p, l.Name}
 		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Unfed, l.Level.Changes, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
+		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
 		if now == before && known {
 			continue
 		}
 		m.learners[k] = now
 		m.totals.rise(l, &before.value, &now.value)
 		m.holds.WithLabelValues(l.Name).Add(float64(increase(before.holds, now.holds)))
+		m.ended.WithLabelValues(l.Name).Add(float64(increase(before.ended, now.ended)))
 		m.unfed.WithLabelValues(l.Name).Add(float64(increase(before.unfed, now.unfed)))
 		m.blocked.WithLabelValues(l.Name).Add(float64(increase(before.blocked, now.blocked)))
 		m.rare.WithLabelValues(l.Name).Add(float64(increase(before.rare, now.rare)))

@@ -44,7 +44,7 @@ type tracedBatch struct {
 // recordID names a record by what the task asks for it and produces it under.
 type recordID struct {
 	topic event.Topic
-	key   string
+	id    state.ID
 }
 
 // tracedRecord is a record of an open batch; its context is invalid where its headers name no trace.
@@ -102,7 +102,7 @@ func (t *traces) fetched(topic event.Topic, f *task.Fetched) {
 		if rec.Cut != nil || !named && !b.span.IsRecording() {
 			continue
 		}
-		id := recordID{topic, string(rec.Key)}
+		id := recordID{topic, state.IDOf(rec.Key)}
 		b.records = append(b.records, id)
 		t.records[id] = tracedRecord{b, c}
 	}
@@ -169,16 +169,16 @@ func (t *traces) request(name string, kind trace.SpanKind, isFor func(*tracedBat
 func (t *traces) looksUp(e *task.LookUp) trace.Span {
 	about := map[*tracedBatch]bool{}
 	t.mu.Lock()
-	for _, id := range e.IDs {
+	for _, place := range e.Places {
 		for topic := range event.Topic(event.Inputs) {
-			if r, ok := t.records[recordID{topic, string(id)}]; ok {
+			if r, ok := t.records[recordID{topic, place.ID}]; ok {
 				about[r.batch] = true
 			}
 		}
 	}
 	t.mu.Unlock()
 	return t.request("look up", trace.SpanKindClient, func(b *tracedBatch) bool { return about[b] },
-		semconv.DBSystemNameRedis, semconv.DBOperationName("look up"), semconv.DBOperationBatchSize(len(e.IDs)))
+		semconv.DBSystemNameRedis, semconv.DBOperationName("look up"), semconv.DBOperationBatchSize(len(e.Places)))
 }
 
 // produces begins the span of what is produced. What is produced for a record whose headers name a trace carries that on; carried
@@ -194,7 +194,7 @@ func (t *traces) produces(e task.Produce) (span trace.Span, with task.Produce, c
 	with = e
 	t.mu.Lock()
 	for i := range e.Messages {
-		r, ok := t.records[recordID{topic, string(e.Messages[i].Key)}]
+		r, ok := t.records[recordID{topic, state.IDOf(e.Messages[i].Key)}]
 		if !ok {
 			continue
 		}

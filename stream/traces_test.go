@@ -75,7 +75,7 @@ func TestTracesOfABatch(t *testing.T) {
 	tr.fetched(event.Impressions, second)
 	require.Empty(t, first.Traces, "what the task is given has none")
 
-	done(tr.looksUp(&task.LookUp{IDs: [][]byte{[]byte("i4")}}), nil)
+	done(tr.looksUp(&task.LookUp{Places: []state.Place{{Page: 1, ID: state.IDOf([]byte("i4"))}}}), nil)
 	span, with, carried := tr.produces(task.Produce{Topic: event.Rankings, Messages: messagesOf("i0", "i1", "i3", "i4")})
 	done(span, fmt.Errorf("producing: %w", context.DeadlineExceeded))
 	require.True(t, carried)

@@ -77,6 +77,7 @@ type Worker struct {
 	refusals  refusals
 	placing   *placing
 	standby   *standby // the announcer's goroutine's
+	knowledge *knowledge
 
 	mu     sync.Mutex
 	member bool               // a generation is going on
@@ -93,6 +94,7 @@ func NewWorker(opt Options) *Worker {
 	}
 	opt.Machine.Names = newSharedNames()
 	w := &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
+	w.knowledge = newKnowledge(&w.opt.Machine)
 	w.standby = newStandby(&w.announcer.self)
 	w.announcer.look, w.announcer.heard = w.lookWhetherToStandBy, w.decideWhetherToStandBy
 	return w
@@ -336,8 +338,12 @@ func (w *Worker) wall() event.Millis {
 func (w *Worker) taskConfig(p int32) task.Config {
 	machine := w.opt.Machine
 	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
-	if n := w.partitions(); n > 0 {
+	n := w.partitions()
+	if n > 0 {
 		machine.CheckCopartition = NewPartitioner(n).Of
+	}
+	if n > 1 && w.opt.Follower != nil {
+		machine.Knowledge = w.knowledge.of
 	}
 	return task.Config{
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,

@@ -89,6 +89,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newDemoCommand(),
 		newSimulateCommand(),
 		newLintCommand(),
+		newSizeCommand(),
 		newTopicsCommand(),
 		newDoctorCommand(),
 		newGenerateCommand(),

@@ -40,7 +40,8 @@ func inFile(t *testing.T, name, content string) {
 
 const sound = `kafka: {brokers: ['127.0.0.1:9092'], group: g}
 redis: {url: 'redis://127.0.0.1:6379/0'}
-learners: {feed: {payoffs: stochastic, on_expiry: {default: 0}, silence: ages, out_of_range: clamp}}
+learners: {feed: {payoffs: stochastic, on_expiry: {default: 0}, silence: ages, out_of_range: clamp, item_retention: 1440h}}
+join: {remember: 24h}
 `
 
 // TestLintThreeFaults: a file with three faults gives three lines, each with its line number, and exit code 1.

@@ -133,6 +133,6 @@ func TestRunNamesTheSettingOfAPortInUse(t *testing.T) {
 	inFile(t, "worker.yaml", sound+"http: {listen: '"+taken.Addr().String()+"'}\n")
 	got := run(t, "", "run", "worker.yaml")
 	assert.Equal(t, exitFault, got.code)
-	assert.Contains(t, got.errOut, "worker.yaml:4: http.listen: ")
+	assert.Contains(t, got.errOut, "worker.yaml:5: http.listen: ")
 	assert.Contains(t, got.errOut, "give another host:port there")
 }

@@ -157,6 +157,6 @@ func TestServeNamesTheSettingOfAPortInUse(t *testing.T) {
 	inFile(t, "worker.yaml", sound+"serve: {listen: '"+taken.Addr().String()+"'}\n")
 	got := run(t, "", "serve", "worker.yaml")
 	assert.Equal(t, exitFault, got.code)
-	assert.Contains(t, got.errOut, "worker.yaml:4: serve.listen: ")
+	assert.Contains(t, got.errOut, "worker.yaml:5: serve.listen: ")
 	assert.Contains(t, got.errOut, "give another host:port there")
 }

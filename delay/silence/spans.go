@@ -64,6 +64,19 @@ func (s *Spans) End(time, expected int64) (taken int64, ok bool) {
 	return expected, true
 }
 
+// Remove takes selections out that were counted here, each in the block of its own time or in a longer one.
+func (s *Spans) Remove(gone Spans) {
+	for _, x := range gone {
+		at, found := s.at(x.Start())
+		if !found {
+			continue
+		}
+		if (*s)[at].take(Span{N: -x.N, Expected: -x.Expected}); (*s)[at].N <= 0 {
+			*s = slices.Delete(*s, at, at+1)
+		}
+	}
+}
+
 // Merge brings the spans to the blocks of a pass, and tells whether that changed any.
 func (s *Spans) Merge(g *Grid, pass int64) (changed bool) {
 	kept := (*s)[:0]

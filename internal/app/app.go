@@ -211,7 +211,7 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	}
 	s, err := redisstore.New(redisstore.Options{Addresses: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
 		Username: cfg.Redis.Username, Password: password, Credentials: credentials, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
-		WaitReplicas: cfg.Redis.WaitReplicas,
+		WaitReplicas: cfg.Redis.WaitReplicas, Convert: partition.Convert,
 		Explain: func(ctx context.Context, err error) error {
 			return explain(ctx, err, reach.Server{Kind: reach.Redis, TLS: tlsConfig}, cfg.Redis.Addresses)
 		}})
@@ -254,7 +254,7 @@ func Formats(cfg *config.Config) (f event.Formats) {
 func machineConfig(cfg *config.Config) (partition.Config, error) {
 	m := partition.Config{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), HasSelections: cfg.Kafka.Topics.HasSelections(),
-		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), MaxParked: cfg.Join.MaxParked,
+		ParkingTime: cfg.Join.ParkingTime.Milliseconds(), Remember: rememberFor(&cfg.Join), MaxParked: cfg.Join.MaxParked,
 		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
 		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Formats: Formats(cfg), Salt: rand.Uint64(), HashKey: rand.Uint64(),
 	}
@@ -277,6 +277,7 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 		Name: l.Name, Default: l.Default, PolicyName: string(l.Policy), DelayName: string(l.Delay),
 		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
+		ItemRetention:    l.ItemRetention.Milliseconds(),
 		RefuseOutOfRange: l.OutOfRange == config.Refuse, ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
 		FindsUtilities: l.Utilities != config.Given, New: build,
 	}
@@ -307,4 +308,12 @@ func (a *App) nameMissing(ctx context.Context, missed error) error {
 		return missed
 	}
 	return fmt.Errorf("%w: %s", stream.ErrTopicMissing, strings.Join(names, ", "))
+}
+
+// rememberFor is how long a machine remembers what has ended.
+func rememberFor(j *config.Join) int64 {
+	if j.Remember == config.UntilHorizon {
+		return partition.UntilHorizon
+	}
+	return j.Remember.Milliseconds()
 }

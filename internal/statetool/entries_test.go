@@ -19,8 +19,8 @@ type weighed struct {
 	largest int
 }
 
-func (w *weighed) LookUp(ctx context.Context, p int32, ids [][]byte, room int64) (state.Fence, [][]byte, error) {
-	f, values, err := w.AdminStore.LookUp(ctx, p, ids, room)
+func (w *weighed) LookUp(ctx context.Context, p int32, places []state.Place, room int64) (state.Fence, [][]byte, error) {
+	f, values, err := w.AdminStore.LookUp(ctx, p, places, room)
 	sum := 0
 	for _, v := range values {
 		sum += len(v)
@@ -37,18 +37,27 @@ func TestEntries_OfAnySize(t *testing.T) {
 	m, err := store.Acquire(ctx, 0, 1, false, &state.Meta{})
 	require.NoError(t, err)
 	var c state.Changes
+	put := func(i int, text, value []byte) {
+		page := uint32(1 + i/100)
+		if i%100 == 0 {
+			c.Pages = append(c.Pages, state.Page{Number: page, Bucket: 7})
+		}
+		c.Entries = append(c.Entries, state.Entry{Place: state.Place{Page: page, ID: state.IDOf(text)}, Value: value})
+	}
 	for i := range small {
-		c.Entries = append(c.Entries, state.Entry{ID: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+		put(i, fmt.Append(nil, i), fmt.Append(nil, i))
 	}
 	for i := range large {
-		c.Entries = append(c.Entries, state.Entry{ID: fmt.Append(nil, "large-", i), Value: bytes.Repeat([]byte("v"), size)})
+		put(small+i, fmt.Append(nil, "large-", i), bytes.Repeat([]byte("v"), size))
 	}
 	require.NoError(t, store.Checkpoint(ctx, 0, &state.Checkpoint{Fence: m.Fence, ID: "c", Meta: m, Changes: c}))
-	seen := map[string]bool{}
+	seen := map[state.ID]bool{}
 	tool := &Tool{store: store}
-	require.NoError(t, tool.entries(ctx, 0, func(id, value []byte) error {
-		require.True(t, bytes.Equal(id, value) || len(value) == size, "%s", id)
-		seen[string(id)] = true
+	require.NoError(t, tool.entries(ctx, 0, func(page state.Page, e state.Entry) error {
+		require.EqualValues(t, 7, page.Bucket)
+		require.Equal(t, page.Number, e.Page)
+		require.True(t, state.IDOf(e.Value) == e.ID || len(e.Value) == size, "%s", e.ID)
+		seen[e.ID] = true
 		return nil
 	}))
 	require.Len(t, seen, small+large)

@@ -346,8 +346,12 @@ func orderReport(v *partition.LearnerView) *OrderReport {
 		return nil
 	}
 	r := &OrderReport{Items: make([]OrderedItem, len(p.Items)), UndecidedPairs: p.Status.Undecided, Expected: math.Ceil(p.Expected)}
+	names := make(map[policy.Item]string, len(v.Items))
+	for _, x := range v.Items {
+		names[x.Number] = x.Name
+	}
 	for rank, i := range p.Items {
-		r.Items[rank].Item = v.Items[i].Name
+		r.Items[rank].Item = names[i] // of one that ended before utilities were found there is none
 	}
 	for _, rank := range p.Undecided {
 		r.Items[rank].Undecided = true

@@ -39,6 +39,8 @@ type ReshardReport struct {
 	Done    bool  `json:"done"`
 	Resumed bool  `json:"resumed"` // an earlier try had put the new state together already
 	Entries int64 `json:"entries"` // pending impressions, tombstones and ids with parked records that were carried over
+	// Forgotten are tombstones that were not: of ids that are no UUIDs nobody knows any more where they belong.
+	Forgotten int64 `json:"forgotten"`
 }
 
 // stagingSuffix makes the group under whose name the new state is put together. Its keys begin as the group's own do.
@@ -89,7 +91,7 @@ func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, 
 		return r, ErrConfirm
 	}
 	err = f.run(ctx)
-	if r.Entries = f.entries; err != nil {
+	if r.Entries, r.Forgotten = f.entries, f.forgotten; err != nil {
 		return r, err
 	}
 	return r, tool.move(ctx, staging, r, f.detail, f.seen)
@@ -321,29 +323,47 @@ const (
 	lookBytes  = 4 << 20
 )
 
-// entries calls f with every id of a partition and what is stored under it.
-func (tool *Tool) entries(ctx context.Context, p int32, f func(id, value []byte) error) error {
+// entries calls f with every entry of a partition, page by page.
+func (tool *Tool) entries(ctx context.Context, p int32, f func(page state.Page, e state.Entry) error) error {
+	seen := map[uint32]bool{} // the store may show a page twice
 	for cursor := uint64(0); ; {
-		ids, next, err := tool.store.KnownIDs(ctx, p, cursor)
+		pages, next, err := tool.store.KnownIDs(ctx, p, cursor)
 		if err != nil {
 			return err
 		}
-		for len(ids) > 0 {
-			_, values, err := tool.store.LookUp(ctx, p, ids[:min(len(ids), lookAtOnce)], lookBytes)
-			if err != nil {
+		for i := range pages {
+			if seen[pages[i].Number] {
+				continue
+			}
+			seen[pages[i].Number] = true
+			if err := tool.entriesOf(ctx, p, &pages[i], f); err != nil {
 				return err
 			}
-			for i, value := range values {
-				if value != nil {
-					if err := f(ids[i], value); err != nil {
-						return err
-					}
-				}
-			}
-			ids = ids[len(values):]
 		}
 		if cursor = next; next == 0 {
 			return nil
 		}
 	}
+}
+
+func (tool *Tool) entriesOf(ctx context.Context, p int32, page *state.PageOfIDs, f func(page state.Page, e state.Entry) error) error {
+	places := make([]state.Place, len(page.IDs))
+	for i, id := range page.IDs {
+		places[i] = state.Place{Page: page.Number, ID: id}
+	}
+	for len(places) > 0 {
+		_, values, err := tool.store.LookUp(ctx, p, places[:min(len(places), lookAtOnce)], lookBytes)
+		if err != nil {
+			return err
+		}
+		for i, value := range values {
+			if value != nil {
+				if err := f(page.Page, state.Entry{Place: places[i], Value: value}); err != nil {
+					return err
+				}
+			}
+		}
+		places = places[len(values):]
+	}
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -57,10 +57,9 @@ func (f *resharding) refused(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		of := stream.NewPartitioner(f.from).Of
-		err = f.tool.entries(ctx, p, func(id, _ []byte) error {
-			ids++
-			if of(id) != p {
+		err = f.tool.entries(ctx, p, func(_ state.Page, e state.Entry) error {
+			hash, known := partition.KeyHashOf(e.ID, e.Value)
+			if ids++; known && partitionOf(hash, f.from) != p {
 				astray++
 			}
 			return nil

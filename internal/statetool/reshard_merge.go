@@ -11,7 +11,6 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -22,7 +21,7 @@ import (
 // What learners know of old partition j goes to new partition j modulo their number, where sums are added up and queues
 // of waiting payoffs put behind one another. A new partition that gets nothing so has copies of what is no sum, BOLD's
 // instances, from old partition q modulo their number. What is stored under an id goes where Kafka's default partitioner
-// puts the id now. Accounts go with what learners know, but for what is pending and parked, which goes with its entry.
+// puts the id now; tombstones of which nobody knows where that is are forgotten. Accounts go with what learners know, but for what is pending and parked, which goes with its entry.
 // Holds are released. The watermark is the least of all.
 type resharding struct {
 	tool      *Tool
@@ -33,6 +32,7 @@ type resharding struct {
 	fresh     bool // the new state is of other topics than the old one: they are read from their beginning
 	detail    string
 	entries   int64
+	forgotten int64
 
 	old  []*view
 	seen map[int32]int64 // by old partition: the sequence of what was carried over
@@ -213,14 +213,18 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 			}
 		}
 	}
-	was, of := stream.NewPartitioner(f.from).Of, stream.NewPartitioner(f.to).Of
-	return f.tool.entries(ctx, v.number, func(id, value []byte) error {
-		q := of(id)
-		f.entries++
-		if was(id) != v.number {
-			return f.setAside(misplaced{transfers[q], q, bytes.Clone(id), bytes.Clone(value)})
+	return f.tool.entries(ctx, v.number, func(page state.Page, e state.Entry) error {
+		hash, known := partition.KeyHashOf(e.ID, e.Value)
+		if !known {
+			f.forgotten++
+			return nil
 		}
-		if err := transfers[q].Entry(id, value, nil); err != nil {
+		q := partitionOf(hash, f.to)
+		f.entries++
+		if partitionOf(hash, f.from) != v.number {
+			return f.setAside(misplaced{transfers[q], q, e.ID, page.Bucket, bytes.Clone(e.Value)})
+		}
+		if err := transfers[q].Entry(e.ID, page.Bucket, e.Value, partition.Found{}); err != nil {
 			return err
 		}
 		if f.entries%lookAtOnce == 0 {
@@ -233,10 +237,15 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 // misplaced is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
 // partition too.
 type misplaced struct {
-	transfer  *partition.Transfer
-	to        int32
-	id, value []byte
+	transfer *partition.Transfer
+	to       int32
+	id       state.ID
+	bucket   int64
+	value    []byte
 }
+
+// partitionOf is the one of n partitions that a key of this hash belongs to.
+func partitionOf(hash uint32, n int) int32 { return int32(hash % uint32(max(n, 1))) }
 
 const (
 	maxMisplaced  = 200_000 // held in memory at once
@@ -265,11 +274,11 @@ func (f *resharding) carryMisplaced(ctx context.Context) error {
 	}
 	for _, s := range f.misplaced {
 		w := f.new[s.to]
-		_, found, err := w.store.LookUp(ctx, s.to, [][]byte{s.id}, lookBytes)
+		found, err := w.find(ctx, s.id)
 		if err != nil {
 			return err
 		}
-		if err := s.transfer.Entry(s.id, s.value, found[0]); err != nil {
+		if err := s.transfer.Entry(s.id, s.bucket, s.value, found); err != nil {
 			return err
 		}
 		if err := w.flushIfLarge(ctx); err != nil {

@@ -29,6 +29,21 @@ func newWriter(ctx context.Context, store state.Store, p int32, fresh *state.Met
 	return &writer{store: store, p: p, meta: meta, machine: m}, nil
 }
 
+// find looks for what is stored under an id.
+func (w *writer) find(ctx context.Context, id state.ID) (partition.Found, error) {
+	places := w.machine.Places(nil, id)
+	_, values, err := w.store.LookUp(ctx, w.p, places, lookBytes)
+	if err != nil {
+		return partition.Found{}, err
+	}
+	for i, value := range values {
+		if value != nil {
+			return partition.Found{Page: places[i].Page, Value: value}, nil
+		}
+	}
+	return partition.Found{}, nil
+}
+
 // writeAtOnce is about how many bytes go into one checkpoint.
 const writeAtOnce = 4 << 20
 
@@ -128,14 +143,13 @@ func (tool *Tool) copyPartition(ctx context.Context, from *Tool, p int32) error 
 			}
 		}
 	}
-	err = from.entries(ctx, p, func(id, value []byte) error {
-		bucket, err := partition.BucketOf(value)
-		if err != nil {
-			return err
+	last := uint32(0)
+	err = from.entries(ctx, p, func(page state.Page, e state.Entry) error {
+		if page.Number != last { // one that spans two checkpoints begins once
+			c.Pages, last = append(c.Pages, page), page.Number
 		}
-		c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
-		c.Due = append(c.Due, state.Due{Bucket: bucket, ID: id})
-		bytes += 2*len(id) + len(value) + 64
+		c.Entries = append(c.Entries, e)
+		bytes += len(e.ID) + len(e.Value) + 64
 		return flush(writeAtOnce)
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,10 +29,14 @@ var (
 
 // stored is one partition.
 type stored struct {
-	meta    state.Meta
-	hashes  map[string]map[string][]byte
-	entries map[string][]byte
-	due     map[int64]map[string]bool
+	meta   state.Meta
+	hashes map[string]map[string][]byte
+	pages  map[uint32]*page
+}
+
+type page struct {
+	bucket  int64
+	entries map[state.ID][]byte
 }
 
 // New makes an empty store. newToken makes a token that was never used before at each call.
@@ -48,8 +53,7 @@ func (s *Store) Acquire(_ context.Context, p int32, generation int64, force bool
 		if fresh == nil {
 			return state.Meta{}, state.ErrNoState
 		}
-		at = &stored{meta: clone(*fresh), hashes: map[string]map[string][]byte{}, entries: map[string][]byte{},
-			due: map[int64]map[string]bool{}}
+		at = &stored{meta: clone(*fresh), hashes: map[string]map[string][]byte{}, pages: map[uint32]*page{}}
 		s.partitions[p] = at
 	}
 	if at.meta.Generation > generation && !force {
@@ -107,16 +111,19 @@ func (s *Store) Drop(_ context.Context, p int32, token string) error {
 }
 
 // LookUp implements state.Store.
-func (s *Store) LookUp(_ context.Context, p int32, ids [][]byte, room int64) (state.Fence, [][]byte, error) {
+func (s *Store) LookUp(_ context.Context, p int32, places []state.Place, room int64) (state.Fence, [][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.partitions[p]
 	if at == nil {
 		return state.Fence{}, nil, state.ErrNoState
 	}
-	values := make([][]byte, 0, len(ids))
-	for _, id := range ids {
-		v := slices.Clone(at.entries[string(id)])
+	values := make([][]byte, 0, len(places))
+	for _, place := range places {
+		var v []byte
+		if g := at.pages[place.Page]; g != nil {
+			v = slices.Clone(g.entries[place.ID])
+		}
 		values = append(values, v)
 		if room -= int64(len(v)); room <= 0 {
 			break
@@ -126,23 +133,24 @@ func (s *Store) LookUp(_ context.Context, p int32, ids [][]byte, room int64) (st
 }
 
 // Due implements state.Store.
-func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.DueEntry, bool, error) {
+func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int64) (state.Fence, []state.Entry, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.partitions[p]
 	if at == nil {
 		return state.Fence{}, nil, false, state.ErrNoState
 	}
-	var due []state.DueEntry
-	for _, b := range slices.Sorted(maps.Keys(at.due)) {
-		if b > upTo {
+	var due []state.Entry
+	for _, number := range at.numbers() {
+		g := at.pages[number]
+		if g.bucket > upTo {
 			break
 		}
-		for _, id := range slices.Sorted(maps.Keys(at.due[b])) {
+		for _, id := range g.ids() {
 			if len(due) == limit || room <= 0 && len(due) > 0 {
 				return at.meta.Fence, due, true, nil
 			}
-			e := state.DueEntry{Bucket: b, ID: []byte(id), Value: slices.Clone(at.entries[id])}
+			e := state.Entry{Place: state.Place{Page: number, ID: id}, Value: slices.Clone(g.entries[id])}
 			room -= int64(len(e.ID) + len(e.Value))
 			due = append(due, e)
 		}
@@ -150,19 +158,31 @@ func (s *Store) Due(_ context.Context, p int32, upTo int64, limit int, room int6
 	return at.meta.Fence, due, false, nil
 }
 
+// numbers are those of the pages, by bucket.
+func (a *stored) numbers() []uint32 {
+	return slices.SortedFunc(maps.Keys(a.pages), func(m, n uint32) int {
+		return cmp.Or(cmp.Compare(a.pages[m].bucket, a.pages[n].bucket), cmp.Compare(m, n))
+	})
+}
+
+func (g *page) ids() []state.ID {
+	return slices.SortedFunc(maps.Keys(g.entries), func(a, b state.ID) int { return slices.Compare(a[:], b[:]) })
+}
+
 // KnownIDs implements state.Store, in one go.
-func (s *Store) KnownIDs(_ context.Context, p int32, _ uint64) ([][]byte, uint64, error) {
+func (s *Store) KnownIDs(_ context.Context, p int32, _ uint64) ([]state.PageOfIDs, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.partitions[p]
 	if at == nil {
 		return nil, 0, state.ErrNoState
 	}
-	var ids [][]byte
-	for _, id := range slices.Sorted(maps.Keys(at.entries)) {
-		ids = append(ids, []byte(id))
+	var all []state.PageOfIDs
+	for _, number := range at.numbers() {
+		g := at.pages[number]
+		all = append(all, state.PageOfIDs{Page: state.Page{Number: number, Bucket: g.bucket}, IDs: g.ids()})
 	}
-	return ids, 0, nil
+	return all, 0, nil
 }
 
 // Checkpoint implements state.Store.
@@ -179,6 +199,9 @@ func (s *Store) Checkpoint(_ context.Context, p int32, c *state.Checkpoint) erro
 	if at.meta.Fence != c.Fence {
 		return fmt.Errorf("stored %v, ours %v: %w", at.meta.Fence, c.Fence, state.ErrFenced)
 	}
+	if err := at.checkPages(&c.Changes); err != nil {
+		return err
+	}
 	for _, h := range c.Drop {
 		delete(at.hashes, h)
 	}
@@ -188,28 +211,41 @@ func (s *Store) Checkpoint(_ context.Context, p int32, c *state.Checkpoint) erro
 		}
 		put(at.hashes[w.Hash], w.Field, w.Value)
 	}
-	for _, e := range c.Changes.Entries {
-		put(at.entries, e.ID, e.Value)
-	}
-	for _, d := range c.Changes.Due {
-		bucket := at.due[d.Bucket]
-		switch {
-		case !d.Remove && bucket == nil:
-			at.due[d.Bucket] = map[string]bool{string(d.ID): true}
-		case !d.Remove:
-			bucket[string(d.ID)] = true
-		default:
-			delete(bucket, string(d.ID))
-			if len(bucket) == 0 {
-				delete(at.due, d.Bucket)
-			}
-		}
-	}
+	at.change(&c.Changes)
 	generation := at.meta.Generation
 	at.meta = clone(c.Meta)
 	at.meta.Fence = state.Fence{Token: c.Fence.Token, Seq: c.Fence.Seq + 1}
 	at.meta.Generation, at.meta.CheckpointID = generation, c.ID
 	return nil
+}
+
+// checkPages makes sure that nothing is put into a page that is neither there nor begins.
+func (a *stored) checkPages(c *state.Changes) error {
+	for _, e := range c.Entries {
+		begins := func(g state.Page) bool { return g.Number == e.Page }
+		if e.Value != nil && a.pages[e.Page] == nil && !slices.ContainsFunc(c.Pages, begins) {
+			return fmt.Errorf("page %d, into which %s is put, is not there", e.Page, e.ID)
+		}
+	}
+	return nil
+}
+
+// change makes the changes of entries.
+func (a *stored) change(c *state.Changes) {
+	for _, g := range c.Pages {
+		if a.pages[g.Number] == nil {
+			a.pages[g.Number] = &page{g.Bucket, map[state.ID][]byte{}}
+		}
+	}
+	for _, e := range c.Entries {
+		switch g := a.pages[e.Page]; {
+		case e.Value != nil:
+			g.entries[e.ID] = append([]byte{}, e.Value...)
+		case g != nil:
+			delete(g.entries, e.ID)
+		}
+	}
+	maps.DeleteFunc(a.pages, func(_ uint32, g *page) bool { return len(g.entries) == 0 })
 }
 
 func put(m map[string][]byte, key, value []byte) {
@@ -264,20 +300,25 @@ func (c Copy) Meta() state.Meta { return c.at.meta }
 // Hash is one stored hash.
 func (c Copy) Hash(name string) map[string][]byte { return c.at.hashes[name] }
 
-// Entries are the stored records by id.
-func (c Copy) Entries() map[string][]byte { return c.at.entries }
+// Entries are what is stored under ids.
+func (c Copy) Entries() map[state.ID][]byte {
+	all := map[state.ID][]byte{}
+	for _, g := range c.at.pages {
+		maps.Copy(all, g.entries)
+	}
+	return all
+}
 
 func (a *stored) copy() *stored {
 	if a == nil {
 		return nil
 	}
-	b := &stored{meta: clone(a.meta), hashes: map[string]map[string][]byte{}, entries: maps.Clone(a.entries),
-		due: map[int64]map[string]bool{}}
+	b := &stored{meta: clone(a.meta), hashes: map[string]map[string][]byte{}, pages: map[uint32]*page{}}
 	for h, m := range a.hashes {
 		b.hashes[h] = maps.Clone(m)
 	}
-	for d, m := range a.due {
-		b.due[d] = maps.Clone(m)
+	for number, g := range a.pages {
+		b.pages[number] = &page{g.bucket, maps.Clone(g.entries)}
 	}
 	return b
 }

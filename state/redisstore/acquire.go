@@ -9,7 +9,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Acquire implements state.Store. The script finds its own token when the client library sends it twice.
+// Acquire implements state.Store. The script finds its own token when the client library sends it twice. A
+// state of an older layout is converted, as far as there is time: see ErrConverting.
 func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
 	const doing = "take over"
 	prefix := s.prefix(p)
@@ -19,11 +20,10 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 		}
 		return "0"
 	}
-	pl := s.newPlacement()
-	args := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey,
-		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil), string(pl)}
+	args := []any{nil, nil, 3, prefix + metaKey, prefix + pagesKey, prefix + deltasKey,
+		newToken(), strconv.FormatInt(generation, 10), flag(force), flag(fresh != nil)}
 	if fresh != nil {
-		if err := eachCutField(fresh, pl, func(field, value string) { args = append(args, field, value) }); err != nil {
+		if err := eachCutField(fresh, func(field, value string) { args = append(args, field, value) }); err != nil {
 			return state.Meta{}, wrap(p, doing, err)
 		}
 	}
@@ -39,7 +39,9 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 	if err != nil {
 		return state.Meta{}, wrap(p, "read what is stored", err)
 	}
-	s.placements.set(p, placement(fields[fieldPlacement]))
+	if err := s.convert(ctx, p, fields); err != nil {
+		return state.Meta{}, wrap(p, "convert what is stored", err)
+	}
 	return m, nil
 }
 

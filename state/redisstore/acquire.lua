@@ -1,8 +1,8 @@
 -- Takes a partition over. The same call again finds its own token and does nothing.
 --
--- KEYS  1 meta, 2 due, 3 deltas
+-- KEYS  1 meta, 2 pages, 3 deltas
 -- ARGV  1 new token, 2 generation, 3 "1": also from a higher generation, 4 "1": begin afresh where nothing is stored,
---       5 a placement for that, then fields and values of a fresh meta
+--       then fields and values of a fresh meta
 local call = redis.call
 local meta = KEYS[1]
 local at = call('HMGET', meta, 'token', 'generation', 'torn')
@@ -13,7 +13,7 @@ if not at[1] then
     if call('EXISTS', key) == 1 then return {'BAD', 'meta is missing, but ' .. key .. ' is there'} end
   end
   call('HSET', meta, 'token', ARGV[1], 'writer', ARGV[1], 'generation', ARGV[2], 'seq', '0', 'checkpoint', '',
-    'torn', '', 'placement', ARGV[5], unpack(ARGV, 6))
+    'torn', '', unpack(ARGV, 5))
 elseif at[3] and at[3] ~= '' then
   return {'TORN', at[3]}
 elseif at[1] ~= ARGV[1] then

@@ -55,8 +55,8 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 // keysAtOnce is about how many keys are looked through, and at most how many are deleted, in one step.
 const keysAtOnce = 1000
 
-// Drop implements state.AdminStore. It looks through all keys of the server, since buckets of the expiry index, and hashes of
-// learners that are not configured any more, have no other list.
+// Drop implements state.AdminStore. It looks through all keys of the server, since hashes of
+// learners that are not configured any more have no other list.
 func (s *Store) Drop(ctx context.Context, p int32, token string) error {
 	const doing = "drop"
 	meta := s.prefix(p) + metaKey

@@ -51,20 +51,36 @@ func reportServerCPU(b *testing.B, addr string) func() {
 	}
 }
 
-// benchCheckpoint changes items of one hash and as many records of 120 bytes, each with its place in the expiry index.
-func benchCheckpoint(round, items, entries int, due bool) state.Changes {
-	var c state.Changes
-	value := make([]byte, 120)
+// entriesAt puts a value under each id, in pages of 128 from a number on, each of a bucket of the same number.
+func entriesAt(page uint32, ids []state.ID, value []byte) (c state.Changes) {
+	for i, id := range ids {
+		at := page + uint32(i/pageSize)
+		if i%pageSize == 0 {
+			c.Pages = append(c.Pages, state.Page{Number: at, Bucket: int64(at)})
+		}
+		c.Entries = append(c.Entries, state.Entry{Place: state.Place{Page: at, ID: id}, Value: value})
+	}
+	return c
+}
+
+const pageSize = 128
+
+// someIDs are n ids from a number on.
+func someIDs(from, n int) []state.ID {
+	ids := make([]state.ID, n)
+	for i := range ids {
+		ids[i] = state.IDOf(fmt.Append(nil, "impression-", from+i))
+	}
+	return ids
+}
+
+// benchCheckpoint changes items of one hash and as many records of 60 bytes.
+func benchCheckpoint(round, items, entries int) state.Changes {
+	const most = 10_000
+	c := entriesAt(uint32(1+round*most), someIDs(round*most, entries), make([]byte, 60))
 	for i := range items {
 		c.Writes = append(c.Writes, state.Write{Hash: "feed:items", Field: fmt.Appendf(nil, "item-%d", i),
 			Value: fmt.Appendf(nil, `{"n":%d,"fed":17,"sum":12.25,"squares":9.0625}`, i), Publish: true})
-	}
-	for i := range entries {
-		id := fmt.Appendf(nil, "impression-%d-%d", round, i)
-		c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
-		if due {
-			c.Due = append(c.Due, state.Due{Bucket: int64(i % 4), ID: id})
-		}
 	}
 	return c
 }
@@ -79,12 +95,10 @@ func BenchmarkCheckpoint(b *testing.B) {
 	for _, bc := range []struct {
 		name           string
 		items, entries int
-		due            bool
 	}{
-		{"items=1000/records=1000", 1000, 1000, false},
-		{"items=1000/records=1000/due=1000", 1000, 1000, true},
-		{"items=0/records=10000/due=10000", 0, 10000, true},
-		{"items=10/records=10", 10, 10, true},
+		{"items=1000/records=1000", 1000, 1000},
+		{"items=0/records=10000", 0, 10000},
+		{"items=10/records=10", 10, 10},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			s, addr := benchStore(b)
@@ -94,7 +108,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			const rounds = 16
 			var changes [rounds]state.Changes
 			for i := range changes {
-				changes[i] = benchCheckpoint(i, bc.items, bc.entries, bc.due)
+				changes[i] = benchCheckpoint(i, bc.items, bc.entries)
 			}
 			c := &state.Checkpoint{Fence: m.Fence, Meta: m}
 			report := reportServerCPU(b, addr)
@@ -110,33 +124,33 @@ func BenchmarkCheckpoint(b *testing.B) {
 	}
 }
 
-// benchRecords stores n records and returns 1,000 of their ids.
-func benchRecords(b *testing.B, s *redisstore.Store, n int) [][]byte {
+// benchRecords stores n records and returns where 1,000 of them lie.
+func benchRecords(b *testing.B, s *redisstore.Store, n int) []state.Place {
 	b.Helper()
 	m, err := s.Acquire(b.Context(), 0, 1, false, benchMeta())
 	require.NoError(b, err)
 	c := &state.Checkpoint{Fence: m.Fence, Meta: m}
-	var ids [][]byte
+	var places []state.Place
 	for i := range n / 10000 {
-		c.ID, c.Changes = strconv.Itoa(i), benchCheckpoint(i, 0, 10000, false)
+		c.ID, c.Changes = strconv.Itoa(i), benchCheckpoint(i, 0, 10000)
 		require.NoError(b, s.Checkpoint(b.Context(), 0, c))
 		c.Fence.Seq++
-		for j := 0; len(ids) < 1000 && j < 100; j++ {
-			ids = append(ids, c.Changes.Entries[j*97].ID)
+		for j := 0; len(places) < 1000 && j < 100; j++ {
+			places = append(places, c.Changes.Entries[j*97].Place)
 		}
 	}
-	return ids
+	return places
 }
 
 func BenchmarkLookUp(b *testing.B) {
 	s, addr := benchStore(b)
-	ids := benchRecords(b, s, 100000)
+	places := benchRecords(b, s, 100000)
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			report := reportServerCPU(b, addr)
 			b.ReportAllocs()
 			for b.Loop() {
-				_, values, err := s.LookUp(b.Context(), 0, ids[:n], 1<<30)
+				_, values, err := s.LookUp(b.Context(), 0, places[:n], 1<<30)
 				require.NoError(b, err)
 				require.NotNil(b, values[n-1])
 			}

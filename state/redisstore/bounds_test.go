@@ -90,11 +90,11 @@ func (b *bounded) requirePeak(atMost int64, f func()) {
 func TestLookUp_WorstRecords(t *testing.T) {
 	const ids, size, times = 16, 1 << 20, 60
 	b := newBounded(t)
-	var asked [][]byte
+	var asked []state.Place
 	for i := range ids {
-		id := fmt.Appendf(nil, "id-%d", i)
-		b.save(state.Changes{Entries: []state.Entry{{ID: id, Value: bytes.Repeat([]byte{byte(i)}, size)}}})
-		asked = append(asked, id)
+		c := entriesAt(uint32(1+i), someIDs(i, 1), bytes.Repeat([]byte{byte(i)}, size))
+		b.save(c)
+		asked = append(asked, c.Entries[0].Place)
 	}
 	for range times - 1 {
 		asked = append(asked, asked[:ids]...)
@@ -119,26 +119,20 @@ func TestDue_WorstRecords(t *testing.T) {
 	b := newBounded(t)
 	value := make([]byte, size)
 	for from := 0; from < n; from += atOnce {
-		var c state.Changes
-		for i := from; i < min(n, from+atOnce); i++ {
-			id := fmt.Appendf(nil, "id-%d", i)
-			c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
-			c.Due = append(c.Due, state.Due{Bucket: int64(i % 3), ID: id})
-		}
-		b.save(c)
+		b.save(entriesAt(uint32(1+from), someIDs(from, min(n-from, atOnce)), value))
 	}
-	seen := map[string]bool{}
+	seen := map[state.ID]bool{}
 	b.requirePeak(64, func() {
 		for steps, more := 0, true; more; steps++ {
 			require.Less(t, steps, 2*n*size>>24)
-			_, due, rest, err := b.Due(t.Context(), 0, 9, n, 16<<20)
+			_, due, rest, err := b.Due(t.Context(), 0, n, n, 16<<20)
 			require.NoError(t, err)
 			require.NotEmpty(t, due)
 			var c state.Changes
 			for _, e := range due {
 				require.Len(t, e.Value, size)
-				seen[string(e.ID)] = true
-				c.Due = append(c.Due, state.Due{Bucket: e.Bucket, ID: e.ID, Remove: true})
+				seen[e.ID] = true
+				c.Entries = append(c.Entries, state.Entry{Place: e.Place})
 			}
 			b.save(c)
 			more = rest
@@ -147,64 +141,31 @@ func TestDue_WorstRecords(t *testing.T) {
 	require.Len(t, seen, n)
 }
 
-// TestDue_LongestIDs: a step of the walk that may take 32,000 of them.
-func TestDue_LongestIDs(t *testing.T) {
-	const n, atOnce = 24_000, 6000
+// TestKnownIDs_ManyPages: hundreds of thousands of ids come in pieces of bounded size.
+func TestKnownIDs_ManyPages(t *testing.T) {
+	const n, atOnce = 400_000, 40_000
 	b := newBounded(t)
 	for from := 0; from < n; from += atOnce {
-		var c state.Changes
-		for i := from; i < from+atOnce; i++ {
-			c.Due = append(c.Due, state.Due{Bucket: 1, ID: longID(i)})
-		}
-		b.save(c)
+		b.save(entriesAt(uint32(1+from), someIDs(from, atOnce), []byte("v")))
 	}
-	b.requirePeak(32, func() {
-		_, due, more, err := b.Due(t.Context(), 0, 1, 32_000, 16<<20)
-		require.NoError(t, err)
-		require.True(t, more)
-		require.Greater(t, len(due), 2000)
-	})
-}
-
-func longID(i int) []byte {
-	id := fmt.Appendf(make([]byte, 0, 1024), "%d-", i)
-	return append(id, bytes.Repeat([]byte("x"), 1024-len(id))...)
-}
-
-// TestKnownIDs_InOneShard: 30,000 of the longest ids and some of the largest records lie in one shard, as somebody can bring
-// about in a state without a placement.
-func TestKnownIDs_InOneShard(t *testing.T) {
-	const n, large = 30_000, 40
-	b := newBounded(t)
-	b.save(state.Changes{})
-	pipe := b.raw.Pipeline()
-	for i := range n {
-		pipe.HSet(t.Context(), "{g:0}:e:0007", longID(i), "v")
-	}
-	for i := range large {
-		pipe.HSet(t.Context(), "{g:0}:e:0007", fmt.Sprint("large-", i), make([]byte, 13<<17))
-	}
-	pipe.HSet(t.Context(), "{g:0}:e:0006", "before", "v")
-	pipe.HSet(t.Context(), "{g:0}:e:0008", "behind", "v")
-	pipe.HSet(t.Context(), "{g:0}:e:3fff", "last", "v")
-	_, err := pipe.Exec(t.Context())
-	require.NoError(t, err)
-	seen := make(map[string]bool, 2*n)
-	b.requirePeak(64, func() {
-		cursor := uint64(0)
-		for {
-			ids, next, err := b.KnownIDs(t.Context(), 0, cursor)
+	seen := make(map[state.ID]bool, 2*n)
+	b.requirePeak(128, func() {
+		for cursor := uint64(0); ; {
+			pages, next, err := b.KnownIDs(t.Context(), 0, cursor)
 			require.NoError(t, err)
-			require.Less(t, len(ids), 2*(4<<20)/1024)
-			for _, id := range ids {
-				seen[string(id)] = true
+			require.Less(t, len(pages), 3000)
+			for _, page := range pages {
+				require.LessOrEqual(t, len(page.IDs), pageSize)
+				for _, id := range page.IDs {
+					seen[id] = true
+				}
 			}
 			if cursor = next; next == 0 {
 				return
 			}
 		}
 	})
-	require.Len(t, seen, n+large+3)
+	require.Len(t, seen, n)
 }
 
 // TestLoad_LargeValues: a learner's hashes whose fields are of 4 KiB.
@@ -240,12 +201,11 @@ func TestCheckpoint_WorstChanges(t *testing.T) {
 	require.NoError(t, err)
 	value := make([]byte, redisstore.MaxDeltaBytes)
 	c := state.Changes{Writes: []state.Write{{Hash: "h", Field: []byte("f"), Value: value, Publish: true}}}
-	for i := range 6 {
-		c.Entries = append(c.Entries, state.Entry{ID: longID(i), Value: make([]byte, 13<<17)})
-	}
+	large := entriesAt(1, someIDs(0, 6), make([]byte, 13<<17))
+	c.Pages, c.Entries = large.Pages, large.Entries
 	b.save(c)
 	for i := range 6 {
-		_, values, err := b.LookUp(t.Context(), 0, [][]byte{longID(i)}, 1)
+		_, values, err := b.LookUp(t.Context(), 0, []state.Place{c.Entries[i].Place}, 1)
 		require.NoError(t, err)
 		require.Len(t, values[0], 13<<17)
 	}

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -33,33 +32,13 @@ func BenchmarkBusiest(t *testing.B) {
 	require.NoError(b, err)
 	b.c = &state.Checkpoint{Fence: m.Fence, Meta: m}
 
-	const many = 300_000
-	var ids, large, long [][]byte
-	for i := range many {
-		ids = append(ids, fmt.Appendf(nil, "impression-%025d", i))
-	}
-	for i := range 40 {
-		large = append(large, fmt.Append(nil, "large-", i))
-	}
-	for i := range 8000 {
-		long = append(long, longID(i))
-	}
-	b.store(ids, 10_000, 120)
-	b.store(large, 40, 128<<10)
-	b.run("look-up/ids=8000", func() { b.lookUp(ids[:8000]) })
+	const many = 100_000
+	small, large := b.store(1, many, 60), b.store(many, 40, 128<<10)
+	b.run("look-up/ids=8000", func() { b.lookUp(small[:8000]) })
 	b.run("look-up/bytes=4MiB", func() { b.lookUp(large) })
-
-	b.due(long, false, func(int) int64 { return 0 })
-	b.run("due/bytes of ids=4MiB", b.walk)
-	b.due(long, true, func(int) int64 { return 0 })
-	b.due(ids, false, func(i int) int64 { return int64(i) })
-	b.run("due/ids=32000, each in a bucket of its own", b.walk)
-	b.due(ids, true, func(i int) int64 { return int64(i) })
-	b.due(ids, false, func(int) int64 { return 0 })
-	b.run("due/ids=32000 of a bucket of 300000", b.walk)
-
-	b.run("checkpoint/bytes=8MiB, records of 120", func() { b.store(ids[:8<<20/(120+36)], many, 120) })
-	b.run("checkpoint/bytes=8MiB, records of 1.3 MiB", func() { b.store(large[:6], many, 13<<17) })
+	b.run("due/ids=32000", b.walk)
+	b.run("checkpoint/bytes=8MiB, records of 60", func() { b.store(1, 8<<20/(60+36), 60) })
+	b.run("checkpoint/bytes=8MiB, records of 1.3 MiB", func() { b.store(many, 6, 13<<17) })
 }
 
 func (b *busyBench) run(name string, f func()) {
@@ -89,33 +68,18 @@ func (b *busyBench) save(c state.Changes) {
 	b.c.Fence.Seq++
 }
 
-// store stores a record of a size under each id, so many at a time.
-func (b *busyBench) store(ids [][]byte, atOnce, size int) {
-	value := make([]byte, size)
-	for some := range slices.Chunk(ids, atOnce) {
-		var c state.Changes
-		for _, id := range some {
-			c.Entries = append(c.Entries, state.Entry{ID: id, Value: value})
-		}
-		b.save(c)
+// store stores n records of a size, in pages from a number on, and returns where they lie.
+func (b *busyBench) store(page uint32, n, size int) (places []state.Place) {
+	c := entriesAt(page, someIDs(int(page)*1_000_000, n), make([]byte, size))
+	b.save(c)
+	for i := range c.Entries {
+		places = append(places, c.Entries[i].Place)
 	}
+	return places
 }
 
-// due puts ids into the expiry index, or takes them out.
-func (b *busyBench) due(ids [][]byte, remove bool, bucket func(i int) int64) {
-	i := 0
-	for some := range slices.Chunk(ids, 4000) {
-		var c state.Changes
-		for _, id := range some {
-			c.Due = append(c.Due, state.Due{Bucket: bucket(i), ID: id, Remove: remove})
-			i++
-		}
-		b.save(c)
-	}
-}
-
-func (b *busyBench) lookUp(ids [][]byte) {
-	_, _, err := b.LookUp(b.Context(), 0, ids, 4<<20)
+func (b *busyBench) lookUp(places []state.Place) {
+	_, _, err := b.LookUp(b.Context(), 0, places, 4<<20)
 	require.NoError(b, err)
 }
 

@@ -17,17 +17,15 @@ func (s *Store) Checkpoint(ctx context.Context, p int32, c *state.Checkpoint) er
 	if c.ID == "" || c.Fence.Token == "" || c.Fence.Seq < 0 {
 		return wrap(p, doing, errors.New("it lacks an id or a fence"))
 	}
-	err := s.withPlacement(p, func(pl placement) error { return s.checkpointAt(ctx, p, pl, c) })
-	if err != nil {
+	if err := s.storeCheckpoint(ctx, p, c); err != nil {
 		return wrap(p, doing, err)
 	}
 	return nil
 }
 
-func (s *Store) checkpointAt(ctx context.Context, p int32, pl placement, c *state.Checkpoint) error {
+func (s *Store) storeCheckpoint(ctx context.Context, p int32, c *state.Checkpoint) error {
 	k := s.pack.Get().(*packer)
 	defer s.release(k)
-	k.placement = pl
 	prefix := s.prefix(p)
 	if err := k.checkpoint(prefix, c, s.opts.WaitReplicas > 0, s.opts.DeltaEntries); err != nil {
 		return err
@@ -57,7 +55,7 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 		}
 	}
 	meta := k.hash(prefix, metaKey)
-	err := eachCutField(&c.Meta, k.placement, func(field, value string) {
+	err := eachCutField(&c.Meta, func(field, value string) {
 		k.put(elem{group: meta, field: k.text(field), value: k.text(value)})
 	})
 	if err != nil {
@@ -71,12 +69,15 @@ func (k *packer) checkpoint(prefix string, c *state.Checkpoint, rewrite bool, de
 	if tooLarge || len(c.Drop) > 0 {
 		published, blob = fieldReload, []byte("1")
 	}
-	k.keys = append(k.keys, k.text(prefix+dueKey), k.text(prefix+deltasKey))
+	k.keys = append(k.keys, k.text(prefix+pagesKey), k.text(prefix+deltasKey))
 	k.argv = append(k.argv, k.text(c.Fence.Token), k.number(c.Fence.Seq), k.text(c.ID), k.number(c.Fence.Seq+1),
-		k.text(flag), k.number(int64(deltaEntries)), k.text(published), argument(blob),
-		k.text(string(k.placement)))
+		k.text(flag), k.number(int64(deltaEntries)), k.text(published), argument(blob))
 	at := len(k.argv)
-	k.argv = append(k.argv, nil, nil, nil, nil, nil, nil)
+	k.argv = append(k.argv, nil, nil, nil, nil, k.number(2*int64(len(c.Changes.Pages))))
+	for i := range c.Changes.Pages {
+		page := &c.Changes.Pages[i]
+		k.argv = append(k.argv, k.number(page.Bucket), k.number(int64(page.Number)))
+	}
 	for i, n := range k.sections() {
 		k.argv[at+i] = k.number(n)
 	}

@@ -2,19 +2,17 @@
 -- "torn" stands while the writes are under way, and all values are absolute, so that the same call repairs a torn
 -- partition by doing everything again.
 --
--- KEYS  1 meta, 2 due, 3 deltas, then one key per group, in six sections: fields of named hashes set, of shards set,
---       of named hashes deleted, of shards deleted, ids put into buckets, taken out of buckets; last, hashes to be
---       emptied before all that
+-- KEYS  1 meta, 2 pages, 3 deltas, then one key per group, in four sections: fields of named hashes set, of pages set,
+--       of named hashes deleted, of pages deleted; last, hashes to be emptied before all that
 -- ARGV  1 token, 2 seq, 3 checkpoint id, 4 seq + 1, 5 "1": write something even if the checkpoint is there already,
---       6 length of the deltas' stream, 7 field and 8 value of its entry, 9 the placement that the keys of shards are made
---       by, 10 to 15 the number of groups in each section, then the groups: number of arguments, for buckets the bucket,
---       the arguments
+--       6 length of the deltas' stream, 7 field and 8 value of its entry, 9 to 12 the number of groups in each section,
+--       13 twice the number of pages that begin, then bucket and number of each, then the groups: number of arguments, the arguments
 local call, pcall = redis.call, redis.pcall
-local meta, due, deltas = KEYS[1], KEYS[2], KEYS[3]
+local meta, pages, deltas = KEYS[1], KEYS[2], KEYS[3]
 local token, seq, id, nextseq = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local chunk = 4000 -- unpack fails above about 8,000
 
-local at = call('HMGET', meta, 'token', 'seq', 'checkpoint', 'torn', 'writer', 'placement')
+local at = call('HMGET', meta, 'token', 'seq', 'checkpoint', 'torn', 'writer')
 local torn = at[4]
 if torn == '' then torn = false end
 if not at[1] then return {'NOSTATE'} end
@@ -30,28 +28,27 @@ if torn then
 elseif at[2] ~= seq then
   return {'FENCED', at[1], at[2]}
 end
-local placement = at[6] or ''
-if placement ~= ARGV[9] then return {'PLACEMENT', placement} end
 
--- Check the arguments, and the types of keys. Not those of the shards: each call costs half as much as the write, and
--- all shards are read, hence checked, behind every acquire.
-local sizes = {'HLEN', false, 'HLEN', false, 'SCARD', 'SCARD'}
-local sections, counts, first, k = {}, {}, 16, 3
+-- Check the arguments, and the types of keys. Not those of the pages: each call costs half as much as the write, and
+-- all pages are read, hence checked, behind every acquire.
+local sections, counts, k = {}, {}, 3
+local begun = tonumber(ARGV[13])
+if not begun or begun < 0 or begun % 2 == 1 then return {'BAD', 'the pages that begin have no valid length'} end
+local first = 14 + begun
 local pos = first
-for i = 1, 6 do
-  sections[i] = tonumber(ARGV[9 + i])
-  local size, extra = sizes[i], i < 5 and 1 or 2
+for i = 1, 4 do
+  sections[i] = tonumber(ARGV[8 + i])
   for _ = 1, sections[i] do
     k = k + 1
     local n = tonumber(ARGV[pos])
     if not n or n < 1 or (i < 3 and n % 2 == 1) then return {'BAD', 'group ' .. k .. ' has no valid length'} end
     counts[k] = n
-    pos = pos + n + extra
-    if size then call(size, KEYS[k]) end
+    pos = pos + n + 1
+    if i % 2 == 1 then call('HLEN', KEYS[k]) end
   end
 end
 if k > #KEYS or pos ~= #ARGV + 1 then return {'BAD', 'the arguments do not add up'} end
-call('ZCARD', due)
+call('ZCARD', pages)
 local dropped = k
 
 local function send(command, key, first, n)
@@ -66,6 +63,7 @@ end
 -- First of all, for a server that does not let us has changed nothing then.
 for i = dropped + 1, #KEYS do call('UNLINK', KEYS[i]) end
 call('HSET', meta, 'torn', id)
+for at = 14, first - 1, chunk do call('ZADD', pages, 'NX', unpack(ARGV, at, math.min(at + chunk, first) - 1)) end
 pos, k = first, 3
 for _ = 1, sections[1] + sections[2] do
   k = k + 1
@@ -77,25 +75,15 @@ for _ = 1, sections[1] + sections[2] do
   end
   pos = pos + n + 1
 end
-for _ = 1, sections[3] + sections[4] do
+for i = 1, sections[3] + sections[4] do
   k = k + 1
   send('HDEL', KEYS[k], pos + 1, counts[k])
   pos = pos + counts[k] + 1
-end
-for _ = 1, sections[5] do
-  k = k + 1
-  call('ZADD', due, ARGV[pos + 1], ARGV[pos + 1])
-  send('SADD', KEYS[k], pos + 2, counts[k])
-  pos = pos + counts[k] + 2
-end
-for _ = 1, sections[6] do
-  k = k + 1
-  send('SREM', KEYS[k], pos + 2, counts[k])
-  if call('EXISTS', KEYS[k]) == 0 then call('ZREM', due, ARGV[pos + 1]) end
-  pos = pos + counts[k] + 2
+  if i > sections[3] and call('EXISTS', KEYS[k]) == 0 then call('ZREM', pages, string.match(KEYS[k], '%d+$')) end
 end
 call('HSET', meta, 'checkpoint', id)
 call('HSET', meta, 'seq', nextseq)
+call('HDEL', meta, 'converted')
 
 -- The first checkpoint of an owner leads on from the last of the owner before: "writer" is that one's token.
 local entry = nextseq .. '-0'

@@ -49,20 +49,18 @@ func TestTornAtEveryWriteIsRepaired(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, s.Close()) }()
 		whole := s.checkpoint
-		s.newPlacement = func() placement { return "p" } // what is stored is to be the same in all rounds
 
 		first := state.Changes{
 			Writes:  []state.Write{write("h", "f", "1"), write("h", "gone", "1"), write("meta", "watermark", "1")},
-			Entries: []state.Entry{{ID: []byte("a"), Value: []byte("1")}, {ID: []byte("gone"), Value: []byte("1")}},
-			Due:     []state.Due{{Bucket: 1, ID: []byte("a")}, {Bucket: 2, ID: []byte("b")}},
+			Pages:   []state.Page{{Number: 1, Bucket: 1}, {Number: 2, Bucket: 2}, {Number: 5, Bucket: 2}},
+			Entries: []state.Entry{lying(1, 'a', "1"), lying(2, 'g', "1"), lying(5, 'm', "1")},
 		}
 		second := state.Changes{
 			Writes: []state.Write{write("h", "f", "2"), {Hash: "h", Field: []byte("gone"), Publish: true}, write("g", "f", "2"),
 				write("meta", "watermark", "2")},
-			Entries: []state.Entry{{ID: []byte("a"), Value: []byte("2")}, {ID: []byte("b"), Value: []byte("2")},
-				{ID: []byte("gone")}},
-			Due: []state.Due{{Bucket: 1, ID: []byte("a"), Remove: true}, {Bucket: 2, ID: []byte("c")}, {Bucket: 3, ID: []byte("a")},
-				{Bucket: 2, ID: []byte("b"), Remove: true}},
+			Pages: []state.Page{{Number: 3, Bucket: 1}, {Number: 4, Bucket: 9}},
+			Entries: []state.Entry{lying(1, 'a', "2"), lying(1, 'b', "2"), lying(2, 'g', ""), lying(3, 'c', "2"), lying(5, 'm', ""),
+				lying(4, 'm', "2"), lying(4, 'n', "2"), lying(4, 'n', "")},
 		}
 		var want string
 		finished := false
@@ -113,6 +111,15 @@ func TestTornAtEveryWriteIsRepaired(t *testing.T) {
 	})
 }
 
+// lying is an entry of a page; "" takes it out.
+func lying(page uint32, id byte, value string) state.Entry {
+	e := state.Entry{Place: state.Place{Page: page, ID: state.ID{id}}}
+	if value != "" {
+		e.Value = []byte(value)
+	}
+	return e
+}
+
 // text is everything under a prefix, with the owner's token and the prefix taken out.
 func text(t *testing.T, raw *redis.Client, prefix, token string) string {
 	t.Helper()
@@ -142,7 +149,7 @@ func text(t *testing.T, raw *redis.Client, prefix, token string) string {
 				}
 			}
 			lines[name] = h
-		case name == dueKey:
+		case name == pagesKey:
 			lines[name] = raw.ZRangeWithScores(ctx, key, 0, -1).Val()
 		case name == deltasKey:
 			for _, m := range raw.XRange(ctx, key, "-", "+").Val() {
@@ -170,10 +177,11 @@ func TestWrongTypeWritesNothing(t *testing.T) {
 		m, err := s.Acquire(ctx, 0, 1, false, &state.Meta{})
 		require.NoError(t, err)
 		c := &state.Checkpoint{Fence: m.Fence, ID: "c", Meta: m, Changes: state.Changes{
-			Writes: []state.Write{write("a", "f", "v"), write("h", "f", "v")},
-			Due:    []state.Due{{Bucket: 1, ID: []byte("a")}},
+			Writes:  []state.Write{write("a", "f", "v"), write("h", "f", "v")},
+			Pages:   []state.Page{{Number: 3, Bucket: 1}},
+			Entries: []state.Entry{lying(3, 'a', "v")},
 		}}
-		for _, key := range []string{"h", dueKey, bucketKey + "1"} {
+		for _, key := range []string{"h", pagesKey} {
 			key = s.prefix(0) + key
 			require.NoError(t, raw.Set(ctx, key, "x", 0).Err())
 			require.ErrorContains(t, s.Checkpoint(ctx, 0, c), "WRONGTYPE")
@@ -196,11 +204,11 @@ func TestWrongTypeWritesNothing(t *testing.T) {
 		deltas, err = s.Deltas(ctx, 0, state.Fence{Token: m.Token, Seq: 1})
 		require.NoError(t, err)
 		require.Len(t, deltas, 1)
-		// A shard of a wrong type is found when known ids are read, behind the acquire.
-		require.NoError(t, raw.Set(ctx, shardOf(s.prefix(0), 3), "x", 0).Err())
+		// A page of a wrong type is found when known ids are read, behind the acquire.
+		require.NoError(t, raw.Set(ctx, s.prefix(0)+pageKey+"3", "x", 0).Err())
 		_, _, err = s.KnownIDs(ctx, 0, 0)
 		require.ErrorContains(t, err, "WRONGTYPE")
-		require.NoError(t, raw.Del(ctx, shardOf(s.prefix(0), 3)).Err())
+		require.NoError(t, raw.Del(ctx, s.prefix(0)+pageKey+"3").Err())
 	})
 }
 
@@ -213,9 +221,8 @@ func TestScriptsMayRunTwice(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		prefix := s.prefix(0)
 		args := func(generation string) []any {
-			a := []any{nil, nil, 3, prefix + metaKey, prefix + dueKey, prefix + deltasKey, newToken(), generation, "0", "1",
-				"p"}
-			require.NoError(t, eachCutField(&state.Meta{}, "p", func(f, v string) { a = append(a, f, v) }))
+			a := []any{nil, nil, 3, prefix + metaKey, prefix + pagesKey, prefix + deltasKey, newToken(), generation, "0", "1"}
+			require.NoError(t, eachCutField(&state.Meta{}, func(f, v string) { a = append(a, f, v) }))
 			return a
 		}
 		for _, generation := range []string{"1", "2"} { // fresh, then taken over
@@ -228,7 +235,6 @@ func TestScriptsMayRunTwice(t *testing.T) {
 			require.NoError(t, err)
 			second, err := metaFields(two)
 			require.NoError(t, err)
-			require.Equal(t, "p", first[fieldPlacement])
 			require.Equal(t, first, second)
 		}
 	})
@@ -259,12 +265,12 @@ func TestFreshRefusesRemains(t *testing.T) {
 func TestReservedNames(t *testing.T) {
 	for _, w := range []state.Write{
 		write("meta", "token", "x"), write("meta", "seq", "1"), write("meta", "offset.payoffs", "1"), write("", "f", "v"),
-		write("due", "f", "v"), write("due:1", "f", "v"), write("deltas", "f", "v"), write("e:0000", "f", "v"),
+		write("pages", "f", "v"), write("p:1", "f", "v"), write("deltas", "f", "v"),
 	} {
 		k := newPacker()
 		require.Error(t, k.changes("{g:1}:", &state.Changes{Writes: []state.Write{w}}), "%s %s", w.Hash, w.Field)
 	}
-	require.Error(t, newPacker().changes("", &state.Changes{Due: []state.Due{{Bucket: 1 << 60}}}))
+	require.Error(t, newPacker().changes("", &state.Changes{Pages: []state.Page{{Bucket: 1 << 60}}}))
 }
 
 // FuzzParseDelta: no bytes make the decoder fail in another way than by an error.

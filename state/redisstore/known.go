@@ -2,149 +2,92 @@ package redisstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-const (
-	// shardsAtOnce is how many shards KnownIDs reads in one call: with two million records, about 31,000 ids.
-	shardsAtOnce = 256
-	// knownBytes is where a call ends before that, with the step that exceeds it.
-	knownBytes = 4 << 20
-	// knownAtOnce bounds the ids of one step, so that ids of any length take at most knownBytes.
-	knownAtOnce = knownBytes / event.MaxIDBytes
-	// firstFew is how many records the first step through a large shard asks for: one has at most a megabyte or so.
-	firstFew = 4
-)
+// pagesAtOnce is about how many pages KnownIDs reads in one call: of a worker's, up to 128,000 ids.
+const pagesAtOnce = 1000
 
-// idList collects ids, those of one step in memory that they share.
-type idList struct {
-	ids   [][]byte
-	bytes int
-}
-
-func (l *idList) add(step []string) {
-	bytes := 0
-	for _, id := range step {
-		bytes += len(id)
-	}
-	l.bytes += bytes
-	memory := make([]byte, 0, bytes)
-	for _, id := range step {
-		start := len(memory)
-		memory = append(memory, id...)
-		l.ids = append(l.ids, memory[start:len(memory):len(memory)])
-	}
-}
-
-// KnownIDs implements state.Store. The cursor is a shard's number and, within one of more than knownAtOnce ids, Redis's own
-// cursor times Shards; each smaller shard is read at one instant.
-func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([][]byte, uint64, error) {
-	var l idList
-	next, err := s.knownIDs(ctx, p, cursor, &l)
+// KnownIDs implements state.Store. The cursor is Redis's own, over the list of pages; each page is read at one instant. Where there are
+// many pages and they have become more or fewer lately, Redis may show some twice.
+func (s *Store) KnownIDs(ctx context.Context, p int32, cursor uint64) ([]state.PageOfIDs, uint64, error) {
+	pages, next, err := s.knownIDs(ctx, p, cursor)
 	if err != nil {
 		return nil, 0, wrap(p, "read known ids", err)
 	}
-	return l.ids, next, nil
+	return pages, next, nil
 }
 
-func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64, l *idList) (next uint64, err error) {
-	shard := cursor % Shards
-	if within := cursor / Shards; within > 0 {
-		return s.scanShard(ctx, p, shard, within, l)
-	}
-	end := min(shard+shardsAtOnce, Shards)
-	sizes := make([]*redis.IntCmd, end)
-	f, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
-		for i := shard; i < end; i++ {
-			sizes[i] = pipe.HLen(ctx, shardOf(s.prefix(p), i))
-		}
-	})
-	if err != nil {
-		return 0, err
-	}
-	if cursor == 0 && f.Seq == 0 {
-		// No checkpoint has been stored yet, and nothing else stores ids. Until the walk is through, every impression is
-		// looked up: a new group need not do that for the time of 64 calls.
-		return 0, nil
-	}
-	l.ids = make([][]byte, 0, estimateIDs(sizes[shard:]))
-	for shard < end && l.bytes < knownBytes {
-		if sizes[shard].Val() > knownAtOnce {
-			if len(l.ids) > 0 { // it has a call to itself
-				break
-			}
-			return s.scanShard(ctx, p, shard, 0, l)
-		}
-		if shard, err = s.readShards(ctx, p, shard, sizes, l); err != nil {
-			return 0, err
-		}
-	}
-	return shard % Shards, nil
-}
-
-// estimateIDs is about how many ids one call reads of shards of these sizes.
-func estimateIDs(sizes []*redis.IntCmd) (n int64) {
-	for _, size := range sizes {
-		n += size.Val()
-	}
-	return min(n, 16*knownAtOnce)
-}
-
-// readShards reads as many shards as have at most knownAtOnce ids together, and returns the one behind them.
-func (s *Store) readShards(ctx context.Context, p int32, shard uint64, sizes []*redis.IntCmd, l *idList) (uint64, error) {
-	var cmds []*redis.StringSliceCmd
+func (s *Store) knownIDs(ctx context.Context, p int32, cursor uint64) ([]state.PageOfIDs, uint64, error) {
+	var list *redis.ScanCmd
 	_, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
-		left := int64(knownAtOnce)
-		for ; shard < uint64(len(sizes)) && sizes[shard].Val() <= left; shard++ {
-			if n := sizes[shard].Val(); n > 0 {
-				left -= n
-				cmds = append(cmds, pipe.HKeys(ctx, shardOf(s.prefix(p), shard)))
-			}
+		list = pipe.ZScan(ctx, s.prefix(p)+pagesKey, cursor, "", pagesAtOnce)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	flat, next := list.Val()
+	pages := make([]state.PageOfIDs, len(flat)/2)
+	cmds := make([]*redis.StringSliceCmd, len(pages))
+	for i := range pages {
+		if pages[i].Number, err = parsePage(flat[2*i]); err != nil {
+			return nil, 0, err
+		}
+		bucket, err := strconv.ParseFloat(flat[2*i+1], 64)
+		if err != nil {
+			return nil, 0, fmt.Errorf("page %d has bucket %q", pages[i].Number, flat[2*i+1])
+		}
+		pages[i].Bucket = int64(bucket)
+	}
+	_, err = s.withFence(ctx, p, func(pipe redis.Pipeliner) {
+		for i := range pages {
+			cmds[i] = pipe.HKeys(ctx, s.prefix(p)+pageKey+flat[2*i])
 		}
 	})
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	for _, cmd := range cmds {
-		l.add(cmd.Val())
+	through := pages[:0]
+	for i := range pages {
+		page := pages[i]
+		page.IDs = make([]state.ID, 0, len(cmds[i].Val()))
+		for _, field := range cmds[i].Val() {
+			id, err := parseID(field)
+			if err != nil {
+				return nil, 0, err
+			}
+			page.IDs = append(page.IDs, id)
+		}
+		if len(page.IDs) > 0 { // else it has gone since
+			through = append(through, page)
+		}
 	}
-	return shard, nil
+	return through, next, nil
 }
 
-// scanShard reads ids of one large shard, whose records come with them and count too, and returns where to go on. Only a
-// state without a placement has such a shard, if somebody has chosen ids that fall into it.
-func (s *Store) scanShard(ctx context.Context, p int32, shard, within uint64, l *idList) (next uint64, err error) {
-	step, read := pace(firstFew), 0
-	for read < knownBytes {
-		var cmd *redis.ScanCmd
-		_, err := s.withFence(ctx, p, func(pipe redis.Pipeliner) {
-			cmd = pipe.HScan(ctx, shardOf(s.prefix(p), shard), within, "", int64(step))
-		})
-		if err != nil {
-			return 0, err
-		}
-		fields, at := cmd.Val()
-		ids, bytes := make([]string, 0, len(fields)/2), 0
-		for i, text := range fields {
-			if bytes += len(text); i%2 == 0 {
-				ids = append(ids, text)
-			}
-		}
-		l.add(ids)
-		step, read = step.next(len(ids), bytes), read+bytes
-		if within = at; within == 0 {
-			return (shard + 1) % Shards, nil
-		}
-		if within > 1<<63/Shards {
-			return 0, errors.New("a hash's cursor is too large")
-		}
+// parsePage reads a page's number.
+func parsePage(reply any) (uint32, error) {
+	text, _ := reply.(string)
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is listed as a page, and is no number", text)
 	}
-	return within*Shards + shard, nil
+	return uint32(n), nil
+}
+
+// parseID reads a field of a page.
+func parseID(reply any) (id state.ID, err error) {
+	text, _ := reply.(string)
+	if len(text) != len(id) {
+		return id, fmt.Errorf("a page has a field %.40q of %d bytes, which is no id", text, len(text))
+	}
+	copy(id[:], text)
+	return id, nil
 }
 
 // withFence sends what fill adds with a read of the fence in front. A torn partition may lack ids that were put in, so that
@@ -157,9 +100,4 @@ func (s *Store) withFence(ctx context.Context, p int32, fill func(redis.Pipeline
 		return state.Fence{}, err
 	}
 	return readFence(meta.Val())
-}
-
-func shardOf(prefix string, shard uint64) string {
-	b := make([]byte, 0, len(prefix)+len(shardKey)+shardDigits)
-	return string(appendShard(append(append(b, prefix...), shardKey...), shard))
 }

@@ -19,7 +19,7 @@ const (
 	fieldCheckpoint = "checkpoint"
 	fieldTorn       = "torn" // id of a checkpoint under way; empty or absent: none
 	fieldLayout     = "layout"
-	fieldPlacement  = "placement" // see placement; absent: the empty one
+	fieldPlacement  = "placement" // of states of layouts below 3; see placement
 	fieldCluster    = "cluster"
 	fieldTopics     = "topics" // JSON array
 	fieldPartitions = "partitions"
@@ -45,15 +45,16 @@ func topicRole(i int) string {
 func reserved(field string) bool {
 	switch field {
 	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldPlacement,
-		fieldCluster, fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer:
+		fieldCluster, fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer, fieldConverted,
+		fieldConverting:
 		return true
 	}
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
 }
 
-// eachCutField calls set for each field of the cut of a state with that placement. The token and what goes with it are the scripts'
+// eachCutField calls set for each field of the cut. The token and what goes with it are the scripts'
 // to write.
-func eachCutField(m *state.Meta, pl placement, set func(field, value string)) error {
+func eachCutField(m *state.Meta, set func(field, value string)) error {
 	topics := m.TopicNames
 	if topics == nil {
 		topics = []string{}
@@ -151,6 +152,9 @@ func parseMeta(fields map[string]string) (state.Meta, error) {
 		RankingsWitness: r.witness(fieldWitness + roleRankings),
 		ProducerID:      r.int(fieldProducerID, 64),
 		ProducerEpoch:   int16(r.int(fieldEpoch, 16)),
+	}
+	if _, converted := fields[fieldConverted]; converted { // its machine is to know of which layout what it holds was written
+		m.Layout = int(r.int(fieldConverted, 32))
 	}
 	if err := json.Unmarshal([]byte(r.text(fieldTopics)), &m.TopicNames); err != nil {
 		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldTopics, err))

@@ -14,8 +14,7 @@ import (
 // The kinds of groups: what one key of the checkpoint script is for.
 const (
 	hashGroup = iota
-	shardGroup
-	bucketGroup
+	pageGroup
 )
 
 // MaxDeltaBytes bounds what one checkpoint publishes; above it the entry says "reload" instead, so that the stream
@@ -25,14 +24,11 @@ const MaxDeltaBytes = 256 << 10
 // packer turns changes into the arguments of a script. It groups them by key and drops what later elements replace,
 // without an allocation of its own once it has grown.
 type packer struct {
-	placement placement // of the shards
-
-	groups  []group
-	hashes  map[string]int32 // index of a hash's group
-	buckets map[int64]int32
-	shards  []int32 // index of a shard's group plus 1; 0: none
-	elems   []elem
-	index   []int32 // open addressing over elems: index plus 1; 0: free
+	groups []group
+	hashes map[string]int32 // index of a hash's group
+	pages  map[uint32]int32 // likewise of a page's
+	elems  []elem
+	index  []int32 // open addressing over elems: index plus 1; 0: free
 
 	memory []byte // keys and numbers; when it grows, what points into it keeps the memory it has
 	keys   []argument
@@ -44,14 +40,13 @@ type packer struct {
 // group is what goes to one key.
 type group struct {
 	kind       int
-	bucket     int64
 	key        []byte
 	name       string // of a hash
 	head, tail int32  // list of elems
 	puts, dels int32
 }
 
-// elem is one field of a hash, or one id of a bucket.
+// elem is one field of a hash.
 type elem struct {
 	group, next  int32
 	del, publish bool
@@ -66,7 +61,7 @@ type argument []byte
 func (a *argument) MarshalBinary() ([]byte, error) { return *a, nil }
 
 func newPacker() *packer {
-	return &packer{hashes: map[string]int32{}, buckets: map[int64]int32{}, shards: make([]int32, Shards)}
+	return &packer{hashes: map[string]int32{}, pages: map[uint32]int32{}}
 }
 
 // maxKept is how many elements a packer may have grown to and yet be kept.
@@ -78,9 +73,8 @@ func (k *packer) reset() bool {
 	if len(k.elems) > maxKept || cap(k.memory) > maxKept*32 || cap(k.delta) > 4*MaxDeltaBytes {
 		return false
 	}
-	clear(k.shards)
 	clear(k.hashes)
-	clear(k.buckets)
+	clear(k.pages)
 	clear(k.groups)
 	clear(k.elems)
 	clear(k.index)
@@ -109,32 +103,20 @@ func (k *packer) hash(prefix, name string) int32 {
 	return i
 }
 
-func (k *packer) shard(prefix string, id []byte) int32 {
-	n := k.placement.shard(id)
-	if i := k.shards[n]; i != 0 {
-		return i - 1
-	}
-	i := k.newGroup(group{kind: shardGroup, key: k.shardKey(prefix, n)})
-	k.shards[n] = i + 1
-	return i
-}
-
-// shardKey adds a shard's key to the packer's memory.
-func (k *packer) shardKey(prefix string, shard uint64) argument {
-	start := len(k.memory)
-	k.memory = appendShard(append(append(k.memory, prefix...), shardKey...), shard)
-	return argument(k.memory[start:len(k.memory):len(k.memory)])
-}
-
-func (k *packer) bucket(prefix string, bucket int64) int32 {
-	i, ok := k.buckets[bucket]
+func (k *packer) page(prefix string, number uint32) int32 {
+	i, ok := k.pages[number]
 	if !ok {
-		start := len(k.memory)
-		k.memory = strconv.AppendInt(append(append(k.memory, prefix...), bucketKey...), bucket, 10)
-		i = k.newGroup(group{kind: bucketGroup, bucket: bucket, key: k.memory[start:len(k.memory):len(k.memory)]})
-		k.buckets[bucket] = i
+		i = k.newGroup(group{kind: pageGroup, key: k.pageKey(prefix, number)})
+		k.pages[number] = i
 	}
 	return i
+}
+
+// pageKey adds a page's key to the packer's memory.
+func (k *packer) pageKey(prefix string, number uint32) argument {
+	start := len(k.memory)
+	k.memory = strconv.AppendUint(append(append(k.memory, prefix...), pageKey...), uint64(number), 10)
+	return argument(k.memory[start:len(k.memory):len(k.memory)])
 }
 
 // put adds an element, or replaces the one of the same group and field.
@@ -193,16 +175,14 @@ func (k *packer) changes(prefix string, c *state.Changes) error {
 		}
 		k.put(elem{group: k.hash(prefix, w.Hash), field: w.Field, value: w.Value, del: w.Value == nil, publish: w.Publish})
 	}
+	for i := range c.Pages {
+		if b := c.Pages[i].Bucket; b > maxBucket || b < -maxBucket {
+			return fmt.Errorf("bucket %d is out of range", b)
+		}
+	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		k.put(elem{group: k.shard(prefix, e.ID), field: e.ID, value: e.Value, del: e.Value == nil})
-	}
-	for i := range c.Due {
-		d := &c.Due[i]
-		if d.Bucket > maxBucket || d.Bucket < -maxBucket {
-			return fmt.Errorf("bucket %d of the expiry index is out of range", d.Bucket)
-		}
-		k.put(elem{group: k.bucket(prefix, d.Bucket), field: d.ID, del: d.Remove})
+		k.put(elem{group: k.page(prefix, e.Page), field: e.ID[:], value: e.Value, del: e.Value == nil})
 	}
 	return nil
 }
@@ -212,7 +192,7 @@ func checkHash(w *state.Write) error {
 	switch name := w.Hash; {
 	case name == metaKey && reserved(string(w.Field)):
 		return fmt.Errorf("field %q of meta is the store's own", w.Field)
-	case name == "" || name == dueKey || name == deltasKey || hasPrefix(name, bucketKey) || hasPrefix(name, shardKey):
+	case name == "" || name == pagesKey || name == deltasKey || hasPrefix(name, pageKey):
 		return fmt.Errorf("hash %q: the name is the store's own", name)
 	}
 	return nil
@@ -261,7 +241,7 @@ func (k *packer) published() (blob []byte, tooLarge bool) {
 
 // sections adds the groups to keys and arguments in the order that the script wants them, and returns how many groups
 // there are in each section.
-func (k *packer) sections() (counts [6]int64) {
+func (k *packer) sections() (counts [4]int64) {
 	for i := range k.elems {
 		e := &k.elems[i]
 		if e.del {
@@ -271,10 +251,7 @@ func (k *packer) sections() (counts [6]int64) {
 		}
 	}
 	for section := range counts {
-		kind, del := section%2, section/2 == 1 // hashes and shards take turns
-		if section >= 4 {
-			kind, del = bucketGroup, section == 5
-		}
+		kind, del := section%2, section/2 == 1 // hashes and pages take turns
 		for i := range k.groups {
 			g := &k.groups[i]
 			n := g.puts
@@ -293,21 +270,17 @@ func (k *packer) sections() (counts [6]int64) {
 }
 
 func (k *packer) section(g *group, n int32, del bool) {
-	withValues := g.kind != bucketGroup && !del
-	if withValues {
+	if !del {
 		n *= 2
 	}
 	k.argv = append(k.argv, k.number(int64(n)))
-	if g.kind == bucketGroup {
-		k.argv = append(k.argv, k.number(g.bucket))
-	}
 	for i := g.head; i >= 0; i = k.elems[i].next {
 		e := &k.elems[i]
 		if e.del != del {
 			continue
 		}
 		k.argv = append(k.argv, e.field)
-		if withValues {
+		if !del {
 			k.argv = append(k.argv, e.value)
 		}
 	}

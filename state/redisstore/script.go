@@ -26,6 +26,8 @@ var (
 	lookUpSource string
 	//go:embed due.lua
 	dueSource string
+	//go:embed convert.lua
+	convertSource string
 	//go:embed announce.lua
 	announceSource string
 )
@@ -91,8 +93,6 @@ func status(reply any) ([]any, error) {
 		return nil, fmt.Errorf("%w: stored are token %q and sequence %s", state.ErrFenced, text(1), text(2))
 	case "TORN":
 		return nil, torn(text(1))
-	case "PLACEMENT":
-		return nil, &misplaced{placement(text(1))}
 	case "GENERATION":
 		return nil, fmt.Errorf("%w: generation %s", state.ErrGeneration, text(1))
 	case "FORBIDDEN":

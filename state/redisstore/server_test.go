@@ -42,7 +42,7 @@ func acquire(t *testing.T, s *redisstore.Store) *state.Checkpoint {
 	m, err := s.Acquire(t.Context(), 0, 1, false, &state.Meta{Inputs: make([]state.Position, 3)})
 	require.NoError(t, err)
 	return &state.Checkpoint{Fence: m.Fence, ID: "c", Meta: m,
-		Changes: state.Changes{Entries: []state.Entry{{ID: []byte("a"), Value: []byte("1")}}}}
+		Changes: entriesAt(1, []state.ID{{1}}, []byte("1"))}
 }
 
 func TestReadySaysWhatIsWrong(t *testing.T) {
@@ -135,7 +135,7 @@ func TestOutOfMemoryTearsNothing(t *testing.T) {
 	at, err := s.Probe(t.Context(), 0)
 	require.NoError(t, err)
 	require.Equal(t, c.Fence, at)
-	_, _, err = s.LookUp(t.Context(), 0, [][]byte{[]byte("a")}, 1<<30)
+	_, _, err = s.LookUp(t.Context(), 0, []state.Place{{Page: 1, ID: state.ID{1}}}, 1<<30)
 	require.NoError(t, err, "reading needs no memory")
 	require.NoError(t, raw.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, s.Checkpoint(t.Context(), 0, c))
@@ -154,7 +154,6 @@ func TestACLUser(t *testing.T) {
 	s := open(t, opts)
 	require.NoError(t, s.Ready(ctx))
 	c := acquire(t, s)
-	c.Changes.Due = []state.Due{{Bucket: 1, ID: []byte("a")}}
 	require.NoError(t, s.Checkpoint(ctx, 0, c))
 	_, due, _, err := s.Due(ctx, 0, 1, 1, 1<<30)
 	require.NoError(t, err)

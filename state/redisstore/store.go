@@ -24,11 +24,9 @@ type Store struct {
 	client redis.UniversalClient
 	pack   sync.Pool // of *packer
 
-	placements   placements
-	newPlacement func() placement // of a state that begins
-	evicted      evictions
+	evicted evictions
 
-	checkpoint, acquire, lookUp, due, announce *script
+	checkpoint, acquire, lookUp, due, announce, convertScript *script
 }
 
 var (
@@ -49,9 +47,9 @@ func New(opts Options) (*Store, error) {
 	}
 	return &Store{
 		opts: opts, client: client,
-		pack: sync.Pool{New: func() any { return newPacker() }}, newPlacement: newPlacement,
+		pack:       sync.Pool{New: func() any { return newPacker() }},
 		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
-		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource),
+		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource), convertScript: newScript(convertSource),
 	}, nil
 }
 
@@ -65,11 +63,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Shards is the number of hashes that a partition's records are spread over. It belongs to layout 1 of what is
-// stored (state.Meta.Layout): another number would be another layout. With two million records a shard holds 122 on
-// average, so that most keep Redis's compact encoding.
-const Shards = 1 << 14
-
 // prefix is what all keys of partition p begin with.
 func (s *Store) prefix(p int32) string {
 	return "{" + s.opts.Group + ":" + strconv.Itoa(int(p)) + "}:"
@@ -77,18 +70,11 @@ func (s *Store) prefix(p int32) string {
 
 // The names of keys behind the prefix.
 const (
-	metaKey     = state.MetaHash
-	dueKey      = "due"
-	bucketKey   = "due:" // and the bucket
-	shardKey    = "e:"   // and the shard as four hex digits
-	deltasKey   = "deltas"
-	hexDigits   = "0123456789abcdef"
-	shardDigits = 4
+	metaKey   = state.MetaHash
+	pagesKey  = "pages" // sorted set: numbers of pages, by bucket
+	pageKey   = "p:"    // and the page's number: hash, from id to value
+	deltasKey = "deltas"
 )
-
-func appendShard(b []byte, shard uint64) []byte {
-	return append(b, hexDigits[shard>>12&15], hexDigits[shard>>8&15], hexDigits[shard>>4&15], hexDigits[shard&15])
-}
 
 // wrap says what failed.
 func wrap(p int32, doing string, err error) error {

@@ -106,7 +106,7 @@ func emptyingIsRefusedForTheStoresOwn(w *world, _ state.AdminStore) {
 		return // a store whose records have no names
 	}
 	m := w.acquire(0)
-	for _, h := range []string{"meta", "due", "deltas", "e:0000", "due:7"} {
+	for _, h := range []string{"meta", "pages", "deltas", "p:7"} {
 		c := w.checkpoint(m.Fence)
 		c.Drop = []string{h}
 		require.Error(w, w.Store.Checkpoint(w.ctx, 0, c), h)
@@ -121,9 +121,9 @@ func dropLeavesNothing(w *world, k state.AdminStore) {
 		c := w.checkpoint(m.Fence)
 		c.Changes = state.Changes{
 			Writes:  []state.Write{{Hash: "feed:items", Field: []byte("a"), Value: []byte("1"), Publish: true}},
-			Entries: []state.Entry{{ID: []byte("i"), Value: []byte("v")}, {ID: []byte("j"), Value: []byte("v")}},
-			Due:     []state.Due{{Bucket: 7, ID: []byte("i")}, {Bucket: 8, ID: []byte("j")}},
+			Entries: []state.Entry{entry("71/i", "v"), entry("81/j", "v")},
 		}
+		c.Changes = begun(c.Changes)
 		require.NoError(w, w.Store.Checkpoint(w.ctx, p, c))
 	}
 	require.ErrorIs(w, k.Drop(w.ctx, 1, "somebody"), state.ErrFenced)
@@ -134,11 +134,11 @@ func dropLeavesNothing(w *world, k state.AdminStore) {
 	require.ErrorIs(w, err, state.ErrNoState)
 	_, err = w.Store.Acquire(w.ctx, 1, 1, false, freshMeta())
 	require.NoError(w, err, "nothing is in the way of a beginning")
-	_, values, err := w.Store.LookUp(w.ctx, 1, [][]byte{[]byte("i"), []byte("j")}, 1<<30)
+	_, values, err := w.Store.LookUp(w.ctx, 1, placesOf([]string{"71/i", "81/j"}), 1<<30)
 	require.NoError(w, err)
 	require.Equal(w, [][]byte{nil, nil}, values)
 	for _, p := range []int32{0, 2, 10, 11} {
-		_, values, err := w.Store.LookUp(w.ctx, p, [][]byte{[]byte("i")}, 1<<30)
+		_, values, err := w.Store.LookUp(w.ctx, p, placesOf([]string{"71/i"}), 1<<30)
 		require.NoError(w, err)
 		require.Equal(w, [][]byte{[]byte("v")}, values, "partition %d", p)
 	}
@@ -157,7 +157,7 @@ func begunAnewByAnother(w *world, k state.AdminStore) {
 	fill := func(o *owner, ids []string, value string) {
 		var c state.Changes
 		for _, id := range ids {
-			c.Entries, c.Due = append(c.Entries, entry(id, value)), append(c.Due, dueAt(1, id))
+			c.Entries = append(c.Entries, entry(id, value))
 		}
 		o.save(c)
 	}

@@ -15,31 +15,30 @@ import (
 
 func laterElementsWin(w *world) {
 	o := w.begin(0)
-	gone := func(hash, field string) state.Write { return state.Write{Hash: hash, Field: []byte(field)} }
+	unset := func(hash, field string) state.Write { return state.Write{Hash: hash, Field: []byte(field)} }
 	o.save(state.Changes{
-		Writes: []state.Write{write("h", "set", "1"), write("h", "set", "2"), write("h", "deleted", "1"), gone("h", "deleted"),
-			gone("h", "back"), write("h", "back", "3"), write("i", "set", "other hash")},
-		Entries: []state.Entry{entry("a", "1"), {ID: []byte("a")}, {ID: []byte("b")}, entry("b", "1"), entry("b", "2")},
-		Due: []state.Due{dueAt(1, "a"), notDueAt(1, "a"), notDueAt(2, "b"), dueAt(2, "b"), dueAt(3, "c"), dueAt(3, "d"),
-			notDueAt(3, "c")},
+		Writes: []state.Write{write("h", "set", "1"), write("h", "set", "2"), write("h", "deleted", "1"), unset("h", "deleted"),
+			unset("h", "back"), write("h", "back", "3"), write("i", "set", "other hash")},
+		Entries: []state.Entry{entry("11/a", "1"), gone("11/a"), gone("21/b"), entry("21/b", "1"), entry("21/b", "2"), entry("31/c", "1"),
+			entry("31/d", "1"), gone("31/c"), entry("41/d", "2")},
 	})
 	require.Equal(w, map[string]string{"h/set": "2", "h/back": "3", "i/set": "other hash"}, w.load(0, "h", "i"))
-	_, values := w.lookUp(0, "a", "b")
+	_, values := w.lookUp(0, "11/a", "21/b")
 	require.Equal(w, []string{"-", "2"}, values)
 	_, due := w.due(0, 9, 9)
-	require.Equal(w, []string{"2/b=2", "3/d=-"}, due)
+	require.Equal(w, []string{"21/b=2", "31/d=1", "41/d=2"}, due)
+	require.Len(w, w.known(0, func() {}), 3)
 }
 
-// largeCheckpoint has more of everything than Lua's unpack takes, in one hash, in one bucket, and over many.
+// largeCheckpoint has more of everything than Lua's unpack takes, in one hash, in one page, and over many.
 func largeCheckpoint(w *world) {
 	const n = 20000
 	o := w.begin(0)
 	var c state.Changes
 	ids := make([]string, n)
 	for i := range n {
-		ids[i] = "impression-" + strconv.Itoa(i)
-		c.Entries = append(c.Entries, entry(ids[i], "value of "+ids[i]))
-		c.Due = append(c.Due, dueAt(5, ids[i]), dueAt(int64(10+i), ids[i]))
+		ids[i] = "51/i-" + strconv.Itoa(i)
+		c.Entries = append(c.Entries, entry(ids[i], "value of "+ids[i]), entry(strconv.Itoa(100+i)+"/i", "v"))
 		c.Writes = append(c.Writes, write("feed:items", ids[i], "sum of "+ids[i]))
 	}
 	o.save(c)
@@ -50,14 +49,13 @@ func largeCheckpoint(w *world) {
 	require.Len(w, w.load(0, "feed:items"), n)
 	_, due := w.due(0, 5, 2*n)
 	require.Len(w, due, n)
-	_, due = w.due(0, 10+n/2-1, 2*n)
+	_, due = w.due(0, 9+n/20, 2*n)
 	require.Len(w, due, n+n/2)
-	require.Len(w, w.known(0, func() {}), n)
+	require.Len(w, w.known(0, func() {}), 2*n)
 
 	c = state.Changes{}
 	for i := range n {
-		c.Entries = append(c.Entries, state.Entry{ID: []byte(ids[i])})
-		c.Due = append(c.Due, notDueAt(5, ids[i]), notDueAt(int64(10+i), ids[i]))
+		c.Entries = append(c.Entries, gone(ids[i]), gone(strconv.Itoa(100+i)+"/i"))
 		c.Writes = append(c.Writes, state.Write{Hash: "feed:items", Field: []byte(ids[i])})
 	}
 	o.save(c)
@@ -77,29 +75,30 @@ func bytesAreKeptAsTheyAre(w *world) {
 	o := w.begin(0)
 	var c state.Changes
 	want := map[string]string{}
+	values := map[state.ID]string{}
+	var places []state.Place
 	for i, s := range odd {
 		v := odd[len(odd)-1-i]
-		c.Entries = append(c.Entries, entry(s, v))
-		c.Due = append(c.Due, dueAt(-4, s))
+		id := state.IDOf([]byte(s))
+		values[id] = v
+		places = append(places, state.Place{Page: 1<<32 - 1, ID: id})
+		c.Entries = append(c.Entries, state.Entry{Place: places[i], Value: []byte(v)})
 		c.Writes = append(c.Writes, write("odd:hash", s, v))
 		want["odd:hash/"+s] = v
 	}
 	o.save(c)
 	require.Equal(w, want, w.load(0, "odd:hash"))
-	_, values := w.lookUp(0, odd...)
-	slices.Reverse(values)
-	require.Equal(w, odd, values)
-	known := w.known(0, func() {})
-	_, due, _, err := w.Store.Due(w.ctx, 0, 0, 100, 1<<30)
+	_, found, err := w.Store.LookUp(w.ctx, 0, places, 1<<30)
+	require.NoError(w, err)
+	_, due, _, err := w.Store.Due(w.ctx, 0, 1<<32, 100, 1<<30)
 	require.NoError(w, err)
 	require.Len(w, due, len(odd))
-	for _, d := range due {
-		require.EqualValues(w, -4, d.Bucket)
-		require.Contains(w, odd, string(d.ID))
+	for i, d := range due {
 		require.NotNil(w, d.Value, "an empty value is not nothing")
-		require.Equal(w, want["odd:hash/"+string(d.ID)], string(d.Value))
-		require.NotZero(w, known[string(d.ID)])
+		require.Equal(w, values[d.ID], string(d.Value))
+		require.Equal(w, values[places[i].ID], string(found[i]))
 	}
+	require.Len(w, w.known(0, func() {}), len(odd))
 }
 
 func lookUpKeepsTheOrderAsked(w *world) {
@@ -133,89 +132,100 @@ func lookUpKeepsTheOrderAsked(w *world) {
 func dueIsWalkedInBounds(w *world) {
 	o := w.begin(0)
 	var c state.Changes
-	want := map[string]int64{}
-	for b := int64(1); b <= 4; b++ {
+	left := map[string]bool{}
+	for b := 1; b <= 4; b++ {
 		for i := range 250 {
-			id := fmt.Sprintf("%d-%d", b, i)
-			c.Entries = append(c.Entries, entry(id, "v"))
-			c.Due = append(c.Due, dueAt(b*100, id))
-			want[id] = b * 100
+			name := fmt.Sprintf("%d/%d", b*100+i/100, i)
+			c.Entries = append(c.Entries, entry(name, "v"))
+			left[name] = true
 		}
 	}
 	o.save(c)
-	_, due := w.due(0, 99, 10)
+	_, due := w.due(0, 9, 10)
 	require.Empty(w, due)
-	_, due = w.due(0, 100, 0)
+	_, due = w.due(0, 10, 0)
 	require.Empty(w, due, "limit 0")
 	lowest := int64(0)
-	for len(want) > 250 {
-		f, entries, _, err := w.Store.Due(w.ctx, 0, 399, 60, 1<<30)
+	for len(left) > 250 {
+		f, entries, _, err := w.Store.Due(w.ctx, 0, 39, 60, 1<<30)
 		require.NoError(w, err)
 		require.Equal(w, o.fence, f)
 		require.NotEmpty(w, entries)
 		require.LessOrEqual(w, len(entries), 60)
 		c = state.Changes{}
 		for _, e := range entries {
-			require.GreaterOrEqual(w, e.Bucket, lowest, "lowest buckets first")
-			lowest = e.Bucket
-			require.Equal(w, want[string(e.ID)], e.Bucket)
+			require.GreaterOrEqual(w, bucketOf(e.Page), lowest, "lowest buckets first")
+			lowest = bucketOf(e.Page)
+			name := fmt.Sprintf("%d/%s", e.Page, text(e.ID))
+			require.True(w, left[name])
 			require.Equal(w, "v", string(e.Value))
-			delete(want, string(e.ID))
-			c.Due = append(c.Due, state.Due{Bucket: e.Bucket, ID: e.ID, Remove: true})
-			c.Entries = append(c.Entries, state.Entry{ID: e.ID})
+			delete(left, name)
+			c.Entries = append(c.Entries, state.Entry{Place: e.Place})
 		}
 		o.save(c)
 	}
-	_, due = w.due(0, 399, 60)
-	require.Empty(w, due, "all buckets up to 399 are closed")
-	_, due = w.due(0, 400, 1000)
+	_, due = w.due(0, 39, 60)
+	require.Empty(w, due, "all buckets up to 39 are closed")
+	_, due = w.due(0, 40, 1000)
 	require.Len(w, due, 250)
 }
 
-// bucketsClose: a bucket is gone when its last id is taken out, and comes back with the next.
-func bucketsClose(w *world) {
+// pagesClose: a page is gone when the last entry is taken out, and comes back when it begins again, in whatever bucket.
+func pagesClose(w *world) {
 	o := w.begin(0)
-	o.save(state.Changes{Due: []state.Due{dueAt(1, "a"), dueAt(1, "b"), dueAt(2, "c")}})
-	o.save(state.Changes{Due: []state.Due{notDueAt(1, "a")}})
+	o.save(state.Changes{Entries: []state.Entry{entry("11/a", "1"), entry("11/b", "1"), entry("21/c", "1")}})
+	o.save(state.Changes{Entries: []state.Entry{gone("11/a")}})
 	_, due := w.due(0, 9, 9)
-	require.Equal(w, []string{"1/b=-", "2/c=-"}, due)
-	o.save(state.Changes{Due: []state.Due{notDueAt(1, "b")}})
+	require.Equal(w, []string{"11/b=1", "21/c=1"}, due)
+	o.save(state.Changes{Entries: []state.Entry{gone("11/b")}})
 	_, due = w.due(0, 9, 1)
-	require.Equal(w, []string{"2/c=-"}, due, "an empty bucket does not hide the next")
-	o.save(state.Changes{Due: []state.Due{dueAt(1, "a"), dueAt(2, "d"), notDueAt(2, "c")}})
+	require.Equal(w, []string{"21/c=1"}, due, "an empty page does not hide the next")
+	require.Len(w, w.known(0, func() {}), 1)
+	o.save(state.Changes{Entries: []state.Entry{entry("11/a", "2"), entry("21/d", "2"), gone("21/c")}})
 	_, due = w.due(0, 9, 9)
-	require.Equal(w, []string{"1/a=-", "2/d=-"}, due)
-	o.save(state.Changes{Due: []state.Due{notDueAt(1, "a"), dueAt(1, "z")}})
+	require.Equal(w, []string{"11/a=2", "21/d=2"}, due)
+	o.save(state.Changes{Entries: []state.Entry{gone("11/a"), entry("11/z", "3")}})
 	_, due = w.due(0, 1, 9)
-	require.Equal(w, []string{"1/z=-"}, due, "emptied and filled in one checkpoint")
+	require.Equal(w, []string{"11/z=3"}, due, "emptied and filled in one checkpoint")
+
+	c := o.make(state.Changes{Entries: []state.Entry{entry("11/y", "4")}})
+	c.Changes.Pages[0].Bucket = 8
+	require.NoError(w, o.send(c))
+	_, due = w.due(0, 1, 9)
+	require.ElementsMatch(w, []string{"11/y=4", "11/z=3"}, due, "a page that is there keeps its bucket")
 }
 
 func knownIDsAreComplete(w *world) {
 	o := w.begin(0)
 	require.Empty(w, w.known(0, w.hook))
 	var c state.Changes
-	for i := range 5000 {
-		c.Entries = append(c.Entries, entry("id-"+strconv.Itoa(i), "v"))
+	name := func(i int) string { return fmt.Sprintf("%d/%d", 1+i/100, i) }
+	for i := range 60_000 {
+		c.Entries = append(c.Entries, entry(name(i), "v"))
 	}
 	o.save(c)
 	c = state.Changes{}
-	for i := 0; i < 5000; i += 2 {
-		c.Entries = append(c.Entries, state.Entry{ID: []byte("id-" + strconv.Itoa(i))})
+	for i := 0; i < 60_000; i += 2 {
+		c.Entries = append(c.Entries, gone(name(i)))
+	}
+	for i := range 100 { // a page that is gone
+		c.Entries = append(c.Entries, gone(name(300+i)))
 	}
 	o.save(c)
-	known := w.known(0, func() {})
-	require.Len(w, known, 2500)
-	for i := 1; i < 5000; i += 2 {
-		require.NotZero(w, known["id-"+strconv.Itoa(i)])
+	known := w.known(0, w.hook)
+	require.Len(w, known, 30_000-50)
+	for name, times := range known {
+		require.Equal(w, 1, times, name)
 	}
 }
 
-// knownIDsWhileTheyChange: an id that is there all the time comes, whatever else comes and goes.
+// knownIDsWhileTheyChange: a page in which nothing is changed comes, whatever else comes and goes.
 func knownIDsWhileTheyChange(w *world) {
 	o := w.begin(0)
 	var c state.Changes
-	for i := range 2000 {
-		c.Entries = append(c.Entries, entry("stays-"+strconv.Itoa(i), "v"))
+	stays := func(i int) string { return fmt.Sprintf("%d/stays-%d", 1000+i/10, i) }
+	for i := range 20_000 {
+		c.Entries = append(c.Entries, entry(stays(i), "v"))
 	}
 	o.save(c)
 	round := 0
@@ -225,14 +235,12 @@ func knownIDsWhileTheyChange(w *world) {
 		}
 		c := state.Changes{}
 		for i := range 100 {
-			c.Entries = append(c.Entries, entry(fmt.Sprintf("comes-%d-%d", round, i), "v"))
-			c.Entries = append(c.Entries, state.Entry{ID: fmt.Appendf(nil, "comes-%d-%d", round-1, i)})
-			c.Entries = append(c.Entries, entry("stays-"+strconv.Itoa(i*7), "w"+strconv.Itoa(round)))
+			c.Entries = append(c.Entries, entry(fmt.Sprintf("%d/comes-%d", round, i), "v"), gone(fmt.Sprintf("%d/comes-%d", round-1, i)))
 		}
 		o.save(c)
 	})
-	for i := range 2000 {
-		require.NotZero(w, known["stays-"+strconv.Itoa(i)])
+	for i := range 20_000 {
+		require.NotZero(w, known[stays(i)])
 	}
 }
 
@@ -266,8 +274,7 @@ func partitionsDoNotMix(w *world) {
 		owners = append(owners, o)
 		v := strconv.Itoa(int(p))
 		o.meta.Rankings = int64(p)
-		o.save(state.Changes{Entries: []state.Entry{entry("a", v), entry("only"+v, v)}, Writes: []state.Write{write("h", "f", v)},
-			Due: []state.Due{dueAt(1, "a"), dueAt(int64(p), "only"+v)}})
+		o.save(state.Changes{Entries: []state.Entry{entry("a", v), entry("only"+v, v)}, Writes: []state.Write{write("h", "f", v)}})
 	}
 	c := owners[0].make(state.Changes{})
 	require.ErrorIs(w, w.Store.Checkpoint(w.ctx, ps[1], c), state.ErrFenced, "a checkpoint of another partition")
@@ -285,8 +292,8 @@ func partitionsDoNotMix(w *world) {
 	}
 }
 
-// readsAreAtomicWithTheFence: all records that a look-up shows, and all ids that are shown to be due, are of the checkpoint
-// that the fence names, while checkpoints keep coming. Records of what is due are not older.
+// readsAreAtomicWithTheFence: all that a look-up shows, and all that is shown to be due, is of the checkpoint
+// that the fence names, while checkpoints keep coming.
 func readsAreAtomicWithTheFence(w *world) {
 	const n = 500
 	o := w.begin(0)
@@ -299,8 +306,7 @@ func readsAreAtomicWithTheFence(w *world) {
 		for _, id := range ids {
 			c.Entries = append(c.Entries, entry(id, strconv.FormatInt(seq, 10)))
 		}
-		c.Due = []state.Due{notDueAt(seq-1, "id-0"), dueAt(seq, "id-0")}
-		return c
+		return begun(c)
 	}
 	o.save(change(1))
 	const last = 60
@@ -316,7 +322,7 @@ func readsAreAtomicWithTheFence(w *world) {
 	})
 	defer writer.Wait()
 	for {
-		f, values, err := w.Store.LookUp(w.ctx, 0, bytesOf(ids), 1<<30)
+		f, values, err := w.Store.LookUp(w.ctx, 0, placesOf(ids), 1<<30)
 		require.NoError(w, err)
 		want := strconv.FormatInt(f.Seq, 10)
 		for _, v := range values {
@@ -324,11 +330,10 @@ func readsAreAtomicWithTheFence(w *world) {
 		}
 		g, due, _, err := w.Store.Due(w.ctx, 0, 1<<40, 10, 1<<30)
 		require.NoError(w, err)
-		require.Len(w, due, 1)
-		require.Equal(w, g.Seq, due[0].Bucket)
-		value, err := strconv.ParseInt(string(due[0].Value), 10, 64)
-		require.NoError(w, err)
-		require.GreaterOrEqual(w, value, g.Seq)
+		require.Len(w, due, 10)
+		for _, e := range due {
+			require.Equal(w, strconv.FormatInt(g.Seq, 10), string(e.Value))
+		}
 		require.GreaterOrEqual(w, g.Seq, f.Seq)
 		if g.Seq == last {
 			break

@@ -1,6 +1,7 @@
 package statetest
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -15,8 +16,7 @@ import (
 // model is the slow and obvious store.
 type model struct {
 	hashes  map[string]string // "hash/field" -> value
-	entries map[string]string
-	due     map[string]bool // "bucket/id"
+	entries map[string]string // "page/id" -> value
 }
 
 func (m *model) apply(c *state.Changes) {
@@ -24,13 +24,7 @@ func (m *model) apply(c *state.Changes) {
 		set(m.hashes, w.Hash+"/"+string(w.Field), w.Value)
 	}
 	for _, e := range c.Entries {
-		set(m.entries, string(e.ID), e.Value)
-	}
-	for _, d := range c.Due {
-		key := strconv.FormatInt(d.Bucket, 10) + "/" + string(d.ID)
-		if m.due[key] = true; d.Remove {
-			delete(m.due, key)
-		}
+		set(m.entries, fmt.Sprintf("%d/%s", e.Page, text(e.ID)), e.Value)
 	}
 }
 
@@ -55,10 +49,7 @@ func randomChanges(r *rand.Rand) state.Changes {
 			Publish: r.IntN(2) == 0})
 	}
 	for range r.IntN(20) {
-		c.Entries = append(c.Entries, state.Entry{ID: id(), Value: value()})
-	}
-	for range r.IntN(20) {
-		c.Due = append(c.Due, state.Due{Bucket: int64(r.IntN(4)), ID: id(), Remove: r.IntN(2) == 0})
+		c.Entries = append(c.Entries, state.Entry{Place: state.Place{Page: uint32(r.IntN(40)), ID: idOf(string(id()))}, Value: value()})
 	}
 	return c
 }
@@ -68,7 +59,7 @@ func againstAModel(w *world) {
 	seed := uint64(time.Now().UnixNano())
 	w.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
-	m := &model{hashes: map[string]string{}, entries: map[string]string{}, due: map[string]bool{}}
+	m := &model{hashes: map[string]string{}, entries: map[string]string{}}
 	o := w.begin(0)
 	for range 60 {
 		switch r.IntN(6) {
@@ -97,16 +88,15 @@ func (m *model) compare(w *world, o *owner) {
 		require.Equal(w, m.entries[id], values[i])
 	}
 	var due []string
-	_, entries, _, err := w.Store.Due(w.ctx, 0, 100, 1000, 1<<30)
+	_, entries, _, err := w.Store.Due(w.ctx, 0, 2, 10_000, 1<<30)
 	require.NoError(w, err)
 	for _, e := range entries {
-		due = append(due, strconv.FormatInt(e.Bucket, 10)+"/"+string(e.ID))
-		v, ok := m.entries[string(e.ID)]
-		require.Equal(w, ok, e.Value != nil)
-		require.Equal(w, v, string(e.Value))
+		name := fmt.Sprintf("%d/%s", e.Page, text(e.ID))
+		due = append(due, name)
+		require.Equal(w, m.entries[name], string(e.Value))
 	}
-	require.ElementsMatch(w, slices.Collect(maps.Keys(m.due)), due)
+	require.ElementsMatch(w, slices.DeleteFunc(ids, func(name string) bool { return bucketOf(placeOf(name).Page) > 2 }), due)
 	if o.fence.Seq%10 == 0 {
-		require.ElementsMatch(w, ids, slices.Collect(maps.Keys(w.known(0, func() {}))))
+		require.ElementsMatch(w, slices.Collect(maps.Keys(m.entries)), slices.Collect(maps.Keys(w.known(0, func() {}))))
 	}
 }

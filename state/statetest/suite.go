@@ -3,6 +3,8 @@ package statetest
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,10 +63,10 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"DueIsWalkedInBounds", dueIsWalkedInBounds},
 		{"DueEndsWithItsRoom", dueEndsWithItsRoom},
 		{"DueSaysWhetherThereAreMore", dueSaysWhetherThereAreMore},
-		{"BucketsClose", bucketsClose},
+		{"PagesClose", pagesClose},
 		{"KnownIDsAreComplete", knownIDsAreComplete},
 		{"KnownIDsWhileTheyChange", knownIDsWhileTheyChange},
-		{"KnownIDsOfAnyLength", knownIDsOfAnyLength},
+		{"KnownIDsInLargePages", knownIDsInLargePages},
 		{"LoadReadsHashesWhole", loadReadsHashesWhole},
 		{"PartitionsDoNotMix", partitionsDoNotMix},
 		{"ReadsAreAtomicWithTheFence", readsAreAtomicWithTheFence},
@@ -163,7 +165,7 @@ func (w *world) takeOver(p int32) *owner {
 // make makes a checkpoint that leads on from the owner's fence.
 func (o *owner) make(c state.Changes) *state.Checkpoint {
 	o.w.next++
-	return &state.Checkpoint{Fence: o.fence, ID: fmt.Sprintf("checkpoint-%d", o.w.next), Meta: o.meta, Changes: c}
+	return &state.Checkpoint{Fence: o.fence, ID: fmt.Sprintf("checkpoint-%d", o.w.next), Meta: o.meta, Changes: begun(c)}
 }
 
 func (o *owner) send(c *state.Checkpoint) error {
@@ -183,7 +185,7 @@ func (o *owner) save(c state.Changes) *state.Checkpoint {
 
 func (w *world) lookUp(p int32, ids ...string) (state.Fence, []string) {
 	w.Helper()
-	f, values, err := w.Store.LookUp(w.ctx, p, bytesOf(ids), 1<<30)
+	f, values, err := w.Store.LookUp(w.ctx, p, placesOf(ids), 1<<30)
 	require.NoError(w, err)
 	require.Len(w, values, len(ids))
 	w.hook()
@@ -226,7 +228,7 @@ func (w *world) asMap(fields []state.Field) map[string]string {
 	return all
 }
 
-// due reads at most limit ids, as "bucket/id=value".
+// due reads at most limit entries, as "page/id=value".
 func (w *world) due(p int32, upTo int64, limit int) (state.Fence, []string) {
 	w.Helper()
 	f, entries, _, err := w.Store.Due(w.ctx, p, upTo, limit, 1<<30)
@@ -234,24 +236,24 @@ func (w *world) due(p int32, upTo int64, limit int) (state.Fence, []string) {
 	w.hook()
 	var texts []string
 	for _, e := range entries {
-		v := "-"
-		if e.Value != nil {
-			v = string(e.Value)
-		}
-		texts = append(texts, fmt.Sprintf("%d/%s=%s", e.Bucket, e.ID, v))
+		texts = append(texts, fmt.Sprintf("%d/%s=%s", e.Page, text(e.ID), e.Value))
 	}
 	return f, texts
 }
 
-// known is all known ids, with how often each came.
+// known is all known ids as "page/id", with how often each came; each page has the bucket that pageIn gave it.
 func (w *world) known(p int32, between func()) map[string]int {
 	w.Helper()
 	ids := map[string]int{}
 	for cursor := uint64(0); ; {
-		page, next, err := w.Store.KnownIDs(w.ctx, p, cursor)
+		pages, next, err := w.Store.KnownIDs(w.ctx, p, cursor)
 		require.NoError(w, err)
-		for _, id := range page {
-			ids[string(id)]++
+		for _, page := range pages {
+			require.Equal(w, bucketOf(page.Number), page.Bucket)
+			require.NotEmpty(w, page.IDs)
+			for _, id := range page.IDs {
+				ids[fmt.Sprintf("%d/%s", page.Number, text(id))]++
+			}
 		}
 		if next == 0 {
 			return ids
@@ -261,15 +263,57 @@ func (w *world) known(p int32, between func()) map[string]int {
 	}
 }
 
-func bytesOf(ids []string) [][]byte {
-	b := make([][]byte, len(ids))
-	for i := range ids {
-		b[i] = []byte(ids[i])
+// idOf makes an ID of up to 16 bytes.
+func idOf(text string) (id state.ID) {
+	if copy(id[:], text) < len(text) {
+		panic("statetest: an id of more than 16 bytes")
 	}
-	return b
+	return id
 }
 
-func entry(id, value string) state.Entry { return state.Entry{ID: []byte(id), Value: []byte(value)} }
+func text(id state.ID) string { return strings.TrimRight(string(id[:]), "\x00") }
+
+// placeOf is the place that "page/id" names, or an id alone in page 1.
+func placeOf(name string) state.Place {
+	page := uint32(1)
+	if before, id, ok := strings.Cut(name, "/"); ok {
+		n, err := strconv.ParseUint(before, 10, 32)
+		if err != nil {
+			panic(err)
+		}
+		page, name = uint32(n), id
+	}
+	return state.Place{Page: page, ID: idOf(name)}
+}
+
+func placesOf(names []string) []state.Place {
+	places := make([]state.Place, len(names))
+	for i := range names {
+		places[i] = placeOf(names[i])
+	}
+	return places
+}
+
+func entry(name, value string) state.Entry {
+	return state.Entry{Place: placeOf(name), Value: []byte(value)}
+}
+
+func gone(name string) state.Entry { return state.Entry{Place: placeOf(name)} }
+
+// bucketOf is that of each page in this suite: ten pages share one.
+func bucketOf(page uint32) int64 { return int64(page / 10) }
+
+// begun adds the beginnings of all pages that changes put something into, whether they are there or not.
+func begun(c state.Changes) state.Changes {
+	seen := map[uint32]bool{}
+	for _, e := range c.Entries {
+		if e.Value != nil && !seen[e.Page] {
+			seen[e.Page] = true
+			c.Pages = append(c.Pages, state.Page{Number: e.Page, Bucket: bucketOf(e.Page)})
+		}
+	}
+	return c
+}
 
 func write(hash, field, value string) state.Write {
 	return state.Write{Hash: hash, Field: []byte(field), Value: []byte(value)}
@@ -279,10 +323,4 @@ func publish(hash, field, value string) state.Write {
 	w := write(hash, field, value)
 	w.Publish = true
 	return w
-}
-
-func dueAt(bucket int64, id string) state.Due { return state.Due{Bucket: bucket, ID: []byte(id)} }
-
-func notDueAt(bucket int64, id string) state.Due {
-	return state.Due{Bucket: bucket, ID: []byte(id), Remove: true}
 }

@@ -1,11 +1,5 @@
 package event
 
-import (
-	"strconv"
-
-	"github.com/valyala/fastjson"
-)
-
 // MaxIDBytes is how long an impression id, item, event id or learner may be, in bytes of UTF-8. Ids stand in the
 // state of every pending impression, and every item that was ever a candidate is kept.
 const MaxIDBytes = 1024
@@ -33,10 +27,8 @@ type Decoder struct {
 	limits   Limits
 	formats  Formats
 	keyless  bool
-	parser   fastjson.Parser // its copy of the record is the memory that decoded slices alias
-	outgrown bool            // the parser has become too big to be kept
+	copied   []byte // of the record: the memory that decoded slices alias
 	distinct distinct
-	number   []byte            // scratch
 	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
 	topic    Topic             // of the record that is read
@@ -93,75 +85,6 @@ func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
 	return nil
 }
 
-func (d *Decoder) impression(dst *Impression, key, value []byte) *Fault {
-	var v [4]*fastjson.Value
-	f := d.record(Impressions, value, impressionFields, v[:], "candidates")
-	if f != nil {
-		return f
-	}
-	if dst.ID, f = d.impressionID(v[0], key); f != nil {
-		return f
-	}
-	if dst.Learner, f = text(v[1], "learner"); f != nil {
-		return f
-	}
-	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
-		return f
-	}
-	return d.candidates(dst, v[3])
-}
-
-func (d *Decoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
-	elements, f := array(list, "candidates")
-	if f != nil {
-		return f
-	}
-	if len(elements) == 0 {
-		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
-	}
-	if most := d.limits.MaxCandidates; most > 0 && len(elements) > most {
-		return tooManyCandidates(len(elements), most)
-	}
-	d.distinct.start(len(elements))
-	itemAt := func(i int) []byte { return dst.Candidates[i].Item }
-	for i, e := range elements {
-		c, hasUtility, f := d.candidate(e, i)
-		if f != nil {
-			return f
-		}
-		if i == 0 {
-			dst.HasUtilities = hasUtility
-		} else if hasUtility != dst.HasUtilities {
-			return partialUtilities(i)
-		}
-		dst.Candidates = append(dst.Candidates, c)
-		if !d.distinct.add(i, c.Item, itemAt) {
-			return sameItem(i, c.Item)
-		}
-	}
-	return nil
-}
-
-func (d *Decoder) candidate(e *fastjson.Value, i int) (c Candidate, hasUtility bool, f *Fault) {
-	if e.Type() != fastjson.TypeObject {
-		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type()).at(strconv.Itoa(i)).at("candidates")
-	}
-	var v [2]*fastjson.Value
-	if f = d.collect(e, candidateFields, v[:]); f != nil {
-		return c, false, within(f, "candidates", i)
-	}
-	if c.Item, f = requiredItem(v[0]); f != nil {
-		return c, false, within(f, "candidates", i)
-	}
-	if v[1] == nil {
-		return c, false, nil
-	}
-	if c.Utility, f = d.float(v[1], "utility"); f != nil {
-		return c, false, within(f, "candidates", i)
-	}
-	return c, true, nil
-}
-
 // Selection reads a selection into dst. key is the record's key.
 func (d *Decoder) Selection(dst *Selection, key, value []byte) error {
 	return d.SelectionIn(dst, key, &Content{Form: d.formats.Of(Selections, value), Value: value})
@@ -184,28 +107,28 @@ func (d *Decoder) SelectionIn(dst *Selection, key []byte, c *Content) error {
 	return nil
 }
 
-func (d *Decoder) selection(dst *Selection, key, value []byte) *Fault {
-	var v [5]*fastjson.Value
-	f := d.record(Selections, value, selectionFields, v[:], "")
+func (d *Decoder) selection(dst *Selection, key, b []byte) *Fault {
+	var v [5]value
+	f := d.record(Selections, b, selectionFields, v[:])
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = d.impressionID(v[0], key); f != nil {
+	if dst.ID, f = d.impressionID(&v[0], key); f != nil {
 		return f
 	}
-	if dst.Item, f = requiredItem(v[1]); f != nil {
+	if dst.Item, f = v[1].item(); f != nil {
 		return f
 	}
-	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
+	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
 		return f
 	}
-	if v[3] != nil {
+	if v[3].kind != absent {
 		dst.HasUtility = true
-		if dst.Utility, f = d.float(v[3], "utility"); f != nil {
+		if dst.Utility, f = v[3].float("utility"); f != nil {
 			return f
 		}
 	}
-	shown, f := text(v[4], "shown")
+	shown, f := v[4].text("shown")
 	if f == nil {
 		dst.ByUtility, f = byUtility(shown)
 	}
@@ -235,113 +158,82 @@ func (d *Decoder) PayoffIn(dst *Payoff, key []byte, c *Content) error {
 	return nil
 }
 
-func (d *Decoder) payoff(dst *Payoff, key, value []byte) *Fault {
-	var v [5]*fastjson.Value
-	f := d.record(Payoffs, value, payoffFields, v[:], "")
+func (d *Decoder) payoff(dst *Payoff, key, b []byte) *Fault {
+	var v [5]value
+	f := d.record(Payoffs, b, payoffFields, v[:])
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = d.impressionID(v[0], key); f != nil {
+	if dst.ID, f = d.impressionID(&v[0], key); f != nil {
 		return f
 	}
-	if v[1] == nil {
+	if v[1].kind == absent {
 		return missingPayoff()
 	}
-	if dst.Payoff, f = d.float(v[1], "payoff"); f != nil {
+	if dst.Payoff, f = v[1].float("payoff"); f != nil {
 		return f
 	}
-	if dst.Time, dst.HasTime, f = moment(v[2], "time"); f != nil {
+	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
 		return f
 	}
-	if dst.Item, f = text(v[3], "item"); f != nil {
+	if dst.Item, f = v[3].text("item"); f != nil {
 		return f
 	}
-	dst.EventID, f = text(v[4], "event_id")
+	dst.EventID, f = v[4].text("event_id")
 	return f
 }
 
-// record parses an input record and collects its fields. List is the one that holds candidates, if any.
-func (d *Decoder) record(topic Topic, value []byte, names []string, into []*fastjson.Value, list string) *Fault {
-	values, f := sane(value)
-	if f != nil {
-		return f
+// parse begins to read a record.
+func (d *Decoder) parse(value []byte) parser {
+	d.copied = append(d.copied[:0], value...)
+	p := parser{b: d.copied}
+	p.space()
+	return p
+}
+
+// malformed is the fault of a record that is not JSON.
+func (p *parser) malformed() *Fault { return faultf(MalformedJSON, "at byte %d: %s", p.at, p.flaw) }
+
+// record reads a record that is one object, and of it the named fields: into[i] becomes the value of names[i], absent where it is null.
+func (d *Decoder) record(topic Topic, b []byte, names []string, into []value) *Fault {
+	p := d.parse(b)
+	if !p.stands('{') {
+		return p.notObject()
 	}
-	if values > keepValues {
-		var pruned []byte
-		if pruned, f = prune(nil, value, names, list, candidateFields, d.limits.MaxCandidates); f != nil {
-			return f
-		}
-		value = pruned
-		values, _, _ = scan(value)
+	m := members{names: names}
+	m.read(&p, into)
+	p.end()
+	if p.flaw != sound {
+		return p.malformed()
 	}
 	d.topic, d.slipped = topic, false
-	return d.object(value, values, names, into)
+	return d.checked(&m)
 }
 
-// keepValues is the number of JSON values up to which the parser keeps its memory, about 100 bytes for each: enough
-// for an impression of 10,000 candidates. Without it a megabyte of "[0,0,0,…" would cost each decoder that has met
-// one 50 MB for good. A record that has more is pruned first.
-const keepValues = 40_000
-
-// sane counts the values of a record, which must be one JSON document.
-func sane(value []byte) (int, *Fault) {
-	values, at, flaw := scan(value)
-	if flaw != sound {
-		return 0, faultf(MalformedJSON, "at byte %d: %s", at, flaw)
+// checked counts a misspelt field of an object that has been read, and refuses one that gives a field twice.
+func (d *Decoder) checked(m *members) *Fault {
+	if m.slipped() {
+		d.noted(m.odd)
 	}
-	return values, nil
-}
-
-// object parses value, which must hold one JSON object and holds so many values, and collects its fields.
-func (d *Decoder) object(value []byte, values int, names []string, into []*fastjson.Value) *Fault {
-	if d.outgrown {
-		d.parser, d.outgrown = fastjson.Parser{}, false
-	}
-	d.outgrown = values > keepValues
-	root, err := d.parser.ParseBytes(value)
-	if err != nil {
-		// Not to be reached: scan is the stricter of the two, and the fuzz targets hold it to that.
-		return faultf(MalformedJSON, "%.200q", err.Error())
-	}
-	if root.Type() != fastjson.TypeObject {
-		return faultf(WrongType, "the record is not an object but: %s", root.Type())
-	}
-	return d.collect(root, names, into)
-}
-
-// collect finds the named fields of an object: into[i] becomes the value of names[i], nil where it is absent or null.
-func (d *Decoder) collect(object *fastjson.Value, names []string, into []*fastjson.Value) *Fault {
-	seen, twice, odd := 0, -1, slip{name: -1}
-	object.GetObject().Visit(func(key []byte, v *fastjson.Value) {
-		for i, name := range names {
-			if string(key) != name {
-				continue
-			}
-			if seen&(1<<i) != 0 {
-				twice = i
-			}
-			seen |= 1 << i
-			if v.Type() != fastjson.TypeNull {
-				into[i] = v
-			}
-			return
-		}
-		for i, name := range names {
-			if odd.name < 0 && near(key, name) {
-				odd = slip{key, i}
-			}
-		}
-	})
-	d.noted(d.topic, odd, names, odd.name >= 0 && seen&(1<<odd.name) == 0)
-	if twice >= 0 {
-		return givenTwice(names[twice])
+	if m.twice != "" {
+		return givenTwice(m.twice)
 	}
 	return nil
 }
 
-// impressionID reads the impression id, which the key must repeat, where there is one.
-func (d *Decoder) impressionID(v *fastjson.Value, key []byte) ([]byte, *Fault) {
-	id, f := text(v, "impression_id")
+// notObject is the fault of a record that is no object.
+func (p *parser) notObject() *Fault {
+	v := p.value()
+	p.end()
+	if p.flaw != sound {
+		return p.malformed()
+	}
+	return faultf(WrongType, "the record is not an object but: %s", v.kind)
+}
+
+// impressionID is the impression id, which the key must repeat, where there is one.
+func (d *Decoder) impressionID(v *value, key []byte) ([]byte, *Fault) {
+	id, f := v.text("impression_id")
 	if f == nil {
 		f = d.sameKey(id, key)
 	}
@@ -365,13 +257,4 @@ func byUtility(shown []byte) (bool, *Fault) {
 		return false, faultf(WrongType, "shown is %s, which can be %q only", quote(shown), ShownByUtility).at("shown")
 	}
 	return len(shown) > 0, nil
-}
-
-// requiredItem reads the field "item" where there must be one.
-func requiredItem(v *fastjson.Value) ([]byte, *Fault) {
-	item, f := text(v, "item")
-	if f == nil && len(item) == 0 {
-		return nil, missingItem()
-	}
-	return item, f
 }

@@ -170,12 +170,8 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 	if len(dst.Candidates) == 0 {
 		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
 	}
-	d.distinct.start(len(dst.Candidates))
-	itemAt := func(i int) []byte { return dst.Candidates[i].Item }
-	for i := range dst.Candidates {
-		if !d.distinct.add(i, dst.Candidates[i].Item, itemAt) {
-			return sameItem(i, dst.Candidates[i].Item)
-		}
+	if i := d.repeats(dst); i >= 0 {
+		return sameItem(i, dst.Candidates[i].Item)
 	}
 	return nil
 }

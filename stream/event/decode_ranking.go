@@ -1,11 +1,5 @@
 package event
 
-import (
-	"strconv"
-
-	"github.com/valyala/fastjson"
-)
-
 var (
 	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
 	decisionFields = []string{
@@ -31,38 +25,34 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 	return nil
 }
 
-func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
-	var v [5]*fastjson.Value
-	d.topic, d.slipped = Rankings, false
-	values, f := sane(value)
-	if f == nil {
-		f = d.object(value, values, rankingFields, v[:])
-	}
+func (d *Decoder) ranking(dst *Ranking, b []byte) *Fault {
+	var v [5]value
+	f := d.record(Rankings, b, rankingFields, v[:])
 	if f != nil {
 		return f
 	}
-	if dst.ID, f = text(v[0], "impression_id"); f != nil {
+	if dst.ID, f = v[0].text("impression_id"); f != nil {
 		return f
 	}
 	if len(dst.ID) == 0 {
 		return faultf(MissingImpressionID, "impression_id is absent or empty")
 	}
-	if dst.Learner, f = text(v[1], "learner"); f != nil {
+	if dst.Learner, f = v[1].text("learner"); f != nil {
 		return f
 	}
-	if dst.Time, f = requiredMoment(v[2], "time"); f != nil {
+	if dst.Time, f = v[2].requiredMoment("time"); f != nil {
 		return f
 	}
-	if f = d.items(dst, v[3]); f != nil {
+	if f = d.items(dst, &v[3]); f != nil {
 		return f
 	}
-	if v[4] == nil {
+	if v[4].kind == absent {
 		return faultf(MissingField, "decision is absent")
 	}
-	if v[4].Type() != fastjson.TypeObject {
-		return wrongType(v[4], "decision", "an object")
+	if v[4].kind != object {
+		return v[4].wrongType("decision", "an object")
 	}
-	if f = d.decision(&dst.Decision, v[4]); f != nil {
+	if f = d.decision(&dst.Decision, &v[4]); f != nil {
 		f.Detail = "decision: " + f.Detail
 		return f
 	}
@@ -75,21 +65,12 @@ func (d *Decoder) ranking(dst *Ranking, value []byte) *Fault {
 	return d.checkRanks(dst)
 }
 
-func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
-	elements, f := array(list, "items")
-	if f != nil {
-		return f
-	}
-	if len(elements) == 0 {
-		return faultf(MissingField, "items is absent or empty")
-	}
-	d.distinct.start(len(elements))
-	itemAt := func(i int) []byte { return dst.Items[i] }
-	for i, e := range elements {
-		if e.Type() == fastjson.TypeNull {
+func (d *Decoder) items(dst *Ranking, list *value) *Fault {
+	f := list.elements("items", func(i int, e value) *Fault {
+		if e.kind == null {
 			return faultf(MissingItem, "items[%d] is null", i)
 		}
-		item, f := text(e, "item")
+		item, f := e.text("item")
 		if f != nil {
 			return within(f, "items", i)
 		}
@@ -97,86 +78,90 @@ func (d *Decoder) items(dst *Ranking, list *fastjson.Value) *Fault {
 			return faultf(MissingItem, "items[%d] is empty", i)
 		}
 		dst.Items = append(dst.Items, item)
-		if !d.distinct.add(i, item, itemAt) {
-			return faultf(DuplicateItem, "items[%d] %s has occurred before", i, quote(item))
-		}
+		return nil
+	})
+	again := d.distinct.repeated(len(dst.Items), func(i int) []byte { return dst.Items[i] })
+	switch {
+	case again >= 0:
+		return faultf(DuplicateItem, "items[%d] %s has occurred before", again, quote(dst.Items[again]))
+	case f == nil && len(dst.Items) == 0:
+		return faultf(MissingField, "items is absent or empty")
 	}
-	return nil
+	return f
 }
 
-func (d *Decoder) decision(dst *Decision, object *fastjson.Value) *Fault {
-	var v [16]*fastjson.Value
-	f := d.collect(object, decisionFields, v[:])
+func (d *Decoder) decision(dst *Decision, o *value) *Fault {
+	var v [16]value
+	p, m := parser{b: o.raw}, members{names: decisionFields}
+	m.read(&p, v[:])
+	f := d.checked(&m)
 	if f != nil {
 		return f
 	}
 	for i, word := range []*string{&dst.Group, &dst.Policy, &dst.Delay} {
-		if *word, f = d.word(v[i], decisionFields[i]); f != nil {
+		if *word, f = d.word(&v[i], decisionFields[i]); f != nil {
 			return f
 		}
 	}
 	var partition, layout int64
-	if partition, f = d.integer(v[3], "partition", 0, 1<<31-1); f != nil {
+	if partition, f = v[3].integer("partition", 0, 1<<31-1); f != nil {
 		return f
 	}
-	if dst.Offset, f = d.integer(v[4], "offset", 0, 1<<63-1); f != nil {
+	if dst.Offset, f = v[4].integer("offset", 0, 1<<63-1); f != nil {
 		return f
 	}
-	if layout, f = d.integer(v[5], "layout", 0, 1<<31-1); f != nil {
+	if layout, f = v[5].integer("layout", 0, 1<<31-1); f != nil {
 		return f
 	}
 	dst.Partition, dst.Layout = int32(partition), int(layout)
-	if f = d.propensities(dst, v[6]); f != nil {
+	if f = propensities(dst, &v[6]); f != nil {
 		return f
 	}
-	if f = d.expected(dst, v[15]); f != nil {
+	if f = expected(dst, &v[15]); f != nil {
 		return f
 	}
-	if v[7] != nil {
-		instance, f := d.integer(v[7], "instance", 0, 1<<31-1)
+	if v[7].kind != absent {
+		instance, f := v[7].integer("instance", 0, 1<<31-1)
 		if f != nil {
 			return f
 		}
 		dst.Instance = int32(instance)
 	}
-	if v[8] != nil {
-		if t := v[8].Type(); t != fastjson.TypeTrue && t != fastjson.TypeFalse {
-			return wrongType(v[8], "explored", "true or false")
+	if v[8].kind != absent {
+		if v[8].kind != isTrue && v[8].kind != isFalse {
+			return v[8].wrongType("explored", "true or false")
 		}
-		dst.Explored = v[8].Type() == fastjson.TypeTrue
+		dst.Explored = v[8].kind == isTrue
 	}
-	if dst.Seed, f = seed(v[9]); f != nil {
+	if dst.Seed, f = v[9].seed(); f != nil {
 		return f
 	}
-	if dst.SelectionDeadline, dst.HasSelection, f = moment(v[10], "selection_deadline"); f != nil {
+	if dst.SelectionDeadline, dst.HasSelection, f = v[10].moment("selection_deadline"); f != nil {
 		return f
 	}
-	if dst.PayoffDeadline, f = requiredMoment(v[11], "payoff_deadline"); f != nil {
+	if dst.PayoffDeadline, f = v[11].requiredMoment("payoff_deadline"); f != nil {
 		return f
 	}
-	if dst.Ranks, f = d.ranks(dst.Ranks, v[12], "ranks"); f != nil {
+	if dst.Ranks, f = ranks(dst.Ranks, &v[12], "ranks"); f != nil {
 		return f
 	}
-	if dst.Began, dst.HasBegan, f = moment(v[14], "began"); f != nil {
+	if dst.Began, dst.HasBegan, f = v[14].moment("began"); f != nil {
 		return f
 	}
-	dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided")
+	dst.Undecided, f = ranks(dst.Undecided, &v[13], "undecided")
 	return f
 }
 
-func (d *Decoder) ranks(dst []int32, list *fastjson.Value, name string) ([]int32, *Fault) {
-	elements, f := array(list, name)
-	if f != nil {
-		return dst, f
-	}
-	for i, e := range elements {
-		r, f := d.integer(e, "rank", 0, 1<<31-1)
+func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
+	f := list.elements(name, func(i int, e value) *Fault {
+		r, f := e.integer("rank", 0, 1<<31-1)
 		if f != nil {
-			return dst, within(f, name, i)
+			return within(f, name, i)
 		}
 		dst = append(dst, int32(r))
-	}
-	return dst, nil
+		return nil
+	})
+	return dst, f
 }
 
 // checkRanks holds ranks to what they can be: a permutation of 0..n-1, and undecided ones among them, but the lowest,
@@ -207,49 +192,41 @@ func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	return nil
 }
 
-func (d *Decoder) propensities(dst *Decision, list *fastjson.Value) *Fault {
-	elements, f := array(list, "propensities")
-	if f != nil {
-		return f
-	}
-	for i, e := range elements {
-		p, f := d.float(e, "probability")
+func propensities(dst *Decision, list *value) *Fault {
+	return list.elements("propensities", func(i int, e value) *Fault {
+		p, f := e.float("probability")
 		if f != nil {
 			return within(f, "propensities", i)
 		}
 		dst.Propensities = append(dst.Propensities, p)
-	}
-	return nil
+		return nil
+	})
 }
 
 // expected reads numbers of at most six decimals.
-func (d *Decoder) expected(dst *Decision, list *fastjson.Value) *Fault {
-	elements, f := array(list, "expected")
-	if f != nil {
-		return f
-	}
-	for i, e := range elements {
-		x, f := d.float(e, "number")
+func expected(dst *Decision, list *value) *Fault {
+	return list.elements("expected", func(i int, e value) *Fault {
+		x, f := e.float("number")
 		if f != nil {
 			return within(f, "expected", i)
 		}
 		rounded := FromMillionths(Millionths(x)) // it has no -0
 		if x != rounded {
-			return faultf(WrongType, "expected[%d] is %s, not a number from %d to %d of at most six decimals", i, quote(d.number),
+			return faultf(WrongType, "expected[%d] is %s, not a number from %d to %d of at most six decimals", i, quote(e.raw),
 				-MaxExpected, MaxExpected)
 		}
 		dst.Expected = append(dst.Expected, rounded)
-	}
-	return nil
+		return nil
+	})
 }
 
 // word reads a required string and interns it: a log of rankings repeats the same few.
-func (d *Decoder) word(v *fastjson.Value, name string) (string, *Fault) {
-	b, f := text(v, name)
+func (d *Decoder) word(v *value, name string) (string, *Fault) {
+	b, f := v.text(name)
 	if f != nil {
 		return "", f
 	}
-	if v == nil {
+	if v.kind == absent {
 		return "", faultf(MissingField, "%s is absent", name)
 	}
 	if s, ok := d.words[string(b)]; ok {
@@ -264,29 +241,13 @@ func (d *Decoder) word(v *fastjson.Value, name string) (string, *Fault) {
 	return s, nil
 }
 
-// integer reads a required number that is written as an integer, from low to high.
-func (d *Decoder) integer(v *fastjson.Value, name string, low, high int64) (int64, *Fault) {
-	if v == nil {
-		return 0, faultf(MissingField, "%s is absent", name)
-	}
-	if v.Type() != fastjson.TypeNumber {
-		return 0, wrongType(v, name, "a number")
-	}
-	d.number = v.MarshalTo(d.number[:0])
-	n, err := strconv.ParseInt(string(d.number), 10, 64)
-	if err != nil || n < low || n > high {
-		return 0, faultf(WrongType, "%s is %s, not an integer from %d to %d", name, quote(d.number), low, high)
-	}
-	return n, nil
-}
-
 // seed reads the 16 hexadecimal digits of a key of random numbers.
-func seed(v *fastjson.Value) (s uint64, f *Fault) {
-	b, f := text(v, "seed")
+func (v *value) seed() (s uint64, f *Fault) {
+	b, f := v.text("seed")
 	if f != nil {
 		return 0, f
 	}
-	if v == nil {
+	if v.kind == absent {
 		return 0, faultf(MissingField, "seed is absent")
 	}
 	for _, c := range b {
@@ -300,13 +261,4 @@ func seed(v *fastjson.Value) (s uint64, f *Fault) {
 		return 0, faultf(WrongType, "seed is %s, not 16 hexadecimal digits", quote(b))
 	}
 	return s, nil
-}
-
-// requiredMoment reads a time that must be there.
-func requiredMoment(v *fastjson.Value, name string) (Millis, *Fault) {
-	t, ok, f := moment(v, name)
-	if f == nil && !ok {
-		return 0, faultf(MissingField, "%s is absent", name)
-	}
-	return t, f
 }

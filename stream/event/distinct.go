@@ -30,17 +30,22 @@ func (d *distinct) start(n int) {
 	}
 }
 
-// add puts the item with this index into the set, and tells whether it was new. item gives those already in it.
-func (d *distinct) add(index int, b []byte, item func(int) []byte) bool {
+// repeated is the index of the first of n items that has occurred before; -1 where there is none.
+func (d *distinct) repeated(n int, item func(int) []byte) int {
+	d.start(n)
 	mask := len(d.slots) - 1
-	for at := int(maphash.Bytes(d.seed, b)) & mask; ; at = (at + 1) & mask {
-		s := &d.slots[at]
-		if s.round != d.round {
-			*s = slot{round: d.round, index: int32(index)}
-			return true
-		}
-		if string(item(int(s.index))) == string(b) {
-			return false
+	for i := range n {
+		b := item(i)
+		for at := int(maphash.Bytes(d.seed, b)) & mask; ; at = (at + 1) & mask {
+			s := &d.slots[at]
+			if s.round != d.round {
+				*s = slot{round: d.round, index: int32(i)}
+				break
+			}
+			if string(item(int(s.index))) == string(b) {
+				return i
+			}
 		}
 	}
+	return -1
 }

@@ -10,8 +10,7 @@ type Misspelling struct {
 	Meant   string // the field of ours
 }
 
-// Misspelt tells what misspelt fields the input records of a topic had since the decoder was made. Records of more than 40,000 JSON
-// values are not looked at.
+// Misspelt tells what misspelt fields the input records of a topic had since the decoder was made.
 func (d *Decoder) Misspelt(t Topic) Misspelling { return d.misspelt[t] }
 
 // near tells whether a name is one of ours but for case, underscores and dashes, or for one letter: another, one more, one less, or
@@ -58,20 +57,14 @@ func sameWord(key []byte, name string) bool {
 	return k == len(name)
 }
 
-// slip is the first unknown field of an object that is near one of ours.
-type slip struct {
-	key  []byte
-	name int // of ours; -1: there is none
-}
-
-// noted counts a slip whose field is absent, at most once for each record.
-func (d *Decoder) noted(topic Topic, s slip, names []string, absent bool) {
-	if s.name < 0 || !absent || d.slipped {
+// noted counts a slip, at most once for each record.
+func (d *Decoder) noted(s slip) {
+	if d.slipped {
 		return
 	}
 	d.slipped = true
-	m := &d.misspelt[topic]
+	m := &d.misspelt[d.topic]
 	if m.Records++; m.Records == 1 {
-		m.Field, m.Meant = string(bytes.ToValidUTF8(s.key, []byte("?"))), names[s.name]
+		m.Field, m.Meant = string(bytes.ToValidUTF8(s.key, []byte("?"))), s.of[s.name]
 	}
 }

@@ -35,7 +35,7 @@ func BenchmarkStepImpression(b *testing.B) {
 		copy(rec.Value[len(`{"impression_id":"`):], rec.Key)
 		rec.Offset = int64(i)
 		in := Input{Record: rec, Now: day}
-		if w.m.Resolve(rec.Key) != Known {
+		if w.m.Resolve(state.IDOf(rec.Key)) != Known {
 			b.Fatal("a look-up is needed")
 		}
 		if err := w.m.Step(&in, &w.out); err != nil {
@@ -45,7 +45,7 @@ func BenchmarkStepImpression(b *testing.B) {
 			if len(w.out.Rankings) != 1000 {
 				b.Fatalf("%d rankings, %d dead letters", len(w.out.Rankings), len(w.out.DeadLetters))
 			}
-			changes = state.Changes{Entries: changes.Entries[:0], Due: changes.Due[:0], Writes: changes.Writes[:0]}
+			changes = state.Changes{Entries: changes.Entries[:0], Pages: changes.Pages[:0], Writes: changes.Writes[:0]}
 			segment, _ := w.m.Seal(&changes)
 			w.m.Forget(segment)
 			w.out.Reset()
@@ -59,7 +59,7 @@ func BenchmarkStepPayoff(b *testing.B) {
 	const n = 10_000
 	type pair struct {
 		rec   Record
-		found []byte
+		found Found
 	}
 	pairs := make([]pair, n)
 	for i := range pairs {
@@ -79,7 +79,7 @@ func BenchmarkStepPayoff(b *testing.B) {
 		}
 	}
 	for i := range pairs {
-		pairs[i].found = w.store.lookUp(string(pairs[i].rec.Key))
+		pairs[i].found = w.store.lookUp(w.m.Places(nil, state.IDOf(pairs[i].rec.Key)))
 	}
 	var changes state.Changes
 	b.ReportAllocs()

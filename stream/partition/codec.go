@@ -13,31 +13,52 @@ import (
 // errEntry is what every fault of stored bytes wraps.
 var errEntry = errors.New("partition: stored entry is broken")
 
-// entryVersion is the first byte of a stored entry.
+// entryVersion is the version of a stored entry that this program writes.
 //
-// An entry is: version and kind (one byte each), flags, bucket; of a pending or closed impression: learner, offset, payoff
-// deadline, how much later it is forgotten, how much earlier it began and, as the flags say, how much earlier than the payoff
-// deadline the selection deadline is. Then of a pending one: its items and, as the flags say, propensities, instance, ranks,
-// which ranks are undecided, selected position, sum; of a closed one: its outcome. Then, if any, the parked records. Last, for
-// each flag from flagInParts on, those that later versions have added, in ascending order, a length and so many bytes: so versions
-// before them pass these parts on as they are. That of flagExpected is integers. Integers are varints (zigzag where
-// they may be negative), floats and event hashes 8 bytes, little endian. A pending impression of 20 items takes about 65 bytes.
+// The first byte has the version in its lowest three bits, the kind in the next two, and of a tombstone what comes too late for it:
+// whether there was a selection, whether a payoff would be a second one. Its highest bit says that flags follow.
 //
-// Version 1 had one byte of flags and did not say when the impression began. It is read, and written again as version 2.
-const entryVersion = 2
+// A tombstone goes on with its learner, and mostly that is all: when it is forgotten is said by the bucket it lies in.
+//
+// A pending impression goes on with its learner and its times. One of these, in milliseconds from the beginning
+// of its bucket: the next deadline or, where that is nearer and flagged, the moment from which deadlines are counted. Then how long
+// after that moment the payoff deadline is and, before a selection, that of the selection; see appendSpan. Then, as the flags say, its
+// offset, its items (see appendItems), propensities, instance, ranks, which ranks are undecided, what was expected, the sum. Then, of it
+// and of what waits for an impression, the parked records. Last, for each flag from flagForeign on, which later versions may add, in
+// ascending order, a length and so many bytes: so they are passed on as they are. Integers are varints (zigzag where they may be
+// negative), floats and event hashes little endian.
+//
+// A pending impression of 20 items takes about 60 bytes, 12 after its selection, and a tombstone 2.
+// Versions 1 and 2 are read (see codec_old.go), and written again as this one.
+const entryVersion = 3
+
+const (
+	versionMask  = 7
+	kindShift    = 3
+	kindMask     = 3
+	headSelected = 1 << 5 // of a tombstone
+	headPaid     = 1 << 6 // of a tombstone: it ended by its payoff
+	headFlags    = 1 << 7
+)
 
 const (
 	flagSelectionDeadline = 1 << iota
-	flagPropensities
-	flagInstance
-	flagRanks
 	flagSelected
+	flagOffset
+	flagFromBegan // times are counted from when it began, not from its next deadline
+	flagPropensities
+	flagExpected
+	flagParked // the last that takes no second byte
+	flagRanks
+	flagInstance
+	flagUndecided
+	flagWhole  // all items are kept, though one is selected
+	flagNarrow // propensities have 32 bits
+	flagOrdered
+	flagFavourite
 	flagSum
-	flagParked
-	flagUndecided  // the last of version 1
-	flagWeakEvents // the sum's event hashes are those of version 1
-	flagInParts    // the learner has been told of the sum; its part is empty
-	flagExpected   // what was expected of each item, or of the selected one alone
+	flagInParts    // the learner has been told of the sum
+	flagWeakEvents // the sum's event hashes are those of layout 1
 	flagForeign    // and above: added by later versions
 )
 
@@ -57,27 +78,71 @@ func (e *entry) flags() uint64 {
 			f |= bit
 		}
 	}
-	set(flagSelectionDeadline, e.hasSelectionDeadline)
-	set(flagPropensities, len(e.propensities) > 0)
-	set(flagInstance, e.instance >= 0)
-	set(flagRanks, len(e.ranks) > 0)
-	set(flagSelected, e.selected >= 0 || e.wasSelected)
-	set(flagSum, e.count > 0 || e.summed)
 	set(flagParked, len(e.parked) > 0)
-	set(flagUndecided, len(e.undecided) > 0)
-	set(flagInParts, e.inParts)
+	if e.kind != pending {
+		return f
+	}
+	selected := e.selected >= 0
+	set(flagSelectionDeadline, e.hasSelectionDeadline)
+	set(flagSelected, selected)
+	set(flagOffset, e.offset != unknownOffset)
+	set(flagFromBegan, magnitude(e.began-bucketStart(e.bucket)) < magnitude(e.anchor()-bucketStart(e.bucket)))
+	set(flagPropensities, len(e.propensities) > 0)
+	set(flagNarrow, len(e.propensities) > 0 && narrow32(e.propensities))
 	set(flagExpected, len(e.expected) > 0)
+	set(flagRanks, len(e.ranks) > 0)
+	set(flagInstance, e.instance >= 0)
+	set(flagUndecided, len(e.undecided) > 0)
+	set(flagWhole, selected && !e.alone)
+	set(flagOrdered, e.ordered)
+	set(flagFavourite, e.favourite)
+	set(flagSum, e.count > 0)
+	set(flagInParts, e.inParts)
 	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	return f
 }
 
+func magnitude(x int64) uint64 { return uint64(max(x, -x)) }
+
+// narrow32 tells whether 32 bits hold each number as it is.
+func narrow32(all []float64) bool {
+	for _, x := range all {
+		if float64(float32(x)) != x {
+			return false
+		}
+	}
+	return true
+}
+
+// anchor is the time of a pending impression that its bucket follows from.
+func (e *entry) anchor() event.Millis {
+	if e.selected < 0 && e.hasSelectionDeadline {
+		return e.selectionDeadline
+	}
+	return e.payoffDeadline
+}
+
 // appendEntry appends the stored form of e, which must not be nothing.
 func appendEntry(dst []byte, e *entry) []byte {
-	dst = append(dst, entryVersion, byte(e.kind))
-	dst = binary.AppendUvarint(dst, e.flags())
-	dst = binary.AppendUvarint(dst, uint64(e.bucket))
+	flags, head := e.flags(), byte(entryVersion|e.kind<<kindShift)
+	if flags != 0 {
+		head |= headFlags
+	}
+	if e.kind == closed && e.wasSelected {
+		head |= headSelected
+	}
+	if e.kind == closed && e.paidOnce {
+		head |= headPaid
+	}
+	dst = append(dst, head)
+	if flags != 0 {
+		dst = binary.AppendUvarint(dst, flags)
+	}
 	if e.kind != waiting {
-		dst = appendImpression(dst, e)
+		dst = binary.AppendUvarint(dst, uint64(e.learner))
+	}
+	if e.kind == pending {
+		dst = appendImpression(dst, e, flags)
 	}
 	if len(e.parked) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(e.parked)))
@@ -85,39 +150,43 @@ func appendEntry(dst []byte, e *entry) []byte {
 			dst = appendParked(dst, &e.parked[i])
 		}
 	}
-	if e.inParts {
-		dst = append(dst, 0)
-	}
-	if len(e.expected) > 0 {
-		dst = appendExpected(dst, e.expected)
-	}
 	return append(dst, e.foreignBytes...)
 }
 
-func appendImpression(dst []byte, e *entry) []byte {
-	dst = binary.AppendUvarint(dst, uint64(e.learner))
-	dst = binary.AppendUvarint(dst, uint64(e.offset))
-	dst = binary.AppendVarint(dst, e.payoffDeadline)
-	dst = binary.AppendVarint(dst, e.forgetAt-e.payoffDeadline)
-	dst = binary.AppendVarint(dst, e.payoffDeadline-e.began)
-	if e.hasSelectionDeadline {
-		dst = binary.AppendVarint(dst, e.payoffDeadline-e.selectionDeadline)
+func appendImpression(dst []byte, e *entry, flags uint64) []byte {
+	if flags&flagFromBegan != 0 {
+		dst = binary.AppendVarint(dst, e.began-bucketStart(e.bucket))
+	} else {
+		dst = binary.AppendVarint(dst, e.anchor()-bucketStart(e.bucket))
 	}
-	if e.kind == closed {
-		return append(dst, byte(e.outcome))
+	dst = appendSpan(dst, e.payoffDeadline-e.began)
+	if e.hasSelectionDeadline && e.selected < 0 {
+		dst = appendSpan(dst, e.selectionDeadline-e.began)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(e.items)))
-	for _, i := range e.items {
-		dst = binary.AppendUvarint(dst, uint64(i))
+	if e.offset != unknownOffset {
+		dst = binary.AppendUvarint(dst, uint64(e.offset))
+	}
+	if e.alone {
+		dst = binary.AppendUvarint(dst, uint64(e.items[0]))
+	} else {
+		dst = binary.AppendUvarint(dst, uint64(len(e.items)))
+		dst = appendPacked(dst, e.items)
+	}
+	if e.selected >= 0 && !e.alone {
+		dst = binary.AppendUvarint(dst, uint64(e.selected))
 	}
 	for _, p := range e.propensities {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p))
+		if flags&flagNarrow != 0 {
+			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(p)))
+		} else {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p))
+		}
 	}
 	if e.instance >= 0 {
 		dst = binary.AppendUvarint(dst, uint64(e.instance))
 	}
-	for _, r := range e.ranks {
-		dst = binary.AppendUvarint(dst, uint64(r))
+	if len(e.ranks) > 0 {
+		dst = appendPacked(dst, e.ranks)
 	}
 	if len(e.undecided) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(e.undecided)))
@@ -125,8 +194,8 @@ func appendImpression(dst []byte, e *entry) []byte {
 			dst = binary.AppendUvarint(dst, uint64(r))
 		}
 	}
-	if e.selected >= 0 {
-		dst = binary.AppendUvarint(dst, uint64(e.selected))
+	for _, x := range e.expected {
+		dst = binary.AppendVarint(dst, x)
 	}
 	if e.count > 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(e.sum))
@@ -139,15 +208,45 @@ func appendImpression(dst []byte, e *entry) []byte {
 	return dst
 }
 
-func appendExpected(dst []byte, expected []int64) []byte {
-	var one [binary.MaxVarintLen64]byte
-	size := 0
-	for _, x := range expected {
-		size += binary.PutVarint(one[:], x)
+// units are those in which spans of time are stored: timeouts and horizons are mostly round.
+var units = [...]event.Millis{1, 1000, 60_000, 3_600_000}
+
+// appendSpan appends a time between two moments: in the largest unit of which it is a multiple, whose number is in the lowest
+// two bits. One in milliseconds is zigzag above them.
+func appendSpan(dst []byte, span event.Millis) []byte {
+	if span > 0 {
+		for unit := len(units) - 1; unit > 0; unit-- {
+			if span%units[unit] == 0 {
+				return binary.AppendUvarint(dst, uint64(span/units[unit])<<2|uint64(unit))
+			}
+		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(size))
-	for _, x := range expected {
-		dst = binary.AppendVarint(dst, x)
+	return binary.AppendUvarint(dst, uint64(span<<1^span>>63)<<2)
+}
+
+// appendPacked appends numbers, none of which is negative: how many bits the largest takes, and so many of each, from the lowest
+// bit of each byte on.
+func appendPacked(dst []byte, numbers []int32) []byte {
+	if len(numbers) == 0 {
+		return dst
+	}
+	all := uint32(1)
+	for _, x := range numbers {
+		all |= uint32(x)
+	}
+	width := bits.Len32(all)
+	dst = append(dst, byte(width))
+	var have int
+	var word uint64
+	for _, x := range numbers {
+		word |= uint64(x) << have
+		for have += width; have >= 8; have -= 8 {
+			dst = append(dst, byte(word))
+			word >>= 8
+		}
+	}
+	if have > 0 {
+		dst = append(dst, byte(word))
 	}
 	return dst
 }
@@ -170,37 +269,22 @@ func appendParked(dst []byte, p *parkedRecord) []byte {
 // formShift is where the byte of a parked record's topic has its form: 0, JSON, in all that versions wrote that knew no other.
 const formShift = 4
 
-// decodeEntry reads the stored form of an entry into e. Parked values alias b.
-func decodeEntry(b []byte, e *entry) error {
+// decodeEntry reads the stored form of an entry that lies in a bucket into e. Parked values alias b.
+func decodeEntry(b []byte, bucket int64, e *entry) error {
 	e.reset()
+	e.bucket = bucket
 	d := entryReader{rest: b}
-	if d.version = d.byte(); (d.version < 1 || d.version > entryVersion) && d.err == nil {
-		return fmt.Errorf("%w: version %d, this program reads up to %d", errEntry, d.version, entryVersion)
-	}
-	e.kind = kind(d.byte())
-	flags := d.flags()
-	e.bucket = d.count(math.MaxInt64, "bucket")
+	head := d.byte()
+	d.version = head & versionMask
 	switch {
 	case d.err != nil:
-	case e.kind < waiting || e.kind > closed:
-		d.fail("kind %d", e.kind)
-	case e.kind == waiting:
-		if flags&(flagForeign-1) != flagParked {
-			d.fail("parked records only, but flags %#x", flags)
-		}
+	case head == 1 || head == 2:
+		d.old(e)
+	case d.version != entryVersion:
+		return fmt.Errorf("%w: version %d, this program reads up to %d", errEntry, d.version, entryVersion)
 	default:
-		d.impression(e, flags)
+		d.entry(e, head)
 	}
-	if flags&flagParked != 0 && d.err == nil {
-		d.parked(e)
-	}
-	if flags&flagInParts != 0 && d.count(0, "length of an empty part") == 0 {
-		e.inParts = e.count > 0
-	}
-	if flags&flagExpected != 0 {
-		d.expected(e)
-	}
-	d.foreign(e, flags)
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail("%d bytes too many", len(d.rest))
 	}
@@ -217,11 +301,35 @@ type entryReader struct {
 	err     error
 }
 
-func (d *entryReader) flags() uint64 {
-	if d.version == 1 {
-		return uint64(d.byte())
+func (d *entryReader) entry(e *entry, head byte) {
+	e.kind = kind(head >> kindShift & kindMask)
+	var flags uint64
+	if head&headFlags != 0 {
+		if flags = uint64(d.count(math.MaxInt64, "flags")); flags == 0 {
+			d.fail("no flags")
+		}
 	}
-	return uint64(d.count(math.MaxInt64, "flags"))
+	switch own := flags & (flagForeign - 1); {
+	case d.err != nil:
+		return
+	case e.kind == nothing || e.kind != closed && head&(headSelected|headPaid) != 0:
+		d.fail("first byte %#x", head)
+	case e.kind == waiting && own != flagParked, e.kind == closed && own&^flagParked != 0:
+		d.fail("kind %d, but flags %#x", e.kind, flags)
+	}
+	if e.kind != waiting {
+		e.learner = int32(d.count(math.MaxInt32, "learner"))
+	}
+	switch e.kind {
+	case closed:
+		e.wasSelected, e.paidOnce, e.forgetAt = head&headSelected != 0, head&headPaid != 0, bucketEnd(e.bucket)
+	case pending:
+		d.impression(e, flags)
+	}
+	if flags&flagParked != 0 && d.err == nil {
+		d.parked(e)
+	}
+	d.foreign(e, flags)
 }
 
 // foreign keeps the parts of flags that this version does not know.
@@ -250,97 +358,166 @@ func (d *entryReader) part() []byte {
 	return part
 }
 
-// expected reads what was expected of each item, or of the selected one. A version that does not know of it leaves it as it was
-// when an item is selected, and when the impression ends.
-func (d *entryReader) expected(e *entry) {
-	r := entryReader{rest: d.part()}
-	if e.kind == closed {
-		return
-	}
-	for len(r.rest) > 0 {
-		x := r.varint()
-		if limit := event.Millionths(event.MaxExpected); x < -limit || x > limit {
-			r.fail("%d millionths are expected", x)
-		}
-		e.expected = append(e.expected, x)
-	}
-	selected, n := e.selected >= 0, len(e.expected)
-	switch {
-	case d.err != nil:
-	case r.err != nil:
-		d.err = r.err
-	case selected && n == len(e.items):
-		e.choose(e.selected)
-	case selected && n == 1, !selected && n == len(e.items) && n > 0:
-	default:
-		d.fail("%d are expected of %d items", n, len(e.items))
-	}
-}
-
 func (d *entryReader) impression(e *entry, flags uint64) {
-	e.learner = int32(d.count(math.MaxInt32, "learner"))
-	e.offset = d.count(math.MaxInt64, "offset")
-	e.payoffDeadline = d.varint()
-	e.forgetAt = e.payoffDeadline + d.varint()
-	if e.began = unknownBegin; d.version > 1 {
-		e.began = e.payoffDeadline - d.varint()
+	e.hasSelectionDeadline = flags&flagSelectionDeadline != 0
+	selected, whole := flags&flagSelected != 0, flags&flagWhole != 0
+	d.times(e, flags)
+	if flags&flagOffset != 0 {
+		e.offset = d.count(math.MaxInt64, "offset")
 	}
-	if flags&flagSelectionDeadline != 0 {
-		e.hasSelectionDeadline = true
-		e.selectionDeadline = e.payoffDeadline - d.varint()
+	if e.alone = selected && !whole; e.alone {
+		e.items, e.selected = append(e.items, int32(d.count(math.MaxInt32, "item"))), 0
+	} else if n := d.count(math.MaxInt32, "items"); n > 0 {
+		e.items = d.packed(e.items, n, math.MaxInt32, "item")
 	}
-	if e.kind == closed {
-		e.outcome = outcome(d.byte())
-		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
-		if d.err == nil && (e.outcome == open || e.outcome >= outcomes || flags&(flagForeign-1)&^(flagSelected|flagSum|flagInParts|flagExpected) != 0) {
-			d.fail("outcome %d, flags %#x of a closed impression", e.outcome, flags)
-		}
-		return
+	if whole && (!selected || len(e.items) == 0) {
+		d.fail("flags %#x of %d items", flags, len(e.items))
+	}
+	if whole && d.err == nil {
+		e.selected = int32(d.count(uint64(len(e.items)-1), "selected position"))
 	}
 	d.decision(e, flags)
-	if flags&flagSelected != 0 {
-		e.selected = int32(d.count(uint64(math.MaxInt32), "selected position"))
-		if d.err == nil && int(e.selected) >= len(e.items) {
-			d.fail("position %d selected of %d", e.selected, len(e.items))
-		}
+	e.ordered, e.favourite = flags&flagOrdered != 0, flags&flagFavourite != 0
+	if d.err == nil && (e.ordered && !selected || e.favourite && !e.ordered) {
+		d.fail("flags %#x", flags)
 	}
 	if flags&flagSum != 0 {
-		e.sum = d.float()
-		e.count = d.count(math.MaxInt64, "payoffs")
-		if d.err == nil && e.count == 0 {
-			d.fail("a sum of no payoffs")
-		}
-		for n := d.count(maxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
-			e.events = append(e.events, d.word())
-		}
-		e.weakEvents = len(e.events) > 0 && (d.version == 1 || flags&flagWeakEvents != 0)
+		d.payoffs(e)
+	}
+	e.inParts, e.weakEvents = flags&flagInParts != 0, flags&flagWeakEvents != 0
+	if d.err == nil && (e.inParts && e.count == 0 || e.weakEvents && len(e.events) == 0) {
+		d.fail("flags %#x of %d payoffs", flags, e.count)
 	}
 }
 
-// decision reads what was decided: items, propensities, instance, ranks, which of them are undecided.
-func (d *entryReader) decision(e *entry, flags uint64) {
-	n := d.count(uint64(len(d.rest)), "items")
+// times reads when a pending impression began, and its deadlines.
+func (d *entryReader) times(e *entry, flags uint64) {
+	at := bucketStart(e.bucket) + d.varint()
+	horizon, timeout, awaited := d.span(), event.Millis(0), e.hasSelectionDeadline && flags&flagSelected == 0
+	if awaited {
+		timeout = d.span()
+	}
+	switch {
+	case flags&flagFromBegan != 0:
+		e.began = at
+	case awaited:
+		e.began = at - timeout
+	default:
+		e.began = at - horizon
+	}
+	e.payoffDeadline = e.began + horizon
+	if awaited {
+		e.selectionDeadline = e.began + timeout
+	}
+}
+
+// span reads what appendSpan wrote.
+func (d *entryReader) span() event.Millis {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.fail("a span of time is cut off")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	unit, v := v&3, v>>2
+	if unit == 0 {
+		return event.Millis(v>>1) ^ -event.Millis(v&1)
+	}
+	return event.Millis(v) * units[unit]
+}
+
+// packed reads n numbers, each at most limit, and appends them to dst.
+func (d *entryReader) packed(dst []int32, n int64, limit int64, what string) []int32 {
+	width := int64(d.byte())
+	if width < 1 || width > 31 || n > 8*int64(len(d.rest))/width {
+		d.fail("%d numbers of %d bits in %d bytes", n, width, len(d.rest))
+		return dst
+	}
+	var have int64
+	var word uint64
+	at := 0
 	for range n {
-		e.items = append(e.items, int32(d.count(math.MaxInt32, "item")))
+		for ; have < width; have += 8 {
+			word |= uint64(d.rest[at]) << have
+			at++
+		}
+		x := int64(word & (1<<width - 1))
+		if x > limit {
+			d.fail("%s is %d, at most %d can be", what, x, limit)
+			return dst
+		}
+		dst = append(dst, int32(x))
+		word >>= width
+		have -= width
+	}
+	d.rest = d.rest[at:]
+	return dst
+}
+
+// decision reads what was decided of the items: propensities, instance, ranks, which of them are undecided, what was expected.
+func (d *entryReader) decision(e *entry, flags uint64) {
+	n := int64(len(e.items))
+	each := n // of what is kept of the selected item alone
+	if e.selected >= 0 {
+		each = 1
+	}
+	if d.err == nil && (n == 0 && flags&(flagPropensities|flagRanks|flagExpected) != 0 || e.alone && flags&(flagRanks|flagUndecided) != 0) {
+		d.fail("flags %#x of %d items", flags, n)
 	}
 	if flags&flagPropensities != 0 {
-		for i := int64(0); i < n && d.err == nil; i++ {
-			e.propensities = append(e.propensities, d.float())
+		for i := int64(0); i < each && d.err == nil; i++ {
+			e.propensities = append(e.propensities, d.propensity(flags&flagNarrow != 0))
 		}
 	}
 	if flags&flagInstance != 0 {
 		e.instance = int32(d.count(math.MaxInt32, "instance"))
 	}
-	if flags&flagRanks != 0 {
-		for range n {
-			e.ranks = append(e.ranks, int32(d.count(uint64(n-1), "rank")))
-		}
-	}
-	if d.err == nil && n == 0 && flags&(flagPropensities|flagRanks) != 0 {
-		d.fail("flags %#x without items", flags)
+	if flags&flagRanks != 0 && d.err == nil {
+		e.ranks = d.packed(e.ranks, n, n-1, "rank")
 	}
 	if flags&flagUndecided != 0 {
 		d.undecided(e, n)
+	}
+	if flags&flagExpected != 0 {
+		for i := int64(0); i < each && d.err == nil; i++ {
+			e.expected = append(e.expected, d.millionths())
+		}
+	}
+}
+
+func (d *entryReader) propensity(narrow bool) float64 {
+	if !narrow {
+		return d.float()
+	}
+	if len(d.rest) < 4 {
+		d.fail("cut off")
+		return 0
+	}
+	p := float64(math.Float32frombits(binary.LittleEndian.Uint32(d.rest)))
+	d.rest = d.rest[4:]
+	if math.IsNaN(p) || math.IsInf(p, 0) {
+		d.fail("a number that is not finite")
+	}
+	return p
+}
+
+func (d *entryReader) millionths() int64 {
+	x := d.varint()
+	if limit := event.Millionths(event.MaxExpected); x < -limit || x > limit {
+		d.fail("%d millionths are expected", x)
+	}
+	return x
+}
+
+// payoffs reads the sum.
+func (d *entryReader) payoffs(e *entry) {
+	e.sum = d.float()
+	e.count = d.count(math.MaxInt64, "payoffs")
+	if d.err == nil && e.count == 0 {
+		d.fail("a sum of no payoffs")
+	}
+	for n := d.count(maxEventsPerID, "events"); n > 0 && d.err == nil; n-- {
+		e.events = append(e.events, d.word())
 	}
 }
 

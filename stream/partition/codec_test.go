@@ -2,12 +2,17 @@ package partition
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math"
+	"math/bits"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/valyala/fastjson"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/memcap"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -17,24 +22,33 @@ func drawEntry(t *rapid.T) *entry {
 	e := new(entry)
 	e.reset()
 	millis := rapid.Int64Range(-1<<40, 1<<48)
-	e.bucket = rapid.Int64Range(0, 1<<40).Draw(t, "bucket")
 	e.kind = kind(rapid.IntRange(int(waiting), int(closed)).Draw(t, "kind"))
+	e.bucket = rapid.Int64Range(0, 1<<40).Draw(t, "bucket")
 	if e.kind != waiting {
 		e.learner = rapid.Int32Range(0, math.MaxInt32).Draw(t, "learner")
-		e.offset = rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset")
-		e.payoffDeadline, e.forgetAt = millis.Draw(t, "payoff deadline"), millis.Draw(t, "forgotten")
-		e.began = millis.Draw(t, "began")
 	}
 	if rapid.Bool().Draw(t, "written by a later version") {
 		drawForeign(t, e)
 	}
 	switch e.kind {
 	case closed:
-		e.outcome = outcome(rapid.IntRange(int(paid), int(unselected)).Draw(t, "outcome"))
-		e.wasSelected, e.summed = rapid.Bool().Draw(t, "selected"), rapid.Bool().Draw(t, "summed")
+		e.forgetAt = bucketEnd(e.bucket)
+		e.wasSelected, e.paidOnce = rapid.Bool().Draw(t, "selected"), rapid.Bool().Draw(t, "paid")
 		return e
 	case pending:
+		if rapid.Bool().Draw(t, "has offset") {
+			e.offset = rapid.Int64Range(0, math.MaxInt64).Draw(t, "offset")
+		}
+		round := rapid.SampledFrom([]event.Millis{1, 1000, 60_000, 3_600_000}).Draw(t, "unit")
+		e.began = millis.Draw(t, "began")
+		if rapid.Bool().Draw(t, "near its bucket") {
+			e.began = bucketStart(e.bucket) - 30_000
+		}
+		e.payoffDeadline = e.began + round*rapid.Int64Range(-1<<20, 1<<40).Draw(t, "horizon")
 		drawDecision(t, e)
+		if e.hasSelectionDeadline && e.selected < 0 {
+			e.selectionDeadline = e.began + round*rapid.Int64Range(-1<<20, 1<<40).Draw(t, "timeout")
+		}
 	}
 	for range rapid.IntRange(0, 16).Draw(t, "parked") {
 		form, plain := event.Form(rapid.IntRange(0, event.Forms-1).Draw(t, "form")), []byte(nil)
@@ -69,13 +83,17 @@ func drawForeign(t *rapid.T, e *entry) {
 
 func drawDecision(t *rapid.T, e *entry) {
 	finite := rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)
-	if e.hasSelectionDeadline = rapid.Bool().Draw(t, "has selection deadline"); e.hasSelectionDeadline {
-		e.selectionDeadline = rapid.Int64Range(-1<<40, 1<<48).Draw(t, "selection deadline")
-	}
+	e.hasSelectionDeadline = rapid.Bool().Draw(t, "has selection deadline")
 	e.items = append(e.items, rapid.SliceOfN(rapid.Int32Range(0, math.MaxInt32), 0, 30).Draw(t, "items")...)
 	if n := len(e.items); n > 0 {
 		if rapid.Bool().Draw(t, "has propensities") {
 			e.propensities = append(e.propensities, rapid.SliceOfN(finite, n, n).Draw(t, "propensities")...)
+			if rapid.Bool().Draw(t, "of 32 bits") {
+				for k := range e.propensities {
+					e.propensities[k] = rapid.Float64Range(0, 1).Draw(t, "propensity")
+					e.propensities[k] = float64(float32(e.propensities[k]))
+				}
+			}
 		}
 		if rapid.Bool().Draw(t, "has ranks") {
 			e.ranks = append(e.ranks, rapid.SliceOfN(rapid.Int32Range(0, int32(n-1)), n, n).Draw(t, "ranks")...)
@@ -88,6 +106,9 @@ func drawDecision(t *rapid.T, e *entry) {
 		e.selected = rapid.Int32Range(-1, int32(n-1)).Draw(t, "selected")
 		if rapid.Bool().Draw(t, "has expected") {
 			drawExpected(t, e, n)
+		}
+		if e.selected >= 0 {
+			e.shrink(delay.Needs{Ref: rapid.Bool().Draw(t, "offset needed"), Candidates: rapid.Bool().Draw(t, "candidates needed")})
 		}
 	}
 	e.instance = rapid.Int32Range(-1, math.MaxInt32).Draw(t, "instance")
@@ -135,134 +156,224 @@ func TestEntryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawEntry(t)
 		b := appendEntry(nil, want)
-		require.NoError(t, decodeEntry(b, &got))
+		require.NoError(t, decodeEntry(b, want.bucket, &got))
 		requireSameEntry(t, want, &got)
 		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		require.ErrorIs(t, decodeEntry(b[:cut], &got), errEntry)
-		require.ErrorIs(t, decodeEntry(append(b, 0), &got), errEntry)
+		require.ErrorIs(t, decodeEntry(b[:cut], want.bucket, &got), errEntry)
+		require.ErrorIs(t, decodeEntry(append(b, 0), want.bucket, &got), errEntry)
 	})
+}
+
+// storedBefore are entries that version 2 has stored, and one of version 1, with what they are read as.
+var storedBefore = []struct {
+	what, stored string
+	want         func(e *entry)
+}{
+	{"undecided", "020201b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801", func(e *entry) { undecidedBefore(e) }},
+	{"undecided, with all", "02028f09b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
+		"000000000000d03f040200010101030a0b0e", func(e *entry) {
+		undecidedBefore(e)
+		e.propensities, e.ranks, e.undecided = []float64{.5, .25, .25}, []int32{2, 0, 1}, []int32{1}
+		e.instance, e.expected = 4, []int64{5, -6, 7}
+	}},
+	{"selected", "02029f08b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
+		"000000000000d03f0402000101010b", func(e *entry) { selectedBefore(e) }},
+	{"paid in parts", "0202bf0cb494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
+		"000000000000d03f0402000101000000000000f83f02020100000000000000020000000000000000010b", func(e *entry) {
+		selectedBefore(e)
+		e.sum, e.count, e.events, e.inParts = 1.5, 2, []uint64{1, 2}, true
+	}},
+	{"ended, summed", "020330b494cd5502c0843d8080afded26880bab70380a0f6a71301", func(e *entry) { endedBefore(e); e.wasSelected = true }},
+	{"ended, paid", "020310b494cd5502c0843d8080afded26880bab70380a0f6a71301", func(e *entry) { endedBefore(e); e.wasSelected, e.paidOnce = true, true }},
+	{"ended, unselected", "020300b494cd5502c0843d8080afded26880bab70380a0f6a71304", func(e *entry) { endedBefore(e) }},
+	{"waiting", "0201400701020380e0b8b6bf68fedfb8b6bf68c2a907027b7d", func(e *entry) {
+		e.kind = waiting
+		e.parked = []parkedRecord{{topic: event.Payoffs, offset: 3, timestamp: day, effective: day - 1, deadline: day + 60_000, value: []byte("{}")}}
+	}},
+	{"version 1", "010201b494cd5502c0843d8080afded26880bab70380c39aa61303b0ea010ac801", func(e *entry) { undecidedBefore(e); e.began = unknownBegin }},
+}
+
+func undecidedBefore(e *entry) {
+	e.kind, e.learner, e.offset, e.hasSelectionDeadline = pending, 2, 1_000_000, true
+	e.began, e.selectionDeadline, e.payoffDeadline = day, day+1_800_000, day+30*86_400_000
+	e.items = []policy.Item{30000, 10, 200}
+}
+
+func selectedBefore(e *entry) {
+	undecidedBefore(e)
+	e.selected, e.selectionDeadline, e.propensities, e.expected = 1, 0, []float64{.25}, []int64{-6}
+	e.ranks, e.instance, e.ordered = []int32{2, 0, 1}, 4, true
+}
+
+func endedBefore(e *entry) {
+	e.kind, e.learner, e.forgetAt = closed, 2, day+30*86_400_000+3_600_000
+}
+
+// TestEntry_OfVersionsBefore: what earlier versions have stored is read, and stored again as this one's. No prefix of it passes for an
+// entry.
+func TestEntry_OfVersionsBefore(t *testing.T) {
+	for _, c := range storedBefore {
+		b, err := hex.DecodeString(c.stored)
+		require.NoError(t, err)
+		var want, got entry
+		want.reset()
+		want.bucket = 7
+		c.want(&want)
+		require.NoError(t, decodeEntry(b, want.bucket, &got), c.what)
+		requireSameEntry(t, &want, &got)
+		for cut := range b {
+			require.ErrorIs(t, decodeEntry(b[:cut], want.bucket, &got), errEntry, "%s, cut at %d", c.what, cut)
+		}
+		require.ErrorIs(t, decodeEntry(append(slices.Clone(b), 0), want.bucket, &got), errEntry, c.what)
+		fits(&want)
+		again := appendEntry(nil, &want)
+		require.EqualValues(t, entryVersion, again[0]&versionMask)
+		require.NoError(t, decodeEntry(again, want.bucket, &got), c.what)
+		requireSameEntry(t, &want, &got)
+	}
+	for what, faulty := range map[string]string{
+		"a version after":                "04",
+		"a flag of a version after":      "0202811ab494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801",
+		"none expected of an item":       "020281080700000000000105" + "00",
+		"more expected than there are":   "0202810807000000000001050202" + "02",
+		"half a number expected":         "020281080700000000000105" + "0180",
+		"an outcome that there is not":   "02030007000000000005",
+		"an impression of another world": "020407",
+	} {
+		b, err := hex.DecodeString(faulty)
+		require.NoError(t, err, what)
+		require.ErrorIs(t, decodeEntry(b, 0, new(entry)), errEntry, what)
+	}
+}
+
+// fits does what else is done with an entry of an earlier version before it is stored again: an end is put into its bucket, and
+// of version 1 the beginning is worked out.
+func fits(e *entry) {
+	if e.kind == closed {
+		e.bucket = bucketOf(e.forgetAt, e.forgetAt)
+		e.forgetAt = bucketEnd(e.bucket)
+	}
+	if e.began == unknownBegin {
+		e.began = e.payoffDeadline
+	}
 }
 
 // FuzzDecodeEntry: stored bytes are read, or refused; what is read can be stored and read again.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte{})
-	var e entry
-	e.reset()
-	e.kind, e.bucket, e.items, e.selected = pending, 7, []policy.Item{3, 1, 2}, 1
-	e.propensities, e.ranks, e.instance, e.count, e.sum = []float64{.5, .25, .25}, []int32{2, 0, 1}, 4, 2, 1.5
-	e.events, e.hasSelectionDeadline = []uint64{1, 2}, true
-	f.Add(appendEntry(nil, &e))
-	e.parked = []parkedRecord{{topic: event.Payoffs, offset: 3, value: []byte("{}")}}
-	f.Add(appendEntry(nil, &e))
-	e.parked = nil
-	e.expected, e.inParts = []int64{-1}, true
-	f.Add(appendEntry(nil, &e))
-	e.selected, e.expected = -1, []int64{1, 250_000, -1_000_000_000_000}
-	f.Add(appendEntry(nil, &e))
-	e.selected = 0 // by a version that does not know of it
-	f.Add(appendEntry(nil, &e))
-	e.close(paid, true)
-	f.Add(appendEntry(nil, &e))
+	for _, c := range storedBefore {
+		b, err := hex.DecodeString(c.stored)
+		require.NoError(f, err)
+		f.Add(b)
+		var e entry
+		e.reset()
+		c.want(&e)
+		fits(&e)
+		f.Add(appendEntry(nil, &e))
+		if e.selected >= 0 {
+			e.shrink(delay.Needs{})
+			f.Add(appendEntry(nil, &e))
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var first, second entry
 		var err error
-		took := memcap.Allocated(func() { err = decodeEntry(b, &first) })
+		took := memcap.Allocated(func() { err = decodeEntry(b, 7, &first) })
 		require.LessOrEqual(t, took, uint64(64<<10+200*len(b)), "no length that the bytes announce is believed")
 		if err != nil {
 			require.ErrorIs(t, err, errEntry)
 			require.Equal(t, nothing, first.kind)
 			return
 		}
-		require.NoError(t, decodeEntry(appendEntry(nil, &first), &second))
+		if b[0] < entryVersion {
+			fits(&first)
+		}
+		require.NoError(t, decodeEntry(appendEntry(nil, &first), first.bucket, &second))
 		requireSameEntry(t, &first, &second)
 	})
 }
 
-// TestEntrySize holds the documented size: a pending impression of 20 items takes about 60 bytes.
+// TestEntrySize holds the documented sizes, of a partition that has ranked a hundred million impressions of 200,000 items, with the
+// default timeouts: what is beyond the bucket, which says where an entry stands.
 func TestEntrySize(t *testing.T) {
-	var e entry
-	e.reset()
-	e.kind, e.bucket, e.offset, e.hasSelectionDeadline = pending, bucketOf(day), 1_000_000, true
-	e.selectionDeadline, e.payoffDeadline, e.forgetAt = day+1_800_000, day+30*86_400_000, day+30*86_400_000+3_600_000
-	for i := range policy.Item(20) {
-		e.items = append(e.items, i*100)
+	size := func(e *entry) int {
+		return len(appendEntry(nil, e))
 	}
-	require.Less(t, len(appendEntry(nil, &e)), 75)
-	without := len(appendEntry(nil, &e))
+	var e entry
+	decide := func() {
+		e.reset()
+		e.kind, e.offset, e.hasSelectionDeadline = pending, 100_000_000, true
+		e.began = 20_000*86_400_000 + 12_345_678
+		e.selectionDeadline, e.payoffDeadline = e.began+1_800_000, e.began+30*86_400_000
+		e.bucket = bucketOf(e.selectionDeadline, e.selectionDeadline)
+		for i := range policy.Item(20) {
+			e.items = append(e.items, 199_999-i*100)
+		}
+	}
+	decide()
+	require.LessOrEqual(t, size(&e), 60)
+	without := size(&e)
 	for range e.items {
 		e.expected = append(e.expected, 999_999)
 	}
-	require.LessOrEqual(t, len(appendEntry(nil, &e)), without+2+3*len(e.items), "three bytes for each that was expected")
-	without, e.expected = without+1, e.expected[:0] // a position
-	e.selected = 7
-	require.Len(t, appendEntry(nil, &e), without)
-	e.expected = append(e.expected, 999_999)
-	require.LessOrEqual(t, len(appendEntry(nil, &e)), without+2+3, "and for that of the selected one")
-	e.close(paid, false)
-	require.Less(t, len(appendEntry(nil, &e)), 30)
+	require.LessOrEqual(t, size(&e), without+1+3*len(e.items), "three bytes for each that was expected")
+
+	decide()
+	e.choose(7)
+	e.shrink(delay.Needs{})
+	require.LessOrEqual(t, size(&e), 12, "in the bucket of the selection deadline")
+	e.bucket = bucketOf(e.payoffDeadline, e.payoffDeadline)
+	require.LessOrEqual(t, size(&e), 12, "in that of the payoff deadline")
+	without = size(&e)
+	e.expected, e.propensities = append(e.expected, 999_999), append(e.propensities, float64(float32(0.1)))
+	require.LessOrEqual(t, size(&e), without+1+3+4, "with robust")
+
+	e.close(e.payoffDeadline, e.payoffDeadline, true)
+	e.bucket = bucketOf(e.forgetAt, e.forgetAt)
+	require.Equal(t, 2, size(&e))
 }
 
-// TestExpected_OfVersionsThatPassItOn: a version that does not know what was expected leaves it where it was when an item is
-// selected, and when the impression ends.
-func TestExpected_OfVersionsThatPassItOn(t *testing.T) {
-	var e, got entry
-	e.reset()
-	e.kind, e.bucket, e.items, e.expected = pending, 7, []policy.Item{3, 1, 2}, []int64{5, 6, 7}
-	require.NoError(t, decodeEntry(appendEntry(nil, &e), &got))
-	require.Equal(t, []int64{5, 6, 7}, got.expected)
-	e.selected = 1
-	require.NoError(t, decodeEntry(appendEntry(nil, &e), &got))
-	require.Equal(t, []int64{6}, got.expected)
-
-	var old entry
-	old.reset()
-	old.foreign, old.foreignBytes = flagExpected, []byte{3, 10, 12, 14}
-	old.kind, old.bucket, old.outcome, old.wasSelected = closed, 7, paid, true
-	require.NoError(t, decodeEntry(appendEntry(nil, &old), &got))
-	require.Empty(t, got.expected)
-	require.Zero(t, got.foreign)
-
-	for what, faulty := range map[string]entry{
-		"too few":        {kind: pending, items: []policy.Item{3, 1, 2}, selected: -1, expected: []int64{5}},
-		"too many":       {kind: pending, items: []policy.Item{3, 1, 2}, selected: 1, expected: []int64{5, 6}},
-		"none":           {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{0}},
-		"half a number":  {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{1, 0x80}},
-		"half a part":    {kind: pending, items: []policy.Item{3}, selected: -1, foreign: flagExpected, foreignBytes: []byte{2, 1}},
-		"more than most": {kind: pending, items: []policy.Item{3}, selected: -1, expected: []int64{-1_000_000_000_001}},
-		"of no items":    {kind: waiting, selected: -1, expected: []int64{5}, parked: []parkedRecord{{topic: event.Payoffs}}},
-	} {
-		faulty.instance = -1
-		require.ErrorIs(t, decodeEntry(appendEntry(nil, &faulty), &got), errEntry, what)
-	}
+// TestPacked: numbers take as many bits as the largest.
+func TestPacked(t *testing.T) {
+	require.Equal(t, []byte{3, 0b11_010_101, 0b1001}, appendPacked(nil, []int32{5, 2, 7, 4}))
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.Int32Range(0, rapid.Int32Range(0, math.MaxInt32).Draw(t, "most")), 1, 40).Draw(t, "numbers")
+		b := appendPacked(nil, want)
+		require.Len(t, b, 1+(max(bits.Len32(uint32(slices.Max(want))), 1)*len(want)+7)/8)
+		d := entryReader{rest: append(b, 77)}
+		require.Equal(t, want, d.packed(nil, int64(len(want)), math.MaxInt32, "number"))
+		require.NoError(t, d.err)
+		require.Equal(t, []byte{77}, d.rest)
+	})
 }
 
-// TestItemRoundTrip: an item's sums are read back to the last bit.
+// TestItemRoundTrip: an item's sums are read back to the last bit, and until when it is kept.
 func TestItemRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := policy.Sums{N: rapid.Int64Range(1, math.MaxInt64).Draw(t, "n"),
 			R: rapid.Float64Range(-1e300, 1e300).Draw(t, "sum"), Q: rapid.Float64Range(0, 1e300).Draw(t, "squares")}
 		number := rapid.Int32Range(0, math.MaxInt32).Draw(t, "number")
-		i, got, err := ParseItem(appendItem(nil, number, want))
+		until := rapid.Int64Range(0, math.MaxInt64).Draw(t, "until")
+		got, err := parseItem(new(fastjson.Parser), appendItem(nil, number, want, until))
 		require.NoError(t, err)
-		require.Equal(t, number, i)
-		require.Equal(t, want, got)
+		require.Equal(t, storedItem{number: number, sums: want, until: until}, got)
 	})
 }
 
 // FuzzParseItem: stored statistics are read, or refused.
 func FuzzParseItem(f *testing.F) {
-	f.Add(appendItem(nil, 17, policy.Sums{N: 12, R: 7.25, Q: 4.5}))
+	f.Add(appendItem(nil, 17, policy.Sums{N: 12, R: 7.25, Q: 4.5}, 0))
+	f.Add(appendItem(nil, 18, policy.Sums{}, 1_700_000_000_000))
 	f.Add([]byte(`{"no":1,"n":"x"}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		i, s, err := ParseItem(b)
+		it, err := parseItem(new(fastjson.Parser), b)
 		if err != nil {
 			return
 		}
-		require.NoError(t, s.Check())
-		again, s2, err := ParseItem(appendItem(nil, i, s))
+		require.NoError(t, it.sums.Check())
+		again, err := parseItem(new(fastjson.Parser), appendItem(nil, it.number, it.sums, it.until))
 		require.NoError(t, err)
-		require.Equal(t, i, again)
-		require.Equal(t, s, s2)
+		require.Equal(t, it, again)
 	})
 }

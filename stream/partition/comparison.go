@@ -85,16 +85,12 @@ func (c *Comparison) decided(l *learner, candidates []policy.Item, at int, first
 
 // paid takes in the payoff of an impression that is still pending.
 func (c *Comparison) paid(e *entry, payoff float64) {
-	n := len(e.ranks)
-	if e.selected < 0 || n == 0 || len(e.propensities) != n || len(e.undecided) > 0 {
-		return
-	}
-	p := e.propensities[e.selected]
-	if p <= 0 {
+	p := e.propensity()
+	if !e.ordered || p <= 0 {
 		return
 	}
 	c.Weighed++
-	if int(e.ranks[e.selected]) == n-1 {
+	if e.favourite {
 		w := 1 / p
 		c.Weights += w
 		c.Squares += w * w

@@ -68,6 +68,7 @@ func TestComparison_WeightsAreUnbiased(t *testing.T) {
 		if rng.Float64() < p {
 			e.selected = 1
 		}
+		e.shrink(delay.Needs{Candidates: true})
 		c.paid(e, payoff)
 		pays += payoff
 	}
@@ -77,8 +78,13 @@ func TestComparison_WeightsAreUnbiased(t *testing.T) {
 	require.Less(t, c.Weights*c.Weights/c.Squares, float64(n)/2, "what it is worth is less than there are payoffs")
 
 	before := c
-	c.paid(&entry{selected: 1, propensities: []float64{0.5, 0.5}}, 1)
-	c.paid(&entry{selected: 1, ranks: []int32{0, 1}}, 1)
-	c.paid(&entry{selected: 1, ranks: []int32{0, 1}, propensities: []float64{0.5, 0.5}, undecided: []int32{1}}, 1)
+	for _, e := range []*entry{
+		{selected: 1, propensities: []float64{0.5, 0.5}},
+		{selected: 1, ranks: []int32{0, 1}},
+		{selected: 1, ranks: []int32{0, 1}, propensities: []float64{0.5, 0.5}, undecided: []int32{1}},
+	} {
+		e.shrink(delay.Needs{Candidates: true})
+		c.paid(e, 1)
+	}
 	require.Equal(t, before, c, "where propensities or the order are not recorded nothing is known")
 }

@@ -1,50 +1,103 @@
 package partition
 
 import (
+	"encoding/binary"
 	"fmt"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
+// Found is what the store holds under an id, and in which page; the zero value says that it holds nothing.
+type Found struct {
+	Page  uint32
+	Value []byte
+}
+
 // current is the one entry that a step works on.
 type current struct {
-	id           []byte
-	hash         uint64
-	slot         *slot // nil: not in the overlay
-	stored       bool  // a look-up showed it
-	openedBucket int64 // bucket in which the id stood when the entry was opened
+	id      state.ID
+	key     []byte // the id's text; nil where the walk came by, which does not know it
+	keyHash uint32 // of a Hashed id that something is stored under; see state.KeyHash
+	hash    uint64
+	slot    *slot  // nil: not in the overlay
+	page    uint32 // in which the entry lies, where it is not in the overlay; noPage: nothing is stored
 	entry
 	changed bool
 	encoded []byte // scratch
 }
 
+// openKey opens the entry of a record that is stepped.
+func (m *Machine) openKey(in *Input) error {
+	return m.open(in.id(), in.Record.Key, in.Found)
+}
+
+// id is that of the record's key.
+func (in *Input) id() state.ID {
+	if in.ID != nil {
+		return *in.ID
+	}
+	return state.IDOf(in.Record.Key)
+}
+
 // open makes the entry of id the current one: as it stands in the overlay, else as a look-up found it.
-func (m *Machine) open(id, found []byte) error {
+func (m *Machine) open(id state.ID, key []byte, found Found) error {
 	c := &m.cur
-	c.id, c.hash, c.changed, c.stored = id, m.hash(id), false, false
+	c.id, c.key, c.hash, c.changed, c.page = id, key, m.hash(id), false, noPage
 	c.slot = m.segments.over.find(c.hash, id)
-	value := found
+	value, page := found.Value, found.Page
 	if c.slot != nil {
-		value = c.slot.value
+		value, page = c.slot.value, c.slot.page
 		if c.slot.deleted {
 			value = nil
 		}
+	} else if value != nil {
+		c.page = found.Page
+	}
+	hash, rest := cutKeyHash(value)
+	if c.keyHash = hash; len(rest) == len(value) && id.Hashed() { // it is new, or has ended and may be forgotten now
+		c.keyHash = state.KeyHash(key)
 	}
 	if value == nil {
 		c.reset()
-		c.openedBucket = noBucket
 		return nil
 	}
-	c.stored = c.slot == nil
-	err := decodeEntry(value, &c.entry)
+	err := decodeEntry(rest, m.expiry.pages.bucket(page), &c.entry)
 	if err == nil {
 		err = m.checkEntry(&c.entry)
 	}
 	if err != nil {
-		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
+		return fmt.Errorf("what is stored under impression id %s: %w", c.name(), err)
 	}
-	c.openedBucket = c.bucket
 	return nil
+}
+
+// name is what people are told of the id.
+func (c *current) name() string {
+	if c.key != nil {
+		return fmt.Sprintf("%.64q", c.key)
+	}
+	return c.id.String()
+}
+
+// keyHashMark is the first byte of what is stored under a Hashed id whose impression has not ended: before the entry, which begins with
+// its version, stand four bytes of the hash that the partitioner makes of the id's text. With them the entry finds its partition when
+// these are cut anew. Tombstones are not carried over then.
+const (
+	keyHashMark  = 0xff
+	keyHashBytes = 5
+)
+
+func appendKeyHash(dst []byte, hash uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(dst, keyHashMark), hash)
+}
+
+// cutKeyHash takes the hash off, where there is one.
+func cutKeyHash(value []byte) (hash uint32, entry []byte) {
+	if len(value) < keyHashBytes || value[0] != keyHashMark {
+		return 0, value
+	}
+	return binary.LittleEndian.Uint32(value[1:]), value[keyHashBytes:]
 }
 
 // checkEntry makes sure that the numbers in an entry mean something.
@@ -62,9 +115,12 @@ func (m *Machine) checkEntry(e *entry) error {
 	if l.gone {
 		return nil
 	}
+	if e.kind == pending && e.selected >= 0 { // a version before may have stored more
+		e.shrink(l.delay.Needs())
+	}
 	for _, i := range e.items {
-		if int(i) >= l.items.len() {
-			return fmt.Errorf("%w: item number %d, but learner %q has only %d", errEntry, i, l.name, l.items.len())
+		if i >= l.items.next {
+			return fmt.Errorf("%w: item number %d, but learner %q has only given %d", errEntry, i, l.name, l.items.next)
 		}
 	}
 	return nil
@@ -79,8 +135,7 @@ func (m *Machine) beganBefore(e *entry) event.Millis {
 	return e.payoffDeadline
 }
 
-// save puts the current entry into the overlay, if it has changed, and makes sure that its id stands in the right
-// bucket of the expiry index.
+// save puts the current entry into the overlay, if it has changed, and makes sure that it lies in a page of the right bucket.
 func (m *Machine) save(walking bool) {
 	c := &m.cur
 	if !c.changed {
@@ -88,27 +143,37 @@ func (m *Machine) save(walking bool) {
 	}
 	s := c.slot
 	if s == nil {
-		if c.kind == nothing && !c.stored {
+		if c.kind == nothing && c.page == noPage {
 			return
 		}
 		s = m.segments.over.add(c.hash, c.id)
 		c.slot = s
-		if s.stored = c.stored; c.stored {
-			s.bucket, s.storedBucket = c.openedBucket, c.openedBucket
-		} else {
-			m.known.add(c.hash)
-		}
+		s.page, s.storedPage = c.page, c.page
 	}
-	m.expiry.place(s, &c.entry, walking, m.segments.open)
+	before := s.page
+	m.expiry.place(s, &c.entry, m.time.watermark, walking, m.segments.open)
+	m.known.moved(c.hash, before, s.page)
 	if c.kind == nothing {
 		m.segments.change(s, nil)
 	} else {
 		// What is parked may alias s.value, hence the detour.
-		c.encoded = appendEntry(c.encoded[:0], &c.entry)
+		c.encoded = c.encoded[:0]
+		if c.kind != closed && c.id.Hashed() {
+			c.encoded = appendKeyHash(c.encoded, c.keyHash)
+		}
+		c.encoded = appendEntry(c.encoded, &c.entry)
 		m.segments.change(s, c.encoded)
 		if cap(c.encoded) > maxKeptOutput {
 			c.encoded = nil
 		}
 	}
 	c.changed = false
+}
+
+// Convert makes a stored entry of the present layout of one of a layout below 3, whose id had that text.
+func Convert(text, value []byte) []byte {
+	if !state.IDOf(text).Hashed() || len(value) < 2 || value[0] == keyHashMark || kind(value[1]) == closed {
+		return value
+	}
+	return append(appendKeyHash(nil, state.KeyHash(text)), value...)
 }

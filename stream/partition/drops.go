@@ -44,7 +44,7 @@ func (d *DropStatus) Misleads() bool {
 
 // drops counts what becomes of a learner's selections.
 type drops struct {
-	items       []outcomesOf // by number
+	items       policy.Pages[outcomesOf] // by number
 	all         outcomesOf
 	least, most float64 // payoffs, normalised
 
@@ -71,10 +71,7 @@ func (d *drops) paid(i policy.Item, payoff float64) {
 func (d *drops) expired(i policy.Item) { d.add(i, outcomesOf{expired: 1}) }
 
 func (d *drops) add(i policy.Item, more outcomesOf) {
-	for int(i) >= len(d.items) {
-		d.items = append(d.items, outcomesOf{})
-	}
-	o := &d.items[i]
+	o := d.items.At(i)
 	d.count(*o, -1)
 	o.paid += more.paid
 	o.expired += more.expired
@@ -82,6 +79,9 @@ func (d *drops) add(i policy.Item, more outcomesOf) {
 	d.all.paid += more.paid
 	d.all.expired += more.expired
 }
+
+// forget gives the memory of an item back that has ended. What has become of its selections stays in the sums.
+func (d *drops) forget(i policy.Item) { d.items.Remove(i) }
 
 // count takes an item in, or out with sign -1.
 func (d *drops) count(o outcomesOf, sign int64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -22,7 +23,7 @@ const (
 type outcome uint8
 
 const (
-	open       outcome = iota
+	_          outcome = iota
 	paid               // a payoff was fed to the learner
 	expired            // the payoff never came
 	defaulted          // the payoff never came, and the learner was fed the default
@@ -30,31 +31,36 @@ const (
 	outcomes
 )
 
+// unknownOffset is the offset of an impression that is not kept any more.
+const unknownOffset int64 = -1
+
 // entry is all that is stored under one impression id. Times are in milliseconds.
 type entry struct {
 	kind    kind
-	bucket  int64 // of the expiry index, in which the id stands
+	bucket  int64 // in which it lies: times are stored as counted from it
 	learner int32 // number in the learner table
-	offset  int64 // of the impression
 
-	hasSelectionDeadline bool // a selection is awaited before any payoff
+	// Of a pending impression only. At its selection all goes that its payoff and its end do not need, see shrink.
+	offset               int64 // of the impression; unknownOffset: not kept
+	hasSelectionDeadline bool  // a selection is, or was, awaited before any payoff
 	selectionDeadline    event.Millis
 	payoffDeadline       event.Millis
-	began                event.Millis // from when the deadlines are counted
-	forgetAt             event.Millis // the tombstone goes when the watermark is past this
+	began                event.Millis  // from when the deadlines are counted
+	items                []policy.Item // in the order shown; empty where the learner is gone and its items are not known
+	alone                bool          // items is what was selected, alone
+	propensities         []float64     // by position shown, or of what was selected alone; empty where the learner gave none
+	instance             int32         // -1: none
+	ranks                []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
+	expected             []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
+	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
+	selected             int32         // position in items, -1: nothing yet
+	ordered              bool          // of one with a selection: the order of utilities was known, and certain
+	favourite            bool          // and it put first what was selected
 
-	// Of a pending impression only.
-	items        []policy.Item // in the order shown; empty where the learner is gone and its items are not known
-	propensities []float64     // by position shown; empty where the learner gave none
-	instance     int32         // -1: none
-	ranks        []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
-	expected     []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
-	undecided    []int32       // ascending: ranks whose item was not certain to be above the one before
-	selected     int32         // position shown, -1: nothing yet
-
-	wasSelected bool // of a tombstone
-	summed      bool // of a tombstone: all payoffs up to the deadline counted, so that one that comes now is late
-	outcome     outcome
+	// Of a tombstone only.
+	forgetAt    event.Millis // it goes when the watermark is past this: the end of its bucket
+	wasSelected bool
+	paidOnce    bool // it ended by its payoff, so that one that comes now is a second; else it is late
 
 	// The sum of payoffs so far, where a learner adds them up.
 	sum     float64 // raw units
@@ -92,8 +98,8 @@ type parkedRecord struct {
 func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
-	*e = entry{instance: -1, selected: -1, bucket: noBucket, items: e.items, propensities: e.propensities, ranks: e.ranks,
-		expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
+	*e = entry{instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
+		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
 }
 
 // forget drops what only a pending impression needs.
@@ -101,14 +107,15 @@ func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided, e.expected = e.ranks[:0], e.undecided[:0], e.expected[:0]
 	e.instance, e.sum, e.count, e.inParts, e.weakEvents = -1, 0, 0, false, false
+	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
+	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
 }
 
-// close makes a pending impression a tombstone. What is parked stays.
-func (e *entry) close(o outcome, summed bool) {
-	e.kind, e.outcome, e.summed = closed, o, summed
-	e.wasSelected = e.selected >= 0
-	e.selected = -1
-	e.hasSelectionDeadline, e.selectionDeadline = false, 0
+// close makes a pending impression that has ended at a time a tombstone, which is kept until another, rounded up to the end of a bucket: the
+// place of a tombstone is all that says so. What is parked stays.
+func (e *entry) close(ended, keptUntil event.Millis, paidOnce bool) {
+	e.kind, e.paidOnce, e.wasSelected = closed, paidOnce, e.selected >= 0
+	e.forgetAt = bucketEnd(bucketOf(keptUntil, ended))
 	e.forget()
 }
 
@@ -120,10 +127,49 @@ func (e *entry) choose(at int32) {
 	}
 }
 
+// shrink leaves of an impression with a selection what its payoff and its end need: the item, how likely its selection was and
+// what was expected of it; and beyond that what the learner says that it needs. Of the order of utilities it keeps whether that was
+// known, and had the item first.
+func (e *entry) shrink(n delay.Needs) {
+	e.reduce()
+	if !n.Ref {
+		e.offset = unknownOffset
+	}
+	if !n.Candidates && !e.alone {
+		e.items = append(e.items[:0], e.items[e.selected])
+		e.selected, e.alone = 0, true
+		e.ranks, e.undecided = e.ranks[:0], e.undecided[:0]
+	}
+}
+
+// reduce leaves of an impression with a selection what no learner needs out.
+func (e *entry) reduce() {
+	if len(e.propensities) > 1 {
+		e.propensities = append(e.propensities[:0], e.propensities[e.selected])
+	}
+	if n := len(e.ranks); n > 0 {
+		e.ordered = len(e.undecided) == 0
+		e.favourite = e.ordered && int(e.ranks[e.selected]) == n-1
+	}
+	e.selectionDeadline = 0
+}
+
+// propensity is how likely it was that what was selected is; 0 where it is not known.
+func (e *entry) propensity() float64 {
+	switch {
+	case e.selected < 0 || len(e.propensities) == 0:
+		return 0
+	case len(e.propensities) == 1:
+		return e.propensities[0]
+	}
+	return e.propensities[e.selected]
+}
+
 // unranked notes that what was shown was not the ranking. So how likely the decision made the item to be selected, what it expected of
 // it, and in which order items stood tell nothing of the selection and of its payoff.
 func (e *entry) unranked() {
 	e.propensities, e.ranks, e.undecided, e.expected = e.propensities[:0], e.ranks[:0], e.undecided[:0], e.expected[:0]
+	e.ordered, e.favourite = false, false
 }
 
 // expectedOf is what was expected of the selected item, where something was selected and it is known.
@@ -137,6 +183,18 @@ func (e *entry) expectedOf() (x float64, ok bool) {
 // position is where an item was shown, -1 where it was not.
 func (e *entry) position(i policy.Item) int32 {
 	return int32(slices.Index(e.items, i))
+}
+
+// since is a time that the entry's next deadline is counted from, as far as it says: before the first records of all topics are
+// read the watermark stands at 0, and is no measure of how far ahead a deadline is.
+func (e *entry) since() event.Millis {
+	switch e.kind {
+	case waiting:
+		return e.parked[0].effective
+	case pending:
+		return e.began
+	}
+	return math.MinInt64
 }
 
 // nextDeadline is when the watermark's passing next changes something about the entry.

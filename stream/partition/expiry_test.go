@@ -5,68 +5,66 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // in is an entry whose next deadline lies in a bucket.
 func in(bucket int64) *entry {
-	return &entry{kind: closed, forgetAt: bucket * bucketWidth}
+	return &entry{kind: pending, selected: -1, payoffDeadline: bucketStart(bucket)}
 }
 
-func unplaced() *slot { return &slot{bucket: noBucket, storedBucket: noBucket} }
+// bucketOfSlot is that of the page in which a slot's entry lies.
+func (x *expiry) bucketOfSlot(s *slot) int64 { return x.pages.bucket(s.page) }
 
 func TestExpiry_AnIDMovesForwardByTheWalkAlone(t *testing.T) {
 	x := newExpiry()
-	s := unplaced()
-	x.place(s, in(7), false, 1)
-	require.Equal(t, int64(7), s.bucket)
-	e := in(9)
-	x.place(s, e, false, 2)
-	require.Equal(t, int64(7), s.bucket, "the walk will come by")
-	require.Equal(t, int64(7), e.bucket, "the entry says where it stands")
-	x.place(s, in(5), false, 3)
-	require.Equal(t, int64(5), s.bucket)
+	s := new(slot)
+	x.place(s, in(7), 0, false, 1)
+	require.Equal(t, int64(7), x.bucketOfSlot(s))
+	x.place(s, in(9), 0, false, 2)
+	require.Equal(t, int64(7), x.bucketOfSlot(s), "the walk will come by")
+	x.place(s, in(5), 0, false, 3)
+	require.Equal(t, int64(5), x.bucketOfSlot(s))
 	require.Equal(t, map[int64]uint64{5: 3, 7: 3}, x.touched)
 
-	upTo, ok := x.due(6 * bucketWidth)
+	upTo, ok := x.due(6 * tick)
 	require.True(t, ok)
 	require.Equal(t, int64(5), upTo)
-	x.place(s, in(9), false, 4)
-	require.Equal(t, int64(5), s.bucket, "steps leave what is walked over alone")
-	x.place(s, in(9), true, 4)
-	require.Equal(t, int64(9), s.bucket)
+	x.place(s, in(9), 0, false, 4)
+	require.Equal(t, int64(5), x.bucketOfSlot(s), "steps leave what is walked over alone")
+	x.place(s, in(9), 0, true, 4)
+	require.Equal(t, int64(9), x.bucketOfSlot(s))
 	require.Equal(t, uint64(4), x.dueSegment)
 }
 
 func TestExpiry_NothingIsPutBehindTheWalk(t *testing.T) {
 	x := newExpiry()
-	x.due(6 * bucketWidth)
-	s := unplaced()
-	x.place(s, in(2), false, 1)
-	require.Equal(t, int64(6), s.bucket)
+	early := new(slot)
+	x.place(early, in(3), 0, false, 1)
+	x.due(6 * tick)
+	s := new(slot)
+	x.place(s, in(2), 0, false, 2)
+	require.Equal(t, int64(6), x.bucketOfSlot(s))
+	require.Equal(t, uint64(1), x.dueSegment)
 
-	gone := &entry{kind: nothing}
-	s.bucket = 3
-	x.place(s, gone, false, 2)
-	require.Equal(t, []int64{noBucket, noBucket}, []int64{s.bucket, s.storedBucket}, "the walk takes it out")
-	require.Zero(t, x.dueSegment)
-	s = &slot{bucket: 3, storedBucket: 3}
-	x.place(s, gone, true, 2)
-	require.Equal(t, []int64{noBucket, 3}, []int64{s.bucket, s.storedBucket}, "the next seal does")
-	require.Equal(t, uint64(2), x.dueSegment)
+	x.place(early, &entry{kind: nothing}, 0, false, 3)
+	require.Equal(t, noPage, early.page, "what is not stored any more goes at once")
+	require.Equal(t, uint64(1), x.dueSegment, "and the walk does not wait for it")
+	x.met(3)
+	require.Equal(t, uint64(3), x.dueSegment, "unless it has seen it")
+	require.Len(t, x.pages.all, 1)
 }
 
 // TestExpiry_TheWalkWaitsForWhatIsNotStored: until the last segment that changed a due bucket is stored, the store's index is
 // not as it should be.
 func TestExpiry_TheWalkWaitsForWhatIsNotStored(t *testing.T) {
 	x := newExpiry()
-	x.place(unplaced(), in(2), false, 4)
-	x.place(unplaced(), in(3), false, 6)
-	x.place(unplaced(), in(8), false, 9)
+	x.place(new(slot), in(2), 0, false, 4)
+	x.place(new(slot), in(3), 0, false, 6)
+	x.place(new(slot), in(8), 0, false, 9)
 	x.forget(4)
 	require.NotContains(t, x.touched, int64(2))
-	x.due(5 * bucketWidth)
+	x.due(5 * tick)
 	require.Equal(t, uint64(6), x.dueSegment)
 	require.Equal(t, map[int64]uint64{8: 9}, x.touched)
 	x.forget(9)
@@ -75,35 +73,22 @@ func TestExpiry_TheWalkWaitsForWhatIsNotStored(t *testing.T) {
 
 func TestExpiry_BucketsAreClosedOnce(t *testing.T) {
 	x := newExpiry()
-	_, ok := x.due(bucketWidth - 1)
+	_, ok := x.due(tick - 1)
 	require.False(t, ok, "the first bucket is not over")
-	require.Zero(t, x.lag(5*bucketWidth), "no walk has come to an end")
-	bucket, ok := x.due(4 * bucketWidth)
+	require.Zero(t, x.lag(5*tick), "no walk has come to an end")
+	bucket, ok := x.due(4 * tick)
 	require.True(t, ok)
 	x.walked(bucket + 10)
 	require.Equal(t, int64(4), x.floor, "no further than what was due")
-	_, ok = x.due(4 * bucketWidth)
+	_, ok = x.due(4 * tick)
 	require.False(t, ok)
-	require.Equal(t, 2*bucketWidth, x.lag(6*bucketWidth))
+	require.Equal(t, 2*tick, x.lag(6*tick))
 	x.walked(1)
 	require.Equal(t, int64(4), x.floor)
 
 	y := newExpiry()
 	y.from(4)
 	require.Equal(t, x.fixed, y.fixed, "a loaded state goes on there")
-}
-
-func TestExpiry_StraysAreTakenOut(t *testing.T) {
-	x := newExpiry()
-	id := []byte("a")
-	x.due(6 * bucketWidth)
-	x.stray(2, id, 5)
-	id[0] = 'b'
-	require.Equal(t, uint64(5), x.dueSegment)
-	var c state.Changes
-	x.seal(&c)
-	x.seal(&c)
-	require.Equal(t, []state.Due{{Bucket: 2, ID: []byte("a"), Remove: true}}, c.Due)
 }
 
 func TestEventTime(t *testing.T) {

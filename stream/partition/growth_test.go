@@ -14,13 +14,13 @@ import (
 )
 
 // BenchmarkGrowth is what an impression costs, and an item in a partition, where a process owns many partitions and there are many
-// items: that this does not grow is for the names that machines share, and for pages. Impressions go to the partitions a thousand at a
+// items: that this does not grow is for what machines share, names and knowledge, and for pages. What they publish is told after each turn. Impressions go to the partitions a thousand at a
 // time. With "paid" an item of each is selected and paid.
 func BenchmarkGrowth(b *testing.B) {
 	for _, size := range []struct {
 		partitions, items int
 		paid              bool
-	}{{6, 2_000, false}, {6, 200_000, false}, {64, 200_000, false}, {24, 20_000, true}} {
+	}{{6, 2_000, false}, {6, 200_000, false}, {64, 200_000, false}, {24, 20_000, true}, {64, 20_000, true}} {
 		b.Run(fmt.Sprintf("partitions=%d/items=%d/paid=%v", size.partitions, size.items, size.paid), func(b *testing.B) {
 			benchmarkGrowth(b, size.partitions, size.items, size.paid)
 		})
@@ -38,6 +38,8 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		require.NoError(b, err)
 		return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAges, Horizon: 30 * day})
 	}
+	cfg.Knowledge = NewKnowledge(cfg.Learners, cfg.Names)
+	reader := NewPublishedReader(cfg.Learners, cfg.Names)
 	before := heap()
 	machines := make([]*Machine, partitions)
 	for p := range machines {
@@ -85,15 +87,26 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		var changes state.Changes
 		segment, _ := m.Seal(&changes)
 		m.Forget(segment)
+		cfg.Knowledge.Tell(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
+		cfg.Knowledge.Told()
 		out.Reset()
-		m.known = newKnownIDs() // ids are another matter
-		m.known.complete = true
+		m.known = knownIDs{complete: true} // ids are another matter
 	}
 	b.StopTimer()
 	require.Equal(b, items, machines[0].Learners()[0].Items)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(seen), "ns/impression")
 	b.ReportMetric(float64(heap()-before)/float64(items*partitions), "B/item-in-partition")
 	runtime.KeepAlive(machines)
+}
+
+// published is what of changes other partitions are told.
+func published(c *state.Changes) (fields []state.Field) {
+	for _, w := range c.Writes {
+		if w.Publish {
+			fields = append(fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+		}
+	}
+	return fields
 }
 
 // heap is how much memory lives.

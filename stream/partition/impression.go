@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -53,7 +54,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 		m.reject(rec, faulty, out)
 		return nil
 	}
-	if err := m.open(rec.Key, in.Found); err != nil {
+	if err := m.openKey(in); err != nil {
 		return err
 	}
 	m.settle()
@@ -71,7 +72,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 // refuseAgain does with an impression what an earlier owner did, which went past it without ranking it. It goes by what that
 // owner knew then. The watermark may have moved since, and the impression's learner may not be configured any more.
 func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error {
-	if err := m.open(in.Record.Key, in.Found); err != nil {
+	if err := m.openKey(in); err != nil {
 		return err
 	}
 	if m.cur.kind > waiting {
@@ -186,6 +187,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	l.looking.decided(m, l, s.candidates, favourite)
 
 	e := m.begin(l, &r.Decision)
+	l.carried(s.process, e.began, e.payoffDeadline)
 	for _, k := range d.Order {
 		e.items = append(e.items, s.candidates[k])
 	}
@@ -198,7 +200,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 // could be too much for one record, the steps' order is left out.
 func (m *Machine) stepsOf(size int, out *Output) []byte {
 	m.steps.at(m.time.watermark)
-	if len(m.cur.id)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
+	if len(m.cur.key)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
 		m.steps.forget()
 	}
 	start := len(out.buf)
@@ -262,9 +264,9 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	c := &m.cur
 	e := &c.entry
 	e.forget()
-	e.kind, e.learner, e.offset, e.selected, e.outcome = pending, l.number, d.Offset, -1, open
-	e.wasSelected, e.summed = false, false
-	e.payoffDeadline, e.forgetAt = d.PayoffDeadline, d.PayoffDeadline+m.cfg.ParkingTime
+	e.kind, e.learner, e.offset = pending, l.number, d.Offset
+	e.wasSelected, e.paidOnce, e.forgetAt = false, false, 0
+	e.payoffDeadline = d.PayoffDeadline
 	if e.began = d.Began; !d.HasBegan {
 		e.began = m.beganBefore(e)
 	}
@@ -297,12 +299,10 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return fmt.Errorf("%w: it is for impression %.64q at offset %d, not for %.64q at offset %d", ErrDecision,
 			r.ID, r.Decision.Offset, rec.Key, rec.Offset)
 	}
-	if err := m.open(rec.Key, in.Found); err != nil {
+	if err := m.openKey(in); err != nil {
 		return err
 	}
-	if err := m.makeRoom(r); err != nil {
-		return err
-	}
+	m.makeRoom(r)
 	l := m.byName[string(r.Learner)]
 	if l == nil {
 		l = m.registerUnconfigured(string(r.Learner))
@@ -334,38 +334,44 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 }
 
 // makeRoom makes sure that no impression stands under the id of an adopted decision. An earlier one with the same id
-// may: one that was forgotten by the time of the decision, and is not yet in this replay, because join.parking_time was
-// raised, or the watermark has not come so far again. It is forgotten now. But one that could still be paid when the
-// decision was made is one that its maker must have known.
-func (m *Machine) makeRoom(r *event.Ranking) error {
+// may: one that was forgotten by the time of the decision, and is not yet in this replay, because join.remember was
+// raised, or the watermark has not come so far again. It is forgotten now. Whoever made the decision had seen the end of the
+// earlier one. Where that is still pending here, its deadline has come meanwhile: or a payoff, of which this replay does not know;
+// then its learner is told of none.
+func (m *Machine) makeRoom(r *event.Ranking) {
 	e, d := &m.cur.entry, &r.Decision
 	if e.kind <= waiting {
 		m.settle()
-		return nil
+		return
 	}
 	began := d.Began
 	if !d.HasBegan { // it is not before the deadline by more than it is later
 		began = d.PayoffDeadline
 	}
-	if e.kind == pending && e.payoffDeadline >= began {
-		return fmt.Errorf("%w: impression %.64q at offset %d was ranked although that of offset %d was pending", ErrDecision,
-			r.ID, d.Offset, e.offset)
+	switch {
+	case e.kind == pending && e.nextDeadline() < began:
+		m.expire()
+	case e.kind == pending:
+		m.giveUp()
+	default:
+		m.orphanAll()
 	}
-	m.settleAt(max(e.forgetAt, m.time.watermark) + 1)
-	return nil
+	e.reset()
+	m.cur.changed = true
 }
 
-// Holds tells whether the state holds a decision that was made for an impression which it has read. Found is what a look-up
-// showed under the id. One that has ended may be forgotten by now, and its id used again.
-func (m *Machine) Holds(id, found []byte, offset int64, payoffDeadline event.Millis) bool {
-	if m.open(id, found) != nil {
+// Holds tells whether the state holds a decision that was made for an impression which it has read, and which began then. Found is
+// what a look-up showed under the id. One that has ended may be forgotten by now, and its id used again: not before the parking time
+// is over, whatever join.remember was. What is stored of one that has a selection, or has ended, does not say which one it is of.
+func (m *Machine) Holds(id state.ID, found Found, offset int64, began event.Millis) bool {
+	if m.open(id, nil, found) != nil {
 		return false
 	}
 	e := &m.cur.entry
 	if e.kind <= waiting {
-		return payoffDeadline < m.time.watermark
+		return m.time.watermark > began+m.cfg.ParkingTime
 	}
-	return e.offset >= offset
+	return e.kind == closed || e.offset == unknownOffset || e.offset >= offset
 }
 
 // adoptItems takes the adopted ranking's items over and tells the learner.
@@ -382,6 +388,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 		m.internCandidates(l, &m.impression)
 	}
 	e.items = m.intern(l, e.items, r.Items)
+	l.carried(s.process, e.began, e.payoffDeadline)
 	if ordered {
 		n := len(r.Items)
 		s.order = slices.Grow(s.order[:0], n)[:n]

@@ -52,7 +52,7 @@ func (m *Machine) stepSelection(in *Input, out *Output) error {
 		m.reject(rec, faulty, out)
 		return nil
 	}
-	if err := m.open(rec.Key, in.Found); err != nil {
+	if err := m.openKey(in); err != nil {
 		return err
 	}
 	m.settle()
@@ -80,7 +80,7 @@ func (m *Machine) stepPayoff(in *Input, out *Output) error {
 		m.reject(rec, faulty, out)
 		return nil
 	}
-	if err := m.open(rec.Key, in.Found); err != nil {
+	if err := m.openKey(in); err != nil {
 		return err
 	}
 	m.settle()
@@ -207,7 +207,7 @@ func (m *Machine) retry(t event.Topic, out *Output) error {
 			continue
 		}
 		m.unpark(&p)
-		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: m.cur.id, Value: p.value}
+		rec := Record{Topic: p.topic, Offset: p.offset, Timestamp: p.timestamp, Key: m.cur.key, Value: p.value}
 		m.conclude(&rec, p.effective, v, f, out)
 	}
 	clear(e.parked[kept:])
@@ -216,7 +216,7 @@ func (m *Machine) retry(t event.Topic, out *Output) error {
 }
 
 func (m *Machine) rejudge(p *parkedRecord) (verdict, *event.Fault, error) {
-	f, err := m.decode(p.topic, m.cur.id, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
+	f, err := m.decode(p.topic, m.cur.key, &event.Content{Form: p.form, Value: p.value, Plain: p.plain}) // limits may have changed since
 	if f != nil || err != nil {
 		return refused, f, err
 	}
@@ -244,13 +244,13 @@ func (m *Machine) judgeSelection(effective event.Millis) (verdict, *event.Fault)
 	if l.gone {
 		return refused, gone(l)
 	}
-	at := m.shownAt(l, m.selection.Item)
-	if at < 0 {
-		return refused, notShown(m.selection.Item)
-	}
-	switch {
-	case e.selected >= 0:
+	if e.selected >= 0 { // what else was shown is not known any more
 		return duplicate, nil
+	}
+	at := m.shownAt(l, m.selection.Item)
+	switch {
+	case at < 0:
+		return refused, notShown(m.selection.Item)
 	case effective > e.nextDeadline():
 		return late, nil
 	}
@@ -270,7 +270,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		return refused, itemMissing()
 	case e.kind < pending:
 		return parked, nil
-	case e.kind == closed && e.outcome == paid && !e.summed:
+	case e.kind == closed && e.paidOnce:
 		return duplicate, nil
 	case e.kind == closed:
 		return late, nil
@@ -294,7 +294,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
 		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
-		m.end(expired, false)
+		m.end(expired)
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
 			l.cfg.PayoffMax, l.name)
 	}
@@ -322,11 +322,13 @@ func (m *Machine) contradiction(l *learner, e *entry, p *event.Payoff) *event.Fa
 		}
 		return nil
 	}
-	at := m.shownAt(l, p.Item)
-	if at < 0 {
-		return notShown(p.Item)
+	if e.selected < 0 {
+		if m.shownAt(l, p.Item) < 0 {
+			return notShown(p.Item)
+		}
+		return nil
 	}
-	if e.selected >= 0 && at != e.selected {
+	if i, ok := l.items.lookUp(p.Item); !ok || i != e.items[e.selected] {
 		return faultf(event.ItemNotSelected, "item %.64q was not selected, %.64q was", p.Item,
 			l.items.name(e.items[e.selected]))
 	}
@@ -358,7 +360,7 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 // cannot be told apart: each counts.
 func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
-		h := e.eventHash(m.cur.id, p.EventID)
+		h := e.eventHash(m.cur.key, p.EventID)
 		if slices.Contains(e.events, h) {
 			return duplicate, nil
 		}
@@ -420,6 +422,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	}
 	l.delay.Selected(fb)
 	l.conduct.selected(&c.entry)
+	c.shrink(l.delay.Needs())
 	m.segments.loose += eventWeight
 }
 
@@ -434,7 +437,8 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 		fb.Before, _ = l.normalise(e.sum)
 	}
 	fb.Expected, fb.HasExpected = e.expectedOf()
-	if len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
+	fb.Propensity = e.propensity()
+	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
 		return fb
 	}
 	s.candidates = append(s.candidates[:0], e.items...)
@@ -442,9 +446,6 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 		s.candidates[rank] = e.items[k]
 	}
 	fb.Candidates, fb.Order, fb.Undecided = s.candidates, e.ranks, e.undecided
-	if e.selected >= 0 && len(e.propensities) > 0 {
-		fb.Propensity = e.propensities[e.selected]
-	}
 	return fb
 }
 
@@ -453,21 +454,40 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
-	l.delay.Paid(fb)
+	known := m.tells(l)
+	if known {
+		l.delay.Paid(fb)
+	} else {
+		l.delay.(delay.Forgetting).PaidForgotten(fb)
+	}
 	l.conduct.paid(r)
 	l.comparison.paid(&m.cur.entry, r)
-	if how == paid && l.cfg.ExpiryDefault == nil {
+	if known && how == paid && l.cfg.ExpiryDefault == nil {
 		l.drops.paid(fb.Item, r)
 	}
 	m.segments.loose += eventWeight
-	m.end(how, l.cfg.AggregateSum)
+	m.end(how)
 }
 
-// end makes the current entry a tombstone.
-func (m *Machine) end(how outcome, summed bool) {
-	m.cur.close(how, summed)
+// end makes the current entry a tombstone. Where a learner adds payoffs up, it ends at its deadline, so that each that comes after
+// that is late and none a duplicate.
+func (m *Machine) end(how outcome) {
+	e := &m.cur.entry
+	ended, keptUntil := m.rememberUntil(e)
+	m.cur.close(ended, keptUntil, how == paid && !m.learners[e.learner].cfg.AggregateSum)
 	m.cur.changed = true
 	m.count(impressionsPending, -1)
 	m.count([...]count{paid: impressionsPaid, expired: impressionsExpired, defaulted: impressionsDefaulted,
 		unselected: impressionsUnselected}[how], 1)
+}
+
+// rememberUntil is when an impression that ends now has ended, and until when it is remembered. It ends at the watermark; or at the deadline that
+// this is past, since it must not depend on when somebody looks whether that is so; and not before it began, which a watermark may be
+// behind by far that waits for another topic.
+func (m *Machine) rememberUntil(e *entry) (ended, keptUntil event.Millis) {
+	ended = max(e.began, min(m.time.watermark, e.nextDeadline()))
+	if m.cfg.Remember == UntilHorizon {
+		return ended, e.payoffDeadline + m.cfg.ParkingTime
+	}
+	return ended, ended + m.cfg.Remember
 }

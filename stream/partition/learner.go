@@ -24,12 +24,15 @@ type learner struct {
 	ledger      ledger
 	forms       string // as stored
 	foreign     []byte // members of its line that a later version has added: `,"name":value`, as often as there are
-	gone        bool   // stored, but not configured any more; it has no items and no delay.Learner
+	stored      storedItems
+	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
 
 	cfg      *LearnerConfig
 	delay    delay.Learner
+	sharing  delay.Sharing // delay, where others' knowledge is the process's; else nil
 	items    catalogue
-	grown    int    // items that delay knows of
+	grown    int    // numbers that delay knows of
+	ended    int64  // items that were dropped since it was loaded
 	itemHash string // name of the hash of its items
 	hashes   map[string]ownHash
 
@@ -110,9 +113,14 @@ func (l *learner) normalise(raw float64) (r float64, clamped bool) {
 
 // grow tells the learner how many items there are now.
 func (l *learner) grow() {
-	if n := l.items.len(); n > l.grown {
-		l.delay.Grow(n)
-		l.grown = n
+	n := int(l.items.next)
+	if n == l.grown {
+		return
+	}
+	l.delay.Grow(n)
+	l.grown = n
+	if f, ok := l.delay.(delay.Forgetting); ok && l.items.len() < n {
+		f.Count(l.items.len())
 	}
 }
 
@@ -120,8 +128,9 @@ func (l *learner) grow() {
 type LearnerStatus struct {
 	Name     string
 	Number   int32
-	Gone     bool // not configured any more: it takes nothing in, and what is pending expires
-	Items    int  // items it has met
+	Gone     bool  // not configured any more: it takes nothing in, and what is pending expires
+	Items    int   // items it knows
+	Ended    int64 // items that were dropped since its state was loaded, because no impression carried them any more
 	HoldItem string
 	// Account is of what is known to be for this learner: the impressions that were ranked, and what came for them.
 	// Impressions read are those, duplicates not counted; selections and payoffs are counted by how they ended, and
@@ -156,14 +165,15 @@ func (m *Machine) Accounts() []LearnerAccount {
 
 // Learners tells how the learners are, in the order of their numbers.
 func (m *Machine) Learners() []LearnerStatus {
+	m.follow()
 	all := make([]LearnerStatus, 0, len(m.learners))
 	for _, l := range m.learners {
-		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Account: l.ledger.account()}
+		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Ended: l.ended, Account: l.ledger.account()}
 		if !l.gone {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
 			s.Conduct, s.Comparison = l.conduct, l.comparison
 			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
-			if s.OnHold && int(s.Item) < l.items.len() {
+			if s.OnHold && l.items.has(s.Item) {
 				s.HoldItem = l.items.name(s.Item)
 			}
 		}
@@ -211,7 +221,22 @@ func appendLearner(dst []byte, l *learner) []byte {
 		}
 		dst = appendCount(dst, name, l.ledger.foreign[name])
 	}
-	return append(append(append(dst, '}'), l.foreign...), '}')
+	dst = append(dst, '}')
+	if next := l.nextStored(); next > 0 {
+		dst = strconv.AppendInt(append(dst, `,"next":`...), int64(next), 10)
+	}
+	if l.stored.keeps {
+		dst = strconv.AppendInt(append(dst, `,"kept":`...), l.stored.kept, 10)
+	}
+	return append(append(dst, l.foreign...), '}')
+}
+
+// nextStored is the number that the next new item gets at least, where the items that are there do not tell.
+func (l *learner) nextStored() policy.Item {
+	if !l.gone && l.items.len() < int(l.items.next) {
+		l.stored.next = l.items.next
+	}
+	return l.stored.next
 }
 
 func appendCount(dst []byte, name string, n int64) []byte {
@@ -223,11 +248,17 @@ func appendCount(dst []byte, name string, n int64) []byte {
 // form is the version of what a learner's hash holds, as this program writes it. A hash of which a later version has changed
 // what stands in it has a higher one, and is refused: what is not understood can be neither used nor kept up.
 func (l *learner) form(hash string) int64 {
+	if hash == ItemsHash && l.items.raised {
+		return itemsForm
+	}
 	if v, ok := l.delay.(delay.Versioned); ok {
 		return v.Form(hash)
 	}
 	return 1
 }
+
+// itemsForm is the form of a hash of items of which some have ended: numbers are missing, and what refers to one that is may be left.
+const itemsForm = 2
 
 const formsPrefix = "forms." // of the fields in the hash "meta" that say them: {"flights":1,"items":1}
 
@@ -249,16 +280,21 @@ func (l *learner) loadForms(value []byte) error {
 	}
 	l.forms = string(value)
 	v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
-		if n, _ := value.Int64(); n > l.form(string(name)) && err == nil {
+		n, _ := value.Int64()
+		known := l.form(string(name))
+		if string(name) == ItemsHash {
+			known, l.items.raised = itemsForm, n > 1
+		}
+		if n > known && err == nil {
 			err = fmt.Errorf("%w: %q: its hash %q has form %d, this worker reads up to %d: run the version that wrote it, or a later one",
-				ErrLearner, l.name, name, n, l.form(string(name)))
+				ErrLearner, l.name, name, n, known)
 		}
 	})
 	return err
 }
 
 // lineFields are the members of a learner's line that this version knows.
-var lineFields = []string{"no", "fingerprint", "account"}
+var lineFields = []string{"no", "fingerprint", "account", "next", "kept"}
 
 func parseLearner(value []byte) (s storedLearner, err error) {
 	v, err := fastjson.ParseBytes(value)
@@ -268,6 +304,9 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 			err = fmt.Errorf("number %d", n)
 		}
 		s.number = int32(n)
+	}
+	if err == nil {
+		s.items, err = parseStoredItems(v)
 	}
 	if err == nil {
 		s.fingerprint = string(v.GetStringBytes("fingerprint"))
@@ -292,6 +331,24 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 	return s, nil
 }
 
+// parseStoredItems reads what a line says of items.
+func parseStoredItems(v *fastjson.Value) (s storedItems, err error) {
+	if next := v.Get("next"); next != nil {
+		n, err := next.Int64()
+		if err != nil || n < 0 || n > math.MaxInt32 {
+			return s, fmt.Errorf("next item number %s", next)
+		}
+		s.next = policy.Item(n)
+	}
+	if kept := v.Get("kept"); kept != nil {
+		if s.kept, err = kept.Int64(); err != nil || s.kept < 0 {
+			return s, fmt.Errorf("kept until %s", kept)
+		}
+		s.keeps = true
+	}
+	return s, nil
+}
+
 // harvester takes a learner's changes at a seal.
 type harvester struct {
 	m *Machine
@@ -302,7 +359,11 @@ type harvester struct {
 var _ delay.Recorder = (*harvester)(nil)
 
 // Item implements delay.Recorder.
-func (h *harvester) Item(i policy.Item) { h.l.items.touch(i) }
+func (h *harvester) Item(i policy.Item) {
+	if h.l.items.has(i) { // or it has ended since
+		h.l.items.touch(i)
+	}
+}
 
 // Field implements delay.Recorder.
 func (h *harvester) Field(hash string, field, value []byte) {

@@ -65,6 +65,7 @@ type storedLearner struct {
 	number      int32
 	fingerprint string
 	ledger      ledger
+	items       storedItems
 	foreign     []byte
 }
 
@@ -107,11 +108,12 @@ func (m *Machine) Load(f state.Field) error {
 		m.loading.fields[l] = append(m.loading.fields[l], state.Field{Hash: own.hash, Field: f.Field, Value: f.Value})
 		return nil
 	}
-	number, sums, err := parseItem(&m.loading.parser, f.Value)
+	it, err := parseItem(&m.loading.parser, f.Value)
 	if err != nil {
 		return fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
-	m.loading.items[l] = append(m.loading.items[l], storedItem{f.Field, number, sums})
+	it.name = f.Field
+	m.loading.items[l] = append(m.loading.items[l], it)
 	return nil
 }
 
@@ -163,7 +165,7 @@ func (m *Machine) Loaded(event.Millis) error {
 		if l.gone {
 			continue
 		}
-		if err := l.load(ld.items[l], ld.fields[l]); err != nil {
+		if err := l.load(ld.items[l], ld.fields[l], m.time.watermark); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 		if err := m.absences.deliver(l, ld.missed[l]); err != nil {
@@ -189,7 +191,7 @@ func (m *Machine) assignNumbers(table []storedLearner) error {
 			return &UnfitError{Learner: l.name, Configured: l.fingerprint, Stored: fingerprints(table)}
 		}
 		m.register(l)
-		l.ledger, l.foreign = s.ledger, s.foreign
+		l.ledger, l.foreign, l.stored = s.ledger, s.foreign, s.items
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for i := range m.cfg.Learners {
@@ -200,8 +202,9 @@ func (m *Machine) assignNumbers(table []storedLearner) error {
 	return nil
 }
 
-func (l *learner) load(items []storedItem, fields []state.Field) error {
-	if err := l.items.load(items); err != nil {
+func (l *learner) load(items []storedItem, fields []state.Field, watermark event.Millis) error {
+	l.stored.any = len(items) > 0
+	if err := l.items.load(items, l.stored.next, l.retained(watermark)); err != nil {
 		return err
 	}
 	l.grow()

@@ -67,6 +67,7 @@ type looking struct {
 
 // Look looks at the learners, and has each keep its next decision for the next look.
 func (m *Machine) Look() *Look {
+	m.follow()
 	look := &Look{}
 	for _, l := range m.learners {
 		if l.gone {
@@ -78,7 +79,7 @@ func (m *Machine) Look() *Look {
 		}
 		items := append(l.looking.first.top(lookItems), l.looking.favourite.top(lookItems)...)
 		for k, c := range items {
-			if slices.ContainsFunc(items[:k], func(o itemCount) bool { return o.item == c.item }) {
+			if !l.items.has(c.item) || slices.ContainsFunc(items[:k], func(o itemCount) bool { return o.item == c.item }) {
 				continue
 			}
 			one.Items = append(one.Items, ItemLook{Name: l.items.name(c.item), First: l.looking.first.of(c.item),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -32,6 +33,7 @@ type Machine struct {
 	ledger    ledger
 	known     knownIDs
 	segments  segments
+	epoch     uint64 // of Config.Knowledge, that learners go by
 	expiry    expiry
 	absences  absences
 	cur       current
@@ -60,6 +62,7 @@ type stepping struct {
 
 // scratch is memory of the decision path.
 type scratch struct {
+	due        []policy.Item // items to be dropped
 	process    []int32       // the process's numbers of the candidates, as the record lists them
 	numbers    []policy.Item // ours
 	order      []int32       // positions in the record, in increasing utility
@@ -67,6 +70,7 @@ type scratch struct {
 	utilities  []float64
 	names      [][]byte
 	rankOf     map[policy.Item]int32 // utility rank
+	pages      []uint32
 }
 
 // sealedMeta is what the hash "meta" holds of ours as of the last seal, the account apart.
@@ -82,10 +86,13 @@ var errConfig = errors.New("partition: configuration")
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
-		known: newKnownIDs(), time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
+		time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
 		decoder: event.NewFormatsDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}, cfg.Formats),
 	}
-	if m.cfg.Names == nil {
+	switch {
+	case cfg.Knowledge != nil:
+		m.cfg.Names = cfg.Knowledge.names
+	case cfg.Names == nil:
 		m.cfg.Names = NewNameTable()
 	}
 	m.cfg.Learners = append([]LearnerConfig(nil), cfg.Learners...)
@@ -98,6 +105,10 @@ func New(cfg Config) (*Machine, error) {
 			return nil, fmt.Errorf("%w: learner %q comes twice", errConfig, lc.Name)
 		}
 		l := newLearner(lc, m.cfg.Names)
+		if _, forgets := l.delay.(delay.Forgetting); !forgets && lc.ItemRetention > 0 {
+			return nil, fmt.Errorf("%w: learner %q cannot forget items, and is to keep them for %d ms", errConfig, lc.Name, lc.ItemRetention)
+		}
+		m.cfg.Knowledge.share(l, cfg.Partition)
 		m.byName[lc.Name] = l
 		if err := m.claimHashes(l); err != nil {
 			return nil, err
@@ -109,9 +120,9 @@ func New(cfg Config) (*Machine, error) {
 			m.fallback = l
 		}
 	}
-	if cfg.ParkingTime < 0 || cfg.MaxRankingBytes <= 0 {
-		return nil, fmt.Errorf("%w: parking time %d ms, largest ranking %d bytes", errConfig, cfg.ParkingTime,
-			cfg.MaxRankingBytes)
+	if cfg.ParkingTime < 0 || cfg.MaxRankingBytes <= 0 || cfg.Remember != UntilHorizon && cfg.Remember < cfg.ParkingTime {
+		return nil, fmt.Errorf("%w: parking time %d ms, remembered for %d ms, largest ranking %d bytes", errConfig, cfg.ParkingTime,
+			cfg.Remember, cfg.MaxRankingBytes)
 	}
 	m.cur.entry.reset()
 	return m, nil
@@ -140,6 +151,8 @@ func (c *LearnerConfig) check() error {
 		return errors.New("nothing makes it")
 	case !(c.PayoffMin < c.PayoffMax) || math.IsInf(c.PayoffMax-c.PayoffMin, 0):
 		return fmt.Errorf("payoff range [%v, %v]", c.PayoffMin, c.PayoffMax)
+	case c.ItemRetention != 0 && c.ItemRetention < c.PayoffHorizon:
+		return fmt.Errorf("items are kept for %d ms, and can be paid for %d ms", c.ItemRetention, c.PayoffHorizon)
 	case c.PayoffHorizon < 0 || c.SelectionTimeout < 0:
 		return errors.New("a negative time")
 	case c.ExpiryDefault != nil && !(c.PayoffMin <= *c.ExpiryDefault && *c.ExpiryDefault <= c.PayoffMax):
@@ -150,32 +163,50 @@ func (c *LearnerConfig) check() error {
 
 // hash is the keyed 64-bit hash of an id. Its key stays in the process: with the key, ids could be chosen that are taken for
 // known. The key of decisions, the salt, would not do, since rankings show it.
-func (m *Machine) hash(id []byte) uint64 {
+func (m *Machine) hash(id state.ID) uint64 {
 	m.hasher.ResetWithSeed(m.cfg.HashKey)
-	_, _ = m.hasher.Write(id) // never fails
+	_, _ = m.hasher.Write(id[:]) // never fails
 	return m.hasher.Sum64()
 }
 
-// Resolve says whether a record with this key can be stepped without a look-up. What it says holds until the next
+// Resolve says whether a record with this id can be stepped without a look-up. What it says holds until the next
 // Forget.
-func (m *Machine) Resolve(id []byte) Resolution {
+func (m *Machine) Resolve(id state.ID) Resolution {
 	h := m.hash(id)
-	if m.known.certainlyNew(h) || m.segments.over.find(h, id) != nil {
+	if m.segments.over.find(h, id) != nil || m.known.certainlyNew(h) {
 		return Known
 	}
 	return NeedsLookUp
 }
 
-// AddKnown takes ids under which something is stored.
-func (m *Machine) AddKnown(ids [][]byte) {
-	for _, id := range ids {
-		m.known.add(m.hash(id))
+// Places appends the places where something may be stored under an id, one as a rule: all there are, as the store has them where
+// Resolve says NeedsLookUp. They are not known before KnownComplete.
+func (m *Machine) Places(dst []state.Place, id state.ID) []state.Place {
+	m.scratch.pages = m.known.pagesOf(m.scratch.pages[:0], m.hash(id))
+	for _, page := range m.scratch.pages {
+		dst = append(dst, state.Place{Page: page, ID: id})
+	}
+	return dst
+}
+
+// AddKnown takes a page of the store, and under which ids something lies in it, before anything is stepped. A page that comes twice is
+// taken once.
+func (m *Machine) AddKnown(p *state.PageOfIDs) {
+	if m.expiry.pages.bucket(p.Number) != noBucket {
+		return
+	}
+	m.expiry.pages.load(p.Page, len(p.IDs))
+	for _, id := range p.IDs {
+		m.known.add(m.hash(id), p.Number)
 	}
 }
 
-// KnownComplete says that every id under which something was stored at the load has been added: from now on, an id
-// that is not known is new.
+// KnownComplete says that every page of the store has been added: from now on, an id that is not known is new, and where
+// the others lie is known.
 func (m *Machine) KnownComplete() { m.known.complete = true }
+
+// IsKnownComplete tells whether KnownComplete has been said.
+func (m *Machine) IsKnownComplete() bool { return m.known.complete }
 
 // Step takes one record in. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be
 // stepped yet. Any other error means that what is stored, or what the log holds as decided, contradicts the input; the
@@ -189,6 +220,7 @@ func (m *Machine) Step(in *Input, out *Output) error {
 		return fmt.Errorf("partition: a record of topic %d, which is not configured as an input", rec.Topic)
 	}
 	m.stepping = stepping{}
+	m.follow()
 	var err error
 	switch {
 	case rec.Skipped != "":
@@ -223,6 +255,7 @@ func (m *Machine) stepped(rec *Record) {
 	m.steps.at(m.time.watermark)
 	if m.stepping.ranked {
 		m.steps.ranked(rec)
+		m.endItems()
 		return
 	}
 	if m.stepping.timed {
@@ -232,6 +265,7 @@ func (m *Machine) stepped(rec *Record) {
 		m.steps.crowded()
 	}
 	m.steps.took(rec)
+	m.endItems()
 }
 
 // effective is what a record's time counts as: the event time, at most Kafka's timestamp. One that lies too far ahead
@@ -288,6 +322,7 @@ func (m *Machine) Raise(w event.Millis) {
 	if !m.time.raise(w) {
 		return
 	}
+	m.follow()
 	for _, l := range m.learners {
 		if !l.gone {
 			l.delay.Advance(w)

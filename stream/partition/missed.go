@@ -2,6 +2,8 @@ package partition
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -15,8 +17,7 @@ import (
 )
 
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
-// missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
-// while it was not configured. It maps the impression's offset to "unselected <instance>" or "expired <item> <instance> <began>",
+// while it was not configured. It maps the impression's offset, or what stands for it (see refOf), to "unselected <instance>" or "expired <item> <instance> <began>",
 // with the sum of its payoffs behind that where the learner was told of it, and last "expected:<millionths>" where the decision
 // says what it expected: numbers in decimal, an instance of -1 for none, a time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
 // Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
@@ -47,11 +48,11 @@ type absences struct {
 
 // miss notes that an entry, of a learner that is gone, ends without a payoff. It leaves out entries whose items are not known,
 // since their learner was never told of them, and learners of before a reset, which do not come back.
-func (a *absences) miss(learner string, e *entry) {
+func (a *absences) miss(learner string, id []byte, e *entry) {
 	if len(e.items) == 0 || isBeforeReset(learner) {
 		return
 	}
-	x := missed{learner: learner, offset: e.offset, selected: e.selected >= 0, instance: e.instance}
+	x := missed{learner: learner, offset: refOf(id, e), selected: e.selected >= 0, instance: e.instance}
 	if x.selected {
 		x.item, x.began, x.inParts, x.sum = e.items[e.selected], e.began, e.inParts, e.sum
 		x.expected, x.expects = e.expectedOf()
@@ -59,11 +60,24 @@ func (a *absences) miss(learner string, e *entry) {
 	a.missed = append(a.missed, x)
 }
 
+// hashedRef is added to what stands for an offset that is not kept: it is no offset of a log.
+const hashedRef = 1 << 62
+
+// refOf tells an impression apart from others of its partition: its offset or, where that is not kept, since its learner does
+// not ask for it, what a strong hash makes of its id.
+func refOf(id []byte, e *entry) int64 {
+	if e.offset != unknownOffset {
+		return e.offset
+	}
+	sum := sha256.Sum256(id)
+	return hashedRef | int64(binary.LittleEndian.Uint64(sum[:])>>2)
+}
+
 // deliver tells a learner that was just loaded what it has missed, in the order of the impressions.
 func (a *absences) deliver(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
-		x, err := parseMissed(f, l.items.len())
+		x, err := parseMissed(f, int(l.items.next))
 		if err != nil {
 			return err
 		}
@@ -72,6 +86,9 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 	}
 	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.offset, b.offset) })
 	for _, x := range all {
+		if x.selected && !l.items.has(x.item) { // it has ended
+			continue
+		}
 		fb := delay.Feedback{Ref: x.offset, Item: x.item, Instance: x.instance, Began: x.began, InParts: x.inParts,
 			Expected: x.expected, HasExpected: x.expects}
 		if x.inParts {

@@ -22,11 +22,11 @@ func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselecte
 // TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
 func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	var a absences
-	a.miss("feed", &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
-	a.miss("feed", &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
-	a.miss("feed", &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
-	a.miss("feed", &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
-	a.miss("feed", &entry{offset: 8, selected: -1})
+	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
+	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
+	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
+	a.miss("feed", nil, &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
+	a.miss("feed", nil, &entry{offset: 8, selected: -1})
 	var c state.Changes
 	a.seal(&c)
 	require.Equal(t, []state.Write{

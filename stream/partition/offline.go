@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 )
 
 // Offline is a machine in the hands of a state command, with what commands alone ask of it: no task drives it. It is loaded
@@ -25,14 +26,16 @@ func NewOffline(cfg Config) (*Offline, error) {
 
 // ParseItem reads a field of a learner's hash of items: the item's own number and this partition's sums.
 func ParseItem(value []byte) (policy.Item, policy.Sums, error) {
-	return parseItem(new(fastjson.Parser), value)
+	it, err := parseItem(new(fastjson.Parser), value)
+	return it.number, it.sums, err
 }
 
-// BucketOf is the bucket of the expiry index in which the id of a stored entry stands.
-func BucketOf(value []byte) (int64, error) {
-	var e entry
-	if err := decodeEntry(value, &e); err != nil {
-		return 0, err
+// KeyHashOf is what Kafka's default partitioner makes of the text of an id that something is stored under. It is not known of an
+// impression that has ended, where the id is no UUID.
+func KeyHashOf(id state.ID, value []byte) (hash uint32, known bool) {
+	if !id.Hashed() {
+		return state.KeyHash(id.AppendText(nil)), true
 	}
-	return e.bucket, nil
+	hash, entry := cutKeyHash(value)
+	return hash, len(entry) < len(value)
 }

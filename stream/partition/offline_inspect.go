@@ -19,6 +19,7 @@ type LearnerView struct {
 // ItemView is what a learner of this partition knows of an item.
 type ItemView struct {
 	Name     string
+	Number   policy.Item
 	Sums     policy.Sums // this partition's own
 	InFlight int64       // selections whose payoff is awaited, where they are counted by item
 	Silent   float64     // what these count as, in selections that were never paid
@@ -37,15 +38,16 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 			v.LearnerStatus = s
 		}
 	}
-	v.Items = make([]ItemView, l.items.len())
-	for i := range v.Items {
-		v.Items[i] = ItemView{Name: l.items.name(policy.Item(i)), Sums: l.delay.Sums(policy.Item(i))}
-		if i < len(v.Learned.InFlight) {
-			v.Items[i].InFlight, v.Items[i].Silent = int64(v.Learned.InFlight[i]), v.Learned.Silent[i]
+	v.Items = make([]ItemView, 0, l.items.len())
+	for i := range l.items.all() {
+		x := ItemView{Name: l.items.name(i), Number: i, Sums: l.delay.Sums(i)}
+		if int(i) < len(v.Learned.InFlight) {
+			x.InFlight, x.Silent = int64(v.Learned.InFlight[i]), v.Learned.Silent[i]
 		}
-		if i < len(v.Learned.Waiting) {
-			v.Items[i].Waiting = v.Learned.Waiting[i]
+		if int(i) < len(v.Learned.Waiting) {
+			x.Waiting = v.Learned.Waiting[i]
 		}
+		v.Items = append(v.Items, x)
 	}
 	return v, nil
 }

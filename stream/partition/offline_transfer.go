@@ -6,6 +6,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
 )
 
 // ErrTransfer says that what one machine holds cannot be carried over to another.
@@ -36,7 +37,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 		if to.byName[l.name] == nil {
 			to.register(&learner{name: l.name, fingerprint: l.fingerprint, gone: true})
 		}
-		t.numbers[l.number] = make([]policy.Item, l.items.len())
+		t.numbers[l.number] = make([]policy.Item, l.items.next)
 		for i := range t.numbers[l.number] {
 			t.numbers[l.number][i] = -1
 		}
@@ -68,8 +69,8 @@ func (t *Transfer) Learner(name string) error {
 		return fmt.Errorf("%w: learner %q", delay.ErrMerge, name)
 	}
 	if t.share.Additive || merges.NamesItems() {
-		for i := range from.items.len() {
-			t.item(from, policy.Item(i))
+		for i := range from.items.all() {
+			t.item(from, i)
 		}
 		to.grow()
 	}
@@ -79,11 +80,19 @@ func (t *Transfer) Learner(name string) error {
 	return nil
 }
 
-// item is the receiver's number of an item.
+// item is the receiver's number of an item, which it keeps as long as the giver would at least. One that has ended has a number there, too,
+// that is nobody's.
 func (t *Transfer) item(from *learner, i policy.Item) policy.Item {
-	known := t.numbers[from.number]
-	if known[i] < 0 {
-		known[i] = t.to.intern(t.to.byName[from.name], nil, [][]byte{[]byte(from.items.name(i))})[0]
+	known, to := t.numbers[from.number], t.to.byName[from.name]
+	switch {
+	case known[i] >= 0:
+	case !from.items.has(i):
+		known[i] = to.items.skip()
+		to.changed = true
+	default:
+		known[i] = t.to.intern(to, nil, [][]byte{[]byte(from.items.name(i))})[0]
+		process := []int32{to.items.inProcess(known[i])}
+		to.carried(process, t.to.time.watermark, from.items.untilOf(i))
 	}
 	return known[i]
 }
@@ -118,29 +127,29 @@ func (t *Transfer) Watermark() {
 	}
 }
 
-// Entry carries over what is stored under an id: a pending impression with all that is known of it, a tombstone, or
+// Entry carries over what is stored under an id, in a bucket of the giver: a pending impression with all that is known of it, a tombstone, or
 // parked records. Found is what the receiver has stored under the id, nil for nothing; it may be so for an id that was
 // stored in two partitions, because producers did not agree where it belongs. Then what is parked in one partition
 // and waits for what is in the other becomes an orphan, as it would have. Of two impressions one is a duplicate.
-func (t *Transfer) Entry(id, value, found []byte) error {
+func (t *Transfer) Entry(id state.ID, bucket int64, value []byte, found Found) error {
 	m := t.to
-	if err := m.open(id, found); err != nil {
+	if err := m.open(id, nil, found); err != nil {
 		return err
 	}
 	var e entry
 	// What is parked aliases the value, which is the caller's.
-	err := decodeEntry(append([]byte(nil), value...), &e)
+	keyHash, value := cutKeyHash(append([]byte(nil), value...))
+	err := decodeEntry(value, bucket, &e)
 	if err == nil {
 		err = t.from.checkEntry(&e)
 	}
 	if err != nil {
-		return fmt.Errorf("what is stored under impression id %.64q: %w", id, err)
+		return fmt.Errorf("what is stored under impression id %s: %w", id, err)
 	}
 	if !t.makeRoom(&e) {
 		return nil
 	}
-	e.bucket = noBucket
-	m.cur.entry = e
+	m.cur.entry, m.cur.keyHash = e, keyHash
 	if e.kind != waiting {
 		from := t.from.learners[e.learner]
 		m.cur.learner = m.byName[from.name].number
@@ -211,7 +220,9 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	m := t.to
 	l := m.learners[e.learner]
 	m.carried++
-	e.offset = carriedOffset + m.carried
+	if e.offset != unknownOffset {
+		e.offset = carriedOffset + m.carried
+	}
 	m.count(impressionsPending, 1)
 	m.ledger.add(impressionsRead, 1)
 	l.ledger.add(impressionsRead, 1)
@@ -222,10 +233,13 @@ func (t *Transfer) pending(from *learner, e *entry) {
 		e.items[k] = t.item(from, i)
 	}
 	l.grow()
+	for _, i := range e.items { // or it would be past its deadline
+		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline)
+	}
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Mergeable); ok {
+	if f, ok := l.delay.(delay.Mergeable); ok && m.tells(l) {
 		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}

@@ -33,7 +33,8 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{})
 	require.NoError(t, err)
 	for _, id := range []string{"i-1", "i-2"} {
-		require.NoError(t, transfer.Entry([]byte(id), from.store.lookUp(id), nil))
+		found := from.store.find(from.text(id))
+		require.NoError(t, transfer.Entry(from.text(id), from.store.pages[found.Page].bucket, found.Value, Found{}))
 	}
 	to.save()
 	to.unsaved = nil
@@ -42,12 +43,12 @@ func TestTransfer_CarriesWhatWasExpected(t *testing.T) {
 	for _, id := range []string{"i-1", "i-2"} {
 		require.NoError(t, to.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1}), day))
 	}
-	require.Equal(t, []string{ // b is item 0 there, since it was shown first
-		"carry item 1, selected: true expected 0.25",
+	require.Equal(t, []string{ // of i-1 only the item selected is known, and so it is item 0 there
+		"carry item 0, selected: true expected 0.25",
 		"carry item 0, selected: false expected nothing",
-		"selected 2305843009213693954 item 0 expected 0.75",
-		"paid 2305843009213693953 item 1 payoff 1 expected 0.25",
-		"paid 2305843009213693954 item 0 payoff 1 expected 0.75",
+		"selected 2305843009213693954 item 1 expected 0.75",
+		"paid 2305843009213693953 item 0 payoff 1 expected 0.25",
+		"paid 2305843009213693954 item 1 payoff 1 expected 0.75",
 	}, told)
 }
 

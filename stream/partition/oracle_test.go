@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -30,8 +31,10 @@ type story struct {
 	ranked, ended  bool
 	paid, selected string // items
 	items          []string
+	began          event.Millis
 	selectBy       event.Millis
 	payBy          event.Millis
+	keptUntil      event.Millis // once ended
 	sum            float64
 	count          int
 	events         []string
@@ -93,8 +96,7 @@ func (o *oracle) due(id string, s *story) {
 	i := &o.account.Impressions
 	awaited := o.cfg.HasSelections && s.selected == ""
 	if !s.ended && (w > s.payBy || awaited && w > s.selectBy) {
-		s.ended = true
-		i.Pending--
+		o.end(s)
 		for _, r := range s.waiting {
 			o.giveUp(r)
 		}
@@ -116,9 +118,24 @@ func (o *oracle) due(id string, s *story) {
 			o.ended.expired++
 		}
 	}
-	if s.ended && w > s.payBy+o.cfg.ParkingTime {
+	if s.ended && w > s.keptUntil {
 		delete(o.stories, id)
 	}
+}
+
+// end notes that an impression has ended, and until when it is remembered: to the end of ten seconds of the clock. A deadline ends it
+// when it comes, not when somebody looks.
+func (o *oracle) end(s *story) {
+	s.ended = true
+	o.account.Impressions.Pending--
+	until := max(s.began, min(o.watermark, s.payBy)) + o.cfg.Remember
+	if o.cfg.HasSelections && s.selected == "" {
+		until = max(s.began, min(o.watermark, s.payBy, s.selectBy)) + o.cfg.Remember
+	}
+	if o.cfg.Remember == UntilHorizon {
+		until = s.payBy + o.cfg.ParkingTime
+	}
+	s.keptUntil = until - until%10_000 + 9_999
 }
 
 func (o *oracle) giveUp(r waitingRecord) {
@@ -173,7 +190,7 @@ func (o *oracle) impression(imp *event.Impression, now event.Millis) {
 	i.Pending++
 	s.ranked = true
 	base := max(at, o.watermark)
-	s.selectBy, s.payBy = base+o.learner().SelectionTimeout, base+o.learner().PayoffHorizon
+	s.began, s.selectBy, s.payBy = base, base+o.learner().SelectionTimeout, base+o.learner().PayoffHorizon
 	for _, c := range imp.Candidates {
 		s.items = append(s.items, string(c.Item))
 	}
@@ -232,10 +249,10 @@ func (o *oracle) selected(s *story, sel *event.Selection, at event.Millis) {
 		n.Duplicate++
 	case s.ended:
 		n.Late++
-	case !slices.Contains(s.items, item):
-		n.Rejected++
 	case s.selected != "":
 		n.Duplicate++
+	case !slices.Contains(s.items, item):
+		n.Rejected++
 	case at > s.selectBy:
 		n.Late++
 	default:
@@ -268,8 +285,7 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 	case l.RefuseOutOfRange && !l.AggregateSum && (p.Payoff < l.PayoffMin || p.Payoff > l.PayoffMax):
 		n.Rejected++
 		s.selected = cmp.Or(s.selected, item)
-		s.ended = true
-		o.account.Impressions.Pending--
+		o.end(s)
 		o.account.Impressions.Expired++
 	default:
 		n.Applied++
@@ -284,8 +300,8 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 			}
 			return
 		}
-		s.ended, s.paid = true, s.selected
-		o.account.Impressions.Pending--
+		s.paid = s.selected
+		o.end(s)
 		o.account.Impressions.Paid++
 		o.ended.paid++
 		o.feed(s.selected, p.Payoff)
@@ -294,43 +310,41 @@ func (o *oracle) paid(s *story, p *event.Payoff, at event.Millis) {
 
 // settleAll does for every id what the watermark has made due, as the walk would once it came by.
 func (w *world) settleAll() {
-	ids := map[string]bool{}
-	for id := range w.store.entries {
-		ids[id] = true
-	}
-	for _, s := range w.m.segments.over.slots {
-		for ; s != nil; s = s.next {
-			ids[string(s.id)] = true
-		}
-	}
-	for id := range ids {
-		require.NoError(w.t, w.m.open([]byte(id), w.store.lookUp(id)))
+	for id := range w.ids() {
+		key := w.text(id)
+		require.NoError(w.t, w.m.open(key, []byte(id), w.store.find(key)))
 		w.m.settle()
 		w.m.save(false)
 	}
 }
 
-// checkIndex makes sure of the expiry index: after a save, each stored id stands in exactly the bucket that its entry
-// names, which is never later than its next deadline, and no other id stands anywhere but in buckets that are due.
+// checkIndex makes sure of the pages: after a save, each stored id lies in one alone, which the machine knows as it is, and where its bucket
+// is never later than that of its next deadline.
 func (w *world) checkIndex() {
-	stands := map[string]int64{}
-	for bucket, ids := range w.store.due {
-		for id := range ids {
-			if bucket <= w.m.time.watermark/bucketWidth {
-				continue
-			}
-			require.Contains(w.t, w.store.entries, id, "an id stands in a bucket, but nothing is stored")
-			require.NotContains(w.t, stands, id, "an id in two buckets")
-			stands[id] = bucket
-		}
+	if unsaved, _ := w.m.Dirty(); unsaved > 0 {
+		return
 	}
-	var e entry
-	for id, value := range w.store.entries {
-		require.NoError(w.t, decodeEntry([]byte(value), &e))
-		require.Contains(w.t, w.store.due[e.bucket], id)
-		require.GreaterOrEqual(w.t, e.bucket, w.m.expiry.floor)
-		if e.bucket > w.m.expiry.fixed+1 {
-			require.LessOrEqual(w.t, e.bucket, bucketOf(e.nextDeadline()), "%s is visited too late", id)
+	seen := map[state.ID]uint32{}
+	require.Len(w.t, w.m.expiry.pages.all, len(w.store.pages))
+	for number, p := range w.store.pages {
+		known := w.m.expiry.pages.all[number]
+		require.Equal(w.t, p.bucket, known.bucket)
+		require.EqualValues(w.t, len(p.entries), known.live)
+		require.LessOrEqual(w.t, known.put, int32(pageEntries))
+		require.GreaterOrEqual(w.t, p.bucket, w.m.expiry.floor)
+		for id, value := range p.entries {
+			require.NotContains(w.t, seen, id, "%s lies in two pages", w.store.texts[id])
+			seen[id] = number
+			require.Equal(w.t, []state.Place{{Page: number, ID: id}}, w.m.Places(nil, id))
+			hash, value := cutKeyHash([]byte(value))
+			var e entry
+			require.NoError(w.t, decodeEntry(value, p.bucket, &e))
+			if e.kind != closed && id.Hashed() {
+				require.Equal(w.t, state.KeyHash([]byte(w.store.texts[id])), hash)
+			}
+			if p.bucket > w.m.expiry.fixed+1 {
+				require.LessOrEqual(w.t, p.bucket, bucketOf(e.nextDeadline(), 0), "%s is visited too late", w.store.texts[id])
+			}
 		}
 	}
 }
@@ -340,6 +354,9 @@ func drawConfig(t *rapid.T) Config {
 	l := &cfg.Learners[0]
 	cfg.HasSelections = rapid.Bool().Draw(t, "selections topic")
 	l.AggregateSum = rapid.Bool().Draw(t, "sum")
+	if rapid.Bool().Draw(t, "forgets soon") {
+		cfg.Remember = rapid.Int64Range(cfg.ParkingTime, 4*cfg.ParkingTime).Draw(t, "remember")
+	}
 	l.RefuseOutOfRange = rapid.Bool().Draw(t, "refuse")
 	if rapid.Bool().Draw(t, "default") {
 		d := 0.25

@@ -1,9 +1,6 @@
 package partition
 
-import "bytes"
-
-// noBucket says that an id stands in no bucket of the expiry index.
-const noBucket int64 = -1
+import "github.com/ranker-worker/ranker-worker/state"
 
 // overlay holds what has changed and may not be seen by a look-up yet: the present stored form of each such entry. It
 // wins over what the store shows. Slots are reused, so that a steady stream of impressions does not allocate.
@@ -18,17 +15,16 @@ type overlay struct {
 
 // slot is one changed entry.
 type slot struct {
-	id      []byte
+	id      state.ID
 	hash    uint64
 	next    *slot // of the same hash, or in the free list
 	value   []byte
 	deleted bool   // nothing is stored any more
 	segment uint64 // of the last change
 
-	stored       bool  // as of the last seal, something is (to be) stored
-	bucket       int64 // in which the id stands now
-	storedBucket int64 // in which the id stands as of the last seal
-	weight       int64 // how much of Dirty's bytes is this slot's
+	page       uint32 // in which the entry lies now; noPage where it is deleted
+	storedPage uint32 // in which something is (to be) stored as of the last seal; noPage: nothing is
+	weight     int64  // how much of Dirty's bytes is this slot's
 }
 
 // sealedSlots are the slots that changed in one segment.
@@ -39,9 +35,9 @@ type sealedSlots struct {
 
 func newOverlay() overlay { return overlay{slots: make(map[uint64]*slot)} }
 
-func (o *overlay) find(hash uint64, id []byte) *slot {
+func (o *overlay) find(hash uint64, id state.ID) *slot {
 	s := o.slots[hash]
-	for s != nil && !bytes.Equal(s.id, id) {
+	for s != nil && s.id != id {
 		s = s.next
 	}
 	return s
@@ -50,7 +46,7 @@ func (o *overlay) find(hash uint64, id []byte) *slot {
 // slotsAtOnce is how many slots are allocated together.
 const slotsAtOnce = 64
 
-func (o *overlay) add(hash uint64, id []byte) *slot {
+func (o *overlay) add(hash uint64, id state.ID) *slot {
 	if o.free == nil {
 		block := make([]slot, slotsAtOnce)
 		for i := range block {
@@ -60,8 +56,7 @@ func (o *overlay) add(hash uint64, id []byte) *slot {
 	}
 	s := o.free
 	o.free = s.next
-	*s = slot{id: append(s.id[:0], id...), value: s.value[:0], hash: hash, next: o.slots[hash],
-		bucket: noBucket, storedBucket: noBucket}
+	*s = slot{id: id, value: s.value[:0], hash: hash, next: o.slots[hash]}
 	o.slots[hash] = s
 	o.entries++
 	return s
@@ -83,9 +78,6 @@ func (o *overlay) drop(s *slot) {
 	}
 	if cap(s.value) > maxKeptSlotBytes {
 		s.value = nil
-	}
-	if cap(s.id) > maxKeptSlotBytes {
-		s.id = nil
 	}
 	s.next, o.free = o.free, s
 	o.entries--
@@ -109,13 +101,12 @@ func (o *overlay) seal(segment uint64) []*slot {
 const maxSpareLists = 4
 
 // forget drops the slots that have not changed since the segment.
-func (o *overlay) forget(segment uint64, dropped func(*slot)) {
+func (o *overlay) forget(segment uint64) {
 	done := 0
 	for done < len(o.sealed) && o.sealed[done].segment <= segment {
 		number, list := o.sealed[done].segment, o.sealed[done].slots
 		for _, s := range list {
 			if s.segment == number { // else it has changed again since, and stands in a later list too
-				dropped(s)
 				o.drop(s)
 			}
 		}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -13,6 +14,7 @@ type Config struct {
 	// HasSelections is false where no selections topic is configured: a payoff's item is the selection then.
 	HasSelections    bool
 	ParkingTime      int64
+	Remember         int64 // how long an ended impression is remembered, from the watermark at its end on; or UntilHorizon
 	MaxParked        int   // records, per partition
 	MaxParkedBytes   int64 // of their raw bytes, per partition
 	MaxCandidates    int
@@ -23,8 +25,12 @@ type Config struct {
 	HashKey          uint64        // secret, of this process: keys the hashes of ids in memory
 	Learners         []LearnerConfig
 	Names            Names                  // of items, which other machines may share; nil: the machine's own
+	Knowledge        *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
 	CheckCopartition func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }
+
+// UntilHorizon says that an ended impression is remembered until its payoff deadline and the parking time are over.
+const UntilHorizon int64 = -1
 
 // LearnerConfig is one learner's part of the configuration that the join needs.
 type LearnerConfig struct {
@@ -36,7 +42,10 @@ type LearnerConfig struct {
 	PayoffMin        float64 // raw units: a payoff of PayoffMin is 0 for the learner
 	PayoffMax        float64 // and one of PayoffMax is 1
 	PayoffHorizon    int64
-	SelectionTimeout int64    // 0 where there is no selections topic
+	SelectionTimeout int64 // 0 where there is no selections topic
+	// ItemRetention is how long, in milliseconds of event time, an item is kept that no impression carries; 0 is for ever. It is not below
+	// PayoffHorizon, and only learners that can forget have one (delay.Forgetting).
+	ItemRetention    int64
 	ExpiryDefault    *float64 // raw units: what a selection that was never paid counts as; nil: nothing
 	RefuseOutOfRange bool     // a single payoff outside the range is a dead letter, and ends its impression; else it is clamped
 	AggregateSum     bool     // a selection's payoffs are added up until the deadline; else the first one counts
@@ -130,9 +139,11 @@ type Input struct {
 	Now, Latest event.Millis
 	// Read tells of which topics all was read that this record may wait for, as far as it is in the log.
 	Read [event.Inputs]bool
-	// Found is the value that a look-up showed under the record's key; nil where nothing is stored, or where Resolve
+	// ID is that of the record's key, where it has been worked out already; nil: it has not.
+	ID *state.ID
+	// Found is what a look-up showed under the record's id; nothing where nothing is stored, or where Resolve
 	// said that none is needed. What the machine has changed since wins over it.
-	Found []byte
+	Found Found
 	// Decided is the decision that the log holds for this impression: it is adopted before any rule of the day.
 	Decided *event.Ranking
 	// RefusedEarlier says that an earlier owner went past this impression without ranking it: it is never ranked.

@@ -17,16 +17,17 @@ func (m *Machine) Dirty() (entries int, bytes int64) {
 // appends stays as it is: it has memory of its own. Segments are numbered from 1, each one more than the one before;
 // any tells whether this one changed anything.
 func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
-	before := len(dst.Writes) + len(dst.Entries) + len(dst.Due)
+	m.follow()
+	before := len(dst.Writes) + len(dst.Pages) + len(dst.Entries)
 	m.segments.begin()
 	m.sealMeta(dst)
 	for _, l := range m.learners {
 		m.sealLearner(l, dst)
 	}
 	m.absences.seal(dst)
-	m.expiry.seal(dst)
+	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)
-	return segment, len(dst.Writes)+len(dst.Entries)+len(dst.Due) > before
+	return segment, len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 }
 
 func (m *Machine) sealMeta(dst *state.Changes) {
@@ -86,24 +87,41 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	m.harvest = harvester{m: m, l: l, c: dst}
 	l.delay.Harvest(&m.harvest)
 	m.harvest = harvester{}
+	m.sealItems(l, dst)
+}
+
+// sealItems writes the items that have changed, and deletes those that were dropped.
+func (m *Machine) sealItems(l *learner, dst *state.Changes) {
+	for _, x := range l.items.ended {
+		if i, again := l.items.number(x.process); again { // it is written with its new number, in place of what was published of it
+			l.items.changes.Note(i, itemAgain)
+		} else {
+			dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keep([]byte(l.items.names.Name(x.process))), Publish: true})
+		}
+	}
 	var scratch []byte
-	for i := range l.items.changes.All() {
+	dst.Writes = slices.Grow(dst.Writes, l.items.changes.Len())
+	for i, what := range l.items.changes.All() {
+		if !l.items.has(i) {
+			continue
+		}
 		sums := l.delay.Sums(i)
-		scratch = appendItem(scratch[:0], i, sums)
+		scratch = appendItem(scratch[:0], i, sums, l.items.untilOf(i))
 		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.segments.keep([]byte(l.items.name(i))), Value: m.segments.keep(scratch), Publish: sums.N > 0 || l.poolsByItem,
+			Hash: l.itemHash, Field: m.segments.keepText(l.items.name(i)), Value: m.segments.keep(scratch),
+			Publish: sums.N > 0 || l.poolsByItem || what&itemAgain != 0,
 		})
 	}
 	l.items.changes.Clear()
+	for _, x := range l.items.ended {
+		l.items.changes.Release(x.number)
+	}
+	l.items.ended = l.items.ended[:0]
 }
 
 // Forget says that checkpoints up to this segment are in the store, and that every record whose look-up was answered
 // before that has been stepped: what has not changed since can be looked up again.
 func (m *Machine) Forget(segment uint64) {
-	m.segments.over.forget(segment, func(s *slot) {
-		if s.deleted {
-			m.known.remove(s.hash)
-		}
-	})
+	m.segments.over.forget(segment)
 	m.expiry.forget(segment)
 }

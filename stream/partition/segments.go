@@ -1,6 +1,10 @@
 package partition
 
-import "github.com/ranker-worker/ranker-worker/state"
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
 
 // segments are the machine's changes: those of the open segment, and of sealed ones, as far as a look-up may not see them yet.
 type segments struct {
@@ -33,29 +37,49 @@ func (g *segments) change(s *slot, value []byte) {
 	}
 	s.deleted = value == nil
 	s.value = append(s.value[:0], value...)
-	weight := slotWeight + 2*int64(len(s.id)) + int64(len(s.value))
+	weight := slotWeight + int64(len(s.id)) + int64(len(s.value))
 	g.entries += weight - s.weight
 	s.weight = weight
 }
 
-// begin begins to seal: from now on keep has memory for all that the open segment holds.
+// arenaBytes is how much memory a segment takes at a time. What a segment weighs is more than its bytes, by much where there are new
+// items.
+const arenaBytes = 64 << 10
+
+// begin begins to seal: from now on keep has memory.
 func (g *segments) begin() {
-	g.arena = make([]byte, 0, g.weight()-slotWeight*int64(len(g.over.dirty))+1024)
+	g.arena = make([]byte, 0, min(g.weight()-slotWeight*int64(len(g.over.dirty))+1024, arenaBytes))
 }
 
-// keep copies bytes into the segment's memory. When that is full more is begun: what is in the old one stays.
+// keep copies bytes into the segment's memory.
 func (g *segments) keep(b []byte) []byte {
-	if len(g.arena)+len(b) > cap(g.arena) {
-		g.arena = make([]byte, 0, max(64<<10, len(b)))
+	kept := g.room(len(b))
+	copy(kept, b)
+	return kept
+}
+
+// keepText copies a text into the segment's memory.
+func (g *segments) keepText(s string) []byte {
+	kept := g.room(len(s))
+	copy(kept, s)
+	return kept
+}
+
+// room is so much of the segment's memory that is in no use. When it is full more is begun: what is in the old one stays.
+func (g *segments) room(n int) []byte {
+	if len(g.arena)+n > cap(g.arena) {
+		g.arena = make([]byte, 0, max(arenaBytes, n))
 	}
 	start := len(g.arena)
-	g.arena = append(g.arena, b...)
-	return g.arena[start:len(g.arena):len(g.arena)]
+	g.arena = g.arena[:start+n]
+	return g.arena[start : start+n : start+n]
 }
 
 // end appends the changed entries, and begins the next segment.
 func (g *segments) end(dst *state.Changes) (sealed uint64) {
-	for _, s := range g.over.seal(g.open) {
+	changed := g.over.seal(g.open)
+	dst.Entries = slices.Grow(dst.Entries, len(changed))
+	for _, s := range changed {
 		g.seal(s, dst)
 	}
 	g.arena = nil
@@ -66,22 +90,12 @@ func (g *segments) end(dst *state.Changes) (sealed uint64) {
 }
 
 func (g *segments) seal(s *slot, dst *state.Changes) {
-	id := g.keep(s.id)
-	switch {
-	case !s.deleted:
-		dst.Entries = append(dst.Entries, state.Entry{ID: id, Value: g.keep(s.value)})
-	case s.stored:
-		dst.Entries = append(dst.Entries, state.Entry{ID: id})
+	if s.storedPage != noPage && s.storedPage != s.page {
+		dst.Entries = append(dst.Entries, state.Entry{Place: state.Place{Page: s.storedPage, ID: s.id}})
 	}
-	s.stored = !s.deleted
-	if s.bucket != s.storedBucket {
-		if s.storedBucket != noBucket {
-			dst.Due = append(dst.Due, state.Due{Bucket: s.storedBucket, ID: id, Remove: true})
-		}
-		if s.bucket != noBucket {
-			dst.Due = append(dst.Due, state.Due{Bucket: s.bucket, ID: id})
-		}
-		s.storedBucket = s.bucket
+	if s.page != noPage {
+		dst.Entries = append(dst.Entries, state.Entry{Place: state.Place{Page: s.page, ID: s.id}, Value: g.keep(s.value)})
 	}
+	s.storedPage = s.page
 	s.weight = 0
 }

@@ -15,46 +15,61 @@ func sealAll(g *segments) (c state.Changes, segment uint64) {
 	return c, segment
 }
 
+var someID = state.IDOf([]byte("id"))
+
+func lying(page uint32, value string) state.Entry {
+	e := state.Entry{Place: state.Place{Page: page, ID: someID}}
+	if value != "" {
+		e.Value = []byte(value)
+	}
+	return e
+}
+
 func TestSegments_TheLastValueIsStored(t *testing.T) {
 	g := newSegments()
-	s := g.over.add(1, []byte("id"))
+	s := g.over.add(1, someID)
 	g.change(s, []byte("long value"))
 	once := g.weight()
 	g.change(s, []byte("value"))
 	require.Equal(t, once-5, g.weight(), "an entry weighs once")
-	s.bucket = 4
+	s.page = 4
 	c, segment := sealAll(&g)
 	require.Equal(t, uint64(1), segment)
-	require.Equal(t, []state.Entry{{ID: []byte("id"), Value: []byte("value")}}, c.Entries)
-	require.Equal(t, []state.Due{{Bucket: 4, ID: []byte("id")}}, c.Due)
+	require.Equal(t, []state.Entry{lying(4, "value")}, c.Entries)
 	require.Zero(t, g.weight())
 
 	g.change(s, []byte("newer"))
-	s.bucket = 6
+	c, _ = sealAll(&g)
+	require.Equal(t, []state.Entry{lying(4, "newer")}, c.Entries)
+	g.change(s, []byte("moved"))
+	s.page = 6
 	c, segment = sealAll(&g)
-	require.Equal(t, uint64(2), segment)
-	require.Equal(t, []state.Due{{Bucket: 4, ID: []byte("id"), Remove: true}, {Bucket: 6, ID: []byte("id")}}, c.Due)
+	require.Equal(t, uint64(3), segment)
+	require.Equal(t, []state.Entry{lying(4, ""), lying(6, "moved")}, c.Entries)
 }
 
 func TestSegments_WhatWasNeverStoredIsNotTakenOut(t *testing.T) {
 	g := newSegments()
-	s := g.over.add(1, []byte("id"))
+	s := g.over.add(1, someID)
 	g.change(s, []byte("value"))
 	g.change(s, nil)
 	c, _ := sealAll(&g)
 	require.Empty(t, c.Entries)
 
 	g.change(s, []byte("value"))
+	s.page = 4
 	sealAll(&g)
 	g.change(s, nil)
+	s.page = noPage
 	c, _ = sealAll(&g)
-	require.Equal(t, []state.Entry{{ID: []byte("id")}}, c.Entries)
+	require.Equal(t, []state.Entry{lying(4, "")}, c.Entries)
 }
 
 // TestSegments_SealedMemoryStays: what a seal has given is a request's; later steps write elsewhere.
 func TestSegments_SealedMemoryStays(t *testing.T) {
 	g := newSegments()
-	s := g.over.add(1, []byte("id"))
+	s := g.over.add(1, someID)
+	s.page = 1
 	g.change(s, []byte("first"))
 	c, _ := sealAll(&g)
 	g.change(s, []byte("other"))
@@ -71,30 +86,26 @@ func TestSegments_SealedMemoryStays(t *testing.T) {
 
 func TestSegments_AnEntryIsSeenUntilItsLastChangeIsForgotten(t *testing.T) {
 	g := newSegments()
-	id := []byte("id")
-	s := g.over.add(1, id)
+	s := g.over.add(1, someID)
 	g.change(s, []byte("1"))
 	sealAll(&g)
 	g.change(s, []byte("2"))
 	_, second := sealAll(&g)
-	dropped := 0
-	count := func(*slot) { dropped++ }
-	g.over.forget(second-1, count)
-	require.Equal(t, s, g.over.find(1, id))
-	g.over.forget(second, count)
-	require.Nil(t, g.over.find(1, id))
-	require.Equal(t, 1, dropped)
+	g.over.forget(second - 1)
+	require.Equal(t, s, g.over.find(1, someID))
+	g.over.forget(second)
+	require.Nil(t, g.over.find(1, someID))
 	require.Zero(t, g.over.entries)
-	require.Same(t, s, g.over.add(2, []byte("another")), "memory is used again")
+	require.Same(t, s, g.over.add(2, state.IDOf([]byte("another"))), "memory is used again")
 }
 
 func TestOverlay_IDsOfOneHash(t *testing.T) {
 	o := newOverlay()
-	a, b, c := o.add(1, []byte("a")), o.add(1, []byte("b")), o.add(1, []byte("c"))
+	a, b, c := o.add(1, state.IDOf([]byte("a"))), o.add(1, state.IDOf([]byte("b"))), o.add(1, state.IDOf([]byte("c")))
 	o.drop(b)
-	require.Nil(t, o.find(1, []byte("b")))
-	require.Same(t, a, o.find(1, []byte("a")))
-	require.Same(t, c, o.find(1, []byte("c")))
+	require.Nil(t, o.find(1, state.IDOf([]byte("b"))))
+	require.Same(t, a, o.find(1, state.IDOf([]byte("a"))))
+	require.Same(t, c, o.find(1, state.IDOf([]byte("c"))))
 	o.drop(c)
 	o.drop(a)
 	require.Empty(t, o.slots)

@@ -3,12 +3,10 @@ package partition
 import "github.com/ranker-worker/ranker-worker/stream/event"
 
 // settle does what the watermark has made due about the current entry. Both the expiry walk and every step that
-// touches the entry do this first: so a record meets the same entry whether or not the walk has been there.
-func (m *Machine) settle() { m.settleAt(m.time.watermark) }
-
-// settleAt settles as of watermark w. A deadline is past when w is greater than it.
-func (m *Machine) settleAt(w event.Millis) {
-	e := &m.cur.entry
+// touches the entry do this first: so a record meets the same entry whether or not the walk has been there. A deadline is past when
+// the watermark is greater than it.
+func (m *Machine) settle() {
+	e, w := &m.cur.entry, m.time.watermark
 	if e.kind == waiting {
 		m.orphan(w)
 		if len(e.parked) == 0 {
@@ -17,7 +15,7 @@ func (m *Machine) settleAt(w event.Millis) {
 		return
 	}
 	if e.kind == pending && w > e.nextDeadline() {
-		m.expire(w)
+		m.expire()
 	}
 	if e.kind == closed && w > e.forgetAt {
 		e.reset()
@@ -27,37 +25,52 @@ func (m *Machine) settleAt(w event.Millis) {
 
 // expire ends a pending impression whose deadline is past. What waited for its selection are orphans: the selection
 // will not come.
-func (m *Machine) expire(w event.Millis) {
+func (m *Machine) expire() {
 	e := &m.cur.entry
 	l := m.learners[e.learner]
 	switch {
-	case e.selected < 0 && e.hasSelectionDeadline:
-		if l.gone {
-			m.absences.miss(l.name, e)
-		} else {
-			l.delay.Unselected(m.feedback(l))
-		}
-		m.end(unselected, false)
-	case l.gone:
-		m.absences.miss(l.name, e)
-		m.end(expired, false)
-	case e.selected < 0:
-		// Without a selections topic nobody is known to have selected, so that no default can be given either.
-		l.delay.Unselected(m.feedback(l))
-		m.end(expired, false)
+	case l.gone, e.selected < 0, e.count == 0 && l.cfg.ExpiryDefault == nil:
+		m.giveUp()
+		return
 	case e.count > 0:
 		r, clamped := l.normalise(e.sum)
 		m.countClamped(clamped)
 		m.endPaid(l, paid, r, e.payoffDeadline)
-	case l.cfg.ExpiryDefault != nil:
+	default:
 		r, _ := l.normalise(*l.cfg.ExpiryDefault)
 		m.endPaid(l, defaulted, r, e.payoffDeadline)
+	}
+	m.orphanAll()
+}
+
+// giveUp ends a pending impression without a payoff.
+func (m *Machine) giveUp() {
+	e := &m.cur.entry
+	l := m.learners[e.learner]
+	how := expired
+	if e.selected < 0 && e.hasSelectionDeadline {
+		how = unselected
+	}
+	switch {
+	case l.gone:
+		m.absences.miss(l.name, m.cur.id[:], e)
+	case e.selected < 0:
+		// Without a selections topic nobody is known to have selected, so that no default can be given either.
+		l.delay.Unselected(m.feedback(l))
 	default:
 		fb := m.feedback(l)
-		l.delay.Expired(fb)
-		l.drops.expired(fb.Item)
-		m.end(expired, false)
+		if m.tells(l) {
+			l.delay.Expired(fb)
+			l.drops.expired(fb.Item)
+		}
 	}
+	m.end(how)
+	m.orphanAll()
+}
+
+// orphanAll gives up what waited for a selection of an impression that has ended.
+func (m *Machine) orphanAll() {
+	e := &m.cur.entry
 	m.segments.loose += eventWeight
 	for i := range e.parked {
 		m.unpark(&e.parked[i])

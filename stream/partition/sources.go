@@ -23,7 +23,8 @@ type Published struct {
 	field   []byte // of an item: its name
 	value   []byte // nil: the field is gone; not used for an item
 	sums    policy.Sums
-	gone    bool // an item that is not stored any more
+	until   int64 // up to when the source keeps the item, in milliseconds; 0: not known
+	gone    bool  // an item that is not stored any more
 	about   about
 }
 
@@ -129,14 +130,14 @@ func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
 		pub.gone = true // it has no sums
 		return pub, nil
 	}
-	number, sums, err := parseItem(&r.parser, f.Value)
+	it, err := parseItem(&r.parser, f.Value)
 	if err != nil {
 		return pub, fmt.Errorf("item %.64q: %w", f.Field, err)
 	}
-	pub.sums = sums
-	pub.about.add(number, process)
+	pub.sums, pub.until = it.sums, it.until
+	pub.about.add(it.number, process)
 	if r.byItem[learner] {
-		r.note(sourceOf{source, learner}, number, process)
+		r.note(sourceOf{source, learner}, it.number, process)
 	}
 	return pub, nil
 }
@@ -187,12 +188,12 @@ func cutLast(name string) (learner, hash string, found bool) {
 	return name[:at], name[at+1:], true
 }
 
-// SetSource takes in what another partition has published, in place of what it had before. What cannot be anybody's, and
-// learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
+// SetSource takes in what another partition has published, in place of what it had before. Learners that share the process's Knowledge,
+// what cannot be anybody's, and learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
 // before the fields that are about them.
 func (m *Machine) SetSource(source int32, pub *Published) {
 	l := m.byName[pub.learner]
-	if l == nil || l.gone || len(pub.field) == 0 {
+	if l == nil || l.gone || l.sharing != nil || len(pub.field) == 0 {
 		return
 	}
 	if pub.hash == ItemsHash {
@@ -209,7 +210,16 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 	if pub.sums.Check() != nil {
 		return
 	}
-	ours := m.internNumber(l, pub.about.process[0], len(pub.field))
+	process, until := pub.about.process[0], l.items.retention.period(pub.until)
+	_, known := l.items.number(process)
+	if !known && (pub.gone || until > 0 && until <= l.items.retention.over(m.time.watermark)) {
+		return // it has ended here, too
+	}
+	ours := m.internNumber(l, process, len(pub.field))
+	l.items.carry(process, until)
+	if !known && until == 0 { // told by a version that does not know
+		l.carried(pub.about.process[:1], m.time.watermark, 0)
+	}
 	l.grow()
 	l.delay.SetSource(source, ours, pub.sums)
 }
@@ -217,9 +227,10 @@ func (m *Machine) setSourceItem(l *learner, source int32, pub *Published) {
 // translator gives our own numbers of the items that a field names by its source's.
 func (l *learner) translator(pub *Published) delay.Translate {
 	return func(theirs policy.Item) (ours policy.Item, ok bool) {
-		if at := slices.Index(pub.about.theirs[:pub.about.n], theirs); at >= 0 {
-			return l.items.number(pub.about.process[at])
+		process, ok := pub.about.inProcess(theirs)
+		if !ok {
+			return 0, false
 		}
-		return 0, false
+		return l.items.number(process)
 	}
 }

@@ -132,7 +132,7 @@ func (tr *tracer) run(words []string) []string {
 }
 
 // traceConfig takes: learners=a,b (the first is the default); selections=off; aggregate=sum; default=PAYOFF;
-// range=LOW,HIGH; instances=on; expects=on; max-parked=N; ranking-bytes=N.
+// range=LOW,HIGH; instances=on; expects=on; remember=SECONDS; max-parked=N; ranking-bytes=N.
 func (tr *tracer) traceConfig(opts map[string]string) {
 	l := tr.cfg.Learners[0]
 	number := func(s string) float64 {
@@ -155,6 +155,8 @@ func (tr *tracer) traceConfig(opts map[string]string) {
 		case "range":
 			low, high, _ := strings.Cut(value, ",")
 			l.PayoffMin, l.PayoffMax = number(low), number(high)
+		case "remember":
+			tr.cfg.Remember = int64(1000 * number(value))
 		case "max-parked":
 			tr.cfg.MaxParked = int(number(value))
 		case "ranking-bytes":
@@ -265,9 +267,9 @@ func (tr *tracer) stored() (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s %s = %s", hash, f, s.fields[hash][f]))
 		}
 	}
-	for _, b := range slices.Sorted(maps.Keys(s.due)) {
-		lines = append(lines, fmt.Sprintf("bucket %s: %s", clock(b*bucketWidth),
-			strings.Join(slices.Sorted(maps.Keys(s.due[b])), " ")))
+	due := s.due()
+	for _, b := range slices.Sorted(maps.Keys(due)) {
+		lines = append(lines, fmt.Sprintf("bucket %s: %s", clock(b*tick), strings.Join(due[b], " ")))
 	}
 	return lines
 }

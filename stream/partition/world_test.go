@@ -1,11 +1,13 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,6 +67,9 @@ func (l *tally) Adopt(ref int64, d *delay.Decision) {
 	}
 	l.tell("adopt %d order %v", ref, d.Order)
 }
+
+// Needs are those of a learner that may have instances, and hence wants to see all.
+func (l *tally) Needs() delay.Needs { return delay.Needs{Ref: true, Candidates: l.instances} }
 
 func (l *tally) Selected(fb delay.Feedback) {
 	l.outstanding++
@@ -156,14 +161,19 @@ func (l *carrying) TakeOver(delay.Learner, []policy.Item, delay.Share) error { r
 
 // memory is a store of one partition.
 type memory struct {
-	fields  map[string]map[string]string
-	entries map[string]string
-	due     map[int64]map[string]bool
-	deltas  int // writes that were to be published
+	fields map[string]map[string]string
+	pages  map[uint32]*memoryPage
+	texts  map[state.ID]string // of the ids that records had
+	deltas int                 // writes that were to be published
+}
+
+type memoryPage struct {
+	bucket  int64
+	entries map[state.ID]string
 }
 
 func newMemory() *memory {
-	return &memory{fields: map[string]map[string]string{}, entries: map[string]string{}, due: map[int64]map[string]bool{}}
+	return &memory{fields: map[string]map[string]string{}, pages: map[uint32]*memoryPage{}, texts: map[state.ID]string{}}
 }
 
 func (s *memory) apply(c *state.Changes) {
@@ -180,44 +190,84 @@ func (s *memory) apply(c *state.Changes) {
 			s.deltas++
 		}
 	}
+	for _, p := range c.Pages {
+		if s.pages[p.Number] == nil {
+			s.pages[p.Number] = &memoryPage{p.Bucket, map[state.ID]string{}}
+		}
+	}
 	for _, e := range c.Entries {
-		if e.Value == nil {
-			delete(s.entries, string(e.ID))
-		} else {
-			s.entries[string(e.ID)] = string(e.Value)
+		switch p := s.pages[e.Page]; {
+		case e.Value != nil:
+			p.entries[e.ID] = string(e.Value)
+		case p != nil:
+			delete(p.entries, e.ID)
 		}
 	}
-	for _, d := range c.Due {
-		if d.Remove {
-			delete(s.due[d.Bucket], string(d.ID))
-			if len(s.due[d.Bucket]) == 0 {
-				delete(s.due, d.Bucket)
+	for number, p := range s.pages {
+		if len(p.entries) == 0 {
+			delete(s.pages, number)
+		}
+	}
+}
+
+func (s *memory) lookUp(places []state.Place) (found Found) {
+	for _, at := range places {
+		if p := s.pages[at.Page]; p != nil {
+			if v, ok := p.entries[at.ID]; ok {
+				found = Found{at.Page, []byte(v)}
 			}
-			continue
 		}
-		if s.due[d.Bucket] == nil {
-			s.due[d.Bucket] = map[string]bool{}
-		}
-		s.due[d.Bucket][string(d.ID)] = true
 	}
+	return found
 }
 
-func (s *memory) lookUp(id string) []byte {
-	v, ok := s.entries[id]
-	if !ok {
-		return nil
+// find looks for an id in all pages.
+func (s *memory) find(id state.ID) (found Found) {
+	for number, p := range s.pages {
+		if v, ok := p.entries[id]; ok {
+			found = Found{number, []byte(v)}
+		}
 	}
-	return []byte(v)
+	return found
 }
 
-func (s *memory) dueUpTo(bucket int64, limit int) []state.DueEntry {
-	var all []state.DueEntry
-	for _, b := range slices.Sorted(maps.Keys(s.due)) {
-		for _, id := range slices.Sorted(maps.Keys(s.due[b])) {
-			if b > bucket || len(all) == limit {
+// entries are what is stored, by the ids' texts.
+func (s *memory) entries() map[string]string {
+	all := map[string]string{}
+	for _, p := range s.pages {
+		for id, v := range p.entries {
+			all[s.texts[id]] = v
+		}
+	}
+	return all
+}
+
+// due are the ids in each bucket.
+func (s *memory) due() map[int64][]string {
+	all := map[int64][]string{}
+	for _, p := range s.pages {
+		for id := range p.entries {
+			all[p.bucket] = append(all[p.bucket], s.texts[id])
+		}
+	}
+	for _, ids := range all {
+		slices.Sort(ids)
+	}
+	return all
+}
+
+func (s *memory) dueUpTo(bucket int64, limit int) []state.Entry {
+	var all []state.Entry
+	numbers := slices.SortedFunc(maps.Keys(s.pages), func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(s.pages[a].bucket, s.pages[b].bucket), cmp.Compare(a, b))
+	})
+	for _, number := range numbers {
+		p := s.pages[number]
+		for _, id := range slices.SortedFunc(maps.Keys(p.entries), func(a, b state.ID) int { return strings.Compare(s.texts[a], s.texts[b]) }) {
+			if p.bucket > bucket || len(all) == limit {
 				return all
 			}
-			all = append(all, state.DueEntry{Bucket: b, ID: []byte(id), Value: s.lookUp(id)})
+			all = append(all, state.Entry{Place: state.Place{Page: number, ID: id}, Value: []byte(p.entries[id])})
 		}
 	}
 	return all
@@ -256,7 +306,7 @@ func newWorld(t require.TestingT, cfg Config) *world {
 // testConfig has one learner, "feed": a tally.
 func testConfig() Config {
 	return Config{
-		Group: "g", Partition: 3, HasSelections: true, ParkingTime: 60_000, MaxParked: 1000, MaxParkedBytes: 1 << 20,
+		Group: "g", Partition: 3, HasSelections: true, ParkingTime: 60_000, Remember: UntilHorizon, MaxParked: 1000, MaxParkedBytes: 1 << 20,
 		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: 1 << 16, Salt: 42,
 		Learners: []LearnerConfig{{
 			Name: "feed", PolicyName: "utility", DelayName: "direct", Fingerprint: "v1", PayoffMin: 0, PayoffMax: 1,
@@ -292,10 +342,26 @@ func (w *world) tryStart() error {
 }
 
 func (w *world) walkKnown() {
-	for _, id := range slices.Sorted(maps.Keys(w.store.entries)) {
-		w.m.AddKnown([][]byte{[]byte(id)})
+	for number, p := range w.store.pages {
+		w.m.AddKnown(&state.PageOfIDs{Page: state.Page{Number: number, Bucket: p.bucket}, IDs: slices.Collect(maps.Keys(p.entries))})
 	}
 	w.m.KnownComplete()
+}
+
+// text notes what the text of an id is, for people.
+func (w *world) text(id string) state.ID {
+	w.store.texts[state.IDOf([]byte(id))] = id
+	return state.IDOf([]byte(id))
+}
+
+// look is what a look-up shows of a record's id, where one is needed.
+func (w *world) look(rec *Record) (found Found) {
+	id := w.text(string(rec.Key))
+	if w.m.Resolve(id) == NeedsLookUp {
+		w.lookups++
+		found = w.store.lookUp(w.m.Places(nil, id))
+	}
+	return found
 }
 
 // read steps the next record of a topic, with a look-up where one is needed, and checks the account.
@@ -315,12 +381,9 @@ func (w *world) record(topic event.Topic, key string, value []byte, timestamp ev
 
 // readBatch looks all ids up at once and steps the records one by one, with a checkpoint before each that save picks.
 func (w *world) readBatch(records []Record, save func() bool) {
-	found := make([][]byte, len(records))
-	for i, rec := range records {
-		if w.m.Resolve(rec.Key) == NeedsLookUp {
-			w.lookups++
-			found[i] = w.store.lookUp(string(rec.Key))
-		}
+	found := make([]Found, len(records))
+	for i := range records {
+		found[i] = w.look(&records[i])
 	}
 	w.inFlight = true
 	for i, rec := range records {
@@ -336,16 +399,11 @@ func (w *world) readBatch(records []Record, save func() bool) {
 }
 
 func (w *world) step(rec Record, now event.Millis) error {
-	var found []byte
-	if w.m.Resolve(rec.Key) == NeedsLookUp {
-		w.lookups++
-		found = w.store.lookUp(string(rec.Key))
-	}
-	return w.stepWith(rec, now, found)
+	return w.stepWith(rec, now, w.look(&rec))
 }
 
 // stepWith steps a record with what a look-up has found, perhaps some time ago.
-func (w *world) stepWith(rec Record, now event.Millis, found []byte) error {
+func (w *world) stepWith(rec Record, now event.Millis, found Found) error {
 	in := Input{Record: &rec, Now: now, Found: found, Read: [event.Inputs]bool{!w.unread[0], !w.unread[1], !w.unread[2]}}
 	if value, ok := w.decided[rec.Offset]; ok && rec.Topic == event.Impressions {
 		in.Decided = new(event.Ranking)
@@ -377,8 +435,8 @@ func (w *world) save() {
 	var c state.Changes
 	entries, _ := w.m.Dirty()
 	segment, any := w.m.Seal(&c)
-	require.Equal(w.t, any, len(c.Writes)+len(c.Entries)+len(c.Due) > 0)
-	require.LessOrEqual(w.t, len(c.Entries), entries)
+	require.Equal(w.t, any, len(c.Writes)+len(c.Pages)+len(c.Entries) > 0)
+	require.LessOrEqual(w.t, len(c.Entries), 2*entries)
 	w.store.apply(&c)
 	if w.inFlight { // records whose look-up was answered before this are still to be stepped
 		w.forget = segment
@@ -425,19 +483,34 @@ func (w *world) crash() {
 
 // entry is what is known of an id, changes in memory included; for people.
 func (w *world) entry(id string) string {
-	require.NoError(w.t, w.m.open([]byte(id), w.store.lookUp(id)))
-	e := &w.m.cur.entry
+	key := w.text(id)
+	require.NoError(w.t, w.m.open(key, []byte(id), w.store.find(key)))
+	e, page := &w.m.cur.entry, w.m.cur.page
+	if s := w.m.cur.slot; s != nil {
+		page = s.page
+	}
+	bucket := w.m.expiry.pages.bucket(page)
 	switch e.kind {
 	case nothing:
 		return "nothing"
 	case waiting:
-		return "waiting" + describeParked(e) + ", bucket " + clock(e.bucket*bucketWidth)
+		return "waiting" + describeParked(e) + ", bucket " + clock(bucket*tick)
 	case closed:
-		how := [...]string{paid: "paid", expired: "expired", defaulted: "defaulted", unselected: "unselected"}[e.outcome]
-		return fmt.Sprintf("closed: %s, offset %d, kept until %s, bucket %s", how, e.offset, clock(e.forgetAt), clock(e.bucket*bucketWidth))
+		how := ""
+		if e.wasSelected {
+			how += ", selected"
+		}
+		if e.paidOnce {
+			how += ", paid"
+		}
+		return fmt.Sprintf("closed%s, kept in bucket %s", how, clock(bucketStart(bucket)))
 	}
 	l := w.m.learners[e.learner]
-	s := fmt.Sprintf("pending: %s offset %d,", l.name, e.offset)
+	s := "pending: " + l.name
+	if e.offset != unknownOffset {
+		s += fmt.Sprintf(" offset %d", e.offset)
+	}
+	s += ","
 	for k, i := range e.items {
 		s += " "
 		if int32(k) == e.selected {
@@ -449,14 +522,14 @@ func (w *world) entry(id string) string {
 			s += l.items.name(i)
 		}
 	}
-	if e.hasSelectionDeadline {
+	if e.hasSelectionDeadline && e.selected < 0 {
 		s += ", selection by " + clock(e.selectionDeadline)
 	}
 	s += ", payoff by " + clock(e.payoffDeadline)
 	if e.count > 0 {
 		s += fmt.Sprintf(", sum %g of %d", e.sum, e.count)
 	}
-	return s + describeParked(e) + ", bucket " + clock(e.bucket*bucketWidth)
+	return s + describeParked(e) + ", bucket " + clock(bucket*tick)
 }
 
 func describeParked(e *entry) (s string) {
@@ -473,21 +546,26 @@ func topicName(t event.Topic) string {
 
 // entries describes all ids of the store and the overlay.
 func (w *world) entries() []string {
-	ids := map[string]bool{}
-	for id := range w.store.entries {
-		ids[id] = true
-	}
-	for _, s := range w.m.segments.over.slots {
-		for ; s != nil; s = s.next {
-			ids[string(s.id)] = true
-		}
-	}
 	var all []string
-	for id := range ids {
+	for id := range w.ids() {
 		if e := w.entry(id); e != "nothing" {
 			all = append(all, id+" "+e)
 		}
 	}
 	sort.Strings(all)
 	return all
+}
+
+// ids are all of the store and the overlay.
+func (w *world) ids() map[string]bool {
+	ids := map[string]bool{}
+	for id := range w.store.entries() {
+		ids[id] = true
+	}
+	for _, s := range w.m.segments.over.slots {
+		for ; s != nil; s = s.next {
+			ids[w.store.texts[s.id]] = true
+		}
+	}
+	return ids
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -28,7 +29,7 @@ func (t *Task) earlierVerified() bool {
 	if len(r.replay.cursor.earlier) == 0 || t.cfg.sabotage.behindUnseen {
 		return true
 	}
-	if !r.replay.verifyingEarlier {
+	if !r.replay.verifyingEarlier && r.machine.IsKnownComplete() {
 		r.replay.verifyingEarlier = true
 		t.verifyEarlier()
 	}
@@ -39,25 +40,32 @@ func (t *Task) earlierVerified() bool {
 func (t *Task) verifyEarlier() {
 	r := t.run
 	earlier := r.replay.cursor.earlier
-	ids := make([][]byte, len(earlier))
+	var asked askedFor
+	ids := make([]state.ID, len(earlier))
 	for i := range earlier {
-		ids[i] = []byte(earlier[i].id)
+		ids[i] = state.IDOf([]byte(earlier[i].id))
+		asked.add(r.machine, ids[i])
 	}
 	low := r.owner.fence.Seq
-	ask(t, "looking up what was decided before the checkpoint", loadTimeout, LookUp{IDs: ids, Room: maxLookUpBytes}, func(found LookedUp) {
-		if !t.verify(found.Fence, low) {
+	ask(t, "looking up what was decided before the checkpoint", loadTimeout, LookUp{Places: asked.places, Room: maxLookUpBytes}, func(answer LookedUp) {
+		if !t.verify(answer.Fence, low) {
 			return
 		}
-		for i, value := range found.Values {
-			e := &earlier[i]
-			if !r.machine.Holds(ids[i], value, e.offset, e.deadline) {
+		through := 0
+		for ; through < len(earlier); through++ {
+			found, answered := asked.found(int32(through), answer.Values)
+			if !answered {
+				break
+			}
+			e := &earlier[through]
+			if !r.machine.Holds(ids[through], found, e.offset, e.began) {
 				t.stop(StopState, fmt.Errorf("%w: %q was ranked for the impression at offset %d, which the state has read, and is not in it: "+
 					"it was saved by a worker that did not own the partition any more: stop the workers and give `ranker-worker state "+
 					"rebuild --replace`, or restore a backup", errContradiction, e.id, e.offset))
 				return
 			}
 		}
-		if r.replay.cursor.earlier = earlier[len(found.Values):]; len(r.replay.cursor.earlier) > 0 {
+		if r.replay.cursor.earlier = earlier[through:]; len(r.replay.cursor.earlier) > 0 {
 			t.verifyEarlier()
 			return
 		}

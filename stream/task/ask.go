@@ -12,7 +12,7 @@ type Shell interface {
 	Acquire(Acquire) (state.Meta, error)
 	Load(Load) ([]state.Field, error)
 	LookUp(LookUp) (LookedUp, error)
-	Due(Due) (DueIDs, error)
+	Due(Due) (DueEntries, error)
 	KnownIDs(KnownIDs) (Known, error)
 	Checkpoint(Checkpoint) error
 	Probe() (state.Fence, error)
@@ -42,7 +42,7 @@ func (Heartbeat) by(s Shell) (r nothing, err error)      { return r, s.Heartbeat
 func (e Acquire) by(s Shell) (state.Meta, error)         { return s.Acquire(e) }
 func (e Load) by(s Shell) ([]state.Field, error)         { return s.Load(e) }
 func (e LookUp) by(s Shell) (LookedUp, error)            { return s.LookUp(e) }
-func (e Due) by(s Shell) (DueIDs, error)                 { return s.Due(e) }
+func (e Due) by(s Shell) (DueEntries, error)             { return s.Due(e) }
 func (e KnownIDs) by(s Shell) (Known, error)             { return s.KnownIDs(e) }
 func (e Checkpoint) by(s Shell) (r nothing, err error)   { return r, s.Checkpoint(e) }
 func (Probe) by(s Shell) (state.Fence, error)            { return s.Probe() }

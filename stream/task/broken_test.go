@@ -9,7 +9,7 @@ func (b broken) Heartbeat() error                            { return b.err }
 func (b broken) Acquire(Acquire) (r state.Meta, err error)   { return r, b.err }
 func (b broken) Load(Load) ([]state.Field, error)            { return nil, b.err }
 func (b broken) LookUp(LookUp) (r LookedUp, err error)       { return r, b.err }
-func (b broken) Due(Due) (r DueIDs, err error)               { return r, b.err }
+func (b broken) Due(Due) (r DueEntries, err error)           { return r, b.err }
 func (b broken) KnownIDs(KnownIDs) (r Known, err error)      { return r, b.err }
 func (b broken) Checkpoint(Checkpoint) error                 { return b.err }
 func (b broken) Probe() (r state.Fence, err error)           { return r, b.err }

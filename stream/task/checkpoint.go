@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -152,10 +153,17 @@ func merge(segments []*segment, fence state.Fence, meta state.Meta) *state.Check
 		c.Changes = last.changes
 		return c
 	}
+	var writes, entries, pages int
+	for _, s := range segments {
+		writes, entries, pages = writes+len(s.changes.Writes), entries+len(s.changes.Entries), pages+len(s.changes.Pages)
+	}
+	c.Changes.Writes = slices.Grow(c.Changes.Writes, writes)
+	c.Changes.Entries = slices.Grow(c.Changes.Entries, entries)
+	c.Changes.Pages = slices.Grow(c.Changes.Pages, pages)
 	for _, s := range segments {
 		c.Changes.Writes = append(c.Changes.Writes, s.changes.Writes...)
 		c.Changes.Entries = append(c.Changes.Entries, s.changes.Entries...)
-		c.Changes.Due = append(c.Changes.Due, s.changes.Due...)
+		c.Changes.Pages = append(c.Changes.Pages, s.changes.Pages...)
 	}
 	return c
 }

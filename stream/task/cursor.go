@@ -39,8 +39,9 @@ type cursor struct {
 // earlierDecision is one that the loaded state should hold already: the position stays behind where a broker recognised a copy
 // of a batch without saying where it stands.
 type earlierDecision struct {
-	id               string
-	offset, deadline int64
+	id     string
+	offset int64
+	began  event.Millis // where it is not known, before all time
 }
 
 func newCursor(cfg *Config, a *acquisition) cursor {
@@ -119,7 +120,11 @@ func (c *cursor) settle() error {
 			c.decoded = true
 			return nil
 		case mine && len(c.earlier) < maxEarlier:
-			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, d.PayoffDeadline})
+			began := event.Millis(math.MinInt64)
+			if d.HasBegan {
+				began = d.Began
+			}
+			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, began})
 		}
 		c.pop()
 	}

@@ -2,9 +2,9 @@ package task
 
 import "fmt"
 
-const walking = "walking the expiry index"
+const walking = "walking over what is due"
 
-// walkDue walks over ids whose bucket has come. Each step waits until the one before is saved, so that the store
+// walkDue walks over entries whose bucket has come. Each step waits until the one before is saved, so that the store
 // shows what is left; the buckets are closed when it shows nothing and nothing unsaved can add to them.
 func (t *Task) walkDue() {
 	r := t.run
@@ -17,7 +17,7 @@ func (t *Task) walkDue() {
 	}
 	number, low := r.lookups.begin(1), r.owner.fence.Seq
 	limit := r.walk.begin()
-	send(t, walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(due DueIDs, err error) {
+	send(t, walkTimeout, Due{UpTo: bucket, Limit: limit, Room: maxWalkBytes}, func(due DueEntries, err error) {
 		if err != nil {
 			r.walk.failed()
 			r.stepped(number, 1)
@@ -36,7 +36,7 @@ func (t *Task) walkDue() {
 	})
 }
 
-func (t *Task) expire(bucket int64, due DueIDs) {
+func (t *Task) expire(bucket int64, due DueEntries) {
 	r := t.run
 	if t.phase == Draining {
 		return
@@ -48,7 +48,7 @@ func (t *Task) expire(bucket int64, due DueIDs) {
 	}
 	for i := range due.Entries {
 		if err := r.machine.Expire(due.Entries[i], t.now.Wall, &r.unranked); err != nil {
-			t.stop(StopState, fmt.Errorf("expiring %q: %w", due.Entries[i].ID, err))
+			t.stop(StopState, fmt.Errorf("expiring %s: %w", due.Entries[i].ID, err))
 			return
 		}
 		r.checkpoints.changed(t.now.Mono)

@@ -29,9 +29,9 @@ func cutOf(m *state.Meta) cutPositions {
 	return cut
 }
 
-// StateLayout is the version of what is stored, as this program writes it. It reads layout 1, too, and refuses what a later
-// version has written.
-const StateLayout = 2
+// StateLayout is the version of what is stored, as this program writes it. It reads those below, too, which the store converts, and refuses what a
+// later version has written.
+const StateLayout = 3
 
 // StateUnfinished is that of a state which is being put together and is not to be used yet.
 const StateUnfinished = 0

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -107,10 +108,10 @@ func (f *fold) impression(offset int64, r *foldRecord) string {
 
 func (f *fold) selection(r *foldRecord, shown []string) string {
 	switch {
-	case !slices.Contains(shown, r.Item):
-		return "rejected"
 	case f.selected[r.ID] != "":
 		return "duplicate"
+	case !slices.Contains(shown, r.Item):
+		return "rejected"
 	}
 	f.selected[r.ID] = r.Item
 	return "joined"
@@ -162,27 +163,32 @@ func (f *fold) compare(c memstore.Copy, ordered bool) error {
 	return f.compareItems(c, ordered)
 }
 
-// compareEntries compares which ids are pending, closed, or only have something waiting: the second byte of an entry.
+// compareEntries compares which ids are pending, closed, or only have something waiting: two bits of the first byte of an entry.
 func (f *fold) compareEntries(c memstore.Copy) error {
-	want := map[string]byte{}
+	want := map[state.ID]byte{}
 	for id := range f.parked {
-		want[id] = 1
+		want[idOf(id)] = 1
 	}
 	for id := range f.ranked {
-		want[id] = 2
+		want[idOf(id)] = 2
 		if f.paid[id] {
-			want[id] = 3
+			want[idOf(id)] = 3
 		}
 	}
-	got := map[string]byte{}
+	got := map[state.ID]byte{}
 	for id, entry := range c.Entries() {
-		got[id] = entry[1]
+		if entry[0] == 0xff { // the partitioner's hash stands before it
+			entry = entry[5:]
+		}
+		got[id] = entry[0] >> 3 & 3
 	}
 	if !maps.Equal(want, got) {
 		return fmt.Errorf("entries are %v, folded %v", got, want)
 	}
 	return nil
 }
+
+func idOf(text string) state.ID { return state.IDOf([]byte(text)) }
 
 // compareItems holds each item's sums and queue against QPM-D's law: all that was taken in is either fed or waits, and
 // what is fed is the first N of it.

@@ -3,6 +3,7 @@ package task
 import (
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -16,9 +17,44 @@ type lookups struct {
 	forget   []forgetting
 	forgets  uint64 // one more than how often the machine was told to forget
 
-	ids   [][]byte
-	index map[string]int32 // of ids
+	asked askedFor
+	index map[state.ID]int32 // of asked
 	refs  []lookupRef
+}
+
+// askedFor are the places that a look-up asks for: those of one id, one as a rule, stand together.
+type askedFor struct {
+	places []state.Place
+	ends   []int32 // by id: where its places end, and those of the next begin
+}
+
+// placing knows where the ids lie under which something is stored: a *partition.Machine.
+type placing interface {
+	Places(dst []state.Place, id state.ID) []state.Place
+}
+
+// add appends an id, and returns its number.
+func (a *askedFor) add(m placing, id state.ID) int32 {
+	a.places = m.Places(a.places, id)
+	a.ends = append(a.ends, int32(len(a.places)))
+	return int32(len(a.ends) - 1)
+}
+
+// found is what lies under the id of a number; ok tells whether all its places were answered.
+func (a *askedFor) found(id int32, values [][]byte) (f partition.Found, ok bool) {
+	begin, end := int32(0), a.ends[id]
+	if id > 0 {
+		begin = a.ends[id-1]
+	}
+	if int(end) > len(values) {
+		return f, false
+	}
+	for i := begin; i < end; i++ {
+		if values[i] != nil {
+			return partition.Found{Page: a.places[i].Page, Value: values[i]}, true
+		}
+	}
+	return f, true
 }
 
 type lookupBatch struct {
@@ -32,7 +68,7 @@ type lookupBatch struct {
 type lookupRef struct {
 	topic  event.Topic
 	offset int64
-	id     int32
+	id     int32 // its number in askedFor
 }
 
 // forgetting is an acked checkpoint whose changes stay in the overlay until the look-ups up to a number are through.
@@ -48,7 +84,7 @@ const (
 	maxFoundBytes  = 16 << 20
 )
 
-func newLookups() lookups { return lookups{forgets: 1, index: make(map[string]int32)} }
+func newLookups() lookups { return lookups{forgets: 1, index: make(map[state.ID]int32)} }
 
 // held is how many bytes of values wait with their records.
 func (l *lookups) held() (bytes int64) {
@@ -58,21 +94,20 @@ func (l *lookups) held() (bytes int64) {
 	return bytes
 }
 
-// clear begins a list of ids. The ids of the one before are a request's by now.
+// clear begins a list of ids. The places of the one before are a request's by now.
 func (l *lookups) clear() {
 	clear(l.index)
-	l.ids, l.refs = nil, l.refs[:0]
+	l.asked, l.refs = askedFor{}, l.refs[:0]
 }
 
 // add puts a record's id on the list. One id is asked for once, however many records wait for it.
-func (l *lookups) add(topic event.Topic, rec *partition.Record) {
-	at, asked := l.index[string(rec.Key)]
+func (l *lookups) add(m placing, topic event.Topic, it *queued) {
+	at, asked := l.index[it.id]
 	if !asked {
-		at = int32(len(l.ids))
-		l.ids = append(l.ids, rec.Key)
-		l.index[string(rec.Key)] = at
+		at = l.asked.add(m, it.id)
+		l.index[it.id] = at
 	}
-	l.refs = append(l.refs, lookupRef{topic, rec.Offset, at})
+	l.refs = append(l.refs, lookupRef{topic, it.Offset, at})
 }
 
 // begin begins a batch that so many records wait for.
@@ -155,11 +190,12 @@ func (l *lookups) forgettable(early bool) (segment uint64, ok bool) {
 
 const lookingUp = "looking up ids"
 
-// lookUp asks the store for the ids at the front of each queue that need it.
+// lookUp asks the store for the ids at the front of each queue that need it. Where they lie is known when the walk over the known
+// ids is through.
 func (t *Task) lookUp() {
 	r := t.run
 	l := &r.lookups
-	if l.inFlight || r.full(t.now.Mono) || l.held() >= maxFoundBytes {
+	if l.inFlight || !r.machine.IsKnownComplete() || r.full(t.now.Mono) || l.held() >= maxFoundBytes {
 		return
 	}
 	l.clear()
@@ -167,17 +203,17 @@ func (t *Task) lookUp() {
 		q := &r.queues[i]
 		for k := q.head; k < len(q.items) && k-q.head < maxLookUp; k++ {
 			if it := &q.items[k]; it.batch == 0 && !r.known(it) {
-				l.add(q.topic, &it.Record)
+				l.add(r.machine, q.topic, it)
 			}
 		}
 	}
-	if len(l.ids) == 0 {
+	if len(l.refs) == 0 {
 		return
 	}
 	l.inFlight = true
 	number := l.begin(len(l.refs))
-	low, refs := r.owner.fence.Seq, l.refs
-	send(t, callTimeout, LookUp{IDs: l.ids, Room: maxLookUpBytes}, func(found LookedUp, err error) {
+	low, refs, asked := r.owner.fence.Seq, l.refs, l.asked
+	send(t, callTimeout, LookUp{Places: asked.places, Room: maxLookUpBytes}, func(found LookedUp, err error) {
 		l.inFlight = false
 		if err != nil {
 			r.stepped(number, len(refs))
@@ -190,6 +226,6 @@ func (t *Task) lookUp() {
 			return
 		}
 		t.obs.LookedUp += int64(len(found.Values))
-		r.lookedUp(number, refs, found.Values, t.now.Mono)
+		r.lookedUp(number, refs, &asked, found.Values, t.now.Mono)
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
@@ -23,15 +24,54 @@ func forgotten(l *lookups) (all []uint64) {
 
 func TestLookups_OneIdIsAskedForOnce(t *testing.T) {
 	l := newLookups()
-	for offset, key := range []string{"a", "b", "a"} {
-		l.add(event.Payoffs, &partition.Record{Offset: int64(offset), Key: []byte(key)})
+	m := placed{"a": {3}, "b": {5, 9}, "c": {1}}
+	queued := func(offset int64, key string) *queued {
+		return &queued{Record: partition.Record{Offset: offset}, id: idOf(key)}
 	}
-	require.Equal(t, [][]byte{[]byte("a"), []byte("b")}, l.ids)
+	for offset, key := range []string{"a", "b", "a"} {
+		l.add(m, event.Payoffs, queued(int64(offset), key))
+	}
+	want := []state.Place{{Page: 3, ID: idOf("a")}, {Page: 5, ID: idOf("b")}, {Page: 9, ID: idOf("b")}}
+	require.Equal(t, want, l.asked.places)
 	require.Equal(t, []lookupRef{{event.Payoffs, 0, 0}, {event.Payoffs, 1, 1}, {event.Payoffs, 2, 0}}, l.refs)
-	asked := l.ids
+	asked := l.asked
 	l.clear()
-	l.add(event.Payoffs, &partition.Record{Key: []byte("c")})
-	require.Equal(t, [][]byte{[]byte("a"), []byte("b")}, asked, "a request has these")
+	l.add(m, event.Payoffs, queued(7, "c"))
+	require.Equal(t, want, asked.places, "a request has these")
+}
+
+// placed are pages by the texts of the ids that lie in them.
+type placed map[string][]uint32
+
+func (p placed) Places(dst []state.Place, id state.ID) []state.Place {
+	for text, pages := range p {
+		for _, page := range pages {
+			if idOf(text) == id {
+				dst = append(dst, state.Place{Page: page, ID: id})
+			}
+		}
+	}
+	return dst
+}
+
+// TestAskedFor_TwoPlacesOfOneHash: what lies in either is found, and nothing is said before both have answered.
+func TestAskedFor_TwoPlacesOfOneHash(t *testing.T) {
+	m := placed{"a": {3}, "b": {5, 9}, "c": {1}}
+	var a askedFor
+	for _, text := range []string{"a", "b", "c", "d"} {
+		a.add(m, idOf(text))
+	}
+	x, y := []byte("x"), []byte("y")
+	values := [][]byte{x, nil, y, nil}
+	for id, want := range []partition.Found{{Page: 3, Value: x}, {Page: 9, Value: y}, {}, {}} {
+		found, ok := a.found(int32(id), values)
+		require.True(t, ok)
+		require.Equal(t, want, found)
+	}
+	_, ok := a.found(1, values[:2])
+	require.False(t, ok)
+	_, ok = a.found(0, values[:1])
+	require.True(t, ok)
 }
 
 // TestLookups_TheOverlayWaits: a store that was asked before a segment was saved may show what was before it.

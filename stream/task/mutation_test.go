@@ -24,9 +24,10 @@ type mutation struct {
 	habits   habits
 	world    func(w *world)
 	config   func(c *Config, m *partition.Config, rng *rand.Rand)
-	within   int  // schedules in which the violation must show itself
-	soon     bool // deadlines pass, and outcomes are held against the steps in the log
-	tight    bool // there is room for two records to wait
+	machine  func(m *partition.Config) // takes a rule of the machine's out
+	within   int                       // schedules in which the violation must show itself
+	soon     bool                      // deadlines pass, and outcomes are held against the steps in the log
+	tight    bool                      // there is room for two records to wait
 	// scenario is played instead of schedules: those in which a sequence comes round again are too rare.
 	scenario func(t *testing.T, s sabotage, r storeRule) error
 }
@@ -67,6 +68,8 @@ var mutations = []mutation{
 		faults: faults{crash: 0.003, reassign: 0.003, rollback: 0.006}, habits: habits{tidy: true}, world: apart},
 	{name: "a replay in an order of its own", sabotage: sabotage{unordered: true}, within: 150, soon: true,
 		faults: faults{crash: 0.01, reassign: 0.006, rollback: 0.006, stuck: 0.1}, world: apart},
+	{name: "an id forgotten too early", machine: func(m *partition.Config) { m.Remember = m.ParkingTime }, within: 30, soon: true,
+		faults: faults{crash: 0.003, reassign: 0.003}},
 	{name: "what only others know is refused", sabotage: sabotage{strangers: true}, within: 30, habits: habits{learners: 2},
 		faults: faults{crash: 0.003, reassign: 0.006}, config: mixed,
 		world: func(w *world) { w.elsewhere = map[string]bool{"feed": true, "front": true} }},
@@ -89,6 +92,9 @@ func (m *mutation) kind(sound bool) kind {
 			if refuses = rng.IntN(2) == 0; refuses {
 				machine.MaxCandidates = 2
 			}
+		}
+		if !sound && m.machine != nil {
+			m.machine(machine)
 		}
 		if !sound {
 			c.sabotage = m.sabotage
@@ -225,7 +231,7 @@ func frozenAroundItsFence(t *testing.T, s sabotage, _ storeRule) error {
 		zombie.task.Handle(d.w.now(zombie), reply)
 	}
 	_ = d.run(10*time.Second, func() bool { return false })
-	return checkLog(d.w)
+	return checkLog(d.w, false)
 }
 
 // fetching tells whether a fetch of a topic is under way.

@@ -135,18 +135,18 @@ func (f faults) with(g faults) faults {
 var everything = faults{crash: 0.003, pause: 0.006, resume: 0.006, reassign: 0.006, fail: 0.02, lose: 0.02, late: 0.01}
 
 // times of the join.
-type times struct{ horizon, selection, parking time.Duration }
+type times struct{ horizon, selection, parking, remember time.Duration }
 
 var (
-	farAway = times{24 * time.Hour, 24 * time.Hour, 24 * time.Hour}
-	soon    = times{20 * time.Second, 8 * time.Second, 5 * time.Second}
+	farAway = times{24 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour}
+	soon    = times{20 * time.Second, 8 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
 // simConfig is the task and machine of a simulated partition.
 func (k *kind) simConfig(t times, rng *rand.Rand) Config {
 	names := [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}
 	machine := partition.Config{
-		Group: "g", TopicNames: names, HasSelections: true, ParkingTime: t.parking.Milliseconds(),
+		Group: "g", TopicNames: names, HasSelections: true, ParkingTime: t.parking.Milliseconds(), Remember: t.remember.Milliseconds(),
 		MaxParked: 1000, MaxParkedBytes: 1 << 20, MaxCandidates: 100, MaxRecordBytes: 1 << 16, Salt: 7,
 		Learners: []partition.LearnerConfig{{
 			Name: "feed", Default: true, PolicyName: "elimination", DelayName: "qpmd", Fingerprint: "f",
@@ -270,8 +270,8 @@ func caughtUp(w *world, p *proc) bool {
 }
 
 // checkLog holds the log of rankings against invariant 4: one decision per impression, in order. And every impression
-// either has a ranking, or was known before, or is a dead letter.
-func checkLog(w *world) error {
+// either has a ranking, or was known before, or is a dead letter. With forgotten, ids are soon forgotten, and then ranked again.
+func checkLog(w *world, forgotten bool) error {
 	last, ids, offsets := int64(-1), map[string]bool{}, map[int64]bool{}
 	for _, l := range w.rankings {
 		if l.marker {
@@ -286,7 +286,7 @@ func checkLog(w *world) error {
 			return err
 		case r.Decision.Offset <= last:
 			return fmt.Errorf("impression offset %d of rankings comes after %d", r.Decision.Offset, last)
-		case ids[r.ID]:
+		case ids[r.ID] && !forgotten:
 			return fmt.Errorf("%s is ranked twice", r.ID)
 		}
 		last, ids[r.ID], offsets[r.Decision.Offset] = r.Decision.Offset, true, true
@@ -331,7 +331,7 @@ func (k *kind) run(seed uint64, t times, h habits) (*world, error) {
 	if err != nil {
 		return w, err
 	}
-	if err := checkLog(w); err != nil {
+	if err := checkLog(w, t == soon); err != nil {
 		return w, err
 	}
 	if err := checkAccount(w, last); err != nil {

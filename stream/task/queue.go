@@ -36,8 +36,9 @@ type queue struct {
 // queued is a record with what the store holds under its id.
 type queued struct {
 	partition.Record
+	id    state.ID
 	batch uint64 // the look-up that found it; 0: not looked up
-	found []byte
+	found partition.Found
 	came  time.Duration // when it was fetched
 	known uint64        // number of the Forget since which the machine is known to need no look-up; see runner.known
 }
@@ -77,7 +78,7 @@ func (q *queue) take(f *Fetched, asked, now time.Duration) (moved bool) {
 		if rec.Offset < q.next {
 			continue
 		}
-		q.items = append(q.items, queued{Record: rec, came: now})
+		q.items = append(q.items, queued{Record: rec, id: state.IDOf(rec.Key), came: now})
 		q.bytes += q.items[len(q.items)-1].size()
 	}
 	if f.Next > q.next {
@@ -151,7 +152,7 @@ func (q *queue) find(offset int64) int {
 func (q *queue) dropFound(batch uint64) {
 	for k := q.head; k < len(q.items); k++ {
 		if it := &q.items[k]; it.batch == batch {
-			it.batch, it.found = 0, nil
+			it.batch, it.found = 0, partition.Found{}
 		}
 	}
 }

@@ -86,12 +86,12 @@ func TestQueue_LookedUpRecordsAreFound(t *testing.T) {
 	require.Equal(t, -1, q.find(6))
 	k := q.find(3)
 	require.Equal(t, int64(3), q.items[k].Offset)
-	q.items[k].batch, q.items[k].found = 7, []byte("value")
+	q.items[k].batch, q.items[k].found = 7, partition.Found{Page: 1, Value: []byte("value")}
 	q.dropFound(6)
-	require.Equal(t, []byte("value"), q.items[k].found)
+	require.Equal(t, []byte("value"), q.items[k].found.Value)
 	q.dropFound(7)
 	require.Zero(t, q.items[k].batch)
-	require.Nil(t, q.items[k].found)
+	require.Zero(t, q.items[k].found)
 }
 
 func TestQueues_OldestThatIsReady(t *testing.T) {

@@ -47,14 +47,14 @@ type (
 	Load struct{ Hashes []string }
 	// LookUp is state.Store.LookUp.
 	LookUp struct {
-		IDs  [][]byte
-		Room int64 // bytes of values
+		Places []state.Place
+		Room   int64 // bytes of values
 	}
 	// Due is state.Store.Due.
 	Due struct {
 		UpTo  int64
 		Limit int
-		Room  int64 // bytes of ids and values
+		Room  int64 // bytes of values
 	}
 	// KnownIDs is state.Store.KnownIDs.
 	KnownIDs struct{ Cursor uint64 }
@@ -115,17 +115,17 @@ type LookedUp struct {
 	Values [][]byte
 }
 
-// DueIDs answers Due.
-type DueIDs struct {
+// DueEntries answers Due.
+type DueEntries struct {
 	Fence   state.Fence
-	Entries []state.DueEntry
+	Entries []state.Entry
 	More    bool // there are more, and at least one entry is given
 }
 
 // Known answers KnownIDs.
 type Known struct {
-	IDs  [][]byte
-	Next uint64
+	Pages []state.PageOfIDs
+	Next  uint64
 }
 
 // Fetched answers Fetch. Records below the offset asked for have been dropped, and so have those of aborted

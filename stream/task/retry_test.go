@@ -67,7 +67,7 @@ func TestStop_TriesAgainAndGoesOnWhenMended(t *testing.T) {
 				d.impress(len(d.w.inputs[event.Impressions])+1, 3, d.w.wall)
 				c.fix(d)
 				require.NoError(t, d.run(6*time.Minute, d.idle))
-				require.NoError(t, checkLog(d.w))
+				require.NoError(t, checkLog(d.w, false))
 				require.NoError(t, d.p.task.Status().Err)
 				require.Zero(t, d.p.task.Status().Again)
 				require.Zero(t, d.p.task.stops.pause, "what comes next begins with the shortest pause")

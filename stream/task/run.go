@@ -27,11 +27,13 @@ func (t *Task) start(m *partition.Machine) {
 	t.walkKnown(0)
 }
 
-// walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete every impression is
-// looked up.
+// walkKnown fills the machine's set of known ids, behind the acquire. Until it is complete nothing is looked up, since nobody knows
+// where, and nothing stepped that something may be stored under.
 func (t *Task) walkKnown(cursor uint64) {
 	ask(t, "reading known ids", loadTimeout, KnownIDs{Cursor: cursor}, func(k Known) {
-		t.run.machine.AddKnown(k.IDs)
+		for i := range k.Pages {
+			t.run.machine.AddKnown(&k.Pages[i])
+		}
 		if k.Next == 0 {
 			t.verifyKnown()
 			return

@@ -119,7 +119,7 @@ func (r *runner) cut() cutPositions {
 // queues, and a yes holds until the machine next forgets something: so it is kept with the record. A no is not kept: a
 // step of the same id may turn it into a yes.
 func (r *runner) known(it *queued) bool {
-	if it.known != r.lookups.forgets && r.machine.Resolve(it.Key) == partition.Known {
+	if it.known != r.lookups.forgets && r.machine.Resolve(it.id) == partition.Known {
 		it.known = r.lookups.forgets
 	}
 	return it.known == r.lookups.forgets
@@ -127,16 +127,17 @@ func (r *runner) known(it *queued) bool {
 
 // lookedUp hands the values to their records, which may have moved forward in their queues meanwhile; a record that was
 // stepped without its value has been resolved from the overlay. Where there was no room for all, the rest is asked for again.
-func (r *runner) lookedUp(number uint64, refs []lookupRef, values [][]byte, now time.Duration) {
+func (r *runner) lookedUp(number uint64, refs []lookupRef, asked *askedFor, values [][]byte, now time.Duration) {
 	r.lookups.answered(number, values, now)
 	for _, ref := range refs {
 		q := &r.queues[ref.topic]
 		k := q.find(ref.offset)
-		if k < 0 || int(ref.id) >= len(values) {
+		found, answered := asked.found(ref.id, values)
+		if k < 0 || !answered {
 			r.stepped(number, 1)
 			continue
 		}
-		q.items[k].batch, q.items[k].found = number, values[ref.id]
+		q.items[k].batch, q.items[k].found = number, found
 	}
 }
 

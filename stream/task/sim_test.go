@@ -457,13 +457,13 @@ func (s shell) store() *memstore.Store { return s.w.storeOf(s.p) }
 func (s shell) Load(e Load) ([]state.Field, error) { return s.store().Load(inMemory, 0, e.Hashes) }
 
 func (s shell) LookUp(e LookUp) (LookedUp, error) {
-	f, v, err := s.store().LookUp(inMemory, 0, e.IDs, s.w.room(e.Room))
+	f, v, err := s.store().LookUp(inMemory, 0, e.Places, s.w.room(e.Room))
 	return LookedUp{s.w.rule.show(s.p, f), v}, err
 }
 
-func (s shell) Due(e Due) (DueIDs, error) {
+func (s shell) Due(e Due) (DueEntries, error) {
 	f, d, more, err := s.store().Due(inMemory, 0, e.UpTo, e.Limit, s.w.room(e.Room))
-	return DueIDs{s.w.rule.show(s.p, f), d, more}, err
+	return DueEntries{s.w.rule.show(s.p, f), d, more}, err
 }
 
 func (s shell) KnownIDs(e KnownIDs) (Known, error) {

@@ -30,7 +30,7 @@ type Observations struct {
 
 // Sample is the size and the duration of one operation.
 type Sample struct {
-	Size int // records of a batch; entries and fields of a checkpoint
+	Size int // records of a batch; entries, pages and fields of a checkpoint
 	Took time.Duration
 }
 
@@ -47,7 +47,7 @@ func (o *Observations) produced(n int, took time.Duration) {
 }
 
 func (o *Observations) checkpointed(c *state.Checkpoint, took time.Duration) {
-	n := len(c.Changes.Writes) + len(c.Changes.Entries) + len(c.Changes.Due)
+	n := len(c.Changes.Writes) + len(c.Changes.Entries) + len(c.Changes.Pages)
 	o.Checkpoints = append(o.Checkpoints, Sample{n, took})
 }
 

@@ -28,7 +28,7 @@ func (t *Task) step() (busy bool) {
 			return false
 		}
 		if q == nil {
-			return r.replay.ending()
+			return r.replay.ending() && r.machine.IsKnownComplete() // else the end of that walk wakes us
 		}
 		if err := t.stepOne(q, again); err != nil {
 			t.stop(StopState, err)
@@ -53,7 +53,7 @@ func stopFor(err error) StopReason {
 func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	r := t.run
 	it := q.first()
-	in := partition.Input{Record: &it.Record, Found: it.found, Again: again, Read: r.queues.readFor(it.came)}
+	in := partition.Input{Record: &it.Record, ID: &it.id, Found: it.found, Again: again, Read: r.queues.readFor(it.came)}
 	in.Now, in.Latest, _ = t.times()
 	t.cfg.sabotage.input(&in, t.now)
 	adopted := false
@@ -81,13 +81,12 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	rankings, letters := len(out.Rankings), len(out.DeadLetters)
 	_, before := r.machine.Dirty()
 	err := r.machine.Step(&in, out)
-	var wait *partition.Wait
-	if errors.As(err, &wait) {
-		q.hold(wait, t.now.Mono)
-		r.checkpoints.changed(t.now.Mono) // what was due for the record's id is done
-		return nil
-	}
 	if err != nil {
+		if wait, ok := errors.AsType[*partition.Wait](err); ok {
+			q.hold(wait, t.now.Mono)
+			r.checkpoints.changed(t.now.Mono) // what was due for the record's id is done
+			return nil
+		}
 		return fmt.Errorf("stepping %s[%d] at offset %d: %w", t.cfg.TopicNames[q.topic], t.cfg.Partition, it.Offset, err)
 	}
 	switch {

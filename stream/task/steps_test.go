@@ -29,8 +29,10 @@ type retelling struct {
 type tale struct {
 	ranked, selectedOnce bool
 	ended                string
+	forgotten            int64 // when, once it has ended
 	shown                []string
 	selected             string
+	began                int64
 	selectBy, payBy      int64
 	waiting              []waitingPart
 }
@@ -54,10 +56,10 @@ func retell(b *broker, t times) (*retelling, error) {
 			ID       string `json:"impression_id"`
 			Items    []string
 			Decision struct {
-				Offset    int64
-				SelectBy  string `json:"selection_deadline"`
-				PayBy     string `json:"payoff_deadline"`
-				BeganText string `json:"began"`
+				Offset   int64
+				SelectBy string `json:"selection_deadline"`
+				PayBy    string `json:"payoff_deadline"`
+				Began    string
 			}
 		}
 		if err := json.Unmarshal(l.value, &r); err != nil {
@@ -87,6 +89,7 @@ func retell(b *broker, t times) (*retelling, error) {
 		}
 		x.ranked, x.shown = true, r.Items
 		x.selectBy, _ = event.ParseTime([]byte(r.Decision.SelectBy))
+		x.began, _ = event.ParseTime([]byte(r.Decision.Began))
 		x.payBy, _ = event.ParseTime([]byte(r.Decision.PayBy))
 		s.retry(x, event.Selections)
 		s.retry(x, event.Payoffs)
@@ -182,10 +185,10 @@ func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
 		outcome = "duplicate"
 	case x.ended != "":
 		outcome = "late"
-	case selection && !slices.Contains(x.shown, p.r.Item), !selection && (payoff < 0 || payoff > 1):
-		outcome = "rejected"
 	case selection && x.selected != "":
 		outcome = "duplicate"
+	case selection && !slices.Contains(x.shown, p.r.Item), !selection && (payoff < 0 || payoff > 1):
+		outcome = "rejected"
 	case selection && p.at > min(x.selectBy, x.payBy), !selection && p.at > x.payBy:
 		outcome = "late"
 	case selection:
@@ -194,7 +197,8 @@ func (s *retelling) answer(x *tale, p *waitingPart) (waits bool) {
 	case x.selected == "":
 		return true
 	default:
-		outcome, x.ended = "applied", "paid"
+		outcome = "applied"
+		s.end(x, "paid")
 		s.count(event.Impressions, "paid")
 	}
 	s.count(p.topic, outcome)
@@ -234,20 +238,32 @@ func (s *retelling) settled(id string) *tale {
 		return x
 	}
 	if x.ended == "" && (s.w > x.payBy || x.selected == "" && s.w > x.selectBy) {
-		x.ended = "expired"
+		how := "expired"
 		if x.selected == "" {
-			x.ended = "unselected"
+			how = "unselected"
 		}
-		s.count(event.Impressions, x.ended)
+		s.end(x, how)
+		s.count(event.Impressions, how)
 		for _, p := range x.waiting {
 			s.count(p.topic, "orphan")
 		}
 		x.waiting = nil
 	}
-	if x.ended != "" && s.w > x.payBy+s.t.parking.Milliseconds() {
+	if x.ended != "" && s.w >= x.forgotten {
 		*x = tale{}
 	}
 	return x
+}
+
+// end notes that an impression has ended: at its deadline, or by its payoff now. It is remembered from then on, to the end of ten
+// seconds of the clock.
+func (s *retelling) end(x *tale, how string) {
+	at := min(s.w, x.payBy)
+	if x.selected == "" {
+		at = min(at, x.selectBy)
+	}
+	at = max(at, x.began)
+	x.ended, x.forgotten = how, ((at+s.t.remember.Milliseconds())/10_000+1)*10_000
 }
 
 // compare holds a stored account, of a partition whose records have all ended, against the tale's end.

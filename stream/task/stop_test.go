@@ -186,7 +186,7 @@ func TestProduce_RefusedForSize(t *testing.T) {
 	}
 	d.impress(6, 100, d.w.wall)
 	require.NoError(t, d.run(time.Minute, d.idle))
-	require.NoError(t, checkLog(d.w))
+	require.NoError(t, checkLog(d.w, false))
 	require.LessOrEqual(t, largest, 7)
 	require.Greater(t, largest, 3)
 	most = 0
@@ -212,7 +212,7 @@ func TestStop_PassingErrorsNeverStop(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, d.run(2*time.Minute, func() bool { return d.w.mono > until && d.idle() }))
-	require.NoError(t, checkLog(d.w))
+	require.NoError(t, checkLog(d.w, false))
 	require.NoError(t, d.p.task.Status().Err)
 }
 
@@ -256,7 +256,7 @@ func TestDrain_InEveryPhase(t *testing.T) {
 		require.NoError(t, d.run(time.Second, func() bool { return d.p.task.Phase() == Done }), "%v, %v", after, phase)
 		d.start()
 		require.NoError(t, d.run(time.Minute, d.idle))
-		require.NoError(t, checkLog(d.w))
+		require.NoError(t, checkLog(d.w, false))
 		require.NoError(t, checkAccount(d.w, d.p))
 	}
 }

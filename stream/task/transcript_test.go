@@ -35,7 +35,7 @@ import (
 // "Adopted" tells of decisions that were found in the log. Not shown are fetches that find nothing, probes that find all well, and what the coordinator is told of offsets.
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) func([]string) []string {
-		tr := &script{t: t}
+		tr := &script{t: t, texts: map[state.ID]string{}}
 		return func(words []string) []string {
 			tr.lines = nil
 			tr.run(words)
@@ -53,6 +53,7 @@ type script struct {
 	phase  Phase
 	tally  int64 // decisions adopted by the present process
 	lines  []string
+	texts  map[state.ID]string // of the ids of records
 }
 
 // kept is a request that did not arrive yet.
@@ -128,6 +129,7 @@ func (tr *script) start(args []string) {
 func (tr *script) append(what string, args []string) {
 	for _, arg := range args {
 		id, of, _ := strings.Cut(arg, "/")
+		tr.texts[idOf(id)] = id
 		switch what {
 		case "impression":
 			tr.d.w.append(event.Impressions, []byte(id), fmt.Appendf(nil,
@@ -167,6 +169,15 @@ func (tr *script) drive(args []string) {
 	require.True(tr.t, err == nil || len(args) > 0, "%v", err)
 }
 
+// entries are the ids under which something is stored.
+func (tr *script) entries(c memstore.Copy) (all []string) {
+	for id := range c.Entries() {
+		all = append(all, tr.texts[id])
+	}
+	slices.Sort(all)
+	return all
+}
+
 func (tr *script) release() {
 	d := tr.d
 	d.holdBack = nil
@@ -200,7 +211,7 @@ func (tr *script) stored(hashes []string) {
 	if len(hashes) == 0 {
 		m := c.Meta()
 		tr.say("%s, %s", fence(m.Fence), cut(&m))
-		tr.say("entries: %s", strings.Join(slices.Sorted(maps.Keys(c.Entries())), " "))
+		tr.say("entries: %s", strings.Join(tr.entries(c), " "))
 	}
 	for _, h := range hashes {
 		fields := c.Hash(h)
@@ -279,19 +290,23 @@ func (s scribe) LookUp(e LookUp) (LookedUp, error) {
 		if v != nil {
 			what = "stored"
 		}
-		found = append(found, fmt.Sprintf("%s %s", e.IDs[i], what))
+		found = append(found, fmt.Sprintf("%s %s", s.tr.texts[e.Places[i].ID], what))
 	}
 	return said(s, "look up", r, err, strings.Join(found, ", "))
 }
 
-func (s scribe) Due(e Due) (DueIDs, error) {
+func (s scribe) Due(e Due) (DueEntries, error) {
 	r, err := s.shell.Due(e)
 	return said(s, "due", r, err, fmt.Sprintf("%d ids", len(r.Entries)))
 }
 
 func (s scribe) KnownIDs(e KnownIDs) (Known, error) {
 	r, err := s.shell.KnownIDs(e)
-	return said(s, "known ids", r, err, fmt.Sprintf("%d", len(r.IDs)))
+	known := 0
+	for _, p := range r.Pages {
+		known += len(p.IDs)
+	}
+	return said(s, "known ids", r, err, fmt.Sprintf("%d", known))
 }
 
 func (s scribe) Checkpoint(e Checkpoint) error {
@@ -304,7 +319,7 @@ func (s scribe) Checkpoint(e Checkpoint) error {
 		if x.Value == nil {
 			what = "no entry"
 		}
-		s.tr.say("     %s %s", what, x.ID)
+		s.tr.say("     %s %s", what, s.tr.texts[x.ID])
 	}
 	for _, x := range e.Checkpoint.Changes.Writes {
 		switch {

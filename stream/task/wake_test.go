@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -91,7 +92,7 @@ func TestQueues_StayBounded(t *testing.T) {
 	for range 10_000 {
 		d.w.append(event.Payoffs, nil, nil)
 	}
-	d.p.task.run.machine.AddKnown([][]byte{{}}) // so that a record without a key needs a look-up
+	d.p.task.run.machine.AddKnown(&state.PageOfIDs{Page: state.Page{Number: 1 << 20}, IDs: []state.ID{idOf("")}}) // so that a record without a key needs a look-up
 	_ = d.run(10*time.Second, func() bool { return false })
 	q := &d.p.task.run.queues[event.Payoffs]
 	require.GreaterOrEqual(t, q.len(), 100)

@@ -8,7 +8,7 @@ const (
 	walkAtMost  = 32_000
 	walkTimeout = 2 * callTimeout // of a step, which is several calls
 
-	maxWalkBytes = 16 << 20 // of a step's ids and records
+	maxWalkBytes = 16 << 20 // of a step's entries
 )
 
 // walk is the walk over ids whose deadlines are past. One step is under way at a time.

@@ -14,13 +14,13 @@ import (
 // compare holds what Redis has of an id against what must have become of it. The worker may not have come to what event time
 // has made due since the id's last record: then what is stored is as it was by then.
 func (f *fold) compare(id string, l *life) {
-	e := f.state.entries[id]
+	e := f.state.entries[storedID(id)]
 	if e == nil {
 		f.missing(id, l)
 		return
 	}
 	if l.open {
-		if e.kind != waiting && e.offset == l.offset {
+		if e.kind == pending && (e.offset == l.offset || e.offset < 0 && e.payDeadline == l.payDeadline) {
 			f.compareDecision(id, l, e)
 		}
 		if e.kind == pending {
@@ -49,7 +49,7 @@ func (f *fold) missing(id string, l *life) {
 		return
 	}
 	if !f.out.ok(entriesLost, l.kind <= waiting || !f.state.complete) {
-		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d, until %d", l.offset, l.payDeadline+f.parking.least),
+		f.out.breach(entriesLost, id, fmt.Sprintf("an entry of the impression at offset %d, which ended or ends, until %d", l.offset, l.kept.least),
 			fmt.Sprintf("none at watermark %d", f.watermark))
 		if l.kind == pending {
 			f.doubt(l, anyEnd)
@@ -123,8 +123,11 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	if l.learner == nil {
 		return false
 	}
-	same := f.state.learners[e.learner] == l.learner.name && e.offset == l.offset && e.payDeadline == l.payDeadline &&
-		(e.kind == closed || !l.hasSelection || e.selDeadline == l.selDeadline) && (e.old || !l.hasBegan || e.began == l.began)
+	same := f.state.learners[e.learner] == l.learner.name
+	if e.kind == pending {
+		same = same && (e.offset == l.offset || e.offset < 0 && e.selected >= 0) && e.payDeadline == l.payDeadline &&
+			(e.selected >= 0 || !l.hasSelection || e.selDeadline == l.selDeadline) && (e.old || !l.hasBegan || e.began == l.began)
+	}
 	if !f.out.ok(entriesDecision, same) {
 		f.out.breach(entriesDecision, id, fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", l.learner.name, l.offset, l.began,
 			l.selDeadline, l.payDeadline),
@@ -135,13 +138,25 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	if e.kind != pending || l.learner.reset != nil { // then even its items' names are gone
 		return true
 	}
-	same = len(e.items) == len(l.items) && e.instance == l.instance && e.hasSelection == l.hasSelection &&
-		slices.Equal(e.propensities, l.propensities) && sameExpected(e, l.expected)
-	if l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0 { // one that was adopted unread has none
+	at := f.shown(l, e)
+	same = e.instance == l.instance && e.hasSelection == l.hasSelection && sameExpected(e, at, l.expected)
+	switch {
+	case e.selected < 0:
+		same = same && slices.Equal(e.propensities, l.propensities)
+	case len(l.propensities) > 0:
+		same = same && at >= 0 && len(e.propensities) == 1 && at < len(l.propensities) && e.propensities[0] == l.propensities[at]
+	default:
+		same = same && len(e.propensities) == 0
+	}
+	switch {
+	case e.alone:
+		same = same && at >= 0 && (!e.ordered || len(l.ranks) == 0 || e.favourite == (int(l.ranks[at]) == len(l.ranks)-1))
+	case l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0: // one that was adopted unread has none
 		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
 	}
-	for k := 0; same && k < len(e.items); k++ {
-		same = l.learner.number(e.items[k]) == l.items[k]
+	same = same && (e.alone || len(e.items) == len(l.items))
+	for k := 0; same && !e.alone && k < len(e.items); k++ {
+		same = l.learner.number(e.items[k]) == l.items[k] || l.learner.hasEnded(f, e.items[k], e)
 	}
 	if !f.out.ok(entriesDecision, same) {
 		f.out.breach(entriesDecision, id, fmt.Sprintf("items %v, instance %d, propensities %v, expected %v", f.names(l.items), l.instance,
@@ -151,11 +166,26 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	return true
 }
 
-// sameExpected: what is stored is what the decision expected of each item, or of the selected one. One that was selected by a
-// version that does not know of it has them all.
-func sameExpected(e *entry, expected []float64) bool {
-	if len(e.expected) == 1 && e.selected >= 0 && int(e.selected) < len(expected) {
-		expected = expected[e.selected:][:1]
+// shown is the position at which that was shown which is stored as selected; -1 where nothing is, or it was not shown.
+func (f *fold) shown(l *life, e *entry) int {
+	switch {
+	case e.selected < 0 || int(e.selected) >= len(e.items):
+		return -1
+	case e.alone && l.learner != nil && l.learner.hasEnded(f, e.items[0], e): // what its item was called is gone
+		return l.selected
+	case e.alone && l.learner != nil:
+		return slices.Index(l.items, l.learner.number(e.items[0]))
+	}
+	return int(e.selected)
+}
+
+// sameExpected: what is stored is what the decision expected of each item, or of the selected one, which was shown at a position.
+func sameExpected(e *entry, at int, expected []float64) bool {
+	if at >= 0 && len(expected) > 0 {
+		if at >= len(expected) {
+			return false
+		}
+		expected = expected[at:][:1]
 	}
 	return slices.EqualFunc(e.expected, expected, func(stored int64, x float64) bool { return stored == int64(math.Round(x*1e6)) })
 }
@@ -180,8 +210,12 @@ func (f *fold) comparePending(id string, l *life, e *entry) {
 		return
 	}
 	f.count(event.Impressions, isPending)
-	if !f.out.ok(entriesSelection, int(e.selected) == l.selected) {
-		f.out.breach(entriesSelection, id, f.selectedName(l, l.selected), f.selectedName(l, int(e.selected)))
+	at := f.shown(l, e)
+	if l.learner.reset != nil && e.alone { // what its item was called is gone
+		at = l.selected
+	}
+	if !f.out.ok(entriesSelection, at == l.selected) {
+		f.out.breach(entriesSelection, id, f.selectedName(l, l.selected), f.selectedName(l, at))
 	}
 	if same := e.count == l.count && near(e.sum, l.sum, l.count) && len(e.events) == len(l.events); !f.out.ok(entriesPayoff, same) {
 		f.out.breach(entriesPayoff, id, fmt.Sprintf("%d payoffs, %d of them told apart, sum %v", l.count, len(l.events), l.sum),
@@ -202,27 +236,33 @@ func (f *fold) compareEnd(id string, l *life, e *entry) {
 	if l.kind == pending && f.watermark > l.next() {
 		f.expire(l)
 	}
+	paidOnce := "ended by a payoff: %t"
 	if l.kind == pending {
 		broken := entriesEarly
-		if e.outcome == paid && l.learner.variants[0].Aggregate == config.First {
+		if e.paidOnce {
 			broken = entriesPayoff
 		}
 		f.out.ok(broken, false)
-		f.out.breach(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()), fmt.Sprintf("%s at watermark %d", e.outcome, f.watermark))
+		f.out.breach(broken, id, fmt.Sprintf("nothing ended: no payoff counted, and %d has not passed", l.next()), fmt.Sprintf(paidOnce+", at watermark %d", e.paidOnce, f.watermark))
 		f.doubt(l, anyEnd)
 		return
 	}
 	f.out.ok(entriesEarly, true)
 	if !f.out.ok(entriesSelection, !l.hasSelection || l.wasSelected == e.wasSelected) {
-		f.out.breach(entriesSelection, id, fmt.Sprintf("selected: %t", l.wasSelected), fmt.Sprintf("selected: %t, %s", e.wasSelected, e.outcome))
+		f.out.breach(entriesSelection, id, fmt.Sprintf("selected: %t", l.wasSelected), fmt.Sprintf("selected: %t", e.wasSelected))
 		return
 	}
-	found := fate(1) << (e.outcome - 1)
-	broken := entriesOutcome
-	if (l.ends|found)&wasPaid != 0 {
-		broken = entriesPayoff
+	first := l.learner.variants[0].Aggregate == config.First
+	may := l.ends&^wasPaid != 0 || !first
+	if e.paidOnce {
+		may = l.ends&wasPaid != 0 && first
 	}
-	if !f.out.ok(broken, l.ends&found != 0) {
-		f.out.breach(broken, id, l.ends.named(event.Impressions), e.outcome.String())
+	if !f.out.ok(entriesPayoff, may) {
+		f.out.breach(entriesPayoff, id, l.ends.named(event.Impressions), fmt.Sprintf(paidOnce, e.paidOnce))
+	}
+	// Versions that knew no join.remember went by the horizon.
+	byHorizon := e.forgetAt >= l.payDeadline+f.parking.least && e.forgetAt <= l.payDeadline+f.parking.most+bucketWidth
+	if !f.out.ok(entriesOutcome, e.forgetAt >= l.kept.least && e.forgetAt <= l.kept.most || byHorizon || f.partial) {
+		f.out.breach(entriesOutcome, id, fmt.Sprintf("remembered until %d, or %d at the most", l.kept.least, l.kept.most), fmt.Sprint(e.forgetAt))
 	}
 }

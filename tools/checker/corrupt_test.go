@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -87,8 +88,11 @@ func (v *victim) live(t *testing.T) {
 	v.impression(t, "left", "feed")
 	v.put(t, "selections", "old", `"item":"b"`)
 	v.settle(t)
-	tombstone := string([]byte{2, byte(closed)})
-	for !strings.HasPrefix(v.stored(t, "old"), tombstone) || !strings.HasPrefix(v.stored(t, "left"), tombstone) {
+	ended := func(id string) bool {
+		e, err := decodeEntry([]byte(v.stored(t, id)), 0)
+		return err == nil && e.kind == closed
+	}
+	for !ended("old") || !ended("left") {
 		if v.now() < start+70*time.Minute.Milliseconds() { // further on, a busy machine would find the tombstones gone
 			v.clock.Add(time.Minute.Milliseconds())
 		}
@@ -206,16 +210,34 @@ func (v *victim) change(t *testing.T, hash, field, old, by string) (undo func())
 
 // stored is the entry of an id.
 func (v *victim) stored(t *testing.T, id string) string {
-	value, err := v.redis.HGet(t.Context(), v.shard(0, id), id).Result()
+	value, err := v.redis.HGet(t.Context(), v.page(0, id), storedID(id)).Result()
 	if err != nil {
 		return ""
+	}
+	if len(value) > 5 && value[0] == 0xff {
+		value = value[5:]
 	}
 	return value
 }
 
-func (w *world) shard(p int, id string) string {
-	placement, _ := w.redis.HGet(context.Background(), w.key(p, "meta"), "placement").Result()
-	return w.key(p, "e:"+(&state{placement: placement}).place(id))
+// bucket is that of the page in which an id lies.
+func (v *victim) bucket(t *testing.T, id string) int64 {
+	t.Helper()
+	page := strings.TrimPrefix(v.page(0, id), v.key(0, "p:"))
+	bucket, err := v.redis.ZScore(t.Context(), v.key(0, "pages"), page).Result()
+	require.NoError(t, err)
+	return int64(bucket)
+}
+
+// page is the key of the page in which an id lies; one that is not there where it lies in none.
+func (w *world) page(p int, id string) string {
+	ctx := context.Background()
+	for _, page := range w.redis.ZRange(ctx, w.key(p, "pages"), 0, -1).Val() {
+		if key := w.key(p, "p:"+page); w.redis.HExists(ctx, key, storedID(id)).Val() {
+			return key
+		}
+	}
+	return w.key(p, "p:0")
 }
 
 // set changes a field of a hash, and gives back what undoes it.
@@ -258,10 +280,10 @@ func (v *victim) add(t *testing.T, hash, field string, by int64) (undo func()) {
 // entry changes what is stored under an id.
 func (v *victim) entry(t *testing.T, id string, change func(*entry)) (undo func()) {
 	t.Helper()
-	e, err := decodeEntry([]byte(v.stored(t, id)))
+	e, err := decodeEntry([]byte(v.stored(t, id)), v.bucket(t, id))
 	require.NoError(t, err)
 	change(e)
-	return v.set(t, v.shard(0, id), id, string(encodeEntry(e)))
+	return v.set(t, v.page(0, id), storedID(id), string(encodeEntry(e)))
 }
 
 func both(undo ...func()) func() {
@@ -272,7 +294,7 @@ func both(undo ...func()) func() {
 	}
 }
 
-// encodeEntry is the reverse of decodeEntry.
+// encodeEntry is the reverse of decodeEntry: nothing is packed tighter than it must be, and times are all in milliseconds.
 func encodeEntry(e *entry) []byte {
 	var flags uint64
 	set := func(on bool, bit uint64) {
@@ -280,62 +302,41 @@ func encodeEntry(e *entry) []byte {
 			flags |= bit
 		}
 	}
+	selected := e.kind == pending && e.selected >= 0
 	set(e.hasSelection, flagSelectionDeadline)
+	set(selected, flagSelected)
+	set(selected && !e.alone, flagWhole)
+	set(e.offset >= 0, flagOffset)
+	set(e.kind == pending, flagFromBegan)
 	set(len(e.propensities) > 0, flagPropensities)
 	set(e.instance >= 0, flagInstance)
 	set(len(e.ranks) > 0, flagRanks)
-	set(e.selected >= 0 || e.wasSelected, flagSelected)
-	set(e.count > 0 || e.summed, flagSum)
+	set(e.count > 0, flagSum)
 	set(len(e.parked) > 0, flagParked)
 	set(len(e.undecided) > 0, flagUndecided)
 	set(e.inParts, flagInParts)
+	set(e.ordered, flagOrdered)
+	set(e.favourite, flagFavourite)
 	set(len(e.expected) > 0, flagExpected)
-	b := binary.AppendUvarint([]byte{2, byte(e.kind)}, flags)
-	b = binary.AppendUvarint(b, uint64(e.bucket))
+	head := 3 | byte(e.kind)<<3
+	if flags != 0 {
+		head |= 128
+	}
+	if e.wasSelected {
+		head |= 32
+	}
+	if e.paidOnce {
+		head |= 64
+	}
+	b := []byte{head}
+	if flags != 0 {
+		b = binary.AppendUvarint(b, flags)
+	}
 	if e.kind != waiting {
 		b = binary.AppendUvarint(b, uint64(e.learner))
-		b = binary.AppendUvarint(b, uint64(e.offset))
-		b = binary.AppendVarint(b, e.payDeadline)
-		b = binary.AppendVarint(b, e.forgetAt-e.payDeadline)
-		b = binary.AppendVarint(b, e.payDeadline-e.began)
-		if e.hasSelection {
-			b = binary.AppendVarint(b, e.payDeadline-e.selDeadline)
-		}
 	}
-	switch e.kind {
-	case closed:
-		b = append(b, byte(e.outcome))
-	case pending:
-		b = binary.AppendUvarint(b, uint64(len(e.items)))
-		for _, i := range e.items {
-			b = binary.AppendUvarint(b, uint64(i))
-		}
-		for _, p := range e.propensities {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p))
-		}
-		if e.instance >= 0 {
-			b = binary.AppendUvarint(b, uint64(e.instance))
-		}
-		for _, r := range e.ranks {
-			b = binary.AppendUvarint(b, uint64(r))
-		}
-		if len(e.undecided) > 0 {
-			b = binary.AppendUvarint(b, uint64(len(e.undecided)))
-			for _, r := range e.undecided {
-				b = binary.AppendUvarint(b, uint64(r))
-			}
-		}
-		if e.selected >= 0 {
-			b = binary.AppendUvarint(b, uint64(e.selected))
-		}
-		if e.count > 0 {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.sum))
-			b = binary.AppendUvarint(b, uint64(e.count))
-			b = binary.AppendUvarint(b, uint64(len(e.events)))
-			for _, h := range e.events {
-				b = binary.LittleEndian.AppendUint64(b, h)
-			}
-		}
+	if e.kind == pending {
+		b = encodeImpression(b, e, selected)
 	}
 	if len(e.parked) > 0 {
 		b = binary.AppendUvarint(b, uint64(len(e.parked)))
@@ -349,23 +350,70 @@ func encodeEntry(e *entry) []byte {
 			b = append(b, p.value...)
 		}
 	}
-	if e.inParts {
-		b = append(b, 0)
-	}
-	if len(e.expected) > 0 {
-		var part []byte
-		for _, x := range e.expected {
-			part = binary.AppendVarint(part, x)
+	return b
+}
+
+func encodeImpression(b []byte, e *entry, selected bool) []byte {
+	span := func(d event.Millis) { b = binary.AppendUvarint(b, uint64(d<<1^d>>63)<<2) }
+	packed := func(all []int32) { // 31 bits each
+		if len(all) == 0 {
+			return
 		}
-		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+		bits := make([]byte, (31*len(all)+7)/8)
+		for k, x := range all {
+			for bit := range 31 {
+				bits[(31*k+bit)/8] |= byte(x>>bit&1) << ((31*k + bit) % 8)
+			}
+		}
+		b = append(append(b, 31), bits...)
+	}
+	b = binary.AppendVarint(b, e.began-e.bucket*bucketWidth)
+	span(e.payDeadline - e.began)
+	if e.hasSelection && !selected {
+		span(e.selDeadline - e.began)
+	}
+	if e.offset >= 0 {
+		b = binary.AppendUvarint(b, uint64(e.offset))
+	}
+	if e.alone {
+		b = binary.AppendUvarint(b, uint64(e.items[0]))
+	} else {
+		b = binary.AppendUvarint(b, uint64(len(e.items)))
+		packed(e.items)
+		if selected {
+			b = binary.AppendUvarint(b, uint64(e.selected))
+		}
+	}
+	for _, p := range e.propensities {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p))
+	}
+	if e.instance >= 0 {
+		b = binary.AppendUvarint(b, uint64(e.instance))
+	}
+	packed(e.ranks)
+	if len(e.undecided) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(e.undecided)))
+		for _, r := range e.undecided {
+			b = binary.AppendUvarint(b, uint64(r))
+		}
+	}
+	for _, x := range e.expected {
+		b = binary.AppendVarint(b, x)
+	}
+	if e.count > 0 {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.sum))
+		b = binary.AppendUvarint(b, uint64(e.count))
+		b = binary.AppendUvarint(b, uint64(len(e.events)))
+		for _, h := range e.events {
+			b = binary.LittleEndian.AppendUint64(b, h)
+		}
 	}
 	return b
 }
 
 // ended makes a pending entry a tombstone.
-func ended(e *entry, o outcome, wasSelected bool) {
-	e.kind, e.outcome, e.wasSelected, e.selected, e.hasSelection = closed, o, wasSelected, -1, false
-	e.items, e.propensities, e.ranks, e.expected, e.parked, e.instance = nil, nil, nil, nil, nil, -1
+func ended(e *entry, paidOnce, wasSelected bool) {
+	*e = entry{kind: closed, bucket: e.bucket, learner: e.learner, offset: -1, instance: -1, selected: -1, wasSelected: wasSelected, paidOnce: paidOnce}
 }
 
 // number is the one that Redis gives to an item of a learner.
@@ -414,4 +462,21 @@ func requireBroken(t *testing.T, r Report, l law) {
 		}
 	}
 	t.Errorf("%s is not named, but: %v", lawNames[l], r.Violations)
+}
+
+// list lists the page of an id in another bucket, or not at all where that is nil.
+func (v *victim) list(t *testing.T, id string, to func(float64) float64) (undo func()) {
+	t.Helper()
+	key, page := v.key(0, "pages"), v.page(0, id)
+	member := page[strings.LastIndex(page, ":")+1:]
+	score, err := v.redis.ZScore(t.Context(), key, member).Result()
+	require.NoError(t, err)
+	if to == nil {
+		require.NoError(t, v.redis.ZRem(t.Context(), key, member).Err())
+	} else {
+		require.NoError(t, v.redis.ZAdd(t.Context(), key, redis.Z{Score: to(score), Member: member}).Err())
+	}
+	return func() {
+		require.NoError(t, v.redis.ZAdd(context.Background(), key, redis.Z{Score: score, Member: member}).Err())
+	}
 }

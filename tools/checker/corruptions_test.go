@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,18 +77,16 @@ var corruptions = []corruption{
 		return v.set(t, v.key(0, "meta"), "learner.near", strings.Replace(line, `"payoffs.applied":2`, `"payoffs.applied":3`, 1))
 	}},
 	{entriesReadable, "an entry is cut off", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.shard(0, "f7"), "f7", v.stored(t, "f7")[:5])
+		return v.set(t, v.page(0, "f7"), storedID("f7"), v.stored(t, "f7")[:5])
 	}},
 	{entriesPlaced, "an entry lies where nobody looks for it", func(t *testing.T, v *victim) func() {
 		value := v.stored(t, "f7")
-		return both(v.unset(t, v.shard(0, "f7"), "f7"), v.set(t, v.key(0, "e:4000"), "f7", value))
+		return both(v.set(t, v.page(0, "f2"), storedID("f7"), value))
 	}},
-	{entriesPlaced, "the placement is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "meta"), "placement") }},
-	{metaFields, "a placement that its layout has not", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "meta"), "layout", "1") }},
-	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
-	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f2"), "f2") }},
+	{entriesLost, "a pending entry is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.page(0, "f7"), storedID("f7")) }},
+	{entriesLost, "a tombstone is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.page(0, "f2"), storedID("f2")) }},
 	{entriesPhantom, "an entry of nobody", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.shard(0, "nobody"), "nobody", v.stored(t, "f7"))
+		return v.set(t, v.page(0, "f7"), storedID("nobody"), v.stored(t, "f7"))
 	}},
 	{entriesDecision, "items in another order", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f7", func(e *entry) { e.items[0], e.items[1] = e.items[1], e.items[0] })
@@ -108,29 +107,29 @@ var corruptions = []corruption{
 			}
 		})
 	}},
-	{entriesOutcome, "expired without a selection", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "left", func(e *entry) { e.outcome = expired })
+	{entriesOutcome, "remembered for too long", func(t *testing.T, v *victim) func() {
+		return v.list(t, "left", func(score float64) float64 { return score + 1000 })
 	}},
-	{entriesOutcome, "defaulted, and nothing has a default", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "old", func(e *entry) { e.outcome = defaulted })
+	{entriesOutcome, "forgotten too early", func(t *testing.T, v *victim) func() {
+		return v.list(t, "old", func(score float64) float64 { return score - 2 })
 	}},
 	{entriesEarly, "unselected before its deadline", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f7", func(e *entry) { ended(e, unselected, false) })
+		return v.entry(t, "f7", func(e *entry) { ended(e, false, false) })
 	}},
 	{entriesSelection, "another item selected", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f5", func(e *entry) { e.selected = (e.selected + 1) % int32(len(e.items)) })
+		return v.entry(t, "f5", func(e *entry) { e.items[0] ^= 1 })
 	}},
 	{entriesSelection, "the selection is lost", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f5", func(e *entry) { e.selected = -1 })
+		return v.entry(t, "f5", func(e *entry) { e.selected, e.alone, e.selDeadline = -1, false, e.began+600_000 })
 	}},
 	{entriesSelection, "a tombstone that forgot its selection", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "old", func(e *entry) { e.outcome, e.wasSelected = unselected, false })
+		return v.entry(t, "old", func(e *entry) { e.wasSelected = false })
 	}},
 	{entriesPayoff, "paid by nothing", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f5", func(e *entry) { ended(e, paid, true) })
+		return v.entry(t, "f5", func(e *entry) { ended(e, true, true) })
 	}},
 	{entriesPayoff, "paid, and yet expired", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f2", func(e *entry) { e.outcome = expired })
+		return v.entry(t, "f2", func(e *entry) { e.paidOnce = false })
 	}},
 	{entriesParked, "a parked payoff is lost", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f6", func(e *entry) { e.parked = nil })
@@ -141,26 +140,19 @@ var corruptions = []corruption{
 	{entriesParked, "a parked payoff twice", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "w1", func(e *entry) { e.parked = append(e.parked, e.parked[0]); e.parked[1].offset++ })
 	}},
-	{index, "an id is missing from the expiry index", func(t *testing.T, v *victim) func() {
-		e, err := decodeEntry([]byte(v.stored(t, "f7")))
-		require.NoError(t, err)
-		bucket := v.key(0, fmt.Sprintf("due:%d", e.bucket))
-		require.NoError(t, v.redis.SRem(t.Context(), bucket, "f7").Err())
-		return func() { require.NoError(t, v.redis.SAdd(context.Background(), bucket, "f7").Err()) }
+	{entriesDecision, "a page in another bucket, from which times are counted", func(t *testing.T, v *victim) func() {
+		return v.list(t, "f7", func(score float64) float64 { return score + 1000 })
 	}},
-	{index, "an id in a bucket after its deadline", func(t *testing.T, v *victim) func() {
-		return v.entry(t, "f7", func(e *entry) { e.bucket += 1000 })
+	{index, "a page that was closed", func(t *testing.T, v *victim) func() {
+		return v.list(t, "f7", func(float64) float64 { return 0 })
 	}},
-	{index, "a bucket that the walk does not know of", func(t *testing.T, v *victim) func() {
-		e, err := decodeEntry([]byte(v.stored(t, "f7")))
-		require.NoError(t, err)
-		member := strconv.FormatInt(e.bucket, 10)
-		score, err := v.redis.ZScore(t.Context(), v.key(0, "due"), member).Result()
-		require.NoError(t, err)
-		require.NoError(t, v.redis.ZRem(t.Context(), v.key(0, "due"), member).Err())
-		return func() {
-			require.NoError(t, v.redis.Do(context.Background(), "ZADD", v.key(0, "due"), score, member).Err())
-		}
+	{index, "a page that the walk does not know of", func(t *testing.T, v *victim) func() {
+		return v.list(t, "f7", nil)
+	}},
+	{index, "a page in which nothing lies", func(t *testing.T, v *victim) func() {
+		key := v.key(0, "pages")
+		require.NoError(t, v.redis.ZAdd(t.Context(), key, redis.Z{Score: 1 << 40, Member: "4000000000"}).Err())
+		return func() { require.NoError(t, v.redis.ZRem(context.Background(), key, "4000000000").Err()) }
 	}},
 	{itemsCatalogue, "an item is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "near:items"), "c") }},
 	{itemsCatalogue, "two items of one number", func(t *testing.T, v *victim) func() {
@@ -174,6 +166,9 @@ var corruptions = []corruption{
 	}},
 	{itemsSums, "a payoff that BOLD did not take in", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "front:items"), "a", fmt.Sprintf(`{"no":%s,"n":0,"sum":0,"sumsq":0}`, v.number(t, "front", "a")))
+	}},
+	{itemsKept, "an item that would be kept for long", func(t *testing.T, v *victim) func() {
+		return v.change(t, "parts:items", "a", `"until":1`, `"until":2`)
 	}},
 	{delayFields, "a field that nobody writes", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "feed:flights"), "x", "1") }},
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {

@@ -80,15 +80,17 @@
 //   - entries.lost: every ranked impression has an entry until its tombstone may go.
 //   - entries.phantom: every entry has its impression, or its parked records, in the log.
 //   - entries.decision: it says what the ranking says: learner, offset, deadlines, items in the order shown, propensities,
-//     what was expected, instance, and when its deadlines began.
+//     what was expected, instance, and when its deadlines began; once something is selected, of that item alone.
 //   - entries.selection, entries.payoff: what is selected, and whether and what was paid, is what the first selection and
 //     payoff in time say, or the sum of the payoffs.
 //   - entries.outcome, entries.early: an impression has ended as its selection, payoff and configuration say, and not
-//     before event time has passed its deadline, but by a payoff.
+//     before event time has passed its deadline, but by a payoff; and it is remembered for as long as join.remember says.
 //   - entries.parked: parked records are those of the log that have to wait, byte by byte, and no other.
-//   - index: each id stands in the bucket of the expiry index that its entry names, no later than its next deadline.
+//   - index: each entry lies in a page that is listed, in a bucket no later than its next deadline.
 //   - items.catalogue: items have numbers from 0 on, each once; each item ranked has one.
 //   - items.sums: N, sum and sum of squares of an item, with what waits in its queue, are those of the payoffs taken in.
+//   - items.kept: an item that no impression has carried for item_retention, and of which none can be paid, is gone when a record was
+//     taken in since; if it was ranked again it is a new one; and those that are there say up to when they are kept.
 //   - delay.fields: the learner's own fields are as it writes them.
 //   - delay.flights: an item is in flight as often as it is selected in a pending impression.
 //   - silence.flights: where silence ages, as many of those in flight began in each block of time as there are pending

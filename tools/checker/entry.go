@@ -19,45 +19,36 @@ const (
 	closed  kind = 3 // a tombstone
 )
 
-// outcome is how an impression ended.
-type outcome byte
-
-const (
-	paid       outcome = 1
-	expired    outcome = 2
-	defaulted  outcome = 3
-	unselected outcome = 4
-)
-
-func (o outcome) String() string {
-	return [...]string{"open", "paid", "expired", "defaulted", "unselected"}[o]
-}
-
 // entry is what is stored under an impression id.
 type entry struct {
-	old                   bool // of version 1
-	kind                  kind
-	bucket                int64
-	learner               int32
-	offset                int64
-	payDeadline, forgetAt event.Millis
-	began                 event.Millis // not known of version 1
-	hasSelection          bool         // it has a selection deadline
-	selDeadline           event.Millis
-	outcome               outcome
-	wasSelected, summed   bool // of a tombstone
-	items                 []int32
-	propensities          []float64
-	instance              int32 // -1: none
-	ranks                 []int32
-	undecided             []int32
-	expected              []int64 // millionths, by position; of one with a selection perhaps that of the item selected alone
-	selected              int32   // position, -1: none
-	sum                   float64
-	count                 int64
-	inParts               bool // the learner was told of sum
-	events                []uint64
-	parked                []parked
+	old          bool // of version 1
+	kind         kind
+	page         string // that it lies in
+	bucket       int64  // that of the page
+	learner      int32
+	offset       int64 // -1: not kept
+	payDeadline  event.Millis
+	began        event.Millis // not known of version 1
+	hasSelection bool         // it has a selection deadline, or had one
+	selDeadline  event.Millis // as long as nothing is selected
+	forgetAt     event.Millis // of a tombstone
+	wasSelected  bool         // of a tombstone
+	paidOnce     bool         // of a tombstone: it ended by a payoff
+	items        []int32
+	alone        bool // items is what was selected, alone
+	propensities []float64
+	instance     int32 // -1: none
+	ranks        []int32
+	undecided    []int32
+	expected     []int64 // millionths, by position; of one with a selection that of the item selected alone
+	selected     int32   // position in items, -1: none
+	ordered      bool    // of one with a selection: the order of utilities was known,
+	favourite    bool    // and the item selected was first in it
+	sum          float64
+	count        int64
+	inParts      bool // the learner was told of sum
+	events       []uint64
+	parked       []parked
 }
 
 // parked is a record that waits under an id.
@@ -72,19 +63,25 @@ type parked struct {
 
 var errEntry = errors.New("the stored entry is broken")
 
-// Flags of a stored entry.
+// Flags of a stored entry of version 3.
 const (
 	flagSelectionDeadline = 1 << iota
-	flagPropensities
-	flagInstance
-	flagRanks
 	flagSelected
-	flagSum
-	flagParked
-	flagUndecided
-	flagWeakEvents
-	flagInParts
+	flagOffset
+	flagFromBegan
+	flagPropensities
 	flagExpected
+	flagParked
+	flagRanks
+	flagInstance
+	flagUndecided
+	flagWhole
+	flagNarrow
+	flagOrdered
+	flagFavourite
+	flagSum
+	flagInParts
+	flagWeakEvents
 	flagForeign // and above: of later versions
 )
 
@@ -151,72 +148,42 @@ func (c *cursor) length() int {
 	return int(n)
 }
 
-// decodeEntry reads what is stored under an impression id:
+// decodeEntry reads what is stored under an impression id. The first byte has the version, 3, in three bits, the kind in two, and of a
+// tombstone whether there was a selection and whether it ended by a payoff. Its highest bit says that flags follow, a uvarint. Then, as
+// uvarints unless said otherwise: unless it is waiting, the learner's number. That is all of a tombstone, which goes at the
+// end of its bucket, that of its page. Of a pending one:
 //
-//	version 2, kind: a byte each; then, as uvarints unless said otherwise: flags, the bucket;
-//	unless it is waiting: the learner's number, the impression's offset, the payoff deadline (varint), how much later it
-//	is forgotten (varint), how much earlier it began (varint), with flag 1 how much earlier the selection deadline is (varint);
-//	of a closed one a byte: its outcome; flag 16 says that there was a selection, 32 that payoffs were added up;
-//	of a pending one: the items in the order shown, with their number before; with flag 2 a float64 of each; with flag 4
-//	the instance; with flag 8 a utility rank of each; with flag 128 the ranks that are not certain, with their number
-//	before; with flag 16 the position selected; with flag 32 the sum so far
-//	(float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their number before;
-//	with flag 64 the parked records, with their number before: topic (a byte, its form times 16 added), offset, timestamp (varint), effective time
-//	(varint), how much later its wait ends (varint), value with its length before, and where the form is Avro the same in Protobuf likewise;
-//	for each flag above 256, which says that hashes of events are those of version 1, a part with its length before: flag 512
-//	says that the learner was told of the sum, and its part is empty; that of flag 1024 is what was expected of each item shown, or
-//	of the one selected alone, in units of 10⁻⁶ (varints).
+//	a time, from the beginning of the bucket on (varint): when it began, with flagFromBegan, else its next deadline; after what time from
+//	its beginning on its payoff deadline is, and that of the selection as long as nothing is selected (spans, see span);
+//	with flagOffset the impression's offset;
+//	where something is selected, and flagWhole is not there, its item; else the items in the order shown (packed, their number before),
+//	and with flagWhole the position selected;
+//	with flagPropensities a float64 of each, with flagNarrow a float32; where something is selected of that alone;
+//	with flagInstance the instance; with flagRanks a utility rank of each (packed); with flagUndecided the ranks that are not certain, with
+//	their number before; with flagExpected what was expected of each, where something is selected of that alone, in units of 10⁻⁶
+//	(varints); with flagSum the sum so far (float64), the number of payoffs in it, and the 8-byte hashes of their event ids, with their
+//	number before.
 //
-// Version 1 has one byte of flags, and does not say when the impression began.
-func decodeEntry(b []byte) (*entry, error) {
+// Of all but tombstones follow with flagParked the parked records, with their number before: topic (a byte, its form times 16 added),
+// offset, timestamp (varint), effective time (varint), how much later its wait ends (varint), value with its length before, and where
+// the form is Avro the same in Protobuf likewise. Flags of later versions have parts with their length before, last of all.
+//
+// Earlier versions are read by decodeOld.
+func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	c := cursor{b: b}
-	version := c.byte()
-	if (version < 1 || version > 2) && c.err == nil {
-		return nil, fmt.Errorf("%w: version %d", errEntry, version)
-	}
-	e := &entry{kind: kind(c.byte()), instance: -1, selected: -1, old: version == 1}
-	var flags uint64
-	if e.old {
-		flags = uint64(c.byte())
-	} else {
-		flags = c.uvarint()
-	}
-	e.bucket = int64(c.uvarint())
-	switch e.kind {
-	case waiting:
-	case pending, closed:
-		c.impression(e, flags)
+	head := c.byte()
+	e := &entry{instance: -1, selected: -1, offset: -1, bucket: bucket}
+	var foreign uint64
+	switch {
+	case c.err != nil:
+	case head == 1 || head == 2:
+		foreign = c.old(e, head)
+	case head&7 == 3:
+		foreign = c.entry(e, head)
 	default:
-		return nil, fmt.Errorf("%w: kind %d", errEntry, e.kind)
+		return nil, fmt.Errorf("%w: version %d", errEntry, head&7)
 	}
-	if flags&flagParked != 0 {
-		for n := c.length(); n > 0 && c.err == nil; n-- {
-			kind := c.byte()
-			p := parked{topic: event.Topic(kind & 15), form: event.Form(kind >> 4), offset: int64(c.uvarint())}
-			c.varint()
-			p.effective = c.varint()
-			p.deadline = p.effective + c.varint()
-			p.value = c.take(c.length())
-			if p.form == event.Avro {
-				p.plain = c.take(c.length())
-			}
-			e.parked = append(e.parked, p)
-		}
-	}
-	e.inParts = flags&flagInParts != 0
-	if e.inParts {
-		c.take(c.length())
-	}
-	if flags&flagExpected != 0 {
-		part := cursor{b: c.take(c.length())}
-		for len(part.b) > 0 {
-			e.expected = append(e.expected, part.varint())
-		}
-		if c.err == nil {
-			c.err = part.err
-		}
-	}
-	for range bits.OnesCount64(flags &^ (flagForeign - 1)) {
+	for range bits.OnesCount64(foreign) {
 		c.take(c.length())
 	}
 	switch {
@@ -224,62 +191,153 @@ func decodeEntry(b []byte) (*entry, error) {
 		return nil, c.err
 	case len(c.b) > 0:
 		return nil, fmt.Errorf("%w: %d bytes too many", errEntry, len(c.b))
-	case e.kind == closed && (e.outcome < paid || e.outcome > unselected):
-		return nil, fmt.Errorf("%w: outcome %d", errEntry, e.outcome)
+	case e.kind < waiting || e.kind > closed:
+		return nil, fmt.Errorf("%w: kind %d", errEntry, e.kind)
 	case e.kind == pending && int(e.selected) >= len(e.items):
 		return nil, fmt.Errorf("%w: position %d selected of %d", errEntry, e.selected, len(e.items))
 	}
 	return e, nil
 }
 
-func (c *cursor) impression(e *entry, flags uint64) {
-	e.learner = int32(c.uvarint())
-	e.offset = int64(c.uvarint())
-	e.payDeadline = c.varint()
-	e.forgetAt = e.payDeadline + c.varint()
-	if !e.old {
-		e.began = e.payDeadline - c.varint()
+func (c *cursor) entry(e *entry, head byte) (foreign uint64) {
+	e.kind = kind(head >> 3 & 3)
+	var flags uint64
+	if head&128 != 0 {
+		flags = c.uvarint()
 	}
-	if flags&flagSelectionDeadline != 0 {
-		e.hasSelection = true
-		e.selDeadline = e.payDeadline - c.varint()
+	if e.kind != waiting {
+		e.learner = int32(c.uvarint())
 	}
 	if e.kind == closed {
-		e.outcome = outcome(c.byte())
-		e.wasSelected, e.summed = flags&flagSelected != 0, flags&flagSum != 0
-		return
+		e.wasSelected, e.paidOnce = head&32 != 0, head&64 != 0
+		e.forgetAt = (e.bucket+1)*bucketWidth - 1
 	}
-	n := c.length()
-	for range n {
-		e.items = append(e.items, int32(c.uvarint()))
+	if e.kind == pending {
+		c.impression(e, flags)
 	}
-	if flags&flagPropensities != 0 {
-		for range n {
-			e.propensities = append(e.propensities, c.float())
+	if flags&flagParked != 0 {
+		c.parked(e)
+	}
+	return flags &^ (flagForeign - 1)
+}
+
+func (c *cursor) parked(e *entry) {
+	for n := c.length(); n > 0 && c.err == nil; n-- {
+		kind := c.byte()
+		p := parked{topic: event.Topic(kind & 15), form: event.Form(kind >> 4), offset: int64(c.uvarint())}
+		c.varint()
+		p.effective = c.varint()
+		p.deadline = p.effective + c.varint()
+		p.value = c.take(c.length())
+		if p.form == event.Avro {
+			p.plain = c.take(c.length())
 		}
+		e.parked = append(e.parked, p)
 	}
-	if flags&flagInstance != 0 {
+}
+
+// span reads a time between two moments: a number in units that its lowest two bits tell, milliseconds (zigzag), seconds, minutes, hours.
+func (c *cursor) span() event.Millis {
+	x := c.uvarint()
+	n := int64(x >> 2)
+	switch x & 3 {
+	case 1:
+		return n * 1000
+	case 2:
+		return n * 60_000
+	case 3:
+		return n * 3_600_000
+	}
+	return n>>1 ^ -(n & 1)
+}
+
+// packed reads n numbers of as many bits each as its first byte says, the lowest bits first.
+func (c *cursor) packed(n int) (all []int32) {
+	width := int(c.byte())
+	if width < 1 || width > 31 || n > 8*len(c.b)/width {
+		c.take(-1)
+		return nil
+	}
+	packed := c.take((n*width + 7) / 8)
+	for k := range n {
+		x := int32(0)
+		for bit := range width {
+			at := k*width + bit
+			x |= int32(packed[at/8]>>(at%8)&1) << bit
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func (c *cursor) impression(e *entry, flags uint64) {
+	has := func(flag uint64) bool { return flags&flag != 0 }
+	e.hasSelection, e.alone = has(flagSelectionDeadline), has(flagSelected) && !has(flagWhole)
+	at := e.bucket*bucketWidth + c.varint()
+	horizon, timeout := c.span(), event.Millis(0)
+	e.began = at - horizon
+	if e.hasSelection && !has(flagSelected) {
+		timeout = c.span()
+		e.began = at - timeout
+	}
+	if has(flagFromBegan) {
+		e.began = at
+	}
+	e.payDeadline = e.began + horizon
+	if e.hasSelection && !has(flagSelected) {
+		e.selDeadline = e.began + timeout
+	}
+	if has(flagOffset) {
+		e.offset = int64(c.uvarint())
+	}
+	if e.alone {
+		e.items, e.selected = []int32{int32(c.uvarint())}, 0
+	} else if n := c.uvarint(); n > uint64(8*len(c.b)) {
+		c.take(-1)
+	} else if n > 0 {
+		e.items = c.packed(int(n))
+	}
+	if has(flagWhole) {
+		e.selected = int32(c.uvarint())
+	}
+	each := len(e.items)
+	if has(flagSelected) {
+		each = 1
+	}
+	for k := 0; has(flagPropensities) && k < each && c.err == nil; k++ {
+		if has(flagNarrow) {
+			if b := c.take(4); b != nil {
+				e.propensities = append(e.propensities, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+			}
+			continue
+		}
+		e.propensities = append(e.propensities, c.float())
+	}
+	if has(flagInstance) {
 		e.instance = int32(c.uvarint())
 	}
-	if flags&flagRanks != 0 {
-		for range n {
-			e.ranks = append(e.ranks, int32(c.uvarint()))
-		}
+	if has(flagRanks) {
+		e.ranks = c.packed(len(e.items))
 	}
-	if flags&flagUndecided != 0 {
+	if has(flagUndecided) {
 		for k := c.length(); k > 0 && c.err == nil; k-- {
 			e.undecided = append(e.undecided, int32(c.uvarint()))
 		}
 	}
-	if flags&flagSelected != 0 {
-		e.selected = int32(c.uvarint())
+	for k := 0; has(flagExpected) && k < each && c.err == nil; k++ {
+		e.expected = append(e.expected, c.varint())
 	}
-	if flags&flagSum != 0 {
-		e.sum = c.float()
-		e.count = int64(c.uvarint())
-		for k := c.length(); k > 0 && c.err == nil; k-- {
-			e.events = append(e.events, c.word())
-		}
+	if has(flagSum) {
+		c.payoffs(e)
+	}
+	e.inParts, e.ordered, e.favourite = has(flagInParts), has(flagOrdered), has(flagFavourite)
+}
+
+func (c *cursor) payoffs(e *entry) {
+	e.sum = c.float()
+	e.count = int64(c.uvarint())
+	for k := c.length(); k > 0 && c.err == nil; k-- {
+		e.events = append(e.events, c.word())
 	}
 }
 

@@ -9,13 +9,16 @@ import (
 // finish compares everything that is known at the end.
 func (f *fold) finish() {
 	f.checkWitnesses()
+	f.doubtKept()
 	f.held = max(f.held, int64(len(f.lives)))
+	texts := make(map[string]string, len(f.lives))
 	for id, l := range f.lives {
+		texts[storedID(id)] = id
 		f.compare(id, l)
 	}
 	for id, e := range f.state.entries {
-		if f.lives[id] == nil && !f.partial {
-			f.phantom(id, e)
+		if _, lives := texts[id]; !lives && !f.partial {
+			f.phantom(fmt.Sprintf("%x", id), e)
 		} else {
 			f.out.ok(entriesPhantom, true)
 		}
@@ -71,30 +74,31 @@ func (f *fold) checkStored() {
 	equal(f.out, accountOutcomes, "payoffs.parked, as they are stored", waits[event.Payoffs], f.state.account["payoffs.parked"])
 }
 
-// bucketWidth is how much event time, in milliseconds, a bucket of the expiry index spans.
-const bucketWidth = 10_000
+// tick is how much event time, in milliseconds, the narrowest bucket spans.
+const tick = 10_000
 
-// checkIndex: every id stands in the bucket that its entry names, which is none later than that of its next deadline; else
-// it would never expire. Buckets that the walk has begun may also hold ids that are gone.
+// checkIndex: every entry lies in a page that is listed, of a bucket that has not been closed and is none later than that of its next
+// deadline, by a tick or 1/256 of the way there; else it would expire late, or never. No page is listed in which nothing lies.
 func (f *fold) checkIndex() {
-	walked := f.state.watermark / bucketWidth
+	walked := f.state.watermark / tick
+	used := map[string]bool{}
 	for id, e := range f.state.entries {
-		_, there := f.state.due[e.bucket][id]
-		latest := max(max(e.nextDeadline(), 0)/bucketWidth, walked)
-		if !f.out.ok(index, there && e.bucket >= f.state.floor && e.bucket <= latest) {
-			f.out.breach(index, id, fmt.Sprintf("in a bucket within %d and %d", f.state.floor, latest), fmt.Sprintf("bucket %d, in the index: %t", e.bucket, there))
+		used[e.page] = true
+		bucket, listed := f.state.pages[e.page]
+		deadline := max(e.nextDeadline(), 0)
+		away := deadline
+		if e.kind == pending && !e.old {
+			away = max(deadline-max(e.began, 0), 0)
+		}
+		latest := max(deadline/tick+away/256/tick, walked)
+		if !f.out.ok(index, listed && bucket >= f.state.floor && bucket <= latest) {
+			f.out.breach(index, fmt.Sprintf("%x", id), fmt.Sprintf("in a page of a bucket within %d and %d", f.state.floor, latest),
+				fmt.Sprintf("page %s of bucket %d, listed: %t", e.page, bucket, listed))
 		}
 	}
-	for bucket, ids := range f.state.due {
-		if _, listed := f.state.buckets[bucket]; !f.out.ok(index, listed) {
-			f.out.breach(index, fmt.Sprintf("bucket %d", bucket), "listed among those that are not empty", "not")
-		}
-		for id := range ids {
-			e := f.state.entries[id]
-			if f.out.ok(index, e != nil && e.bucket == bucket || bucket <= walked || !f.state.complete) {
-				continue
-			}
-			f.out.breach(index, id, "an entry in this bucket", fmt.Sprintf("bucket %d, and no such entry", bucket))
+	for page, bucket := range f.state.pages {
+		if !f.out.ok(index, used[page] || !f.state.complete) {
+			f.out.breach(index, "page "+page, "an entry in it", fmt.Sprintf("none, listed in bucket %d", bucket))
 		}
 	}
 }

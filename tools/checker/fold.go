@@ -21,6 +21,7 @@ type fold struct {
 	out   *findings
 
 	parking struct{ least, most event.Millis } // of all configurations
+	longest event.Millis                       // the most for which anything is remembered beyond its deadlines
 	selects bool                               // there is a selections topic
 
 	topics  [event.Inputs]topicFold
@@ -119,6 +120,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 	for _, cfg := range c.configs {
 		t := cfg.Join.ParkingTime.Milliseconds()
 		f.parking.least, f.parking.most = min(f.parking.least, t), max(f.parking.most, t)
+		f.longest = max(f.longest, t+bucketWidth, cfg.Join.Remember.Milliseconds()+cfg.Join.Remember.Milliseconds()/256+bucketWidth)
 	}
 	f.learners = newLearnerFolds(c.configs)
 	f.load()
@@ -127,6 +129,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 		lf.followSilence()
 		lf.followDrift()
 		lf.followLately()
+		lf.followKept(f)
 	}
 	return f
 }
@@ -212,6 +215,7 @@ func (f *fold) run(ctx context.Context) error {
 
 // take takes the next record of a topic in, of which a step may say something.
 func (f *fold) take(t event.Topic, s *step, ranked bool) error {
+	defer f.endItems()
 	tf := &f.topics[t]
 	rec := tf.log.record()
 	tf.last = rec.offset

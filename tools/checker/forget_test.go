@@ -54,7 +54,7 @@ const inStep = 50
 // longAgo has a worker take in impressions that came one after the other, and waits until it has forgotten all but the last.
 func longAgo(t *testing.T, learner string, impressions int, step time.Duration) (*victim, *running) {
 	t.Helper()
-	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, learner, "join: {parking_time: 2m}"), offsets: map[string]int64{}}
+	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, learner, "join: {parking_time: 2m, remember: 2m}"), offsets: map[string]int64{}}
 	v.clock.Store(start)
 	worker := v.start(t, v.now)
 	for n := 0; n < impressions; n += inStep { // so that no topic is read far ahead of the others
@@ -74,7 +74,7 @@ func (w *world) awaitForgotten(t testing.TB, n int) {
 	id := fmt.Sprintf("impression-%08d", n)
 	require.Eventually(t, func() bool {
 		for p := range w.partitions {
-			if there, err := w.redis.HExists(t.Context(), w.shard(p, id), id).Result(); there || err != nil {
+			if there, err := w.redis.HExists(t.Context(), w.page(p, id), storedID(id)).Result(); there || err != nil {
 				return false
 			}
 		}

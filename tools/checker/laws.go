@@ -39,6 +39,7 @@ const (
 	index
 	itemsCatalogue
 	itemsSums
+	itemsKept
 	delayFields
 	delayFlights
 	silenceFlights
@@ -96,6 +97,7 @@ var lawNames = [laws]string{
 	index:                "index",
 	itemsCatalogue:       "items.catalogue",
 	itemsSums:            "items.sums",
+	itemsKept:            "items.kept",
 	delayFields:          "delay.fields",
 	delayFlights:         "delay.flights",
 	silenceFlights:       "silence.flights",

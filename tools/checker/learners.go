@@ -39,6 +39,7 @@ type learnerFold struct {
 	silence     *silenceFold        // nil where it is not determined
 	drift       *driftFold          // likewise
 	lately      *latelyFold         // likewise
+	kept        *keptFold           // nil: its items are kept for ever
 	imported    *storedLearner      // what it has taken in of exports; nil: nothing
 
 	stored storedLearner
@@ -46,8 +47,9 @@ type learnerFold struct {
 
 // itemFold is what was taken in of an item.
 type itemFold struct {
-	shown   bool // it was ranked
-	unknown bool // see learnerFold.loose
+	shown   bool  // it was ranked
+	ended   int64 // it ended once behind the impressions below this offset; 0: never
+	unknown bool  // see learnerFold.loose
 	n       int64
 	sum, sq float64    // normalised
 	queue   *queueFold // where Redis has a queue of it
@@ -98,6 +100,12 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		return
 	}
 	it := lf.item(i)
+	if l.offset < it.ended {
+		if lf.lately != nil {
+			lf.lately.takeEnded(l, lf.began(l), v)
+		}
+		return
+	}
 	it.n++
 	it.sum += v
 	it.sq += v * v
@@ -135,6 +143,7 @@ func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
 func (f *fold) checkLearners() {
 	for _, lf := range f.learners {
 		lf.checkItems(f)
+		lf.checkKept(f)
 		if lf.delay == delayQPMD {
 			lf.checkQueues(f)
 			lf.checkHold(f)
@@ -202,7 +211,7 @@ func (lf *learnerFold) checkFlights(f *fold) {
 	}
 	flights := map[int64]int64{}
 	for _, e := range f.state.entries {
-		if e.kind == pending && f.state.learners[e.learner] == lf.name && e.selected >= 0 {
+		if e.kind == pending && f.state.learners[e.learner] == lf.name && e.selected >= 0 && !lf.hasEnded(f, e.items[e.selected], e) {
 			flights[int64(e.items[e.selected])]++
 		}
 	}

@@ -32,9 +32,10 @@ type life struct {
 	recorded     bool    // ranks are the decision's
 	ordered      bool    // the candidates' order of utility is known
 
-	selected    int  // position, -1: none
-	ends        fate // how it has ended, as far as that is known
-	wasSelected bool // once closed
+	selected    int                                // position, -1: none
+	ends        fate                               // how it has ended, as far as that is known
+	wasSelected bool                               // once closed
+	kept        struct{ least, most event.Millis } // once closed: until when it is remembered, at the least and at the most
 	sum         float64
 	count       int64
 	events      map[uint64]struct{}
@@ -73,7 +74,7 @@ func (f *fold) life(id []byte, at event.Millis) *life {
 	case l != nil:
 		l.until = max(l.until, f.watermark)
 		return l
-	case f.adrift && f.state.entries[string(id)] == nil:
+	case f.adrift && f.state.entries[storedID(string(id))] == nil:
 		if !f.partial { // else it is not known any more at the end
 			f.drifted[key] = max(f.drifted[key], at)
 		}
@@ -91,14 +92,14 @@ func (f *fold) life(id []byte, at event.Millis) *life {
 
 // isOver tells whether what was last heard of at a moment, in an order that is not known, is certainly over.
 func (f *fold) isOver(until event.Millis) bool {
-	return f.watermark > max(until, f.resumed)+f.parking.most
+	return f.watermark > max(until, f.resumed)+f.longest
 }
 
 // mayBeKnown tells whether an impression of an id is known, or may be. What event time has made due of it is not done: a worker
 // that only makes sure of an earlier one's refusal does not do it either.
 func (f *fold) mayBeKnown(id []byte) bool {
 	if l := f.lives[string(id)]; l != nil {
-		return l.open || l.kind > waiting && f.passed(l.payDeadline, f.watermark) != yes
+		return l.open || l.kind == pending && f.watermark <= l.payDeadline+f.longest || l.kind == closed && f.watermark <= l.kept.most
 	}
 	until, ok := f.drifted[xxhash.Sum64(id)]
 	return f.adrift || ok && !f.isOver(until)
@@ -112,7 +113,7 @@ func (f *fold) sweep() {
 	}
 	f.held = max(f.held, int64(len(f.lives)))
 	for id, l := range f.lives {
-		if f.state.entries[id] != nil || f.adrift {
+		if f.state.entries[storedID(id)] != nil || f.adrift {
 			continue
 		}
 		if f.settle(l, f.watermark); l.open && f.isOver(l.until) || !l.open && l.kind == 0 && len(l.waits) == 0 {
@@ -171,10 +172,10 @@ func (f *fold) settle(l *life, w event.Millis) {
 	if l.kind != closed {
 		return
 	}
-	switch f.passed(l.payDeadline, w) {
-	case yes:
+	switch {
+	case w > l.kept.most:
 		*l = life{offset: -1, selected: -1}
-	case maybe:
+	case w > l.kept.least:
 		f.lose(l)
 	}
 }
@@ -228,8 +229,50 @@ func (l *life) next() event.Millis {
 
 // end closes a pending impression.
 func (f *fold) end(l *life, as fate) {
-	l.kind, l.ends, l.wasSelected = closed, as, l.selected >= 0
+	f.close(l, as)
 	f.count(event.Impressions, as)
+}
+
+// close makes a pending impression one that has ended, and is remembered from then on: from the watermark on, or from the deadline
+// that this is past, and not from before it began. It is forgotten at the end of a bucket.
+func (f *fold) close(l *life, as fate) {
+	at := max(f.beganOf(l), min(f.watermark, l.next()))
+	l.kept.least, l.kept.most = math.MaxInt64, 0
+	for _, cfg := range f.c.configs {
+		until := at + cfg.Join.Remember.Milliseconds()
+		if cfg.Join.Remember == config.UntilHorizon {
+			until = l.payDeadline + cfg.Join.ParkingTime.Milliseconds()
+		}
+		until = (bucketFrom(at, until)+1)*bucketWidth - 1
+		l.kept.least, l.kept.most = min(l.kept.least, until), max(l.kept.most, until)
+	}
+	l.kind, l.ends, l.wasSelected = closed, as, l.selected >= 0
+}
+
+// bucketWidth is how wide the narrowest buckets are, which are counted in it.
+const bucketWidth event.Millis = 10_000
+
+// bucketFrom is the bucket of a deadline as seen from a time: named by its last ten seconds, and as wide as the largest power of two that
+// is at most a part in 256 of the way to it, but no wider than ten seconds up to an hour ahead.
+func bucketFrom(seen, deadline event.Millis) int64 {
+	at := max(deadline, 0) / bucketWidth
+	ahead := at - max(seen, 0)/bucketWidth
+	width := int64(1)
+	for ahead > 360 && 2*width <= ahead/256 {
+		width *= 2
+	}
+	return at - at%width + width - 1
+}
+
+// beganOf is when an impression began.
+func (f *fold) beganOf(l *life) event.Millis {
+	switch {
+	case l.hasBegan:
+		return l.began
+	case l.learner == nil:
+		return l.payDeadline
+	}
+	return l.learner.began(l)
 }
 
 // expire ends an impression whose deadline is past. What waited for its selection waits for nothing any more.
@@ -250,7 +293,7 @@ func (f *fold) expire(l *life) {
 		f.end(l, wasExpired)
 	case len(defaults) > 1 || drop || lf.reset != nil:
 		f.doubt(l, wasDefaulted|wasExpired)
-		l.kind, l.ends, l.wasSelected = closed, wasDefaulted|wasExpired, true
+		f.close(l, wasDefaulted|wasExpired)
 	default:
 		lf.take(l, l.items[l.selected], defaults[0], true, neverPaid)
 		f.end(l, wasDefaulted)
@@ -288,10 +331,12 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 	}
 	at := slices.Index(l.items, r.item)
 	switch {
-	case at < 0:
+	case l.selected >= 0 && at < 0 && f.buried(r): // by a version that still knew what else was shown
 		return isRejected
 	case l.selected >= 0:
 		return isDuplicate
+	case at < 0:
+		return isRejected
 	case r.effective > l.next():
 		return isLate
 	}

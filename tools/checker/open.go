@@ -49,11 +49,11 @@ func (lf *learnerFold) checkOpen(f *fold) {
 	}
 	want := map[int64]openParts{}
 	for id, e := range f.state.entries {
-		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || e.count == 0 {
+		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || e.count == 0 || lf.hasEnded(f, e.items[e.selected], e) {
 			continue
 		}
 		if lf.silence != nil && !f.out.ok(silenceOpen, e.inParts) {
-			f.out.breach(silenceOpen, id, fmt.Sprintf("the learner was told of its %d payoffs", e.count), "not")
+			f.out.breach(silenceOpen, fmt.Sprintf("%x", id), fmt.Sprintf("the learner was told of its %d payoffs", e.count), "not")
 		}
 		if e.inParts {
 			paid := normalise(lf.variants[0], e.sum)

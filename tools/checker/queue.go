@@ -157,7 +157,7 @@ func (lf *learnerFold) checkHold(f *fold) {
 	item, ref, found := strings.Cut(lf.stored.hold, " ")
 	i, err := strconv.ParseInt(item, 10, 32)
 	at, errRef := strconv.ParseInt(ref, 10, 64)
-	if !f.out.ok(qpmdHold, found && err == nil && errRef == nil && i >= 0 && i < int64(len(lf.stored.names))) {
+	if !f.out.ok(qpmdHold, found && err == nil && errRef == nil && lf.stored.names[i] != "") {
 		f.out.breach(qpmdHold, lf.name, "<item> <offset of an impression>", lf.stored.hold)
 		return
 	}

@@ -161,7 +161,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	}
 	f.settle(l, f.watermark)
 	if !f.out.ok(rankingsOnce, l.open || l.kind <= waiting) {
-		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", l.payDeadline+f.parking.least),
+		f.out.breach(rankingsOnce, name, fmt.Sprintf("no second ranking: the id was known until %d", l.kept.least),
 			fmt.Sprintf("one at watermark %d", f.watermark))
 		f.lose(l)
 	}
@@ -181,6 +181,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)
 	} else {
 		lf.show(l.items)
+		f.carry(lf, l, parsed)
 		f.checkDecision(name, r, lf, d, parsed)
 		checkPropensities(f.out, name, lf, l, d)
 		f.checkAdmissible(name, lf, l)
@@ -213,6 +214,21 @@ func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	for i, item := range rk.Items {
 		l.items[i] = f.items.intern(item)
 	}
+}
+
+// carry notes which items the impression at hand has carried.
+func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
+	if lf.kept == nil {
+		return
+	}
+	items := l.items
+	if parsed {
+		items = make([]uint32, len(f.imp.Candidates))
+		for i := range f.imp.Candidates {
+			items[i] = f.items.intern(f.imp.Candidates[i].Item)
+		}
+	}
+	lf.kept.carry(items, l, lf.began(l))
 }
 
 // checkItems: what is ranked are the candidates, each once.

@@ -71,7 +71,7 @@ var since = []corruption{
 	{delayFlights, "one in flight too many", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "near:flights"), v.number(t, "near", "a"), "5")
 	}},
-	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.shard(0, "f7"), "f7") }},
+	{entriesLost, "an impression of before is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.page(0, "f7"), storedID("f7")) }},
 	{entriesDecision, "an impression of before is taken for one of after", func(t *testing.T, v *victim) func() {
 		return v.entry(t, "f7", func(e *entry) {
 			e.learner, e.selected = v.learnerNumber(t, "feed"), -1

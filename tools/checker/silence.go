@@ -213,7 +213,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 		found[item], expected[item] = make([]bound, len(spans)), make([]int64, len(spans))
 	}
 	for id, e := range f.state.entries {
-		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 {
+		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || lf.hasEnded(f, e.items[e.selected], e) {
 			continue
 		}
 		item, began := int64(e.items[e.selected]), e.began
@@ -223,7 +223,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
 		if at < 0 {
 			if !f.out.ok(silenceFlights, e.old) {
-				f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("a block around %d, when %q began", began, id), "none")
+				f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("a block around %d, when %x began", began, id), "none")
 			}
 			continue
 		}
@@ -255,13 +255,10 @@ func (lf *learnerFold) compareSpans(f *fold) {
 
 // expectedOf is what was expected of the selected item above the default, in units of 1/partUnits; 0 where it is not known.
 func (s *silenceFold) expectedOf(e *entry) int64 {
-	switch {
-	case len(e.expected) == 0:
+	if len(e.expected) == 0 {
 		return 0
-	case len(e.expected) == 1:
-		return inParts(float64(e.expected[0])/1e6) - inParts(s.none)
 	}
-	return inParts(float64(e.expected[e.selected])/1e6) - inParts(s.none)
+	return inParts(float64(e.expected[0])/1e6) - inParts(s.none)
 }
 
 // checkSettled: of each item as many selections were paid as payoffs came in, and as many never were as defaults stood for.

@@ -47,7 +47,7 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local content
   if kind == 'hash' then content = redis.call('HGETALL', key)
   elseif kind == 'set' then content = redis.call('SMEMBERS', key)
-  elseif kind == 'zset' then content = redis.call('ZRANGE', key, 0, -1)
+  elseif kind == 'zset' then content = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   elseif kind == 'stream' then content = redis.call('XRANGE', key, '-', '+')
   else content = {} end
   out[#out + 1] = {key, kind, content}

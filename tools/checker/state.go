@@ -2,12 +2,12 @@ package checker
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -27,7 +27,6 @@ type witness struct {
 // state is what Redis holds of a partition, parsed. What could not be is a violation already, and left out.
 type state struct {
 	writer    string // token of the last checkpoint's writer
-	placement string // what the hash depends on that an id lies in; empty: on the id alone
 	seq       int64
 	inputs    [event.Inputs]cut
 	rankings  cut
@@ -40,9 +39,11 @@ type state struct {
 	shares    map[string]int64 // of the learners' accounts, added up
 	history   []history
 	learners  []string          // by number
-	entries   map[string]*entry // by impression id
-	due       map[int64]map[string]struct{}
-	buckets   map[int64]struct{} // that are said not to be empty
+	next      map[string]int64  // by learner: the number of the next new item, where gaps are below it
+	kept      map[string]int64  // by learner whose items end: up to when those are kept at least that were stored before any did
+	entries   map[string]*entry // by what storedID makes of the impression's id
+	pages     map[string]int64  // buckets of the pages that are listed, by number
+	stored    []storedEntry     // entries, until all is read
 	hashes    map[string]map[string]string
 	deltas    []any
 	complete  bool // every entry could be read
@@ -52,8 +53,8 @@ var roles = [event.Topics]string{"impressions", "selections", "payoffs", "rankin
 
 // readState parses a snapshot. It fails only where nothing could be checked with what there is.
 func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error) {
-	st := &state{account: map[string]int64{}, shares: map[string]int64{}, entries: map[string]*entry{}, due: map[int64]map[string]struct{}{},
-		buckets: map[int64]struct{}{}, hashes: map[string]map[string]string{}, complete: true}
+	st := &state{account: map[string]int64{}, shares: map[string]int64{}, next: map[string]int64{}, kept: map[string]int64{}, entries: map[string]*entry{}, pages: map[string]int64{},
+		hashes: map[string]map[string]string{}, complete: true}
 	torn := snap.meta["torn"]
 	if !out.ok(metaTorn, torn == "") {
 		out.breach(metaTorn, "torn", "no checkpoint under way", strconv.Quote(torn))
@@ -66,6 +67,10 @@ func readState(snap *snapshot, hasSelections bool, out *findings) (*state, error
 			return nil, err
 		}
 	}
+	for i := range st.stored { // when all pages are known
+		st.readEntry(&st.stored[i], out)
+	}
+	st.stored = nil
 	return st, nil
 }
 
@@ -82,14 +87,10 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 			out.breach(metaFields, field, "something", "nothing")
 		}
 	}
-	if layout := meta["layout"]; layout != "1" && layout != "2" {
-		return fmt.Errorf("the stored state has layout %q, this program reads 1 and 2", layout)
+	if layout := meta["layout"]; layout != "3" {
+		return fmt.Errorf("the stored state has layout %q, this program reads 3", layout)
 	}
-	st.placement, st.steps = meta["placement"], meta["steps"]
-	// A state that was begun in layout 1 has none for good. One of layout 2 shows that it was begun with one by where its entries lie.
-	if !out.ok(metaFields, st.placement == "" || meta["layout"] != "1") {
-		out.breach(metaFields, "placement", "none with layout 1", strconv.Quote(st.placement))
-	}
+	st.steps = meta["steps"]
 	if former := meta["former_producers"]; former != "" {
 		err := json.Unmarshal([]byte(former), &st.producers)
 		if !out.ok(metaFields, err == nil) {
@@ -166,9 +167,11 @@ func (st *state) readLearner(name, value string, out *findings) {
 	var line struct {
 		No      *int             `json:"no"`
 		Account map[string]int64 `json:"account"`
+		Next    int64            `json:"next"`
+		Kept    *int64           `json:"kept"`
 	}
 	err := json.Unmarshal([]byte(value), &line)
-	ok := err == nil && line.No != nil && *line.No >= 0 && *line.No < maxLearners
+	ok := err == nil && line.Next >= 0 && (line.Kept == nil || *line.Kept >= 0) && line.No != nil && *line.No >= 0 && *line.No < maxLearners
 	for ok && len(st.learners) <= *line.No {
 		st.learners = append(st.learners, "")
 	}
@@ -177,7 +180,10 @@ func (st *state) readLearner(name, value string, out *findings) {
 		out.breach(metaFields, "learner."+name, "a number of its own", value)
 		return
 	}
-	st.learners[*line.No] = name
+	st.learners[*line.No], st.next[name] = name, line.Next
+	if line.Kept != nil {
+		st.kept[name] = *line.Kept
+	}
 	for count, n := range line.Account {
 		st.shares[count] += n
 	}
@@ -194,28 +200,26 @@ func (st *state) readKey(k *key, out *findings) error {
 	}
 	before, after, colon := strings.Cut(k.name, ":")
 	switch {
-	case k.name == "due" && k.kind == "zset":
-		for _, v := range values {
-			if bucket, ok := readBucket(v, out); ok {
-				st.buckets[bucket] = struct{}{}
-			}
-		}
-	case colon && before == "due" && k.kind == "set":
-		bucket, ok := readBucket(after, out)
-		if !ok {
-			return nil
-		}
-		set := make(map[string]struct{}, len(values))
-		for _, id := range values {
-			set[id] = struct{}{}
-		}
-		st.due[bucket] = set
-	case colon && before == "e" && k.kind == "hash":
+	case k.name == "pages" && k.kind == "zset":
 		for i := 0; i+1 < len(values); i += 2 {
-			if place := st.place(values[i]); !out.ok(entriesPlaced, place == after) {
-				out.breach(entriesPlaced, values[i], "in hash e:"+place, "in hash "+k.name)
+			bucket, err := strconv.ParseFloat(values[i+1], 64)
+			if out.ok(index, err == nil && bucket >= 0) {
+				st.pages[values[i]] = int64(bucket)
+			} else {
+				out.breach(index, "page "+values[i], "a bucket's number", strconv.Quote(values[i+1]))
 			}
-			st.readEntry(values[i], values[i+1], out)
+		}
+	case colon && before == "p" && k.kind == "hash":
+		if n := len(values) / 2; !out.ok(entriesPlaced, n <= 128) {
+			out.breach(entriesPlaced, k.name, "at most 128 entries", strconv.Itoa(n))
+		}
+		for i := 0; i+1 < len(values); i += 2 {
+			id := values[i]
+			if _, twice := st.entries[id]; !out.ok(entriesPlaced, len(id) == 16 && !twice) {
+				out.breach(entriesPlaced, fmt.Sprintf("%x", id), "an id of 16 bytes, in one page", fmt.Sprintf("%d bytes, in hash %s, in another: %t", len(id), k.name, twice))
+			}
+			st.entries[id] = nil
+			st.stored = append(st.stored, storedEntry{id, after, values[i+1]})
 		}
 	case colon && k.kind == "hash":
 		fields := make(map[string]string, len(values)/2)
@@ -229,34 +233,39 @@ func (st *state) readKey(k *key, out *findings) error {
 	return nil
 }
 
-// place is which of the 16,384 hashes an id lies in.
-func (st *state) place(id string) string {
-	number := xxhash.Sum64String(id)
-	if st.placement != "" {
-		sum := sha256.Sum256([]byte(st.placement + id))
-		number = uint64(sum[0])<<8 | uint64(sum[1])
+// storedID is what an impression is stored under: the bytes of a UUID in lower case whose variant is that of RFC 9562, else the first
+// 16 of SHA-256 of the id, with the first two bits of the ninth set.
+func storedID(text string) string {
+	if uuid.MatchString(text) {
+		if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil {
+			return string(b)
+		}
 	}
-	return fmt.Sprintf("%04x", number%(1<<14))
+	sum := sha256.Sum256([]byte(text))
+	sum[8] |= 0xc0
+	return string(sum[:16])
 }
 
-func readBucket(s string, out *findings) (int64, bool) {
-	bucket, err := strconv.ParseInt(s, 10, 64)
-	ok := out.ok(index, err == nil && bucket >= 0)
-	if !ok {
-		out.breach(index, s, "a bucket's number", strconv.Quote(s))
-	}
-	return bucket, ok
-}
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-func (st *state) readEntry(id, value string, out *findings) {
-	e, err := decodeEntry([]byte(value))
+// storedEntry is an entry as it is stored.
+type storedEntry struct{ id, page, value string }
+
+func (st *state) readEntry(s *storedEntry, out *findings) {
+	id, value := s.id, s.value
+	if len(value) > 5 && value[0] == 0xff { // the partitioner's hash of the id's text
+		value = value[5:]
+	}
+	e, err := decodeEntry([]byte(value), st.pages[s.page])
 	if err == nil && e.kind != waiting && (int(e.learner) >= len(st.learners)) {
 		err = fmt.Errorf("learner number %d, but there are only %d", e.learner, len(st.learners))
 	}
 	if !out.ok(entriesReadable, err == nil) {
-		out.breach(entriesReadable, id, "an entry", err.Error())
+		out.breach(entriesReadable, fmt.Sprintf("%x", id), "an entry", err.Error())
+		delete(st.entries, id)
 		st.complete = false
 		return
 	}
+	e.page = s.page
 	st.entries[id] = e
 }

@@ -13,8 +13,9 @@ import (
 // storedLearner is what Redis has of a learner.
 type storedLearner struct {
 	items       map[string]storedItem
-	names       []string // by number
-	numbers     []uint32 // of the fold, by number
+	names       map[int64]string // by number
+	numbers     map[int64]uint32 // of the fold, by number
+	next        int64            // the number that the next new item gets
 	queues      map[int64]*storedQueue
 	flights     map[int64]int64
 	spans       map[int64][]storedSpan // of these, in the order of time
@@ -43,6 +44,7 @@ type storedItem struct {
 	number  int64
 	n       int64
 	sum, sq float64
+	until   int64
 }
 
 // hashesOf are the hashes of a learner that can be checked, by its delay.
@@ -81,7 +83,7 @@ func (f *fold) load() {
 	for _, lf := range f.learners {
 		lf.stored.loadItems(f, lf.name, f.state.hashes[lf.name+":items"])
 		for number, q := range lf.stored.queues {
-			if q.complete(f.out, lf.name, number, lf.stored.name(number)) && number < int64(len(lf.stored.numbers)) {
+			if q.complete(f.out, lf.name, number, lf.stored.name(number)) && lf.stored.names[number] != "" {
 				lf.item(lf.stored.numbers[number]).queue = newQueueFold(q)
 			}
 		}
@@ -90,41 +92,52 @@ func (f *fold) load() {
 
 // name gives an item's name by its number.
 func (s *storedLearner) name(number int64) string {
-	if number >= 0 && number < int64(len(s.names)) {
-		return s.names[number]
+	if name, ok := s.names[number]; ok {
+		return name
 	}
 	return fmt.Sprintf("number %d", number)
 }
 
-// loadItems parses items: each has a number of its own, from 0 on.
+// loadItems parses items: each has a number of its own, from 0 on. Below the number that the line of the learner says is next there may be
+// gaps, of items that have ended.
 func (s *storedLearner) loadItems(f *fold, learner string, fields map[string]string) {
 	out := f.out
 	s.items = make(map[string]storedItem, len(fields))
-	s.names = make([]string, len(fields))
-	s.numbers = make([]uint32, len(fields))
+	s.names = make(map[int64]string, len(fields))
+	s.numbers = make(map[int64]uint32, len(fields))
+	gaps, beyond := f.state.next[learner], int64(0)
+	s.next = gaps
 	for name, value := range fields {
 		var v struct {
 			No         *int64
 			N          *int64
 			Sum, SumSq *float64
+			Until      int64
 		}
 		err := json.Unmarshal([]byte(value), &v)
-		ok := err == nil && v.No != nil && v.N != nil && v.Sum != nil && v.SumSq != nil && *v.No >= 0 && *v.No < int64(len(fields)) &&
-			s.names[*v.No] == "" && name != ""
+		ok := err == nil && v.No != nil && v.N != nil && v.Sum != nil && v.SumSq != nil && *v.No >= 0 && *v.No < gaps+int64(len(fields)) &&
+			v.Until >= 0 && s.names[*v.No] == "" && name != ""
 		if !out.ok(itemsCatalogue, ok) {
-			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d", len(fields)), value)
+			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d", gaps+int64(len(fields))), value)
 			continue
 		}
-		s.items[name] = storedItem{*v.No, *v.N, *v.Sum, *v.SumSq}
+		s.items[name] = storedItem{*v.No, *v.N, *v.Sum, *v.SumSq, v.Until}
 		s.names[*v.No] = name
 		s.numbers[*v.No] = f.items.intern([]byte(name))
+		s.next = max(s.next, *v.No+1)
+		if *v.No >= gaps {
+			beyond++
+		}
+	}
+	if gaps > 0 {
+		equal(out, itemsCatalogue, learner+": items met since one was dropped last", s.next-gaps, beyond)
 	}
 }
 
 // fold is the fold's number of an item that Redis numbers so.
 func (s *storedLearner) fold(number uint32) uint32 {
-	if int64(number) < int64(len(s.numbers)) && s.names[number] != "" {
-		return s.numbers[number]
+	if n, ok := s.numbers[int64(number)]; ok {
+		return n
 	}
 	return noItem
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"testing"
 	"time"
 
@@ -111,7 +112,11 @@ type crowd struct {
 	n    int
 }
 
-func (c *crowd) id(i int) string   { return fmt.Sprintf("%s-%d", c.name, i) }
+// id is a UUID: of impressions with other ids no tombstone is carried over.
+func (c *crowd) id(i int) string {
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", crc32.ChecksumIEEE([]byte(c.name)), i)
+}
+
 func (c *crowd) item(i int) string { return fmt.Sprintf("new-%d", i%5) }
 
 func (c *crowd) impression(i int) kafka.Message {

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"encoding/hex"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -24,7 +27,7 @@ func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
 			all, err := w.redis.HGetAll(ctx, key).Result()
 			require.NoError(t, err)
 			for f, v := range all {
-				k.Hash[f] = []byte(v)
+				k.Hash[fieldText(f)] = []byte(v)
 			}
 		case "set":
 			all, err := w.redis.SMembers(ctx, key).Result()
@@ -62,7 +65,8 @@ func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
 func putBack(t *testing.T, raw redis.UniversalClient, store map[string]goldenKey) {
 	t.Helper()
 	for key, k := range store {
-		for field, value := range k.Hash {
+		for text, value := range k.Hash {
+			field := fieldOf(t, text)
 			require.NoError(t, raw.HSet(t.Context(), key, field, value).Err())
 		}
 		for _, member := range k.Set {
@@ -80,3 +84,23 @@ func putBack(t *testing.T, raw redis.UniversalClient, store map[string]goldenKey
 		}
 	}
 }
+
+// fieldText is a field of a hash as it can stand in JSON: one that is no text, as the ids of layout 3 are, in hexadecimal behind "hex:".
+func fieldText(field string) string {
+	if utf8.ValidString(field) && !strings.HasPrefix(field, hexField) {
+		return field
+	}
+	return hexField + hex.EncodeToString([]byte(field))
+}
+
+func fieldOf(t *testing.T, text string) string {
+	digits, isHex := strings.CutPrefix(text, hexField)
+	if !isHex {
+		return text
+	}
+	b, err := hex.DecodeString(digits)
+	require.NoError(t, err)
+	return string(b)
+}
+
+const hexField = "hex:"

@@ -29,7 +29,8 @@ const (
 	segmentBytes = "16777216" // and whole segments at once
 	sampleEvery  = time.Second
 	rows         = 12
-	flat         = 1.05 // the memory of the last quarter, against that of the second
+	mostGrowth   = 0.05             // of memory from the end of the warm-up to that of the run, see growth
+	moveEvery    = 20 * time.Second // how long a third worker stays, and is away
 )
 
 // sample is what a run takes at one moment.
@@ -41,10 +42,9 @@ type sample struct {
 	lag     int64
 }
 
-// Endure runs workers at full speed without faults for a time, and shows whether what they and Redis hold in memory stays
-// flat: the median of the last quarter against that of the second, since the first fills what is to be filled. (The most is
-// shown too, but one moment in which the machine does something else is enough for that.) Rate is in impressions per second;
-// 0: more than can be taken.
+// Endure runs two workers at full speed without faults for a time, while a third comes and goes and partitions move to it and back, and
+// shows whether what the two and Redis hold in memory levels off: see growth. (The most is shown too, but one moment in which the machine
+// does something else is enough for that.) Rate is in impressions per second; 0: more than can be taken.
 func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Duration) (all []Measurement, err error) {
 	g, err := c.NewGroup(ctx, fmt.Sprintf("endure-%x", seed), Settings{Partitions: 4, Workers: 2, Seed: seed, Rate: cmp.Or(rate, fullSpeed), Learners: enduring})
 	if err != nil {
@@ -66,8 +66,14 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 	var beside errgroup.Group
 	beside.Go(func() error { return g.Traffic.Run(playing, seed) })
 	beside.Go(func() error { g.follow(playing, fullLag); return nil })
+	visiting, depart := context.WithCancel(playing)
+	defer depart()
+	moves := 0
+	var visits errgroup.Group
+	visits.Go(func() (err error) { moves, err = g.visit(visiting); return err })
 	samples, err := g.sample(ctx, d)
-	if err != nil {
+	depart()
+	if err := errors.Join(err, visits.Wait()); err != nil {
 		return nil, err
 	}
 	if err := g.Traffic.Hold(ctx); err != nil {
@@ -84,7 +90,33 @@ func (c *Cluster) Endure(ctx context.Context, seed uint64, rate int, d time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return compareQuarters(samples, account, g.restarted()), nil
+	return levels(samples, account, moves, g.restarted()), nil
+}
+
+// visit has one more worker come and go until ctx is done, and counts how often it has had partitions.
+func (g *Group) visit(ctx context.Context) (moves int, err error) {
+	w, err := newWorker(g, len(g.Slots))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.Kill()) }()
+	for pause(ctx, moveEvery); ctx.Err() == nil; pause(ctx, moveEvery) {
+		if err := w.Start(); err != nil {
+			return moves, err
+		}
+		if err := w.AwaitReady(ctx); err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return moves, err
+		}
+		moves++
+		pause(ctx, moveEvery)
+		if err := w.Stop(); err != nil {
+			return moves, err
+		}
+	}
+	return moves, nil
 }
 
 // sample takes samples for a time, and says what they are now and then.
@@ -165,32 +197,26 @@ func (g *Group) restarted() (n int) {
 	return n
 }
 
-// compareQuarters holds what a run has taken in its last quarter against its second.
-func compareQuarters(samples []sample, account map[string]int64, restarts int) (all []Measurement) {
-	if len(samples) < 8 {
-		return []Measurement{{What: "samples", Found: fmt.Sprint(len(samples)), Aim: "at least 8: run longer"}}
+// levels says whether what a run takes in memory has levelled off, and what came in.
+func levels(samples []sample, account map[string]int64, moves, restarts int) (all []Measurement) {
+	if len(samples) < fewestSamples {
+		return []Measurement{{What: "samples", Found: fmt.Sprint(len(samples)), Aim: fmt.Sprintf("at least %d: run longer", fewestSamples)}}
 	}
 	last := samples[len(samples)-1]
-	quarter := len(samples) / 4
-	compare := func(what string, of func(*sample) int64) {
-		look := func(part []sample) (median, most int64) {
-			var all []int64
-			for i := range part {
-				all = append(all, of(&part[i]))
-			}
-			slices.Sort(all)
-			return all[len(all)/2], all[len(all)-1]
+	level := func(what string, of func(*sample) int64) {
+		var taken []int64
+		for i := range samples {
+			taken = append(taken, of(&samples[i]))
 		}
-		second, peak2 := look(samples[quarter : 2*quarter])
-		fourth, peak4 := look(samples[3*quarter:])
-		all = append(all, Measurement{What: "memory of " + what + " in the second and the last quarter, median (most)",
-			Found: fmt.Sprintf("%d (%d) and %d (%d) MiB", second>>20, peak2>>20, fourth>>20, peak4>>20), Aim: fmt.Sprintf("flat: ≤ %.2f ×", flat),
-			Met: float64(fourth) <= flat*float64(second)})
+		rest, grows := taken[len(taken)/warmUp:], growth(taken)
+		all = append(all, Measurement{What: "memory of " + what + " after the warm-up",
+			Found: fmt.Sprintf("median %.0f, most %d MiB; grows by %+.1f%%", medianOf(rest)/(1<<20), slices.Max(rest)>>20, 100*grows),
+			Aim:   fmt.Sprintf("≤ %+.0f%% by the slope of its medians", 100*mostGrowth), Met: grows <= mostGrowth})
 	}
 	for i := range last.workers {
-		compare(fmt.Sprintf("worker %d", i), func(s *sample) int64 { return s.workers[i] })
+		level(fmt.Sprintf("worker %d", i), func(s *sample) int64 { return s.workers[i] })
 	}
-	compare("Redis", func(s *sample) int64 { return s.redis })
+	level("Redis", func(s *sample) int64 { return s.redis })
 	whole := true
 	for t, role := range roles {
 		whole = whole && recordsAccounted(account, event.Topic(t)) == account[role+".read"]
@@ -200,5 +226,6 @@ func compareQuarters(samples []sample, account map[string]int64, restarts int) (
 		Measurement{What: "records in", Found: fmt.Sprintf("%d in %v, %.0f per second, at most %d waiting", last.read, last.at.Round(time.Second),
 			float64(last.read)/last.at.Seconds(), behind), Aim: "as many as there is time for", Met: last.read > 0},
 		Measurement{What: "account", Found: fmt.Sprintf("outcomes add up: %t", whole), Aim: "outcomes add up to the records read", Met: whole},
+		Measurement{What: "partitions moved to another worker and back", Found: fmt.Sprintf("%d times", moves), Aim: "at least once", Met: moves > 0},
 		Measurement{What: "workers started again", Found: fmt.Sprint(restarts), Aim: "0", Met: restarts == 0})
 }

@@ -26,6 +26,7 @@ const (
 	maxRecordBytes = 64 << 10
 	maxCandidates  = 30
 	parkingTime    = 20 * time.Second
+	remember       = 25 * time.Second // so that what has ended is forgotten while we look
 )
 
 // Group is one consumer group with its topics, and slots in which its workers run.
@@ -122,10 +123,10 @@ func (g *Group) text(kafka []string, redis, listen string) string {
   topics: {impressions: %s, selections: %s, payoffs: %s, rankings: %s}
 redis: %s
 http: {listen: %q}
-join: {parking_time: %s}
+join: {parking_time: %s, remember: %s}
 limits: {max_candidates: %d, max_record_bytes: %d}
 learners:%s`, strings.Join(kafka, ", "), g.Name, g.Topics[0], g.Topics[1], g.Topics[2], g.Topics[3], redis, listen,
-		parkingTime, maxCandidates, maxRecordBytes, l))
+		parkingTime, remember, maxCandidates, maxRecordBytes, l))
 }
 
 // write puts a configuration file into a directory.

@@ -85,7 +85,7 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 				say("impression %q is ranked twice, for offsets %d and %d of partition %d, %d ms before its id may be forgotten", id,
 					before.offset, at, rec.Partition, before.forgotten-latest)
 			}
-			ranked[rec.Partition][id] = ranking{at, r.Decision.PayoffDeadline + parkingTime.Milliseconds()}
+			ranked[rec.Partition][id] = ranking{at, r.Decision.Began + remember.Milliseconds()}
 			last[rec.Partition] = at
 		}
 	}); err != nil {

@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,10 @@ type Config struct {
 	Records    int64 // how many to copy, over all partitions; the copier waits for them
 	FetchBytes int   // of one request; 0: 1 MiB
 	Items      int64 // of the catalogue that Fill's impressions are of; 0: 20,000
+	Paid       bool  // Fill writes a selection and a payoff for each impression too
 }
+
+func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
 
 // Result is what a copy took.
 type Result struct {
@@ -178,7 +182,8 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each, where the default partitioner puts them, with a plain producer.
+// Fill writes impressions of 20 candidates, about 950 bytes each, where the default partitioner puts them, with a plain producer; and
+// where they are paid, their selections and payoffs, each with a later time than what it belongs to.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for p := range cfg.Partitions {

@@ -2,7 +2,6 @@ package copier
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -35,45 +34,62 @@ var (
 	}()
 )
 
-// fill writes those of the impressions whose place is p.
+// filler writes one partition's share of the records.
+type filler struct {
+	cfg  *Config
+	p    int
+	buf  []byte
+	last int64 // timestamp of the last batch, in Unix milliseconds
+}
+
+// fill writes those of the impressions whose place is p, and behind each batch of them what became of these.
 func fill(ctx context.Context, cfg Config, p int) error {
-	var buf []byte
-	var messages []task.OutMessage
+	f := filler{cfg: &cfg, p: p}
+	var batches [event.Inputs][]task.OutMessage
 	for i := range cfg.Records {
 		if key := Key(i); Place(key, cfg.Partitions) == p {
-			messages = append(messages, impressionOf(key, i, cmp.Or(cfg.Items, 20_000)))
+			batches[event.Impressions] = append(batches[event.Impressions], impressionOf(key, i, cfg.items()))
+			if cfg.Paid {
+				batches[event.Selections] = append(batches[event.Selections], selectionOf(key, i, cfg.items()))
+				batches[event.Payoffs] = append(batches[event.Payoffs], payoffOf(key, i))
+			}
 		}
-		if len(messages) < fillBatch && (i < cfg.Records-1 || len(messages) == 0) {
+		if len(batches[event.Impressions]) < fillBatch && i < cfg.Records-1 {
 			continue
 		}
-		var err error
-		buf, err = broker.AppendBatch(buf[:0], &broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1,
-			Timestamp: time.Now().UnixMilli()}, messages)
-		if err != nil {
-			return err
+		for t := range batches {
+			if err := f.write(ctx, event.Topic(t), batches[t]); err != nil {
+				return err
+			}
+			batches[t] = batches[t][:0]
 		}
-		if err := write(ctx, cfg.Client, p, buf); err != nil {
-			return err
-		}
-		messages = messages[:0]
 	}
 	return nil
 }
 
-func write(ctx context.Context, c *broker.Client, p int, batch []byte) error {
-	if err := Send(ctx, c, p, batch); err != nil {
-		return fmt.Errorf("filling partition %d: %w", p, err)
+// write appends one batch. Its time is later than that of the batch before: a selection comes after its impression.
+func (f *filler) write(ctx context.Context, t event.Topic, messages []task.OutMessage) (err error) {
+	if len(messages) == 0 {
+		return nil
+	}
+	f.last = max(f.last+1, time.Now().UnixMilli())
+	f.buf, err = broker.AppendBatch(f.buf[:0], &broker.BatchInfo{Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1, Timestamp: f.last}, messages)
+	if err != nil {
+		return err
+	}
+	if err := Send(ctx, f.cfg.Client, t, f.p, f.buf); err != nil {
+		return fmt.Errorf("filling partition %d of %s: %w", f.p, f.cfg.Client.Topic(t), err)
 	}
 	return nil
 }
 
-// Send appends one encoded batch to a partition of the impressions. The topic may be so new that not everybody knows
-// of it: then it waits.
-func Send(ctx context.Context, c *broker.Client, p int, batch []byte) error {
+// Send appends one encoded batch to a partition of an input. The topic may be so new that not everybody knows of it: then
+// it waits.
+func Send(ctx context.Context, c *broker.Client, t event.Topic, p int, batch []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	for {
-		res, err := c.Kafka().RawProduce(ctx, &kafka.RawProduceRequest{Topic: c.Topic(event.Impressions), Partition: p,
+		res, err := c.Kafka().RawProduce(ctx, &kafka.RawProduceRequest{Topic: c.Topic(t), Partition: p,
 			RequiredAcks: kafka.RequireAll, RawRecords: framed(batch)})
 		if err == nil {
 			err = res.Error
@@ -109,12 +125,29 @@ func NamedImpression(key []byte, i int64) task.OutMessage { return impressionOf(
 // impressionOf is one of a catalogue of so many items.
 func impressionOf(key []byte, i, items int64) task.OutMessage {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
-	for j := range int64(20) {
+	for j := range int64(candidates) {
 		if j > 0 {
 			v = append(v, ',')
 		}
-		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, (i*7919+j*104729)%items, (i*31+j*17389)%100000)
+		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, candidate(i, j, items), (i*31+j*17389)%100000)
 	}
 	v = append(v, `]}`...)
 	return task.OutMessage{Key: key, Value: v}
+}
+
+// candidates of each impression.
+const candidates = 20
+
+// candidate is the number of the j-th candidate of the i-th impression: so many different ones, as long as the number of items is
+// no multiple of the primes, and every item comes as often as any other.
+func candidate(i, j, items int64) int64 { return (i*7919 + j*104729) % items }
+
+// selectionOf is that of the i-th impression's (i mod 20)-th candidate, whatever its ranking will be.
+func selectionOf(key []byte, i, items int64) task.OutMessage {
+	return task.OutMessage{Key: key, Value: fmt.Appendf(nil, `{"impression_id":"%s","item":"item-%06d"}`, key, candidate(i, i%candidates, items))}
+}
+
+// payoffOf is what the i-th impression paid, within [0, 1).
+func payoffOf(key []byte, i int64) task.OutMessage {
+	return task.OutMessage{Key: key, Value: fmt.Appendf(nil, `{"impression_id":"%s","payoff":0.%05d}`, key, i*7919%100000)}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -31,6 +32,7 @@ type Pass struct {
 	Kafka      time.Duration
 	Redis      time.Duration
 	FirstAfter time.Duration // from the program's start to the first output
+	Memory     int64         // the most that the program itself had resident up to the last output, in bytes; 0: not known
 }
 
 // topics of one run: the inputs are shared, each run has rankings of its own.
@@ -79,9 +81,30 @@ func (b *bench) usable(ctx context.Context, c *broker.Client) error {
 }
 
 // drop deletes a run's rankings: disk and page cache are for the next run.
-func (b *bench) drop(ctx context.Context, c *broker.Client) {
-	_, _ = c.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{c.Topic(event.Rankings)}})
-	c.Close()
+func (b *bench) drop(ctx context.Context, c *broker.Client) { b.dropTopics(ctx, c, event.Rankings) }
+
+// dropAll deletes all topics of a run.
+func (b *bench) dropAll(ctx context.Context, c *broker.Client) {
+	b.dropTopics(ctx, c, event.Impressions, event.Selections, event.Payoffs, event.Rankings)
+}
+
+// dropTopics deletes topics, and those whose names begin with theirs: dead letters, and what Kafka Streams makes for itself.
+func (b *bench) dropTopics(ctx context.Context, c *broker.Client, topics ...event.Topic) {
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	meta, err := c.Kafka().Metadata(ctx, &kafka.MetadataRequest{})
+	if err != nil {
+		b.say("topics are left behind: %v", err)
+		return
+	}
+	var names []string
+	for _, topic := range meta.Topics {
+		if slices.ContainsFunc(topics, func(t event.Topic) bool { return strings.HasPrefix(topic.Name, c.Topic(t)) }) {
+			names = append(names, topic.Name)
+		}
+	}
+	_, _ = c.Kafka().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names})
 }
 
 func (b *bench) drains(ctx context.Context, r *Report) error {
@@ -181,7 +204,7 @@ func (b *bench) workerPass(ctx context.Context, inputs, run, learner string, las
 		go b.profile(ctx, listen)
 	}
 	// Each partition's rankings begin with the marker of its fence.
-	p, err := b.watch(ctx, c, w, int64(b.Partitions))
+	p, err := b.watch(ctx, w, b.rankings(c, int64(b.Partitions)))
 	if stopErr := w.stop(); err == nil {
 		err = stopErr
 	}
@@ -203,7 +226,7 @@ func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) 
 	if err != nil {
 		return Pass{}, err
 	}
-	p, err := b.watch(ctx, c, w, 0)
+	p, err := b.watch(ctx, w, b.rankings(c, 0))
 	select {
 	case <-w.done:
 	case <-time.After(stopGrace):
@@ -213,38 +236,54 @@ func (b *bench) copierPass(ctx context.Context, inputs, run string, plain bool) 
 }
 
 // passLimit bounds one program's way through the records.
-const passLimit = 5 * time.Minute
+const passLimit = 10 * time.Minute
 
 // lookEvery is how often the log's end is looked at. One look costs one request for all partitions.
 const lookEvery = 10 * time.Millisecond
 
-// watch sees the rankings grow up to the last, beyond what the log holds besides them.
-func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides int64) (Pass, error) {
+// progress tells how many impressions are done.
+type progress func(context.Context) (int64, error)
+
+// rankings counts those in the log, beyond what the log holds besides them.
+func (b *bench) rankings(c *broker.Client, besides int64) progress {
+	return func(ctx context.Context) (int64, error) {
+		n, err := b.ends(ctx, c, event.Rankings)
+		return n - besides, err // after an error, which may pass, nothing has been seen
+	}
+}
+
+// watch sees the impressions that are done grow up to the last. What is before b.warm is not counted.
+func (b *bench) watch(ctx context.Context, w *child, done progress) (Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	began := time.Now()
-	var first time.Time
+	var first, counted time.Time
 	var before int64
 	var own, kafkaCPU, redisCPU time.Duration
 	ended := w.done
 	for {
-		n, err := b.ends(ctx, c, event.Rankings)
-		n -= besides // after an error, which may pass, nothing has been seen
+		n, err := done(ctx)
 		if first.IsZero() && n > 0 {
-			first, before = time.Now(), n
+			first = time.Now()
+		}
+		if counted.IsZero() && n > b.warm {
+			counted, before = time.Now(), n
 			own, kafkaCPU, redisCPU = cpuTime(w.cmd.Process.Pid), cpuTime(b.KafkaPID), cpuTime(b.RedisPID)
 		}
 		if n >= b.Impressions {
-			took, count := time.Since(first), b.Impressions-before
-			each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(max(count, 1))) }
-			end := cpuTime(w.cmd.Process.Pid)
+			took, count := time.Since(counted), b.Impressions-before
+			if count <= 0 {
+				return Pass{}, fmt.Errorf("%s was seen to begin when it had ended: raise -impressions", w.name)
+			}
+			each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(count)) }
+			end, memory := cpuTime(w.cmd.Process.Pid), peakResident(w.cmd.Process.Pid)
 			if end == 0 { // it was faster than us, and is gone
 				<-w.done
 				end = w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()
 			}
 			return Pass{PerSecond: float64(count) / took.Seconds(), CPU: each(end - own),
 				Kafka: each(cpuTime(b.KafkaPID) - kafkaCPU), Redis: each(cpuTime(b.RedisPID) - redisCPU),
-				FirstAfter: first.Sub(began)}, nil
+				FirstAfter: first.Sub(began), Memory: memory}, nil
 		}
 		select {
 		case <-ended: // what it wrote last may not have been seen
@@ -254,7 +293,7 @@ func (b *bench) watch(ctx context.Context, c *broker.Client, w *child, besides i
 			}
 		case <-time.After(lookEvery):
 		case <-ctx.Done():
-			return Pass{}, fmt.Errorf("%s made %d of %d rankings: %w", w.name, n, b.Impressions, errors.Join(ctx.Err(), err))
+			return Pass{}, fmt.Errorf("%s has done %d of %d impressions: %w", w.name, n, b.Impressions, errors.Join(ctx.Err(), err))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
@@ -154,7 +155,7 @@ func (l *loop) produce(ctx context.Context, p, partitions, rate int) error {
 		if err != nil {
 			return err
 		}
-		err = copier.Send(ctx, l.c, p, buf)
+		err = copier.Send(ctx, l.c, event.Impressions, p, buf)
 		if err != nil {
 			return fmt.Errorf("sending impressions: %w", err)
 		}
@@ -254,7 +255,8 @@ func awaitReady(ctx context.Context, listen string) error {
 // scrape is a histogram: how many samples were at most each bound.
 type scrape map[float64]float64
 
-func scrapeLatency(ctx context.Context, listen string) (scrape, error) {
+// scrapeMetrics reads a worker's metrics, by name.
+func scrapeMetrics(ctx context.Context, listen string) (map[string]*dto.MetricFamily, error) {
 	body, err := get(ctx, "http://"+listen+"/metrics")
 	if err != nil {
 		return nil, err
@@ -263,6 +265,14 @@ func scrapeLatency(ctx context.Context, listen string) (scrape, error) {
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("reading the worker's metrics: %w", err)
+	}
+	return families, nil
+}
+
+func scrapeLatency(ctx context.Context, listen string) (scrape, error) {
+	families, err := scrapeMetrics(ctx, listen)
+	if err != nil {
+		return nil, err
 	}
 	s := scrape{}
 	for _, m := range families["ranker_impression_to_ranking_seconds"].GetMetric() {

@@ -25,7 +25,12 @@ type child struct {
 
 // start runs one of the programs that were built.
 func (b *bench) start(ctx context.Context, name string, args ...string) (*child, error) {
-	c := &child{name: name, cmd: exec.CommandContext(ctx, filepath.Join(b.dir, name), args...), done: make(chan struct{})}
+	return launch(name, exec.CommandContext(ctx, filepath.Join(b.dir, name), args...))
+}
+
+// launch runs a program.
+func launch(name string, cmd *exec.Cmd) (*child, error) {
+	c := &child{name: name, cmd: cmd, done: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -86,6 +91,30 @@ func cpuTime(pid int) time.Duration {
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * clockTick
+}
+
+// peakResident is the most that a process has had resident, in bytes; 0 where it cannot be known.
+func peakResident(pid int) int64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	return highWater(string(b))
+}
+
+// highWater reads the peak of the resident set from the text of /proc/PID/status, in bytes; 0 where it is not there, as for a
+// process that has ended and was not waited for.
+func highWater(status string) int64 {
+	for line := range strings.Lines(status) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return kilobytes << 10
+		}
+	}
+	return 0
 }
 
 // loadAverage is the one over the last minute; 0 where it cannot be known.

@@ -114,7 +114,7 @@ func (b *bench) viewedPass(ctx context.Context, inputs, run string, viewers int)
 	for range viewers {
 		wg.Go(func() { look(looking, "http://"+listen, &count) })
 	}
-	p, err = b.watch(ctx, c, w, int64(b.Partitions))
+	p, err = b.watch(ctx, w, b.rankings(c, int64(b.Partitions)))
 	stop()
 	wg.Wait()
 	if stopErr := w.stop(); err == nil {

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/sizing"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// sized is what the command line of size asks for.
+type sized struct {
+	workload *sizing.Workload
+	file     string
+	learner  string
+	policy   string
+	id       string
+	remember string
+}
+
+func newSizeCommand() *cobra.Command {
+	s := sized{workload: sizing.Standard()}
+	w := s.workload
+	cmd := &cobra.Command{
+		Use:   "size [--rate N] [--selected 5%] [--horizon 7d] [--items N] [--config FILE]",
+		Short: "What a traffic needs: Redis' memory, the workers' memory and cores, Kafka's disks",
+		Long: `Say what a group of workers needs for a traffic: what Redis holds and does, the memory of each worker and the cores of all, and
+what Kafka keeps in a day. Each figure stands with what it is the product of; the last lines say which part is the largest and
+which setting changes it.
+
+It looks at no server. What single things cost was measured (Redis 7, 64 bits), and the project's tests hold it within 15% of what
+a store takes that the worker has filled; times are those of one machine, see docs/benchmarks.md. All items are taken to be met in every
+partition, and what is paid is counted as of a year.
+
+--config takes horizons, timeouts and the policy from a configuration, of the learner that takes records which name none, or of --learner;
+flags win over it. Where several learners share the traffic, ask for each with its share of the rate, and add.`,
+		Example: `  ranker-worker size --rate 1000 --selected 5% --horizon 7d --items 200000
+  ranker-worker size --rate 20000 --partitions 64 --workers 8 --policy robust
+  ranker-worker size --config worker.yaml --rate 300`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.Float64Var(&w.Rate, "rate", w.Rate, "impressions a second")
+	f.IntVar(&w.Candidates, "candidates", w.Candidates, "candidates of an impression")
+	f.IntVar(&w.Items, "items", w.Items, "items of the catalogue")
+	f.Var((*shareFlag)(&w.Selected), "selected", "the share of impressions from which something is selected")
+	f.Var((*shareFlag)(&w.Paid), "paid", "the share of selections that are paid")
+	f.Var((*durationFlag)(&w.PaidAfter), "paid-after", "how long after the impression a payoff comes, in the mean (default: half the horizon)")
+	f.Var((*durationFlag)(&w.PayoffHorizon), "horizon", "how long payoffs are awaited: payoff_horizon")
+	f.Var((*durationFlag)(&w.SelectionTimeout), "selection-timeout", "how long selections are awaited: selection_timeout; 0: there is no selections topic")
+	f.StringVar(&s.remember, "remember", config.FormatDuration(w.Remember), "how long an impression is remembered once it has ended, join.remember: a duration, or horizon: until its payoff deadline and join.parking_time")
+	f.IntVar(&w.Partitions, "partitions", w.Partitions, "partitions of the topics")
+	f.IntVar(&w.Workers, "workers", w.Workers, "workers")
+	f.StringVar(&s.id, "id", "uuid", "impression ids: uuid, as text, or the length of other texts in bytes")
+	f.IntVar(&w.ItemBytes, "item-bytes", w.ItemBytes, "the length of items' names in bytes")
+	f.StringVar(&s.policy, "policy", string(config.MOSS), "the learner's policy")
+	f.StringVarP(&s.file, "config", "c", "", "the configuration `FILE` whose settings count")
+	f.StringVar(&s.learner, "learner", "", "which of its learners (default: the one that takes records which name none)")
+	cmd.MarkFlagsMutuallyExclusive("config", "policy")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // cannot fail: the flag has just been made
+	return cmd
+}
+
+func (s *sized) run(cmd *cobra.Command) error {
+	w := s.workload
+	given := *w
+	cfg, learner, err := s.configuration(cmd)
+	if err != nil {
+		return err
+	}
+	w.Configure(cfg, learner)
+	// A flag wins over the configuration, and flags' own defaults count where there is none.
+	counts := func(name string) bool { return s.file == "" || cmd.Flags().Changed(name) }
+	if counts("horizon") {
+		w.PayoffHorizon = given.PayoffHorizon
+	}
+	if counts("selection-timeout") {
+		w.SelectionTimeout = given.SelectionTimeout
+	}
+	if w.PaidAfter = w.PayoffHorizon / 2; cmd.Flags().Changed("paid-after") {
+		w.PaidAfter = given.PaidAfter
+	}
+	if err := s.texts(counts("remember")); err != nil {
+		return usageError{err}
+	}
+	if err := w.Validate(); err != nil {
+		return usageError{err}
+	}
+	return sizing.Write(cmd.OutOrStdout(), w, sizing.NewEstimate(w))
+}
+
+// configuration is the file's, or one with a learner of the policy asked for and everything else as it comes.
+func (s *sized) configuration(cmd *cobra.Command) (*config.Config, *config.Learner, error) {
+	if s.file == "" {
+		k := policy.KindOf(s.policy)
+		if k == nil {
+			return nil, nil, usageError{fmt.Errorf("--policy %s: there is no such policy", s.policy)}
+		}
+		payoffs := config.Stochastic
+		if k.IsAdversarial() {
+			payoffs = config.Adversarial
+		}
+		text := fmt.Sprintf("kafka: {brokers: [k:9092], group: g}\nredis: {url: redis://r}\nlearners: {feed: {payoffs: %s, policy: %s}}\n", payoffs, s.policy)
+		cfg, _, err := config.Load("--policy", []byte(text), os.LookupEnv)
+		if err != nil {
+			return nil, nil, err
+		}
+		return cfg, cfg.DefaultLearner(), nil
+	}
+	cfg, err := loadText(cmd, s.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range cfg.Learners {
+		if l := &cfg.Learners[i]; l.Name == s.learner || s.learner == "" && l.Default {
+			return cfg, l, nil
+		}
+	}
+	if s.learner == "" {
+		return nil, nil, usageError{fmt.Errorf("%s has no default learner: name one with --learner", s.file)}
+	}
+	return nil, nil, usageError{fmt.Errorf("%s has no learner %q", s.file, s.learner)}
+}
+
+// texts takes in the flags that are words or numbers, that of how long to remember if it counts.
+func (s *sized) texts(remember bool) error {
+	if s.id != "uuid" {
+		n, err := strconv.Atoi(s.id)
+		if err != nil {
+			return fmt.Errorf("--id %s: it is uuid, or a length in bytes", s.id)
+		}
+		s.workload.IDBytes = n
+	}
+	switch {
+	case !remember:
+	case s.remember == "horizon":
+		s.workload.Remember = config.UntilHorizon
+	default:
+		d, err := config.ParseDuration(s.remember)
+		if err != nil || d < 0 {
+			return fmt.Errorf("--remember %s: it is horizon, or a duration such as 24h", s.remember)
+		}
+		s.workload.Remember = d
+	}
+	return nil
+}
+
+// shareFlag is a share, written as 5% or 0.05.
+type shareFlag float64
+
+// String implements pflag.Value.
+func (f *shareFlag) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 4, 64) + "%" }
+
+// Set implements pflag.Value.
+func (f *shareFlag) Set(s string) error {
+	text, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(text, 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v <= 1) {
+		return errors.New("it is a share such as 5% or 0.05")
+	}
+	*f = shareFlag(v)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *shareFlag) Type() string { return "share" }
+
+// durationFlag is a duration as configurations have it.
+type durationFlag time.Duration
+
+// String implements pflag.Value.
+func (f *durationFlag) String() string { return config.FormatDuration(time.Duration(*f)) }
+
+// Set implements pflag.Value.
+func (f *durationFlag) Set(s string) error {
+	d, err := config.ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	*f = durationFlag(d)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *durationFlag) Type() string { return "duration" }

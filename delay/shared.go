@@ -1,0 +1,220 @@
+package delay
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Sharing is a Learner that can leave to another, the whole, what is known of all partitions, so that the learners of many partitions of
+// a process keep it once and not each for itself. The whole is a learner made alike that decides nothing and is told of no feedback, but
+// of what every source has published (SetSource, SetSourceField), theirs among them. What a part keeps besides is its own, and what is known of
+// items of which it has something that the whole has not been told of.
+//
+// A part decides as one to which all other sources' sums had been told, but that estimates over all items and sources, such as how
+// late payoffs are, are made by the whole when it is told of a new pass.
+type Sharing interface {
+	Learner
+	// Shares tells whether it can, by its settings.
+	Shares() bool
+	// Share makes it, which knows nothing yet, the part of whole that is source there; number gives the whole's number of one of its
+	// items. It is used from Loaded on. From then on it is not to be told of other sources, and the whole must not change while any of its parts is used.
+	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
+	// Refresh takes note that the whole has changed.
+	Refresh()
+	// BeWhole makes it, which knows nothing yet, a whole.
+	BeWhole()
+	// Told ends what the whole is told for now: of all its numbers so many are items'.
+	Told(items int)
+	// Ended tells the whole that a source has an item no longer, and Release that no source has: its number may come back.
+	Ended(source int32, i policy.Item)
+	Release(i policy.Item)
+	// Anew tells the whole that a source begins to tell all that it has published. Sweep says that this was all: what else it has told
+	// before of pooled hashes, those by item, is forgotten, as told says what was.
+	Anew(source int32)
+	Sweep(source int32, told func(hash string, i policy.Item) bool)
+}
+
+var _ Sharing = (*Direct)(nil)
+
+// Shares implements Sharing: where silence waits others' selections in flight are not known, and one that explores estimates windows.
+func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools }
+
+// Share implements Sharing.
+func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
+	w := whole.(*Direct)
+	d.table.ShareTable(w.table, source, number)
+	d.flights.share(&w.flights, source, number)
+}
+
+// Grow implements Learner. Of a new item the whole may have been told by this partition before: one that ended, and has come again.
+func (d *Direct) Grow(items int) {
+	before := d.flights.Len()
+	d.base.Grow(items)
+	if !d.table.Ready() {
+		return
+	}
+	for i := before; i < items; i++ {
+		if d.differs(policy.Item(i)) {
+			d.table.Weigh(policy.Item(i))
+		}
+	}
+}
+
+// Refresh implements Sharing.
+func (d *Direct) Refresh() {
+	d.flights.refresh()
+	d.table.Refresh(d.differs)
+}
+
+// differs tells whether the whole has been told something else of an item than we have.
+func (d *Direct) differs(i policy.Item) bool {
+	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i)
+}
+
+// BeWhole implements Sharing.
+func (d *Direct) BeWhole() { d.table.BeWhole() }
+
+// Told implements Sharing.
+func (d *Direct) Told(items int) {
+	d.table.CountItems(items)
+	d.flights.told(d.table)
+}
+
+// Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.
+func (d *Direct) Ended(source int32, i policy.Item) { d.table.Drop(source, i) }
+
+// Release implements Sharing.
+func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
+
+// Anew implements Sharing.
+func (d *Direct) Anew(source int32) {
+	if a := d.flights.awaiting; a != nil {
+		a.coming[source] = &sourceAges{}
+	}
+}
+
+// Sweep implements Sharing.
+func (d *Direct) Sweep(source int32, told func(hash string, i policy.Item) bool) {
+	d.flights.sweep(source, told, d.table)
+}
+
+// share makes it part of a whole.
+func (f *flights) share(whole *flights, source int32, number func(policy.Item) policy.Item) {
+	f.Share(&whole.Totals, source, number)
+	if f.parts != nil {
+		f.parts.Share(&whole.parts.Totals, source, number)
+	}
+	if f.drift != nil {
+		f.drift.Share(&whole.drift.Totals, source, number)
+		f.drift.whole = whole.drift
+	}
+	if a, w := f.awaiting, whole.awaiting; a != nil {
+		a.others.Share(&w.others, source, number)
+		a.settled.Share(&w.settled, source, number)
+		a.whole = w
+	}
+}
+
+// differs tells whether the whole has been told something else of an item than we have.
+func (f *flights) differs(i policy.Item) bool {
+	if f.Own(i) != f.Told(i) || f.parts != nil && f.parts.Own(i) != f.parts.Told(i) {
+		return true
+	}
+	if a := f.awaiting; a != nil && (a.settled.Own(i) != a.settled.Told(i) || !slices.EqualFunc(a.own.Get(i), a.others.Told(i), sameSpan)) {
+		return true
+	}
+	return f.drift != nil && !slices.Equal(f.drift.Own(i), f.drift.Told(i))
+}
+
+// sameSpan leaves out what is derived.
+func sameSpan(x, y silence.Span) bool {
+	return x.Block == y.Block && x.N == y.N && x.Expected == y.Expected
+}
+
+// refresh reckons our own awaited selections anew, where the whole has estimated anew.
+func (f *flights) refresh() {
+	if a := f.awaiting; a != nil && a.heeds != a.whole.made.number {
+		a.heeds = a.whole.made.number
+		a.hear()
+		a.eachAwaited(a.reckon)
+	}
+}
+
+// told takes in that sources have told of their passes: with a new one of any of them, and where the earliest has come further, all is
+// reckoned anew.
+func (f *flights) told(table *policy.Table) {
+	faded := f.drift != nil && f.drift.told()
+	if a := f.awaiting; a != nil && a.told() {
+		a.estimate(a.earliest())
+		a.eachAwaited(func(i policy.Item) {
+			a.reckon(i)
+			table.Weigh(i)
+		})
+	}
+	if faded {
+		f.weigh(table)
+	}
+}
+
+// told takes in the sources' passes; it tells whether there is one to estimate by.
+func (a *awaiting) told() bool {
+	before := a.pass
+	for _, s := range a.theirs {
+		if s.told {
+			a.pass = max(a.pass, s.pass)
+		}
+	}
+	return a.pass > before || a.pass != silence.Never && a.earliest() != a.made.heard
+}
+
+// told takes in the sources' passes; it tells whether evidence has faded.
+func (d *drift) told() bool {
+	before, since := d.pass, d.since
+	for _, s := range d.theirs {
+		d.pass = max(d.pass, s[0])
+		if d.since == silence.Never || s[1] < d.since {
+			d.since = s[1]
+		}
+	}
+	return d.pass > before || d.since != since
+}
+
+// sweep makes a whole forget what a source has not told of again.
+func (f *flights) sweep(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
+	if a := f.awaiting; a != nil {
+		for i := range a.others.Of(source) {
+			if !told(hashFlights, i) {
+				a.setSpans(source, i, nil)
+			}
+		}
+		for i := range a.settled.Of(source) {
+			if !told(hashSettled, i) {
+				a.settled.Drop(source, i)
+				a.reckon(i)
+				table.Weigh(i)
+			}
+		}
+		if coming := a.coming[source]; coming != nil {
+			a.theirs[source] = coming
+			delete(a.coming, source)
+		}
+	}
+	sweep(&f.Totals, source, func(i policy.Item) bool { return told(hashFlights, i) })
+	if f.parts != nil {
+		sweep(&f.parts.Totals, source, func(i policy.Item) bool { return told(hashOpen, i) })
+	}
+	if f.drift != nil {
+		sweep(&f.drift.Totals, source, func(i policy.Item) bool { return told(hashHistory, i) })
+	}
+}
+
+// sweep drops what a source has told of all but what is to be kept.
+func sweep[S policy.Summand[S]](t *policy.Totals[S], source int32, keep func(policy.Item) bool) {
+	for i := range t.Of(source) {
+		if !keep(i) {
+			t.Drop(source, i)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package delay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// sharing is a group of learners that share a whole, each a source there with numbers of its own, beside one to which all happens that
+// happens to any of them, and beside each part a twin that shares nothing and is told what the others have published.
+type sharing struct {
+	kind   kind
+	whole  Sharing
+	parts  []*part
+	all    Learner
+	now    int64
+	undone []sharedSelection
+	ref    int64
+}
+
+type part struct {
+	source  int32
+	numbers []policy.Item // of the whole's items, by our number
+	learner Sharing
+	store   *store
+	twin    Learner
+	stored  map[fieldOf]string // as published last
+}
+
+type sharedSelection struct {
+	Feedback
+	by int
+}
+
+const sharedItems = 6
+
+func newSharing(t *rapid.T, k kind) *sharing {
+	w := &sharing{kind: k, whole: k.make(t).(Sharing), all: k.make(t), now: 1 << 40}
+	w.all.Grow(sharedItems)
+	w.whole.Grow(sharedItems)
+	w.whole.BeWhole()
+	for source := range int32(3) {
+		p := &part{source: source, numbers: rapid.Permutation(allItems(sharedItems)).Draw(t, "numbers"), stored: map[fieldOf]string{}}
+		p.join(t, w, newStore)
+		require.NoError(t, p.learner.Loaded())
+		p.twin = k.make(t)
+		p.twin.Grow(sharedItems)
+		w.parts = append(w.parts, p)
+	}
+	return w
+}
+
+// join makes the part's learner.
+func (p *part) join(t require.TestingT, w *sharing, remember func(Learner) *store) {
+	p.learner = w.kind.make(t).(Sharing)
+	p.learner.Share(w.whole, p.source, func(i policy.Item) policy.Item { return p.numbers[i] })
+	p.learner.Grow(sharedItems)
+	p.store = remember(p.learner)
+}
+
+func (p *part) number(whole policy.Item) policy.Item {
+	return policy.Item(slices.Index(p.numbers, whole))
+}
+
+// each lets something happen to a part's learner, its twin and the one to which all happens.
+func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
+	do(w.all, fb)
+	p := w.parts[by]
+	fb.Item = p.number(fb.Item)
+	do(p.learner, fb)
+	do(p.twin, fb)
+}
+
+// publish tells the whole and the others' twins what a part has published since the last time, or all anew.
+func (w *sharing) publish(p *part, anew bool) {
+	p.store.harvest()
+	if anew {
+		w.whole.Anew(p.source)
+	}
+	theirs := func(i policy.Item) (policy.Item, bool) { return p.numbers[i], true }
+	tell := func(hash, field string, value []byte) {
+		w.whole.SetSourceField(p.source, hash, []byte(field), value, theirs)
+		for _, o := range w.parts {
+			if o != p {
+				o.twin.SetSourceField(p.source, hash, []byte(field), value, func(i policy.Item) (policy.Item, bool) { return o.number(p.numbers[i]), true })
+			}
+		}
+	}
+	for i, sums := range p.store.sums {
+		w.whole.SetSource(p.source, p.numbers[i], sums)
+		for _, o := range w.parts {
+			if o != p {
+				o.twin.SetSource(p.source, o.number(p.numbers[i]), sums)
+			}
+		}
+	}
+	before := p.stored
+	p.stored = map[fieldOf]string{}
+	for _, pooled := range p.learner.Pooled() {
+		for field, value := range p.store.hashes[pooled.Hash] {
+			p.stored[fieldOf{p.source, pooled.Hash, field}] = value
+			tell(pooled.Hash, field, []byte(value))
+		}
+	}
+	for at := range before {
+		if _, there := p.stored[at]; !there && !anew {
+			tell(at.hash, at.field, nil)
+		} else if !there { // the whole finds out by itself, the twins cannot
+			for _, o := range w.parts {
+				if o != p {
+					o.twin.SetSourceField(p.source, at.hash, []byte(at.field), nil, func(i policy.Item) (policy.Item, bool) { return o.number(p.numbers[i]), true })
+				}
+			}
+		}
+	}
+	if anew {
+		w.whole.Sweep(p.source, func(hash string, i policy.Item) bool {
+			_, told := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
+			return told
+		})
+	}
+}
+
+// sync publishes all, and ends the epoch.
+func (w *sharing) sync(t *rapid.T) {
+	for _, p := range w.parts {
+		w.publish(p, rapid.IntRange(0, 3).Draw(t, "anew") == 0)
+	}
+	w.told()
+}
+
+func (w *sharing) told() {
+	w.whole.Told(sharedItems)
+	for _, p := range w.parts {
+		p.learner.Refresh()
+	}
+}
+
+// reload makes a part's learner anew from what it has stored.
+func (w *sharing) reload(t *rapid.T, p *part) {
+	from := p.store
+	from.harvest()
+	p.join(t, w, newStore)
+	from.load(t, sharedItems, p.learner)
+	p.learner.Refresh()
+	require.Empty(t, p.store.harvest(), "what was loaded needs no writing")
+	p.store.sums, p.store.hashes = from.sums, from.hashes
+}
+
+// requireAlike wants of two learners the same evidence and sums, but for rounding. numbers are b's, by a's.
+func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item) {
+	for i := range policy.Item(sharedItems) {
+		x, y := a.Evidence(i), b.Evidence(number(i))
+		for _, pair := range [][2]float64{{x.W, y.W}, {x.R, y.R}, {x.Q, y.Q}, {x.Open, y.Open}} {
+			require.InDelta(t, pair[0], pair[1], 1e-4, "item %d: %+v, %+v", i, x, y)
+		}
+		ta, tb := a.(*Direct), b.(*Direct)
+		require.Equal(t, ta.table.Pooled(i).N, tb.table.Pooled(number(i)).N)
+		require.Equal(t, ta.flights.Pooled(i), tb.flights.Pooled(number(i)))
+	}
+	ta, tb := a.(*Direct), b.(*Direct)
+	require.Equal(t, ta.table.Fed(), tb.table.Fed())
+	require.Equal(t, ta.table.Len(), tb.table.Len())
+	require.InDelta(t, ta.table.Weight(), tb.table.Weight(), 1e-4)
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	ca, cb := belief.Components(ta.table), belief.Components(tb.table)
+	for _, pair := range [][2]float64{{ca.Mean, cb.Mean}, {ca.Sigma, cb.Sigma}, {ca.Tau, cb.Tau}} {
+		require.InDelta(t, pair[0], pair[1], 1e-3*(1+math.Abs(pair[0])), "%+v, %+v", ca, cb)
+	}
+}
+
+// What parts of a whole know is what a learner knows to which all has happened, once all is told; and before that, what one knows that
+// was told the same itself. Of what the whole knows nothing is kept by its parts.
+func TestSharing_IsOneKnowledge(t *testing.T) {
+	tried := 0
+	for _, k := range kinds() {
+		if l, ok := k.make(t).(Sharing); !ok || !l.Shares() {
+			continue
+		}
+		tried++
+		t.Run(k.name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testSharing(t, k) }) })
+	}
+	require.GreaterOrEqual(t, tried, 7)
+}
+
+func testSharing(t *rapid.T, k kind) {
+	w := newSharing(t, k)
+	silence := w.all.(*Direct).flights.silence
+	byPass := silence.Law == SilenceAges || silence.Drift > 0 // what is estimated at a pass, a twin estimates of what it was told before it
+	inParts := silence.InParts
+	payoff := rapid.SampledFrom([]float64{0, 0.125, 0.5, 1})
+	take := func(t *rapid.T) (s sharedSelection) {
+		if len(w.undone) == 0 {
+			t.Skip("nothing there")
+		}
+		at := rapid.IntRange(0, len(w.undone)-1).Draw(t, "which")
+		s = w.undone[at]
+		w.undone = slices.Delete(w.undone, at, at+1)
+		return s
+	}
+	synced := false
+	changed := func(do func(*rapid.T)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			do(t)
+			synced = false
+		}
+	}
+	actions := map[string]func(*rapid.T){
+		"select": changed(func(t *rapid.T) {
+			w.ref++
+			s := sharedSelection{Feedback{Ref: w.ref, Item: rapid.Int32Range(0, sharedItems-1).Draw(t, "item"), Began: w.now}, rapid.IntRange(0, 2).Draw(t, "by")}
+			w.each(s.by, s.Feedback, Learner.Selected)
+			w.undone = append(w.undone, s)
+		}),
+		"pay": changed(func(t *rapid.T) {
+			s := take(t)
+			s.Payoff, s.Age = payoff.Draw(t, "payoff"), w.now-s.Began
+			w.each(s.by, s.Feedback, Learner.Paid)
+		}),
+		"end": changed(func(t *rapid.T) {
+			s := take(t)
+			s.Defaulted, s.Payoff = true, silence.Default
+			w.each(s.by, s.Feedback, Learner.Paid)
+		}),
+		"drop": changed(func(t *rapid.T) {
+			s := take(t)
+			w.each(s.by, s.Feedback, Learner.Expired)
+		}),
+		"advance": func(t *rapid.T) {
+			w.sync(t)
+			w.now += rapid.Int64Range(0, lifeHorizon/2).Draw(t, "by")
+			w.all.Advance(w.now)
+			for _, p := range w.parts {
+				p.learner.Advance(w.now)
+				p.twin.Advance(w.now)
+			}
+			w.sync(t)
+			synced = true
+		},
+		"publish": func(t *rapid.T) {
+			w.publish(w.parts[rapid.IntRange(0, 2).Draw(t, "of")], rapid.Bool().Draw(t, "anew"))
+			w.told()
+		},
+		"sync": func(t *rapid.T) {
+			w.sync(t)
+			synced = true
+		},
+		"reload": func(t *rapid.T) { w.reload(t, w.parts[rapid.IntRange(0, 2).Draw(t, "of")]) },
+		"": func(t *rapid.T) {
+			for _, p := range w.parts {
+				if !byPass {
+					requireAlike(t, p.learner, p.twin, func(i policy.Item) policy.Item { return i })
+				}
+				if synced {
+					requireAlike(t, p.learner, w.all, func(i policy.Item) policy.Item { return p.numbers[i] })
+					require.Zero(t, p.learner.(*Direct).table.Fresh())
+				}
+			}
+		},
+	}
+	if inParts {
+		actions["part"] = changed(func(t *rapid.T) {
+			s := take(t)
+			s.Payoff, s.Age = payoff.Draw(t, "payoff"), w.now-s.Began
+			w.each(s.by, s.Feedback, Learner.Partial)
+			s.Before, s.InParts = s.Payoff, true
+			w.undone = append(w.undone, s)
+		})
+	}
+	t.Repeat(actions)
+}

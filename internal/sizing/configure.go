@@ -1,0 +1,41 @@
+package sizing
+
+import (
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Standard is the workload that everything is compared with: 1,000 impressions a second of 20 candidates out of 200,000 items, of
+// which a twentieth is selected from, and a fifth of that is paid, by a learner as it comes with a horizon of 7 days.
+func Standard() *Workload {
+	return &Workload{
+		Rate: 1000, Candidates: 20, Items: 200_000, IDBytes: 36, ItemBytes: 12, Selected: 0.05, Paid: 0.2, PaidAfter: 84 * time.Hour,
+		PayoffHorizon: 168 * time.Hour, SelectionTimeout: 30 * time.Minute, ParkingTime: time.Hour, Remember: 24 * time.Hour,
+		CheckpointInterval: 100 * time.Millisecond, Partitions: 6, Workers: 1, Learner: Learner{Shared: true, Ages: true},
+	}
+}
+
+// Configure takes over what a configuration says, of one of its learners.
+func (w *Workload) Configure(c *config.Config, l *config.Learner) {
+	w.PayoffHorizon, w.SelectionTimeout = l.PayoffHorizon, l.SelectionTimeout
+	w.PaidAfter = l.PayoffHorizon / 2
+	w.ParkingTime, w.Remember, w.CheckpointInterval = c.Join.ParkingTime, c.Join.Remember, c.Limits.CheckpointInterval
+	k := l.Policy.Kind()
+	robust := l.Policy == config.Robust
+	w.Learner = Learner{
+		Propensities: k.IsAdversarial(), Expected: robust, Undecided: l.Utilities == config.Sorted,
+		Ranks:  needsRanks(k) || l.Utilities != config.Given,
+		Shared: shares(l, k),
+		Ages:   l.Silence == config.Ages, History: robust || l.Drift > 0, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
+	}
+}
+
+// needsRanks tells whether the policy learns from where in the order of utilities a selection was.
+func needsRanks(k *policy.Kind) bool { return k.NeedsWindows() }
+
+// shares tells whether the learner is one that delay.Sharing says this of.
+func shares(l *config.Learner, k *policy.Kind) bool {
+	return k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits && l.Utilities == config.Given
+}

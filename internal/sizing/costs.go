@@ -1,0 +1,124 @@
+package sizing
+
+import (
+	"math"
+	"math/bits"
+)
+
+// What one of each thing costs. Tests measure the constants: TestRedis (bytes in Redis, of records, of what is published),
+// TestMachine (bytes of the worker) and the benchmarks of scale_test.go (times). They print what they find.
+
+// Bytes of a stored entry.
+const (
+	undecidedEntry   = 16 // of an impression that waits, its candidates apart
+	selectedEntry    = 14 // once something is selected: of the candidates the item alone is left
+	endedEntry       = 2  // of one that has ended
+	propensityBytes  = 8  // of each candidate
+	expectedBytes    = 3  // likewise; the selected one keeps its own alone
+	undecidedBytes   = 8  // of an order that is still being found
+	summedEntryBytes = 18 // the sum so far, and one event
+)
+
+// Bytes in Redis 7, besides those of keys' and fields' contents.
+const (
+	idBytes      = 16  // of an id
+	compactBytes = 10  // of an entry in a page that is compact, and of its part of the page; it is where no entry has more than
+	compactValue = 512 // bytes, with the setting that docs/operations.md names
+	looseBytes   = 180 // of one in another
+
+	itemBytes    = 120 // of an item in a partition, besides its name
+	agesBytes    = 54  // and of how often it was paid, and not, once it was selected
+	flightBytes  = 30  // and of what is awaited of it
+	historyBytes = 110 // and of its history, besides the blocks
+	blockBytes   = 28  // of one
+	pairBytes    = 82  // of two items that were compared
+	metaBytes    = 5000
+
+	deltaEntries     = 275 // checkpoints that the stream for other partitions holds: it is asked for 256, and cuts off whole nodes
+	deltaBytes       = 110 // of an empty one
+	publishedFlight  = 31  // of a selection, with silence: ages
+	publishedPairs   = 262 // and where pairs are compared
+	publishedItem    = 80  // of a payoff; some 10 less where items do not end
+	publishedSettled = 47  // and with silence: ages
+	publishedHistory = 124 // and of an item's history
+)
+
+// historyBlocks are of an item that is paid again and again: at most six in an octave of age.
+const historyBlocks = 60
+
+// Bytes of a worker.
+const (
+	idleBytes      = 60 << 20 // of a worker without partitions
+	partitionBytes = 6 << 20  // of what a partition has read ahead and not yet saved
+	knownBytes     = 18       // of an id under which something is stored
+	nameBytes      = 79       // of an item in the process, besides its name
+	metBytes       = 51       // of one in a partition
+	metApart       = 55       // and where the learner does not share what it knows
+	metHistory     = 36       // and where that has a history
+	paidBytes      = 38       // and where it is paid
+	paidApart      = 28       // and where the learner does not share
+	freshBytes     = 44       // and where it does, and no other partition is told
+	historyMemory  = 42       // and of a block of its history
+	wholeBytes     = 217      // of an item of which several partitions have told
+	sourceBytes    = 110      // and of what one of them has said of it
+	sourceBlock    = 46       // of a block of either
+	blockApart     = 13       // of any block where the learner does not share
+)
+
+// Microseconds of one core: what the reports of docs/benchmarks.md measure.
+const (
+	impressionMicros = 4.0  // besides the candidates
+	candidateMicros  = 0.4  //
+	eventMicros      = 18.0 // a selection, or a payoff
+	fewItems         = 20_000
+	redisMicros      = 4.9  // Redis's, of an impression
+	redisEventMicros = 8.0  // of a selection or a payoff: its look-up, and what it changes
+	readMicros       = 12.0 // of an attempt to read what another partition has published
+)
+
+// What the worker does each second, whatever there is to do.
+const (
+	readsPerSecond  = 4   // of each partition's stream, by each worker
+	probesPerSecond = 2   // of each partition: its fence and Redis' settings
+	walksPerSecond  = 0.2 // of each partition, over deadlines
+	lookUpsAtMost   = 500 // of each partition and topic: more records share one
+)
+
+// packedNumber is how many bytes one of so many numbers from 0 on takes in an entry: as many bits as the largest.
+func packedNumber(numbers int) float64 { return float64(max(1, bits.Len(uint(numbers-1)))) / 8 }
+
+// entries are the bytes of stored entries.
+func (w *Workload) entries() (undecided, selected, ended float64) {
+	number := packedNumber(w.Items)
+	each := number
+	l := &w.Learner
+	if l.Propensities {
+		each += propensityBytes
+	}
+	rest := 0.0
+	if l.Ranks {
+		each += packedNumber(w.Candidates)
+	}
+	if l.Undecided {
+		rest = undecidedBytes
+	}
+	candidates := float64(w.Candidates)
+	undecided, selected = undecidedEntry+candidates*each+rest, selectedEntry
+	if l.Propensities {
+		selected += propensityBytes
+		if !l.Expected { // ftrl and osmd keep what was shown, and in which order
+			selected += (number + packedNumber(w.Candidates)) * candidates
+		}
+	}
+	if l.Expected {
+		undecided += expectedBytes * candidates
+		selected += expectedBytes
+	}
+	if l.Sum {
+		selected += summedEntryBytes
+	}
+	return undecided, selected, endedEntry
+}
+
+// growth is how much longer an impression takes for the number of items: what is looked up of them is not in the processor's cache.
+func growth(items int) float64 { return 1 + math.Max(0, math.Log10(float64(items)/fewItems)) }

@@ -1,0 +1,375 @@
+package sizing
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Part is one thing of those that make up a sum.
+type Part struct {
+	Name    string
+	Amount  float64
+	Formula string // what the amount is the product of, for people
+	Setting string // what makes it smaller, for people; empty where nothing does
+}
+
+// Sum is what a number of parts come to.
+type Sum []Part
+
+// Total of the parts.
+func (s Sum) Total() (total float64) {
+	for i := range s {
+		total += s[i].Amount
+	}
+	return total
+}
+
+// Largest part; s must not be empty.
+func (s Sum) Largest() *Part {
+	largest := &s[0]
+	for i := range s {
+		if s[i].Amount > largest.Amount {
+			largest = &s[i]
+		}
+	}
+	return largest
+}
+
+// Estimate is what a workload needs.
+type Estimate struct {
+	IDs      IDs
+	Redis    Sum // bytes, of all partitions
+	Worker   Sum // bytes, of the worker that has the most partitions
+	Kafka    Sum // bytes a day, of one copy, without compression
+	Commands Sum // that workers send Redis, a second; a script is one
+	Cores    Sum // of all workers, busy
+	Server   Sum // cores of Redis, busy
+	Warnings []string
+}
+
+// paidWithin is the time in which it counts how many items were paid: an item that was paid once keeps what it learned.
+const paidWithin = 365 * 24 * time.Hour
+
+// NewEstimate makes the estimate of a workload, which has to be valid.
+func NewEstimate(w *Workload) *Estimate {
+	f := factsOf(w)
+	e := &Estimate{IDs: f.ids}
+	e.redis(w, &f)
+	e.worker(w, &f)
+	e.kafka(w)
+	e.load(w)
+	e.warn(w)
+	return e
+}
+
+// facts are how many there are of what is stored.
+type facts struct {
+	ids IDs
+	// By item and partition, so far.
+	payoffs float64
+}
+
+func factsOf(w *Workload) facts {
+	return facts{ids: w.IDs(), payoffs: w.payoffs() * paidWithin.Seconds() / float64(w.Partitions) / float64(w.Items)}
+}
+
+// of are the facts of so many partitions together.
+func (f *facts) of(partitions int) facts {
+	return facts{ids: f.ids, payoffs: f.payoffs * float64(partitions)}
+}
+
+// paid is the share of the items that a partition has payoffs of: they come by chance.
+func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
+
+// blocks of history that an item has in a partition, in the mean.
+func (f *facts) blocks() float64 { return math.Min(historyBlocks, f.payoffs) }
+
+// awaited is the share of the items that a partition awaits a payoff of.
+func (f *facts) awaited(w *Workload) float64 {
+	return 1 - math.Exp(-f.ids.Selected/float64(w.Partitions)/float64(w.Items))
+}
+
+// counted formats a number of things: in full below a million.
+func counted(n float64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1f billion", n/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f million", n/1e6)
+	case n >= 10 || n == math.Trunc(n):
+		return thousands(int64(math.Round(n)))
+	}
+	return fmt.Sprintf("%.1f", n)
+}
+
+// thousands writes n with commas.
+func thousands(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+// recordBytes is what an entry of so many bytes takes in Redis, with its id and its part of a page.
+func recordBytes(value float64) float64 {
+	if value > compactValue {
+		return idBytes + value + looseBytes
+	}
+	return idBytes + value + compactBytes
+}
+
+func (e *Estimate) redis(w *Workload, f *facts) {
+	undecided, selected, ended := w.entries()
+	ids := func(name string, n, value float64, setting string) {
+		each := recordBytes(value)
+		e.Redis = append(e.Redis, Part{name, n * each, fmt.Sprintf("%s × %.0f bytes", counted(n), each), setting})
+	}
+	timeout := "selection_timeout"
+	if w.SelectionTimeout == 0 {
+		timeout = "payoff_horizon, or a selections topic"
+	}
+	ids("impressions, undecided", e.IDs.Undecided, undecided, timeout)
+	ids("impressions, selected from", e.IDs.Selected, selected, "payoff_horizon")
+	ids("impressions, ended", e.IDs.Ended, ended, "join.remember")
+
+	partitions, items := float64(w.Partitions), float64(w.Items)
+	inEach := func(name string, each float64, setting string) {
+		e.Redis = append(e.Redis, Part{name, partitions * items * each,
+			fmt.Sprintf("%s × %s × %.0f bytes", several(w.Partitions, "partition"), counted(items), each), setting})
+	}
+	inEach("items", itemBytes+float64(w.ItemBytes), "fewer partitions, or items")
+	inEach("what they have taught", taughtBytes(w, f), "fewer partitions, or items")
+	if w.Learner.Pairs {
+		pairs := items * math.Log2(math.Max(2, items))
+		e.Redis = append(e.Redis, Part{"pairs of items", partitions * pairs * pairBytes,
+			fmt.Sprintf("%s × %s × %d bytes", several(w.Partitions, "partition"), counted(pairs), pairBytes), "utilities: given"})
+	}
+	inStream := deltaEntries * w.published()
+	e.Redis = append(e.Redis, Part{"streams for other partitions", partitions * inStream,
+		fmt.Sprintf("%s × %d × %s", several(w.Partitions, "partition"), deltaEntries, Bytes(w.published())), "fewer partitions"})
+	e.Redis = append(e.Redis, Part{"the rest", partitions * metaBytes, fmt.Sprintf("%s × %s", several(w.Partitions, "partition"), Bytes(metaBytes)), "fewer partitions"})
+}
+
+// taughtBytes are those in Redis of what an item has taught a partition.
+func taughtBytes(w *Workload, f *facts) (each float64) {
+	if w.Learner.Ages {
+		each += agesBytes*f.paid() + flightBytes*f.awaited(w)
+	}
+	if w.Learner.History {
+		each += historyBytes*f.paid() + blockBytes*f.blocks()
+	}
+	return each
+}
+
+// published are the bytes of one entry of a partition's stream.
+func (w *Workload) published() float64 {
+	each := w.selections()*w.publishedBySelection() + w.payoffs()*w.publishedByPayoff()
+	return deltaBytes + each/float64(w.Partitions)*w.CheckpointInterval.Seconds()
+}
+
+func (w *Workload) publishedBySelection() (bytes float64) {
+	if w.Learner.Ages {
+		bytes += publishedFlight
+	}
+	if w.Learner.Pairs {
+		bytes += publishedPairs
+	}
+	return bytes
+}
+
+func (w *Workload) publishedByPayoff() float64 {
+	bytes := float64(publishedItem)
+	if w.Learner.Ages {
+		bytes += publishedSettled
+	}
+	if w.Learner.History {
+		bytes += publishedHistory
+	}
+	return bytes
+}
+
+func (e *Estimate) worker(w *Workload, f *facts) {
+	owned, items := float64(w.owned()), float64(w.Items)
+	add := func(name string, amount float64, setting, format string, args ...any) {
+		e.Worker = append(e.Worker, Part{name, amount, fmt.Sprintf(format, args...), setting})
+	}
+	add("the process", idleBytes+owned*partitionBytes, "more workers", "%s + %s × %s", Bytes(idleBytes), several(w.owned(), "partition"), Bytes(partitionBytes))
+	ids := e.IDs.All() * owned / float64(w.Partitions)
+	add("known ids", ids*knownBytes, e.Redis[2].Setting+", or more workers", "%s × %d bytes", counted(ids), knownBytes)
+	add("items' names", items*float64(nameBytes+w.ItemBytes), "fewer items", "%s × %d bytes", counted(items), nameBytes+w.ItemBytes)
+	each := w.metMemory() + w.taughtMemory(f)
+	if w.Learner.Shared && w.Partitions == 1 {
+		each += freshBytes * f.paid()
+	}
+	add("items", owned*items*each, "more workers, or fewer items", "%s × %s × %.0f bytes", several(w.owned(), "partition"), counted(items), each)
+	e.told(w, f)
+	live := e.Worker.Total()
+	add("what is not collected yet", live, "GOGC", "as much again")
+}
+
+// told is what partitions have told of what they have learned: a process keeps it once, of all of them, or each of its machines that of the
+// others.
+func (e *Estimate) told(w *Workload, f *facts) {
+	keepers, sources, sourcesAre := 1, w.Partitions, "partition"
+	if !w.Learner.Shared {
+		keepers, sources, sourcesAre = w.owned(), w.Partitions-1, "other"
+	}
+	if w.Partitions == 1 {
+		sources = 0 // nobody else is there to be told
+	}
+	all := f.of(sources)
+	whole, told := w.wholeMemory(&all), w.toldMemory(f)
+	p := Part{"what partitions have taught", float64(keepers) * float64(w.Items) * (whole + float64(sources)*told),
+		fmt.Sprintf("%s × (%.0f + %s × %.0f bytes)", counted(float64(w.Items)), whole, several(sources, sourcesAre), told), "fewer partitions, or items"}
+	if !w.Learner.Shared {
+		p.Formula = several(keepers, "partition") + " × " + p.Formula
+		p.Setting = "fewer partitions, or more workers"
+	}
+	e.Worker = append(e.Worker, p)
+}
+
+// Bytes of records in Kafka, as JSON without utilities' digits being long.
+const (
+	impressionRecord = 85 // besides the id, which stands in key and value, and the candidates
+	candidateRecord  = 28 // besides the name
+	rankingRecord    = 330
+	rankedRecord     = 3  // besides the name
+	drawnRecord      = 20 // and with propensities
+	expectedRecord   = 5  // and with what is expected
+	orderRecord      = 4  // and where the order of utilities is found
+	selectionRecord  = 75
+	payoffRecord     = 70
+)
+
+func (e *Estimate) kafka(w *Workload) {
+	const day = 24 * 60 * 60
+	add := func(name string, rate, each float64) {
+		e.Kafka = append(e.Kafka, Part{name, rate * day * each, fmt.Sprintf("%s × %.0f bytes", counted(rate*day), each), "kafka.formats: protobuf, or retention"})
+	}
+	id, candidates, name := float64(w.IDBytes), float64(w.Candidates), float64(w.ItemBytes)
+	add("impressions", w.Rate, impressionRecord+2*id+candidates*(candidateRecord+name))
+	ranked := rankedRecord + name
+	if w.Learner.Propensities {
+		ranked += drawnRecord
+	}
+	if w.Learner.Expected {
+		ranked += expectedRecord
+	}
+	if w.Learner.Ranks {
+		ranked += orderRecord
+	}
+	add("rankings", w.Rate, rankingRecord+2*id+candidates*ranked)
+	e.Kafka[1].Setting = "retention"
+	add("selections", w.selections(), selectionRecord+2*id+name)
+	add("payoffs", w.payoffs(), payoffRecord+2*id)
+}
+
+func (e *Estimate) load(w *Workload) {
+	partitions, workers := float64(w.Partitions), float64(w.Workers)
+	events := w.selections() + w.payoffs()
+	add := func(name string, amount float64, setting, format string, args ...any) {
+		e.Commands = append(e.Commands, Part{name, amount, fmt.Sprintf(format, args...), setting})
+	}
+	perSecond := 1 / w.CheckpointInterval.Seconds()
+	saved := math.Min(perSecond, (w.Rate+events)/partitions)
+	add("checkpoints", partitions*saved, "limits.checkpoint_interval", "%s × %s", several(w.Partitions, "partition"), counted(saved))
+	lookUps := math.Min(events, 2*lookUpsAtMost*partitions)
+	add("look-ups", lookUps, "", "one for each selection and payoff, or fewer")
+	following, reads := w.Following(), 0.0
+	if w.Partitions > 1 {
+		reads = workers * partitions / following.Round.Seconds()
+	}
+	add("reading of others' streams", 4*reads, "fewer workers, or partitions", "%s × %s × %.1f × 4 commands", several(w.Workers, "worker"), several(w.Partitions, "partition"),
+		1/math.Max(followAtLeast, following.Round.Seconds()))
+	add("deadlines and probes", partitions*(probesPerSecond+walksPerSecond), "fewer partitions", "%s × %.1f", several(w.Partitions, "partition"), probesPerSecond+walksPerSecond)
+
+	each := (impressionMicros + candidateMicros*float64(w.Candidates)) * growth(w.Items)
+	e.Cores = Sum{
+		{"impressions", w.Rate * each / 1e6, fmt.Sprintf("%s × %.0f µs", counted(w.Rate), each), "fewer candidates"},
+		{"selections and payoffs", events * eventMicros / 1e6, fmt.Sprintf("%s × %.0f µs", counted(events), eventMicros), ""},
+		{"following other partitions", workers * following.Cores, fmt.Sprintf("%s × %.2f", several(w.Workers, "worker"), following.Cores), "fewer partitions, or workers"},
+	}
+	e.Server = Sum{
+		{"impressions", w.Rate * redisMicros / 1e6, fmt.Sprintf("%s × %.1f µs", counted(w.Rate), redisMicros), ""},
+		{"selections and payoffs", events * redisEventMicros / 1e6, fmt.Sprintf("%s × %.1f µs", counted(events), redisEventMicros), ""},
+		{"reading of others' streams", reads * readMicros / 1e6, fmt.Sprintf("%s × %.0f µs", counted(reads), readMicros), "fewer workers, or partitions"},
+	}
+}
+
+// mostOfCore is how much of a core a partition, or a Redis, should need in the mean: bursts and take-overs come on top.
+const mostOfCore = 0.5
+
+func (e *Estimate) warn(w *Workload) {
+	warn := func(format string, args ...any) { e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...)) }
+	if c := e.Cores.Total() / float64(w.Partitions); c > mostOfCore {
+		warn("a partition needs %.1f cores, and has one: at least %s partitions", c, counted(math.Ceil(e.Cores.Total()/mostOfCore)))
+	}
+	if c := e.Server.Total(); c > mostOfCore {
+		warn("Redis needs %.1f cores, and a server has one: a cluster of at least %s", c, counted(math.Ceil(c/mostOfCore)))
+	}
+	if published := w.published(); published > maxDelta {
+		warn("a checkpoint publishes %s, above %s: other partitions read everything anew each time. More partitions", Bytes(published), Bytes(maxDelta))
+	}
+	if f := w.Following(); !f.CatchesUp() {
+		warn("a worker that starts reads what each partition has learned, whole. That takes up to %.1f s for one, so that it hears of the others once "+
+			"in %.0f s, and their streams reach back %.0f s: it never comes to an end. Fewer items, or partitions", f.One.Seconds(), f.Behind.Seconds(), f.Kept.Seconds())
+	} else if f.Busy > mostBusy {
+		warn("a worker that starts reads each partition whole, which keeps Redis busy for %.1f s each time. Fewer items", f.Busy.Seconds())
+	}
+}
+
+// mostBusy is how long one request may keep Redis from answering others.
+const mostBusy = 500 * time.Millisecond
+
+// maxDelta is redisstore.MaxDeltaBytes.
+const maxDelta = 256 << 10
+
+// metMemory are the bytes in a worker of an item in a partition that it has not taught anything.
+func (w *Workload) metMemory() float64 {
+	switch {
+	case w.Learner.Shared:
+		return metBytes
+	case w.Learner.History:
+		return metBytes + metApart + metHistory
+	}
+	return metBytes + metApart
+}
+
+// taughtMemory are the bytes in a worker of what an item has taught a partition.
+func (w *Workload) taughtMemory(f *facts) float64 {
+	each := paidBytes * f.paid()
+	if !w.Learner.Shared {
+		each += paidApart * f.paid()
+	}
+	if w.Learner.History {
+		each += (historyMemory + w.apart()) * f.blocks()
+	}
+	return each
+}
+
+// apart is by how much larger a block of history is than where learners share.
+func (w *Workload) apart() float64 {
+	if w.Learner.Shared {
+		return 0
+	}
+	return blockApart
+}
+
+// wholeMemory are those of an item of which several partitions have told, whose facts together are f.
+func (w *Workload) wholeMemory(f *facts) float64 {
+	each := wholeBytes * f.paid()
+	if w.Learner.History {
+		each += (sourceBlock + w.apart()) * f.blocks()
+	}
+	return each
+}
+
+// toldMemory are those of what it has taught one of them.
+func (w *Workload) toldMemory(f *facts) float64 {
+	each := sourceBytes * f.paid()
+	if w.Learner.History {
+		each += (sourceBlock + w.apart()) * f.blocks()
+	}
+	return each
+}

@@ -1,0 +1,164 @@
+package sizing
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// follower plays a worker that begins to follow, as stream/follow.go does: it looks at one partition after the other, again and again, and
+// reads whole what it does not know, or what the stream no longer leads on from. When it has not looked at those that it knows for a while
+// it does so before it goes on.
+type follower struct {
+	heard  []time.Duration // by partition: as of when; 0: it is not known
+	now    time.Duration
+	looked time.Duration // at all that are known, last
+	wholes int
+
+	one        time.Duration // to read one whole
+	look, kept time.Duration
+}
+
+// follow looks at a partition that is known; false where its stream does not lead on.
+func (f *follower) follow(p int) bool {
+	began := f.now
+	f.now += f.look
+	if began-f.heard[p] > f.kept {
+		return false
+	}
+	f.heard[p] = began
+	return true
+}
+
+// once looks at all of them; it tells how many it had to read whole.
+func (f *follower) once() (wholes int) {
+	f.looked = f.now
+	for p := range f.heard {
+		if f.heard[p] == 0 || !f.follow(p) {
+			f.heard[p] = f.now // what is read is as of then
+			f.now += f.one
+			wholes++
+		}
+		if f.now-f.looked >= keepUp*time.Second {
+			f.looked = f.now
+			for known := range f.heard {
+				if f.heard[known] > 0 {
+					f.follow(known)
+				}
+			}
+		}
+	}
+	f.wholes += wholes
+	return wholes
+}
+
+// TestCatchesUp: the model's rule is what the play shows, for a worker that follows and for the time that it takes. It counts each read as
+// the last one, which takes longest.
+func TestCatchesUp(t *testing.T) {
+	ends := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := Standard()
+		w.Partitions = rapid.IntRange(2, 1000).Draw(t, "partitions")
+		w.Items = rapid.IntRange(20, 15_000_000).Draw(t, "items")
+		model := w.Following()
+		slack := (model.Behind - model.Kept).Abs()
+		if slack < model.Kept/20 {
+			return // at the edge it depends on how the rounds fall
+		}
+		waiting := roundTrip + (readMicros+readWorkerMicros)/1e6
+		f := &follower{heard: make([]time.Duration, w.Partitions), now: 1, one: model.One, look: seconds(waiting), kept: model.Kept}
+		done := false
+		for range 10 {
+			if done = f.once() == 0; done {
+				break
+			}
+		}
+		assert.Equal(t, model.CatchesUp(), done)
+		if done {
+			assert.Equal(t, w.Partitions, f.wholes)
+			ends++
+		}
+	})
+	assert.Positive(t, ends)
+}
+
+// fleets are those of docs/scale.md: 100 impressions a second in each partition.
+var fleets = []struct{ workers, partitions, items, servers int }{
+	{1, 6, 200_000, 1}, {4, 24, 200_000, 1}, {8, 64, 200_000, 3}, {25, 250, 1_000_000, 9}, {100, 1000, 1_000_000, 30}, {100, 1000, 10_000_000, 30},
+}
+
+// TestScalePage: the tables of the page are the model's.
+func TestScalePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scale.md")
+	require.NoError(t, err)
+	for name, table := range map[string]string{"reads": readsTable(), "holds": holdsTable(), "moves": movesTable()} {
+		assert.True(t, strings.Contains(string(page), table), "docs/scale.md should have this table of what it %s:\n%s", name, table)
+	}
+}
+
+func workloads(row func(w *Workload, servers int) string) string {
+	var b strings.Builder
+	for _, f := range fleets {
+		w := Standard()
+		w.Workers, w.Partitions, w.Items, w.Rate = f.workers, f.partitions, f.items, 100*float64(f.partitions)
+		fmt.Fprintf(&b, "| %s × %s × %s |%s\n", counted(float64(f.workers)), counted(float64(f.partitions)), counted(float64(f.items)), row(w, f.servers))
+	}
+	return b.String()
+}
+
+// span writes a time for people.
+func span(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case s >= 2*3600:
+		return fmt.Sprintf("%.0f h", s/3600)
+	case s >= 120:
+		return fmt.Sprintf("%.0f min", s/60)
+	case s >= 10:
+		return fmt.Sprintf("%.0f s", s)
+	case s >= 1:
+		return fmt.Sprintf("%.1f s", s)
+	}
+	return fmt.Sprintf("%.0f ms", 1e3*d.Seconds())
+}
+
+func readsTable() string {
+	return workloads(func(w *Workload, servers int) string {
+		f := w.Following()
+		reads := float64(w.Workers*w.Partitions) / f.Round.Seconds() / float64(servers)
+		return fmt.Sprintf(" %s/s | %.2f | %s | %s/s | %.2f | %s/s |", Bytes(f.Read), f.Cores, span(f.Round), counted(reads), reads*readMicros/1e6,
+			Bytes(f.Read*float64(w.Workers)/float64(servers)))
+	})
+}
+
+func holdsTable() string {
+	return workloads(func(w *Workload, servers int) string {
+		e := NewEstimate(w)
+		ids := e.Redis[0].Amount + e.Redis[1].Amount + e.Redis[2].Amount
+		items := e.Redis.Total() - ids
+		known, own := e.Worker[1].Amount, e.Worker[0].Amount+e.Worker[2].Amount+e.Worker[3].Amount
+		apart := *w
+		apart.Learner.Shared = false
+		n := float64(servers)
+		return fmt.Sprintf(" %s | %s | %s | %s | %s | %s |", Bytes(ids/n), Bytes(items/n), Bytes(known), Bytes(own), Bytes(e.Worker[4].Amount),
+			Bytes(NewEstimate(&apart).Worker[4].Amount))
+	})
+}
+
+func movesTable() string {
+	return workloads(func(w *Workload, servers int) string {
+		f := w.Following()
+		still, known := w.Takeover()
+		takes := span(f.Whole)
+		if !f.CatchesUp() {
+			takes = "never ends"
+		}
+		all := time.Duration(float64(f.Busy) * float64(w.Partitions) * float64(w.Workers) / float64(servers))
+		return fmt.Sprintf(" %s | %s | %s | %s | %s | %s | %s |", span(still), span(known), Bytes(f.WholeAll), takes, span(f.Behind), span(f.Busy), span(all))
+	})
+}

@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"iter"
+	"math/bits"
+)
+
+// Sparse holds values for some of many things numbered densely from 0. The others take next to no memory, and what is removed gives its
+// own back, page by page. The zero value holds nothing. Sparse must not be copied once it is used, and is not safe for concurrent use.
+type Sparse[T any] struct {
+	pages []*sparsePage[T] // nil: none
+	n     int
+}
+
+type sparsePage[T any] struct {
+	held uint32 // by place: whether it holds something
+	at   [pageSize]T
+}
+
+// Len is how many things it holds values for.
+func (s *Sparse[T]) Len() int { return s.n }
+
+// Get is the value of a thing, whose number is not negative, and whether there is one.
+func (s *Sparse[T]) Get(n int32) (v T, held bool) {
+	if at := int(n >> pageBits); at < len(s.pages) {
+		if page := s.pages[at]; page != nil && page.held>>(n&pageMask)&1 != 0 {
+			return page.at[n&pageMask], true
+		}
+	}
+	return v, false
+}
+
+// Set sets the value of a thing.
+func (s *Sparse[T]) Set(n int32, v T) {
+	at := int(n >> pageBits)
+	if at >= len(s.pages) {
+		s.pages = extend(s.pages, at+1-len(s.pages))
+	}
+	page := s.pages[at]
+	if page == nil {
+		page = new(sparsePage[T])
+		s.pages[at] = page
+	}
+	if bit := uint32(1) << (n & pageMask); page.held&bit == 0 {
+		page.held |= bit
+		s.n++
+	}
+	page.at[n&pageMask] = v
+}
+
+// Remove makes a thing one that no value is held for.
+func (s *Sparse[T]) Remove(n int32) {
+	if _, held := s.Get(n); !held {
+		return
+	}
+	at := n >> pageBits
+	page := s.pages[at]
+	page.held &^= 1 << (n & pageMask)
+	page.at[n&pageMask] = *new(T)
+	if s.n--; page.held == 0 {
+		s.pages[at] = nil
+	}
+}
+
+// All gives the things that values are held for, in the order of their numbers. The one that is given may be set or removed meanwhile.
+func (s *Sparse[T]) All() iter.Seq2[int32, T] {
+	return func(yield func(int32, T) bool) {
+		left := s.n
+		for at := 0; at < len(s.pages) && left > 0; at++ {
+			page := s.pages[at]
+			if page == nil {
+				continue
+			}
+			for held := page.held; held != 0; held &= held - 1 {
+				k := bits.TrailingZeros32(held)
+				left--
+				if !yield(int32(at<<pageBits+k), page.at[k]) {
+					return
+				}
+			}
+		}
+	}
+}

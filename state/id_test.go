@@ -1,0 +1,54 @@
+package state
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestIDOf_UUIDs(t *testing.T) {
+	const text = "0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8e"
+	id := IDOf([]byte(text))
+	require.False(t, id.Hashed())
+	require.Equal(t, strings.ReplaceAll(text, "-", ""), hex.EncodeToString(id[:]))
+	require.Equal(t, text, id.String())
+	require.Zero(t, testing.AllocsPerRun(100, func() { IDOf([]byte(text)) }))
+	for _, other := range []string{
+		strings.ToUpper(text), text[:35], text + "0", "{" + text + "}", strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(text, "-", "_"),
+		"0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8g", "0190b8f27-c1e-7d7a-9c1e-3f4b5a6c7d8e",
+		"0190b8f2-7c1e-7d7a-1c1e-3f4b5a6c7d8e", "0190b8f2-7c1e-7d7a-cc1e-3f4b5a6c7d8e", // of other variants
+	} {
+		require.True(t, IDOf([]byte(other)).Hashed(), other)
+	}
+}
+
+func TestIDOf_OtherTexts(t *testing.T) {
+	for _, text := range []string{"", "i-1", strings.Repeat("x", 1000), strings.Repeat("-", 36)} {
+		sum := sha256.Sum256([]byte(text))
+		sum[8] |= 0xc0
+		id := IDOf([]byte(text))
+		require.Equal(t, sum[:16], id[:])
+		require.True(t, id.Hashed())
+		require.Equal(t, "sha256:"+hex.EncodeToString(sum[:16]), id.String())
+	}
+}
+
+// FuzzIDOf: what is not hashed gives its text back, and no UUID becomes what a digest is.
+func FuzzIDOf(f *testing.F) {
+	f.Add([]byte("0190b8f2-7c1e-7d7a-9c1e-3f4b5a6c7d8e"))
+	f.Add([]byte("00000000-0000-0000-8000-000000000000"))
+	f.Add([]byte("i-1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		id := IDOf(text)
+		if !id.Hashed() {
+			require.Equal(t, text, id.AppendText(nil))
+			return
+		}
+		sum := sha256.Sum256(text)
+		require.True(t, bytes.Equal(sum[:8], id[:8]))
+	})
+}

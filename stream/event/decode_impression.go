@@ -1,0 +1,127 @@
+package event
+
+import "strconv"
+
+func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
+	p := d.parse(b)
+	if !p.stands('{') {
+		return p.notObject()
+	}
+	const candidates = 3 // in impressionFields
+	var v [4]value
+	var l listed
+	m := members{names: impressionFields}
+	for more := p.enter('}'); more; more = p.next('}') {
+		i := m.name(&p)
+		switch {
+		case i < 0:
+			p.skip()
+		case i == candidates && p.stands('[') && v[i].kind == absent:
+			v[i].kind = array
+			d.candidates(dst, &p, &l)
+		default:
+			p.member(&v[i])
+		}
+	}
+	p.end()
+	if p.flaw != sound {
+		return p.malformed()
+	}
+	d.topic, d.slipped = Impressions, false
+	f := d.checked(&m)
+	if f != nil {
+		return f
+	}
+	if dst.ID, f = d.impressionID(&v[0], key); f != nil {
+		return f
+	}
+	if dst.Learner, f = v[1].text("learner"); f != nil {
+		return f
+	}
+	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
+		return f
+	}
+	return d.checkCandidates(dst, &v[candidates], &l)
+}
+
+// listed is what was found while a list of candidates was read. It is told at the end, for a record that is no JSON behind them, or has
+// a fault in a field, is refused for that.
+type listed struct {
+	n     int    // candidates, of which those before the first that is faulty have been read
+	fault *Fault // of that
+	odd   slip   // the first misspelt field of these
+	oddAt int    // and in which it is
+}
+
+// candidates reads the list that is next.
+func (d *Decoder) candidates(dst *Impression, p *parser, l *listed) {
+	most := d.limits.MaxCandidates
+	for more := p.enter(']'); more; more = p.next(']') {
+		if l.fault != nil || most > 0 && l.n >= most {
+			p.skip()
+		} else {
+			l.fault = d.candidate(dst, p, l)
+		}
+		l.n++
+	}
+}
+
+func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
+	if !p.stands('{') {
+		v := p.value()
+		return faultf(WrongType, "candidates[%d] is not an object but: %s", l.n, v.kind).at(strconv.Itoa(l.n)).at("candidates")
+	}
+	var v [2]value
+	m := members{names: candidateFields}
+	m.read(p, v[:])
+	if l.odd.of == nil && m.slipped() {
+		l.odd, l.oddAt = m.odd, l.n
+	}
+	if m.twice != "" {
+		return within(givenTwice(m.twice), "candidates", l.n)
+	}
+	var c Candidate
+	var f *Fault
+	if c.Item, f = v[0].item(); f != nil {
+		return within(f, "candidates", l.n)
+	}
+	hasUtility := v[1].kind != absent
+	if hasUtility {
+		if c.Utility, f = v[1].float("utility"); f != nil {
+			return within(f, "candidates", l.n)
+		}
+	}
+	if l.n == 0 {
+		dst.HasUtilities = hasUtility
+	} else if hasUtility != dst.HasUtilities {
+		return partialUtilities(l.n)
+	}
+	dst.Candidates = append(dst.Candidates, c)
+	return nil
+}
+
+// checkCandidates tells what is wrong with candidates that have been read.
+func (d *Decoder) checkCandidates(dst *Impression, v *value, l *listed) *Fault {
+	most := d.limits.MaxCandidates
+	switch {
+	case v.kind != absent && v.kind != array:
+		return v.wrongType("candidates", "an array")
+	case l.n == 0:
+		return faultf(NoCandidates, "candidates is absent or empty").at("candidates")
+	case most > 0 && l.n > most:
+		return tooManyCandidates(l.n, most)
+	}
+	again := d.repeats(dst)
+	if l.odd.of != nil && (again < 0 || l.oddAt <= again) {
+		d.noted(l.odd)
+	}
+	if again >= 0 {
+		return sameItem(again, dst.Candidates[again].Item)
+	}
+	return l.fault
+}
+
+// repeats is the index of the first candidate whose item has occurred before; -1 where there is none.
+func (d *Decoder) repeats(r *Impression) int {
+	return d.distinct.repeated(len(r.Candidates), func(i int) []byte { return r.Candidates[i].Item })
+}

@@ -1,0 +1,321 @@
+package event
+
+import "unicode/utf8"
+
+// parser reads one JSON document as RFC 8259 defines it, with the restrictions of RFC 7493 on text (valid UTF-8, and escaped surrogates
+// only in pairs), and nested no deeper than MaxDepth: piece by piece, each byte once, without recursion. Whoever asks says what is next:
+//
+//	for more := p.enter('}'); more; more = p.next('}') {
+//		name := p.name()
+//		v := p.value()
+//	}
+//	p.end()
+//
+// After a flaw nothing more is read: what is returned means nothing, and loops end. So it suffices to look for one at the end.
+type parser struct {
+	b     []byte // texts are unescaped in their place
+	at    int    // of the flaw, where there is one
+	depth int
+	flaw  flaw
+}
+
+// kind is what a JSON value is.
+type kind uint8
+
+const (
+	absent kind = iota
+	null
+	object
+	array
+	text
+	number
+	isTrue
+	isFalse
+)
+
+func (k kind) String() string {
+	return [...]string{"absent", "null", "object", "array", "string", "number", "true", "false"}[k]
+}
+
+// value is a JSON value. The zero value is one that is absent.
+type value struct {
+	kind kind
+	// raw is a text without quotes and unescaped; of anything else what stands in the document, which is sound.
+	raw     []byte
+	decimal decimal // of a number
+}
+
+func (p *parser) fail(at int, f flaw) {
+	if p.flaw == sound {
+		p.at, p.flaw = at, f
+	}
+}
+
+func (p *parser) space() {
+	for p.at < len(p.b) && p.b[p.at] <= ' ' && isSpace(p.b[p.at]) {
+		p.at++
+	}
+}
+
+// stands tells whether a character is next.
+func (p *parser) stands(c byte) bool { return p.at < len(p.b) && p.b[p.at] == c }
+
+// enter goes into the object or array that is next, which closes with that character, and tells whether there is anything in it. If
+// not, it is behind it.
+func (p *parser) enter(closing byte) bool {
+	if p.depth == MaxDepth {
+		p.fail(p.at, flawDepth)
+		return false
+	}
+	p.at++
+	p.space()
+	if p.stands(closing) {
+		p.at++
+		return false
+	}
+	p.depth++
+	return true
+}
+
+// next goes on behind a value in an object or array, and tells whether another member or element is to follow. If not, it is behind the
+// object or array.
+func (p *parser) next(closing byte) bool {
+	if p.flaw != sound {
+		return false
+	}
+	p.space()
+	switch {
+	case p.stands(','):
+		p.at++
+		p.space()
+		return true
+	case p.stands(closing):
+		p.at++
+		p.depth--
+	default:
+		p.unexpected()
+	}
+	return false
+}
+
+// unexpected is the flaw of what is next, or that nothing is.
+func (p *parser) unexpected() {
+	if p.at == len(p.b) {
+		p.fail(p.at, flawEnd)
+	} else {
+		p.fail(p.at, flawUnexpected)
+	}
+}
+
+// end holds that nothing follows the document.
+func (p *parser) end() {
+	if p.flaw != sound {
+		return
+	}
+	if p.space(); p.at < len(p.b) {
+		p.fail(p.at, flawTrailing)
+	}
+}
+
+// name reads a member's name, and the colon.
+func (p *parser) name() []byte {
+	if !p.stands('"') {
+		p.unexpected()
+		return nil
+	}
+	name := p.text()
+	if p.flaw != sound {
+		return nil
+	}
+	p.colon()
+	return name
+}
+
+// named reads a member's name and the colon if it is that name, written without escape sequences.
+func (p *parser) named(name string) bool {
+	end := p.at + 1 + len(name)
+	if end >= len(p.b) || p.b[end] != '"' || p.b[p.at] != '"' || string(p.b[p.at+1:end]) != name {
+		return false
+	}
+	p.at = end + 1
+	p.colon()
+	return true
+}
+
+func (p *parser) colon() {
+	if p.space(); !p.stands(':') {
+		p.unexpected()
+		return
+	}
+	p.at++
+	p.space()
+}
+
+// text reads a string, whose quote is next.
+func (p *parser) text() []byte {
+	from := p.at + 1
+	i := plain(p.b, from)
+	if i == len(p.b) || p.b[i] != '"' {
+		return p.oddText(from, i)
+	}
+	p.at = i + 1
+	return p.b[from:i:i]
+}
+
+// oddText reads a string from b[from] on that is not all printable ASCII: at b[i] the first other character stands. No escape sequence
+// is shorter than what it stands for.
+func (p *parser) oddText(from, i int) []byte {
+	b, end := p.b, i
+	for {
+		switch {
+		case i == len(b):
+			p.fail(i, flawEnd)
+			return nil
+		case b[i] == '"':
+			p.at = i + 1
+			return b[from:end:end]
+		}
+		r, size, f := oddity(b, i)
+		if f != sound {
+			p.fail(i, f)
+			return nil
+		}
+		end += utf8.EncodeRune(b[end:end+utf8.RuneLen(r)], r)
+		i += size
+		next := plain(b, i)
+		end += copy(b[end:], b[i:next])
+		i = next
+	}
+}
+
+// value reads whatever is next.
+func (p *parser) value() (v value) {
+	p.read(&v)
+	return v
+}
+
+// read reads whatever is next into v, which is absent.
+func (p *parser) read(v *value) {
+	if p.at == len(p.b) || p.flaw != sound {
+		p.fail(p.at, flawEnd)
+		return
+	}
+	from := p.at
+	switch c := p.b[from]; {
+	case c == '"':
+		v.kind, v.raw = text, p.text()
+		return
+	case c == '-' || isDigit(c):
+		v.kind = number
+		p.number(&v.decimal)
+	case c == '{':
+		v.kind = object
+		p.skip()
+	case c == '[':
+		v.kind = array
+		p.skip()
+	case c == 'n':
+		v.kind = null
+		p.word("null")
+	case c == 't':
+		v.kind = isTrue
+		p.word("true")
+	case c == 'f':
+		v.kind = isFalse
+		p.word("false")
+	default:
+		p.unexpected()
+	}
+	v.raw = p.b[from:p.at]
+}
+
+func (p *parser) number(n *decimal) {
+	end, f := scanNumber(p.b, p.at, n)
+	if f != sound {
+		p.fail(end, f)
+		return
+	}
+	p.at = end
+}
+
+func (p *parser) word(w string) {
+	if len(p.b)-p.at < len(w) || string(p.b[p.at:p.at+len(w)]) != w {
+		p.fail(p.at, flawUnexpected)
+		return
+	}
+	p.at += len(w)
+}
+
+// skip reads over whatever is next, and leaves it as it stands.
+func (p *parser) skip() {
+	base, inObject := p.depth, uint64(0) // of each container that is open, the innermost lowest: 1 for an object
+	for p.flaw == sound {
+		if p.depth > base && inObject&1 == 1 && !p.skipName() {
+			return
+		}
+		if p.at == len(p.b) {
+			p.fail(p.at, flawEnd)
+			return
+		}
+		opened := false
+		switch c := p.b[p.at]; c {
+		case '{', '[':
+			if opened = p.enter(c + 2); opened { // in ASCII
+				inObject = inObject<<1 | uint64(c>>5&1)
+			}
+		default:
+			p.skipScalar(c)
+		}
+		for !opened {
+			if p.depth == base || p.flaw != sound {
+				return
+			}
+			closing := byte(']')
+			if inObject&1 == 1 {
+				closing = '}'
+			}
+			if p.next(closing) {
+				break
+			}
+			inObject >>= 1
+		}
+	}
+}
+
+// skipName reads over a member's name, and the colon.
+func (p *parser) skipName() bool {
+	if !p.stands('"') {
+		p.unexpected()
+		return false
+	}
+	p.skipScalar('"')
+	if p.flaw != sound {
+		return false
+	}
+	p.colon()
+	return p.flaw == sound
+}
+
+// skipScalar reads over what is neither object nor array, and begins with c.
+func (p *parser) skipScalar(c byte) {
+	switch {
+	case c == '"':
+		end, f := scanString(p.b, p.at+1)
+		if f != sound {
+			p.fail(end, f)
+			return
+		}
+		p.at = end
+	case c == '-' || isDigit(c):
+		var n decimal
+		p.number(&n)
+	case c == 'n':
+		p.word("null")
+	case c == 't':
+		p.word("true")
+	case c == 'f':
+		p.word("false")
+	default:
+		p.unexpected()
+	}
+}

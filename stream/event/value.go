@@ -1,0 +1,110 @@
+package event
+
+import (
+	"math"
+	"strconv"
+)
+
+// text is a string of at most MaxIDBytes; nil where it is absent.
+func (v *value) text(name string) ([]byte, *Fault) {
+	b, f := v.longText(name)
+	if f == nil && len(b) > MaxIDBytes {
+		return nil, faultf(IDTooLong, "%s has %d bytes, at most %d are allowed", name, len(b), MaxIDBytes).at(name)
+	}
+	return b, f
+}
+
+// longText is a string; nil where it is absent.
+func (v *value) longText(name string) ([]byte, *Fault) {
+	switch v.kind {
+	case absent:
+		return nil, nil
+	case text:
+		return v.raw, nil
+	}
+	return nil, v.wrongType(name, "a string")
+}
+
+// moment is a time; ok is false where it is absent.
+func (v *value) moment(name string) (t Millis, ok bool, f *Fault) {
+	b, f := v.longText(name)
+	if f != nil || v.kind == absent {
+		return 0, false, f
+	}
+	if t, ok = ParseTime(b); !ok {
+		return 0, false, faultf(InvalidTime, "%s is %s, not a time as in 2026-11-21T10:00:00.000Z", name, quote(b)).at(name)
+	}
+	return t, true, nil
+}
+
+// requiredMoment is a time that must be there.
+func (v *value) requiredMoment(name string) (Millis, *Fault) {
+	t, ok, f := v.moment(name)
+	if f == nil && !ok {
+		return 0, faultf(MissingField, "%s is absent", name)
+	}
+	return t, f
+}
+
+// float is a number to the nearest float64.
+func (v *value) float(name string) (float64, *Fault) {
+	if v.kind != number {
+		return 0, v.wrongType(name, "a number")
+	}
+	if v.decimal.short {
+		return v.decimal.float(), nil
+	}
+	x, err := strconv.ParseFloat(string(v.raw), 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		return 0, faultf(NotFinite, "%s is %s, beyond what a float64 holds", name, quote(v.raw)).at(name)
+	}
+	return x, nil
+}
+
+// integer is a number that must be there and is written as an integer, from low to high.
+func (v *value) integer(name string, low, high int64) (int64, *Fault) {
+	switch v.kind {
+	case absent:
+		return 0, faultf(MissingField, "%s is absent", name)
+	case number:
+	default:
+		return 0, v.wrongType(name, "a number")
+	}
+	n, err := strconv.ParseInt(string(v.raw), 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, faultf(WrongType, "%s is %s, not an integer from %d to %d", name, quote(v.raw), low, high)
+	}
+	return n, nil
+}
+
+// item is the field "item" where there must be one.
+func (v *value) item() ([]byte, *Fault) {
+	item, f := v.text("item")
+	if f == nil && len(item) == 0 {
+		return nil, missingItem()
+	}
+	return item, f
+}
+
+// elements gives the elements of an array with their indexes; none where it is absent. The array was read before, hence has no flaw.
+func (v *value) elements(name string, each func(i int, e value) *Fault) *Fault {
+	switch v.kind {
+	case absent:
+		return nil
+	case array:
+	default:
+		return v.wrongType(name, "an array")
+	}
+	p, i := parser{b: v.raw}, 0
+	for more := p.enter(']'); more; more = p.next(']') {
+		if f := each(i, p.value()); f != nil {
+			return f
+		}
+		i++
+	}
+	return nil
+}
+
+func (v *value) wrongType(name, want string) *Fault {
+	return faultf(WrongType, "%s is not %s but: %s", name, want, v.kind).at(name)
+}

@@ -1,0 +1,245 @@
+package partition
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// Knowledge is what the learners of a process know over all partitions, kept once for all machines of the process: of each learner that
+// can share (delay.Sharing) a whole, which is told of what every partition has published, those included that the process owns. A machine
+// keeps besides what is its own.
+//
+// It changes between steps only, from one epoch to the next: whoever tells it must see to it that no machine which was made with it is used
+// meanwhile. In between any number of machines may read it.
+type Knowledge struct {
+	names  Names
+	wholes map[string]*whole
+	others bool // there are learners that do not share
+	epoch  Epoch
+	anew   map[int32]map[string]*policy.Pages[bool] // by source that tells all anew, and hash: the items it has told of
+}
+
+// Epoch says what a Knowledge holds.
+type Epoch struct {
+	// Number is one more than that of the epoch before; the first is 1.
+	Number uint64
+	// At is by source the checkpoint up to which all that it has published is in it, as a Follower names it. It is not there of sources that
+	// are not known whole, such as those never heard of. It must not be changed.
+	At map[int32]state.Fence
+}
+
+// whole is a learner that is told of all sources. Its numbers of items are the process's.
+type whole struct {
+	delay.Sharing
+	pooled []delay.Pooled
+	has    map[int32]*policy.Pages[bool] // by source, and number: the source has the item
+	coming map[int32]*policy.Pages[bool] // likewise by source that tells all anew: the items it has told of
+	met    policy.Pages[int32]           // by number: how many sources have the item
+	items  int                           // that any has
+	ended  []int32                       // numbers of items that some source has ended since the last epoch
+}
+
+// NewKnowledge makes one in which nothing is known, for machines of these learners and with these names.
+func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
+	k := &Knowledge{names: names, wholes: make(map[string]*whole), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
+		anew: make(map[int32]map[string]*policy.Pages[bool])}
+	for i := range learners {
+		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
+			l.BeWhole()
+			k.wholes[learners[i].Name] = &whole{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
+				coming: make(map[int32]*policy.Pages[bool])}
+		} else {
+			k.others = true
+		}
+	}
+	return k
+}
+
+// Others tells whether there are learners that do not share: what is published has to be told to each machine, too (SetSource).
+func (k *Knowledge) Others() bool { return k.others }
+
+// Epoch is the present one.
+func (k *Knowledge) Epoch() Epoch { return Epoch{k.epoch.Number, maps.Clone(k.epoch.At)} }
+
+// At is the checkpoint up to which a source is known, if it is known whole.
+func (k *Knowledge) At(source int32) (at state.Fence, known bool) {
+	at, known = k.epoch.At[source]
+	return at, known
+}
+
+// Tell takes in what a source has published. Items must come before the fields that are about them.
+func (k *Knowledge) Tell(source int32, all []Published) {
+	for i := range all {
+		k.set(source, &all[i])
+	}
+}
+
+// Reached says that all has been told that a source has published up to a checkpoint, since it was whole.
+func (k *Knowledge) Reached(source int32, at state.Fence) { k.epoch.At[source] = at }
+
+// Anew begins to tell all that a source has published: with Tell, in any number of parts, and then Whole. What the source told before
+// stays meanwhile.
+func (k *Knowledge) Anew(source int32) {
+	delete(k.epoch.At, source)
+	k.anew[source] = make(map[string]*policy.Pages[bool])
+	for _, w := range k.wholes {
+		w.Anew(source)
+		w.coming[source] = &policy.Pages[bool]{}
+	}
+}
+
+// Whole says that a source has told all since Anew, up to a checkpoint: what else it told before is gone.
+func (k *Knowledge) Whole(source int32, at state.Fence) {
+	told := k.anew[source]
+	delete(k.anew, source)
+	for name, w := range k.wholes {
+		w.Sweep(source, func(hash string, i policy.Item) bool {
+			about := told[name+":"+hash]
+			return about != nil && about.Get(i)
+		})
+		w.sweepItems(source)
+	}
+	k.epoch.At[source] = at
+}
+
+// Lost says that something of what a source has published was missed: it is to be told anew. What it told stays until then.
+func (k *Knowledge) Lost(source int32) { delete(k.epoch.At, source) }
+
+// Told begins the next epoch, with what has been told since the last.
+func (k *Knowledge) Told() {
+	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
+		w := k.wholes[name]
+		w.release()
+		w.Told(w.items)
+	}
+	k.epoch.Number++
+}
+
+func (k *Knowledge) set(source int32, pub *Published) {
+	w := k.wholes[pub.learner]
+	if w == nil || len(pub.field) == 0 {
+		return
+	}
+	if pub.hash == ItemsHash {
+		w.setItem(source, pub)
+		return
+	}
+	if slices.ContainsFunc(w.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash }) {
+		k.mention(source, pub)
+		w.SetSourceField(source, pub.hash, pub.field, pub.value, pub.about.inProcess)
+	}
+}
+
+// mention notes what a source that tells all anew has told of.
+func (k *Knowledge) mention(source int32, pub *Published) {
+	told := k.anew[source]
+	if told == nil || pub.about.n == 0 {
+		return
+	}
+	hash := pub.learner + ":" + pub.hash
+	if told[hash] == nil {
+		told[hash] = &policy.Pages[bool]{}
+	}
+	*told[hash].At(pub.about.process[0]) = true
+}
+
+func (w *whole) setItem(source int32, pub *Published) {
+	if pub.sums.Check() != nil {
+		return
+	}
+	n := pub.about.process[0]
+	if coming := w.coming[source]; coming != nil {
+		*coming.At(n) = !pub.gone
+	}
+	if pub.gone {
+		w.end(source, n)
+		return
+	}
+	if w.has[source] == nil {
+		w.has[source] = &policy.Pages[bool]{}
+	}
+	if has := w.has[source].At(n); !*has {
+		*has = true
+		met := w.met.At(n)
+		if *met++; *met == 1 {
+			w.items++
+			w.Grow(int(n) + 1)
+		}
+	}
+	w.SetSource(source, n, pub.sums)
+}
+
+// end takes in that a source has an item no longer.
+func (w *whole) end(source, n int32) {
+	has := w.has[source]
+	if has == nil || !has.Get(n) {
+		return
+	}
+	has.Remove(n)
+	w.Ended(source, n)
+	w.ended = append(w.ended, n)
+	if met := w.met.At(n); *met > 1 {
+		*met--
+		return
+	}
+	w.met.Remove(n)
+	w.items--
+}
+
+// sweepItems ends the items that a source has not told of when it told all anew.
+func (w *whole) sweepItems(source int32) {
+	told, has := w.coming[source], w.has[source]
+	delete(w.coming, source)
+	if told == nil || has == nil {
+		return
+	}
+	for n, had := range has.All() {
+		if *had && !told.Get(n) {
+			w.end(source, n)
+		}
+	}
+}
+
+// release gives the memory back of items that no source has any more.
+func (w *whole) release() {
+	for _, n := range w.ended {
+		if w.met.Get(n) == 0 {
+			w.Release(n)
+		}
+	}
+	w.ended = w.ended[:0]
+}
+
+// inProcess gives the process's number of an item that the source numbers theirs.
+func (a *about) inProcess(theirs policy.Item) (process policy.Item, ok bool) {
+	if at := slices.Index(a.theirs[:a.n], theirs); at >= 0 {
+		return a.process[at], true
+	}
+	return 0, false
+}
+
+// share makes a learner part of the whole of its name, if there is one.
+func (k *Knowledge) share(l *learner, partition int32) {
+	if k == nil || k.wholes[l.name] == nil {
+		return
+	}
+	l.sharing = l.delay.(delay.Sharing)
+	l.sharing.Share(k.wholes[l.name].Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
+}
+
+// follow goes over to the present epoch.
+func (m *Machine) follow() {
+	if m.cfg.Knowledge == nil || m.epoch == m.cfg.Knowledge.epoch.Number {
+		return
+	}
+	m.epoch = m.cfg.Knowledge.epoch.Number
+	for _, l := range m.learners {
+		if l.sharing != nil && !l.gone {
+			l.sharing.Refresh()
+		}
+	}
+}

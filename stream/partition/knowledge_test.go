@@ -1,0 +1,268 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// thompsonAtOnce makes learners whose decisions hang on all that is known of an item and of all items, and on no pass.
+func thompsonAtOnce(t require.TestingT) func() delay.Learner {
+	p, err := policy.NewThompson(policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior})
+	require.NoError(t, err)
+	return func() delay.Learner { return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAtOnce}) }
+}
+
+// peers are the partitions of a process, each as a machine that shares the process's knowledge and as one that is told by itself what
+// the others publish.
+type peers struct {
+	t          *rapid.T
+	cfg        Config
+	knowledge  *Knowledge
+	reader     *PublishedReader
+	with, told []*world
+	toldReader []*PublishedReader
+	published  [2][][]state.Field // by machines that share and those that do not, and by partition: what it has published, the newest of each field
+	tellings   [][][]state.Field
+	seq        []int64
+	broken     rule // not kept
+}
+
+// rule is what holds knowledge together.
+type rule string
+
+const (
+	gapsAreNoticed    rule = "what is missed is told anew"
+	goneIsGone        rule = "what is not told anew is gone"
+	sourcesAreTold    rule = "what a source tells is told as that source's"
+	epochsAreFollowed rule = "machines go over to the present epoch"
+)
+
+func newPeers(t *rapid.T, n int, broken rule) *peers {
+	cfg := testConfig()
+	cfg.ParkingTime = day
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	names := NewNameTable()
+	ps := &peers{t: t, cfg: cfg, knowledge: NewKnowledge(cfg.Learners, names), reader: NewPublishedReader(cfg.Learners, names),
+		published: [2][][]state.Field{make([][]state.Field, n), make([][]state.Field, n)}, tellings: make([][][]state.Field, n), seq: make([]int64, n), broken: broken}
+	for p := range int32(n) {
+		c := cfg
+		c.Partition = p
+		told := newWorld(t, c)
+		c.Knowledge = ps.knowledge
+		ps.with, ps.told = append(ps.with, newWorld(t, c)), append(ps.told, told)
+		ps.toldReader = append(ps.toldReader, NewPublishedReader(cfg.Learners, told.m.Names()))
+	}
+	return ps
+}
+
+// publish seals a partition's changes, and remembers what it publishes.
+func (ps *peers) publish(p int) {
+	var fields [2][]state.Field
+	for k, w := range []*world{ps.with[p], ps.told[p]} {
+		var c state.Changes
+		segment, _ := w.m.Seal(&c)
+		w.m.Forget(segment)
+		w.store.apply(&c)
+		w.unsaved = nil
+		fields[k] = published(&c)
+	}
+	for k := range fields {
+		all := &ps.published[k][p]
+		for _, f := range fields[k] {
+			*all = slices.DeleteFunc(*all, func(o state.Field) bool { return o.Hash == f.Hash && string(o.Field) == string(f.Field) })
+			if f.Value != nil {
+				*all = append(*all, f)
+			}
+		}
+	}
+	ps.seq[p]++
+	ps.tellings[p] = append(ps.tellings[p], fields[0])
+	for to, r := range ps.toldReader {
+		if to == p {
+			continue
+		}
+		for _, pub := range r.Read(int32(p), fields[1], ps.failed) {
+			ps.told[to].m.SetSource(int32(p), &pub)
+		}
+	}
+}
+
+func (ps *peers) failed(err error) { require.NoError(ps.t, err) }
+
+// tell begins the next epoch with all that has been published: piece by piece, or anew where pieces were lost.
+func (ps *peers) tell(lost func() bool) {
+	for p := range ps.with {
+		source, at := int32(p), state.Fence{Token: "t", Seq: ps.seq[p]}
+		if ps.broken == sourcesAreTold {
+			source = (source + 1) % int32(len(ps.with))
+		}
+		switch missed := lost(); {
+		case missed && ps.broken == gapsAreNoticed:
+			ps.knowledge.Reached(int32(p), at)
+		case missed:
+			ps.knowledge.Anew(source)
+			for part := range slices.Chunk(ps.published[0][p], 2) {
+				ps.knowledge.Tell(source, ps.reader.Read(source, sorted(part, ps.published[0][p]), ps.failed))
+				ps.knowledge.Told() // decisions may come in between
+			}
+			if ps.broken == goneIsGone {
+				ps.knowledge.Reached(source, at)
+			} else {
+				ps.knowledge.Whole(source, at)
+			}
+		default:
+			for _, fields := range ps.tellings[p] {
+				ps.knowledge.Tell(source, ps.reader.Read(source, fields, ps.failed))
+			}
+			ps.knowledge.Reached(source, at)
+		}
+		ps.tellings[p] = nil
+	}
+	before := ps.knowledge.Epoch().Number
+	ps.knowledge.Told()
+	require.Equal(ps.t, before+1, ps.knowledge.Epoch().Number)
+	for p := range ps.with {
+		if ps.broken == "" {
+			require.Equal(ps.t, ps.seq[p], ps.knowledge.Epoch().At[int32(p)].Seq)
+		}
+		if ps.broken == epochsAreFollowed {
+			ps.with[p].m.epoch = ps.knowledge.Epoch().Number
+		}
+	}
+}
+
+// sorted puts items of all before the fields of part, as a reader of all would.
+func sorted(part, all []state.Field) (fields []state.Field) {
+	for _, f := range all {
+		if f.Hash == "feed:"+ItemsHash {
+			fields = append(fields, f)
+		}
+	}
+	for _, f := range part {
+		if f.Hash != "feed:"+ItemsHash {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// TestKnowledge_IsWhatEachWouldBeTold: machines that share the process's knowledge decide and store what machines do that are each told what the others
+// publish, whenever all that was published has been told; over streams that were lost, and over new owners.
+func TestKnowledge_IsWhatEachWouldBeTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { require.NoError(t, liveAsPeers(t, "")) })
+}
+
+// TestKnowledge_NeedsItsRules: that comes to light where any of the rules is broken.
+func TestKnowledge_NeedsItsRules(t *testing.T) {
+	for _, broken := range []rule{gapsAreNoticed, goneIsGone, sourcesAreTold, epochsAreFollowed} {
+		t.Run(string(broken), func(t *testing.T) {
+			found := false
+			rapid.Check(t, func(t *rapid.T) { found = found || liveAsPeers(t, broken) != nil })
+			require.True(t, found)
+		})
+	}
+}
+
+// liveAsPeers lets users and payoffs come, streams get lost and owners change; it tells where the two kinds of machines part.
+func liveAsPeers(t *rapid.T, broken rule) error {
+	const partitions = 3
+	ps := newPeers(t, partitions, broken)
+	items := rapid.SliceOfNDistinct(rapid.StringMatching("[a-f]"), 2, 5, rapid.ID[string])
+	lost := func() bool { return rapid.IntRange(0, 4).Draw(t, "lost") == 0 }
+	now := int64(day)
+	var open []selectedAt
+	for n := range rapid.IntRange(1, 25).Draw(t, "rounds") {
+		now += 1000
+		p := rapid.IntRange(0, partitions-1).Draw(t, "partition")
+		switch what := rapid.IntRange(0, 4).Draw(t, "what"); {
+		case what <= 1:
+			names := items.Draw(t, "items")
+			s := selectedAt{p, "i-" + strconv.Itoa(n)}
+			selected := event.Selection{ID: []byte(s.id), Item: []byte(rapid.SampledFrom(names).Draw(t, "selected"))}
+			ps.read(p, event.Impressions, s.id, impression(s.id, names...), now)
+			ps.read(p, event.Selections, s.id, event.AppendSelection(nil, &selected), now)
+			open = append(open, s)
+		case what == 2 && len(open) > 0:
+			s := open[0]
+			open = open[1:]
+			payoff := float64(rapid.IntRange(0, 4).Draw(t, "payoff")) / 4
+			ps.read(s.p, event.Payoffs, s.id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(s.id), Payoff: payoff}), now)
+		case what == 3:
+			ps.newOwner(p)
+		}
+		for p := range partitions {
+			ps.publish(p)
+		}
+		ps.tell(lost)
+		for p := range partitions {
+			if err := ps.compare(p); err != nil {
+				return fmt.Errorf("after %d rounds, partition %d: %w", n+1, p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// selectedAt is a selection that has not been paid.
+type selectedAt struct {
+	p  int
+	id string
+}
+
+// read lets both machines of a partition read a record.
+func (ps *peers) read(p int, topic event.Topic, id string, value []byte, now event.Millis) {
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.now = now
+		require.NoError(ps.t, w.read(topic, id, value, now))
+	}
+}
+
+// newOwner makes both machines of a partition anew from what they have stored.
+func (ps *peers) newOwner(p int) {
+	ps.publish(p)
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.start()
+		w.walkKnown()
+	}
+	ps.toldReader[p] = NewPublishedReader(ps.cfg.Learners, ps.told[p].m.Names())
+	for from := range ps.told {
+		if from == p {
+			continue
+		}
+		for _, pub := range ps.toldReader[p].Read(int32(from), ps.published[1][from], ps.failed) {
+			ps.told[p].m.SetSource(int32(from), &pub)
+		}
+	}
+}
+
+// compare tells what the two machines of a partition do not agree on.
+func (ps *peers) compare(p int) error {
+	with, told := ps.with[p], ps.told[p]
+	with.m.follow() // as all does that looks at learners
+	if !reflect.DeepEqual(told.out.Rankings, with.out.Rankings) {
+		return errors.New("rankings differ")
+	}
+	a, b := told.m.learners[0], with.m.learners[0]
+	for i := range policy.Item(b.items.len()) {
+		ours, known := a.items.lookUp([]byte(b.items.name(i)))
+		if !known || a.delay.Evidence(ours) != b.delay.Evidence(i) || a.delay.Sums(ours) != b.delay.Sums(i) {
+			return fmt.Errorf("item %q: %+v where there should be %+v", b.items.name(i), b.delay.Evidence(i), a.delay.Evidence(ours))
+		}
+	}
+	if x, y := a.delay.Status(), b.delay.Status(); x.Fed != y.Fed || x.Flights != y.Flights {
+		return fmt.Errorf("%d fed and %d in flight where there should be %d and %d", y.Fed, y.Flights, x.Fed, x.Flights)
+	}
+	return nil
+}

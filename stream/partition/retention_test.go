@@ -1,0 +1,225 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+const testRetention = 1_600_000 // ms: periods of 200 s
+
+// endingConfig has a learner whose items end.
+func endingConfig(t require.TestingT, s delay.Silence) Config {
+	cfg := testConfig()
+	l := &cfg.Learners[0]
+	l.PolicyName, l.ItemRetention = "moss", testRetention
+	zero := 0.0
+	l.ExpiryDefault = &zero
+	s.Horizon = l.PayoffHorizon
+	l.New = func() delay.Learner {
+		p, err := policy.NewMOSS(policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior})
+		require.NoError(t, err)
+		return delay.NewDirect(p, s)
+	}
+	return cfg
+}
+
+// keptItems is the slow, obvious oracle: by name, up to when an item is kept, and its number.
+type keptItems struct {
+	until  map[string]int64
+	number map[string]int
+	next   int
+}
+
+// carry takes in an impression, of items in the order of the record.
+func (k *keptItems) carry(items []string, began, deadline int64) {
+	for _, name := range items {
+		if _, ok := k.until[name]; !ok {
+			k.number[name], k.next = k.next, k.next+1
+		}
+		for u := int64(0); ; u += testRetention / 8 {
+			if u >= began+testRetention && u >= deadline {
+				k.until[name] = max(k.until[name], u)
+				break
+			}
+		}
+	}
+}
+
+// end drops what is due behind a step.
+func (k *keptItems) end(watermark int64) (ended []string) {
+	for name, u := range k.until {
+		if watermark > u {
+			ended = append(ended, name)
+		}
+	}
+	slices.SortFunc(ended, func(a, b string) int { return k.number[a] - k.number[b] })
+	ended = ended[:min(len(ended), endedAtOnce)]
+	for _, name := range ended {
+		delete(k.until, name)
+		delete(k.number, name)
+	}
+	return ended
+}
+
+// TestItemsEnd: whatever comes in, wherever the walk stands and the worker crashes, the items that are there, in memory and in the
+// store, are those of the oracle, with its numbers, and nothing is stored of others.
+func TestItemsEnd(t *testing.T) {
+	for name, s := range map[string]delay.Silence{
+		"waits": {}, "at once": {Law: delay.SilenceAtOnce}, "ages": {Law: delay.SilenceAges}, "drift": {Law: delay.SilenceAges, Drift: 0.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkItemsEnd(t, endingConfig(t, s)) })
+		})
+	}
+}
+
+func checkItemsEnd(t *rapid.T, cfg Config) {
+	w := newWorld(t, cfg)
+	k := &keptItems{until: map[string]int64{}, number: map[string]int{}}
+	w.tick(1_000, [event.Inputs]bool{true, true, true})
+	var ids []string
+	shown := map[string][]string{}
+	check := func() {
+		l := w.m.learners[0]
+		require.Equal(t, len(k.until), l.items.len())
+		for name, number := range k.number {
+			i, ok := l.items.lookUp([]byte(name))
+			require.True(t, ok, name)
+			require.EqualValues(t, number, i, name)
+			require.Equal(t, k.until[name], l.items.untilOf(i), name)
+		}
+		require.EqualValues(t, k.next, l.items.next)
+	}
+	stored := func() {
+		require.Len(t, w.store.fields["feed:items"], len(k.until))
+		for hash, fields := range w.store.fields {
+			if !slices.Contains([]string{"feed:flights", "feed:settled", "feed:open", "feed:history"}, hash) {
+				continue
+			}
+			for field, value := range fields {
+				if field == "pass" {
+					continue
+				}
+				number, err := strconv.Atoi(field)
+				require.NoError(t, err)
+				found := false
+				for _, n := range k.number {
+					found = found || n == number
+				}
+				require.True(t, found, "%s has %s: %s, of an item that has ended", hash, field, value)
+			}
+		}
+	}
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		switch rapid.SampledFrom([]string{"impression", "impression", "selection", "payoff", "time", "time", "long", "walk", "save", "crash"}).Draw(t, "what") {
+		case "impression":
+			items := rapid.SliceOfNDistinct(rapid.SampledFrom(strings.Split("abcdefghij", "")), 1, 4, rapid.ID[string]).Draw(t, "items")
+			id := fmt.Sprint(len(ids))
+			ids = append(ids, id)
+			shown[id] = items
+			at := w.now + rapid.Int64Range(-100_000, 0).Draw(t, "late")
+			require.NoError(t, w.read(event.Impressions, id, impression(id, items...), at))
+			began := max(at, w.m.Watermark())
+			k.carry(items, began, began+cfg.Learners[0].PayoffHorizon)
+			k.end(w.m.Watermark())
+		case "selection", "payoff":
+			if len(ids) == 0 {
+				continue
+			}
+			id := ids[len(ids)-1-min(len(ids)-1, rapid.IntRange(0, 3).Draw(t, "which"))]
+			item := rapid.SampledFrom(shown[id]).Draw(t, "item")
+			if rapid.Bool().Draw(t, "selects") {
+				require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"id":%q,"item":%q}`, id, item), w.now))
+			} else {
+				require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"id":%q,"item":%q,"payoff":1}`, id, item), w.now))
+			}
+			k.end(w.m.Watermark())
+		case "time":
+			w.tick(w.now+rapid.Int64Range(1, 700_000).Draw(t, "by"), [event.Inputs]bool{true, true, true})
+		case "long":
+			w.tick(w.now+rapid.Int64Range(1, 3_000_000).Draw(t, "by"), [event.Inputs]bool{true, true, true})
+		case "walk":
+			w.walk(3)
+			w.save()
+			stored()
+		case "save":
+			w.save()
+			stored()
+		case "crash":
+			w.crash()
+		}
+		check()
+	}
+	w.save()
+	stored()
+}
+
+// TestItemsEndAFewAtATime: one step does not drop more than so many, the rest goes with the next ones, and a reload in between changes
+// nothing.
+func TestItemsEndAFewAtATime(t *testing.T) {
+	w := newWorld(t, endingConfig(t, delay.Silence{Law: delay.SilenceAges}))
+	all := [event.Inputs]bool{true, true, true}
+	w.tick(1_000, all)
+	const items = 2*endedAtOnce + 50
+	for i := 0; i < items; i += 50 {
+		var names []string
+		for k := range 50 {
+			names = append(names, fmt.Sprint("item ", i+k))
+		}
+		require.NoError(t, w.read(event.Impressions, fmt.Sprint(i), impression(fmt.Sprint(i), names...), w.now))
+	}
+	met := w.m.learners[0].items.len()
+	w.tick(w.now+2*testRetention, all)
+	w.save()
+	for step, left := range []int{met - endedAtOnce + 1, met - 2*endedAtOnce + 1, 1} {
+		require.NoError(t, w.read(event.Impressions, fmt.Sprint("late", step), impression(fmt.Sprint("late", step), "new"), w.now))
+		require.Equal(t, left, w.m.learners[0].items.len())
+		w.save()
+		require.Len(t, w.store.fields["feed:items"], left)
+		w.crash()
+	}
+	require.Contains(t, w.store.fields["feed:items"]["new"], fmt.Sprintf(`"no":%d,`, met))
+	require.Contains(t, w.store.fields["meta"]["forms.feed"], `"items":2`)
+	require.NoError(t, w.read(event.Impressions, "again", impression("again", "item 7"), w.now))
+	i, _ := w.m.learners[0].items.lookUp([]byte("item 7"))
+	require.EqualValues(t, met+1, i)
+}
+
+// TestItemsOfBefore: items that an earlier version has stored count as carried when they are first loaded by one that drops items, even if
+// it is loaded again and again.
+func TestItemsOfBefore(t *testing.T) {
+	cfg := endingConfig(t, delay.Silence{})
+	cfg.Learners[0].ItemRetention = 0
+	all := [event.Inputs]bool{true, true, true}
+	w := newWorld(t, cfg)
+	w.tick(10_000_000, all)
+	require.NoError(t, w.read(event.Impressions, "1", impression("1", "old"), w.now))
+	w.save()
+	require.NotContains(t, w.store.fields["feed:items"]["old"], "until")
+	require.NotContains(t, w.store.fields["meta"]["learner.feed"], "kept")
+	w.tick(20_000_000, all)
+	w.save()
+	w.cfg.Learners[0].ItemRetention = testRetention
+	for at := int64(20_000_000); at <= 20_000_000+testRetention; at += testRetention / 4 {
+		w.crash()
+		w.tick(at, all)
+		require.NoError(t, w.read(event.Impressions, fmt.Sprint(at), impression(fmt.Sprint(at), "new"), w.now))
+		require.Equal(t, 2, w.m.learners[0].items.len())
+		w.save()
+	}
+	w.tick(20_000_000+testRetention*9/8+1, all)
+	require.NoError(t, w.read(event.Impressions, "end", impression("end", "new"), w.now))
+	require.Equal(t, 1, w.m.learners[0].items.len())
+	w.save()
+	require.NotContains(t, w.store.fields["feed:items"], "old")
+}

@@ -1,0 +1,261 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/bench/copier"
+)
+
+// Size is what a row of the table of growth is measured at.
+type Size struct {
+	Partitions int
+	Items      int64 // of the catalogue
+	Paid       bool  // each impression is selected and paid
+}
+
+// Sizes are those of the table in docs/benchmarks.md.
+const Sizes = "6x2000 6x20000 6x200000 6x1000000 24x200000 64x200000 24x20000+paid"
+
+// mostPartitions is as many as copier.Place knows.
+const mostPartitions = 1024
+
+// ParseSizes reads sizes as Sizes has them: partitions, x and items, and +paid where every impression is selected and paid.
+func ParseSizes(text string) (all []Size, err error) {
+	for _, word := range strings.Fields(text) {
+		size, paid := strings.CutSuffix(word, "+paid")
+		partitions, items, _ := strings.Cut(size, "x")
+		s := Size{Paid: paid}
+		if s.Partitions, err = strconv.Atoi(partitions); err == nil {
+			s.Items, err = strconv.ParseInt(items, 10, 64)
+		}
+		if err != nil || s.Partitions < 1 || s.Partitions > mostPartitions || s.Items < 20 {
+			return nil, fmt.Errorf("%q is no size: write 6x2000, or 6x2000+paid, for 1 to %d partitions and at least 20 items", word, mostPartitions)
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no size is given")
+	}
+	return all, nil
+}
+
+// String is the size as ParseSizes reads it.
+func (s Size) String() string {
+	return fmt.Sprintf("%dx%d%s", s.Partitions, s.Items, map[bool]string{true: "+paid"}[s.Paid])
+}
+
+// GrowthOptions are what the table of growth is measured with.
+type GrowthOptions struct {
+	Kafka       string // host:port
+	KafkaPID    int    // 0: its CPU is not reported
+	Sizes       []Size
+	Impressions int64     // of each row
+	Profile     string    // directory for CPU and allocation profiles of the last row's drain; empty: none
+	Verbose     io.Writer // what is being done; nil: nowhere
+}
+
+// Growth is what an impression costs as partitions, items and feedback grow.
+type Growth struct {
+	Impressions int64
+	Rows        []Grown
+}
+
+// Grown is a row.
+type Grown struct {
+	Size
+	Pass
+	Stored int64   // what Redis holds once the worker has ended, beyond what it holds empty, in bytes
+	Load   float64 // load average over a minute, before the row began
+}
+
+// usualLearner is what a configuration gets that says nothing but how payoffs come.
+const usualLearner = "{payoffs: stochastic}"
+
+// RunGrowth measures each size: a worker process of its own that owns all partitions, with topics and a Redis of its own.
+func RunGrowth(ctx context.Context, o GrowthOptions) (*Growth, error) {
+	if o.Verbose == nil {
+		o.Verbose = io.Discard
+	}
+	dir, err := os.MkdirTemp("", "ranker-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := build(ctx, filepath.Join(dir, "worker"), "cmd/ranker-worker"); err != nil {
+		return nil, err
+	}
+	g := &Growth{Impressions: o.Impressions}
+	for i, size := range o.Sizes {
+		b := &bench{Options: Options{Kafka: o.Kafka, KafkaPID: o.KafkaPID, Partitions: size.Partitions, Impressions: o.Impressions, Verbose: o.Verbose}, dir: dir}
+		if i == len(o.Sizes)-1 {
+			b.Profile = o.Profile
+		}
+		row := Grown{Size: size, Load: loadAverage()}
+		if err := b.grown(ctx, &row); err != nil {
+			return nil, fmt.Errorf("%s: %w", size, err)
+		}
+		b.say("%s: %.0f/s, CPU %v, Kafka's %v, Redis' %v, %d MiB, Redis %d MiB, first output after %v", size, row.PerSecond, row.CPU, row.Kafka,
+			row.Redis, row.Memory>>20, row.Stored>>20, row.FirstAfter.Round(time.Millisecond))
+		g.Rows = append(g.Rows, row)
+	}
+	return g, nil
+}
+
+// grown measures a row.
+func (b *bench) grown(ctx context.Context, row *Grown) error {
+	inputs := fmt.Sprintf("growth-%d", time.Now().UnixNano())
+	c, err := b.filled(ctx, inputs, row.Size)
+	if err != nil {
+		return err
+	}
+	defer b.dropAll(ctx, c)
+	row.Pass, row.Stored, err = b.alone(ctx, c, row.Paid)
+	return err
+}
+
+// filled makes topics of that name and fills the inputs.
+func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Client, error) {
+	c, err := b.create(ctx, b.topics(inputs, inputs), inputs)
+	if err != nil {
+		return nil, err
+	}
+	b.say("publishing %d impressions: %s", b.Impressions, s)
+	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: s.Partitions, Records: b.Impressions, Items: s.Items, Paid: s.Paid}); err != nil {
+		b.dropAll(ctx, c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// alone is a worker's way through the topics of c, with a Redis of its own, and what it leaves there, in bytes.
+func (b *bench) alone(ctx context.Context, c *broker.Client, paid bool) (p Pass, stored int64, err error) {
+	server, err := redis.Start(ctx, redis.Options{})
+	if err != nil {
+		return p, 0, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	own := *b
+	own.Redis, own.RedisPID = server.Addr(), server.PID()
+	empty, err := usedMemory(ctx, own.Redis)
+	if err != nil {
+		return p, 0, err
+	}
+	var topics [event.Topics]string
+	for t := range topics {
+		topics[t] = c.Topic(event.Topic(t))
+	}
+	w, listen, err := own.worker(ctx, topics, topics[event.Rankings], "earliest", usualLearner)
+	if err != nil {
+		return p, 0, err
+	}
+	if own.Profile != "" {
+		go own.profile(ctx, listen)
+	}
+	done := own.rankings(c, int64(own.Partitions)) // each partition's begin with the marker of its fence
+	if paid {
+		done = own.paid(done, listen)
+	}
+	p, err = own.watch(ctx, w, done)
+	if stopErr := w.stop(); err == nil {
+		err = stopErr
+	}
+	if err != nil {
+		return p, 0, err
+	}
+	full, err := usedMemory(ctx, own.Redis)
+	return p, full - empty, err
+}
+
+// askEvery is how often a worker is asked for its metrics, which takes it a millisecond or two.
+const askEvery = 100 * time.Millisecond
+
+// paid counts impressions as rankings does, but the last only when all payoffs have been applied.
+func (b *bench) paid(rankings progress, listen string) progress {
+	var asked time.Time
+	return func(ctx context.Context) (int64, error) {
+		n, err := rankings(ctx)
+		if err != nil || n < b.Impressions {
+			return n, err
+		}
+		if time.Since(asked) < askEvery {
+			return b.Impressions - 1, nil
+		}
+		asked = time.Now()
+		families, err := scrapeMetrics(ctx, listen)
+		if err != nil {
+			return b.Impressions - 1, err
+		}
+		var applied, others float64
+		for _, m := range families["ranker_payoffs_total"].GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "outcome" && l.GetValue() == "applied" {
+					applied += m.GetCounter().GetValue()
+				} else if l.GetName() == "outcome" {
+					others += m.GetCounter().GetValue()
+				}
+			}
+		}
+		if int64(applied) < b.Impressions {
+			return b.Impressions - 1, fmt.Errorf("%.0f payoffs were applied and %.0f were not, of %d", applied, others, b.Impressions)
+		}
+		return n, nil
+	}
+}
+
+// usedMemory is what a Redis holds, in bytes.
+func usedMemory(ctx context.Context, addr string) (n int64, err error) {
+	client := goredis.NewClient(&goredis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+	info, err := client.InfoMap(ctx, "memory").Result()
+	if err != nil {
+		return 0, fmt.Errorf("ask Redis for its memory: %w", err)
+	}
+	if n, err = strconv.ParseInt(info["Memory"]["used_memory"], 10, 64); err != nil {
+		return 0, fmt.Errorf("ask Redis for its memory: %w", err)
+	}
+	return n, nil
+}
+
+// Write prints the table.
+func (g *Growth) Write(w io.Writer) error {
+	var t strings.Builder
+	fmt.Fprintf(&t, "One worker that owns all partitions, the default learner, %d impressions of 20 candidates in each row, all there before it starts\n\n", g.Impressions)
+	t.WriteString("| partitions | items | impressions/s | worker's CPU each | worker's memory | Redis' memory | Redis' CPU each | load average |\n")
+	t.WriteString("|---|---|---|---|---|---|---|---|\n")
+	for i := range g.Rows {
+		r := &g.Rows[i]
+		partitions := strconv.Itoa(r.Partitions)
+		if r.Paid {
+			partitions += ", every impression paid"
+		}
+		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s MiB | %s MiB | %s | %.1f |\n", partitions, thousands(r.Items), thousands(roundTo(r.PerSecond, 100)), micros(r.CPU),
+			thousands(r.Memory>>20), thousands(r.Stored>>20), micros(r.Pass.Redis), r.Load)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// roundTo is the multiple of unit that is nearest to x ≥ 0.
+func roundTo(x float64, unit int64) int64 { return (int64(x) + unit/2) / unit * unit }
+
+// thousands writes n ≥ 0 with a comma at each thousand.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return s
+}

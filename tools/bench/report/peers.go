@@ -1,0 +1,227 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/bench/streams"
+)
+
+// PeersOptions are what the worker is held against Kafka Streams with.
+type PeersOptions struct {
+	Kafka       string // host:port
+	KafkaPID    int    // 0: its CPU is not reported
+	Size        Size
+	Impressions int64     // of one drain; of these the first third is not counted, see warmShare
+	Runs        int       // of each, in turn
+	Threads     int       // of a Kafka Streams job
+	Verbose     io.Writer // what is being done; nil: nowhere
+}
+
+// warmShare is the part, one of so many, of a drain in which Java compiles what runs often, and all programs meet most items for the
+// first time.
+const warmShare = 3
+
+// The programs that are compared, in the order of Round.
+const (
+	ours = iota
+	inMemory
+	onRocksDB
+	programs
+)
+
+var programNames = [programs]string{"ranker-worker", "Kafka Streams, in memory", "Kafka Streams, on RocksDB"}
+
+// Round is one drain of the same impressions by each of the programs, one after the other.
+type Round [programs]Pass
+
+// Peers is how the worker and Kafka Streams do the same task.
+type Peers struct {
+	Options PeersOptions
+	Load    [2]float64 // load average over a minute, before and after
+	Rounds  []Round
+}
+
+// RunPeers has the worker and a Kafka Streams job drain the same impressions in turn.
+func RunPeers(ctx context.Context, o PeersOptions) (*Peers, error) {
+	if o.Verbose == nil {
+		o.Verbose = io.Discard
+	}
+	dir, err := os.MkdirTemp("", "ranker-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the benchmark: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &bench{Options: Options{Kafka: o.Kafka, KafkaPID: o.KafkaPID, Partitions: o.Size.Partitions, Impressions: o.Impressions, Verbose: o.Verbose}, dir: dir, warm: o.Impressions / warmShare}
+	if err := build(ctx, filepath.Join(dir, "worker"), "cmd/ranker-worker"); err != nil {
+		return nil, err
+	}
+	r := &Peers{Options: o}
+	r.Load[0] = loadAverage()
+	inputs := fmt.Sprintf("peers-%d", time.Now().UnixNano())
+	c, err := b.filled(ctx, inputs, o.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer b.dropAll(ctx, c)
+	for i := range o.Runs {
+		var round Round
+		for k := range programs {
+			program := (i + k) % programs // whatever the order does to one, it does to the others
+			p, err := b.peer(ctx, inputs, fmt.Sprintf("%s-%d-%d", inputs, i, program), program, &o)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", programNames[program], err)
+			}
+			b.say("run %d: %s %.0f/s, CPU %v, Kafka's %v, %d MiB, first output after %v", i+1, programNames[program], p.PerSecond, p.CPU, p.Kafka,
+				p.Memory>>20, p.FirstAfter.Round(time.Millisecond))
+			round[program] = p
+		}
+		r.Rounds = append(r.Rounds, round)
+	}
+	r.Load[1] = loadAverage()
+	return r, nil
+}
+
+// peer is one program's drain of the inputs into rankings of its own.
+func (b *bench) peer(ctx context.Context, inputs, run string, program int, o *PeersOptions) (Pass, error) {
+	topics := b.topics(inputs, run)
+	c, err := b.create(ctx, topics, run)
+	if err != nil {
+		return Pass{}, err
+	}
+	defer b.drop(ctx, c)
+	if program == ours {
+		p, _, err := b.alone(ctx, c, o.Size.Paid)
+		return p, err
+	}
+	dir, err := os.MkdirTemp(b.dir, "streams-")
+	if err != nil {
+		return Pass{}, fmt.Errorf("make a directory for Kafka Streams: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	group := topics[event.Rankings] // so what it makes for itself is dropped with its rankings
+	cmd, err := streams.Command(ctx, streams.Config{Brokers: b.Kafka, Application: group, Topics: topics, RocksDB: program == onRocksDB,
+		Threads: o.Threads, Dir: dir})
+	if err != nil {
+		return Pass{}, err
+	}
+	w, err := launch("Kafka Streams", cmd)
+	if err != nil {
+		return Pass{}, err
+	}
+	p, err := b.watch(ctx, w, b.committed(c, group, o.Size.Paid))
+	if stopErr := w.stop(); err == nil {
+		err = stopErr
+	}
+	return p, err
+}
+
+// committed counts the impressions that a group has committed. Exactly once means: with their rankings. The last counts when the last
+// payoff, where there are any, is committed too.
+func (b *bench) committed(c *broker.Client, group string, paid bool) progress {
+	partitions := make([]int, b.Partitions)
+	for p := range partitions {
+		partitions[p] = p
+	}
+	inputs := []event.Topic{event.Impressions}
+	if paid {
+		inputs = append(inputs, event.Selections, event.Payoffs)
+	}
+	topics := map[string][]int{}
+	for _, t := range inputs {
+		topics[c.Topic(t)] = partitions
+	}
+	return func(ctx context.Context) (int64, error) {
+		res, err := c.Kafka().OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group, Topics: topics})
+		if err == nil {
+			err = res.Error
+		}
+		if err != nil {
+			return 0, fmt.Errorf("asking for the committed offsets of %s: %w", group, err)
+		}
+		var done [event.Inputs]int64
+		for _, t := range inputs {
+			for _, p := range res.Topics[c.Topic(t)] {
+				if p.Error != nil {
+					return 0, fmt.Errorf("asking for the committed offsets of %s: %w", group, p.Error)
+				}
+				done[t] += max(0, p.CommittedOffset)
+			}
+		}
+		n := done[event.Impressions]
+		if paid && n == b.Impressions && min(done[event.Selections], done[event.Payoffs]) < b.Impressions {
+			n--
+		}
+		return n, nil
+	}
+}
+
+// spread is of a quantity over the runs.
+type spread struct{ least, median, most float64 }
+
+// spreadOf takes at least one value.
+func spreadOf(all []float64) spread {
+	mid := median(all) // sorts
+	return spread{all[0], mid, all[len(all)-1]}
+}
+
+// over is the spread of a quantity of each round.
+func (r *Peers) over(of func(*Round) float64) spread {
+	var all []float64
+	for i := range r.Rounds {
+		all = append(all, of(&r.Rounds[i]))
+	}
+	return spreadOf(all)
+}
+
+// Ratio is how many times as much of a quantity the worker has as a program, in the rounds that had both: least, median and most.
+func (r *Peers) Ratio(program int, of func(*Pass) float64) (least, mid, most float64) {
+	s := r.over(func(d *Round) float64 { return of(&d[ours]) / of(&d[program]) })
+	return s.least, s.median, s.most
+}
+
+// Write prints the tables.
+func (r *Peers) Write(w io.Writer) error {
+	if len(r.Rounds) == 0 {
+		return errors.New("nothing was measured")
+	}
+	var t strings.Builder
+	o := &r.Options
+	feedback := "without feedback"
+	if o.Size.Paid {
+		feedback = "each selected and paid"
+	}
+	fmt.Fprintf(&t, "%d partitions, %s items, %d impressions of 20 candidates of which the last two thirds count, %s, %d runs of each in turn, %d threads of Kafka Streams; least, median and most; load average %.1f before, %.1f after\n\n",
+		o.Size.Partitions, thousands(o.Size.Items), o.Impressions, feedback, len(r.Rounds), o.Threads, r.Load[0], r.Load[1])
+	rate := func(p *Pass) float64 { return p.PerSecond }
+	cpu := func(p *Pass) float64 { return float64(p.CPU) / 1e3 }
+	kafkas := func(p *Pass) float64 { return float64(p.Kafka) / 1e3 }
+	t.WriteString("| program | impressions/s | its CPU each | Kafka's CPU each | its memory |\n|---|---|---|---|---|\n")
+	for program, name := range programNames {
+		of := func(f func(*Pass) float64) spread { return r.over(func(d *Round) float64 { return f(&d[program]) }) }
+		v, c, k := of(rate), of(cpu), of(kafkas)
+		fmt.Fprintf(&t, "| %s | %s, **%s**, %s | %.1f, **%.1f**, %.1f µs | %.1f µs | %s MiB |\n", name, thousands(roundTo(v.least, 100)), thousands(roundTo(v.median, 100)),
+			thousands(roundTo(v.most, 100)), c.least, c.median, c.most, k.median, thousands(int64(of(func(p *Pass) float64 { return float64(p.Memory) }).median)>>20))
+	}
+	t.WriteString("\n| ranker-worker's, as a multiple of | impressions/s | its CPU each |\n|---|---|---|\n")
+	for _, program := range []int{inMemory, onRocksDB} {
+		var cells []string
+		for _, f := range []func(*Pass) float64{rate, cpu} {
+			least, mid, most := r.Ratio(program, f)
+			cells = append(cells, fmt.Sprintf("%.2f, **%.2f**, %.2f", least, mid, most))
+		}
+		fmt.Fprintf(&t, "| %s | %s |\n", programNames[program], strings.Join(cells, " | "))
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
