@@ -24,7 +24,7 @@ const (
 	idBytes      = 16  // of an id
 	compactBytes = 10  // of an entry in a page that is compact, and of its part of the page; it is where no entry has more than
 	compactValue = 512 // bytes, with the setting that docs/operations.md names
-	looseBytes   = 180 // of one in another
+	looseBytes   = 120 // of one in another
 
 	itemBytes    = 120 // of an item in a partition, besides its name
 	agesBytes    = 54  // and of how often it was paid, and not, once it was selected

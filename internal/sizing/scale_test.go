@@ -34,9 +34,7 @@ func taughtPartition(b *testing.B, ids int) *owner {
 			records = append(records, f.selection(s), f.payoff(s))
 		}
 		o.step(records)
-		forLearner, forIDs := o.seal()
-		o.save(forIDs)
-		o.save(forLearner)
+		o.save(o.seal())
 	}
 	return o
 }

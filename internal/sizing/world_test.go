@@ -205,19 +205,17 @@ func (o *owner) step(records []*partition.Record) {
 	o.out.Reset()
 }
 
-// seal gives what has changed in two parts, so that either can be measured: what learners know, and what is stored under ids.
-func (o *owner) seal() (learned, joined state.Changes) {
-	var all state.Changes
+// seal gives what has changed.
+func (o *owner) seal() (all state.Changes) {
 	segment, _ := o.machine.Seal(&all)
 	o.machine.Forget(segment)
-	learned.Writes, joined.Entries, joined.Pages = all.Writes, all.Entries, all.Pages
 	o.entries = all.Entries
 	for i := range all.Writes {
 		if w := &all.Writes[i]; w.Publish {
 			o.published += int64(len(w.Hash) + len(w.Field) + len(w.Value) + 3) // and their lengths
 		}
 	}
-	return learned, joined
+	return all
 }
 
 func (o *owner) save(c state.Changes) {
@@ -225,24 +223,6 @@ func (o *owner) save(c state.Changes) {
 	o.cut.ID, o.cut.Changes = strconv.FormatInt(o.cut.Fence.Seq, 10), c
 	require.NoError(o.t, o.store.Checkpoint(o.t.Context(), 0, &o.cut))
 	o.cut.Fence.Seq++
-}
-
-// used is how much memory Redis uses, what connections have for the moment apart.
-func (o *owner) used() int64 {
-	return o.info("memory", "used_memory") - o.info("memory", "mem_clients_normal")
-}
-
-func (o *owner) info(section, field string) int64 {
-	o.t.Helper()
-	for line := range strings.SplitSeq(o.raw.Info(o.t.Context(), section).Val(), "\r\n") {
-		if k, v, _ := strings.Cut(line, ":"); k == field {
-			n, err := strconv.ParseInt(v, 10, 64)
-			require.NoError(o.t, err)
-			return n
-		}
-	}
-	require.FailNow(o.t, "INFO lacks a field", field)
-	return 0
 }
 
 // memoryOf is what one key takes; 0 where there is none.
@@ -267,6 +247,27 @@ func heap() int64 {
 
 // streamBytes are those of the stream for other partitions.
 func (o *owner) streamBytes() int64 { return o.memoryOf("deltas") }
+
+// pages is what everything that is stored under ids takes.
+func (o *owner) pages() float64 { return o.keys("p:*") }
+
+// total is what the partition's keys take, the stream for other partitions apart.
+func (o *owner) total() float64 { return o.keys("*") - float64(o.streamBytes()) }
+
+func (o *owner) keys(pattern string) (total float64) {
+	o.t.Helper()
+	const prefix = "{" + group + ":0}:"
+	keys := o.raw.Scan(o.t.Context(), 0, prefix+pattern, 1000).Iterator()
+	seen := map[string]bool{} // a scan may name a key twice
+	for keys.Next(o.t.Context()) {
+		if key := strings.TrimPrefix(keys.Val(), prefix); !seen[key] {
+			seen[key] = true
+			total += float64(o.memoryOf(key))
+		}
+	}
+	require.NoError(o.t, keys.Err())
+	return total
+}
 
 // workload is one for a learner, with everything else as it comes.
 func workload(t testing.TB, yaml string) *Workload {
