@@ -306,20 +306,22 @@ func (s scrape) quantile(q float64) time.Duration {
 	return time.Duration(least * float64(time.Second))
 }
 
-// profile keeps the CPU profile of ten seconds of the worker, and where it has allocated.
+// profile keeps the CPU profile of five seconds of the worker, where it allocated meanwhile, and what it held then, with its metrics.
 func (b *bench) profile(ctx context.Context, listen string) {
 	if err := awaitReady(ctx, listen); err != nil {
 		return
 	}
-	for name, path := range map[string]string{"cpu.pprof": "profile?seconds=5", "allocs.pprof": "allocs?seconds=5"} {
-		go func() {
-			body, err := get(ctx, "http://"+listen+"/debug/pprof/"+path)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(b.Profile, name), body, 0o600)
-			}
-			if err != nil {
-				b.say("profile: %v", err)
-			}
-		}()
+	keep := func(name, path string) {
+		body, err := get(ctx, "http://"+listen+path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(b.Profile, name), body, 0o600)
+		}
+		if err != nil {
+			b.say("profile: %v", err)
+		}
 	}
+	go keep("allocs.pprof", "/debug/pprof/allocs?seconds=5")
+	keep("cpu.pprof", "/debug/pprof/profile?seconds=5")
+	keep("heap.pprof", "/debug/pprof/heap")
+	keep("metrics.txt", "/metrics")
 }
