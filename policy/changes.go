@@ -17,6 +17,9 @@ func (c *Changes) Note(n int32, what uint8) {
 	*at |= what
 }
 
+// What is what is noted of a thing; 0 where nothing is.
+func (c *Changes) What(n int32) uint8 { return c.what.Get(n) }
+
 // Len is how many have changed.
 func (c *Changes) Len() int { return len(c.numbers) }
 

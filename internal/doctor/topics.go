@@ -2,9 +2,12 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -30,7 +33,7 @@ func (d *doctor) topics(ctx context.Context) {
 	for _, p := range problems {
 		d.add(Fault, area, "%s", p)
 	}
-	facts, err := d.broker.Partition(0).Describe(ctx)
+	facts, err := d.describe(ctx, 0)
 	copy(d.topic[:], facts.Topics)
 	if err != nil {
 		d.add(Fault, area, "the logs of partition 0 cannot be looked at: %v", err)
@@ -52,6 +55,30 @@ func (d *doctor) topics(ctx context.Context) {
 			continue
 		}
 		d.add(OK, area, "%s", text)
+	}
+}
+
+// electing is how long a partition may be without a leader that answers, as one of a topic is that has just been made, before that is a fault.
+const (
+	electing   = 10 * time.Second
+	electAgain = 200 * time.Millisecond
+)
+
+// describe looks at one partition of all topics.
+func (d *doctor) describe(ctx context.Context, number int32) (facts task.Description, err error) {
+	ctx, cancel := context.WithTimeout(ctx, electing)
+	defer cancel()
+	for {
+		var code kafka.Error
+		facts, err = d.broker.Partition(number).Describe(ctx)
+		if err == nil || !errors.As(err, &code) || !code.Temporary() {
+			return facts, err
+		}
+		select {
+		case <-time.After(electAgain):
+		case <-ctx.Done():
+			return facts, err
+		}
 	}
 }
 
@@ -107,11 +134,11 @@ func (d *doctor) partitioners(ctx context.Context) {
 
 // sample reads the last records of a partition.
 func (d *doctor) sample(ctx context.Context, t event.Topic, number int32) ([]partition.Record, error) {
-	p := d.broker.Partition(number)
-	facts, err := p.Describe(ctx)
+	facts, err := d.describe(ctx, number)
 	if err != nil {
 		return nil, err
 	}
+	p := d.broker.Partition(number)
 	f := &facts.Topics[t]
 	var all []partition.Record
 	for at := max(f.LogStart, f.End-sampledRecords); at < f.End && len(all) < sampledRecords; {

@@ -26,7 +26,8 @@ const (
 	compactValue = 512 // bytes, with the setting that docs/operations.md names
 	looseBytes   = 120 // of one in another
 
-	itemBytes    = 120 // of an item in a partition, besides its name
+	namedBytes   = 5   // of an item in a partition, besides its name
+	itemBytes    = 125 // and of its row, if it was ever selected, besides its name once more
 	agesBytes    = 54  // and of how often it was paid, and not, once it was selected
 	flightBytes  = 30  // and of what is awaited of it
 	historyBytes = 110 // and of its history, besides the blocks
@@ -52,10 +53,10 @@ const (
 	partitionBytes = 6 << 20  // of what a partition has read ahead and not yet saved
 	knownBytes     = 18       // of an id under which something is stored
 	nameBytes      = 79       // of an item in the process, besides its name
-	metBytes       = 51       // of one in a partition
-	metApart       = 55       // and where the learner does not share what it knows
-	metHistory     = 36       // and where that has a history
-	paidBytes      = 38       // and where it is paid
+	metBytes       = 28       // of one in a partition
+	metApart       = 40       // and where the learner does not share what it knows
+	metHistory     = 27       // and where that has a history
+	paidBytes      = 68       // and where it is paid
 	paidApart      = 28       // and where the learner does not share
 	freshBytes     = 44       // and where it does, and no other partition is told
 	historyMemory  = 42       // and of a block of its history

@@ -82,6 +82,14 @@ func (f *facts) of(partitions int) facts {
 // paid is the share of the items that a partition has payoffs of: they come by chance.
 func (f *facts) paid() float64 { return 1 - math.Exp(-f.payoffs) }
 
+// known is the share of the items of which a partition has something to tell: those that were ever selected.
+func (f *facts) known(w *Workload) float64 {
+	if w.payoffs() == 0 {
+		return 0
+	}
+	return 1 - math.Exp(-f.payoffs*w.selections()/w.payoffs())
+}
+
 // blocks of history that an item has in a partition, in the mean.
 func (f *facts) blocks() float64 { return math.Min(historyBlocks, f.payoffs) }
 
@@ -138,7 +146,7 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 		e.Redis = append(e.Redis, Part{name, partitions * items * each,
 			fmt.Sprintf("%s × %s × %.0f bytes", several(w.Partitions, "partition"), counted(items), each), setting})
 	}
-	inEach("items", itemBytes+float64(w.ItemBytes), "fewer partitions, or items")
+	inEach("items", storedItemBytes(w, f), "fewer partitions, or items")
 	inEach("what they have taught", taughtBytes(w, f), "fewer partitions, or items")
 	if w.Learner.Pairs {
 		pairs := items * math.Log2(math.Max(2, items))
@@ -149,6 +157,11 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 	e.Redis = append(e.Redis, Part{"streams for other partitions", partitions * inStream,
 		fmt.Sprintf("%s × %d × %s", several(w.Partitions, "partition"), deltaEntries, Bytes(w.published())), "fewer partitions"})
 	e.Redis = append(e.Redis, Part{"the rest", partitions * metaBytes, fmt.Sprintf("%s × %s", several(w.Partitions, "partition"), Bytes(metaBytes)), "fewer partitions"})
+}
+
+// storedItemBytes are those in Redis of an item in a partition: it is named, and has a row if there is something to tell of it.
+func storedItemBytes(w *Workload, f *facts) float64 {
+	return namedBytes + float64(w.ItemBytes) + f.known(w)*(itemBytes+float64(w.ItemBytes))
 }
 
 // taughtBytes are those in Redis of what an item has taught a partition.

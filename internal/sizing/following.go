@@ -47,7 +47,8 @@ func (w *Workload) Following() Following {
 	if w.Partitions < 2 {
 		return Following{Kept: math.MaxInt64}
 	}
-	partitions, items := float64(w.Partitions), float64(w.Items)
+	facts := factsOf(w)
+	partitions, items := float64(w.Partitions), float64(w.Items)*facts.known(w) // that are told of
 	published := (w.published() - deltaBytes) / w.CheckpointInterval.Seconds() * partitions
 	// A look waits for its partition, and works on what came since the last.
 	waiting := partitions * (roundTrip + (readMicros+readWorkerMicros)/1e6)

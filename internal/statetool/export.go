@@ -140,7 +140,11 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 		if err := out(exportLine{Learner: name, Fingerprint: known.Fingerprint, Partition: &p}); err != nil {
 			return err
 		}
-		for _, f := range changes.Writes {
+		writes, err := withRows(name, changes.Writes)
+		if err != nil {
+			return err
+		}
+		for _, f := range writes {
 			hash, ours := strings.CutPrefix(f.Hash, name+":")
 			if !ours || f.Value == nil {
 				continue
@@ -159,6 +163,36 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 		}
 	}
 	return nil
+}
+
+// withRows makes rows of what names a learner's items, for an export has a line for each: of those that have none yet.
+func withRows(learner string, writes []state.Write) (all []state.Write, err error) {
+	of := func(w *state.Write, hash string) bool { return w.Hash == learner+":"+hash }
+	rows := map[string]bool{}
+	for i := range writes {
+		if of(&writes[i], partition.ItemsHash) {
+			rows[string(writes[i].Field)] = true
+		}
+	}
+	for i := range writes {
+		w := &writes[i]
+		switch {
+		case of(w, partition.CatalogueHash):
+		case of(w, partition.NamesHash):
+			named, err := partition.Named(state.Field{Field: w.Field, Value: w.Value})
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range named {
+				if !rows[string(f.Field)] {
+					all = append(all, state.Write{Hash: learner + ":" + partition.ItemsHash, Field: f.Field, Value: f.Value})
+				}
+			}
+		default:
+			all = append(all, *w)
+		}
+	}
+	return all, nil
 }
 
 // emptyMachine makes a machine that has loaded nothing.

@@ -23,9 +23,12 @@ type catalogue struct {
 	ours    policy.Pages[ourItem] // by the process's number
 	next    policy.Item           // number of the next item that is new
 	n       int                   // items there are
+	rows    policy.Pages[bool]    // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
-	ended   []endedItem // dropped since the last seal
-	raised  bool        // items were dropped, or might have been: what is stored is of form 2
+	pages   policy.Changes // of names
+	told    int            // how many items there are, as stored; -1: nothing is
+	ended   []endedItem    // dropped since the last seal
+	raised  bool           // items were dropped, or might have been: what is stored is of form 2
 
 	retention retention
 }
@@ -36,13 +39,14 @@ type ourItem struct {
 	until uint32 // the period of retention up to which it is kept
 }
 
-// endedItem is an item that was dropped: its number, and the process's.
+// endedItem is an item that was dropped: its number, and the process's, and whether it had a row.
 type endedItem struct {
 	number  policy.Item
 	process int32
+	row     bool
 }
 
-func newCatalogue(names Names) catalogue { return catalogue{names: names} }
+func newCatalogue(names Names) catalogue { return catalogue{names: names, told: -1} }
 
 // len is how many items there are.
 func (c *catalogue) len() int { return c.n }
@@ -77,7 +81,7 @@ func (c *catalogue) intern(process int32) (i policy.Item, fresh bool) {
 	}
 	i = c.next
 	c.put(i, process, 0)
-	c.touch(i)
+	c.changes.Note(i, itemNamed)
 	return i, true
 }
 
@@ -95,7 +99,8 @@ func (c *catalogue) drop(i policy.Item) {
 	c.ours.Remove(process)
 	c.process.Remove(i)
 	c.n--
-	c.ended, c.raised = append(c.ended, endedItem{i, process}), true
+	c.ended, c.raised = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.What(i)&itemUntold != 0}), true
+	c.rows.Remove(i)
 }
 
 // skip gives a number that is nobody's, as that of an item which has ended is.
@@ -105,13 +110,24 @@ func (c *catalogue) skip() (i policy.Item) {
 	return i
 }
 
-// What of an item is to be written: all of it, and that it takes the place of one that ended in the same segment.
+// What of an item has changed: its name's place, or up to when it is kept; its sums; that other partitions are told of it, or that they
+// were, for nothing.
 const (
-	itemTouched = 1 << iota
-	itemAgain
+	itemNamed = 1 << iota
+	itemTaught
+	itemTold
+	itemUntold
 )
 
-func (c *catalogue) touch(i policy.Item) { c.changes.Note(i, itemTouched) }
+// taught notes that an item's sums have changed.
+func (c *catalogue) taught(i policy.Item) { c.changes.Note(i, itemTaught) }
+
+// tell notes that other partitions are told of an item, if they are not yet.
+func (c *catalogue) tell(i policy.Item) {
+	if c.has(i) && !c.rows.Get(i) {
+		c.changes.Note(i, itemTold)
+	}
+}
 
 // lookUp gives the item's number, if it has one.
 func (c *catalogue) lookUp(name []byte) (policy.Item, bool) {
@@ -127,7 +143,7 @@ func (c *catalogue) number(process int32) (i policy.Item, ok bool) {
 	return i - 1, i > 0
 }
 
-// storedItem is one field of a learner's hash of items.
+// storedItem is one field of a learner's hash of items: a row.
 type storedItem struct {
 	name   []byte
 	number policy.Item
@@ -135,29 +151,56 @@ type storedItem struct {
 	until  event.Millis
 }
 
-// load takes the stored items, in any order. Their numbers must be 0..n-1, but that below next some may be missing: of items that ended.
-func (c *catalogue) load(items []storedItem, next policy.Item, r retention) error {
-	names := make([][]byte, len(items))
-	for k := range items {
-		names[k] = items[k].name
-	}
-	process := c.names.Numbers(nil, names)
-	raised := c.raised
+// load takes the stored items, in any order: rows, and names. Numbers must be 0..n-1, but that below next some may be missing: of items that
+// ended. Where it has not been said how many items there are, rows have no names beside them: an earlier version wrote them, or they come
+// from an export.
+func (c *catalogue) load(rows []storedItem, named []namedItem, next policy.Item, r retention) error {
+	raised, told := c.raised, c.told
 	*c = newCatalogue(c.names)
-	c.retention, c.next, c.raised = r, next, raised
+	c.retention, c.next, c.raised, c.told = r, next, raised, told
+	most := int64(next) + int64(len(rows)) + int64(len(named))
 	beyond := 0
-	for k, it := range items {
-		if int64(it.number) >= int64(next)+int64(len(items)) {
-			return fmt.Errorf("item %q has number %d, but there are only %d items, and %d numbers were given before one was dropped", it.name,
-				it.number, len(items), next)
+	place := func(name []byte, number, process int32, until event.Millis) error {
+		if int64(number) >= most {
+			return fmt.Errorf("item %q has number %d, but there are only %d items, and %d numbers were given before one was dropped", name,
+				number, most-int64(next), next)
 		}
-		if _, twice := c.number(process[k]); twice || len(it.name) == 0 || c.has(it.number) {
-			return fmt.Errorf("item %q or its number %d is stored twice", it.name, it.number)
+		if _, twice := c.number(process); twice || len(name) == 0 || c.has(number) {
+			return fmt.Errorf("item %q or its number %d is stored twice", name, number)
 		}
-		c.put(it.number, process[k], max(r.period(it.until), r.stored))
-		if it.number >= next {
+		c.put(number, process, max(r.period(until), r.stored))
+		if number >= next {
 			beyond++
 		}
+		return nil
+	}
+	names := make([][]byte, 0, len(rows)+len(named))
+	for k := range named {
+		names = append(names, named[k].name)
+	}
+	for k := range rows {
+		names = append(names, rows[k].name)
+	}
+	process := c.names.Numbers(nil, names)
+	for k, it := range named {
+		if err := place(it.name, it.number, process[k], it.until); err != nil {
+			return err
+		}
+	}
+	process = process[len(named):]
+	for k, it := range rows {
+		if i, there := c.number(process[k]); there && i == it.number && !c.rows.Get(i) {
+			*c.rows.At(i) = true
+			continue
+		}
+		if told >= 0 {
+			return fmt.Errorf("item %q has number %d in its row, and not among the names", it.name, it.number)
+		}
+		if err := place(it.name, it.number, process[k], it.until); err != nil {
+			return err
+		}
+		*c.rows.At(it.number) = true
+		c.changes.Note(it.number, itemNamed)
 	}
 	if int(c.next-next) != beyond {
 		return fmt.Errorf("of %d items that were met since one was dropped last %d are stored", c.next-next, beyond)

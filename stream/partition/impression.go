@@ -254,7 +254,7 @@ func (m *Machine) intern(l *learner, dst []policy.Item, names [][]byte) []policy
 func (m *Machine) internNumber(l *learner, process int32, length int) policy.Item {
 	i, fresh := l.items.intern(process)
 	if fresh {
-		m.segments.loose += itemWeight + int64(length)
+		m.segments.loose += nameWeight + int64(length)
 	}
 	return i
 }

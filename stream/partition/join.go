@@ -420,6 +420,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	} else if sel != nil {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
+	l.items.tell(fb.Item)
 	l.delay.Selected(fb)
 	l.conduct.selected(&c.entry)
 	c.shrink(l.delay.Needs())

@@ -40,6 +40,7 @@ type whole struct {
 	coming map[int32]*policy.Pages[bool] // likewise by source that tells all anew: the items it has told of
 	met    policy.Pages[int32]           // by number: how many sources have the item
 	items  int                           // that any has
+	counts map[int32]int                 // by source: how many items it says that it has, those of which it tells nothing among them
 	ended  []int32                       // numbers of items that some source has ended since the last epoch
 }
 
@@ -51,7 +52,7 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
 			l.BeWhole()
 			k.wholes[learners[i].Name] = &whole{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
-				coming: make(map[int32]*policy.Pages[bool])}
+				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int)}
 		} else {
 			k.others = true
 		}
@@ -114,7 +115,7 @@ func (k *Knowledge) Told() {
 	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
 		w := k.wholes[name]
 		w.release()
-		w.Told(w.items)
+		w.Told(w.count())
 	}
 	k.epoch.Number++
 }
@@ -124,14 +125,28 @@ func (k *Knowledge) set(source int32, pub *Published) {
 	if w == nil || len(pub.field) == 0 {
 		return
 	}
-	if pub.hash == ItemsHash {
+	switch pub.hash {
+	case ItemsHash:
 		w.setItem(source, pub)
+		return
+	case CatalogueHash:
+		w.counts[source] = pub.items
 		return
 	}
 	if slices.ContainsFunc(w.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash }) {
 		k.mention(source, pub)
 		w.SetSourceField(source, pub.hash, pub.field, pub.value, pub.about.inProcess)
 	}
+}
+
+// count is how many items there are over all sources, as far as that can be known: at least as many as any of them has, for which they have in
+// common is told of those only of which there is something to know.
+func (w *whole) count() int {
+	n := w.items
+	for _, of := range w.counts {
+		n = max(n, of)
+	}
+	return n
 }
 
 // mention notes what a source that tells all anew has told of.

@@ -27,33 +27,35 @@ type learner struct {
 	stored      storedItems
 	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
 
-	cfg      *LearnerConfig
-	delay    delay.Learner
-	sharing  delay.Sharing // delay, where others' knowledge is the process's; else nil
-	items    catalogue
-	grown    int    // numbers that delay knows of
-	ended    int64  // items that were dropped since it was loaded
-	itemHash string // name of the hash of its items
-	hashes   map[string]ownHash
+	cfg       *LearnerConfig
+	delay     delay.Learner
+	sharing   delay.Sharing // delay, where others' knowledge is the process's; else nil
+	items     catalogue
+	grown     int    // numbers that delay knows of
+	ended     int64  // items that were dropped since it was loaded
+	itemHash  string // name of the hash of its items
+	namesHash string // and of those that are only named
+	hashes    map[string]ownHash
 
 	drops      drops // where on_expiry is drop
 	conduct    Conduct
 	comparison Comparison
 	looking    looking
 
-	pooled      []delay.Pooled
-	poolsByItem bool
+	pooled []delay.Pooled
 }
 
 // ownHash is one of a learner's own hashes, besides that of its items.
 type ownHash struct {
 	full    string // its name in the store
 	publish bool   // other partitions want to know its fields
+	byItem  bool   // which name items by their numbers
 }
 
 const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
 
-// ItemsHash holds, behind the learner's name and a colon, the catalogue and the sums.
+// ItemsHash holds, behind the learner's name and a colon, the numbers and the sums of items, by name: of those of which there is something
+// to know. The others are in NamesHash.
 const ItemsHash = "items"
 
 // ImportedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:
@@ -80,18 +82,20 @@ func isBeforeReset(name string) bool {
 func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
-		itemHash: cfg.Name + ":" + ItemsHash, hashes: make(map[string]ownHash), looking: looking{wanted: true},
+		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash), looking: looking{wanted: true},
 	}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
 		l.hashes[h] = ownHash{full: cfg.Name + ":" + h}
 	}
 	for _, p := range l.pooled {
-		l.hashes[p.Hash] = ownHash{full: cfg.Name + ":" + p.Hash, publish: true}
-		l.poolsByItem = l.poolsByItem || p.ByItem
+		l.hashes[p.Hash] = ownHash{full: cfg.Name + ":" + p.Hash, publish: true, byItem: p.ByItem}
 	}
 	return l
 }
+
+// itemHashes are those that each learner has, besides its delay.Learner's.
+func itemHashes() []string { return []string{ItemsHash, NamesHash, CatalogueHash, missedHash} }
 
 // learnerHash is one of a learner's hashes.
 type learnerHash struct {
@@ -264,7 +268,7 @@ const formsPrefix = "forms." // of the fields in the hash "meta" that say them: 
 
 // appendForms appends the forms of the learner's hashes, in the order of their names.
 func (l *learner) appendForms(dst []byte) []byte {
-	names := append([]string{ItemsHash, missedHash, ImportedHash}, l.delay.Hashes()...)
+	names := append(append(itemHashes(), ImportedHash), l.delay.Hashes()...)
 	slices.Sort(names)
 	for i, h := range names {
 		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, l.form(h))
@@ -361,7 +365,7 @@ var _ delay.Recorder = (*harvester)(nil)
 // Item implements delay.Recorder.
 func (h *harvester) Item(i policy.Item) {
 	if h.l.items.has(i) { // or it has ended since
-		h.l.items.touch(i)
+		h.l.items.taught(i)
 	}
 }
 
@@ -370,6 +374,9 @@ func (h *harvester) Field(hash string, field, value []byte) {
 	own, ok := h.l.hashes[hash]
 	if !ok { // a learner that does not name its hashes; a bug, caught by every test that seals
 		panic("partition: learner " + h.l.name + " wrote to a hash that it did not name: " + hash)
+	}
+	if own.byItem {
+		h.l.items.mentions(field)
 	}
 	w := state.Write{Hash: own.full, Field: h.m.segments.keep(field), Publish: own.publish}
 	if value != nil {

@@ -55,6 +55,7 @@ type loading struct {
 	parser fastjson.Parser
 	table  []storedLearner
 	items  map[*learner][]storedItem
+	named  map[*learner][]namedItem
 	fields map[*learner][]state.Field
 	missed map[*learner][]state.Field
 	salted bool
@@ -70,8 +71,8 @@ type storedLearner struct {
 }
 
 func newLoading() *loading {
-	return &loading{items: make(map[*learner][]storedItem), fields: make(map[*learner][]state.Field),
-		missed: make(map[*learner][]state.Field)}
+	return &loading{items: make(map[*learner][]storedItem), named: make(map[*learner][]namedItem),
+		fields: make(map[*learner][]state.Field), missed: make(map[*learner][]state.Field)}
 }
 
 // Hashes names the hashes to be loaded besides "meta".
@@ -79,7 +80,7 @@ func (m *Machine) Hashes() []string {
 	var names []string
 	for i := range m.cfg.Learners {
 		l := m.byName[m.cfg.Learners[i].Name]
-		for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
+		for _, h := range append(itemHashes(), l.delay.Hashes()...) {
 			names = append(names, l.name+":"+h)
 		}
 	}
@@ -100,11 +101,18 @@ func (m *Machine) Load(f state.Field) error {
 		return fmt.Errorf("partition: field of a hash %q that was not asked for", f.Hash)
 	}
 	l := own.learner
-	if own.hash == missedHash {
+	var err error
+	switch own.hash {
+	case ItemsHash:
+	case NamesHash:
+		m.loading.named[l], err = parseNames(m.loading.named[l], f.Field, f.Value)
+		return err
+	case CatalogueHash:
+		return l.items.loadCount(f)
+	case missedHash:
 		m.loading.missed[l] = append(m.loading.missed[l], f)
 		return nil
-	}
-	if own.hash != ItemsHash {
+	default:
 		m.loading.fields[l] = append(m.loading.fields[l], state.Field{Hash: own.hash, Field: f.Field, Value: f.Value})
 		return nil
 	}
@@ -165,7 +173,7 @@ func (m *Machine) Loaded(event.Millis) error {
 		if l.gone {
 			continue
 		}
-		if err := l.load(ld.items[l], ld.fields[l], m.time.watermark); err != nil {
+		if err := l.load(ld.items[l], ld.named[l], ld.fields[l], m.time.watermark); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
 		if err := m.absences.deliver(l, ld.missed[l]); err != nil {
@@ -202,9 +210,9 @@ func (m *Machine) assignNumbers(table []storedLearner) error {
 	return nil
 }
 
-func (l *learner) load(items []storedItem, fields []state.Field, watermark event.Millis) error {
-	l.stored.any = len(items) > 0
-	if err := l.items.load(items, l.stored.next, l.retained(watermark)); err != nil {
+func (l *learner) load(items []storedItem, named []namedItem, fields []state.Field, watermark event.Millis) error {
+	l.stored.any = len(items)+len(named) > 0
+	if err := l.items.load(items, named, l.stored.next, l.retained(watermark)); err != nil {
 		return err
 	}
 	l.grow()
@@ -222,6 +230,12 @@ func (l *learner) load(items []storedItem, fields []state.Field, watermark event
 		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
 			return err
 		}
+		if l.hashes[f.Hash].byItem {
+			l.items.mentions(f.Field)
+		}
+	}
+	if l.items.told < 0 {
+		l.items.untell(items, fields, func(hash string) bool { return l.hashes[hash].byItem })
 	}
 	return l.delay.Loaded()
 }

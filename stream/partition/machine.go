@@ -71,6 +71,8 @@ type scratch struct {
 	names      [][]byte
 	rankOf     map[policy.Item]int32 // utility rank
 	pages      []uint32
+	named      []namedItem // of a page of names that is being sealed
+	text, page []byte
 }
 
 // sealedMeta is what the hash "meta" holds of ours as of the last seal, the account apart.
@@ -133,7 +135,7 @@ func (m *Machine) Names() Names { return m.cfg.Names }
 
 // claimHashes notes which hashes are the learner's.
 func (m *Machine) claimHashes(l *learner) error {
-	for _, h := range append([]string{ItemsHash, missedHash}, l.delay.Hashes()...) {
+	for _, h := range append(itemHashes(), l.delay.Hashes()...) {
 		name := l.name + ":" + h
 		if other, taken := m.hashes[name]; taken {
 			return fmt.Errorf("%w: learners %q and %q would share the hash %q", errConfig, other.learner.name, l.name, name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,6 +220,7 @@ func TestBrokenStateStops(t *testing.T) {
 	good := func() *memory {
 		w := newWorld(t, testConfig())
 		require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
+		require.NoError(t, w.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"a"}`), day))
 		w.save()
 		return w.store
 	}
@@ -239,6 +241,12 @@ func TestBrokenStateStops(t *testing.T) {
 		"item":              set("feed:items", "a", `{"no":0,"n":0}`),
 		"item number":       set("feed:items", "a", `{"no":1,"n":0,"sum":0,"sumsq":0}`),
 		"item number twice": set("feed:items", "b", `{"no":0,"n":0,"sum":0,"sumsq":0}`),
+		"item without name": set("feed:items", "b", `{"no":1,"n":0,"sum":0,"sumsq":0}`),
+		"names cut off":     set("feed:names", "0", "\x00\x02"),
+		"names of nobody":   set("feed:names", "x", "\x00\x02a\x00"),
+		"names elsewhere":   set("feed:names", "1", "\x00\x02a\x00"),
+		"too many names":    set("feed:names", "0", "\x00"+strings.Repeat("\x00", namesInPage)+"\x02a\x00"),
+		"items' count":      set("feed:catalogue", "items", "many"),
 		"not a number":      set("feed:items", "a", `{"no":0,"n":1,"sum":1e999,"sumsq":0}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -339,8 +347,8 @@ func TestImports(t *testing.T) {
 	require.Equal(t, 1, failed)
 	require.EqualValues(t, 3, w.m.Learners()[0].Fed)
 	w.save()
-	require.Equal(t, map[string]string{"a": `{"no":0,"n":0,"sum":0,"sumsq":0}`}, w.store.fields["feed:items"])
-	require.Zero(t, w.store.deltas, "nothing of ours to publish")
+	require.Equal(t, map[string]string{"a": `{"no":0,"n":0,"sum":0,"sumsq":0}`}, w.store.items(t, "feed"))
+	require.Empty(t, w.store.fields["feed:items"], "nothing of ours to publish")
 }
 
 // TestMisplaced counts records whose key belongs to another partition.
@@ -401,7 +409,7 @@ func TestStepRefusesOtherTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, m.Load(state.Field{Hash: "feed:other"}))
 	require.NoError(t, m.Load(state.Field{Hash: "meta", Field: []byte("token"), Value: []byte("not ours")}))
-	require.Equal(t, []string{"feed:items", "feed:missed", "feed:learner"}, m.Hashes())
+	require.Equal(t, []string{"feed:items", "feed:names", "feed:catalogue", "feed:missed", "feed:learner"}, m.Hashes())
 }
 
 // TestDueSegmentRestsUnderLoad: steps that touch ids in buckets that are being walked do not keep the walk waiting.

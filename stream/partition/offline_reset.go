@@ -32,7 +32,7 @@ func ResetLearner(fields []state.Field, name string) (changes state.Changes, dro
 			{Hash: state.MetaHash, Field: field},
 			{Hash: state.MetaHash, Field: []byte(learnerPrefix + was), Value: f.Value},
 		}
-		for _, h := range append([]string{ItemsHash, missedHash, ImportedHash}, delay.EveryHash()...) {
+		for _, h := range append(append(itemHashes(), ImportedHash), delay.EveryHash()...) {
 			drop = append(drop, name+":"+h)
 		}
 		return changes, drop, was, nil

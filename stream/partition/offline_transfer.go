@@ -74,7 +74,7 @@ func (t *Transfer) Learner(name string) error {
 		}
 		to.grow()
 	}
-	if err := delay.Merge(merges, from.delay, t.numbers[from.number], t.share, to.items.touch); err != nil {
+	if err := delay.Merge(merges, from.delay, t.numbers[from.number], t.share, to.items.taught); err != nil {
 		return fmt.Errorf("learner %q: %w", name, err)
 	}
 	return nil
@@ -233,6 +233,9 @@ func (t *Transfer) pending(from *learner, e *entry) {
 		e.items[k] = t.item(from, i)
 	}
 	l.grow()
+	if e.selected >= 0 {
+		l.items.tell(e.items[e.selected])
+	}
 	for _, i := range e.items { // or it would be past its deadline
 		l.carried([]int32{l.items.inProcess(i)}, e.began, e.payoffDeadline)
 	}

@@ -64,7 +64,7 @@ func (r *retention) until(period uint32) event.Millis { return int64(period) * r
 func (c *catalogue) carry(process int32, until uint32) {
 	if o := c.ours.Get(process); o.next > 0 && o.until < until {
 		c.ours.At(process).until = until
-		c.touch(o.next - 1)
+		c.changes.Note(o.next-1, itemNamed)
 	}
 }
 

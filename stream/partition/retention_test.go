@@ -101,7 +101,7 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 		require.EqualValues(t, k.next, l.items.next)
 	}
 	stored := func() {
-		require.Len(t, w.store.fields["feed:items"], len(k.until))
+		require.Len(t, w.store.items(t, "feed"), len(k.until))
 		for hash, fields := range w.store.fields {
 			if !slices.Contains([]string{"feed:flights", "feed:settled", "feed:open", "feed:history"}, hash) {
 				continue
@@ -185,10 +185,10 @@ func TestItemsEndAFewAtATime(t *testing.T) {
 		require.NoError(t, w.read(event.Impressions, fmt.Sprint("late", step), impression(fmt.Sprint("late", step), "new"), w.now))
 		require.Equal(t, left, w.m.learners[0].items.len())
 		w.save()
-		require.Len(t, w.store.fields["feed:items"], left)
+		require.Len(t, w.store.items(t, "feed"), left)
 		w.crash()
 	}
-	require.Contains(t, w.store.fields["feed:items"]["new"], fmt.Sprintf(`"no":%d,`, met))
+	require.Contains(t, w.store.items(t, "feed")["new"], fmt.Sprintf(`"no":%d,`, met))
 	require.Contains(t, w.store.fields["meta"]["forms.feed"], `"items":2`)
 	require.NoError(t, w.read(event.Impressions, "again", impression("again", "item 7"), w.now))
 	i, _ := w.m.learners[0].items.lookUp([]byte("item 7"))
@@ -205,7 +205,7 @@ func TestItemsOfBefore(t *testing.T) {
 	w.tick(10_000_000, all)
 	require.NoError(t, w.read(event.Impressions, "1", impression("1", "old"), w.now))
 	w.save()
-	require.NotContains(t, w.store.fields["feed:items"]["old"], "until")
+	require.NotContains(t, w.store.items(t, "feed")["old"], "until")
 	require.NotContains(t, w.store.fields["meta"]["learner.feed"], "kept")
 	w.tick(20_000_000, all)
 	w.save()
@@ -221,5 +221,5 @@ func TestItemsOfBefore(t *testing.T) {
 	require.NoError(t, w.read(event.Impressions, "end", impression("end", "new"), w.now))
 	require.Equal(t, 1, w.m.learners[0].items.len())
 	w.save()
-	require.NotContains(t, w.store.fields["feed:items"], "old")
+	require.NotContains(t, w.store.items(t, "feed"), "old")
 }

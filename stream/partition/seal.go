@@ -90,35 +90,6 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	m.sealItems(l, dst)
 }
 
-// sealItems writes the items that have changed, and deletes those that were dropped.
-func (m *Machine) sealItems(l *learner, dst *state.Changes) {
-	for _, x := range l.items.ended {
-		if i, again := l.items.number(x.process); again { // it is written with its new number, in place of what was published of it
-			l.items.changes.Note(i, itemAgain)
-		} else {
-			dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keep([]byte(l.items.names.Name(x.process))), Publish: true})
-		}
-	}
-	var scratch []byte
-	dst.Writes = slices.Grow(dst.Writes, l.items.changes.Len())
-	for i, what := range l.items.changes.All() {
-		if !l.items.has(i) {
-			continue
-		}
-		sums := l.delay.Sums(i)
-		scratch = appendItem(scratch[:0], i, sums, l.items.untilOf(i))
-		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.segments.keepText(l.items.name(i)), Value: m.segments.keep(scratch),
-			Publish: sums.N > 0 || l.poolsByItem || what&itemAgain != 0,
-		})
-	}
-	l.items.changes.Clear()
-	for _, x := range l.items.ended {
-		l.items.changes.Release(x.number)
-	}
-	l.items.ended = l.items.ended[:0]
-}
-
 // Forget says that checkpoints up to this segment are in the store, and that every record whose look-up was answered
 // before that has been stepped: what has not changed since can be looked up again.
 func (m *Machine) Forget(segment uint64) {

@@ -21,7 +21,8 @@ func newSegments() segments { return segments{over: newOverlay(), open: 1} }
 // overlay.
 const (
 	slotWeight  = 160
-	itemWeight  = 96
+	itemWeight  = 96 // an item's row
+	nameWeight  = 24 // its name in a page
 	eventWeight = 64 // what one payoff or selection changes in its learner's own fields
 )
 

@@ -1,11 +1,9 @@
 package partition
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -15,16 +13,17 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Published is one thing that another partition has published of its learner of the same name: the sums of an item, or a
-// field of a hash that the learner pools. It is only read, so that any number of machines may take it in.
+// Published is one thing that another partition has published of its learner of the same name: the sums of an item, a field of a hash that
+// the learner pools, or how many items there are. It is only read, so that any number of machines may take it in.
 type Published struct {
 	learner string
-	hash    string // without the learner's name; itemsHash for an item
+	hash    string // without the learner's name; ItemsHash for an item
 	field   []byte // of an item: its name
 	value   []byte // nil: the field is gone; not used for an item
 	sums    policy.Sums
 	until   int64 // up to when the source keeps the item, in milliseconds; 0: not known
-	gone    bool  // an item that is not stored any more
+	items   int   // of CatalogueHash: how many there are
+	gone    bool  // an item that has no row any more
 	about   about
 }
 
@@ -73,7 +72,7 @@ func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader 
 	r := &PublishedReader{names: names, byItem: make(map[string]bool), numbers: make(map[sourceOf]*policy.Pages[int32])}
 	for i := range learners {
 		c := &learners[i]
-		r.hashes = append(r.hashes, c.Name+":"+ItemsHash)
+		r.hashes = append(r.hashes, c.Name+":"+ItemsHash, c.Name+":"+CatalogueHash)
 		for _, p := range c.New().Pooled() {
 			r.hashes = append(r.hashes, c.Name+":"+p.Hash)
 			if p.ByItem {
@@ -113,6 +112,14 @@ func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
 		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
 	}
 	pub := Published{learner: learner, hash: hash, field: f.Field, value: f.Value}
+	if hash == CatalogueHash {
+		if string(f.Field) != catalogueItems || f.Value == nil {
+			return pub, fmt.Errorf("partition: field %.64q of hash %.64q", f.Field, f.Hash)
+		}
+		var err error
+		pub.items, err = parseCount(f.Value)
+		return pub, err
+	}
 	if hash != ItemsHash {
 		if r.byItem[f.Hash] {
 			r.translate(sourceOf{source, learner}, &pub)
@@ -160,13 +167,9 @@ func (r *PublishedReader) translate(of sourceOf, pub *Published) {
 	if known == nil {
 		return
 	}
-	for text := range bytes.SplitSeq(pub.field, []byte{':'}) {
-		theirs, err := strconv.ParseInt(string(text), 10, 32)
-		if err != nil || theirs < 0 {
-			return
-		}
-		if process := known.Get(int32(theirs)); process > 0 {
-			pub.about.add(int32(theirs), process-1)
+	for theirs := range numbersIn(pub.field) {
+		if process := known.Get(theirs); process > 0 {
+			pub.about.add(theirs, process-1)
 		}
 	}
 }

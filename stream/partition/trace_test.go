@@ -264,7 +264,11 @@ func (tr *tracer) stored() (lines []string) {
 	s := tr.w.store
 	for _, hash := range slices.Sorted(maps.Keys(s.fields)) {
 		for _, f := range slices.Sorted(maps.Keys(s.fields[hash])) {
-			lines = append(lines, fmt.Sprintf("%s %s = %s", hash, f, s.fields[hash][f]))
+			value := s.fields[hash][f]
+			if strings.HasSuffix(hash, ":"+NamesHash) {
+				value = strconv.Quote(value)
+			}
+			lines = append(lines, fmt.Sprintf("%s %s = %s", hash, f, value))
 		}
 	}
 	due := s.due()

@@ -176,6 +176,24 @@ func newMemory() *memory {
 	return &memory{fields: map[string]map[string]string{}, pages: map[uint32]*memoryPage{}, texts: map[state.ID]string{}}
 }
 
+// items are all that a learner has, as rows would say of them.
+func (s *memory) items(t require.TestingT, learner string) map[string]string {
+	all := map[string]string{}
+	for page, value := range s.fields[learner+":"+NamesHash] {
+		rows, err := Named(state.Field{Field: []byte(page), Value: []byte(value)})
+		require.NoError(t, err)
+		for _, f := range rows {
+			require.NotContains(t, all, string(f.Field))
+			all[string(f.Field)] = string(f.Value)
+		}
+	}
+	for name, row := range s.fields[learner+":"+ItemsHash] {
+		require.Contains(t, all, name)
+		all[name] = row
+	}
+	return all
+}
+
 func (s *memory) apply(c *state.Changes) {
 	for _, w := range c.Writes {
 		if s.fields[w.Hash] == nil {

@@ -419,9 +419,17 @@ func ended(e *entry, paidOnce, wasSelected bool) {
 // number is the one that Redis gives to an item of a learner.
 func (v *victim) number(t *testing.T, learner, item string) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(v.field(t, learner+":items", item), `"no":`)
-	n, _, _ := strings.Cut(rest, ",")
-	return n
+	pages, err := v.redis.HGetAll(t.Context(), v.key(0, learner+":names")).Result()
+	require.NoError(t, err)
+	for page, value := range pages {
+		items, err := parseNamesPage(page, value)
+		require.NoError(t, err)
+		if it, there := items[item]; there {
+			return strconv.FormatInt(it.number, 10)
+		}
+	}
+	require.FailNow(t, "no such item", "%s of %s", item, learner)
+	return ""
 }
 
 // TestEachLawIsSeenBroken corrupts Redis, one field at a time, and sees the law named that this breaks.

@@ -154,7 +154,12 @@ var corruptions = []corruption{
 		require.NoError(t, v.redis.ZAdd(t.Context(), key, redis.Z{Score: 1 << 40, Member: "4000000000"}).Err())
 		return func() { require.NoError(t, v.redis.ZRem(context.Background(), key, "4000000000").Err()) }
 	}},
-	{itemsCatalogue, "an item is lost", func(t *testing.T, v *victim) func() { return v.unset(t, v.key(0, "near:items"), "c") }},
+	{itemsCatalogue, "an item is lost", func(t *testing.T, v *victim) func() { return v.change(t, "near:names", "0", "\x02c", "\x02x") }},
+	{itemsCatalogue, "an item without a number", func(t *testing.T, v *victim) func() { return v.change(t, "near:names", "0", "\x02c", "\x00\x02c") }},
+	{itemsCatalogue, "one item more than there is", func(t *testing.T, v *victim) func() { return v.set(t, v.key(0, "near:catalogue"), "items", "4") }},
+	{itemsCatalogue, "a row without a name", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "near:items"), "x", `{"no":3,"n":0,"sum":0,"sumsq":0}`)
+	}},
 	{itemsCatalogue, "two items of one number", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "near:items"), "c", v.field(t, "near:items", "b"))
 	}},

@@ -133,8 +133,10 @@ func (lf *learnerFold) begin(f *fold, name string, fields map[string]string) {
 		hashes[hash][rest] = value
 	}
 	b := &storedLearner{}
-	b.loadItems(f, name, hashes["items"])
-	delete(hashes, "items")
+	b.loadItems(f, name, hashes["items"], hashes["names"], hashes["catalogue"])
+	for _, hash := range []string{"items", "names", "catalogue"} {
+		delete(hashes, hash)
+	}
 	delete(hashes, "learner") // the last estimate of windows is no sum
 	for hash, fields := range hashes {
 		b.loadHash(f.out, name+" "+hash, hash, fields)

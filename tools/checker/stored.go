@@ -1,8 +1,11 @@
 package checker
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,14 +69,14 @@ func (f *fold) load() {
 			f.out.skip("hash %q: learner %q is in none of the configurations", name, learner)
 			continue
 		}
-		known := hash == "items" || hash == "imported" || slices.Contains(hashesOf[lf.delay], hash) ||
+		known := slices.Contains([]string{"items", "names", "catalogue", "imported"}, hash) || slices.Contains(hashesOf[lf.delay], hash) ||
 			!lf.given && slices.Contains(preferenceHashes, hash)
 		if !known {
 			f.out.skip("hash %q (%d fields): not known with delay %s", name, len(fields), lf.delay)
 			continue
 		}
 		switch hash {
-		case "items": // with the others' numbers, below
+		case "items", "names", "catalogue": // with the others' numbers, below
 		case "imported":
 			lf.begin(f, name, fields)
 		default:
@@ -81,7 +84,8 @@ func (f *fold) load() {
 		}
 	}
 	for _, lf := range f.learners {
-		lf.stored.loadItems(f, lf.name, f.state.hashes[lf.name+":items"])
+		of := func(hash string) map[string]string { return f.state.hashes[lf.name+":"+hash] }
+		lf.stored.loadItems(f, lf.name, of("items"), of("names"), of("catalogue"))
 		for number, q := range lf.stored.queues {
 			if q.complete(f.out, lf.name, number, lf.stored.name(number)) && lf.stored.names[number] != "" {
 				lf.item(lf.stored.numbers[number]).queue = newQueueFold(q)
@@ -99,15 +103,32 @@ func (s *storedLearner) name(number int64) string {
 }
 
 // loadItems parses items: each has a number of its own, from 0 on. Below the number that the line of the learner says is next there may be
-// gaps, of items that have ended.
-func (s *storedLearner) loadItems(f *fold, learner string, fields map[string]string) {
+// gaps, of items that have ended. All are named in pages; some have a row with their sums besides, which says the same of them. Earlier
+// versions, which do not count items, gave each a row, and named none.
+func (s *storedLearner) loadItems(f *fold, learner string, rows, pages, counts map[string]string) {
 	out := f.out
-	s.items = make(map[string]storedItem, len(fields))
-	s.names = make(map[int64]string, len(fields))
-	s.numbers = make(map[int64]uint32, len(fields))
-	gaps, beyond := f.state.next[learner], int64(0)
-	s.next = gaps
-	for name, value := range fields {
+	most := f.state.next[learner] + int64(len(rows)) + namesInPage*int64(len(pages))
+	s.items = make(map[string]storedItem, len(rows)+namesInPage*len(pages))
+	s.names = make(map[int64]string, len(s.items))
+	s.numbers = make(map[int64]uint32, len(s.items))
+	place := func(name string, it storedItem) bool {
+		if it.number < 0 || it.number >= most || it.until < 0 || s.names[it.number] != "" || name == "" || s.items[name] != (storedItem{}) {
+			return false
+		}
+		s.items[name], s.names[it.number], s.numbers[it.number] = it, name, f.items.intern([]byte(name))
+		return true
+	}
+	for page, value := range pages {
+		items, err := parseNamesPage(page, value)
+		ok := err == nil
+		for name, it := range items {
+			ok = ok && place(name, it)
+		}
+		if !out.ok(itemsCatalogue, ok) {
+			out.breach(itemsCatalogue, learner+": names of page "+page, "names of items, each with a number of its own", fmt.Sprintf("%.100q: %v", value, err))
+		}
+	}
+	for name, value := range rows {
 		var v struct {
 			No         *int64
 			N          *int64
@@ -115,23 +136,71 @@ func (s *storedLearner) loadItems(f *fold, learner string, fields map[string]str
 			Until      int64
 		}
 		err := json.Unmarshal([]byte(value), &v)
-		ok := err == nil && v.No != nil && v.N != nil && v.Sum != nil && v.SumSq != nil && *v.No >= 0 && *v.No < gaps+int64(len(fields)) &&
-			v.Until >= 0 && s.names[*v.No] == "" && name != ""
-		if !out.ok(itemsCatalogue, ok) {
-			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d", gaps+int64(len(fields))), value)
-			continue
+		ok := err == nil && v.No != nil && v.N != nil && v.Sum != nil && v.SumSq != nil
+		if ok {
+			row := storedItem{*v.No, *v.N, *v.Sum, *v.SumSq, v.Until}
+			if named, there := s.items[name]; there && len(counts) > 0 {
+				ok = named.number == row.number && named.until == row.until
+				s.items[name] = row
+			} else {
+				ok = len(counts) == 0 && place(name, row)
+			}
 		}
-		s.items[name] = storedItem{*v.No, *v.N, *v.Sum, *v.SumSq, v.Until}
-		s.names[*v.No] = name
-		s.numbers[*v.No] = f.items.intern([]byte(name))
-		s.next = max(s.next, *v.No+1)
-		if *v.No >= gaps {
+		if !out.ok(itemsCatalogue, ok) {
+			out.breach(itemsCatalogue, learner+": "+name, fmt.Sprintf("statistics and a number of its own below %d, the same as among the names", most), value)
+		}
+	}
+	s.checkNumbers(f, learner, counts)
+}
+
+// checkNumbers checks that the numbers of items are those from 0 on, but for those that have ended, and that they are as many as is said.
+func (s *storedLearner) checkNumbers(f *fold, learner string, counts map[string]string) {
+	gaps, beyond := f.state.next[learner], int64(0)
+	s.next = gaps
+	for number := range s.names {
+		s.next = max(s.next, number+1)
+		if number >= gaps {
 			beyond++
 		}
 	}
-	if gaps > 0 {
-		equal(out, itemsCatalogue, learner+": items met since one was dropped last", s.next-gaps, beyond)
+	equal(f.out, itemsCatalogue, learner+": items met since one was dropped last", s.next-gaps, beyond)
+	if n, there := counts["items"]; there {
+		equal(f.out, itemsCatalogue, learner+": number of items", n, strconv.Itoa(len(s.names)))
 	}
+}
+
+// namesInPage is how many numbers share a page of items' names.
+const namesInPage = 64
+
+var errPage = errors.New("it is cut off, or has too much")
+
+// parseNamesPage reads a page: up to when all of it are kept at least, then for each number from page * 64 on the length of the name and 1, the
+// name, and for how much longer it is kept; 0 where there is no such item. All numbers are varints.
+func parseNamesPage(page, value string) (map[string]storedItem, error) {
+	first, err := strconv.ParseInt(page, 10, 32)
+	if err != nil || first < 0 {
+		return nil, errPage
+	}
+	r := strings.NewReader(value)
+	least, err := binary.ReadUvarint(r)
+	items := map[string]storedItem{}
+	for k := int64(0); err == nil && r.Len() > 0; k++ {
+		var length, longer uint64
+		if length, err = binary.ReadUvarint(r); err != nil || length == 0 {
+			continue
+		}
+		if length-1 > uint64(r.Len()) || k >= namesInPage {
+			return nil, errPage
+		}
+		name := make([]byte, length-1)
+		_, _ = io.ReadFull(r, name) // there are so many
+		longer, err = binary.ReadUvarint(r)
+		if _, twice := items[string(name)]; twice {
+			return nil, errPage
+		}
+		items[string(name)] = storedItem{number: first*namesInPage + k, until: int64(least + longer)}
+	}
+	return items, err
 }
 
 // fold is the fold's number of an item that Redis numbers so.
