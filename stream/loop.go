@@ -43,7 +43,7 @@ type loop struct {
 }
 
 func newLoop(w *Worker, gen *Generation, p int32, log *slog.Logger) *loop {
-	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, traces: newTraces(&w.opt, p), task: task.New(w.taskConfig(p)), replies: make(chan task.Reply, 64),
+	l := &loop{w: w, gen: gen, p: p, kafka: w.opt.Log(p), log: log, traces: newTraces(&w.opt, p), task: task.New(w.taskConfig(p, len(gen.partitions))), replies: make(chan task.Reply, 64),
 		sources: make(chan publishedBatch, 4), ended: make(chan struct{}), drops: dropWarnings{hourly{}}, ranges: rangeWarnings{hourly{}}}
 	l.beat.Store(int64(time.Since(w.start)))
 	return l

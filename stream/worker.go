@@ -334,8 +334,18 @@ func (w *Worker) wall() event.Millis {
 	return now.UnixMilli()
 }
 
-// taskConfig is one partition's.
-func (w *Worker) taskConfig(p int32) task.Config {
+// What all partitions of a worker may hold together, of what they have read and not yet stepped, and of changes that are not yet saved; each
+// has an equal share, but at least, and at most, so much of its own.
+const (
+	readAhead, leastReadAhead, mostReadAhead = 24 << 20, 128 << 10, 1 << 20
+	unsaved, leastUnsaved, mostUnsaved       = 256 << 20, 4 << 20, 64 << 20
+)
+
+// shared is a partition's share, where so many share it.
+func shared(all, least, most, owned int) int { return min(max(all/max(owned, 1), least), most) }
+
+// taskConfig is that of one partition of so many that the worker owns.
+func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	machine := w.opt.Machine
 	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
 	n := w.partitions()
@@ -349,6 +359,7 @@ func (w *Worker) taskConfig(p int32) task.Config {
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
+		FetchBytes: shared(readAhead, leastReadAhead, mostReadAhead, owned), MaxUnsavedBytes: int64(shared(unsaved, leastUnsaved, mostUnsaved, owned)),
 		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes
