@@ -337,8 +337,9 @@ func (w *Worker) wall() event.Millis {
 // What all partitions of a worker may hold together, of what they have read and not yet stepped, and of changes that are not yet saved; each
 // has an equal share, but at least, and at most, so much of its own.
 const (
-	readAhead, leastReadAhead, mostReadAhead = 24 << 20, 128 << 10, 1 << 20
-	unsaved, leastUnsaved, mostUnsaved       = 256 << 20, 4 << 20, 64 << 20
+	readAhead, leastReadAhead, mostReadAhead = 16 << 20, 128 << 10, 1 << 20
+	inBatches, leastInBatch, mostInBatch     = 16 << 20, 128 << 10, 900 << 10 // of rankings: one is filled while another is on its way
+	unsaved, leastUnsaved, mostUnsaved       = 128 << 20, 1 << 20, 64 << 20
 )
 
 // shared is a partition's share, where so many share it.
@@ -360,6 +361,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
 		FetchBytes: shared(readAhead, leastReadAhead, mostReadAhead, owned), MaxUnsavedBytes: int64(shared(unsaved, leastUnsaved, mostUnsaved, owned)),
+		BatchBytes:     shared(inBatches, leastInBatch, mostInBatch, owned),
 		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes

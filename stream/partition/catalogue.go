@@ -28,7 +28,8 @@ type catalogue struct {
 	pages   policy.Changes // of names
 	told    int            // how many items there are, as stored; -1: nothing is
 	ended   []endedItem    // dropped since the last seal
-	raised  bool           // items were dropped, or might have been: what is stored is of form 2
+	fresh   freshNames
+	raised  bool // items were dropped, or might have been: what is stored is of form 2
 
 	retention retention
 }
@@ -75,12 +76,13 @@ func (c *catalogue) inProcess(i policy.Item) int32 { return c.process.Get(i) - 1
 func (c *catalogue) name(i policy.Item) string { return c.names.Name(c.inProcess(i)) }
 
 // intern gives our number of an item that the process knows by its own, a new one where it has none.
-func (c *catalogue) intern(process int32) (i policy.Item, fresh bool) {
+func (c *catalogue) intern(process int32, name []byte) (i policy.Item, fresh bool) {
 	if o := c.ours.Get(process); o.next > 0 {
 		return o.next - 1, false
 	}
 	i = c.next
 	c.put(i, process, 0)
+	c.fresh.add(i, name)
 	c.changes.Note(i, itemNamed)
 	return i, true
 }

@@ -244,17 +244,17 @@ func (m *Machine) intern(l *learner, dst []policy.Item, names [][]byte) []policy
 	s := &m.scratch
 	s.process = m.cfg.Names.Numbers(s.process[:0], names)
 	for k, process := range s.process {
-		dst = append(dst, m.internNumber(l, process, len(names[k])))
+		dst = append(dst, m.internNumber(l, process, names[k]))
 	}
 	l.grow()
 	return dst
 }
 
-// internNumber gives our number of an item whose number in the process is known, and the length of its name.
-func (m *Machine) internNumber(l *learner, process int32, length int) policy.Item {
-	i, fresh := l.items.intern(process)
+// internNumber gives our number of an item whose number in the process is known, and the name.
+func (m *Machine) internNumber(l *learner, process int32, name []byte) policy.Item {
+	i, fresh := l.items.intern(process, name)
 	if fresh {
-		m.segments.loose += nameWeight + int64(length)
+		m.segments.loose += nameWeight + int64(len(name))
 	}
 	return i
 }

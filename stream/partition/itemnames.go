@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -120,6 +121,46 @@ func (c *catalogue) mentions(field []byte) {
 	}
 }
 
+// freshNames are the names of items that are new since the last seal, in the order of their numbers: nearly all that a seal writes, and
+// they need not be looked up one by one where the process keeps them.
+type freshNames struct {
+	numbers []policy.Item // ascending
+	ends    []int         // of their names
+	text    []byte
+	at      int // where get looks first: it is asked in order
+}
+
+func (f *freshNames) add(i policy.Item, name []byte) {
+	f.text = append(f.text, name...)
+	f.numbers, f.ends = append(f.numbers, i), append(f.ends, len(f.text))
+}
+
+// get is the name of an item, if it is new.
+func (f *freshNames) get(i policy.Item) (name []byte, fresh bool) {
+	if f.at >= len(f.numbers) || f.numbers[f.at] != i {
+		if f.at, fresh = slices.BinarySearch(f.numbers, i); !fresh {
+			return nil, false
+		}
+	}
+	start := 0
+	if f.at > 0 {
+		start = f.ends[f.at-1]
+	}
+	name = f.text[start:f.ends[f.at]]
+	f.at++
+	return name, true
+}
+
+// keptFresh is how much memory stays for the next names.
+const keptFresh = 64 << 10
+
+func (f *freshNames) clear() {
+	f.numbers, f.ends, f.text, f.at = f.numbers[:0], f.ends[:0], f.text[:0], 0
+	if cap(f.text) > keptFresh {
+		*f = freshNames{}
+	}
+}
+
 // numbersIn gives the numbers of items, one or two of them, that a field names which is about items.
 func numbersIn(field []byte) iter.Seq[policy.Item] {
 	return func(yield func(policy.Item) bool) {
@@ -202,6 +243,7 @@ func (m *Machine) sealItems(l *learner, dst *state.Changes) {
 		}
 	}
 	m.sealNames(l, dst)
+	c.fresh.clear()
 	c.changes.Clear()
 	for _, x := range c.ended {
 		c.changes.Release(x.number)
@@ -224,7 +266,11 @@ func (m *Machine) sealNames(l *learner, dst *state.Changes) {
 				continue
 			}
 			start := len(s.text)
-			s.text = append(s.text, c.name(i)...)
+			if name, fresh := c.fresh.get(i); fresh {
+				s.text = append(s.text, name...)
+			} else {
+				s.text = append(s.text, c.name(i)...)
+			}
 			s.named = append(s.named, namedItem{s.text[start:], i, c.untilOf(i)})
 		}
 		w := state.Write{Hash: l.namesHash, Field: m.segments.keep(strconv.AppendInt(nil, int64(page), 10))}

@@ -44,7 +44,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
 	l.items = newCatalogue(NewNameTable())
 	for i := range int32(4) {
-		l.items.intern(i)
+		l.items.intern(i, []byte("item"))
 	}
 	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},

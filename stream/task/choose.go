@@ -51,7 +51,7 @@ func (r *runner) ready(q *queue) (bool, error) {
 		return false, nil
 	}
 	if q.topic == event.Impressions {
-		if !r.lanes.rankings.room() {
+		if !r.lanes.rankings.room(r.cfg.BatchBytes) {
 			return false, nil
 		}
 		if r.replay.on {

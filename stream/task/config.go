@@ -26,6 +26,7 @@ type Config struct {
 	MaxUnsavedAge      time.Duration // likewise by age; default 60 s
 	SegmentBytes       int64         // a segment is sealed at this size at the latest; default 4 MiB
 	FetchBytes         int           // asked for per topic and fetch; default 1 MiB
+	BatchBytes         int           // of rankings in a batch, about; default and at most 900 KiB
 	FetchWait          time.Duration // how long a fetch waits for a record; default 500 ms
 	ClockBound         time.Duration // how far the worker's clock and Kafka's may be apart; default 5 min
 	// Adrift says that steps cannot be followed from where the state stands, but only from where they say so themselves.
@@ -84,6 +85,8 @@ func (c *Config) defaults() {
 	def(&c.MaxUnsavedAge, time.Minute)
 	def(&c.SegmentBytes, 4<<20)
 	def(&c.FetchBytes, 1<<20)
+	def(&c.BatchBytes, maxBatchBytes)
+	c.BatchBytes = min(c.BatchBytes, maxBatchBytes)
 	def(&c.FetchWait, 500*time.Millisecond)
 	def(&c.ClockBound, 5*time.Minute)
 	def(&c.StopRetry, 30*time.Second)

@@ -130,9 +130,9 @@ func (o *rankingsOut) weigh(out *partition.Output, from int) {
 	}
 }
 
-// room tells whether another ranking fits. One that exceeds the limit by itself was refused by the machine.
-func (o *rankingsOut) room() bool {
-	return o.cur == nil || o.cur.counted < maxBatchRecords && o.cur.bytes < maxBatchBytes
+// room tells whether another ranking fits into a batch of at most so many bytes. One that exceeds the limit by itself was refused by the machine.
+func (o *rankingsOut) room(most int) bool {
+	return o.cur == nil || o.cur.counted < maxBatchRecords && o.cur.bytes < most
 }
 
 func (o *rankingsOut) idle() bool {

@@ -57,10 +57,10 @@ func TestRankings_ABatchOfDeadLettersAloneDoesNotFly(t *testing.T) {
 	out := o.open()
 	out.DeadLetters = append(out.DeadLetters, partition.DeadLetter{Value: make([]byte, maxBatchBytes)})
 	o.weigh(out, 0)
-	require.False(t, o.room())
+	require.False(t, o.room(maxBatchBytes))
 	require.True(t, o.idle())
 	require.Nil(t, o.next())
-	require.True(t, o.room())
+	require.True(t, o.room(maxBatchBytes))
 }
 
 func TestRankings_RequestsFitTheTopic(t *testing.T) {
