@@ -23,6 +23,7 @@ type catalogue struct {
 	ours    policy.Pages[ourItem] // by the process's number
 	next    policy.Item           // number of the next item that is new
 	n       int                   // items there are
+	recent  [recents]recentItem   // of a number's lowest bits: items of the last impressions, whose process's numbers are asked for again
 	rows    policy.Pages[bool]    // by our number: the item has a row of its own in the store, or gets one with the next seal (itemnames.go)
 	changes policy.Changes
 	pages   policy.Changes // of names
@@ -39,6 +40,13 @@ type ourItem struct {
 	next  int32  // ours and 1; 0: we have none
 	until uint32 // the period of retention up to which it is kept
 }
+
+// recentItem is an item by both its numbers, each and 1.
+type recentItem struct{ ours, process int32 }
+
+const recents = 128
+
+func recentAt(i policy.Item) uint32 { return uint32(i) % recents }
 
 // endedItem is an item that was dropped: its number, and the process's, and whether it had a row.
 type endedItem struct {
@@ -70,7 +78,12 @@ func (c *catalogue) from(first policy.Item) iter.Seq[policy.Item] {
 }
 
 // inProcess is the process's number of one of our items; -1 where we have no such item.
-func (c *catalogue) inProcess(i policy.Item) int32 { return c.process.Get(i) - 1 }
+func (c *catalogue) inProcess(i policy.Item) int32 {
+	if r := c.recent[recentAt(i)]; r.ours == i+1 && r.ours > 0 {
+		return r.process - 1
+	}
+	return c.process.Get(i) - 1
+}
 
 // name is the name of one of our items.
 func (c *catalogue) name(i policy.Item) string { return c.names.Name(c.inProcess(i)) }
@@ -78,7 +91,9 @@ func (c *catalogue) name(i policy.Item) string { return c.names.Name(c.inProcess
 // intern gives our number of an item that the process knows by its own, a new one where it has none.
 func (c *catalogue) intern(process int32, name []byte) (i policy.Item, fresh bool) {
 	if o := c.ours.Get(process); o.next > 0 {
-		return o.next - 1, false
+		i = o.next - 1
+		c.recent[recentAt(i)] = recentItem{i + 1, process + 1}
+		return i, false
 	}
 	i = c.next
 	c.put(i, process, 0)
@@ -91,6 +106,7 @@ func (c *catalogue) intern(process int32, name []byte) (i policy.Item, fresh boo
 func (c *catalogue) put(i policy.Item, process int32, until uint32) {
 	*c.ours.At(process) = ourItem{i + 1, until}
 	*c.process.At(i) = process + 1
+	c.recent[recentAt(i)] = recentItem{i + 1, process + 1}
 	c.next = max(c.next, i+1)
 	c.n++
 }
@@ -100,6 +116,7 @@ func (c *catalogue) drop(i policy.Item) {
 	process := c.inProcess(i)
 	c.ours.Remove(process)
 	c.process.Remove(i)
+	c.recent[recentAt(i)] = recentItem{}
 	c.n--
 	c.ended, c.raised = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.What(i)&itemUntold != 0}), true
 	c.rows.Remove(i)
