@@ -39,7 +39,7 @@ const referenceTail = `
 ## What is fixed
 
 The group's session timeout (10 s), rebalance timeout (30 s), the drain's limit (10 s), the repetition of the fence (6 h) and the
-limit of unsaved changes (64 MiB, 60 s) are fixed.
+limit of unsaved changes (64 MiB, of 256 MiB that all partitions of a worker share; 60 s) are fixed.
 `
 
 // TestReference: docs/configuration.md says what the tables of settings say.

@@ -339,7 +339,7 @@ func (w *Worker) wall() event.Millis {
 const (
 	readAhead, leastReadAhead, mostReadAhead = 16 << 20, 128 << 10, 1 << 20
 	inBatches, leastInBatch, mostInBatch     = 16 << 20, 128 << 10, 900 << 10 // of rankings: one is filled while another is on its way
-	unsaved, leastUnsaved, mostUnsaved       = 64 << 20, 1 << 20, 64 << 20
+	unsaved, leastUnsaved, mostUnsaved       = 256 << 20, 1 << 20, 64 << 20
 )
 
 // shared is a partition's share, where so many share it.

@@ -14,7 +14,8 @@ const (
 	addMicros         = 0.009 // and for each partition that has told of the same item: they are added up anew
 	wholeServerMicros = 0.6   // of Redis, to read an item of a partition with what it has taught, all at once
 	wholeWorkerMicros = 2.2   // of the worker, likewise
-	loadMicros        = 3.0   // to load an item with a partition
+	nameMicros        = 0.8   // to load the name of an item with a partition
+	loadMicros        = 3.0   // and what is known of it
 	knownMicros       = 0.6   // to learn of a known id
 	wholeItem         = 100   // bytes of an item read whole, its name among them
 
@@ -112,6 +113,6 @@ func (w *Workload) fields() float64 {
 // Takeover is how long a partition that changes its owner stands still, what Kafka adds apart, and how long its impressions are looked up
 // behind that until all ids are known.
 func (w *Workload) Takeover() (still, known time.Duration) {
-	ids := w.IDs()
-	return seconds(float64(w.Items) * loadMicros / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
+	ids, facts := w.IDs(), factsOf(w)
+	return seconds(float64(w.Items) * (nameMicros + facts.known(w)*loadMicros) / 1e6), seconds(ids.All() / float64(w.Partitions) * knownMicros / 1e6)
 }

@@ -266,3 +266,39 @@ func (ps *peers) compare(p int) error {
 	}
 	return nil
 }
+
+// TestKnowledge_CountsItems: of items of which there is nothing to know others are told how many there are, and no more.
+func TestKnowledge_CountsItems(t *testing.T) {
+	cfg := testConfig()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	cfg.Names = NewNameTable()
+	cfg.Knowledge = NewKnowledge(cfg.Learners, cfg.Names)
+	reader := NewPublishedReader(cfg.Learners, cfg.Names)
+	one := newWorld(t, cfg)
+	cfg.Partition = 1
+	other := newWorld(t, cfg)
+	require.NoError(t, one.read(event.Impressions, "i-1", impression("i-1", "a", "b", "c"), day))
+	require.NoError(t, one.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"b"}`), day))
+	require.NoError(t, other.read(event.Impressions, "i-2", impression("i-2", "c"), day))
+	tell := func(source int32, fields []state.Field) {
+		cfg.Knowledge.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+		cfg.Knowledge.Told()
+	}
+	items := func() int { return cfg.Knowledge.wholes["feed"].count() }
+	var c state.Changes
+	one.m.Seal(&c)
+	fields := published(&c)
+	require.Len(t, fields, 2, "a row, and the number of items: %v", fields)
+	tell(0, fields)
+	require.Equal(t, 3, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	require.Equal(t, 7, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
+	require.Equal(t, 3, items())
+	failed := 0
+	for _, f := range []state.Field{{Field: []byte("items"), Value: []byte("-1")}, {Field: []byte("x"), Value: []byte("1")}, {Field: []byte("items")}} {
+		f.Hash = "feed:catalogue"
+		require.Empty(t, reader.Read(0, []state.Field{f}, func(error) { failed++ }))
+	}
+	require.Equal(t, 3, failed)
+}
