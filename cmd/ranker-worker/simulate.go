@@ -223,6 +223,9 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	if err := printBurnIns(&b, results); err != nil {
 		return err
 	}
+	if e.Noise > 0 {
+		printTold(&b, results)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -247,6 +250,23 @@ func printBurnIns(b *bytes.Buffer, results []*lab.Result) error {
 			optional(x.After.Stderr, "%.1f"), x.Unfinished)
 	}
 	return t.Flush()
+}
+
+// printTold says what selections tell of noise.
+func printTold(b *bytes.Buffer, results []*lab.Result) {
+	fmt.Fprintln(b)
+	for _, r := range results {
+		x := r.Told
+		if x == nil {
+			continue
+		}
+		fmt.Fprintf(b, "%s: of %d selections %d are of items below a better one", r.Policy, x.Selections, x.Blocked)
+		if x.Blocked < lab.FewBlocked {
+			fmt.Fprintln(b, ": too few to tell how many users take anything they look at.")
+		} else {
+			fmt.Fprintf(b, ": by these, %.1f %% of users take anything they look at.\n", 100*x.Noise)
+		}
+	}
 }
 
 func optional(x *float64, format string) string {

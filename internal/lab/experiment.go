@@ -122,8 +122,9 @@ type Result struct {
 	Bound         *float64 `json:"bound"`             // see Upper; null where none holds
 	LowerBound    *float64 `json:"lower_bound"`       // see Lower; null where there is none
 	Curve         []Point  `json:"curve"`
-	Instances     int64    `json:"instances"` // the most that any run needed; 0 for learners without
-	Seconds       float64  `json:"seconds"`   // of computing, all runs together
+	Told          *Told    `json:"selections,omitempty"` // of the first run, where utilities are given
+	Instances     int64    `json:"instances"`            // the most that any run needed; 0 for learners without
+	Seconds       float64  `json:"seconds"`              // of computing, all runs together
 
 	combination *Combination
 	experiment  *Experiment
@@ -333,7 +334,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
 		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Noise: e.Noise, Tastes: e.Tastes,
 		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
-		combination: c, experiment: e,
+		Told: runs[0].told, combination: c, experiment: e,
 	}
 	if e.Scenario == Wave {
 		r.Period = e.period()

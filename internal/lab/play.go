@@ -8,6 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
 // often is how many impressions are played between two looks at the world outside.
@@ -20,6 +21,7 @@ type played struct {
 	burnIn    burnIn
 	instances int64
 	seconds   float64
+	told      *Told // nil but for the first run
 }
 
 // play plays one run of a combination, whose learner knows nothing yet. It ends early, with an error, when ctx does. Progress is
@@ -49,6 +51,9 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 	}
 	out.dynamic = p.lost
 	out.instances = p.learner.Status().Instances
+	if p.selections != nil {
+		out.told = newTold(p.selections, min(p.world.n, delay.DefaultMaxWindow))
+	}
 	out.seconds = time.Since(began).Seconds()
 	return out, nil
 }
@@ -68,8 +73,10 @@ type player struct {
 	earned  float64 // what the rankings bring in the mean, from users without noise
 	lost    float64 // what the best ranking of each impression would have brought more
 	scratch []float64
-	d       delay.Decision
-	fb      delay.Feedback
+	// selections is what they tell of users who are not asked: in the first run of a learner that is given utilities, else nil.
+	selections *propensity.Selections
+	d          delay.Decision
+	fb         delay.Feedback
 }
 
 func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
@@ -81,6 +88,9 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 		e: e, world: w, learner: newPartitions(e, c.new), veil: newVeil(e, c.Learner.Utilities, run),
 		noise: noise{e.Noise, newStream(e.Seed, run, forNoise)}, keys: newStream(e.Seed, run, forDecisions),
 		against: e.against(), scale: c.Learner.PayoffRange, divisor: e.divisor(), scratch: make([]float64, w.n),
+	}
+	if run == 0 && p.veil == nil {
+		p.selections = &propensity.Selections{}
 	}
 	var fixed []policy.Item
 	if e.Scenario.fixedOrder() && p.veil == nil {
@@ -176,6 +186,9 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	selected = sober
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
 		selected = d.Order[k]
+	}
+	if p.selections != nil {
+		p.selections.Add(d.Order, shownAt(d, selected))
 	}
 	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
 	if len(d.Propensities) > 0 {

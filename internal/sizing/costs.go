@@ -69,10 +69,11 @@ const (
 // Microseconds of one core: what the reports of docs/benchmarks.md measure.
 const (
 	impressionMicros = 4.0  // besides the candidates
-	candidateMicros  = 0.4  //
+	candidateMicros  = 0.3  //
 	eventMicros      = 18.0 // a selection, or a payoff
-	fewItems         = 20_000
-	redisMicros      = 4.9  // Redis's, of an impression
+	fewItems         = 2_000
+	tenfold          = 0.12 // by which it is longer with ten times the items
+	redisMicros      = 2.0  // Redis's, of an impression
 	redisEventMicros = 8.0  // of a selection or a payoff: its look-up, and what it changes
 	readMicros       = 12.0 // of an attempt to read what another partition has published
 )
@@ -122,4 +123,4 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 }
 
 // growth is how much longer an impression takes for the number of items: what is looked up of them is not in the processor's cache.
-func growth(items int) float64 { return 1 + math.Max(0, math.Log10(float64(items)/fewItems)) }
+func growth(items int) float64 { return 1 + tenfold*math.Max(0, math.Log10(float64(items)/fewItems)) }

@@ -16,17 +16,21 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // oldCommit is the last one that writes layout 1 of states and of rankings.
 const oldCommit = "5d5427a56503f23c6d85d3176745fd88e0b26683"
 
-// waitingCommit is the last one to which silence meant nothing and that dropped what was never paid, in the present layout. Its
+// waitingCommit is the last one to which silence meant nothing and that dropped what was never paid; it writes layout 2 of states. Its
 // rankings tell in which order records were taken in, so that the checker knows all that became of them.
 const waitingCommit = "3dec9ff40b143e45d75c688de4a6d58774ea3367"
 
+// presentLayout is that of states, as it is stored.
+var presentLayout = strconv.Itoa(task.StateLayout)
+
 // oldSays is what a worker of oldCommit says of a state in the present layout.
-const oldSays = "the stored state has layout 2, this worker reads 1"
+var oldSays = "the stored state has layout " + presentLayout + ", this worker reads 1"
 
 // errLeftOut says that a fault cannot be injected on this machine at all, and why.
 var errLeftOut = errors.New("left out")
@@ -177,7 +181,7 @@ func (s *isolated) awaitPresent(ctx context.Context) error {
 	return must(ctx, until(ctx, 30*time.Second, "all states have the present layout", func() (bool, error) {
 		metas, err := s.stored(ctx)
 		for _, meta := range metas {
-			if meta["layout"] != "2" {
+			if meta["layout"] != presentLayout {
 				return false, err
 			}
 		}
