@@ -41,6 +41,7 @@ type whole struct {
 	met    policy.Pages[int32]           // by number: how many sources have the item
 	items  int                           // that any has
 	counts map[int32]int                 // by source: how many items it says that it has, those of which it tells nothing among them
+	again  map[int32]int                 // likewise by source that tells all anew
 	ended  []int32                       // numbers of items that some source has ended since the last epoch
 }
 
@@ -52,7 +53,7 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
 			l.BeWhole()
 			k.wholes[learners[i].Name] = &whole{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
-				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int)}
+				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int)}
 		} else {
 			k.others = true
 		}
@@ -103,6 +104,12 @@ func (k *Knowledge) Whole(source int32, at state.Fence) {
 			return about != nil && about.Get(i)
 		})
 		w.sweepItems(source)
+		if n, told := w.again[source]; told {
+			w.counts[source] = n
+		} else {
+			delete(w.counts, source)
+		}
+		delete(w.again, source)
 	}
 	k.epoch.At[source] = at
 }
@@ -130,7 +137,11 @@ func (k *Knowledge) set(source int32, pub *Published) {
 		w.setItem(source, pub)
 		return
 	case CatalogueHash:
-		w.counts[source] = pub.items
+		if k.anew[source] != nil {
+			w.again[source] = pub.items
+		} else {
+			w.counts[source] = pub.items
+		}
 		return
 	}
 	if slices.ContainsFunc(w.pooled, func(p delay.Pooled) bool { return p.Hash == pub.hash }) {

@@ -295,6 +295,17 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	require.Equal(t, 7, items())
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
 	require.Equal(t, 3, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	cfg.Knowledge.Anew(1)
+	cfg.Knowledge.Told()
+	require.Equal(t, 7, items(), "what was told before stays meanwhile")
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
+	require.Equal(t, 7, items())
+	cfg.Knowledge.Whole(1, state.Fence{})
+	require.Equal(t, 5, items())
+	cfg.Knowledge.Anew(1)
+	cfg.Knowledge.Whole(1, state.Fence{})
+	require.Equal(t, 3, items())
 	failed := 0
 	for _, f := range []state.Field{{Field: []byte("items"), Value: []byte("-1")}, {Field: []byte("x"), Value: []byte("1")}, {Field: []byte("items")}} {
 		f.Hash = "feed:catalogue"
