@@ -54,6 +54,10 @@ It refuses while the group has live members.`,
 				switch {
 				case r.Done:
 					_, err = fmt.Fprintf(out, "The state has %d partitions now; %d ids were carried over.\n", r.To, r.Entries)
+					if r.Forgotten > 0 && err == nil {
+						_, err = fmt.Fprintf(out, "%d impressions that had ended are remembered no longer: their ids are no UUIDs, so that nobody knows where they belong. What comes "+
+							"for them again is an orphan, or ranked again.\n", r.Forgotten)
+					}
 				case err == nil:
 					_, err = fmt.Fprintf(out, "The state is of these topics, with %d partitions: there is nothing to do.\n", r.To)
 				default:
