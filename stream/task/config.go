@@ -50,6 +50,7 @@ type sabotage struct {
 	unacked      bool // checkpoints do not wait for rankings and dead letters to be acked
 	pastDecision bool // checkpoints of a replay carry a position past decisions not yet adopted
 	listedEnd    bool // the replay ends at the end that the broker lists, which can be stale
+	knownEarly   bool // ids that the walk over them has not come by yet are taken for new
 	unverified   bool // what the store shows is taken without a look at its token and sequence
 	forgetEarly  bool // the overlay forgets at the ack, without waiting for earlier look-ups
 	freshFence   bool // the fence is repeated as if for the first time, without a look at the partition's owner

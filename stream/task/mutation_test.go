@@ -48,6 +48,8 @@ var mutations = []mutation{
 		faults: faults{crash: 0.006, stuck: 0.3}, world: func(w *world) { w.stale = true }},
 	{name: "unchecked look-ups", sabotage: sabotage{unverified: true}, within: 100,
 		faults: faults{rollback: 0.02, reassign: 0.002}, habits: habits{repeats: 2}},
+	{name: "ids taken for new before all are known", sabotage: sabotage{knownEarly: true}, within: 100,
+		faults: faults{crash: 0.006, reassign: 0.003, slow: 0.3}, habits: habits{repeats: 2}},
 	{name: "overlay forgotten too early", sabotage: sabotage{forgetEarly: true}, within: 150,
 		faults: faults{slow: 0.3}, config: often},
 	{name: "token alone", rule: tokenAlone, within: 60,
