@@ -24,6 +24,7 @@ type Config struct {
 	FetchBytes int   // of one request; 0: 1 MiB
 	Items      int64 // of the catalogue that Fill's impressions are of; 0: 20,000
 	Paid       bool  // Fill writes a selection and a payoff for each impression too
+	Protobuf   bool  // Fill writes impressions in Protobuf
 }
 
 func (c *Config) items() int64 { return cmp.Or(c.Items, 20_000) }
@@ -182,7 +183,7 @@ func (c *partitionCopier) fence(ctx context.Context) error {
 	}
 }
 
-// Fill writes impressions of 20 candidates, about 950 bytes each, where the default partitioner puts them, with a plain producer; and
+// Fill writes impressions of 20 candidates, about 950 bytes each and in Protobuf 550, where the default partitioner puts them, with a plain producer; and
 // where they are paid, their selections and payoffs, each with a later time than what it belongs to.
 func Fill(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)

@@ -48,7 +48,7 @@ func fill(ctx context.Context, cfg Config, p int) error {
 	var batches [event.Inputs][]task.OutMessage
 	for i := range cfg.Records {
 		if key := Key(i); Place(key, cfg.Partitions) == p {
-			batches[event.Impressions] = append(batches[event.Impressions], impressionOf(key, i, cfg.items()))
+			batches[event.Impressions] = append(batches[event.Impressions], cfg.impression(key, i))
 			if cfg.Paid {
 				batches[event.Selections] = append(batches[event.Selections], selectionOf(key, i, cfg.items()))
 				batches[event.Payoffs] = append(batches[event.Payoffs], payoffOf(key, i))
@@ -120,10 +120,12 @@ func framed(batch []byte) protocol.RawRecordSet {
 func Key(i int64) []byte { return fmt.Appendf(nil, "i-%010d", i) }
 
 // NamedImpression makes the i-th impression under an id: 20 candidates with utilities, 950 bytes.
-func NamedImpression(key []byte, i int64) task.OutMessage { return impressionOf(key, i, 20_000) }
+func NamedImpression(key []byte, i int64) task.OutMessage {
+	return task.OutMessage{Key: key, Value: impressionOf(key, i, 20_000)}
+}
 
 // impressionOf is one of a catalogue of so many items.
-func impressionOf(key []byte, i, items int64) task.OutMessage {
+func impressionOf(key []byte, i, items int64) []byte {
 	v := fmt.Appendf(make([]byte, 0, 1000), `{"impression_id":"%s","candidates":[`, key)
 	for j := range int64(candidates) {
 		if j > 0 {
@@ -132,8 +134,23 @@ func impressionOf(key []byte, i, items int64) task.OutMessage {
 		v = fmt.Appendf(v, `{"item":"item-%06d","utility":0.%05d}`, candidate(i, j, items), (i*31+j*17389)%100000)
 	}
 	v = append(v, `]}`...)
-	return task.OutMessage{Key: key, Value: v}
+	return v
 }
+
+// impression is the i-th, in the format that is asked for.
+func (c *Config) impression(key []byte, i int64) task.OutMessage {
+	if !c.Protobuf {
+		return task.OutMessage{Key: key, Value: impressionOf(key, i, c.items())}
+	}
+	imp := event.Impression{ID: key, HasUtilities: true}
+	for j := range int64(candidates) {
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: fmt.Appendf(nil, "item-%06d", candidate(i, j, c.items())), Utility: utility(i, j)})
+	}
+	return task.OutMessage{Key: key, Value: event.AppendProtobufImpression(nil, &imp)}
+}
+
+// utility is that of the j-th candidate of the i-th impression.
+func utility(i, j int64) float64 { return float64((i*31+j*17389)%100000) / 100000 }
 
 // candidates of each impression.
 const candidates = 20

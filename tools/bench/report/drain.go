@@ -160,6 +160,7 @@ const configuration = `kafka:
   group: %q
   start: %s
   topics: {impressions: %q, selections: %q, payoffs: %q, rankings: %q}
+  %s
 redis: {url: "redis://%s/0"}
 http: {listen: %q, pprof: true}
 log: {level: warn}
@@ -181,7 +182,7 @@ func (b *bench) worker(ctx context.Context, topics [event.Topics]string, group, 
 	}
 	listen := "127.0.0.1:" + strconv.Itoa(ports[0])
 	file := filepath.Join(b.dir, group+".yaml")
-	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.Redis, listen, learner)
+	text := fmt.Sprintf(configuration, b.Kafka, group, start, topics[0], topics[1], topics[2], topics[3], b.formats, b.Redis, listen, learner)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write the worker's configuration: %w", err)
 	}

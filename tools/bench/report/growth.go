@@ -24,25 +24,27 @@ type Size struct {
 	Partitions int
 	Items      int64 // of the catalogue
 	Paid       bool  // each impression is selected and paid
+	Protobuf   bool  // impressions are in Protobuf
 }
 
 // Sizes are those of the table in docs/benchmarks.md.
-const Sizes = "6x2000 6x20000 6x200000 6x1000000 24x200000 64x200000 24x20000+paid"
+const Sizes = "6x2000 6x20000 6x200000 6x200000+protobuf 6x1000000 24x200000 64x200000 24x20000+paid"
 
 // mostPartitions is as many as copier.Place knows.
 const mostPartitions = 1024
 
-// ParseSizes reads sizes as Sizes has them: partitions, x and items, and +paid where every impression is selected and paid.
+// ParseSizes reads sizes as Sizes has them: partitions, x and items, +protobuf where impressions are, and +paid where each is selected and paid.
 func ParseSizes(text string) (all []Size, err error) {
 	for _, word := range strings.Fields(text) {
 		size, paid := strings.CutSuffix(word, "+paid")
+		size, protobuf := strings.CutSuffix(size, "+protobuf")
 		partitions, items, _ := strings.Cut(size, "x")
-		s := Size{Paid: paid}
+		s := Size{Paid: paid, Protobuf: protobuf}
 		if s.Partitions, err = strconv.Atoi(partitions); err == nil {
 			s.Items, err = strconv.ParseInt(items, 10, 64)
 		}
 		if err != nil || s.Partitions < 1 || s.Partitions > mostPartitions || s.Items < 20 {
-			return nil, fmt.Errorf("%q is no size: write 6x2000, or 6x2000+paid, for 1 to %d partitions and at least 20 items", word, mostPartitions)
+			return nil, fmt.Errorf("%q is no size: write 6x2000, 6x2000+protobuf or 6x2000+paid, for 1 to %d partitions and at least 20 items", word, mostPartitions)
 		}
 		all = append(all, s)
 	}
@@ -54,7 +56,7 @@ func ParseSizes(text string) (all []Size, err error) {
 
 // String is the size as ParseSizes reads it.
 func (s Size) String() string {
-	return fmt.Sprintf("%dx%d%s", s.Partitions, s.Items, map[bool]string{true: "+paid"}[s.Paid])
+	return fmt.Sprintf("%dx%d%s%s", s.Partitions, s.Items, map[bool]string{true: "+protobuf"}[s.Protobuf], map[bool]string{true: "+paid"}[s.Paid])
 }
 
 // GrowthOptions are what the table of growth is measured with.
@@ -122,6 +124,9 @@ func (b *bench) grown(ctx context.Context, row *Grown) error {
 		return err
 	}
 	defer b.dropAll(ctx, c)
+	if row.Protobuf {
+		b.formats = "formats: {impressions: protobuf}"
+	}
 	row.Pass, row.Stored, err = b.alone(ctx, c, row.Paid)
 	return err
 }
@@ -133,7 +138,7 @@ func (b *bench) filled(ctx context.Context, inputs string, s Size) (*broker.Clie
 		return nil, err
 	}
 	b.say("publishing %d impressions: %s", b.Impressions, s)
-	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: s.Partitions, Records: b.Impressions, Items: s.Items, Paid: s.Paid}); err != nil {
+	if err := copier.Fill(ctx, copier.Config{Client: c, Partitions: s.Partitions, Records: b.Impressions, Items: s.Items, Paid: s.Paid, Protobuf: s.Protobuf}); err != nil {
 		b.dropAll(ctx, c)
 		return nil, err
 	}
@@ -238,6 +243,9 @@ func (g *Growth) Write(w io.Writer) error {
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		partitions := strconv.Itoa(r.Partitions)
+		if r.Protobuf {
+			partitions += ", in Protobuf"
+		}
 		if r.Paid {
 			partitions += ", every impression paid"
 		}

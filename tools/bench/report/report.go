@@ -68,8 +68,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // bench is a report in the making.
 type bench struct {
 	Options
-	dir  string // of the programs and their configurations
-	warm int64  // so many impressions of each drain warm a program up, and are not counted
+	dir     string // of the programs and their configurations
+	formats string // a line of the configuration under kafka
+	warm    int64  // so many impressions of each drain warm a program up, and are not counted
 }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.Verbose, format+"\n", args...) }

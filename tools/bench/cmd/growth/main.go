@@ -22,7 +22,7 @@ import (
 func main() {
 	o := report.GrowthOptions{Kafka: os.Getenv("RANKER_TEST_KAFKA"), Verbose: os.Stderr}
 	o.KafkaPID, _ = strconv.Atoi(os.Getenv("RANKER_TEST_KAFKA_PID"))
-	sizes := flag.String("sizes", report.Sizes, "the rows: partitions x items, and +paid where every impression is selected and paid")
+	sizes := flag.String("sizes", report.Sizes, "the rows: partitions x items, +protobuf where impressions are in it, and +paid where each is selected and paid")
 	flag.Int64Var(&o.Impressions, "impressions", 300_000, "impressions of each row")
 	quick := flag.Bool("quick", false, "50,000 impressions a row: what it costs to start is then part of the figures")
 	flag.StringVar(&o.Profile, "profile", "", "directory for profiles of the last row's drain")
