@@ -52,7 +52,7 @@ const (
 	idleBytes      = 60 << 20 // of a worker without partitions
 	partitionBytes = 6 << 20  // of what a partition has read ahead and not yet saved
 	knownBytes     = 18       // of an id under which something is stored
-	nameBytes      = 79       // of an item in the process, besides its name
+	nameBytes      = 45       // of an item in the process, besides its name
 	metBytes       = 28       // of one in a partition
 	metApart       = 40       // and where the learner does not share what it knows
 	metHistory     = 27       // and where that has a history
