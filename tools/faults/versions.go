@@ -69,8 +69,15 @@ func versionFaults() []Fault {
 // beginAs starts all workers as another version; "": the present one.
 func beginAs(binary string) func(context.Context, *isolated) error {
 	return func(ctx context.Context, s *isolated) error {
+		edit := s.edit
+		s.edit = func(text string) string { // which earlier versions do not know
+			return strings.Replace(edit(text), fmt.Sprintf(", remember: %s", remember), "", 1)
+		}
 		for _, w := range s.Slots {
 			w.binary = binary
+			if err := w.configure(); err != nil {
+				return err
+			}
 		}
 		if binary != "" { // to it silence meant nothing, and what the configuration leaves open was dropped
 			before, err := s.Config()
