@@ -140,59 +140,46 @@ func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, 
 		if err := out(exportLine{Learner: name, Fingerprint: known.Fingerprint, Partition: &p}); err != nil {
 			return err
 		}
-		writes, err := withRows(name, changes.Writes)
-		if err != nil {
+		if err := r.section(name, changes.Writes, out); err != nil {
 			return err
-		}
-		for _, f := range writes {
-			hash, ours := strings.CutPrefix(f.Hash, name+":")
-			if !ours || f.Value == nil {
-				continue
-			}
-			line := exportLine{Hash: hash, Field: string(f.Field), Value: string(f.Value)}
-			switch {
-			case hash == partition.ItemsHash:
-				r.Items++
-				line = exportLine{Item: string(f.Field), Stats: json.RawMessage(f.Value)}
-			case !utf8.Valid(f.Value):
-				line.Value, line.Binary = "", f.Value
-			}
-			if err := out(line); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// withRows makes rows of what names a learner's items, for an export has a line for each: of those that have none yet.
-func withRows(learner string, writes []state.Write) (all []state.Write, err error) {
-	of := func(w *state.Write, hash string) bool { return w.Hash == learner+":"+hash }
-	rows := map[string]bool{}
-	for i := range writes {
-		if of(&writes[i], partition.ItemsHash) {
-			rows[string(writes[i].Field)] = true
+// section writes what a learner's part of a section holds: fields as they are stored, and a line for each item.
+func (r *ExportReport) section(learner string, writes []state.Write, out func(exportLine) error) error {
+	var items []state.Field
+	for _, w := range writes {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		if !ours || w.Value == nil {
+			continue
 		}
-	}
-	for i := range writes {
-		w := &writes[i]
+		line := exportLine{Hash: hash, Field: string(w.Field), Value: string(w.Value)}
 		switch {
-		case of(w, partition.CatalogueHash):
-		case of(w, partition.NamesHash):
-			named, err := partition.Named(state.Field{Field: w.Field, Value: w.Value})
-			if err != nil {
-				return nil, err
-			}
-			for _, f := range named {
-				if !rows[string(f.Field)] {
-					all = append(all, state.Write{Hash: learner + ":" + partition.ItemsHash, Field: f.Field, Value: f.Value})
-				}
-			}
-		default:
-			all = append(all, *w)
+		case hash == partition.ItemsHash || hash == partition.NamesHash:
+			items = append(items, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+			continue
+		case hash == partition.CatalogueHash: // which the items tell
+			continue
+		case !utf8.Valid(w.Value):
+			line.Value, line.Binary = "", w.Value
+		}
+		if err := out(line); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	rows, err := partition.Rows(learner, items)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		r.Items++
+		if err := out(exportLine{Item: string(row.Field), Stats: json.RawMessage(row.Value)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // emptyMachine makes a machine that has loaded nothing.

@@ -57,7 +57,7 @@ func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetRe
 }
 
 func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
-	items, names := learner+":"+partition.ItemsHash, learner+":"+partition.NamesHash
+	items := []string{learner + ":" + partition.ItemsHash, learner + ":" + partition.NamesHash}
 	one := ResetPartition{Partition: p}
 	change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 		changes, drop, was, err := partition.ResetLearner(fields, learner)
@@ -65,28 +65,19 @@ func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, y
 			return nil, err
 		}
 		one.Was = was
-		given := map[string]bool{}
-		for _, f := range fields {
-			switch f.Hash { // what cannot be read is given up unread
-			case names:
-				rows, _ := partition.Named(f)
-				for _, row := range rows {
-					given[string(row.Field)] = true
-				}
-			case items:
-				given[string(f.Field)] = true
-				if _, s, err := partition.ParseItem(f.Value); err == nil {
-					one.Payoffs += s.N
-				}
+		rows, _ := partition.Rows(learner, fields) // what cannot be read is given up unread
+		one.Items, one.Payoffs = len(rows), 0
+		for _, row := range rows {
+			if _, s, err := partition.ParseItem(row.Value); err == nil {
+				one.Payoffs += s.N
 			}
 		}
-		one.Items = len(given)
 		return &alteration{changes: changes, drop: drop, history: History{Done: "reset", Learner: learner, Was: was}}, nil
 	}
 	if yes {
-		return one, tool.alter(ctx, p, []string{items, names}, change)
+		return one, tool.alter(ctx, p, items, change)
 	}
-	m, fields, err := tool.store.View(ctx, p, []string{items, names})
+	m, fields, err := tool.store.View(ctx, p, items)
 	if err == nil {
 		_, err = change(&m, fields)
 	}

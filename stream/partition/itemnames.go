@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -105,11 +104,27 @@ func parseNames(dst []namedItem, field, value []byte) ([]namedItem, error) {
 	return dst, nil
 }
 
-// Named is what a field of NamesHash says of items, as rows of ItemsHash would: by item.
-func Named(f state.Field) (rows []state.Field, err error) {
-	items, err := parseNames(nil, f.Field, f.Value)
-	for _, it := range items {
-		rows = append(rows, state.Field{Hash: ItemsHash, Field: it.name, Value: appendItem(nil, it.number, policy.Sums{}, it.until)})
+// Rows are a row of ItemsHash for each item that fields tell of which are stored of a learner: its own, or one in which nothing is known
+// but its name. Other fields are passed over, and so is what cannot be read of names; err says why.
+func Rows(learner string, fields []state.Field) (rows []state.Field, err error) {
+	own := map[string]bool{}
+	for _, f := range fields {
+		if f.Hash == learner+":"+ItemsHash {
+			own[string(f.Field)] = true
+			rows = append(rows, f)
+		}
+	}
+	for _, f := range fields {
+		if f.Hash != learner+":"+NamesHash {
+			continue
+		}
+		items, wrong := parseNames(nil, f.Field, f.Value)
+		err = errors.Join(err, wrong)
+		for _, it := range items {
+			if !own[string(it.name)] {
+				rows = append(rows, state.Field{Hash: learner + ":" + ItemsHash, Field: it.name, Value: appendItem(nil, it.number, policy.Sums{}, it.until)})
+			}
+		}
 	}
 	return rows, err
 }
@@ -121,41 +136,44 @@ func (c *catalogue) mentions(field []byte) {
 	}
 }
 
-// freshNames are the names of items that are new since the last seal, in the order of their numbers: nearly all that a seal writes, and
-// they need not be looked up one by one where the process keeps them.
+// freshNames are the names of items that are new since the last seal, by number: nearly all that a seal writes, and they need not be looked
+// up one by one where the process keeps them.
 type freshNames struct {
-	numbers []policy.Item // ascending
-	ends    []int         // of their names
-	text    []byte
-	at      int // where get looks first: it is asked in order
+	first policy.Item
+	ends  []int // of their names, by number from first on; a number that is nobody's has none
+	text  []byte
 }
 
+// add takes the name of the item that has the next number, or one behind numbers that are nobody's.
 func (f *freshNames) add(i policy.Item, name []byte) {
+	if len(f.ends) == 0 {
+		f.first = i
+	}
+	for int(i-f.first) > len(f.ends) {
+		f.ends = append(f.ends, len(f.text))
+	}
 	f.text = append(f.text, name...)
-	f.numbers, f.ends = append(f.numbers, i), append(f.ends, len(f.text))
+	f.ends = append(f.ends, len(f.text))
 }
 
 // get is the name of an item, if it is new.
 func (f *freshNames) get(i policy.Item) (name []byte, fresh bool) {
-	if f.at >= len(f.numbers) || f.numbers[f.at] != i {
-		if f.at, fresh = slices.BinarySearch(f.numbers, i); !fresh {
-			return nil, false
-		}
+	k := int(i - f.first)
+	if k < 0 || k >= len(f.ends) {
+		return nil, false
 	}
 	start := 0
-	if f.at > 0 {
-		start = f.ends[f.at-1]
+	if k > 0 {
+		start = f.ends[k-1]
 	}
-	name = f.text[start:f.ends[f.at]]
-	f.at++
-	return name, true
+	return f.text[start:f.ends[k]], true
 }
 
 // keptFresh is how much memory stays for the next names.
 const keptFresh = 64 << 10
 
 func (f *freshNames) clear() {
-	f.numbers, f.ends, f.text, f.at = f.numbers[:0], f.ends[:0], f.text[:0], 0
+	f.ends, f.text = f.ends[:0], f.text[:0]
 	if cap(f.text) > keptFresh {
 		*f = freshNames{}
 	}
@@ -210,75 +228,4 @@ func parseCount(value []byte) (int, error) {
 		return 0, fmt.Errorf("partition: number of items %.64q: %w", value, err)
 	}
 	return int(n), nil
-}
-
-// sealItems writes the items that have changed, and deletes those that were dropped.
-func (m *Machine) sealItems(l *learner, dst *state.Changes) {
-	c := &l.items
-	var scratch []byte
-	for i, what := range c.changes.All() {
-		if !c.has(i) {
-			continue
-		}
-		if what&itemNamed != 0 {
-			c.pages.Note(namesPage(i), itemNamed)
-		}
-		sums := l.delay.Sums(i)
-		if row := sums.N > 0 || what&itemTold != 0 || c.rows.Get(i); !row {
-			if what&itemUntold != 0 {
-				dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keepText(c.name(i)), Publish: true})
-			}
-			continue
-		}
-		*c.rows.At(i) = true
-		scratch = appendItem(scratch[:0], i, sums, c.untilOf(i))
-		dst.Writes = append(dst.Writes, state.Write{
-			Hash: l.itemHash, Field: m.segments.keepText(c.name(i)), Value: m.segments.keep(scratch), Publish: true,
-		})
-	}
-	for _, x := range c.ended {
-		c.pages.Note(namesPage(x.number), itemNamed)
-		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row is its new number's
-			dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keepText(c.names.Name(x.process)), Publish: true})
-		}
-	}
-	m.sealNames(l, dst)
-	c.fresh.clear()
-	c.changes.Clear()
-	for _, x := range c.ended {
-		c.changes.Release(x.number)
-	}
-	c.ended = c.ended[:0]
-	if n := c.len(); n != max(c.told, 0) {
-		c.told = n
-		dst.Writes = append(dst.Writes, state.Write{Hash: l.name + ":" + CatalogueHash, Field: []byte(catalogueItems),
-			Value: strconv.AppendInt(nil, int64(n), 10), Publish: true})
-	}
-}
-
-// sealNames writes the pages that have changed.
-func (m *Machine) sealNames(l *learner, dst *state.Changes) {
-	c, s := &l.items, &m.scratch
-	for page := range c.pages.All() {
-		s.named, s.text = s.named[:0], s.text[:0]
-		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
-			if !c.has(i) {
-				continue
-			}
-			start := len(s.text)
-			if name, fresh := c.fresh.get(i); fresh {
-				s.text = append(s.text, name...)
-			} else {
-				s.text = append(s.text, c.name(i)...)
-			}
-			s.named = append(s.named, namedItem{s.text[start:], i, c.untilOf(i)})
-		}
-		w := state.Write{Hash: l.namesHash, Field: m.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
-		if len(s.named) > 0 {
-			s.page = appendNames(s.page[:0], s.named)
-			w.Value = m.segments.keep(s.page)
-		}
-		dst.Writes = append(dst.Writes, w)
-	}
-	c.pages.Clear()
 }

@@ -38,6 +38,31 @@ func TestNamesPage(t *testing.T) {
 	})
 }
 
+// TestFreshNames holds what is new since the last seal against a map, numbers that are nobody's between.
+func TestFreshNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var f freshNames
+		next := policy.Item(rapid.IntRange(0, 9).Draw(t, "first"))
+		for range 3 {
+			want := map[policy.Item]string{}
+			for _, gap := range rapid.SliceOfN(rapid.IntRange(0, 2), 0, 20).Draw(t, "gaps") {
+				next += policy.Item(gap)
+				want[next] = rapid.StringN(1, 5, 20).Draw(t, "name")
+				f.add(next, []byte(want[next]))
+				next++
+			}
+			for i, name := range want {
+				got, fresh := f.get(i)
+				require.True(t, fresh)
+				require.Equal(t, name, string(got))
+			}
+			_, fresh := f.get(next)
+			require.False(t, fresh)
+			f.clear()
+		}
+	})
+}
+
 func FuzzNamesPage(f *testing.F) {
 	f.Add([]byte("3"), appendNames(nil, []namedItem{{[]byte("a"), 3 * namesInPage, 17}, {[]byte("b"), 3*namesInPage + 5, 18}}))
 	f.Add([]byte("0"), []byte("\x00\x02a\x00"))
@@ -105,7 +130,7 @@ func TestNamesAndRowsDiffer(t *testing.T) {
 	w.save()
 	w.store.fields["feed:items"] = map[string]string{"b": string(appendItem(nil, 0, policy.Sums{}, 0))}
 	require.ErrorContains(t, w.tryStart(), "not among the names")
-	rows, err := Named(state.Field{Field: []byte("0"), Value: []byte(w.store.fields["feed:names"]["0"])})
+	rows, err := Rows("feed", []state.Field{{Hash: "feed:names", Field: []byte("0"), Value: []byte(w.store.fields["feed:names"]["0"])}})
 	require.NoError(t, err)
 	require.Equal(t, `{"no":1,"n":0,"sum":0,"sumsq":0}`, string(rows[1].Value))
 	require.True(t, strings.HasPrefix(string(rows[0].Value), `{"no":0,`))

@@ -34,7 +34,7 @@ type learner struct {
 	grown     int    // numbers that delay knows of
 	ended     int64  // items that were dropped since it was loaded
 	itemHash  string // name of the hash of its items
-	namesHash string // and of those that are only named
+	namesHash string // and of that of their names
 	hashes    map[string]ownHash
 
 	drops      drops // where on_expiry is drop
@@ -55,7 +55,7 @@ type ownHash struct {
 const learnerPrefix = "learner." // of the learner table's fields in the hash "meta"
 
 // ItemsHash holds, behind the learner's name and a colon, the numbers and the sums of items, by name: of those of which there is something
-// to know. The others are in NamesHash.
+// to know. NamesHash has all.
 const ItemsHash = "items"
 
 // ImportedHash keeps, behind a learner's name and a colon, all that the learner has taken in of exports since it began:

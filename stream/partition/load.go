@@ -230,9 +230,6 @@ func (l *learner) load(items []storedItem, named []namedItem, fields []state.Fie
 		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
 			return err
 		}
-		if l.hashes[f.Hash].byItem {
-			l.items.mentions(f.Field)
-		}
 	}
 	if l.items.told < 0 {
 		l.items.untell(items, fields, func(hash string) bool { return l.hashes[hash].byItem })

@@ -90,6 +90,80 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	m.sealItems(l, dst)
 }
 
+// sealItems writes the items that have changed, and deletes those that were dropped.
+func (m *Machine) sealItems(l *learner, dst *state.Changes) {
+	c := &l.items
+	var scratch []byte
+	drop := func(name string) {
+		dst.Writes = append(dst.Writes, state.Write{Hash: l.itemHash, Field: m.segments.keepText(name), Publish: true})
+	}
+	for i, what := range c.changes.All() {
+		if !c.has(i) {
+			continue
+		}
+		if what&itemNamed != 0 {
+			c.pages.Note(namesPage(i), itemNamed)
+		}
+		sums := l.delay.Sums(i)
+		if row := sums.N > 0 || what&itemTold != 0 || c.rows.Get(i); !row {
+			if what&itemUntold != 0 {
+				drop(c.name(i))
+			}
+			continue
+		}
+		*c.rows.At(i) = true
+		scratch = appendItem(scratch[:0], i, sums, c.untilOf(i))
+		dst.Writes = append(dst.Writes, state.Write{
+			Hash: l.itemHash, Field: m.segments.keepText(c.name(i)), Value: m.segments.keep(scratch), Publish: true,
+		})
+	}
+	for _, x := range c.ended {
+		c.pages.Note(namesPage(x.number), itemNamed)
+		if i, again := c.number(x.process); x.row && !(again && c.rows.Get(i)) { // else the row is its new number's
+			drop(c.names.Name(x.process))
+		}
+	}
+	m.sealNames(l, dst)
+	c.fresh.clear()
+	c.changes.Clear()
+	for _, x := range c.ended {
+		c.changes.Release(x.number)
+	}
+	c.ended = c.ended[:0]
+	if n := c.len(); n != max(c.told, 0) {
+		c.told = n
+		dst.Writes = append(dst.Writes, state.Write{Hash: l.name + ":" + CatalogueHash, Field: []byte(catalogueItems),
+			Value: strconv.AppendInt(nil, int64(n), 10), Publish: true})
+	}
+}
+
+// sealNames writes the pages that have changed.
+func (m *Machine) sealNames(l *learner, dst *state.Changes) {
+	c, s := &l.items, &m.scratch
+	for page := range c.pages.All() {
+		s.named, s.text = s.named[:0], s.text[:0]
+		for i := page * namesInPage; i < min((page+1)*namesInPage, c.next); i++ {
+			if !c.has(i) {
+				continue
+			}
+			start := len(s.text)
+			if name, fresh := c.fresh.get(i); fresh {
+				s.text = append(s.text, name...)
+			} else {
+				s.text = append(s.text, c.name(i)...)
+			}
+			s.named = append(s.named, namedItem{s.text[start:], i, c.untilOf(i)})
+		}
+		w := state.Write{Hash: l.namesHash, Field: m.segments.keep(strconv.AppendInt(nil, int64(page), 10))}
+		if len(s.named) > 0 {
+			s.page = appendNames(s.page[:0], s.named)
+			w.Value = m.segments.keep(s.page)
+		}
+		dst.Writes = append(dst.Writes, w)
+	}
+	c.pages.Clear()
+}
+
 // Forget says that checkpoints up to this segment are in the store, and that every record whose look-up was answered
 // before that has been stepped: what has not changed since can be looked up again.
 func (m *Machine) Forget(segment uint64) {

@@ -178,19 +178,22 @@ func newMemory() *memory {
 
 // items are all that a learner has, as rows would say of them.
 func (s *memory) items(t require.TestingT, learner string) map[string]string {
-	all := map[string]string{}
-	for page, value := range s.fields[learner+":"+NamesHash] {
-		rows, err := Named(state.Field{Field: []byte(page), Value: []byte(value)})
-		require.NoError(t, err)
-		for _, f := range rows {
-			require.NotContains(t, all, string(f.Field))
-			all[string(f.Field)] = string(f.Value)
+	var fields []state.Field
+	for _, hash := range []string{ItemsHash, NamesHash} {
+		for field, value := range s.fields[learner+":"+hash] {
+			fields = append(fields, state.Field{Hash: learner + ":" + hash, Field: []byte(field), Value: []byte(value)})
 		}
 	}
-	for name, row := range s.fields[learner+":"+ItemsHash] {
-		require.Contains(t, all, name)
-		all[name] = row
+	rows, err := Rows(learner, fields)
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, f := range rows {
+		require.NotContains(t, all, string(f.Field))
+		all[string(f.Field)] = string(f.Value)
 	}
+	named, err := Rows(learner, slices.DeleteFunc(fields, func(f state.Field) bool { return f.Hash == learner+":"+ItemsHash }))
+	require.NoError(t, err)
+	require.Len(t, named, len(all), "each item is named, those with a row too")
 	return all
 }
 
