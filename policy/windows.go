@@ -62,15 +62,22 @@ func windowsOf(cell int32) (low, high int) {
 // order shown. It returns the interval.
 func (t *Intervals) Selected(order []int32, at int) (low, high int) {
 	low, high = min(at+1, t.max), t.max
-	for k := at + 1; k < len(order) && k < t.max; k++ {
-		if order[k] > order[at] {
-			high = k
-			break
-		}
+	if next := NextAbove(order, at, t.max); next < len(order) {
+		high = min(next, t.max)
 	}
 	high = max(low, high)
 	t.counts.AddOwn(t.cell(low, high), 1, 1)
 	return low, high
+}
+
+// NextAbove is the first position behind at, from 0, and before end, at which a ranking shows an item of a higher utility than there: order holds
+// utility ranks in the order shown. Where there is none it is the smaller of end and the ranking's length, but none before at+1.
+func NextAbove(order []int32, at, end int) int {
+	k := at + 1
+	for k < min(end, len(order)) && order[k] < order[at] {
+		k++
+	}
+	return k
 }
 
 // Own is this partition's own count of an interval.
@@ -116,11 +123,10 @@ func (t *Intervals) Changed(f func(low, high int, count int64)) {
 	changes.Clear()
 }
 
-// What the estimate starts from, and how many selections that is worth.
-const (
-	priorRatio  = 0.7
-	priorWeight = 10.0
-)
+// PriorWeight is how many selections the distribution is worth that an estimate of the windows starts from, PriorWindows.
+const PriorWeight = 10.0
+
+const priorRatio = 0.7
 
 // PriorWindows fills q with the window distribution assumed before anything is known: q_w ∝ 0.7^w. Users who look less
 // far are more, as the paper's lazy windows have it.
@@ -185,7 +191,7 @@ func (t *Intervals) Estimate(q []float64) (passes int) {
 		var moved, d float64
 		for w, x := range q {
 			d += density[w+1]
-			next := (float64(priorWeight*prior[w]) + float64(x*max(d, 0))) / (priorWeight + informed)
+			next := (float64(PriorWeight*prior[w]) + float64(x*max(d, 0))) / (PriorWeight + informed)
 			moved += math.Abs(next - x)
 			q[w] = next
 		}

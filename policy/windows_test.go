@@ -106,7 +106,7 @@ func slowEM(t *Intervals, passes int) []float64 {
 		next := make([]float64, t.max)
 		var total float64
 		for w := range next {
-			next[w] = priorWeight * prior[w]
+			next[w] = PriorWeight * prior[w]
 			total += next[w]
 		}
 		for high := 1; high <= t.max; high++ {

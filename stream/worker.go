@@ -336,14 +336,17 @@ func (w *Worker) wall() event.Millis {
 
 // What all partitions of a worker may hold together, of what they have read and not yet stepped, and of changes that are not yet saved; each
 // has an equal share, but at least, and at most, so much of its own.
-const (
-	readAhead, leastReadAhead, mostReadAhead = 16 << 20, 128 << 10, 1 << 20
-	inBatches, leastInBatch, mostInBatch     = 16 << 20, 128 << 10, 900 << 10 // of rankings: one is filled while another is on its way
-	unsaved, leastUnsaved, mostUnsaved       = 256 << 20, 1 << 20, 64 << 20
+var (
+	readAhead = shared{16 << 20, 128 << 10, 1 << 20}
+	inBatches = shared{16 << 20, 128 << 10, 900 << 10} // of rankings: one is filled while another is on its way
+	unsaved   = shared{256 << 20, 1 << 20, 64 << 20}
 )
 
-// shared is a partition's share, where so many share it.
-func shared(all, least, most, owned int) int { return min(max(all/max(owned, 1), least), most) }
+// shared are bytes.
+type shared struct{ all, least, most int }
+
+// by is the share of one of so many.
+func (s shared) by(owned int) int { return min(max(s.all/max(owned, 1), s.least), s.most) }
 
 // taskConfig is that of one partition of so many that the worker owns.
 func (w *Worker) taskConfig(p int32, owned int) task.Config {
@@ -360,8 +363,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,
 		StartLatest: w.opt.StartLatest, SessionTimeout: w.opt.SessionTimeout,
 		CheckpointInterval: w.opt.CheckpointInterval, FenceInterval: w.opt.FenceInterval,
-		FetchBytes: shared(readAhead, leastReadAhead, mostReadAhead, owned), MaxUnsavedBytes: int64(shared(unsaved, leastUnsaved, mostUnsaved, owned)),
-		BatchBytes:     shared(inBatches, leastInBatch, mostInBatch, owned),
+		FetchBytes: readAhead.by(owned), BatchBytes: inBatches.by(owned), MaxUnsavedBytes: int64(unsaved.by(owned)),
 		MaxRecordBytes: machine.MaxRecordBytes, FetchWait: w.opt.FetchWait, StopRetry: w.opt.StopRetry, OneClock: w.opt.Now != nil,
 		NewMachine: func(maxRankingBytes int) (*partition.Machine, error) {
 			machine.MaxRankingBytes = maxRankingBytes

@@ -172,7 +172,7 @@ func (s *Selections) explained(q []float64, noise float64) (sum float64) {
 	prior := make([]float64, len(q))
 	policy.PriorWindows(prior)
 	for w := range q {
-		sum += priorSelections * prior[w] * math.Log(q[w])
+		sum += policy.PriorWeight * prior[w] * math.Log(q[w])
 	}
 	return sum
 }

@@ -24,13 +24,7 @@ type seen struct{ n, low, high int32 }
 func (s *Selections) Add(order []int32, at int) {
 	c := seen{n: int32(len(order)), low: int32(at + 1)}
 	if Leads(order, at) {
-		c.high = c.n
-		for k := at + 1; k < len(order); k++ {
-			if order[k] > order[at] {
-				c.high = int32(k)
-				break
-			}
-		}
+		c.high = int32(policy.NextAbove(order, at, len(order)))
 	} else {
 		s.noise++
 	}
@@ -73,7 +67,7 @@ func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 		noise = next
 		sum := 0.0
 		for w := range q {
-			given[w] += priorSelections * prior[w]
+			given[w] += policy.PriorWeight * prior[w]
 			sum += given[w]
 		}
 		for w := range q {
@@ -89,36 +83,39 @@ func (s *Selections) Estimate(longest, most int) (q []float64, noise float64) {
 }
 
 const (
-	firstNoise      = 0.05 // what the estimate starts from, where there is any
-	priorSelections = 10   // how many selections the prior windows are worth
-	tolerance       = 1e-9
+	firstNoise = 0.05 // what the estimate starts from, where there is any
+	tolerance  = 1e-9
 )
 
 // share shares the count of one cell out among windows, and tells what part of it is by chance.
 func (s *Selections) share(c seen, q []float64, noise float64, given []float64) (byChance float64) {
 	n, low, high := int(c.n), int(c.low), int(c.high)
-	if high == n {
-		high = len(q) // whoever looks further sees no more
-	}
 	first := min(low, len(q)) - 1 // a window beyond the longest counts as the longest
-	var chance, utility float64
-	for w := first; w < len(q); w++ {
-		chance += noise * q[w] / float64(min(w+1, n))
-		if high > 0 && w < max(high, first+1) {
-			utility += (1 - noise) * q[w]
-		}
+	led := first                  // windows from first up to here select it by utility
+	switch {
+	case high == n:
+		led = len(q) // whoever looks further sees no more
+	case high > 0:
+		led = min(max(high, first+1), len(q))
 	}
-	all := chance + utility
+	likely := func(w int) (chance, utility float64) {
+		if w < led {
+			utility = (1 - noise) * q[w]
+		}
+		return noise * q[w] / float64(min(w+1, n)), utility
+	}
+	var chance, all float64
+	for w := first; w < len(q); w++ {
+		x, y := likely(w)
+		chance, all = chance+x, all+x+y
+	}
 	if all <= 0 {
 		return 0
 	}
 	count := float64(s.counts[c])
 	for w := first; w < len(q); w++ {
-		x := noise * q[w] / float64(min(w+1, n))
-		if high > 0 && w < max(high, first+1) {
-			x += (1 - noise) * q[w]
-		}
-		given[w] += count * x / all
+		x, y := likely(w)
+		given[w] += count * (x + y) / all
 	}
 	return count * chance / all
 }
