@@ -42,7 +42,7 @@ func (r *impression) plain() []byte {
 		one = one[:0].text(1, r.Candidates[i].Item).double(2, r.Candidates[i].Utility)
 		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
 	}
-	return p
+	return p.text(5, r.User)
 }
 
 func (r *selection) plain() []byte {

@@ -97,21 +97,22 @@ func TestRead_ByTheWritersSchema(t *testing.T) {
 			{"name":"time","type":{"type":"long","logicalType":"timestamp-micros"}},
 			{"name":"candidates","type":["null",{"type":"array","items":{"type":"record","name":"Offer","fields":[
 				{"name":"price","type":"double"},{"name":"utility","type":["float","null"]},{"name":"item","type":"string"}]}}]},
-			{"name":"request","aliases":["impression_id"],"type":"string"}]}`
+			{"name":"request","aliases":["impression_id"],"type":"string"},{"name":"user","type":["null","string"]}]}`
 		type offer struct {
 			Price   float64  `avro:"price"`
 			Utility *float32 `avro:"utility"`
 			Item    string   `avro:"item"`
 		}
-		u := float32(0.5)
+		u, user := float32(0.5), "u-1"
 		got, err := read(t, event.Impressions, schema, written(t, schema, &struct {
 			Context map[string]string `avro:"context"`
 			Time    time.Time         `avro:"time"`
 			List    []offer           `avro:"candidates"`
 			ID      string            `avro:"request"`
-		}{map[string]string{"page": "home"}, at, []offer{{1, &u, "a"}, {2, &u, "b"}}, "i-1"}), impressionIn)
+			User    *string           `avro:"user"`
+		}{map[string]string{"page": "home"}, at, []offer{{1, &u, "a"}, {2, &u, "b"}}, "i-1", &user}), impressionIn)
 		require.NoError(t, err)
-		require.Equal(t, event.Impression{ID: []byte("i-1"), Time: at.UnixMilli(), HasTime: true, HasUtilities: true,
+		require.Equal(t, event.Impression{ID: []byte("i-1"), Time: at.UnixMilli(), HasTime: true, HasUtilities: true, User: []byte("u-1"),
 			Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.5}, {Item: []byte("b"), Utility: 0.5}}}, got)
 	})
 	t.Run("selection", func(t *testing.T) {

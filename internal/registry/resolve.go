@@ -23,6 +23,7 @@ type (
 		Learner    *string     `avro:"learner"`
 		Time       *time.Time  `avro:"time"`
 		Candidates []candidate `avro:"candidates"`
+		User       *string     `avro:"user"`
 	}
 	selection struct {
 		ID      *string    `avro:"impression_id"`
@@ -42,7 +43,7 @@ type (
 
 // fields are those of each topic's record, and of what type.
 var fields = [event.Inputs][][2]string{
-	event.Impressions: {{"impression_id", "string"}, {"learner", "string"}, {"time", "time"}, {"candidates", "candidates"}},
+	event.Impressions: {{"impression_id", "string"}, {"learner", "string"}, {"time", "time"}, {"candidates", "candidates"}, {"user", "string"}},
 	event.Selections:  {{"impression_id", "string"}, {"item", "string"}, {"time", "time"}, {"utility", "double"}, {"shown", "string"}},
 	event.Payoffs:     {{"impression_id", "string"}, {"payoff", "double"}, {"time", "time"}, {"item", "string"}, {"event_id", "string"}},
 }

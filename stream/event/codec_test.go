@@ -26,6 +26,12 @@ const sampleExpected = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z"
 	`"policy":"egreedy","delay":"direct","partition":3,"offset":1044,"layout":3,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],` +
 	`"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
+// sampleArm is of an experiment whose guard has tripped, with a shadow.
+const sampleArm = `{"impression_id":"i-1","learner":"control","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
+	`"policy":"greedy","delay":"direct","partition":3,"offset":1045,"layout":4,"experiment":"feed","run":2,"arm":"new","arm_probability":0.9,` +
+	`"unit":"1f3@2945","fallback":true,"verdict":{"run":2,"arm":"new","n":20000,"lower":-0.07,"upper":-0.0205},"shadows":{"bold":[1,0],"calm":[0,1]},` +
+	`"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+
 func millis(s string) event.Millis {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
@@ -39,10 +45,10 @@ func TestSamples(t *testing.T) {
 	d := event.NewDecoder(event.Limits{MaxCandidates: 2, MaxRecordBytes: 200})
 
 	var i event.Impression
-	text := `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`
+	text := `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}],"user":"u-1"}`
 	require.NoError(t, d.Impression(&i, []byte("i-1"), []byte(text)))
 	require.Equal(t, event.Impression{
-		ID: []byte("i-1"), Learner: []byte("feed"), Time: millis("2026-11-21T10:00:00Z"), HasTime: true, HasUtilities: true,
+		ID: []byte("i-1"), Learner: []byte("feed"), Time: millis("2026-11-21T10:00:00Z"), HasTime: true, HasUtilities: true, User: []byte("u-1"),
 		Candidates: []event.Candidate{{Item: []byte("a"), Utility: 0.1}, {Item: []byte("b"), Utility: 0.7}},
 	}, i)
 	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
@@ -167,7 +173,7 @@ func TestRoundTrip(t *testing.T) {
 	d := event.NewDecoder(event.Limits{})
 	prefix := []byte("prefix")
 	t.Run("impression", rapid.MakeCheck(func(t *rapid.T) {
-		want := event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtilities: rapid.Bool().Draw(t, "has utilities")}
+		want := event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), User: optionalID(t, "user"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtilities: rapid.Bool().Draw(t, "has utilities")}
 		if want.HasTime {
 			want.Time = times.Draw(t, "time")
 		}
@@ -238,10 +244,50 @@ func TestRoundTrip(t *testing.T) {
 			}
 			want.Decision.Ranks = rapid.Permutation(want.Decision.Ranks).Draw(t, "ranks")
 		}
+		drawAssignment(t, &want)
 		text := event.AppendRanking(bytes.Clone(prefix), &want)[len(prefix):]
 		require.NoError(t, d.Ranking(&got, text))
 		require.Equal(t, show(want), show(got))
 	}))
+}
+
+// drawAssignment puts a ranking into an experiment or not, and gives it shadows or not.
+func drawAssignment(t *rapid.T, r *event.Ranking) {
+	if d := &r.Decision; rapid.Bool().Draw(t, "in an experiment") {
+		d.Assignment = event.Assignment{Experiment: string(ids(t, "experiment")), Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")),
+			Probability: rapid.Float64Range(1e-9, 1).Draw(t, "share"), Unit: string(optionalID(t, "unit")), Fallback: rapid.Bool().Draw(t, "fallback")}
+		if rapid.Bool().Draw(t, "verdict") {
+			d.Verdict = event.Verdict{Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")), Units: rapid.Int64Min(0).Draw(t, "units"),
+				Lower: floats.Draw(t, "lower"), Upper: floats.Draw(t, "upper")}
+		}
+	}
+	for k := range rapid.IntRange(0, 2).Draw(t, "shadows") {
+		order := make([]int32, len(r.Items))
+		for i := range order {
+			order[i] = int32(i)
+		}
+		r.Decision.Shadows = append(r.Decision.Shadows, event.Shadow{Name: fmt.Sprint(k, "é"), Order: rapid.Permutation(order).Draw(t, "order")})
+	}
+}
+
+// TestAssignment: what a decision says of its experiment is written and read as documented, and what cannot be is refused.
+func TestAssignment(t *testing.T) {
+	d := event.NewDecoder(event.Limits{})
+	var r event.Ranking
+	require.NoError(t, d.Ranking(&r, []byte(sampleArm)))
+	require.Equal(t, event.Assignment{Experiment: "feed", Run: 2, Arm: "new", Probability: 0.9, Unit: "1f3@2945", Fallback: true}, r.Decision.Assignment)
+	require.Equal(t, event.Verdict{Run: 2, Arm: "new", Units: 20000, Lower: -0.07, Upper: -0.0205}, r.Decision.Verdict)
+	require.Equal(t, []event.Shadow{{Name: "bold", Order: []int32{1, 0}}, {Name: "calm", Order: []int32{0, 1}}}, r.Decision.Shadows)
+	require.Equal(t, sampleArm, string(event.AppendRanking(nil, &r)))
+	for was, faulty := range map[string]string{`"arm_probability":0.9`: `"arm_probability":0`, `"run":2,"arm":"new","arm_p`: `"run":0,"arm":"new","arm_p`,
+		`"arm":"new","arm_p`: `"arm":"","arm_p`, `"fallback":true`: `"fallback":1`, `"n":20000`: `"n":-1`, `"verdict":{"run":2,`: `"verdict":{`,
+		`"bold":[1,0]`: `"bold":[1,1]`, `"calm":[0,1]`: `"calm":[0]`, `"calm"`: `"bold"`, `[0,1]}`: `null}`, `"unit":"1f3@2945"`: `"unit":7`} {
+		require.Error(t, d.Ranking(&r, []byte(strings.Replace(sampleArm, was, faulty, 1))), faulty)
+	}
+	require.NoError(t, d.Ranking(&r, []byte(sampleRanking)))
+	require.Zero(t, r.Decision.Assignment, "nothing is left of the record before")
+	require.Zero(t, r.Decision.Verdict)
+	require.Empty(t, r.Decision.Shadows)
 }
 
 // TestNumbersAreWrittenAsByEncodingJSON, which makes them the shortest that read back as the same.

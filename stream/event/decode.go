@@ -57,7 +57,7 @@ func NewKeylessDecoder(l Limits) *Decoder {
 
 // Names of the fields of each object, with their places in the arrays that collect fills.
 var (
-	impressionFields = []string{"impression_id", "learner", "time", "candidates"}
+	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user"}
 	candidateFields  = []string{"item", "utility"}
 	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}

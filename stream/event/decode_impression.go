@@ -8,7 +8,7 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 		return p.notObject()
 	}
 	const candidates = 3 // in impressionFields
-	var v [4]value
+	var v [5]value
 	var l listed
 	m := members{names: impressionFields}
 	for more := p.enter('}'); more; more = p.next('}') {
@@ -39,6 +39,9 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 		return f
 	}
 	if dst.Time, dst.HasTime, f = v[2].moment("time"); f != nil {
+		return f
+	}
+	if dst.User, f = v[4].text("user"); f != nil {
 		return f
 	}
 	return d.checkCandidates(dst, &v[candidates], &l)

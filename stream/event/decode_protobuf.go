@@ -155,6 +155,8 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 			fault = at.merge(&f)
 		case "candidates":
 			fault = d.protoCandidate(dst, &f)
+		case "user":
+			dst.User, fault = f.text()
 		}
 		if fault != nil {
 			return fault

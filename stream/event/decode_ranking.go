@@ -5,7 +5,9 @@ var (
 	decisionFields = []string{
 		"group", "policy", "delay", "partition", "offset", "layout", "propensities", "instance", "explored", "seed",
 		"selection_deadline", "payoff_deadline", "ranks", "undecided", "began", "expected",
+		"experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows",
 	}
+	verdictFields = []string{"run", "arm", "n", "lower", "upper"}
 )
 
 // Ranking reads a ranking into dst, whose slices it reuses: Items and their bytes are valid until the next call, the
@@ -17,6 +19,7 @@ func (d *Decoder) Ranking(dst *Ranking, value []byte) error {
 		Decision: Decision{
 			Propensities: dst.Decision.Propensities[:0], Ranks: dst.Decision.Ranks[:0],
 			Undecided: dst.Decision.Undecided[:0], Expected: dst.Decision.Expected[:0], Instance: -1,
+			Shadows: dst.Decision.Shadows[:0],
 		},
 	}
 	if f := d.ranking(dst, value); f != nil {
@@ -62,6 +65,9 @@ func (d *Decoder) ranking(dst *Ranking, b []byte) *Fault {
 	if n := len(dst.Decision.Expected); n != 0 && n != len(dst.Items) {
 		return faultf(WrongType, "decision: %d are expected of %d items", n, len(dst.Items))
 	}
+	if f = d.checkShadows(dst); f != nil {
+		return f
+	}
 	return d.checkRanks(dst)
 }
 
@@ -91,7 +97,7 @@ func (d *Decoder) items(dst *Ranking, list *value) *Fault {
 }
 
 func (d *Decoder) decision(dst *Decision, o *value) *Fault {
-	var v [16]value
+	var v [24]value
 	p, m := parser{b: o.raw}, members{names: decisionFields}
 	m.read(&p, v[:])
 	f := d.checked(&m)
@@ -127,11 +133,8 @@ func (d *Decoder) decision(dst *Decision, o *value) *Fault {
 		}
 		dst.Instance = int32(instance)
 	}
-	if v[8].kind != absent {
-		if v[8].kind != isTrue && v[8].kind != isFalse {
-			return v[8].wrongType("explored", "true or false")
-		}
-		dst.Explored = v[8].kind == isTrue
+	if dst.Explored, f = v[8].truth("explored"); f != nil {
+		return f
 	}
 	if dst.Seed, f = v[9].seed(); f != nil {
 		return f
@@ -148,8 +151,130 @@ func (d *Decoder) decision(dst *Decision, o *value) *Fault {
 	if dst.Began, dst.HasBegan, f = v[14].moment("began"); f != nil {
 		return f
 	}
-	dst.Undecided, f = ranks(dst.Undecided, &v[13], "undecided")
+	if dst.Undecided, f = ranks(dst.Undecided, &v[13], "undecided"); f != nil {
+		return f
+	}
+	if f = d.assignment(dst, v[16:23]); f != nil {
+		return f
+	}
+	return d.shadows(dst, &v[23])
+}
+
+// assignment reads what a decision says of its experiment: without its name none of it.
+func (d *Decoder) assignment(dst *Decision, v []value) *Fault {
+	a := &dst.Assignment
+	var f *Fault
+	if a.Experiment, f = d.named(&v[0], "experiment"); f != nil || len(a.Experiment) == 0 {
+		return f
+	}
+	run, f := v[1].integer("run", 1, 1<<31-1)
+	if f != nil {
+		return f
+	}
+	a.Run = int32(run)
+	if a.Arm, f = d.required(&v[2], "arm"); f != nil {
+		return f
+	}
+	if a.Probability, f = v[3].float("arm_probability"); f != nil {
+		return f
+	}
+	if !(a.Probability > 0 && a.Probability <= 1) {
+		return faultf(WrongType, "arm_probability is %s, not within (0, 1]", quote(v[3].raw))
+	}
+	if a.Unit, f = d.named(&v[4], "unit"); f != nil {
+		return f
+	}
+	if a.Fallback, f = v[5].truth("fallback"); f != nil {
+		return f
+	}
+	return d.verdict(&dst.Verdict, &v[6])
+}
+
+func (d *Decoder) verdict(dst *Verdict, o *value) *Fault {
+	if o.kind == absent {
+		return nil
+	}
+	if o.kind != object {
+		return o.wrongType("verdict", "an object")
+	}
+	var v [5]value
+	p, m := parser{b: o.raw}, members{names: verdictFields}
+	m.read(&p, v[:])
+	f := d.checked(&m)
+	if f != nil {
+		return f
+	}
+	run, f := v[0].integer("run", 1, 1<<31-1)
+	if f != nil {
+		return f
+	}
+	dst.Run = int32(run)
+	if dst.Arm, f = d.required(&v[1], "arm"); f != nil {
+		return f
+	}
+	if dst.Units, f = v[2].integer("n", 0, 1<<63-1); f != nil {
+		return f
+	}
+	if dst.Lower, f = v[3].float("lower"); f != nil {
+		return f
+	}
+	dst.Upper, f = v[4].float("upper")
 	return f
+}
+
+// shadows reads positions by the name of a learner.
+func (d *Decoder) shadows(dst *Decision, o *value) *Fault {
+	switch o.kind {
+	case absent:
+		return nil
+	case object:
+	default:
+		return o.wrongType("shadows", "an object")
+	}
+	p := parser{b: o.raw}
+	for more := p.enter('}'); more; more = p.next('}') {
+		name := p.name()
+		s := Shadow{Name: string(name)}
+		for i := range dst.Shadows {
+			if dst.Shadows[i].Name == s.Name {
+				return givenTwice(s.Name)
+			}
+		}
+		list, f := p.value(), (*Fault)(nil)
+		if list.kind != array {
+			return list.wrongType("shadows", "an object of arrays")
+		}
+		if s.Order, f = ranks(nil, &list, "shadows"); f != nil {
+			return f
+		}
+		dst.Shadows = append(dst.Shadows, s)
+	}
+	return nil
+}
+
+// truth is true or false; false where it is absent.
+func (v *value) truth(name string) (bool, *Fault) {
+	if v.kind != absent && v.kind != isTrue && v.kind != isFalse {
+		return false, v.wrongType(name, "true or false")
+	}
+	return v.kind == isTrue, nil
+}
+
+// required reads a text that must be there and not be empty, and interns it.
+func (d *Decoder) required(v *value, name string) (string, *Fault) {
+	s, f := d.named(v, name)
+	if f == nil && len(s) == 0 {
+		return "", faultf(MissingField, "%s is absent or empty", name)
+	}
+	return s, f
+}
+
+// named reads a text and interns it; empty where it is absent.
+func (d *Decoder) named(v *value, name string) (string, *Fault) {
+	if v.kind == absent {
+		return "", nil
+	}
+	return d.word(v, name)
 }
 
 func ranks(dst []int32, list *value, name string) ([]int32, *Fault) {
@@ -175,12 +300,8 @@ func (d *Decoder) checkRanks(r *Ranking) *Fault {
 	if len(ranks) != n {
 		return faultf(WrongType, "decision: %d ranks for %d items", len(ranks), n)
 	}
-	d.seen = append(d.seen[:0], make([]bool, n)...)
-	for i, rank := range ranks {
-		if int(rank) >= n || d.seen[rank] {
-			return faultf(WrongType, "decision: ranks[%d] is %d, which is not below %d or has occurred before", i, rank, n)
-		}
-		d.seen[rank] = true
+	if f := d.permutes("ranks", ranks, n); f != nil {
+		return f
 	}
 	last := int32(0)
 	for i, rank := range undecided {
@@ -188,6 +309,32 @@ func (d *Decoder) checkRanks(r *Ranking) *Fault {
 			return faultf(WrongType, "decision: undecided[%d] is %d, which is not between %d and %d", i, rank, last, n)
 		}
 		last = rank
+	}
+	return nil
+}
+
+// permutes holds numbers to a permutation of 0..n-1.
+func (d *Decoder) permutes(name string, numbers []int32, n int) *Fault {
+	d.seen = append(d.seen[:0], make([]bool, n)...)
+	for i, x := range numbers {
+		if int(x) >= n || d.seen[x] {
+			return faultf(WrongType, "decision: %s[%d] is %d, which is not below %d or has occurred before", name, i, x, n)
+		}
+		d.seen[x] = true
+	}
+	return nil
+}
+
+// checkShadows holds the orders of shadows to permutations of the items.
+func (d *Decoder) checkShadows(r *Ranking) *Fault {
+	for i := range r.Decision.Shadows {
+		s := &r.Decision.Shadows[i]
+		if len(s.Order) != len(r.Items) {
+			return faultf(WrongType, "decision: shadow %s has %d positions for %d items", quote([]byte(s.Name)), len(s.Order), len(r.Items))
+		}
+		if f := d.permutes("shadows", s.Order, len(r.Items)); f != nil {
+			return f
+		}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type domDecoder struct {
 }
 
 func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
-	var v [4]*fastjson.Value
+	var v [5]*fastjson.Value
 	f := d.record(Impressions, value, impressionFields, v[:], "candidates")
 	if f != nil {
 		return f
@@ -29,6 +29,9 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 		return f
 	}
 	if dst.Time, dst.HasTime, f = domMoment(v[2], "time"); f != nil {
+		return f
+	}
+	if dst.User, f = domText(v[4], "user"); f != nil {
 		return f
 	}
 	return d.candidates(dst, v[3])
@@ -229,6 +232,7 @@ func (d *domDecoder) Ranking(dst *Ranking, value []byte) error {
 		Decision: Decision{
 			Propensities: dst.Decision.Propensities[:0], Ranks: dst.Decision.Ranks[:0],
 			Undecided: dst.Decision.Undecided[:0], Expected: dst.Decision.Expected[:0], Instance: -1,
+			Shadows: dst.Decision.Shadows[:0],
 		},
 	}
 	if f := d.ranking(dst, value); f != nil {
@@ -278,6 +282,9 @@ func (d *domDecoder) ranking(dst *Ranking, value []byte) *Fault {
 	if n := len(dst.Decision.Expected); n != 0 && n != len(dst.Items) {
 		return faultf(WrongType, "decision: %d are expected of %d items", n, len(dst.Items))
 	}
+	if f = d.checkShadows(dst); f != nil {
+		return f
+	}
 	return d.checkRanks(dst)
 }
 
@@ -311,7 +318,7 @@ func (d *domDecoder) items(dst *Ranking, list *fastjson.Value) *Fault {
 }
 
 func (d *domDecoder) decision(dst *Decision, object *fastjson.Value) *Fault {
-	var v [16]*fastjson.Value
+	var v [24]*fastjson.Value
 	f := d.collect(object, decisionFields, v[:])
 	if f != nil {
 		return f
@@ -366,7 +373,117 @@ func (d *domDecoder) decision(dst *Decision, object *fastjson.Value) *Fault {
 	if dst.Began, dst.HasBegan, f = domMoment(v[14], "began"); f != nil {
 		return f
 	}
-	dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided")
+	if dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided"); f != nil {
+		return f
+	}
+	if f = d.assignment(dst, v[16:23]); f != nil {
+		return f
+	}
+	return d.shadows(dst, v[23])
+}
+
+func (d *domDecoder) assignment(dst *Decision, v []*fastjson.Value) *Fault {
+	a := &dst.Assignment
+	name := func(i int, what string, must bool) (s string, f *Fault) {
+		if v[i] != nil {
+			s, f = d.word(v[i], what)
+		}
+		if f == nil && must && s == "" {
+			f = faultf(MissingField, "%s is absent or empty", what)
+		}
+		return s, f
+	}
+	var f *Fault
+	var run int64
+	if a.Experiment, f = name(0, "experiment", false); f != nil || a.Experiment == "" {
+		return f
+	}
+	if run, f = d.integer(v[1], "run", 1, 1<<31-1); f != nil {
+		return f
+	}
+	a.Run = int32(run)
+	if a.Arm, f = name(2, "arm", true); f != nil {
+		return f
+	}
+	if a.Probability, f = d.float(v[3], "arm_probability"); f != nil {
+		return f
+	}
+	if a.Probability <= 0 || a.Probability > 1 {
+		return faultf(WrongType, "arm_probability is %s, not within (0, 1]", quote(d.number))
+	}
+	if a.Unit, f = name(4, "unit", false); f != nil {
+		return f
+	}
+	if v[5] != nil {
+		if t := v[5].Type(); t != fastjson.TypeTrue && t != fastjson.TypeFalse {
+			return domWrongType(v[5], "fallback", "true or false")
+		}
+		a.Fallback = v[5].Type() == fastjson.TypeTrue
+	}
+	return d.verdict(&dst.Verdict, v[6])
+}
+
+func (d *domDecoder) verdict(dst *Verdict, o *fastjson.Value) *Fault {
+	if o == nil {
+		return nil
+	}
+	if o.Type() != fastjson.TypeObject {
+		return domWrongType(o, "verdict", "an object")
+	}
+	var v [5]*fastjson.Value
+	f := d.collect(o, verdictFields, v[:])
+	if f != nil {
+		return f
+	}
+	var run int64
+	if run, f = d.integer(v[0], "run", 1, 1<<31-1); f != nil {
+		return f
+	}
+	dst.Run = int32(run)
+	if v[1] != nil {
+		if dst.Arm, f = d.word(v[1], "arm"); f != nil {
+			return f
+		}
+	}
+	if dst.Arm == "" {
+		return faultf(MissingField, "arm is absent or empty")
+	}
+	if dst.Units, f = d.integer(v[2], "n", 0, 1<<63-1); f != nil {
+		return f
+	}
+	if dst.Lower, f = d.float(v[3], "lower"); f != nil {
+		return f
+	}
+	dst.Upper, f = d.float(v[4], "upper")
+	return f
+}
+
+func (d *domDecoder) shadows(dst *Decision, o *fastjson.Value) (f *Fault) {
+	if o == nil {
+		return nil
+	}
+	if o.Type() != fastjson.TypeObject {
+		return domWrongType(o, "shadows", "an object")
+	}
+	seen := map[string]bool{}
+	o.GetObject().Visit(func(key []byte, v *fastjson.Value) {
+		name := string(key)
+		switch {
+		case f != nil:
+			return
+		case seen[name]:
+			f = givenTwice(name)
+			return
+		case v.Type() != fastjson.TypeArray:
+			f = domWrongType(v, "shadows", "an object of arrays")
+			return
+		}
+		seen[name] = true
+		s := Shadow{Name: name}
+		if s.Order, f = d.ranks(nil, v, "shadows"); f == nil {
+			dst.Shadows = append(dst.Shadows, s)
+		}
+	})
 	return f
 }
 

@@ -33,7 +33,11 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 		}
 		dst = append(dst, '}')
 	}
-	return append(dst, "]}"...)
+	dst = append(dst, ']')
+	if len(r.User) > 0 {
+		dst = appendText(append(dst, `,"user":`...), r.User)
+	}
+	return append(dst, '}')
 }
 
 // AppendSelection appends a selection.
@@ -124,6 +128,8 @@ func appendDecision(dst []byte, r *Decision) []byte {
 	}
 	dst = appendRanks(dst, `,"ranks":[`, r.Ranks)
 	dst = appendRanks(dst, `,"undecided":[`, r.Undecided)
+	dst = appendAssignment(dst, r)
+	dst = appendShadows(dst, r.Shadows)
 	dst = append(dst, `,"seed":"`...)
 	for shift := 60; shift >= 0; shift -= 4 {
 		dst = append(dst, hexDigits[r.Seed>>shift&15])
@@ -136,6 +142,53 @@ func appendDecision(dst []byte, r *Decision) []byte {
 		dst = appendQuotedTime(append(dst, `,"selection_deadline":`...), r.SelectionDeadline)
 	}
 	dst = appendQuotedTime(append(dst, `,"payoff_deadline":`...), r.PayoffDeadline)
+	return append(dst, '}')
+}
+
+// appendAssignment appends what a decision says of its experiment.
+func appendAssignment(dst []byte, r *Decision) []byte {
+	a := &r.Assignment
+	if len(a.Experiment) == 0 {
+		return dst
+	}
+	dst = appendText(append(dst, `,"experiment":`...), a.Experiment)
+	dst = strconv.AppendInt(append(dst, `,"run":`...), int64(a.Run), 10)
+	dst = appendText(append(dst, `,"arm":`...), a.Arm)
+	dst = appendFloat(append(dst, `,"arm_probability":`...), a.Probability)
+	if len(a.Unit) > 0 {
+		dst = appendText(append(dst, `,"unit":`...), a.Unit)
+	}
+	if a.Fallback {
+		dst = append(dst, `,"fallback":true`...)
+	}
+	if v := &r.Verdict; len(v.Arm) > 0 {
+		dst = strconv.AppendInt(append(dst, `,"verdict":{"run":`...), int64(v.Run), 10)
+		dst = appendText(append(dst, `,"arm":`...), v.Arm)
+		dst = strconv.AppendInt(append(dst, `,"n":`...), v.Units, 10)
+		dst = appendFloat(append(dst, `,"lower":`...), v.Lower)
+		dst = append(appendFloat(append(dst, `,"upper":`...), v.Upper), '}')
+	}
+	return dst
+}
+
+func appendShadows(dst []byte, all []Shadow) []byte {
+	if len(all) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"shadows":{`...)
+	for k := range all {
+		if k > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendText(dst, all[k].Name), ":["...)
+		for i, at := range all[k].Order {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendInt(dst, int64(at), 10)
+		}
+		dst = append(dst, ']')
+	}
 	return append(dst, '}')
 }
 

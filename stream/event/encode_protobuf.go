@@ -23,7 +23,7 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		dst = protowire.AppendBytes(dst, c.Item)
 		dst = appendDouble(dst, 2, c.Utility, r.HasUtilities)
 	}
-	return dst
+	return appendProtoText(dst, 5, r.User)
 }
 
 // AppendProtobufSelection appends a selection likewise.

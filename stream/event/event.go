@@ -34,6 +34,7 @@ type Impression struct {
 	HasTime      bool
 	Candidates   []Candidate
 	HasUtilities bool
+	User         []byte // whom experiments by user go by; empty: not named
 }
 
 // Selection says which item the user selected.
@@ -85,6 +86,34 @@ type Decision struct {
 	SelectionDeadline Millis
 	HasSelection      bool // false: no selections topic, hence no selection deadline
 	PayoffDeadline    Millis
+	Assignment        Assignment // zero: the impression is in no experiment
+	Verdict           Verdict    // zero: none
+	Shadows           []Shadow
+}
+
+// Assignment says which arm of an experiment an impression was given.
+type Assignment struct {
+	Experiment  string
+	Run         int32 // of the experiment, from 1
+	Arm         string
+	Probability float64 // the arm's share
+	Unit        string  // by user: what was assigned, the user's group and the period; else empty
+	Fallback    bool    // another arm has ranked it, because a guard has tripped
+}
+
+// Verdict says by which bounds the guard of an assignment's experiment took an arm out of service. It stands in the first ranking of each
+// partition that knew.
+type Verdict struct {
+	Run          int32
+	Arm          string
+	Units        int64   // of the arm and the control together that the bounds rest on
+	Lower, Upper float64 // of the arm's lift, in payoff ranges
+}
+
+// Shadow is the order in which a learner would have shown an impression's items.
+type Shadow struct {
+	Name  string
+	Order []int32 // positions in Ranking.Items
 }
 
 // MaxExpected bounds what a decision expects of an item, in either direction.

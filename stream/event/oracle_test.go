@@ -152,7 +152,7 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	if len(value) > l.MaxRecordBytes || !oracleSound(value) {
 		return nil, errFaulty
 	}
-	fields, err := oracleObject(value, "impression_id", "learner", "time", "candidates")
+	fields, err := oracleObject(value, "impression_id", "learner", "time", "candidates", "user")
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +160,7 @@ func oracleImpression(l event.Limits, key, value []byte) (*event.Impression, err
 	var i event.Impression
 	i.ID, i.Learner = r.text("impression_id", true), r.text("learner", false)
 	i.Time, i.HasTime = r.time("time")
+	i.User = r.text("user", false)
 	var list []json.RawMessage
 	if json.Unmarshal(fields["candidates"], &list) != nil || len(list) == 0 || len(list) > l.MaxCandidates {
 		return nil, errFaulty
@@ -239,7 +240,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	}
 	df, err := oracleObject(fields["decision"], "group", "policy", "delay", "partition", "offset", "layout",
 		"propensities", "instance", "explored", "seed", "selection_deadline", "payoff_deadline",
-		"ranks", "undecided", "began", "expected")
+		"ranks", "undecided", "began", "expected", "experiment", "run", "arm", "arm_probability", "unit", "fallback", "verdict", "shadows")
 	if err != nil {
 		return nil, err
 	}
@@ -268,10 +269,74 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 	if df["explored"] != nil && json.Unmarshal(df["explored"], &a.Decision.Explored) != nil {
 		return nil, errFaulty
 	}
-	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleExpected(&a, df["expected"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) || r.bad || d.bad || ok != [2]bool{true, true} {
+	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleExpected(&a, df["expected"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) ||
+		!oracleAssignment(&a.Decision, &d) || !oracleShadows(&a, df["shadows"]) || r.bad || d.bad || ok != [2]bool{true, true} {
 		return nil, errFaulty
 	}
 	return &a, nil
+}
+
+// oracleAssignment reads what a decision says of its experiment.
+func oracleAssignment(dst *event.Decision, d *reader) bool {
+	a := &dst.Assignment
+	if a.Experiment = string(d.text("experiment", false)); a.Experiment == "" {
+		return true
+	}
+	a.Run, a.Arm, a.Unit = int32(d.integer("run", math.MaxInt32)), string(d.text("arm", true)), string(d.text("unit", false))
+	a.Probability, _ = d.float("arm_probability")
+	if f := d.fields["fallback"]; f != nil && json.Unmarshal(f, &a.Fallback) != nil {
+		return false
+	}
+	if d.fields["verdict"] != nil {
+		fields, err := oracleObject(d.fields["verdict"], "run", "arm", "n", "lower", "upper")
+		if err != nil {
+			return false
+		}
+		r, v := reader{fields: fields}, &dst.Verdict
+		var ok [2]bool
+		v.Run, v.Arm, v.Units = int32(r.integer("run", math.MaxInt32)), string(r.text("arm", true)), r.integer("n", math.MaxInt64)
+		v.Lower, ok[0] = r.float("lower")
+		v.Upper, ok[1] = r.float("upper")
+		if r.bad || v.Run == 0 || ok != [2]bool{true, true} {
+			return false
+		}
+	}
+	return a.Run > 0 && a.Probability > 0 && a.Probability <= 1
+}
+
+// oracleShadows reads orders by name, each a permutation of the items' positions.
+func oracleShadows(a *event.Ranking, raw json.RawMessage) bool {
+	if raw == nil {
+		return true
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, _ := d.Token()
+		var list []json.RawMessage
+		if d.Decode(&list) != nil || list == nil || seen[name.(string)] {
+			return false
+		}
+		seen[name.(string)] = true
+		s, have := event.Shadow{Name: name.(string)}, make([]bool, len(a.Items))
+		for _, one := range list {
+			r := reader{fields: map[string]json.RawMessage{"at": one}}
+			at := r.integer("at", int64(len(a.Items))-1)
+			if r.bad || have[at] {
+				return false
+			}
+			have[at] = true
+			s.Order = append(s.Order, int32(at))
+		}
+		if len(list) != len(a.Items) {
+			return false
+		}
+		a.Decision.Shadows = append(a.Decision.Shadows, s)
+	}
+	return true
 }
 
 // oracleRanks reads ranks, a permutation of 0..n-1 where there are any, and the undecided ones of them.

@@ -19,7 +19,7 @@ var protobuf = event.Formats{event.Protobuf, event.Protobuf, event.Protobuf}
 func newProtobufDecoder() *event.Decoder { return event.NewFormatsDecoder(limits, protobuf) }
 
 func drawImpression(t *rapid.T) *event.Impression {
-	r := &event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), HasTime: rapid.Bool().Draw(t, "has time"),
+	r := &event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), User: optionalID(t, "user"), HasTime: rapid.Bool().Draw(t, "has time"),
 		HasUtilities: rapid.Bool().Draw(t, "has utilities")}
 	if r.HasTime {
 		r.Time = times.Draw(t, "time")

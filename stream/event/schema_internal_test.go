@@ -53,6 +53,7 @@ func TestSchemas_HaveTheFieldsThereAre(t *testing.T) {
 	}
 	require.Equal(t, slices.Sorted(slices.Values(candidateFields)), schemaFields(t, "impression", "properties", "candidates", "items"))
 	require.Equal(t, slices.Sorted(slices.Values(decisionFields)), schemaFields(t, "ranking", "properties", "decision"))
+	require.Equal(t, slices.Sorted(slices.Values(verdictFields)), schemaFields(t, "ranking", "properties", "decision", "properties", "verdict"))
 }
 
 // The messages of ranker.proto have the fields of the records. In those that are read the numbers are the places of the names.
@@ -72,7 +73,8 @@ func TestProtobuf_HasTheFieldsThereAre(t *testing.T) {
 	require.Equal(t, payoffFields, fields["Payoff"])
 	require.Equal(t, rankingFields, fields["Ranking"])
 	require.ElementsMatch(t, decisionFields, fields["Decision"])
-	require.Len(t, fields, 6)
+	require.Equal(t, verdictFields, fields["Verdict"])
+	require.Len(t, fields, 8)
 }
 
 // drawObject draws an object of these fields and others, each with a value that it may have or may not.
@@ -80,7 +82,7 @@ func drawObject(t *rapid.T, fields []string) string {
 	values := []string{"null", `""`, `"i"`, `"b"`, "1", "-2.5e3", "true", "{}", "[]", `"2026-11-21T10:00:00Z"`, `"2026-11-21T10:00:00.123+01:00"`,
 		`"2026-11-21"`, `"` + strings.Repeat("x", MaxIDBytes) + `"`, `"` + strings.Repeat("x", MaxIDBytes+1) + `"`}
 	likely := map[string][]string{"impression_id": {`"i"`}, "item": {`"a"`, `"c"`}, "payoff": {"0.5"}, "utility": {"0.5", "1"},
-		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "event_id": {`"e"`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
+		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
 	var parts []string
 	for _, name := range append([]string{"other"}, fields...) {
 		value := ""
@@ -151,6 +153,8 @@ func TestSchemas_FitRankings(t *testing.T) {
 	all.Decision.Layout, all.Decision.Expected = 3, []float64{0.25, -0.000001}
 	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
 	all.Decision.Began, all.Decision.HasBegan, all.Decision.SelectionDeadline, all.Decision.HasSelection = 2, true, 3, true
+	all.Decision.Layout, all.Decision.Assignment = 4, Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: "1f3", Fallback: true}
+	all.Decision.Verdict = Verdict{Run: 1, Arm: "new", Units: 7, Lower: -1, Upper: -0.5}
 	for _, r := range []*Ranking{&least, &all} {
 		record := string(AppendRanking(nil, r))
 		require.NoError(t, fits(t, schema, record), record)
@@ -159,7 +163,10 @@ func TestSchemas_FitRankings(t *testing.T) {
 			require.Error(t, fits(t, schema, strings.Replace(record, `"`+field+`"`, `"x"`, 1)), field)
 		}
 	}
-	require.Len(t, fieldsOf(string(AppendRanking(nil, &all))), len(rankingFields)+len(decisionFields))
+	all.Decision.Shadows = []Shadow{{Name: "x", Order: []int32{1, 0}}}
+	record := string(AppendRanking(nil, &all))
+	require.NoError(t, fits(t, schema, record), record)
+	require.Len(t, fieldsOf(record), len(rankingFields)+len(decisionFields)+len(verdictFields)+1)
 }
 
 // fieldsOf are the names of all fields of a record without lists of objects.
