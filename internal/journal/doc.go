@@ -1,0 +1,9 @@
+// Package journal reads what a learner decided and what became of it, from Kafka's topics or from files of their records, in the order of
+// event time, and plays it as often as it is asked for.
+//
+// A row is a decision whose impression and ranking were both found. What follows is joined to it as the worker does it: the selection, a
+// payoff or the sum of several, and the end, when event time is past a deadline. Event time has come as far as the least, over the
+// topics, of the newest time read: a row whose payoff may still be on its way at the log's end is immature.
+//
+// Rows stay in a temporary file, so that memory is needed for what has not ended alone.
+package journal

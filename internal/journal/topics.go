@@ -1,0 +1,191 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+const (
+	pieceBytes = 512 << 10
+	pieceWait  = time.Second
+	// attempts is how often a request is made, each with its deadline, before its error counts.
+	attempts       = 5
+	requestTimeout = 20 * time.Second
+	pause          = 200 * time.Millisecond
+)
+
+// ErrRetention says that a topic does not go back as far as was asked.
+var ErrRetention = errors.New("retention has taken what was asked for")
+
+// span is a partition of a topic, from one offset to another.
+type span struct {
+	topic  event.Topic
+	name   string
+	number int32
+	from   *broker.Partition
+	next   int64
+	end    int64
+	// last is where to end early: at the first record whose own time is at or after it; 0 is nowhere.
+	last  event.Millis
+	batch task.Fetched
+	at    int
+	entry Entry
+}
+
+// OpenTopics opens all partitions of the topics between two times, as they end now. It takes part in no group and only reads.
+func OpenTopics(ctx context.Context, c *broker.Client, q *Query) ([]Source, error) {
+	var all []Source
+	for _, topic := range []event.Topic{event.Impressions, event.Rankings, event.Selections, event.Payoffs} {
+		if topic == event.Selections && !q.HasSelections {
+			continue
+		}
+		some, err := openTopic(ctx, c, topic, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Query) ([]Source, error) {
+	name := c.Topic(topic)
+	var spans []kafka.PartitionOffsets
+	err := retry(ctx, func(ctx context.Context) (err error) {
+		spans, err = offsets(ctx, c, name, q.From)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Source
+	for i := range spans {
+		s := &spans[i]
+		p := &span{topic: topic, name: name, number: int32(s.Partition), from: c.Partition(int32(s.Partition)), next: s.FirstOffset, end: s.LastOffset}
+		for offset := range s.Offsets { // of the time asked for; -1: all is before it
+			if p.next = max(p.next, offset); offset < 0 {
+				p.next = p.end
+			}
+		}
+		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
+			p.last = q.To + halfTime
+		}
+		if topic == event.Impressions && q.From != 0 && s.FirstOffset > 0 && p.next == s.FirstOffset {
+			if err := p.retained(ctx, q.From); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// offsets are where partitions of a topic begin and end, and where a time begins in them; 0 is no time.
+func offsets(ctx context.Context, c *broker.Client, name string, from event.Millis) ([]kafka.PartitionOffsets, error) {
+	k := c.Kafka()
+	meta, err := k.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{name}})
+	if err == nil && (len(meta.Topics) != 1 || meta.Topics[0].Error != nil) {
+		err = meta.Topics[0].Error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking about topic %s: %w", name, err)
+	}
+	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
+	for _, p := range meta.Topics[0].Partitions {
+		req.Topics[name] = append(req.Topics[name], kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
+		if from != 0 {
+			req.Topics[name] = append(req.Topics[name], kafka.TimeOffsetOf(p.ID, time.UnixMilli(from)))
+		}
+	}
+	res, err := k.ListOffsets(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the offsets of %s: %w", name, err)
+	}
+	for _, p := range res.Topics[name] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s[%d]: %w", name, p.Partition, p.Error)
+		}
+	}
+	return res.Topics[name], nil
+}
+
+// retained fails where the partition's first record is of after a time, since those before it were deleted.
+func (p *span) retained(ctx context.Context, from event.Millis) error {
+	e, err := p.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.at-- // it is the next one again
+	if e.Timestamp > from {
+		return fmt.Errorf("%w: the impressions before %s of partition %d are gone; begin there with --from", ErrRetention,
+			time.UnixMilli(e.Timestamp).UTC().Format(time.RFC3339), p.number)
+	}
+	return nil
+}
+
+// Topic implements Source.
+func (p *span) Topic() event.Topic { return p.topic }
+
+// Place implements Source.
+func (p *span) Place() string { return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset) }
+
+// Close implements Source.
+func (p *span) Close() error { return nil }
+
+// Next implements Source.
+func (p *span) Next(ctx context.Context) (*Entry, error) {
+	for p.at == len(p.batch.Records) {
+		if p.next >= p.end {
+			return nil, io.EOF
+		}
+		err := retry(ctx, func(ctx context.Context) (err error) {
+			p.batch, err = p.from.Fetch(ctx, task.Fetch{Topic: p.topic, Offset: p.next, MaxBytes: pieceBytes, MaxWait: pieceWait})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if p.at = 0; p.batch.Next <= p.next { // the rest belongs to a transaction that is open
+			return nil, io.EOF
+		}
+		p.next = p.batch.Next
+	}
+	p.entry = Entry{Record: p.batch.Records[p.at], Timed: true}
+	if p.at++; p.entry.Offset >= p.end || p.last != 0 && p.entry.Timestamp >= p.last {
+		p.next, p.at = p.end, len(p.batch.Records)
+		return nil, io.EOF
+	}
+	if p.entry.Cut != nil {
+		p.entry.Fault = &event.Fault{Reason: event.RecordTooLarge, Detail: fmt.Sprintf("the record takes %d bytes", p.entry.Cut.Size)}
+	}
+	return &p.entry, nil
+}
+
+// retry makes a request again that fails, a few times.
+func retry(ctx context.Context, do func(context.Context) error) (err error) {
+	for range attempts {
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		err = do(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return err
+}
