@@ -20,7 +20,9 @@ const disorder = 60_000
 // errDisorder says that a file is not in the order of time.
 type errDisorder struct{ l *lines }
 
-func (e errDisorder) Error() string { return fmt.Sprintf("%s: it is not in the order of time", e.l.Place()) }
+func (e errDisorder) Error() string {
+	return fmt.Sprintf("%s: it is not in the order of time", e.l.Place())
+}
 
 // lineAt is where a line of a file that is not in order stands.
 type lineAt struct {

@@ -80,7 +80,9 @@ func (s *spool) put(e *Event) error {
 	return nil
 }
 
-func appendFloat(b []byte, x float64) []byte { return binary.LittleEndian.AppendUint64(b, math.Float64bits(x)) }
+func appendFloat(b []byte, x float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+}
 
 // Play calls f with all events in order. It may be called any number of times, one after the other.
 func (l *Log) Play(f func(*Event) error) error {

@@ -139,7 +139,9 @@ func (p *span) retained(ctx context.Context, from event.Millis) error {
 func (p *span) Topic() event.Topic { return p.topic }
 
 // Place implements Source.
-func (p *span) Place() string { return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset) }
+func (p *span) Place() string {
+	return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset)
+}
 
 // Close implements Source.
 func (p *span) Close() error { return nil }
