@@ -30,6 +30,7 @@ func (d *decoder) config(root *yaml.Node) *Config {
 	checkParking(in("join"), &c.Join, c.Limits.MaxRecordBytes)
 	checkRemember(in("join"), &c.Join)
 	d.learners(top, &c)
+	d.experiments(top, &c)
 	top.close()
 	d.reportUnknown(&c)
 	return &c

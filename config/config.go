@@ -19,6 +19,8 @@ type Config struct {
 	Join     Join
 	Limits   Limits
 	Learners []Learner // in the file's order; at least one, names distinct
+	// Experiments are in the file's order, their names distinct and those of learners.
+	Experiments []Experiment
 
 	source source
 }

@@ -37,12 +37,32 @@ func (c *Config) Added(other *Config) (keys, learners []string) {
 			keys = append(keys, differing("learners."+l.Name+".", learnerSettings, l, &other.Learners[k])...)
 		}
 	}
+	keys = append(keys, differingExperiments(c.Experiments, other.Experiments)...)
 	for _, l := range other.Learners {
 		if !slices.ContainsFunc(c.Learners, named(l.Name)) {
 			learners = append(learners, l.Name)
 		}
 	}
 	return keys, learners
+}
+
+// differingExperiments names experiments in whose settings, or in which, two configurations differ.
+func differingExperiments(ours, theirs []Experiment) (keys []string) {
+	named := func(name string) func(Experiment) bool { return func(x Experiment) bool { return x.Name == name } }
+	for i := range ours {
+		x := &ours[i]
+		if k := slices.IndexFunc(theirs, named(x.Name)); k < 0 {
+			keys = append(keys, "experiments."+x.Name)
+		} else {
+			keys = append(keys, differing("experiments."+x.Name+".", experimentSettings, x, &theirs[k])...)
+		}
+	}
+	for i := range theirs {
+		if !slices.ContainsFunc(ours, named(theirs[i].Name)) {
+			keys = append(keys, "experiments."+theirs[i].Name)
+		}
+	}
+	return keys
 }
 
 // Authorities are the certificates of the files that ca_file of Kafka and of Redis name, as they are now: connections trust those that

@@ -13,13 +13,16 @@ import (
 // digestBytes are enough to tell the configurations of a group apart.
 const digestBytes = 6
 
-// Digest stands for all settings of all learners, with the defaults filled in: workers with equal ones decide and learn alike. It
+// Digest stands for all settings of all learners and experiments, with the defaults filled in: workers with equal ones decide and learn alike. It
 // is the same whatever the order of learners and keys in the file, and may be another in another version of this program, which has
 // other settings. It is hexadecimal, and holds no secret: learners have none.
 func (c *Config) Digest() (string, error) {
 	var all mapping
 	for _, l := range slices.SortedFunc(slices.Values(c.Learners), func(a, b Learner) int { return strings.Compare(a.Name, b.Name) }) {
 		all.add(l.Name, l.print())
+	}
+	for _, x := range slices.SortedFunc(slices.Values(c.Experiments), func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) }) {
+		all.add("experiments."+x.Name, x.print())
 	}
 	text, err := yaml.Dump(all.node(false))
 	if err != nil {

@@ -16,6 +16,13 @@ func (c *Config) Print(w io.Writer) error {
 		learners.add(c.Learners[i].Name, c.Learners[i].print())
 	}
 	top.add("learners", learners.node(false))
+	if len(c.Experiments) > 0 {
+		var all mapping
+		for i := range c.Experiments {
+			all.add(c.Experiments[i].Name, c.Experiments[i].print())
+		}
+		top.add("experiments", all.node(false))
+	}
 	out, err := yaml.Dump(top.node(false))
 	if err != nil {
 		return fmt.Errorf("printing the configuration: %w", err)

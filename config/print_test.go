@@ -209,7 +209,37 @@ func drawConfig(t *rapid.T) *Config {
 		l.Default = i == byDefault || len(names) == 1
 		c.Learners = append(c.Learners, l)
 	}
+	drawExperiment(t, &c, span)
 	return &c
+}
+
+// drawExperiment makes the last learner part of an experiment, with others that are as it is but for their names, or not.
+func drawExperiment(t *rapid.T, c *Config, span func(string, time.Duration, time.Duration) time.Duration) {
+	if len(c.Learners) < 2 || rapid.Bool().Draw(t, "no experiment") {
+		return
+	}
+	l := c.Learners[len(c.Learners)-1]
+	x := Experiment{Name: l.Name, By: rapid.SampledFrom([]Unit{ByImpression, ByUser}).Draw(t, "by"), Period: 7 * day,
+		Run: rapid.IntRange(1, 1_000_000_000).Draw(t, "run"), Guard: Guard{Margin: 0.02}}
+	for k, share := range []float64{0.5, 0.375, 0.125} {
+		another := l
+		if k > 0 {
+			another.Name, another.Default = fmt.Sprintf("another_%d", k), false
+			c.Learners = append(c.Learners, another)
+		}
+		x.Arms = append(x.Arms, Arm{another.Name, share})
+	}
+	x.Control = x.Arms[rapid.IntRange(0, 2).Draw(t, "control")].Learner
+	if l.OnExpiry.Default == nil {
+		x.Unpaid = &l.PayoffRange.Min
+	}
+	if x.By == ByUser && rapid.Bool().Draw(t, "period") {
+		x.Period = span("period", time.Hour, longest)
+	}
+	if rapid.Bool().Draw(t, "guard") {
+		x.Guard = Guard{Margin: rapid.Float64Range(0, 1).Draw(t, "margin"), To: x.Arms[rapid.IntRange(0, 2).Draw(t, "to")].Learner}
+	}
+	c.Experiments = append(c.Experiments, x)
 }
 
 func drawLearner(t *rapid.T, name string, selections bool, span func(string, time.Duration, time.Duration) time.Duration) Learner {

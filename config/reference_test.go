@@ -35,6 +35,12 @@ Each learner has a name and these keys below it. A name has only a to z, digits,
 A key that its policy does not look at has no effect, and lint warns of it.
 `
 
+const referenceExperiments = `
+An experiment has the name of a learner, and is for the impressions of that: one of its arms, which are learners, ranks each. A learner
+can be in one experiment. Arms have the same ` + "`payoff_range`, `payoff_horizon`, `on_expiry`, `aggregate` and `out_of_range`" + `, and all or
+none of them ` + "`utilities: given`" + `. How to run one is told [with the operation](operations.md#experiments).
+`
+
 const referenceTail = `
 ## What is fixed
 
@@ -56,6 +62,17 @@ func TestReference(t *testing.T) {
 	b.WriteString("\n| key | kind | default | range | meaning | for |\n|---|---|---|---|---|---|\n")
 	l := DefaultLearner("", Stochastic)
 	rows(&b, "learners.<name>.", learnerSettings, printAll(learnerSettings, &l), true)
+	b.WriteString("\n## experiments\n" + referenceExperiments)
+	b.WriteString("\n| key | kind | default | range | meaning |\n|---|---|---|---|---|\n")
+	x := standardOf(experimentSettings)
+	x.By, x.Guard.To = ByUser, "control" // else what is of no use is not shown
+	shown := printAll(experimentSettings, &x)
+	for i := range shown {
+		if shown[i].Value == "by" {
+			shown[i+1] = text(string(ByImpression))
+		}
+	}
+	rows(&b, "experiments.<name>.", experimentSettings, shown, false)
 	b.WriteString(referenceTail)
 	if *update {
 		require.NoError(t, os.WriteFile(referencePath, []byte(b.String()), 0o644))

@@ -25,6 +25,10 @@ func WriteSchema(w io.Writer) error {
 		"propertyNames":        schema{"pattern": "^[a-z0-9._-]+$", "maxLength": longestLearner, "not": schema{"enum": reservedNames}},
 		"additionalProperties": ruled(object(learnerSettings), append(partnerRules(), schema{"type": "object"})),
 	}
+	properties["experiments"] = schema{
+		"type": []string{"object", "null"}, "description": "each experiment's settings, by the name of the learner whose impressions it is for",
+		"additionalProperties": ruled(object(experimentSettings), []schema{{"type": "object"}}),
+	}
 	root = ruled(root, []schema{needs("kafka", "redis", "learners"), withoutSelections})
 	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", "ranker-worker's configuration"
 	root["type"], root["definitions"] = "object", schema{"reference": reference}

@@ -48,6 +48,7 @@ func sectionsByKey(c *Config) map[string]string {
 	}
 	all := append(paths("", settings), "learners")
 	all = append(all, paths("learners."+learner+".", learnerSettings)...)
+	all = append(append(all, "experiments"), paths("experiments.<name>.", experimentSettings)...)
 	homes := map[string]string{}
 	for _, path := range all {
 		word := normaliseKey(path[strings.LastIndexByte(path, '.')+1:])

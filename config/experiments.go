@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Experiment compares learners: an impression that names the learner of its name is ranked by one of the arms.
+type Experiment struct {
+	Name    string // of a learner
+	Arms    []Arm  // in the file's order; two at least, their shares add up to 1
+	Control string // one of Arms
+	By      Unit
+	Period  time.Duration // by user: after which arms are given anew; or Never
+	Run     int           // from 1
+	Unpaid  *float64      // what counts for a selection that was never paid, in raw units; nil where learners' on_expiry says it
+	Guard   Guard
+}
+
+// Arm is a learner's part in an experiment.
+type Arm struct {
+	Learner string
+	Share   float64 // of units, above 0
+}
+
+// Unit is what an arm is given to.
+type Unit string
+
+// The values of by.
+const (
+	ByImpression Unit = "impression"
+	ByUser       Unit = "user"
+)
+
+// Never is an Experiment.Period: arms are given once and for all.
+const Never time.Duration = -1
+
+// Guard takes arms out of service that do worse than the control.
+type Guard struct {
+	Margin float64 // in payoff ranges
+	To     string  // the arm that ranks in their place; empty: there is no guard
+}
+
+// ExperimentOf is the experiment of impressions that name a learner; nil where there is none.
+func (c *Config) ExperimentOf(learner string) *Experiment {
+	for i := range c.Experiments {
+		if c.Experiments[i].Name == learner {
+			return &c.Experiments[i]
+		}
+	}
+	return nil
+}
+
+func parseShare(text string) (float64, error) {
+	x, err := parseFloat(text)
+	if err == nil && !(x > 0 && x <= 1) {
+		err = fmt.Errorf("a share is above 0 and at most 1, not %s", quote(text))
+	}
+	return x, err
+}
+
+// experiments reads all experiments, in the file's order.
+func (d *decoder) experiments(top *section, c *Config) {
+	if !top.has("experiments") {
+		top.ask("experiments")
+		return
+	}
+	s := top.section("experiments")
+	s.known = s.order // names of learners, which are checked
+	in := map[string]string{}
+	for _, name := range s.order {
+		f := s.fields[name]
+		path := s.join(name)
+		d.places[path] = f.at
+		one := d.open(path, f.at, f.value)
+		x := standardOf(experimentSettings)
+		x.Name = name
+		readAll(one, experimentSettings, &x)
+		one.close()
+		if d.learnerOf(c, name) == nil && len(c.Learners) > 0 {
+			d.fault(path, f.at, "there is no learner %s: an experiment has the name of the learner whose impressions it is for", quote(name))
+		}
+		d.checkArms(one, &x, c, in)
+		d.checkWorth(one, &x, c)
+		d.checkGuard(one, &x, c)
+		if one.has("period") && x.By != ByUser && one.ok("by") {
+			one.warn("period", "has no effect by impression: each is given an arm of its own")
+		}
+		c.Experiments = append(c.Experiments, x)
+	}
+}
+
+func (d *decoder) learnerOf(c *Config, name string) *Learner {
+	for i := range c.Learners {
+		if c.Learners[i].Name == name {
+			return &c.Learners[i]
+		}
+	}
+	return nil
+}
+
+// checkArms holds that there are learners to compare, that they can be compared, and that each is in one experiment; in says of those before
+// which one.
+func (d *decoder) checkArms(s *section, x *Experiment, c *Config, in map[string]string) {
+	if !s.has("arms") || d.bad[s.join("arms")] && len(x.Arms) == 0 {
+		return
+	}
+	arms := d.sections[s.join("arms")]
+	var names []string
+	sum, first := 0.0, (*Learner)(nil)
+	for _, a := range x.Arms {
+		names = append(names, a.Learner)
+		sum += a.Share
+		l := d.learnerOf(c, a.Learner)
+		if l == nil && len(c.Learners) > 0 {
+			arms.fault(a.Learner, "there is no learner %s", quote(a.Learner))
+			continue
+		}
+		if other := in[a.Learner]; other != "" {
+			arms.fault(a.Learner, "is in experiment %s already; a learner can be in one", other)
+		}
+		in[a.Learner] = x.Name
+		if first == nil {
+			first = l
+		} else if key := incomparable(first, l); key != "" {
+			arms.fault(a.Learner, "has another %s than %s: what they are paid cannot be compared", key, first.Name)
+		}
+	}
+	if l := d.learnerOf(c, x.Name); l != nil && first != nil && (l.Utilities == Given) != (first.Utilities == Given) {
+		s.fault("arms", "learner %s has utilities: %s, and %s %s: impressions must suit all", x.Name, l.Utilities, first.Name, first.Utilities)
+	}
+	switch {
+	case !s.ok("arms"):
+	case len(x.Arms) < 2:
+		s.fault("arms", "%s", noArms)
+	case len(x.Arms) > mostArms:
+		s.fault("arms", "there can be %d arms, not %d", mostArms, len(x.Arms))
+	case math.Abs(sum-1) > 1e-9:
+		s.fault("arms", "the shares add up to %s, not to 1", formatFloat(sum))
+	}
+	if !s.has("control") || !s.ok("control") {
+		return
+	}
+	at := slices.Index(names, x.Control)
+	switch {
+	case at < 0:
+		s.fault("control", "%s is none of the arms", quote(x.Control))
+	case x.Arms[at].Share < 0.01:
+		s.warn("control", "is given %s of units: with less than 1 %% it takes very long until anything is certain", formatFloat(x.Arms[at].Share))
+	}
+}
+
+// incomparable names the setting by which payoffs of two arms are not the same; nothing where they are.
+func incomparable(a, b *Learner) string {
+	sameDefault := (a.OnExpiry.Default == nil) == (b.OnExpiry.Default == nil) &&
+		(a.OnExpiry.Default == nil || *a.OnExpiry.Default == *b.OnExpiry.Default)
+	switch {
+	case a.PayoffRange != b.PayoffRange:
+		return "payoff_range"
+	case a.PayoffHorizon != b.PayoffHorizon:
+		return "payoff_horizon"
+	case !sameDefault:
+		return "on_expiry"
+	case a.Aggregate != b.Aggregate:
+		return "aggregate"
+	case a.OutOfRange != b.OutOfRange:
+		return "out_of_range"
+	case (a.Utilities == Given) != (b.Utilities == Given):
+		return "utilities"
+	}
+	return ""
+}
+
+// checkWorth holds that what was never paid is worth one thing.
+func (d *decoder) checkWorth(s *section, x *Experiment, c *Config) {
+	var l *Learner
+	for _, a := range x.Arms {
+		if l == nil {
+			l = d.learnerOf(c, a.Learner)
+		}
+	}
+	if l == nil || !s.ok("arms", "unpaid") || d.bad["learners."+l.Name+".on_expiry"] || d.bad["learners."+l.Name+".payoff_range"] {
+		return
+	}
+	switch {
+	case l.OnExpiry.Default == nil && x.Unpaid == nil:
+		s.missing("unpaid", "is needed: the arms have on_expiry: drop, and the comparison counts selections that were never paid as something")
+	case l.OnExpiry.Default != nil && x.Unpaid != nil:
+		s.fault("unpaid", "the arms' on_expiry says it already: %s", formatFloat(*l.OnExpiry.Default))
+	case x.Unpaid != nil && (*x.Unpaid < l.PayoffRange.Min || *x.Unpaid > l.PayoffRange.Max):
+		s.fault("unpaid", "%s is outside payoff_range [%s, %s]", formatFloat(*x.Unpaid), formatFloat(l.PayoffRange.Min), formatFloat(l.PayoffRange.Max))
+	}
+}
+
+// slowGuard is from which payoff horizon on lint says how long a guard takes.
+const slowGuard = 7 * day
+
+func (d *decoder) checkGuard(s *section, x *Experiment, c *Config) {
+	g := d.sections[s.join("guard")]
+	if g == nil || len(g.fields) == 0 {
+		return
+	}
+	if !g.has("to") {
+		g.missing("to", "is needed: the arm that ranks in place of one that is out of service")
+		return
+	}
+	if !g.ok("to") || !s.ok("arms", "control", "by", "period") {
+		return
+	}
+	if !slices.ContainsFunc(x.Arms, func(a Arm) bool { return a.Learner == x.Guard.To }) {
+		g.fault("to", "%s is none of the arms", quote(x.Guard.To))
+	} else if x.Guard.To != x.Control && len(x.Arms) == 2 {
+		g.fault("to", "%s is the arm that is guarded; another one must take its place, such as %s", x.Guard.To, x.Control)
+	}
+	if x.By == ByUser && x.Period == Never {
+		s.fault("guard", "period: never has no bounds to go by: users who keep their arm are not independent")
+	}
+	if l := d.learnerOf(c, x.Control); l != nil && l.PayoffHorizon > slowGuard {
+		s.warn("guard", "units count when their payoff_horizon is over: it knows nothing of the last %s", formatDuration(l.PayoffHorizon))
+	}
+}
