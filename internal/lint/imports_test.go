@@ -135,6 +135,7 @@ func TestRulesCatch(t *testing.T) {
 		{"delay", `import ("` + module + `/policy"; "` + module + `/policy/admissible")`, clean},
 		{"delay", `import "` + module + `/state"`, "delay imports state"},
 		{"stream/event", `import "` + module + `/policy"`, "stream/event imports policy"},
+		{"stream/experiment", `import "` + module + `/stream/event"`, "stream/experiment imports stream/event"},
 		{"stream/partition", `import "` + module + `/stream/task"`, "stream/partition imports stream/task"},
 		{"stream/partition", `import "` + module + `/config"`, "stream/partition imports config"},
 		{"stream/partition", `import "` + module + `"`, "stream/partition imports :"},

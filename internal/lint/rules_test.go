@@ -17,12 +17,13 @@ const module = "github.com/ranker-worker/ranker-worker"
 // layers are the packages whose imports run one way: each may import those of its own entry, besides packages below
 // itself (policy may import policy/admissible), and nothing else of this module. All but "state" are pure.
 var layers = map[string][]string{
-	"policy":           {},
-	"delay":            {"policy"},
-	"stream/event":     {},
-	"state":            {"stream/event"},
-	"stream/partition": {"policy", "delay", "stream/event", "state"},
-	"stream/task":      {"policy", "delay", "stream/event", "state", "stream/partition"},
+	"policy":            {},
+	"delay":             {"policy"},
+	"stream/event":      {},
+	"stream/experiment": {"policy"},
+	"state":             {"stream/event"},
+	"stream/partition":  {"policy", "delay", "stream/event", "stream/experiment", "state"},
+	"stream/task":       {"policy", "delay", "stream/event", "stream/experiment", "state", "stream/partition"},
 }
 
 // pureImports are the only packages from outside the standard library that a pure package may import: those that

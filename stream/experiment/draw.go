@@ -1,0 +1,108 @@
+package experiment
+
+import (
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Arm is one of an experiment's arms.
+type Arm struct {
+	Name  string
+	Share float64 // of all units, above 0; those of all arms add up to 1
+}
+
+// Draw gives units arms. It does not change and may be used concurrently.
+type Draw struct {
+	prefix xxhash.Digest
+	upTo   []float64 // by arm but the last, the share of it and those before
+}
+
+// newDraw is for arms in the order of their names.
+func newDraw(experiment string, run int32, arms []Arm) Draw {
+	var d Draw
+	d.prefix.Reset()
+	_, _ = d.prefix.WriteString(experiment + "\x00" + strconv.Itoa(int(run)) + "\x00")
+	sum := 0.0
+	for _, a := range arms[:len(arms)-1] {
+		sum += a.Share
+		d.upTo = append(d.upTo, sum)
+	}
+	return d
+}
+
+// Arm is the one that a unit is given: in the order of names the first at which the shares of it and those before exceed Uniform.
+func (d *Draw) Arm(unit []byte) int {
+	u := d.Uniform(unit)
+	for k, upTo := range d.upTo {
+		if upTo > u {
+			return k
+		}
+	}
+	return len(d.upTo)
+}
+
+// Uniform is the unit's number in [0,1): the upper 53 bits of the finaliser of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014) of xxhash64 over experiment, run and unit, with bytes of 0 between.
+func (d *Draw) Uniform(unit []byte) float64 {
+	h := d.prefix
+	_, _ = h.Write(unit)
+	return float64(finalise(h.Sum64())>>11) / (1 << 53)
+}
+
+// finalise is the finaliser of SplitMix64.
+func finalise(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// GroupCount is how many groups users fall into.
+const GroupCount = 1024
+
+// GroupOf is the group of a user: its hash modulo GroupCount.
+func GroupOf(user []byte) int { return int(xxhash.Sum64(user) % GroupCount) }
+
+// PeriodOf is the period in which an impression began, both in milliseconds: how many have passed since 1970. Where arms are never drawn
+// anew, length is 0, and so is the period.
+func PeriodOf(began, length int64) int64 {
+	if length == 0 {
+		return 0
+	}
+	p := began / length
+	if began%length < 0 {
+		p--
+	}
+	return p
+}
+
+// AppendUnit appends the name of a group's unit in a period, as records have it: "1f3@2945", and "1f3" where the arm is never drawn anew.
+func AppendUnit(dst []byte, group int, period int64, anew bool) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, digits[group>>8&15], digits[group>>4&15], digits[group&15])
+	if anew {
+		dst = strconv.AppendInt(append(dst, '@'), period, 10)
+	}
+	return dst
+}
+
+// ParseUnit reads what AppendUnit writes, and nothing else.
+func ParseUnit(text string) (group int, period int64, anew, ok bool) {
+	name := text
+	if len(text) > 4 && text[3] == '@' {
+		var err error
+		if period, err = strconv.ParseInt(text[4:], 10, 64); err != nil {
+			return 0, 0, false, false
+		}
+		name, anew = text[:3], true
+	}
+	g, err := strconv.ParseUint(name, 16, 64)
+	if err != nil || g >= GroupCount {
+		return 0, 0, false, false
+	}
+	var again [24]byte
+	if string(AppendUnit(again[:0], int(g), period, anew)) != text {
+		return 0, 0, false, false
+	}
+	return int(g), period, anew, true
+}

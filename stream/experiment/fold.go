@@ -1,0 +1,82 @@
+package experiment
+
+import "math/bits"
+
+// perTotal is how many units a payoff of 1 has in totals: 2²⁰, so that 64 bits hold 2⁴² units of an arm. Sums of cohorts are rounded
+// to it once, when they are folded, by less than one part in a million of one unit's payoff.
+const perTotal = 1 << 20
+
+// Sums are what the folded units of an arm came to.
+type Sums struct {
+	N int64 // units
+	X int64 // their payoffs, in units of 2⁻²⁰
+	D int64 // Σ(x−m), m being the mean that was known before, in units of 2⁻²⁰
+	E int64 // Σ(x−m)², likewise
+}
+
+// Add is the sums of both. The order in which partitions' are added does not matter.
+func (s Sums) Add(o Sums) Sums { return Sums{s.N + o.N, s.X + o.X, s.D + o.D, s.E + o.E} }
+
+// Totals are the sums of an experiment's units by arm, in the order of the arms' names: of one partition, or of several together.
+type Totals []Sums
+
+// Add adds those of another partition.
+func (t Totals) Add(o Totals) {
+	for arm := range t {
+		t[arm] = t[arm].Add(o[arm])
+	}
+}
+
+// Fold adds a cohort. What the totals know before it is what its payoffs are held against; never a payoff against a mean of which it
+// is part, or the bounds would not hold. So a partition's cohorts are folded in its own totals, one after another.
+func (t Totals) Fold(cohort []Counts) {
+	m := t.mean()
+	for arm, c := range cohort {
+		t[arm] = t[arm].Add(c.sums(m))
+	}
+}
+
+// mean is that of all units, in units of 2⁻³⁰: a half before there are any.
+func (t Totals) mean() int64 {
+	var n, x uint64
+	for _, s := range t {
+		n += uint64(s.N)
+		x += uint64(s.X)
+	}
+	if n == 0 {
+		return perPayoff / 2
+	}
+	high, low := bits.Mul64(x, perPayoff/perTotal)
+	m, _ := bits.Div64(high, low, n)
+	return int64(m)
+}
+
+// sums is what a cohort's units of an arm add to its totals where the mean is m, of 2⁻³⁰. They are those that the units would add one by
+// one, but for being rounded once: Σ(x−m) = X − n·m, Σ(x−m)² = Q − 2·m·X + n·m².
+func (c Counts) sums(m int64) Sums {
+	// In units of 2⁻⁶⁰, with 128 bits. All factors are ≥ 0. Rounded squares may have it fall below 0 by a hair.
+	high, low := bits.Mul64(uint64(c.Q), perPayoff)
+	h, l := bits.Mul64(uint64(c.N)*uint64(m), uint64(m))
+	low, carry := bits.Add64(low, l, 0)
+	high += h + carry
+	h, l = bits.Mul64(uint64(c.X), uint64(2*m))
+	low, borrow := bits.Sub64(low, l, 0)
+	high, borrow = bits.Sub64(high, h, borrow)
+	if borrow != 0 {
+		high, low = 0, 0
+	}
+	low, carry = bits.Add64(low, 1<<(squareShift-1), 0)
+	high += carry
+	return Sums{
+		N: c.N,
+		X: rounded(c.X),
+		D: rounded(c.X - c.N*m),
+		E: int64(high<<(64-squareShift) | low>>squareShift),
+	}
+}
+
+// squareShift is by how many bits units of 2⁻⁶⁰ are finer than those of totals.
+const squareShift = 60 - 20
+
+// rounded makes units of 2⁻³⁰ units of totals.
+func rounded(x int64) int64 { return (x + perPayoff/perTotal/2) >> 10 }

@@ -1,0 +1,31 @@
+package experiment
+
+// Group is what impressions of a group of users in a period came to: those of one partition, or of all.
+type Group struct {
+	N int64 // impressions
+	X int64 // their payoffs, in units of 2⁻³⁰
+}
+
+// Add is the sums of both.
+func (g Group) Add(o Group) Group { return Group{g.N + o.N, g.X + o.X} }
+
+// Groups are all of a period, by number: GroupCount.
+type Groups []Group
+
+// Add adds an impression's sums: Unit at its ranking, and Of its payoff when it ends.
+func (g Groups) Add(group int, x Counts) { g[group] = g[group].Add(Group{x.N, x.X}) }
+
+// Fold adds a period's groups, of all partitions together, to the totals, as a cohort whose units are groups and whose payoffs are the
+// groups' means. The period is past where all partitions have walked beyond the deadlines of all impressions that began in it.
+func (e *Experiment) Fold(t Totals, period int64, groups Groups) {
+	cohort := make([]Counts, len(e.Arms))
+	var unit [24]byte
+	for k, g := range groups {
+		if g.N == 0 {
+			continue
+		}
+		arm := e.Arm(AppendUnit(unit[:0], k, period, e.Period != 0))
+		cohort[arm] = cohort[arm].Add(Unit).Add(Of(float64(g.X) / float64(g.N) / perPayoff))
+	}
+	t.Fold(cohort)
+}

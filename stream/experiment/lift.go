@@ -1,0 +1,170 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/policy/confidence"
+)
+
+// Alpha is the probability that some bound of an experiment is ever wrong. Both sides of all its comparisons share it.
+const Alpha = 0.05
+
+// viewed is the units in two equal arms around which bounds are tightest.
+const viewed = 500
+
+// Settings are what an experiment's units and bounds depend on. All of them but ByUser and Period may only change with Run.
+type Settings struct {
+	Name    string
+	Run     int32
+	Arms    []Arm
+	Control string // the arm that others are compared with
+	ByUser  bool
+	Period  int64 // by user: milliseconds after which arms are drawn anew; 0: never
+}
+
+// Experiment gives units arms, and compares what they come to. It does not change and may be used concurrently.
+type Experiment struct {
+	Draw
+	Settings
+	control int
+	rivals  []rival // by arm; the control has a place, unused
+}
+
+// rival is what an arm is compared with the control by.
+type rival struct {
+	arm, control float64 // shares of the two
+	bound        confidence.Mixture
+}
+
+// New is an experiment. It puts the arms into the order of their names, and fails unless there are two or more with different names, shares above
+// 0 that add up to 1, and the control among them.
+func New(s Settings) (*Experiment, error) {
+	s.Arms = slices.Clone(s.Arms)
+	slices.SortFunc(s.Arms, func(a, b Arm) int { return strings.Compare(a.Name, b.Name) })
+	sum := 0.0
+	for i, a := range s.Arms {
+		if !(a.Share > 0) {
+			return nil, fmt.Errorf("the share of arm %q is %v, must be above 0", a.Name, a.Share)
+		}
+		if i > 0 && s.Arms[i-1].Name == a.Name {
+			return nil, fmt.Errorf("arm %q is there twice", a.Name)
+		}
+		sum += a.Share
+	}
+	control := slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == s.Control })
+	switch {
+	case len(s.Arms) < 2:
+		return nil, errors.New("there must be two arms or more")
+	case math.Abs(sum-1) > shareSlack:
+		return nil, fmt.Errorf("the shares of the arms add up to %v, must be 1", sum)
+	case control < 0:
+		return nil, fmt.Errorf("the control %q is none of the arms", s.Control)
+	}
+	e := &Experiment{Draw: newDraw(s.Name, s.Run, s.Arms), Settings: s, control: control}
+	for _, a := range s.Arms {
+		both := a.Share + s.Arms[control].Share
+		r := rival{arm: a.Share / both, control: s.Arms[control].Share / both}
+		r.bound = confidence.New(Alpha/float64(len(s.Arms)-1), 1/min(r.arm, r.control), viewed*(1/r.arm+1/r.control))
+		e.rivals = append(e.rivals, r)
+	}
+	return e, nil
+}
+
+// shareSlack is by how much shares may fail to add up to 1, as decimals do.
+const shareSlack = 1e-9
+
+// ControlArm is the control's place among the arms.
+func (e *Experiment) ControlArm() int { return e.control }
+
+// Index is an arm's place among the arms; −1 if there is none of that name.
+func (e *Experiment) Index(arm string) int {
+	return slices.IndexFunc(e.Arms, func(a Arm) bool { return a.Name == arm })
+}
+
+// Never tells whether users keep their arm for good. Their units at two looks are the same users then, and there are no bounds.
+func (e *Experiment) Never() bool { return e.ByUser && e.Period == 0 }
+
+// Verdict is what bounds say of an arm.
+type Verdict uint8
+
+// The verdicts. Refused means that there are no bounds, as Lift.Why says.
+const (
+	Open Verdict = iota
+	Better
+	Worse
+	Refused
+)
+
+// String is the verdict as it is printed.
+func (v Verdict) String() string { return [...]string{"open", "better", "worse", "refused"}[v] }
+
+// Lift is what an arm gains over the control, in payoff ranges.
+type Lift struct {
+	Units        int64   // folded ones of both
+	Estimate     float64 // 0 without units
+	Lower, Upper float64 // of the true lift, at whichever looks; −1 and 1 where refused
+	Verdict      Verdict
+	Why          string // of Refused
+}
+
+// Lift compares an arm, which is not the control, with it.
+func (e *Experiment) Lift(arm int, t Totals) Lift {
+	l := e.Bounds(arm, t)
+	if e.Never() {
+		return l.refuse("users keep their arm for good, so that units at one look are those at the next")
+	}
+	return l
+}
+
+// Bounds are as Lift, where users keep their arm for good too: then they hold for one look, at units that are each counted once.
+func (e *Experiment) Bounds(arm int, t Totals) Lift {
+	r, a, c := &e.rivals[arm], t[arm], t[e.control]
+	l := Lift{Units: a.N + c.N, Lower: -1, Upper: 1}
+	if l.Units == 0 {
+		return l
+	}
+	n := float64(l.Units)
+	s := (float64(a.D)/r.arm - float64(c.D)/r.control) / perTotal
+	v := (float64(a.E)/(r.arm*r.arm) + float64(c.E)/(r.control*r.control)) / perTotal
+	l.Estimate = s / n
+	if !r.inShares(a.N, c.N) {
+		return l.refuse(fmt.Sprintf("%d and %d units are not as the shares are; what takes impressions away from one arm, or gives them twice?", a.N, c.N))
+	}
+	b := r.bound.Bound(v)
+	l.Lower, l.Upper = max((s-b)/n, -1), min((s+b)/n, 1)
+	switch {
+	case l.Lower > 0:
+		l.Verdict = Better
+	case l.Upper < 0:
+		l.Verdict = Worse
+	}
+	return l
+}
+
+func (l Lift) refuse(why string) Lift {
+	l.Lower, l.Upper, l.Verdict, l.Why = -1, 1, Refused, why
+	return l
+}
+
+// inShares tells whether units are as many of each arm as shares have it. Six standard deviations and 20 units keep the odds of a false
+// alarm at any look far below one in a million.
+func (r *rival) inShares(arm, control int64) bool {
+	off := float64(arm)*r.control - float64(control)*r.arm
+	return math.Abs(off) <= 6*math.Sqrt(float64(arm+control)*r.arm*r.control)+20
+}
+
+// Trips tells whether a guard takes the arm out of service: it is worse than the control by more than the margin, at this look or any
+// other.
+func (l Lift) Trips(margin float64) bool { return l.Verdict != Refused && l.Upper < -margin }
+
+// Mean is the mean payoff of an arm's folded units, in payoff ranges; 0 without any.
+func (s Sums) Mean() float64 {
+	if s.N == 0 {
+		return 0
+	}
+	return float64(s.X) / perTotal / float64(s.N)
+}

@@ -1,0 +1,200 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Stored values are words with a space between. The first is the version, 1; a reader refuses versions that it does not know. The second is
+// the experiment's run. A later version may have more words, and more numbers in each.
+
+// What stored text may be of. ErrText is none of ours, or damaged. ErrRun is of another run of the experiment, and of no use
+// to this one. ErrArms is of this run, when its arms, their shares or the control were others: they may change only with the run.
+var (
+	ErrText = errors.New("not what an experiment stores")
+	ErrRun  = errors.New("of another run of the experiment")
+	ErrArms = errors.New("of the same run of the experiment with other arms, shares or another control")
+)
+
+// version is what stored text begins with.
+const version = "1"
+
+// AppendCohort writes a cohort's sums: for each arm, in the order of their names,
+//
+//	<units>:<sum of payoffs>:<sum of squares>
+//
+// both in units of 2⁻³⁰.
+func (e *Experiment) AppendCohort(dst []byte, by []Counts) []byte {
+	dst = e.head(dst)
+	for _, c := range by {
+		dst = appendNumbers(append(dst, ' '), c.N, c.X, c.Q)
+	}
+	return dst
+}
+
+// ParseCohort reads what AppendCohort writes. It fails with ErrText or ErrRun.
+func (e *Experiment) ParseCohort(text string) (by []Counts, err error) {
+	words, err := e.words(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(words) != len(e.Arms) {
+		return nil, ErrArms
+	}
+	for _, w := range words {
+		var x [3]int64
+		if !numbers(x[:], w) || !plausible(x[0], x[1:]...) {
+			return nil, ErrText
+		}
+		by = append(by, Counts{x[0], x[1], x[2]})
+	}
+	return by, nil
+}
+
+// AppendTotals writes totals: for each arm, in the order of their names,
+//
+//	<arm>:<share>:<units>:<X>:<D>:<E>
+//
+// with the sums of Sums in units of 2⁻²⁰. The control's share has an equals sign before it.
+func (e *Experiment) AppendTotals(dst []byte, t Totals) []byte {
+	dst = e.head(dst)
+	for arm, s := range t {
+		dst = append(append(dst, ' '), e.label(arm)...)
+		dst = appendNumbers(append(dst, ':'), s.N, s.X, s.D, s.E)
+	}
+	return dst
+}
+
+// ParseTotals reads what AppendTotals writes. It fails with ErrText, ErrRun or ErrArms.
+func (e *Experiment) ParseTotals(text string) (t Totals, err error) {
+	words, err := e.words(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(words) != len(e.Arms) {
+		return nil, ErrArms
+	}
+	for arm, w := range words {
+		rest, same := strings.CutPrefix(w, e.label(arm)+":")
+		if !same {
+			return nil, ErrArms
+		}
+		var x [4]int64
+		if !numbers(x[:], rest) || x[0] < 0 || x[0] > mostUnits || x[1] < 0 || x[1] > x[0]*perTotal || x[3] < 0 {
+			return nil, ErrText
+		}
+		t = append(t, Sums{x[0], x[1], x[2], x[3]})
+	}
+	return t, nil
+}
+
+// label is what stands for an arm. Totals of other shares are of no use to these, and say so.
+func (e *Experiment) label(arm int) string {
+	mark := ""
+	if arm == e.control {
+		mark = "="
+	}
+	return e.Arms[arm].Name + ":" + mark + strconv.FormatFloat(e.Arms[arm].Share, 'g', -1, 64)
+}
+
+// AppendGroups writes a period's groups from one number up to another, those that have an impression:
+//
+//	<number>:<impressions>:<sum of payoffs>
+//
+// in units of 2⁻³⁰.
+func (e *Experiment) AppendGroups(dst []byte, groups Groups, from, to int) []byte {
+	dst = e.head(dst)
+	for k := from; k < to; k++ {
+		if g := groups[k]; g != (Group{}) {
+			dst = appendNumbers(append(dst, ' '), int64(k), g.N, g.X)
+		}
+	}
+	return dst
+}
+
+// ParseGroups reads what AppendGroups writes of the same numbers, and puts it in place of these groups. It fails with ErrText or ErrRun, and
+// changes none then.
+func (e *Experiment) ParseGroups(text string, groups Groups, from, to int) error {
+	words, err := e.words(text)
+	if err != nil {
+		return err
+	}
+	read := make(Groups, to-from)
+	last := int64(from) - 1
+	for _, w := range words {
+		var x [3]int64
+		if !numbers(x[:], w) || x[0] <= last || x[0] >= int64(to) || !plausible(x[1], x[2]) {
+			return ErrText
+		}
+		last = x[0]
+		read[x[0]-int64(from)] = Group{x[1], x[2]}
+	}
+	copy(groups[from:to], read)
+	return nil
+}
+
+// mostUnits bounds units in totals, and mostPayoffs sums in cohorts.
+const (
+	mostUnits   = 1 << 42
+	mostPayoffs = 1 << 62
+)
+
+// plausible tells whether sums of payoffs of so many units can be.
+func plausible(n int64, sums ...int64) bool {
+	for _, x := range sums {
+		if x < 0 || x > mostPayoffs {
+			return false
+		}
+	}
+	return n >= 0 && n <= 1<<32
+}
+
+// head writes the first words.
+func (e *Experiment) head(dst []byte) []byte {
+	return strconv.AppendInt(append(dst, version+" "...), int64(e.Run), 10)
+}
+
+// words are those behind the first ones, if these are as they must be.
+func (e *Experiment) words(text string) ([]string, error) {
+	w := strings.Split(text, " ")
+	if w[0] != version {
+		return nil, fmt.Errorf("%w: version %.10q, known is %s", ErrText, w[0], version)
+	}
+	var run [1]int64
+	if len(w) < 2 || !numbers(run[:], w[1]) {
+		return nil, ErrText
+	}
+	if run[0] != int64(e.Run) {
+		return nil, fmt.Errorf("%w: %d, this is %d", ErrRun, run[0], e.Run)
+	}
+	return w[2:], nil
+}
+
+// appendNumbers writes numbers with colons between.
+func appendNumbers(dst []byte, x ...int64) []byte {
+	for i, n := range x {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	return dst
+}
+
+// numbers reads as many as dst holds, written as appendNumbers does.
+func numbers(dst []int64, text string) bool {
+	for i := range dst {
+		word, rest, more := strings.Cut(text, ":")
+		if more != (i < len(dst)-1) {
+			return false
+		}
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != word {
+			return false
+		}
+		dst[i], text = n, rest
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package experiment
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func three(t testing.TB) *Experiment {
+	return feed(t, Settings{Run: 4, Arms: []Arm{{"a", 0.5}, {"b", 0.25}, {"control", 0.25}}})
+}
+
+func TestText(t *testing.T) {
+	e := three(t)
+	require.Equal(t, "1 4 1:2:3 0:0:0 4:5:6", string(e.AppendCohort(nil, []Counts{{1, 2, 3}, {}, {4, 5, 6}})))
+	require.Equal(t, "1 4 a:0.5:1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", string(e.AppendTotals(nil, Totals{{1, 2, -3, 4}, {}, {5, 6, 7, 8}})))
+	groups := make(Groups, GroupCount)
+	groups[63], groups[64], groups[127] = Group{1, 1}, Group{1, 2}, Group{3, 4}
+	require.Equal(t, "1 4 64:1:2 127:3:4", string(e.AppendGroups(nil, groups, 64, 128)))
+}
+
+func TestTextComesBack(t *testing.T) {
+	e := three(t)
+	rapid.Check(t, func(t *rapid.T) {
+		by, totals, groups := make([]Counts, 3), make(Totals, 3), make(Groups, GroupCount)
+		sum := rapid.Int64Range(0, 1<<40)
+		for arm := range 3 {
+			by[arm] = Counts{sum.Draw(t, "n") >> 10, sum.Draw(t, "x"), sum.Draw(t, "q")}
+			totals[arm] = Sums{by[arm].N, by[arm].X >> 20, sum.Draw(t, "d") - 1<<39, sum.Draw(t, "e")}
+			totals[arm].X = min(totals[arm].X, totals[arm].N<<20)
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "groups") {
+			groups[rapid.IntRange(64, 127).Draw(t, "group")] = Group{1 + sum.Draw(t, "n")>>10, sum.Draw(t, "x")}
+		}
+		gotBy, err := e.ParseCohort(string(e.AppendCohort(nil, by)))
+		require.NoError(t, err)
+		require.Equal(t, by, gotBy)
+		gotTotals, err := e.ParseTotals(string(e.AppendTotals(nil, totals)))
+		require.NoError(t, err)
+		require.Equal(t, totals, gotTotals)
+		gotGroups := make(Groups, GroupCount)
+		gotGroups[64] = Group{9, 9}
+		require.NoError(t, e.ParseGroups(string(e.AppendGroups(nil, groups, 64, 128)), gotGroups, 64, 128))
+		require.Equal(t, groups, gotGroups)
+	})
+}
+
+func TestTextRefuses(t *testing.T) {
+	e, groups := three(t), make(Groups, GroupCount)
+	parsers := map[string]func(string) error{
+		"cohort": func(s string) error { _, err := e.ParseCohort(s); return err },
+		"totals": func(s string) error { _, err := e.ParseTotals(s); return err },
+		"groups": func(s string) error { return e.ParseGroups(s, groups, 64, 128) },
+	}
+	for _, c := range []struct {
+		of, text string
+		want     error
+	}{
+		{"cohort", "", ErrText},
+		{"cohort", "2 4 1:2:3 0:0:0 4:5:6", ErrText},
+		{"cohort", "1", ErrText},
+		{"cohort", "1 x 1:2:3 0:0:0 4:5:6", ErrText},
+		{"cohort", "1 3 1:2:3 0:0:0 4:5:6", ErrRun},
+		{"cohort", "1 4 1:2:3 0:0:0", ErrArms},
+		{"cohort", "1 4 1:2:3 0:0 4:5:6", ErrText},
+		{"cohort", "1 4 1:2:3 0:0:0:0 4:5:6", ErrText},
+		{"cohort", "1 4 1:2:3 0:00:0 4:5:6", ErrText},
+		{"cohort", "1 4 1:2:3 0:+0:0 4:5:6", ErrText},
+		{"cohort", "1 4 1:2:3 0:0:0 4:-5:6", ErrText},
+		{"cohort", "1 4 1:2:3 0:0:0 4294967297:5:6", ErrText},
+		{"totals", "1 5 a:0.5:1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrRun},
+		{"totals", "1 4 a:0.5:1:2:-3:4 b:0.25:0:0:0:0", ErrArms},
+		{"totals", "1 4 a:0.6:1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrArms},
+		{"totals", "1 4 a:0.5:1:2:-3:4 b:=0.25:0:0:0:0 control:0.25:5:6:7:8", ErrArms},
+		{"totals", "1 4 a:0.5:1:2:-3:4 c:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrArms},
+		{"totals", "1 4 a:0.5:1:2:-3 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrText},
+		{"totals", "1 4 a:0.5:-1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrText},
+		{"totals", "1 4 a:0.5:1:1048577:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8", ErrText},
+		{"groups", "1 4 64:1:2 64:3:4", ErrText},
+		{"groups", "1 4 63:1:2", ErrText},
+		{"groups", "1 4 128:1:2", ErrText},
+		{"groups", "1 4 64:1", ErrText},
+		{"groups", "1 3 64:1:2", ErrRun},
+	} {
+		require.ErrorIs(t, parsers[c.of](c.text), c.want, "%s %q", c.of, c.text)
+		require.Equal(t, make(Groups, GroupCount), groups)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("1 4 1:2:3 0:0:0 4:5:6")
+	f.Add("1 4 a:0.5:1:2:-3:4 b:0.25:0:0:0:0 control:=0.25:5:6:7:8")
+	f.Add("1 4 64:1:2 127:3:4")
+	e := three(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		if by, err := e.ParseCohort(text); err == nil {
+			require.Equal(t, text, string(e.AppendCohort(nil, by)))
+		}
+		if totals, err := e.ParseTotals(text); err == nil {
+			require.Equal(t, text, string(e.AppendTotals(nil, totals)))
+		}
+		groups := make(Groups, GroupCount)
+		if e.ParseGroups(text, groups, 0, GroupCount) == nil {
+			again := make(Groups, GroupCount)
+			require.NoError(t, e.ParseGroups(string(e.AppendGroups(nil, groups, 0, GroupCount)), again, 0, GroupCount))
+			require.Equal(t, groups, again)
+		}
+	})
+}
