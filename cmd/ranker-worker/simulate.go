@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
@@ -173,7 +174,7 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 
 // flagFault names the flag that is at fault.
 func flagFault(err error) error {
-	if setting := (*lab.SettingError)(nil); errors.As(err, &setting) {
+	if setting := (*config.SettingError)(nil); errors.As(err, &setting) {
 		key, _, _ := strings.Cut(setting.Key, ".")
 		return usageError{fmt.Errorf("--%s: %w", strings.ReplaceAll(key, "_", "-"), setting.Err)}
 	}

@@ -150,7 +150,7 @@ const maxPositions = 200_000_000
 // Check tells what is out of range.
 func (e *Experiment) Check() error {
 	if _, err := ParseScenario(string(e.Scenario)); err != nil {
-		return &SettingError{"scenario", err}
+		return &config.SettingError{"scenario", err}
 	}
 	for _, x := range []struct {
 		key        string
@@ -159,47 +159,47 @@ func (e *Experiment) Check() error {
 		{"items", int64(e.Items), MaxItems}, {"horizon", e.Horizon, MaxHorizon}, {"runs", int64(e.Runs), MaxRuns},
 	} {
 		if x.value < 1 || x.value > x.max {
-			return &SettingError{x.key, fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
+			return &config.SettingError{x.key, fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
 		}
 	}
 	if all := e.every(); all > MaxItems {
-		return &SettingError{"horizon", fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
+		return &config.SettingError{"horizon", fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
 	}
 	if !(e.Noise >= 0 && e.Noise <= 1) {
-		return &SettingError{"noise", fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
+		return &config.SettingError{"noise", fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
 	}
 	if !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor) {
-		return &SettingError{"payoff-divisor", fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
+		return &config.SettingError{"payoff-divisor", fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
 	}
 	if e.Period != 0 && (e.Period < 2 || e.Scenario != Wave) {
-		return &SettingError{"period", fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
+		return &config.SettingError{"period", fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
 	}
 	if !(e.Tastes >= 0 && e.Tastes <= MaxTastes) {
-		return &SettingError{"tastes", fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
+		return &config.SettingError{"tastes", fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
 	}
 	if e.Tastes > 0 && e.Scenario == Ranks {
-		return &SettingError{"tastes", fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
+		return &config.SettingError{"tastes", fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
 	}
 	if e.PayoffHorizon < 0 || e.PayoffHorizon > MaxDelay {
-		return &SettingError{"payoff-horizon", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
+		return &config.SettingError{"payoff-horizon", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
 	}
 	if e.Scenario.OwnDelays() && e.Lateness != (Lateness{}) {
-		return &SettingError{"payoff-delay", fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
+		return &config.SettingError{"payoff-delay", fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
 	}
 	if e.Partitions < 0 || e.Partitions > MaxPartitions {
-		return &SettingError{"partitions", fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
+		return &config.SettingError{"partitions", fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
 	}
 	if e.ShareEvery < 0 {
-		return &SettingError{"share-every", fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
+		return &config.SettingError{"share-every", fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
 	}
 	if e.Cores < 0 || e.Cores > 4096 {
-		return &SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
+		return &config.SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
 	}
 	if k := e.Lateness.Mean; k < 0 || k > MaxDelay {
-		return &SettingError{"payoff-delay", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
+		return &config.SettingError{"payoff-delay", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
 	}
 	if k, key := e.longest(); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
-		return &SettingError{key, fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
+		return &config.SettingError{key, fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
 			k, e.Scenario.Candidates(e.Items), maxPositions)}
 	}
 	return nil

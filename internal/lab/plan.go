@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
@@ -56,22 +54,12 @@ func (c *Combination) instances() *int {
 	return &c.Learner.MaxInstances
 }
 
-// SettingError is a setting that makes no sense.
-type SettingError struct {
-	Key string // as in the configuration: sigma, max_instances, …
-	Err error
-}
-
-func (e *SettingError) Error() string { return e.Key + ": " + e.Err.Error() }
-
-func (e *SettingError) Unwrap() error { return e.Err }
-
 // ErrNothingToPlay says that no combination is left.
 var ErrNothingToPlay = errors.New("no policy goes with a delay handling and the scenario")
 
 // Combine makes each combination of a policy and a delay handling that go together and with the experiment's scenario,
 // policies first. Notes tell of those that were left out, and why, and of settings without effect. The error is a
-// *SettingError, or wraps ErrNothingToPlay.
+// *config.SettingError, or wraps ErrNothingToPlay.
 func Combine(e *Experiment, s *Settings) (all []*Combination, notes []string, err error) {
 	policies := slices.Clone(s.Policies)
 	if len(policies) == 0 {
@@ -237,7 +225,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if sigma == "" && e.Scenario.Sigma() != config.DefaultLearner("", config.Stochastic).Sigma {
 		sigma = strconv.FormatFloat(e.Scenario.Sigma(), 'g', -1, 64)
 	}
-	settings := [][2]string{
+	settings := []config.Setting{
 		{"policy", policy}, {"delay", delay}, {"prior", s.Prior}, {"sigma", sigma}, {"delta", s.Delta}, {"radius", s.Radius},
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"propensity_floor", s.Floor}, {"payoffs", string(payoffsOf(policy))},
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
@@ -245,19 +233,19 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {
-		settings = append(settings, [2]string{"payoff_range", fmt.Sprintf("[%v, %v]", low, high)})
+		settings = append(settings, config.Setting{"payoff_range", fmt.Sprintf("[%v, %v]", low, high)})
 	}
 	if t := trades[e.Scenario]; t != nil && t.sums {
-		settings = append(settings, [2]string{"aggregate", string(config.Sum)})
+		settings = append(settings, config.Setting{"aggregate", string(config.Sum)})
 	}
 	if e.horizon() > 0 || policy == string(config.Robust) { // which wants it written
 		silence, err := s.onExpiry()
 		if err != nil {
 			return nil, nil, err
 		}
-		settings = append(settings, [2]string{"on_expiry", silence})
+		settings = append(settings, config.Setting{"on_expiry", silence})
 	}
-	l, warnings, err := readLearner(settings)
+	l, warnings, err := config.ReadLearner("laboratory", true, settings)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -282,7 +270,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	c = &Combination{Learner: l, Doubled: l.Policy == config.OSMD && doubled}
 	if fits(e, policy) {
 		if c.new, err = learners.New(&c.Learner); err != nil {
-			return nil, nil, &SettingError{"policy", err}
+			return nil, nil, &config.SettingError{"policy", err}
 		}
 	}
 	return c, warnings, nil
@@ -297,7 +285,7 @@ func (s *Settings) onExpiry() (string, error) {
 		return "drop", nil
 	}
 	if _, err := strconv.ParseFloat(s.OnExpiry, 64); err != nil {
-		return "", &SettingError{"on_expiry", fmt.Errorf("must be drop or a payoff, not %q", s.OnExpiry)}
+		return "", &config.SettingError{"on_expiry", fmt.Errorf("must be drop or a payoff, not %q", s.OnExpiry)}
 	}
 	return "{default: " + s.OnExpiry + "}", nil
 }
@@ -310,61 +298,6 @@ func (e *Experiment) perInstance(limit int) int64 {
 		instances = min(instances, int64(limit))
 	}
 	return max(1, (e.Horizon+instances-1)/instances)
-}
-
-// readLearner reads settings as a learner's configuration. Empty ones are left out. Warnings are the keys of those that
-// the configuration warns of.
-func readLearner(settings [][2]string) (l config.Learner, warnings []string, err error) {
-	const name = "laboratory"
-	fields := &yaml.Node{Kind: yaml.MappingNode}
-	for _, kv := range settings {
-		if kv[1] == "" {
-			continue
-		}
-		var value yaml.Node
-		if err := yaml.Unmarshal([]byte(kv[1]), &value); err != nil || len(value.Content) != 1 {
-			return l, nil, &SettingError{kv[0], fmt.Errorf("%q cannot be read", kv[1])}
-		}
-		fields.Content = append(fields.Content, scalar(kv[0]), value.Content[0])
-	}
-	document := mapping(
-		"kafka", mapping("brokers", scalar("laboratory:1"), "group", scalar("laboratory")),
-		"redis", mapping("url", scalar("redis://laboratory")),
-		"learners", mapping(name, fields),
-	)
-	text, err := yaml.Marshal(document)
-	if err != nil {
-		return l, nil, fmt.Errorf("writing the settings as a configuration: %w", err)
-	}
-	cfg, warned, err := config.Load("", text, func(string) (string, bool) { return "", false })
-	var faults config.Faults
-	if errors.As(err, &faults) {
-		key := strings.TrimPrefix(faults[0].Key, "learners."+name+".")
-		return l, nil, &SettingError{key, errors.New(faults[0].Message)}
-	} else if err != nil {
-		return l, nil, fmt.Errorf("reading the settings as a configuration: %w", err)
-	}
-	for _, w := range warned {
-		if key, ours := strings.CutPrefix(w.Key, "learners."+name+"."); ours && strings.HasPrefix(w.Message, "has no effect") {
-			warnings = append(warnings, key)
-		}
-	}
-	return cfg.Learners[0], warnings, nil
-}
-
-func scalar(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
-
-func mapping(keysAndValues ...any) *yaml.Node {
-	m := &yaml.Node{Kind: yaml.MappingNode}
-	for _, x := range keysAndValues {
-		switch x := x.(type) {
-		case string:
-			m.Content = append(m.Content, scalar(x))
-		case *yaml.Node:
-			m.Content = append(m.Content, x)
-		}
-	}
-	return m
 }
 
 // distinct drops what is there twice, and keeps the order.

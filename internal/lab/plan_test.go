@@ -60,7 +60,7 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 		"loss_index": {Policies: []string{"ftrl"}, LossIndex: "user"},
 	} {
 		_, _, err := Combine(e, &s)
-		var fault *SettingError
+		var fault *config.SettingError
 		require.ErrorAs(t, err, &fault, key)
 		require.Equal(t, key, fault.Key)
 	}
@@ -76,7 +76,7 @@ func TestCombine_FaultsNameTheSetting(t *testing.T) {
 		"cores":        {Scenario: Lazy, Items: 1, Horizon: 1, Runs: 1, Cores: -1},
 		"payoff-delay": {Scenario: Lazy, Items: MaxItems, Horizon: MaxHorizon, Runs: 1, Lateness: Lateness{Mean: MaxDelay}},
 	} {
-		var fault *SettingError
+		var fault *config.SettingError
 		require.ErrorAs(t, e.Check(), &fault, key)
 		require.Equal(t, key, fault.Key)
 	}

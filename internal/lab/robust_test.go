@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // Robust learns, where payoffs stay and where they change: what it loses is below 0.6 of what a ranking by utility loses, and
@@ -102,7 +104,7 @@ func TestRobust_IsLeftOutWhereItDoesNotFit(t *testing.T) {
 	for key, s := range map[string]Settings{"half_lives": {HalfLives: "1m,1s"}, "look_again": {LookAgain: "-1"}} {
 		s.Policies = []string{"robust"}
 		_, _, err := Combine(e, &s)
-		var fault *SettingError
+		var fault *config.SettingError
 		require.ErrorAs(t, err, &fault)
 		require.Equal(t, key, fault.Key)
 	}

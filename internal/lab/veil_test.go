@@ -61,7 +61,7 @@ func TestUtilities_WhatCannotBeFoundIsLeftOut(t *testing.T) {
 	}
 	e := &Experiment{Scenario: Lazy, Items: 5, Horizon: 10, Runs: 1}
 	_, _, err := Combine(e, &Settings{Policies: []string{"utility"}, Utilities: []string{"mixed"}})
-	var setting *SettingError
+	var setting *config.SettingError
 	require.ErrorAs(t, err, &setting)
 	require.Equal(t, "utilities", setting.Key)
 }

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Setting is one of a learner's, by its key, with a value as it stands in a file.
+type Setting struct{ Key, Value string }
+
+// SettingError is a setting that makes no sense.
+type SettingError struct {
+	Key string
+	Err error
+}
+
+func (e *SettingError) Error() string { return e.Key + ": " + e.Err.Error() }
+
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// ReadLearner reads settings as those of a learner, by the rules of a file; hasSelections tells whether there is a selections topic. Empty
+// ones are left out, and of two of one key the last counts. Idle are the keys of those that have no effect. The error is a *SettingError.
+func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner, idle []string, err error) {
+	var fields mapping
+	for i, s := range settings {
+		later := slices.ContainsFunc(settings[i+1:], func(o Setting) bool { return o.Key == s.Key && o.Value != "" })
+		if s.Value == "" || later {
+			continue
+		}
+		var value yaml.Node
+		if err := yaml.Unmarshal([]byte(s.Value), &value); err != nil || len(value.Content) != 1 {
+			return l, nil, &SettingError{s.Key, fmt.Errorf("%q cannot be read", s.Value)}
+		}
+		fields.add(s.Key, value.Content[0])
+	}
+	file, err := learnerFile(name, hasSelections, fields)
+	if err != nil {
+		return l, nil, err
+	}
+	cfg, warned, err := Load("", file, func(string) (string, bool) { return "", false })
+	prefix := "learners." + name + "."
+	var faults Faults
+	if errors.As(err, &faults) {
+		return l, nil, &SettingError{strings.TrimPrefix(faults[0].Key, prefix), errors.New(faults[0].Message)}
+	} else if err != nil {
+		return l, nil, fmt.Errorf("reading settings as a configuration: %w", err)
+	}
+	for _, w := range warned {
+		if key, ours := strings.CutPrefix(w.Key, prefix); ours && strings.HasPrefix(w.Message, "has no effect") {
+			idle = append(idle, key)
+		}
+	}
+	return cfg.Learners[0], idle, nil
+}
+
+// learnerFile is a whole file of one learner.
+func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error) {
+	var top, kafka, redis, learners mapping
+	kafka.add("brokers", text("settings:1"))
+	kafka.add("group", text("settings"))
+	if !hasSelections {
+		var topics mapping
+		topics.add("selections", text(""))
+		kafka.add("topics", topics.node(true))
+	}
+	redis.add("url", text("redis://settings"))
+	learners.add(name, fields.node(false))
+	top.add("kafka", kafka.node(false))
+	top.add("redis", redis.node(false))
+	top.add("learners", learners.node(false))
+	out, err := yaml.Dump(top.node(false))
+	if err != nil {
+		return nil, fmt.Errorf("writing settings as a configuration: %w", err)
+	}
+	return out, nil
+}
+
+// fed are the keys of settings that say what a learner is told, and of whom, whatever it makes of it.
+var fed = []string{"windows", "payoff_range", "out_of_range", "payoff_horizon", "selection_timeout", "on_expiry", "aggregate", "seed"}
+
+// Variant is a learner that is told what l is told, and is set as settings say otherwise, given the order of utilities unless they say
+// else. The error is a *SettingError.
+func (l *Learner) Variant(name string, hasSelections bool, settings []Setting) (Learner, error) {
+	all := []Setting{}
+	for i := range learnerSettings {
+		t := &learnerSettings[i]
+		if t.print == nil || !slices.Contains(fed, t.key) {
+			continue
+		}
+		node := t.print(l)
+		if node == nil {
+			continue
+		}
+		value, err := yaml.Marshal(node)
+		if err != nil {
+			return Learner{}, fmt.Errorf("writing setting %s: %w", t.key, err)
+		}
+		all = append(all, Setting{t.key, string(value)})
+	}
+	out, _, err := ReadLearner(name, hasSelections, append(all, settings...))
+	return out, err
+}
