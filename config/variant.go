@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Setting is one of a learner's, by its key, with a value as it stands in a file.
-type Setting struct{ Key, Value string }
+// Setting is one of a learner's: its key, and a value as it stands in a file.
+type Setting [2]string
 
 // SettingError is a setting that makes no sense.
 type SettingError struct {
@@ -27,15 +27,15 @@ func (e *SettingError) Unwrap() error { return e.Err }
 func ReadLearner(name string, hasSelections bool, settings []Setting) (l Learner, idle []string, err error) {
 	var fields mapping
 	for i, s := range settings {
-		later := slices.ContainsFunc(settings[i+1:], func(o Setting) bool { return o.Key == s.Key && o.Value != "" })
-		if s.Value == "" || later {
+		later := slices.ContainsFunc(settings[i+1:], func(o Setting) bool { return o[0] == s[0] && o[1] != "" })
+		if s[1] == "" || later {
 			continue
 		}
 		var value yaml.Node
-		if err := yaml.Unmarshal([]byte(s.Value), &value); err != nil || len(value.Content) != 1 {
-			return l, nil, &SettingError{s.Key, fmt.Errorf("%q cannot be read", s.Value)}
+		if err := yaml.Unmarshal([]byte(s[1]), &value); err != nil || len(value.Content) != 1 {
+			return l, nil, &SettingError{s[0], fmt.Errorf("%q cannot be read", s[1])}
 		}
-		fields.add(s.Key, value.Content[0])
+		fields.add(s[0], value.Content[0])
 	}
 	file, err := learnerFile(name, hasSelections, fields)
 	if err != nil {

@@ -17,6 +17,7 @@ const (
 	exitOK    = 0
 	exitFault = 1 // what was asked for failed, or faults were found
 	exitUsage = 2 // it was asked for wrongly
+	exitNone  = 3 // there is no answer: evaluate
 )
 
 // usageError is a command line that makes no sense.
@@ -43,6 +44,8 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return exitOK
 	case errors.Is(err, faultsFound):
 		return exitFault
+	case errors.Is(err, refusedAll):
+		return exitNone
 	case !*began || errors.As(err, &usage):
 		fmt.Fprintf(stderr, "ranker-worker: %v\n%s", err, seeHelp(cmd))
 		return exitUsage
@@ -72,7 +75,7 @@ func newRootCommand(stdin io.Reader, stdout, stderr io.Writer) (root *cobra.Comm
 		Long: `ranker-worker reads impressions from Kafka, answers each with a ranking, joins the selections and payoffs
 that follow minutes to weeks later, and learns which rankings pay. Its state is checkpointed in Redis.
 
-Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong.`,
+Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wrong; 3 evaluate has no answer.`,
 		Example: `  ranker-worker demo
   ranker-worker lint --print worker.yaml
   ranker-worker topics --config worker.yaml --create
@@ -95,6 +98,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newGenerateCommand(),
 		newRunCommand(),
 		newServeCommand(),
+		newEvaluateCommand(),
 		newDLQCommand(),
 		newStateCommand(),
 		newHealthCommand(),

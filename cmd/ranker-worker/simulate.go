@@ -18,6 +18,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
+	"github.com/ranker-worker/ranker-worker/internal/picture"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -125,7 +126,8 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return fmt.Errorf("the simulation did not end: %w", err)
 	}
 	if s.plot != "" {
-		if err := drawPlot(s.plot, results); err != nil {
+		err := drawPlot(s.plot, func(w io.Writer, format string) error { return lab.Plot(w, format, results) })
+		if err != nil {
 			return err
 		}
 	}
@@ -153,14 +155,8 @@ func (s *simulation) prepare(cmd *cobra.Command) (combinations []*lab.Combinatio
 	if e.Lateness, err = lab.ParseLateness(s.lateness); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--payoff-delay: %w", err)}
 	}
-	if s.plot != "" {
-		if _, err := lab.PlotFormat(s.plot); err != nil {
-			return nil, nil, usageError{fmt.Errorf("--plot: %w", err)}
-		}
-		// Better now than after an hour.
-		if _, err := os.Stat(filepath.Dir(s.plot)); err != nil {
-			return nil, nil, fmt.Errorf("--plot: %w", err)
-		}
+	if err := plotFile(s.plot); err != nil {
+		return nil, nil, err
 	}
 	if err := e.Check(); err != nil {
 		return nil, nil, flagFault(err)
@@ -184,13 +180,28 @@ func flagFault(err error) error {
 	return err
 }
 
-func drawPlot(file string, results []*lab.Result) error {
-	format, err := lab.PlotFormat(file)
+// plotFile makes sure that a picture can be written to a file, better before the work than after; empty is none.
+func plotFile(file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := picture.Format(file); err != nil {
+		return usageError{fmt.Errorf("--plot: %w", err)}
+	}
+	if _, err := os.Stat(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return nil
+}
+
+// drawPlot writes a picture to a file that plotFile has taken.
+func drawPlot(file string, draw func(w io.Writer, format string) error) error {
+	format, err := picture.Format(file)
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := lab.Plot(&b, format, results); err != nil {
+	if err := draw(&b, format); err != nil {
 		return err
 	}
 	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {

@@ -230,13 +230,18 @@ func (j *join) ranking(h *head) {
 	}
 	id := state.IDOf(r.ID)
 	impression := j.halves[id]
-	if string(r.Learner) != j.q.Learner.Name {
+	if j.log.Learner == "" {
+		j.log.Learner = string(r.Learner)
+	}
+	switch {
+	case string(r.Learner) != j.log.Learner:
+		j.log.Counts.Others++
 		delete(j.halves, id)
 		return
-	}
-	if j.outside(r.Time) {
+	case j.outside(r.Time):
 		return
 	}
+	j.log.Policy = d.Policy
 	if len(d.Undecided) > 0 {
 		j.log.Counts.Uncertain++
 		return
@@ -412,7 +417,8 @@ func (j *join) selected(slot int32, p *parked) bool {
 		return false
 	}
 	out := &j.log.Outcomes[o.row]
-	o.item, out.Selected = p.item, o.ranks[at]
+	ranks := o.ranks
+	o.item, out.Selected = p.item, ranks[at]
 	o.shown, o.ranks = nil, nil
 	if p.byUtility {
 		out.How = Replaced
@@ -420,6 +426,7 @@ func (j *join) selected(slot int32, p *parked) bool {
 		j.close(slot)
 		return true
 	}
+	j.log.Selections.Add(ranks, at)
 	j.emit(Event{Kind: WasSelected, Row: o.row, Utility: p.utility, HasUtility: p.hasUtility})
 	return true
 }

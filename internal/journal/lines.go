@@ -22,6 +22,7 @@ type lines struct {
 	topic  event.Topic
 	name   string
 	file   *os.File
+	size   int64
 	in     *bufio.Reader
 	number int
 	began  int64    // where the line begins
@@ -37,7 +38,15 @@ func OpenLines(topic event.Topic, name string) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lines{topic: topic, name: name, file: f, in: bufio.NewReaderSize(f, 1<<20)}, nil
+	return newLines(topic, name, f)
+}
+
+func newLines(topic event.Topic, name string, f *os.File) (Source, error) {
+	about, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &lines{topic: topic, name: name, file: f, size: about.Size(), in: bufio.NewReaderSize(f, 1<<20)}, nil
 }
 
 // Topic implements Source.
@@ -45,6 +54,14 @@ func (l *lines) Topic() event.Topic { return l.topic }
 
 // Place implements Source.
 func (l *lines) Place() string { return fmt.Sprintf("%s:%d", l.name, l.number) }
+
+// Progress implements Source.
+func (l *lines) Progress() (done, all int64) {
+	if l.order != nil && len(l.order.all) > 0 {
+		return l.size * int64(l.order.next) / int64(len(l.order.all)), l.size
+	}
+	return l.offset, l.size
+}
 
 // Close implements Source.
 func (l *lines) Close() error { return l.file.Close() }

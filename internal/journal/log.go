@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Query says what is asked for.
 type Query struct {
-	// Learner is whose decisions are asked for: its name, and how it joins what follows them.
+	// Learner is whose decisions are asked for: its name, empty for the first that is met, and how it joins what follows them.
 	Learner *config.Learner
 	// Group is whose rankings count; empty: those of the first.
 	Group string
@@ -21,8 +22,9 @@ type Query struct {
 	Parking time.Duration
 	Limits  event.Limits
 	Formats event.Formats
-	// Progress, where it is not nil, is told now and then how far event time has come, and how many records were read.
-	Progress func(at event.Millis, records int64)
+	// Progress, where it is not nil, is told now and then how far event time has come, how many records were read, and which share of all
+	// that there is.
+	Progress func(at event.Millis, records int64, share float64)
 }
 
 // Log is what was read.
@@ -34,6 +36,9 @@ type Log struct {
 	First, Last event.Millis // of the rows' times
 	Longest     int          // list of candidates
 	Group       string
+	Learner     string
+	Policy      string                // the latest that decided
+	Selections  propensity.Selections // all that were shown as ranked
 	Counts      Counts
 	// Notes tell people what they should know of what was read.
 	Notes []string
@@ -51,6 +56,7 @@ type Counts struct {
 	Unselected int64
 	Unpaid     int64 // selected, and no payoff came
 	Paid       int64
+	Others     int64 // rankings of other learners
 	Replaced   int64 // rows that were shown in the order of utility, and not as ranked
 }
 

@@ -50,7 +50,7 @@ func read(ctx context.Context, heads []*head, q *Query) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{Group: q.Group, spool: spool}
+	l := &Log{Group: q.Group, Learner: q.Learner.Name, spool: spool}
 	if err := l.fill(ctx, heads, q); err != nil {
 		return nil, errors.Join(err, spool.close())
 	}
@@ -80,7 +80,7 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 		}
 		l.Counts.Records[h.source.Topic()]++
 		if records++; records%often == 0 && q.Progress != nil {
-			q.Progress(h.key, records)
+			q.Progress(h.key, records, share(heads))
 		}
 		if err := m.pass(ctx); err != nil {
 			return err
@@ -100,11 +100,24 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 	if l.Counts.Halves > 0 {
 		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are left out, whose impressions are not there", l.Counts.Halves))
 	}
+	if l.Counts.Others > 0 && q.Learner.Name == "" {
+		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
+	}
 	if len(l.Outcomes) == 0 {
 		return fmt.Errorf("%w: of %d impressions and %d rankings none is of learner %q", ErrNothing, l.Counts.Records[event.Impressions],
-			l.Counts.Records[event.Rankings], q.Learner.Name)
+			l.Counts.Records[event.Rankings], l.Learner)
 	}
 	return nil
+}
+
+// share is how much of all there is has been read.
+func share(heads []*head) float64 {
+	var done, all int64
+	for _, h := range heads {
+		d, a := h.source.Progress()
+		done, all = done+d, all+a
+	}
+	return float64(done) / float64(max(all, 1))
 }
 
 var topicNames = [event.Topics]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs", event.Rankings: "rankings"}

@@ -111,5 +111,5 @@ func OpenInput(topic event.Topic, in io.Reader) (Source, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("copying standard input: %w", err), f.Close())
 	}
-	return &lines{topic: topic, name: "standard input", file: f, in: bufio.NewReaderSize(f, 1<<20)}, nil
+	return newLines(topic, "standard input", f)
 }

@@ -17,6 +17,8 @@ type Source interface {
 	Next(ctx context.Context) (*Entry, error)
 	// Place says where the record stands that Next has returned last, for people.
 	Place() string
+	// Progress is how much of how much has been read, in units that are the same for all sources of a kind.
+	Progress() (done, all int64)
 	// Close releases what it holds.
 	Close() error
 }

@@ -32,6 +32,7 @@ type span struct {
 	name   string
 	number int32
 	from   *broker.Partition
+	first  int64
 	next   int64
 	end    int64
 	// last is where to end early: at the first record whose own time is at or after it; 0 is nowhere.
@@ -76,6 +77,7 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 				p.next = p.end
 			}
 		}
+		p.first = p.next
 		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
 			p.last = q.To + halfTime
 		}
@@ -142,6 +144,9 @@ func (p *span) Topic() event.Topic { return p.topic }
 func (p *span) Place() string {
 	return fmt.Sprintf("%s[%d] offset %d", p.name, p.number, p.entry.Offset)
 }
+
+// Progress implements Source.
+func (p *span) Progress() (done, all int64) { return p.next - p.first, p.end - p.first }
 
 // Close implements Source.
 func (p *span) Close() error { return nil }

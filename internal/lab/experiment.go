@@ -150,7 +150,7 @@ const maxPositions = 200_000_000
 // Check tells what is out of range.
 func (e *Experiment) Check() error {
 	if _, err := ParseScenario(string(e.Scenario)); err != nil {
-		return &config.SettingError{"scenario", err}
+		return &config.SettingError{Key: "scenario", Err: err}
 	}
 	for _, x := range []struct {
 		key        string
@@ -159,47 +159,47 @@ func (e *Experiment) Check() error {
 		{"items", int64(e.Items), MaxItems}, {"horizon", e.Horizon, MaxHorizon}, {"runs", int64(e.Runs), MaxRuns},
 	} {
 		if x.value < 1 || x.value > x.max {
-			return &config.SettingError{x.key, fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
+			return &config.SettingError{Key: x.key, Err: fmt.Errorf("must be from 1 to %d, not %d", x.max, x.value)}
 		}
 	}
 	if all := e.every(); all > MaxItems {
-		return &config.SettingError{"horizon", fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
+		return &config.SettingError{Key: "horizon", Err: fmt.Errorf("%d items would come and go; there may be %d", all, MaxItems)}
 	}
 	if !(e.Noise >= 0 && e.Noise <= 1) {
-		return &config.SettingError{"noise", fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
+		return &config.SettingError{Key: "noise", Err: fmt.Errorf("must be from 0 to 1, not %v", e.Noise)}
 	}
 	if !(e.Divisor == 0 || e.Divisor >= 1 && e.Divisor <= maxDivisor) {
-		return &config.SettingError{"payoff-divisor", fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
+		return &config.SettingError{Key: "payoff-divisor", Err: fmt.Errorf("must be from 1 to %g, not %v", float64(maxDivisor), e.Divisor)}
 	}
 	if e.Period != 0 && (e.Period < 2 || e.Scenario != Wave) {
-		return &config.SettingError{"period", fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
+		return &config.SettingError{Key: "period", Err: fmt.Errorf("must be from 2, and is of scenario %s alone", Wave)}
 	}
 	if !(e.Tastes >= 0 && e.Tastes <= MaxTastes) {
-		return &config.SettingError{"tastes", fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
+		return &config.SettingError{Key: "tastes", Err: fmt.Errorf("must be from 0 to %d, not %v", MaxTastes, e.Tastes)}
 	}
 	if e.Tastes > 0 && e.Scenario == Ranks {
-		return &config.SettingError{"tastes", fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
+		return &config.SettingError{Key: "tastes", Err: fmt.Errorf("payoffs of scenario %s belong to ranks of each user's own", Ranks)}
 	}
 	if e.PayoffHorizon < 0 || e.PayoffHorizon > MaxDelay {
-		return &config.SettingError{"payoff-horizon", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
+		return &config.SettingError{Key: "payoff-horizon", Err: fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, e.PayoffHorizon)}
 	}
 	if e.Scenario.OwnDelays() && e.Lateness != (Lateness{}) {
-		return &config.SettingError{"payoff-delay", fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
+		return &config.SettingError{Key: "payoff-delay", Err: fmt.Errorf("scenario %s has delays of its own", e.Scenario)}
 	}
 	if e.Partitions < 0 || e.Partitions > MaxPartitions {
-		return &config.SettingError{"partitions", fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
+		return &config.SettingError{Key: "partitions", Err: fmt.Errorf("must be from 1 to %d, not %d", MaxPartitions, e.Partitions)}
 	}
 	if e.ShareEvery < 0 {
-		return &config.SettingError{"share-every", fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
+		return &config.SettingError{Key: "share-every", Err: fmt.Errorf("must be from 1, not %d", e.ShareEvery)}
 	}
 	if e.Cores < 0 || e.Cores > 4096 {
-		return &config.SettingError{"cores", fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
+		return &config.SettingError{Key: "cores", Err: fmt.Errorf("must be from 0 to 4096, not %d", e.Cores)}
 	}
 	if k := e.Lateness.Mean; k < 0 || k > MaxDelay {
-		return &config.SettingError{"payoff-delay", fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
+		return &config.SettingError{Key: "payoff-delay", Err: fmt.Errorf("must be from 0 to %d, not %d", MaxDelay, k)}
 	}
 	if k, key := e.longest(); k*int64(e.Scenario.Candidates(e.Items)) > maxPositions {
-		return &config.SettingError{key, fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
+		return &config.SettingError{Key: key, Err: fmt.Errorf("%d with %d candidates would take too much memory; their product may be %d",
 			k, e.Scenario.Candidates(e.Items), maxPositions)}
 	}
 	return nil

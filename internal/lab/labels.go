@@ -2,34 +2,26 @@ package lab
 
 import (
 	"fmt"
-	"image/color"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/picture"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// What a picture measures, in points. Letters are large for its width: on a phone it has half of it.
+// What a picture measures, in points. beside what package picture says.
 const (
-	width    = 540
 	curves   = 300 // the height of what lines are drawn in, at the least
-	margin   = 8
-	leader   = 22 // from a line's end to its label
+	leader   = 22  // from a line's end to its label
 	widest   = 140
-	large    = 15.0 // letters of titles and names
-	small    = 13.0
-	leading  = 1.25 // the height of a line of text, in letters
-	slack    = 1.15 // how much wider a reader's font may be than the one measured
-	figures  = 10   // between a name and its value
-	headroom = 10   // above the curves
+	figures  = 10 // between a name and its value
+	headroom = 10 // above the curves
 )
 
 // label is what stands at a line's end: a name and the final value, and below them what tells the line from others.
@@ -90,17 +82,10 @@ func (r *Result) settings() (parts []string) {
 	return parts
 }
 
-// letters is a style of text.
-func letters(size vg.Length, c color.Color) text.Style {
-	f := font.From(plot.DefaultFont, size)
-	f.Variant = "Sans"
-	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler}
-}
-
 // wrap puts words into lines of no more than room, where words are no longer.
 func wrap(style text.Style, room vg.Length, words ...string) (lines []string) {
 	for _, word := range words {
-		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*slack <= room {
+		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*picture.Slack <= room {
 			lines[n-1] += " " + word
 		} else {
 			lines = append(lines, word)
@@ -132,61 +117,63 @@ type layout struct {
 // arrange finds room for the texts.
 func (s *sketch) arrange() *layout {
 	l := &layout{}
-	name, note := letters(large, ink.light), letters(small, quiet.light)
+	name, note := picture.Letters(picture.Large, picture.Ink.Light), picture.Letters(picture.Small, picture.Quiet.Light)
 	for _, label := range s.labels {
 		value := name.Width(number(label.final))
-		l.column = max(l.column, name.Width(label.name)*slack+figures+value*slack)
-		l.values = max(l.values, value*(slack-1))
+		l.column = max(l.column, name.Width(label.name)*picture.Slack+figures+value*picture.Slack)
+		l.values = max(l.values, value*(picture.Slack-1))
 	}
 	room := max(l.column, widest)
 	needed := vg.Length(0)
 	for _, label := range s.labels {
 		lines := wrap(note, room, listed(label.details, ",")...)
 		for _, line := range lines {
-			l.column = max(l.column, note.Width(line)*slack)
+			l.column = max(l.column, note.Width(line)*picture.Slack)
 		}
 		l.details = append(l.details, lines)
 		l.extents = append(l.extents, extent{
-			above: large * leading / 2, below: large*leading/2 + small*leading*vg.Length(len(lines)),
+			above: picture.Large * picture.Leading / 2, below: picture.Large*picture.Leading/2 + picture.Small*picture.Leading*vg.Length(len(lines)),
 		})
 		needed += l.extents[len(l.extents)-1].size()
 	}
-	const whole = width - 2*margin
+	const whole = picture.Width - 2*picture.Margin
 	l.title = wrap(name, whole, strings.Fields(s.title)...)
 	l.notes = wrap(note, whole, listed(s.notes, ";")...)
 	l.axis = wrap(note, whole, strings.Fields(s.axes[1])...)
-	l.head = margin + vg.Length(len(l.title))*large*leading + vg.Length(len(l.notes)+len(l.axis))*small*leading + headroom
+	l.head = picture.Margin + vg.Length(len(l.title))*picture.Large*picture.Leading + vg.Length(len(l.notes)+len(l.axis))*picture.Small*picture.Leading + headroom
 	l.height = l.head + max(curves, needed) + s.foot()
 	return l
 }
 
 // foot is the height of what stands under the curves.
-func (s *sketch) foot() vg.Length { return s.X.Tick.Length + 2*small*leading + margin }
+func (s *sketch) foot() vg.Length {
+	return s.X.Tick.Length + 2*picture.Small*picture.Leading + picture.Margin
+}
 
 // draw puts all in its place: from top to bottom titles, curves with their labels on the right, and what the axis of
 // impressions is.
 func (s *sketch) draw(c draw.Canvas, l *layout) {
-	note, name := letters(small, quiet.light), letters(large, ink.light)
-	y := c.Max.Y - margin
+	note, name := picture.Letters(picture.Small, picture.Quiet.Light), picture.Letters(picture.Large, picture.Ink.Light)
+	y := c.Max.Y - picture.Margin
 	write := func(style text.Style, lines []string) {
 		for _, line := range lines {
-			c.FillText(style, vg.Point{X: c.Min.X + margin, Y: y - style.Font.Size}, line)
-			y -= style.Font.Size * leading
+			c.FillText(style, vg.Point{X: c.Min.X + picture.Margin, Y: y - style.Font.Size}, line)
+			y -= style.Font.Size * picture.Leading
 		}
 	}
 	write(name, l.title)
 	write(note, l.notes)
 	write(note, l.axis)
 
-	left := width - margin - l.column // of the labels
+	left := picture.Width - picture.Margin - l.column // of the labels
 	ticks := s.X.Tick.Marker.Ticks(s.X.Min, s.X.Max)
 	end := s.X.Tick.Label.Width(ticks[len(ticks)-1].Label) / 2 // of the axis, beyond the curves
-	area := draw.Crop(c, margin, min(0, left-leader+end-width), small*leading+margin, -l.head)
+	area := draw.Crop(c, picture.Margin, min(0, left-leader+end-picture.Width), picture.Small*picture.Leading+picture.Margin, -l.head)
 	s.Draw(area)
 	data := s.DataCanvas(area)
 	under := note
 	under.XAlign = text.XCenter
-	c.FillText(under, vg.Point{X: data.Center().X, Y: c.Min.Y + margin}, s.axes[0])
+	c.FillText(under, vg.Point{X: data.Center().X, Y: c.Min.Y + picture.Margin}, s.axes[0])
 
 	wanted := make([]vg.Length, len(s.labels))
 	for k, label := range s.labels {
@@ -198,11 +185,11 @@ func (s *sketch) draw(c draw.Canvas, l *layout) {
 		label := s.labels[k]
 		thin := draw.LineStyle{Color: label.style.Color, Width: vg.Points(1), Dashes: label.style.Dashes}
 		c.StrokeLines(thin, []vg.Point{{X: data.Max.X, Y: wanted[k]}, {X: left - 4, Y: at}})
-		baseline := at - 0.45*large
+		baseline := at - 0.45*picture.Large
 		c.FillText(name, vg.Point{X: left, Y: baseline}, label.name)
-		c.FillText(value, vg.Point{X: width - margin - l.values, Y: baseline}, number(label.final))
+		c.FillText(value, vg.Point{X: picture.Width - picture.Margin - l.values, Y: baseline}, number(label.final))
 		for _, line := range l.details[k] {
-			baseline -= small * leading
+			baseline -= picture.Small * picture.Leading
 			c.FillText(note, vg.Point{X: left, Y: baseline}, line)
 		}
 	}

@@ -270,7 +270,7 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	c = &Combination{Learner: l, Doubled: l.Policy == config.OSMD && doubled}
 	if fits(e, policy) {
 		if c.new, err = learners.New(&c.Learner); err != nil {
-			return nil, nil, &config.SettingError{"policy", err}
+			return nil, nil, &config.SettingError{Key: "policy", Err: err}
 		}
 	}
 	return c, warnings, nil
@@ -285,7 +285,7 @@ func (s *Settings) onExpiry() (string, error) {
 		return "drop", nil
 	}
 	if _, err := strconv.ParseFloat(s.OnExpiry, 64); err != nil {
-		return "", &config.SettingError{"on_expiry", fmt.Errorf("must be drop or a payoff, not %q", s.OnExpiry)}
+		return "", &config.SettingError{Key: "on_expiry", Err: fmt.Errorf("must be drop or a payoff, not %q", s.OnExpiry)}
 	}
 	return "{default: " + s.OnExpiry + "}", nil
 }

@@ -1,23 +1,19 @@
 package lab
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/ranker-worker/ranker-worker/internal/picture"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // dashes tell lines of one policy apart, which have the same colour.
@@ -25,17 +21,6 @@ var dashes = [][]vg.Length{nil, {6, 2}, {2, 2}, {9, 2, 2, 2}}
 
 // band is how many standard errors a curve's band reaches on each side.
 const band = 2
-
-// PlotFormat is svg or png, by a file's name.
-func PlotFormat(file string) (string, error) {
-	switch strings.ToLower(filepath.Ext(file)) {
-	case ".svg":
-		return "svg", nil
-	case ".png":
-		return "png", nil
-	}
-	return "", fmt.Errorf("%q must end in .svg or .png", file)
-}
 
 // Plot draws the regret curves of one experiment's results, with a band of standard errors each, and bounds as lines. At a
 // line's end stand its name and its final value. A dot marks where a burn-in ends. Axes are logarithmic. Where some mean
@@ -50,31 +35,7 @@ func Plot(w io.Writer, format string, results []*Result) error {
 		return fmt.Errorf("plotting: %w", err)
 	}
 	l := s.arrange()
-	var picture bytes.Buffer
-	if format == "png" {
-		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, l.height), vgimg.UseDPI(144))}
-		c.SetColor(ground.light)
-		c.Fill(vg.Rectangle{Max: vg.Point{X: width, Y: l.height}}.Path())
-		s.draw(draw.New(c), l)
-		_, err = c.WriteTo(&picture)
-	} else {
-		c := vgsvg.New(width, l.height)
-		s.draw(draw.New(c), l)
-		_, err = c.WriteTo(&picture)
-	}
-	if err != nil {
-		return fmt.Errorf("making the plot: %w", err)
-	}
-	content := picture.Bytes()
-	if format != "png" {
-		if content, err = themed(content); err != nil {
-			return err
-		}
-	}
-	if _, err := w.Write(content); err != nil {
-		return fmt.Errorf("writing the plot: %w", err)
-	}
-	return nil
+	return picture.Write(w, format, l.height, func(c draw.Canvas) { s.draw(c, l) })
 }
 
 // sketch is a picture in the making.
@@ -179,13 +140,13 @@ func (s *sketch) style(e *Experiment) {
 	}
 	s.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&s.X, &s.Y} {
-		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", small
-		a.Tick.Label.Color = ink.light
-		a.LineStyle.Color, a.Tick.Color = quiet.light, quiet.light
+		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", picture.Small
+		a.Tick.Label.Color = picture.Ink.Light
+		a.LineStyle.Color, a.Tick.Color = picture.Quiet.Light, picture.Quiet.Light
 		a.Padding = 0
 	}
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = rule.light, rule.light
+	grid.Horizontal.Color, grid.Vertical.Color = picture.Rule.Light, picture.Rule.Light
 	s.Add(grid)
 }
 
@@ -198,7 +159,7 @@ func (s *sketch) at(y float64) float64 {
 }
 
 func (s *sketch) curve(r *Result, dash []vg.Length) error {
-	c := colourOf(r.Policy)
+	c := picture.ColourOf(r.Policy)
 	var line, upper, lower plotter.XYs
 	for _, p := range r.Curve {
 		if p.T < s.from {
@@ -260,14 +221,14 @@ func (s *sketch) bounds(results []*Result) error {
 		drawn[*r.Bound] = true
 		l := &label{name: "upper bound", details: append([]string{"of " + r.Policy}, r.details()...)}
 		if err := s.function(l, e, upper, draw.LineStyle{
-			Color: colourOf(r.Policy), Width: vg.Points(1), Dashes: []vg.Length{vg.Points(8), vg.Points(4)},
+			Color: picture.ColourOf(r.Policy), Width: vg.Points(1), Dashes: []vg.Length{vg.Points(8), vg.Points(4)},
 		}); err != nil {
 			return err
 		}
 	}
 	if lower, ok := e.Lower(); ok {
 		return s.function(&label{name: "lower bound", details: []string{"asymptotic"}}, e, func(t float64) float64 { return lower * math.Log(t) },
-			draw.LineStyle{Color: quiet.light, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(2), vg.Points(3)}})
+			draw.LineStyle{Color: picture.Quiet.Light, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(2), vg.Points(3)}})
 	}
 	return nil
 }

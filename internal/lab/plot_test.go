@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ranker-worker/ranker-worker/internal/picture"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot"
 	"pgregory.net/rapid"
@@ -50,19 +51,19 @@ func TestPlot_HasEveryCurveAndBound(t *testing.T) {
 	}
 	for _, r := range results {
 		require.Contains(t, written, "\n"+number(r.Regret.Mean)+"\n", r.Policy)
-		require.Contains(t, svg.String(), `stroke="`+hex(colourOf(r.Policy))+`"`)
+		require.Contains(t, svg.String(), `stroke="`+picture.Hex(picture.ColourOf(r.Policy))+`"`)
 	}
-	require.NotContains(t, svg.String(), `fill="`+hex(ground.light))
+	require.NotContains(t, svg.String(), `fill="`+picture.Hex(picture.Ground.Light))
 	var again bytes.Buffer
 	require.NoError(t, Plot(&again, "svg", results))
 	require.Equal(t, svg.Bytes(), again.Bytes())
 
 	var raster bytes.Buffer
 	require.NoError(t, Plot(&raster, "png", results))
-	picture, err := png.Decode(&raster)
+	drawn, err := png.Decode(&raster)
 	require.NoError(t, err)
-	require.Greater(t, picture.Bounds().Dx(), 1000)
-	require.Equal(t, ground.light, color.RGBAModel.Convert(picture.At(0, 0)))
+	require.Greater(t, drawn.Bounds().Dx(), 1000)
+	require.Equal(t, picture.Ground.Light, color.RGBAModel.Convert(drawn.At(0, 0)))
 }
 
 // Regret that ends below zero, horizons of one impression, and no regret at all can be drawn too.
@@ -84,7 +85,7 @@ func TestPlot_OddResults(t *testing.T) {
 	}
 	require.Error(t, Plot(io.Discard, "svg", nil))
 	for _, name := range []string{"x", "x.pdf", "svg"} {
-		_, err := PlotFormat(name)
+		_, err := picture.Format(name)
 		require.Error(t, err)
 	}
 }

@@ -1,9 +1,7 @@
-package lab
+package picture
 
 import (
 	"bytes"
-	"encoding/xml"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -21,16 +19,16 @@ func TestThemed(t *testing.T) {
 	line := vg.Path{}
 	line.Move(vg.Point{X: 1, Y: 1})
 	line.Line(vg.Point{X: 9, Y: 9})
-	for _, s := range []shade{ink, quiet, rule} {
-		c.SetColor(s.light)
+	for _, s := range []Shade{Ink, Quiet, Rule} {
+		c.SetColor(s.Light)
 		c.Stroke(line)
 		c.Fill(line)
 	}
 	for _, k := range policy.Kinds {
-		c.SetColor(colourOf(k.Name))
+		c.SetColor(ColourOf(k.Name))
 		c.Stroke(line)
 	}
-	style := letters(large, ink.light)
+	style := Letters(Large, Ink.Light)
 	style.Handler.Draw(c, `"a" < style="fill:b"`, style, vg.Point{})
 	var drawn bytes.Buffer
 	_, err := c.WriteTo(&drawn)
@@ -38,21 +36,21 @@ func TestThemed(t *testing.T) {
 
 	svg, err := themed(drawn.Bytes())
 	require.NoError(t, err)
-	require.Contains(t, texts(t, svg), `"a" < style="fill:b"`)
+	require.Contains(t, string(svg), `&#34;a&#34; &lt; style=&#34;fill:b&#34;`)
 	require.NotContains(t, string(svg), `style="fill`)
 	require.Contains(t, string(svg), `<svg width="600" height="300" viewBox="0 0 200 100"`)
 	require.Contains(t, string(svg), "Arial, Helvetica, sans-serif")
 	sheet, pictured, _ := strings.Cut(string(svg), "</style>")
 	_, dark, found := strings.Cut(sheet, "@media (prefers-color-scheme: dark)")
 	require.True(t, found)
-	for _, s := range []shade{ink, quiet, rule} {
-		require.Contains(t, dark, "."+s.class+" { fill: "+hex(s.dark)+" } ."+s.class+"-line { stroke: "+hex(s.dark)+" }")
-		require.Equal(t, strings.Count(pictured, `="`+hex(s.light)+`"`), strings.Count(pictured, `class="`+s.class), s.class)
-		require.Contains(t, pictured, ` stroke="`+hex(s.light)+`" class="`+s.class+`-line"`)
-		require.Contains(t, pictured, ` fill="`+hex(s.light)+`" class="`+s.class+`"`)
+	for _, s := range []Shade{Ink, Quiet, Rule} {
+		require.Contains(t, dark, "."+s.class+" { fill: "+Hex(s.Dark)+" } ."+s.class+"-line { stroke: "+Hex(s.Dark)+" }")
+		require.Equal(t, strings.Count(pictured, `="`+Hex(s.Light)+`"`), strings.Count(pictured, `class="`+s.class), s.class)
+		require.Contains(t, pictured, ` stroke="`+Hex(s.Light)+`" class="`+s.class+`-line"`)
+		require.Contains(t, pictured, ` fill="`+Hex(s.Light)+`" class="`+s.class+`"`)
 	}
-	require.Contains(t, dark, hex(ground.dark))
-	require.Contains(t, sheet, hex(ground.light))
+	require.Contains(t, dark, Hex(Ground.Dark))
+	require.Contains(t, sheet, Hex(Ground.Light))
 	for _, k := range policy.Kinds {
 		require.Contains(t, pictured, ` stroke="`+strings.ToUpper(k.Colour)+`" stroke-width`)
 	}
@@ -65,39 +63,12 @@ func TestThemed(t *testing.T) {
 
 // Pictures of policies that are not known are drawn too.
 func TestColourOf(t *testing.T) {
-	require.Equal(t, quiet.light, colourOf("unknown"))
+	require.Equal(t, Quiet.Light, ColourOf("unknown"))
 	seen := map[string]string{}
 	for _, k := range policy.Kinds {
-		c := hex(colourOf(k.Name))
+		c := Hex(ColourOf(k.Name))
 		require.Equal(t, strings.ToUpper(k.Colour), c)
 		require.Empty(t, seen[c], k.Name)
 		seen[c] = k.Name
 	}
-}
-
-// place is a text of a picture, and where.
-type place struct {
-	X       float64 `xml:"x,attr"`
-	Y       float64 `xml:"y,attr"`
-	Size    string  `xml:"font-size,attr"`
-	Content string  `xml:",chardata"`
-}
-
-// places are the texts of a picture, whose y falls.
-func places(t require.TestingT, svg []byte) (all []place, bounds [2]float64) {
-	var picture struct {
-		ViewBox string `xml:"viewBox,attr"`
-		Group   struct {
-			Texts []place `xml:"text"`
-		} `xml:"g"`
-	}
-	require.NoError(t, xml.Unmarshal(svg, &picture))
-	var zero float64
-	_, err := fmt.Sscan(picture.ViewBox, &zero, &zero, &bounds[0], &bounds[1])
-	require.NoError(t, err)
-	for _, p := range picture.Group.Texts {
-		p.Y += bounds[1] // from the bottom-left corner, downwards
-		all = append(all, p)
-	}
-	return all, bounds
 }

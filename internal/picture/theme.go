@@ -1,4 +1,4 @@
-package lab
+package picture
 
 import (
 	"bytes"
@@ -12,31 +12,32 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// shade is a colour that depends on the reader's theme.
-type shade struct {
+// Shade is a colour that depends on the reader's theme.
+type Shade struct {
 	class       string
-	light, dark color.RGBA
+	Light, Dark color.RGBA
 }
 
 // The shades of pictures: those of the pages on which they are shown, on GitHub.
 var (
-	ground = shade{"ground", color.RGBA{255, 255, 255, 255}, color.RGBA{13, 17, 23, 255}}
-	ink    = shade{"ink", color.RGBA{31, 35, 40, 255}, color.RGBA{240, 246, 252, 255}}
-	quiet  = shade{"quiet", color.RGBA{89, 99, 110, 255}, color.RGBA{145, 152, 161, 255}}
-	rule   = shade{"rule", color.RGBA{209, 217, 224, 255}, color.RGBA{61, 68, 77, 255}}
+	Ground = Shade{"ground", color.RGBA{255, 255, 255, 255}, color.RGBA{13, 17, 23, 255}}
+	Ink    = Shade{"ink", color.RGBA{31, 35, 40, 255}, color.RGBA{240, 246, 252, 255}}
+	Quiet  = Shade{"quiet", color.RGBA{89, 99, 110, 255}, color.RGBA{145, 152, 161, 255}}
+	Rule   = Shade{"rule", color.RGBA{209, 217, 224, 255}, color.RGBA{61, 68, 77, 255}}
 )
 
-// colourOf is a policy's colour, for any theme.
-func colourOf(name string) color.RGBA {
+// ColourOf is a policy's colour, for any theme.
+func ColourOf(name string) color.RGBA {
 	if kind := policy.KindOf(name); kind != nil {
 		if rgb, err := strconv.ParseUint(strings.TrimPrefix(kind.Colour, "#"), 16, 24); err == nil {
 			return color.RGBA{uint8(rgb >> 16), uint8(rgb >> 8), uint8(rgb), 255}
 		}
 	}
-	return quiet.light
+	return Quiet.Light
 }
 
-func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
+// Hex is a colour as SVG has it.
+func Hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
 var (
 	svgRoot  = regexp.MustCompile(`<svg width="[^"]*" height="[^"]*" (viewBox="0 0 (\S+) (\S+)")([^>]*)>`)
@@ -80,13 +81,13 @@ func styleSheet() string {
 	b.WriteString("<style>\n")
 	seam := func(c color.RGBA) string {
 		const text = "text { stroke: %s; stroke-width: 3px; stroke-linejoin: round; paint-order: stroke }"
-		return fmt.Sprintf("@supports (paint-order: stroke) { "+text+" }\n", hex(c))
+		return fmt.Sprintf("@supports (paint-order: stroke) { "+text+" }\n", Hex(c))
 	}
-	b.WriteString(seam(ground.light))
+	b.WriteString(seam(Ground.Light))
 	b.WriteString("@media (prefers-color-scheme: dark) {\n")
-	b.WriteString(seam(ground.dark))
-	for _, s := range []shade{ink, quiet, rule} {
-		fmt.Fprintf(&b, ".%s { fill: %s } .%s-line { stroke: %s }\n", s.class, hex(s.dark), s.class, hex(s.dark))
+	b.WriteString(seam(Ground.Dark))
+	for _, s := range []Shade{Ink, Quiet, Rule} {
+		fmt.Fprintf(&b, ".%s { fill: %s } .%s-line { stroke: %s }\n", s.class, Hex(s.Dark), s.class, Hex(s.Dark))
 	}
 	b.WriteString("}\n</style>\n")
 	return b.String()
@@ -101,9 +102,9 @@ func attributes(style string) []byte {
 			continue
 		}
 		fmt.Fprintf(&b, " %s=%q", key, value)
-		for _, s := range []shade{ink, quiet, rule} {
+		for _, s := range []Shade{Ink, Quiet, Rule} {
 			switch {
-			case value != hex(s.light):
+			case value != Hex(s.Light):
 			case key == "stroke":
 				fmt.Fprintf(&b, " class=%q", s.class+"-line")
 			default:

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/evaluate"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// evaluation is what the command line of evaluate asks for.
+type evaluation struct {
+	input   logInput
+	flat    string
+	targets []string
+	units   string
+	unpaid  string
+	per     string
+	clip    float64
+	asJSON  bool
+	plot    string
+}
+
+// refusedAll ends a command that could give no answer at all.
+const refusedAll = shown("every target is refused")
+
+func newEvaluateCommand() *cobra.Command {
+	var e evaluation
+	cmd := &cobra.Command{
+		Use:   "evaluate {--config FILE | --impressions F --rankings F --payoffs F | --flat F} [--target T …]",
+		Short: "Would another policy have done better? By what was decided, selected and paid",
+		Long: `Say what other policies would have been worth, by a log of what one policy decided and what became of it. It only reads:
+topics, between two times; or files of their records; or a flat log, such as other systems can write. docs/better.md says what the
+answer means, and what it cannot say.
+
+Targets, each with its own --target:
+  POLICY[,key=value…]  a policy with settings as in the configuration: greedy, or moss,prior=none,sigma=0.3. It is told each
+                       selection and payoff of the log when it came, and decides each impression before it is told what became of it
+  learner:NAME         likewise, another configured learner
+  logging              the log's own policy
+Of a flat log: those that it names, uniform and logging. Without any: logging, utility and greedy; of a flat log all that its header names.
+
+Policies: ` + policyNames() + `
+
+An answer is refused, with the reason, where the log does not hold it. Exit code 3 where all are.`,
+		Example: `  ranker-worker evaluate --config worker.yaml --from 2026-10-01 --target greedy --target moss,prior=none
+  ranker-worker evaluate --impressions i.jsonl --rankings r.jsonl --selections s.jsonl --payoffs p.jsonl --target utility --json
+  kcat -b localhost:9092 -C -e -J -t rankings | ranker-worker evaluate --impressions i.jsonl --rankings - --selections s.jsonl --payoffs p.jsonl
+  ranker-worker evaluate --flat log.jsonl --target uniform --target logging --plot values.svg`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.run(cmd) },
+	}
+	f := cmd.Flags()
+	e.input.flags(cmd)
+	f.StringVar(&e.flat, "flat", "", "read a flat log, of any system, from `FILE`, or - for standard input")
+	f.StringArrayVar(&e.targets, "target", nil, "what to judge; can be repeated")
+	f.StringVar(&e.units, "payoff-range", "", "of a log without --config, the least and the greatest payoff: `MIN,MAX` (default 0,1)")
+	f.StringVar(&e.unpaid, "unpaid", "", "what a selection is worth that was never paid (default: on_expiry of the configuration)")
+	f.StringVar(&e.per, "per", "selection", "`selection`: impressions without one are left out; impression: they are worth 0")
+	f.Float64Var(&e.clip, "clip", 0, "let no weight count for more, which biases what it steadies (default: no bound)")
+	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
+	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
+	cmd.MarkFlagsMutuallyExclusive("flat", "config")
+	cmd.MarkFlagsMutuallyExclusive("flat", "rankings")
+	return cmd
+}
+
+// policyNames are the policies, with commas between.
+func policyNames() string {
+	var names []string
+	for _, k := range policy.Kinds {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (e *evaluation) run(cmd *cobra.Command) error {
+	opt, err := e.options()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
+	var r *evaluate.Report
+	if e.flat != "" {
+		r, err = e.judgeFlat(ctx, cmd, opt, p)
+	} else {
+		r, err = e.judgeLog(ctx, cmd, opt, p)
+	}
+	p.end()
+	if err != nil {
+		return err
+	}
+	if e.plot != "" {
+		if err := drawPlot(e.plot, r.Plot); err != nil {
+			return err
+		}
+	}
+	if e.asJSON {
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	} else {
+		err = printEvaluation(cmd.OutOrStdout(), r)
+	}
+	for _, t := range r.Targets {
+		if t.Verdict == evaluate.OK {
+			return err
+		}
+	}
+	return errors.Join(err, refusedAll)
+}
+
+// options reads the flags that say how rows count.
+func (e *evaluation) options() (*evaluate.Options, error) {
+	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
+	if e.clip < 0 {
+		return nil, usageError{errors.New("--clip cannot be negative")}
+	}
+	switch e.per {
+	case "selection":
+	case "impression":
+		o.PerImpression = true
+	default:
+		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
+	}
+	if e.unpaid != "" {
+		x, err := strconv.ParseFloat(e.unpaid, 64)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--unpaid: %q is no payoff", e.unpaid)}
+		}
+		o.Unpaid = &x
+	}
+	if e.units != "" {
+		low, high, _ := strings.Cut(e.units, ",")
+		var errs [2]error
+		o.Units.Min, errs[0] = strconv.ParseFloat(strings.TrimSpace(low), 64)
+		o.Units.Max, errs[1] = strconv.ParseFloat(strings.TrimSpace(high), 64)
+		if errors.Join(errs[:]...) != nil || !(o.Units.Min < o.Units.Max) {
+			return nil, usageError{fmt.Errorf("--payoff-range: %q is not MIN,MAX, such as 0,1", e.units)}
+		}
+		if e.input.config != "" {
+			return nil, usageError{errors.New("--payoff-range: the configuration says it")}
+		}
+	}
+	return o, plotFile(e.plot)
+}
+
+// judgeFlat judges by a flat log.
+func (e *evaluation) judgeFlat(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
+	name, in := "standard input", cmd.InOrStdin()
+	var size int64
+	if e.flat != "-" {
+		f, err := os.Open(e.flat)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if about, err := f.Stat(); err == nil {
+			size = about.Size()
+		}
+		name, in = e.flat, f
+	}
+	counted := &countingReader{in: in}
+	o.Progress = func(rows int64) {
+		p.say(withShare(fmt.Sprintf("%d rows judged", rows), float64(counted.n)/float64(max(size, 1)), size > 0, p.began))
+	}
+	return evaluate.Flat(ctx, name, counted, e.targets, o)
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	in io.Reader
+	n  int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.in.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// withShare adds to a line of progress how much is done and how long the rest will take, where that is known.
+func withShare(text string, share float64, known bool, began time.Time) string {
+	if !known || share <= 0 {
+		return text
+	}
+	left := time.Duration(float64(time.Since(began)) * (1 - share) / share)
+	return fmt.Sprintf("%s, %.0f%%, %v left", text, 100*share, left.Round(time.Second))
+}
+
+// judgeLog judges by topics, or files of their records.
+func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evaluate.Options, p *slowProgress) (*evaluate.Report, error) {
+	in, err := e.input.open(ctx, cmd, o.Units)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	targets := e.targets
+	if len(targets) == 0 {
+		targets = []string{evaluate.Logging, "utility", "greedy"}
+	}
+	var parsed []*evaluate.Target
+	for _, text := range targets {
+		t, err := evaluate.ParseTarget(text, in.query.Learner, in.cfg)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		parsed = append(parsed, t)
+	}
+	in.query.Progress = func(at event.Millis, records int64, share float64) {
+		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
+	}
+	log, err := journal.Read(ctx, in.sources, in.query)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	began := time.Now()
+	o.Progress = func(rows int64) {
+		p.say(withShare(fmt.Sprintf("judging: %d rows", rows), float64(rows)/float64(len(log.Outcomes)), true, began))
+	}
+	r, err := evaluate.Log(ctx, log, in.query.Learner, parsed, o)
+	if err != nil {
+		return nil, err
+	}
+	r.Log.Source = in.name
+	return r, nil
+}
+
+// printEvaluation prints a report for people.
+func printEvaluation(w io.Writer, r *evaluate.Report) error {
+	var b strings.Builder
+	l := &r.Log
+	if l.Learner != "" {
+		fmt.Fprintf(&b, "%s, %s to %s: ", l.Learner, l.From, l.To)
+	}
+	fmt.Fprintf(&b, "%d impressions, %d judged", l.Records, l.Judged)
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{l.Immature, "too young"}, {l.Unselected, "without a selection"}} {
+		if part.n > 0 {
+			fmt.Fprintf(&b, ", %d %s", part.n, part.what)
+		}
+	}
+	if l.Logged != nil {
+		fmt.Fprintf(&b, ", mean payoff %.4g", *l.Logged)
+	}
+	fmt.Fprintln(&b)
+	if x := r.Windows; x != nil {
+		fmt.Fprintf(&b, "windows %s, %d selections, noise %.1f %%\n", x.Source, x.Selections, 100*x.Noise)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	fmt.Fprintln(&b)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "target\tvalue (dr)\t95 %\tat any look\tips\tsnips\teff. samples\tno support")
+	for i := range r.Targets {
+		x := &r.Targets[i]
+		if x.Verdict == evaluate.Refused {
+			continue
+		}
+		interval := "-"
+		if x.DR.Lower != nil {
+			interval = fmt.Sprintf("[%.4g, %.4g]", *x.DR.Lower, *x.DR.Upper)
+		}
+		fmt.Fprintf(t, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%.4g\t%.4g\t%.0f\t%.2g\n", x.Target, x.DR.Value, interval, x.Sequence.Lower, x.Sequence.Upper,
+			x.IPS.Value, x.SNIPS.Value, x.EffectiveSamples, x.Unsupported)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Targets {
+		if x := &r.Targets[i]; x.Verdict == evaluate.Refused {
+			fmt.Fprintf(&b, "%s: refused: %s\n", x.Target, strings.Join(x.Reasons, "; "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// logInput is where a log of decisions is read from: the topics of a configuration, or files of their records.
+type logInput struct {
+	config   string
+	learner  string
+	from, to string
+	files    [event.Topics]string
+}
+
+// topicFlags are the flags for files.
+var topicFlags = [event.Topics]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs", event.Rankings: "rankings"}
+
+func (i *logInput) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&i.config, "config", "c", "", "the configuration `FILE`: where the topics are, and how learners are set")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	f.StringVar(&i.learner, "learner", "", "whose decisions (default: the configuration's default learner, or the first of the log)")
+	f.StringVar(&i.from, "from", "", "impressions from this `TIME` on: 2026-10-01, 2026-10-01T12:00:00Z, or how long ago: 72h")
+	f.StringVar(&i.to, "to", "", "impressions before this `TIME`")
+	for topic, name := range topicFlags {
+		f.StringVar(&i.files[topic], name, "", "read "+name+" from `FILE`, a record's JSON or what kcat -J prints in each line, or - for standard input")
+	}
+}
+
+// openLog is a log that is open.
+type openLog struct {
+	name    string
+	cfg     *config.Config
+	query   *journal.Query
+	sources []journal.Source
+	release func()
+}
+
+func (o *openLog) close() {
+	for _, s := range o.sources {
+		_ = s.Close() // only read
+	}
+	o.release()
+}
+
+// open opens the log. Units are the range of payoffs where there is no configuration.
+func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Range) (*openLog, error) {
+	anyFile := false
+	for _, f := range i.files {
+		anyFile = anyFile || f != ""
+	}
+	out := &openLog{release: func() {}}
+	var err error
+	switch {
+	case i.config != "":
+		if out.cfg, err = loadText(cmd, i.config); err != nil {
+			return nil, err
+		}
+	case !anyFile:
+		return nil, usageError{errors.New("what is to be read? Give --config, or --impressions, --rankings and --payoffs, or --flat")}
+	default:
+		if out.cfg, err = i.unconfigured(units); err != nil {
+			return nil, err
+		}
+	}
+	if out.query, err = i.query(out.cfg, anyFile); err != nil {
+		return nil, err
+	}
+	if anyFile {
+		out.name = "files"
+		out.sources, err = i.openFiles(cmd.InOrStdin(), out.query.HasSelections)
+		return out, err
+	}
+	b, err := app.NewBroker(out.cfg)
+	if err != nil {
+		return nil, err
+	}
+	out.name, out.release = "kafka", b.Close
+	if out.sources, err = journal.OpenTopics(ctx, b, out.query); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+// unconfigured is the configuration of a log without one.
+func (i *logInput) unconfigured(units config.Range) (*config.Config, error) {
+	name := i.learner
+	if name == "" {
+		name = "log"
+	}
+	l, _, err := config.ReadLearner(name, i.files[event.Selections] != "", []config.Setting{{"payoffs", string(config.Stochastic)},
+		{"payoff_range", fmt.Sprintf("[%v, %v]", units.Min, units.Max)}, {"on_expiry", "drop"}})
+	if err != nil {
+		return nil, err
+	}
+	l.Name = i.learner
+	cfg := &config.Config{Learners: []config.Learner{l}, Join: config.Join{ParkingTime: time.Hour}}
+	cfg.Kafka.Topics.Selections = i.files[event.Selections]
+	return cfg, nil
+}
+
+func (i *logInput) query(cfg *config.Config, files bool) (*journal.Query, error) {
+	q := &journal.Query{HasSelections: cfg.Kafka.Topics.HasSelections(), Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
+	if files {
+		q.HasSelections = i.files[event.Selections] != ""
+	} else {
+		q.Group = cfg.Kafka.Group
+	}
+	var names []string
+	for k := range cfg.Learners {
+		l := &cfg.Learners[k]
+		names = append(names, l.Name)
+		if l.Name == i.learner || i.learner == "" && (l.Default || len(cfg.Learners) == 1) {
+			q.Learner = l
+		}
+	}
+	if q.Learner == nil {
+		return nil, usageError{fmt.Errorf("--learner: choose one of %s", strings.Join(names, ", "))}
+	}
+	var err error
+	if q.From, err = momentFlag("from", i.from); err != nil {
+		return nil, err
+	}
+	q.To, err = momentFlag("to", i.to)
+	return q, err
+}
+
+// momentFlag is a time on the command line, in milliseconds since the Unix epoch; 0 for none.
+func momentFlag(name, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day.UnixMilli(), nil
+	}
+	t, err := parseMoment(text, time.Now())
+	if err != nil {
+		return 0, usageError{fmt.Errorf("--%s: %w", name, err)}
+	}
+	return t.UnixMilli(), nil
+}
+
+// openFiles opens files of records.
+func (i *logInput) openFiles(stdin io.Reader, hasSelections bool) (all []journal.Source, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range all {
+				_ = s.Close()
+			}
+		}
+	}()
+	used := ""
+	for _, topic := range []event.Topic{event.Impressions, event.Rankings, event.Selections, event.Payoffs} {
+		name := i.files[topic]
+		var s journal.Source
+		switch {
+		case topic == event.Selections && !hasSelections:
+			continue
+		case name == "":
+			return all, usageError{fmt.Errorf("--%s is missing: an evaluation needs impressions, rankings and payoffs, and selections where there are any", topicFlags[topic])}
+		case name != "-":
+			s, err = journal.OpenLines(topic, name)
+		case used != "":
+			return all, usageError{fmt.Errorf("--%s and --%s cannot both be standard input", used, topicFlags[topic])}
+		default:
+			used = topicFlags[topic]
+			s, err = journal.OpenInput(topic, stdin)
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

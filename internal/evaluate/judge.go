@@ -1,0 +1,364 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
+)
+
+// flight is a row that has not ended. Its slices are those of the row's decision.
+type flight struct {
+	row        int32
+	selected   int32 // utility rank; -1: none yet
+	item       policy.Item
+	began      int64
+	p          float64 // how likely the log's policy made the selection
+	inParts    bool
+	before     float64
+	candidates []policy.Item
+	order      []int32
+}
+
+// judge plays a log before targets.
+type judge struct {
+	log     *journal.Log
+	learner *config.Learner
+	opt     *Options
+	unpaid  *float64 // what a selection that was never paid is worth, in [0,1]; nil: nothing can be said
+	players []*player
+	windows windows
+	model   means
+	row     row
+	items   int32
+	paid    moments
+	judged  int64
+	unsaid  int64     // rows that were never paid, where nothing says what that is worth
+	missed  int64     // selections that cannot be
+	again   []float64 // what a target would do that ranks as the log's policy did
+	off     float64
+	slots   map[int32]int32 // by row that has not ended
+	flights []flight
+	free    []int32
+}
+
+// Log judges targets by what a learner decided and became of it.
+func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Target, opt *Options) (*Report, error) {
+	w, err := newWindows(log, l)
+	if err != nil {
+		return nil, err
+	}
+	j := &judge{log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}}
+	if d := l.OnExpiry.Default; opt.Unpaid != nil || d != nil {
+		if opt.Unpaid != nil {
+			d = opt.Unpaid
+		}
+		x := j.normalised(*d)
+		j.unpaid = &x
+	}
+	for _, t := range targets {
+		j.players = append(j.players, t.play(opt.clip()))
+	}
+	var events int64
+	err = log.Play(func(e *journal.Event) error {
+		if events++; events%4096 == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if opt.Progress != nil {
+				opt.Progress(j.judged)
+			}
+		}
+		return j.event(e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j.report(), nil
+}
+
+// normalised is a payoff in [0,1].
+func (j *judge) normalised(raw float64) float64 {
+	r := j.learner.PayoffRange
+	return min(max((raw-r.Min)/(r.Max-r.Min), 0), 1)
+}
+
+func (j *judge) event(e *journal.Event) error {
+	if e.Kind == journal.Decided {
+		j.decided(e)
+		return nil
+	}
+	slot, ok := j.slots[e.Row]
+	if !ok {
+		return fmt.Errorf("row %d has ended before", e.Row)
+	}
+	x := &j.flights[slot]
+	fb := delay.Feedback{Ref: int64(x.row), Item: x.item, Began: x.began, Propensity: x.p, InParts: x.inParts, Before: x.before}
+	switch e.Kind {
+	case journal.WasSelected:
+		out := &j.log.Outcomes[e.Row]
+		x.selected, x.item = out.Selected, x.candidates[out.Selected]
+		fb.Item, fb.Utility, fb.HasUtility = x.item, e.Utility, e.HasUtility
+	case journal.PaidPart, journal.WasPaid:
+		fb.Payoff, fb.Age = j.normalised(e.Payoff), max(0, e.Age)
+	case journal.NeverPaid:
+		if d := j.learner.OnExpiry.Default; d != nil {
+			fb.Payoff, fb.Age, fb.Defaulted = j.normalised(*d), j.learner.PayoffHorizon.Milliseconds(), true
+		}
+	}
+	keep := e.Kind == journal.WasSelected
+	for _, p := range j.players {
+		if p.learner == nil {
+			continue
+		}
+		p.advance(e.At, j.items)
+		own := p.feedback(fb, x, slot)
+		if keep || p.needs.Candidates {
+			own.Candidates, own.Order = x.candidates, x.order
+		}
+		tell(p.learner, e.Kind, own)
+	}
+	switch e.Kind {
+	case journal.PaidPart:
+		x.inParts, x.before = true, fb.Payoff
+	case journal.WasSelected:
+		j.shrink(x)
+	default:
+		j.end(slot)
+	}
+	return nil
+}
+
+// tell tells a learner what became of a row.
+func tell(l delay.Learner, kind journal.Kind, fb delay.Feedback) {
+	switch {
+	case kind == journal.WasSelected:
+		l.Selected(fb)
+	case kind == journal.PaidPart:
+		l.Partial(fb)
+	case kind == journal.WasPaid || fb.Defaulted:
+		l.Paid(fb)
+	case kind == journal.NeverPaid:
+		l.Expired(fb)
+	default:
+		l.Unselected(fb)
+	}
+}
+
+// shrink forgets what nobody needs of a row whose selection is known.
+func (j *judge) shrink(x *flight) {
+	if !slices.ContainsFunc(j.players, func(p *player) bool { return p.learner != nil && p.needs.Candidates }) {
+		x.candidates, x.order = nil, nil
+	}
+}
+
+func (j *judge) end(slot int32) {
+	delete(j.slots, j.flights[slot].row)
+	x := &j.flights[slot]
+	*x = flight{candidates: x.candidates[:0], order: x.order[:0]}
+	j.free = append(j.free, slot)
+}
+
+// decided has each target decide, and judges it where the row counts.
+func (j *judge) decided(e *journal.Event) {
+	slot := j.slot()
+	out := &j.log.Outcomes[e.Row]
+	x := &j.flights[slot]
+	*x = flight{row: e.Row, selected: -1, began: e.Began, candidates: append(x.candidates[:0], e.Items...), order: append(x.order[:0], e.Order...)}
+	for _, i := range e.Items {
+		j.items = max(j.items, i+1)
+	}
+	j.slots[e.Row] = slot
+	logged := j.windows.logged(&e.Decision)
+	if out.Selected >= 0 {
+		x.p = logged[out.Selected]
+	}
+	counts := j.counts(out, x.p)
+	if counts {
+		j.row.selected, j.row.p, j.row.logged = int(out.Selected), x.p, logged
+		j.row.model = j.model.of(j.row.model[:0], e.Items)
+	}
+	for _, p := range j.players {
+		if p.learner != nil {
+			p.advance(e.At, j.items)
+			p.decide(e, slot)
+			p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
+		}
+		switch {
+		case !counts:
+		case p.learner == nil:
+			p.est.own(j.row.payoff)
+		default:
+			p.est.add(&j.row, p.pi)
+		}
+	}
+	switch {
+	case counts:
+		j.again = j.windows.of(j.again, e.Order, e.Propensities)
+		j.off = max(j.off, math.Abs(j.again[out.Selected]/x.p-1))
+		j.model.paid(e.Items[out.Selected], j.row.payoff)
+		j.paid.add(j.row.payoff)
+		j.judged++
+	case out.How == journal.Unselected && j.opt.PerImpression:
+		r := j.normalised(0)
+		for _, p := range j.players {
+			p.est.own(r)
+		}
+		j.paid.add(r)
+		j.judged++
+	}
+	if out.How == journal.Replaced { // nothing of it is told
+		j.end(slot)
+	}
+}
+
+// counts tells whether a row is judged, and what it paid.
+func (j *judge) counts(out *journal.Outcome, p float64) bool {
+	switch {
+	case out.How == journal.Paid:
+		j.row.payoff = j.normalised(out.Payoff)
+	case out.How == journal.Unpaid && j.unpaid == nil:
+		j.unsaid++
+		return false
+	case out.How == journal.Unpaid:
+		j.row.payoff = *j.unpaid
+	default:
+		return false
+	}
+	if p <= 0 {
+		j.missed++
+		return false
+	}
+	return true
+}
+
+func (j *judge) slot() int32 {
+	if n := len(j.free); n > 0 {
+		s := j.free[n-1]
+		j.free = j.free[:n-1]
+		return s
+	}
+	j.flights = append(j.flights, flight{})
+	return int32(len(j.flights) - 1)
+}
+
+func (j *judge) report() *Report {
+	c := &j.log.Counts
+	at := func(t int64) string { return time.UnixMilli(t).UTC().Format(time.RFC3339) }
+	r := &Report{Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.learner.Name,
+		From: at(j.log.First), To: at(j.log.Last), Records: int64(len(j.log.Outcomes)), Judged: j.judged, Immature: c.Immature,
+		Unselected: c.Unselected, Unpaid: c.Unpaid}}
+	units := j.learner.PayoffRange
+	if mean, _ := j.paid.mean(); j.paid.n > 0 {
+		mean = units.Min + (units.Max-units.Min)*mean
+		r.Log.Logged = &mean
+	}
+	refused := j.refused()
+	for _, p := range j.players {
+		r.Targets = append(r.Targets, p.est.report(p.name, units, slices.Clone(refused)))
+	}
+	return r
+}
+
+// refused says why no target can be judged by the log.
+func (j *judge) refused() (reasons []string) {
+	w := &j.windows
+	refuse := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	if w.Source == learned && w.Selections < fewForWindows {
+		refuse("how far users look cannot be learned from %d selections, it takes %d", w.Selections, fewForWindows)
+	}
+	if w.Noise > mostNoise {
+		refuse("%.0f %% of users take anything they look at: they do not select by the utilities", 100*w.Noise)
+	}
+	if float64(j.missed) > mostImpossible*float64(j.judged+j.missed) {
+		refuse("%d selections cannot be by the configured windows: nobody looks that far", j.missed)
+	}
+	if float64(j.unsaid) > mostUnpaidUnsaid*float64(j.judged+j.unsaid) {
+		refuse("%d selections were never paid, and nothing says what that is worth; give --unpaid", j.unsaid)
+	}
+	return reasons
+}
+
+// windows are how users select.
+type windows struct {
+	WindowsReport
+	q      *admissible.Windows
+	folded map[int][]float64 // by length of the list
+	p      []float64         // scratch, by position
+	out    []float64         // scratch, by utility rank
+}
+
+// What WindowsReport.Source can be, and Propensities.
+const (
+	configured = "configured"
+	learned    = "learned"
+	recorded   = "recorded"
+	shown      = "shown"
+)
+
+// passes bounds what an estimate of windows costs.
+const passes = 1000
+
+// newWindows finds out how far users look, and how many take anything, by all selections of the log. Windows that are configured hold.
+func newWindows(log *journal.Log, l *config.Learner) (w windows, err error) {
+	given, err := l.Windows.Distribution()
+	if err != nil {
+		return w, err
+	}
+	longest := max(1, min(log.Longest, delay.DefaultMaxWindow))
+	if l.Windows.Max > 0 {
+		longest = min(longest, l.Windows.Max)
+	}
+	w.folded = map[int][]float64{}
+	w.Selections, w.Blocked = log.Selections.Total()
+	w.Q, w.Noise = log.Selections.Estimate(longest, passes)
+	w.Source, w.Propensities = learned, shown
+	if given != nil {
+		w.Source, w.q = configured, given
+		w.Q = given.Fold(make([]float64, given.Max()))
+		if w.Blocked == 0 { // else they say nothing of those who take anything
+			w.Propensities = recorded
+		}
+		return w, nil
+	}
+	w.q, err = admissible.NewWindows(w.Q)
+	return w, err
+}
+
+func (w *windows) fold(n int) []float64 {
+	q := w.folded[n]
+	if q == nil {
+		q = w.q.Fold(make([]float64, n))
+		w.folded[n] = q
+	}
+	return q
+}
+
+// of fills dst with how likely a ranking makes each selection, by utility rank.
+func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
+	n := len(order)
+	dst = slices.Grow(dst[:0], n)[:n]
+	p := own
+	if w.Propensities != recorded || len(own) != n {
+		w.p = propensity.Of(w.p[:0], order, w.fold(n), w.Noise)
+		p = w.p
+	}
+	for k, rank := range order {
+		dst[rank] = p[k]
+	}
+	return dst
+}
+
+// logged is how likely the log's policy made each selection.
+func (w *windows) logged(d *journal.Decision) []float64 {
+	w.out = w.of(w.out, d.Order, d.Propensities)
+	return w.out
+}

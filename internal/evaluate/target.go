@@ -1,0 +1,173 @@
+package evaluate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// Target is what would have ranked instead.
+type Target struct {
+	name    string
+	learner *config.Learner // nil: the log's own policy
+	new     func() delay.Learner
+}
+
+// ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; or a policy, with settings as in the
+// configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
+func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, error) {
+	if text == Logging {
+		return &Target{name: text}, nil
+	}
+	l, err := targetLearner(text, of, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("target %q: %w", text, err)
+	}
+	t := &Target{name: text, learner: l}
+	if t.new, err = learners.New(l); err != nil {
+		return nil, fmt.Errorf("target %q: %w", text, err)
+	}
+	return t, nil
+}
+
+func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config.Learner, error) {
+	if name, ok := strings.CutPrefix(text, "learner:"); ok {
+		var known []string
+		for i := range cfg.Learners {
+			if l := cfg.Learners[i]; l.Name == name {
+				l.Utilities = config.Given // the log knows the order
+				return &l, nil
+			}
+			known = append(known, cfg.Learners[i].Name)
+		}
+		return nil, fmt.Errorf("no learner of this name is configured, there are %s", strings.Join(known, ", "))
+	}
+	name, rest, _ := strings.Cut(text, ",")
+	kind := policy.KindOf(name)
+	if kind == nil {
+		var known []string
+		for _, k := range policy.Kinds {
+			known = append(known, k.Name)
+		}
+		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME", name, strings.Join(known, ", "), Logging)
+	}
+	payoffs := config.Stochastic
+	if kind.IsAdversarial() {
+		payoffs = config.Adversarial
+	}
+	settings := []config.Setting{{"payoffs", string(payoffs)}, {"policy", name}}
+	for _, s := range splitSettings(rest) {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form key=value", s)
+		}
+		settings = append(settings, config.Setting{key, value})
+	}
+	l, err := of.Variant("target", cfg.Kafka.Topics.HasSelections(), settings)
+	return &l, err
+}
+
+// splitSettings splits at commas that do not stand within brackets.
+func splitSettings(text string) (all []string) {
+	depth, from := 0, 0
+	for i, c := range text {
+		switch c {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				all = append(all, text[from:i])
+				from = i + 1
+			}
+		}
+	}
+	if text != "" {
+		all = append(all, text[from:])
+	}
+	return all
+}
+
+// player is a target that plays a log: it decides each impression before it is told what became of it, and is told all selections and
+// payoffs, which the log's policy has led to. It is not safe for concurrent use.
+type player struct {
+	*Target
+	est      *estimator
+	learner  delay.Learner // nil: the log's own policy
+	needs    delay.Needs
+	grown    int32
+	told     journalMillis // the last time told
+	decision delay.Decision
+	pi       []float64 // by utility rank
+	flown    []flown   // by slot
+}
+
+type journalMillis = int64
+
+// flown is what a player has to know of its decision until the row has ended.
+type flown struct {
+	instance int32
+	expected []float64 // by utility rank; nil: none
+}
+
+func (t *Target) play(clip float64) *player {
+	p := &player{Target: t, est: newEstimator(clip)}
+	if t.new != nil {
+		p.learner = t.new()
+		p.needs = p.learner.Needs()
+	}
+	return p
+}
+
+// advanceEvery is how far event time goes before a learner is told, in milliseconds.
+const advanceEvery = 1000
+
+// advance tells how far event time has come, and of items that are new.
+func (p *player) advance(at int64, items int32) {
+	if p.learner == nil {
+		return
+	}
+	if items > p.grown {
+		p.grown = items
+		p.learner.Grow(int(items))
+	}
+	if at >= p.told+advanceEvery {
+		p.told = at
+		p.learner.Advance(at)
+	}
+}
+
+// decide ranks the candidates of a row, and notes what the learner has to be told later.
+func (p *player) decide(e *journal.Event, slot int32) {
+	key := policy.DecisionKey(p.Target.learner.Seed, 0, p.name, 0, int64(e.Row))
+	p.decision.Ranks, p.decision.Undecided = p.decision.Ranks[:0], p.decision.Undecided[:0]
+	p.learner.Decide(e.Items, key, &p.decision)
+	for int(slot) >= len(p.flown) {
+		p.flown = append(p.flown, flown{})
+	}
+	f := &p.flown[slot]
+	f.instance, f.expected = p.decision.Instance, f.expected[:0]
+	if n := len(p.decision.Expected); n > 0 {
+		f.expected = slices.Grow(f.expected, n)[:n]
+		for k, rank := range p.decision.Order {
+			f.expected[rank] = p.decision.Expected[k]
+		}
+	}
+}
+
+// feedback fills in what the player's own decision had.
+func (p *player) feedback(fb delay.Feedback, x *flight, slot int32) delay.Feedback {
+	f := &p.flown[slot]
+	fb.Instance = f.instance
+	if len(f.expected) > 0 && x.selected >= 0 {
+		fb.Expected, fb.HasExpected = f.expected[x.selected], true
+	}
+	return fb
+}
