@@ -61,7 +61,7 @@ func run(ctx context.Context, only string) error {
 			return err
 		}
 	}
-	return nil
+	return runLifts(ctx, only)
 }
 
 // replace puts a study's table between its markers.

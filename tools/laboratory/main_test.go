@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // final is the regret in a row of a table.
@@ -43,5 +45,24 @@ func TestStudiesAreThoseOfThePage(t *testing.T) {
 		require.NoError(t, err, s.name)
 		require.Greater(t, len(results), 1)
 	}
-	require.Equal(t, 2*len(studies()), strings.Count(string(page), "<!-- laboratory: "))
+	require.Contains(t, string(page), begin(liftStudy))
+	require.Equal(t, 2*len(studies())+2, strings.Count(string(page), "<!-- laboratory: "))
+}
+
+// The study of experiments can be played, and in the page bounds are wrong as seldom as they may be, and standard errors are not.
+func TestLifts(t *testing.T) {
+	var table bytes.Buffer
+	require.NoError(t, lifts(context.Background(), &table, liftSize{runs: 2, impressions: 1000, bounded: 1, finding: 1, longest: 1000}))
+	page, err := os.ReadFile(filepath.Join("..", "..", page))
+	require.NoError(t, err)
+	_, shown, _ := strings.Cut(string(page), begin(liftStudy))
+	shown, _, _ = strings.Cut(shown, end(liftStudy))
+	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
+	rows := regexp.MustCompile(`(?m)^\| [^|]*[a-z][^|]* \| ([0-9.]+) % \|`).FindAllStringSubmatch(shown, -1)
+	require.Len(t, rows, 4)
+	for k, holds := range []bool{true, false, false, true} {
+		wrong, err := strconv.ParseFloat(rows[k][1], 64)
+		require.NoError(t, err)
+		require.Equal(t, holds, wrong < 100*experiment.Alpha, rows[k][0])
+	}
 }
