@@ -24,7 +24,7 @@ type LogReport struct {
 	To         string   `json:"to,omitempty"`   // the last one's
 	Records    int64    `json:"records"`        // decisions read
 	Judged     int64    `json:"judged"`         // of them, those that count
-	Immature   int64    `json:"immature"`       // whose payoff may still be on its way
+	Immature   int64    `json:"immature"`       // younger than their payoff deadline
 	Unselected int64    `json:"unselected"`
 	Unpaid     int64    `json:"unpaid"` // selected, and no payoff came in time
 	Logged     *float64 `json:"logged"` // what those judged were paid in the mean; null: there are none

@@ -10,6 +10,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Target is what would have ranked instead.
@@ -62,6 +63,9 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		payoffs = config.Adversarial
 	}
 	settings := []config.Setting{{"payoffs", string(payoffs)}, {"policy", name}}
+	if kind.Name == "utility" { // which makes nothing of what it is told
+		settings = append(settings, config.Setting{"silence", string(config.Waits)})
+	}
 	for _, s := range splitSettings(rest) {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok {
@@ -103,13 +107,11 @@ type player struct {
 	learner  delay.Learner // nil: the log's own policy
 	needs    delay.Needs
 	grown    int32
-	told     journalMillis // the last time told
+	told     event.Millis // the last time told
 	decision delay.Decision
 	pi       []float64 // by utility rank
 	flown    []flown   // by slot
 }
-
-type journalMillis = int64
 
 // flown is what a player has to know of its decision until the row has ended.
 type flown struct {
@@ -126,8 +128,9 @@ func (t *Target) play(clip float64) *player {
 	return p
 }
 
-// advanceEvery is how far event time goes before a learner is told, in milliseconds.
-const advanceEvery = 1000
+// advances is how often, within a payoff horizon, a learner is told how far event time has come. What it does on a schedule costs as much
+// as several decisions, and nothing that it estimates changes in so short a time.
+const advances = 256
 
 // advance tells how far event time has come, and of items that are new.
 func (p *player) advance(at int64, items int32) {
@@ -138,7 +141,7 @@ func (p *player) advance(at int64, items int32) {
 		p.grown = items
 		p.learner.Grow(int(items))
 	}
-	if at >= p.told+advanceEvery {
+	if at >= p.told+max(1000, p.Target.learner.PayoffHorizon.Milliseconds()/advances) {
 		p.told = at
 		p.learner.Advance(at)
 	}

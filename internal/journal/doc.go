@@ -3,7 +3,8 @@
 //
 // A row is a decision whose impression and ranking were both found. What follows is joined to it as the worker does it: the selection, a
 // payoff or the sum of several, and the end, when event time is past a deadline. Event time has come as far as the least, over the
-// topics, of the newest time read: a row whose payoff may still be on its way at the log's end is immature.
+// topics, of the newest time read. A row that is younger at the log's end than its payoff deadline is immature, even where it was paid: rows are
+// to be compared at equal age.
 //
 // Rows stay in a temporary file, so that memory is needed for what has not ended alone.
 package journal

@@ -166,10 +166,13 @@ func (j *join) end() error {
 			l.Counts.Halves++
 		}
 	}
+	// What is younger than its payoff deadline counts for nothing, not even where it was paid: of those as young the others were not yet.
+	for _, d := range j.payoffDue.all[j.payoffDue.head:] {
+		l.Outcomes[d.row].How = Immature
+	}
 	for _, o := range l.Outcomes {
-		if o.How == Immature {
-			l.Counts.Immature++
-		}
+		*[...]*int64{Immature: &l.Counts.Immature, Unselected: &l.Counts.Unselected, Unpaid: &l.Counts.Unpaid, Paid: &l.Counts.Paid,
+			Replaced: &l.Counts.Replaced}[o.How]++
 	}
 	return j.err
 }
@@ -422,7 +425,6 @@ func (j *join) selected(slot int32, p *parked) bool {
 	o.shown, o.ranks = nil, nil
 	if p.byUtility {
 		out.How = Replaced
-		j.log.Counts.Replaced++
 		j.close(slot)
 		return true
 	}
@@ -463,7 +465,6 @@ func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 	o := &j.slots[slot]
 	out := &j.log.Outcomes[o.row]
 	out.How, out.Payoff = Paid, payoff
-	j.log.Counts.Paid++
 	j.emit(Event{Kind: WasPaid, Row: o.row, Payoff: payoff, Age: age})
 	j.close(slot)
 }
@@ -471,7 +472,6 @@ func (j *join) ended(slot int32, payoff float64, age event.Millis) {
 func (j *join) unpaid(slot int32) {
 	o := &j.slots[slot]
 	j.log.Outcomes[o.row].How = Unpaid
-	j.log.Counts.Unpaid++
 	j.emit(Event{Kind: NeverPaid, Row: o.row})
 	j.close(slot)
 }
@@ -485,7 +485,6 @@ func (j *join) expire(reached event.Millis) {
 		}
 		if o := &j.slots[d.slot]; o.live && o.row == d.row && o.item < 0 {
 			j.log.Outcomes[o.row].How = Unselected
-			j.log.Counts.Unselected++
 			j.emit(Event{Kind: NotSelected, Row: o.row})
 			j.close(d.slot)
 		}
@@ -504,7 +503,6 @@ func (j *join) expire(reached event.Millis) {
 			j.unpaid(d.slot)
 		default: // without selections nobody is known to have selected
 			j.log.Outcomes[o.row].How = Unselected
-			j.log.Counts.Unselected++
 			j.emit(Event{Kind: NotSelected, Row: o.row})
 			j.close(d.slot)
 		}

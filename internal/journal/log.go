@@ -52,7 +52,7 @@ type Counts struct {
 	Refused    [event.Topics]int64 // of them could not be read
 	Halves     int64               // rankings without their impression
 	Uncertain  int64               // rankings whose order of utilities the learner was not certain of; they are no rows
-	Immature   int64               // rows whose payoff may still be on its way
+	Immature   int64               // rows that are younger than their payoff deadline, paid or not
 	Unselected int64
 	Unpaid     int64 // selected, and no payoff came
 	Paid       int64
@@ -65,7 +65,7 @@ type How uint8
 
 // The ways to end.
 const (
-	Immature How = iota
+	Immature How = iota // or it may not end yet, or is too young to count
 	Unselected
 	Unpaid
 	Paid
