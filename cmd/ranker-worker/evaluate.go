@@ -289,6 +289,9 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	for i := range r.Targets {
 		if x := &r.Targets[i]; x.Verdict == evaluate.Refused {
 			fmt.Fprintf(&b, "%s: refused: %s\n", x.Target, strings.Join(x.Reasons, "; "))
+			if x.Bounded {
+				fmt.Fprintf(&b, "%*s  what the log does tell: it is worth from %.4g to %.4g (at any look)\n", len(x.Target), "", x.Sequence.Lower, x.Sequence.Upper)
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())

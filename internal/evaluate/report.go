@@ -24,7 +24,7 @@ type LogReport struct {
 	To         string   `json:"to,omitempty"`   // the last one's
 	Records    int64    `json:"records"`        // decisions read
 	Judged     int64    `json:"judged"`         // of them, those that count
-	Immature   int64    `json:"immature"`       // younger than their payoff deadline
+	Immature   int64    `json:"immature"`       // too young to count: others of their age may still be paid
 	Unselected int64    `json:"unselected"`
 	Unpaid     int64    `json:"unpaid"` // selected, and no payoff came in time
 	Logged     *float64 `json:"logged"` // what those judged were paid in the mean; null: there are none
@@ -56,6 +56,9 @@ type TargetReport struct {
 	Target  string   `json:"target"`
 	Verdict string   `json:"verdict"`           // ok or refused
 	Reasons []string `json:"reasons,omitempty"` // why it is refused
+	// Bounded tells of a refused target that Sequence holds all the same: what the log does not say of it counts as the least below and
+	// the most above.
+	Bounded bool `json:"bounded,omitempty"`
 
 	IPS        Value    `json:"ips"`
 	SNIPS      Value    `json:"snips"`
@@ -122,6 +125,10 @@ func (e *estimator) report(name string, units config.Range, refused []string) Ta
 	t.Sequence = Interval{units.Min + size*lower, units.Min + size*upper}
 
 	refuse := func(format string, args ...any) { t.Reasons = append(t.Reasons, fmt.Sprintf(format, args...)) }
+	if e.known && !e.balanced() {
+		refuse("the weights do not add up: the log's propensities are not those that its selections were made with")
+	}
+	t.Bounded = len(t.Reasons) == 0
 	switch {
 	case e.rows < fewForAnswer:
 		refuse("there are %d rows, it takes %d", int64(e.rows), fewForAnswer)
@@ -130,11 +137,9 @@ func (e *estimator) report(name string, units config.Range, refused []string) Ta
 	case t.EffectiveSamples < fewForAnswer:
 		refuse("what it does differs so much from the log that %d rows are worth %.0f", int64(e.rows), math.Floor(t.EffectiveSamples))
 	}
-	if e.known && !e.balanced() {
-		refuse("the weights do not add up: the log's propensities are not those that its selections were made with")
-	}
 	if len(t.Reasons) > 0 {
 		t.Verdict = Refused
 	}
+	t.Bounded = t.Bounded && t.Verdict == Refused
 	return t
 }

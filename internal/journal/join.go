@@ -166,9 +166,18 @@ func (j *join) end() error {
 			l.Counts.Halves++
 		}
 	}
-	// What is younger than its payoff deadline counts for nothing, not even where it was paid: of those as young the others were not yet.
+	// What is younger than its payoff deadline counts for nothing, not even where it was paid: of those as young others were not yet. Before
+	// the first row that has not ended there are no such others.
+	ended := int32(len(l.Outcomes))
+	for i := range j.slots {
+		if o := &j.slots[i]; o.live {
+			ended = min(ended, o.row)
+		}
+	}
 	for _, d := range j.payoffDue.all[j.payoffDue.head:] {
-		l.Outcomes[d.row].How = Immature
+		if d.row >= ended {
+			l.Outcomes[d.row].How = Immature
+		}
 	}
 	for _, o := range l.Outcomes {
 		*[...]*int64{Immature: &l.Counts.Immature, Unselected: &l.Counts.Unselected, Unpaid: &l.Counts.Unpaid, Paid: &l.Counts.Paid,

@@ -167,18 +167,34 @@ func TestRead_Joins(t *testing.T) {
 	}
 }
 
-// TestRead_Immature: a row counts once its deadline is past, whether or not it was paid before.
+// TestRead_Immature: a row counts once its deadline is past, whether or not it was paid before; or once all up to it have ended.
 func TestRead_Immature(t *testing.T) {
-	for end, want := range map[int]How{1000: Immature, 1001: Paid} {
+	for end, want := range map[int][2]How{1000: {Immature, Immature}, 1001: {Unpaid, Paid}} {
 		var l logs
+		l.decided("waits", 0)
 		l.decided("i", 0)
+		l.selected("waits", "c", 5, "")
 		l.selected("i", "c", 5, "")
 		l.paid("i", 0.7, 50, "")
 		l.late(end)
 		log := l.read(t, &Query{HasSelections: true})
-		require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.7 after 50s"}, told(t, log, 0))
-		require.Equal(t, want, log.Outcomes[0].How)
+		require.Equal(t, []string{"decided [0 1 2] [0 2 1]", "selected", "paid 0.7 after 50s"}, told(t, log, 1))
+		require.Equal(t, want, [2]How{log.Outcomes[0].How, log.Outcomes[1].How}, end)
 	}
+	var l logs
+	for i, id := range []string{"i", "j", "waits", "k"} {
+		l.decided(id, i)
+		l.selected(id, "c", 5, "")
+		if id != "waits" {
+			l.paid(id, 0.7, 50, "")
+		}
+	}
+	l.late(900)
+	var ends []How
+	for _, o := range l.read(t, &Query{HasSelections: true}).Outcomes {
+		ends = append(ends, o.How)
+	}
+	require.Equal(t, []How{Paid, Paid, Immature, Immature, Immature}, ends)
 }
 
 // TestRead_Sums: with aggregate: sum all payoffs until the deadline add up, each event once.

@@ -52,7 +52,7 @@ type Counts struct {
 	Refused    [event.Topics]int64 // of them could not be read
 	Halves     int64               // rankings without their impression
 	Uncertain  int64               // rankings whose order of utilities the learner was not certain of; they are no rows
-	Immature   int64               // rows that are younger than their payoff deadline, paid or not
+	Immature   int64               // rows that are too young to count, paid or not
 	Unselected int64
 	Unpaid     int64 // selected, and no payoff came
 	Paid       int64

@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
@@ -56,13 +57,13 @@ func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *test
 	testenv.Each(t, func(t *testing.T, env testenv.Env) {
 		var out, errOut bytes.Buffer
 		err := run(t.Context(), []string{"-ratings", ratings, "-kafka", env.Kafka, "-redis", env.Redis, "-impressions", "1000",
-			"-partitions", "2", "-policies", "utility,greedy", "-timeout", "60s", "-json"}, &out, &errOut)
+			"-partitions", "2", "-policies", "utility,greedy,moss", "-timeout", "60s", "-json"}, &out, &errOut)
 		require.NoError(t, err, errOut.String())
 		var r report
 		require.NoError(t, json.Unmarshal(out.Bytes(), &r), out.String())
 		require.Equal(t, 60, r.Users)
 		require.Equal(t, asInTheData, r.Late)
-		require.Len(t, r.Policies, 2)
+		require.Len(t, r.Policies, 3)
 		for _, p := range r.Policies {
 			require.EqualValues(t, 1000, p.PayoffsApplied)
 			require.EqualValues(t, 1000, p.PayoffsFed+p.PayoffsQueued)
@@ -83,6 +84,11 @@ func TestMovielens_EachPolicyRanksEveryImpressionOnceAndTheAccountAddsUp(t *test
 		require.Zero(t, utility.GainStderr)
 		require.Equal(t, utility.PayoffUtilityOrder, greedy.PayoffUtilityOrder, "they meet the same users")
 		require.Equal(t, utility.PayoffBest, greedy.PayoffBest)
+		judged := r.Policies[2].Judged
+		require.NotNil(t, judged)
+		require.EqualValues(t, 1000, judged.Log.Judged, "payoffs always come: none is too young")
+		require.InDelta(t, r.Policies[2].Payoff, *judged.Log.Logged, 1e-9, "it got what the log says")
+		require.Zero(t, judged.Check.LoggingMaxDeviation)
 		require.Contains(t, errOut.String(), "100 %")
 		requireClean(t, env)
 	})
@@ -310,11 +316,14 @@ func TestTimeOnHoldIsThatOfTheStreamsClock(t *testing.T) {
 }
 
 func TestTableNamesEveryPolicy(t *testing.T) {
-	share := 0.25
-	r := report{Impressions: 100, Late: 1000, Policies: []result{{Policy: "elimination", OnHoldTime: &share}, {Policy: "greedy"}}}
+	share, low, high := 0.25, 0.5, 0.75
+	r := report{Impressions: 100, Late: 1000, Policies: []result{{Policy: "elimination", OnHoldTime: &share}, {Policy: "greedy", Payoff: 0.5123},
+		{Policy: "moss", Judged: &evaluate.Report{Targets: []evaluate.TargetReport{
+			{Target: "greedy", Verdict: evaluate.OK, DR: evaluate.Value{Value: 0.6, Lower: &low, Upper: &high}},
+			{Target: "utility", Verdict: evaluate.Refused, Reasons: []string{"too few"}}}}}}}
 	var out bytes.Buffer
 	require.NoError(t, r.writeTable(&out))
-	for _, want := range []string{"elimination", "greedy", "25.0 %", "1000 impressions late"} {
+	for _, want := range []string{"elimination", "greedy", "25.0 %", "1000 impressions late", "[0.5000, 0.7500]", "0.5123", "utility has no value by this log: too few."} {
 		require.Contains(t, out.String(), want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,7 +149,14 @@ func (p *play) withWorker(ctx context.Context) (row result, err error) {
 	if err := a.check(sent); err != nil {
 		return row, err
 	}
-	return p.result(&a, seconds, cpu), nil
+	row = p.result(&a, seconds, cpu)
+	if p.policy == judging {
+		fmt.Fprintf(p.errOut, "%s: judging %s by its log.\n", p.policy, strings.Join(judged, " and "))
+		if row.Judged, err = p.judge(context.WithoutCancel(ctx)); err != nil {
+			return row, fmt.Errorf("judging by its log: %w", err)
+		}
+	}
+	return row, nil
 }
 
 // play lets the users play until everything has been sent, and shows how it goes.

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
@@ -47,6 +48,8 @@ type result struct {
 	ImpressionsPerSecond float64          `json:"impressions_per_second"`
 	WorkerCPUMicros      float64          `json:"worker_cpu_us_per_impression"`
 	Account              map[string]int64 `json:"account"`
+
+	Judged *evaluate.Report `json:"judged,omitempty"` // others, by this one's log
 }
 
 func newReport(opt *options) *report {
@@ -119,6 +122,6 @@ func (r *report) writeTable(out io.Writer) error {
 		fmt.Fprintf(out, "\nThe same users and windows: %.4f ranked by utility, %.4f had each film's mean rating been known all along, "+
 			"%.4f by the best ranking for each user in hindsight.\n", p.PayoffUtilityOrder, p.PayoffFilmMeans, p.PayoffBest)
 	}
-	_, err := fmt.Fprintln(out, "Every account adds up: each impression ranked once and paid, each selection joined, each payoff applied once.")
-	return err
+	fmt.Fprintln(out, "Every account adds up: each impression ranked once and paid, each selection joined, each payoff applied once.")
+	return r.writeJudged(out)
 }
