@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/evaluate"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+)
+
+// TestEvaluate_JoinsAsTheWorkerDoes: what is read from the topics, has as many selections, payoffs and
+// ends as the worker has counted; and the log's policy was paid what users paid.
+func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 3000
+		w := newWorld(t, env, 3, "policy: moss")
+		w.played(t, impressions, 1)
+		counts := w.counts(t)
+
+		b, err := app.NewBroker(w.access)
+		require.NoError(t, err)
+		defer b.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		l := &w.cfg.Learners[0]
+		q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime}
+		sources, err := journal.OpenTopics(ctx, b, q)
+		require.NoError(t, err)
+		log, err := journal.Read(ctx, sources, q)
+		require.NoError(t, err)
+		defer log.Close()
+		got := map[journal.Kind]int64{}
+		require.NoError(t, log.Play(func(e *journal.Event) error {
+			got[e.Kind]++
+			return nil
+		}))
+		require.EqualValues(t, impressions, got[journal.Decided])
+		require.Equal(t, counts["selections.joined"], got[journal.WasSelected])
+		require.Equal(t, counts["payoffs.applied"], got[journal.WasPaid])
+		require.Equal(t, counts["impressions.unselected"], got[journal.NotSelected])
+		require.Equal(t, counts["impressions.defaulted"]+counts["impressions.expired"], got[journal.NeverPaid])
+
+		logging, err := evaluate.ParseTarget(evaluate.Logging, l, w.cfg)
+		require.NoError(t, err)
+		r, err := evaluate.Log(ctx, log, l, []*evaluate.Target{logging}, &evaluate.Options{Units: l.PayoffRange})
+		require.NoError(t, err)
+		require.Zero(t, r.Check.LoggingMaxDeviation)
+	})
+}
