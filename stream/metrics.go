@@ -55,6 +55,7 @@ type Metrics struct {
 
 	burnIn, contradictions, unrated *prometheus.CounterVec
 	blocked, rare, rareExpected     *prometheus.CounterVec
+	experiments                     experimentCounters
 }
 
 // learnerKey is a learner of a partition.
@@ -104,6 +105,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rare:           f.counters("rare_selections_total", "Selections of an item whose recorded propensity was below 1/1,000.", "learner"),
 		rareExpected:   f.counters("rare_selections_expected_total", "The sum of all propensities below 1/1,000 of the impressions selected from: as many rare selections as expected.", "learner"),
 		learners:       map[learnerKey]learnerCounts{},
+		experiments:    newExperimentCounters(f),
 		snapshots:      NewSnapshots(),
 		totals:         newLearnerTotals(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
@@ -198,6 +200,7 @@ func (m *Metrics) Rebalanced(partitions int) {
 	}
 	m.snapshots.Clear()
 	clear(m.learners)
+	clear(m.experiments.seen)
 }
 
 // Observe takes in what happened on partition p since the last call, and its present condition. The loop calls it a
@@ -240,6 +243,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		m.checkpointTime.Observe(c.Took.Seconds())
 	}
 	m.observeLearners(p, s)
+	m.observeExperiments(p, s)
 	m.totals.observe(o)
 	m.snapshots.Publish(p, snapshotOf(s, now))
 }
@@ -277,6 +281,12 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 			m.unrated.WithLabelValues(l.Name).Add(float64(increase(before.unrated, now.unrated)))
 		}
 	}
+}
+
+func (m *Metrics) observeExperiments(p int32, s *task.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.experiments.observe(p, s.Experiments)
 }
 
 // increase is by how much a count has risen that may have started again at 0.

@@ -34,6 +34,7 @@ type PartitionSnapshot struct {
 	Backpressured bool  // reading has stopped until the store has caught up
 	Waiting       bool  // something fails and is tried again
 	Learners      []LearnerSnapshot
+	Experiments   []ExperimentSnapshot
 }
 
 // LearnerSnapshot is a learner's part of a PartitionSnapshot.
@@ -66,6 +67,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 	if snap.ClockOffset = math.NaN(); s.ClockKnown {
 		snap.ClockOffset = s.ClockOffset.Seconds()
 	}
+	snap.Experiments = experimentSnapshots(s.Experiments, now)
 	snap.Parked[event.Selections] = s.Account.Selections.Parked
 	snap.Parked[event.Payoffs] = s.Account.Payoffs.Parked
 	if s.Watermark > 0 {
@@ -187,7 +189,7 @@ var (
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed,
-		descLevel, descLevelHalfLife}
+		descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
 // windowLabels are the values of the label "window".
@@ -228,6 +230,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 			all[p].collect(gauge, strconv.Itoa(int(p)))
 		}
 	}
+	collectExperiments(gauge, all)
 	gauge(descPending, float64(t.pending))
 	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
 		gauge(descParked, float64(t.parked[topic]), topicLabels[topic])

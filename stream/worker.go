@@ -353,6 +353,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 	machine := w.opt.Machine
 	machine.Group, machine.Partition, machine.TopicNames = w.opt.Group, p, w.opt.TopicNames
 	n := w.partitions()
+	machine.Partitions = int32(n)
 	if n > 0 {
 		machine.CheckCopartition = NewPartitioner(n).Of
 	}

@@ -265,7 +265,24 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 		}
 		m.Learners = append(m.Learners, l)
 	}
+	for i := range cfg.Experiments {
+		x, err := experimentConfig(cfg, &cfg.Experiments[i])
+		if err != nil {
+			return m, err
+		}
+		m.Experiments = append(m.Experiments, x)
+	}
 	return m, nil
+}
+
+// experimentConfig is what a machine needs of an experiment.
+func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.ExperimentConfig, error) {
+	of, err := learners.Experiment(x)
+	if err != nil {
+		return partition.ExperimentConfig{}, fmt.Errorf("%s: %w", cfg.Where("experiments."+x.Name), err)
+	}
+	return partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(cfg, x), Unpaid: learners.Unpaid(cfg, x), Guarded: x.Guard.To != "",
+		Margin: x.Guard.Margin, To: x.Guard.To}, nil
 }
 
 func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConfig, error) {

@@ -255,7 +255,7 @@ func TestRoundTrip(t *testing.T) {
 func drawAssignment(t *rapid.T, r *event.Ranking) {
 	if d := &r.Decision; rapid.Bool().Draw(t, "in an experiment") {
 		d.Assignment = event.Assignment{Experiment: string(ids(t, "experiment")), Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")),
-			Probability: rapid.Float64Range(1e-9, 1).Draw(t, "share"), Unit: string(optionalID(t, "unit")), Fallback: rapid.Bool().Draw(t, "fallback")}
+			Probability: rapid.Float64Range(1e-9, 1).Draw(t, "share"), Unit: optionalID(t, "unit"), Fallback: rapid.Bool().Draw(t, "fallback")}
 		if rapid.Bool().Draw(t, "verdict") {
 			d.Verdict = event.Verdict{Run: rapid.Int32Min(1).Draw(t, "run"), Arm: string(ids(t, "arm")), Units: rapid.Int64Min(0).Draw(t, "units"),
 				Lower: floats.Draw(t, "lower"), Upper: floats.Draw(t, "upper")}
@@ -275,7 +275,7 @@ func TestAssignment(t *testing.T) {
 	d := event.NewDecoder(event.Limits{})
 	var r event.Ranking
 	require.NoError(t, d.Ranking(&r, []byte(sampleArm)))
-	require.Equal(t, event.Assignment{Experiment: "feed", Run: 2, Arm: "new", Probability: 0.9, Unit: "1f3@2945", Fallback: true}, r.Decision.Assignment)
+	require.Equal(t, event.Assignment{Experiment: "feed", Run: 2, Arm: "new", Probability: 0.9, Unit: []byte("1f3@2945"), Fallback: true}, r.Decision.Assignment)
 	require.Equal(t, event.Verdict{Run: 2, Arm: "new", Units: 20000, Lower: -0.07, Upper: -0.0205}, r.Decision.Verdict)
 	require.Equal(t, []event.Shadow{{Name: "bold", Order: []int32{1, 0}}, {Name: "calm", Order: []int32{0, 1}}}, r.Decision.Shadows)
 	require.Equal(t, sampleArm, string(event.AppendRanking(nil, &r)))

@@ -1,5 +1,7 @@
 package event
 
+import "bytes"
+
 var (
 	rankingFields  = []string{"impression_id", "learner", "time", "items", "decision"}
 	decisionFields = []string{
@@ -181,9 +183,11 @@ func (d *Decoder) assignment(dst *Decision, v []value) *Fault {
 	if !(a.Probability > 0 && a.Probability <= 1) {
 		return faultf(WrongType, "arm_probability is %s, not within (0, 1]", quote(v[3].raw))
 	}
-	if a.Unit, f = d.named(&v[4], "unit"); f != nil {
+	unit, f := v[4].text("unit")
+	if f != nil {
 		return f
 	}
+	a.Unit = bytes.Clone(unit)
 	if a.Fallback, f = v[5].truth("fallback"); f != nil {
 		return f
 	}

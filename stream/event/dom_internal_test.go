@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 
@@ -411,9 +412,10 @@ func (d *domDecoder) assignment(dst *Decision, v []*fastjson.Value) *Fault {
 	if a.Probability <= 0 || a.Probability > 1 {
 		return faultf(WrongType, "arm_probability is %s, not within (0, 1]", quote(d.number))
 	}
-	if a.Unit, f = name(4, "unit", false); f != nil {
+	if a.Unit, f = domText(v[4], "unit"); f != nil {
 		return f
 	}
+	a.Unit = bytes.Clone(a.Unit)
 	if v[5] != nil {
 		if t := v[5].Type(); t != fastjson.TypeTrue && t != fastjson.TypeFalse {
 			return domWrongType(v[5], "fallback", "true or false")

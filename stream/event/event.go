@@ -97,7 +97,7 @@ type Assignment struct {
 	Run         int32 // of the experiment, from 1
 	Arm         string
 	Probability float64 // the arm's share
-	Unit        string  // by user: what was assigned, the user's group and the period; else empty
+	Unit        []byte  // by user: what was assigned, the user's group and the period; else empty
 	Fallback    bool    // another arm has ranked it, because a guard has tripped
 }
 

@@ -282,7 +282,7 @@ func oracleAssignment(dst *event.Decision, d *reader) bool {
 	if a.Experiment = string(d.text("experiment", false)); a.Experiment == "" {
 		return true
 	}
-	a.Run, a.Arm, a.Unit = int32(d.integer("run", math.MaxInt32)), string(d.text("arm", true)), string(d.text("unit", false))
+	a.Run, a.Arm, a.Unit = int32(d.integer("run", math.MaxInt32)), string(d.text("arm", true)), d.text("unit", false)
 	a.Probability, _ = d.float("arm_probability")
 	if f := d.fields["fallback"]; f != nil && json.Unmarshal(f, &a.Fallback) != nil {
 		return false

@@ -153,7 +153,7 @@ func TestSchemas_FitRankings(t *testing.T) {
 	all.Decision.Layout, all.Decision.Expected = 3, []float64{0.25, -0.000001}
 	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
 	all.Decision.Began, all.Decision.HasBegan, all.Decision.SelectionDeadline, all.Decision.HasSelection = 2, true, 3, true
-	all.Decision.Layout, all.Decision.Assignment = 4, Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: "1f3", Fallback: true}
+	all.Decision.Layout, all.Decision.Assignment = 4, Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true}
 	all.Decision.Verdict = Verdict{Run: 1, Arm: "new", Units: 7, Lower: -1, Upper: -0.5}
 	for _, r := range []*Ranking{&least, &all} {
 		record := string(AppendRanking(nil, r))

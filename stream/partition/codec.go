@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // errEntry is what every fault of stored bytes wraps.
@@ -59,6 +60,7 @@ const (
 	flagSum
 	flagInParts    // the learner has been told of the sum
 	flagWeakEvents // the sum's event hashes are those of layout 1
+	flagArm        // it is a unit of an experiment
 	flagForeign    // and above: added by later versions
 )
 
@@ -99,6 +101,7 @@ func (e *entry) flags() uint64 {
 	set(flagSum, e.count > 0)
 	set(flagInParts, e.inParts)
 	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
+	set(flagArm, e.arm != noArm)
 	return f
 }
 
@@ -150,7 +153,21 @@ func appendEntry(dst []byte, e *entry) []byte {
 			dst = appendParked(dst, &e.parked[i])
 		}
 	}
+	if flags&flagArm != 0 {
+		dst = appendUnit(dst, e)
+	}
 	return append(dst, e.foreignBytes...)
+}
+
+// appendUnit appends an entry's arm and, where it is of a group of users, that and the period, behind their length.
+func appendUnit(dst []byte, e *entry) []byte {
+	start := len(dst)
+	dst = binary.AppendUvarint(append(dst, 0), uint64(e.arm))
+	if e.group != 0 || e.period != 0 {
+		dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(e.group)), e.period)
+	}
+	dst[start] = byte(len(dst) - start - 1) // 18 at the most
+	return dst
 }
 
 func appendImpression(dst []byte, e *entry, flags uint64) []byte {
@@ -329,7 +346,21 @@ func (d *entryReader) entry(e *entry, head byte) {
 	if flags&flagParked != 0 && d.err == nil {
 		d.parked(e)
 	}
+	if flags&flagArm != 0 && d.err == nil {
+		d.unit(e)
+	}
 	d.foreign(e, flags)
+}
+
+// unit reads what appendUnit wrote.
+func (d *entryReader) unit(e *entry) {
+	r := entryReader{rest: d.part()}
+	if e.arm = int32(r.count(math.MaxInt32, "arm")); len(r.rest) > 0 {
+		e.group, e.period = int32(r.count(experiment.GroupCount-1, "group")), r.varint()
+	}
+	if d.err == nil && (r.err != nil || len(r.rest) > 0) {
+		d.fail("an arm of an experiment: %v", r.err)
+	}
 }
 
 // foreign keeps the parts of flags that this version does not know.

@@ -108,6 +108,9 @@ func (m *Machine) checkEntry(e *entry) error {
 	if int(e.learner) >= len(m.learners) {
 		return fmt.Errorf("%w: learner number %d, but there are only %d", errEntry, e.learner, len(m.learners))
 	}
+	if e.arm != noArm && int(e.arm) >= len(m.trials.arms.all) {
+		return fmt.Errorf("%w: arm number %d, but there are only %d", errEntry, e.arm, len(m.trials.arms.all))
+	}
 	if e.began == unknownBegin {
 		e.began = m.beganBefore(e)
 	}

@@ -53,6 +53,9 @@ type entry struct {
 	ranks                []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
 	expected             []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
 	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
+	arm                  int32         // number in the table of arms; noArm: it is no unit of an experiment
+	group                int32         // of users, in an experiment by user
+	period               int64         // likewise: in which it began
 	selected             int32         // position in items, -1: nothing yet
 	ordered              bool          // of one with a selection: the order of utilities was known, and certain
 	favourite            bool          // and it put first what was selected
@@ -98,7 +101,7 @@ type parkedRecord struct {
 func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
-	*e = entry{instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
+	*e = entry{arm: noArm, instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
 		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
 }
 
@@ -109,6 +112,7 @@ func (e *entry) forget() {
 	e.instance, e.sum, e.count, e.inParts, e.weakEvents = -1, 0, 0, false, false
 	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
 	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
+	e.arm, e.group, e.period = noArm, 0, 0
 }
 
 // close makes a pending impression that has ended at a time a tombstone, which is kept until another, rounded up to the end of a bucket: the

@@ -147,7 +147,11 @@ func (m *Machine) DueSegment() uint64 { return m.expiry.dueSegment }
 
 // Walked says that the store holds nothing in the buckets up to this one, which DueUpTo gave, and that DueSegment was
 // stored before the store was asked.
-func (m *Machine) Walked(bucket int64) { m.expiry.walked(bucket) }
+func (m *Machine) Walked(bucket int64) {
+	m.follow()
+	m.expiry.walked(bucket)
+	m.compare()
+}
 
 // WalkLag is how much event time has passed for good, but has not been walked over: up to two ticks where the walk
 // keeps up. A walk that has never come to an end has no place yet that it could be behind: 0.

@@ -17,12 +17,15 @@ var ErrDecision = errors.New("partition: the decision in the log contradicts the
 
 // DecisionLayout is the latest version of the decision part of ranking records that this program adopts. It writes the least that
 // says what a record holds: layout 1, which it does not write any more, does not say when the time of the decision's deadlines
-// began, and layout 2 does not say what was expected.
-const DecisionLayout = 3
+// began, layout 2 does not say what was expected, and layout 3 nothing of experiments.
+const DecisionLayout = 4
 
-// layoutOf is the layout of a record of the decision.
-func layoutOf(d *delay.Decision) int {
-	if len(d.Expected) > 0 {
+// layoutOf is the layout of a record of the decision, on an impression that was given that.
+func layoutOf(d *delay.Decision, g *given) int {
+	switch {
+	case g.trial != nil:
+		return 4
+	case len(d.Expected) > 0:
 		return 3
 	}
 	return 2
@@ -39,8 +42,9 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 		return m.adopt(in, faulty == nil, out)
 	}
 	var l *learner
+	var g given
 	if faulty == nil {
-		if l, faulty = m.examine(imp); l == nil && !in.RefusedEarlier {
+		if l, g, faulty = m.examine(imp, effective); l == nil && !in.RefusedEarlier {
 			err = m.unknownHere(string(imp.Learner))
 		}
 		if in.RefusedEarlier {
@@ -63,7 +67,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 		m.save(false)
 		return nil
 	}
-	m.decide(l, rec, effective, out)
+	m.decide(l, rec, effective, &g, out)
 	err = m.retryAll(out)
 	m.save(false)
 	return err
@@ -86,8 +90,9 @@ func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error
 	return nil
 }
 
-// examine finds the impression's learner, and what is wrong with the impression that its bytes alone do not tell.
-func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
+// examine finds the learner that ranks the impression, what an experiment has given it, and what is wrong with the impression that its
+// bytes alone do not tell.
+func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *learner, g given, faulty *event.Fault) {
 	l := m.fallback
 	if len(imp.Learner) > 0 {
 		l = m.byName[string(imp.Learner)]
@@ -97,13 +102,14 @@ func (m *Machine) examine(imp *event.Impression) (*learner, *event.Fault) {
 		name, findsUtilities = l.name, l.cfg.FindsUtilities
 	}
 	if f := LearnerRefusal(imp, name, findsUtilities); f != nil {
-		return nil, f
+		return nil, g, f
 	}
-	if size := m.rankingSize(l, imp); size > m.cfg.MaxRankingBytes {
-		return nil, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", size,
+	l, g = m.give(l, imp, max(effective, m.time.watermark))
+	if size := m.rankingSize(l, imp, &g); size > m.cfg.MaxRankingBytes {
+		return nil, g, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", size,
 			m.cfg.MaxRankingBytes)
 	}
-	return l, nil
+	return l, g, nil
 }
 
 // What a ranking record takes at most beside its id, learner and items: everything else of fixed size, and per
@@ -113,13 +119,14 @@ const (
 	propensityBytes   = 26
 	rankBytes         = 2 * 11 // a rank, and that it is undecided
 	expectedBytes     = 15     // with six decimals
+	experimentBytes   = 280    // what is said of one, a verdict too, without names
 	escapedByte       = 6      // what JSON makes of one byte at worst
 )
 
 // rankingSize bounds what the impression's ranking takes, from above. It is asked before the decision, because a
 // decision may change its learner, and what is refused must leave no trace. The exact size matters only near the
 // limit; only there is it computed, all but the propensities.
-func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
+func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *given) int {
 	rest := rankingFixedBytes + escapedByte*(len(m.cfg.Group)+len(l.name)+len(l.cfg.PolicyName)+len(l.cfg.DelayName)) +
 		len(imp.ID)
 	bytes := len(imp.ID)
@@ -133,6 +140,9 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
 	if x, ok := l.delay.(delay.Expecting); ok && x.Expects() {
 		rest += expectedBytes * len(imp.Candidates)
 	}
+	if x := g.trial; x != nil {
+		rest += experimentBytes + escapedByte*(len(x.Name)+2*x.longest)
+	}
 	if rough := rest + escapedByte*bytes; rough <= m.cfg.MaxRankingBytes {
 		return rough
 	}
@@ -144,7 +154,7 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression) int {
 }
 
 // decide ranks the impression, which is new, and makes it the current entry.
-func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *Output) {
+func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *given, out *Output) {
 	s, imp := &m.scratch, &m.impression
 	m.internCandidates(l, imp)
 	n := len(imp.Candidates)
@@ -171,14 +181,15 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	}
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
-		Offset: rec.Offset, Layout: layoutOf(d), Began: base, HasBegan: true, Propensities: d.Propensities, Expected: d.Expected,
+		Offset: rec.Offset, Layout: layoutOf(d, g), Began: base, HasBegan: true, Propensities: d.Propensities, Expected: d.Expected,
 		Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, l.cfg.SelectionTimeout)
 	}
-	out.room(m.rankingSize(l, imp))
+	g.assignment(m, &r.Decision)
+	out.room(m.rankingSize(l, imp, g))
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
@@ -187,6 +198,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, out *O
 	l.looking.decided(m, l, s.candidates, favourite)
 
 	e := m.begin(l, &r.Decision)
+	m.enrol(g)
 	l.carried(s.process, e.began, e.payoffDeadline)
 	for _, k := range d.Order {
 		e.items = append(e.items, s.candidates[k])
@@ -320,6 +332,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return fmt.Errorf("%w: impression %.64q at offset %d: %d are expected of %d items", ErrDecision, r.ID, rec.Offset,
 			len(r.Decision.Expected), len(r.Items))
 	}
+	m.enrolAdopted(r)
 	m.ledger.add(decisionsAdopted, 1)
 	m.stepping.ranked = true
 	if l.gone { // its catalogue is not loaded: the impression can only expire

@@ -294,7 +294,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
 		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
-		m.end(expired)
+		m.end(expired, m.worthOf(expired))
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
 			l.cfg.PayoffMax, l.name)
 	}
@@ -413,6 +413,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 	c.changed = true
 	if sel != nil && sel.ByUtility {
 		c.unranked()
+		m.leaveOut()
 	}
 	fb := m.feedback(l)
 	if sel != nil && sel.ByUtility { // nor is the order in which items stand in the entry one that was shown
@@ -467,13 +468,14 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 		l.drops.paid(fb.Item, r)
 	}
 	m.segments.loose += eventWeight
-	m.end(how)
+	m.end(how, r)
 }
 
 // end makes the current entry a tombstone. Where a learner adds payoffs up, it ends at its deadline, so that each that comes after
-// that is late and none a duplicate.
-func (m *Machine) end(how outcome) {
+// that is late and none a duplicate. In an experiment it is worth so much, within payoff ranges.
+func (m *Machine) end(how outcome, worth float64) {
 	e := &m.cur.entry
+	m.unitEnded(worth)
 	ended, keptUntil := m.rememberUntil(e)
 	m.cur.close(ended, keptUntil, how == paid && !m.learners[e.learner].cfg.AggregateSum)
 	m.cur.changed = true

@@ -21,6 +21,7 @@ type Knowledge struct {
 	others bool // there are learners that do not share
 	epoch  Epoch
 	anew   map[int32]map[string]*policy.Pages[bool] // by source that tells all anew, and hash: the items it has told of
+	trials pool
 }
 
 // Epoch says what a Knowledge holds.
@@ -88,6 +89,7 @@ func (k *Knowledge) Reached(source int32, at state.Fence) { k.epoch.At[source] =
 func (k *Knowledge) Anew(source int32) {
 	delete(k.epoch.At, source)
 	k.anew[source] = make(map[string]*policy.Pages[bool])
+	k.trials.begin(source)
 	for _, w := range k.wholes {
 		w.Anew(source)
 		w.coming[source] = &policy.Pages[bool]{}
@@ -98,6 +100,7 @@ func (k *Knowledge) Anew(source int32) {
 func (k *Knowledge) Whole(source int32, at state.Fence) {
 	told := k.anew[source]
 	delete(k.anew, source)
+	k.trials.whole(source)
 	for name, w := range k.wholes {
 		w.Sweep(source, func(hash string, i policy.Item) bool {
 			about := told[name+":"+hash]
@@ -128,6 +131,10 @@ func (k *Knowledge) Told() {
 }
 
 func (k *Knowledge) set(source int32, pub *Published) {
+	if pub.learner == "" && pub.hash == ExperimentsHash {
+		k.trials.set(source, string(pub.field), pub.value)
+		return
+	}
 	w := k.wholes[pub.learner]
 	if w == nil || len(pub.field) == 0 {
 		return
@@ -268,4 +275,5 @@ func (m *Machine) follow() {
 			l.sharing.Refresh()
 		}
 	}
+	m.takeTrials()
 }

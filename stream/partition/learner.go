@@ -41,6 +41,7 @@ type learner struct {
 	conduct    Conduct
 	comparison Comparison
 	looking    looking
+	trial      *trial // for the impressions that name it; nil: there is none
 
 	pooled []delay.Pooled
 }

@@ -58,6 +58,7 @@ type loading struct {
 	named  map[*learner][]namedItem
 	fields map[*learner][]state.Field
 	missed map[*learner][]state.Field
+	trials []state.Field
 	salted bool
 }
 
@@ -77,7 +78,7 @@ func newLoading() *loading {
 
 // Hashes names the hashes to be loaded besides "meta".
 func (m *Machine) Hashes() []string {
-	var names []string
+	names := []string{ExperimentsHash}
 	for i := range m.cfg.Learners {
 		l := m.byName[m.cfg.Learners[i].Name]
 		for _, h := range append(itemHashes(), l.delay.Hashes()...) {
@@ -95,6 +96,10 @@ func (m *Machine) Load(f state.Field) error {
 	}
 	if f.Hash == state.MetaHash {
 		return m.loadMeta(string(f.Field), f.Value)
+	}
+	if f.Hash == ExperimentsHash {
+		m.loading.trials = append(m.loading.trials, f)
+		return nil
 	}
 	own, ok := m.hashes[f.Hash]
 	if !ok {
@@ -179,6 +184,9 @@ func (m *Machine) Loaded(event.Millis) error {
 		if err := m.absences.deliver(l, ld.missed[l]); err != nil {
 			return fmt.Errorf("loading learner %q: %w", l.name, err)
 		}
+	}
+	if err := m.loadTrials(ld.trials); err != nil {
+		return err
 	}
 	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor}
 	return nil

@@ -36,6 +36,7 @@ type Machine struct {
 	epoch     uint64 // of Config.Knowledge, that learners go by
 	expiry    expiry
 	absences  absences
+	trials    trials
 	cur       current
 	hasher    xxhash.Digest
 
@@ -69,6 +70,7 @@ type scratch struct {
 	candidates []policy.Item // in increasing utility
 	utilities  []float64
 	names      [][]byte
+	unit       []byte                // of an experiment by user
 	rankOf     map[policy.Item]int32 // utility rank
 	pages      []uint32
 	named      []namedItem // of a page of names that is being sealed
@@ -127,7 +129,7 @@ func New(cfg Config) (*Machine, error) {
 			cfg.Remember, cfg.MaxRankingBytes)
 	}
 	m.cur.entry.reset()
-	return m, nil
+	return m, m.newTrials()
 }
 
 // Names are those of the items, by the process's numbers.

@@ -409,7 +409,7 @@ func TestStepRefusesOtherTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, m.Load(state.Field{Hash: "feed:other"}))
 	require.NoError(t, m.Load(state.Field{Hash: "meta", Field: []byte("token"), Value: []byte("not ours")}))
-	require.Equal(t, []string{"feed:items", "feed:names", "feed:catalogue", "feed:missed", "feed:learner"}, m.Hashes())
+	require.Equal(t, []string{"experiments", "feed:items", "feed:names", "feed:catalogue", "feed:missed", "feed:learner"}, m.Hashes())
 }
 
 // TestDueSegmentRestsUnderLoad: steps that touch ids in buckets that are being walked do not keep the walk waiting.

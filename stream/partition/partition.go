@@ -24,6 +24,8 @@ type Config struct {
 	Salt             uint64        // of the keys of decisions; a stored one wins
 	HashKey          uint64        // secret, of this process: keys the hashes of ids in memory
 	Learners         []LearnerConfig
+	Experiments      []ExperimentConfig
+	Partitions       int32                  // of the input topics; what experiments by user wait for
 	Names            Names                  // of items, which other machines may share; nil: the machine's own
 	Knowledge        *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
 	CheckCopartition func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked

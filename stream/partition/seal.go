@@ -25,6 +25,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 		m.sealLearner(l, dst)
 	}
 	m.absences.seal(dst)
+	m.trials.seal(dst)
 	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)
 	return segment, len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before

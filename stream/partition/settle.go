@@ -64,7 +64,7 @@ func (m *Machine) giveUp() {
 			l.drops.expired(fb.Item)
 		}
 	}
-	m.end(how)
+	m.end(how, m.worthOf(how))
 	m.orphanAll()
 }
 

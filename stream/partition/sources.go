@@ -70,6 +70,7 @@ type sourceOf struct {
 // NewPublishedReader makes the reader for these learners, with the names of the machines that are to take in what it reads.
 func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader {
 	r := &PublishedReader{names: names, byItem: make(map[string]bool), numbers: make(map[sourceOf]*policy.Pages[int32])}
+	r.hashes = append(r.hashes, ExperimentsHash)
 	for i := range learners {
 		c := &learners[i]
 		r.hashes = append(r.hashes, c.Name+":"+ItemsHash, c.Name+":"+CatalogueHash)
@@ -107,6 +108,9 @@ func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(e
 }
 
 func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
+	if f.Hash == ExperimentsHash {
+		return Published{hash: f.Hash, field: f.Field, value: f.Value}, nil
+	}
 	learner, hash, found := cutLast(f.Hash)
 	if !found {
 		return Published{}, fmt.Errorf("partition: hash %.64q is no learner's", f.Hash)
@@ -195,6 +199,13 @@ func cutLast(name string) (learner, hash string, found bool) {
 // what cannot be anybody's, and learners that are not configured, are passed over: the sender may be older or newer than we are. Items must come
 // before the fields that are about them.
 func (m *Machine) SetSource(source int32, pub *Published) {
+	if pub.learner == "" && pub.hash == ExperimentsHash {
+		if m.cfg.Knowledge == nil {
+			m.trials.others.set(source, string(pub.field), pub.value)
+			m.takeTrials()
+		}
+		return
+	}
 	l := m.byName[pub.learner]
 	if l == nil || l.gone || l.sharing != nil || len(pub.field) == 0 {
 		return

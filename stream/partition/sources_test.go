@@ -39,7 +39,7 @@ func TestWindowsArePooled(t *testing.T) {
 		}
 	}
 	r := NewPublishedReader(cfg.Learners, other.m.Names())
-	require.Equal(t, []string{"feed:items", "feed:catalogue", "feed:windows"}, r.Hashes())
+	require.Equal(t, []string{"experiments", "feed:items", "feed:catalogue", "feed:windows"}, r.Hashes())
 	for range 2 {
 		for _, pub := range r.Read(5, published, func(err error) { t.Error(err) }) {
 			other.m.SetSource(5, &pub)

@@ -117,6 +117,7 @@ type Status struct {
 	WalkLag     event.Millis // how far the walk over deadlines is behind the watermark
 	Account     partition.Account
 	Learners    []partition.LearnerStatus
+	Experiments []partition.ExperimentStatus
 	Misspelt    [event.Inputs]event.Misspelling // since the last load
 }
 
@@ -147,6 +148,7 @@ func (t *Task) Status() Status {
 	s.WalkLag = r.machine.WalkLag()
 	s.Account = r.machine.Account()
 	s.Learners = r.machine.Learners()
+	s.Experiments = r.machine.Experiments()
 	s.Misspelt = r.machine.Misspelt()
 	for i := range r.queues {
 		s.Lag[i] = r.queues[i].lag()

@@ -1,0 +1,62 @@
+package learners
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// Experiment is an experiment as x says.
+func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
+	s := experiment.Settings{Name: x.Name, Run: int32(x.Run), Control: x.Control, ByUser: x.By == config.ByUser}
+	for _, a := range x.Arms {
+		s.Arms = append(s.Arms, experiment.Arm{Name: a.Learner, Share: a.Share})
+	}
+	if s.ByUser && x.Period != config.Never {
+		s.Period = x.Period.Milliseconds()
+	}
+	return experiment.New(s)
+}
+
+// Unpaid is what a selection that was never paid is worth in an experiment of these learners, in raw units.
+func Unpaid(cfg *config.Config, x *config.Experiment) float64 {
+	if x.Unpaid != nil {
+		return *x.Unpaid
+	}
+	if l := learnerOf(cfg, x.Control); l != nil && l.OnExpiry.Default != nil {
+		return *l.OnExpiry.Default
+	}
+	return 0
+}
+
+// Definition is all of an experiment that may change with its run only, in words: what units are given, and what they are worth.
+func Definition(cfg *config.Config, x *config.Experiment) string {
+	e, err := Experiment(x)
+	if err != nil { // a loaded configuration has none of these
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, a := range e.Arms {
+		fmt.Fprintf(&b, "%s=%v ", a.Name, a.Share)
+	}
+	fmt.Fprintf(&b, "control=%s by=%s", x.Control, x.By)
+	if e.ByUser {
+		fmt.Fprintf(&b, " period=%d", e.Period)
+	}
+	if l := learnerOf(cfg, x.Control); l != nil {
+		fmt.Fprintf(&b, " range=%v..%v horizon=%d aggregate=%s", l.PayoffRange.Min, l.PayoffRange.Max, l.PayoffHorizon.Milliseconds(), l.Aggregate)
+	}
+	fmt.Fprintf(&b, " unpaid=%v", Unpaid(cfg, x))
+	return b.String()
+}
+
+func learnerOf(cfg *config.Config, name string) *config.Learner {
+	for i := range cfg.Learners {
+		if cfg.Learners[i].Name == name {
+			return &cfg.Learners[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,469 @@
+package partition
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// trialConfig has the learners "feed", "control" and "third", of which the first ranks impressions that name none, and an experiment.
+func trialConfig(t require.TestingT, change func(*ExperimentConfig, *experiment.Settings)) Config {
+	cfg := testConfig()
+	cfg.Partition, cfg.Partitions = 0, 1
+	cfg.Learners[0].Default = true
+	zero := 0.0
+	cfg.Learners[0].ExpiryDefault = &zero
+	for _, name := range []string{"control", "third"} {
+		l := cfg.Learners[0]
+		l.Name, l.Default = name, false
+		cfg.Learners = append(cfg.Learners, l)
+	}
+	s := experiment.Settings{Name: "feed", Run: 1, Control: "control", Arms: []experiment.Arm{{Name: "feed", Share: 0.5}, {Name: "control", Share: 0.5}}}
+	x := ExperimentConfig{Definition: "as it is", Margin: 0.02, To: "control", Guarded: true}
+	if change != nil {
+		change(&x, &s)
+	}
+	var err error
+	x.Experiment, err = experiment.New(s)
+	require.NoError(t, err)
+	cfg.Experiments = []ExperimentConfig{x}
+	return cfg
+}
+
+// ranked reads an impression of a user and gives its ranking.
+func (w *world) ranked(id, user string, at event.Millis) (r event.Ranking) {
+	imp := event.Impression{ID: []byte(id), HasUtilities: true, Candidates: []event.Candidate{{Item: []byte("a")}, {Item: []byte("b"), Utility: 1}},
+		User: []byte(user), HasTime: true, Time: at}
+	offset := w.next[event.Impressions]
+	w.now = max(w.now, at)
+	require.NoError(w.t, w.read(event.Impressions, id, event.AppendImpression(nil, &imp), at))
+	require.NoError(w.t, event.NewDecoder(event.Limits{}).Ranking(&r, w.decided[offset]))
+	return r
+}
+
+// worth selects an item of an impression and pays for it.
+func (w *world) worth(id string, payoff float64, at event.Millis) {
+	sel := event.Selection{ID: []byte(id), Item: []byte("a")}
+	require.NoError(w.t, w.read(event.Selections, id, event.AppendSelection(nil, &sel), at))
+	if payoff >= 0 {
+		require.NoError(w.t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: payoff}), at))
+	}
+}
+
+// pass lets event time pass, and the walk come by.
+func (w *world) pass(to event.Millis) {
+	w.tick(to, [event.Inputs]bool{true, true, true})
+	w.walk(100)
+}
+
+// settled is long enough that all that was ranked before is walked over.
+const settled = 600_000 + 120_000
+
+// Each impression is ranked by the arm that its id is given, and its payoff is that learner's; the entry keeps the arm.
+func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	x := w.cfg.Experiments[0]
+	by := map[string]int{}
+	for i := range 200 {
+		id := fmt.Sprint("i-", i)
+		r := w.ranked(id, "", day)
+		a := r.Decision.Assignment
+		require.Equal(t, event.Assignment{Experiment: "feed", Run: 1, Arm: x.Arms[x.Arm([]byte(id))].Name, Probability: 0.5}, a)
+		require.Equal(t, a.Arm, string(r.Learner))
+		require.Equal(t, 4, r.Decision.Layout)
+		by[a.Arm]++
+		if i%3 == 0 {
+			w.save()
+		}
+		w.worth(id, 1, day)
+	}
+	require.Greater(t, min(by["feed"], by["control"]), 50)
+	for _, l := range w.m.Learners() {
+		require.EqualValues(t, by[l.Name], l.Account.Payoffs.Applied, l.Name)
+	}
+	imp := event.Impression{ID: []byte("other"), Learner: []byte("third"), HasUtilities: true, Candidates: []event.Candidate{{Item: []byte("a")}}}
+	offset := w.next[event.Impressions]
+	require.NoError(t, w.read(event.Impressions, "other", event.AppendImpression(nil, &imp), day))
+	require.NotContains(t, string(w.decided[offset]), "experiment", "a learner without an experiment")
+	require.Contains(t, string(w.decided[offset]), `"layout":2`)
+	st := w.m.Experiments()[0]
+	require.Equal(t, []int64{int64(by["control"]), int64(by["feed"])}, []int64{st.Arms[0].Ranked, st.Arms[1].Ranked})
+}
+
+// By user a group keeps its arm for a period; an impression without a user is ranked by the control, outside of the experiment.
+func TestExperiment_ByUser(t *testing.T) {
+	w := newWorld(t, trialConfig(t, func(_ *ExperimentConfig, s *experiment.Settings) { s.ByUser, s.Period = true, 3_600_000 }))
+	arms := map[string]map[string]bool{}
+	for i := range 600 {
+		user := fmt.Sprint("u-", i%40)
+		at := day + event.Millis(i)*60_000
+		r := w.ranked(fmt.Sprint("i-", i), user, at)
+		a := r.Decision.Assignment
+		require.Equal(t, string(experiment.AppendUnit(nil, experiment.GroupOf([]byte(user)), experiment.PeriodOf(at, 3_600_000), true)), string(a.Unit))
+		of := fmt.Sprint(user, " ", string(a.Unit))
+		if arms[of] == nil {
+			arms[of] = map[string]bool{}
+		}
+		arms[of][a.Arm] = true
+	}
+	for of, seen := range arms {
+		require.Len(t, seen, 1, of)
+	}
+	for i := range 10 {
+		r := w.ranked(fmt.Sprint("nobody-", i), "", day)
+		require.Zero(t, r.Decision.Assignment)
+		require.Equal(t, "control", string(r.Learner))
+	}
+	require.EqualValues(t, 10, w.m.Experiments()[0].Outside)
+}
+
+// unitsOf are the payoffs of all units in the log by cohort and arm, from what the test has paid.
+func unitsOf(t *testing.T, w *world, paid map[string]float64) map[int64][]experiment.Counts {
+	x := w.cfg.Experiments[0]
+	width := experiment.Width(w.cfg.Learners[0].PayoffHorizon)
+	all := map[int64][]experiment.Counts{}
+	for _, value := range w.decided {
+		var r event.Ranking
+		require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, value))
+		if a := r.Decision.Assignment; a.Experiment == "" || a.Fallback {
+			continue
+		}
+		n := r.Decision.PayoffDeadline / width
+		if all[n] == nil {
+			all[n] = make([]experiment.Counts, len(x.Arms))
+		}
+		k := x.Index(r.Decision.Assignment.Arm)
+		all[n][k] = all[n][k].Add(experiment.Unit).Add(experiment.Of(paid[string(r.ID)]))
+	}
+	return all
+}
+
+// What the machine has counted is what the log says of each unit, folded in the order of deadlines: paid, never paid, and never selected.
+func TestExperiment_TotalsAreThoseOfTheLog(t *testing.T) {
+	const seed = 7
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t, trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Guarded = false }))
+	paid, at := map[string]float64{}, event.Millis(day)
+	for i := range 500 {
+		at += random.Int64N(20_000)
+		id := fmt.Sprint("i-", i)
+		w.ranked(id, "", at)
+		switch random.IntN(4) {
+		case 0:
+		case 1:
+			w.worth(id, -1, at)
+		default:
+			paid[id] = random.Float64()
+			w.worth(id, paid[id], at)
+		}
+		if i%50 == 0 {
+			w.pass(at)
+		}
+	}
+	w.pass(at + settled)
+	cohorts := unitsOf(t, w, paid)
+	want := make(experiment.Totals, 2)
+	for _, n := range ascending(cohorts) {
+		want.Fold(cohorts[n])
+	}
+	require.Equal(t, want, w.m.trials.all[0].sums.totals)
+	require.EqualValues(t, 500, want[0].N+want[1].N)
+	require.Zero(t, w.m.trials.all[0].sums.cohorts.Len())
+	require.NotContains(t, strings.Join(keysOf(w.store.fields[ExperimentsHash]), " "), cohortField)
+}
+
+func keysOf(fields map[string]string) (keys []string) {
+	for k := range fields {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// What was shown was not the ranking: the impression is no unit, and counts for nothing.
+func TestExperiment_SubstitutesAreLeftOut(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	for i := range 40 {
+		id := fmt.Sprint("i-", i)
+		w.ranked(id, "", day)
+		if i%2 == 0 {
+			sel := event.Selection{ID: []byte(id), Item: []byte("a"), ByUtility: true}
+			require.NoError(t, w.read(event.Selections, id, event.AppendSelection(nil, &sel), day))
+			require.NoError(t, w.read(event.Payoffs, id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(id), Payoff: 1}), day))
+		}
+	}
+	w.pass(day + settled)
+	totals := w.m.trials.all[0].sums.totals
+	require.EqualValues(t, 20, totals[0].N+totals[1].N)
+	require.Zero(t, totals[0].X+totals[1].X)
+}
+
+// Whatever crashes when, what is stored of experiments in the end is the same.
+func TestExperiment_CrashesChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) {
+			s.ByUser = rapid.Bool().Draw(t, "by user")
+			s.Period = 600_000
+		})
+		crashing, calm := newWorld(t, cfg), newWorld(t, cfg)
+		both := func(do func(w *world)) { do(crashing); do(calm) }
+		at := event.Millis(day)
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := fmt.Sprint("i-", i)
+			at += rapid.Int64Range(0, 30_000).Draw(t, "later")
+			user := rapid.SampledFrom([]string{"", "u-1", "u-2", "u-3"}).Draw(t, "user")
+			both(func(w *world) { w.ranked(id, user, at) })
+			if pay := rapid.SampledFrom([]float64{-2, -1, 0, 0.5, 1}).Draw(t, "payoff"); pay > -2 {
+				both(func(w *world) { w.worth(id, pay, at) })
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "then") {
+			case 0:
+				both((*world).save)
+			case 1:
+				crashing.crash()
+			case 2:
+				both(func(w *world) { w.pass(at) })
+			}
+		}
+		both(func(w *world) { w.pass(at + settled + 600_000) })
+		require.Equal(t, calm.store.fields[ExperimentsHash], crashing.store.fields[ExperimentsHash])
+	})
+}
+
+// harm has an arm pay much less than the control until its guard trips.
+func harm(w *world, from event.Millis) event.Millis {
+	at := from
+	for i := 0; !w.m.trials.all[0].arms[1].verdict.tripped; i++ {
+		require.Less(w.t, i, 40, "the guard never trips")
+		for k := range 100 {
+			id := fmt.Sprintf("h-%d-%d-%d", from, i, k)
+			r := w.ranked(id, "", at)
+			pay := 0.0
+			if r.Decision.Assignment.Arm == "control" {
+				pay = 1
+			}
+			w.worth(id, pay, at)
+		}
+		at += settled
+		w.pass(at)
+		w.out.Reset()
+	}
+	return at
+}
+
+// An arm that is worse for certain is taken out of service: the next ranking of the experiment tells of it, and the arm's units are
+// ranked by the control from then on, and are counted no longer.
+func TestExperiment_GuardTakesAnArmOutOfService(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	v := w.m.trials.all[0].arms[1].verdict
+	require.Less(t, v.upper, -0.02)
+	said := 0
+	counted := w.m.trials.all[0].sums.totals[1].N
+	for i := range 50 {
+		r := w.ranked(fmt.Sprint("after-", i), "", at)
+		require.Equal(t, "control", string(r.Learner))
+		require.Equal(t, r.Decision.Assignment.Arm == "feed", r.Decision.Assignment.Fallback)
+		if r.Decision.Verdict.Arm != "" {
+			said++
+			require.Zero(t, i, "the first")
+			require.Equal(t, event.Verdict{Run: 1, Arm: "feed", Units: v.units, Lower: v.lower, Upper: v.upper}, r.Decision.Verdict)
+		}
+	}
+	require.Equal(t, 1, said)
+	w.pass(at + settled)
+	require.Equal(t, counted, w.m.trials.all[0].sums.totals[1].N)
+	st := w.m.Experiments()[0].Arms[1]
+	require.True(t, st.Tripped)
+	require.Equal(t, experiment.Worse, st.Lift.Verdict)
+	require.InDelta(t, v.upper, st.Lift.Upper, 0)
+	require.Positive(t, st.Fallback)
+
+	w.crash()
+	r := w.ranked("again", "", at+settled)
+	require.Empty(t, r.Decision.Verdict.Arm, "told once, as the state knows")
+	require.Equal(t, "control", string(r.Learner))
+}
+
+// The verdict is in the log before it is in the store: whoever goes on after a crash finds it there.
+func TestExperiment_VerdictIsFoundInTheLog(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	delete(w.store.fields[ExperimentsHash], "feed"+verdictField+"feed") // a store that was taken back to before it was saved
+	w.start()
+	w.m.trials.all[0].Guarded = false // nothing but the log tells
+	w.m.trials.all[0].arms[1].verdict = verdictOf{tripped: true, units: 7, lower: -0.5, upper: -0.25}
+	w.walkKnown()
+	r := w.ranked("i", "", at)
+	require.NotEmpty(t, r.Decision.Verdict.Arm)
+	w.crash()
+	v := w.m.trials.all[0].arms[1].verdict
+	require.Equal(t, verdictOf{tripped: true, said: true, changed: true, units: 7, lower: -0.5, upper: -0.25}, v)
+	w.save()
+	require.Equal(t, "1 1 7 -0.5 -0.25 1", w.store.fields[ExperimentsHash]["feed"+verdictField+"feed"])
+}
+
+// tellAll has a machine take in all that a partition has stored, as a follower would.
+func tellAll(w *world, source int32, fields map[string]string) {
+	reader := NewPublishedReader(w.cfg.Learners, w.m.Names())
+	var all []state.Field
+	for f, v := range fields {
+		all = append(all, state.Field{Hash: ExperimentsHash, Field: []byte(f), Value: []byte(v)})
+	}
+	for _, pub := range reader.Read(source, all, func(err error) { require.NoError(w.t, err) }) {
+		w.m.SetSource(source, &pub)
+	}
+}
+
+// Other partitions take a verdict in, keep it, and never go back, whatever others say later.
+func TestExperiment_OtherPartitionsTakeAVerdictIn(t *testing.T) {
+	cfg := trialConfig(t, nil)
+	deciding := newWorld(t, cfg)
+	at := harm(deciding, day)
+	cfg.Partition, cfg.Partitions = 5, 6
+	w := newWorld(t, cfg)
+	w.ranked("before", "", at)
+	tellAll(w, 0, deciding.store.fields[ExperimentsHash])
+	r := w.ranked("i", "", at)
+	require.Equal(t, "feed", r.Decision.Verdict.Arm)
+	require.Equal(t, "control", string(r.Learner))
+	w.save()
+	tellAll(w, 0, map[string]string{"feed" + verdictField + "feed": "1 1 9 -0.9 -0.8 0"})
+	w.start()
+	w.walkKnown()
+	require.Equal(t, deciding.m.trials.all[0].arms[1].verdict.units, w.m.trials.all[0].arms[1].verdict.units)
+	require.Empty(t, w.ranked("j", "", at).Decision.Verdict.Arm, "told once by each partition")
+}
+
+// What other partitions have counted is part of what the deciding one goes by: alone none of them would be certain.
+func TestExperiment_DecidesByAllPartitions(t *testing.T) {
+	var worlds []*world
+	for p := range int32(4) {
+		cfg := trialConfig(t, nil)
+		cfg.Partition, cfg.Partitions = p, 4
+		w := newWorld(t, cfg)
+		for k := range 60 {
+			id := fmt.Sprintf("p%d-%d", p, k)
+			r := w.ranked(id, "", day)
+			pay := 0.2
+			if r.Decision.Assignment.Arm == "control" {
+				pay = 0.8
+			}
+			w.worth(id, pay, day)
+		}
+		w.pass(day + settled)
+		worlds = append(worlds, w)
+	}
+	first := worlds[0]
+	require.False(t, first.m.trials.all[0].arms[1].verdict.tripped)
+	want := slices.Clone(first.m.trials.all[0].sums.totals)
+	for p, w := range worlds[1:] {
+		tellAll(first, int32(p+1), w.store.fields[ExperimentsHash])
+		want.Add(w.m.trials.all[0].sums.totals)
+	}
+	require.Equal(t, want, first.m.totalsOf(first.m.trials.all[0]))
+	first.pass(day + 2*settled)
+	require.True(t, first.m.trials.all[0].arms[1].verdict.tripped)
+}
+
+// By user a period is folded once all partitions have closed it, with groups as wholes.
+func TestExperiment_PeriodsAreFoldedOverAllPartitions(t *testing.T) {
+	const period = 3_600_000
+	cfg := trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { s.ByUser, s.Period, x.Guarded = true, period, false })
+	var worlds []*world
+	groups := make(experiment.Groups, experiment.GroupCount)
+	begin := event.Millis(day / period * period)
+	for p := range int32(3) {
+		cfg.Partition, cfg.Partitions = p, 3
+		w := newWorld(t, cfg)
+		w.pass(begin)
+		for k := range 300 {
+			id, user := fmt.Sprintf("p%d-%d", p, k), fmt.Sprint("u-", k%50)
+			w.ranked(id, user, begin+event.Millis(k))
+			w.worth(id, float64(k%2), begin+event.Millis(k))
+			groups.Add(experiment.GroupOf([]byte(user)), experiment.Unit.Add(experiment.Of(float64(k%2))))
+		}
+		worlds = append(worlds, w)
+	}
+	want := make(experiment.Totals, 2)
+	cfg.Experiments[0].Fold(want, begin/period, groups)
+	for _, w := range worlds {
+		w.pass(begin + period + settled + 60_000)
+	}
+	first := worlds[0]
+	tellAll(first, 1, worlds[1].store.fields[ExperimentsHash])
+	first.pass(begin + period + settled + 120_000)
+	require.Zero(t, first.m.trials.all[0].sums.totals[0].N, "one partition is away")
+	tellAll(first, 2, worlds[2].store.fields[ExperimentsHash])
+	first.pass(begin + period + settled + 180_000)
+	require.Equal(t, want, first.m.trials.all[0].sums.totals)
+
+	require.Contains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField)
+	tellAll(worlds[1], 0, first.store.fields[ExperimentsHash])
+	worlds[1].save()
+	require.NotContains(t, strings.Join(keysOf(worlds[1].store.fields[ExperimentsHash]), " "), pastField, "folded, and of no more use")
+	first.start()
+	require.Equal(t, want, first.m.trials.all[0].sums.totals)
+}
+
+// A higher run begins anew: counts and verdicts of the one before are gone, and units that began in it are counted no longer. A lower one
+// counts nothing; and another experiment under the same run is refused.
+func TestExperiment_Runs(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.ranked("of run 1", "", at)
+	w.save()
+
+	w.cfg = trialConfig(t, func(x *ExperimentConfig, _ *experiment.Settings) { x.Definition = "otherwise" })
+	require.ErrorIs(t, w.tryStart(), ErrExperiment)
+	require.ErrorContains(t, w.tryStart(), "raise experiments.feed.run")
+
+	before := w.store.fields[ExperimentsHash]["feed"+totalsField]
+	w.cfg = trialConfig(t, func(x *ExperimentConfig, s *experiment.Settings) { x.Definition, s.Run = "otherwise", 2 })
+	w.start()
+	w.walkKnown()
+	require.False(t, w.m.trials.all[0].arms[1].verdict.tripped)
+	r := w.ranked("of run 2", "", at)
+	require.EqualValues(t, 2, r.Decision.Assignment.Run)
+	w.pass(at + settled)
+	totals := w.m.trials.all[0].sums.totals
+	require.EqualValues(t, 1, totals[0].N+totals[1].N)
+	require.NotEqual(t, before, w.store.fields[ExperimentsHash]["feed"+totalsField])
+
+	stored := fmt.Sprint(w.store.fields[ExperimentsHash])
+	w.cfg = trialConfig(t, nil)
+	w.start()
+	w.walkKnown()
+	r = w.ranked("of run 1 again", "", at+settled)
+	require.EqualValues(t, 1, r.Decision.Assignment.Run)
+	w.pass(at + 2*settled)
+	require.Equal(t, stored, fmt.Sprint(w.store.fields[ExperimentsHash]), "a worker with an earlier configuration leaves it alone")
+}
+
+// An experiment that is not configured any more leaves nothing but its verdicts; entries keep their arms.
+func TestExperiment_Gone(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.ranked("i", "", at)
+	w.save()
+	cfg := w.cfg
+	w.cfg.Experiments = nil
+	w.start()
+	w.walkKnown()
+	w.worth("i", 1, at)
+	w.save()
+	require.Equal(t, []string{armsField, "feed" + verdictField + "feed"}, keysOf(w.store.fields[ExperimentsHash]))
+	w.cfg = cfg
+	w.start()
+	require.True(t, w.m.trials.all[0].arms[1].verdict.tripped)
+}

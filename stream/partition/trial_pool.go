@@ -1,0 +1,91 @@
+package partition
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// pool is what partitions have published of their experiments, as it is stored.
+type pool struct {
+	version uint64 // one more with each change
+	of      map[int32]map[string]string
+	anew    map[int32]map[string]string // by source that tells all anew
+}
+
+// set takes in what a source has published; nil for what is gone.
+func (p *pool) set(source int32, field string, value []byte) {
+	if p.of == nil {
+		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
+	}
+	if p.of[source] == nil {
+		p.of[source] = make(map[string]string)
+	}
+	p.version++
+	if value == nil {
+		delete(p.of[source], field)
+		delete(p.anew[source], field)
+		return
+	}
+	p.of[source][field] = string(value)
+	if p.anew[source] != nil {
+		p.anew[source][field] = string(value)
+	}
+}
+
+// begin begins to take in all of a source anew; what was told before stays until whole.
+func (p *pool) begin(source int32) {
+	if p.anew == nil {
+		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
+	}
+	p.anew[source] = make(map[string]string)
+}
+
+// whole says that a source has told all.
+func (p *pool) whole(source int32) {
+	if told, ok := p.anew[source]; ok {
+		p.of[source] = told
+		delete(p.anew, source)
+		p.version++
+	}
+}
+
+// sources are those that have published something, in order.
+func (p *pool) sources() []int32 { return slices.Sorted(maps.Keys(p.of)) }
+
+// totals are those of a source; zeros where there are none.
+func (p *pool) totals(source int32, x *trial) experiment.Totals {
+	t, err := x.ParseTotals(p.of[source][x.Name+totalsField])
+	if err != nil {
+		return make(experiment.Totals, len(x.arms))
+	}
+	return t
+}
+
+// period is the number that a source has published in a field; noPeriod where it has not.
+func (p *pool) period(source int32, x *trial, field string) int64 {
+	n, err := parsePeriod(x, p.of[source][x.Name+field])
+	if err != nil {
+		return noPeriod
+	}
+	return n
+}
+
+// past gives the periods that a source has closed.
+func (p *pool) past(source int32, x *trial, each func(period int64, groups experiment.Groups)) {
+	for field, value := range p.of[source] {
+		if rest, ok := strings.CutPrefix(field, x.Name+pastField); ok {
+			if period, groups, err := parsePast(x, rest, value); err == nil {
+				each(period, groups)
+			}
+		}
+	}
+}
+
+// verdict is what a source knows of an arm.
+func (p *pool) verdict(source int32, x *trial, arm int) (verdictOf, bool) {
+	v, err := parseVerdict(x, p.of[source][x.Name+verdictField+x.arms[arm].learner.name])
+	return v, err == nil
+}
