@@ -121,7 +121,32 @@ func printReport(out io.Writer, r *statetool.Report, items int) error {
 	for i := range r.Learners {
 		printLearner(w, &r.Learners[i], items)
 	}
+	for i := range r.Experiments {
+		printExperiment(w, &r.Experiments[i])
+	}
 	return w.Flush()
+}
+
+func printExperiment(w io.Writer, x *statetool.ExperimentReport) {
+	counted := "nothing is counted yet"
+	if x.Counted != "" {
+		counted = "deadlines up to " + x.Counted + " are counted"
+	}
+	fmt.Fprintf(w, "\nExperiment %s, run %d, by %s: %s\n", x.Experiment, x.Run, x.By, counted)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  arm\tunits\tpayoff\tlift\tat any look\t\t")
+	for _, a := range x.Arms {
+		if a.Arm == x.Control {
+			fmt.Fprintf(t, "  %s\t%d\t%.4f\t\t\t control\t\n", a.Arm, a.Units, a.Payoff)
+			continue
+		}
+		verdict := a.Verdict
+		if a.OutOfService {
+			verdict = "out of service"
+		}
+		fmt.Fprintf(t, "  %s\t%d\t%.4f\t%+.4f\t[%+.4f, %+.4f]\t %s\t\n", a.Arm, a.Units, a.Payoff, a.Lift, a.Lower, a.Upper, verdict)
+	}
+	t.Flush()
 }
 
 func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {

@@ -18,7 +18,7 @@ import (
 type History struct {
 	Number   int64   `json:"number"` // the checkpoint's sequence that did it
 	Time     string  `json:"time"`   // RFC 3339
-	Done     string  `json:"done"`   // reset, import, rebuild, reshard or skip
+	Done     string  `json:"done"`   // reset, reset_experiment, import, rebuild, reshard or skip
 	Learner  string  `json:"learner,omitempty"`
 	Was      string  `json:"was,omitempty"` // the name under which a reset learner's impressions end
 	Detail   string  `json:"detail,omitempty"`

@@ -41,6 +41,8 @@ type Report struct {
 	Group      string            `json:"group"`
 	Partitions []PartitionReport `json:"partitions"`
 	Learners   []LearnerReport   `json:"learners"`
+	// Experiments are those that are configured.
+	Experiments []ExperimentReport `json:"experiments,omitempty"`
 }
 
 // PartitionReport is one partition's cut.
@@ -210,6 +212,7 @@ func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) 
 	if len(views) == 0 {
 		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
 	}
+	r.Experiments = experimentReports(views)
 	return r, tool.learners(r, views, &q)
 }
 

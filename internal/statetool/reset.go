@@ -56,6 +56,69 @@ func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetRe
 	return r, nil
 }
 
+// ResetExperimentReport is what ResetExperiment did, or would do.
+type ResetExperimentReport struct {
+	Experiment string                     `json:"experiment"`
+	Done       bool                       `json:"done"` // false: it was only looked at
+	Partitions []ResetExperimentPartition `json:"partitions"`
+}
+
+// ResetExperimentPartition is one partition's part.
+type ResetExperimentPartition struct {
+	Partition    int32    `json:"partition"`
+	Fields       int      `json:"fields"`         // stored of it, that are given up
+	OutOfService []string `json:"out_of_service"` // arms that rank again
+}
+
+// ResetExperiment makes an experiment, configured or not, begin anew in all partitions: nothing is counted, and all arms are in service.
+// Without yes it only tells what would be given up, and fails with ErrConfirm.
+func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*ResetExperimentReport, error) {
+	r := &ResetExperimentReport{Experiment: name, Done: yes}
+	if yes {
+		if err := tool.stopped(ctx); err != nil {
+			return nil, err
+		}
+	}
+	hashes := []string{partition.ExperimentsHash}
+	err := tool.everyPartition(ctx, func(p int32) error {
+		one := ResetExperimentPartition{Partition: p}
+		change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+			changes, arms, err := partition.ResetExperiment(fields, name)
+			if err != nil {
+				return nil, err
+			}
+			one.Fields, one.OutOfService = len(changes.Writes), append([]string{}, arms...)
+			return &alteration{changes: changes, history: History{Done: "reset_experiment", Detail: name}}, nil
+		}
+		var err error
+		if yes {
+			err = tool.alter(ctx, p, hashes, change)
+		} else {
+			var m state.Meta
+			var fields []state.Field
+			if m, fields, err = tool.store.View(ctx, p, hashes); err == nil {
+				_, err = change(&m, fields)
+			}
+		}
+		if errors.Is(err, partition.ErrNotStored) {
+			return nil
+		}
+		if err == nil {
+			r.Partitions = append(r.Partitions, one)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return r, err
+	case len(r.Partitions) == 0:
+		return r, fmt.Errorf("%w: experiment %q", partition.ErrNotStored, name)
+	case !yes:
+		return r, ErrConfirm
+	}
+	return r, nil
+}
+
 func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
 	items := []string{learner + ":" + partition.ItemsHash, learner + ":" + partition.NamesHash}
 	one := ResetPartition{Partition: p}

@@ -204,6 +204,7 @@ func (f *resharding) carry(ctx context.Context, v *view) error {
 		}
 		transfers[q] = t
 		t.Watermark()
+		t.Experiments()
 		if q == home {
 			t.Account()
 		}

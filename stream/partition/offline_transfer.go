@@ -219,6 +219,7 @@ func (t *Transfer) orphanParked(e *entry, kept int) {
 func (t *Transfer) pending(from *learner, e *entry) {
 	m := t.to
 	l := m.learners[e.learner]
+	t.unit(e)
 	m.carried++
 	if e.offset != unknownOffset {
 		e.offset = carriedOffset + m.carried

@@ -183,7 +183,9 @@ func (m *Machine) loadTrial(x *trial, of map[string]string) error {
 		}
 	}
 	if run < int64(x.Run) { // it begins
-		x.since, x.changed = m.time.watermark, true
+		if x.since, x.changed = m.time.watermark, true; run == 0 && x.since > 0 {
+			x.since++ // a unit that began now may be one of before
+		}
 		m.drop(x.Name, of, func(field string) bool {
 			_, err := ofRun(x, of[field])
 			return err != nil || !strings.HasPrefix(field, verdictField)

@@ -1,0 +1,76 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// ResetExperiment gives what makes an experiment begin anew: the deletion of all that is stored of it, verdicts too. Units that have
+// begun by then are not counted. Out of service is what fields say of its arms. It fails with ErrNotStored.
+func ResetExperiment(fields []state.Field, name string) (changes state.Changes, outOfService []string, err error) {
+	for _, f := range fields {
+		rest, ok := strings.CutPrefix(string(f.Field), name+":")
+		if f.Hash != ExperimentsHash || !ok {
+			continue
+		}
+		changes.Writes = append(changes.Writes, state.Write{Hash: ExperimentsHash, Field: f.Field, Publish: true})
+		if arm, of := strings.CutPrefix(":"+rest, verdictField); of {
+			outOfService = append(outOfService, arm)
+		}
+	}
+	if len(changes.Writes) == 0 {
+		return changes, nil, fmt.Errorf("%w: experiment %q", ErrNotStored, name)
+	}
+	slices.Sort(outOfService)
+	return changes, outOfService, nil
+}
+
+// ExperimentView is what a partition has counted of an experiment.
+type ExperimentView struct {
+	ExperimentStatus
+	Of     *experiment.Experiment
+	Own    experiment.Totals // by user of all partitions, in the one that decides
+	Counts bool              // false: a later run than the configured one has begun
+}
+
+// Experiments shows those that are configured.
+func (o *Offline) Experiments() []ExperimentView {
+	var all []ExperimentView
+	for i, s := range o.Machine.Experiments() {
+		x := o.trials.all[i]
+		all = append(all, ExperimentView{s, x.Experiment, slices.Clone(x.sums.totals), !x.idle})
+	}
+	return all
+}
+
+// Experiments carries over what has been counted of units that have ended, and verdicts. Units that are pending are counted no longer: a
+// cohort's are divided among the receivers, and what each would have of it could not be told apart.
+func (t *Transfer) Experiments() {
+	for _, from := range t.from.trials.all {
+		x := t.to.trials.byName[from.Name]
+		if x == nil || x.idle || from.idle {
+			continue
+		}
+		x.since, x.changed = max(x.since, t.from.time.watermark+1), true
+		for k := range from.arms {
+			if v := from.arms[k].verdict; v.tripped {
+				x.arms[k].verdict.take(&v)
+			}
+		}
+		if t.share.Additive {
+			x.sums.totals.Add(from.sums.totals)
+			x.sums.changedTotals = true
+		}
+	}
+}
+
+// unit translates the arm of an entry that is carried over.
+func (t *Transfer) unit(e *entry) {
+	if e.arm != noArm {
+		e.arm = t.to.trials.arms.number(t.from.trials.arms.all[e.arm])
+	}
+}

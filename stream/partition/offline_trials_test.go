@@ -1,0 +1,79 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// What has ended is counted on where partitions are cut anew, verdicts stay, and what is pending counts nowhere.
+func TestTransfer_CarriesExperiments(t *testing.T) {
+	cfg := trialConfig(t, nil)
+	for i := range cfg.Learners {
+		cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+	}
+	from := newWorld(t, cfg)
+	at := harm(from, day)
+	from.ranked("pending-1", "", at)
+	from.ranked("pending-2", "", at)
+	from.save()
+	for _, home := range []bool{true, false} {
+		to := newWorld(t, cfg)
+		transfer, err := NewTransfer(&Offline{Machine: from.m}, &Offline{Machine: to.m}, delay.Share{Additive: home})
+		require.NoError(t, err)
+		transfer.Watermark()
+		transfer.Experiments()
+		for _, id := range []string{"pending-1", "pending-2"} {
+			found := from.store.find(from.text(id))
+			to.text(id)
+			require.NoError(t, transfer.Entry(from.text(id), from.store.pages[found.Page].bucket, found.Value, Found{}))
+		}
+		to.save()
+		to.unsaved = nil
+		to.crash()
+		to.worth("pending-1", 1, at)
+		to.pass(at + settled)
+		x := to.m.trials.all[0]
+		require.True(t, x.arms[1].verdict.tripped)
+		if home {
+			require.Equal(t, from.m.trials.all[0].sums.totals, x.sums.totals)
+		} else {
+			require.Zero(t, x.sums.totals[0].N+x.sums.totals[1].N)
+		}
+	}
+}
+
+// A reset leaves the table of arms, which entries go by, and nothing else.
+func TestResetExperiment(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.ranked("i", "", at)
+	w.save()
+	var fields []state.Field
+	for f, v := range w.store.fields[ExperimentsHash] {
+		fields = append(fields, state.Field{Hash: ExperimentsHash, Field: []byte(f), Value: []byte(v)})
+	}
+	changes, arms, err := ResetExperiment(fields, "feed")
+	require.NoError(t, err)
+	require.Equal(t, []string{"feed"}, arms)
+	w.store.apply(&changes)
+	require.Equal(t, []string{armsField}, keysOf(w.store.fields[ExperimentsHash]))
+	_, _, err = ResetExperiment(nil, "feed")
+	require.ErrorIs(t, err, ErrNotStored)
+
+	w.start()
+	w.walkKnown()
+	require.False(t, w.m.trials.all[0].arms[1].verdict.tripped)
+	w.worth("i", 1, at)
+	w.ranked("j", "", at+1000)
+	w.pass(at + 2*settled)
+	w.ranked("k", "", at+2*settled)
+	w.pass(at + 4*settled)
+	totals := w.m.trials.all[0].sums.totals
+	require.EqualValues(t, 2, totals[0].N+totals[1].N, "of before the reset none is counted")
+	require.Zero(t, totals[0].X+totals[1].X)
+}
