@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,19 @@ type logInput struct {
 var topicFlags = [event.Topics]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs", event.Rankings: "rankings"}
 
 func (i *logInput) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&i.learner, "learner", "", "whose decisions (default: the configuration's default learner, or the first of the log)")
+	i.sourceFlags(cmd, event.Impressions, event.Rankings, event.Selections, event.Payoffs)
+}
+
+// sourceFlags are those that say where the log is, of such topics.
+func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 	f := cmd.Flags()
 	f.StringVarP(&i.config, "config", "c", "", "the configuration `FILE`: where the topics are, and how learners are set")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	f.StringVar(&i.learner, "learner", "", "whose decisions (default: the configuration's default learner, or the first of the log)")
 	f.StringVar(&i.from, "from", "", "impressions from this `TIME` on: 2026-10-01, 2026-10-01T12:00:00Z, or how long ago: 72h")
 	f.StringVar(&i.to, "to", "", "impressions before this `TIME`")
-	for topic, name := range topicFlags {
+	for _, topic := range topics {
+		name := topicFlags[topic]
 		f.StringVar(&i.files[topic], name, "", "read "+name+" from `FILE`, a record's JSON or what kcat -J prints in each line, or - for standard input")
 	}
 }
@@ -57,30 +64,39 @@ func (o *openLog) close() {
 
 // open opens the log. Units are the range of payoffs where there is no configuration.
 func (i *logInput) open(ctx context.Context, cmd *cobra.Command, units config.Range) (*openLog, error) {
-	anyFile := false
-	for _, f := range i.files {
-		anyFile = anyFile || f != ""
-	}
-	out := &openLog{release: func() {}}
+	var cfg *config.Config
 	var err error
 	switch {
 	case i.config != "":
-		if out.cfg, err = loadText(cmd, i.config); err != nil {
+		if cfg, err = loadText(cmd, i.config); err != nil {
 			return nil, err
 		}
-	case !anyFile:
+	case !i.anyFile():
 		return nil, usageError{errors.New("what is to be read? Give --config, or --impressions, --rankings and --payoffs, or --flat")}
 	default:
-		if out.cfg, err = i.unconfigured(units); err != nil {
+		if cfg, err = i.unconfigured(units); err != nil {
 			return nil, err
 		}
 	}
-	if out.query, err = i.query(out.cfg, anyFile); err != nil {
+	q, err := i.query(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if anyFile {
+	return i.openQuery(ctx, cmd, cfg, q)
+}
+
+// anyFile tells whether files are to be read, and not topics.
+func (i *logInput) anyFile() bool {
+	return slices.ContainsFunc(i.files[:], func(f string) bool { return f != "" })
+}
+
+// openQuery opens what a query asks for.
+func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *journal.Query) (*openLog, error) {
+	out := &openLog{cfg: cfg, query: q, release: func() {}}
+	var err error
+	if i.anyFile() {
 		out.name = "files"
-		out.sources, err = i.openFiles(cmd.InOrStdin(), out.query.HasSelections)
+		out.sources, err = i.openFiles(cmd.InOrStdin(), q)
 		return out, err
 	}
 	b, err := app.NewBroker(out.cfg)
@@ -112,9 +128,9 @@ func (i *logInput) unconfigured(units config.Range) (*config.Config, error) {
 	return cfg, nil
 }
 
-func (i *logInput) query(cfg *config.Config, files bool) (*journal.Query, error) {
+func (i *logInput) query(cfg *config.Config) (*journal.Query, error) {
 	q := &journal.Query{HasSelections: cfg.Kafka.Topics.HasSelections(), Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
-	if files {
+	if i.anyFile() {
 		q.HasSelections = i.files[event.Selections] != ""
 	} else {
 		q.Group = cfg.Kafka.Group
@@ -154,7 +170,7 @@ func momentFlag(name, text string) (int64, error) {
 }
 
 // openFiles opens files of records.
-func (i *logInput) openFiles(stdin io.Reader, hasSelections bool) (all []journal.Source, err error) {
+func (i *logInput) openFiles(stdin io.Reader, q *journal.Query) (all []journal.Source, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range all {
@@ -167,10 +183,11 @@ func (i *logInput) openFiles(stdin io.Reader, hasSelections bool) (all []journal
 		name := i.files[topic]
 		var s journal.Source
 		switch {
-		case topic == event.Selections && !hasSelections:
+		case topic == event.Selections && !q.HasSelections, topic == event.Impressions && q.Accept != nil:
 			continue
 		case name == "":
-			return all, usageError{fmt.Errorf("--%s is missing: an evaluation needs impressions, rankings and payoffs, and selections where there are any", topicFlags[topic])}
+			return all, usageError{fmt.Errorf("--%s is missing: rankings and payoffs are needed, selections where there are any, and impressions for what other policies would do",
+				topicFlags[topic])}
 		case name != "-":
 			s, err = journal.OpenLines(topic, name)
 		case used != "":

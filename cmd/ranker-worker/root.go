@@ -17,7 +17,7 @@ const (
 	exitOK    = 0
 	exitFault = 1 // what was asked for failed, or faults were found
 	exitUsage = 2 // it was asked for wrongly
-	exitNone  = 3 // there is no answer: evaluate
+	exitNone  = 3 // there is no answer: evaluate, lift
 )
 
 // usageError is a command line that makes no sense.
@@ -99,6 +99,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newRunCommand(),
 		newServeCommand(),
 		newEvaluateCommand(),
+		newLiftCommand(),
 		newDLQCommand(),
 		newStateCommand(),
 		newHealthCommand(),

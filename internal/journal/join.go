@@ -159,7 +159,9 @@ func (j *join) reached() event.Millis {
 // end ends what event time has ended, once all is read.
 func (j *join) end() error {
 	l := j.log
-	l.End = j.reached()
+	if l.End = j.reached(); j.q.AsOf != 0 {
+		l.End = max(l.End, j.q.AsOf)
+	}
 	j.expire(l.End)
 	for _, h := range j.halves {
 		if h.ranking != nil {
@@ -241,6 +243,12 @@ func (j *join) ranking(h *head) {
 		return
 	}
 	id := state.IDOf(r.ID)
+	if j.q.Accept != nil {
+		if !j.outside(r.Time) && j.q.Accept(int32(len(j.log.Outcomes)), r) {
+			j.row(id, j.halfOf(r), nil, nil)
+		}
+		return
+	}
 	impression := j.halves[id]
 	if j.log.Learner == "" {
 		j.log.Learner = string(r.Learner)
@@ -258,17 +266,7 @@ func (j *join) ranking(h *head) {
 		j.log.Counts.Uncertain++
 		return
 	}
-	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
-	if !d.HasBegan {
-		x.began = r.Time
-	}
-	if d.HasSelection {
-		x.selection = d.SelectionDeadline
-	}
-	x.shown = make([]int32, len(r.Items))
-	for k, item := range r.Items {
-		x.shown[k] = j.number(item)
-	}
+	x := j.halfOf(r)
 	if len(d.Ranks) > 0 { // it has found the order itself
 		sorted := make([]int32, len(x.shown))
 		for k, rank := range d.Ranks {
@@ -287,6 +285,23 @@ func (j *join) ranking(h *head) {
 	j.wait(id, &half{ranking: x})
 }
 
+// halfOf is what counts of a ranking. Its propensities are valid until the next record.
+func (j *join) halfOf(r *event.Ranking) *rankingHalf {
+	d := &r.Decision
+	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
+	if !d.HasBegan {
+		x.began = r.Time
+	}
+	if d.HasSelection {
+		x.selection = d.SelectionDeadline
+	}
+	x.shown = make([]int32, len(r.Items))
+	for k, item := range r.Items {
+		x.shown[k] = j.number(item)
+	}
+	return x
+}
+
 // wait keeps one half until the other comes.
 func (j *join) wait(id state.ID, h *half) {
 	h.until = j.now + halfTime
@@ -294,7 +309,7 @@ func (j *join) wait(id state.ID, h *half) {
 	j.givenUp.put(due{at: h.until, id: id})
 }
 
-// decided makes a row.
+// decided makes a row of both halves, if they fit.
 func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32) {
 	l := j.log
 	if len(sorted) != len(x.shown) {
@@ -311,6 +326,12 @@ func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32) {
 			return
 		}
 	}
+	j.row(id, x, sorted, ranks)
+}
+
+// row begins one: ranks are of what is shown, by position. Without sorted and ranks nobody asks for them.
+func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32) {
+	l := j.log
 	if len(l.Outcomes) == 0 {
 		l.First = x.time
 	}
@@ -342,6 +363,9 @@ func (j *join) slot() int32 {
 }
 
 func (j *join) emit(e Event) {
+	if j.q.Accept != nil {
+		return
+	}
 	e.At = j.now
 	if err := j.log.spool.put(&e); err != nil && j.err == nil {
 		j.err = err
@@ -430,14 +454,18 @@ func (j *join) selected(slot int32, p *parked) bool {
 	}
 	out := &j.log.Outcomes[o.row]
 	ranks := o.ranks
-	o.item, out.Selected = p.item, ranks[at]
+	if o.item = p.item; ranks != nil {
+		out.Selected = ranks[at]
+	}
 	o.shown, o.ranks = nil, nil
 	if p.byUtility {
 		out.How = Replaced
 		j.close(slot)
 		return true
 	}
-	j.log.Selections.Add(ranks, at)
+	if ranks != nil {
+		j.log.Selections.Add(ranks, at)
+	}
 	j.emit(Event{Kind: WasSelected, Row: o.row, Utility: p.utility, HasUtility: p.hasUtility})
 	return true
 }

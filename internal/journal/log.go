@@ -22,6 +22,12 @@ type Query struct {
 	Parking time.Duration
 	Limits  event.Limits
 	Formats event.Formats
+	// AsOf is how far event time has come at least when all is read; 0: as far as the log says.
+	AsOf event.Millis
+	// Accept, where it is not nil, says which rankings of the group are rows, of whichever learner: it is asked of each with the number that
+	// the row would have. Impressions are not needed then, Log.Names and Log.Outcomes without Selected are all that is known, and there is
+	// nothing to be played.
+	Accept func(row int32, r *event.Ranking) bool
 	// Progress, where it is not nil, is told now and then how far event time has come, how many records were read, and which share of all
 	// that there is.
 	Progress func(at event.Millis, records int64, share float64)

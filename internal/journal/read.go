@@ -103,7 +103,7 @@ func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
 	if l.Counts.Others > 0 && q.Learner.Name == "" {
 		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
 	}
-	if len(l.Outcomes) == 0 {
+	if len(l.Outcomes) == 0 && q.Accept == nil {
 		return fmt.Errorf("%w: of %d impressions and %d rankings none is of learner %q", ErrNothing, l.Counts.Records[event.Impressions],
 			l.Counts.Records[event.Rankings], l.Learner)
 	}

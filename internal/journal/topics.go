@@ -46,7 +46,7 @@ type span struct {
 func OpenTopics(ctx context.Context, c *broker.Client, q *Query) ([]Source, error) {
 	var all []Source
 	for _, topic := range []event.Topic{event.Impressions, event.Rankings, event.Selections, event.Payoffs} {
-		if topic == event.Selections && !q.HasSelections {
+		if topic == event.Selections && !q.HasSelections || topic == event.Impressions && q.Accept != nil {
 			continue
 		}
 		some, err := openTopic(ctx, c, topic, q)
@@ -81,8 +81,8 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
 			p.last = q.To + halfTime
 		}
-		if topic == event.Impressions && q.From != 0 && s.FirstOffset > 0 && p.next == s.FirstOffset {
-			if err := p.retained(ctx, q.From); err != nil {
+		if (topic == event.Impressions || q.Accept != nil) && s.FirstOffset > 0 && p.next == s.FirstOffset {
+			if err := p.retained(ctx, q); err != nil {
 				return nil, err
 			}
 		}
@@ -120,8 +120,12 @@ func offsets(ctx context.Context, c *broker.Client, name string, from event.Mill
 	return res.Topics[name], nil
 }
 
-// retained fails where the partition's first record is of after a time, since those before it were deleted.
-func (p *span) retained(ctx context.Context, from event.Millis) error {
+// retained fails where the partition's first record is of after the time from which on rows are asked for, since those before it were deleted.
+// Who asks for all rankings that Accept takes has to say when the first was, or what became of it may be gone unseen.
+func (p *span) retained(ctx context.Context, q *Query) error {
+	if q.From == 0 && q.Accept == nil {
+		return nil
+	}
 	e, err := p.Next(ctx)
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -130,8 +134,8 @@ func (p *span) retained(ctx context.Context, from event.Millis) error {
 		return err
 	}
 	p.at-- // it is the next one again
-	if e.Timestamp > from {
-		return fmt.Errorf("%w: the impressions before %s of partition %d are gone; begin there with --from", ErrRetention,
+	if e.Timestamp > q.From {
+		return fmt.Errorf("%w: the %s before %s of partition %d are gone; begin there with --from", ErrRetention, topicNames[p.topic],
 			time.UnixMilli(e.Timestamp).UTC().Format(time.RFC3339), p.number)
 	}
 	return nil

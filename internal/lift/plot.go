@@ -1,0 +1,95 @@
+package lift
+
+import (
+	"errors"
+	"image/color"
+	"io"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/picture"
+)
+
+// errNoLooks says that there is nothing to draw.
+var errNoLooks = errors.New("--plot: no unit is old enough to count, or no arm has bounds")
+
+// panel is the height of an arm's part of a picture, in points.
+const panel = 150
+
+// Plot draws the lift of each arm with its bounds, as it could be seen at each look, over the units that were counted by then.
+func (r *Report) Plot(w io.Writer, format string) error {
+	var arms []*Arm
+	for i := range r.Arms {
+		if len(r.Arms[i].Looks) > 0 {
+			arms = append(arms, &r.Arms[i])
+		}
+	}
+	if len(arms) == 0 {
+		return errNoLooks
+	}
+	const head = vg.Length(picture.Margin + picture.Large*picture.Leading)
+	height := head + vg.Length(len(arms)*panel) + picture.Margin
+	return picture.Write(w, format, height, func(c draw.Canvas) {
+		title := picture.Letters(picture.Large, picture.Ink.Light)
+		c.FillText(title, vg.Point{X: c.Min.X + picture.Margin, Y: c.Max.Y - picture.Margin - picture.Large},
+			"Experiment "+r.Experiment+", run "+strconv.Itoa(int(r.Run))+": lift to "+r.Control)
+		for i, a := range arms {
+			top := c.Max.Y - head - vg.Length(i*panel)
+			a.draw(c, top-panel, top)
+		}
+	})
+}
+
+// draw draws an arm's looks between two heights.
+func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
+	note := picture.Letters(picture.Small, picture.Quiet.Light)
+	low, high := a.span()
+	most := float64(a.Looks[len(a.Looks)-1].Units)
+	left, right := c.Min.X+picture.Margin+52, c.Max.X-picture.Margin-8
+	bottom, top = bottom+2*picture.Small*picture.Leading, top-picture.Large*picture.Leading-6
+	x := func(units float64) vg.Length { return left + (right-left)*vg.Length(units/most) }
+	y := func(lift float64) vg.Length { return bottom + (top-bottom)*vg.Length((lift-low)/(high-low)) }
+
+	c.FillText(picture.Letters(picture.Large, picture.Ink.Light), vg.Point{X: left, Y: top + 4}, a.Arm+": "+a.Verdict)
+	for _, t := range (plot.DefaultTicks{}).Ticks(low, high) {
+		if t.Label == "" {
+			continue
+		}
+		c.StrokeLine2(draw.LineStyle{Color: picture.Rule.Light, Width: 0.5}, left, y(t.Value), right, y(t.Value))
+		mark := note
+		mark.XAlign, mark.YAlign = -1, -0.4
+		c.FillText(mark, vg.Point{X: left - 6, Y: y(t.Value)}, t.Label)
+	}
+	for _, units := range []float64{0, most / 2, most} {
+		mark := note
+		mark.XAlign = text.XAlignment(-units / most) // within the picture at both ends
+		c.FillText(mark, vg.Point{X: x(units), Y: bottom - picture.Small*picture.Leading}, config.Grouped(int(units))+" units")
+	}
+	c.StrokeLine2(draw.LineStyle{Color: picture.Quiet.Light, Width: 1, Dashes: []vg.Length{3, 3}}, left, y(0), right, y(0))
+	line := func(of func(*Look) float64, width vg.Length, colour color.Color) {
+		var at []vg.Point
+		for i := range a.Looks {
+			l := &a.Looks[i]
+			at = append(at, vg.Point{X: x(float64(l.Units)), Y: y(min(max(of(l), low), high))})
+		}
+		c.StrokeLines(draw.LineStyle{Color: colour, Width: width}, at)
+	}
+	colour := picture.ColourOf("moss")
+	line(func(l *Look) float64 { return l.Lower }, 1.5, colour)
+	line(func(l *Look) float64 { return l.Upper }, 1.5, colour)
+	line(func(l *Look) float64 { return l.Lift }, 3, colour)
+}
+
+// span is of lifts that are shown: 0, the last bounds, and as much again on both sides. Early bounds are much wider.
+func (a *Arm) span() (low, high float64) {
+	last := &a.Looks[len(a.Looks)-1]
+	low, high = min(0, last.Lower), max(0, last.Upper)
+	room := math.Max(high-low, 1e-6)
+	return max(low-room, -1), min(high+room, 1)
+}

@@ -1,0 +1,171 @@
+package lift
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// Report is what an experiment has come to. Payoffs and lifts are in payoff ranges, as in metrics and guards.
+type Report struct {
+	Experiment string   `json:"experiment"`
+	Run        int32    `json:"run"`
+	By         string   `json:"by"`
+	AsOf       string   `json:"as_of"`    // up to when deadlines are counted
+	Units      int64    `json:"units"`    // counted
+	Immature   int64    `json:"immature"` // impressions that are too young
+	Range      Range    `json:"payoff_range"`
+	Once       bool     `json:"once,omitempty"` // each group of users counts once, and bounds hold for one look
+	Control    string   `json:"control"`
+	Arms       []Arm    `json:"arms"`
+	Notes      []string `json:"notes,omitempty"`
+}
+
+// Range is that of payoffs.
+type Range struct {
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// Arm is what an arm has come to. The control has no lift.
+type Arm struct {
+	Arm     string  `json:"arm"`
+	Share   float64 `json:"share"`
+	Control bool    `json:"control,omitempty"`
+	Verdict string  `json:"verdict,omitempty"`
+	Why     string  `json:"why,omitempty"` // of one that is refused
+	Units   int64   `json:"units"`
+	// Mean is that of the units' payoffs; nil without units.
+	Mean  *float64 `json:"mean"`
+	Lift  *float64 `json:"lift,omitempty"`
+	Lower *float64 `json:"lower,omitempty"` // nil where refused
+	Upper *float64 `json:"upper,omitempty"`
+	// Out says since when another arm ranks in its place, where a guard has said so, and by which bounds. All else is as of then.
+	Out   *Out   `json:"out_of_service,omitempty"`
+	Looks []Look `json:"looks,omitempty"`
+}
+
+// Out is a guard's verdict.
+type Out struct {
+	Since string  `json:"since"`
+	Units int64   `json:"units"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// Look is an arm's lift as it could be seen at a time.
+type Look struct {
+	At    string  `json:"at"`
+	Units int64   `json:"units"` // of the arm and the control
+	Lift  float64 `json:"lift"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// mostLooks are shown of an arm, at equal distances; the last is among them.
+const mostLooks = 200
+
+var (
+	// ErrNone says that nothing is known of an experiment.
+	ErrNone = errors.New("no ranking tells of the experiment")
+	// ErrNoEnd says that some topic has no record, and no time was given.
+	ErrNoEnd = errors.New("a topic without a record: the files do not say how far event time has come; give --as-of")
+	// ErrShares says that units were given with other shares than the configured ones.
+	ErrShares = errors.New("the run's arms or shares have changed; raise run with every change, and look at what is configured for this one")
+)
+
+// Report compares the arms by a log whose rows are those that u has accepted.
+func (u *Units) Report(log *journal.Log) (*Report, error) {
+	e := u.Experiment
+	if u.shares > 0 {
+		return nil, fmt.Errorf("%w: %d rankings of run %d are of arms or shares that are not configured", ErrShares, u.shares, e.Run)
+	}
+	if len(log.Outcomes) == 0 {
+		err := fmt.Errorf("%w %q, run %d, among %d", ErrNone, e.Name, e.Run, log.Counts.Records[event.Rankings])
+		for run, n := range u.runs {
+			err = fmt.Errorf("%w; %d are of run %d", err, n, run)
+		}
+		return nil, err
+	}
+	end := log.End
+	if u.AsOf != 0 {
+		end = u.AsOf
+	}
+	if end == math.MinInt64 {
+		return nil, ErrNoEnd
+	}
+	r := &Report{Experiment: e.Name, Run: e.Run, By: "impression", AsOf: stamp(end), Control: e.Control, Once: u.Once, Range: Range{u.Payoffs.Min, u.Payoffs.Max},
+		Notes: append(u.notes(), log.Notes...)}
+	if e.ByUser {
+		r.By = "user"
+	}
+	looks, young := u.looks(log.Outcomes, end)
+	r.Immature = young
+	for arm := range e.Arms {
+		a := u.arm(arm, looks)
+		r.Units += a.Units
+		r.Arms = append(r.Arms, a)
+	}
+	return r, nil
+}
+
+// arm compares one with the control. One that is out of service is seen as of when it was taken out: there are no units of it after that.
+func (u *Units) arm(arm int, looks []look) Arm {
+	e := u.Experiment
+	a := Arm{Arm: e.Arms[arm].Name, Share: e.Arms[arm].Share, Control: arm == e.ControlArm()}
+	if v := u.verdicts[arm]; v != nil {
+		a.Out = &Out{stamp(v.at), v.Units, v.Lower, v.Upper}
+		for len(looks) > 0 && looks[len(looks)-1].at > v.at {
+			looks = looks[:len(looks)-1]
+		}
+	}
+	totals := make(experiment.Totals, len(e.Arms))
+	if len(looks) > 0 {
+		totals = looks[len(looks)-1].totals
+	}
+	if a.Units = totals[arm].N; a.Units > 0 {
+		mean := totals[arm].Mean()
+		a.Mean = &mean
+	}
+	if a.Control {
+		return a
+	}
+	l := u.lift(arm, totals)
+	a.Verdict, a.Why, a.Lift = l.Verdict.String(), l.Why, &l.Estimate
+	if l.Verdict == experiment.Refused {
+		return a
+	}
+	a.Lower, a.Upper = &l.Lower, &l.Upper
+	n := len(looks)
+	for k := range min(n, mostLooks) {
+		at := &looks[(k+1)*n/min(n, mostLooks)-1]
+		l := u.lift(arm, at.totals)
+		a.Looks = append(a.Looks, Look{stamp(at.at), l.Units, l.Estimate, l.Lower, l.Upper})
+	}
+	return a
+}
+
+func (u *Units) lift(arm int, t experiment.Totals) experiment.Lift {
+	if u.Once {
+		return u.Experiment.Bounds(arm, t)
+	}
+	return u.Experiment.Lift(arm, t)
+}
+
+// Err is refused where no arm has bounds, and else nil.
+func (r *Report) Err(refused error) error {
+	for i := range r.Arms {
+		if a := &r.Arms[i]; a.Lower != nil {
+			return nil
+		}
+	}
+	return refused
+}
+
+// stamp is a time as reports have it.
+func stamp(at event.Millis) string { return time.UnixMilli(at).UTC().Format(time.RFC3339) }

@@ -1,0 +1,253 @@
+package lift
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+)
+
+// Options say what is compared, and how.
+type Options struct {
+	Experiment *experiment.Experiment
+	Payoffs    config.Range // all arms have the same
+	Unpaid     float64      // what a selection is worth that was never paid, in raw units
+	Horizon    event.Millis // of payoffs
+	// AsOf is up to when deadlines are counted; 0: as far as the log's records go.
+	AsOf event.Millis
+	// Once counts each group of users once, over all of its time, where users keep their arm for good. The bounds hold for one look then.
+	Once bool
+}
+
+// Units are the experiment's, as rankings tell of them: one for each row of the journal that Accept has taken.
+type Units struct {
+	*Options
+	all []unit
+	// Of rankings that are no rows.
+	runs     map[int32]int64 // of other runs
+	fallback []int64         // by arm: ranked by another one
+	shares   int64           // given with another share, or an arm that is none
+	verdicts []*verdict      // by arm; nil: none
+}
+
+// unit is an impression of the experiment.
+type unit struct {
+	deadline  event.Millis
+	period    int64 // by user
+	partition int32
+	group     int16 // likewise
+	arm       int16
+}
+
+// verdict is a guard's.
+type verdict struct {
+	event.Verdict
+	at event.Millis // when the first ranking told of it
+}
+
+// NewUnits is of none.
+func NewUnits(o *Options) *Units {
+	n := len(o.Experiment.Arms)
+	return &Units{Options: o, runs: map[int32]int64{}, fallback: make([]int64, n), verdicts: make([]*verdict, n)}
+}
+
+// Accept is for journal.Query: a ranking of the experiment's run by the arm that it was given is a row.
+func (u *Units) Accept(_ int32, r *event.Ranking) bool {
+	d := &r.Decision
+	a, e := &d.Assignment, u.Experiment
+	if a.Experiment != e.Name {
+		return false
+	}
+	if a.Run != e.Run {
+		u.runs[a.Run]++
+		return false
+	}
+	u.sentence(&d.Verdict, r.Time)
+	arm := e.Index(a.Arm)
+	x := unit{deadline: d.PayoffDeadline, partition: d.Partition, arm: int16(arm)}
+	known := arm >= 0 && math.Abs(a.Probability-e.Arms[max(arm, 0)].Share) < 1e-12
+	if e.ByUser {
+		group, period, anew, ok := experiment.ParseUnit(string(a.Unit))
+		known = known && ok && anew == !e.Never()
+		x.group, x.period = int16(group), period
+	} else {
+		known = known && len(a.Unit) == 0
+	}
+	if !known {
+		u.shares++
+		return false
+	}
+	if a.Fallback {
+		u.fallback[arm]++
+		return false
+	}
+	u.all = append(u.all, x)
+	return true
+}
+
+// sentence takes a guard's verdict in. Each partition tells of it once.
+func (u *Units) sentence(v *event.Verdict, at event.Millis) {
+	arm := u.Experiment.Index(v.Arm)
+	if v.Arm == "" || arm < 0 || v.Run != u.Experiment.Run {
+		return
+	}
+	if known := u.verdicts[arm]; known == nil || at < known.at {
+		u.verdicts[arm] = &verdict{*v, at}
+	}
+}
+
+// worth is what a row came to, within payoff ranges; false where it is no unit.
+func (u *Units) worth(o *journal.Outcome) (x float64, ok bool) {
+	raw := 0.0
+	switch o.How {
+	case journal.Paid:
+		raw = o.Payoff
+	case journal.Unpaid:
+		raw = u.Unpaid
+	case journal.Unselected:
+	default:
+		return 0, false
+	}
+	low, high := u.Payoffs.Min, u.Payoffs.Max
+	return min(max((raw-low)/(high-low), 0), 1), true
+}
+
+// look is what is known once a cohort, or a period, is folded.
+type look struct {
+	at     event.Millis // up to when deadlines are counted
+	totals experiment.Totals
+}
+
+// looks folds all that had its deadline before end, as partitions do, and says how many impressions are too young. Each look's totals are
+// its own.
+func (u *Units) looks(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+	switch {
+	case !u.Experiment.ByUser:
+		return u.byCohort(outcomes, end)
+	case u.Experiment.Never():
+		return u.once(outcomes, end)
+	}
+	return u.byPeriod(outcomes, end)
+}
+
+// byCohort folds cohorts of deadlines, each partition into totals of its own.
+func (u *Units) byCohort(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+	e := u.Experiment
+	cohorts := map[int32]*experiment.Cohorts{}
+	totals := map[int32]experiment.Totals{}
+	width := experiment.Width(u.Horizon)
+	for row := range outcomes {
+		x := &u.all[row]
+		c := cohorts[x.partition]
+		if c == nil {
+			c = experiment.NewCohorts(len(e.Arms), width)
+			cohorts[x.partition], totals[x.partition] = c, make(experiment.Totals, len(e.Arms))
+		}
+		n := c.Number(x.deadline)
+		if c.Ends(n) > end {
+			young++
+			continue
+		}
+		if worth, ok := u.worth(&outcomes[row]); ok {
+			c.Add(n, int(x.arm), experiment.Unit.Add(experiment.Of(worth)))
+		}
+	}
+	partitions := slices.Sorted(maps.Keys(cohorts))
+	for {
+		next := int64(math.MaxInt64)
+		for _, c := range cohorts {
+			if n, ok := c.First(); ok {
+				next = min(next, n)
+			}
+		}
+		if next == math.MaxInt64 {
+			return looks, young
+		}
+		at := look{at: (next + 1) * width, totals: make(experiment.Totals, len(e.Arms))}
+		for _, p := range partitions {
+			if _, by, ok := cohorts[p].Close(at.at); ok {
+				totals[p].Fold(by)
+			}
+			at.totals.Add(totals[p])
+		}
+		looks = append(looks, at)
+	}
+}
+
+// byPeriod folds the groups of periods, over all partitions.
+func (u *Units) byPeriod(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+	e := u.Experiment
+	// The last impression of a period begins just before the next.
+	last := experiment.PeriodOf(end-u.Horizon, e.Period) - 1
+	periods := map[int64]experiment.Groups{}
+	for row := range outcomes {
+		x := &u.all[row]
+		if x.period > last {
+			young++
+			continue
+		}
+		u.add(periods, x.period, x, &outcomes[row])
+	}
+	totals := make(experiment.Totals, len(e.Arms))
+	for _, p := range slices.Sorted(maps.Keys(periods)) {
+		e.Fold(totals, p, periods[p])
+		looks = append(looks, look{(p+1)*e.Period + u.Horizon, slices.Clone(totals)})
+	}
+	return looks, young
+}
+
+func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, o *journal.Outcome) {
+	worth, ok := u.worth(o)
+	if !ok {
+		return
+	}
+	if periods[period] == nil {
+		periods[period] = make(experiment.Groups, experiment.GroupCount)
+	}
+	periods[period].Add(int(x.group), experiment.Unit.Add(experiment.Of(worth)))
+}
+
+// onceBlock is how many groups are folded at a time: their mean is what later ones are held against. Which group a user is in is chance.
+const onceBlock = 32
+
+// once folds each group once, over all of its time.
+func (u *Units) once(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+	e := u.Experiment
+	periods := map[int64]experiment.Groups{}
+	for row := range outcomes {
+		if u.all[row].deadline >= end {
+			young++
+			continue
+		}
+		u.add(periods, 0, &u.all[row], &outcomes[row])
+	}
+	groups := periods[0]
+	if groups == nil {
+		return nil, young
+	}
+	totals := make(experiment.Totals, len(e.Arms))
+	for from := 0; from < experiment.GroupCount; from += onceBlock {
+		block := make(experiment.Groups, experiment.GroupCount)
+		copy(block[from:from+onceBlock], groups[from:from+onceBlock])
+		e.Fold(totals, 0, block)
+	}
+	return []look{{end, totals}}, young
+}
+
+// notes tell people what was left out, and why.
+func (u *Units) notes() (notes []string) {
+	for _, run := range slices.Sorted(maps.Keys(u.runs)) {
+		notes = append(notes, fmt.Sprintf("%d rankings are of run %d and are left out", u.runs[run], run))
+	}
+	for arm, n := range u.fallback {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%d impressions of arm %s are left out, which another arm has ranked", n, u.Experiment.Arms[arm].Name))
+		}
+	}
+	return notes
+}
