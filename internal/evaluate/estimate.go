@@ -46,7 +46,10 @@ func (m *moments) mean() (mean, stderr float64) {
 	return mean, math.Sqrt(max(0, m.squares/m.n-mean*mean) / m.n)
 }
 
-func newEstimator(clip float64) *estimator { return &estimator{clip: clip, known: true} }
+// newEstimator makes one; model tells whether its sequence may go by how likely each candidate was, and not only the one that was selected.
+func newEstimator(clip float64, model bool) *estimator {
+	return &estimator{clip: clip, known: true, lower: sequence{model: model}, upper: sequence{model: model}}
+}
 
 // add takes a row in; target is how likely the target makes each candidate's selection.
 func (e *estimator) add(x *row, target []float64) {

@@ -56,7 +56,7 @@ func TestEstimator_Oracle(t *testing.T) {
 		for a := range items {
 			items[a] = int32(a)
 		}
-		e := newEstimator(clip)
+		e := newEstimator(clip, true)
 		sums, counts := make([]float64, n), make([]float64, n)
 		for range rows {
 			p, pi := drawn(rng, n, true), drawn(rng, n, true)
@@ -133,7 +133,7 @@ func TestEstimator_Oracle(t *testing.T) {
 				sum += phi
 				v += (phi - predicted) * (phi - predicted)
 			}
-			return (sum - confidence.New(alpha, 2, T).Bound(v)) / T
+			return (sum - confidence.New(alpha, 2, 1000).Bound(v)) / T
 		}
 		require.InDelta(t, math.Max(0, side(false)), got.Sequence.Lower, 1e-9)
 		require.InDelta(t, math.Min(1, 1-side(true)), got.Sequence.Upper, 1e-9)
@@ -144,7 +144,7 @@ func BenchmarkEstimator(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p, pi := drawn(rng, 20, false), drawn(rng, 20, false)
 	x := row{selected: 3, payoff: 0.5, p: p[3], logged: p, model: p}
-	e := newEstimator(math.Inf(1))
+	e := newEstimator(math.Inf(1), true)
 	b.ReportAllocs()
 	for b.Loop() {
 		e.add(&x, pi)

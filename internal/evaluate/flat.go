@@ -26,6 +26,11 @@ type Options struct {
 	PerImpression bool
 	// Unpaid is what a selection is worth that was never paid, in Units; nil: as the learner's on_expiry says.
 	Unpaid *float64
+	// Decided, where it is not nil, is told how a target ranks each row: utility ranks in the order shown. Of flat logs nothing is told.
+	Decided func(target string, row int32, order []int32)
+	// Every so many judged rows Look, where it is not nil, is told what targets are worth by these.
+	Every int64
+	Look  func(rows int64, targets []TargetReport)
 	// Progress, where it is not nil, is told now and then how many rows were judged.
 	Progress func(rows int64)
 }
@@ -172,7 +177,7 @@ func (f *flat) begin(line []byte, targets []string) error {
 		targets = append(slices.Sorted(maps.Keys(h.Targets)), Uniform, Logging)
 	}
 	for _, name := range targets {
-		t := &flatTarget{name: name, est: newEstimator(f.opt.clip())}
+		t := &flatTarget{name: name}
 		given, ok := h.Targets[name]
 		switch {
 		case !ok:
@@ -236,6 +241,9 @@ func (f *flat) judge(r *flatRow) error {
 	}
 	f.row.model = f.model.of(f.row.model[:0], items)
 	for _, t := range f.targets {
+		if t.est == nil { // the first row says for all whether the log has what a model needs
+			t.est = newEstimator(f.opt.clip(), f.row.logged != nil && t.name != Logging)
+		}
 		dist, err := f.of(t, r, len(items))
 		if err != nil {
 			return err
@@ -354,6 +362,9 @@ func (f *flat) report() *Report {
 		r.Log.Logged = &mean
 	}
 	for _, t := range f.targets {
+		if t.est == nil {
+			t.est = newEstimator(f.opt.clip(), false)
+		}
 		r.Targets = append(r.Targets, t.est.report(t.name, f.opt.Units, nil))
 	}
 	return r

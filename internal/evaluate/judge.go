@@ -190,6 +190,9 @@ func (j *judge) decided(e *journal.Event) {
 		if p.learner != nil {
 			p.advance(e.At, j.items)
 			p.decide(e, slot)
+			if j.opt.Decided != nil {
+				j.opt.Decided(p.name, e.Row, p.decision.Order)
+			}
 			p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
 		}
 		switch {
@@ -207,6 +210,9 @@ func (j *judge) decided(e *journal.Event) {
 		j.model.paid(e.Items[out.Selected], j.row.payoff)
 		j.paid.add(j.row.payoff)
 		j.judged++
+		if j.opt.Look != nil && j.judged%j.opt.Every == 0 {
+			j.opt.Look(j.judged, j.targets())
+		}
 	case out.How == journal.Unselected && j.opt.PerImpression:
 		r := j.normalised(0)
 		for _, p := range j.players {
@@ -261,11 +267,17 @@ func (j *judge) report() *Report {
 		mean = units.Min + (units.Max-units.Min)*mean
 		r.Log.Logged = &mean
 	}
+	r.Targets = j.targets()
+	return r
+}
+
+// targets is what they are worth by the rows until now.
+func (j *judge) targets() (all []TargetReport) {
 	refused := j.refused()
 	for _, p := range j.players {
-		r.Targets = append(r.Targets, p.est.report(p.name, units, slices.Clone(refused)))
+		all = append(all, p.est.report(p.name, j.learner.PayoffRange, slices.Clone(refused)))
 	}
-	return r
+	return all
 }
 
 // refused says why no target can be judged by the log.

@@ -4,21 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/admissible"
-	"github.com/ranker-worker/ranker-worker/policy/propensity"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // population is a small platform, an impression a minute.
@@ -28,58 +23,26 @@ func population(seed uint64) simulate.Config {
 	return c
 }
 
-// witness notes what a target's learner decides.
-type witness struct {
-	delay.Learner
-	orders [][]int32
+// played is a world in which so many impressions were played, and its log.
+func played(t testing.TB, c simulate.Config, noise float64, impressions int, settings ...config.Setting) (*rehearsal.World, *journal.Log) {
+	w, err := rehearsal.New(c, noise, settings...)
+	require.NoError(t, err)
+	require.NoError(t, w.Play(impressions, 9))
+	log, err := w.Journal(context.Background())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Close()) })
+	return w, log
 }
 
-func (w *witness) Decide(candidates []policy.Item, key policy.Key, d *delay.Decision) {
-	w.Learner.Decide(candidates, key, d)
-	w.orders = append(w.orders, append([]int32(nil), d.Order...))
-}
-
-func (w *world) targets(texts ...string) (all []*Target) {
-	cfg := &config.Config{Learners: []config.Learner{w.learner}}
+func targets(t testing.TB, w *rehearsal.World, texts ...string) (all []*Target) {
+	cfg := &config.Config{Learners: []config.Learner{w.Learner}}
 	cfg.Kafka.Topics.Selections = "selections"
 	for _, text := range texts {
-		t, err := ParseTarget(text, &w.learner, cfg)
-		require.NoError(w.t, err)
-		all = append(all, t)
+		target, err := ParseTarget(text, &w.Learner, cfg)
+		require.NoError(t, err)
+		all = append(all, target)
 	}
 	return all
-}
-
-// truth is what rankings would have been worth on the impressions that were judged, to the users that there were, in the mean.
-func (w *world) truth(orders [][]int32, judged func(k int) bool) float64 {
-	q, err := admissible.Geometric(0.7, 20)
-	require.NoError(w.t, err)
-	var sum, n float64
-	for k, order := range orders {
-		if !judged(k) {
-			continue
-		}
-		n++
-		if !w.paid[k] { // whatever would have been selected
-			continue
-		}
-		im := w.users.Impression(k)
-		for at, p := range propensity.Of(nil, order, q.Fold(make([]float64, len(order))), w.noise) {
-			sum += p * im.Means[w.byUtility(im)[order[at]]]
-		}
-	}
-	return sum / n
-}
-
-// byUtility are the positions of candidates in increasing utility.
-func (w *world) byUtility(im *simulate.Impression) []int32 {
-	names, utilities, by := make([][]byte, len(im.Candidates)), make([]float64, len(im.Candidates)), make([]int32, len(im.Candidates))
-	for i, c := range im.Candidates {
-		names[i], utilities[i] = []byte(c.Item), c.Utility
-	}
-	var ws policy.Workspace
-	policy.SortByUtility(by, utilities, names, &ws)
-	return by
 }
 
 // TestLog_Values: what targets are said to be worth is what they would have been worth, with users who go by utility and with some who take
@@ -92,32 +55,35 @@ func TestLog_Values(t *testing.T) {
 			{{"payoffs", "stochastic"}, {"policy", "egreedy"}},
 			{{"payoffs", "stochastic"}, {"policy", "moss"}},
 		} {
-			w := newWorld(t, population(3), noise, append(settings, config.Setting{"payoff_horizon", "48h"})...)
-			w.play(impressions)
-			log := w.journal()
-			texts := []string{"utility", "greedy", "moss,prior=none"}
-			targets := w.targets(append(texts, Logging)...)
-			var seen []*witness
-			for _, target := range targets[:len(texts)] {
-				made := target.new
-				target.new = func() delay.Learner {
-					seen = append(seen, &witness{Learner: made()})
-					return seen[len(seen)-1]
+			w, log := played(t, population(3), noise, impressions, append(settings, config.Setting{"payoff_horizon", "48h"})...)
+			opt := unit()
+			truth, rows := map[string]float64{}, 0.0
+			counts := func(k int32) bool {
+				return log.Outcomes[k].How == journal.Paid || log.Outcomes[k].How == journal.Unpaid
+			}
+			opt.Decided = func(target string, k int32, order []int32) {
+				if counts(k) {
+					truth[target] += w.Worth(int(k), order)
 				}
 			}
-			r, err := Log(context.Background(), log, &w.learner, targets, unit())
+			for k := range log.Outcomes {
+				if counts(int32(k)) {
+					rows++
+				}
+			}
+			r, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility", "greedy", "moss,prior=none", Logging), opt)
 			require.NoError(t, err)
 			require.InDelta(t, noise, r.Windows.Noise, 0.03)
-			require.Greater(t, r.Log.Immature, int64(0))
+			require.Positive(t, r.Log.Immature)
 			require.EqualValues(t, impressions, r.Log.Judged+r.Log.Immature+r.Log.Unselected)
-			for i, got := range r.Targets {
+			for _, got := range r.Targets {
 				if got.Target == Logging {
 					require.InDelta(t, *r.Log.Logged, got.DR.Value, 1e-9)
 					require.Equal(t, [2]float64{1, 1}, [2]float64{got.MeanWeight, got.MaxWeight})
 					continue
 				}
-				truth := w.truth(seen[i].orders, func(k int) bool { return log.Outcomes[k].Selected >= 0 && log.Outcomes[k].How != 0 })
-				t.Logf("noise %v, %s: %s is worth %.4f, dr %.4f ± %.4f, snips %.4f, sequence [%.3f, %.3f], %.0f effective, %v", noise, w.learner.Policy, got.Target, truth,
+				truth := truth[got.Target] / rows
+				t.Logf("noise %v, %s: %s is worth %.4f, dr %.4f ± %.4f, snips %.4f, sequence [%.3f, %.3f], %.0f effective, %v", noise, w.Learner.Policy, got.Target, truth,
 					got.DR.Value, got.DR.Stderr, got.SNIPS.Value, got.Sequence.Lower, got.Sequence.Upper, got.EffectiveSamples, got.Reasons)
 				if got.Verdict == Refused {
 					require.NotEqual(t, "utility", got.Target)
@@ -138,10 +104,9 @@ func TestLog_Weights(t *testing.T) {
 			payoffs = "adversarial"
 		}
 		for _, windows := range []string{"", "{geometric: 0.7}"} {
-			w := newWorld(t, population(4), 0, config.Setting{"payoffs", payoffs}, config.Setting{"policy", kind.Name}, config.Setting{"payoff_horizon", "48h"},
-				config.Setting{"windows", windows}, config.Setting{"on_expiry", "{default: 0}"})
-			w.play(4000)
-			r, err := Log(context.Background(), w.journal(), &w.learner, w.targets(Logging), unit())
+			w, log := played(t, population(4), 0, 4000, config.Setting{"payoffs", payoffs}, config.Setting{"policy", kind.Name},
+				config.Setting{"payoff_horizon", "48h"}, config.Setting{"windows", windows}, config.Setting{"on_expiry", "{default: 0}"})
+			r, err := Log(context.Background(), log, &w.Learner, targets(t, w, Logging), unit())
 			require.NoError(t, err)
 			require.Zero(t, r.Check.LoggingMaxDeviation, kind.Name)
 			require.Equal(t, OK, r.Targets[0].Verdict, "%s: %v", kind.Name, r.Targets[0].Reasons)
@@ -153,38 +118,31 @@ func TestLog_Weights(t *testing.T) {
 // TestLog_Refusals: logs that cannot tell.
 func TestLog_Refusals(t *testing.T) {
 	settings := []config.Setting{{"payoffs", "stochastic"}, {"policy", "moss"}, {"payoff_horizon", "48h"}}
-	judge := func(w *world, opt *Options, target string) TargetReport {
-		r, err := Log(context.Background(), w.journal(), &w.learner, w.targets(target), opt)
+	judge := func(c simulate.Config, noise float64, impressions int, opt *Options, target string, more ...config.Setting) TargetReport {
+		w, log := played(t, c, noise, impressions, append(settings, more...)...)
+		r, err := Log(context.Background(), log, &w.Learner, targets(t, w, target), opt)
 		require.NoError(t, err)
 		return r.Targets[0]
 	}
 	slowly := population(5)
 	slowly.Interval = 10 * time.Minute
-	w := newWorld(t, slowly, 0, settings...)
-	w.play(900)
-	require.Contains(t, judge(w, unit(), "utility").Reasons[0], "how far users look cannot be learned from")
+	require.Contains(t, judge(slowly, 0, 900, unit(), "utility").Reasons[0], "how far users look cannot be learned from")
+	require.Contains(t, judge(population(5), 0.4, 5000, unit(), "utility").Reasons[0], "of users take anything they look at")
 
-	w = newWorld(t, population(5), 0.4, settings...)
-	w.play(5000)
-	require.Contains(t, judge(w, unit(), "utility").Reasons[0], "of users take anything they look at")
-
-	w = newWorld(t, population(5), 0, append(settings, config.Setting{"on_expiry", "drop"})...)
-	w.play(5000)
-	require.Contains(t, judge(w, unit(), Logging).Reasons[0], "were never paid, and nothing says what that is worth; give --unpaid")
-	opt := unit()
-	zero := 0.0
-	opt.Unpaid = &zero
-	require.Equal(t, OK, judge(w, opt, Logging).Verdict)
-	half := 0.5
-	opt.Unpaid = &half
-	low, high := judge(w, unitUnpaid(&zero), Logging), judge(w, opt, Logging)
+	drop := config.Setting{"on_expiry", "drop"}
+	require.Contains(t, judge(population(5), 0, 5000, unit(), Logging, drop).Reasons[0], "were never paid, and nothing says what that is worth; give --unpaid")
+	zero, half := 0.0, 0.5
+	low := judge(population(5), 0, 5000, unitUnpaid(&zero), Logging, drop)
+	require.Equal(t, OK, low.Verdict)
+	opt := unitUnpaid(&half)
+	high := judge(population(5), 0, 5000, opt, Logging, drop)
 	require.Greater(t, high.DR.Value, low.DR.Value+0.02) // one in twenty is never paid
 	opt.PerImpression = true
-	require.Less(t, judge(w, opt, Logging).DR.Value, high.DR.Value) // nor is one in fifty selected
+	require.Less(t, judge(population(5), 0, 5000, opt, Logging, drop).DR.Value, high.DR.Value) // nor is one in fifty selected
 
-	w = newWorld(t, population(5), 0, append(settings, config.Setting{"windows", "{list: [0.5, 0.5]}"})...)
-	w.play(5000) // they look further than that
-	require.Contains(t, judge(w, unit(), "utility").Reasons[0], "cannot be by the configured windows: nobody looks that far")
+	// They look further than that.
+	short := judge(population(5), 0, 5000, unit(), "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
+	require.Contains(t, short.Reasons[0], "cannot be by the configured windows: nobody looks that far")
 }
 
 func unitUnpaid(x *float64) *Options {
@@ -194,8 +152,9 @@ func unitUnpaid(x *float64) *Options {
 }
 
 func TestParseTarget(t *testing.T) {
-	w := newWorld(t, population(1), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_range", "[0, 5]"}, config.Setting{"seed", "7"})
-	cfg := &config.Config{Learners: []config.Learner{w.learner}}
+	w, err := rehearsal.New(population(1), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_range", "[0, 5]"}, config.Setting{"seed", "7"})
+	require.NoError(t, err)
+	cfg := &config.Config{Learners: []config.Learner{w.Learner}}
 	cfg.Kafka.Topics.Selections = "selections"
 	for text, want := range map[string]string{
 		"best":              `target "best": there is no policy "best"; there are moss, `,
@@ -204,17 +163,17 @@ func TestParseTarget(t *testing.T) {
 		"moss,prior=nobody": `target "moss,prior=nobody": prior: `,
 		"moss,colour=red":   `target "moss,colour=red": `,
 	} {
-		_, err := ParseTarget(text, &w.learner, cfg)
+		_, err := ParseTarget(text, &w.Learner, cfg)
 		require.ErrorContains(t, err, want)
 	}
 	for _, text := range []string{"moss,prior={mean: 0.5, sd: 0.2},sigma=0.3", "learner:feed", "robust", "osmd,windows={geometric: 0.7}", "egreedy", "thompson"} {
-		target, err := ParseTarget(text, &w.learner, cfg)
+		target, err := ParseTarget(text, &w.Learner, cfg)
 		require.NoError(t, err, text)
 		require.Equal(t, config.Range{Min: 0, Max: 5}, target.learner.PayoffRange)
 		require.EqualValues(t, 7, target.learner.Seed)
 		require.NotNil(t, target.new())
 	}
-	target, err := ParseTarget("moss,prior={mean: 0.5, sd: 0.2},sigma=0.3", &w.learner, cfg)
+	target, err := ParseTarget("moss,prior={mean: 0.5, sd: 0.2},sigma=0.3", &w.Learner, cfg)
 	require.NoError(t, err)
 	require.InDelta(t, 0.3, target.learner.Sigma, 1e-12)
 	require.False(t, math.IsNaN(target.learner.Prior.Mean))
@@ -222,44 +181,26 @@ func TestParseTarget(t *testing.T) {
 
 // BenchmarkLog is what a row of 20 candidates costs: read from files, and judged for 1 and for 4 targets.
 func BenchmarkLog(b *testing.B) {
-	t := &testing.T{}
 	c := population(7)
 	c.Items, c.Candidates = 200, 20
-	w := newWorld(t, c, 0.01, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
-	w.play(40_000)
-	dir := b.TempDir()
-	open := func() (all []journal.Source) {
-		for topic := range event.Topic(event.Topics) {
-			s, err := journal.OpenLines(topic, filepath.Join(dir, string('0'+rune(topic))))
-			require.NoError(b, err)
-			all = append(all, s)
-		}
-		return all
-	}
-	for topic := range event.Topic(event.Topics) {
-		require.NoError(b, os.WriteFile(filepath.Join(dir, string('0'+rune(topic))), w.records[topic].Bytes(), 0o600))
-	}
-	read := func() *journal.Log {
-		log, err := journal.Read(context.Background(), open(), &journal.Query{Learner: &w.learner, HasSelections: true, Parking: time.Hour})
-		require.NoError(b, err)
-		return log
-	}
+	w, log := played(b, c, 0.01, 40_000, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
 	perRow := func(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/40_000/1000, "µs/row")
 	}
 	b.Run("read", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			require.NoError(b, read().Close())
+			again, err := w.Journal(context.Background())
+			require.NoError(b, err)
+			require.NoError(b, again.Close())
 		}
 		perRow(b)
 	})
-	log := read()
-	for _, targets := range [][]string{{"utility"}, {"utility", "greedy", "moss,prior=none", "thompson"}} {
-		b.Run(fmt.Sprintf("%d targets", len(targets)), func(b *testing.B) {
+	for _, names := range [][]string{{"utility"}, {"utility", "greedy", "moss,prior=none", "thompson"}} {
+		b.Run(fmt.Sprintf("%d targets", len(names)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, err := Log(context.Background(), log, &w.learner, w.targets(targets...), unit())
+				_, err := Log(context.Background(), log, &w.Learner, targets(b, w, names...), unit())
 				require.NoError(b, err)
 			}
 			perRow(b)

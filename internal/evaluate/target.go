@@ -120,7 +120,7 @@ type flown struct {
 }
 
 func (t *Target) play(clip float64) *player {
-	p := &player{Target: t, est: newEstimator(clip)}
+	p := &player{Target: t, est: newEstimator(clip, t.new != nil)}
 	if t.new != nil {
 		p.learner = t.new()
 		p.needs = p.learner.Needs()

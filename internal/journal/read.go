@@ -15,10 +15,7 @@ var ErrNothing = errors.New("there is no decision to look at")
 func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 	heads := make([]*head, len(sources))
 	for i, s := range sources {
-		heads[i] = &head{source: s, formats: q.Formats, decoder: event.NewFormatsDecoder(q.Limits, q.Formats)}
-		if _, file := s.(*lines); file { // has keys in envelopes alone
-			heads[i].decoder = event.NewKeylessDecoder(q.Limits)
-		}
+		heads[i] = &head{source: s, limits: q.Limits, formats: q.Formats}
 	}
 	for {
 		log, err := read(ctx, heads, q)

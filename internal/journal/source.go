@@ -28,13 +28,16 @@ type Entry struct {
 	partition.Record
 	// Timed tells whether Timestamp is known. Else the record's own time counts.
 	Timed bool
+	// Keyed tells that the record has the key with which it was written, which must be the impression's id.
+	Keyed bool
 }
 
 // head is a source with its next record decoded.
 type head struct {
 	source  Source
-	decoder *event.Decoder
+	limits  event.Limits
 	formats event.Formats
+	decoder *event.Decoder // nil before the first record
 
 	impression event.Impression
 	ranking    event.Ranking
@@ -93,6 +96,13 @@ func effective(e *Entry, own event.Millis, has bool) event.Millis {
 
 // decode reads a record, and says what time it has of its own.
 func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
+	switch {
+	case h.decoder != nil:
+	case e.Keyed:
+		h.decoder = event.NewFormatsDecoder(h.limits, h.formats)
+	default:
+		h.decoder = event.NewKeylessDecoder(h.limits)
+	}
 	if e.Fault != nil {
 		return 0, false, e.Fault
 	}

@@ -173,7 +173,7 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		}
 		p.next = p.batch.Next
 	}
-	p.entry = Entry{Record: p.batch.Records[p.at], Timed: true}
+	p.entry = Entry{Record: p.batch.Records[p.at], Timed: true, Keyed: true}
 	if p.at++; p.entry.Offset >= p.end || p.last != 0 && p.entry.Timestamp >= p.last {
 		p.next, p.at = p.end, len(p.batch.Records)
 		return nil, io.EOF

@@ -48,6 +48,19 @@ func Weighted(weights []float64) (Windows, error) {
 	return Windows{upTo}, nil
 }
 
+// Fold is how likely windows of 1..longest are, longest ≥ 1: what lies beyond is the longest, as Draw has it.
+func (w Windows) Fold(longest int) []float64 {
+	q, before := make([]float64, longest), 0.0
+	for i := range q {
+		upTo := 1.0
+		if i < len(w.upTo) && i < longest-1 {
+			upTo = w.upTo[i]
+		}
+		q[i], before = upTo-before, upTo
+	}
+	return q
+}
+
 // Draw draws a window from 1..longest, longest ≥ 1: what lies beyond is the longest, since a user who would look
 // further sees everything.
 func (w Windows) Draw(rng *rand.Rand, longest int) int {

@@ -61,7 +61,7 @@ func run(ctx context.Context, only string) error {
 			return err
 		}
 	}
-	return runLifts(ctx, only)
+	return errors.Join(runLifts(ctx, only), runCoverage(ctx, only))
 }
 
 // replace puts a study's table between its markers.

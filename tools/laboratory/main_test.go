@@ -46,7 +46,8 @@ func TestStudiesAreThoseOfThePage(t *testing.T) {
 		require.Greater(t, len(results), 1)
 	}
 	require.Contains(t, string(page), begin(liftStudy))
-	require.Equal(t, 2*len(studies())+2, strings.Count(string(page), "<!-- laboratory: "))
+	require.Contains(t, string(page), begin(coverageStudy))
+	require.Equal(t, 2*len(studies())+4, strings.Count(string(page), "<!-- laboratory: "))
 }
 
 // The study of experiments can be played, and in the page bounds are wrong as seldom as they may be, and standard errors are not.
@@ -65,4 +66,15 @@ func TestLifts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, holds, wrong < 100*experiment.Alpha, rows[k][0])
 	}
+}
+
+// The study of evaluate's intervals can be played, and in the page dr is right, and at any look never wrong.
+func TestCoverage(t *testing.T) {
+	var table bytes.Buffer
+	require.NoError(t, coverage(context.Background(), &table, coverageSize{logs: 1, impressions: 3000, looks: 3}))
+	page, err := os.ReadFile(filepath.Join("..", "..", page))
+	require.NoError(t, err)
+	_, shown, _ := strings.Cut(string(page), begin(coverageStudy))
+	shown, _, _ = strings.Cut(shown, end(coverageStudy))
+	require.Equal(t, strings.Count(table.String(), "\n"), strings.Count(shown, "\n"))
 }

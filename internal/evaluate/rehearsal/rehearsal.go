@@ -1,0 +1,239 @@
+// Package rehearsal plays a learner before simulated users and keeps the records, for tests and studies of what a log tells.
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// World is a simulated platform with one learner. It is not safe for concurrent use.
+type World struct {
+	Users   *simulate.Population
+	Learner config.Learner
+	// Noise is the share of users who take anything they look at.
+	Noise float64
+	// Records are by topic, in the order of time, one a line.
+	Records [event.Topics]bytes.Buffer
+	// Paid tells by impression whether what is selected pays, in time.
+	Paid    []bool
+	numbers map[string]policy.Item
+}
+
+// heard is something that happens later: a record, if put is there, and what the learner is told, if tell is.
+type heard struct {
+	put  func(at int64)
+	tell func(at int64)
+}
+
+// New makes a world in which nothing has happened yet. The learner's payoff horizon is the users'.
+func New(c simulate.Config, noise float64, settings ...config.Setting) (*World, error) {
+	users, err := simulate.NewPopulation(c)
+	if err != nil {
+		return nil, err
+	}
+	l, _, err := config.ReadLearner("feed", true, settings)
+	if err != nil {
+		return nil, err
+	}
+	l.PayoffHorizon = users.Config().Horizon
+	return &World{Users: users, Learner: l, Noise: noise, numbers: map[string]policy.Item{}}, nil
+}
+
+// Play plays so many impressions. Whom users see when, and what they select without noise, is the population's; the rest is drawn by seed.
+func (w *World) Play(impressions int, seed uint64) error {
+	made, err := learners.New(&w.Learner)
+	if err != nil {
+		return err
+	}
+	l := made()
+	rng := rand.New(rand.NewPCG(seed, 9))
+	var agenda simulate.Agenda[heard]
+	pass := func(now int64) {
+		for h, at, ok := agenda.Take(now); ok; h, at, ok = agenda.Take(now) {
+			if h.put != nil {
+				h.put(at)
+			}
+			if h.tell != nil {
+				h.tell(at)
+			}
+		}
+		l.Advance(now)
+	}
+	for k := range impressions {
+		im := w.Users.Impression(k)
+		pass(im.Time)
+		w.impression(l, im, rng, &agenda)
+	}
+	pass(1 << 60)
+	return nil
+}
+
+// impression has the learner rank and the user select.
+func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.Rand, agenda *simulate.Agenda[heard]) {
+	n := len(im.Candidates)
+	imp := event.Impression{ID: []byte(im.ID), Time: im.Time, HasTime: true, HasUtilities: true}
+	for _, c := range im.Candidates {
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: []byte(c.Item), Utility: c.Utility})
+	}
+	w.put(event.Impressions, event.AppendImpression(nil, &imp))
+	by := ByUtility(im)
+	candidates := make([]policy.Item, n)
+	for rank, at := range by {
+		i, ok := w.numbers[im.Candidates[at].Item]
+		if !ok {
+			i = policy.Item(len(w.numbers))
+			w.numbers[im.Candidates[at].Item] = i
+			l.Grow(len(w.numbers))
+		}
+		candidates[rank] = i
+	}
+	var d delay.Decision
+	l.Decide(candidates, policy.Key(rng.Uint64()), &d)
+	r := event.Ranking{ID: imp.ID, Learner: []byte(w.Learner.Name), Time: im.Time, Decision: event.Decision{Group: "g", Policy: string(w.Learner.Policy),
+		Delay: string(w.Learner.Delay), Offset: int64(im.Number), Layout: 2, Propensities: d.Propensities, Instance: d.Instance, Began: im.Time, HasBegan: true,
+		HasSelection: true, SelectionDeadline: im.Time + time.Hour.Milliseconds(), PayoffDeadline: im.Time + w.Learner.PayoffHorizon.Milliseconds()}}
+	order := make([]int, n)
+	for k, rank := range d.Order {
+		order[k] = int(by[rank])
+		r.Items = append(r.Items, imp.Candidates[order[k]].Item)
+	}
+	w.put(event.Rankings, event.AppendRanking(nil, &r))
+	w.respond(l, im, order, &d, candidates, rng, agenda)
+}
+
+func (w *World) respond(l delay.Learner, im *simulate.Impression, order []int, d *delay.Decision, candidates []policy.Item, rng *rand.Rand, agenda *simulate.Agenda[heard]) {
+	resp := w.Users.Respond(im, order)
+	if rng.Float64() < w.Noise {
+		resp.Selected = order[rng.IntN(im.Window)]
+		if s := resp.Selection; s != nil {
+			s.Item = im.Candidates[resp.Selected].Item
+		}
+		for i := range resp.Payoffs {
+			resp.Payoffs[i].Item, resp.Payoffs[i].Value = im.Candidates[resp.Selected].Item, im.Payoffs[resp.Selected]
+		}
+	}
+	deadline := im.Time + w.Learner.PayoffHorizon.Milliseconds()
+	w.Paid = append(w.Paid, len(resp.Payoffs) > 0 && resp.Payoffs[0].Time <= deadline)
+	fb := delay.Feedback{Ref: int64(im.Number), Began: im.Time, Instance: d.Instance, Candidates: candidates, Order: slices.Clone(d.Order)}
+	if resp.Selection == nil {
+		agenda.Add(im.Time+time.Hour.Milliseconds()+1, heard{tell: func(int64) { l.Unselected(fb) }})
+		return
+	}
+	fb.Item = w.numbers[resp.Selection.Item]
+	at := slices.Index(order, resp.Selected)
+	if len(d.Propensities) > 0 {
+		fb.Propensity = d.Propensities[at]
+	}
+	if len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[at], true
+	}
+	s := resp.Selection
+	agenda.Add(s.Time, heard{tell: func(int64) { l.Selected(fb) }, put: func(at int64) {
+		w.put(event.Selections, event.AppendSelection(nil, &event.Selection{ID: []byte(s.ImpressionID), Item: []byte(s.Item), Time: at, HasTime: true}))
+	}})
+	for i, p := range resp.Payoffs {
+		h := heard{put: func(at int64) {
+			w.put(event.Payoffs, event.AppendPayoff(nil, &event.Payoff{ID: []byte(p.ImpressionID), Payoff: p.Value, Time: at, HasTime: true,
+				Item: []byte(p.Item), EventID: []byte(p.EventID)}))
+		}}
+		if i == 0 && p.Time <= deadline {
+			h.tell = func(at int64) {
+				fb.Payoff, fb.Age = p.Value, at-fb.Began
+				l.Paid(fb)
+			}
+		}
+		agenda.Add(p.Time, h)
+	}
+	if !w.Paid[im.Number] {
+		agenda.Add(deadline+1, heard{tell: func(at int64) {
+			fb.Age, fb.Defaulted = deadline-fb.Began, true
+			l.Paid(fb)
+		}})
+	}
+}
+
+func (w *World) put(topic event.Topic, value []byte) {
+	w.Records[topic].Write(value)
+	w.Records[topic].WriteByte('\n')
+}
+
+// Journal reads the records. Close it.
+func (w *World) Journal(ctx context.Context) (*journal.Log, error) {
+	var all []journal.Source
+	for topic := range event.Topic(event.Topics) {
+		all = append(all, &lines{topic: topic, rest: w.Records[topic].Bytes()})
+	}
+	return journal.Read(ctx, all, &journal.Query{Learner: &w.Learner, HasSelections: true, Parking: time.Hour})
+}
+
+// lines are records in memory.
+type lines struct {
+	topic event.Topic
+	rest  []byte
+	done  int64
+	entry journal.Entry
+}
+
+// Topic implements journal.Source.
+func (l *lines) Topic() event.Topic { return l.topic }
+
+// Next implements journal.Source.
+func (l *lines) Next(context.Context) (*journal.Entry, error) {
+	if len(l.rest) == 0 {
+		return nil, io.EOF
+	}
+	line, rest, _ := bytes.Cut(l.rest, []byte{'\n'})
+	l.done += int64(len(l.rest) - len(rest))
+	l.rest = rest
+	l.entry.Topic, l.entry.Value = l.topic, line
+	return &l.entry, nil
+}
+
+// Place implements journal.Source.
+func (l *lines) Place() string { return fmt.Sprintf("byte %d", l.done) }
+
+// Progress implements journal.Source.
+func (l *lines) Progress() (done, all int64) { return l.done, l.done + int64(len(l.rest)) }
+
+// Close implements journal.Source.
+func (l *lines) Close() error { return nil }
+
+// ByUtility are the positions of an impression's candidates in increasing utility.
+func ByUtility(im *simulate.Impression) []int32 {
+	names, utilities, by := make([][]byte, len(im.Candidates)), make([]float64, len(im.Candidates)), make([]int32, len(im.Candidates))
+	for i, c := range im.Candidates {
+		names[i], utilities[i] = []byte(c.Item), c.Utility
+	}
+	var ws policy.Workspace
+	policy.SortByUtility(by, utilities, names, &ws)
+	return by
+}
+
+// Worth is what a ranking of an impression is worth to the users that there are, in the mean: order holds utility ranks in the order
+// shown. What would be selected pays in time or not, whatever it is.
+func (w *World) Worth(k int, order []int32) float64 {
+	if !w.Paid[k] {
+		return 0
+	}
+	im := w.Users.Impression(k)
+	by := ByUtility(im)
+	sum := 0.0
+	for at, p := range propensity.Of(nil, order, w.Users.Config().Windows.Fold(len(order)), w.Noise) {
+		sum += p * im.Means[by[order[at]]]
+	}
+	return sum
+}
