@@ -247,15 +247,15 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	var b strings.Builder
 	l := &r.Log
 	if l.Learner != "" {
-		fmt.Fprintf(&b, "%s, %s to %s: ", l.Learner, l.From, l.To)
+		fmt.Fprintf(&b, "%s (%s), %s to %s: ", l.Learner, l.Policy, l.From, l.To)
 	}
-	fmt.Fprintf(&b, "%d impressions, %d judged", l.Records, l.Judged)
+	fmt.Fprintf(&b, "%s impressions, %s judged", config.Grouped(int(l.Records)), config.Grouped(int(l.Judged)))
 	for _, part := range []struct {
 		n    int64
 		what string
 	}{{l.Immature, "too young"}, {l.Unselected, "without a selection"}} {
 		if part.n > 0 {
-			fmt.Fprintf(&b, ", %d %s", part.n, part.what)
+			fmt.Fprintf(&b, ", %s %s", config.Grouped(int(part.n)), part.what)
 		}
 	}
 	if l.Logged != nil {
@@ -263,25 +263,26 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	fmt.Fprintln(&b)
 	if x := r.Windows; x != nil {
-		fmt.Fprintf(&b, "windows %s, %d selections, noise %.1f %%\n", x.Source, x.Selections, 100*x.Noise)
+		fmt.Fprintf(&b, "windows %s; by %s selections %.1f %% of users take anything they look at\n", x.Source, config.Grouped(int(x.Selections)), 100*x.Noise)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	fmt.Fprintln(&b)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "target\tvalue (dr)\t95 %\tat any look\tips\tsnips\teff. samples\tno support")
+	fmt.Fprintln(t, "target\tvalue (dr)\t95 %\tat any look\tless what was paid\tips\tsnips\teff. samples\tno support")
 	for i := range r.Targets {
 		x := &r.Targets[i]
 		if x.Verdict == evaluate.Refused {
 			continue
 		}
-		interval := "-"
+		interval, difference := "-", fmt.Sprintf("%+.3g", x.Difference.Value)
 		if x.DR.Lower != nil {
 			interval = fmt.Sprintf("[%.4g, %.4g]", *x.DR.Lower, *x.DR.Upper)
+			difference = fmt.Sprintf("[%+.3f, %+.3f]", *x.Difference.Lower, *x.Difference.Upper)
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%.4g\t%.4g\t%.0f\t%.2g\n", x.Target, x.DR.Value, interval, x.Sequence.Lower, x.Sequence.Upper,
-			x.IPS.Value, x.SNIPS.Value, x.EffectiveSamples, x.Unsupported)
+		fmt.Fprintf(t, "%s\t%.4g\t%s\t[%.4g, %.4g]\t%s\t%.4g\t%.4g\t%s\t%.2g\n", x.Target, x.DR.Value, interval, x.Sequence.Lower, x.Sequence.Upper,
+			difference, x.IPS.Value, x.SNIPS.Value, config.Grouped(int(x.EffectiveSamples)), x.Unsupported)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -259,7 +259,7 @@ func (j *judge) slot() int32 {
 func (j *judge) report() *Report {
 	c := &j.log.Counts
 	at := func(t int64) string { return time.UnixMilli(t).UTC().Format(time.RFC3339) }
-	r := &Report{Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.learner.Name,
+	r := &Report{Windows: &j.windows.WindowsReport, Check: CheckReport{j.off}, Notes: j.log.Notes, Log: LogReport{Learner: j.log.Learner, Policy: j.log.Policy,
 		From: at(j.log.First), To: at(j.log.Last), Records: int64(len(j.log.Outcomes)), Judged: j.judged, Immature: c.Immature,
 		Unselected: c.Unselected, Unpaid: c.Unpaid}}
 	units := j.learner.PayoffRange

@@ -20,6 +20,7 @@ type Report struct {
 type LogReport struct {
 	Source     string   `json:"source"`
 	Learner    string   `json:"learner,omitempty"`
+	Policy     string   `json:"policy,omitempty"` // the latest that decided
 	From       string   `json:"from,omitempty"` // the first decision's time
 	To         string   `json:"to,omitempty"`   // the last one's
 	Records    int64    `json:"records"`        // decisions read
