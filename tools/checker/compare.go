@@ -135,6 +135,9 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 		f.lose(l)
 		return false
 	}
+	if e.kind == pending {
+		f.compareArm(id, l, e)
+	}
 	if e.kind != pending || l.learner.reset != nil { // then even its items' names are gone
 		return true
 	}

@@ -39,10 +39,14 @@ const victimLearners = `
   parts: {payoffs: stochastic, policy: greedy, delay: direct, aggregate: sum, payoff_range: [-1, 1], payoff_horizon: 1h, selection_timeout: 10m}
   place: {payoffs: adversarial, policy: ftrl, loss_index: rank, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
+  tried: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}
+  same: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}
   told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}`
 
+const victimExperiments = "experiments: {tried: {arms: {tried: 0.5, same: 0.5}, control: same}}"
+
 func newVictim(t *testing.T) *victim {
-	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, victimLearners, ""), offsets: map[string]int64{}}
+	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, victimLearners, victimExperiments), offsets: map[string]int64{}}
 	v.clock.Store(start)
 	return v
 }
@@ -132,6 +136,17 @@ func (v *victim) live(t *testing.T) {
 		v.put(t, "payoffs", learner+"0", `"payoff":0.5`)
 	}
 	v.put(t, "payoffs", "parts0", `"payoff":-0.25`) // not the last
+	for n := range 8 {
+		v.impression(t, fmt.Sprint("tried", n), "tried")
+	}
+	v.settle(t)
+	for n := range 5 {
+		v.put(t, "selections", fmt.Sprint("tried", n), `"item":"a"`)
+	}
+	v.settle(t)
+	for n := range 4 {
+		v.put(t, "payoffs", fmt.Sprint("tried", n), `"payoff":0.25`)
+	}
 	v.settle(t)
 	v.teach(t, "3")
 	w.stop(t)

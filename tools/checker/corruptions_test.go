@@ -380,7 +380,30 @@ var corruptions = []corruption{
 	{preferences, "a mean that is wrong", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "told:utilities"), v.anyField(t, "told:utilities"), "1 0.7500001 0")
 	}},
+	{experimentsSums, "a unit too many", func(t *testing.T, v *victim) func() {
+		field := v.cohort(t)
+		head, numbers, _ := strings.Cut(v.field(t, "experiments", field), ":")
+		return v.set(t, v.key(0, "experiments"), field, head+"9:"+numbers)
+	}},
+	{experimentsSums, "payoffs that were not", func(t *testing.T, v *victim) func() {
+		field := v.cohort(t)
+		units, rest, _ := strings.Cut(v.field(t, "experiments", field), ":")
+		return v.set(t, v.key(0, "experiments"), field, units+":9"+rest)
+	}},
+	{entriesArm, "arms have changed places", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "experiments"), "arms", "1 tried 1 tried tried 1 same")
+	}},
 	{deltas, "what was published is not what is stored", func(t *testing.T, v *victim) func() {
 		return v.stats(t, "near", `"n":`, `"n":1`)
 	}},
+}
+
+// cohort is the field of a cohort of the experiment.
+func (v *victim) cohort(t *testing.T) string {
+	t.Helper()
+	fields, err := v.redis.HKeys(t.Context(), v.key(0, "experiments")).Result()
+	require.NoError(t, err)
+	at := slices.IndexFunc(fields, func(field string) bool { return strings.HasPrefix(field, "tried:cohort:") })
+	require.GreaterOrEqual(t, at, 0)
+	return fields[at]
 }

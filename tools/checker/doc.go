@@ -118,6 +118,10 @@
 //     of whatever learner learns windows.
 //   - preferences: where the order of utilities is found, each selection was counted for the pairs that the ranking's ranks
 //     and undecided say; and the estimates that came with selections have the number, mean and deviations stored.
+//   - experiments.arm: an impression was given the arm that its unit's hash says, and ranked by it, or by another one in its place.
+//   - experiments.verdict: one ranking of the partition tells of a verdict; from then on the arm ranks nothing, before it all; and it is stored.
+//   - experiments.sums: as many units of an arm are counted as it has ranked, and worth what they came to when they ended.
+//   - entries.arm: a pending impression is a unit of the arm that its ranking says.
 //   - deltas: the stream that other partitions follow leads up to this checkpoint without a gap, and its newest values are
 //     the stored ones.
 //

@@ -49,6 +49,8 @@ type entry struct {
 	inParts      bool // the learner was told of sum
 	events       []uint64
 	parked       []parked
+	inExperiment bool
+	arm          int32 // then: its place in the stored table of arms
 }
 
 // parked is a record that waits under an id.
@@ -82,6 +84,7 @@ const (
 	flagSum
 	flagInParts
 	flagWeakEvents
+	flagArm
 	flagForeign // and above: of later versions
 )
 
@@ -166,7 +169,8 @@ func (c *cursor) length() int {
 //
 // Of all but tombstones follow with flagParked the parked records, with their number before: topic (a byte, its form times 16 added),
 // offset, timestamp (varint), effective time (varint), how much later its wait ends (varint), value with its length before, and where
-// the form is Avro the same in Protobuf likewise. Flags of later versions have parts with their length before, last of all.
+// the form is Avro the same in Protobuf likewise. With flagArm follows the place of its arm in the stored table, and of an experiment by user
+// the group and the period (varint), all with their length before. Flags of later versions have parts with their length before, last of all.
 //
 // Earlier versions are read by decodeOld.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
@@ -217,6 +221,17 @@ func (c *cursor) entry(e *entry, head byte) (foreign uint64) {
 	}
 	if flags&flagParked != 0 {
 		c.parked(e)
+	}
+	if flags&flagArm != 0 {
+		part := cursor{b: c.take(c.length()), err: c.err}
+		e.inExperiment, e.arm = true, int32(part.uvarint())
+		if len(part.b) > 0 { // group and period, of an experiment by user
+			part.uvarint()
+			part.varint()
+		}
+		if c.err == nil && (part.err != nil || len(part.b) > 0) {
+			c.err = fmt.Errorf("%w: its arm", errEntry)
+		}
 	}
 	return flags &^ (flagForeign - 1)
 }

@@ -25,6 +25,7 @@ func (f *fold) finish() {
 	}
 	f.checkStored()
 	f.checkLearners()
+	f.checkExperiments()
 	f.checkAccount()
 	f.checkShares()
 	f.checkIndex()

@@ -53,6 +53,7 @@ type fold struct {
 	lettersRead int64
 	pending     int64
 	sweepAt     int
+	arms        map[armKey]*armFold
 	held        int64 // the most lives there were at once
 	forgotten   int64
 }
@@ -111,7 +112,7 @@ func (c *catalogue) name(n uint32) string {
 const noItem = math.MaxUint32
 
 func newFold(c *checker, p int32, st *state, out *findings) *fold {
-	f := &fold{c: c, p: p, state: st, out: out, selects: c.cfg.Kafka.Topics.HasSelections(),
+	f := &fold{c: c, p: p, state: st, out: out, arms: map[armKey]*armFold{}, selects: c.cfg.Kafka.Topics.HasSelections(),
 		items: catalogue{numbers: map[string]uint32{}}, lives: map[string]*life{}, drifted: map[uint64]event.Millis{},
 		past: map[string][]*learnerFold{}, sweepAt: firstSweep,
 	}

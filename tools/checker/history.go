@@ -60,6 +60,7 @@ func (f *fold) applyHistory() {
 			clear(f.past)
 		case h.Done == "skip":
 			f.passOver(h)
+		case h.Done == "reset_experiment": // what is stored says since when its units are counted
 		case h.Done != "reset" && h.Done != "import":
 			f.out.skip("checkpoint %d was made by %q: the log alone does not tell what must be stored", h.Number, h.Done)
 			f.partial = true

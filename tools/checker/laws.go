@@ -57,6 +57,10 @@ const (
 	boldVectors
 	boldWindows
 	preferences
+	experimentsArm
+	experimentsVerdict
+	experimentsSums
+	entriesArm
 	deltas
 	laws
 )
@@ -115,5 +119,9 @@ var lawNames = [laws]string{
 	boldVectors:          "bold.vectors",
 	boldWindows:          "bold.windows",
 	preferences:          "preferences",
+	experimentsArm:       "experiments.arm",
+	experimentsVerdict:   "experiments.verdict",
+	experimentsSums:      "experiments.sums",
+	entriesArm:           "entries.arm",
 	deltas:               "deltas",
 }

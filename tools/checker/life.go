@@ -41,6 +41,9 @@ type life struct {
 	events      map[uint64]struct{}
 
 	waits []record // parked, as they came
+
+	arm  armKey  // it is a unit of that; the zero value: of none
+	paid float64 // once it has ended by a payoff: normalised
 }
 
 // record is a selection or a payoff that was not faulty by itself.
@@ -148,6 +151,9 @@ func (f *fold) lose(l *life) {
 
 // doubt counts an impression of which it is not known how it ended, and what its learner was told.
 func (f *fold) doubt(l *life, may fate) {
+	if l.arm != (armKey{}) {
+		f.armOf(l.arm).unknown = true
+	}
 	f.count(event.Impressions, may)
 	if lf := l.learner; lf != nil && lf.reset == nil {
 		lf.loose = true
@@ -236,6 +242,7 @@ func (f *fold) end(l *life, as fate) {
 // close makes a pending impression one that has ended, and is remembered from then on: from the watermark on, or from the deadline
 // that this is past, and not from before it began. It is forgotten at the end of a bucket.
 func (f *fold) close(l *life, as fate) {
+	f.valued(l, as)
 	at := max(f.beganOf(l), min(f.watermark, l.next()))
 	l.kept.least, l.kept.most = math.MaxInt64, 0
 	for _, cfg := range f.c.configs {
@@ -287,7 +294,8 @@ func (f *fold) expire(l *life) {
 	case l.count > 0 && lf.reset != nil: // before the reset, or after
 		f.end(l, wasPaid|wasExpired)
 	case l.count > 0:
-		lf.take(l, l.items[l.selected], normalise(cfg, l.sum), true, max(0, l.payDeadline-lf.began(l)))
+		l.paid = normalise(cfg, l.sum)
+		lf.take(l, l.items[l.selected], l.paid, true, max(0, l.payDeadline-lf.began(l)))
 		f.end(l, wasPaid)
 	case len(defaults) == 0:
 		f.end(l, wasExpired)
@@ -343,6 +351,7 @@ func (f *fold) judgeSelection(l *life, r *record) fate {
 	l.selected = at
 	if r.byUtility { // the ranking says nothing of it
 		l.propensities, l.expected, l.ranks, l.undecided, l.ordered = nil, nil, nil, nil, false
+		f.leaveOut(l)
 		return isTaken
 	}
 	l.learner.selected(l, at, r)
@@ -401,7 +410,8 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		f.end(l, wasExpired)
 		return isRejected
 	}
-	l.learner.take(l, l.items[l.selected], normalise(cfg, r.value), false, max(0, r.effective-l.learner.began(l)))
+	l.paid = normalise(cfg, r.value)
+	l.learner.take(l, l.items[l.selected], l.paid, false, max(0, r.effective-l.learner.began(l)))
 	f.end(l, wasPaid)
 	return isTaken
 }

@@ -44,10 +44,13 @@ func (l *rankingsLog) fence(m task.Marker) {
 }
 
 // layout is the latest version of decision records that this program reads.
-const layout = 3
+const layout = 4
 
 // leastLayout is the first that can say what the decision holds.
 func leastLayout(d *event.Decision) int {
+	if d.Assignment.Experiment != "" {
+		return 4
+	}
 	if len(d.Expected) > 0 {
 		return 3
 	}
@@ -167,15 +170,14 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	}
 	lf := f.decidedBy(rk.Learner, r.offset)
 	f.begin(l, lf, d)
+	f.enrol(name, l, d)
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
 		l.ordered = true
 		f.order(lf, l)
 	}
 	if parsed {
 		f.checkItems(name, l)
-		if lf != nil && len(f.imp.Learner) > 0 {
-			equal(f.out, rankingsDecision, name, string(f.imp.Learner), string(rk.Learner))
-		}
+		f.checkArm(name, rk)
 	}
 	if lf == nil {
 		f.out.skip("learner %q of %s is in none of the configurations", rk.Learner, name)

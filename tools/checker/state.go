@@ -221,7 +221,7 @@ func (st *state) readKey(k *key, out *findings) error {
 			st.entries[id] = nil
 			st.stored = append(st.stored, storedEntry{id, after, values[i+1]})
 		}
-	case colon && k.kind == "hash":
+	case (colon || k.name == "experiments") && k.kind == "hash":
 		fields := make(map[string]string, len(values)/2)
 		for i := 0; i+1 < len(values); i += 2 {
 			fields[values[i]] = values[i+1]

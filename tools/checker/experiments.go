@@ -1,0 +1,293 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// armKey names an arm of a run.
+type armKey struct {
+	experiment string
+	run        int32
+	arm        string
+}
+
+// armFold is what the log says of an arm.
+type armFold struct {
+	units   int64   // that it has ranked, and that are to be counted
+	worth   float64 // of those that have ended
+	unknown bool    // something of them is not known
+	tripped bool    // some ranking was made in its place, or tells of its verdict
+}
+
+// experimentOf is the experiment of an impression's learner by a configuration; nil where it has none.
+func (f *fold) experimentOf(cfg *config.Config) *config.Experiment {
+	name := string(f.imp.Learner)
+	if name == "" {
+		d := cfg.DefaultLearner()
+		if d == nil {
+			return nil
+		}
+		name = d.Name
+	}
+	return cfg.ExperimentOf(name)
+}
+
+// drawn is the arm that an experiment gives a unit: the first by name at which the shares add up to more than the unit's number.
+func drawn(x *config.Experiment, unit string) (arm string, share float64) {
+	z := xxhash.Sum64String(fmt.Sprintf("%s\x00%d\x00%s", x.Name, x.Run, unit))
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	u, sum := float64((z^z>>31)>>11)*0x1p-53, 0.0
+	arms := slices.SortedFunc(slices.Values(x.Arms), func(a, b config.Arm) int { return strings.Compare(a.Learner, b.Learner) })
+	for _, a := range arms[:len(arms)-1] {
+		if sum += a.Share; u < sum {
+			return a.Learner, a.Share
+		}
+	}
+	last := arms[len(arms)-1]
+	return last.Learner, last.Share
+}
+
+// unitOf is what an experiment gives an arm to, of the impression at hand, which began at a time; and what the ranking says of it.
+func (f *fold) unitOf(x *config.Experiment, began event.Millis) (unit, said string) {
+	if x.By != config.ByUser {
+		return string(f.imp.ID), ""
+	}
+	said = fmt.Sprintf("%03x", xxhash.Sum64(f.imp.User)%1024)
+	if x.Period != config.Never {
+		said += fmt.Sprintf("@%d", int64(math.Floor(float64(began)/float64(x.Period.Milliseconds()))))
+	}
+	return said, said
+}
+
+// checkArm holds what a ranking says of its experiment against the configurations, one of which must fit.
+func (f *fold) checkArm(name any, rk *event.Ranking) {
+	a := &rk.Decision.Assignment
+	fits, want := false, ""
+	for _, cfg := range f.c.configs {
+		x := f.experimentOf(cfg)
+		switch {
+		case x == nil:
+			fits = fits || a.Experiment == "" && (len(f.imp.Learner) == 0 || string(rk.Learner) == string(f.imp.Learner))
+			want = "its learner, outside of experiments"
+		case x.By == config.ByUser && len(f.imp.User) == 0:
+			fits = fits || a.Experiment == "" && string(rk.Learner) == x.Control
+			want = "the control, outside of the experiment"
+		default:
+			unit, said := f.unitOf(x, rk.Decision.Began)
+			arm, share := drawn(x, unit)
+			ranked := arm == string(rk.Learner)
+			if a.Fallback {
+				ranked = !ranked && slices.ContainsFunc(x.Arms, func(b config.Arm) bool { return b.Learner == string(rk.Learner) })
+			}
+			fits = fits || ranked && a.Experiment == x.Name && a.Run == int32(x.Run) && a.Arm == arm && a.Probability == share && string(a.Unit) == said
+			want = fmt.Sprintf("arm %s of %s, run %d, share %v, unit %q", arm, x.Name, x.Run, share, said)
+		}
+	}
+	if !f.out.ok(experimentsArm, fits) {
+		f.out.breach(experimentsArm, name, want, fmt.Sprintf("learner %s, %+v", rk.Learner, *a))
+	}
+}
+
+// enrol notes which arm an impression is a unit of. After a verdict the arm ranks nothing any more.
+func (f *fold) enrol(name any, l *life, d *event.Decision) {
+	a := &d.Assignment
+	if a.Experiment == "" {
+		return
+	}
+	if v := &d.Verdict; v.Arm != "" {
+		of := f.armOf(armKey{a.Experiment, v.Run, v.Arm})
+		if !f.out.ok(experimentsVerdict, !of.tripped) {
+			f.out.breach(experimentsVerdict, name, "one ranking that tells of it", "another one")
+		}
+		of.tripped = true
+	}
+	l.arm = armKey{a.Experiment, a.Run, a.Arm}
+	of := f.armOf(l.arm)
+	if !f.out.ok(experimentsVerdict, of.tripped == a.Fallback) {
+		f.out.breach(experimentsVerdict, name, fmt.Sprintf("ranked by another arm: %t", of.tripped), fmt.Sprint(a.Fallback))
+	}
+	if a.Fallback {
+		l.arm = armKey{}
+		return
+	}
+	if f.counts(l) {
+		of.units++
+		of.unknown = of.unknown || l.open
+	}
+}
+
+func (f *fold) armOf(k armKey) *armFold {
+	if f.arms[k] == nil {
+		f.arms[k] = &armFold{}
+	}
+	return f.arms[k]
+}
+
+// counts tells whether a unit is to be counted: it began when its run was known here.
+func (f *fold) counts(l *life) bool {
+	words := strings.Fields(f.state.experiment(l.arm.experiment + ":run"))
+	if len(words) < 3 || words[1] != strconv.Itoa(int(l.arm.run)) {
+		return false
+	}
+	since, err := strconv.ParseInt(words[2], 10, 64)
+	return err == nil && l.began >= since
+}
+
+// leaveOut makes an impression no unit: what was shown was not the ranking.
+func (f *fold) leaveOut(l *life) {
+	if l.arm != (armKey{}) && f.counts(l) {
+		f.armOf(l.arm).units--
+	}
+	l.arm = armKey{}
+}
+
+// valued takes in what a unit is worth that has ended in a way, or in one of several.
+func (f *fold) valued(l *life, as fate) {
+	if l.arm == (armKey{}) || !f.counts(l) {
+		return
+	}
+	of, lf := f.armOf(l.arm), l.learner
+	if lf == nil || lf.reset != nil || len(lf.variants) > 1 {
+		of.unknown = true
+		return
+	}
+	cfg := lf.variants[0]
+	switch as {
+	case wasPaid:
+		of.worth += l.paid
+	case wasUnselected:
+		of.worth += normalise(cfg, 0)
+	case wasExpired, wasDefaulted:
+		raw := 0.0
+		if l.selected >= 0 {
+			raw = f.worthUnpaid(l.arm.experiment, cfg)
+		}
+		of.worth += normalise(cfg, raw)
+	default:
+		of.unknown = true
+	}
+}
+
+// worthUnpaid is what a selection that was never paid is worth.
+func (f *fold) worthUnpaid(name string, l *config.Learner) float64 {
+	if x := f.c.cfg.ExperimentOf(name); x != nil && x.Unpaid != nil {
+		return *x.Unpaid
+	}
+	if l.OnExpiry.Default != nil {
+		return *l.OnExpiry.Default
+	}
+	return 0
+}
+
+// experiment is a stored field of the hash of experiments.
+func (st *state) experiment(field string) string { return st.hashes["experiments"][field] }
+
+// storedArm is the arm that stands at a place of the stored table.
+func (st *state) storedArm(at int32) (k armKey) {
+	words := strings.Fields(st.experiment("arms"))
+	if at < 0 || int(at)*3+3 >= len(words) {
+		return k
+	}
+	words = words[1+3*at:]
+	run, _ := strconv.ParseInt(words[1], 10, 32)
+	return armKey{words[0], int32(run), words[2]}
+}
+
+// compareArm: what is pending is a unit of the arm that its ranking says.
+func (f *fold) compareArm(id string, l *life, e *entry) {
+	stored := armKey{}
+	if e.inExperiment {
+		stored = f.state.storedArm(e.arm)
+	}
+	if !f.out.ok(entriesArm, stored == l.arm) {
+		f.out.breach(entriesArm, id, fmt.Sprintf("%+v", l.arm), fmt.Sprintf("%+v", stored))
+	}
+}
+
+// checkExperiments: by arm, as many units are counted as the log has, and their payoffs are those of the ones that have ended; and no ranking goes by
+// a verdict that is not stored.
+func (f *fold) checkExperiments() {
+	for i := range f.c.cfg.Experiments {
+		x := &f.c.cfg.Experiments[i]
+		units, worth, exact, err := f.storedSums(x)
+		if err != nil {
+			f.out.ok(experimentsSums, false)
+			f.out.breach(experimentsSums, x.Name, "sums that can be read", err.Error())
+			continue
+		}
+		for _, a := range x.Arms {
+			of := f.armOf(armKey{x.Name, int32(x.Run), a.Learner})
+			verdict := f.state.experiment(x.Name + ":verdict:" + a.Learner)
+			if !f.out.ok(experimentsVerdict, !of.tripped || strings.HasPrefix(verdict, fmt.Sprintf("1 %d ", x.Run))) {
+				f.out.breach(experimentsVerdict, x.Name+": "+a.Learner, "a verdict, by which rankings go", strconv.Quote(verdict))
+			}
+			if !exact || of.unknown || f.unordered > 0 || f.partial || len(f.c.configs) > 1 {
+				f.out.skip("experiment %s: what arm %s has come to is not compared", x.Name, a.Learner)
+				continue
+			}
+			// Each unit is rounded once, and each cohort once more.
+			slack := float64(of.units+1) * 0x1p-20
+			if !f.out.ok(experimentsSums, units[a.Learner] == of.units && math.Abs(worth[a.Learner]-of.worth) <= slack) {
+				f.out.breach(experimentsSums, x.Name+": "+a.Learner, fmt.Sprintf("%d units, worth %v", of.units, of.worth),
+					fmt.Sprintf("%d units, worth %v", units[a.Learner], worth[a.Learner]))
+			}
+		}
+	}
+}
+
+// storedSums are the units that are stored of each arm, and what they are worth. They are not exact where periods are folded, which is of
+// all partitions together, and where a later run has begun, or none.
+func (f *fold) storedSums(x *config.Experiment) (units map[string]int64, worth map[string]float64, exact bool, err error) {
+	units, worth = map[string]int64{}, map[string]float64{}
+	names := make([]string, 0, len(x.Arms))
+	for _, a := range x.Arms {
+		names = append(names, a.Learner)
+	}
+	slices.Sort(names)
+	run := fmt.Sprintf("1 %d", x.Run)
+	exact = strings.HasPrefix(f.state.experiment(x.Name+":run"), run+" ") && f.state.experiment(x.Name+":folded") == "" && x.Period != config.Never
+	for field, value := range f.state.hashes["experiments"] {
+		kind, found := strings.CutPrefix(field, x.Name+":")
+		kind, of, _ := strings.Cut(kind, ":")
+		rest, same := strings.CutPrefix(value, run)
+		if !found || !same || !slices.Contains([]string{"totals", "cohort", "groups", "past"}, kind) {
+			continue
+		}
+		for k, word := range strings.Fields(rest) {
+			arm, numbers := "", []int64(nil)
+			for _, w := range strings.Split(word, ":") {
+				if n, e := strconv.ParseInt(w, 10, 64); e == nil {
+					numbers = append(numbers, n)
+				}
+			}
+			switch {
+			case kind == "totals" && len(numbers) >= 4 && k < len(names): // the share may look like a whole number
+				numbers = numbers[len(numbers)-4:]
+				units[names[k]] += numbers[0]
+				worth[names[k]] += float64(numbers[1]) * 0x1p-20
+				continue
+			case kind == "cohort" && len(numbers) == 3 && k < len(names):
+				arm = names[k]
+			case (kind == "groups" || kind == "past") && len(numbers) == 3:
+				period, _, _ := strings.Cut(of, ":")
+				arm, _ = drawn(x, fmt.Sprintf("%03x@%s", numbers[0], period))
+				numbers = numbers[1:]
+			default:
+				return nil, nil, false, fmt.Errorf("field %s is %.100q", field, value)
+			}
+			units[arm] += numbers[0]
+			worth[arm] += float64(numbers[1]) * 0x1p-30
+		}
+	}
+	return units, worth, exact, nil
+}
