@@ -52,6 +52,7 @@ Targets, each with its own --target:
   POLICY[,key=value…]  a policy with settings as in the configuration: greedy, or moss,prior=none,sigma=0.3. It is told each
                        selection and payoff of the log when it came, and decides each impression before it is told what became of it
   learner:NAME         likewise, another configured learner
+  state:FILE           the learner that decided, as state export has written it, which stays as it is
   logging              the log's own policy
 Of a flat log: those that it names, uniform and logging. Without any: logging, utility and greedy; of a flat log all that its header names.
 

@@ -93,8 +93,7 @@ func (j *judge) normalised(raw float64) float64 {
 
 func (j *judge) event(e *journal.Event) error {
 	if e.Kind == journal.Decided {
-		j.decided(e)
-		return nil
+		return j.decided(e)
 	}
 	slot, ok := j.slots[e.Row]
 	if !ok {
@@ -168,7 +167,7 @@ func (j *judge) end(slot int32) {
 }
 
 // decided has each target decide, and judges it where the row counts.
-func (j *judge) decided(e *journal.Event) {
+func (j *judge) decided(e *journal.Event) error {
 	slot := j.slot()
 	out := &j.log.Outcomes[e.Row]
 	x := &j.flights[slot]
@@ -187,9 +186,11 @@ func (j *judge) decided(e *journal.Event) {
 		j.row.model = j.model.of(j.row.model[:0], e.Items)
 	}
 	for _, p := range j.players {
-		if p.learner != nil {
+		if !p.own() {
 			p.advance(e.At, j.items)
-			p.decide(e, slot)
+			if err := p.decide(j.log, e, slot); err != nil {
+				return fmt.Errorf("target %q: %w", p.name, err)
+			}
 			if j.opt.Decided != nil {
 				j.opt.Decided(p.name, e.Row, p.decision.Order)
 			}
@@ -197,7 +198,7 @@ func (j *judge) decided(e *journal.Event) {
 		}
 		switch {
 		case !counts:
-		case p.learner == nil:
+		case p.own():
 			p.est.own(j.row.payoff)
 		default:
 			p.est.add(&j.row, p.pi)
@@ -224,6 +225,7 @@ func (j *judge) decided(e *journal.Event) {
 	if out.How == journal.Replaced { // nothing of it is told
 		j.end(slot)
 	}
+	return nil
 }
 
 // counts tells whether a row is judged, and what it paid.

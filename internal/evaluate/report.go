@@ -21,11 +21,11 @@ type LogReport struct {
 	Source     string   `json:"source"`
 	Learner    string   `json:"learner,omitempty"`
 	Policy     string   `json:"policy,omitempty"` // the latest that decided
-	From       string   `json:"from,omitempty"` // the first decision's time
-	To         string   `json:"to,omitempty"`   // the last one's
-	Records    int64    `json:"records"`        // decisions read
-	Judged     int64    `json:"judged"`         // of them, those that count
-	Immature   int64    `json:"immature"`       // too young to count: others of their age may still be paid
+	From       string   `json:"from,omitempty"`   // the first decision's time
+	To         string   `json:"to,omitempty"`     // the last one's
+	Records    int64    `json:"records"`          // decisions read
+	Judged     int64    `json:"judged"`           // of them, those that count
+	Immature   int64    `json:"immature"`         // too young to count: others of their age may still be paid
 	Unselected int64    `json:"unselected"`
 	Unpaid     int64    `json:"unpaid"` // selected, and no payoff came in time
 	Logged     *float64 `json:"logged"` // what those judged were paid in the mean; null: there are none

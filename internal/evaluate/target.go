@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -9,22 +10,33 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Target is what would have ranked instead.
+// Target is what would have ranked instead: the log's own policy, a learner that learns from the log, or one that stays as it is.
 type Target struct {
 	name    string
 	learner *config.Learner // nil: the log's own policy
 	new     func() delay.Learner
+	frozen  *partition.Offline
 }
 
-// ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; or a policy, with settings as in the
-// configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
+// ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; `state:FILE`, what an export holds of the
+// learner that decided, which stays as it is; or a policy, with settings as in the configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
 func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, error) {
 	if text == Logging {
 		return &Target{name: text}, nil
+	}
+	if file, ok := strings.CutPrefix(text, "state:"); ok {
+		t := &Target{name: text, learner: of}
+		err := t.load(file, of, cfg)
+		if err != nil {
+			err = fmt.Errorf("target %q: %w", text, err)
+		}
+		return t, err
 	}
 	l, err := targetLearner(text, of, cfg)
 	if err != nil {
@@ -35,6 +47,20 @@ func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, 
 		return nil, fmt.Errorf("target %q: %w", text, err)
 	}
 	return t, nil
+}
+
+// load reads an export.
+func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error {
+	if of.Utilities != config.Given {
+		return fmt.Errorf("learner %q finds the order of utilities itself: what it knows cannot be asked without", of.Name)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	t.frozen, err = statetool.Exported(cfg, of.Name, f)
+	return err
 }
 
 func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config.Learner, error) {
@@ -56,7 +82,7 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		for _, k := range policy.Kinds {
 			known = append(known, k.Name)
 		}
-		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME", name, strings.Join(known, ", "), Logging)
+		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME and state:FILE", name, strings.Join(known, ", "), Logging)
 	}
 	payoffs := config.Stochastic
 	if kind.IsAdversarial() {
@@ -104,14 +130,18 @@ func splitSettings(text string) (all []string) {
 type player struct {
 	*Target
 	est      *estimator
-	learner  delay.Learner // nil: the log's own policy
+	learner  delay.Learner // nil: it is told nothing
 	needs    delay.Needs
 	grown    int32
 	told     event.Millis // the last time told
 	decision delay.Decision
 	pi       []float64 // by utility rank
 	flown    []flown   // by slot
+	names    [][]byte  // scratch
 }
+
+// own tells whether it is the log's own policy.
+func (p *player) own() bool { return p.learner == nil && p.frozen == nil }
 
 // flown is what a player has to know of its decision until the row has ended.
 type flown struct {
@@ -120,7 +150,7 @@ type flown struct {
 }
 
 func (t *Target) play(clip float64) *player {
-	p := &player{Target: t, est: newEstimator(clip, t.new != nil)}
+	p := &player{Target: t, est: newEstimator(clip, t.learner != nil)}
 	if t.new != nil {
 		p.learner = t.new()
 		p.needs = p.learner.Needs()
@@ -148,9 +178,16 @@ func (p *player) advance(at int64, items int32) {
 }
 
 // decide ranks the candidates of a row, and notes what the learner has to be told later.
-func (p *player) decide(e *journal.Event, slot int32) {
+func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
 	key := policy.DecisionKey(p.Target.learner.Seed, 0, p.name, 0, int64(e.Row))
 	p.decision.Ranks, p.decision.Undecided = p.decision.Ranks[:0], p.decision.Undecided[:0]
+	if p.frozen != nil {
+		p.names = p.names[:0]
+		for _, i := range e.Items {
+			p.names = append(p.names, []byte(log.Names[i]))
+		}
+		return p.frozen.Rank(p.Target.learner.Name, p.names, key, &p.decision)
+	}
 	p.learner.Decide(e.Items, key, &p.decision)
 	for int(slot) >= len(p.flown) {
 		p.flown = append(p.flown, flown{})
@@ -163,6 +200,7 @@ func (p *player) decide(e *journal.Event, slot int32) {
 			f.expected[rank] = p.decision.Expected[k]
 		}
 	}
+	return nil
 }
 
 // feedback fills in what the player's own decision had.

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +12,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -46,8 +50,34 @@ func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 
 		logging, err := evaluate.ParseTarget(evaluate.Logging, l, w.cfg)
 		require.NoError(t, err)
-		r, err := evaluate.Log(ctx, log, l, []*evaluate.Target{logging}, &evaluate.Options{Units: l.PayoffRange})
+		kept := filepath.Join(t.TempDir(), "learned.jsonl")
+		f, err := os.Create(kept)
 		require.NoError(t, err)
+		tool, err := statetool.New(w.cfg, statetool.Options{})
+		require.NoError(t, err)
+		defer tool.Close()
+		_, err = tool.Export(ctx, l.Name, f)
+		require.NoError(t, errors.Join(err, f.Close()))
+		frozen, err := evaluate.ParseTarget("state:"+kept, l, w.cfg)
+		require.NoError(t, err)
+		greedy, err := evaluate.ParseTarget("greedy", l, w.cfg)
+		require.NoError(t, err)
+		leads := map[string]map[int32]int{} // by target and item: how often it was shown first, lately
+		opt := &evaluate.Options{Units: l.PayoffRange, Decided: func(target string, row int32, order []int32) {
+			if row < impressions-500 {
+				return
+			}
+			if leads[target] == nil {
+				leads[target] = map[int32]int{}
+			}
+			leads[target][order[0]]++
+		}}
+		r, err := evaluate.Log(ctx, log, l, []*evaluate.Target{logging, frozen, greedy}, opt)
+		require.NoError(t, err)
+		require.Len(t, leads, 2)
+		for target, ranks := range leads { // neither ranks by utility, whose first has the highest rank
+			require.Greater(t, len(ranks), 3, target)
+		}
 		require.Zero(t, r.Check.LoggingMaxDeviation)
 	})
 }
