@@ -17,7 +17,19 @@ type Experiment struct {
 	Run     int           // from 1
 	Unpaid  *float64      // what counts for a selection that was never paid, in raw units; nil where learners' on_expiry says it
 	Guard   Guard
+	// Learning says what arms know. Shadow are learners that decide, each on its share of impressions, and are not shown.
+	Learning Learning
+	Shadow   []Arm
 }
+
+// Learning is what arms learn from.
+type Learning string
+
+// The values of learning.
+const (
+	Separate Learning = "separate" // each from what it has ranked
+	Shared   Learning = "shared"   // all from all, as the control does
+)
 
 // Arm is a learner's part in an experiment.
 type Arm struct {
@@ -83,6 +95,7 @@ func (d *decoder) experiments(top *section, c *Config) {
 			d.fault(path, f.at, "there is no learner %s: an experiment has the name of the learner whose impressions it is for", quote(name))
 		}
 		d.checkArms(one, &x, c, in)
+		d.checkShadow(one, &x, c, in)
 		d.checkWorth(one, &x, c)
 		d.checkGuard(one, &x, c)
 		if one.has("period") && x.By != ByUser && one.ok("by") {
@@ -169,6 +182,62 @@ func incomparable(a, b *Learner) string {
 		return "out_of_range"
 	case (a.Utilities == Given) != (b.Utilities == Given):
 		return "utilities"
+	}
+	return ""
+}
+
+// checkShadow holds that what decides by the control's knowledge can: arms that share it, and shadows.
+func (d *decoder) checkShadow(s *section, x *Experiment, c *Config, in map[string]string) {
+	control := d.learnerOf(c, x.Control)
+	if shadows := d.sections[s.join("shadow")]; s.has("shadow") && shadows != nil {
+		for _, a := range x.Shadow {
+			switch l := d.learnerOf(c, a.Learner); {
+			case l == nil && len(c.Learners) > 0:
+				shadows.fault(a.Learner, "there is no learner %s", quote(a.Learner))
+			case in[a.Learner] != "":
+				shadows.fault(a.Learner, "is an arm of experiment %s; a shadow is none", in[a.Learner])
+			case l != nil && control != nil:
+				if why := unreadable(control, l); why != "" {
+					shadows.fault(a.Learner, "cannot decide by what %s knows: %s", x.Control, why)
+				}
+			}
+		}
+		if x.Learning != Shared && s.ok("learning") {
+			s.fault("shadow", "needs learning: shared: what a shadow would have learned by itself is not kept")
+		}
+	}
+	if x.Learning != Shared || !s.ok("arms", "control", "learning") || control == nil {
+		return
+	}
+	for _, a := range x.Arms {
+		if l := d.learnerOf(c, a.Learner); l != nil {
+			if why := unreadable(control, l); why != "" {
+				d.sections[s.join("arms")].fault(a.Learner, "cannot decide by what %s knows (learning: shared): %s", x.Control, why)
+			}
+		}
+	}
+}
+
+// unreadable says why a learner cannot decide by what the control knows; nothing where it can.
+func unreadable(control, l *Learner) string {
+	for _, one := range []*Learner{control, l} {
+		switch k := one.Policy.Kind(); {
+		case k == nil || k.Rank == nil:
+			return fmt.Sprintf("%s has policy %s, which learns from its own decisions or explores", one.Name, one.Policy)
+		case one.Delay != Direct:
+			return fmt.Sprintf("%s has delay %s; payoffs that all learn from are fed directly", one.Name, one.Delay)
+		case one.Utilities != Given:
+			return fmt.Sprintf("%s has utilities: %s, and finds their order for itself", one.Name, one.Utilities)
+		}
+	}
+	switch {
+	case control.Silence != l.Silence:
+		return fmt.Sprintf("its silence is %s, that of %s %s", l.Silence, control.Name, control.Silence)
+	case control.Drift != l.Drift:
+		return fmt.Sprintf("its drift is %s, that of %s %s", formatFloat(l.Drift), control.Name, formatFloat(control.Drift))
+	}
+	if key := incomparable(control, l); key != "" {
+		return fmt.Sprintf("it has another %s", key)
 	}
 	return ""
 }

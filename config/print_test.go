@@ -239,6 +239,16 @@ func drawExperiment(t *rapid.T, c *Config, span func(string, time.Duration, time
 	if rapid.Bool().Draw(t, "guard") {
 		x.Guard = Guard{Margin: rapid.Float64Range(0, 1).Draw(t, "margin"), To: x.Arms[rapid.IntRange(0, 2).Draw(t, "to")].Learner}
 	}
+	x.Learning = Separate
+	if unreadable(&l, &l) == "" && rapid.Bool().Draw(t, "shared") {
+		x.Learning = Shared
+		if rapid.Bool().Draw(t, "shadow") {
+			another := l
+			another.Name, another.Default = "the_shadow", false
+			c.Learners = append(c.Learners, another)
+			x.Shadow = []Arm{{another.Name, 0.5}}
+		}
+	}
 	c.Experiments = append(c.Experiments, x)
 }
 

@@ -132,6 +132,11 @@ var beyondSchemas = map[string][]string{
 		"arms that cannot be compared: experiments.a.arms.h", "an experiment for impressions that do not suit its arms: experiments.a.arms",
 		"what an experiment counts for what was never paid: experiments.a.unpaid", "what an experiment counts for what was never paid: experiments.c.unpaid",
 		"what an experiment counts for what was never paid: experiments.ee.unpaid",
+		"what cannot decide by what the control knows: experiments.a.arms.b", "what cannot decide by what the control knows: experiments.a.arms.c",
+		"what cannot decide by what the control knows: experiments.a.arms.d", "what cannot decide by what the control knows: experiments.a.arms.ee",
+		"what cannot decide by what the control knows: experiments.a.shadow.f", "what cannot decide by what the control knows: experiments.a.shadow.g",
+		"what cannot decide by what the control knows: experiments.a.shadow.h", "what cannot decide by what the control knows: experiments.a.shadow.nobody",
+		"shadows: experiments.a.shadow", "shadows: experiments.b.arms.a", "shadows: experiments.b.arms.b",
 		"guards: experiments.c.guard", "guards: experiments.c.guard.to", "guards: experiments.ee.guard.to",
 	},
 	"sums and differences": {

@@ -22,6 +22,12 @@ var experimentSettings = []setting[Experiment]{
 		"raise it with every change of the experiment: units are given arms anew, counts begin at zero, and what a guard has done is over"),
 	value("unpaid", func(x *Experiment) **float64 { return &x.Unpaid }, maybe("within the arms' `payoff_range`", schema{}), nil,
 		"what a selection that was never paid is worth in the comparison, where the arms have `on_expiry: drop`"),
+	value("learning", func(x *Experiment) *Learning { return &x.Learning }, words(Separate, Shared), Separate,
+		"what arms learn from: each from what it has ranked itself (`separate`); or all from all (`shared`): they are policies that decide by what "+
+			"the control knows. Those that rank, with `direct`, the same `silence` and `drift`, and `utilities: given`"),
+	value("shadow", func(x *Experiment) *[]Arm { return &x.Shadow }, shadowKind, nil,
+		"learners that decide as arms would under `shared`, each on its share of the experiment's impressions, and are not shown: the ranking says how they "+
+			"would have ranked. Needs `learning: shared`"),
 	sectionOf("guard", func(x *Experiment) *Guard { return &x.Guard }, []setting[Guard]{
 		value("margin", func(g *Guard) *float64 { return &g.Margin }, numberIn(0, 1), 0.02,
 			"in payoff ranges: an arm whose lift is below minus this for certain is taken out of service").unless(func(g *Guard) bool { return g.To == "" }),
@@ -35,35 +41,45 @@ const noArms = "is needed: two learners or more and their shares, such as {feed:
 // mostArms bounds the arms of an experiment: the bounds of each allow for all others.
 const mostArms = 16
 
-// sharesKind is a mapping of learners to shares.
-var sharesKind = kind[[]Arm]{name: "mapping of shares", span: "2 to 16 learners, each with a number above 0; they add up to 1",
-	editor: schema{"type": "object", "minProperties": 2, "maxProperties": mostArms,
-		"additionalProperties": orReference(schema{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, numeric)},
-	read: func(s *section, key string, dst *[]Arm) {
-		f, ok := s.ask(key)
-		if !ok {
-			return
-		}
-		one := s.d.open(s.join(key), f.at, f.value)
-		one.known = one.order
-		var all []Arm
-		for _, name := range one.order {
-			a := Arm{Learner: name}
-			set(one, name, &a.Share, parseShare)
-			s.d.bad[s.join(key)] = s.d.bad[s.join(key)] || !one.ok(name)
-			all = append(all, a)
-		}
-		*dst = all
-	},
-	print: func(all []Arm) *yaml.Node {
-		if all == nil {
-			return nil
-		}
-		var m mapping
-		for _, a := range all {
-			m.add(a.Learner, plain(formatFloat(a.Share)))
-		}
-		return m.node(true)
-	}}
+// sharesKind is a mapping of learners to shares that add up to 1, shadowKind of learners to shares of their own.
+var (
+	sharesKind = mappingOfShares("2 to 16 learners, each with a number above 0; they add up to 1", 2)
+	shadowKind = mappingOfShares("learners, each with a number above 0 and at most 1", 0)
+)
+
+func mappingOfShares(span string, least int) kind[[]Arm] {
+	return kind[[]Arm]{name: "mapping of shares", span: span,
+		editor: schema{"type": "object", "minProperties": least, "maxProperties": mostArms,
+			"additionalProperties": orReference(schema{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, numeric)},
+		read: readShares, print: printShares}
+}
+
+func readShares(s *section, key string, dst *[]Arm) {
+	f, ok := s.ask(key)
+	if !ok {
+		return
+	}
+	one := s.d.open(s.join(key), f.at, f.value)
+	one.known = one.order
+	var all []Arm
+	for _, name := range one.order {
+		a := Arm{Learner: name}
+		set(one, name, &a.Share, parseShare)
+		s.d.bad[s.join(key)] = s.d.bad[s.join(key)] || !one.ok(name)
+		all = append(all, a)
+	}
+	*dst = all
+}
+
+func printShares(all []Arm) *yaml.Node {
+	if all == nil {
+		return nil
+	}
+	var m mapping
+	for _, a := range all {
+		m.add(a.Learner, plain(formatFloat(a.Share)))
+	}
+	return m.node(true)
+}
 
 func (x *Experiment) print() *yaml.Node { return printAll(experimentSettings, x).node(false) }

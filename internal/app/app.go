@@ -24,6 +24,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/reach"
 	"github.com/ranker-worker/ranker-worker/internal/registry"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -281,8 +282,40 @@ func experimentConfig(cfg *config.Config, x *config.Experiment) (partition.Exper
 	if err != nil {
 		return partition.ExperimentConfig{}, fmt.Errorf("%s: %w", cfg.Where("experiments."+x.Name), err)
 	}
-	return partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(cfg, x), Unpaid: learners.Unpaid(cfg, x), Guarded: x.Guard.To != "",
-		Margin: x.Guard.Margin, To: x.Guard.To}, nil
+	c := partition.ExperimentConfig{Experiment: of, Definition: learners.Definition(cfg, x), Unpaid: learners.Unpaid(cfg, x), Guarded: x.Guard.To != "",
+		Margin: x.Guard.Margin, To: x.Guard.To, Shared: x.Learning == config.Shared}
+	for i := range of.Arms {
+		if !c.Shared {
+			break
+		}
+		p, err := policyOf(cfg, of.Arms[i].Name)
+		if err != nil {
+			return c, err
+		}
+		c.Policies = append(c.Policies, p)
+	}
+	for _, s := range x.Shadow {
+		p, err := policyOf(cfg, s.Learner)
+		if err != nil {
+			return c, err
+		}
+		c.Shadows = append(c.Shadows, partition.ShadowConfig{Name: s.Learner, Share: s.Share, Policy: p})
+	}
+	return c, nil
+}
+
+// policyOf is what a learner ranks by.
+func policyOf(cfg *config.Config, learner string) (policy.Policy, error) {
+	for i := range cfg.Learners {
+		if cfg.Learners[i].Name == learner {
+			p, err := learners.Policy(&cfg.Learners[i])
+			if err != nil {
+				err = fmt.Errorf("%s: %w", cfg.Where("learners."+learner), err)
+			}
+			return p, err
+		}
+	}
+	return nil, fmt.Errorf("there is no learner %q", learner)
 }
 
 func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConfig, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
@@ -18,6 +19,18 @@ func Experiment(x *config.Experiment) (*experiment.Experiment, error) {
 		s.Period = x.Period.Milliseconds()
 	}
 	return experiment.New(s)
+}
+
+// Policy is what a learner ranks by, for others' knowledge: of one that ranks.
+func Policy(l *config.Learner) (policy.Policy, error) {
+	parameters, err := l.Parameters()
+	if err != nil {
+		return nil, err
+	}
+	if k := l.Policy.Kind(); k != nil && k.Rank != nil {
+		return k.Rank(parameters)
+	}
+	return nil, fmt.Errorf("policy %s does not rank by what another one knows", l.Policy)
 }
 
 // Unpaid is what a selection that was never paid is worth in an experiment of these learners, in raw units.
@@ -41,7 +54,7 @@ func Definition(cfg *config.Config, x *config.Experiment) string {
 	for _, a := range e.Arms {
 		fmt.Fprintf(&b, "%s=%v ", a.Name, a.Share)
 	}
-	fmt.Fprintf(&b, "control=%s by=%s", x.Control, x.By)
+	fmt.Fprintf(&b, "control=%s by=%s learning=%s", x.Control, x.By, x.Learning)
 	if e.ByUser {
 		fmt.Fprintf(&b, " period=%d", e.Period)
 	}

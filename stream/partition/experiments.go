@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -23,6 +24,11 @@ type ExperimentConfig struct {
 	Guarded    bool
 	Margin     float64 // of the guard, in payoff ranges
 	To         string  // the arm that ranks in place of one that is out of service; without a guard the control does
+	// Shared says that the arms decide by what the control knows, which is told all, and know nothing themselves; Policies are theirs then,
+	// in the order of Arms.
+	Shared   bool
+	Policies []policy.Policy
+	Shadows  []ShadowConfig // decide by what the control knows
 }
 
 // ExperimentVerdict is what a guard has decided of an arm.
@@ -52,7 +58,10 @@ type trial struct {
 	idle    bool         // a later run has begun: it gives arms, and counts nothing
 	changed bool         // since the last seal: how the run began
 	longest int          // length of the longest name of an arm
-	sums    trialSums
+	shadows []shadow
+	// longestShadows is the length of all names of shadows together.
+	longestShadows int
+	sums           trialSums
 
 	outside int64 // impressions without a user, since the state was loaded
 }
@@ -106,6 +115,9 @@ func (m *Machine) newTrials() error {
 		if c.To != "" && c.Index(c.To) < 0 {
 			return fmt.Errorf("%w: experiment %q: %q is none of its arms", errConfig, c.Name, c.To)
 		}
+		if err := m.readers(x); err != nil {
+			return fmt.Errorf("%w: experiment %q: arms or shadows cannot decide by what its control knows", err, c.Name)
+		}
 		x.sums = newTrialSums(x)
 		t.all, t.byName[c.Name] = append(t.all, x), x
 		m.byName[c.Name].trial = x
@@ -130,7 +142,9 @@ func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (b
 		m.scratch.unit = experiment.AppendUnit(m.scratch.unit[:0], int(g.group), g.period, x.Period != 0)
 		g.arm = x.Arm(m.scratch.unit)
 	}
-	g.served = x.serves(g.arm)
+	if g.served = x.serves(g.arm); x.Shared {
+		return x.knowing(), g
+	}
 	return x.arms[g.served].learner, g
 }
 

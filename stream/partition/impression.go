@@ -119,6 +119,7 @@ const (
 	propensityBytes   = 26
 	rankBytes         = 2 * 11 // a rank, and that it is undecided
 	expectedBytes     = 15     // with six decimals
+	positionBytes     = 11     // of a shadow's order
 	experimentBytes   = 280    // what is said of one, a verdict too, without names
 	escapedByte       = 6      // what JSON makes of one byte at worst
 )
@@ -141,7 +142,8 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *given) int {
 		rest += expectedBytes * len(imp.Candidates)
 	}
 	if x := g.trial; x != nil {
-		rest += experimentBytes + escapedByte*(len(x.Name)+2*x.longest)
+		rest += experimentBytes + escapedByte*(len(x.Name)+3*x.longest+x.longestShadows)
+		rest += len(x.shadows) * (len(`"":[],`) + positionBytes*len(imp.Candidates))
 	}
 	if rough := rest + escapedByte*bytes; rough <= m.cfg.MaxRankingBytes {
 		return rough
@@ -164,31 +166,33 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	for k, at := range s.order {
 		s.candidates[k] = s.numbers[at]
 	}
-	key := policy.DecisionKey(l.cfg.Seed, m.salt, l.name, m.cfg.Partition, rec.Offset)
+	as := g.ranks(l)
+	key := policy.DecisionKey(as.cfg.Seed, m.salt, as.name, m.cfg.Partition, rec.Offset)
 	d := &m.decision
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
-	l.delay.Decide(s.candidates, key, d)
+	g.decideAs(l, s.candidates, key, d)
 	m.segments.loose += eventWeight
 	favourite := favouriteOf(l, s.candidates, d)
 	l.comparison.decided(l, s.candidates, favourite, favourite == int(d.Order[0]))
 
 	base := max(effective, m.time.watermark)
 	r := &m.ranking
-	r.ID, r.Learner, r.Time = imp.ID, append(r.Learner[:0], l.name...), effective
+	r.ID, r.Learner, r.Time = imp.ID, append(r.Learner[:0], as.name...), effective
 	r.Items = r.Items[:0]
 	for _, k := range d.Order {
 		r.Items = append(r.Items, s.names[s.order[k]])
 	}
 	r.Decision = event.Decision{
-		Group: m.cfg.Group, Policy: l.cfg.PolicyName, Delay: l.cfg.DelayName, Partition: m.cfg.Partition,
+		Group: m.cfg.Group, Policy: as.cfg.PolicyName, Delay: as.cfg.DelayName, Partition: m.cfg.Partition,
 		Offset: rec.Offset, Layout: layoutOf(d, g), Began: base, HasBegan: true, Propensities: d.Propensities, Expected: d.Expected,
 		Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
 	if m.cfg.HasSelections {
-		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, l.cfg.SelectionTimeout)
+		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, as.cfg.SelectionTimeout)
 	}
 	g.assignment(m, &r.Decision)
+	r.Decision.Shadows = m.shadow(g, s.candidates, d, rec.Offset)
 	out.room(m.rankingSize(l, imp, g))
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
@@ -315,7 +319,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return err
 	}
 	m.makeRoom(r)
-	l := m.byName[string(r.Learner)]
+	l := m.stateOf(r)
 	if l == nil {
 		l = m.registerUnconfigured(string(r.Learner))
 	}

@@ -70,7 +70,8 @@ type scratch struct {
 	candidates []policy.Item // in increasing utility
 	utilities  []float64
 	names      [][]byte
-	unit       []byte                // of an experiment by user
+	unit       []byte // of an experiment by user
+	shadows    shadows
 	rankOf     map[policy.Item]int32 // utility rank
 	pages      []uint32
 	named      []namedItem // of a page of names that is being sealed

@@ -41,9 +41,13 @@ const victimLearners = `
   liked: {payoffs: stochastic, policy: greedy, delay: direct, utilities: sorted, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
   tried: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}
   same: {payoffs: stochastic, policy: greedy, payoff_horizon: 1h, selection_timeout: 10m}
+  both: {payoffs: stochastic, policy: utility, payoff_horizon: 1h, selection_timeout: 10m}
+  ends: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m}
+  dark: {payoffs: stochastic, policy: thompson, payoff_horizon: 1h, selection_timeout: 10m}
   told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}`
 
-const victimExperiments = "experiments: {tried: {arms: {tried: 0.5, same: 0.5}, control: same}}"
+const victimExperiments = "experiments: {tried: {arms: {tried: 0.5, same: 0.5}, control: same}, " +
+	"both: {arms: {both: 0.5, ends: 0.5}, control: ends, learning: shared, shadow: {dark: 1}, by: user, period: 1h}}"
 
 func newVictim(t *testing.T) *victim {
 	v := &victim{world: newWorld(t, testenv.Embedded(t), 1, victimLearners, victimExperiments), offsets: map[string]int64{}}
@@ -139,13 +143,19 @@ func (v *victim) live(t *testing.T) {
 	for n := range 8 {
 		v.impression(t, fmt.Sprint("tried", n), "tried")
 	}
+	for n := range 8 {
+		v.put(t, "impressions", fmt.Sprint("both", n), fmt.Sprintf(`"learner":"both","user":"u%d","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]`, n/2))
+	}
+	v.put(t, "impressions", "both9", `"learner":"both","candidates":[{"item":"a","utility":1},{"item":"b","utility":2}]`)
 	v.settle(t)
 	for n := range 5 {
 		v.put(t, "selections", fmt.Sprint("tried", n), `"item":"a"`)
+		v.put(t, "selections", fmt.Sprint("both", n), `"item":"a"`)
 	}
 	v.settle(t)
 	for n := range 4 {
 		v.put(t, "payoffs", fmt.Sprint("tried", n), `"payoff":0.25`)
+		v.put(t, "payoffs", fmt.Sprint("both", n), `"payoff":0.75`)
 	}
 	v.settle(t)
 	v.teach(t, "3")

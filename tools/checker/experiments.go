@@ -98,6 +98,17 @@ func (f *fold) checkArm(name any, rk *event.Ranking) {
 	}
 }
 
+// toldOf is the learner that is told what becomes of an impression: who ranked it or, where arms learn together, the control.
+func (f *fold) toldOf(rk *event.Ranking) []byte {
+	a := &rk.Decision.Assignment
+	for _, cfg := range f.c.configs {
+		if x := cfg.ExperimentOf(a.Experiment); x != nil && x.Learning == config.Shared && int32(x.Run) == a.Run {
+			return []byte(x.Control)
+		}
+	}
+	return rk.Learner
+}
+
 // enrol notes which arm an impression is a unit of. After a verdict the arm ranks nothing any more.
 func (f *fold) enrol(name any, l *life, d *event.Decision) {
 	a := &d.Assignment

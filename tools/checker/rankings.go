@@ -168,7 +168,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 			fmt.Sprintf("one at watermark %d", f.watermark))
 		f.lose(l)
 	}
-	lf := f.decidedBy(rk.Learner, r.offset)
+	lf := f.decidedBy(f.toldOf(rk), r.offset)
 	f.begin(l, lf, d)
 	f.enrol(name, l, d)
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
@@ -184,7 +184,7 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	} else {
 		lf.show(l.items)
 		f.carry(lf, l, parsed)
-		f.checkDecision(name, r, lf, d, parsed)
+		f.checkDecision(name, r, f.decidedBy(rk.Learner, r.offset), d, parsed)
 		checkPropensities(f.out, name, lf, l, d)
 		f.checkAdmissible(name, lf, l)
 	}

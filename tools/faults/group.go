@@ -63,7 +63,12 @@ const learners = `
   rival: {payoffs: adversarial, policy: ftrl, max_instances: 16, windows: {geometric: 0.6, max: 5}, payoff_horizon: 60s}
 ` + moves
 
+// What earlier versions do not know. The arm hasty awaits selections for a millisecond, so that most of its impressions are worth nothing:
+// its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
+  hasty: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 1ms}
+experiments:
+  brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}
 `
 
 // earlierLearners are those that earlier versions can read, as they can.

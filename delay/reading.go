@@ -1,0 +1,20 @@
+package delay
+
+import "github.com/ranker-worker/ranker-worker/policy"
+
+// Readable is a Learner whose knowledge other policies can decide by: they see what its own policy would.
+type Readable interface {
+	Learner
+	// DecideBy is Decide by another policy.
+	DecideBy(p policy.Policy, candidates []policy.Item, key policy.Key, d *Decision)
+}
+
+var _ Readable = (*Direct)(nil)
+
+// DecideBy implements Readable. The learner's own policy must be one that ranks, and not one that explores.
+func (d *Direct) DecideBy(p policy.Policy, candidates []policy.Item, key policy.Key, dec *Decision) {
+	own := d.policy
+	d.policy = p
+	d.Decide(candidates, key, dec)
+	d.policy = own
+}

@@ -1,0 +1,103 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ShadowConfig is a learner that decides as an arm would, and is not shown.
+type ShadowConfig struct {
+	Name   string // of a learner
+	Share  float64
+	Policy policy.Policy
+}
+
+// shadow is one of a trial.
+type shadow struct {
+	*ShadowConfig
+	learner  *learner
+	decision delay.Decision
+}
+
+// shadows are memory for what they have decided on an impression.
+type shadows struct {
+	decided []event.Shadow
+	place   []int32 // by candidate: its position in the ranking
+}
+
+// readers makes what decides by the control's knowledge: the arms, where learning is shared, and the shadows.
+func (m *Machine) readers(x *trial) error {
+	for i := range x.Shadows {
+		c := &x.Shadows[i]
+		l := m.byName[c.Name]
+		if l == nil {
+			return errConfig
+		}
+		x.shadows, x.longestShadows = append(x.shadows, shadow{ShadowConfig: c, learner: l}), x.longestShadows+len(c.Name)
+	}
+	if len(x.Shadows) == 0 && !x.Shared {
+		return nil
+	}
+	if _, ok := x.knowing().delay.(delay.Readable); !ok || x.Shared && len(x.Policies) != len(x.arms) {
+		return errConfig
+	}
+	return nil
+}
+
+// knowing is the learner whose knowledge the arms have in common: the control.
+func (x *trial) knowing() *learner { return x.arms[x.ControlArm()].learner }
+
+// stateOf is the learner that is told what becomes of an adopted decision.
+func (m *Machine) stateOf(r *event.Ranking) *learner {
+	a := &r.Decision.Assignment
+	if x := m.trials.byName[a.Experiment]; x != nil && x.Shared && x.Run == a.Run && x.Index(string(r.Learner)) >= 0 {
+		return x.knowing()
+	}
+	return m.byName[string(r.Learner)]
+}
+
+// decideAs decides by what l knows as the learner would that ranks: under shared learning by its policy.
+func (g *given) decideAs(l *learner, candidates []policy.Item, key policy.Key, d *delay.Decision) {
+	if x := g.trial; x != nil && x.Shared {
+		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, key, d)
+		return
+	}
+	l.delay.Decide(candidates, key, d)
+}
+
+// ranks is the learner that a ranking names.
+func (g *given) ranks(l *learner) *learner {
+	if x := g.trial; x != nil && x.Shared {
+		return x.arms[g.served].learner
+	}
+	return l
+}
+
+// shadow has shadows decide, each on its share of impressions, and gives what the ranking says of them.
+func (m *Machine) shadow(g *given, candidates []policy.Item, d *delay.Decision, offset int64) []event.Shadow {
+	if g.trial == nil || len(g.trial.shadows) == 0 {
+		return nil
+	}
+	s := &m.scratch.shadows
+	s.decided, s.place = s.decided[:0], slices.Grow(s.place[:0], len(d.Order))[:len(d.Order)]
+	for at, k := range d.Order {
+		s.place[k] = int32(at)
+	}
+	for i := range g.trial.shadows {
+		x := &g.trial.shadows[i]
+		seed := x.learner.cfg.Seed
+		if u := policy.DecisionKey(^seed, m.salt, x.Name, m.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
+			continue
+		}
+		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
+			&x.decision)
+		for at, k := range x.decision.Order {
+			x.decision.Order[at] = s.place[k]
+		}
+		s.decided = append(s.decided, event.Shadow{Name: x.Name, Order: x.decision.Order})
+	}
+	return s.decided
+}
