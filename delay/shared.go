@@ -27,6 +27,8 @@ type Sharing interface {
 	BeWhole()
 	// Told ends what the whole is told for now: of all its numbers so many are items'.
 	Told(items int)
+	// Estimates is how often the whole has estimated what it knows of all items and sources together.
+	Estimates() uint64
 	// Ended tells the whole that a source has an item no longer, and Release that no source has: its number may come back.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)
@@ -80,6 +82,14 @@ func (d *Direct) BeWhole() { d.table.BeWhole() }
 func (d *Direct) Told(items int) {
 	d.table.CountItems(items)
 	d.flights.told(d.table)
+}
+
+// Estimates implements Sharing.
+func (d *Direct) Estimates() uint64 {
+	if a := d.flights.awaiting; a != nil {
+		return a.made.number
+	}
+	return 0
 }
 
 // Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.

@@ -133,7 +133,7 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 		for _, d := range deltas {
 			sums := f.read(source, d.Fields)
 			for _, l := range f.loops {
-				if l.p != source && !l.offer(ctx, source, sums) {
+				if l.p != source && !l.offer(ctx, sums, partition.ImportDelta, source, d.Fence) {
 					delete(f.served[source], l.p) // it has a gap: the whole again, should it still be there
 				}
 			}
@@ -180,11 +180,11 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	}
 	telling := f.knowledge.reader.Informative(all)
 	for i, l := range due {
-		sums := all
+		sums, mode := all, partition.ImportAll
 		if served[l.p] != loads[i] {
-			sums = telling
+			sums, mode = telling, partition.ImportInformative
 		}
-		if l.offer(ctx, source, sums) {
+		if l.offer(ctx, sums, mode, source, at) {
 			served[l.p] = loads[i]
 		}
 	}
@@ -210,7 +210,15 @@ func (f *follower) tell() {
 // tellAnew tells the knowledge all that a source has published, in parts, so that no loop waits for long.
 func (f *follower) tellAnew(source int32, all []partition.Published, at state.Fence) {
 	f.tell() // what was read before must not come behind it
-	f.knowledge.tell(func(k *partition.Knowledge) { k.Anew(source) })
+	if len(all) <= publishedAtOnce {
+		f.knowledge.tell(func(k *partition.Knowledge) {
+			k.Anew(source, at)
+			k.Tell(source, all)
+			k.Whole(source, at)
+		})
+		return
+	}
+	f.knowledge.tell(func(k *partition.Knowledge) { k.Anew(source, at) })
 	for part := range slices.Chunk(all, publishedAtOnce) {
 		f.knowledge.tell(func(k *partition.Knowledge) { k.Tell(source, part) })
 	}
@@ -227,20 +235,24 @@ func (f *follower) read(source int32, fields []state.Field) []partition.Publishe
 
 // publishedBatch is what one source has published, for one loop. It is shared with other loops.
 type publishedBatch struct {
-	source int32
-	all    []partition.Published
+	of  partition.Import
+	all []partition.Published
 }
 
 // publishedAtOnce bounds a batch, so that taking one in never keeps a loop from its partition for long.
-const publishedAtOnce = 2000
+const publishedAtOnce = partition.PublishedAtOnce
 
-// offer hands the loop what was published, waiting while it has other to take in; false when the loop has ended.
-func (l *loop) offer(ctx context.Context, source int32, all []partition.Published) bool {
-	for len(all) > 0 {
+// offer hands the loop what was published, all of it as of a checkpoint or what that has changed, waiting while the loop has other to
+// take in; false when the loop has ended. Of a change of nothing that learners pool it is told, too: so that changes follow each other.
+func (l *loop) offer(ctx context.Context, all []partition.Published, mode partition.ImportMode, source int32, at state.Fence) bool {
+	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
+	for !of.Last {
 		n := min(len(all), publishedAtOnce)
+		of.Last = n == len(all)
 		select {
-		case l.sources <- publishedBatch{source, all[:n]}:
+		case l.sources <- publishedBatch{of, all[:n]}:
 			all = all[n:]
+			of.Part++
 		case <-l.ended:
 			return false
 		case <-ctx.Done():
@@ -253,6 +265,7 @@ func (l *loop) offer(ctx context.Context, source int32, all []partition.Publishe
 // takePublished hands the task a batch.
 func (l *loop) takePublished(b publishedBatch) {
 	for i := range b.all {
-		l.task.SetSource(b.source, &b.all[i])
+		l.task.SetSource(b.of.Source, &b.all[i])
 	}
+	l.task.Imported(b.of)
 }

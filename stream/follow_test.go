@@ -73,7 +73,7 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 		take := func() {
 			for len(l.sources) > 0 {
 				b := <-l.sources
-				require.Equal(t, int32(0), b.source)
+				require.Equal(t, int32(0), b.of.Source)
 				for _, pub := range b.all {
 					got = pub.String()
 				}

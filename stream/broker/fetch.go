@@ -305,8 +305,8 @@ func (d *fetchDecoder) records(ctx context.Context, b *Batch, out *task.Fetched)
 		out.Next = max(out.Next, rec.Offset+1)
 		d.room -= recordCost + int64(len(rec.Key)+len(rec.Value))
 		if d.asked.Topic == event.Rankings {
-			out.Origins = append(out.Origins, task.Origin{Producer: b.Producer, Transactional: b.Transactional(), Steps: steps})
-			d.room -= originCost + int64(len(steps))
+			out.Origins = append(out.Origins, task.Origin{Producer: b.Producer, Transactional: b.Transactional(), Steps: steps, Seen: r.seen})
+			d.room -= originCost + int64(len(steps)+len(r.seen))
 		}
 		if len(r.trace.Parent) > 0 {
 			r.trace.Record = len(out.Records) - 1

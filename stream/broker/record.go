@@ -31,6 +31,7 @@ type recordReader struct {
 	// traces says that records' traces are read; trace is that of the last, empty where it has none.
 	traces bool
 	trace  task.Trace
+	seen   []byte // the value of the last record's header task.SeenHeader, of rankings only
 
 	unread int32
 	last   int64 // offset delta of the record before
@@ -125,7 +126,7 @@ func (r *recordReader) decode() (rec partition.Record, steps []byte, ok bool, er
 		return rec, nil, false, errRecord // not even the number of headers
 	}
 	if r.topic == event.Rankings {
-		steps, err = r.steps()
+		steps, err = r.told()
 		return rec, steps, err == nil, err
 	}
 	if r.traces {
@@ -171,47 +172,59 @@ func (r *recordReader) content(rec *partition.Record) (err error) {
 	return err
 }
 
-// steps reads the headers; of several of that name the last one counts, as in Kafka's own clients.
-func (r *recordReader) steps() (value []byte, err error) {
+// told reads the headers that say how a ranking was made; of several of one name the last one counts, as in Kafka's own clients.
+func (r *recordReader) told() (steps []byte, err error) {
+	r.seen = nil
 	count, err := r.number()
 	if err == nil && (count < 0 || count > r.body/2) {
 		err = errRecord
 	}
 	for ; err == nil && count > 0; count-- {
-		mine, n := false, int64(0)
-		if mine, err = r.named(task.StepsHeader); err == nil {
+		var into *[]byte
+		n := int64(0)
+		if into, err = r.named(&steps); err == nil {
 			n, err = r.length()
 		}
 		switch {
 		case err != nil:
-		case !mine:
+		case into == nil:
 			err = r.pass(max(n, 0))
 		case n < 0:
-			value = nil
+			*into = nil
 		default:
 			r.body -= n
-			value, err = r.take(n, r.most, nil)
+			*into, err = r.take(n, r.most, nil)
 		}
 	}
 	if err == nil && r.body != 0 {
 		err = errRecord
 	}
-	return value, err
+	return steps, err
 }
 
-// named reads a header's key.
-func (r *recordReader) named(name string) (bool, error) {
+// named reads a header's key, and says where its value goes; nil where nobody wants it.
+func (r *recordReader) named(steps *[]byte) (*[]byte, error) {
 	n, err := r.length()
-	switch {
-	case err != nil:
-		return false, err
-	case n < 0:
-		return false, errRecord
-	case n != int64(len(name)):
-		return false, r.pass(n)
+	if err == nil && n < 0 {
+		err = errRecord
+	}
+	if err != nil {
+		return nil, err
+	}
+	name, into := "", (*[]byte)(nil)
+	switch n {
+	case int64(len(task.StepsHeader)):
+		name, into = task.StepsHeader, steps
+	case int64(len(task.SeenHeader)):
+		name, into = task.SeenHeader, &r.seen
+	default:
+		return nil, r.pass(n)
 	}
 	r.body -= n
-	return r.is(name)
+	if mine, err := r.is(name); !mine || err != nil {
+		return nil, err
+	}
+	return into, nil
 }
 
 // number reads a varint of the present record.

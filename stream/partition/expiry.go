@@ -149,7 +149,11 @@ func (m *Machine) DueSegment() uint64 { return m.expiry.dueSegment }
 // stored before the store was asked.
 func (m *Machine) Walked(bucket int64) {
 	m.follow()
+	before := m.expiry.floor
 	m.expiry.walked(bucket)
+	if len(m.trials.all) > 0 { // else nothing depends on it
+		m.seen.walked(m.expiry.floor - before)
+	}
 	m.compare()
 }
 
@@ -159,7 +163,7 @@ func (m *Machine) WalkLag() event.Millis { return m.expiry.lag(m.time.watermark)
 
 // Expire does what is due for an entry that the walk came by, and moves it on to the bucket of its next deadline.
 func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
-	m.follow()
+	m.stepping = stepping{}
 	if err := m.open(e.ID, nil, Found{Page: e.Page, Value: e.Value}); err != nil {
 		return err
 	}
@@ -168,7 +172,11 @@ func (m *Machine) Expire(e state.Entry, _ event.Millis, _ *Output) error {
 		m.expiry.met(s.segment)
 		return nil
 	}
+	if c.kind == pending && m.time.watermark > c.nextDeadline() {
+		m.noteActed(m.prepare())
+	}
 	m.settle()
+	m.noteDue()
 	c.changed = true // if not that, its bucket does
 	m.save(true)
 	return nil

@@ -197,7 +197,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(len(value), out)})
+	steps := m.stepsOf(len(value), out)
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: steps, Seen: m.seenOf(len(value)+len(steps), out)})
 	m.stepping.ranked = true
 	l.looking.decided(m, l, s.candidates, favourite)
 
@@ -221,6 +222,13 @@ func (m *Machine) stepsOf(size int, out *Output) []byte {
 	}
 	start := len(out.buf)
 	out.buf = m.steps.appendHeader(out.buf)
+	return out.buf[start:len(out.buf):len(out.buf)]
+}
+
+// seenOf is what else was seen, as far as it fits into the header of a ranking that has so many bytes besides.
+func (m *Machine) seenOf(size int, out *Output) []byte {
+	start := len(out.buf)
+	out.buf = m.seen.take(out.buf, max(1, min(seenAtOnce, m.cfg.MaxRankingBytes-len(m.cur.key)-size-2*stepsHeaderBytes)))
 	return out.buf[start:len(out.buf):len(out.buf)]
 }
 

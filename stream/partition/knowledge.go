@@ -22,6 +22,10 @@ type Knowledge struct {
 	epoch  Epoch
 	anew   map[int32]map[string]*policy.Pages[bool] // by source that tells all anew, and hash: the items it has told of
 	trials pool
+
+	stand     stand // what is told, which is in the next epoch
+	estimated Epoch // the last that made estimates; its At is not set
+	estimates uint64
 }
 
 // Epoch says what a Knowledge holds.
@@ -31,6 +35,8 @@ type Epoch struct {
 	// At is by source the checkpoint up to which all that it has published is in it, as a Follower names it. It is not there of sources that
 	// are not known whole, such as those never heard of. It must not be changed.
 	At map[int32]state.Fence
+	// Sources says the same by source, and of one that tells all anew how much of that is in the epoch. It must not be changed.
+	Sources []SourceAt
 }
 
 // whole is a learner that is told of all sources. Its numbers of items are the process's.
@@ -66,7 +72,9 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 func (k *Knowledge) Others() bool { return k.others }
 
 // Epoch is the present one.
-func (k *Knowledge) Epoch() Epoch { return Epoch{k.epoch.Number, maps.Clone(k.epoch.At)} }
+func (k *Knowledge) Epoch() Epoch {
+	return Epoch{k.epoch.Number, maps.Clone(k.epoch.At), slices.Clone(k.epoch.Sources)}
+}
 
 // At is the checkpoint up to which a source is known, if it is known whole.
 func (k *Knowledge) At(source int32) (at state.Fence, known bool) {
@@ -76,18 +84,33 @@ func (k *Knowledge) At(source int32) (at state.Fence, known bool) {
 
 // Tell takes in what a source has published. Items must come before the fields that are about them.
 func (k *Knowledge) Tell(source int32, all []Published) {
+	if k.anew[source] != nil {
+		k.stand.at(source).Parts++
+	}
 	for i := range all {
 		k.set(source, &all[i])
 	}
 }
 
 // Reached says that all has been told that a source has published up to a checkpoint, since it was whole.
-func (k *Knowledge) Reached(source int32, at state.Fence) { k.epoch.At[source] = at }
+func (k *Knowledge) Reached(source int32, at state.Fence) {
+	k.epoch.At[source] = at
+	s := k.stand.at(source)
+	*s = sourceAt(at)
+	s.Whole = true
+}
 
-// Anew begins to tell all that a source has published: with Tell, in any number of parts, and then Whole. What the source told before
-// stays meanwhile.
-func (k *Knowledge) Anew(source int32) {
+// Anew begins to tell all that a source has published up to a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole. What
+// the source told before stays meanwhile.
+func (k *Knowledge) Anew(source int32, at state.Fence) {
 	delete(k.epoch.At, source)
+	s := k.stand.at(source)
+	before := *s
+	if *s = sourceAt(at); before.Whole {
+		s.Over, s.OverWriter, s.OverSeq = true, before.Writer, before.Seq
+	} else {
+		s.Over, s.OverWriter, s.OverSeq = before.Over, before.OverWriter, before.OverSeq
+	}
 	k.anew[source] = make(map[string]*policy.Pages[bool])
 	k.trials.begin(source)
 	for _, w := range k.wholes {
@@ -114,20 +137,30 @@ func (k *Knowledge) Whole(source int32, at state.Fence) {
 		}
 		delete(w.again, source)
 	}
-	k.epoch.At[source] = at
+	k.Reached(source, at)
 }
 
 // Lost says that something of what a source has published was missed: it is to be told anew. What it told stays until then.
-func (k *Knowledge) Lost(source int32) { delete(k.epoch.At, source) }
+func (k *Knowledge) Lost(source int32) {
+	delete(k.epoch.At, source)
+	*k.stand.at(source) = SourceAt{}
+}
 
 // Told begins the next epoch, with what has been told since the last.
 func (k *Knowledge) Told() {
+	var estimates uint64
 	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
 		w := k.wholes[name]
 		w.release()
 		w.Told(w.count())
+		estimates += w.Estimates()
 	}
 	k.epoch.Number++
+	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
+	if estimates != k.estimates {
+		k.estimates = estimates
+		k.estimated.Number, k.estimated.Sources = k.epoch.Number, append(k.estimated.Sources[:0], k.stand...)
+	}
 }
 
 func (k *Knowledge) set(source int32, pub *Published) {
@@ -269,7 +302,9 @@ func (m *Machine) follow() {
 	if m.cfg.Knowledge == nil || m.epoch == m.cfg.Knowledge.epoch.Number {
 		return
 	}
+	before := m.epoch
 	m.epoch = m.cfg.Knowledge.epoch.Number
+	m.turned(before)
 	for _, l := range m.learners {
 		if l.sharing != nil && !l.gone {
 			l.sharing.Refresh()

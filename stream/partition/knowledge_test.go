@@ -112,7 +112,7 @@ func (ps *peers) tell(lost func() bool) {
 		case missed && ps.broken == gapsAreNoticed:
 			ps.knowledge.Reached(int32(p), at)
 		case missed:
-			ps.knowledge.Anew(source)
+			ps.knowledge.Anew(source, at)
 			for part := range slices.Chunk(ps.published[0][p], 2) {
 				ps.knowledge.Tell(source, ps.reader.Read(source, sorted(part, ps.published[0][p]), ps.failed))
 				ps.knowledge.Told() // decisions may come in between
@@ -296,14 +296,14 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
 	require.Equal(t, 3, items())
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
-	cfg.Knowledge.Anew(1)
+	cfg.Knowledge.Anew(1, state.Fence{})
 	cfg.Knowledge.Told()
 	require.Equal(t, 7, items(), "what was told before stays meanwhile")
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
 	require.Equal(t, 7, items())
 	cfg.Knowledge.Whole(1, state.Fence{})
 	require.Equal(t, 5, items())
-	cfg.Knowledge.Anew(1)
+	cfg.Knowledge.Anew(1, state.Fence{})
 	cfg.Knowledge.Whole(1, state.Fence{})
 	require.Equal(t, 3, items())
 	failed := 0

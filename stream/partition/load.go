@@ -48,6 +48,7 @@ const (
 	floorField     = "floor"
 	saltField      = "salt"
 	stepsField     = "steps"
+	seenField      = "seen"
 )
 
 // loading keeps what is loaded until everything is there: fields come in any order.
@@ -60,6 +61,7 @@ type loading struct {
 	missed map[*learner][]state.Field
 	trials []state.Field
 	salted bool
+	check  uint32 // what the check of the rest has to be, if what was seen is of this state
 }
 
 type storedLearner struct {
@@ -144,6 +146,8 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 		m.loading.salted = true
 	case field == stepsField:
 		err = m.steps.load(value)
+	case field == seenField:
+		m.loading.check = m.seen.load(value)
 	case strings.HasPrefix(field, accountPrefix):
 		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
 	case strings.HasPrefix(field, formsPrefix):
@@ -188,6 +192,7 @@ func (m *Machine) Loaded(event.Millis) error {
 	if err := m.loadTrials(ld.trials); err != nil {
 		return err
 	}
+	m.seen.known = m.seen.known && ld.check == m.check()
 	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor}
 	return nil
 }

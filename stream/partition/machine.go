@@ -28,6 +28,8 @@ type Machine struct {
 
 	time      eventTime
 	steps     steps
+	seen      seen
+	behind    bool // event time has come further than it was acted upon
 	stepping  stepping
 	elsewhere map[string]bool // learners that other workers know; see Elsewhere
 	ledger    ledger
@@ -56,8 +58,10 @@ type Machine struct {
 // stepping is what a step finds out about its record, besides its outcome.
 type stepping struct {
 	effective event.Millis
-	timed     bool // the record's own time is not believed
-	crowded   bool // there is no room for it to wait
+	timed     bool  // the record's own time is not believed
+	crowded   bool  // there is no room for it to wait
+	due       bool  // the impression under its id has ended, since a deadline was past
+	dueAt     int64 // offset of that impression
 	ranked    bool
 }
 
@@ -225,7 +229,7 @@ func (m *Machine) Step(in *Input, out *Output) error {
 		return fmt.Errorf("partition: a record of topic %d, which is not configured as an input", rec.Topic)
 	}
 	m.stepping = stepping{}
-	m.follow()
+	acted := m.prepare()
 	var err error
 	switch {
 	case rec.Skipped != "":
@@ -239,8 +243,43 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	}
 	if err == nil {
 		m.stepped(rec)
+		return nil
+	}
+	if _, waits := err.(*Wait); waits { // what was done all the same is nothing that the steps tell of
+		m.noteActed(acted)
+		m.noteDue()
 	}
 	return err
+}
+
+// prepare goes over to the present epoch, and acts upon event time where it has come further; it tells whether it has. It comes before
+// all that depends on either.
+func (m *Machine) prepare() (acted bool) {
+	m.follow()
+	if !m.behind {
+		return false
+	}
+	m.behind = false
+	for _, l := range m.learners {
+		if !l.gone {
+			l.delay.Advance(m.time.watermark)
+		}
+	}
+	return true
+}
+
+// noteActed notes that event time was acted upon, if it was, where no step tells so.
+func (m *Machine) noteActed(acted bool) {
+	if acted {
+		m.seen.acted(m.time.watermark)
+	}
+}
+
+// noteDue notes that an impression has ended whose deadline was past, if one has, where no step tells so.
+func (m *Machine) noteDue() {
+	if m.stepping.due {
+		m.seen.visit(m.cur.id, m.stepping.dueAt)
+	}
 }
 
 // skip passes over a record that cannot be read. A decision that was made while it could be read is passed over with
@@ -258,6 +297,7 @@ func (m *Machine) stepped(rec *Record) {
 		m.ledger.add(ofTopic(rec.Topic, impressionsMisplaced, selectionsMisplaced, payoffsMisplaced), 1)
 	}
 	m.steps.at(m.time.watermark)
+	m.seen.stepped(m.time.watermark)
 	if m.stepping.ranked {
 		m.steps.ranked(rec)
 		m.endItems()
@@ -322,16 +362,11 @@ func (m *Machine) Tick(now event.Millis, atEnd [event.Inputs]bool) {
 	m.Raise(m.time.least(now, atEnd))
 }
 
-// Raise moves the watermark on to w, where it lies ahead.
+// Raise moves the watermark on to w, where it lies ahead. Learners are told before the next record is stepped, the next change is
+// sealed, or the walk ends the next impression, whichever comes first: so that how often it was raised meanwhile changes nothing.
 func (m *Machine) Raise(w event.Millis) {
-	if !m.time.raise(w) {
-		return
-	}
-	m.follow()
-	for _, l := range m.learners {
-		if !l.gone {
-			l.delay.Advance(w)
-		}
+	if m.time.raise(w) {
+		m.behind = true
 	}
 }
 

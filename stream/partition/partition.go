@@ -12,23 +12,25 @@ type Config struct {
 	Partition  int32
 	TopicNames [event.Topics]string // for dead letters' headers
 	// HasSelections is false where no selections topic is configured: a payoff's item is the selection then.
-	HasSelections    bool
-	ParkingTime      int64
-	Remember         int64 // how long an ended impression is remembered, from the watermark at its end on; or UntilHorizon
-	MaxParked        int   // records, per partition
-	MaxParkedBytes   int64 // of their raw bytes, per partition
-	MaxCandidates    int
-	MaxRecordBytes   int
-	Formats          event.Formats // of the input topics
-	MaxRankingBytes  int           // what one ranking record may take in its topic
-	Salt             uint64        // of the keys of decisions; a stored one wins
-	HashKey          uint64        // secret, of this process: keys the hashes of ids in memory
-	Learners         []LearnerConfig
-	Experiments      []ExperimentConfig
-	Partitions       int32                  // of the input topics; what experiments by user wait for
-	Names            Names                  // of items, which other machines may share; nil: the machine's own
-	Knowledge        *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
-	CheckCopartition func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
+	HasSelections   bool
+	ParkingTime     int64
+	Remember        int64 // how long an ended impression is remembered, from the watermark at its end on; or UntilHorizon
+	MaxParked       int   // records, per partition
+	MaxParkedBytes  int64 // of their raw bytes, per partition
+	MaxCandidates   int
+	MaxRecordBytes  int
+	Formats         event.Formats // of the input topics
+	MaxRankingBytes int           // what one ranking record may take in its topic
+	Salt            uint64        // of the keys of decisions; a stored one wins
+	HashKey         uint64        // secret, of this process: keys the hashes of ids in memory
+	Learners        []LearnerConfig
+	Experiments     []ExperimentConfig
+	Partitions      int32 // of the input topics; what experiments by user wait for
+	Names           Names // of items, which other machines may share; nil: the machine's own
+	// Program names the program and the kind of processor, and Settings those settings on which decisions depend. Both are only told.
+	Program, Settings string
+	Knowledge         *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
+	CheckCopartition  func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }
 
 // UntilHorizon says that an ended impression is remembered until its payoff deadline and the parking time are over.
@@ -84,6 +86,7 @@ type Cut struct {
 type Message struct {
 	Key, Value []byte
 	Steps      []byte // of a ranking: what was stepped since the last, see ParseSteps; not nil
+	Seen       []byte // of a ranking: what else was seen, see SeenReader; empty where there was nothing
 }
 
 // DeadLetter is a refused input record.

@@ -17,7 +17,7 @@ func (m *Machine) Dirty() (entries int, bytes int64) {
 // appends stays as it is: it has memory of its own. Segments are numbered from 1, each one more than the one before;
 // any tells whether this one changed anything.
 func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
-	m.follow()
+	m.noteActed(m.prepare())
 	before := len(dst.Writes) + len(dst.Pages) + len(dst.Entries)
 	m.segments.begin()
 	m.sealMeta(dst)
@@ -28,7 +28,11 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	m.trials.seal(dst)
 	m.expiry.pages.seal(dst)
 	segment = m.segments.end(dst)
-	return segment, len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
+	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
+	if m.seen.seal(); m.seen.on {
+		m.write(dst, seenField, m.seen.appendStored(nil, m.check()))
+	}
+	return segment, any
 }
 
 func (m *Machine) sealMeta(dst *state.Changes) {

@@ -15,6 +15,7 @@ func (m *Machine) settle() {
 		return
 	}
 	if e.kind == pending && w > e.nextDeadline() {
+		m.stepping.due, m.stepping.dueAt = true, e.offset
 		m.expire()
 	}
 	if e.kind == closed && w > e.forgetAt {

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,8 +90,12 @@ func NewPublishedReader(learners []LearnerConfig, names Names) *PublishedReader 
 func (r *PublishedReader) Hashes() []string { return r.hashes }
 
 // Read takes the fields apart that a source has published, into an order in which they can be taken in: items before the fields that
-// are about them. The result aliases their memory. What cannot be read is left out, and failed is told.
+// are about them, and else by their names, so that whoever reads the same takes it in in the same order. It puts fields into that order,
+// too. The result aliases their memory. What cannot be read is left out, and failed is told.
 func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(error)) []Published {
+	if !slices.IsSortedFunc(fields, byName) {
+		slices.SortStableFunc(fields, byName)
+	}
 	all := make([]Published, 0, len(fields))
 	for _, items := range []bool{true, false} {
 		for _, f := range fields {
@@ -105,6 +111,10 @@ func (r *PublishedReader) Read(source int32, fields []state.Field, failed func(e
 		}
 	}
 	return all
+}
+
+func byName(a, b state.Field) int {
+	return cmp.Or(strings.Compare(a.Hash, b.Hash), bytes.Compare(a.Field, b.Field))
 }
 
 func (r *PublishedReader) read(source int32, f state.Field) (Published, error) {
@@ -210,6 +220,7 @@ func (m *Machine) SetSource(source int32, pub *Published) {
 	if l == nil || l.gone || l.sharing != nil || len(pub.field) == 0 {
 		return
 	}
+	m.noteActed(m.prepare()) // items may be over by now
 	if pub.hash == ItemsHash {
 		m.setSourceItem(l, source, pub)
 		return

@@ -94,7 +94,7 @@ type batch struct {
 	out      partition.Output
 	times    []event.Millis // of the impressions
 	messages []OutMessage
-	headers  []Header // of messages, one each
+	headers  []Header // of messages, one or two each
 	bytes    int      // of the rankings, and of dead letters made with them
 	counted  int      // rankings of out that are in bytes
 }
@@ -114,7 +114,7 @@ func (o *rankingsOut) note(impression event.Millis) {
 	b := o.cur
 	m := &b.out.Rankings[b.counted]
 	b.counted++
-	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + RecordOverhead + HeaderOverhead
+	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + len(m.Seen) + RecordOverhead + 2*HeaderOverhead
 	b.times = append(b.times, impression)
 	o.made++
 }
@@ -150,11 +150,15 @@ func (o *rankingsOut) next() *batch {
 	}
 	b := o.cur
 	o.inFlight, o.cur = b, nil
-	b.headers = slices.Grow(b.headers, len(b.out.Rankings))
+	b.headers = slices.Grow(b.headers, 2*len(b.out.Rankings))
 	for i := range b.out.Rankings {
 		m := &b.out.Rankings[i]
+		first := len(b.headers)
 		b.headers = append(b.headers, Header{StepsHeader, m.Steps})
-		b.messages = append(b.messages, OutMessage{Key: m.Key, Value: m.Value, Headers: b.headers[i : i+1 : i+1]})
+		if len(m.Seen) > 0 {
+			b.headers = append(b.headers, Header{SeenHeader, m.Seen})
+		}
+		b.messages = append(b.messages, OutMessage{Key: m.Key, Value: m.Value, Headers: b.headers[first:len(b.headers):len(b.headers)]})
 	}
 	return b
 }

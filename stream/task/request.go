@@ -146,10 +146,15 @@ type Origin struct {
 	Producer      Producer
 	Transactional bool
 	Steps         []byte // the value of its header StepsHeader; nil where it has none
+	Seen          []byte // likewise of SeenHeader
 }
 
 // StepsHeader is the header of a ranking that says in which order its partition took in what it was made from.
 const StepsHeader = "steps"
+
+// SeenHeader is the header of a ranking that says what else it was made from that the topics do not hold; see partition.SeenReader. An
+// adoption does not look at it.
+const SeenHeader = "seen"
 
 // Trace is what a record's headers say of the trace that it belongs to, in W3C's form.
 type Trace struct {

@@ -14,6 +14,7 @@ func (t *Task) checkpoint() {
 		return
 	}
 	if segments := r.checkpoints.next(t.now.Mono, r.saveable); len(segments) > 0 {
+		r.machine.Sent(len(segments))
 		t.save(merge(segments, r.owner.fence, t.acq.metaOf(r.replay.cursor.producers)), t.now.Mono)
 	}
 }

@@ -236,7 +236,7 @@ func (b *broker) fetch(f Fetch) (Fetched, error) {
 			got.Records = append(got.Records, partition.Record{Topic: f.Topic, Offset: got.Next,
 				Timestamp: l.timestamp, Key: l.key, Value: l.value})
 			if f.Topic == event.Rankings {
-				got.Origins = append(got.Origins, Origin{Producer: l.producer, Steps: stepsOf(l.headers)})
+				got.Origins = append(got.Origins, Origin{Producer: l.producer, Steps: stepsOf(l.headers), Seen: headerOf(l.headers, SeenHeader)})
 			}
 		}
 		got.Next++
@@ -246,9 +246,11 @@ func (b *broker) fetch(f Fetch) (Fetched, error) {
 }
 
 // stepsOf is the value of the header with a ranking's steps; nil where there is none.
-func stepsOf(headers []Header) []byte {
+func stepsOf(headers []Header) []byte { return headerOf(headers, StepsHeader) }
+
+func headerOf(headers []Header, name string) []byte {
 	for _, h := range headers {
-		if h.Key == StepsHeader {
+		if h.Key == name {
 			return append([]byte{}, h.Value...)
 		}
 	}

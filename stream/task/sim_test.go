@@ -48,6 +48,7 @@ type world struct {
 	unsavedBound int64                       // 0: not checked
 	seen         sightings
 	violation    error
+	checkpointed func(*state.Checkpoint)
 }
 
 // copied is a backup of the store. It is abandoned when an earlier one is restored: from there on things go another way, and what
@@ -476,6 +477,9 @@ func (s shell) Checkpoint(e Checkpoint) error {
 	err := s.store().Checkpoint(inMemory, 0, w.rule.claim(w, s.p, e.Checkpoint))
 	if err == nil {
 		w.saved = e.Checkpoint.Meta.Inputs
+	}
+	if err == nil && w.checkpointed != nil {
+		w.checkpointed(e.Checkpoint)
 	}
 	if err == nil && w.chance(0.2) {
 		w.copies = append(w.copies, copied{Copy: s.store().Copy(0)})

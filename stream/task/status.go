@@ -164,6 +164,13 @@ func (t *Task) Look() *partition.Look {
 	return t.run.machine.Look()
 }
 
+// Imported says that SetSource was given a part of what a source has published.
+func (t *Task) Imported(i partition.Import) {
+	if t.run != nil {
+		t.run.machine.Imported(i)
+	}
+}
+
 // SetSource takes in what another partition has published; it tells whether there is a machine to take it.
 func (t *Task) SetSource(source int32, pub *partition.Published) bool {
 	if t.run == nil {

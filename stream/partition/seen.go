@@ -1,0 +1,467 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// What a partition has seen, besides the records that its steps tell of, is all else that its decisions depend on and the topics do not
+// hold: which statistics of other partitions were taken in when, which deadlines the walk over them came by when, when event time was
+// acted upon between two records, and which of its own changes made up which checkpoint. Rankings carry it in a header beside that of
+// the steps. With both a replay does what the owner did, call for call, and so comes to the same rankings bit for bit.
+//
+// The header holds tokens of one byte, the kind in the high three bits and a number in the low five, some with varints behind. Between
+// tokens stands how many records were stepped: those of the steps, ranked impressions among them. What is seen is told for the life of a
+// machine, from Seen on, ranked or adopted: so that a new owner tells what it saw while it adopted decisions of an earlier one.
+const (
+	seenRecords   = 0 // so many records were stepped; 0: uvarint
+	seenWatermark = 1 // uvarint: event time had come further by so many ms since it was acted upon last, and was acted upon
+	seenVisits    = 2 // so many impressions ended since their deadlines were past: zigzag varints, offsets from the last
+	seenEnds      = 3 // likewise, of which the offset is not kept: four bytes of each, see EndOf
+	seenSent      = 4 // so many of the oldest sealed segments were sent to the store as one checkpoint; 0: uvarint
+	seenEpoch     = 5 // the process's knowledge was at another epoch: changes of sources
+	seenImport    = 6 // what a source published was taken in by learners that do not share; the source, 31: uvarint
+	seenNote      = 7 // one of the following
+)
+
+// The notes that a token of the kind seenNote makes.
+const (
+	seenBegin = 1 // a machine began: absolute values
+	seenGap   = 2 // what else was seen is not told from here on
+	seenMore  = 3 // ends a header: the rest follows with the next rankings
+	seenSeal  = 4 // a segment was sealed
+	seenWalk  = 5 // uvarint: the walk closed so many buckets more
+)
+
+const (
+	maxSeen     = 64 << 10 // bounds what is kept that no ranking has told of
+	seenAtOnce  = 4 << 10  // of that one ranking tells
+	seenVersion = 1
+)
+
+// SeenBegin says of a machine what a replay needs to begin it.
+type SeenBegin struct {
+	// Writer tells owners apart: a hash of the token that the store gave, see WriterOf.
+	Writer uint32
+	// Seq is that of the checkpoint that was loaded. LoadedWriter and LoadedSeal name the seal that was the last of it: by whom, and
+	// how many there were before. Fresh says that nothing was stored, and Unknown that what was stored does not say.
+	Seq            int64
+	LoadedWriter   uint32
+	LoadedSeal     uint64
+	Fresh, Unknown bool
+	Inputs         [event.Inputs]int64 // from where on records are stepped
+	Watermark      event.Millis
+	Salt           uint64
+	// Program names the program and the kind of processor, and Settings those settings on which decisions depend.
+	Program, Settings string
+}
+
+// WriterOf tells owners apart by the tokens that the store gives them.
+func WriterOf(token string) uint32 { return uint32(xxhash.Sum64String(token)) }
+
+// SourceAt is how far a source is known: up to a checkpoint, whole, or where it is told anew, so many parts of what there is.
+type SourceAt struct {
+	Known  bool
+	Writer uint32
+	Seq    int64
+	Whole  bool
+	Parts  int
+	// Over says of one that is told anew that it is known from before, whole up to a checkpoint.
+	Over       bool
+	OverWriter uint32
+	OverSeq    int64
+}
+
+// ImportMode says what of a source an import has taken in.
+type ImportMode uint8
+
+// The modes of imports.
+const (
+	ImportDelta       ImportMode = iota // what one checkpoint published
+	ImportAll                           // all that is published as of a checkpoint
+	ImportInformative                   // likewise, without what PublishedReader.Informative leaves out
+)
+
+// Import is a part of what a source has published. Parts are of PublishedAtOnce each.
+type Import struct {
+	Source int32
+	Mode   ImportMode
+	Writer uint32
+	Seq    int64
+	Part   int  // from 0 on
+	Last   bool // there are no more
+}
+
+// PublishedAtOnce is how much of what a source has published a machine, or a Knowledge, is told at a time.
+const PublishedAtOnce = 2000
+
+// seen collects tokens. The zero value collects none.
+type seen struct {
+	on           bool
+	gap          bool // nothing is collected any more
+	writer       uint32
+	loadedWriter uint32
+	sealed       uint64 // segments, by all owners
+	known        bool   // the stored ones are those of the loaded state
+	tokens       []byte
+	records      int64        // stepped since the last token
+	watermark    event.Millis // acted upon last
+	visited      int64        // offset of the last impression that a token says was visited
+	visits       int          // where the last token stands, if it is of visits; else -1
+
+	epoch   []SourceAt // by source, as the tokens say
+	before  []SourceAt // likewise, before the last token, if that is of an epoch
+	turned  int        // where the last token begins, if it is of an epoch; else -1
+	lasts   bool       // that epoch made estimates
+	imports struct {
+		at    []SourceAt // by source
+		chain int        // where the number of deltas of the last token stands; -1: it is not of deltas
+		of    int32
+	}
+}
+
+// begin writes how many records were stepped since the last token. It is false where nothing is told.
+func (s *seen) begin() bool {
+	if !s.on || s.gap {
+		return false
+	}
+	if len(s.tokens) > maxSeen {
+		s.lose()
+		return false
+	}
+	if n := s.records; n > 0 {
+		s.records = 0
+		if n <= 31 {
+			s.tokens = append(s.tokens, byte(n))
+		} else {
+			s.tokens = binary.AppendUvarint(append(s.tokens, 0), uint64(n))
+		}
+	}
+	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	return true
+}
+
+// stepped counts a record, for which event time was acted upon.
+func (s *seen) stepped(w event.Millis) {
+	s.records++
+	s.watermark = w
+}
+
+// lose forgets what was seen, for good.
+func (s *seen) lose() {
+	s.gap = true
+	s.tokens = append(s.tokens[:0], seenNote<<5|seenGap)
+	s.visits, s.turned, s.imports.chain = -1, -1, -1
+}
+
+// acted notes that event time was acted upon between two records.
+func (s *seen) acted(w event.Millis) {
+	if w == s.watermark || !s.begin() {
+		return
+	}
+	s.tokens = binary.AppendUvarint(append(s.tokens, seenWatermark<<5), uint64(w-s.watermark))
+	s.watermark = w
+}
+
+// visit notes that an impression ended between two records, since its deadline was past.
+func (s *seen) visit(id state.ID, offset int64) {
+	if !s.on || s.gap {
+		return
+	}
+	kind := byte(seenVisits << 5)
+	if offset == unknownOffset {
+		kind = seenEnds << 5
+	}
+	if s.visits < 0 || s.records > 0 || s.tokens[s.visits]&^31 != kind || s.tokens[s.visits]&31 == 31 {
+		if !s.begin() {
+			return
+		}
+		s.visits = len(s.tokens)
+		s.tokens = append(s.tokens, kind)
+	}
+	s.tokens[s.visits]++
+	if offset == unknownOffset {
+		s.tokens = binary.LittleEndian.AppendUint32(s.tokens, EndOf(id))
+		return
+	}
+	s.tokens = binary.AppendVarint(s.tokens, offset-s.visited)
+	s.visited = offset
+}
+
+// EndOf tells impressions apart of which the offset is not kept, nearly always.
+func EndOf(id state.ID) uint32 { return uint32(xxhash.Sum64(id[:])) }
+
+// seal notes that a segment is sealed.
+func (s *seen) seal() {
+	if s.begin() {
+		s.tokens = append(s.tokens, seenNote<<5|seenSeal)
+	}
+	s.sealed++
+}
+
+// walked notes that the walk closed so many buckets.
+func (s *seen) walked(by int64) {
+	if by > 0 && s.begin() {
+		s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenWalk), uint64(by))
+	}
+}
+
+// sent notes that so many segments are sent as one checkpoint.
+func (s *seen) sent(n int) {
+	if !s.begin() {
+		return
+	}
+	if n <= 31 {
+		s.tokens = append(s.tokens, seenSent<<5|byte(n))
+		return
+	}
+	s.tokens = binary.AppendUvarint(append(s.tokens, seenSent<<5), uint64(n))
+}
+
+// turn notes that knowledge was at an epoch, which made estimates or not. One that made none, and at which nothing was done, is left out.
+func (s *seen) turn(at []SourceAt, estimates bool) {
+	if !s.on || s.gap {
+		return
+	}
+	if s.turned >= 0 && s.records == 0 && (!s.lasts || estimates) {
+		s.tokens = s.tokens[:s.turned]
+		s.epoch = append(s.epoch[:0], s.before...)
+		s.turned = -1
+	}
+	if !s.begin() {
+		return
+	}
+	s.turned, s.lasts = len(s.tokens), estimates
+	s.before = append(s.before[:0], s.epoch...)
+	for len(s.epoch) < len(at) {
+		s.epoch = append(s.epoch, SourceAt{})
+	}
+	s.tokens = append(s.tokens, seenEpoch<<5)
+	changes := 0
+	for p := range at {
+		if s.epoch[p] != at[p] {
+			changes++
+		}
+	}
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(changes))
+	last := -1
+	for p := range at {
+		if s.epoch[p] != at[p] {
+			s.tokens = appendSource(s.tokens, p-last-1, &s.epoch[p], &at[p])
+			last, s.epoch[p] = p, at[p]
+		}
+	}
+}
+
+// appendSource appends that a source, so many behind the last, has come from before to at.
+func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
+	var by int64
+	if before.Known && at.Known && before.Whole && at.Whole && before.Writer == at.Writer && at.Seq > before.Seq {
+		by = at.Seq - before.Seq
+	}
+	dst = binary.AppendUvarint(dst, uint64(by)<<2|uint64(min(gap, 3)))
+	if gap >= 3 {
+		dst = binary.AppendUvarint(dst, uint64(gap-3))
+	}
+	if by > 0 {
+		return dst
+	}
+	switch {
+	case !at.Known:
+		return append(dst, 0)
+	case at.Whole:
+		dst = append(dst, 1)
+	case at.Over:
+		dst = append(dst, 3)
+	default:
+		dst = append(dst, 2)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, at.Writer)
+	dst = binary.AppendUvarint(dst, uint64(at.Seq))
+	if !at.Whole {
+		dst = binary.AppendUvarint(dst, uint64(at.Parts))
+	}
+	if at.Over {
+		dst = binary.LittleEndian.AppendUint32(dst, at.OverWriter)
+		dst = binary.AppendUvarint(dst, uint64(at.OverSeq))
+	}
+	return dst
+}
+
+// took notes an import.
+func (s *seen) took(i *Import) {
+	if !s.on || s.gap {
+		return
+	}
+	of := &s.imports
+	for len(of.at) <= int(i.Source) {
+		of.at = append(of.at, SourceAt{})
+	}
+	at := &of.at[i.Source]
+	chains := i.Mode == ImportDelta && i.Part == 0 && i.Last && at.Known && at.Writer == i.Writer && at.Seq+1 == i.Seq
+	*at = SourceAt{Known: i.Last, Writer: i.Writer, Seq: i.Seq}
+	if chains && of.chain >= 0 && of.of == i.Source && s.records == 0 && s.tokens[of.chain] < 0x7e {
+		s.tokens[of.chain] += 2
+		return
+	}
+	if !s.begin() {
+		return
+	}
+	if i.Source < 31 {
+		s.tokens = append(s.tokens, seenImport<<5|byte(i.Source))
+	} else {
+		s.tokens = binary.AppendUvarint(append(s.tokens, seenImport<<5|31), uint64(i.Source))
+	}
+	if chains {
+		of.chain, of.of = len(s.tokens), i.Source
+		s.tokens = append(s.tokens, 1<<1)
+		return
+	}
+	last := byte(0)
+	if i.Last {
+		last = 8
+	}
+	s.tokens = append(s.tokens, 1|byte(i.Mode)<<1|last)
+	s.tokens = binary.LittleEndian.AppendUint32(s.tokens, i.Writer)
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(i.Seq))
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(i.Part))
+}
+
+// started notes that a machine begins.
+func (s *seen) started(b *SeenBegin) {
+	if !s.known {
+		s.tokens = s.tokens[:0]
+	}
+	s.on, s.gap, s.writer, s.watermark, s.visited, s.records = true, false, b.Writer, b.Watermark, 0, 0
+	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
+	t := append(s.tokens, seenNote<<5|seenBegin, seenVersion)
+	var flags byte
+	if b.Fresh {
+		flags |= 1
+	}
+	if b.Unknown {
+		flags |= 2
+	}
+	t = binary.LittleEndian.AppendUint32(append(t, flags), b.Writer)
+	t = binary.LittleEndian.AppendUint32(t, b.LoadedWriter)
+	t = binary.AppendUvarint(binary.AppendUvarint(t, b.LoadedSeal), uint64(b.Seq))
+	for _, o := range b.Inputs {
+		t = binary.AppendVarint(t, o)
+	}
+	t = binary.LittleEndian.AppendUint64(binary.AppendUvarint(t, uint64(b.Watermark)), b.Salt)
+	for _, text := range [...]string{b.Program, b.Settings} {
+		t = append(binary.AppendUvarint(t, uint64(len(text))), text...)
+	}
+	s.tokens = t
+}
+
+// take appends to dst what the header of the next ranking says, at most so many bytes; none where there is nothing to say.
+func (s *seen) take(dst []byte, most int) []byte {
+	switch {
+	case len(s.tokens) == 0:
+		return dst
+	case len(s.tokens) <= most:
+		dst = append(dst, s.tokens...)
+		s.tokens = s.tokens[:0]
+	default:
+		n := wholeTokens(s.tokens, most-1)
+		dst = append(append(dst, s.tokens[:n]...), seenNote<<5|seenMore)
+		s.tokens = append(s.tokens[:0], s.tokens[n:]...)
+	}
+	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	return dst
+}
+
+// wholeTokens is how many bytes the first tokens take of which all fit into so many.
+func wholeTokens(tokens []byte, most int) int {
+	r := NewSeenReader(tokens)
+	n := 0
+	for {
+		if _, ok, err := r.Next(); !ok || err != nil || len(tokens)-len(r.rest) > most {
+			return n
+		}
+		if r.visits == 0 {
+			n = len(tokens) - len(r.rest)
+		}
+	}
+}
+
+// appendStored appends the stored form: version, and in hexadecimal who sealed, how many segments there are now, the check of what is
+// stored with it, and tokens.
+func (s *seen) appendStored(dst []byte, check uint32) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, s.writer)
+	b = binary.AppendUvarint(b, s.sealed)
+	b = append(binary.LittleEndian.AppendUint32(b, check), s.tokens...)
+	return hex.AppendEncode(append(dst, seenStored...), b)
+}
+
+// seenStored begins the stored form.
+const seenStored = "1 "
+
+// ErrSeen says that bytes do not tell what was seen in a way that this program can read.
+var ErrSeen = errors.New("partition: unreadable header of what was seen")
+
+// load takes the stored form. What it cannot read it takes for nothing: a replay is not exact then, and all else is well.
+func (s *seen) load(stored []byte) (check uint32) {
+	if !bytes.HasPrefix(stored, []byte(seenStored)) {
+		return 0
+	}
+	b, err := hex.AppendDecode(nil, stored[len(seenStored):])
+	if err != nil || len(b) < 9 {
+		return 0
+	}
+	writer := binary.LittleEndian.Uint32(b)
+	sealed, n := binary.Uvarint(b[4:])
+	if n <= 0 || len(b) < 8+n {
+		return 0
+	}
+	s.loadedWriter, s.sealed, s.known = writer, sealed, true
+	s.tokens = append([]byte(nil), b[8+n:]...)
+	return binary.LittleEndian.Uint32(b[4+n:])
+}
+
+// SeenKind is what a Sight says.
+type SeenKind uint8
+
+// The kinds of sights.
+const (
+	SeenWatermark SeenKind = iota // event time was acted upon, By ms further than when it was last
+	SeenVisit                     // the impression at Offset ended
+	SeenEnd                       // an impression ended, of which EndOf is End
+	SeenWalked                    // the walk closed N buckets more, which those who compare arms go by
+	SeenSealed                    // a segment was sealed
+	SeenSent                      // N segments were sent as one checkpoint
+	SeenEpoch                     // knowledge was at another epoch: Sources have come further
+	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
+	SeenBegun                     // a machine began
+	SeenLost                      // what follows is not told
+	SeenCut                       // the rest is told with the next rankings
+)
+
+// Sight is something that was seen.
+type Sight struct {
+	Kind SeenKind
+	// Records is how many records were stepped since the sight before.
+	Records int64
+	By, N   int64
+	Offset  int64 // from that of the visit before, where Kind is SeenVisit
+	End     uint32
+	Sources []SourceChange
+	Import  Import
+	Begin   SeenBegin
+}
+
+// SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
+type SourceChange struct {
+	Source int32
+	By     int64
+	At     SourceAt
+}

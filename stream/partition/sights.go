@@ -1,0 +1,233 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// SeenReader reads headers of what was seen.
+type SeenReader struct {
+	rest    []byte
+	bad     bool
+	visits  int   // that are left of the token at hand
+	ends    bool  // of these the offset is not kept
+	records int64 // stepped since the last sight
+}
+
+// NewSeenReader reads one header, or what several in a row hold.
+func NewSeenReader(header []byte) *SeenReader { return &SeenReader{rest: header} }
+
+// Next gives the next sight; ok is false at the end. It fails with ErrSeen.
+func (r *SeenReader) Next() (s Sight, ok bool, err error) {
+	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
+		n := int64(r.rest[0] & 31)
+		r.rest = r.rest[1:]
+		if n == 0 {
+			n = r.uvarint()
+		}
+		r.records += n
+		if r.bad {
+			return s, false, r.fault()
+		}
+	}
+	if r.visits == 0 && len(r.rest) == 0 {
+		return s, false, nil
+	}
+	s.Records, r.records = r.records, 0
+	if r.visits > 0 {
+		r.visits--
+		r.visit(&s)
+	} else {
+		r.token(&s)
+	}
+	if r.bad {
+		return s, false, r.fault()
+	}
+	return s, true, nil
+}
+
+func (r *SeenReader) fault() error {
+	return fmt.Errorf("%w: cut off, of a later version, or a number too large", ErrSeen)
+}
+
+// token reads one token that is not of records.
+func (r *SeenReader) token(s *Sight) {
+	kind, low := r.rest[0]>>5, int64(r.rest[0]&31)
+	r.rest = r.rest[1:]
+	switch kind {
+	case seenWatermark:
+		s.Kind, s.By = SeenWatermark, r.uvarint()
+	case seenVisits, seenEnds:
+		r.visits, r.ends = int(low)-1, kind == seenEnds
+		if r.bad = low == 0; !r.bad {
+			r.visit(s)
+		}
+	case seenSent:
+		if s.Kind, s.N = SeenSent, low; low == 0 {
+			s.N = r.uvarint()
+		}
+	case seenEpoch:
+		s.Kind = SeenEpoch
+		last := int32(-1)
+		for n := r.uvarint(); n > 0 && !r.bad; n-- {
+			c := r.source()
+			c.Source += last + 1
+			last = c.Source
+			s.Sources = append(s.Sources, c)
+		}
+	case seenImport:
+		s.Kind = SeenImport
+		if low == 31 {
+			low = r.uvarint()
+		}
+		s.Import.Source = int32(low)
+		r.imports(s)
+	case seenNote:
+		r.note(s, low)
+	}
+}
+
+func (r *SeenReader) visit(s *Sight) {
+	if r.ends {
+		s.Kind, s.End = SeenEnd, r.fixed32()
+		return
+	}
+	s.Kind, s.Offset = SeenVisit, r.varint()
+}
+
+// source reads how far a source has come; its number is from that behind the last.
+func (r *SeenReader) source() (c SourceChange) {
+	v := r.uvarint()
+	gap := v & 3
+	if gap == 3 {
+		gap += r.uvarint()
+	}
+	if gap > math.MaxInt16 {
+		r.bad = true
+	}
+	c.Source, c.By = int32(gap), v>>2
+	if c.By > 0 {
+		return c
+	}
+	switch how := r.byte(); how {
+	case 0:
+	case 1, 2, 3:
+		c.At = SourceAt{Known: true, Whole: how == 1, Over: how == 3, Writer: r.fixed32(), Seq: r.uvarint()}
+		if how > 1 {
+			c.At.Parts = int(r.uvarint())
+		}
+		if how == 3 {
+			c.At.OverWriter, c.At.OverSeq = r.fixed32(), r.uvarint()
+		}
+	default:
+		r.bad = true
+	}
+	return c
+}
+
+func (r *SeenReader) imports(s *Sight) {
+	how := r.byte()
+	if how&1 == 0 {
+		s.N, s.Import.Part = int64(how>>1), -1
+		r.bad = r.bad || s.N == 0
+		return
+	}
+	i := &s.Import
+	i.Mode, i.Last = ImportMode(how>>1&3), how&8 != 0
+	i.Writer, i.Seq, i.Part = r.fixed32(), r.uvarint(), int(r.uvarint())
+	r.bad = r.bad || i.Mode > ImportInformative || how > 15
+}
+
+func (r *SeenReader) note(s *Sight, which int64) {
+	switch which {
+	case seenBegin:
+		s.Kind = SeenBegun
+		r.begin(&s.Begin)
+	case seenGap:
+		s.Kind = SeenLost
+	case seenMore:
+		s.Kind = SeenCut
+	case seenSeal:
+		s.Kind = SeenSealed
+	case seenWalk:
+		s.Kind, s.N = SeenWalked, r.uvarint()
+	default:
+		r.bad = true
+	}
+}
+
+func (r *SeenReader) begin(b *SeenBegin) {
+	if r.byte() != seenVersion {
+		r.bad = true
+		return
+	}
+	flags := r.byte()
+	b.Fresh, b.Unknown = flags&1 != 0, flags&2 != 0
+	b.Writer, b.LoadedWriter = r.fixed32(), r.fixed32()
+	b.LoadedSeal, b.Seq = uint64(r.uvarint()), r.uvarint()
+	for t := range event.Inputs {
+		b.Inputs[t] = r.varint()
+	}
+	b.Watermark = r.uvarint()
+	if len(r.rest) < 8 {
+		r.bad = true
+		return
+	}
+	b.Salt = binary.LittleEndian.Uint64(r.rest)
+	r.rest = r.rest[8:]
+	b.Program, b.Settings = r.text(), r.text()
+}
+
+func (r *SeenReader) text() string {
+	n := r.uvarint()
+	if r.bad || n > int64(len(r.rest)) {
+		r.bad = true
+		return ""
+	}
+	text := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return text
+}
+
+func (r *SeenReader) byte() byte {
+	if len(r.rest) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *SeenReader) fixed32() uint32 {
+	if len(r.rest) < 4 {
+		r.bad = true
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(r.rest)
+	r.rest = r.rest[4:]
+	return v
+}
+
+func (r *SeenReader) uvarint() int64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > math.MaxInt64 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return int64(v)
+}
+
+func (r *SeenReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}

@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// image is what the store would hold of a partition.
+type image struct {
+	seq    int64
+	hashes map[string]map[string][]byte
+	pages  map[uint32]*page
+}
+
+type page struct {
+	bucket  int64
+	entries map[state.ID][]byte
+}
+
+func newImage() *image {
+	return &image{hashes: map[string]map[string][]byte{}, pages: map[uint32]*page{}}
+}
+
+// apply makes changes.
+func (g *image) apply(c *state.Changes) {
+	for i := range c.Writes {
+		w := &c.Writes[i]
+		if g.hashes[w.Hash] == nil {
+			g.hashes[w.Hash] = map[string][]byte{}
+		}
+		if w.Value == nil {
+			delete(g.hashes[w.Hash], string(w.Field))
+		} else {
+			g.hashes[w.Hash][string(w.Field)] = w.Value
+		}
+	}
+	for _, p := range c.Pages {
+		if g.pages[p.Number] == nil {
+			g.pages[p.Number] = &page{p.Bucket, map[state.ID][]byte{}}
+		}
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		p := g.pages[e.Page]
+		switch {
+		case p == nil:
+		case e.Value != nil:
+			p.entries[e.ID] = e.Value
+		default:
+			delete(p.entries, e.ID)
+		}
+	}
+	for i := range c.Entries {
+		if p := g.pages[c.Entries[i].Page]; p != nil && len(p.entries) == 0 {
+			delete(g.pages, c.Entries[i].Page)
+		}
+	}
+}
+
+// load loads it into a machine.
+func (g *image) load(m *partition.Machine) error {
+	for _, h := range append([]string{state.MetaHash}, m.Hashes()...) {
+		for field, value := range g.hashes[h] {
+			if err := m.Load(state.Field{Hash: h, Field: []byte(field), Value: value}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.Loaded(0); err != nil {
+		return err
+	}
+	for number, p := range g.pages {
+		ids := make([]state.ID, 0, len(p.entries))
+		for id := range p.entries {
+			ids = append(ids, id)
+		}
+		m.AddKnown(&state.PageOfIDs{Page: state.Page{Number: number, Bucket: p.bucket}, IDs: ids})
+	}
+	m.KnownComplete()
+	return nil
+}
+
+// find is what lies under an id, as a look-up shows it.
+func (g *image) find(m *partition.Machine, places []state.Place, id state.ID) (partition.Found, []state.Place) {
+	if m.Resolve(id) == partition.Known {
+		return partition.Found{}, places
+	}
+	places = m.Places(places[:0], id)
+	for _, at := range places {
+		if p := g.pages[at.Page]; p != nil {
+			if v, ok := p.entries[id]; ok {
+				return partition.Found{Page: at.Page, Value: v}, places
+			}
+		}
+	}
+	return partition.Found{}, places
+}

@@ -1,0 +1,229 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// has tells whether the state is at hand that an owner began with.
+func (p *replayed) has(b *partition.SeenBegin) bool {
+	if b.Fresh {
+		return true
+	}
+	if b.Unknown {
+		return false
+	}
+	s := seal{b.LoadedWriter, b.LoadedSeal}
+	if s == p.imageSeal {
+		return true
+	}
+	for i := range p.checkpoints {
+		if segments := p.checkpoints[i].segments; segments[len(segments)-1].seal == s {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.unsent, func(x sealed) bool { return x.seal == s })
+}
+
+// start makes the machine of a new owner, of which has is true.
+func (p *replayed) start(b *partition.SeenBegin) error {
+	cfg := p.cfg.Machine(p.number)
+	if cfg.Program != b.Program && b.Program != "" {
+		return notTold("the rankings were made by %s, and this is %s", b.Program, cfg.Program)
+	}
+	if cfg.Settings != b.Settings {
+		return notTold("the rankings were made with other settings (%s; these are %s)", b.Settings, cfg.Settings)
+	}
+	if err := p.goBack(b); err != nil {
+		return err
+	}
+	names := partition.NewNameTable()
+	cfg.Salt, cfg.Names = b.Salt, names
+	if len(p.cfg.Logs) > 1 {
+		cfg.Knowledge = partition.NewKnowledge(cfg.Learners, names)
+	}
+	m, err := partition.New(cfg)
+	if err != nil {
+		return err
+	}
+	if err := p.image.load(m); err != nil {
+		return notTold("loading the state: %v", err)
+	}
+	p.machine, p.lost, p.published[p.number].over = m, "", false
+	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
+	p.acted, p.visited, p.since, p.sights = b.Watermark, 0, 0, nil
+	p.knows = newKnows(&cfg, len(p.cfg.Logs))
+	return p.whereLoaded()
+}
+
+// whereLoaded finds out how far the loaded state has come on the way to its next ranking.
+func (p *replayed) whereLoaded() error {
+	_, steps, err := partition.ParseSteps(nil, p.machine.Steps())
+	if err != nil {
+		return notTold("%v", err)
+	}
+	p.loaded = loaded{first: true}
+	for i := range steps {
+		if s := &steps[i]; s.Kind == partition.StepTake {
+			p.loaded.done[s.Topic] += s.N
+		}
+	}
+	if len(steps) > 0 && steps[0].Kind == partition.StepRead {
+		p.loaded.anchor = &steps[0]
+	}
+	return nil
+}
+
+// goBack brings the image to the state that an owner began with. What an earlier owner sealed beyond it was never stored.
+func (p *replayed) goBack(b *partition.SeenBegin) error {
+	s := seal{b.LoadedWriter, b.LoadedSeal}
+	switch at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); {
+	case b.Fresh:
+		p.image, p.imageSeal, p.checkpoints, p.unsent = newImage(), seal{}, nil, nil
+		p.published[p.number].cut(0)
+		return nil
+	case at >= 0:
+		if err := p.sendUnsent(at+1, b.Seq); err != nil {
+			return err
+		}
+	}
+	p.unsent = nil
+	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
+	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
+		return notTold("the stored state was changed by something else than a worker that tells what it sees")
+	}
+	for i := range p.checkpoints[:through+1] {
+		p.apply(&p.checkpoints[i])
+	}
+	p.checkpoints = nil
+	p.published[p.number].cut(b.Seq)
+	return nil
+}
+
+// sendUnsent makes checkpoints up to seq of the first n unsent segments: of each its own, or where these are not as many, one of all.
+func (p *replayed) sendUnsent(n int, seq int64) error {
+	switch more := seq - p.seq; {
+	case more < 1 || more > int64(n):
+		return notTold("the stored state was changed by something else than a worker that tells what it sees")
+	case more == int64(n):
+		for range n {
+			p.send(1)
+		}
+	default:
+		p.seq = seq - 1
+		p.send(n)
+	}
+	return nil
+}
+
+// seal seals a segment.
+func (p *replayed) seal() {
+	x := sealed{machine: p.machine, inputs: p.pos}
+	x.segment, _ = p.machine.Seal(&x.changes)
+	p.seals++
+	x.seal = seal{p.writer, p.seals}
+	p.unsent = append(p.unsent, x)
+}
+
+// send makes a checkpoint of the oldest segments.
+func (p *replayed) send(n int) {
+	p.seq++
+	c := checkpoint{stamp{p.unsent[n-1].writer, p.seq}, slices.Clone(p.unsent[:n])}
+	p.unsent = p.unsent[n:]
+	p.checkpoints = append(p.checkpoints, c)
+	p.published[p.number].add(c.stamp, c.segments)
+	p.news = true
+	if p.cfg.Sent != nil {
+		var all []*state.Changes
+		for i := range c.segments {
+			all = append(all, &c.segments[i].changes)
+		}
+		p.cfg.Sent(p.number, c.writer, c.seq, all)
+	}
+	for len(p.checkpoints) > kept {
+		p.apply(&p.checkpoints[0])
+		p.checkpoints = p.checkpoints[1:]
+	}
+}
+
+// apply stores a checkpoint for good.
+func (p *replayed) apply(c *checkpoint) {
+	for i := range c.segments {
+		x := &c.segments[i]
+		p.image.apply(&x.changes)
+		p.imageSeal, p.imageInputs = x.seal, x.inputs
+		if x.machine == p.machine && p.machine != nil {
+			p.machine.Forget(x.segment)
+		}
+	}
+	p.image.seq = c.seq
+	from := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.imageInputs[event.Impressions] })
+	if from < 0 {
+		from = len(p.decided)
+	}
+	p.decided = p.decided[from:]
+}
+
+// look does what was seen at this point. It tells whether that was all, if that is to be the end.
+func (p *replayed) look(untilSeen bool) (ended bool, err error) {
+	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
+		s := p.sights[0]
+		if s.Records < p.since {
+			return false, contradicts("something was seen between records that were one")
+		}
+		p.sights, p.since = p.sights[1:], 0
+		if err := p.sight(&s); err != nil {
+			return false, err
+		}
+	}
+	return untilSeen && len(p.sights) == 0, nil
+}
+
+func (p *replayed) sight(s *partition.Sight) error {
+	switch s.Kind {
+	case partition.SeenWatermark:
+		p.acted += s.By
+		p.machine.Raise(p.acted)
+		p.machine.Act()
+	case partition.SeenVisit:
+		p.visited += s.Offset
+		id, known := p.ids[p.visited]
+		if !known {
+			return contradicts("the walk came by an impression, at offset %d, that was not ranked", p.visited)
+		}
+		return p.visit([]state.ID{id})
+	case partition.SeenEnd:
+		return p.visit(p.ends[s.End])
+	case partition.SeenWalked:
+		p.machine.WalkOn(s.N)
+	case partition.SeenSealed:
+		p.seal()
+	case partition.SeenSent:
+		if int(s.N) > len(p.unsent) {
+			return contradicts("more segments were sent than sealed")
+		}
+		p.send(int(s.N))
+	case partition.SeenEpoch:
+		return p.turn(s)
+	case partition.SeenImport:
+		return p.imports(s)
+	case partition.SeenLost:
+		return notTold("more was seen between two rankings than is told")
+	}
+	return nil
+}
+
+// visit ends the one of some impressions that is due.
+func (p *replayed) visit(ids []state.ID) (err error) {
+	for _, id := range ids {
+		var found partition.Found
+		found, p.places = p.image.find(p.machine, p.places, id)
+		if err = p.machine.Visit(id, found); err == nil {
+			return nil
+		}
+	}
+	return contradicts("the walk ended an impression that cannot be found: %v", err)
+}

@@ -1,0 +1,102 @@
+package replay
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// published is what a partition has published with its checkpoints.
+type published struct {
+	deltas []delta
+	at     map[stamp]int // which delta a checkpoint is
+	over   bool          // there will be no more
+}
+
+// stamp names a checkpoint.
+type stamp struct {
+	writer uint32
+	seq    int64
+}
+
+type delta struct {
+	stamp
+	fields []state.Field
+}
+
+func newPublished() *published { return &published{at: map[stamp]int{}} }
+
+// add takes what a checkpoint publishes.
+func (p *published) add(at stamp, segments []sealed) {
+	d := delta{stamp: at}
+	for i := range segments {
+		for _, w := range segments[i].changes.Writes {
+			if w.Publish {
+				d.fields = append(d.fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+			}
+		}
+	}
+	p.at[at] = len(p.deltas)
+	p.deltas = append(p.deltas, d)
+}
+
+// cut takes back what was published after a checkpoint, which was never stored.
+func (p *published) cut(seq int64) {
+	for n := len(p.deltas); n > 0 && p.deltas[n-1].seq > seq; n-- {
+		delete(p.at, p.deltas[n-1].stamp)
+		p.deltas = p.deltas[:n-1]
+	}
+}
+
+// find is how many deltas there are up to a checkpoint.
+func (p *published) find(at stamp) (n int, ok bool) {
+	if at.seq == 0 {
+		return 0, true
+	}
+	i, ok := p.at[at]
+	return i + 1, ok
+}
+
+// whole is all that is published by the first n deltas, of some hashes.
+func (p *published) whole(n int, hashes []string) []state.Field {
+	type name struct{ hash, field string }
+	all := map[name][]byte{}
+	for i := range p.deltas[:n] {
+		for _, f := range p.deltas[i].fields {
+			if f.Value == nil {
+				delete(all, name{f.Hash, string(f.Field)})
+			} else {
+				all[name{f.Hash, string(f.Field)}] = f.Value
+			}
+		}
+	}
+	fields := make([]state.Field, 0, len(all))
+	for k := range maps.Keys(all) {
+		if slices.Contains(hashes, k.hash) {
+			fields = append(fields, state.Field{Hash: k.hash, Field: []byte(k.field), Value: all[k]})
+		}
+	}
+	return fields
+}
+
+// told is how far a machine, or a knowledge, has been told of a source.
+type told struct {
+	partition.SourceAt
+	deltas int // of it
+	// anew is what it is being told anew, in parts, of which so many have been told.
+	anew  []partition.Published
+	parts int
+}
+
+// part is the k-th part of what is told in parts.
+func part(all []partition.Published, k int) []partition.Published {
+	from := min(k*partition.PublishedAtOnce, len(all))
+	return all[from:min(from+partition.PublishedAtOnce, len(all))]
+}
+
+// parts is how many parts it has.
+func parts(all []partition.Published) int {
+	return max(1, (len(all)+partition.PublishedAtOnce-1)/partition.PublishedAtOnce)
+}

@@ -1,0 +1,134 @@
+// Package replay makes the rankings of a log again, from the topics and from what the rankings' headers tell of how they were made, and
+// says which of them come out the same, byte by byte.
+//
+// It does with a machine of each partition what the partition's owners did with theirs: it loads what an owner loaded, out of what the
+// machines before it sealed; steps the same records in the same order; takes in other partitions' statistics where the owner did, out of
+// what the machines of those partitions publish; ends impressions where the walk came by; and seals where the owner sealed. An owner that
+// adopted decisions of an earlier one adopts them again. What is not told, or not there any more, makes rankings not exact, with the
+// reason, and never an error.
+//
+// The package is pure: who calls it reads the topics.
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Ranking is a record of the rankings topic that an owner of the partition has written.
+type Ranking struct {
+	Offset      int64
+	Key, Value  []byte
+	Steps, Seen []byte // values of its headers; nil where it has none
+}
+
+// Log reads what the topics hold of one partition. What it gives stays as it is.
+type Log interface {
+	// Record is the first record of an input topic at or behind an offset; nil where there is none.
+	Record(t event.Topic, offset int64) (*partition.Record, error)
+	// Ranking is the next ranking of the group; nil where there are no more.
+	Ranking() (*Ranking, error)
+}
+
+// Config is what a replay is made from.
+type Config struct {
+	// Machine is what the machine of a partition is made from. Names and Knowledge are the replay's own.
+	Machine func(partition int32) partition.Config
+	Logs    []Log // by partition
+	// Made is told of each ranking, in the order of its partition; nil: nobody is.
+	Made func(Made)
+	// Before is called with the machine before it ranks an impression; nil: not.
+	Before func(partition int32, m *partition.Machine, r *Ranking, rec *partition.Record)
+	// Sent is told what a checkpoint would have stored, by whom; nil: nobody is.
+	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
+	// Sabotage leaves out what was seen, for tests that show that it matters; nil: nothing is.
+	Sabotage func(*partition.Sight) (leave bool)
+}
+
+// Made is one ranking made again.
+type Made struct {
+	Partition  int32
+	Ranking    *Ranking
+	ID         string
+	Impression int64 // its offset
+	Time       event.Millis
+	Same       bool
+	NotExact   string // why it cannot be expected to be the same; "" where it can
+	Again      []byte // what was made, where it is another
+}
+
+// Result is what a replay has found of one partition.
+type Result struct {
+	Rankings, Same, Different int64
+	NotExact                  map[string]int64 // by reason
+	First                     *Made            // the first that is different
+}
+
+// Run replays all partitions.
+func Run(cfg *Config) ([]Result, error) {
+	r := &run{cfg: cfg}
+	for p := range cfg.Logs {
+		r.published = append(r.published, newPublished())
+		r.parts = append(r.parts, newPart(r, int32(p)))
+	}
+	for _, p := range r.parts {
+		var stop func()
+		p.resume, stop = iter.Pull(p.all)
+		defer stop()
+	}
+	for r.round() {
+	}
+	results := make([]Result, len(r.parts))
+	for i, p := range r.parts {
+		if p.err != nil {
+			return nil, fmt.Errorf("partition %d: %w", i, p.err)
+		}
+		results[i] = p.result
+	}
+	return results, nil
+}
+
+// run is one replay.
+type run struct {
+	cfg       *Config
+	parts     []*replayed
+	published []*published
+	news      bool // something was published since all waited
+}
+
+// progress is how a partition has come on.
+type progress struct {
+	waits bool // for what another one is still to publish
+}
+
+// round lets the partition go on that is the furthest behind in time and can; it is false at the end. Where all wait for each other,
+// which is so only where something was not told, the first does without what it waits for.
+func (r *run) round() bool {
+	alive := slices.DeleteFunc(slices.Clone(r.parts), func(p *replayed) bool { return p.done })
+	slices.SortStableFunc(alive, func(a, b *replayed) int { return cmp.Compare(a.time, b.time) })
+	for _, p := range alive {
+		state, more := p.resume()
+		if !more {
+			p.done, r.published[p.number].over = true, true
+			return true
+		}
+		if !state.waits {
+			return true
+		}
+	}
+	if len(alive) > 0 && !r.news {
+		alive[0].without = true
+	}
+	r.news = false
+	return len(alive) > 0
+}
+
+// reasons are those of a result, in their order.
+func (r *Result) Reasons() []string { return slices.Sorted(maps.Keys(r.NotExact)) }

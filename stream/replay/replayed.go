@@ -1,0 +1,485 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// replayed is one partition.
+type replayed struct {
+	*run
+	number  int32
+	log     Log
+	resume  func() (progress, bool)
+	yield   func(progress) bool
+	done    bool
+	without bool         // it is to do without what it waits for
+	time    event.Millis // of the last ranking
+	err     error
+	result  Result
+
+	// Of the owner at hand.
+	machine *partition.Machine // nil: none, or it is lost
+	lost    string             // why nothing is exact; "" where all is
+	writer  uint32
+	seals   uint64 // segments sealed so far, by all owners
+	seq     int64  // of the last checkpoint sent
+	pos     [event.Inputs]int64
+	acted   event.Millis // up to when event time was acted upon
+	visited int64
+	since   int64 // records stepped since the last sight
+	sights  []partition.Sight
+	loaded  loaded
+	knows   knows
+
+	image       *image
+	imageSeal   seal                // the last that is in it
+	imageInputs [event.Inputs]int64 // as of that
+	unsent      []sealed
+	checkpoints []checkpoint          // sent, and not yet in the image
+	ids         map[int64]state.ID    // of impressions, by offset
+	ends        map[uint32][]state.ID // likewise by what tells them apart otherwise
+	decided     []*decision           // rankings that a later owner may have adopted
+
+	decoder *event.Decoder
+	said    event.Ranking
+	ahead   []*Ranking // read, and not yet made again
+	out     partition.Output
+	places  []state.Place
+}
+
+// seal names a segment: by whom it was sealed, and how many there were by then.
+type seal struct {
+	writer uint32
+	number uint64
+}
+
+// sealed is a segment.
+type sealed struct {
+	seal
+	changes state.Changes
+	inputs  [event.Inputs]int64
+	machine *partition.Machine
+	segment uint64 // the machine's number
+}
+
+// checkpoint is what was sent as one.
+type checkpoint struct {
+	stamp
+	segments []sealed
+}
+
+// decision is a ranking with what it says.
+type decision struct {
+	*Ranking
+	id     string
+	offset int64 // of the impression
+	time   event.Millis
+}
+
+// loaded is how far the state that an owner loaded has come on the way to the next ranking.
+type loaded struct {
+	first  bool // nothing has been adopted or ranked since
+	done   [event.Inputs]int64
+	anchor *partition.Step
+}
+
+// kept is how many checkpoints a new owner may go back behind the last one that was sent.
+const kept = 600
+
+func newPart(r *run, p int32) *replayed {
+	return &replayed{run: r, number: p, log: r.cfg.Logs[p], lost: "the topics begin later than the partition's state, and there is no base",
+		image: newImage(), ids: map[int64]state.ID{}, ends: map[uint32][]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
+}
+
+// all makes the partition's rankings again, one after the other.
+func (p *replayed) all(yield func(progress) bool) {
+	p.yield = yield
+	for n := 1; ; n++ {
+		r, err := p.next()
+		if err == nil && r == nil {
+			return
+		}
+		if err == nil {
+			err = p.again(r)
+		}
+		if err != nil {
+			p.err = err
+			return
+		}
+		if n%64 == 0 && !yield(progress{}) {
+			return
+		}
+	}
+}
+
+// next is the next ranking.
+func (p *replayed) next() (*Ranking, error) {
+	if len(p.ahead) > 0 {
+		r := p.ahead[0]
+		p.ahead = p.ahead[1:]
+		return r, nil
+	}
+	return p.log.Ranking()
+}
+
+var errStopped = errors.New("replay: stopped")
+
+// untold is why rankings are not exact from here on; contradiction says that what was told cannot be.
+type untold struct {
+	why           string
+	contradiction bool
+}
+
+func (u *untold) Error() string { return "replay: " + u.why }
+
+func notTold(format string, args ...any) error { return &untold{fmt.Sprintf(format, args...), false} }
+
+func contradicts(format string, args ...any) error {
+	return &untold{fmt.Sprintf(format, args...), true}
+}
+
+const afterContradiction = "behind a ranking that was different"
+
+// again makes a ranking again.
+func (p *replayed) again(r *Ranking) error {
+	d := &decision{Ranking: r}
+	if err := p.read(d); err != nil {
+		return err
+	}
+	d.id, d.offset, d.time = string(p.said.ID), p.said.Decision.Offset, p.said.Time
+	p.time = d.time
+	same, made, err := p.make(d)
+	var u *untold
+	switch {
+	case errors.As(err, &u):
+		p.lost = u.why
+		p.machine, p.sights = nil, nil
+		p.published[p.number].over = true
+		if u.contradiction {
+			p.lost, made = "", []byte(u.why)
+		}
+	case err != nil:
+		return err
+	}
+	p.decided = append(p.decided, d)
+	p.tell(d, same, made)
+	if u != nil && u.contradiction {
+		p.lost = afterContradiction
+	}
+	return nil
+}
+
+// read reads what a decision says.
+func (p *replayed) read(d *decision) error {
+	if err := p.decoder.Ranking(&p.said, d.Value); err != nil {
+		return fmt.Errorf("the ranking at offset %d: %w", d.Offset, err)
+	}
+	return nil
+}
+
+// tell counts a ranking.
+func (p *replayed) tell(d *decision, same bool, made []byte) {
+	m := Made{Partition: p.number, Ranking: d.Ranking, ID: d.id, Impression: d.offset, Time: d.time, Same: same,
+		NotExact: p.lost}
+	if m.NotExact == "" && !same && made == nil {
+		m.NotExact = p.knows.unsure
+	}
+	p.result.Rankings++
+	switch {
+	case same:
+		p.result.Same++
+	case m.NotExact != "":
+		p.result.NotExact[m.NotExact]++
+	default:
+		m.Again = bytes.Clone(made)
+		if p.result.Different++; p.result.First == nil {
+			p.result.First = &m
+		}
+	}
+	if p.cfg.Made != nil {
+		p.cfg.Made(m)
+	}
+}
+
+// make does what the owners did since the last ranking, and makes this one.
+func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
+	told, err := p.see(d.Ranking)
+	if err != nil {
+		return false, nil, err
+	}
+	first := -1 // the first owner that there is something left to do of; -1: the one at hand
+	for i := range told {
+		if told[i].Kind == partition.SeenBegun && p.has(&told[i].Begin) {
+			first = i
+		}
+	}
+	if first < 0 && p.machine == nil {
+		return false, nil, notTold("%s", p.lost)
+	}
+	targets := []*decision{d}
+	for first >= 0 || len(told) > 0 {
+		if first >= 0 {
+			if err := p.start(&told[first].Begin); err != nil {
+				return false, nil, err
+			}
+			told, first = told[first+1:], -1
+			targets = append(p.adopted(), d)
+		}
+		end := slices.IndexFunc(told, func(s partition.Sight) bool { return s.Kind == partition.SeenBegun })
+		if end < 0 {
+			p.sights = append(p.sights, told...)
+			break
+		}
+		p.sights = append(p.sights, told[:end]...)
+		if targets, err = p.follow(targets, true); err != nil {
+			return false, nil, err
+		}
+		if !p.has(&told[end].Begin) {
+			return false, nil, notTold("an owner began with a state of which nothing is told")
+		}
+		told, first = told[end:], 0
+	}
+	if _, err := p.follow(targets, false); err != nil {
+		return false, nil, err
+	}
+	return p.rank(d)
+}
+
+// see reads what the header of a ranking tells, with the rest of it that the next ones have.
+func (p *replayed) see(r *Ranking) (all []partition.Sight, err error) {
+	seen := r.Seen
+	for ahead := 0; ; ahead++ {
+		reader, left := partition.NewSeenReader(seen), int64(0)
+		more := false
+		for {
+			s, ok, err := reader.Next()
+			if err != nil {
+				return nil, notTold("%v", err)
+			}
+			if !ok {
+				break
+			}
+			s.Records += left
+			if left = 0; p.cfg.Sabotage != nil && p.cfg.Sabotage(&s) {
+				left = s.Records
+				continue
+			}
+			if more = s.Kind == partition.SeenCut; !more {
+				all = append(all, s)
+			}
+		}
+		if !more {
+			return all, nil
+		}
+		if ahead == len(p.ahead) {
+			next, err := p.log.Ranking()
+			if err != nil {
+				return nil, err
+			}
+			if next == nil {
+				return nil, notTold("the log ends before all is told that was seen")
+			}
+			p.ahead = append(p.ahead, next)
+		}
+		seen = p.ahead[ahead].Seen
+		p.ahead[ahead].Seen = nil
+	}
+}
+
+// adopted are the decisions that a new owner finds in the log.
+func (p *replayed) adopted() []*decision {
+	at := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.pos[event.Impressions] })
+	if at < 0 {
+		return nil
+	}
+	return slices.Clone(p.decided[at:])
+}
+
+// follow does what the owner did up to the last of the targets, which it ranked; those before it adopted. With untilSeen it ends when all
+// has been done that was seen. It gives the targets that are left.
+func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, error) {
+	for k, d := range targets {
+		own := k == len(targets)-1
+		w, steps, err := partition.ParseSteps(nil, d.Steps)
+		if err != nil || d.Steps == nil {
+			return nil, notTold("a ranking tells nothing of its steps")
+		}
+		from := 0
+		if a := p.loaded.anchor; p.loaded.first && a != nil {
+			from = slices.IndexFunc(steps, func(s partition.Step) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
+			if from < 0 {
+				return nil, notTold("where the steps of a ranking begin is not told")
+			}
+			w = 0 // the step says it
+		}
+		for i := from; i < len(steps); i++ {
+			ended, err := p.do(&steps[i], &w, own, untilSeen)
+			if ended || err != nil {
+				return targets[k:], err
+			}
+		}
+		if ended, err := p.look(untilSeen); ended || err != nil {
+			return targets[k:], err
+		}
+		if own {
+			if untilSeen {
+				return nil, contradicts("an owner saw more than there was")
+			}
+			p.machine.Raise(w)
+			return nil, nil
+		}
+		if err := p.adopt(d, w); err != nil {
+			return nil, err
+		}
+		p.loaded.first = false
+	}
+	return nil, nil
+}
+
+// do does one step, or a run of alike ones. W is the watermark that the steps tell of.
+func (p *replayed) do(s *partition.Step, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
+	switch s.Kind {
+	case partition.StepWatermark:
+		*w += s.By
+	case partition.StepRead:
+		*w = s.Watermark
+		for t, offset := range s.Offsets {
+			if p.pos[t] >= offset {
+				continue
+			}
+			if rec, err := p.log.Record(event.Topic(t), p.pos[t]); err != nil || rec != nil && rec.Offset < offset {
+				return false, cmpErr(err, notTold("in which order records were stepped is not told"))
+			}
+			p.pos[t] = offset
+		}
+		if own {
+			if ended, err := p.look(untilSeen); ended || err != nil {
+				return ended, err
+			}
+			p.machine.Begin(s.Offsets)
+		}
+	case partition.StepTake:
+		for range s.N {
+			if done := &p.loaded.done[s.Topic]; *done > 0 {
+				*done--
+				continue
+			}
+			if ended, err := p.look(untilSeen); ended || err != nil {
+				return ended, err
+			}
+			one := *s
+			if err := p.take(&one, *w, !own); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+func cmpErr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// take steps the next record of a topic.
+func (p *replayed) take(s *partition.Step, w event.Millis, adopting bool) error {
+	rec, err := p.log.Record(s.Topic, p.pos[s.Topic])
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return notTold("topics lack records that were stepped")
+	}
+	p.machine.Raise(w)
+	again := partition.Step{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
+	return p.step(&partition.Input{Record: rec, Again: &again, RefusedEarlier: adopting && s.Topic == event.Impressions})
+}
+
+// step steps a record.
+func (p *replayed) step(in *partition.Input) error {
+	id := state.IDOf(in.Record.Key)
+	in.ID = &id
+	in.Found, p.places = p.image.find(p.machine, p.places, id)
+	p.out.Reset()
+	if err := p.machine.Step(in, &p.out); err != nil {
+		return contradicts("stepping the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
+	}
+	p.pos[in.Record.Topic] = in.Record.Offset + 1
+	p.since++
+	p.acted = p.machine.Watermark()
+	if in.Record.Topic == event.Impressions && (len(p.out.Rankings) > 0 || in.Decided != nil) {
+		p.ids[in.Record.Offset] = id
+		end := partition.EndOf(id)
+		p.ends[end] = append(p.ends[end], id)
+	}
+	return nil
+}
+
+// impression is the one that a decision is for, which comes next.
+func (p *replayed) impression(d *decision) (*partition.Record, error) {
+	rec, err := p.log.Record(event.Impressions, p.pos[event.Impressions])
+	switch {
+	case err != nil:
+		return nil, err
+	case rec == nil || rec.Offset > d.offset:
+		return nil, notTold("topics lack an impression that was ranked")
+	case rec.Offset < d.offset:
+		return nil, contradicts("the steps lead to the impression at offset %d, ranked was that at %d", rec.Offset, d.offset)
+	}
+	return rec, nil
+}
+
+// adopt adopts a decision.
+func (p *replayed) adopt(d *decision, w event.Millis) error {
+	rec, err := p.impression(d)
+	if err != nil {
+		return err
+	}
+	p.machine.Raise(w)
+	return p.stepDecided(d, rec)
+}
+
+// stepDecided steps an impression that is decided.
+func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
+	if err := p.read(d); err != nil {
+		return err
+	}
+	return p.step(&partition.Input{Record: rec, Decided: &p.said, Again: &partition.Step{}})
+}
+
+// rank makes the ranking.
+func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
+	p.loaded.first = false
+	if len(p.sights) > 0 {
+		return false, nil, contradicts("more was seen than there was before the ranking")
+	}
+	rec, err := p.impression(d)
+	if err != nil {
+		return false, nil, err
+	}
+	if p.cfg.Before != nil {
+		p.machine.Act()
+		p.cfg.Before(p.number, p.machine, d.Ranking, rec)
+	}
+	if p.knows.unsure != "" { // what it would be is not known
+		return false, nil, p.stepDecided(d, rec)
+	}
+	again := partition.Step{Timed: true, By: d.time - p.machine.Watermark()}
+	if err := p.step(&partition.Input{Record: rec, Again: &again}); err != nil {
+		return false, nil, err
+	}
+	if len(p.out.Rankings) == 0 {
+		return false, nil, contradicts("the impression was ranked, and is not ranked now")
+	}
+	made = p.out.Rankings[0].Value
+	return bytes.Equal(made, d.Value), made, nil
+}

@@ -1,0 +1,436 @@
+package task
+
+import (
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/preference"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	retrace "github.com/ranker-worker/ranker-worker/stream/replay"
+)
+
+// pools is how many schedules of several partitions are played and replayed for each kind of learner.
+var pools = flag.Int("pools", 4, "simulated schedules of partitions that pool, for each kind of learner")
+
+// pool are several partitions, each a world of its own, whose owners live in a few processes that tell each other what their partitions
+// publish.
+type pool struct {
+	rng       *rand.Rand
+	worlds    []*world
+	users     []*users
+	published [][]state.Delta
+	saved     []*state.Checkpoint
+	unlike    int // checkpoints that were other when they were made again
+	processes []*process
+	of        map[*partition.Machine]*process
+	learners  []partition.LearnerConfig
+	most      int
+}
+
+// process knows what all its owners know.
+type process struct {
+	names     partition.Names
+	knowledge *partition.Knowledge
+	reader    *partition.PublishedReader
+	at        map[int32]int // by source: how many of its deltas it has been told
+	toldOwner map[*Task]map[int32]toldOwner
+	anew      map[int32]bool // of sources the whole is being told
+}
+
+type toldOwner struct {
+	load uint64
+	n    int
+}
+
+func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learner func() delay.Learner) *pool {
+	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), of: map[*partition.Machine]*process{}}
+	for p := range partitions {
+		var w *world
+		w = newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
+			c := k.simConfig(soon, rng)
+			c.Partition = int32(p)
+			in := pl.process()
+			make := c.NewMachine
+			c.NewMachine = func(most int) (*partition.Machine, error) {
+				pl.most = most
+				_, _ = make(most)
+				m, err := partition.New(pl.machine(p, in, most))
+				pl.of[m] = in
+				return m, err
+			}
+			return c
+		})
+		w.faults, w.noise = k.faults, true
+		w.partitions = partitions
+		w.checkpointed = func(c *state.Checkpoint) { pl.publish(p, c) }
+		pl.worlds, pl.users = append(pl.worlds, w), append(pl.users, newUsers(w, impressions, h))
+	}
+	pl.learners = []partition.LearnerConfig{{Name: "feed", Default: true, PolicyName: "some", DelayName: "some", Fingerprint: "f",
+		PayoffMax: 1, PayoffHorizon: soon.horizon.Milliseconds(), SelectionTimeout: soon.selection.Milliseconds(), Seed: 1, New: learner}}
+	if zero := 0.0; pl.rng.IntN(3) > 0 {
+		pl.learners[0].ExpiryDefault = &zero
+	}
+	return pl
+}
+
+// machine is what the machine of a partition is made from.
+func (pl *pool) machine(p int, in *process, most int) partition.Config {
+	c := partition.Config{
+		Group: "g", Partition: int32(p), TopicNames: [event.Topics]string{"impressions", "selections", "payoffs", "rankings"}, HasSelections: true,
+		ParkingTime: soon.parking.Milliseconds(), Remember: soon.remember.Milliseconds(), MaxParked: 1000, MaxParkedBytes: 1 << 20,
+		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: most, Salt: 7 + uint64(p), Learners: pl.learners, Settings: "these",
+	}
+	if in != nil {
+		c.Names, c.Knowledge = in.names, in.knowledge
+	}
+	return c
+}
+
+// process is one that an owner begins in: one that there is, or a new one.
+func (pl *pool) process() *process {
+	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
+		names := partition.NewNameTable()
+		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewKnowledge(pl.learners, names),
+			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]int{}, toldOwner: map[*Task]map[int32]toldOwner{}, anew: map[int32]bool{}})
+	}
+	return pl.processes[pl.rng.IntN(len(pl.processes))]
+}
+
+// publish notes what a checkpoint has published.
+func (pl *pool) publish(p int, c *state.Checkpoint) {
+	one := *c
+	one.Meta.Partitions = p // which one it is of
+	pl.saved = append(pl.saved, &one)
+	d := state.Delta{Fence: state.Fence{Token: c.Fence.Token, Seq: c.Fence.Seq + 1}}
+	if n := len(pl.published[p]); n > 0 && pl.published[p][n-1].Fence == d.Fence {
+		return // it came twice
+	}
+	for _, w := range c.Changes.Writes {
+		if w.Publish {
+			d.Fields = append(d.Fields, state.Field{Hash: w.Hash, Field: slices.Clone(w.Field), Value: slices.Clone(w.Value)})
+		}
+	}
+	pl.published[p] = append(pl.published[p], d)
+}
+
+// whole is all that a partition has published by its first n checkpoints, in any order.
+func (pl *pool) whole(p int32, n int) (all []state.Field) {
+	fields := map[string]state.Field{}
+	for _, d := range pl.published[p][:n] {
+		for _, f := range d.Fields {
+			if fields[f.Hash+"/"+string(f.Field)] = f; f.Value == nil {
+				delete(fields, f.Hash+"/"+string(f.Field))
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, fields[k])
+	}
+	pl.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+func unread(err error) { panic(err) }
+
+// step lets one thing happen.
+func (pl *pool) step() {
+	p := pl.rng.IntN(len(pl.worlds))
+	w := pl.worlds[p]
+	pl.users[p].act()
+	w.step()
+	if in := pl.processes[pl.rng.IntN(len(pl.processes))]; pl.rng.IntN(6) == 0 {
+		pl.follow(in, int32(pl.rng.IntN(len(pl.worlds))))
+	}
+}
+
+// follow tells a process what a partition has published, some of it.
+func (pl *pool) follow(in *process, source int32) {
+	all := pl.published[source]
+	if len(all) == 0 {
+		return
+	}
+	at, known := in.at[source]
+	k := in.knowledge
+	switch {
+	case !known || in.anew[source] || pl.rng.IntN(30) == 0:
+		at = 1 + pl.rng.IntN(len(all))
+		at = max(at, in.at[source])
+		fence := all[at-1].Fence
+		k.Anew(source, fence)
+		if in.anew[source] = pl.rng.IntN(2) == 0; in.anew[source] {
+			k.Told()
+			return // the rest comes with another turn, anew
+		}
+		k.Tell(source, in.reader.Read(source, pl.whole(source, at), unread))
+		k.Whole(source, fence)
+	default:
+		for at < len(all) && pl.rng.IntN(8) > 0 {
+			k.Tell(source, in.reader.Read(source, slices.Clone(all[at].Fields), unread))
+			k.Reached(source, all[at].Fence)
+			at++
+		}
+	}
+	in.at[source] = at
+	k.Told()
+	if k.Others() {
+		pl.tellOwners(in, source)
+	}
+}
+
+// tellOwners tells the owners of a process themselves.
+func (pl *pool) tellOwners(in *process, source int32) {
+	all := pl.published[source]
+	for p, w := range pl.worlds {
+		for _, owner := range w.procs {
+			t := owner.task
+			if int32(p) == source || t.run == nil || pl.of[t.run.machine] != in {
+				continue
+			}
+			if in.toldOwner[t] == nil {
+				in.toldOwner[t] = map[int32]toldOwner{}
+			}
+			has := in.toldOwner[t][source]
+			tell := func(fields []state.Field, mode partition.ImportMode, at state.Fence) {
+				told := in.reader.Read(source, fields, unread)
+				if mode == partition.ImportInformative {
+					told = in.reader.Informative(told)
+				}
+				for i := range told {
+					t.SetSource(source, &told[i])
+				}
+				t.Imported(partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq, Last: true})
+			}
+			switch {
+			case has.load != t.Loads():
+				has = toldOwner{t.Loads(), in.at[source]}
+				tell(pl.whole(source, has.n), partition.ImportInformative, all[has.n-1].Fence)
+			case pl.rng.IntN(20) == 0 && has.n > 0:
+				has.n = in.at[source]
+				tell(pl.whole(source, has.n), partition.ImportAll, all[has.n-1].Fence)
+			default:
+				for ; has.n < in.at[source]; has.n++ {
+					tell(slices.Clone(all[has.n].Fields), partition.ImportDelta, all[has.n].Fence)
+				}
+			}
+			in.toldOwner[t][source] = has
+		}
+	}
+}
+
+// play plays until all that users do is done, or a bound.
+func (pl *pool) play(t *testing.T) {
+	run := func(steps int) {
+		for range steps * len(pl.worlds) {
+			pl.step()
+			for p, w := range pl.worlds {
+				require.NoError(t, w.violation, "partition %d", p)
+			}
+		}
+	}
+	run(9000)
+	for _, w := range pl.worlds { // the last owners come to rank, so that all is told but of the last moments
+		w.noise = false
+		for _, p := range w.procs {
+			p.paused = p.gen < 0
+		}
+		w.start()
+	}
+	run(3000)
+}
+
+// simLog is the log of a world.
+type simLog struct {
+	b  *broker
+	at int
+}
+
+func (l *simLog) Record(t event.Topic, offset int64) (*partition.Record, error) {
+	for ; offset < int64(len(l.b.inputs[t])); offset++ {
+		if r := &l.b.inputs[t][offset]; !r.marker && !r.aborted {
+			return &partition.Record{Topic: t, Offset: offset, Timestamp: r.timestamp, Key: r.key, Value: r.value}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *simLog) Ranking() (*retrace.Ranking, error) {
+	for ; l.at < len(l.b.rankings); l.at++ {
+		if r := &l.b.rankings[l.at]; !r.marker && r.producer.ID != foreignID {
+			l.at++
+			return &retrace.Ranking{Offset: int64(l.at - 1), Key: r.key, Value: r.value, Steps: stepsOf(r.headers), Seen: headerOf(r.headers, SeenHeader)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// compareSaved compares what a checkpoint stores of learners with what was stored.
+func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, changes []*state.Changes) {
+	at := slices.IndexFunc(pl.saved, func(c *state.Checkpoint) bool {
+		return c.Meta.Partitions == int(p) && partition.WriterOf(c.Fence.Token) == writer && c.Fence.Seq+1 == seq
+	})
+	if at < 0 {
+		return // it was sent, and never stored
+	}
+	fields := func(all ...*state.Changes) map[string]string {
+		values := map[string]string{}
+		for _, c := range all {
+			for _, w := range c.Writes {
+				if w.Hash != state.MetaHash {
+					values[w.Hash+" "+string(w.Field)] = string(w.Value)
+				}
+			}
+		}
+		return values
+	}
+	if is, was := fields(changes...), fields(&pl.saved[at].Changes); !maps.Equal(is, was) {
+		if pl.unlike++; pl.unlike == 1 {
+			t.Logf("partition %d, checkpoint %d of %d is another: %q, was %q", p, seq, writer, is, was)
+		}
+	}
+}
+
+// replay replays it all.
+func (pl *pool) replay(t *testing.T, sabotage func(*partition.Sight) bool) (sum retrace.Result) {
+	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, Sabotage: sabotage}
+	c.Sent = func(p int32, writer uint32, seq int64, changes []*state.Changes) {
+		pl.compareSaved(t, p, writer, seq, changes)
+	}
+	for _, w := range pl.worlds {
+		c.Logs = append(c.Logs, &simLog{b: &w.broker})
+	}
+	results, err := retrace.Run(&c)
+	require.NoError(t, err)
+	sum.NotExact = map[string]int64{}
+	for _, r := range results {
+		sum.Rankings += r.Rankings
+		sum.Same += r.Same
+		sum.Different += r.Different
+		for why, n := range r.NotExact {
+			sum.NotExact[why] += n
+		}
+		if sum.First == nil {
+			sum.First = r.First
+		}
+	}
+	return sum
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// pooledLearners are learners of every kind, which pool in every way there is.
+var pooledLearners = map[string]func() delay.Learner{
+	"moss":  func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), ages) },
+	"drift": func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), drifting) },
+	"thompson": func() delay.Learner {
+		return delay.NewDirect(must(policy.NewThompson(belief)), delay.Silence{Law: delay.SilenceAtOnce})
+	},
+	"waits": func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), delay.Silence{}) },
+	"qpmd":  newTestLearner,
+	"egreedy": func() delay.Learner {
+		return must(delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{EstimateEvery: 1000}, ages))
+	},
+	"robust": func() delay.Learner {
+		return must(delay.NewRobust(delay.RobustConfig{Policy: must(policy.NewRobust(1500)), Belief: belief, Silence: ages,
+			HalfLives: []time.Duration{time.Second, 8 * time.Second}, Horizon: soon.horizon.Milliseconds(), Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
+	},
+	"bold": func() delay.Learner {
+		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewFTRL(1, true)), MaxInstances: 3, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
+	},
+	"osmd": func() delay.Learner {
+		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewOSMD(1000)), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}, Floor: 0.05}))
+	},
+	"sorted": func() delay.Learner {
+		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())
+	},
+	"social": func() delay.Learner {
+		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages),
+			must(preference.NewSocial(preference.SocialConfig{Budget: preference.DefaultBudget})))
+	},
+}
+
+var (
+	belief   = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	ages     = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds()}
+	drifting = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds(), Drift: 50}
+
+	// dying is what goes wrong with the owners: all but what a replay cannot know of, a store that goes back.
+	dying = kind{name: "pool", faults: faults{crash: 0.0006, relapse: 0.004, pause: 0.0006, resume: 0.004, reassign: 0.0006, fail: 0.01, lose: 0.01,
+		late: 0.004, stuck: 0.02, down: 0.0001}}
+)
+
+// TestReplay_OfAPool: whatever dies, the rankings of several partitions that pool are made again from the topics, bit for bit.
+func TestReplay_OfAPool(t *testing.T) {
+	for name, learner := range pooledLearners {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range *pools {
+				seed := *firstSeed + uint64(i)
+				pl := newPool(seed, 3, 1_000_000, &dying, habits{}, learner)
+				pl.play(t)
+				sum := pl.replay(t, nil)
+				t.Logf("seed %d: %d rankings, %d the same, not exact %v", seed, sum.Rankings, sum.Same, sum.NotExact)
+				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
+				// What others knew of an owner's last checkpoints before it died, or the log ends, nothing tells.
+				require.Greater(t, sum.Same*5, sum.Rankings*4, "seed %d", seed)
+				if sum.First != nil {
+					t.Errorf("seed %d: %d different, the first in partition %d at %d:\n%s\n%s", seed, sum.Different, sum.First.Partition, sum.First.Ranking.Offset, sum.First.Ranking.Value, sum.First.Again)
+				}
+			}
+		})
+	}
+}
+
+// TestReplay_NeedsAllThatWasSeen: whichever kind of what is told is left out, rankings come out different or are known not to be exact; and
+// where nothing contradicts what is left, they are different.
+func TestReplay_NeedsAllThatWasSeen(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		learner string
+		kind    partition.SeenKind
+	}{
+		{"event time acted upon", "robust", partition.SeenWatermark},
+		{"impressions that end", "bold", partition.SeenVisit},
+		{"impressions that end with a selection", "moss", partition.SeenEnd},
+		{"segments sealed", "moss", partition.SeenSealed},
+		{"checkpoints sent", "moss", partition.SeenSent},
+		{"epochs", "moss", partition.SeenEpoch},
+		{"imports", "egreedy", partition.SeenImport},
+		{"owners that begin", "moss", partition.SeenBegun},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var with, without, left int64
+			for seed := range uint64(6) {
+				pl := newPool(*firstSeed+seed, 3, 1_000_000, &dying, habits{}, pooledLearners[c.learner])
+				pl.play(t)
+				with += pl.replay(t, nil).Different
+				sum := pl.replay(t, func(s *partition.Sight) bool {
+					if s.Kind == c.kind {
+						left++
+					}
+					return s.Kind == c.kind
+				})
+				without += sum.Rankings - sum.Same
+				t.Logf("left out: %d different, not exact %v", sum.Different, sum.NotExact)
+			}
+			require.Zero(t, with)
+			require.Positive(t, left)
+			require.Greater(t, without, int64(50))
+		})
+	}
+}
