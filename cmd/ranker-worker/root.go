@@ -100,6 +100,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newServeCommand(),
 		newEvaluateCommand(),
 		newLiftCommand(),
+		newReplayCommand(),
 		newDLQCommand(),
 		newStateCommand(),
 		newHealthCommand(),

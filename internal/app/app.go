@@ -259,6 +259,10 @@ func machineConfig(cfg *config.Config) (partition.Config, error) {
 		MaxParkedBytes: cfg.Join.MaxParkedBytes, MaxCandidates: cfg.Limits.MaxCandidates,
 		MaxRecordBytes: cfg.Limits.MaxRecordBytes, Formats: Formats(cfg), Salt: rand.Uint64(), HashKey: rand.Uint64(),
 	}
+	var err error
+	if m.Program, m.Settings, err = madeBy(cfg); err != nil {
+		return m, err
+	}
 	for i := range cfg.Learners {
 		l, err := learnerConfig(cfg, &cfg.Learners[i])
 		if err != nil {

@@ -212,6 +212,9 @@ func (c *Config) checkOffset(d *Description, topic event.Topic, offset int64) er
 	return nil
 }
 
+// MaxRankingBytes is what a machine is told that one record takes.
+func (d *Description) MaxRankingBytes() int { return d.maxRankingBytes() }
+
 // maxRankingBytes is what one record's key and value may take, so that a batch of one fits the topic.
 func (d *Description) maxRankingBytes() int {
 	return batchRoom(d.Topics[event.Rankings].MaxMessageBytes) - RecordOverhead

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/stream/replay"
+)
+
+// notTheSame ends a replay that has found a ranking to be another.
+const notTheSame = shown("rankings come out different")
+
+// replayReport is what replay prints with --json.
+type replayReport struct {
+	Rankings   int64               `json:"rankings"`
+	Identical  int64               `json:"identical"`
+	Different  int64               `json:"different"`
+	NotExact   map[string]int64    `json:"not_exact"` // by reason
+	Partitions []replayedPartition `json:"partitions"`
+}
+
+type replayedPartition struct {
+	Partition int              `json:"partition"`
+	Rankings  int64            `json:"rankings"`
+	Identical int64            `json:"identical"`
+	Different int64            `json:"different"`
+	NotExact  map[string]int64 `json:"not_exact"`
+	First     *difference      `json:"first_difference,omitempty"`
+}
+
+// difference is a ranking that came out another.
+type difference struct {
+	ID     string `json:"impression_id"`
+	Offset int64  `json:"offset"` // in the rankings topic
+	Is     string `json:"is"`
+	Again  string `json:"again"`
+}
+
+func newReplayCommand() *cobra.Command {
+	var file string
+	only := -1
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "replay --config FILE",
+		Short: "Make all rankings again, from the topics alone, and compare them byte by byte",
+		Long: `Make the rankings of a group again, from its topics and from what the rankings' headers tell of how they were made, and compare
+each with the one in the log, byte by byte. It only reads topics, in no group: workers go on undisturbed.
+
+A ranking is identical, different, or not exact: then the topics do not hold all that it was made from, and the reason is given. So it is
+with rankings of earlier versions and what follows them, with what was made with other settings or on another kind of processor, where a
+person has changed what is stored, and where the topics have lost their beginning. The last rankings of a log may have been made from what
+other partitions had published and no ranking tells of yet.
+
+All partitions are replayed, since they learn from each other. Exit code 1 if a ranking is different.`,
+		Example: `  ranker-worker replay --config worker.yaml
+  ranker-worker replay --config worker.yaml --partition 3 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := runReplay(cmd, file)
+			if err != nil {
+				return err
+			}
+			if only >= 0 {
+				if only >= len(r.Partitions) {
+					return usageError{fmt.Errorf("--partition: there are %d", len(r.Partitions))}
+				}
+				r.Partitions = r.Partitions[only : only+1]
+			}
+			r.add()
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), r)
+			} else {
+				err = r.print(cmd.OutOrStdout())
+			}
+			if err == nil && r.Different > 0 {
+				err = notTheSame
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, as the workers have it")
+	_ = cmd.MarkFlagRequired("config")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	f.IntVar(&only, "partition", -1, "report partition `N` alone (default: all)")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
+	return cmd
+}
+
+func runReplay(cmd *cobra.Command, file string) (*replayReport, error) {
+	cfg, err := loadText(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	topics, err := retrace.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer topics.Close()
+	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
+	defer p.end()
+	var rankings, different int64
+	results, err := topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) {
+		if rankings++; !m.Same && m.NotExact == "" {
+			different++
+		}
+		if rankings%1000 == 0 {
+			p.say(fmt.Sprintf("%d rankings, %d different, up to %s", rankings, different, time.UnixMilli(m.Time).UTC().Format(time.RFC3339)))
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	r := &replayReport{}
+	for i, one := range results {
+		x := replayedPartition{Partition: i, Rankings: one.Rankings, Identical: one.Same, Different: one.Different, NotExact: one.NotExact}
+		if d := one.First; d != nil {
+			x.First = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
+		}
+		r.Partitions = append(r.Partitions, x)
+	}
+	return r, nil
+}
+
+// add adds the partitions up.
+func (r *replayReport) add() {
+	r.NotExact = map[string]int64{}
+	for i := range r.Partitions {
+		x := &r.Partitions[i]
+		r.Rankings, r.Identical, r.Different = r.Rankings+x.Rankings, r.Identical+x.Identical, r.Different+x.Different
+		for why, n := range x.NotExact {
+			r.NotExact[why] += n
+		}
+	}
+}
+
+func (r *replayReport) print(w io.Writer) error {
+	notExact := int64(0)
+	for _, n := range r.NotExact {
+		notExact += n
+	}
+	if _, err := fmt.Fprintf(w, "%d rankings: %d identical, %d different, %d not exact\n", r.Rankings, r.Identical, r.Different, notExact); err != nil {
+		return err
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
+		if _, err := fmt.Fprintf(w, "  not exact: %d, %s\n", r.NotExact[why], why); err != nil {
+			return err
+		}
+	}
+	for i := range r.Partitions {
+		if d := r.Partitions[i].First; d != nil {
+			if _, err := fmt.Fprintf(w, "first difference of partition %d: %q, at offset %d of the rankings\n  is     %s\n  again  %s\n",
+				r.Partitions[i].Partition, d.ID, d.Offset, d.Is, d.Again); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
