@@ -48,6 +48,7 @@ func TestKill_TwoWorkersOneKilledAndRestarted(t *testing.T) {
 	steady.stop(t)
 	checkAccount(t, got, players.sent)
 	w.ranked(t, impressions)
+	w.replayed(t, impressions, impressions/10)
 	t.Logf("adopted %d decisions of the killed worker", got["impressions.adopted"])
 }
 

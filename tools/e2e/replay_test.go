@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/replay"
+)
+
+// replayed makes all rankings again. Of those that are not exact there may be so many.
+func (w *world) replayed(t *testing.T, rankings, notExact int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	topics, err := retrace.Open(ctx, w.access)
+	require.NoError(t, err)
+	defer topics.Close()
+	results, err := topics.Replay(ctx, &replay.Config{})
+	require.NoError(t, err)
+	var sum replay.Result
+	reasons := ""
+	for p, r := range results {
+		sum.Rankings, sum.Same = sum.Rankings+r.Rankings, sum.Same+r.Same
+		for why, n := range r.NotExact {
+			reasons += fmt.Sprintf("partition %d, %d rankings: %s\n", p, n, why)
+		}
+		if d := r.First; d != nil {
+			t.Errorf("partition %d: %d different, the first at offset %d:\n%s\n%s", p, r.Different, d.Ranking.Offset, d.Ranking.Value, d.Again)
+		}
+	}
+	require.Equal(t, rankings, sum.Rankings)
+	require.GreaterOrEqual(t, sum.Same, rankings-notExact, "%s", reasons)
+	t.Logf("%d rankings, %d identical\n%s", sum.Rankings, sum.Same, reasons)
+}
+
+// TestReplay_MakesAllRankingsAgain: what a worker has ranked through a restart is made again from the topics, byte by byte, for learners that
+// share what they know over all partitions and for those that do not.
+func TestReplay_MakesAllRankingsAgain(t *testing.T) {
+	for _, learner := range []string{"policy: moss", "policy: thompson", "policy: egreedy", "policy: elimination"} {
+		t.Run(learner, func(t *testing.T) {
+			testenv.Each(t, func(t *testing.T, env testenv.Env) {
+				const impressions = 3000
+				w := newWorld(t, env, 3, learner)
+				w.played(t, impressions, 1)
+				w.replayed(t, impressions, impressions/10)
+			})
+		})
+	}
+}
