@@ -1,0 +1,87 @@
+package evaluate
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/policy/admissible"
+	"github.com/ranker-worker/ranker-worker/policy/propensity"
+)
+
+// windows are how users select.
+type windows struct {
+	WindowsReport
+	q      *admissible.Windows
+	folded map[int][]float64 // by length of the list
+	p      []float64         // scratch, by position
+	out    []float64         // scratch, by utility rank
+}
+
+// What WindowsReport.Source can be, and Propensities.
+const (
+	configured = "configured"
+	learned    = "learned"
+	recorded   = "recorded"
+	shown      = "shown"
+)
+
+// passes bounds what an estimate of windows costs.
+const passes = 1000
+
+// newWindows finds out how far users look, and how many take anything, by all selections of the log. Windows that are configured hold.
+func newWindows(log *journal.Log, l *config.Learner) (w windows, err error) {
+	given, err := l.Windows.Distribution()
+	if err != nil {
+		return w, err
+	}
+	longest := max(1, min(log.Longest, delay.DefaultMaxWindow))
+	if l.Windows.Max > 0 {
+		longest = min(longest, l.Windows.Max)
+	}
+	w.folded = map[int][]float64{}
+	w.Selections, w.Blocked = log.Selections.Total()
+	w.Q, w.Noise = log.Selections.Estimate(longest, passes)
+	w.Source, w.Propensities = learned, shown
+	if given != nil {
+		w.Source, w.q = configured, given
+		w.Q = given.Fold(make([]float64, given.Max()))
+		if w.Blocked == 0 { // else they say nothing of those who take anything
+			w.Propensities = recorded
+		}
+		return w, nil
+	}
+	w.q, err = admissible.NewWindows(w.Q)
+	return w, err
+}
+
+func (w *windows) fold(n int) []float64 {
+	q := w.folded[n]
+	if q == nil {
+		q = w.q.Fold(make([]float64, n))
+		w.folded[n] = q
+	}
+	return q
+}
+
+// of fills dst with how likely a ranking makes each selection, by utility rank.
+func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
+	n := len(order)
+	dst = slices.Grow(dst[:0], n)[:n]
+	p := own
+	if w.Propensities != recorded || len(own) != n {
+		w.p = propensity.Of(w.p[:0], order, w.fold(n), w.Noise)
+		p = w.p
+	}
+	for k, rank := range order {
+		dst[rank] = p[k]
+	}
+	return dst
+}
+
+// logged is how likely the log's policy made each selection.
+func (w *windows) logged(d *journal.Decision) []float64 {
+	w.out = w.of(w.out, d.Order, d.Propensities)
+	return w.out
+}
