@@ -27,6 +27,9 @@ const (
 	shown      = "shown"
 )
 
+// littleNoise is up to which share of users who take anything recorded propensities hold, which do not know of them.
+const littleNoise = 0.005
+
 // passes bounds what an estimate of windows costs.
 const passes = 1000
 
@@ -44,12 +47,12 @@ func newWindows(log *journal.Log, l *config.Learner) (w windows, err error) {
 	w.Selections, w.Blocked = log.Selections.Total()
 	w.Q, w.Noise = log.Selections.Estimate(longest, passes)
 	w.Source, w.Propensities = learned, shown
+	if w.Noise <= littleNoise { // with more they say nothing of those who take anything
+		w.Propensities = recorded
+	}
 	if given != nil {
 		w.Source, w.q = configured, given
 		w.Q = given.Fold(make([]float64, given.Max()))
-		if w.Blocked == 0 { // else they say nothing of those who take anything
-			w.Propensities = recorded
-		}
 		return w, nil
 	}
 	w.q, err = admissible.NewWindows(w.Q)
