@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // experimentCounters count impressions of experiments, as machines do from their load on.
@@ -116,5 +118,32 @@ func (x *ExperimentSnapshot) collect(gauge func(d *prometheus.Desc, v float64, l
 		gauge(descLift, a.Lift.Lower, x.Name, a.Name, "lower")
 		gauge(descLift, a.Lift.Estimate, x.Name, a.Name, "estimate")
 		gauge(descLift, a.Lift.Upper, x.Name, a.Name, "upper")
+	}
+}
+
+// outOfService are arms that a guard has taken out of service, as far as that is said.
+type outOfService map[outArm]bool
+
+// outArm is an arm of a run.
+type outArm struct {
+	experiment, arm string
+	run             int32
+}
+
+// look says of each arm once that it is out of service.
+func (o outOfService) look(log *slog.Logger, all map[int32]task.Status) {
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		for _, x := range all[p].Experiments {
+			for i := range x.Arms {
+				a := &x.Arms[i]
+				of := outArm{x.Name, a.Name, x.Run}
+				if !a.Tripped || o[of] {
+					continue
+				}
+				o[of] = true
+				log.Warn("an arm of an experiment is out of service: it was worse than the control by more than its guard allows", "experiment", x.Name,
+					"run", x.Run, "arm", a.Name, "units", a.Lift.Units, "lower", a.Lift.Lower, "upper", a.Lift.Upper)
+			}
+		}
 	}
 }

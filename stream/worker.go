@@ -165,13 +165,16 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 // watch says what keeps partitions from working, and where producers part records, until ctx is done.
 func (w *Worker) watch(ctx context.Context) {
 	c := newCauses(w.opt.Logger, w.opt.TopicNames, w.opt.StartLatest)
+	out := outOfService{}
 	tick := time.NewTicker(causesEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			now := time.Since(w.start)
-			c.look(now, w.Statuses())
+			statuses := w.Statuses()
+			c.look(now, statuses)
+			out.look(w.opt.Logger, statuses)
 			w.refusals.look(w.opt.Logger, w.opt.TopicNames, now)
 			w.opt.Metrics.Parting(w.placing.judge(now))
 		case <-ctx.Done():

@@ -49,6 +49,7 @@ func (s Summary) bounded(share int) Summary {
 	}
 	s.Partitions = first(s.Partitions, partitions)
 	s.Rankings, s.DeadLetters = first(s.Rankings, mostRankings/share), first(s.DeadLetters, mostLetters/share)
+	s.Arms = first(s.Arms, mostArms/share)
 	all := s.Learners
 	s.Learners = make([]Learner, 0, learners)
 	for _, l := range first(all, learners) {

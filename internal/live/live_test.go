@@ -26,6 +26,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -78,6 +79,9 @@ func busy(id string) *worker {
 	s.Account.Impressions = partition.ImpressionAccount{Paid: 5, Expired: 1, Unselected: 1, Pending: 3}
 	s.Account.Selections = partition.SelectionAccount{Joined: 8, Late: 1}
 	s.Account.Payoffs = partition.PayoffAccount{Applied: 5, Duplicate: 1, Late: 1, Orphan: 1}
+	s.Experiments = []partition.ExperimentStatus{{Name: "feed", Run: 2, Control: "control", Decides: true, Arms: []partition.ArmStatus{
+		{Name: "control", Units: 40, Mean: 0.5}, {Name: "feed", Units: 360, Mean: 0.625, Tripped: true,
+			Lift: experiment.Lift{Units: 400, Estimate: 0.125, Lower: -0.25, Upper: 0.5}}}}}
 	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
 		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
 	look := &partition.Look{Learners: []partition.LearnerLook{{Name: "feed", Rule: "the best leads", First: 10, Favourite: 10,

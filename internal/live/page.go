@@ -32,6 +32,7 @@ type Page struct {
 	Account        Account         `json:"account"`
 	Learners       []LearnerPage   `json:"learners"`
 	MoreLearners   int             `json:"more_learners"`
+	Arms           []Arm           `json:"arms"` // of experiments
 	Partitions     []PartitionPage `json:"partitions"`
 	MorePartitions int             `json:"more_partitions"`
 	Rankings       []Ranking       `json:"rankings"`
@@ -87,7 +88,7 @@ type shown struct {
 
 // combine makes the page of all workers' summaries, that of the worker that serves it first.
 func combine(all []shown, sums map[string]Counts, now int64) *Page {
-	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{},
+	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{}, Arms: []Arm{},
 		DeadLetters: []Letter{}}
 	latencies := make([]int64, len(stream.LatencyBounds())+1)
 	for i := range all {
@@ -108,6 +109,9 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 		}
 		p.MorePartitions += s.MorePartitions
 		p.MoreLearners = max(p.MoreLearners, s.MoreLearners)
+		if len(p.Arms) == 0 { // while a partition changes hands two may say so
+			p.Arms = append(p.Arms, s.Arms...)
+		}
 		p.Rankings, p.DeadLetters = append(p.Rankings, s.Rankings...), append(p.DeadLetters, s.DeadLetters...)
 		for k := range s.Learners {
 			p.addLearner(&s.Learners[k])

@@ -22,6 +22,7 @@ type Summary struct {
 	MorePartitions int         `json:"more_partitions,omitempty"` // that are not listed
 	Learners       []Learner   `json:"learners"`
 	MoreLearners   int         `json:"more_learners,omitempty"`
+	Arms           []Arm       `json:"arms,omitempty"`
 	Rankings       []Ranking   `json:"rankings"` // the latest first
 	DeadLetters    []Letter    `json:"dead_letters"`
 }

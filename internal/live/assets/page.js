@@ -424,7 +424,18 @@ const letters = table("Dead letters, the latest first", [
   {title: "reason", kind: "text", text: l => l.reason}, {title: "in words", kind: "long", text: l => l.detail}]);
 byId("letter-table").append(letters);
 
+const signed = x => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(4);
+const arms = table("Arms of experiments", [
+  {title: "experiment", kind: "text", text: a => a.experiment + ", run " + a.run}, {title: "arm", kind: "text", text: a => a.arm},
+  {title: "units", text: a => count(a.units)}, {title: "payoff", text: a => a.payoff.toFixed(4)},
+  {title: "lift", text: a => a.control ? "" : signed(a.lift)},
+  {title: "at any look", text: a => a.control ? "" : signed(a.lower) + " to " + signed(a.upper)},
+  {title: "verdict", kind: "text", text: a => a.control ? "control" : a.verdict}]);
+byId("arm-table").append(arms);
+
 function showRest(page) {
+  byId("experiments").hidden = !page.arms.length;
+  arms.show(page.arms, a => a.experiment + " " + a.arm);
   partitions.show(page.partitions, p => p.number + " " + p.worker);
   partitions.none("No partition is assigned.");
   const more = byId("more-partitions");
