@@ -53,6 +53,7 @@ Targets, each with its own --target:
                        selection and payoff of the log when it came, and decides each impression before it is told what became of it
   learner:NAME         likewise, another configured learner
   state:FILE           the learner that decided, as state export has written it, which stays as it is
+  shadow:NAME          an experiment's shadow, as it decided at the time, on the impressions that it was asked for
   logging              the log's own policy
 Of a flat log: those that it names, uniform and logging. Without any: logging, utility and greedy; of a flat log all that its header names.
 
@@ -222,6 +223,9 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 			return nil, usageError{err}
 		}
 		parsed = append(parsed, t)
+		if name := t.Shadow(); name != "" {
+			in.query.Shadows = append(in.query.Shadows, name)
+		}
 	}
 	in.query.Progress = func(at event.Millis, records int64, share float64) {
 		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))

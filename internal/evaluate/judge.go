@@ -48,7 +48,7 @@ type judge struct {
 	free    []int32
 }
 
-// Log judges targets by what a learner decided and became of it.
+// Log judges targets by what a learner decided and became of it. The journal's query must have asked for the shadows among the targets, in their order.
 func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Target, opt *Options) (*Report, error) {
 	w, err := newWindows(log, l)
 	if err != nil {
@@ -62,8 +62,14 @@ func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Ta
 		x := j.normalised(*d)
 		j.unpaid = &x
 	}
+	shadows := 0
 	for _, t := range targets {
-		j.players = append(j.players, t.play(opt.clip()))
+		p := t.play(opt.clip())
+		if t.shadow != "" {
+			p.recorded = shadows
+			shadows++
+		}
+		j.players = append(j.players, p)
 	}
 	var events int64
 	err = log.Play(func(e *journal.Event) error {
@@ -184,21 +190,24 @@ func (j *judge) decided(e *journal.Event) error {
 		j.row.model = j.model.of(j.row.model[:0], e.Items)
 	}
 	for _, p := range j.players {
-		if !p.own() {
-			p.advance(e.At, j.items)
-			if err := p.decide(j.log, e, slot); err != nil {
-				return fmt.Errorf("target %q: %w", p.name, err)
+		if p.own() {
+			if counts {
+				p.est.own(j.row.payoff)
 			}
-			if j.opt.Decided != nil {
-				j.opt.Decided(p.name, e.Row, p.decision.Order)
-			}
-			p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
+			continue
 		}
-		switch {
-		case !counts:
-		case p.own():
-			p.est.own(j.row.payoff)
-		default:
+		p.advance(e.At, j.items)
+		if err := p.decide(j.log, e, slot); err != nil {
+			return fmt.Errorf("target %q: %w", p.name, err)
+		}
+		if len(p.decision.Order) == 0 {
+			continue
+		}
+		if j.opt.Decided != nil {
+			j.opt.Decided(p.name, e.Row, p.decision.Order)
+		}
+		p.pi = j.windows.of(p.pi, p.decision.Order, p.decision.Propensities)
+		if counts {
 			p.est.add(&j.row, p.pi)
 		}
 	}

@@ -1,9 +1,13 @@
 package evaluate
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // population is a small platform, an impression a minute.
@@ -49,7 +54,7 @@ func targets(t testing.TB, w *rehearsal.World, texts ...string) (all []*Target) 
 // anything. Bounds are 5.5 standard errors of a normal law, and seeds fixed: one of the twelve values is beyond them by chance in less than
 // one draw of seeds in a million.
 func TestLog_Values(t *testing.T) {
-	const impressions = 12_000
+	const impressions = 8000
 	for _, noise := range []float64{0, 0.1} {
 		for _, settings := range [][]config.Setting{
 			{{"payoffs", "stochastic"}, {"policy", "egreedy"}},
@@ -104,7 +109,9 @@ func TestLog_Weights(t *testing.T) {
 			payoffs = "adversarial"
 		}
 		for _, windows := range []string{"", "{geometric: 0.7}"} {
-			w, log := played(t, population(4), 0, 4000, config.Setting{"payoffs", payoffs}, config.Setting{"policy", kind.Name},
+			c := population(4)
+			c.MaxDelay, c.Horizon = 6*time.Hour, 12*time.Hour
+			w, log := played(t, c, 0, 1600, config.Setting{"payoffs", payoffs}, config.Setting{"policy", kind.Name},
 				config.Setting{"payoff_horizon", "48h"}, config.Setting{"windows", windows}, config.Setting{"on_expiry", "{default: 0}"})
 			r, err := Log(context.Background(), log, &w.Learner, targets(t, w, Logging), unit())
 			require.NoError(t, err)
@@ -206,4 +213,47 @@ func BenchmarkLog(b *testing.B) {
 			perRow(b)
 		})
 	}
+}
+
+// TestLog_Shadow: a shadow is judged by what was recorded of it, on the impressions that it decided.
+func TestLog_Shadow(t *testing.T) {
+	w, err := rehearsal.New(population(6), 0, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
+	require.NoError(t, err)
+	require.NoError(t, w.Play(6000, 9))
+	// On each third impression a shadow would have ranked by utility.
+	var changed bytes.Buffer
+	for k, line := range strings.Split(strings.TrimSpace(w.Records[event.Rankings].String()), "\n") {
+		if k%3 == 0 {
+			var r struct{ Items []string }
+			require.NoError(t, json.Unmarshal([]byte(line), &r))
+			im := w.Users.Impression(k)
+			by := rehearsal.ByUtility(im)
+			var positions []string
+			for rank := len(by) - 1; rank >= 0; rank-- {
+				positions = append(positions, fmt.Sprint(slices.Index(r.Items, im.Candidates[by[rank]].Item)))
+			}
+			line = strings.TrimSuffix(line, "}}") + `,"shadows":{"dark":[` + strings.Join(positions, ",") + `]}}}`
+		}
+		fmt.Fprintln(&changed, line)
+	}
+	w.Records[event.Rankings] = changed
+	log, err := w.Journal(context.Background(), "dark")
+	require.NoError(t, err)
+	defer log.Close()
+	seen := map[string][]int32{}
+	opt := unit()
+	opt.Decided = func(target string, row int32, order []int32) {
+		seen[target] = append(seen[target], row)
+		for k, rank := range order {
+			require.EqualValues(t, len(order)-1-k, rank)
+		}
+	}
+	r, err := Log(context.Background(), log, &w.Learner, targets(t, w, "shadow:dark"), opt)
+	require.NoError(t, err)
+	require.Len(t, seen["shadow:dark"], 2000)
+	require.EqualValues(t, 3, seen["shadow:dark"][1])
+	require.Equal(t, OK, r.Targets[0].Verdict, r.Targets[0].Reasons)
+	all, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), unit())
+	require.NoError(t, err)
+	require.InDelta(t, all.Targets[0].DR.Value, r.Targets[0].DR.Value, 5*r.Targets[0].DR.Stderr)
 }

@@ -16,19 +16,27 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Target is what would have ranked instead: the log's own policy, a learner that learns from the log, or one that stays as it is.
+// Target is what would have ranked instead: the log's own policy, a learner that learns from the log, one that stays as it is, or a shadow, which
+// has decided at the time.
 type Target struct {
 	name    string
 	learner *config.Learner // nil: the log's own policy
 	new     func() delay.Learner
 	frozen  *partition.Offline
+	shadow  string // decides as rankings have recorded of it; empty: none
 }
 
+// Shadow is the shadow whose recorded decisions are judged, which the journal has to be asked for; empty where there is none.
+func (t *Target) Shadow() string { return t.shadow }
+
 // ParseTarget reads a target: `logging`, the log's own policy; `learner:NAME`, another configured learner; `state:FILE`, what an export holds of the
-// learner that decided, which stays as it is; or a policy, with settings as in the configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
+// learner that decided, which stays as it is; `shadow:NAME`, what rankings have recorded of a shadow; or a policy, with settings as in the configuration: `moss,prior=none`. What the learner that decided is told, and of whom, holds for policies too.
 func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, error) {
 	if text == Logging {
 		return &Target{name: text}, nil
+	}
+	if name, ok := strings.CutPrefix(text, "shadow:"); ok {
+		return &Target{name: text, learner: of, shadow: name}, nil
 	}
 	if file, ok := strings.CutPrefix(text, "state:"); ok {
 		t := &Target{name: text, learner: of}
@@ -82,7 +90,7 @@ func targetLearner(text string, of *config.Learner, cfg *config.Config) (*config
 		for _, k := range policy.Kinds {
 			known = append(known, k.Name)
 		}
-		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME and state:FILE", name, strings.Join(known, ", "), Logging)
+		return nil, fmt.Errorf("there is no policy %q; there are %s, and %s, learner:NAME, shadow:NAME and state:FILE", name, strings.Join(known, ", "), Logging)
 	}
 	payoffs := config.Stochastic
 	if kind.IsAdversarial() {
@@ -138,10 +146,11 @@ type player struct {
 	pi       []float64 // by utility rank
 	flown    []flown   // by slot
 	names    [][]byte  // scratch
+	recorded int       // which of the journal's shadows it is
 }
 
 // own tells whether it is the log's own policy.
-func (p *player) own() bool { return p.learner == nil && p.frozen == nil }
+func (p *player) own() bool { return p.learner == nil && p.frozen == nil && p.shadow == "" }
 
 // flown is what a player has to know of its decision until the row has ended.
 type flown struct {
@@ -177,10 +186,17 @@ func (p *player) advance(at int64, items int32) {
 	}
 }
 
-// decide ranks the candidates of a row, and notes what the learner has to be told later.
+// decide ranks the candidates of a row, and notes what the learner has to be told later. A shadow has not ranked them all: then the order is empty.
 func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
 	key := policy.DecisionKey(p.Target.learner.Seed, 0, p.name, 0, int64(e.Row))
 	p.decision.Ranks, p.decision.Undecided = p.decision.Ranks[:0], p.decision.Undecided[:0]
+	if p.shadow != "" {
+		p.decision.Order = p.decision.Order[:0]
+		if len(e.Shadows) > 0 {
+			p.decision.Order = append(p.decision.Order, e.Shadows[p.recorded]...)
+		}
+		return nil
+	}
 	if p.frozen != nil {
 		p.names = p.names[:0]
 		for _, i := range e.Items {

@@ -301,6 +301,24 @@ func TestRead_Faults(t *testing.T) {
 	require.ErrorContains(t, err, "none of 1 records can be read as one of payoffs")
 }
 
+// TestRead_Shadows: what shadows decided is there as utility ranks in the order that they would have shown.
+func TestRead_Shadows(t *testing.T) {
+	var l logs
+	l.impression("i", 0)
+	l.ranking("i", 0, `"a","c","b"`, `,"shadows":{"other":[0,1,2],"dark":[1,0,2]}`) // c, a, b: ranks 2, 0, 1
+	l.decided("j", 1)
+	l.late(5000)
+	log := l.read(t, &Query{HasSelections: true, Shadows: []string{"dark", "absent"}})
+	var got [][][]int32
+	require.NoError(t, log.Play(func(e *Event) error {
+		if e.Kind == Decided {
+			got = append(got, append([][]int32(nil), e.Shadows...))
+		}
+		return nil
+	}))
+	require.Equal(t, [][][]int32{{{2, 0, 1}, nil}, nil, nil}, got)
+}
+
 // TestRead_Bounds: only impressions between two times are rows.
 func TestRead_Bounds(t *testing.T) {
 	var l logs

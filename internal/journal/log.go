@@ -16,6 +16,8 @@ type Query struct {
 	Group string
 	// From and To bound the time of impressions, To not among them; 0 is no bound.
 	From, To event.Millis
+	// Shadows are learners whose decisions are asked for besides, as rankings have recorded them.
+	Shadows []string
 	// HasSelections tells whether selections are records of their own.
 	HasSelections bool
 	// Parking is how long a record waits for what it belongs to.
@@ -120,4 +122,6 @@ type Decision struct {
 	Order       []int32 // utility ranks in the order shown
 	// Propensities are the recorded ones that the selection falls on Order[k]; empty where there are none.
 	Propensities []float64
+	// Shadows are orders as Order is, one for each of Query.Shadows; empty where that has not decided.
+	Shadows [][]int32
 }

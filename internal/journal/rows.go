@@ -20,6 +20,7 @@ type rankingHalf struct {
 	time, began         event.Millis
 	selection, deadline event.Millis // selection is 0 where there is no deadline for one
 	propensities        []float64
+	shadows             [][]int32 // positions in shown, of Query.Shadows
 }
 
 // impression takes an impression in. Its ranking makes it a row.
@@ -119,11 +120,29 @@ func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	if d.HasSelection {
 		x.selection = d.SelectionDeadline
 	}
+	x.shadows = j.shadows(d)
 	x.shown = make([]int32, len(r.Items))
 	for k, item := range r.Items {
 		x.shown[k] = j.number(item)
 	}
 	return x
+}
+
+// shadows are the recorded decisions of those that are asked for; nil where nothing is, or nothing is recorded.
+func (j *join) shadows(d *event.Decision) (all [][]int32) {
+	if len(d.Shadows) == 0 || len(j.q.Shadows) == 0 {
+		return nil
+	}
+	for _, name := range j.q.Shadows {
+		var order []int32
+		for i := range d.Shadows {
+			if d.Shadows[i].Name == name {
+				order = slices.Clone(d.Shadows[i].Order)
+			}
+		}
+		all = append(all, order)
+	}
+	return all
 }
 
 // wait keeps one half until the other comes.
@@ -160,6 +179,11 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32) {
 		l.First = x.time
 	}
 	l.First, l.Last, l.Longest = min(l.First, x.time), max(l.Last, x.time), max(l.Longest, len(sorted))
+	for _, shadow := range x.shadows { // from positions to utility ranks
+		for k, at := range shadow {
+			shadow[k] = ranks[at]
+		}
+	}
 	row := int32(len(l.Outcomes))
 	l.Outcomes = append(l.Outcomes, Outcome{Selected: -1})
 	if last, again := j.rows[id]; again { // the id is used anew: what it was is immature for ever
@@ -172,6 +196,7 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32) {
 		j.selectionDue.put(due{at: j.slots[slot].selectBy(), slot: slot, row: row})
 	}
 	j.payoffDue.put(due{at: x.deadline, slot: slot, row: row})
-	j.emit(Event{Kind: Decided, Row: row, Decision: Decision{Time: x.time, Began: x.began, Items: sorted, Order: ranks, Propensities: x.propensities}})
+	j.emit(Event{Kind: Decided, Row: row, Decision: Decision{Time: x.time, Began: x.began, Items: sorted, Order: ranks, Propensities: x.propensities,
+		Shadows: x.shadows}})
 	j.again(id)
 }

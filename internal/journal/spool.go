@@ -36,6 +36,7 @@ const (
 	kindBits        = 0x0f
 	hasPropensities = 0x10
 	hasUtility      = 0x20
+	hasShadows      = 0x40
 )
 
 // put appends an event.
@@ -46,6 +47,9 @@ func (s *spool) put(e *Event) error {
 	}
 	if e.HasUtility {
 		first |= hasUtility
+	}
+	if len(e.Shadows) > 0 {
+		first |= hasShadows
 	}
 	b := append(s.buf[:0], first)
 	b = binary.AppendVarint(b, e.At-s.at)
@@ -65,6 +69,9 @@ func (s *spool) put(e *Event) error {
 		for _, p := range e.Propensities {
 			b = appendFloat(b, p)
 		}
+		if len(e.Shadows) > 0 {
+			b = appendShadows(b, e.Shadows)
+		}
 	case WasSelected:
 		if e.HasUtility {
 			b = appendFloat(b, e.Utility)
@@ -78,6 +85,17 @@ func (s *spool) put(e *Event) error {
 		return fmt.Errorf("writing what is read to a temporary file: %w", err)
 	}
 	return nil
+}
+
+func appendShadows(b []byte, all [][]int32) []byte {
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	for _, order := range all {
+		b = binary.AppendUvarint(b, uint64(len(order)))
+		for _, r := range order {
+			b = binary.AppendUvarint(b, uint64(r))
+		}
+	}
+	return b
 }
 
 func appendFloat(b []byte, x float64) []byte {
@@ -107,6 +125,9 @@ func (l *Log) Play(f func(*Event) error) error {
 		switch e.Kind {
 		case Decided:
 			in.decision(&e, first&hasPropensities != 0)
+			if first&hasShadows != 0 {
+				in.shadows(&e)
+			}
 		case WasSelected:
 			if e.HasUtility {
 				e.Utility = in.float()
@@ -144,6 +165,16 @@ func (r *reader) decision(e *Event, propensities bool) {
 			break
 		}
 		e.Propensities = append(e.Propensities, r.float())
+	}
+}
+
+func (r *reader) shadows(e *Event) {
+	for range r.uvarint() {
+		var order []int32
+		for range r.uvarint() {
+			order = append(order, int32(r.uvarint()))
+		}
+		e.Shadows = append(e.Shadows, order)
 	}
 }
 

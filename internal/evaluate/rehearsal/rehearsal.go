@@ -171,13 +171,13 @@ func (w *World) put(topic event.Topic, value []byte) {
 	w.Records[topic].WriteByte('\n')
 }
 
-// Journal reads the records. Close it.
-func (w *World) Journal(ctx context.Context) (*journal.Log, error) {
+// Journal reads the records, and what shadows decided. Close it.
+func (w *World) Journal(ctx context.Context, shadows ...string) (*journal.Log, error) {
 	var all []journal.Source
 	for topic := range event.Topic(event.Topics) {
 		all = append(all, &lines{topic: topic, rest: w.Records[topic].Bytes()})
 	}
-	return journal.Read(ctx, all, &journal.Query{Learner: &w.Learner, HasSelections: true, Parking: time.Hour})
+	return journal.Read(ctx, all, &journal.Query{Learner: &w.Learner, Shadows: shadows, HasSelections: true, Parking: time.Hour})
 }
 
 // lines are records in memory.
