@@ -14,6 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 const compared = `kafka: {brokers: ['127.0.0.1:9092'], group: g}
@@ -37,11 +38,16 @@ func writeExperiment(t *testing.T) {
 	var rankings, selections, payoffs strings.Builder
 	for k := range int64(4000) {
 		id, at := fmt.Appendf(nil, "i-%d", k), start+k*1000
-		arm := e.Arms[e.Arm(id)]
+		unit, assigned := id, []byte(nil)
+		if e.ByUser {
+			assigned = experiment.AppendUnit(nil, experiment.GroupOf(id), 0, false)
+			unit = assigned
+		}
+		arm := e.Arms[e.Arm(unit)]
 		rankings.Write(append(event.AppendRanking(nil, &event.Ranking{ID: id, Learner: []byte(arm.Name), Time: at, Items: [][]byte{[]byte("a")},
 			Decision: event.Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 4, Instance: -1, Began: at, HasBegan: true, HasSelection: true,
 				SelectionDeadline: at + 60_000, PayoffDeadline: at + horizon,
-				Assignment: event.Assignment{Experiment: "feed", Run: 1, Arm: arm.Name, Probability: arm.Share}}}), '\n'))
+				Assignment: event.Assignment{Experiment: "feed", Run: 1, Arm: arm.Name, Probability: arm.Share, Unit: assigned}}}), '\n'))
 		selections.Write(append(event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("a"), Time: at, HasTime: true}), '\n'))
 		if paid := map[string]int64{"feed": 3, "control": 1}[arm.Name]; k%4 < paid {
 			payoffs.Write(append(event.AppendPayoff(nil, &event.Payoff{ID: id, Payoff: 5, Time: at + 500, HasTime: true}), '\n'))
@@ -87,6 +93,15 @@ func TestLift(t *testing.T) {
 		assert.Equal(t, exitUsage, got.code, got)
 		assert.Contains(t, got.errOut, want)
 	}
+	inFile(t, "worker.yaml", strings.Replace(compared, "control: control}", "control: control, by: user, period: never}", 1))
+	writeExperiment(t)
+	holdout := of("--as-of", "2027-01-15T14:00:00Z")
+	assert.Equal(t, exitNone, holdout.code, holdout)
+	assert.Contains(t, holdout.out, "feed: refused: users keep their arm for good")
+	once := of("--as-of", "2027-01-15T14:00:00Z", "--unit", "user")
+	assert.Equal(t, exitOK, once.code, once)
+	assert.Contains(t, once.out, "at one look")
+
 	inFile(t, "worker.yaml", sound)
 	none := run(t, "", "lift", "--config", "worker.yaml")
 	assert.Equal(t, exitFault, none.code)

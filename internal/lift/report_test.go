@@ -96,7 +96,7 @@ func (w *world) play(impressions int, lift float64) {
 		if w.e.ByUser {
 			u.group, u.period = experiment.GroupOf(fmt.Append(nil, "u-", user)), experiment.PeriodOf(at, w.e.Period)
 			name = experiment.AppendUnit(nil, u.group, u.period, w.e.Period != 0)
-			set(&a.Unit, name)
+			a.Unit = name
 		}
 		u.arm = w.e.Arm(name)
 		a.Arm, a.Probability = w.e.Arms[u.arm].Name, w.e.Arms[u.arm].Share
@@ -125,9 +125,6 @@ func (w *world) play(impressions int, lift float64) {
 		w.units = append(w.units, u)
 	}
 }
-
-// set sets a unit, whichever of text or bytes it is.
-func set[T ~string | ~[]byte](dst *T, unit []byte) { *dst = T(unit) }
 
 // read reads the records as files, in the order of time.
 func (w *world) read(t require.TestingT, dir string, u *Units) *journal.Log {
@@ -352,7 +349,7 @@ func TestRefusals(t *testing.T) {
 		{func(a *event.Assignment) { a.Experiment = "other" }, start, `no ranking tells of the experiment "feed", run 2, among 1`},
 		{func(a *event.Assignment) { a.Probability = 0.5 }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
 		{func(a *event.Assignment) { a.Arm = "gone" }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
-		{func(a *event.Assignment) { set(&a.Unit, []byte("1f3@1")) }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
+		{func(a *event.Assignment) { a.Unit = []byte("1f3@1") }, start, "1 rankings of run 2 are of arms or shares that are not configured"},
 		{func(*event.Assignment) {}, 0, "do not say how far event time has come"},
 	} {
 		w, a := newWorld(t, 1, experiment.Settings{}), good
