@@ -186,8 +186,8 @@ func (w *world) naive(asOf event.Millis) (sum experiment.Totals, young int64) {
 	sum = make(experiment.Totals, len(w.e.Arms))
 	for _, of := range cohorts {
 		t := make(experiment.Totals, len(w.e.Arms))
-		for n := int64(0); len(of) > 0; n++ {
-			n = next(of)
+		for len(of) > 0 {
+			n := next(of)
 			t.Fold(of[n])
 			delete(of, n)
 		}
