@@ -80,7 +80,8 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 
 				// All is counted in the end: the last period, too, is over when its last deadline is.
 				require.NoError(t, p.platform.PassTo(t.Context(), p.platform.Clock()+2*60*triedMinute))
-				r := w.lift(t, p.platform.Clock())
+				r, err := w.lift(t, p.platform.Clock(), 0)
+				require.NoError(t, err)
 				require.Greater(t, r.Units, int64(1000))
 				arm := &r.Arms[1]
 				want := shownLift{r.Arms[1].Units, r.Arms[0].Units, *arm.Lower, *arm.Lift, *arm.Upper}
@@ -95,6 +96,14 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 				}, deadline, 50*time.Millisecond)
 				require.Equal(t, want, got)
 				second.stop(t)
+
+				w.forget(t, event.Payoffs, []int64{5, 5, 5})
+				_, err = w.lift(t, p.platform.Clock(), 0)
+				require.ErrorIs(t, err, journal.ErrRetention)
+				require.ErrorContains(t, err, "the payoffs before ")
+				part, err := w.lift(t, p.platform.Clock(), p.platform.Clock()-12*60*triedMinute)
+				require.NoError(t, err)
+				require.Less(t, part.Units, r.Units)
 			})
 		})
 	}
@@ -140,8 +149,8 @@ func (w *world) try(t *testing.T, impressions int) (p *trial, half chan struct{}
 	return p, half
 }
 
-// lift compares arms by the topics.
-func (w *world) lift(t *testing.T, asOf event.Millis) *lift.Report {
+// lift compares arms by the topics, from a time on.
+func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error) {
 	t.Helper()
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
@@ -153,15 +162,15 @@ func (w *world) lift(t *testing.T, asOf event.Millis) *lift.Report {
 	require.NoError(t, err)
 	l := &w.cfg.Learners[1]
 	u := lift.NewUnits(&lift.Options{Experiment: e, Payoffs: l.PayoffRange, Unpaid: learners.Unpaid(w.cfg, x), Horizon: triedHorizon, AsOf: asOf})
-	q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, Accept: u.Accept}
+	q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept}
 	sources, err := journal.OpenTopics(ctx, b, q)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	log, err := journal.Read(ctx, sources, q)
 	require.NoError(t, err)
 	defer log.Close()
-	r, err := u.Report(log)
-	require.NoError(t, err)
-	return r
+	return u.Report(log)
 }
 
 // gauge is what a worker's metric says of an arm; 0 where it is not there.
