@@ -12,8 +12,22 @@ import (
 
 // BenchmarkStepImpression is the decision path whole: decode, elimination, encode, entry, and its part in seals, at 20
 // candidates of 1,000 items. The aim is at most 10 µs and nothing allocated but the sealed copies.
-func BenchmarkStepImpression(b *testing.B) {
-	cfg := qpmdConfig(b)
+func BenchmarkStepImpression(b *testing.B) { benchmarkImpressions(b, qpmdConfig(b)) }
+
+// BenchmarkStepImpressionOfAnArm is the same in an experiment, without and with a shadow on half of the impressions.
+func BenchmarkStepImpressionOfAnArm(b *testing.B) {
+	b.Run("impression", func(b *testing.B) { benchmarkImpressions(b, sharedConfigWithout(b)) })
+	b.Run("shadow", func(b *testing.B) { benchmarkImpressions(b, sharedConfig(b)) })
+}
+
+// sharedConfigWithout is a sharedConfig without shadows.
+func sharedConfigWithout(b *testing.B) Config {
+	cfg := sharedConfig(b)
+	cfg.Experiments[0].Shadows = nil
+	return cfg
+}
+
+func benchmarkImpressions(b *testing.B, cfg Config) {
 	w := newWorld(b, cfg)
 	const distinct = 4096
 	records := make([]Record, distinct)
