@@ -59,7 +59,6 @@ type join struct {
 	work                             policy.Workspace
 	utilities                        []float64
 	names                            [][]byte
-	out                              Event
 	err                              error
 }
 

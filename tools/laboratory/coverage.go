@@ -34,11 +34,11 @@ var worlds = []struct {
 
 // covered counts, for a target, in how many logs what is said of it is wrong.
 type covered struct {
-	judged, refused, few int
-	ips, snips, dr       int // the interval of 95 % leaves the truth out
-	sequence             int // the sequence does so at some look
-	off, size            float64
-	effective            float64
+	judged, refused int
+	ips, snips, dr  int // the interval of 95 % leaves the truth out
+	sequence        int // the sequence does so at some look
+	off, size       float64
+	effective       float64
 }
 
 func runCoverage(ctx context.Context, only string) error {
