@@ -52,3 +52,20 @@ func TestReplay_MakesAllRankingsAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestReplay_MakesThoseOfAnExperimentAgain: likewise where arms rank, by what they have learned themselves and by what all have, with a shadow.
+func TestReplay_MakesThoseOfAnExperimentAgain(t *testing.T) {
+	const impressions = 2000
+	for _, learning := range []string{"separate", "shared, shadow: {dark: 0.3}"} {
+		t.Run(learning[:6], func(t *testing.T) {
+			w := newWorld(t, testenv.Embedded(t), 3, `policy: moss
+    default: true
+  other: {payoffs: stochastic, policy: greedy}
+  dark: {payoffs: stochastic, policy: thompson}
+experiments:
+  feed: {arms: {feed: 0.5, other: 0.5}, control: feed, guard: {to: feed}, learning: `+learning+"}")
+			w.played(t, impressions, 1)
+			w.replayed(t, impressions, impressions/10)
+		})
+	}
+}
