@@ -110,13 +110,14 @@ func runReplay(cmd *cobra.Command, file string) (*replayReport, error) {
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
 	defer p.end()
 	var rankings, different int64
-	results, err := topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) {
+	results, err := topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) bool {
 		if rankings++; !m.Same && m.NotExact == "" {
 			different++
 		}
 		if rankings%1000 == 0 {
 			p.say(fmt.Sprintf("%d rankings, %d different, up to %s", rankings, different, time.UnixMilli(m.Time).UTC().Format(time.RFC3339)))
 		}
+		return false
 	}})
 	if err != nil {
 		return nil, err

@@ -101,6 +101,7 @@ Exit codes: 0 done; 1 it failed, or faults were found; 2 the command line is wro
 		newEvaluateCommand(),
 		newLiftCommand(),
 		newReplayCommand(),
+		newExplainCommand(),
 		newDLQCommand(),
 		newStateCommand(),
 		newHealthCommand(),

@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"stream/experiment": {"policy"},
 	"state":             {"stream/event"},
 	"stream/partition":  {"policy", "delay", "stream/event", "stream/experiment", "state"},
+	"stream/replay":     {"policy", "delay", "stream/event", "stream/experiment", "state", "stream/partition"},
 	"stream/task":       {"policy", "delay", "stream/event", "stream/experiment", "state", "stream/partition"},
 }
 

@@ -403,6 +403,11 @@ type RankedCandidate struct {
 
 // explain ranks candidates as the view's partition would.
 func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
+	return Explain(l, v.machine, v.number, candidates, policy.Key(l.Seed))
+}
+
+// Explain ranks candidates as a partition's machine would now, with that key, and says why.
+func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, key policy.Key) (*Ranking, error) {
 	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
 	finds := l.Utilities != config.Given
 	for i, c := range candidates {
@@ -411,15 +416,15 @@ func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, erro
 		}
 		items[i], utilities[i] = []byte(c.Item), c.Utility
 	}
-	x, err := v.machine.Explain(l.Name, items, utilities, policy.Key(l.Seed))
+	x, err := m.Explain(l.Name, items, utilities, key)
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranking{Rule: x.Rule, Partition: v.number, OwnOrder: finds}
+	r := &Ranking{Rule: x.Rule, Partition: number, OwnOrder: finds}
 	if x.Decision.Instance >= 0 {
 		r.Instance = &x.Decision.Instance
 	}
-	if one, err := v.machine.Inspect(l.Name); err == nil && one.OnHold {
+	if one, err := m.Inspect(l.Name); err == nil && one.OnHold {
 		r.OnHold = one.HoldItem
 	}
 	name := func(position int32) string { return candidates[x.Order[position]].Item }

@@ -8,6 +8,44 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
+// SeenKind is what a Sight says.
+type SeenKind uint8
+
+// The kinds of sights.
+const (
+	SeenWatermark SeenKind = iota // event time was acted upon, By ms further than when it was last
+	SeenVisit                     // the impression at Offset ended
+	SeenEnd                       // an impression ended, of which EndOf is End
+	SeenWalked                    // the walk closed N buckets more, which those who compare arms go by
+	SeenSealed                    // a segment was sealed
+	SeenSent                      // N segments were sent as one checkpoint
+	SeenEpoch                     // knowledge was at another epoch: Sources have come further
+	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
+	SeenBegun                     // a machine began
+	SeenLost                      // what follows is not told
+	SeenCut                       // the rest is told with the next rankings
+)
+
+// Sight is something that was seen.
+type Sight struct {
+	Kind SeenKind
+	// Records is how many records were stepped since the sight before.
+	Records int64
+	By, N   int64
+	Offset  int64 // from that of the visit before, where Kind is SeenVisit
+	End     uint32
+	Sources []SourceChange
+	Import  Import
+	Begin   SeenBegin
+}
+
+// SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
+type SourceChange struct {
+	Source int32
+	By     int64
+	At     SourceAt
+}
+
 // SeenReader reads headers of what was seen.
 type SeenReader struct {
 	rest    []byte

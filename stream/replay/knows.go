@@ -22,6 +22,17 @@ func newKnows(cfg *partition.Config, sources int) knows {
 		loop: make([]told, sources), bad: map[int32]bool{}}
 }
 
+// stand is how far sources are known, by source.
+func (k *knows) stand() []partition.SourceAt {
+	all := make([]partition.SourceAt, len(k.sources))
+	for i := range all {
+		if all[i] = k.sources[i].SourceAt; !all[i].Known {
+			all[i] = k.loop[i].SourceAt
+		}
+	}
+	return all
+}
+
 // await is how many deltas of a source there are up to a checkpoint, once there are; ok is false where that will not be.
 func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 	for {
@@ -43,12 +54,12 @@ func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 func (p *replayed) turn(s *partition.Sight) error {
 	k := &p.knows
 	if k.of == nil {
-		return contradicts("there is but one partition, and others were known")
+		return notTold(misfit)
 	}
 	for i := range s.Sources {
 		c := &s.Sources[i]
 		if int(c.Source) >= len(k.sources) {
-			return contradicts("partition %d was known, which there is not", c.Source)
+			return notTold(misfit)
 		}
 		t := &k.sources[c.Source]
 		at := c.At
@@ -131,7 +142,7 @@ func (p *replayed) imports(s *partition.Sight) error {
 	i := &s.Import
 	k := &p.knows
 	if int(i.Source) >= len(k.loop) {
-		return contradicts("partition %d was known, which there is not", i.Source)
+		return notTold(misfit)
 	}
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}

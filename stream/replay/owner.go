@@ -54,7 +54,7 @@ func (p *replayed) start(b *partition.SeenBegin) error {
 	}
 	p.machine, p.lost, p.published[p.number].over = m, "", false
 	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
-	p.acted, p.visited, p.since, p.sights = b.Watermark, 0, 0, nil
+	p.acted, p.visited, p.since, p.sights, p.ranked = b.Watermark, 0, 0, nil, false
 	p.knows = newKnows(&cfg, len(p.cfg.Logs))
 	return p.whereLoaded()
 }
@@ -172,7 +172,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
 		s := p.sights[0]
 		if s.Records < p.since {
-			return false, contradicts("something was seen between records that were one")
+			return false, notTold(misfit)
 		}
 		p.sights, p.since = p.sights[1:], 0
 		if err := p.sight(&s); err != nil {
@@ -192,7 +192,7 @@ func (p *replayed) sight(s *partition.Sight) error {
 		p.visited += s.Offset
 		id, known := p.ids[p.visited]
 		if !known {
-			return contradicts("the walk came by an impression, at offset %d, that was not ranked", p.visited)
+			return notTold(misfit)
 		}
 		return p.visit([]state.ID{id})
 	case partition.SeenEnd:
@@ -203,7 +203,7 @@ func (p *replayed) sight(s *partition.Sight) error {
 		p.seal()
 	case partition.SeenSent:
 		if int(s.N) > len(p.unsent) {
-			return contradicts("more segments were sent than sealed")
+			return notTold(misfit)
 		}
 		p.send(int(s.N))
 	case partition.SeenEpoch:
@@ -225,5 +225,5 @@ func (p *replayed) visit(ids []state.ID) (err error) {
 			return nil
 		}
 	}
-	return contradicts("the walk ended an impression that cannot be found: %v", err)
+	return notTold(misfit)
 }

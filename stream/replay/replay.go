@@ -42,14 +42,23 @@ type Config struct {
 	// Machine is what the machine of a partition is made from. Names and Knowledge are the replay's own.
 	Machine func(partition int32) partition.Config
 	Logs    []Log // by partition
-	// Made is told of each ranking, in the order of its partition; nil: nobody is.
-	Made func(Made)
-	// Before is called with the machine before it ranks an impression; nil: not.
-	Before func(partition int32, m *partition.Machine, r *Ranking, rec *partition.Record)
+	// Made is told of each ranking, in the order of its partition; that was enough where it is true. Nil: nobody is told.
+	Made func(Made) (enough bool)
+	// Before is called before an impression is ranked; nil: not.
+	Before func(*Moment)
 	// Sent is told what a checkpoint would have stored, by whom; nil: nobody is.
 	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
 	// Sabotage leaves out what was seen, for tests that show that it matters; nil: nothing is.
 	Sabotage func(*partition.Sight) (leave bool)
+}
+
+// Moment is the moment at which an impression is ranked.
+type Moment struct {
+	Partition  int32
+	Machine    *partition.Machine
+	Ranking    *Ranking
+	Impression *partition.Record
+	Sources    []partition.SourceAt // how far partitions were known, by partition
 }
 
 // Made is one ranking made again.
@@ -101,6 +110,8 @@ type run struct {
 	parts     []*replayed
 	published []*published
 	news      bool // something was published since all waited
+	enough    bool
+	mixed     bool // some owner did not tell what it saw, or somebody else changed what is stored
 }
 
 // progress is how a partition has come on.
@@ -111,6 +122,9 @@ type progress struct {
 // round lets the partition go on that is the furthest behind in time and can; it is false at the end. Where all wait for each other,
 // which is so only where something was not told, the first does without what it waits for.
 func (r *run) round() bool {
+	if r.enough {
+		return false
+	}
 	alive := slices.DeleteFunc(slices.Clone(r.parts), func(p *replayed) bool { return p.done })
 	slices.SortStableFunc(alive, func(a, b *replayed) int { return cmp.Compare(a.time, b.time) })
 	for _, p := range alive {

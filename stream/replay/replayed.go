@@ -36,6 +36,7 @@ type replayed struct {
 	since   int64 // records stepped since the last sight
 	sights  []partition.Sight
 	loaded  loaded
+	ranked  bool // it has ranked
 	knows   knows
 
 	image       *image
@@ -113,7 +114,7 @@ func (p *replayed) all(yield func(progress) bool) {
 			p.err = err
 			return
 		}
-		if n%64 == 0 && !yield(progress{}) {
+		if (n%64 == 0 || p.enough) && !yield(progress{}) {
 			return
 		}
 	}
@@ -145,6 +146,12 @@ func contradicts(format string, args ...any) error {
 	return &untold{fmt.Sprintf(format, args...), true}
 }
 
+// misfit is why rankings are not exact where headers contradict each other: some were lost, or an owner between tells nothing.
+const misfit = "what the headers tell does not fit together"
+
+// behindMixed is why a ranking that is different is not exact once something was not told: what others published meanwhile may be part of it.
+const behindMixed = "behind something that was not told"
+
 const afterContradiction = "behind a ranking that was different"
 
 // again makes a ranking again.
@@ -159,6 +166,7 @@ func (p *replayed) again(r *Ranking) error {
 	var u *untold
 	switch {
 	case errors.As(err, &u):
+		p.mixed = p.mixed || p.machine != nil && !u.contradiction
 		p.lost = u.why
 		p.machine, p.sights = nil, nil
 		p.published[p.number].over = true
@@ -191,6 +199,9 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 	if m.NotExact == "" && !same && made == nil {
 		m.NotExact = p.knows.unsure
 	}
+	if m.NotExact == "" && !same && p.mixed {
+		m.NotExact = behindMixed
+	}
 	p.result.Rankings++
 	switch {
 	case same:
@@ -204,7 +215,7 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 		}
 	}
 	if p.cfg.Made != nil {
-		p.cfg.Made(m)
+		p.enough = p.cfg.Made(m)
 	}
 }
 
@@ -291,195 +302,4 @@ func (p *replayed) see(r *Ranking) (all []partition.Sight, err error) {
 		seen = p.ahead[ahead].Seen
 		p.ahead[ahead].Seen = nil
 	}
-}
-
-// adopted are the decisions that a new owner finds in the log.
-func (p *replayed) adopted() []*decision {
-	at := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.pos[event.Impressions] })
-	if at < 0 {
-		return nil
-	}
-	return slices.Clone(p.decided[at:])
-}
-
-// follow does what the owner did up to the last of the targets, which it ranked; those before it adopted. With untilSeen it ends when all
-// has been done that was seen. It gives the targets that are left.
-func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, error) {
-	for k, d := range targets {
-		own := k == len(targets)-1
-		w, steps, err := partition.ParseSteps(nil, d.Steps)
-		if err != nil || d.Steps == nil {
-			return nil, notTold("a ranking tells nothing of its steps")
-		}
-		from := 0
-		if a := p.loaded.anchor; p.loaded.first && a != nil {
-			from = slices.IndexFunc(steps, func(s partition.Step) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
-			if from < 0 {
-				return nil, notTold("where the steps of a ranking begin is not told")
-			}
-			w = 0 // the step says it
-		}
-		for i := from; i < len(steps); i++ {
-			ended, err := p.do(&steps[i], &w, own, untilSeen)
-			if ended || err != nil {
-				return targets[k:], err
-			}
-		}
-		if ended, err := p.look(untilSeen); ended || err != nil {
-			return targets[k:], err
-		}
-		if own {
-			if untilSeen {
-				return nil, contradicts("an owner saw more than there was")
-			}
-			p.machine.Raise(w)
-			return nil, nil
-		}
-		if err := p.adopt(d, w); err != nil {
-			return nil, err
-		}
-		p.loaded.first = false
-	}
-	return nil, nil
-}
-
-// do does one step, or a run of alike ones. W is the watermark that the steps tell of.
-func (p *replayed) do(s *partition.Step, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
-	switch s.Kind {
-	case partition.StepWatermark:
-		*w += s.By
-	case partition.StepRead:
-		*w = s.Watermark
-		for t, offset := range s.Offsets {
-			if p.pos[t] >= offset {
-				continue
-			}
-			if rec, err := p.log.Record(event.Topic(t), p.pos[t]); err != nil || rec != nil && rec.Offset < offset {
-				return false, cmpErr(err, notTold("in which order records were stepped is not told"))
-			}
-			p.pos[t] = offset
-		}
-		if own {
-			if ended, err := p.look(untilSeen); ended || err != nil {
-				return ended, err
-			}
-			p.machine.Begin(s.Offsets)
-		}
-	case partition.StepTake:
-		for range s.N {
-			if done := &p.loaded.done[s.Topic]; *done > 0 {
-				*done--
-				continue
-			}
-			if ended, err := p.look(untilSeen); ended || err != nil {
-				return ended, err
-			}
-			one := *s
-			if err := p.take(&one, *w, !own); err != nil {
-				return false, err
-			}
-		}
-	}
-	return false, nil
-}
-
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
-// take steps the next record of a topic.
-func (p *replayed) take(s *partition.Step, w event.Millis, adopting bool) error {
-	rec, err := p.log.Record(s.Topic, p.pos[s.Topic])
-	if err != nil {
-		return err
-	}
-	if rec == nil {
-		return notTold("topics lack records that were stepped")
-	}
-	p.machine.Raise(w)
-	again := partition.Step{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
-	return p.step(&partition.Input{Record: rec, Again: &again, RefusedEarlier: adopting && s.Topic == event.Impressions})
-}
-
-// step steps a record.
-func (p *replayed) step(in *partition.Input) error {
-	id := state.IDOf(in.Record.Key)
-	in.ID = &id
-	in.Found, p.places = p.image.find(p.machine, p.places, id)
-	p.out.Reset()
-	if err := p.machine.Step(in, &p.out); err != nil {
-		return contradicts("stepping the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
-	}
-	p.pos[in.Record.Topic] = in.Record.Offset + 1
-	p.since++
-	p.acted = p.machine.Watermark()
-	if in.Record.Topic == event.Impressions && (len(p.out.Rankings) > 0 || in.Decided != nil) {
-		p.ids[in.Record.Offset] = id
-		end := partition.EndOf(id)
-		p.ends[end] = append(p.ends[end], id)
-	}
-	return nil
-}
-
-// impression is the one that a decision is for, which comes next.
-func (p *replayed) impression(d *decision) (*partition.Record, error) {
-	rec, err := p.log.Record(event.Impressions, p.pos[event.Impressions])
-	switch {
-	case err != nil:
-		return nil, err
-	case rec == nil || rec.Offset > d.offset:
-		return nil, notTold("topics lack an impression that was ranked")
-	case rec.Offset < d.offset:
-		return nil, contradicts("the steps lead to the impression at offset %d, ranked was that at %d", rec.Offset, d.offset)
-	}
-	return rec, nil
-}
-
-// adopt adopts a decision.
-func (p *replayed) adopt(d *decision, w event.Millis) error {
-	rec, err := p.impression(d)
-	if err != nil {
-		return err
-	}
-	p.machine.Raise(w)
-	return p.stepDecided(d, rec)
-}
-
-// stepDecided steps an impression that is decided.
-func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
-	if err := p.read(d); err != nil {
-		return err
-	}
-	return p.step(&partition.Input{Record: rec, Decided: &p.said, Again: &partition.Step{}})
-}
-
-// rank makes the ranking.
-func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
-	p.loaded.first = false
-	if len(p.sights) > 0 {
-		return false, nil, contradicts("more was seen than there was before the ranking")
-	}
-	rec, err := p.impression(d)
-	if err != nil {
-		return false, nil, err
-	}
-	if p.cfg.Before != nil {
-		p.machine.Act()
-		p.cfg.Before(p.number, p.machine, d.Ranking, rec)
-	}
-	if p.knows.unsure != "" { // what it would be is not known
-		return false, nil, p.stepDecided(d, rec)
-	}
-	again := partition.Step{Timed: true, By: d.time - p.machine.Watermark()}
-	if err := p.step(&partition.Input{Record: rec, Again: &again}); err != nil {
-		return false, nil, err
-	}
-	if len(p.out.Rankings) == 0 {
-		return false, nil, contradicts("the impression was ranked, and is not ranked now")
-	}
-	made = p.out.Rankings[0].Value
-	return bytes.Equal(made, d.Value), made, nil
 }

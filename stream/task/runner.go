@@ -46,7 +46,9 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift || meta.Layout < 2); err != nil {
 		return nil, err
 	}
-	m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
+	if !cfg.sabotage.silent {
+		m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
+	}
 	if r.replay.recorded.adrift {
 		m.Begin(r.queues.offsets())
 	}

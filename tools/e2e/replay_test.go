@@ -69,3 +69,35 @@ experiments:
 		})
 	}
 }
+
+// TestExplain: why an impression was ranked is said by what was known when it was, and its own order is the one that is shown.
+func TestExplain(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 1000
+		w := newWorld(t, env, 2, "policy: moss")
+		w.played(t, impressions, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		topics, err := retrace.Open(ctx, w.access)
+		require.NoError(t, err)
+		defer topics.Close()
+		id := ""
+		_, err = topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) bool {
+			id = m.ID
+			return m.Impression == impressions/4
+		}})
+		require.NoError(t, err)
+		x, err := topics.Explain(ctx, id, func(int64) {})
+		require.NoError(t, err)
+		require.Equal(t, id, x.ID)
+		require.True(t, x.Identical, x.NotExact)
+		require.Positive(t, x.Payoffs)
+		require.LessOrEqual(t, len(x.Sources), 1)
+		require.NotEmpty(t, x.Ranking.Rule)
+		for k, c := range x.Ranking.Candidates {
+			require.Equal(t, x.Items[k], c.Item)
+		}
+		_, err = topics.Explain(ctx, "nobody's", func(int64) {})
+		require.ErrorIs(t, err, retrace.ErrNotRanked)
+	})
+}

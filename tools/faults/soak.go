@@ -149,6 +149,9 @@ func (s *soak) run(ctx context.Context) error {
 	if err == nil {
 		err = s.check(ctx)
 	}
+	if err == nil {
+		err = s.replay(ctx)
+	}
 	stop()
 	beside.Wait()
 	s.finish(ctx)
@@ -165,6 +168,20 @@ func (s *soak) finish(ctx context.Context) {
 	if account, err := s.g.Account(ctx); err == nil {
 		r.Account = account
 	}
+}
+
+// replay makes all rankings again, whatever has died.
+func (s *soak) replay(ctx context.Context) error {
+	began := time.Now()
+	r, different, err := s.g.Replay(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range different {
+		s.violate("%s", v)
+	}
+	s.opt.Say("replayed: %s, %.1f s", &r, time.Since(began).Seconds())
+	return nil
 }
 
 // one plays every kind by itself.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ranker-worker/ranker-worker/internal/retrace"
+)
+
+func newExplainCommand() *cobra.Command {
+	var file string
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "explain ID --config FILE",
+		Short: "Why was this impression ranked as it was? By what was known at that moment",
+		Long: `Replay the topics up to the ranking of an impression, and show what its learner knew at that moment and why each candidate came to its
+place. It only reads topics, in no group, from their beginning on; see replay.
+
+Of an id that came again once it was forgotten the first ranking is shown.`,
+		Example: `  ranker-worker explain i-77 --config worker.yaml
+  ranker-worker explain i-77 --config worker.yaml --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			x, err := runExplain(cmd, file, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), x)
+			}
+			return printExplanation(cmd.OutOrStdout(), x)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, as the workers have it")
+	_ = cmd.MarkFlagRequired("config")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
+	return cmd
+}
+
+func runExplain(cmd *cobra.Command, file, id string) (*retrace.Explanation, error) {
+	cfg, err := loadText(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	topics, err := retrace.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer topics.Close()
+	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
+	defer p.end()
+	rankings := 0
+	return topics.Explain(ctx, id, func(at int64) {
+		if rankings++; rankings%1000 == 0 {
+			p.say(fmt.Sprintf("%d rankings, up to %s", rankings, time.UnixMilli(at).UTC().Format(time.RFC3339)))
+		}
+	})
+}
+
+func printExplanation(w io.Writer, x *retrace.Explanation) error {
+	how := "replayed identically"
+	switch {
+	case x.NotExact != "":
+		how = "not exact: " + x.NotExact
+	case !x.Identical:
+		how = "it comes out different"
+	}
+	arm := ""
+	if x.Experiment != "" {
+		arm = fmt.Sprintf(", arm %s of experiment %s", x.Arm, x.Experiment)
+	}
+	if _, err := fmt.Fprintf(w, "%s: partition %d, offset %d, %s, learner %s%s, %s\n  shown: %s\n", x.ID, x.Partition, x.Offset, x.Time, x.Learner, arm, how,
+		strings.Join(x.Items, ", ")); err != nil {
+		return err
+	}
+	if x.Ranking == nil {
+		_, err := fmt.Fprintln(w, "  what was known at that moment is not known here")
+		return err
+	}
+	state := fmt.Sprintf("  state: %d payoffs", x.Payoffs)
+	for k, s := range x.Sources {
+		state += fmt.Sprintf("%s partition %d as of its checkpoint %d", [...]string{";", ","}[min(k, 1)], s.Partition, s.Checkpoint)
+	}
+	_, err := fmt.Fprintln(w, state)
+	printRanking(w, x.Ranking)
+	return err
+}

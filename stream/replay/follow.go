@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// adopted are the decisions that a new owner finds in the log.
+func (p *replayed) adopted() []*decision {
+	at := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.pos[event.Impressions] })
+	if at < 0 {
+		return nil
+	}
+	return slices.Clone(p.decided[at:])
+}
+
+// follow does what the owner did up to the last of the targets, which it ranked; those before it adopted. With untilSeen it ends when all
+// has been done that was seen. It gives the targets that are left.
+func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, error) {
+	for k, d := range targets {
+		own := k == len(targets)-1
+		w, steps, err := partition.ParseSteps(nil, d.Steps)
+		if err != nil || d.Steps == nil {
+			return nil, notTold("a ranking tells nothing of its steps")
+		}
+		from := 0
+		if a := p.loaded.anchor; p.loaded.first && a != nil {
+			from = slices.IndexFunc(steps, func(s partition.Step) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
+			if from < 0 {
+				return nil, notTold("where the steps of a ranking begin is not told")
+			}
+			w = 0 // the step says it
+		}
+		for i := from; i < len(steps); i++ {
+			ended, err := p.do(&steps[i], &w, own, untilSeen)
+			if ended || err != nil {
+				return targets[k:], err
+			}
+		}
+		if ended, err := p.look(untilSeen); ended || err != nil {
+			return targets[k:], err
+		}
+		if own {
+			if untilSeen {
+				return nil, notTold(misfit)
+			}
+			p.machine.Raise(w)
+			return nil, nil
+		}
+		if err := p.adopt(d, w); err != nil {
+			return nil, err
+		}
+		p.loaded.first = false
+	}
+	return nil, nil
+}
+
+// do does one step, or a run of alike ones. W is the watermark that the steps tell of.
+func (p *replayed) do(s *partition.Step, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
+	switch s.Kind {
+	case partition.StepWatermark:
+		*w += s.By
+	case partition.StepRead:
+		if own {
+			if ended, err := p.look(untilSeen); ended || err != nil {
+				return ended, err
+			}
+			if p.ranked { // only an owner that begins says so, or one that tells no order
+				return false, notTold("an owner does not tell what it has seen, or not in which order")
+			}
+		}
+		*w = s.Watermark
+		for t, offset := range s.Offsets {
+			if p.pos[t] >= offset {
+				continue
+			}
+			if rec, err := p.log.Record(event.Topic(t), p.pos[t]); err != nil || rec != nil && rec.Offset < offset {
+				return false, either(err, notTold("in which order records were stepped is not told"))
+			}
+			p.pos[t] = offset
+		}
+		if own {
+			p.machine.Begin(s.Offsets)
+		}
+	case partition.StepTake:
+		for range s.N {
+			if done := &p.loaded.done[s.Topic]; *done > 0 {
+				*done--
+				continue
+			}
+			if ended, err := p.look(untilSeen); ended || err != nil {
+				return ended, err
+			}
+			one := *s
+			if err := p.take(&one, *w, !own); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// either is the first error, if there is one.
+func either(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// take steps the next record of a topic.
+func (p *replayed) take(s *partition.Step, w event.Millis, adopting bool) error {
+	rec, err := p.log.Record(s.Topic, p.pos[s.Topic])
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return notTold("topics lack records that were stepped")
+	}
+	p.machine.Raise(w)
+	again := partition.Step{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
+	return p.step(&partition.Input{Record: rec, Again: &again, RefusedEarlier: adopting && s.Topic == event.Impressions})
+}
+
+// step steps a record.
+func (p *replayed) step(in *partition.Input) error {
+	id := state.IDOf(in.Record.Key)
+	in.ID = &id
+	in.Found, p.places = p.image.find(p.machine, p.places, id)
+	p.out.Reset()
+	if err := p.machine.Step(in, &p.out); err != nil {
+		return contradicts("stepping the record at offset %d of topic %d: %v", in.Record.Offset, in.Record.Topic, err)
+	}
+	p.pos[in.Record.Topic] = in.Record.Offset + 1
+	p.since++
+	p.acted = p.machine.Watermark()
+	if in.Record.Topic == event.Impressions && (len(p.out.Rankings) > 0 || in.Decided != nil) {
+		p.ids[in.Record.Offset] = id
+		end := partition.EndOf(id)
+		p.ends[end] = append(p.ends[end], id)
+	}
+	return nil
+}
+
+// impression is the one that a decision is for, which comes next.
+func (p *replayed) impression(d *decision) (*partition.Record, error) {
+	rec, err := p.log.Record(event.Impressions, p.pos[event.Impressions])
+	switch {
+	case err != nil:
+		return nil, err
+	case rec == nil || rec.Offset > d.offset:
+		return nil, notTold("topics lack an impression that was ranked")
+	case rec.Offset < d.offset:
+		return nil, contradicts("the steps lead to the impression at offset %d, ranked was that at %d", rec.Offset, d.offset)
+	}
+	return rec, nil
+}
+
+// adopt adopts a decision.
+func (p *replayed) adopt(d *decision, w event.Millis) error {
+	rec, err := p.impression(d)
+	if err != nil {
+		return err
+	}
+	p.machine.Raise(w)
+	return p.stepDecided(d, rec)
+}
+
+// stepDecided steps an impression that is decided.
+func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
+	if err := p.read(d); err != nil {
+		return err
+	}
+	return p.step(&partition.Input{Record: rec, Decided: &p.said, Again: &partition.Step{}})
+}
+
+// rank makes the ranking.
+func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
+	p.loaded.first, p.ranked = false, true
+	if len(p.sights) > 0 {
+		return false, nil, notTold(misfit)
+	}
+	rec, err := p.impression(d)
+	if err != nil {
+		return false, nil, err
+	}
+	if p.cfg.Before != nil {
+		p.machine.Act()
+		p.cfg.Before(&Moment{p.number, p.machine, d.Ranking, rec, p.knows.stand()})
+	}
+	if p.knows.unsure != "" { // what it would be is not known
+		return false, nil, p.stepDecided(d, rec)
+	}
+	again := partition.Step{Timed: true, By: d.time - p.machine.Watermark()}
+	if err := p.step(&partition.Input{Record: rec, Again: &again}); err != nil {
+		return false, nil, err
+	}
+	if len(p.out.Rankings) == 0 {
+		return false, nil, contradicts("the impression was ranked, and is not ranked now")
+	}
+	made = p.out.Rankings[0].Value
+	return bytes.Equal(made, d.Value), made, nil
+}
