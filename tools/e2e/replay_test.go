@@ -91,7 +91,6 @@ func TestExplain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, id, x.ID)
 		require.True(t, x.Identical, x.NotExact)
-		require.Positive(t, x.Payoffs)
 		require.LessOrEqual(t, len(x.Sources), 1)
 		require.NotEmpty(t, x.Ranking.Rule)
 		for k, c := range x.Ranking.Candidates {
