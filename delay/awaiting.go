@@ -278,6 +278,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	if pass <= a.pass {
 		return
 	}
+	behind := a.whole != nil && a.now().heard > a.pass // then silence was heard up to the pass before, and of all
 	a.pass, a.unwritten = pass, true
 	var merged []policy.Item
 	for i, own := range a.own.All() {
@@ -289,7 +290,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	for side := range a.ages {
 		a.ages[side].Merge(&a.grid, pass, func(row silence.Block) { a.rows[side][row] = struct{}{} })
 	}
-	if a.whole != nil {
+	if a.whole != nil && !behind {
 		a.hearIn(a.every)
 		for _, i := range merged {
 			a.hearIn(a.own.Get(i))
@@ -298,7 +299,11 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 		}
 		return
 	}
-	a.estimate(a.earliest())
+	if a.whole != nil {
+		a.hear()
+	} else {
+		a.estimate(a.earliest())
+	}
 	a.eachAwaited(func(i policy.Item) {
 		a.reckon(i)
 		_, own := slices.BinarySearch(merged, i)
@@ -370,13 +375,16 @@ func (a *awaiting) hearIn(spans silence.Spans) {
 }
 
 func (a *awaiting) hearOf(x *silence.Span) {
-	e := a.now()
-	x.Above = e.late[sideAbove].Of(&a.grid, x.Block, e.heard)
+	e, heard := a.now(), a.heard()
+	x.Above = e.late[sideAbove].Of(&a.grid, x.Block, heard)
 	x.Come = x.Above
 	if e.late[sideBelow].Known() {
-		x.Below = e.late[sideBelow].Of(&a.grid, x.Block, e.heard)
+		x.Below = e.late[sideBelow].Of(&a.grid, x.Block, heard)
 	}
 }
+
+// heard is up to when silence counts here: none after the own pass, behind which a whole may be ahead that has not been told of it.
+func (a *awaiting) heard() int64 { return min(a.now().heard, a.pass) }
 
 // theirEvery is what all other sources await, of all items.
 func (a *awaiting) theirEvery() silence.Spans {

@@ -71,7 +71,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	e := a.now()
 	to.value = strconv.AppendInt(to.value[:0], a.pass, 10)
 	r.Field(hashAges, fieldPass, to.value)
-	to.value = strconv.AppendInt(append(to.value, ' '), e.heard, 10)
+	to.value = strconv.AppendInt(append(to.value, ' '), a.heard(), 10)
 	to.value = appendNumbers(to.value, append([]float64{e.share}, e.late[sideAbove].Shares()...))
 	r.Field(hashLearner, fieldSilence, to.value)
 	if e.below > 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,36 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 	ours.Advance(1<<31 + 1<<12)
 	require.EqualValues(t, 1<<31, ours.flights.awaiting.made.heard)
 	require.Equal(t, []float64{1, 1}, weights())
+}
+
+// A whole that has not been told of a partition yet may have heard silence up to a later pass than the partition's own: there it counts up to
+// that, and no further, and so it is stored.
+func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
+	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	whole.Grow(pooledItems)
+	whole.BeWhole()
+	ours.Share(whole, 0, func(i policy.Item) policy.Item { return i })
+	for _, l := range []*Direct{ours, theirs} {
+		l.Grow(pooledItems)
+		l.Selected(Feedback{Item: 1, Began: 1 << 30})
+	}
+	theirs.Advance(1 << 31)
+	told(whole, 1, newStore(theirs), map[fieldOf]bool{})
+	whole.Told(pooledItems)
+	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.heard)
+	ours.Refresh()
+	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
+	come := func() float64 { return ours.flights.awaiting.own.Get(1)[0].Above }
+	require.Less(t, come(), 0.95)
+	store := newStore(ours)
+	for _, now := range []int64{1<<30 + 1<<19, 1<<30 + 1<<19 + 1<<14, 1 << 31} {
+		ours.Advance(now)
+		store.harvest()
+		words := strings.Fields(store.hashes[hashLearner][string(fieldSilence)])
+		require.NotEmpty(t, words)
+		require.Equal(t, words[0], words[1], "up to the pass, behind which the whole is ahead")
+	}
+	require.Equal(t, 1.0, come())
 }
 
 // While a peer has no owner, what a partition awaits since shortly before weighs no less, however many passes it makes.

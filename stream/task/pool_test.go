@@ -56,8 +56,7 @@ type toldOwner struct {
 func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learner func() delay.Learner) *pool {
 	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), of: map[*partition.Machine]*process{}}
 	for p := range partitions {
-		var w *world
-		w = newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
+		w := newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
 			c := k.simConfig(soon, rng)
 			c.Partition = int32(p)
 			in := pl.process()
