@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // TestEvaluate_JoinsAsTheWorkerDoes: what is read from the topics, has as many selections, payoffs and
@@ -37,9 +39,11 @@ func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 		log, err := journal.Read(ctx, sources, q)
 		require.NoError(t, err)
 		defer log.Close()
-		got := map[journal.Kind]int64{}
+		got, times := map[journal.Kind]int64{}, []event.Millis{}
 		require.NoError(t, log.Play(func(e *journal.Event) error {
-			got[e.Kind]++
+			if got[e.Kind]++; e.Kind == journal.Decided {
+				times = append(times, e.Time)
+			}
 			return nil
 		}))
 		require.EqualValues(t, impressions, got[journal.Decided])
@@ -79,5 +83,23 @@ func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 			require.Greater(t, len(ranks), 3, target)
 		}
 		require.Zero(t, r.Check.LoggingMaxDeviation)
+
+		// Between two times there are the impressions of these.
+		slices.Sort(times)
+		part := *q
+		part.From, part.To = times[impressions/4], times[impressions/2]
+		within := 0
+		for _, at := range times {
+			if at >= part.From && at < part.To {
+				within++
+			}
+		}
+		require.Positive(t, within)
+		sources, err = journal.OpenTopics(ctx, b, &part)
+		require.NoError(t, err)
+		some, err := journal.Read(ctx, sources, &part)
+		require.NoError(t, err)
+		defer some.Close()
+		require.Equal(t, within, len(some.Outcomes))
 	})
 }
