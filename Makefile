@@ -16,7 +16,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
 # times as slow, and each run has one goroutine. They run without it, first, beside lint.
-STATISTICS := ./internal/lab
+STATISTICS := ./internal/lab ./internal/evaluate
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
 
