@@ -15,7 +15,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 # The race detector needs cgo, which is off where there is no C compiler. The tests run then without it, and say so.
 RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
-# times as slow, and each run has one goroutine. They run without it, first, beside lint.
+# times as slow, and each run has one goroutine. They run without it, first, beside lint. So do simulations that are replayed.
 STATISTICS := ./internal/lab ./internal/evaluate
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
@@ -47,6 +47,7 @@ test: tools ## Lint, then every test with the race detector on a real Apache Kaf
 .PHONY: statistics
 statistics: # one goroutine, so that lint goes on beside it
 	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS)
+	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) -run '^TestReplay_' ./stream/task
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
