@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,26 +44,17 @@ Of an id that came again once it was forgotten the first ranking is shown.`,
 	return cmd
 }
 
-func runExplain(cmd *cobra.Command, file, id string) (*retrace.Explanation, error) {
-	cfg, err := loadText(cmd, file)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	topics, err := retrace.Open(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer topics.Close()
-	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	defer p.end()
-	rankings := 0
-	return topics.Explain(ctx, id, func(at int64) {
-		if rankings++; rankings%1000 == 0 {
-			p.say(fmt.Sprintf("%d rankings, up to %s", rankings, time.UnixMilli(at).UTC().Format(time.RFC3339)))
-		}
+func runExplain(cmd *cobra.Command, file, id string) (x *retrace.Explanation, err error) {
+	err = withTopics(cmd, file, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+		rankings := 0
+		x, err = topics.Explain(ctx, id, func(at int64) {
+			if rankings++; rankings%1000 == 0 {
+				say(fmt.Sprintf("%d rankings, up to %s", rankings, time.UnixMilli(at).UTC().Format(time.RFC3339)))
+			}
+		})
+		return err
 	})
+	return x, err
 }
 
 func printExplanation(w io.Writer, x *retrace.Explanation) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -95,27 +96,40 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 	return cmd
 }
 
-func runReplay(cmd *cobra.Command, file string) (*replayReport, error) {
+// withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM. Progress is told by say.
+func withTopics(cmd *cobra.Command, file string, do func(ctx context.Context, topics *retrace.Topics, say func(string)) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	topics, err := retrace.Open(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer topics.Close()
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
 	defer p.end()
+	return do(ctx, topics, p.say)
+}
+
+func runReplay(cmd *cobra.Command, file string) (r *replayReport, err error) {
+	err = withTopics(cmd, file, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+		r, err = replayAll(ctx, topics, say)
+		return err
+	})
+	return r, err
+}
+
+func replayAll(ctx context.Context, topics *retrace.Topics, say func(string)) (*replayReport, error) {
 	var rankings, different int64
 	results, err := topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) bool {
 		if rankings++; !m.Same && m.NotExact == "" {
 			different++
 		}
 		if rankings%1000 == 0 {
-			p.say(fmt.Sprintf("%d rankings, %d different, up to %s", rankings, different, time.UnixMilli(m.Time).UTC().Format(time.RFC3339)))
+			say(fmt.Sprintf("%d rankings, %d different, up to %s", rankings, different, time.UnixMilli(m.Time).UTC().Format(time.RFC3339)))
 		}
 		return false
 	}})

@@ -40,7 +40,7 @@ with state export.`,
 					return resetExperiment(cmd, tool, experiment, yes, flags.json)
 				}
 				r, err := tool.Reset(cmd.Context(), learner, yes)
-				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
+				if err != nil && !errors.Is(err, statetool.ErrConfirm) {
 					return err
 				}
 				if flags.json {
@@ -61,7 +61,7 @@ with state export.`,
 
 func resetExperiment(cmd *cobra.Command, tool *statetool.Tool, name string, yes, asJSON bool) error {
 	r, err := tool.ResetExperiment(cmd.Context(), name, yes)
-	if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
+	if err != nil && !errors.Is(err, statetool.ErrConfirm) {
 		return err
 	}
 	if asJSON {

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/journal"
 )
 
 // Options say how rows count.
@@ -100,41 +100,33 @@ type flat struct {
 // file and line.
 func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt *Options) (*Report, error) {
 	f := &flat{file: file, opt: opt, numbers: map[string]int32{}}
-	lines := bufio.NewReaderSize(in, 1<<20)
-	var long []byte
+	lines := journal.NewLineReader(in, 1<<20)
 	for {
-		line, err := lines.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, line...); len(long) > mostLine {
-				return nil, f.fault("the line is longer than %d MiB", mostLine>>20)
-			}
-			line, err = lines.ReadSlice('\n')
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		f.line++
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return f.end()
+		case errors.Is(err, journal.ErrLongLine):
+			return nil, f.fault("%v", err)
+		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		if len(long) > 0 {
-			long = append(long, line...)
-			line = long
-		}
-		f.line++
 		if text := bytes.TrimSpace(line); len(text) > 0 {
 			if err := f.take(ctx, text, targets); err != nil {
 				return nil, err
 			}
 		}
-		if long = long[:0]; err != nil {
-			break
-		}
 	}
+}
+
+// end is behind the last line.
+func (f *flat) end() (*Report, error) {
 	if f.index == nil {
 		return nil, f.fault(`it is empty: a flat log begins with {"flat":1,"candidates":[…]}`)
 	}
 	return f.report(), nil
 }
-
-// mostLine bounds a line, in bytes.
-const mostLine = 64 << 20
 
 func (f *flat) fault(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", f.file, f.line, fmt.Sprintf(format, args...))

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,8 +13,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// MaxLine bounds a line of a file, in bytes.
-const MaxLine = 64 << 20
+// ahead is how many bytes are read ahead of a file.
+const ahead = 1 << 20
 
 // lines are the records of a file: each line a record's JSON, or what `kcat -J` makes of one.
 type lines struct {
@@ -23,12 +22,11 @@ type lines struct {
 	name   string
 	file   *os.File
 	size   int64
-	in     *bufio.Reader
+	in     *LineReader
 	number int
 	began  int64    // where the line begins
 	offset int64    // where it ends
 	order  *ordered // nil: as they stand
-	long   []byte   // of a line that does not fit into in
 	entry  Entry
 }
 
@@ -46,7 +44,7 @@ func newLines(topic event.Topic, name string, f *os.File) (Source, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &lines{topic: topic, name: name, file: f, size: about.Size(), in: bufio.NewReaderSize(f, 1<<20)}, nil
+	return &lines{topic: topic, name: name, file: f, size: about.Size(), in: NewLineReader(f, ahead)}, nil
 }
 
 // Topic implements Source.
@@ -118,7 +116,7 @@ func (l *lines) open(line []byte) error {
 	return nil
 }
 
-// line is the next line, without its end where it has one.
+// line is the next line, with its end where it has one.
 func (l *lines) line() ([]byte, error) {
 	if l.order != nil {
 		if err := l.seek(); err != nil {
@@ -126,25 +124,15 @@ func (l *lines) line() ([]byte, error) {
 		}
 	}
 	l.number++
-	l.long, l.began = l.long[:0], l.offset
-	for {
-		part, err := l.in.ReadSlice('\n')
-		l.offset += int64(len(part))
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			if l.long = append(l.long, part...); len(l.long) > MaxLine {
-				return nil, fmt.Errorf("%s: the line is longer than %d MiB", l.Place(), MaxLine>>20)
-			}
-			continue
-		case errors.Is(err, io.EOF) && len(part)+len(l.long) == 0:
-			return nil, io.EOF
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("reading %s: %w", l.name, err)
-		}
-		if len(l.long) == 0 {
-			return part, nil
-		}
-		l.long = append(l.long, part...)
-		return l.long, nil
+	l.began = l.offset
+	line, err := l.in.Next()
+	l.offset = l.began + l.in.read
+	l.in.read = 0
+	switch {
+	case errors.Is(err, ErrLongLine):
+		return nil, fmt.Errorf("%s: %w", l.Place(), err)
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("reading %s: %w", l.name, err)
 	}
+	return line, err
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -46,7 +45,7 @@ func (l *lines) rewind() error {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading %s again: %w", l.name, err)
 	}
-	l.in.Reset(l.file)
+	l.in.in.Reset(l.file)
 	l.number, l.offset = 0, 0
 	return nil
 }
@@ -73,7 +72,7 @@ func (h *head) sort(ctx context.Context, l *lines) error {
 	}
 	slices.SortStableFunc(all, func(a, b lineAt) int { return cmp.Compare(a.time, b.time) })
 	l.order = &ordered{all: all}
-	l.in = bufio.NewReaderSize(l.file, 16<<10) // what lies behind a line is seldom the next one
+	l.in = NewLineReader(l.file, 16<<10) // what lies behind a line is seldom the next one
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (l *lines) seek() error {
 		if _, err := l.file.Seek(at.offset, io.SeekStart); err != nil {
 			return fmt.Errorf("reading %s: %w", l.name, err)
 		}
-		l.in.Reset(l.file)
+		l.in.in.Reset(l.file)
 	}
 	l.offset, l.number = at.offset, at.number-1
 	return nil

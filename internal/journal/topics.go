@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -17,10 +15,6 @@ import (
 const (
 	pieceBytes = 512 << 10
 	pieceWait  = time.Second
-	// attempts is how often a request is made, each with its deadline, before its error counts.
-	attempts       = 5
-	requestTimeout = 20 * time.Second
-	pause          = 200 * time.Millisecond
 )
 
 // ErrRetention says that a topic does not go back as far as was asked.
@@ -64,9 +58,9 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 	if from != 0 && topic != event.Impressions { // clocks differ: what follows an impression may have been written before it
 		from = max(1, from-halfTime)
 	}
-	var spans []kafka.PartitionOffsets
-	err := retry(ctx, func(ctx context.Context) (err error) {
-		spans, err = offsets(ctx, c, name, from)
+	var spans []broker.Span
+	err := broker.Retry(ctx, func(ctx context.Context) (err error) {
+		spans, err = c.Spans(ctx, name, from)
 		return err
 	})
 	if err != nil {
@@ -75,17 +69,11 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 	var all []Source
 	for i := range spans {
 		s := &spans[i]
-		p := &span{topic: topic, name: name, number: int32(s.Partition), from: c.Partition(int32(s.Partition)), next: s.FirstOffset, end: s.LastOffset}
-		for offset := range s.Offsets { // of the time asked for; -1: all is before it
-			if p.next = max(p.next, offset); offset < 0 {
-				p.next = p.end
-			}
-		}
-		p.first = p.next
+		p := &span{topic: topic, name: name, number: int32(s.Partition), from: c.Partition(int32(s.Partition)), first: s.Since, next: s.Since, end: s.End}
 		if q.To != 0 && (topic == event.Impressions || topic == event.Rankings) {
 			p.last = q.To + halfTime
 		}
-		if (topic == event.Impressions || q.Accept != nil) && s.FirstOffset > 0 && p.next == s.FirstOffset {
+		if (topic == event.Impressions || q.Accept != nil) && s.First > 0 && p.next == s.First {
 			if err := p.retained(ctx, q); err != nil {
 				return nil, err
 			}
@@ -93,35 +81,6 @@ func openTopic(ctx context.Context, c *broker.Client, topic event.Topic, q *Quer
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// offsets are where partitions of a topic begin and end, and where a time begins in them; 0 is no time.
-func offsets(ctx context.Context, c *broker.Client, name string, from event.Millis) ([]kafka.PartitionOffsets, error) {
-	k := c.Kafka()
-	meta, err := k.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{name}})
-	if err == nil && (len(meta.Topics) != 1 || meta.Topics[0].Error != nil) {
-		err = meta.Topics[0].Error
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking about topic %s: %w", name, err)
-	}
-	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
-	for _, p := range meta.Topics[0].Partitions {
-		req.Topics[name] = append(req.Topics[name], kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
-		if from != 0 {
-			req.Topics[name] = append(req.Topics[name], kafka.TimeOffsetOf(p.ID, time.UnixMilli(from)))
-		}
-	}
-	res, err := k.ListOffsets(ctx, req)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the offsets of %s: %w", name, err)
-	}
-	for _, p := range res.Topics[name] {
-		if p.Error != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s[%d]: %w", name, p.Partition, p.Error)
-		}
-	}
-	return res.Topics[name], nil
 }
 
 // retained fails where the partition's first record is of after the time from which on rows are asked for, since those before it were deleted.
@@ -165,7 +124,7 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		if p.next >= p.end {
 			return nil, io.EOF
 		}
-		err := retry(ctx, func(ctx context.Context) (err error) {
+		err := broker.Retry(ctx, func(ctx context.Context) (err error) {
 			p.batch, err = p.from.Fetch(ctx, task.Fetch{Topic: p.topic, Offset: p.next, MaxBytes: pieceBytes, MaxWait: pieceWait})
 			return err
 		})
@@ -186,21 +145,4 @@ func (p *span) Next(ctx context.Context) (*Entry, error) {
 		p.entry.Fault = &event.Fault{Reason: event.RecordTooLarge, Detail: fmt.Sprintf("the record takes %d bytes", p.entry.Cut.Size)}
 	}
 	return &p.entry, nil
-}
-
-// retry makes a request again that fails, a few times.
-func retry(ctx context.Context, do func(context.Context) error) (err error) {
-	for range attempts {
-		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		err = do(limited)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
-	return err
 }

@@ -97,40 +97,6 @@ func (b *Box) input(name string) (input string, letters bool, err error) {
 	return "", false, fmt.Errorf("no such topic %q: impressions, selections or payoffs, or the name of one of them or of its dead letters", name)
 }
 
-// span is what a partition holds: offsets from first to before end.
-type span struct {
-	partition  int
-	first, end int64
-}
-
-// spans are those of a topic's partitions, by number.
-func (b *Box) spans(ctx context.Context, topic string) ([]span, error) {
-	meta, err := b.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
-	if err != nil {
-		return nil, fmt.Errorf("asking about topic %s: %w", topic, err)
-	}
-	if len(meta.Topics) != 1 || meta.Topics[0].Error != nil {
-		return nil, fmt.Errorf("topic %s: %w", topic, meta.Topics[0].Error)
-	}
-	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
-	for _, p := range meta.Topics[0].Partitions {
-		req.Topics[topic] = append(req.Topics[topic], kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
-	}
-	res, err := b.client.ListOffsets(ctx, req)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the offsets of %s: %w", topic, err)
-	}
-	var all []span
-	for _, p := range res.Topics[topic] {
-		if p.Error != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s[%d]: %w", topic, p.Partition, p.Error)
-		}
-		all = append(all, span{p.Partition, p.FirstOffset, p.LastOffset})
-	}
-	slices.SortFunc(all, func(a, b span) int { return a.partition - b.partition })
-	return all, nil
-}
-
 // record is one as it stands in a topic.
 type record struct {
 	at         At
@@ -198,10 +164,10 @@ func bytesOf(b kafka.Bytes) ([]byte, error) {
 }
 
 // read reads a partition up to an end that was seen.
-func (b *Box) read(ctx context.Context, topic string, s span, use func(*record) error) error {
-	for at := s.first; at < s.end; {
+func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*record) error) error {
+	for at := s.First; at < s.End; {
 		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		next, err := b.fetch(limited, topic, s.partition, at, use)
+		next, err := b.fetch(limited, topic, s.Partition, at, use)
 		cancel()
 		if err != nil {
 			return err
@@ -249,17 +215,17 @@ func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.spans(ctx, b.topics.DLQ(input))
+	all, err := b.broker.Spans(ctx, b.topics.DLQ(input), 0)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(s span) bool { return s.partition == at.Partition })
+	i := slices.IndexFunc(all, func(s broker.Span) bool { return s.Partition == at.Partition })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s has %d partitions", ErrNone, b.topics.DLQ(input), len(all))
 	}
 	s := all[i]
 	if itself {
-		s.first, s.end = max(s.first, at.Offset), min(s.end, at.Offset+1)
+		s.First, s.End = max(s.First, at.Offset), min(s.End, at.Offset+1)
 	}
 	var found *Letter
 	err = b.read(ctx, b.topics.DLQ(input), s, func(r *record) error {

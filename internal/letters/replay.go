@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
 // headerReplay names, on a record that was sent again, the dead letter that it was sent from.
@@ -62,17 +64,17 @@ func (b *Box) Replay(ctx context.Context, q Query, say func(string)) (*Replayed,
 
 // replay sends the records of one topic again. It reads the dead letters twice, so that it need not hold them.
 func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, say func(string)) error {
-	boxes, err := b.spans(ctx, b.topics.DLQ(input))
+	boxes, err := b.broker.Spans(ctx, b.topics.DLQ(input), 0)
 	if err != nil {
 		return err
 	}
-	into, err := b.spans(ctx, input)
+	into, err := b.broker.Spans(ctx, input, 0)
 	if err != nil {
 		return err
 	}
 	var chosen []Letter // without their bytes
 	for _, s := range boxes {
-		say(fmt.Sprintf("reading %s[%d]", b.topics.DLQ(input), s.partition))
+		say(fmt.Sprintf("reading %s[%d]", b.topics.DLQ(input), s.Partition))
 		found, err := b.choose(ctx, q, input, s, r)
 		if err != nil {
 			return err
@@ -93,7 +95,7 @@ func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, s
 		return nil
 	}
 	for _, s := range boxes {
-		say(fmt.Sprintf("sending again what is in %s[%d]", b.topics.DLQ(input), s.partition))
+		say(fmt.Sprintf("sending again what is in %s[%d]", b.topics.DLQ(input), s.Partition))
 		if err := b.sendFrom(ctx, q, input, s, len(into), wanted, r); err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func (r *Replayed) count(l *Letter) {
 }
 
 // choose reads which dead letters of a partition are asked for, the first of each record.
-func (b *Box) choose(ctx context.Context, q *Query, input string, s span, r *Replayed) (all []Letter, err error) {
+func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, r *Replayed) (all []Letter, err error) {
 	seen := map[int64]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
@@ -129,7 +131,7 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s span, r *Rep
 
 // leaveOut looks through the input for records that were sent again, and leaves their dead letters out, and those of such records
 // that were refused once more.
-func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, into []span, r *Replayed, say func(string)) ([]Letter, error) {
+func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, into []broker.Span, r *Replayed, say func(string)) ([]Letter, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -141,12 +143,12 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 			return nil, err
 		}
 		for i := range all {
-			if all[i].Of.Partition == s.partition {
+			if all[i].Of.Partition == s.Partition {
 				from = min(from, all[i].Of.Offset)
 			}
 		}
-		s.first = max(s.first, from)
-		say(fmt.Sprintf("looking for what was sent again before: %s[%d] from offset %d to %d", input, s.partition, s.first, s.end))
+		s.First = max(s.First, from)
+		say(fmt.Sprintf("looking for what was sent again before: %s[%d] from offset %d to %d", input, s.Partition, s.First, s.End))
 		err = b.read(ctx, input, s, func(one *record) error {
 			if name, ok := one.header(headerReplay); ok {
 				replayed[string(name)], again[one.at] = true, true
@@ -171,7 +173,7 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 }
 
 // sendFrom reads the dead letters of a partition again, and sends those that are wanted.
-func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s span, partitions int, wanted map[At]bool, r *Replayed) error {
+func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s broker.Span, partitions int, wanted map[At]bool, r *Replayed) error {
 	var waiting []Letter
 	size := 0
 	flush := func() error {
@@ -202,19 +204,19 @@ func (b *Box) sendFrom(ctx context.Context, q *Query, input string, s span, part
 }
 
 // since is the first offset of a partition at or after a time: where a record that was sent by its key can be.
-func (b *Box) since(ctx context.Context, topic string, s span, at time.Time) (int64, error) {
-	res, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(s.partition, at)}}})
+func (b *Box) since(ctx context.Context, topic string, s broker.Span, at time.Time) (int64, error) {
+	res, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(s.Partition, at)}}})
 	if err != nil {
-		return 0, fmt.Errorf("asking for the offset of %s[%d] at %v: %w", topic, s.partition, at, err)
+		return 0, fmt.Errorf("asking for the offset of %s[%d] at %v: %w", topic, s.Partition, at, err)
 	}
 	for _, p := range res.Topics[topic] {
 		for offset := range p.Offsets {
 			if offset >= 0 {
-				return max(s.first, offset), nil
+				return max(s.First, offset), nil
 			}
 		}
 	}
-	return s.end, nil
+	return s.End, nil
 }
 
 // sendAtOnce and sendBytes are when what waits is sent: a request takes so much and a record more.

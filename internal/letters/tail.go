@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
 // Tail gives the last dead letters of the topics given (empty: of all), the oldest first, and then, if it is to follow, each that
@@ -16,12 +18,12 @@ func (b *Box) Tail(ctx context.Context, topics []string, last int, follow bool, 
 	}
 	type part struct {
 		topic string
-		span
+		broker.Span
 	}
 	var parts []part
 	var latest []Letter
 	for _, input := range inputs {
-		all, err := b.spans(ctx, b.topics.DLQ(input))
+		all, err := b.broker.Spans(ctx, b.topics.DLQ(input), 0)
 		if err != nil {
 			return err
 		}
@@ -49,7 +51,7 @@ func (b *Box) Tail(ctx context.Context, topics []string, last int, follow bool, 
 	var mu sync.Mutex
 	for _, p := range parts {
 		wg.Go(func() {
-			cancel(b.follow(ctx, p.topic, p.span, func(l *Letter) error {
+			cancel(b.follow(ctx, p.topic, p.Span, func(l *Letter) error {
 				mu.Lock()
 				defer mu.Unlock()
 				return use(l)
@@ -77,10 +79,10 @@ func (b *Box) inputs(topics []string) ([]string, error) {
 }
 
 // lastOf are the last dead letters of a partition, at most so many; each fence leaves a marker between them.
-func (b *Box) lastOf(ctx context.Context, topic string, s span, most int) ([]Letter, error) {
-	first := s.first
+func (b *Box) lastOf(ctx context.Context, topic string, s broker.Span, most int) ([]Letter, error) {
+	first := s.First
 	for reach := int64(2 * max(most, 1)); ; reach *= 4 {
-		s.first = max(first, s.end-reach)
+		s.First = max(first, s.End-reach)
 		var found []Letter
 		err := b.read(ctx, topic, s, func(r *record) error {
 			if l, ok := letterOf(r); ok {
@@ -88,17 +90,17 @@ func (b *Box) lastOf(ctx context.Context, topic string, s span, most int) ([]Let
 			}
 			return nil
 		})
-		if err != nil || len(found) >= most || s.first == first {
+		if err != nil || len(found) >= most || s.First == first {
 			return found[max(0, len(found)-most):], err
 		}
 	}
 }
 
 // follow reads what comes behind a span.
-func (b *Box) follow(ctx context.Context, topic string, s span, use func(*Letter) error) error {
-	for at := s.end; ; {
+func (b *Box) follow(ctx context.Context, topic string, s broker.Span, use func(*Letter) error) error {
+	for at := s.End; ; {
 		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		next, err := b.fetch(limited, topic, s.partition, at, func(r *record) error {
+		next, err := b.fetch(limited, topic, s.Partition, at, func(r *record) error {
 			if l, ok := letterOf(r); ok {
 				return use(&l)
 			}

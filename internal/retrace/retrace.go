@@ -3,7 +3,6 @@ package retrace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,7 +53,7 @@ func (t *Topics) Close() { t.broker.Close() }
 func (t *Topics) Partitions() int { return len(t.partitions) }
 
 func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err error) {
-	err = retry(ctx, func(ctx context.Context) (err error) {
+	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
 		d, err = t.broker.Partition(p).Describe(ctx)
 		return err
 	})
@@ -154,7 +153,7 @@ const pieceBytes = 1 << 20
 // fetch reads the piece from an offset on.
 func (l *log) fetch(topic event.Topic, offset int64) error {
 	w := &l.topics[topic]
-	err := retry(l.ctx, func(ctx context.Context) (err error) {
+	err := broker.Retry(l.ctx, func(ctx context.Context) (err error) {
 		w.Fetched, err = l.t.broker.Partition(l.p).Fetch(ctx, task.Fetch{Topic: topic, Offset: offset, MaxBytes: pieceBytes, MaxWait: time.Second})
 		return err
 	})
@@ -201,27 +200,4 @@ func (l *log) mine(rec *partition.Record, o *task.Origin) bool {
 		return false
 	}
 	return l.t.partitions[l.p].Topics[event.Rankings].LogStart > 0 || !o.Transactional && l.fenced[o.Producer.ID]
-}
-
-const (
-	attempts       = 5 // how often a request is made before its error counts
-	requestTimeout = 20 * time.Second
-	pause          = 200 * time.Millisecond
-)
-
-// retry makes a request again that fails, a few times.
-func retry(ctx context.Context, do func(context.Context) error) (err error) {
-	for range attempts {
-		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		err = do(limited)
-		cancel()
-		if err == nil || ctx.Err() != nil || errors.Is(err, task.ErrOffsetOutOfRange) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -30,30 +31,53 @@ type ResetPartition struct {
 // Without yes it only tells what would be given up, and fails with ErrConfirm.
 func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetReport, error) {
 	r := &ResetReport{Learner: learner, Done: yes}
-	if yes {
-		if err := tool.stopped(ctx); err != nil {
-			return nil, err
-		}
-	}
-	err := tool.everyPartition(ctx, func(p int32) error {
+	err := tool.resetEach(ctx, strconv.Quote(learner), yes, func(p int32) error {
 		one, err := tool.resetPartition(ctx, p, learner, yes)
-		if errors.Is(err, partition.ErrNotStored) {
-			return nil
-		}
 		if err == nil {
 			r.Partitions = append(r.Partitions, one)
 		}
 		return err
 	})
+	return r, err
+}
+
+// resetEach resets each partition that has something stored of what is to begin anew. It fails where none has, and without yes with ErrConfirm.
+func (tool *Tool) resetEach(ctx context.Context, what string, yes bool, reset func(p int32) error) error {
+	if yes {
+		if err := tool.stopped(ctx); err != nil {
+			return err
+		}
+	}
+	stored := false
+	err := tool.everyPartition(ctx, func(p int32) error {
+		err := reset(p)
+		if errors.Is(err, partition.ErrNotStored) {
+			return nil
+		}
+		stored = stored || err == nil
+		return err
+	})
 	switch {
 	case err != nil:
-		return r, err
-	case len(r.Partitions) == 0:
-		return r, fmt.Errorf("%w: %q", partition.ErrNotStored, learner)
+		return err
+	case !stored:
+		return fmt.Errorf("%w: %s", partition.ErrNotStored, what)
 	case !yes:
-		return r, ErrConfirm
+		return ErrConfirm
 	}
-	return r, nil
+	return nil
+}
+
+// alterOr alters a partition, or without yes only looks at what the change would be.
+func (tool *Tool) alterOr(ctx context.Context, p int32, hashes []string, yes bool, change func(*state.Meta, []state.Field) (*alteration, error)) error {
+	if yes {
+		return tool.alter(ctx, p, hashes, change)
+	}
+	m, fields, err := tool.store.View(ctx, p, hashes)
+	if err == nil {
+		_, err = change(&m, fields)
+	}
+	return err
 }
 
 // ResetExperimentReport is what ResetExperiment did, or would do.
@@ -74,13 +98,7 @@ type ResetExperimentPartition struct {
 // Without yes it only tells what would be given up, and fails with ErrConfirm.
 func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*ResetExperimentReport, error) {
 	r := &ResetExperimentReport{Experiment: name, Done: yes}
-	if yes {
-		if err := tool.stopped(ctx); err != nil {
-			return nil, err
-		}
-	}
-	hashes := []string{partition.ExperimentsHash}
-	err := tool.everyPartition(ctx, func(p int32) error {
+	err := tool.resetEach(ctx, "experiment "+strconv.Quote(name), yes, func(p int32) error {
 		one := ResetExperimentPartition{Partition: p}
 		change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
 			changes, arms, err := partition.ResetExperiment(fields, name)
@@ -90,33 +108,13 @@ func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*
 			one.Fields, one.OutOfService = len(changes.Writes), append([]string{}, arms...)
 			return &alteration{changes: changes, history: History{Done: "reset_experiment", Detail: name}}, nil
 		}
-		var err error
-		if yes {
-			err = tool.alter(ctx, p, hashes, change)
-		} else {
-			var m state.Meta
-			var fields []state.Field
-			if m, fields, err = tool.store.View(ctx, p, hashes); err == nil {
-				_, err = change(&m, fields)
-			}
-		}
-		if errors.Is(err, partition.ErrNotStored) {
-			return nil
-		}
+		err := tool.alterOr(ctx, p, []string{partition.ExperimentsHash}, yes, change)
 		if err == nil {
 			r.Partitions = append(r.Partitions, one)
 		}
 		return err
 	})
-	switch {
-	case err != nil:
-		return r, err
-	case len(r.Partitions) == 0:
-		return r, fmt.Errorf("%w: experiment %q", partition.ErrNotStored, name)
-	case !yes:
-		return r, ErrConfirm
-	}
-	return r, nil
+	return r, err
 }
 
 func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
@@ -137,12 +135,6 @@ func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, y
 		}
 		return &alteration{changes: changes, drop: drop, history: History{Done: "reset", Learner: learner, Was: was}}, nil
 	}
-	if yes {
-		return one, tool.alter(ctx, p, items, change)
-	}
-	m, fields, err := tool.store.View(ctx, p, items)
-	if err == nil {
-		_, err = change(&m, fields)
-	}
+	err := tool.alterOr(ctx, p, items, yes, change)
 	return one, err
 }

@@ -140,12 +140,6 @@ func (k *Knowledge) Whole(source int32, at state.Fence) {
 	k.Reached(source, at)
 }
 
-// Lost says that something of what a source has published was missed: it is to be told anew. What it told stays until then.
-func (k *Knowledge) Lost(source int32) {
-	delete(k.epoch.At, source)
-	*k.stand.at(source) = SourceAt{}
-}
-
 // Told begins the next epoch, with what has been told since the last.
 func (k *Knowledge) Told() {
 	var estimates uint64

@@ -48,15 +48,14 @@ type SourceChange struct {
 
 // SeenReader reads headers of what was seen.
 type SeenReader struct {
-	rest    []byte
-	bad     bool
+	numbers
 	visits  int   // that are left of the token at hand
 	ends    bool  // of these the offset is not kept
 	records int64 // stepped since the last sight
 }
 
 // NewSeenReader reads one header, or what several in a row hold.
-func NewSeenReader(header []byte) *SeenReader { return &SeenReader{rest: header} }
+func NewSeenReader(header []byte) *SeenReader { return &SeenReader{numbers: numbers{rest: header}} }
 
 // Next gives the next sight; ok is false at the end. It fails with ErrSeen.
 func (r *SeenReader) Next() (s Sight, ok bool, err error) {
@@ -247,25 +246,5 @@ func (r *SeenReader) fixed32() uint32 {
 	}
 	v := binary.LittleEndian.Uint32(r.rest)
 	r.rest = r.rest[4:]
-	return v
-}
-
-func (r *SeenReader) uvarint() int64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 || v > math.MaxInt64 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return int64(v)
-}
-
-func (r *SeenReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[n:]
 	return v
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -136,7 +135,7 @@ func (s *steps) load(stored []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSteps, err)
 	}
-	d := stepsReader{rest: header, run: -1}
+	d := stepsReader{numbers: numbers{rest: header}, run: -1}
 	from, err := d.begin()
 	if err != nil {
 		return err
@@ -186,7 +185,7 @@ func (s *Step) reached(watermark event.Millis) event.Millis {
 
 // ParseSteps appends to dst what a header says; they begin at the event time from. It fails with ErrSteps.
 func ParseSteps(dst []Step, header []byte) (from event.Millis, steps []Step, err error) {
-	d := stepsReader{rest: header}
+	d := stepsReader{numbers: numbers{rest: header}}
 	if from, err = d.begin(); err != nil {
 		return 0, dst, err
 	}
@@ -200,11 +199,10 @@ func ParseSteps(dst []Step, header []byte) (from event.Millis, steps []Step, err
 
 // stepsReader reads tokens.
 type stepsReader struct {
-	rest   []byte
+	numbers
 	at     int  // where rest begins
 	run    int  // where the last token stands, if it is a run; else -1
 	record Step // what is said of the next record
-	bad    bool // a number is cut off, or too large
 }
 
 var errCutOff = fmt.Errorf("%w: cut off, or a number too large", ErrSteps)
@@ -266,24 +264,4 @@ func (d *stepsReader) end() error {
 		return fmt.Errorf("%w: they end before the record that they speak of", ErrSteps)
 	}
 	return nil
-}
-
-func (d *stepsReader) uvarint() int64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > math.MaxInt64 {
-		d.bad = true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return int64(v)
-}
-
-func (d *stepsReader) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.bad = true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
 }

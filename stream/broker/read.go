@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Span is what a partition of a topic holds: offsets from First to before End.
+type Span struct {
+	Partition  int
+	First, End int64
+	// Since is the offset from which on all was written at the time that was asked for or later, as far as times are in order: End where
+	// all was written before.
+	Since int64
+}
+
+// Spans are those of a topic's partitions, by number. From is a time in milliseconds since the Unix epoch, 0 for none.
+func (c *Client) Spans(ctx context.Context, topic string, from int64) ([]Span, error) {
+	meta, err := c.Kafka().Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return nil, fmt.Errorf("asking about topic %s: %w", topic, err)
+	}
+	if len(meta.Topics) != 1 {
+		return nil, fmt.Errorf("asking about topic %s: the answer is about %d topics", topic, len(meta.Topics))
+	}
+	if err := meta.Topics[0].Error; err != nil {
+		return nil, fmt.Errorf("topic %s: %w", topic, err)
+	}
+	req := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{}}
+	for _, p := range meta.Topics[0].Partitions {
+		req.Topics[topic] = append(req.Topics[topic], kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
+		if from != 0 {
+			req.Topics[topic] = append(req.Topics[topic], kafka.TimeOffsetOf(p.ID, time.UnixMilli(from)))
+		}
+	}
+	res, err := c.Kafka().ListOffsets(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the offsets of %s: %w", topic, err)
+	}
+	var all []Span
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s: %w", partitionName(topic, int32(p.Partition)), p.Error)
+		}
+		s := Span{Partition: p.Partition, First: p.FirstOffset, End: p.LastOffset, Since: p.FirstOffset}
+		for offset := range p.Offsets { // of the time; -1: all was written before
+			if s.Since = max(s.Since, offset); offset < 0 {
+				s.Since = s.End
+			}
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Span) int { return a.Partition - b.Partition })
+	return all, nil
+}
+
+const (
+	attempts       = 5 // how often Retry makes a request before its error counts
+	attemptTimeout = 20 * time.Second
+	attemptPause   = 200 * time.Millisecond
+)
+
+// Retry is for programs that read topics from end to end: it makes a request again that fails, a few times, each with a deadline. What lies
+// outside of the log is not asked for again.
+func Retry(ctx context.Context, do func(context.Context) error) (err error) {
+	for range attempts {
+		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err = do(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil || errors.Is(err, task.ErrOffsetOutOfRange) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(attemptPause):
+		}
+	}
+	return err
+}
