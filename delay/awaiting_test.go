@@ -562,7 +562,7 @@ func TestDirect_AgesAllocateNothing(t *testing.T) {
 		ref := int64(0)
 		step := func() {
 			ref++
-			d.Decide(candidates, policy.Key(ref), &decision)
+			d.Decide(candidates, nil, policy.Key(ref), &decision)
 			fb := Feedback{Ref: ref, Item: 0, Began: now - 1, Payoff: 0.5, Age: ref % 100_000}
 			d.Selected(fb)
 			fb.Defaulted = ref%2 == 0

@@ -52,19 +52,19 @@ func (b *base) Grow(items int) {
 }
 
 // Decide implements Learner.
-func (b *base) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+func (b *base) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
 	d.Propensities, d.Expected = d.Propensities[:0], d.Expected[:0]
 	d.Instance = -1
 	d.Explored = false
-	b.in.Items, b.in.Key = candidates, key
+	b.in.Items, b.in.Context, b.in.Key = candidates, about, key
 	if b.explorer == nil {
 		b.policy.Rank(&b.in, &b.ws, d.Order)
 	} else {
 		b.explore(d, n)
 	}
-	b.in.Items = nil // they are the caller's
+	b.in.Items, b.in.Context = nil, nil // they are the caller's
 }
 
 func (b *base) explore(d *Decision, n int) {

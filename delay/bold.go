@@ -116,7 +116,7 @@ func (b *BOLD) Grow(items int) {
 }
 
 // Decide implements Learner.
-func (b *BOLD) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+func (b *BOLD) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	i := b.pool.choose()
 	v := &b.nothing

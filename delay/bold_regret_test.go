@@ -30,7 +30,7 @@ func (c crowd) regret(b Learner, horizon, lag int, ranks bool) float64 {
 		if ranks {
 			rng.Shuffle(c.n, func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 		}
-		b.Decide(candidates, c.key(now), &d)
+		b.Decide(candidates, nil, c.key(now), &d)
 		rank := policy.Select(d.Order, c.window(now))
 		for i := range totals {
 			totals[i] += c.mean(now+1, i+1)
@@ -178,7 +178,7 @@ func BenchmarkBOLD_Decision(b *testing.B) {
 				now := 0
 				b.ReportAllocs()
 				for b.Loop() {
-					l.Decide(items, policy.Key(now), &d)
+					l.Decide(items, nil, policy.Key(now), &d)
 					fb := Feedback{Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
 						Propensity: d.Propensities[0]}
 					if now++; now%3 == 0 {
@@ -200,7 +200,7 @@ func BenchmarkBOLD_Instances(b *testing.B) {
 			ring := make([]Feedback, waiting)
 			var d Decision
 			decide := func(at int) {
-				l.Decide(items, policy.Key(at), &d)
+				l.Decide(items, nil, policy.Key(at), &d)
 				fb := &ring[at%waiting]
 				fb.Item, fb.Candidates, fb.Instance, fb.Propensity = items[d.Order[0]], items, d.Instance, d.Propensities[0]
 			}

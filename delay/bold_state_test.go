@@ -115,7 +115,7 @@ func (w *boldWorld) decide(t *rapid.T) {
 	key := policy.Key(rapid.Uint64().Draw(t, "key"))
 	want := w.slow.decide(candidates, w.fold(n), key)
 	d := Decision{Explored: true}
-	w.learner.Decide(candidates, key, &d)
+	w.learner.Decide(candidates, nil, key, &d)
 	require.Equal(t, want, d)
 	w.ref++
 	w.open = append(w.open, feedback(w.ref, candidates, &want, policy.Select(want.Order, rapid.IntRange(1, n).Draw(t, "window"))))
@@ -212,8 +212,8 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	s := newStore(b)
 	require.Empty(t, s.harvest())
 	var d Decision
-	b.Decide(allItems(40), 1, &d)
-	b.Decide(allItems(2), 1, &d)
+	b.Decide(allItems(40), nil, 1, &d)
+	b.Decide(allItems(2), nil, 1, &d)
 	require.Equal(t, []string{`instances 0 = "1" (false)`, `instances 1 = "1" (false)`}, s.harvest())
 	b.Expired(Feedback{Instance: 0})
 	fb := Feedback{Item: 35, Candidates: allItems(40), Order: allItems(40), Instance: 1, Propensity: 0.5, Payoff: 1}
@@ -225,7 +225,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 		`windows 3: = "1" (false)`,
 	}, s.harvest())
 	// What came and went between two harvests leaves no trace.
-	b.Decide(allItems(2), 1, &d)
+	b.Decide(allItems(2), nil, 1, &d)
 	b.Unselected(Feedback{Instance: d.Instance})
 	require.Empty(t, s.harvest())
 	b.Advance(2500)

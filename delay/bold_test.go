@@ -141,9 +141,9 @@ func takingTurns(delayed Learner, runs []Learner, n int) error {
 			delayed.Paid(feedbacks[late])
 		}
 		var d, want Decision
-		delayed.Decide(allItems(n), users.key(now), &d)
+		delayed.Decide(allItems(n), nil, users.key(now), &d)
 		at := now % len(runs)
-		runs[at].Decide(allItems(n), users.key(now), &want)
+		runs[at].Decide(allItems(n), nil, users.key(now), &want)
 		want.Instance = int32(at)
 		if !reflect.DeepEqual(want, d) {
 			return fmt.Errorf("impression %d: %+v, and should be %+v", now, d, want)
@@ -181,8 +181,8 @@ func TestBOLD_OneInstanceWithoutDelayIsTheUndelayedLearner(t *testing.T) {
 		for now := range horizon {
 			base.Point(&v, allItems(n), q, p, &ws)
 			sampler.Sample(p, q, users.key(now).Float64(0), order)
-			b.Decide(allItems(n), users.key(now), &d)
-			again.Decide(allItems(n), users.key(now), &second)
+			b.Decide(allItems(n), nil, users.key(now), &d)
+			again.Decide(allItems(n), nil, users.key(now), &second)
 			require.Equal(t, order, d.Order)
 			require.Equal(t, d, second)
 			for k, rank := range order {
@@ -213,14 +213,14 @@ func TestBOLD_PropensitiesAreThoseServed(t *testing.T) {
 		var d Decision
 		rng := rand.New(rand.NewPCG(31, 31))
 		for k := range 20 {
-			b.Decide(allItems(n), policy.Key(k), &d)
+			b.Decide(allItems(n), nil, policy.Key(k), &d)
 			fb := feedback(int64(k), allItems(n), &d, policy.Select(d.Order, 1))
 			fb.Payoff = rng.Float64()
 			b.Paid(fb)
 		}
 		var counts, expected [n]float64
 		for now := range draws {
-			b.Decide(allItems(n), users.key(now), &d)
+			b.Decide(allItems(n), nil, users.key(now), &d)
 			b.Unselected(Feedback{Instance: d.Instance})
 			counts[policy.Select(d.Order, users.window(now))]++
 			for k, rank := range d.Order {
@@ -245,7 +245,7 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 	b := newBOLD(t, BOLDConfig{Base: ftrlBase(t, ByItem), Windows: WindowsConfig{Given: geometricWindows(t)}}, 3)
 	var d Decision
 	for k := range int32(4) {
-		b.Decide(allItems(3), 1, &d)
+		b.Decide(allItems(3), nil, 1, &d)
 		require.Equal(t, k, d.Instance)
 	}
 	b.Unselected(Feedback{Instance: -1})
@@ -256,7 +256,7 @@ func TestBOLD_WhatEndsFreesItsInstance(t *testing.T) {
 	b.Unselected(Feedback{Instance: 1})
 	require.EqualValues(t, 2, b.Status().Flights)
 	for _, want := range []int32{1, 2, 4} {
-		b.Decide(allItems(3), 1, &d)
+		b.Decide(allItems(3), nil, 1, &d)
 		require.Equal(t, want, d.Instance)
 	}
 	// A payoff of a decision without propensities, an order or an instance is taken in, teaches nothing, and frees.
@@ -280,7 +280,7 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	var d Decision
 	var feedbacks []Feedback
 	for k := range 6 {
-		b.Decide(allItems(3), policy.Key(k), &d)
+		b.Decide(allItems(3), nil, policy.Key(k), &d)
 		feedbacks = append(feedbacks, feedback(int64(k), allItems(3), &d, 1))
 	}
 	b.Paid(feedbacks[3])
@@ -298,7 +298,7 @@ func TestBOLD_InstancesAboveALoweredBoundDrain(t *testing.T) {
 	lowered.Adopt(7, &Decision{Instance: 4})
 	lowered.Adopt(8, &Decision{Instance: math.MaxInt32})
 	for _, want := range []int32{0, 1, 0, 1} {
-		lowered.Decide(allItems(3), 1, &d)
+		lowered.Decide(allItems(3), nil, 1, &d)
 		require.Equal(t, want, d.Instance)
 	}
 	lowered.Paid(feedbacks[4])
@@ -342,7 +342,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 		for i, at := range rng.Perm(n) {
 			candidates[i] = policy.Item(at)
 		}
-		b.Decide(candidates, policy.Key(now), &d)
+		b.Decide(candidates, nil, policy.Key(now), &d)
 		u, window := rng.Float64(), 1
 		for ; window < n && u >= want[window-1]; window++ {
 			u -= want[window-1]
@@ -365,7 +365,7 @@ func TestBOLD_LearnsWindowsOnAScheduleOfEventTime(t *testing.T) {
 	for w := range want {
 		require.InDelta(t, want[w], got[w], 0.06, "window %d", w+1)
 	}
-	b.Decide(allItems(n), 1, &d)
+	b.Decide(allItems(n), nil, 1, &d)
 	p := make([]float64, n)
 	for k, rank := range d.Order {
 		p[rank] = d.Propensities[k]
@@ -392,7 +392,7 @@ func TestBOLD_AnOnlyCandidateIsNoRound(t *testing.T) {
 			}
 			play := func(b *BOLD, ref int64, candidates []policy.Item) Decision {
 				var d Decision
-				b.Decide(candidates, policy.DecisionKey(1, 0, "", 0, ref), &d)
+				b.Decide(candidates, nil, policy.DecisionKey(1, 0, "", 0, ref), &d)
 				b.Paid(Feedback{Ref: ref, Item: candidates[d.Order[0]], Candidates: candidates, Order: slices.Clone(d.Order),
 					Propensity: d.Propensities[0], Instance: d.Instance, Payoff: float64(d.Order[0]) / 4})
 				return d
@@ -426,7 +426,7 @@ func TestBOLD_FloorBoundsAnEstimate(t *testing.T) {
 		require.NoError(t, err)
 		b.Grow(2)
 		var d Decision
-		b.Decide([]policy.Item{0, 1}, 1, &d)
+		b.Decide([]policy.Item{0, 1}, nil, 1, &d)
 		b.Paid(Feedback{Item: 0, Candidates: []policy.Item{0, 1}, Order: []int32{0, 1}, Propensity: propensity, Instance: d.Instance, Payoff: 0.5})
 		x, known := b.pool.get(0).vector(2).Get(0)
 		require.True(t, known)

@@ -58,6 +58,10 @@ type Feedback struct {
 	// Utility is the user's own estimate of the selected item's, where HasUtility is true; for Selected only.
 	Utility    float64
 	HasUtility bool
+	// X is Item's row of the decision's policy.Context and Segment that context's, for Selected, Partial, Paid and Expired; X is
+	// empty where there was no context, or where the learner that is told does not need it.
+	X       []int8
+	Segment int32
 }
 
 // Needs is what a learner needs of a decision from the selection on, besides the item, its propensity, what was expected of
@@ -65,6 +69,7 @@ type Feedback struct {
 type Needs struct {
 	Ref        bool // Feedback.Ref
 	Candidates bool // Feedback.Candidates, Order and Undecided
+	Context    bool // Feedback.X and Segment; also what Selected needs
 }
 
 // Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
@@ -81,8 +86,8 @@ type Learner interface {
 	// Grow tells how many items the learner knows: items 0..items-1 exist from now on.
 	Grow(items int)
 	// Decide ranks the candidates, labelled in increasing utility, and fills d. A learner that finds the order of utilities
-	// itself (Preferring) takes them in any order.
-	Decide(candidates []policy.Item, key policy.Key, d *Decision)
+	// itself (Preferring) takes them in any order. About is nil where Needs does not ask for a context.
+	Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision)
 	// Adopt takes note of a decision that was made earlier (an earlier owner's, found in the log).
 	Adopt(ref int64, d *Decision)
 	// Needs tells what Partial, Paid and Expired need. It is always the same.

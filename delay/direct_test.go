@@ -76,7 +76,7 @@ func TestDirect_IsItsDefinition(t *testing.T) {
 			key := policy.Key(rapid.Uint64().Draw(t, "key"))
 			want := Decision{Order: slow.decide(candidates, key), Propensities: []float64{}, Instance: -1}
 			got := Decision{Propensities: []float64{1}, Explored: true}
-			fast.Decide(candidates, key, &got)
+			fast.Decide(candidates, nil, key, &got)
 			require.Equal(t, want, got)
 			ref++
 			undrawn = append(undrawn, feedback(ref, candidates, &got, policy.Select(got.Order, rapid.IntRange(1, n).Draw(t, "window"))))
@@ -181,7 +181,7 @@ func TestSelectionsInFlight_AreSamplesForDirectFeedingAlone(t *testing.T) {
 	for _, l := range []Learner{NewDirect(leastSampled{}, Silence{}), NewQPMD(leastSampled{})} {
 		l.Grow(2)
 		l.Selected(Feedback{Ref: 1, Item: 0})
-		l.Decide(allItems(2), 1, &d)
+		l.Decide(allItems(2), nil, 1, &d)
 		if _, direct := l.(*Direct); direct {
 			require.Equal(t, []int32{1, 0}, d.Order)
 		} else {
@@ -205,7 +205,7 @@ func BenchmarkLearners(b *testing.B) {
 				if fb := &flying[ref%lag]; ref >= lag {
 					l.Paid(*fb)
 				}
-				l.Decide(candidates, policy.Key(ref), &d)
+				l.Decide(candidates, nil, policy.Key(ref), &d)
 				fb := Feedback{Ref: int64(ref), Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order,
 					Instance: d.Instance}
 				if len(d.Propensities) > 0 {

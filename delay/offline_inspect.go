@@ -17,7 +17,7 @@ type Inspector interface {
 	// Rule says in one sentence how rankings are made.
 	Rule() string
 	// Explain decides as Decide does, and says why.
-	Explain(candidates []policy.Item, key policy.Key) Explanation
+	Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation
 }
 
 // Inspection is what a learner knows besides the sums of its items.
@@ -103,11 +103,11 @@ func (b *base) Rule() string {
 }
 
 // Explain implements Inspector.
-func (b *base) Explain(candidates []policy.Item, key policy.Key) Explanation {
+func (b *base) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	var x Explanation
-	b.Decide(candidates, key, &x.Decision)
+	b.Decide(candidates, about, key, &x.Decision)
 	in := b.in
-	in.Items, in.Key = candidates, key
+	in.Items, in.Context, in.Key = candidates, about, key
 	x.Why, x.Rule = policy.Reasons(b.ranker(), &in, &b.ws, x.Decision.Order)
 	return x
 }
@@ -142,10 +142,10 @@ func (b *BOLD) Rule() string {
 }
 
 // Explain implements Inspector: as Decide, but that no instance waits for it.
-func (b *BOLD) Explain(candidates []policy.Item, key policy.Key) Explanation {
+func (b *BOLD) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	x := Explanation{Rule: b.Rule()}
 	free := b.pool.choose()
-	b.Decide(candidates, key, &x.Decision)
+	b.Decide(candidates, about, key, &x.Decision)
 	b.free(x.Decision.Instance)
 	v := free.vector(b.length(len(candidates)))
 	x.Why = make([]policy.Reason, len(candidates))
@@ -181,9 +181,9 @@ func (r *Robust) Rule() string {
 }
 
 // Explain implements Inspector.
-func (r *Robust) Explain(candidates []policy.Item, key policy.Key) Explanation {
+func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	x := Explanation{Rule: r.Rule(), Why: make([]policy.Reason, len(candidates))}
-	r.Decide(candidates, key, &x.Decision)
+	r.Decide(candidates, about, key, &x.Decision)
 	for k, i := range candidates {
 		y, known := &x.Why[k], r.recent(i)
 		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i))
@@ -205,11 +205,11 @@ func (p *Preferring) Inspect() Inspection {
 func (p *Preferring) Rule() string { return p.inner.(Inspector).Rule() }
 
 // Explain implements Inspector. Of an impression in its burn-in there is no more to say than the rule.
-func (p *Preferring) Explain(candidates []policy.Item, key policy.Key) Explanation {
+func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, key policy.Key) Explanation {
 	d := Decision{}
 	p.sort(candidates, key, &d)
 	if len(d.Undecided) == 0 {
-		x := p.inner.(Inspector).Explain(p.items, key)
+		x := p.inner.(Inspector).Explain(p.items, p.sorted(about), key)
 		p.chosen = x.Decision
 		p.take(&d)
 		p.show(&d)

@@ -19,10 +19,10 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 			for ref := range int64(40) {
 				key := policy.Key(ref)
 				before := l.Inspect()
-				x := l.Explain(items, key)
+				x := l.Explain(items, nil, key)
 				require.Equal(t, before, l.Inspect())
 				var d Decision
-				l.Decide(items, key, &d)
+				l.Decide(items, nil, key, &d)
 				require.Equal(t, d.Order, x.Decision.Order)
 				require.Equal(t, len(d.Propensities), len(x.Decision.Propensities))
 				for k := range d.Propensities {

@@ -47,7 +47,7 @@ func live(t *rapid.T, l Learner, items int) {
 	for ref := range int64(rapid.IntRange(0, 30).Draw(t, "impressions")) {
 		list := rapid.Permutation(sequence(items)).Draw(t, "list")[:rapid.IntRange(1, items).Draw(t, "length")]
 		var d Decision
-		l.Decide(list, policy.Key(rapid.Uint64().Draw(t, "key")), &d)
+		l.Decide(list, nil, policy.Key(rapid.Uint64().Draw(t, "key")), &d)
 		shown := make([]policy.Item, len(d.Order))
 		for k, at := range d.Order {
 			shown[k] = list[at]

@@ -29,7 +29,8 @@ type Preferring struct {
 
 	order     []int32       // by rank: the position in the candidates
 	items     []policy.Item // the candidates in increasing utility
-	chosen    Decision      // the inner learner's
+	about     policy.Context
+	chosen    Decision // the inner learner's
 	selection preference.Selection
 	burnIn    int64
 }
@@ -48,13 +49,13 @@ func (p *Preferring) Grow(items int) {
 }
 
 // Decide implements Learner. The order of the candidates means nothing.
-func (p *Preferring) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+func (p *Preferring) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	p.sort(candidates, key, d)
 	if len(d.Undecided) > 0 {
 		p.burnIn++
 		p.explore(key, d)
 	} else {
-		p.inner.Decide(p.items, key, &p.chosen)
+		p.inner.Decide(p.items, p.sorted(about), key, &p.chosen)
 		p.take(d)
 	}
 	p.show(d)
@@ -69,6 +70,18 @@ func (p *Preferring) sort(candidates []policy.Item, key policy.Key, d *Decision)
 	for _, at := range p.order {
 		p.items = append(p.items, candidates[at])
 	}
+}
+
+// sorted is the context with its rows in the order of p.items.
+func (p *Preferring) sorted(about *policy.Context) *policy.Context {
+	if about == nil {
+		return nil
+	}
+	p.about.Segment, p.about.X = about.Segment, p.about.X[:0]
+	for _, at := range p.order {
+		p.about.X = append(p.about.X, about.Row(int(at), len(p.order))...)
+	}
+	return &p.about
 }
 
 func (p *Preferring) explore(key policy.Key, d *Decision) {

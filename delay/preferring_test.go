@@ -57,8 +57,8 @@ type expecting struct {
 
 func (e *expecting) Expects() bool { return true }
 
-func (e *expecting) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
-	e.Inspector.Decide(candidates, key, d)
+func (e *expecting) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
+	e.Inspector.Decide(candidates, nil, key, d)
 	for _, rank := range d.Order {
 		d.Expected = append(d.Expected, float64(rank)/1e6)
 	}
@@ -79,12 +79,12 @@ func TestPreferring_PassesOnWhatIsExpected(t *testing.T) {
 	require.True(t, p.Expects())
 	p.Grow(2)
 	d := Decision{Expected: []float64{1}}
-	p.Decide(allItems(2), 1, &d)
+	p.Decide(allItems(2), nil, 1, &d)
 	require.Empty(t, d.Expected, "the order of the two is not known")
 	ref := int64(1)
 	for ; len(d.Undecided) > 0 && ref < 100; ref++ { // the user likes item 1 best
 		p.Selected(recorded(ref, allItems(2), &d, slices.Index(d.Order, 1)))
-		p.Decide(allItems(2), policy.Key(ref), &d)
+		p.Decide(allItems(2), nil, policy.Key(ref), &d)
 	}
 	require.Len(t, d.Expected, 2)
 	for k, rank := range d.Ranks {
@@ -140,13 +140,13 @@ func TestPreferring_AfterTheBurnInDecidesAsWithGivenUtilities(t *testing.T) {
 				inOrder := slices.DeleteFunc(slices.Clone(sorted), func(i policy.Item) bool { return !slices.Contains(candidates, i) })
 				key := policy.DecisionKey(seed, 0, name, 0, ref)
 				var d, want Decision
-				p.Decide(candidates, key, &d)
+				p.Decide(candidates, nil, key, &d)
 				requirePermutation(t, d.Order)
 				requirePermutation(t, d.Ranks)
 				told := Feedback{Instance: -1}
 				if len(d.Undecided) == 0 {
 					certain++
-					given.Decide(inOrder, key, &want)
+					given.Decide(inOrder, nil, key, &want)
 					for k, rank := range want.Order {
 						require.Equal(t, inOrder[rank], candidates[d.Order[k]], "impression %d", ref)
 					}
@@ -223,7 +223,7 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 	}
 	play := func(l *Preferring, ref int64) (Decision, Feedback) {
 		var d Decision
-		l.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &d)
+		l.Decide(candidates, nil, policy.DecisionKey(1, 2, "", 3, ref), &d)
 		fb := recorded(ref, candidates, &d, users.selects(candidates, d.Order))
 		fb.Payoff, fb.Utility, fb.HasUtility = rng.Float64(), float64(users.likes[fb.Item])+rng.NormFloat64(), rng.IntN(9) > 0
 		return d, fb
@@ -252,7 +252,7 @@ func restart(t *rapid.T, base func() Inspector, find func() preference.Finder) {
 	for ref := steps + 1; ref < steps+20; ref++ {
 		d, fb := play(p, ref)
 		var other Decision
-		again.Decide(candidates, policy.DecisionKey(1, 2, "", 3, ref), &other)
+		again.Decide(candidates, nil, policy.DecisionKey(1, 2, "", 3, ref), &other)
 		require.Equal(t, fmt.Sprint(d), fmt.Sprint(other))
 		end(p, fb)
 		end(again, fb)
@@ -271,9 +271,9 @@ func TestPreferring_ExplainsTheNextDecision(t *testing.T) {
 			candidates := []policy.Item{2, 0, 3, 1}
 			for ref := range int64(200) {
 				key := policy.DecisionKey(1, 2, "", 3, ref)
-				x := p.Explain(candidates, key)
+				x := p.Explain(candidates, nil, key)
 				var d Decision
-				p.Decide(candidates, key, &d)
+				p.Decide(candidates, nil, key, &d)
 				require.Equal(t, fmt.Sprint(d), fmt.Sprint(x.Decision))
 				require.Len(t, x.Why, 4)
 				require.Equal(t, d.Order[0], x.Why[d.Order[0]].Leader, "what is on top leads")
@@ -318,7 +318,7 @@ func BenchmarkPreferring(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				key++
-				p.Decide(candidates, key, &d)
+				p.Decide(candidates, nil, key, &d)
 			}
 		})
 	}

@@ -6,15 +6,15 @@ import "github.com/ranker-worker/ranker-worker/policy"
 type Readable interface {
 	Learner
 	// DecideBy is Decide by another policy.
-	DecideBy(p policy.Policy, candidates []policy.Item, key policy.Key, d *Decision)
+	DecideBy(p policy.Policy, candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision)
 }
 
 var _ Readable = (*Direct)(nil)
 
 // DecideBy implements Readable. The learner's own policy must be one that ranks, and not one that explores.
-func (d *Direct) DecideBy(p policy.Policy, candidates []policy.Item, key policy.Key, dec *Decision) {
+func (d *Direct) DecideBy(p policy.Policy, candidates []policy.Item, about *policy.Context, key policy.Key, dec *Decision) {
 	own := d.policy
 	d.policy = p
-	d.Decide(candidates, key, dec)
+	d.Decide(candidates, about, key, dec)
 	d.policy = own
 }

@@ -49,7 +49,7 @@ func (s simulation) regretOf(l Learner) float64 {
 		if late := now - s.lag - 1; late >= 0 && outcomes[late].Ref >= 0 {
 			l.Paid(outcomes[late])
 		}
-		l.Decide(candidates, policy.DecisionKey(s.seed, 0, "", 0, int64(now)), &d)
+		l.Decide(candidates, nil, policy.DecisionKey(s.seed, 0, "", 0, int64(now)), &d)
 		window := s.window(now, rng)
 		if window == 0 {
 			outcomes[now].Ref = -1

@@ -154,7 +154,7 @@ func (r *Robust) Grow(items int) {
 func (r *Robust) Expects() bool { return true }
 
 // Decide implements Learner.
-func (r *Robust) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
+func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
 	n := len(candidates)
 	q := r.point(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]

@@ -325,7 +325,7 @@ func BenchmarkRobust(b *testing.B) {
 	step := func(more int64) {
 		ref++
 		now += more
-		r.Decide(candidates, policy.Key(ref), &d)
+		r.Decide(candidates, nil, policy.Key(ref), &d)
 		at := rng.IntN(len(d.Order))
 		fb := Feedback{Ref: ref, Item: candidates[d.Order[at]], Began: now, Propensity: d.Propensities[at], Expected: d.Expected[at], HasExpected: true}
 		r.Selected(fb)
@@ -340,7 +340,7 @@ func BenchmarkRobust(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			ref++
-			r.Decide(candidates, policy.Key(ref), &d)
+			r.Decide(candidates, nil, policy.Key(ref), &d)
 		}
 	})
 	b.Run("paid", func(b *testing.B) {
@@ -378,7 +378,7 @@ func BenchmarkRobust_Decide(b *testing.B) {
 		var d Decision
 		for ref := range int64(100_000) {
 			list := lists[ref%64]
-			r.Decide(list, policy.Key(rng.Uint64()), &d)
+			r.Decide(list, nil, policy.Key(rng.Uint64()), &d)
 			window := 1
 			for u := rng.Float64(); window < n && u >= windows[window-1]; window++ {
 				u -= windows[window-1]
@@ -397,7 +397,7 @@ func BenchmarkRobust_Decide(b *testing.B) {
 		b.Run("n="+strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for k := 0; b.Loop(); k++ {
-				r.Decide(lists[k&63], policy.Key(k), &d)
+				r.Decide(lists[k&63], nil, policy.Key(k), &d)
 			}
 		})
 	}

@@ -22,8 +22,8 @@ func itself(l Learner) Learner { return l }
 // byUtility shows the users' own order, whatever its learner would.
 type byUtility struct{ Learner }
 
-func (u byUtility) Decide(candidates []policy.Item, key policy.Key, d *Decision) {
-	u.Learner.Decide(candidates, key, d)
+func (u byUtility) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *Decision) {
+	u.Learner.Decide(candidates, nil, key, d)
 	for k := range d.Order {
 		d.Order[k] = int32(len(candidates) - 1 - k)
 	}

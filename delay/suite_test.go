@@ -228,7 +228,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 	var first Decision
 	for k, l := range w.learners {
 		d := Decision{Order: []int32{9}, Propensities: []float64{1}, Expected: []float64{1}, Explored: true, Instance: 7}
-		l.Decide(candidates, key, &d)
+		l.Decide(candidates, nil, key, &d)
 		if k == 0 {
 			first = d
 			requireDecision(t, &d, n)
@@ -470,7 +470,7 @@ func TestLearners_StateOfAnotherPolicyIsTaken(t *testing.T) {
 		s := newStore(l)
 		for ref := range int64(50) {
 			var d Decision
-			l.Decide(allItems(3), policy.Key(ref), &d)
+			l.Decide(allItems(3), nil, policy.Key(ref), &d)
 			fb := feedback(ref, allItems(3), &d, policy.Select(d.Order, 2))
 			l.Selected(fb)
 			l.Advance(ref * 1000)
@@ -628,7 +628,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 		// What is accepted can be gone on with.
 		var d Decision
 		for k := range int64(4) {
-			l.Decide(allItems(3), policy.Key(k), &d)
+			l.Decide(allItems(3), nil, policy.Key(k), &d)
 			requireDecision(t, &d, 3)
 			fb := feedback(k, allItems(3), &d, d.Order[0])
 			fb.Payoff = 1
@@ -651,7 +651,7 @@ func TestLearners_AllocateNothing(t *testing.T) {
 		ref := int64(0)
 		step := func() {
 			ref++
-			l.Decide(candidates, policy.Key(ref), &d)
+			l.Decide(candidates, nil, policy.Key(ref), &d)
 			fb = Feedback{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
 			if len(d.Propensities) > 0 {
 				fb.Propensity = d.Propensities[0]

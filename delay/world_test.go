@@ -249,7 +249,7 @@ func (w *world) decide(t *rapid.T) Feedback {
 	want := w.oracle.decide(candidates, key)
 	for _, l := range w.learners {
 		d := Decision{Propensities: []float64{1}, Explored: true}
-		l.Decide(candidates, key, &d)
+		l.Decide(candidates, nil, key, &d)
 		require.Equal(t, Decision{Order: want, Propensities: []float64{}, Instance: -1}, d)
 		l.Adopt(w.ref, &d)
 	}

@@ -19,6 +19,9 @@ type Input struct {
 	// InFlight counts, per item of the table, the selections whose payoff is still awaited. Nil when the delay
 	// handling does not count them. Of items that are otherwise alike, policies prefer those with fewer.
 	InFlight Counts
+	// Context is what else is known of the impression, for a learner whose candidates are worth different things to different
+	// users; nil for all others.
+	Context *Context
 	// Key draws the random numbers of this decision.
 	Key Key
 }

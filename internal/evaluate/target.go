@@ -204,7 +204,7 @@ func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
 		}
 		return p.frozen.Rank(p.Target.learner.Name, p.names, key, &p.decision)
 	}
-	p.learner.Decide(e.Items, key, &p.decision)
+	p.learner.Decide(e.Items, nil, key, &p.decision)
 	for int(slot) >= len(p.flown) {
 		p.flown = append(p.flown, flown{})
 	}

@@ -41,12 +41,12 @@ func (p *partitions) Grow(items int) {
 }
 
 // Decide has the next impression decided.
-func (p *partitions) Decide(candidates []policy.Item, key policy.Key, d *delay.Decision) {
+func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if p.decided%p.every == 0 {
 		p.publish()
 	}
 	p.decided++
-	p.of(p.decided).Decide(candidates, key, d)
+	p.of(p.decided).Decide(candidates, nil, key, d)
 }
 
 func (p *partitions) Selected(fb delay.Feedback)   { p.of(fb.Ref).Selected(fb) }

@@ -181,7 +181,7 @@ func (p *player) burn(t int64, lost float64) {
 // of the one that a user without noise selects, and of the selected one.
 func (p *player) given(key policy.Key) (sober, selected int32) {
 	w, d := p.world, &p.d
-	p.learner.Decide(w.candidates, key, d)
+	p.learner.Decide(w.candidates, nil, key, d)
 	sober = w.selects(d.Order)
 	selected = sober
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
@@ -204,7 +204,7 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 func (p *player) hidden(key policy.Key) (sober, selected int32) {
 	w, d, v := p.world, &p.d, p.veil
 	v.hide(w.candidates)
-	p.learner.Decide(v.seen, key, d)
+	p.learner.Decide(v.seen, nil, key, d)
 	shown, sober := v.selects(w, d)
 	selected = sober
 	if k, any := p.noise.selects(min(w.window, w.n)); any {

@@ -59,7 +59,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 		w.next()
 		var d delay.Decision
 		candidates := slices.Clone(w.candidates)
-		l.learner.Decide(candidates, policy.Key(keys.Uint64()), &d)
+		l.learner.Decide(candidates, nil, policy.Key(keys.Uint64()), &d)
 		sober := policy.Select(d.Order, w.window)
 		lost += w.bestMean() - w.mean(sober)
 		earned += w.mean(sober)

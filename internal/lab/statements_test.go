@@ -26,8 +26,8 @@ func itself(l delay.Learner) delay.Learner { return l }
 // byUtility shows the users' own order, whatever its learner would.
 type byUtility struct{ delay.Learner }
 
-func (u byUtility) Decide(candidates []policy.Item, key policy.Key, d *delay.Decision) {
-	u.Learner.Decide(candidates, key, d)
+func (u byUtility) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
+	u.Learner.Decide(candidates, nil, key, d)
 	for k := range d.Order {
 		d.Order[k] = int32(len(candidates) - 1 - k)
 	}

@@ -53,7 +53,7 @@ func capable(t *testing.T, l *config.Learner) {
 		learner.Grow(3)
 	}
 	items := []policy.Item{0, 1, 2}
-	x := one.(delay.Inspector).Explain(items, 1)
+	x := one.(delay.Inspector).Explain(items, nil, 1)
 	require.NotEmpty(t, x.Rule)
 	require.Len(t, x.Why, len(items))
 	require.Len(t, x.Decision.Order, len(items))

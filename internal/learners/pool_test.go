@@ -59,7 +59,7 @@ func regretOfPartitions(t *testing.T, seed uint64, partitions, horizon, lag, exc
 			}
 		}
 		l := all[now%partitions]
-		l.Decide(items, policy.DecisionKey(seed, 0, "feed", int32(now%partitions), int64(now)), &d)
+		l.Decide(items, nil, policy.DecisionKey(seed, 0, "feed", int32(now%partitions), int64(now)), &d)
 		window := 1
 		for window < n && rng.Float64() < math.Exp(-0.5) {
 			window++

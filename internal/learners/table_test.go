@@ -123,7 +123,7 @@ func play(t *testing.T, l *config.Learner, rounds int) (decisions uint64, better
 		}
 		slices.Sort(candidates)
 		d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Expected: d.Expected[:0]}
-		learner.Decide(candidates, policy.DecisionKey(1, 2, "feed", 0, int64(n)), &d)
+		learner.Decide(candidates, nil, policy.DecisionKey(1, 2, "feed", 0, int64(n)), &d)
 		fmt.Fprint(hash, d.Order, d.Propensities, d.Instance)
 		window := 1 + rng.IntN(2)
 		at := 0

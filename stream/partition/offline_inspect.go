@@ -92,7 +92,7 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key 
 	for k, at := range x.Order {
 		candidates[k] = numbers[at]
 	}
-	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, key)
+	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, nil, key)
 	x.Decision.Order = slices.Clone(x.Decision.Order)
 	return x, nil
 }
@@ -105,7 +105,7 @@ func (o *Offline) Rank(name string, items [][]byte, key policy.Key, d *delay.Dec
 		return err
 	}
 	o.scratch.numbers = o.intern(l, o.scratch.numbers[:0], items)
-	l.delay.Decide(o.scratch.numbers, key, d)
+	l.delay.Decide(o.scratch.numbers, nil, key, d)
 	l.delay.Unselected(delay.Feedback{Instance: d.Instance})
 	return nil
 }

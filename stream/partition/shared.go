@@ -62,10 +62,10 @@ func (m *Machine) stateOf(r *event.Ranking) *learner {
 // decideAs decides by what l knows as the learner would that ranks: under shared learning by its policy.
 func (g *given) decideAs(l *learner, candidates []policy.Item, key policy.Key, d *delay.Decision) {
 	if x := g.trial; x != nil && x.Shared {
-		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, key, d)
+		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, nil, key, d)
 		return
 	}
-	l.delay.Decide(candidates, key, d)
+	l.delay.Decide(candidates, nil, key, d)
 }
 
 // ranks is the learner that a ranking names.
@@ -92,7 +92,7 @@ func (m *Machine) shadow(g *given, candidates []policy.Item, d *delay.Decision, 
 		if u := policy.DecisionKey(^seed, m.salt, x.Name, m.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
 			continue
 		}
-		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
+		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, nil, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
 			&x.decision)
 		for at, k := range x.decision.Order {
 			x.decision.Order[at] = s.place[k]

@@ -42,7 +42,7 @@ func (l *tally) Grow(items int) {
 	}
 }
 
-func (l *tally) Decide(candidates []policy.Item, _ policy.Key, d *delay.Decision) {
+func (l *tally) Decide(candidates []policy.Item, about *policy.Context, _ policy.Key, d *delay.Decision) {
 	*d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Expected: d.Expected[:0], Instance: -1}
 	for k := len(candidates) - 1; k >= 0; k-- {
 		d.Order = append(d.Order, int32(k))

@@ -17,8 +17,8 @@ type expecting struct{ delay.Learner }
 
 func (expecting) Expects() bool { return true }
 
-func (l expecting) Decide(candidates []policy.Item, key policy.Key, d *delay.Decision) {
-	l.Learner.Decide(candidates, key, d)
+func (l expecting) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
+	l.Learner.Decide(candidates, nil, key, d)
 	for k := range d.Order {
 		d.Expected = append(d.Expected, float64(k)*0.4-0.5)
 	}

@@ -1,0 +1,196 @@
+package features
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Feature is a number that is declared of users or of items.
+type Feature struct {
+	Name string
+	// Low and High are its range: what is beyond is taken to its end. What is finer than a 254th of it is rounded away.
+	Low, High float64
+}
+
+// The names of item features that a candidate carries by itself, whatever else its features are.
+const (
+	Utility   = "utility"
+	Predicted = "predicted" // its range must be that of payoffs
+)
+
+// Declaration is what is declared of a learner's features.
+type Declaration struct {
+	User, Item []Feature
+	// Cross are pairs of names, of users' features, of items', or of one each: their products are features too.
+	Cross [][2]string
+}
+
+const (
+	// MaxDim is the most coordinates that there may be.
+	MaxDim = 64
+	// One is what stands for 1.
+	One = 127
+)
+
+// Group is the part of the coordinates that one belongs to. Those of a group are expected to be of like importance.
+type Group uint8
+
+// The groups, in the order in which their coordinates stand.
+const (
+	Intercept Group = iota
+	OfUser
+	OfItem
+	OfCross
+	Groups // how many there are
+)
+
+func (g Group) String() string { return [...]string{"intercept", "user", "item", "cross"}[g] }
+
+// Fault is something wrong with a Declaration.
+type Fault struct {
+	Group Group // which list: OfUser, OfItem or OfCross; Intercept for all together
+	At    int   // which of the list
+	What  string
+}
+
+func (f *Fault) Error() string {
+	if f.Group == Intercept {
+		return "features: " + f.What
+	}
+	return fmt.Sprintf("features: %s feature %d: %s", f.Group, f.At+1, f.What)
+}
+
+// Check finds all faults.
+func (d *Declaration) Check() (all []*Fault) {
+	say := func(g Group, at int, format string, args ...any) {
+		all = append(all, &Fault{g, at, fmt.Sprintf(format, args...)})
+	}
+	names := map[string]bool{}
+	for _, list := range [...]struct {
+		group    Group
+		features []Feature
+	}{{OfUser, d.User}, {OfItem, d.Item}} {
+		for k, f := range list.features {
+			switch {
+			case f.Name == "":
+				say(list.group, k, "it has no name")
+			case names[f.Name]:
+				say(list.group, k, "there are two features named %s", f.Name)
+			case list.group == OfUser && (f.Name == Utility || f.Name == Predicted):
+				say(list.group, k, "%s is a number of a candidate, not of a user", f.Name)
+			}
+			names[f.Name] = true
+			if !(f.Low < f.High) || math.IsInf(f.High-f.Low, 0) {
+				say(list.group, k, "the range of %s must rise from one number to another, not go from %v to %v", f.Name, f.Low, f.High)
+			}
+		}
+	}
+	for k, pair := range d.Cross {
+		for _, name := range pair {
+			if !names[name] {
+				say(OfCross, k, "there is no feature named %q", name)
+			}
+		}
+		if other := slices.IndexFunc(d.Cross[:k], func(c [2]string) bool {
+			return c == pair || c == [2]string{pair[1], pair[0]}
+		}); other >= 0 {
+			say(OfCross, k, "it is cross %d again", other+1)
+		}
+	}
+	if n := 1 + len(d.User) + len(d.Item) + len(d.Cross); n > MaxDim {
+		say(Intercept, 0, "%d features and products are too many: there may be %d", n-1, MaxDim-1)
+	}
+	return all
+}
+
+// Space are the coordinates of a learner's features: an intercept that is always 1, the user's, the item's, then their products. It is
+// not changed once it is made.
+type Space struct {
+	declared  Declaration
+	cross     [][2]uint8 // coordinates
+	utility   int        // of the item's; -1 where it is none
+	predicted int
+}
+
+// New makes it, or says the first of what Check finds.
+func New(d Declaration) (*Space, error) {
+	if faults := d.Check(); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross)}}
+	at := map[string]uint8{}
+	for k, f := range append(slices.Clone(d.User), d.Item...) {
+		at[f.Name] = uint8(k + 1)
+	}
+	for _, pair := range d.Cross {
+		s.cross = append(s.cross, [2]uint8{at[pair[0]], at[pair[1]]})
+	}
+	named := func(name string) int {
+		return slices.IndexFunc(d.Item, func(f Feature) bool { return f.Name == name })
+	}
+	s.utility, s.predicted = named(Utility), named(Predicted)
+	return s, nil
+}
+
+// User and Item are the features of either, in the order declared. Callers must not change them.
+func (s *Space) User() []Feature { return s.declared.User }
+
+// Item likewise; Utility and Predicted are among them where they are declared.
+func (s *Space) Item() []Feature { return s.declared.Item }
+
+// Dim is how many coordinates there are.
+func (s *Space) Dim() int { return s.base() + len(s.cross) }
+
+// base is how many there are without products.
+func (s *Space) base() int { return 1 + len(s.declared.User) + len(s.declared.Item) }
+
+// Given is how many numbers stand in a candidate's own list: its features without Utility and Predicted.
+func (s *Space) Given() int {
+	n := len(s.declared.Item)
+	for _, at := range [...]int{s.utility, s.predicted} {
+		if at >= 0 {
+			n--
+		}
+	}
+	return n
+}
+
+// HasUtility tells whether a candidate's utility is a feature.
+func (s *Space) HasUtility() bool { return s.utility >= 0 }
+
+// HasPredicted likewise, of what the platform predicts.
+func (s *Space) HasPredicted() bool { return s.predicted >= 0 }
+
+// Predicted is the coordinate of Predicted; -1 where there is none.
+func (s *Space) Predicted() int {
+	if s.predicted < 0 {
+		return -1
+	}
+	return 1 + len(s.declared.User) + s.predicted
+}
+
+// Group is that of a coordinate.
+func (s *Space) Group(coordinate int) Group {
+	switch {
+	case coordinate == 0:
+		return Intercept
+	case coordinate <= len(s.declared.User):
+		return OfUser
+	case coordinate < s.base():
+		return OfItem
+	}
+	return OfCross
+}
+
+// Names names the coordinates, for people.
+func (s *Space) Names() []string {
+	names := []string{Intercept.String()}
+	for _, f := range append(slices.Clone(s.declared.User), s.declared.Item...) {
+		names = append(names, f.Name)
+	}
+	for _, pair := range s.declared.Cross {
+		names = append(names, pair[0]+" × "+pair[1])
+	}
+	return names
+}
