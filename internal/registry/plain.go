@@ -25,6 +25,22 @@ func (p plain) double(number protowire.Number, x *float64) plain {
 	return protowire.AppendFixed64(protowire.AppendTag(p, number, protowire.Fixed64Type), math.Float64bits(*x))
 }
 
+// doubles writes numbers packed. One that is null is NaN.
+func (p plain) doubles(number protowire.Number, all []*float64) plain {
+	if len(all) == 0 {
+		return p
+	}
+	p = protowire.AppendVarint(protowire.AppendTag(p, number, protowire.BytesType), uint64(8*len(all)))
+	for _, x := range all {
+		if x == nil {
+			p = protowire.AppendFixed64(p, math.Float64bits(math.NaN()))
+		} else {
+			p = protowire.AppendFixed64(p, math.Float64bits(*x))
+		}
+	}
+	return p
+}
+
 // time writes field 3, a google.protobuf.Timestamp.
 func (p plain) time(t *time.Time) plain {
 	if t == nil {
@@ -39,10 +55,11 @@ func (r *impression) plain() []byte {
 	p := plain{}.text(1, r.ID).text(2, r.Learner).time(r.Time)
 	var one plain
 	for i := range r.Candidates {
-		one = one[:0].text(1, r.Candidates[i].Item).double(2, r.Candidates[i].Utility)
+		c := &r.Candidates[i]
+		one = one[:0].text(1, c.Item).double(2, c.Utility).text(3, c.Category).doubles(4, c.Features).double(5, c.Predicted)
 		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
 	}
-	return p.text(5, r.User)
+	return p.text(5, r.User).text(6, r.Segment).doubles(7, r.Features)
 }
 
 func (r *selection) plain() []byte {

@@ -33,6 +33,7 @@ type Options struct {
 	URL     string
 	TLS     *tls.Config   // nil: none
 	Formats event.Formats // of the topics
+	Context bool          // some learner looks at contexts
 	// Login puts a user or a token into a request.
 	Login func(*http.Request) error
 }
@@ -41,6 +42,7 @@ type Options struct {
 type Reader struct {
 	url     string
 	formats event.Formats
+	context bool
 	client  *sr.Client
 
 	mu    sync.Mutex
@@ -71,7 +73,7 @@ func New(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{url: o.URL, formats: o.Formats, client: client, known: map[key]*schema{}}, nil
+	return &Reader{url: o.URL, formats: o.Formats, context: o.Context, client: client, known: map[key]*schema{}}, nil
 }
 
 // Reads tells whether a value is Avro.
@@ -146,7 +148,7 @@ func (r *Reader) fetch(ctx context.Context, k key) (*schema, error) {
 	}
 	writer, err := cache.Parse(got.Schema)
 	if err == nil {
-		writer, err = resolve(k.topic, writer)
+		writer, err = resolve(k.topic, r.context, writer)
 	}
 	if err != nil {
 		return &schema{fault: faultf(event.UnfitSchema, "schema %d: %.300q", k.id, err.Error())}, nil

@@ -15,8 +15,11 @@ import (
 // What records decode into; all that a record may lack is a pointer.
 type (
 	candidate struct {
-		Item    *string  `avro:"item"`
-		Utility *float64 `avro:"utility"`
+		Item      *string    `avro:"item"`
+		Utility   *float64   `avro:"utility"`
+		Category  *string    `avro:"category"`
+		Features  []*float64 `avro:"features"`
+		Predicted *float64   `avro:"predicted"`
 	}
 	impression struct {
 		ID         *string     `avro:"impression_id"`
@@ -24,6 +27,8 @@ type (
 		Time       *time.Time  `avro:"time"`
 		Candidates []candidate `avro:"candidates"`
 		User       *string     `avro:"user"`
+		Segment    *string     `avro:"segment"`
+		Features   []*float64  `avro:"features"`
 	}
 	selection struct {
 		ID      *string    `avro:"impression_id"`
@@ -50,15 +55,30 @@ var fields = [event.Inputs][][2]string{
 
 var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
 
+// Fields of contexts are read where a learner looks at them. Where none does, what a producer calls by these names may be anything.
+var (
+	contextFields          = [][2]string{{"segment", "string"}, {"features", "doubles"}}
+	candidateContextFields = [][2]string{{"category", "string"}, {"features", "doubles"}, {"predicted", "double"}}
+)
+
+// wanted are the fields of records of a topic, and of their candidates.
+func wanted(topic event.Topic, context bool) (record, ofCandidate [][2]string) {
+	if topic != event.Impressions || !context {
+		return fields[topic], candidateFields
+	}
+	return slices.Concat(fields[topic], contextFields), slices.Concat(candidateFields, candidateContextFields)
+}
+
 // resolve makes a schema by which what the writer's schema wrote is read as our fields, as Avro resolves schemas: fields of the same
 // name, or that name ours as an alias; numbers that fit; what the writer does not have is absent, and what we do not have is
 // passed over. The records may be called as they like.
-func resolve(topic event.Topic, writer *avro.Schema) (*avro.Schema, error) {
+func resolve(topic event.Topic, context bool, writer *avro.Schema) (*avro.Schema, error) {
 	root := writer.Root()
 	if root.Type != "record" {
 		return nil, errors.New("it is no record but: " + root.Type)
 	}
-	r, err := readerRecord(root, fullName(root), fields[topic])
+	ours, ofCandidate := wanted(topic, context)
+	r, err := readerRecord(root, fullName(root), ours, ofCandidate)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +96,7 @@ func resolve(topic event.Topic, writer *avro.Schema) (*avro.Schema, error) {
 type object map[string]any
 
 // readerRecord is our schema for a record of the writer's. Everything may be absent: the decoder says what may not.
-func readerRecord(writer *avro.SchemaNode, name string, ours [][2]string) (object, error) {
+func readerRecord(writer *avro.SchemaNode, name string, ours, ofCandidate [][2]string) (object, error) {
 	var all []object
 	for _, f := range ours {
 		theirs := field(writer, f[0])
@@ -84,7 +104,7 @@ func readerRecord(writer *avro.SchemaNode, name string, ours [][2]string) (objec
 		if theirs != nil && theirs.Name != f[0] {
 			one["aliases"] = []string{theirs.Name}
 		}
-		t, err := readerType(theirs, f[0], f[1])
+		t, err := readerType(theirs, f[0], f[1], ofCandidate)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +126,10 @@ func field(writer *avro.SchemaNode, name string) *avro.SchemaField {
 	return &writer.Fields[i]
 }
 
-func readerType(theirs *avro.SchemaField, name, ours string) (any, error) {
+func readerType(theirs *avro.SchemaField, name, ours string, ofCandidate [][2]string) (any, error) {
 	switch ours {
+	case "doubles":
+		return object{"type": "array", "items": []string{"null", "double"}}, nil
 	case "time":
 		unit := "timestamp-millis"
 		if theirs != nil {
@@ -128,7 +150,7 @@ func readerType(theirs *avro.SchemaField, name, ours string) (any, error) {
 				return nil, errors.New(name + " is an array of something else than records: " + node.Type)
 			}
 		}
-		items, err := readerRecord(node, fullName(node), candidateFields)
+		items, err := readerRecord(node, fullName(node), ofCandidate, nil)
 		return object{"type": "array", "items": items}, err
 	}
 	return ours, nil

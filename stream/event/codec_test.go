@@ -53,6 +53,18 @@ func TestSamples(t *testing.T) {
 	}, i)
 	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
 
+	text = `{"impression_id":"i-1","candidates":[{"item":"a","category":"news","features":[3,null],"predicted":0.6},{"item":"b"}],"segment":"new","features":[0.4]}`
+	require.NoError(t, d.Impression(&i, []byte("i-1"), []byte(text)))
+	require.Equal(t, event.Context{}, event.Context{Segment: i.Context.Segment, Features: i.Context.Features}, "nothing of contexts is read")
+	require.NoError(t, d.WithContext().Impression(&i, []byte("i-1"), []byte(text)))
+	require.Equal(t, "new", string(i.Context.Segment))
+	require.Equal(t, []float64{0.4}, i.Context.Features)
+	require.Equal(t, "news", string(i.Context.Candidates[0].Category))
+	require.InDelta(t, 0.6, i.Context.Candidates[0].Predicted, 0)
+	require.Len(t, i.Context.Candidates[0].Features, 2)
+	require.True(t, math.IsNaN(i.Context.Candidates[0].Features[1]) && math.IsNaN(i.Context.Candidates[1].Predicted))
+	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
+
 	var s event.Selection
 	text = `{"impression_id":"i-1","item":"b","time":"2026-11-21T10:00:04.000Z","utility":0.66,"shown":"utility"}`
 	require.NoError(t, d.Selection(&s, []byte("i-1"), []byte(strings.Replace(text, ".000Z", "Z", 1))))
@@ -170,7 +182,7 @@ var (
 // TestRoundTrip: what is encoded is decoded as the very same values, bit for bit, and encoding does not depend on
 // what dst held.
 func TestRoundTrip(t *testing.T) {
-	d := event.NewDecoder(event.Limits{})
+	d, contextual := event.NewDecoder(event.Limits{}), event.NewDecoder(event.Limits{}).WithContext()
 	prefix := []byte("prefix")
 	t.Run("impression", rapid.MakeCheck(func(t *rapid.T) {
 		want := event.Impression{ID: ids(t, "id"), Learner: optionalID(t, "learner"), User: optionalID(t, "user"), HasTime: rapid.Bool().Draw(t, "has time"), HasUtilities: rapid.Bool().Draw(t, "has utilities")}
@@ -184,9 +196,13 @@ func TestRoundTrip(t *testing.T) {
 			}
 			want.Candidates = append(want.Candidates, c)
 		}
+		drawContext(t, &want)
 		text := event.AppendImpression(bytes.Clone(prefix), &want)[len(prefix):]
 		var got event.Impression
+		require.NoError(t, contextual.Impression(&got, want.ID, text))
+		require.Equal(t, show(want), show(got))
 		require.NoError(t, d.Impression(&got, want.ID, text))
+		want.Context = event.Context{}
 		require.Equal(t, show(want), show(got))
 	}))
 	t.Run("selection", rapid.MakeCheck(func(t *rapid.T) {
@@ -249,6 +265,24 @@ func TestRoundTrip(t *testing.T) {
 		require.NoError(t, d.Ranking(&got, text))
 		require.Equal(t, show(want), show(got))
 	}))
+}
+
+// drawContext gives an impression a context, of which anything may be absent.
+func drawContext(t *rapid.T, r *event.Impression) {
+	features := func() (list []float64) {
+		for range rapid.IntRange(0, 3).Draw(t, "features") {
+			list = append(list, rapid.OneOf(floats, rapid.Just(math.NaN())).Draw(t, "feature"))
+		}
+		return list
+	}
+	r.Context = event.Context{Segment: optionalID(t, "segment"), Features: features()}
+	for range r.Candidates {
+		c := event.CandidateContext{Category: optionalID(t, "category"), Features: features(), Predicted: math.NaN()}
+		if rapid.Bool().Draw(t, "predicted given") {
+			c.Predicted = floats.Draw(t, "predicted")
+		}
+		r.Context.Candidates = append(r.Context.Candidates, c)
+	}
 }
 
 // drawAssignment puts a ranking into an experiment or not, and gives it shadows or not.
@@ -315,9 +349,14 @@ func TestEncodersAreTotal(t *testing.T) {
 // TestNothingIsAllocated: neither way, once the decoder has seen records of their usual size.
 func TestNothingIsAllocated(t *testing.T) {
 	key, value, r := typical(20)
+	r.Context.Segment, r.Context.Features = []byte("new"), []float64{1, math.NaN()}
+	for range r.Candidates {
+		r.Context.Candidates = append(r.Context.Candidates, event.CandidateContext{Category: []byte("news"), Features: []float64{0.5}, Predicted: 0.5})
+	}
+	value = event.AppendImpression(value[:0], r)
 	a := answer(r, true)
 	text, proto := event.AppendRanking(nil, a), event.AppendProtobufImpression(nil, r)
-	d := event.NewFormatsDecoder(event.Limits{MaxCandidates: 20, MaxRecordBytes: 2000}, event.Formats{event.Protobuf})
+	d := event.NewFormatsDecoder(event.Limits{MaxCandidates: 20, MaxRecordBytes: 4000}, event.Formats{event.Protobuf}).WithContext()
 	var (
 		i       event.Impression
 		ranking event.Ranking

@@ -27,18 +27,23 @@ type Decoder struct {
 	limits   Limits
 	formats  Formats
 	keyless  bool
-	copied   []byte // of the record: the memory that decoded slices alias
+	copied   []byte    // of the record: the memory that decoded slices alias
+	numbers  []float64 // likewise, of features
+	unfit    candidateFaults
 	distinct distinct
 	seen     []bool            // scratch, by rank
 	words    map[string]string // interned strings of decisions
 	topic    Topic             // of the record that is read
 	slipped  bool              // a misspelt field of it is counted
 	misspelt [Topics]Misspelling
+	// Names of the fields that are read: without those of contexts, unless WithContext was called.
+	impressionNames, candidateNames []string
 }
 
 // NewDecoder makes a decoder of JSON records.
 func NewDecoder(l Limits) *Decoder {
-	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{}}
+	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{},
+		impressionNames: impressionFields[:contextSegment], candidateNames: candidateFields[:contextCategory]}
 }
 
 // NewFormatsDecoder makes a decoder of records in the forms that are expected of each topic, and of JSON.
@@ -57,8 +62,8 @@ func NewKeylessDecoder(l Limits) *Decoder {
 
 // Names of the fields of each object, with their places in the arrays that collect fills.
 var (
-	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user"}
-	candidateFields  = []string{"item", "utility"}
+	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "segment", "features"}
+	candidateFields  = []string{"item", "utility", "category", "features", "predicted"}
 	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
 )
@@ -70,7 +75,8 @@ func (d *Decoder) Impression(dst *Impression, key, value []byte) error {
 
 // ImpressionIn reads an impression whose form is known.
 func (d *Decoder) ImpressionIn(dst *Impression, key []byte, c *Content) error {
-	*dst = Impression{Candidates: dst.Candidates[:0]}
+	*dst = Impression{Candidates: dst.Candidates[:0], Context: Context{Candidates: dst.Context.Candidates[:0]}}
+	d.numbers = d.numbers[:0]
 	value, f := d.body(c)
 	switch {
 	case f != nil:

@@ -1,6 +1,9 @@
 package event
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	p := d.parse(b)
@@ -8,17 +11,20 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 		return p.notObject()
 	}
 	const candidates = 3 // in impressionFields
-	var v [5]value
+	var v [contextFeatures]value
 	var l listed
-	m := members{names: impressionFields}
+	var features *Fault
+	m := members{names: d.impressionNames}
 	for more := p.enter('}'); more; more = p.next('}') {
 		i := m.name(&p)
 		switch {
-		case i < 0:
+		case i < 0 || p.flaw != sound:
 			p.skip()
 		case i == candidates && p.stands('[') && v[i].kind == absent:
 			v[i].kind = array
 			d.candidates(dst, &p, &l)
+		case i == contextFeatures:
+			dst.Context.Features, features = d.features(&p)
 		default:
 			p.member(&v[i])
 		}
@@ -43,6 +49,12 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	}
 	if dst.User, f = v[4].text("user"); f != nil {
 		return f
+	}
+	if dst.Context.Segment, f = v[contextSegment].text("segment"); f == nil {
+		f = features
+	}
+	if f != nil {
+		dst.Context.Fault = f
 	}
 	return d.checkCandidates(dst, &v[candidates], &l)
 }
@@ -75,8 +87,12 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 		return faultf(WrongType, "candidates[%d] is not an object but: %s", l.n, v.kind).at(strconv.Itoa(l.n)).at("candidates")
 	}
 	var v [2]value
-	m := members{names: candidateFields}
-	m.read(p, v[:])
+	m := members{names: d.candidateNames}
+	if d.readsContext() {
+		d.contextual(dst, p, &m, v[:], l.n)
+	} else {
+		m.read(p, v[:])
+	}
 	if l.odd.of == nil && m.slipped() {
 		l.odd, l.oddAt = m.odd, l.n
 	}
@@ -101,6 +117,24 @@ func (d *Decoder) candidate(dst *Impression, p *parser, l *listed) *Fault {
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	return nil
+}
+
+// contextual reads a candidate and its context. The context's faults do not count for who does not look at it.
+func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, n int) {
+	c := CandidateContext{Predicted: math.NaN()}
+	d.unfit = candidateFaults{}
+	for more := p.enter('}'); more; more = p.next('}') {
+		switch i := m.name(p); {
+		case i < 0 || p.flaw != sound:
+			p.skip()
+		case i >= contextCategory:
+			d.unfit[i-contextCategory] = d.candidateContext(&c, p, i)
+		default:
+			p.member(&v[i])
+		}
+	}
+	dst.Context.in(d.unfit.first(), n)
+	dst.Context.Candidates = append(dst.Context.Candidates, c)
 }
 
 // checkCandidates tells what is wrong with candidates that have been read.

@@ -140,8 +140,9 @@ func (s *stamp) time() (t Millis, ok bool, f *Fault) {
 
 func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 	var at stamp
+	var segment, features *Fault
 	for len(b) > 0 {
-		f, rest, fault := nextField(b, impressionFields)
+		f, rest, fault := nextField(b, d.impressionNames)
 		if fault != nil {
 			return fault
 		}
@@ -157,10 +158,22 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 			fault = d.protoCandidate(dst, &f)
 		case "user":
 			dst.User, fault = f.text()
+		case "segment":
+			dst.Context.Segment, segment = f.text()
+		case "features":
+			if features == nil {
+				dst.Context.Features, features = d.protoFeatures(dst.Context.Features, &f)
+			}
 		}
 		if fault != nil {
 			return fault
 		}
+	}
+	if segment == nil {
+		segment = features
+	}
+	if segment != nil {
+		dst.Context.Fault = segment
 	}
 	fault := d.sameKey(dst.ID, key)
 	if fault == nil {
@@ -187,8 +200,12 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 		return tooManyCandidates(i+1, most)
 	}
 	c, hasUtility, b := usualCandidate(f.bytes)
+	if d.readsContext() {
+		dst.Context.Candidates = append(dst.Context.Candidates, CandidateContext{Predicted: math.NaN()})
+		d.unfit = candidateFaults{}
+	}
 	for len(b) > 0 {
-		part, rest, fault := nextField(b, candidateFields)
+		part, rest, fault := nextField(b, d.candidateNames)
 		if fault == nil {
 			b = rest
 			switch part.name {
@@ -197,6 +214,9 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 			case "utility":
 				hasUtility = true
 				c.Utility, fault = part.float()
+			case "":
+			default:
+				d.protoContext(&dst.Context.Candidates[i], &part)
 			}
 		}
 		if fault != nil {
@@ -215,6 +235,9 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 		return partialUtilities(i)
 	}
 	dst.Candidates = append(dst.Candidates, c)
+	if d.readsContext() {
+		dst.Context.in(d.unfit.first(), i)
+	}
 	return nil
 }
 

@@ -13,7 +13,11 @@ import (
 // sameAsDOM holds the decoder and the one that builds a tree together on one value: the same records taken, the same read in them, the
 // same fault with the same words and place, the same misspelt fields counted.
 func sameAsDOM(t require.TestingT, l Limits, key, value []byte) {
-	d, o := NewDecoder(l), &domDecoder{Decoder: *NewDecoder(l)}
+	sameBy(t, l, key, value, NewDecoder(l), &domDecoder{Decoder: *NewDecoder(l)})
+	sameBy(t, l, key, value, NewDecoder(l).WithContext(), &domDecoder{Decoder: *NewDecoder(l).WithContext()})
+}
+
+func sameBy(t require.TestingT, l Limits, key, value []byte, d *Decoder, o *domDecoder) {
 	before := bytes.Clone(value)
 	hold := func(what string, got, want any, err error, fault *Fault) {
 		if fault != nil {
@@ -50,7 +54,9 @@ func FuzzDecoders(f *testing.F) {
 			`"ranks":[1,0],"undecided":[1],"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`,
 		`{"impression_id":"i","candidates":[{"item":"a","item":"b"},{"item":"a"},{"item":"a","utility":1}],"candidates":[]}`,
 		`{"impression_id":"i","candidates":[{"item":"a"},{"Item":"a"},7,{"item":"a"},{"utility":1e999}]}`,
-		strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
+		`{"impression_id":"i","segment":"new","features":[0.4,null],"candidates":[{"item":"a","category":"news","features":[3,-0.2e1],"predicted":0.6},` +
+			`{"item":"b","features":null,"predicted":null},{"item":"c","features":[true,1e999],"predicted":"1"}]}`,
+		` { "candidates"[0`, `{"features"[0`, strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
 	} {
 		f.Add([]byte("i"), []byte(s))
 	}
@@ -78,7 +84,7 @@ var (
 		`"012345678901234567890123456789é\t"`}
 	drawnNumbers = []string{"0", "-0", "1", "0.5", "-2e3", "0.12345678901234567", "9007199254740993", "123456789.0123456789012", "1e999",
 		"0.000000000000000000001", "1E-400", "18446744073709551616.5"}
-	drawnNames = []string{"impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
+	drawnNames = []string{"segment", "category", "predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
 		"x", "", "Item", "impressionId", `c\u0061ndidates`, `\u0069tem`, `a\"b`, "candidate", "utilty"}
 )
 
@@ -102,9 +108,15 @@ func drawRecord(t *rapid.T) string {
 	}
 	candidate := func(i int) string {
 		return odd("{" + list(3, func(int) string {
-			switch rapid.IntRange(0, 8).Draw(t, "member") {
+			switch rapid.IntRange(0, 11).Draw(t, "member") {
 			case 0:
 				return member(rapid.SampledFrom(drawnNames).Draw(t, "name"), drawJSON(t, 2))
+			case 9:
+				return member("category", odd(`"news"`))
+			case 10:
+				return member("features", odd(drawFeatures(t)))
+			case 11:
+				return member("predicted", odd("0.25"))
 			case 1, 2, 3:
 				return member("utility", odd(rapid.SampledFrom(drawnNumbers).Draw(t, "number")))
 			}
@@ -115,7 +127,11 @@ func drawRecord(t *rapid.T) string {
 		if i == 0 {
 			return member("impression_id", odd(`"i"`))
 		}
-		switch rapid.IntRange(0, 8).Draw(t, "member") {
+		switch rapid.IntRange(0, 10).Draw(t, "member") {
+		case 9:
+			return member("segment", odd(`"new"`))
+		case 10:
+			return member("features", odd(drawFeatures(t)))
 		case 0:
 			return member("learner", odd(`"feed"`))
 		case 1:
@@ -129,6 +145,19 @@ func drawRecord(t *rapid.T) string {
 		}
 		return member(rapid.SampledFrom(drawnNames).Draw(t, "name"), drawJSON(t, 1))
 	})+"}") + drawSpace(t)
+}
+
+// drawFeatures draws a list of numbers and null, sometimes one that is too long.
+func drawFeatures(t *rapid.T) string {
+	n := rapid.SampledFrom([]int{0, 1, 2, 3, MaxFeatures, MaxFeatures + 1}).Draw(t, "features")
+	list := make([]string, n)
+	for i := range list {
+		list[i] = rapid.SampledFrom([]string{"1", "-0.5", "null", "2e3", "7", "1e999", "true"}).Draw(t, "feature")
+		if n >= MaxFeatures {
+			list[i] = "0"
+		}
+	}
+	return "[" + drawSpace(t) + strings.Join(list, drawSpace(t)+",") + "]"
 }
 
 func drawSpace(t *rapid.T) string {

@@ -18,8 +18,8 @@ type domDecoder struct {
 }
 
 func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
-	var v [5]*fastjson.Value
-	f := d.record(Impressions, value, impressionFields, v[:], "candidates")
+	var v [7]*fastjson.Value
+	f := d.record(Impressions, value, d.impressionNames, v[:], "candidates")
 	if f != nil {
 		return f
 	}
@@ -35,7 +35,53 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 	if dst.User, f = domText(v[4], "user"); f != nil {
 		return f
 	}
+	c := &dst.Context
+	if c.Segment, c.Fault = domText(v[5], "segment"); c.Fault == nil {
+		c.Features, c.Fault = d.domFeatures(v[6])
+	}
 	return d.candidates(dst, v[3])
+}
+
+// domFeatures reads a list of numbers, of which any may be null.
+func (d *domDecoder) domFeatures(v *fastjson.Value) (list []float64, f *Fault) {
+	elements, f := domArray(v, "features")
+	if len(elements) > MaxFeatures {
+		return nil, tooManyFeatures()
+	}
+	for i, e := range elements {
+		if e.Type() == fastjson.TypeNull {
+			list = append(list, math.NaN())
+			continue
+		}
+		x, bad := d.float(e, "number")
+		if bad != nil && f == nil {
+			f = inFeatures(bad, i)
+		}
+		list = append(list, x)
+	}
+	if f != nil {
+		return nil, f
+	}
+	return list, nil
+}
+
+// context reads a candidate's, whose own fields are v.
+func (d *domDecoder) context(dst *Context, v []*fastjson.Value, i int) {
+	if !d.readsContext() {
+		return
+	}
+	c, f := CandidateContext{Predicted: math.NaN()}, [3]*Fault{}
+	c.Category, f[0] = domText(v[0], "category")
+	c.Features, f[1] = d.domFeatures(v[1])
+	if v[2] != nil {
+		c.Predicted, f[2] = d.float(v[2], "predicted")
+	}
+	for _, one := range f {
+		if one != nil && dst.Fault == nil {
+			dst.Fault = within(one, "candidates", i)
+		}
+	}
+	dst.Candidates = append(dst.Candidates, c)
 }
 
 func (d *domDecoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
@@ -51,7 +97,7 @@ func (d *domDecoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 	}
 	seen := map[string]bool{}
 	for i, e := range elements {
-		c, hasUtility, f := d.candidate(e, i)
+		c, hasUtility, f := d.candidate(dst, e, i)
 		if f != nil {
 			return f
 		}
@@ -69,14 +115,15 @@ func (d *domDecoder) candidates(dst *Impression, list *fastjson.Value) *Fault {
 	return nil
 }
 
-func (d *domDecoder) candidate(e *fastjson.Value, i int) (c Candidate, hasUtility bool, f *Fault) {
+func (d *domDecoder) candidate(dst *Impression, e *fastjson.Value, i int) (c Candidate, hasUtility bool, f *Fault) {
 	if e.Type() != fastjson.TypeObject {
 		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type()).at(strconv.Itoa(i)).at("candidates")
 	}
-	var v [2]*fastjson.Value
-	if f = d.collect(e, candidateFields, v[:]); f != nil {
+	var v [5]*fastjson.Value
+	if f = d.collect(e, d.candidateNames, v[:]); f != nil {
 		return c, false, within(f, "candidates", i)
 	}
+	d.context(&dst.Context, v[2:], i)
 	if c.Item, f = domRequiredItem(v[0]); f != nil {
 		return c, false, within(f, "candidates", i)
 	}

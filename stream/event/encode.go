@@ -31,12 +31,19 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 		if r.HasUtilities {
 			dst = appendFloat(append(dst, `,"utility":`...), c.Utility)
 		}
+		if i < len(r.Context.Candidates) {
+			dst = appendContext(dst, &r.Context.Candidates[i])
+		}
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
 	if len(r.User) > 0 {
 		dst = appendText(append(dst, `,"user":`...), r.User)
 	}
+	if len(r.Context.Segment) > 0 {
+		dst = appendText(append(dst, `,"segment":`...), r.Context.Segment)
+	}
+	dst = appendFeatures(dst, r.Context.Features)
 	return append(dst, '}')
 }
 

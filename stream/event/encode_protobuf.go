@@ -17,13 +17,21 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		if r.HasUtilities {
 			size += protowire.SizeTag(2) + protowire.SizeFixed64()
 		}
+		if i < len(r.Context.Candidates) {
+			size += sizeProtoContext(&r.Context.Candidates[i])
+		}
 		dst = protowire.AppendTag(dst, 4, protowire.BytesType)
 		dst = protowire.AppendVarint(dst, uint64(size))
 		dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 		dst = protowire.AppendBytes(dst, c.Item)
 		dst = appendDouble(dst, 2, c.Utility, r.HasUtilities)
+		if i < len(r.Context.Candidates) {
+			dst = appendProtoContext(dst, &r.Context.Candidates[i])
+		}
 	}
-	return appendProtoText(dst, 5, r.User)
+	dst = appendProtoText(dst, 5, r.User)
+	dst = appendProtoText(dst, 6, r.Context.Segment)
+	return appendProtoFeatures(dst, 7, r.Context.Features)
 }
 
 // AppendProtobufSelection appends a selection likewise.

@@ -35,6 +35,7 @@ type Impression struct {
 	Candidates   []Candidate
 	HasUtilities bool
 	User         []byte // whom experiments by user go by; empty: not named
+	Context      Context
 }
 
 // Selection says which item the user selected.

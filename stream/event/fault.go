@@ -48,6 +48,8 @@ const (
 	NotFinite Reason = "not_finite"
 	// PartialUtilities: some candidates have a utility and some have none.
 	PartialUtilities Reason = "partial_utilities"
+	// WrongFeatures: features are not as many as the learner declares.
+	WrongFeatures Reason = "wrong_features"
 )
 
 // What only the partition's state machine finds out.
@@ -64,6 +66,10 @@ const (
 	ItemNotSelected Reason = "item_not_selected"
 	// NoUtilities: the learner needs the candidates' utilities, and the impression gives none.
 	NoUtilities Reason = "no_utilities"
+	// MissingFeatures: the learner declares features, and the impression gives none, or null in place of one.
+	MissingFeatures Reason = "missing_features"
+	// MissingPredicted: the learner goes by what another model expects of each candidate, and it is not given.
+	MissingPredicted Reason = "missing_predicted"
 	// RankingTooLarge: the impression's ranking would not fit into a record of the rankings topic.
 	RankingTooLarge Reason = "ranking_too_large"
 	// TooManyEvents: more payoffs with an event id have come for one impression than ids are kept, to tell them apart.
@@ -79,7 +85,7 @@ func Reasons() []Reason {
 	return []Reason{
 		RecordTooLarge, MalformedJSON, MalformedProtobuf, MalformedAvro, UnknownSchema, UnfitSchema, WrongType, DuplicateField, MissingField, MissingImpressionID, KeyMismatch,
 		IDTooLong, InvalidTime, NoCandidates, TooManyCandidates, DuplicateItem, MissingItem, MissingPayoff, NotFinite,
-		PartialUtilities, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
+		PartialUtilities, WrongFeatures, MissingFeatures, MissingPredicted, UnknownLearner, LearnerGone, PayoffOutOfRange, ItemNotInImpression, ItemNotSelected, NoUtilities,
 		RankingTooLarge, TooManyEvents, RefusedEarlier, Skipped,
 	}
 }

@@ -115,7 +115,7 @@ func FuzzMemory(f *testing.F) {
 	f.Add([]byte("i-1"), append([]byte(`{"impression_id":"i-1","x":`), bytes.Repeat([]byte(`[`), 60_000)...))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		took := memcap.Allocated(func() {
-			d := event.NewDecoder(event.Limits{MaxCandidates: 1 << 30, MaxRecordBytes: 1 << 30})
+			d := event.NewDecoder(event.Limits{MaxCandidates: 1 << 30, MaxRecordBytes: 1 << 30}).WithContext()
 			_ = d.Impression(new(event.Impression), key, value)
 			_ = d.Selection(new(event.Selection), key, value)
 			_ = d.Payoff(new(event.Payoff), key, value)

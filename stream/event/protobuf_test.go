@@ -31,6 +31,7 @@ func drawImpression(t *rapid.T) *event.Impression {
 		}
 		r.Candidates = append(r.Candidates, c)
 	}
+	drawContext(t, r)
 	return r
 }
 
@@ -40,6 +41,7 @@ var headers = rapid.SampledFrom([]string{"", "\x00\x00\x00\x00\x07\x00", "\x00\x
 // What JSON and Protobuf say of one record is read as the same, bit for bit, with a header or without, and whatever else stands in it.
 func TestProtobuf_SaysTheSameAsJSON(t *testing.T) {
 	plain, d := event.NewDecoder(event.Limits{}), event.NewFormatsDecoder(event.Limits{}, protobuf)
+	contextual := event.NewFormatsDecoder(event.Limits{}, protobuf).WithContext()
 	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 77, protowire.BytesType), []byte("x"))
 	unknown = append(protowire.AppendTag(unknown, 78, protowire.StartGroupType), message(1, 5, 2, "x")...)
 	unknown = protowire.AppendTag(unknown, 78, protowire.EndGroupType)
@@ -60,6 +62,8 @@ func TestProtobuf_SaysTheSameAsJSON(t *testing.T) {
 		require.Equal(t, show(a), show(b))
 		require.NoError(t, d.Impression(&b, r.ID, event.AppendImpression(nil, r)), "JSON is read too")
 		require.Equal(t, show(a), show(b))
+		require.NoError(t, contextual.Impression(&b, r.ID, value))
+		require.Equal(t, show(*r), show(b))
 	}))
 	t.Run("selection", rapid.MakeCheck(func(t *rapid.T) {
 		r := &event.Selection{ID: ids(t, "id"), Item: ids(t, "item"), HasTime: rapid.Bool().Draw(t, "has time"),
@@ -195,6 +199,8 @@ func TestProtobuf_TheLastCounts(t *testing.T) {
 // Neither a wrong header nor any bytes are more than a fault, and what was read is read again from its re-encoding.
 func FuzzProtobuf(f *testing.F) {
 	_, _, r := typical(3)
+	r.Context = event.Context{Segment: []byte("new"), Features: []float64{1, math.NaN()}, Candidates: []event.CandidateContext{
+		{Category: []byte("news"), Features: []float64{1, -2}, Predicted: 0.5}, {Predicted: math.NaN()}, {Predicted: 1}}}
 	whole := event.AppendProtobufImpression(nil, r)
 	for i := range whole {
 		f.Add(whole[:i])
@@ -202,14 +208,14 @@ func FuzzProtobuf(f *testing.F) {
 	}
 	f.Add(message(1, "i", 2, 0.5, 3, message(1, 5, 2, 7), 4, "a", 5, "e"))
 	f.Add(message(1, "i", 2, "a", 3, message(1, 5, 2, 7), 4, 0.5, 5, "utility"))
-	d := event.NewFormatsDecoder(event.Limits{}, protobuf)
-	keyless := event.NewKeylessDecoder(event.Limits{})
+	d := event.NewFormatsDecoder(event.Limits{}, protobuf).WithContext()
+	keyless := event.NewKeylessDecoder(event.Limits{}).WithContext()
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c := event.Content{Form: event.Protobuf, Value: value}
 		var i, i2 event.Impression
 		if err := keyless.ImpressionIn(&i, nil, &c); err != nil {
 			requireFault(t, err)
-		} else {
+		} else if i.Context.Fault == nil {
 			require.NoError(t, d.Impression(&i2, i.ID, event.AppendProtobufImpression(nil, &i)))
 			require.Equal(t, show(i), show(i2))
 		}

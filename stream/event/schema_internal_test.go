@@ -82,14 +82,15 @@ func drawObject(t *rapid.T, fields []string) string {
 	values := []string{"null", `""`, `"i"`, `"b"`, "1", "-2.5e3", "true", "{}", "[]", `"2026-11-21T10:00:00Z"`, `"2026-11-21T10:00:00.123+01:00"`,
 		`"2026-11-21"`, `"` + strings.Repeat("x", MaxIDBytes) + `"`, `"` + strings.Repeat("x", MaxIDBytes+1) + `"`}
 	likely := map[string][]string{"impression_id": {`"i"`}, "item": {`"a"`, `"c"`}, "payoff": {"0.5"}, "utility": {"0.5", "1"},
-		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
+		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "segment": {`"new"`}, "category": {`"news"`}, "predicted": {"0.5", "-3"},
+		"features": {"[1,null,-0.5]", "[]", "[0]", "[1,2]", "[null]", "[1," + strings.Repeat("0,", MaxFeatures-1) + "2]", `["1"]`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
 	var parts []string
 	for _, name := range append([]string{"other"}, fields...) {
 		value := ""
-		switch kind := rapid.IntRange(0, 19).Draw(t, name); {
+		switch kind := rapid.IntRange(0, 99).Draw(t, name); {
 		case kind == 0:
 			value = rapid.SampledFrom(values).Draw(t, "value")
-		case kind < 4:
+		case kind < 5, kind < 20 && name != "impression_id" && name != "candidates" && name != "item" && name != "payoff":
 			continue
 		case name == "candidates":
 			var list []string
@@ -108,14 +109,21 @@ func drawObject(t *rapid.T, fields []string) string {
 }
 
 // What the schemas take the decoder takes, and the other way round: but for what no schema can say, that the key is the id and that no
-// item stands twice.
+// item stands twice. What is wrong with a context alone is wrong for learners with one.
 func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
-	d := NewDecoder(Limits{})
+	d := NewDecoder(Limits{}).WithContext()
+	impression := func(k, v []byte) error {
+		var i Impression
+		if err := d.Impression(&i, k, v); err != nil || i.Context.Fault == nil {
+			return err
+		}
+		return i.Context.Fault
+	}
 	for name, one := range map[string]struct {
 		fields []string
 		decode func(key, value []byte) error
 	}{
-		"impression": {impressionFields, func(k, v []byte) error { return d.Impression(&Impression{}, k, v) }},
+		"impression": {impressionFields, impression},
 		"selection":  {selectionFields, func(k, v []byte) error { return d.Selection(&Selection{}, k, v) }},
 		"payoff":     {payoffFields, func(k, v []byte) error { return d.Payoff(&Payoff{}, k, v) }},
 	} {

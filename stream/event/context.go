@@ -1,0 +1,244 @@
+package event
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MaxFeatures is how many numbers a list of features may have. No learner declares as many.
+const MaxFeatures = 64
+
+// Context is what an impression says for learners that rank by more than the item. Others do not look at it, so that what is wrong
+// with it is for them no fault of the record.
+type Context struct {
+	Segment    []byte             // of users; empty: none
+	Features   []float64          // the user's; NaN: null; empty: none are given
+	Candidates []CandidateContext // by candidate; empty with a decoder that does not read contexts
+	Fault      *Fault             // the first, nil: there is none
+}
+
+// CandidateContext is the part of one candidate.
+type CandidateContext struct {
+	Category  []byte    // empty: none
+	Features  []float64 // NaN: null; empty: none are given
+	Predicted float64   // what another model expects of it, in raw units; NaN: nothing
+}
+
+// Places of the fields of a context, in impressionFields and candidateFields. All from the first on are fields of a context.
+const (
+	contextSegment    = 5
+	contextFeatures   = 6
+	contextCategory   = 2
+	candidateFeatures = 3
+)
+
+// WithContext makes the decoder read contexts too. A decoder without takes their fields for unknown ones.
+func (d *Decoder) WithContext() *Decoder {
+	d.impressionNames, d.candidateNames = impressionFields, candidateFields
+	return d
+}
+
+// readsContext tells whether contexts are read.
+func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextSegment }
+
+// candidateFaults are what is wrong with a candidate's context, by the place of the field behind contextCategory.
+type candidateFaults [3]*Fault
+
+// first is the first that there is.
+func (f *candidateFaults) first() *Fault {
+	for _, one := range f {
+		if one != nil {
+			return one
+		}
+	}
+	return nil
+}
+
+// in takes a fault in a candidate's context, if there is one, as that of the whole where it is the first.
+func (c *Context) in(f *Fault, candidate int) {
+	if f != nil && c.Fault == nil {
+		c.Fault = within(f, "candidates", candidate)
+	}
+}
+
+// features reads a list of numbers that is next. What is null is NaN, or no list.
+func (d *Decoder) features(p *parser) ([]float64, *Fault) {
+	if !p.stands('[') {
+		v := p.value()
+		if v.kind == null {
+			return nil, nil
+		}
+		return nil, v.wrongType("features", "an array")
+	}
+	var fault *Fault
+	start, n := len(d.numbers), 0
+	for more := p.enter(']'); more; more = p.next(']') {
+		x, f := p.feature(n)
+		if fault == nil {
+			fault = f
+		}
+		if n++; n <= MaxFeatures {
+			d.numbers = append(d.numbers, x)
+		}
+	}
+	if n > MaxFeatures {
+		fault = tooManyFeatures()
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	return d.listFrom(start), nil
+}
+
+// listFrom is what was read of a list of numbers that began there; nil where it is empty.
+func (d *Decoder) listFrom(start int) []float64 {
+	if end := len(d.numbers); end > start {
+		return d.numbers[start:end:end]
+	}
+	return nil
+}
+
+// feature reads the number that is next, in a list.
+func (p *parser) feature(i int) (float64, *Fault) {
+	v := p.value()
+	if v.kind == null {
+		return math.NaN(), nil
+	}
+	x, f := v.float("number")
+	if f != nil {
+		return 0, inFeatures(f, i)
+	}
+	return x, nil
+}
+
+// inFeatures says which number of a list a fault is in.
+func inFeatures(f *Fault, i int) *Fault {
+	f.Pointer = ""
+	return within(f, "features", i)
+}
+
+func tooManyFeatures() *Fault {
+	return faultf(WrongFeatures, "features has more than %d numbers", MaxFeatures).at("features")
+}
+
+// candidateContext reads the value of a field of a candidate's context that is next.
+func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f *Fault) {
+	if field == candidateFeatures {
+		c.Features, f = d.features(p)
+		return f
+	}
+	var v value
+	p.member(&v)
+	if field == contextCategory {
+		c.Category, f = v.text("category")
+		return f
+	}
+	if v.kind != absent {
+		c.Predicted, f = v.float("predicted")
+	}
+	return f
+}
+
+// protoFeatures reads numbers of a list, behind those that are read: packed, or one.
+func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Fault) {
+	start := len(d.numbers)
+	d.numbers = append(d.numbers, have...)
+	switch {
+	case f.wire == protowire.Fixed64Type && len(have) < MaxFeatures:
+		d.numbers = append(d.numbers, math.Float64frombits(f.bits))
+	case f.wire == protowire.BytesType && len(f.bytes)%8 != 0:
+		return nil, faultf(MalformedProtobuf, "features has %d bytes, not 8 for each number", len(f.bytes)).at("features")
+	case f.wire == protowire.BytesType && len(have)+len(f.bytes)/8 <= MaxFeatures:
+		for b := f.bytes; len(b) > 0; b = b[8:] {
+			d.numbers = append(d.numbers, math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		}
+	case f.wire == protowire.BytesType || f.wire == protowire.Fixed64Type:
+		return nil, tooManyFeatures()
+	default:
+		return nil, f.as(protowire.BytesType)
+	}
+	list := d.listFrom(start)
+	for i, x := range list {
+		if math.IsInf(x, 0) {
+			return nil, inFeatures(faultf(NotFinite, "number is %v", x), i)
+		}
+	}
+	return list, nil
+}
+
+// protoContext reads a field of a candidate's context. Of a list that is cut into parts the first fault stays.
+func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
+	faults := &d.unfit
+	switch f.name {
+	case "category":
+		c.Category, faults[0] = f.text()
+	case "features":
+		if faults[1] == nil {
+			c.Features, faults[1] = d.protoFeatures(c.Features, f)
+		}
+	default:
+		if c.Predicted, faults[2] = f.float(); faults[2] == nil && math.IsInf(c.Predicted, 0) {
+			faults[2] = finite(c.Predicted, "predicted")
+		}
+	}
+}
+
+// appendContext appends a candidate's context, behind its other fields.
+func appendContext(dst []byte, c *CandidateContext) []byte {
+	if len(c.Category) > 0 {
+		dst = appendText(append(dst, `,"category":`...), c.Category)
+	}
+	dst = appendFeatures(dst, c.Features)
+	if !math.IsNaN(c.Predicted) {
+		dst = appendFloat(append(dst, `,"predicted":`...), c.Predicted)
+	}
+	return dst
+}
+
+func appendFeatures(dst []byte, features []float64) []byte {
+	if len(features) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"features":[`...)
+	for i, x := range features {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendFloat(dst, x)
+	}
+	return append(dst, ']')
+}
+
+// appendProtoContext appends a candidate's context in Protobuf.
+func appendProtoContext(dst []byte, c *CandidateContext) []byte {
+	dst = appendProtoText(dst, 3, c.Category)
+	dst = appendProtoFeatures(dst, 4, c.Features)
+	return appendDouble(dst, 5, c.Predicted, !math.IsNaN(c.Predicted))
+}
+
+// sizeProtoContext is how many bytes that takes.
+func sizeProtoContext(c *CandidateContext) (size int) {
+	if n := len(c.Category); n > 0 {
+		size += protowire.SizeTag(3) + protowire.SizeBytes(n)
+	}
+	if n := len(c.Features); n > 0 {
+		size += protowire.SizeTag(4) + protowire.SizeBytes(8*n)
+	}
+	if !math.IsNaN(c.Predicted) {
+		size += protowire.SizeTag(5) + protowire.SizeFixed64()
+	}
+	return size
+}
+
+func appendProtoFeatures(dst []byte, number protowire.Number, features []float64) []byte {
+	if len(features) == 0 {
+		return dst
+	}
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(8*len(features)))
+	for _, x := range features {
+		dst = protowire.AppendFixed64(dst, math.Float64bits(x))
+	}
+	return dst
+}
