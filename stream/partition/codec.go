@@ -24,8 +24,8 @@ var errEntry = errors.New("partition: stored entry is broken")
 // A pending impression goes on with its learner and its times. One of these, in milliseconds from the beginning
 // of its bucket: the next deadline or, where that is nearer and flagged, the moment from which deadlines are counted. Then how long
 // after that moment the payoff deadline is and, before a selection, that of the selection; see appendSpan. Then, as the flags say, its
-// offset, its items (see appendItems), propensities, instance, ranks, which ranks are undecided, what was expected, the sum. Then, of it
-// and of what waits for an impression, the parked records. Last, for each flag from flagForeign on, which later versions may add, in
+// offset, its items (see appendPacked), propensities, instance, ranks, which ranks are undecided, what was expected, the sum. Then, of it
+// and of what waits for an impression, the parked records. Then, as flags say, its arm and its context (see appendUnit and appendSteps). Last, for each flag from flagForeign on, which later versions may add, in
 // ascending order, a length and so many bytes: so they are passed on as they are. Integers are varints (zigzag where they may be
 // negative), floats and event hashes little endian.
 //
@@ -61,6 +61,7 @@ const (
 	flagInParts    // the learner has been told of the sum
 	flagWeakEvents // the sum's event hashes are those of layout 1
 	flagArm        // it is a unit of an experiment
+	flagContext    // what is known of its user and items
 	flagForeign    // and above: added by later versions
 )
 
@@ -102,6 +103,7 @@ func (e *entry) flags() uint64 {
 	set(flagInParts, e.inParts)
 	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	set(flagArm, e.arm != noArm)
+	set(flagContext, e.hasContext)
 	return f
 }
 
@@ -156,6 +158,9 @@ func appendEntry(dst []byte, e *entry) []byte {
 	if flags&flagArm != 0 {
 		dst = appendUnit(dst, e)
 	}
+	if flags&flagContext != 0 {
+		dst = appendSteps(dst, e)
+	}
 	return append(dst, e.foreignBytes...)
 }
 
@@ -167,6 +172,16 @@ func appendUnit(dst []byte, e *entry) []byte {
 		dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(e.group)), e.period)
 	}
 	dst[start] = byte(len(dst) - start - 1) // 18 at the most
+	return dst
+}
+
+// appendSteps appends an entry's context behind its length: how many of its steps are the user's, and all.
+func appendSteps(dst []byte, e *entry) []byte {
+	dst = binary.AppendUvarint(dst, uint64(1+len(e.context)))
+	dst = append(dst, byte(e.ofUser)) // below features.MaxDim
+	for _, k := range e.context {
+		dst = append(dst, byte(k))
+	}
 	return dst
 }
 
@@ -349,6 +364,9 @@ func (d *entryReader) entry(e *entry, head byte) {
 	if flags&flagArm != 0 && d.err == nil {
 		d.unit(e)
 	}
+	if flags&flagContext != 0 && d.err == nil {
+		d.steps(e)
+	}
 	d.foreign(e, flags)
 }
 
@@ -360,6 +378,26 @@ func (d *entryReader) unit(e *entry) {
 	}
 	if d.err == nil && (r.err != nil || len(r.rest) > 0) {
 		d.fail("an arm of an experiment: %v", r.err)
+	}
+}
+
+// steps reads what appendSteps wrote. A version that does not know of it leaves it as it was when an item is selected; which was shown where is
+// not known then.
+func (d *entryReader) steps(e *entry) {
+	part := d.part()
+	if d.err != nil {
+		return
+	}
+	if len(part) == 0 || int(part[0]) > len(part)-1 {
+		d.fail("a context of %d bytes", len(part))
+		return
+	}
+	e.hasContext, e.ofUser = true, int(part[0])
+	for _, k := range part[1:] {
+		e.context = append(e.context, int8(k))
+	}
+	if rest, n := len(e.context)-e.ofUser, len(e.items); e.selected < 0 && (n == 0 || rest%n != 0) {
+		d.fail("a context of %d steps for %d items", rest, n)
 	}
 }
 

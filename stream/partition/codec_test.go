@@ -104,6 +104,9 @@ func drawDecision(t *rapid.T, e *entry) {
 			}
 		}
 		e.selected = rapid.Int32Range(-1, int32(n-1)).Draw(t, "selected")
+		if rapid.Bool().Draw(t, "has context") {
+			drawSteps(t, e, n)
+		}
 		if rapid.Bool().Draw(t, "has expected") {
 			drawExpected(t, e, n)
 		}
@@ -118,6 +121,16 @@ func drawDecision(t *rapid.T, e *entry) {
 		e.inParts = rapid.Bool().Draw(t, "in parts")
 		e.weakEvents = len(e.events) > 0 && rapid.Bool().Draw(t, "weak")
 	}
+}
+
+// drawSteps adds a context of each item, or of the selected one.
+func drawSteps(t *rapid.T, e *entry, n int) {
+	if e.selected >= 0 {
+		n = 1
+	}
+	e.hasContext, e.ofUser = true, rapid.IntRange(0, 5).Draw(t, "of the user")
+	all := e.ofUser + n*rapid.IntRange(0, 5).Draw(t, "of each item")
+	e.context = append(e.context, rapid.SliceOfN(rapid.Int8(), all, all).Draw(t, "steps")...)
 }
 
 // drawExpected adds what was expected of each item, or of the selected one.
@@ -137,6 +150,7 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 		e.ranks = append([]int32{}, e.ranks...)
 		e.expected = append([]int64{}, e.expected...)
 		e.undecided = append([]int32{}, e.undecided...)
+		e.context = append([]int8{}, e.context...)
 		e.events = append([]uint64{}, e.events...)
 		e.foreignBytes = append([]byte{}, e.foreignBytes...)
 		e.parked = append([]parkedRecord{}, e.parked...)

@@ -53,6 +53,9 @@ type entry struct {
 	ranks                []int32       // the utility rank (0 is the lowest) by position shown; empty where not needed or not known
 	expected             []int64       // what was expected, see event.Millionths: by position shown, or of what was selected alone
 	undecided            []int32       // ascending: ranks whose item was not certain to be above the one before
+	context              []int8        // in steps: the user's numbers, then each item's by position shown, or of what was selected alone; empty: none
+	ofUser               int           // how many of these are the user's
+	hasContext           bool          // which may have no numbers at all
 	arm                  int32         // number in the table of arms; noArm: it is no unit of an experiment
 	group                int32         // of users, in an experiment by user
 	period               int64         // likewise: in which it began
@@ -102,7 +105,8 @@ func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
 	*e = entry{arm: noArm, instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
-		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0]}
+		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0],
+		context: e.context}
 }
 
 // forget drops what only a pending impression needs.
@@ -113,6 +117,7 @@ func (e *entry) forget() {
 	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
 	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
 	e.arm, e.group, e.period = noArm, 0, 0
+	e.context, e.ofUser, e.hasContext = e.context[:0], 0, false
 }
 
 // close makes a pending impression that has ended at a time a tombstone, which is kept until another, rounded up to the end of a bucket: the
@@ -123,11 +128,16 @@ func (e *entry) close(ended, keptUntil event.Millis, paidOnce bool) {
 	e.forget()
 }
 
-// choose notes which position was selected. What was expected of the others is of no more use.
+// choose notes which position was selected. What was expected and known of the others is of no more use.
 func (e *entry) choose(at int32) {
 	e.selected = at
 	if len(e.expected) > 0 {
 		e.expected = append(e.expected[:0], e.expected[at])
+	}
+	if e.hasContext {
+		width := (len(e.context) - e.ofUser) / len(e.items)
+		copy(e.context[e.ofUser:], e.context[e.ofUser+int(at)*width:])
+		e.context = e.context[:e.ofUser+width]
 	}
 }
 

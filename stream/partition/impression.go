@@ -105,6 +105,11 @@ func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *le
 		return nil, g, f
 	}
 	l, g = m.give(l, imp, max(effective, m.time.watermark))
+	if l.cfg.Context != nil {
+		if f := l.cfg.Context.Read(&m.scratch.reading, imp, l.name); f != nil {
+			return nil, g, f
+		}
+	}
 	if size := m.rankingSize(l, imp, &g); size > m.cfg.MaxRankingBytes {
 		return nil, g, faultf(event.RankingTooLarge, "its ranking could take %d bytes, one record takes at most %d", size,
 			m.cfg.MaxRankingBytes)
@@ -170,7 +175,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	key := policy.DecisionKey(as.cfg.Seed, m.salt, as.name, m.cfg.Partition, rec.Offset)
 	d := &m.decision
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
-	g.decideAs(l, s.candidates, key, d)
+	about := m.about(l)
+	g.decideAs(l, s.candidates, about, key, d)
 	m.segments.loose += eventWeight
 	favourite := favouriteOf(l, s.candidates, d)
 	l.comparison.decided(l, s.candidates, favourite, favourite == int(d.Order[0]))
@@ -192,7 +198,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 		r.Decision.HasSelection, r.Decision.SelectionDeadline = true, later(base, as.cfg.SelectionTimeout)
 	}
 	g.assignment(m, &r.Decision)
-	r.Decision.Shadows = m.shadow(g, s.candidates, d, rec.Offset)
+	r.Decision.Shadows = m.shadow(g, s.candidates, about, d, rec.Offset)
 	out.room(m.rankingSize(l, imp, g))
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
@@ -210,6 +216,9 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	}
 	if len(d.Propensities) > 0 && !l.cfg.FindsUtilities {
 		e.ranks = append(e.ranks, d.Order...)
+	}
+	if about != nil {
+		m.keepContext(l, e, d.Order)
 	}
 }
 
@@ -430,6 +439,9 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 		if len(d.Propensities) > 0 {
 			e.ranks = append(e.ranks[:0], d.Order...)
 		}
+	}
+	if parsed {
+		m.adoptContext(l)
 	}
 	l.delay.Adopt(r.Decision.Offset, d)
 	m.segments.loose += eventWeight

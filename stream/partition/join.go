@@ -292,7 +292,9 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
 		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
-		l.delay.Expired(m.feedback(l))
+		if fb := m.feedback(l); !m.puzzled(l) {
+			l.delay.Expired(fb)
+		}
 		m.segments.loose += eventWeight
 		m.end(expired, m.worthOf(expired))
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
@@ -378,7 +380,9 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 	e.inParts = true
 	fb.Payoff, _ = l.normalise(e.sum)
 	fb.Age = max(0, at-fb.Began)
-	l.delay.Partial(fb)
+	if !m.puzzled(l) {
+		l.delay.Partial(fb)
+	}
 	m.segments.loose += eventWeight
 	m.cur.changed = true
 	return taken, nil
@@ -422,7 +426,9 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
 	l.items.tell(fb.Item)
-	l.delay.Selected(fb)
+	if !m.puzzled(l) {
+		l.delay.Selected(fb)
+	}
 	l.conduct.selected(&c.entry)
 	c.shrink(l.delay.Needs())
 	m.segments.loose += eventWeight
@@ -438,6 +444,7 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	if fb.InParts = e.inParts; e.inParts {
 		fb.Before, _ = l.normalise(e.sum)
 	}
+	fb.X = m.vector(l)
 	fb.Expected, fb.HasExpected = e.expectedOf()
 	fb.Propensity = e.propensity()
 	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {
@@ -457,9 +464,12 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
 	known := m.tells(l)
-	if known {
+	switch {
+	case m.puzzled(l):
+		l.contexts.unfed++
+	case known:
 		l.delay.Paid(fb)
-	} else {
+	default:
 		l.delay.(delay.Forgetting).PaidForgotten(fb)
 	}
 	l.conduct.paid(r)

@@ -39,6 +39,7 @@ type learner struct {
 
 	drops      drops // where on_expiry is drop
 	conduct    Conduct
+	contexts   contexts
 	comparison Comparison
 	looking    looking
 	trial      *trial // for the impressions that name it; nil: there is none
@@ -146,6 +147,7 @@ type LearnerStatus struct {
 	Drops    DropStatus
 	Untaught int64
 	Conduct  Conduct
+	Context  ContextStatus // the zero value where the learner looks at items alone
 	// Comparison is the zero value where the learner is gone.
 	Comparison Comparison
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
@@ -176,7 +178,7 @@ func (m *Machine) Learners() []LearnerStatus {
 		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Ended: l.ended, Account: l.ledger.account()}
 		if !l.gone {
 			s.Status, s.Drops, s.Untaught = l.delay.Status(), l.drops.status(), m.untaught(l)
-			s.Conduct, s.Comparison = l.conduct, l.comparison
+			s.Conduct, s.Comparison, s.Context = l.conduct, l.comparison, l.contextStatus()
 			s.PayoffMin, s.PayoffMax = l.cfg.PayoffMin, l.cfg.PayoffMax
 			if s.OnHold && l.items.has(s.Item) {
 				s.HoldItem = l.items.name(s.Item)

@@ -75,6 +75,9 @@ type scratch struct {
 	utilities  []float64
 	names      [][]byte
 	unit       []byte // of an experiment by user
+	reading    Reading
+	about      policy.Context
+	x          []int8 // of what was selected
 	shadows    shadows
 	rankOf     map[policy.Item]int32 // utility rank
 	pages      []uint32
@@ -116,6 +119,9 @@ func New(cfg Config) (*Machine, error) {
 		l := newLearner(lc, m.cfg.Names)
 		if _, forgets := l.delay.(delay.Forgetting); !forgets && lc.ItemRetention > 0 {
 			return nil, fmt.Errorf("%w: learner %q cannot forget items, and is to keep them for %d ms", errConfig, lc.Name, lc.ItemRetention)
+		}
+		if lc.Context != nil {
+			m.decoder.WithContext()
 		}
 		m.cfg.Knowledge.share(l, cfg.Partition)
 		m.byName[lc.Name] = l

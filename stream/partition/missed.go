@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,7 @@ import (
 // missedHash keeps, behind the learner's name and a colon, what a learner has missed: the impressions of its that ended
 // while it was not configured. It maps the impression's offset, or what stands for it (see refOf), to "unselected <instance>" or "expired <item> <instance> <began>",
 // with the sum of its payoffs behind that where the learner was told of it, and last "expected:<millionths>" where the decision
-// says what it expected: numbers in decimal, an instance of -1 for none, a time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
+// says what it expected, and "context:<steps of the user's>:<all steps>" where there was a context: numbers in decimal, an instance of -1 for none, a time in milliseconds, the sum in raw units. When the name is configured again, the learner is told first of all.
 // Otherwise a selection in flight, or an instance of BOLD, would wait for ever.
 const missedHash = "missed"
 
@@ -35,10 +36,17 @@ type missed struct {
 	sum      float64
 	expects  bool
 	expected float64
+	context  []int8 // of what was selected
+	ofUser   int
+	has      bool // a context
 }
 
-// expectedWord begins the word that says what was expected.
-const expectedWord = "expected:"
+// expectedWord begins the word that says what was expected, and contextWord that which says how many steps of the context are the user's and,
+// in hexadecimal digits, all of them.
+const (
+	expectedWord = "expected:"
+	contextWord  = "context:"
+)
 
 // absences are what learners have missed, as far as the store does not say so yet.
 type absences struct {
@@ -56,6 +64,7 @@ func (a *absences) miss(learner string, id []byte, e *entry) {
 	if x.selected {
 		x.item, x.began, x.inParts, x.sum = e.items[e.selected], e.began, e.inParts, e.sum
 		x.expected, x.expects = e.expectedOf()
+		x.context, x.ofUser, x.has = slices.Clone(e.context), e.ofUser, e.hasContext
 	}
 	a.missed = append(a.missed, x)
 }
@@ -94,9 +103,15 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 		if x.inParts {
 			fb.Before, _ = l.normalise(x.sum)
 		}
-		if x.selected {
+		c, fits := l.cfg.Context, true
+		if c != nil && x.selected && l.delay.Needs().Context {
+			if fits = c.holds(x.context, x.ofUser, x.has); fits {
+				fb.X = c.space.Vector(nil, x.context[:x.ofUser], x.context[x.ofUser:])
+			}
+		}
+		if x.selected && fits {
 			l.delay.Expired(fb)
-		} else {
+		} else if !x.selected {
 			l.delay.Unselected(fb)
 		}
 	}
@@ -130,7 +145,28 @@ func (x *missed) value() []byte {
 	if x.expects {
 		b = fmt.Appendf(b, " %s%d", expectedWord, event.Millionths(x.expected))
 	}
+	if x.has {
+		b = fmt.Appendf(b, " %s%d:", contextWord, x.ofUser)
+		for _, k := range x.context {
+			b = hex.AppendEncode(b, []byte{byte(k)})
+		}
+	}
 	return b
+}
+
+// parseContext reads what stands behind contextWord.
+func (x *missed) parseContext(text string) bool {
+	user, steps, _ := strings.Cut(text, ":")
+	n, err := strconv.Atoi(user)
+	all, bad := hex.DecodeString(steps)
+	if err != nil || bad != nil || n < 0 || n > len(all) {
+		return false
+	}
+	for _, k := range all {
+		x.context = append(x.context, int8(k))
+	}
+	x.ofUser, x.has = n, true
+	return true
 }
 
 func parseMissed(f state.Field, items int) (x missed, err error) {
@@ -140,6 +176,11 @@ func parseMissed(f state.Field, items int) (x missed, err error) {
 	}
 	if x.offset, err = strconv.ParseInt(string(f.Field), 10, 64); err != nil || x.offset < 0 || len(words) < 2 {
 		return bad()
+	}
+	if last, ok := strings.CutPrefix(words[len(words)-1], contextWord); ok {
+		if words = words[:len(words)-1]; !x.parseContext(last) || words[0] != "expired" {
+			return bad()
+		}
 	}
 	if last, ok := strings.CutPrefix(words[len(words)-1], expectedWord); ok {
 		n, err := strconv.ParseInt(last, 10, 64)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
@@ -16,6 +17,7 @@ type told struct {
 	expired, unselected []delay.Feedback
 }
 
+func (d *told) Needs() delay.Needs           { return delay.Needs{Context: true} }
 func (d *told) Expired(fb delay.Feedback)    { d.expired = append(d.expired, fb) }
 func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselected, fb) }
 
@@ -25,6 +27,8 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
 	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
 	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
+	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{3}, selected: 0, alone: true, instance: -1, began: 82, hasContext: true, ofUser: 1,
+		context: []int8{-127, 64}, expected: []int64{5}})
 	a.miss("feed", nil, &entry{offset: 9, items: []policy.Item{3, 1}, selected: -1, instance: -1})
 	a.miss("feed", nil, &entry{offset: 8, selected: -1})
 	var c state.Changes
@@ -33,6 +37,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		{Hash: "feed:missed", Field: []byte("12"), Value: []byte("expired 1 5 77")},
 		{Hash: "feed:missed", Field: []byte("13"), Value: []byte("expired 3 -1 80 2.5")},
 		{Hash: "feed:missed", Field: []byte("14"), Value: []byte("expired 3 -1 81 expected:-250000")},
+		{Hash: "feed:missed", Field: []byte("15"), Value: []byte("expired 3 -1 82 expected:5 context:1:8140")},
 		{Hash: "feed:missed", Field: []byte("9"), Value: []byte("unselected -1")},
 	}, c.Writes, "one whose items are not known was never told of")
 
@@ -41,6 +46,9 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		fields = append(fields, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
 	}
 	d := &told{}
+	space, err := features.New(features.Declaration{User: []features.Feature{{Name: "a", Low: 0, High: 1}},
+		Item: []features.Feature{{Name: "b", Low: 0, High: 1}}, Cross: [][2]string{{"a", "b"}}})
+	require.NoError(t, err)
 	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10}}
 	l.items = newCatalogue(NewNameTable())
 	for i := range int32(4) {
@@ -49,18 +57,27 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 	require.NoError(t, a.deliver(l, fields))
 	require.Equal(t, []delay.Feedback{{Ref: 12, Item: 1, Instance: 5, Began: 77},
 		{Ref: 13, Item: 3, Instance: -1, Began: 80, InParts: true, Before: 0.25},
-		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true}}, d.expired)
+		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true},
+		{Ref: 15, Item: 3, Instance: -1, Began: 82, Expected: 5e-6, HasExpected: true}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
+	var b absences
+	d.expired, l.cfg.Context = nil, NewContext(space, false)
+	require.NoError(t, b.deliver(l, fields))
+	require.Equal(t, []delay.Feedback{{Ref: 15, Item: 3, Instance: -1, Began: 82, Expected: 5e-6, HasExpected: true, X: []int8{127, -127, 64, -64}}},
+		d.expired, "of the others nobody told it when they were selected")
+	l.cfg.Context = nil
 
 	c = state.Changes{}
 	a.seal(&c)
 	a.seal(&c)
 	require.Equal(t, []state.Write{{Hash: "feed:missed", Field: []byte("9")}, {Hash: "feed:missed", Field: []byte("12")},
-		{Hash: "feed:missed", Field: []byte("13")}, {Hash: "feed:missed", Field: []byte("14")}}, c.Writes)
+		{Hash: "feed:missed", Field: []byte("13")}, {Hash: "feed:missed", Field: []byte("14")}, {Hash: "feed:missed", Field: []byte("15")}}, c.Writes)
 
 	for value, ok := range map[string]bool{"expired 1 5": true, "expired 1": false, "expired 1 5 7 NaN": false, "expired 1 5 7 1 1": false,
 		"expired x 5 7": false, "unselected 1 7": false, "unselected": false, "expired 1 -2 7": false,
-		"expired 1 5 7 2.5 expected:3": true, "expired 1 5 7 expected:x": false, "unselected 1 expected:3": false, "expected:3": false} {
+		"expired 1 5 7 2.5 expected:3": true, "expired 1 5 7 expected:x": false, "unselected 1 expected:3": false, "expected:3": false,
+		"expired 1 5 7 context:1:00ff": true, "expired 1 5 7 context:3:00ff": false, "expired 1 5 7 context:0:0": false, "unselected 1 context:0:": false,
+		"context:0:": false, "expired 1 5 7 context:-1:00": false, "expired 1 5 7 context:": false} {
 		require.Equal(t, ok, a.deliver(l, []state.Field{{Field: []byte("1"), Value: []byte(value)}}) == nil, value)
 	}
 	l.items = newCatalogue(NewNameTable())

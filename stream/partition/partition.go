@@ -57,6 +57,7 @@ type LearnerConfig struct {
 	// FindsUtilities is true where the learner finds the order of utilities itself: impressions need none, and those they
 	// carry are not looked at.
 	FindsUtilities bool
+	Context        *Context // nil: it looks at items alone
 	New            func() delay.Learner
 }
 

@@ -60,12 +60,12 @@ func (m *Machine) stateOf(r *event.Ranking) *learner {
 }
 
 // decideAs decides by what l knows as the learner would that ranks: under shared learning by its policy.
-func (g *given) decideAs(l *learner, candidates []policy.Item, key policy.Key, d *delay.Decision) {
+func (g *given) decideAs(l *learner, candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if x := g.trial; x != nil && x.Shared {
-		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, nil, key, d)
+		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, about, key, d)
 		return
 	}
-	l.delay.Decide(candidates, nil, key, d)
+	l.delay.Decide(candidates, about, key, d)
 }
 
 // ranks is the learner that a ranking names.
@@ -77,7 +77,7 @@ func (g *given) ranks(l *learner) *learner {
 }
 
 // shadow has shadows decide, each on its share of impressions, and gives what the ranking says of them.
-func (m *Machine) shadow(g *given, candidates []policy.Item, d *delay.Decision, offset int64) []event.Shadow {
+func (m *Machine) shadow(g *given, candidates []policy.Item, about *policy.Context, d *delay.Decision, offset int64) []event.Shadow {
 	if g.trial == nil || len(g.trial.shadows) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (m *Machine) shadow(g *given, candidates []policy.Item, d *delay.Decision, 
 		if u := policy.DecisionKey(^seed, m.salt, x.Name, m.cfg.Partition, offset); float64(uint64(u)>>11)/(1<<53) >= x.Share {
 			continue
 		}
-		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, nil, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
+		g.trial.knowing().delay.(delay.Readable).DecideBy(x.Policy, candidates, about, policy.DecisionKey(seed, m.salt, x.Name, m.cfg.Partition, offset),
 			&x.decision)
 		for at, k := range x.decision.Order {
 			x.decision.Order[at] = s.place[k]

@@ -19,10 +19,11 @@ import (
 
 // tally is a learner that is easy to reason about: it ranks by decreasing utility, feeds each payoff on arrival, counts
 // what is outstanding, and writes down what it was told. With instances set it also gives propensities and an instance,
-// as adversarial learners do; with expects it says what it expects of an item that has these sums.
+// as adversarial learners do; with saw it looks at contexts; with expects it says what it expects of an item that has these sums.
 type tally struct {
 	instances   bool
 	expects     func(policy.Sums) float64
+	saw         func(*policy.Context) // what it is told of contexts when it decides; nil: it needs none
 	sums        []policy.Sums
 	changed     map[policy.Item]bool
 	outstanding int64
@@ -43,6 +44,9 @@ func (l *tally) Grow(items int) {
 }
 
 func (l *tally) Decide(candidates []policy.Item, about *policy.Context, _ policy.Key, d *delay.Decision) {
+	if l.saw != nil {
+		l.saw(about)
+	}
 	*d = delay.Decision{Order: d.Order[:0], Propensities: d.Propensities[:0], Expected: d.Expected[:0], Instance: -1}
 	for k := len(candidates) - 1; k >= 0; k-- {
 		d.Order = append(d.Order, int32(k))
@@ -69,7 +73,7 @@ func (l *tally) Adopt(ref int64, d *delay.Decision) {
 }
 
 // Needs are those of a learner that may have instances, and hence wants to see all.
-func (l *tally) Needs() delay.Needs { return delay.Needs{Ref: true, Candidates: l.instances} }
+func (l *tally) Needs() delay.Needs { return delay.Needs{Ref: true, Candidates: l.instances, Context: l.saw != nil} }
 
 func (l *tally) Selected(fb delay.Feedback) {
 	l.outstanding++
@@ -103,6 +107,8 @@ func (l *tally) Unselected(fb delay.Feedback) { l.tell("unselected %d%s", fb.Ref
 
 func (l *tally) more(fb delay.Feedback) string {
 	switch {
+	case l.saw != nil:
+		return fmt.Sprintf(" knowing %v", fb.X)
 	case l.expects != nil && !fb.HasExpected:
 		return " expected nothing"
 	case l.expects != nil:
