@@ -11,6 +11,7 @@ const (
 	hundredASecond clock = 10
 	everySecond    clock = 1000
 	everyMinute    clock = 60_000
+	tenADay        clock = 8_640_000
 )
 
 // at is when impression t is, in milliseconds of event time.

@@ -50,6 +50,7 @@ func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key
 }
 
 func (p *partitions) Selected(fb delay.Feedback)   { p.of(fb.Ref).Selected(fb) }
+func (p *partitions) Partial(fb delay.Feedback)    { p.of(fb.Ref).Partial(fb) }
 func (p *partitions) Paid(fb delay.Feedback)       { p.of(fb.Ref).Paid(fb) }
 func (p *partitions) Expired(fb delay.Feedback)    { p.of(fb.Ref).Expired(fb) }
 func (p *partitions) Unselected(fb delay.Feedback) { p.of(fb.Ref).Unselected(fb) }

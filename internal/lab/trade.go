@@ -29,7 +29,7 @@ type trade struct {
 	replaced int64
 	// delay, where not nil, is the delay of the payoff with a uniform luck, in place of wait.
 	delay func(luck float64) int64
-	// spread, where not 0, makes payoffs lognormal of median 1 and this deviation of the logarithm, cut at most.
+	// spread, where not 0, makes payoffs lognormal of median 1 and this deviation of the logarithm. Payoffs are cut at most, 1 for 0.
 	spread, most float64
 	// surely makes every second item pay its share of 1 with each selection, in place of 1 with its share.
 	surely bool
@@ -39,6 +39,8 @@ type trade struct {
 	// sums adds up what comes of a selection until the horizon (aggregate: sum), at most to an end of the range: several payments,
 	// of which paid is the mean number, or a sale and, in a share of selections that is returned, its return, returns later.
 	sums, several bool
+	// course, where not nil, draws what comes of selections until the horizon, in place of paid and wait; with sums.
+	course func(items int, draws *stream) course
 	// tide, where not nil, is a factor of all shares paid at a time in milliseconds.
 	tide func(at int64) float64
 	// down and up bound the impressions before which payoffs that would come get lost; 0 and 0 for none.
@@ -95,8 +97,25 @@ var trades = func() map[Scenario]*trade {
 		Rare:    with(sales, func(t *trade) { t.items, t.impressions, t.fewer, t.paid = 200, 200_000, true, rates(0.002, 0.02) }),
 		TenRare: with(sales, func(t *trade) { t.paid = rates(0.005, 0.02) }),
 		Two:     with(sales, func(t *trade) { t.items, t.paid = 2, rates(0.03, 0.04) }),
+
+		Traces:         tracing(0),
+		TracesAlike:    tracing(0.9),
+		TracesContrary: tracing(-0.7),
+		Customers: {items: customerBands, impressions: 500 * customersADay, horizon: customerDays * customersADay, clock: tenADay,
+			paid: always(0), wait: always(0), sums: true, most: customerMost,
+			course: func(items int, draws *stream) course { return newCustomers(items, draws) }},
 	}
 }()
+
+// tracing is Traces, with this correlation of what items pay early and what they pay late.
+func tracing(correlation float64) *trade {
+	t := &trade{items: 20, impressions: 5000, clock: everyMinute, paid: always(0), wait: always(0), sums: true,
+		course: func(items int, draws *stream) course { return newTraced(items, correlation, draws) }}
+	for _, span := range traceSpans {
+		t.horizon += span
+	}
+	return t
+}
 
 // tide is how much more or less than in the mean is paid at a time: by 0.8 in the day, and by half in the week.
 func tide(at int64) float64 {
@@ -117,7 +136,7 @@ func (t *trade) payoffRange() (low, high float64) {
 	switch {
 	case t.returned != nil:
 		return -1, 1
-	case t.spread > 0:
+	case t.most > 0:
 		return 0, t.most
 	}
 	return 0, 1
@@ -129,6 +148,7 @@ type market struct {
 	quality []float64 // by item, as all that follows
 	paid    []float64
 	waits   []float64
+	course  course        // of a trade with one
 	live    []policy.Item // of a trade with replaced, those that are live
 	line    []policy.Item // those that follow them
 	leaving []int         // where in live each of those comes to stand
@@ -157,6 +177,9 @@ func newMarket(t *trade, items int, horizon int64, seed uint64, run int) *market
 		}
 		m.paid[item], m.waits[item] = t.paid(m.quality[item]), t.wait(m.quality[item])
 	}
+	if t.course != nil {
+		m.course = t.course(all, draws)
+	}
 	if t.replaced > 0 {
 		m.live, m.line = order[:items], order[items:]
 		m.leaving = make([]int, len(m.line))
@@ -172,6 +195,8 @@ func (m *market) means() []float64 {
 	means := make([]float64, len(m.paid))
 	for i, paid := range m.paid {
 		switch {
+		case m.course != nil:
+			means[i] = m.course.mean(policy.Item(i))
 		case m.several:
 			means[i] = meanSum(paid)
 		case m.sums: // returned by the horizon are those of sales that came so much earlier
@@ -191,7 +216,7 @@ func (m *market) means() []float64 {
 // next goes to impression t.
 func (m *market) next(t int64) {
 	m.late = m.delays.float64()
-	if m.several {
+	if m.several || m.course != nil {
 		m.part = policy.Key(m.numbers.Uint64())
 	}
 	if m.replaced > 0 && t > 1 && (t-1)%m.replaced == 0 {
@@ -239,9 +264,12 @@ const (
 // within so many impressions.
 func (m *market) replyInParts(item policy.Item, luck float64, within int64) reply {
 	m.parts = m.parts[:0]
-	if m.several {
+	switch {
+	case m.course != nil:
+		m.parts = m.course.pay(item, m.part, m.parts)
+	case m.several:
 		m.payments(item, luck)
-	} else {
+	default:
 		m.sale(item, luck)
 	}
 	slices.SortFunc(m.parts, func(a, b part) int { return cmp.Compare(a.late, b.late) })

@@ -46,6 +46,8 @@ func studies() []study {
 		silences("Most are paid, days late.", lab.MostlyPaid, withInstances([]int{1}, "ftrl")),
 		silences("Few pay, and some pay very much.", lab.Revenue),
 		silences("Some sales come back, ten days later.", lab.Refunds),
+		silences("What customers spend in a year, from their first purchase on, in dollars.", lab.Customers),
+		silences("Who pays much early pays little late.", lab.TracesContrary),
 		{"blocks", "The paper's worst case: windows that grow, one block after the other.",
 			lab.Experiment{Scenario: lab.Blocks, Horizon: million}, everything},
 		{"lazy", "The same items, and windows that are drawn, short ones mostly.",

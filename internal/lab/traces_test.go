@@ -1,0 +1,116 @@
+//go:build !race
+
+package lab
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// This file holds silence that ages, where payoffs come in parts, against what a model of the parts' ages would learn in its place
+// (T. M. McDonald et al., "Impatient bandits: Optimizing recommendations for the long-term without delay", KDD 2023): the decision
+// that there is no such model in the worker rests on it.
+
+var (
+	tracesRuns  = flag.Int("traces-runs", 12, "how many runs silence and traces are compared in")
+	tracesSeed  = flag.Uint64("traces-seed", 7, "of which seed")
+	tracesChurn = flag.Bool("traces-churn", false, "whether items of traces come and go: one in 100 impressions, of 20,000")
+	tracesCDNOW = flag.String("traces-cdnow", "", "the file CDNOW_master.txt: customers of scenario customers are those in it")
+)
+
+// TestSilence_LearnsFromPartsAsMuchAsTraces: with silence that ages, sums lose about as much as with traces, or less, on customers by far;
+// only where items that pay much early pay little late they lose more, and there what is lost is what is lost by waiting. Seeds are fixed.
+func TestSilence_LearnsFromPartsAsMuchAsTraces(t *testing.T) {
+	if *tracesCDNOW != "" {
+		theCustomers(t, *tracesCDNOW)
+	}
+	for _, s := range []Scenario{Traces, TracesAlike, TracesContrary} {
+		if *tracesChurn {
+			still := *trades[s]
+			t.Cleanup(func() { *trades[s] = still })
+			trades[s].fewer, trades[s].replaced, trades[s].impressions = true, 100, 20_000
+		}
+	}
+	for _, x := range []struct {
+		scenario Scenario
+		items    int
+		ends     []int64
+		most     float64 // of what is lost with traces, by the law that is the best
+		law      int
+	}{
+		{TracesAlike, 20, []int64{70, 300, 900, 1800}, 1.1, 2},
+		{Traces, 20, []int64{70, 300, 900, 1800}, 1.25, 2},
+		{TracesContrary, 20, []int64{70, 300, 900, 1800}, 1.25, 0},
+		{Customers, 8, []int64{70, 300, 900, 1800, 3640}, 1, 2},
+		{Customers, 96, []int64{70, 300, 900, 1800, 3640}, 1.1, 2},
+	} {
+		e := &Experiment{Scenario: x.scenario, Items: x.items, Horizon: x.scenario.DefaultHorizon(), Runs: *tracesRuns, Seed: *tracesSeed}
+		if *tracesChurn && x.scenario == Customers {
+			continue
+		}
+		all := combine(t, e, Settings{Policies: []string{"moss"}, Silences: []string{"waits", "at_once", "ages"}})
+		names := []string{"waits", "at_once", "ages", "traces", "traces, model known"}
+		for _, given := range []*traceModel{nil, tracesOf(x.scenario)} {
+			if given != nil || len(all) == 3 {
+				c := *all[0]
+				c.new = newTraces(t, x.scenario, x.ends, given)
+				all = append(all, &c)
+			}
+		}
+		results, err := Run(context.Background(), e, all)
+		require.NoError(t, err)
+		row := fmt.Sprintf("%s, %d items:", x.scenario, x.items)
+		for k, r := range results {
+			row += fmt.Sprintf(" %s %.1f ± %.1f,", names[k], r.Regret.Mean, *r.Regret.Stderr)
+		}
+		e.AtOnce = true
+		known, err := Run(context.Background(), e, all[:1])
+		require.NoError(t, err)
+		t.Logf("%s known at once %.1f ± %.1f", row, known[0].Regret.Mean, *known[0].Regret.Stderr)
+		if !*tracesChurn {
+			require.Less(t, results[x.law].Regret.Mean, x.most*results[3].Regret.Mean, row)
+		}
+	}
+}
+
+// theCustomers has scenario customers play those of a file, for this test: lines of a customer, a day, a number of discs and dollars.
+func theCustomers(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	first := map[string]time.Time{}
+	at := map[string]int{}
+	var all [][]purchase
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		day, err := time.Parse("20060102", words[1])
+		if err != nil {
+			continue // the heading
+		}
+		spent, err := strconv.ParseFloat(words[len(words)-1], 64)
+		require.NoError(t, err)
+		if _, known := at[words[0]]; !known {
+			at[words[0]], first[words[0]] = len(all), day
+			all = append(all, nil)
+		}
+		of, days := &all[at[words[0]]], day.Sub(first[words[0]]).Hours()/24
+		switch {
+		case len(*of) > 0 && days == 0:
+			(*of)[0].spent += spent
+		case days < customerDays:
+			*of = append(*of, purchase{days / 7, spent})
+		}
+	}
+	x := trades[Customers]
+	modelled := x.course
+	t.Cleanup(func() { x.course = modelled })
+	x.course = func(items int, draws *stream) course { return dealt(slices.Clone(all), items, draws) }
+}
