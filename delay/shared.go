@@ -27,8 +27,8 @@ type Sharing interface {
 	BeWhole()
 	// Told ends what the whole is told for now: of all its numbers so many are items'.
 	Told(items int)
-	// Estimates is how often the whole has estimated what it knows of all items and sources together.
-	Estimates() uint64
+	// Estimates is how often the whole has estimated what it knows of all items and sources together; ok is false where it does not.
+	Estimates() (n uint64, ok bool)
 	// Ended tells the whole that a source has an item no longer, and Release that no source has: its number may come back.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)
@@ -85,11 +85,11 @@ func (d *Direct) Told(items int) {
 }
 
 // Estimates implements Sharing.
-func (d *Direct) Estimates() uint64 {
+func (d *Direct) Estimates() (n uint64, ok bool) {
 	if a := d.flights.awaiting; a != nil {
-		return a.made.number
+		return a.made.number, true
 	}
-	return 0
+	return 0, false
 }
 
 // Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.

@@ -10,8 +10,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashLearner holds what a learner has only one of.
-const hashLearner = "learner"
+// HashLearner holds what a learner has only one of, what it has estimated among it.
+const HashLearner = "learner"
+
+const hashLearner = HashLearner
 
 // ErrState says that stored state is not what this learner writes.
 var ErrState = errors.New("delay: stored state is faulty")

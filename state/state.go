@@ -124,6 +124,12 @@ type PageOfIDs struct {
 	IDs []ID
 }
 
+// PageOfEntries is a page with all that lies in it.
+type PageOfEntries struct {
+	Page
+	Entries map[ID][]byte
+}
+
 // Changes are what one or more steps changed, as absolute values. Later elements win over earlier ones.
 type Changes struct {
 	Writes  []Write
@@ -154,6 +160,8 @@ type AdminStore interface {
 	// View reads the cut and the named hashes whole, and the fields of "meta" that are not Meta's, all at one instant and
 	// without taking the partition over: its owner notices nothing. It fails with ErrNoState or ErrIncomplete.
 	View(ctx context.Context, p int32, hashes []string) (Meta, []Field, error)
+	// Whole reads what View does, and all pages, at one instant: the store does nothing else meanwhile.
+	Whole(ctx context.Context, p int32, hashes []string) (Meta, []Field, []PageOfEntries, error)
 	// Drop deletes everything that is stored of p, torn or not, if the stored token is the given one, which Acquire gave;
 	// an empty token is any. The fence goes last. Where nothing is stored it deletes what is left of an earlier Drop.
 	Drop(ctx context.Context, p int32, token string) error

@@ -99,6 +99,22 @@ func (s *Store) View(_ context.Context, p int32, hashes []string) (state.Meta, [
 	return clone(s.partitions[p].meta), fields, nil
 }
 
+// Whole implements state.AdminStore.
+func (s *Store) Whole(_ context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fields, err := s.load(p, hashes)
+	if err != nil {
+		return state.Meta{}, nil, nil, err
+	}
+	at := s.partitions[p].copy()
+	var pages []state.PageOfEntries
+	for _, n := range at.numbers() {
+		pages = append(pages, state.PageOfEntries{Page: state.Page{Number: n, Bucket: at.pages[n].bucket}, Entries: at.pages[n].entries})
+	}
+	return at.meta, fields, pages, nil
+}
+
 // Drop implements state.AdminStore.
 func (s *Store) Drop(_ context.Context, p int32, token string) error {
 	s.mu.Lock()

@@ -12,7 +12,15 @@ import (
 // View implements state.AdminStore, by one transaction: the server is busy for as long as reading the hashes takes, as it is
 // with Sums.
 func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, error) {
-	const doing = "view"
+	m, fields, err := s.view(ctx, p, hashes, func(redis.Pipeliner) {})
+	if err != nil {
+		return m, nil, wrap(p, "view", err)
+	}
+	return m, fields, nil
+}
+
+// view reads the cut, hashes, and what else is read of the partition, by one transaction.
+func (s *Store) view(ctx context.Context, p int32, hashes []string, also func(redis.Pipeliner)) (m state.Meta, all []state.Field, err error) {
 	prefix := s.prefix(p)
 	pipe := s.client.TxPipeline()
 	meta := pipe.HGetAll(ctx, prefix+metaKey)
@@ -23,21 +31,20 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 			cmds, names = append(cmds, pipe.HGetAll(ctx, prefix+h)), append(names, h)
 		}
 	}
+	also(pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return state.Meta{}, nil, wrap(p, doing, err)
+		return m, nil, err
 	}
 	stored := meta.Val()
 	if stored[fieldToken] == "" {
-		return state.Meta{}, nil, wrap(p, doing, state.ErrNoState)
+		return m, nil, state.ErrNoState
 	}
 	if stored[fieldTorn] != "" {
-		return state.Meta{}, nil, wrap(p, doing, state.ErrIncomplete)
+		return m, nil, state.ErrIncomplete
 	}
-	m, err := parseMeta(stored)
-	if err != nil {
-		return state.Meta{}, nil, wrap(p, doing, err)
+	if m, err = parseMeta(stored); err != nil {
+		return m, nil, err
 	}
-	var all []state.Field
 	add := func(hash string, fields map[string]string) {
 		for f, v := range fields {
 			if hash != metaKey || !reserved(f) {
@@ -50,6 +57,63 @@ func (s *Store) View(ctx context.Context, p int32, hashes []string) (state.Meta,
 		add(h, cmds[i].Val())
 	}
 	return m, all, nil
+}
+
+// wholeTries is how often Whole looks which pages there are: a page that begins between that and the transaction is not in it.
+const wholeTries = 20
+
+// Whole implements state.AdminStore, by one transaction. It names the pages, which were looked up just before.
+func (s *Store) Whole(ctx context.Context, p int32, hashes []string) (state.Meta, []state.Field, []state.PageOfEntries, error) {
+	const doing = "read all"
+	for range wholeTries {
+		listed, err := s.client.ZRange(ctx, s.prefix(p)+pagesKey, 0, -1).Result()
+		if err != nil {
+			return state.Meta{}, nil, nil, wrap(p, doing, err)
+		}
+		var list *redis.ZSliceCmd
+		cmds := make(map[string]*redis.MapStringStringCmd, len(listed))
+		m, fields, err := s.view(ctx, p, hashes, func(pipe redis.Pipeliner) {
+			list = pipe.ZRangeWithScores(ctx, s.prefix(p)+pagesKey, 0, -1)
+			for _, number := range listed {
+				cmds[number] = pipe.HGetAll(ctx, s.prefix(p)+pageKey+number)
+			}
+		})
+		if err != nil {
+			return m, nil, nil, wrap(p, doing, err)
+		}
+		pages, complete, err := pagesOf(list.Val(), cmds)
+		if err != nil {
+			return m, nil, nil, wrap(p, doing, err)
+		}
+		if complete {
+			return m, fields, pages, nil
+		}
+	}
+	return state.Meta{}, nil, nil, wrap(p, doing, errors.New("pages begin faster than they can be read"))
+}
+
+// pagesOf are the pages of a list; it is complete if all of them were read.
+func pagesOf(list []redis.Z, read map[string]*redis.MapStringStringCmd) (pages []state.PageOfEntries, complete bool, err error) {
+	for _, z := range list {
+		number, err := parsePage(z.Member)
+		if err != nil {
+			return nil, false, err
+		}
+		cmd := read[z.Member.(string)]
+		if cmd == nil {
+			return nil, false, nil
+		}
+		page := state.PageOfEntries{Page: state.Page{Number: number, Bucket: int64(z.Score)}, Entries: make(map[state.ID][]byte, len(cmd.Val()))}
+		for field, value := range cmd.Val() {
+			id, err := parseID(field)
+			if err != nil {
+				return nil, false, err
+			}
+			page.Entries[id] = []byte(value)
+		}
+		pages = append(pages, page)
+	}
+	return pages, true, nil
 }
 
 // keysAtOnce is about how many keys are looked through, and at most how many are deleted, in one step.

@@ -16,6 +16,7 @@ func RunAdminStore(t *testing.T, open func(t *testing.T) Subject) {
 		test func(*world, state.AdminStore)
 	}{
 		{"ViewIsTheLastCheckpoint", viewIsTheLastCheckpoint},
+		{"WholeIsTheLastCheckpoint", wholeIsTheLastCheckpoint},
 		{"EmptiedHashesHoldTheChangesAlone", emptiedHashesHoldTheChangesAlone},
 		{"EmptyingIsRefusedForTheStoresOwn", emptyingIsRefusedForTheStoresOwn},
 		{"DropLeavesNothing", dropLeavesNothing},
@@ -70,6 +71,34 @@ func viewIsTheLastCheckpoint(w *world, k state.AdminStore) {
 	if w.Tear != nil {
 		w.Tear(w.T, 3, "half")
 		_, _, err = k.View(w.ctx, 3, nil)
+		require.ErrorIs(w, err, state.ErrIncomplete)
+	}
+}
+
+// wholeIsTheLastCheckpoint, with its entries, page by page.
+func wholeIsTheLastCheckpoint(w *world, k state.AdminStore) {
+	_, _, _, err := k.Whole(w.ctx, 3, nil)
+	require.ErrorIs(w, err, state.ErrNoState)
+	m := w.acquire(3)
+	c := w.checkpoint(m.Fence)
+	c.Changes.Writes = []state.Write{{Hash: "meta", Field: []byte("watermark"), Value: []byte("5")}, {Hash: "feed:items", Field: []byte("a"), Value: []byte("1")}}
+	c.Changes.Pages = []state.Page{{Number: 7, Bucket: 20}, {Number: 9, Bucket: 10}}
+	for n, page := range []uint32{7, 7, 9} {
+		c.Changes.Entries = append(c.Changes.Entries, state.Entry{Place: state.Place{Page: page, ID: state.ID{byte(n)}}, Value: []byte{byte(n), 1}})
+	}
+	require.NoError(w, w.Store.Checkpoint(w.ctx, 3, c))
+	w.hook()
+	seen, fields, pages, err := k.Whole(w.ctx, 3, []string{"feed:items"})
+	require.NoError(w, err)
+	require.Equal(w, state.Fence{Token: m.Token, Seq: m.Seq + 1}, seen.Fence)
+	require.Len(w, fields, 2)
+	require.ElementsMatch(w, []state.PageOfEntries{
+		{Page: state.Page{Number: 7, Bucket: 20}, Entries: map[state.ID][]byte{{0}: {0, 1}, {1}: {1, 1}}},
+		{Page: state.Page{Number: 9, Bucket: 10}, Entries: map[state.ID][]byte{{2}: {2, 1}}},
+	}, pages)
+	if w.Tear != nil {
+		w.Tear(w.T, 3, "half")
+		_, _, _, err = k.Whole(w.ctx, 3, nil)
 		require.ErrorIs(w, err, state.ErrIncomplete)
 	}
 }

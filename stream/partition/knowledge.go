@@ -147,7 +147,8 @@ func (k *Knowledge) Told() {
 		w := k.wholes[name]
 		w.release()
 		w.Told(w.count())
-		estimates += w.Estimates()
+		n, _ := w.Estimates()
+		estimates += n
 	}
 	k.epoch.Number++
 	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
@@ -155,6 +156,17 @@ func (k *Knowledge) Told() {
 		k.estimates = estimates
 		k.estimated.Number, k.estimated.Sources = k.epoch.Number, append(k.estimated.Sources[:0], k.stand...)
 	}
+}
+
+// Estimates is how often each learner has estimated what it knows of all items and sources together, of those that do, in the order of
+// their names.
+func (k *Knowledge) Estimates() (all []uint64) {
+	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
+		if n, estimates := k.wholes[name].Estimates(); estimates {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func (k *Knowledge) set(source int32, pub *Published) {

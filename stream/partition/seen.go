@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -38,12 +39,16 @@ const (
 	seenMore  = 3 // ends a header: the rest follows with the next rankings
 	seenSeal  = 4 // a segment was sealed
 	seenWalk  = 5 // uvarint: the walk closed so many buckets more
+	seenStand = 6 // how far the process's knowledge was told of all sources
 )
 
 const (
 	maxSeen     = 64 << 10 // bounds what is kept that no ranking has told of
 	seenAtOnce  = 4 << 10  // of that one ranking tells
 	seenVersion = 1
+	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
+	// needs. It is told more often while a machine is young.
+	standsEvery = 512
 )
 
 // SeenBegin says of a machine what a replay needs to begin it.
@@ -109,8 +114,11 @@ type seen struct {
 	writer       uint32
 	loadedWriter uint32
 	sealed       uint64 // segments, by all owners
+	unsent       uint64 // of these, that have not been sent
 	known        bool   // the stored ones are those of the loaded state
 	tokens       []byte
+	standing     int          // seals since it was told how far all sources are known
+	nextStand    int          // after how many it is told again
 	records      int64        // stepped since the last token
 	watermark    event.Millis // acted upon last
 	visited      int64        // offset of the last impression that a token says was visited
@@ -204,7 +212,35 @@ func (s *seen) seal() {
 		s.tokens = append(s.tokens, seenNote<<5|seenSeal)
 	}
 	s.sealed++
+	s.unsent++
 }
+
+// stands tells how far all sources are known, now and then: behind a seal, where nothing is told of a source in part.
+func (s *seen) stands() {
+	s.standing++
+	if s.standing < s.nextStand || slices.ContainsFunc(s.epoch, partly) || !s.begin() {
+		return
+	}
+	s.standing, s.nextStand = 0, min(2*s.nextStand, standsEvery)
+	s.tokens = append(s.tokens, seenNote<<5|seenStand)
+	n := 0
+	for p := range s.epoch {
+		if s.epoch[p].Known {
+			n++
+		}
+	}
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(n))
+	last := -1
+	for p := range s.epoch {
+		if s.epoch[p].Known {
+			s.tokens = appendSource(s.tokens, p-last-1, &SourceAt{}, &s.epoch[p])
+			last = p
+		}
+	}
+}
+
+// partly tells whether a source is known in part.
+func partly(at SourceAt) bool { return at.Known && !at.Whole }
 
 // walked notes that the walk closed so many buckets.
 func (s *seen) walked(by int64) {
@@ -215,6 +251,7 @@ func (s *seen) walked(by int64) {
 
 // sent notes that so many segments are sent as one checkpoint.
 func (s *seen) sent(n int) {
+	s.unsent -= min(s.unsent, uint64(n))
 	if !s.begin() {
 		return
 	}
@@ -339,7 +376,8 @@ func (s *seen) started(b *SeenBegin) {
 	if !s.known {
 		s.tokens = s.tokens[:0]
 	}
-	s.on, s.gap, s.writer, s.watermark, s.visited, s.records = true, false, b.Writer, b.Watermark, 0, 0
+	s.on, s.gap, s.writer, s.watermark, s.visited, s.records, s.unsent = true, false, b.Writer, b.Watermark, 0, 0, 0
+	s.standing, s.nextStand = 0, 1
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
 	t := append(s.tokens, seenNote<<5|seenBegin, seenVersion)
@@ -394,36 +432,51 @@ func wholeTokens(tokens []byte, most int) int {
 	}
 }
 
-// appendStored appends the stored form: version, and in hexadecimal who sealed, how many segments there are now, the check of what is
-// stored with it, and tokens.
+// SeenStored is what is stored of what was seen, besides the tokens that no ranking has told of.
+type SeenStored struct {
+	Writer  uint32 // who sealed last
+	Sealed  uint64 // segments, by all owners
+	Unsent  uint64 // of these, that were not sent before this was sealed, the last among them
+	Visited int64  // the offset of the impression that was visited last
+	Tokens  []byte
+	check   uint32 // see Machine.check
+}
+
+// appendStored appends the stored form: version, and in hexadecimal what SeenStored holds.
 func (s *seen) appendStored(dst []byte, check uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, s.writer)
-	b = binary.AppendUvarint(b, s.sealed)
-	b = append(binary.LittleEndian.AppendUint32(b, check), s.tokens...)
-	return hex.AppendEncode(append(dst, seenStored...), b)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, s.sealed), s.unsent)
+	b = binary.LittleEndian.AppendUint32(binary.AppendVarint(b, s.visited), check)
+	return hex.AppendEncode(append(dst, seenStored...), append(b, s.tokens...))
 }
 
 // seenStored begins the stored form.
-const seenStored = "1 "
+const seenStored = "2 "
 
 // ErrSeen says that bytes do not tell what was seen in a way that this program can read.
 var ErrSeen = errors.New("partition: unreadable header of what was seen")
 
-// load takes the stored form. What it cannot read it takes for nothing: a replay is not exact then, and all else is well.
-func (s *seen) load(stored []byte) (check uint32) {
+// parseSeenStored reads the stored form. Where it cannot, ok is false.
+func parseSeenStored(stored []byte) (x SeenStored, ok bool) {
 	if !bytes.HasPrefix(stored, []byte(seenStored)) {
-		return 0
+		return x, false
 	}
 	b, err := hex.AppendDecode(nil, stored[len(seenStored):])
-	if err != nil || len(b) < 9 {
+	if err != nil {
+		return x, false
+	}
+	r := SeenReader{numbers: numbers{rest: b}}
+	x.Writer, x.Sealed, x.Unsent, x.Visited, x.check = r.fixed32(), uint64(r.uvarint()), uint64(r.uvarint()), r.varint(), r.fixed32()
+	x.Tokens = r.rest
+	return x, !r.bad
+}
+
+// load takes the stored form. What it cannot read it takes for nothing: a replay is not exact then, and all else is well.
+func (s *seen) load(stored []byte) (check uint32) {
+	x, ok := parseSeenStored(stored)
+	if !ok {
 		return 0
 	}
-	writer := binary.LittleEndian.Uint32(b)
-	sealed, n := binary.Uvarint(b[4:])
-	if n <= 0 || len(b) < 8+n {
-		return 0
-	}
-	s.loadedWriter, s.sealed, s.known = writer, sealed, true
-	s.tokens = append([]byte(nil), b[8+n:]...)
-	return binary.LittleEndian.Uint32(b[4+n:])
+	s.loadedWriter, s.sealed, s.unsent, s.visited, s.known, s.tokens = x.Writer, x.Sealed, x.Unsent, x.Visited, true, x.Tokens
+	return x.check
 }

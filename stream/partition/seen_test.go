@@ -50,7 +50,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 			want = append(want, x)
 		}
 		for range rapid.IntRange(0, 200).Draw(t, "n") {
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			switch rapid.IntRange(0, 10).Draw(t, "what") {
 			case 0, 1:
 				n := rapid.SampledFrom([]int64{1, 2, 31, 32, 400}).Draw(t, "records")
 				for range n {
@@ -100,6 +100,19 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 				i.Seq++
 				s.took(&i)
 				add(Sight{Kind: SeenImport, N: 2, Import: Import{Source: i.Source, Part: -1}})
+			case 10:
+				before := len(s.tokens)
+				s.stands()
+				if len(s.tokens) == before { // not yet, or a source is known in part
+					break
+				}
+				x := Sight{Kind: SeenStand}
+				for p, at := range stand {
+					if at.Known {
+						x.Sources = append(x.Sources, SourceChange{Source: int32(p), At: at})
+					}
+				}
+				add(x)
 			case 9:
 				s.walked(3)
 				add(Sight{Kind: SeenWalked, N: 3})
@@ -115,6 +128,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 		require.Equal(t, want, sightsOf(t, headers...))
 		var loaded seen
 		require.Equal(t, uint32(77), loaded.load(stored))
+		require.Equal(t, [3]int64{int64(s.unsent), s.visited, int64(s.sealed)}, [3]int64{int64(loaded.unsent), loaded.visited, int64(loaded.sealed)})
 		require.Equal(t, []any{uint32(7), s.sealed, true}, []any{loaded.loadedWriter, loaded.sealed, loaded.known})
 	})
 }

@@ -21,6 +21,7 @@ const (
 	SeenSent                      // N segments were sent as one checkpoint
 	SeenEpoch                     // knowledge was at another epoch: Sources have come further
 	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
+	SeenStand                     // knowledge has been told of Sources, and of no others
 	SeenBegun                     // a machine began
 	SeenLost                      // what follows is not told
 	SeenCut                       // the rest is told with the next rankings
@@ -107,14 +108,7 @@ func (r *SeenReader) token(s *Sight) {
 			s.N = r.uvarint()
 		}
 	case seenEpoch:
-		s.Kind = SeenEpoch
-		last := int32(-1)
-		for n := r.uvarint(); n > 0 && !r.bad; n-- {
-			c := r.source()
-			c.Source += last + 1
-			last = c.Source
-			s.Sources = append(s.Sources, c)
-		}
+		s.Kind, s.Sources = SeenEpoch, r.sources()
 	case seenImport:
 		s.Kind = SeenImport
 		if low == 31 {
@@ -133,6 +127,18 @@ func (r *SeenReader) visit(s *Sight) {
 		return
 	}
 	s.Kind, s.Offset = SeenVisit, r.varint()
+}
+
+// sources reads how far some sources have come.
+func (r *SeenReader) sources() (all []SourceChange) {
+	last := int32(-1)
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		c := r.source()
+		c.Source += last + 1
+		last = c.Source
+		all = append(all, c)
+	}
+	return all
 }
 
 // source reads how far a source has come; its number is from that behind the last.
@@ -191,6 +197,8 @@ func (r *SeenReader) note(s *Sight, which int64) {
 		s.Kind = SeenSealed
 	case seenWalk:
 		s.Kind, s.N = SeenWalked, r.uvarint()
+	case seenStand:
+		s.Kind, s.Sources = SeenStand, r.sources()
 	default:
 		r.bad = true
 	}

@@ -15,11 +15,51 @@ type knows struct {
 	loop    []told // what the machine itself is told
 	unsure  string // why what is known is not known here; "" where it is
 	bad     map[int32]bool
+	lacks   bool // something that is known is not known here
+	apart   bool // likewise of what the machine itself is told
+	// guessed is how many estimates each learner had made when all came to be known again, or an owner began with stored ones: what was
+	// estimated by then is not known.
+	guessed []uint64
 }
 
 func newKnows(cfg *partition.Config, sources int) knows {
 	return knows{of: cfg.Knowledge, reader: partition.NewPublishedReader(cfg.Learners, cfg.Names), sources: make([]told, sources),
 		loop: make([]told, sources), bad: map[int32]bool{}}
+}
+
+// nothing makes nothing known of what is known: it is that of an owner in the middle of its life, of which a base does not tell.
+func (k *knows) nothing() {
+	if k.of == nil {
+		return
+	}
+	k.apart = true
+	for source := range int32(len(k.sources)) {
+		k.bad[source] = true
+	}
+	k.judge()
+}
+
+// judge says whether what is known is known here, once it has changed.
+func (k *knows) judge() {
+	lacked := k.lacks
+	k.lacks, k.unsure = false, ""
+	for source := range int32(len(k.sources)) {
+		if k.bad[source] {
+			k.lacks, k.unsure = true, fmt.Sprintf("what was known of partition %d is not known here", source)
+			return
+		}
+	}
+	estimates := k.of.Estimates()
+	if lacked {
+		k.guessed = estimates
+	}
+	for i, n := range k.guessed {
+		if n == estimates[i] {
+			k.unsure = "what was estimated while not all was known is not known"
+			return
+		}
+	}
+	k.guessed = nil
 }
 
 // stand is how far sources are known, by source.
@@ -37,7 +77,7 @@ func (k *knows) stand() []partition.SourceAt {
 func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 	for {
 		of := p.published[source]
-		if n, ok = of.find(at); ok || of.over || source == p.number {
+		if n, ok = of.find(at); ok || of.over || of.gone(at) || source == p.number {
 			return n, ok, nil
 		}
 		if p.without {
@@ -61,30 +101,57 @@ func (p *replayed) turn(s *partition.Sight) error {
 		if int(c.Source) >= len(k.sources) {
 			return notTold(misfit)
 		}
-		t := &k.sources[c.Source]
 		at := c.At
 		if c.By > 0 {
-			at = t.SourceAt
+			if at = k.sources[c.Source].SourceAt; !at.Known {
+				continue // a base does not tell from where on
+			}
 			at.Seq += c.By
 		}
-		n, ok, err := p.await(c.Source, stamp{at.Writer, at.Seq})
-		if err != nil {
+		if err := p.goTo(c.Source, at); err != nil {
 			return err
 		}
-		if ok || !at.Known {
-			k.bad[c.Source] = !p.reach(c.Source, t, at, n)
-		} else {
-			k.bad[c.Source] = true
-		}
-		t.SourceAt = at
 	}
 	k.of.Told()
-	k.unsure = ""
+	k.judge()
+	return nil
+}
+
+// goTo tells the knowledge of a source up to where it came.
+func (p *replayed) goTo(source int32, at partition.SourceAt) error {
+	k := &p.knows
+	t := &k.sources[source]
+	n, ok, err := p.await(source, stamp{at.Writer, at.Seq})
+	if err != nil {
+		return err
+	}
+	k.bad[source] = true
+	if ok || !at.Known {
+		k.bad[source] = !p.reach(source, t, at, n)
+	}
+	t.SourceAt = at
+	return nil
+}
+
+// stands takes in how far all sources are known: what was not known here of what is known may be, now.
+func (p *replayed) stands(s *partition.Sight) error {
+	k := &p.knows
+	if k.of == nil || k.unsure == "" {
+		return nil
+	}
+	known := map[int32]partition.SourceAt{}
+	for _, c := range s.Sources {
+		known[c.Source] = c.At
+	}
 	for source := range int32(len(k.sources)) {
-		if k.bad[source] && k.unsure == "" {
-			k.unsure = fmt.Sprintf("what partition %d had published is not known", source)
+		if at := known[source]; k.bad[source] {
+			if err := p.goTo(source, at); err != nil {
+				return err
+			}
 		}
 	}
+	k.of.Told()
+	k.judge()
 	return nil
 }
 
@@ -113,7 +180,8 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 		t.anew = nil
 	default:
 		sure := true
-		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && t.anew == nil {
+		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // it is being told over the same already
+		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !(before && t.anew != nil) {
 			m, ok := of.find(over)
 			sure = ok && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)
 		}
@@ -147,6 +215,9 @@ func (p *replayed) imports(s *partition.Sight) error {
 	t := &k.loop[i.Source]
 	times, at := int64(1), stamp{i.Writer, i.Seq}
 	if i.Part < 0 {
+		if !t.Known { // how far it was told is not known
+			return nil
+		}
 		times, at = s.N, stamp{t.Writer, t.Seq}
 	}
 	for range times {
@@ -158,7 +229,8 @@ func (p *replayed) imports(s *partition.Sight) error {
 			return err
 		}
 		if !ok {
-			return notTold("what partition %d had published is not known", i.Source)
+			t.Known, k.apart = false, true
+			return nil
 		}
 		all := t.anew
 		if i.Part <= 0 || all == nil || t.parts != n {

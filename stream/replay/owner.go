@@ -2,7 +2,9 @@ package replay
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -40,12 +42,22 @@ func (p *replayed) start(b *partition.SeenBegin) error {
 	if err := p.goBack(b); err != nil {
 		return err
 	}
-	names := partition.NewNameTable()
-	cfg.Salt, cfg.Names = b.Salt, names
-	if len(p.cfg.Logs) > 1 {
-		cfg.Knowledge = partition.NewKnowledge(cfg.Learners, names)
+	cfg.Salt = b.Salt
+	if err := p.load(&cfg); err != nil {
+		return err
 	}
-	m, err := partition.New(cfg)
+	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
+	p.acted, p.visited = b.Watermark, 0
+	return p.whereLoaded()
+}
+
+// load makes a machine of the image.
+func (p *replayed) load(cfg *partition.Config) error {
+	cfg.Names = partition.NewNameTable()
+	if len(p.cfg.Logs) > 1 {
+		cfg.Knowledge = partition.NewKnowledge(cfg.Learners, cfg.Names)
+	}
+	m, err := partition.New(*cfg)
 	if err != nil {
 		return err
 	}
@@ -53,10 +65,13 @@ func (p *replayed) start(b *partition.SeenBegin) error {
 		return notTold("loading the state: %v", err)
 	}
 	p.machine, p.lost, p.published[p.number].over = m, "", false
-	p.writer, p.seals, p.seq, p.pos = b.Writer, b.LoadedSeal, b.Seq, b.Inputs
-	p.acted, p.visited, p.since, p.sights, p.ranked = b.Watermark, 0, 0, nil, false
-	p.knows = newKnows(&cfg, len(p.cfg.Logs))
-	return p.whereLoaded()
+	p.since, p.sights, p.ranked, p.behind = 0, nil, false, behind{}
+	p.knows = newKnows(cfg, len(p.cfg.Logs))
+	if p.guess = p.imageGuess; p.guess && p.knows.of != nil {
+		p.knows.guessed = p.knows.of.Estimates()
+		p.knows.judge()
+	}
+	return nil
 }
 
 // whereLoaded finds out how far the loaded state has come on the way to its next ranking.
@@ -82,7 +97,7 @@ func (p *replayed) goBack(b *partition.SeenBegin) error {
 	s := seal{b.LoadedWriter, b.LoadedSeal}
 	switch at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); {
 	case b.Fresh:
-		p.image, p.imageSeal, p.checkpoints, p.unsent = newImage(), seal{}, nil, nil
+		p.image, p.imageSeal, p.imageGuess, p.checkpoints, p.unsent = newImage(), seal{}, false, nil, nil
 		p.published[p.number].cut(0)
 		return nil
 	case at >= 0:
@@ -123,6 +138,10 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 func (p *replayed) seal() {
 	x := sealed{machine: p.machine, inputs: p.pos}
 	x.segment, _ = p.machine.Seal(&x.changes)
+	if slices.ContainsFunc(x.changes.Writes, func(w state.Write) bool { return strings.HasSuffix(w.Hash, ":"+delay.HashLearner) }) {
+		p.guess = p.knows.unsure != ""
+	}
+	x.guess = p.guess
 	p.seals++
 	x.seal = seal{p.writer, p.seals}
 	p.unsent = append(p.unsent, x)
@@ -154,7 +173,7 @@ func (p *replayed) apply(c *checkpoint) {
 	for i := range c.segments {
 		x := &c.segments[i]
 		p.image.apply(&x.changes)
-		p.imageSeal, p.imageInputs = x.seal, x.inputs
+		p.imageSeal, p.imageInputs, p.imageGuess = x.seal, x.inputs, x.guess
 		if x.machine == p.machine && p.machine != nil {
 			p.machine.Forget(x.segment)
 		}
@@ -183,6 +202,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 }
 
 func (p *replayed) sight(s *partition.Sight) error {
+	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
 	switch s.Kind {
 	case partition.SeenWatermark:
 		p.acted += s.By
@@ -202,6 +222,12 @@ func (p *replayed) sight(s *partition.Sight) error {
 	case partition.SeenSealed:
 		p.seal()
 	case partition.SeenSent:
+		if has := &p.behind.unsent; *has > 0 {
+			if *has -= s.N; *has < 0 {
+				return notTold(misfit)
+			}
+			return nil
+		}
 		if int(s.N) > len(p.unsent) {
 			return notTold(misfit)
 		}
@@ -210,6 +236,8 @@ func (p *replayed) sight(s *partition.Sight) error {
 		return p.turn(s)
 	case partition.SeenImport:
 		return p.imports(s)
+	case partition.SeenStand:
+		return p.stands(s)
 	case partition.SeenLost:
 		return notTold("more was seen between two rankings than is told")
 	}

@@ -10,6 +10,8 @@ import (
 
 // published is what a partition has published with its checkpoints.
 type published struct {
+	base   []state.Field // all that it had when its base was taken, if there is one
+	from   stamp         // as of when
 	deltas []delta
 	at     map[stamp]int // which delta a checkpoint is
 	over   bool          // there will be no more
@@ -27,6 +29,9 @@ type delta struct {
 }
 
 func newPublished() *published { return &published{at: map[stamp]int{}} }
+
+// begin begins with a base.
+func (p *published) begin(at stamp, fields []state.Field) { p.from, p.base = at, fields }
 
 // add takes what a checkpoint publishes.
 func (p *published) add(at stamp, segments []sealed) {
@@ -52,17 +57,25 @@ func (p *published) cut(seq int64) {
 
 // find is how many deltas there are up to a checkpoint.
 func (p *published) find(at stamp) (n int, ok bool) {
-	if at.seq == 0 {
+	if at == p.from || at.seq == 0 && p.from.seq == 0 {
 		return 0, true
 	}
-	i, ok := p.at[at]
-	return i + 1, ok
+	if i, ok := p.at[at]; ok {
+		return i + 1, true
+	}
+	return 0, false
 }
+
+// gone tells whether a checkpoint is older than the base.
+func (p *published) gone(at stamp) bool { return at.seq <= p.from.seq && at != p.from }
 
 // whole is all that is published by the first n deltas, of some hashes.
 func (p *published) whole(n int, hashes []string) []state.Field {
 	type name struct{ hash, field string }
 	all := map[name][]byte{}
+	for _, f := range p.base {
+		all[name{f.Hash, string(f.Field)}] = f.Value
+	}
 	for i := range p.deltas[:n] {
 		for _, f := range p.deltas[i].fields {
 			if f.Value == nil {

@@ -42,6 +42,8 @@ type Config struct {
 	// Machine is what the machine of a partition is made from. Names and Knowledge are the replay's own.
 	Machine func(partition int32) partition.Config
 	Logs    []Log // by partition
+	// Bases are by partition what its replay begins with, and its log begins no later. Empty: with the beginning of all.
+	Bases []*Base
 	// Made is told of each ranking, in the order of its partition; that was enough where it is true. Nil: nobody is told.
 	Made func(Made) (enough bool)
 	// Before is called before an impression is ranked; nil: not.
@@ -87,6 +89,9 @@ func Run(cfg *Config) ([]Result, error) {
 		r.published = append(r.published, newPublished())
 		r.parts = append(r.parts, newPart(r, int32(p)))
 	}
+	for p, base := range cfg.Bases {
+		r.parts[p].begin(base)
+	}
 	for _, p := range r.parts {
 		var stop func()
 		p.resume, stop = iter.Pull(p.all)
@@ -111,6 +116,7 @@ type run struct {
 	published []*published
 	news      bool // something was published since all waited
 	enough    bool
+	guesses   bool // some owner's learners were not told all that they had been told of other partitions
 	mixed     bool // some owner did not tell what it saw, or somebody else changed what is stored
 }
 

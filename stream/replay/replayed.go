@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -31,6 +32,7 @@ type replayed struct {
 	seals   uint64 // segments sealed so far, by all owners
 	seq     int64  // of the last checkpoint sent
 	pos     [event.Inputs]int64
+	from    int64        // of impressions: what is before is in the base
 	acted   event.Millis // up to when event time was acted upon
 	visited int64
 	since   int64 // records stepped since the last sight
@@ -38,10 +40,14 @@ type replayed struct {
 	loaded  loaded
 	ranked  bool // it has ranked
 	knows   knows
+	behind  behind
+	apart   map[string]bool // learners that do not share the process's knowledge, by name
 
 	image       *image
 	imageSeal   seal                // the last that is in it
 	imageInputs [event.Inputs]int64 // as of that
+	imageGuess  bool                // likewise
+	guess       bool                // as of the last that was sealed
 	unsent      []sealed
 	checkpoints []checkpoint          // sent, and not yet in the image
 	ids         map[int64]state.ID    // of impressions, by offset
@@ -68,6 +74,7 @@ type sealed struct {
 	inputs  [event.Inputs]int64
 	machine *partition.Machine
 	segment uint64 // the machine's number
+	guess   bool   // what learners have stored of what they estimated is not known
 }
 
 // checkpoint is what was sent as one.
@@ -95,8 +102,19 @@ type loaded struct {
 const kept = 600
 
 func newPart(r *run, p int32) *replayed {
-	return &replayed{run: r, number: p, log: r.cfg.Logs[p], lost: "the topics begin later than the partition's state, and there is no base",
+	return &replayed{run: r, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p], lost: "the topics begin later than the partition's state, and there is no base",
 		image: newImage(), ids: map[int64]state.ID{}, ends: map[uint32][]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
+}
+
+// apart are the names of learners that do not share the process's knowledge. Of what they were told of other partitions something can
+// last: they estimate from the last estimate on, or are on hold.
+func apart(learners []partition.LearnerConfig) map[string]bool {
+	all := map[string]bool{}
+	for i := range learners {
+		l, ok := learners[i].New().(delay.Sharing)
+		all[learners[i].Name] = !ok || !l.Shares()
+	}
+	return all
 }
 
 // all makes the partition's rankings again, one after the other.
@@ -152,6 +170,9 @@ const misfit = "what the headers tell does not fit together"
 // behindMixed is why a ranking that is different is not exact once something was not told: what others published meanwhile may be part of it.
 const behindMixed = "behind something that was not told"
 
+// apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
+const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
+
 const afterContradiction = "behind a ranking that was different"
 
 // again makes a ranking again.
@@ -161,7 +182,9 @@ func (p *replayed) again(r *Ranking) error {
 		return err
 	}
 	d.id, d.offset, d.time = string(p.said.ID), p.said.Decision.Offset, p.said.Time
-	p.time = d.time
+	if p.time = d.time; d.offset < p.from {
+		return nil // the base has it
+	}
 	same, made, err := p.make(d)
 	var u *untold
 	switch {
@@ -196,8 +219,14 @@ func (p *replayed) read(d *decision) error {
 func (p *replayed) tell(d *decision, same bool, made []byte) {
 	m := Made{Partition: p.number, Ranking: d.Ranking, ID: d.id, Impression: d.offset, Time: d.time, Same: same,
 		NotExact: p.lost}
+	if p.behind.began && m.NotExact == "" {
+		m.NotExact = beforeBase
+	}
 	if m.NotExact == "" && !same && made == nil {
 		m.NotExact = p.knows.unsure
+	}
+	if m.NotExact == "" && !same && p.guesses && p.apart[string(p.said.Learner)] {
+		m.NotExact = apartGuess
 	}
 	if m.NotExact == "" && !same && p.mixed {
 		m.NotExact = behindMixed
@@ -225,6 +254,10 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	if err != nil {
 		return false, nil, err
 	}
+	if p.behind.earlier(told) {
+		return false, nil, nil
+	}
+	told = p.behind.fresh(told)
 	first := -1 // the first owner that there is something left to do of; -1: the one at hand
 	for i := range told {
 		if told[i].Kind == partition.SeenBegun && p.has(&told[i].Begin) {
@@ -235,6 +268,9 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 		return false, nil, notTold("%s", p.lost)
 	}
 	targets := []*decision{d}
+	if p.behind.began {
+		p.behind.began, targets = false, append(p.adopted(), d)
+	}
 	for first >= 0 || len(told) > 0 {
 		if first >= 0 {
 			if err := p.start(&told[first].Begin); err != nil {

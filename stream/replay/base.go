@@ -1,0 +1,128 @@
+package replay
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// Base is a partition's state as a checkpoint left it, with which a replay begins where the topics do not reach back to the partition's
+// beginning.
+//
+// Most of a state follows from the log alone. Not so what its owner knew of other partitions at that moment, and estimates that were made
+// of that: nothing tells of these until the owner tells anew how far it knows whom, and has estimated anew. What it ranks until then is
+// not exact; see knows.
+type Base struct {
+	Seq    int64               // of the checkpoint
+	Inputs [event.Inputs]int64 // up to where records had been stepped
+	// Settings are those that decisions depend on, as in partition.SeenBegin, of whoever took the base.
+	Settings string
+	Fields   []state.Field // of all hashes, those of "meta" that are not the store's among them
+	Pages    []state.PageOfEntries
+}
+
+// image is the base as a store would hold it.
+func (b *Base) image() *image {
+	g := newImage()
+	g.seq = b.Seq
+	for _, f := range b.Fields {
+		if g.hashes[f.Hash] == nil {
+			g.hashes[f.Hash] = map[string][]byte{}
+		}
+		g.hashes[f.Hash][string(f.Field)] = f.Value
+	}
+	for _, p := range b.Pages {
+		g.pages[p.Number] = &page{p.Bucket, maps.Clone(p.Entries)}
+	}
+	return g
+}
+
+// begin begins with a base: its owner goes on from there.
+func (p *replayed) begin(b *Base) {
+	p.from = b.Inputs[event.Impressions]
+	err := p.beginWith(b)
+	var u *untold
+	if errors.As(err, &u) {
+		p.machine, p.lost = nil, u.why
+	}
+}
+
+func (p *replayed) beginWith(b *Base) error {
+	cfg := p.cfg.Machine(p.number)
+	if cfg.Settings != b.Settings {
+		return notTold("the base was taken with other settings (%s; these are %s)", b.Settings, cfg.Settings)
+	}
+	p.image = b.image()
+	if err := p.load(&cfg); err != nil {
+		return err
+	}
+	seen, ok := p.machine.SeenLoaded()
+	told, err := toldBy(seen.Tokens)
+	if !ok || err != nil {
+		return notTold("the base does not tell what was seen: it is of a version that cannot, or of a state that something else has changed")
+	}
+	p.imageSeal, p.imageInputs = seal{seen.Writer, seen.Sealed}, b.Inputs
+	p.writer, p.seals, p.seq, p.pos = seen.Writer, seen.Sealed, b.Seq, b.Inputs
+	p.acted, p.visited = p.machine.Watermark(), seen.Visited
+	p.behind = told
+	p.behind.unsent = int64(seen.Unsent)
+	p.published[p.number].begin(stamp{seen.Writer, b.Seq}, b.Fields)
+	for _, g := range p.image.pages {
+		for id, v := range g.entries {
+			if offset, ok := partition.PendingAt(v); ok {
+				p.ids[offset] = id
+			}
+			end := partition.EndOf(id)
+			p.ends[end] = append(p.ends[end], id)
+		}
+	}
+	p.knows.nothing()
+	return p.whereLoaded()
+}
+
+// behind is what rankings tell that a base has already.
+type behind struct {
+	seals  int   // so many, and what is told up to the last of them
+	unsent int64 // segments, which they then tell to be sent
+	// began says that the base's owner, the writer, had not ranked yet since it began: it adopts what was ranked before its first ranking.
+	began  bool
+	writer uint32
+}
+
+// toldBy is what the tokens of a base will tell of it.
+func toldBy(tokens []byte) (b behind, err error) {
+	for r := partition.NewSeenReader(tokens); ; {
+		s, more, err := r.Next()
+		switch {
+		case !more || err != nil:
+			return b, err
+		case s.Kind == partition.SeenSealed:
+			b.seals++
+		case s.Kind == partition.SeenBegun:
+			b.began, b.writer = true, s.Begin.Writer
+		}
+	}
+}
+
+// earlier tells whether a ranking, of which the header tells so, was made before the base's owner ranked.
+func (b *behind) earlier(told []partition.Sight) bool {
+	return b.began && !slices.ContainsFunc(told, func(s partition.Sight) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
+}
+
+// fresh leaves out of what is told what the base has.
+func (b *behind) fresh(told []partition.Sight) []partition.Sight {
+	for b.seals > 0 && len(told) > 0 {
+		if told[0].Kind == partition.SeenSealed {
+			b.seals--
+		}
+		told = told[1:]
+	}
+	return told
+}
+
+// beforeBase is why a ranking is not exact that an earlier owner made, and the base's was to adopt.
+const beforeBase = "it was made by an earlier owner than the base's"
