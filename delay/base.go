@@ -23,6 +23,7 @@ type base struct {
 	in      policy.Input // what of it does not change between decisions is set
 	ws      policy.Workspace
 	flights flights
+	users   *users          // nil where payoffs do not depend on features
 	changes *policy.Changes // of items: the table's, where all that is kept by item is noted
 
 	forgotten []policy.Item // since the last harvest
@@ -59,6 +60,9 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 	d.Instance = -1
 	d.Explored = false
 	b.in.Items, b.in.Context, b.in.Key = candidates, about, key
+	if b.users != nil {
+		b.in.Known = b.users.know(b.table, &b.in)
+	}
 	if b.explorer == nil {
 		b.policy.Rank(&b.in, &b.ws, d.Order)
 	} else {
@@ -81,7 +85,7 @@ func (b *base) explore(d *Decision, n int) {
 func (b *base) Adopt(int64, *Decision) {}
 
 // Needs implements Learner: what the feedback says of the item is all there is to know.
-func (b *base) Needs() Needs { return Needs{} }
+func (b *base) Needs() Needs { return Needs{Context: b.users != nil} }
 
 // Unselected implements Learner. An impression without a selection teaches nothing.
 func (b *base) Unselected(Feedback) {}
@@ -118,10 +122,19 @@ func (b *base) LoadSums(i policy.Item, s policy.Sums) { b.table.Set(i, s) }
 
 // Pooled implements Learner: besides the sums, selections tell of windows wherever they were made, and so does silence of
 // items.
-func (b *base) Pooled() []Pooled { return append(b.flights.pooled(), b.windows.pooled()...) }
+func (b *base) Pooled() []Pooled {
+	all := append(b.flights.pooled(), b.windows.pooled()...)
+	if b.users != nil {
+		all = append(all, b.users.pooledHashes()...)
+	}
+	return all
+}
 
 // SetSourceField implements Learner.
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
+	if b.users != nil && b.users.setSource(source, hash, field, value, items) {
+		return
+	}
 	if hash == hashWindows {
 		b.windows.setSourceField(source, hash, field, value)
 		return
@@ -134,6 +147,9 @@ func (b *base) SetSourceField(source int32, hash string, field, value []byte, it
 func (b *base) Advance(watermark int64) {
 	b.windows.advance(watermark)
 	b.flights.advance(watermark, b.table)
+	if b.users != nil {
+		b.users.advance(b.table)
+	}
 }
 
 // Windows appends the distribution of windows that decisions are made for, from window 1 on, to dst, and tells how many
@@ -144,6 +160,9 @@ func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b
 func (b *base) status() Status {
 	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
+	if b.users != nil {
+		s.Unfed = b.users.unfed
+	}
 	return s
 }
 
@@ -162,6 +181,11 @@ func (b *base) harvest(r Recorder) {
 
 // loadField restores what harvest writes.
 func (b *base) loadField(hash string, field, value []byte) error {
+	if b.users != nil {
+		if ok, err := b.users.load(hash, field, value, b.flights.Len()); ok {
+			return err
+		}
+	}
 	switch hash {
 	case hashFlights:
 		return b.flights.load(field, value)

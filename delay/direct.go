@@ -18,6 +18,7 @@ import "github.com/ranker-worker/ranker-worker/policy"
 // selections in flight, where there are any, in decimal; where silence counts, sources pool it. So
 // with what has come in parts of their payoffs, in "open", and what was paid by when it began, in "history". What is learned of windows, for a BASE that needs them, is
 // stored as BOLD stores it.
+// With features (NewPersonal) payoffs may depend on the user and on what is known of the candidate.
 type Direct struct{ base }
 
 var _ Learner = (*Direct)(nil)
@@ -42,13 +43,25 @@ func direct(b base, s Silence) *Direct {
 }
 
 // Selected implements Learner: the payoff is awaited from now on.
-func (d *Direct) Selected(fb Feedback) { d.selected(&fb) }
+func (d *Direct) Selected(fb Feedback) {
+	if d.users != nil {
+		d.users.begin(&fb)
+	}
+	d.selected(&fb)
+}
 
 // Partial implements Learner: what has come so far counts, as Silence says.
 func (d *Direct) Partial(fb Feedback) { d.flights.part(&fb) }
 
 // Paid implements Learner: BASE is fed.
 func (d *Direct) Paid(fb Feedback) {
+	if d.users != nil {
+		var fed bool
+		if fb.Payoff, fed = d.users.pay(&fb); !fed {
+			d.dropped(&fb)
+			return
+		}
+	}
 	if d.flights.drift != nil {
 		d.flights.drift.pay(&fb)
 	}
@@ -57,7 +70,12 @@ func (d *Direct) Paid(fb Feedback) {
 }
 
 // Expired implements Learner: the payoff is awaited no longer, and nothing is learned.
-func (d *Direct) Expired(fb Feedback) { d.dropped(&fb) }
+func (d *Direct) Expired(fb Feedback) {
+	if d.users != nil {
+		d.users.await(&fb, -1)
+	}
+	d.dropped(&fb)
+}
 
 // SetSource implements Learner.
 func (d *Direct) SetSource(source int32, i policy.Item, s policy.Sums) {
@@ -72,7 +90,11 @@ func (d *Direct) Status() Status { return d.status() }
 
 // Hashes implements Learner.
 func (d *Direct) Hashes() []string {
-	return append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
+	all := append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
+	if d.users != nil {
+		all = append(all, hashCells, hashLinear)
+	}
+	return all
 }
 
 // Form implements Versioned: flights say when they began, and who does not keep that up must not change their number.
@@ -84,7 +106,12 @@ func (d *Direct) Form(hash string) int64 {
 }
 
 // Harvest implements Learner.
-func (d *Direct) Harvest(r Recorder) { d.harvest(r) }
+func (d *Direct) Harvest(r Recorder) {
+	if d.users != nil {
+		d.users.harvest(r, &d.writer)
+	}
+	d.harvest(r)
+}
 
 // LoadField implements Learner.
 func (d *Direct) LoadField(hash string, field, value []byte) error {
@@ -95,6 +122,10 @@ func (d *Direct) LoadField(hash string, field, value []byte) error {
 func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded(d.table)
+	if d.users != nil {
+		d.users.settle(d.table)
+		d.users.told, d.users.unstored = true, false
+	}
 	if d.table.Shares() {
 		d.table.Loaded(d.differs)
 	}

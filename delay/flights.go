@@ -24,6 +24,7 @@ type flights struct {
 	silence  Silence
 	stored   policy.Pages[policy.Count] // of our own, as harvested last
 	total    policy.Count               // of our own
+	evidence func(policy.Item) policy.Evidence
 }
 
 // tell has the table be told of selections in flight, and what they amount to.
@@ -46,10 +47,11 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 	if s.Drift > 0 {
 		f.drift = newDrift(s, table)
 	}
-	table.EvidenceBy(func(i policy.Item) policy.Evidence {
+	f.evidence = func(i policy.Item) policy.Evidence {
 		w := weight(i)
 		return s.begun(f.fed(table.Pooled(i), i, w), f.Pooled(i), w, come(i))
-	})
+	}
+	table.EvidenceBy(f.evidence)
 }
 
 // fed is what an item's payoffs are worth, and its awaited selections.

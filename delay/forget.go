@@ -49,6 +49,9 @@ func (r *Robust) Forget(i policy.Item) {
 // forget forgets an item. The table is told last: what else changes makes the item's evidence anew.
 func (b *base) forget(i policy.Item) {
 	b.flights.forget(i)
+	if b.users != nil {
+		b.users.forget(i, b.table.Own(i))
+	}
 	b.table.Forget(i)
 	b.forgotten = append(b.forgotten, i)
 }
@@ -66,6 +69,10 @@ func (b *base) release() {
 
 func (b *base) releaseItem(i policy.Item) {
 	b.flights.release(i)
+	if b.users != nil {
+		b.users.settle(b.table)
+		b.users.release(i)
+	}
 	b.table.Release(i)
 }
 

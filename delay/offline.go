@@ -100,6 +100,14 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	if !ok {
 		return fmt.Errorf("%w: %T from %T", ErrMerge, d, from)
 	}
+	if (d.users != nil) != (f.users != nil) {
+		return fmt.Errorf("%w: one depends on features, one does not", ErrMerge)
+	}
+	if s.Additive && d.users != nil {
+		if err := d.users.takeOver(f.users, numbers); err != nil {
+			return err
+		}
+	}
 	if s.Additive && d.flights.awaiting != nil && f.flights.awaiting != nil {
 		d.flights.awaiting.takeOver(f.flights.awaiting, numbers)
 	}
@@ -143,6 +151,9 @@ func (b *base) NamesItems() bool { return false }
 func (b *base) Carry(fb Feedback, selected bool) {
 	if !selected {
 		return
+	}
+	if b.users != nil {
+		b.users.begin(&fb)
 	}
 	b.flights.begin(&fb)
 	if b.flights.parts != nil {
@@ -291,7 +302,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashLearner, hashInstances, hashRounds,
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashCells, hashLinear, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }

@@ -33,6 +33,8 @@ type Inspection struct {
 
 	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
 
+	Coefficients []Coefficient // of features; nil where payoffs do not depend on any
+
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
 }
 
@@ -69,6 +71,10 @@ func (b *base) Inspect() Inspection {
 		i.Silent[k] = b.flights.silentOf(policy.Item(k))
 	}
 	i.Windows, i.Learned = b.Windows(nil)
+	if b.users != nil {
+		i.Beliefs, i.Coefficients = b.users.beliefs(), b.users.coefficients()
+		return i
+	}
 	if p, ok := b.policy.(policy.Believer); ok {
 		c := p.Components(b.table)
 		i.Beliefs = &c

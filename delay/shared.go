@@ -40,8 +40,9 @@ type Sharing interface {
 
 var _ Sharing = (*Direct)(nil)
 
-// Shares implements Sharing: where silence waits others' selections in flight are not known, and one that explores estimates windows.
-func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools }
+// Shares implements Sharing: where silence waits others' selections in flight are not known, one that explores estimates windows, and
+// one with features fits a model to what it knows itself.
+func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools && d.users == nil }
 
 // Share implements Sharing.
 func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,7 @@ func kinds() []kind {
 			return newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: given(t),
 				Silence: Silence{Law: SilenceAges, Default: 0.25}})
 		}})
+	all = append(all, personalKinds()...)
 	for _, b := range []policy.Belief{{Sigma: 0.5}, {Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}} {
 		for _, f := range []func(policy.Belief) (policy.Policy, error){
 			func(b policy.Belief) (policy.Policy, error) { return policy.NewMOSS(b) },
@@ -228,7 +230,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 	var first Decision
 	for k, l := range w.learners {
 		d := Decision{Order: []int32{9}, Propensities: []float64{1}, Expected: []float64{1}, Explored: true, Instance: 7}
-		l.Decide(candidates, nil, key, &d)
+		l.Decide(candidates, contextOf(l, key, n), key, &d)
 		if k == 0 {
 			first = d
 			requireDecision(t, &d, n)
@@ -237,6 +239,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 		require.Equal(t, first, d)
 	}
 	fb := feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+	fb.X = rowOf(w.learners[0], key, candidates, fb.Item)
 	fb.Began = w.now + rapid.Int64Range(-100, 100).Draw(t, "began")
 	return fb
 }
@@ -417,6 +420,9 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashLately:  {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
 	hashLevels:  {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
 	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
+	hashCells:   {[]string{"0", "1", "2", "9", "x"}, []string{"2 0 254 -3 0 9", "1 3 127 127 1 2 381 0 -381 7", "0 1 0 0 0 0 127 1 1 1", "x"}},
+	hashLinear: {[]string{"0", "1", "3", "4", "payoffs", "x"}, []string{"32258 68182605824", "5 16129 0", "0 0 0 16129 -999", "2 1073741824", "3 999999999999999999999999",
+		"-1 5", ""}},
 }
 
 func theirsAreOurs(theirs policy.Item) (policy.Item, bool) { return theirs, theirs < known }
@@ -549,6 +555,19 @@ var faultyFields = map[string][][]storedField{
 		{{hashLearner, "silence", "1 1"}}, {{hashLearner, "silence", "1 x 0.5"}}, {{hashLearner, "silence", "1 1 NaN"}},
 		{{hashLearner, "silence", "1 1 2"}},
 	},
+	hashCells: {
+		{{hashCells, "3", "1 0 127 0 0 0"}}, {{hashCells, "x", "1 0 127 0 0 0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "1 0 127 0 0"}},
+		{{hashCells, "1", "1 0 128 0 0 0"}}, {{hashCells, "1", "0 1 127 0 0 0"}}, {{hashCells, "1", "1 1 127 0 0 0 127 0 0 -128"}},
+		{{hashCells, "1", "-1 0 127 0 0 0"}}, {{hashCells, "1", "1 -1 127 0 0 0"}}, {{hashCells, "1", "1 0 127 0 0 x"}},
+		{{hashCells, "1", "9223372036854775807 0 127 0 0 0"}},
+	},
+	hashLinear: {
+		{{hashLinear, "4", "0 0 0 0 0 0"}}, {{hashLinear, "x", "0 0"}}, {{hashLinear, "-1", "0"}}, {{hashLinear, "0", "0"}}, {{hashLinear, "0", ""}},
+		{{hashLinear, "0", "x 0"}}, {{hashLinear, "0", "0 x"}}, {{hashLinear, "0", "0 01"}}, {{hashLinear, "0", "0 170141183460469231731687303715884105728"}},
+		{{hashLinear, "payoffs", "1"}}, {{hashLinear, "payoffs", "x 1"}}, {{hashLinear, "payoffs", "1 1 1"}}, {{hashLinear, "payoffs", "9223372036854775807 1"}},
+		{{hashLearner, "fit", ""}}, {{hashLearner, "fit", "1 2 3"}},
+		{{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" 0", 14)}}, {{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" NaN", 14)}},
+	},
 	hashQueue: {
 		{{hashQueue, "1", "0.5"}}, {{hashQueue, "3:0", "0.5"}}, {{hashQueue, "-1:0", "0.5"}}, {{hashQueue, "1:00", "0.5"}},
 		{{hashQueue, "+1:0", "0.5"}}, {{hashQueue, "1:", "0.5"}}, {{hashQueue, "1:0", "NaN"}}, {{hashQueue, "1:0", "Inf"}},
@@ -614,6 +633,8 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
 			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
+			{hashCells, "1", "1 1 127 5 -7 0 127 1 2 3"}, {hashLinear, "1", "3 16129 -70000000000000000000"}, {hashLinear, "payoffs", "3 1073741824"},
+			{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
 			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)
@@ -628,9 +649,10 @@ func FuzzLearners_LoadField(f *testing.F) {
 		// What is accepted can be gone on with.
 		var d Decision
 		for k := range int64(4) {
-			l.Decide(allItems(3), nil, policy.Key(k), &d)
+			l.Decide(allItems(3), contextOf(l, policy.Key(k), 3), policy.Key(k), &d)
 			requireDecision(t, &d, 3)
 			fb := feedback(k, allItems(3), &d, d.Order[0])
+			fb.X = rowOf(l, policy.Key(k), allItems(3), fb.Item)
 			fb.Payoff = 1
 			l.Selected(fb)
 			l.Paid(fb)
@@ -649,9 +671,10 @@ func TestLearners_AllocateNothing(t *testing.T) {
 		var d Decision
 		var fb Feedback
 		ref := int64(0)
+		about := contextOf(l, 7, len(candidates))
 		step := func() {
 			ref++
-			l.Decide(candidates, nil, policy.Key(ref), &d)
+			l.Decide(candidates, about, policy.Key(ref), &d)
 			fb = Feedback{Ref: ref, Item: d.Order[0], Payoff: 0.5, Candidates: candidates, Order: d.Order, Instance: d.Instance}
 			if len(d.Propensities) > 0 {
 				fb.Propensity = d.Propensities[0]
@@ -659,8 +682,12 @@ func TestLearners_AllocateNothing(t *testing.T) {
 			if len(d.Expected) > 0 {
 				fb.Expected, fb.HasExpected = d.Expected[0], true
 			}
+			fb.X = about.Row(int(d.Order[0]), len(candidates))
 			l.Selected(fb)
 			l.Paid(fb)
+			if about != nil {
+				l.Advance(ref)
+			}
 		}
 		for range 200 {
 			step()

@@ -9,6 +9,22 @@ type Context struct {
 	X []int8
 }
 
+// Known is what a learner has found to be known of the candidates of one impression.
+type Known struct {
+	// Candidates are in the order of Input.Items.
+	Candidates []Estimate
+	// Variance is σ², of payoffs around what is expected of them; Kappa is how many payoffs it counts as to know what items are like.
+	Variance, Kappa float64
+	// Plain says that the estimates are of features alone, with no variance learned, and so that their error is bounded: with the
+	// numbers that follow and the ridge λ, for every x at all times, with probability 1−δ, by √(x'A⁻¹x)·(√(2·log(1/δ)+LogDet)·σ + √λ·‖θ−θ⁰‖).
+	Plain  bool
+	LogDet float64 // log det A/Λ
+	Ridge  float64 // λ
+}
+
+// Estimate is what is expected of a payoff: its mean, and of how many payoffs that is worth, above 0; σ² over it is its variance.
+type Estimate struct{ Mean, Weight float64 }
+
 // Row is the numbers of the candidate at position k of n; nil without a context.
 func (c *Context) Row(k, n int) []int8 {
 	if c == nil {

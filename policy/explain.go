@@ -47,6 +47,9 @@ func Reasons(ranker any, in *Input, ws *Workspace, order []int32) (why []Reason,
 			r.InFlight = int64(in.InFlight.Pooled(item))
 		}
 		r.Worth, r.Open = s.W, s.Open
+		if in.Known != nil {
+			r.Mean, r.Worth = in.Known.Candidates[k].Mean, in.Known.Candidates[k].Weight
+		}
 		r.Lower, r.Upper = r.Mean, r.Mean
 	}
 	if e, ok := ranker.(Explainer); ok {
@@ -121,8 +124,8 @@ func (*Greedy) Rule() string {
 
 // Weigh implements Explainer.
 func (*Greedy) Weigh(in *Input, _ *Workspace, why []Reason) {
-	for k, item := range in.Items {
-		why[k].Index, _ = believed(in, item)
+	for k := range in.Items {
+		why[k].Index, _ = believed(in, int32(k))
 	}
 }
 

@@ -5,7 +5,7 @@ package policy
 // first payoffs mislead it. Equal means go to the item with fewer payoffs, then fewer in flight, then a random draw.
 type Greedy struct{}
 
-var greedyKind = Kind{Name: "greedy", Colour: "#c68637", About: "the best mean so far",
+var greedyKind = Kind{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
 	Rank: func(*Parameters) (Policy, error) { return NewGreedy(), nil }}
 
 var _ Policy = (*Greedy)(nil)
@@ -17,7 +17,7 @@ func NewGreedy() *Greedy { return &Greedy{} }
 func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		mean, _ := believed(in, in.Items[i])
+		mean, _ := believed(in, i)
 		r.enter(i, mean)
 	}
 	follow(r.leaders, dst)

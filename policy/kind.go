@@ -15,6 +15,8 @@ type Kind struct {
 	NotDirect string
 	// Believes says that it assumes something of how payoffs spread: it looks at Parameters.Belief.
 	Believes bool
+	// Personal says that it goes by Input.Known where there is one, so that payoffs may depend on more than the item.
+	Personal bool
 	// Confident says that it works with confidence intervals: it looks at Parameters.Confidence.
 	Confident bool
 

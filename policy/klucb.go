@@ -33,9 +33,9 @@ func (*KLUCB) budget(t *Table) float64 {
 	return math.Log(1 + now*l*l)
 }
 
-// of is an item's index, or, where that is below best, some number below best.
-func (*KLUCB) of(in *Input, item Item, budget, best float64) float64 {
-	mean, weight := believed(in, item)
+// of is a candidate's index, or, where that is below best, some number below best.
+func (*KLUCB) of(in *Input, at int32, budget, best float64) float64 {
+	mean, weight := believed(in, at)
 	if weight == 0 {
 		return mean
 	}
@@ -82,7 +82,7 @@ func (k *KLUCB) Rank(in *Input, ws *Workspace, dst []int32) {
 	budget := k.budget(in.Table)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, k.of(in, in.Items[i], budget, r.best))
+		r.enter(i, k.of(in, i, budget, r.best))
 	}
 	follow(r.leaders, dst)
 }
@@ -95,7 +95,7 @@ func (*KLUCB) Rule() string {
 // Weigh implements Explainer.
 func (k *KLUCB) Weigh(in *Input, _ *Workspace, why []Reason) {
 	budget := k.budget(in.Table)
-	for i, item := range in.Items {
-		why[i].Index = k.of(in, item, budget, math.Inf(-1))
+	for i := range why {
+		why[i].Index = k.of(in, int32(i), budget, math.Inf(-1))
 	}
 }

@@ -22,7 +22,7 @@ import "math"
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type MOSS struct{ belief Belief }
 
-var mossKind = Kind{Name: "moss", Colour: "#179cc7", About: "a bonus for what had less than its share of the payoffs", Believes: true,
+var mossKind = Kind{Name: "moss", Colour: "#179cc7", About: "a bonus for what had less than its share of the payoffs", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewMOSS(p.Belief) }}
 
 var _ Policy = (*MOSS)(nil)
@@ -57,7 +57,7 @@ type share struct {
 func (m *MOSS) share(in *Input) share {
 	t := in.Table
 	n := float64(t.Len())
-	x := share{expectation: m.belief.expect(t), fair: max(t.Weight(), 0) / n, spared: behind * (1 - float64(len(in.Items))/n) / 2}
+	x := share{expectation: m.belief.expected(in), fair: max(t.Weight(), 0) / n, spared: behind * (1 - float64(len(in.Items))/n) / 2}
 	x.spread = 2 * x.variance
 	if assumed := m.belief.Sigma * m.belief.Sigma; m.belief.EstimateSigma && x.variance*tight < assumed {
 		x.few, x.assumed = fewest*math.Sqrt(x.fair)+x.kappa, 2*assumed
@@ -68,8 +68,8 @@ func (m *MOSS) share(in *Input) share {
 // of is the index, or where that is below best, some number below best. A logarithm costs more than all the rest, and
 // most items cannot lead; with the bound in its place the index is no smaller, rounding included, for rounding is
 // monotone.
-func (x *share) of(in *Input, item Item, best float64) float64 {
-	mean, weight := x.mean(in, item)
+func (x *share) of(in *Input, k int32, best float64) float64 {
+	mean, weight := x.at(in, k)
 	if weight == 0 {
 		return mean
 	}
@@ -89,7 +89,7 @@ func (m *MOSS) Rank(in *Input, ws *Workspace, dst []int32) {
 	x := m.share(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, x.of(in, in.Items[i], r.best))
+		r.enter(i, x.of(in, i, r.best))
 	}
 	follow(r.leaders, dst)
 }
@@ -102,14 +102,14 @@ func logAbove(x float64) float64 {
 
 // Rule implements Explainer.
 func (m *MOSS) Rule() string {
-	return "the candidate with the largest MOSS index leads: " + m.belief.expected() +
+	return "the candidate with the largest MOSS index leads: " + m.belief.inWords() +
 		", plus a bonus for having had less than its share of the payoffs"
 }
 
 // Weigh implements Explainer.
 func (m *MOSS) Weigh(in *Input, _ *Workspace, why []Reason) {
 	x := m.share(in)
-	for k, item := range in.Items {
-		why[k].Index = x.of(in, item, math.Inf(-1))
+	for k := range why {
+		why[k].Index = x.of(in, int32(k), math.Inf(-1))
 	}
 }

@@ -20,7 +20,7 @@ import "math"
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type Optimistic struct{ belief Belief }
 
-var optimisticKind = Kind{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true,
+var optimisticKind = Kind{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewOptimistic(p.Belief) }}
 
 var _ Policy = (*Optimistic)(nil)
@@ -39,16 +39,21 @@ type optimism struct {
 	spread float64 // 2σ²·log f(t)
 }
 
-func (o *Optimistic) optimism(t *Table) optimism {
-	x := optimism{expectation: o.belief.expect(t)}
+func (o *Optimistic) optimism(in *Input) optimism {
+	x, t := optimism{expectation: o.belief.expected(in)}, in.Table
 	now := max(t.Weight(), 0) + 1
 	l := math.Log(now + 1)
-	x.spread = 2 * x.variance * math.Log(1+now*l*l)
+	log := math.Log(1 + now*l*l)
+	x.spread = 2 * x.variance * log
+	if known := in.Known; known != nil && known.Plain {
+		radius := math.Sqrt(x.variance*(2*log+known.LogDet)) + math.Sqrt(known.Ridge)
+		x.spread = radius * radius
+	}
 	return x
 }
 
-func (x *optimism) of(in *Input, item Item) float64 {
-	mean, weight := x.mean(in, item)
+func (x *optimism) of(in *Input, k int32) float64 {
+	mean, weight := x.at(in, k)
 	if weight == 0 {
 		return mean
 	}
@@ -57,23 +62,23 @@ func (x *optimism) of(in *Input, item Item) float64 {
 
 // Rank implements Policy in O(n).
 func (o *Optimistic) Rank(in *Input, ws *Workspace, dst []int32) {
-	x := o.optimism(in.Table)
+	x := o.optimism(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, x.of(in, in.Items[i]))
+		r.enter(i, x.of(in, i))
 	}
 	follow(r.leaders, dst)
 }
 
 // Rule implements Explainer.
 func (o *Optimistic) Rule() string {
-	return "the candidate with the largest upper confidence bound leads: " + o.belief.expected() + ", plus a bonus for what is not known"
+	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for what is not known"
 }
 
 // Weigh implements Explainer.
 func (o *Optimistic) Weigh(in *Input, _ *Workspace, why []Reason) {
-	x := o.optimism(in.Table)
-	for k, item := range in.Items {
-		why[k].Index = x.of(in, item)
+	x := o.optimism(in)
+	for k := range why {
+		why[k].Index = x.of(in, int32(k))
 	}
 }

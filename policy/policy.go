@@ -22,6 +22,9 @@ type Input struct {
 	// Context is what else is known of the impression, for a learner whose candidates are worth different things to different
 	// users; nil for all others.
 	Context *Context
+	// Known is what is known of the candidates instead of what Table says, as such a learner finds out; nil for all others. Policies
+	// that take payoffs as they arrive, and no windows, go by it.
+	Known *Known
 	// Key draws the random numbers of this decision.
 	Key Key
 }

@@ -111,10 +111,27 @@ func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
 	return math.Inf(1), 0
 }
 
-// believed is an item's mean payoff, and its weight, for policies without a belief; see expectation.mean.
-func believed(in *Input, i Item) (mean, weight float64) {
+// expected fills in the numbers for an impression.
+func (b *Belief) expected(in *Input) expectation {
+	if in.Known != nil {
+		return expectation{variance: in.Known.Variance, kappa: in.Known.Kappa}
+	}
+	return b.expect(in.Table)
+}
+
+// at is the mean and the weight of the candidate at position k.
+func (e *expectation) at(in *Input, k int32) (mean, weight float64) {
+	if in.Known != nil {
+		x := &in.Known.Candidates[k]
+		return x.Mean, x.Weight
+	}
+	return e.mean(in, in.Items[k])
+}
+
+// believed is a candidate's mean payoff, and its weight, for policies without a belief; see expectation.mean.
+func believed(in *Input, k int32) (mean, weight float64) {
 	var nothing expectation
-	return nothing.mean(in, i)
+	return nothing.at(in, k)
 }
 
 // Believer is a policy with a Belief, which can show what the belief comes to.
@@ -138,8 +155,8 @@ var (
 	_ Believer = (*Thompson)(nil)
 )
 
-// expected says in words what m̃_i is.
-func (b *Belief) expected() string {
+// inWords says what m̃_i is.
+func (b *Belief) inWords() string {
 	if b.Prior == NoPrior {
 		return "its mean payoff (unseen ones come first)"
 	}

@@ -11,7 +11,7 @@ type Thompson struct{ belief Belief }
 
 var _ Policy = (*Thompson)(nil)
 
-var thompsonKind = Kind{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true,
+var thompsonKind = Kind{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
 // NewThompson makes the policy, or says which parameter is out of range.
@@ -25,7 +25,7 @@ func NewThompson(b Belief) (*Thompson, error) {
 // draw is the draw for position i, or where that is below best, some number below best: most items cannot lead even with
 // the largest number that begins with the same bits. Rounding is monotone, so nothing that would lead is passed over.
 func (e *expectation) draw(in *Input, i int32, best float64) float64 {
-	mean, weight := e.mean(in, in.Items[i])
+	mean, weight := e.at(in, i)
 	if weight == 0 {
 		return mean
 	}
@@ -39,7 +39,7 @@ func (e *expectation) draw(in *Input, i int32, best float64) float64 {
 
 // Rank implements Policy in O(n).
 func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
-	e := p.belief.expect(in.Table)
+	e := p.belief.expected(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
 		r.enter(i, e.draw(in, i, r.best))
@@ -49,13 +49,13 @@ func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
 
 // Rule implements Explainer.
 func (p *Thompson) Rule() string {
-	return "each candidate's mean payoff is drawn from what is believed of it, around " + p.belief.expected() +
+	return "each candidate's mean payoff is drawn from what is believed of it, around " + p.belief.inWords() +
 		"; the largest draw leads"
 }
 
 // Weigh implements Explainer.
 func (p *Thompson) Weigh(in *Input, _ *Workspace, why []Reason) {
-	e := p.belief.expect(in.Table)
+	e := p.belief.expected(in)
 	for k := range in.Items {
 		why[k].Index = e.draw(in, int32(k), math.Inf(-1))
 	}

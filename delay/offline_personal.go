@@ -1,0 +1,57 @@
+package delay
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// takeOver adds what another learner knows.
+func (u *users) takeOver(from *users, numbers []policy.Item) error {
+	if u.dim != from.dim {
+		return fmt.Errorf("%w: of %d features from %d", ErrMerge, u.dim, from.dim)
+	}
+	for i, to := range numbers {
+		if c := from.own.Get(policy.Item(i)); c.fed > 0 {
+			c.awaited, c.x = 0, nil // they are carried
+			u.own.At(to).add(&c, 1)
+			u.pooled.At(to).add(&c, 1)
+			u.cells.Note(to, 1)
+			u.stale.Note(to, 1)
+		}
+	}
+	u.linear.Plus(from.linear)
+	u.model.Total.Plus(from.linear)
+	u.moved, u.told = true, true
+	return nil
+}
+
+// Coefficient is by how much a payoff is expected to change with a feature that goes from the middle of its range to its end, in
+// normalised units, and the deviation of that.
+type Coefficient struct {
+	Name      string
+	Value, SD float64
+}
+
+// coefficients are all of them, in the order of the features.
+func (u *users) coefficients() []Coefficient {
+	all := make([]Coefficient, u.dim)
+	for j := range all {
+		all[j].Name = u.names[j]
+		all[j].Value, all[j].SD = u.model.Coefficient(j)
+	}
+	return all
+}
+
+// beliefs are what payoffs are believed to be like, at the middle of all features' ranges.
+func (u *users) beliefs() *policy.Components {
+	var k policy.Known
+	u.model.Common(&k)
+	c := &policy.Components{Sigma: math.Sqrt(k.Variance), Tau: math.Inf(1)}
+	c.Mean, _ = u.model.Coefficient(0)
+	if k.Kappa > 0 {
+		c.Tau = math.Sqrt(k.Variance / k.Kappa)
+	}
+	return c
+}

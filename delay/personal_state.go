@@ -1,0 +1,226 @@
+package delay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy/personal"
+)
+
+// The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>" to how many payoffs it has been fed,
+// how many selections are awaited, and by feature, in units of 1/127, the sum over the former, and where there are any that over the
+// latter, with blanks between. Hash "linear" maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
+// 2⁻³⁰/127; and "payoffs" to how many there are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash
+// "learner" is the last fit (personal.Model).
+const (
+	hashCells  = "cells"
+	hashLinear = "linear"
+)
+
+var (
+	fieldFit     = []byte("fit")
+	fieldPayoffs = []byte("payoffs")
+)
+
+func (u *users) pooledHashes() []Pooled {
+	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
+}
+
+// harvest writes what has changed of our own.
+func (u *users) harvest(r Recorder, to *writer) {
+	for i := range u.cells.All() {
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		c := u.own.Get(i)
+		if c.fed == 0 && c.awaited == 0 {
+			r.Field(hashCells, to.field, nil)
+			continue
+		}
+		to.value = c.append(to.value[:0], u.dim)
+		r.Field(hashCells, to.field, to.value)
+	}
+	u.cells.Clear()
+	if u.moved {
+		u.moved = false
+		u.harvestLinear(r, to)
+	}
+	if u.unstored {
+		u.unstored = false
+		r.Field(hashLearner, fieldFit, u.model.Append(to.value[:0]))
+	}
+}
+
+func (c *cellSums) append(dst []byte, dim int) []byte {
+	dst = strconv.AppendInt(dst, c.fed, 10)
+	dst = strconv.AppendInt(append(dst, ' '), c.awaited, 10)
+	dst = appendSums(dst, c.s, dim)
+	if c.awaited > 0 {
+		dst = appendSums(dst, c.x, dim)
+	}
+	return dst
+}
+
+// appendSums appends so many numbers, 0 where there are none.
+func appendSums(dst []byte, sums []int64, dim int) []byte {
+	for j := range dim {
+		var n int64
+		if sums != nil {
+			n = sums[j]
+		}
+		dst = strconv.AppendInt(append(dst, ' '), n, 10)
+	}
+	return dst
+}
+
+var errCell = errors.New("the value is not two counts and the sums of as many features, each within its count")
+
+// parseCell reads what append writes.
+func (u *users) parseCell(value []byte) (c cellSums, err error) {
+	words := bytes.Fields(value)
+	if len(words) < 2 {
+		return c, errCell
+	}
+	if c.fed, err = parseInt(words[0]); err != nil {
+		return c, errCell
+	}
+	if c.awaited, err = parseInt(words[1]); err != nil || c.awaited > 0 && len(words) != 2+2*u.dim || c.awaited == 0 && len(words) != 2+u.dim {
+		return c, errCell
+	}
+	if c.s, err = parseSums(words[2:2+u.dim], c.fed); err != nil || c.awaited == 0 {
+		return c, err
+	}
+	c.x, err = parseSums(words[2+u.dim:], c.awaited)
+	return c, err
+}
+
+// parseSums reads sums of so many features.
+func parseSums(words [][]byte, count int64) ([]int64, error) {
+	sums := make([]int64, len(words))
+	for j, w := range words {
+		n, err := strconv.ParseInt(string(w), 10, 64)
+		if err != nil || count > mostPayoffs || max(n, -n) > 127*count {
+			return nil, errCell
+		}
+		sums[j] = n
+	}
+	return sums, nil
+}
+
+// mostPayoffs is how many payoffs sums are of at the most.
+const mostPayoffs = 1 << 40
+
+func (u *users) harvestLinear(r Recorder, to *writer) {
+	l, at := u.linear, 0
+	for j := range u.dim {
+		to.field, to.value = strconv.AppendInt(to.field[:0], int64(j), 10), to.value[:0]
+		for range j + 1 {
+			to.value = append(strconv.AppendInt(to.value, l.G[at], 10), ' ')
+			at++
+		}
+		to.value = l.H[j].Append(to.value)
+		r.Field(hashLinear, to.field, to.value)
+	}
+	to.value = append(strconv.AppendInt(to.value[:0], l.N, 10), ' ')
+	r.Field(hashLinear, fieldPayoffs, l.Q.Append(to.value))
+}
+
+var errLinear = errors.New("the value is not a row of sums")
+
+// setLinear sets a field of linear sums; a nil value is nothing.
+func (u *users) setLinear(l *personal.Linear, field, value []byte) error {
+	words := bytes.Fields(value)
+	last := len(words) - 1
+	var sum personal.Wide
+	if value != nil {
+		if last < 0 {
+			return errLinear
+		}
+		var err error
+		if sum, err = personal.ParseWide(words[last]); err != nil {
+			return err
+		}
+	}
+	if bytes.Equal(field, fieldPayoffs) {
+		var n int64
+		if value != nil {
+			var err error
+			if n, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil || last != 1 || max(n, -n) > mostPayoffs {
+				return errLinear
+			}
+		}
+		l.N, l.Q = n, sum
+		return nil
+	}
+	j, err := parseInt(field)
+	if err != nil || j >= int64(u.dim) || value != nil && last != int(j)+1 {
+		return fmt.Errorf("%w, or of no feature among %d", errLinear, u.dim)
+	}
+	row := make([]int64, j+1)
+	for k := range row {
+		if value != nil {
+			if row[k], err = strconv.ParseInt(string(words[k]), 10, 64); err != nil {
+				return errLinear
+			}
+		}
+	}
+	copy(l.G[j*(j+1)/2:], row)
+	l.H[j] = sum
+	return nil
+}
+
+// load restores a field; ok tells that it is one of these.
+func (u *users) load(hash string, field, value []byte, items int) (ok bool, err error) {
+	switch {
+	case hash == hashCells:
+		i, err := parseItem(field, items)
+		if err != nil {
+			return true, err
+		}
+		c, err := u.parseCell(value)
+		if err != nil {
+			return true, err
+		}
+		u.own.At(i).add(&c, 1)
+		u.pooled.At(i).add(&c, 1)
+		u.stale.Note(i, 1)
+		return true, nil
+	case hash == hashLinear:
+		u.model.Total.Minus(u.linear)
+		err := u.setLinear(u.linear, field, value)
+		u.model.Total.Plus(u.linear)
+		return true, err
+	case hash == hashLearner && bytes.Equal(field, fieldFit):
+		return true, u.model.Load(value)
+	}
+	return false, nil
+}
+
+// setSource takes in what another source has in a field; ok tells that it is one of these. What makes no sense is nothing.
+func (u *users) setSource(source int32, hash string, field, value []byte, items Translate) (ok bool) {
+	switch hash {
+	case hashCells:
+		if i, known := theirItem(field, items); known {
+			c, err := u.parseCell(value)
+			if err != nil {
+				c = cellSums{}
+			}
+			u.setCell(source, i, c)
+		}
+	case hashLinear:
+		l := u.linears[source]
+		if l == nil {
+			l = personal.NewLinear(u.dim)
+			u.linears[source] = l
+		}
+		u.model.Total.Minus(l)
+		if err := u.setLinear(l, field, value); err != nil {
+			_ = u.setLinear(l, field, nil)
+		}
+		u.model.Total.Plus(l)
+		u.told = true
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+package personal
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// Common fills in what is known that is the same for all candidates.
+func (m *Model) Common(k *policy.Known) {
+	k.Variance, k.Kappa = m.fit.variance, 0
+	k.Plain, k.LogDet, k.Ridge = m.config.Levels == 0, m.fit.logDet, plainLambda
+	if m.config.Levels > 0 {
+		k.Kappa = m.kappa[0]
+	}
+}
+
+// Coefficient is θ_j as it was found last, and its deviation.
+func (m *Model) Coefficient(j int) (value, sd float64) {
+	return m.fit.theta[j], math.Sqrt(m.fit.variance * m.fit.inverse[packed(j)+j])
+}
+
+// Fits is how often a fit was made.
+func (m *Model) Fits() uint64 { return m.fit.number }
+
+// Append appends the fit, of which all else is made again: its number, the payoffs of which variances were learned, σ², the ridges, κ of
+// all levels, A and f, with blanks between.
+func (m *Model) Append(dst []byte) []byte {
+	f := &m.fit
+	dst = strconv.AppendUint(dst, f.number, 10)
+	dst = strconv.AppendInt(append(dst, ' '), f.learned, 10)
+	for _, list := range [...][]float64{{f.variance}, f.lambda[:], m.kappa[:], f.a, f.f} {
+		for _, x := range list {
+			dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
+		}
+	}
+	return dst
+}
+
+var errFit = errors.New("the value is no fit of so many features")
+
+// Load restores what Append wrote. It fails, and changes nothing, where that cannot be.
+func (m *Model) Load(value []byte) error {
+	words := bytes.Fields(value)
+	if len(words) != 3+int(features.Groups)+MaxLevels+packed(m.dim)+m.dim {
+		return errFit
+	}
+	t := &m.trial
+	var err error
+	if t.number, err = strconv.ParseUint(string(words[0]), 10, 64); err != nil {
+		return errFit
+	}
+	if t.learned, err = strconv.ParseInt(string(words[1]), 10, 64); err != nil {
+		return errFit
+	}
+	var kappa [MaxLevels]float64
+	var variance [1]float64
+	words = words[2:]
+	for k, list := range [...][]float64{variance[:], t.lambda[:], kappa[:], t.a, t.f} {
+		for j := range list {
+			x, err := strconv.ParseFloat(string(words[j]), 64)
+			if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || k < 3 && !(x > 0) {
+				return errFit
+			}
+			list[j] = x
+		}
+		words = words[len(list):]
+	}
+	t.variance = variance[0]
+	if !t.invert(m.group) {
+		return errFit
+	}
+	m.fit, m.trial, m.kappa = m.trial, m.fit, kappa
+	m.recount()
+	return nil
+}
