@@ -83,6 +83,35 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	a.wroteBelow = e.below > 0
 }
 
+// appendEstimate appends what was estimated last, as harvest writes it: the first field, and behind a line's end the second where it is there.
+func (a *awaiting) appendEstimate(dst []byte) []byte {
+	e := &a.made
+	dst = strconv.AppendInt(dst, a.pass, 10)
+	dst = strconv.AppendInt(append(dst, ' '), e.heard, 10)
+	dst = appendNumbers(dst, append([]float64{e.share}, e.late[sideAbove].Shares()...))
+	if e.below > 0 {
+		dst = appendNumbers(append(dst, '\n'), append([]float64{e.below, e.low}, e.late[sideBelow].Shares()...))
+	}
+	return dst
+}
+
+// takeEstimate takes what appendEstimate appends in place of what was estimated last.
+func (a *awaiting) takeEstimate(text []byte) error {
+	above, below, _ := bytes.Cut(text, []byte{'\n'})
+	a.made.below, a.made.low, a.made.late[sideBelow] = 0, 0, silence.Lateness{}
+	if err := a.loadEstimate(above); err != nil {
+		return err
+	}
+	if len(below) > 0 {
+		if err := a.loadBelow(below[1:]); err != nil {
+			return err
+		}
+	}
+	a.made.number++
+	a.hear()
+	return nil
+}
+
 // harvestAges writes the rows that have changed.
 func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	for side, prefix := range [][]byte{sideAbove: nil, sideBelow: prefixBelow} {

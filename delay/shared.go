@@ -29,6 +29,10 @@ type Sharing interface {
 	Told(items int)
 	// Estimates is how often the whole has estimated what it knows of all items and sources together; ok is false where it does not.
 	Estimates() (n uint64, ok bool)
+	// AppendEstimate appends the last estimate of a whole, nothing where there is none, and TakeEstimate makes a whole go by one that
+	// another has appended, until it makes its own.
+	AppendEstimate(dst []byte) []byte
+	TakeEstimate(text []byte) error
 	// Ended tells the whole that a source has an item no longer, and Release that no source has: its number may come back.
 	Ended(source int32, i policy.Item)
 	Release(i policy.Item)
@@ -91,6 +95,30 @@ func (d *Direct) Estimates() (n uint64, ok bool) {
 		return a.made.number, true
 	}
 	return 0, false
+}
+
+// AppendEstimate implements Sharing.
+func (d *Direct) AppendEstimate(dst []byte) []byte {
+	if n, ok := d.Estimates(); ok && n > 0 {
+		return d.flights.awaiting.appendEstimate(dst)
+	}
+	return dst
+}
+
+// TakeEstimate implements Sharing.
+func (d *Direct) TakeEstimate(text []byte) error {
+	a := d.flights.awaiting
+	if a == nil || len(text) == 0 {
+		return nil
+	}
+	if err := a.takeEstimate(text); err != nil {
+		return err
+	}
+	a.eachAwaited(func(i policy.Item) {
+		a.reckon(i)
+		d.table.Weigh(i)
+	})
+	return nil
 }
 
 // Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.

@@ -15,18 +15,19 @@ import (
 func newExplainCommand() *cobra.Command {
 	var file string
 	asJSON := false
+	var base string
 	cmd := &cobra.Command{
-		Use:   "explain ID --config FILE",
+		Use:   "explain ID --config FILE [--base DIR]",
 		Short: "Why was this impression ranked as it was? By what was known at that moment",
 		Long: `Replay the topics up to the ranking of an impression, and show what its learner knew at that moment and why each candidate came to its
-place. It only reads topics, in no group, from their beginning on; see replay.
+place. It only reads topics, in no group, from their beginning or a base (--base) on; see replay.
 
 Of an id that came again once it was forgotten the first ranking is shown.`,
 		Example: `  ranker-worker explain i-77 --config worker.yaml
   ranker-worker explain i-77 --config worker.yaml --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			x, err := runExplain(cmd, file, args[0])
+			x, err := runExplain(cmd, file, base, args[0])
 			if err != nil {
 				return err
 			}
@@ -40,12 +41,13 @@ Of an id that came again once it was forgotten the first ranking is shown.`,
 	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, as the workers have it")
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	baseFlag(cmd, &base)
 	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	return cmd
 }
 
-func runExplain(cmd *cobra.Command, file, id string) (x *retrace.Explanation, err error) {
-	err = withTopics(cmd, file, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+func runExplain(cmd *cobra.Command, file, base, id string) (x *retrace.Explanation, err error) {
+	err = withTopics(cmd, file, base, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
 		rankings := 0
 		x, err = topics.Explain(ctx, id, func(at int64) {
 			if rankings++; rankings%1000 == 0 {

@@ -49,8 +49,9 @@ func newReplayCommand() *cobra.Command {
 	var file string
 	only := -1
 	asJSON := false
+	var base string
 	cmd := &cobra.Command{
-		Use:   "replay --config FILE",
+		Use:   "replay --config FILE [--base DIR]",
 		Short: "Make all rankings again, from the topics alone, and compare them byte by byte",
 		Long: `Make the rankings of a group again, from its topics and from what the rankings' headers tell of how they were made, and compare
 each with the one in the log, byte by byte. It only reads topics, in no group: workers go on undisturbed.
@@ -65,7 +66,7 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
   ranker-worker replay --config worker.yaml --partition 3 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := runReplay(cmd, file)
+			r, err := runReplay(cmd, file, base)
 			if err != nil {
 				return err
 			}
@@ -92,12 +93,19 @@ All partitions are replayed, since they learn from each other. Exit code 1 if a 
 	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	f.IntVar(&only, "partition", -1, "report partition `N` alone (default: all)")
+	baseFlag(cmd, &base)
 	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	return cmd
 }
 
+// baseFlag adds the flag for a base.
+func baseFlag(cmd *cobra.Command, base *string) {
+	cmd.Flags().StringVar(base, "base", "", "begin with the base in this `DIR`, which \"state base\" wrote (default: where the topics begin)")
+	_ = cmd.MarkFlagDirname("base")
+}
+
 // withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM. Progress is told by say.
-func withTopics(cmd *cobra.Command, file string, do func(ctx context.Context, topics *retrace.Topics, say func(string)) error) error {
+func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *retrace.Topics, say func(string)) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
 		return err
@@ -109,13 +117,18 @@ func withTopics(cmd *cobra.Command, file string, do func(ctx context.Context, to
 		return err
 	}
 	defer topics.Close()
+	if base != "" {
+		if err := topics.From(base); err != nil {
+			return err
+		}
+	}
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
 	defer p.end()
 	return do(ctx, topics, p.say)
 }
 
-func runReplay(cmd *cobra.Command, file string) (r *replayReport, err error) {
-	err = withTopics(cmd, file, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+func runReplay(cmd *cobra.Command, file, base string) (r *replayReport, err error) {
+	err = withTopics(cmd, file, base, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
 		r, err = replayAll(ctx, topics, say)
 		return err
 	})

@@ -19,14 +19,14 @@ func newStateCommand() *cobra.Command {
 		Long: `Look into the state that workers keep in Redis, carry what is learned from one group to another, and put the
 state in order after a change that a worker cannot make by itself.
 
-inspect and export only read, while workers run or not. The others change the state: they refuse while the group has
+inspect, base and export only read, while workers run or not. The others change the state: they refuse while the group has
 live members, and ask for --yes where something is given up.`,
 		Example: `  ranker-worker state inspect --config worker.yaml --learner feed --candidates a:0.1,b:0.7
   ranker-worker state export --config worker.yaml > learned.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInspectCommand(), newExportCommand(), newImportCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand(), newSkipCommand())
+	cmd.AddCommand(newInspectCommand(), newBaseCommand(), newExportCommand(), newImportCommand(), newResetCommand(), newRebuildCommand(), newReshardCommand(), newSkipCommand())
 	return cmd
 }
 

@@ -4,10 +4,12 @@ package retrace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -21,6 +23,7 @@ type Topics struct {
 	broker     *broker.Client
 	machine    partition.Config
 	partitions []task.Description
+	bases      []statetool.Base // by partition; empty: the beginning of all
 }
 
 // Open looks the topics up.
@@ -44,6 +47,32 @@ func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
 		n = d.Topics[event.Impressions].Partitions
 	}
 	return t, nil
+}
+
+// From has replays begin with a base, which is in a directory.
+func (t *Topics) From(dir string) error {
+	bases, err := statetool.ReadBase(dir, t.cfg.Kafka.Group, len(t.partitions))
+	if err != nil {
+		return err
+	}
+	for p := range bases {
+		m, d := &bases[p].Meta, &t.partitions[p]
+		if m.ClusterID != d.ClusterID {
+			return fmt.Errorf("the base is of Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
+		}
+		for topic, name := range app.TopicNames(t.cfg) {
+			need := m.Rankings
+			if topic < int(event.Inputs) {
+				need = m.Inputs[topic].Offset
+			}
+			if start := d.Topics[topic].LogStart; start > need {
+				return fmt.Errorf("the base is of %s, when %s[%d] was read up to offset %d, and the topic begins at %d by now: take a newer base",
+					bases[p].Taken.Format(time.RFC3339), name, p, need, start)
+			}
+		}
+	}
+	t.bases = bases
+	return nil
 }
 
 // Close ends the connections.
@@ -71,7 +100,15 @@ func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err
 // Replay replays them, up to where they end when they were opened.
 func (t *Topics) Replay(ctx context.Context, c *replay.Config) ([]replay.Result, error) {
 	c.Machine = t.Machine
-	c.Logs = nil
+	c.Logs, c.Bases = nil, nil
+	for i := range t.bases {
+		b := &t.bases[i]
+		base := &replay.Base{Seq: b.Meta.Seq, Fields: b.Fields, Pages: b.Pages}
+		for topic := range base.Inputs {
+			base.Inputs[topic] = b.Meta.Inputs[topic].Offset
+		}
+		c.Bases = append(c.Bases, base)
+	}
 	for p := range t.partitions {
 		c.Logs = append(c.Logs, t.log(ctx, int32(p)))
 	}
@@ -109,6 +146,14 @@ func (t *Topics) log(ctx context.Context, p int32) *log {
 	for topic := range l.topics {
 		f := &t.partitions[p].Topics[topic]
 		l.topics[topic] = piece{from: f.LogStart, next: f.LogStart, end: f.End}
+	}
+	if len(t.bases) > 0 {
+		m := &t.bases[p].Meta
+		w := &l.topics[event.Rankings]
+		w.from, w.next = m.Rankings, m.Rankings
+		for _, id := range append(slices.Clone(m.FormerProducers), m.ProducerID) {
+			l.fenced[id] = true
+		}
 	}
 	return l
 }

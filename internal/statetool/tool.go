@@ -88,6 +88,12 @@ type view struct {
 	machine *partition.Offline
 }
 
+// How often, and after how long, a partition is read again whose checkpoint is half-written.
+const (
+	incompleteTries = 50
+	incompletePause = 20 * time.Millisecond
+)
+
 // look reads a partition without taking it over. A checkpoint that is half-written is waited for.
 func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	m, err := tool.newMachine(p)
@@ -97,8 +103,8 @@ func (tool *Tool) look(ctx context.Context, p int32) (*view, error) {
 	for try := 0; ; try++ {
 		v := &view{number: p, machine: m}
 		v.meta, v.fields, err = tool.store.View(ctx, p, m.Hashes())
-		if errors.Is(err, state.ErrIncomplete) && try < 50 {
-			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if errors.Is(err, state.ErrIncomplete) && try < incompleteTries {
+			if err := sleep(ctx, incompletePause); err != nil {
 				return nil, err
 			}
 			continue

@@ -33,7 +33,13 @@ func BenchmarkBusiest(t *testing.B) {
 	b.c = &state.Checkpoint{Fence: m.Fence, Meta: m}
 
 	const many = 100_000
-	small, large := b.store(1, many, 60), b.store(many, 40, 128<<10)
+	small := b.store(1, many, 60)
+	b.run("whole/ids=100000", func() {
+		_, _, pages, err := b.Whole(b.Context(), 0, nil)
+		require.NoError(b, err)
+		require.NotEmpty(b, pages)
+	})
+	large := b.store(many, 40, 128<<10)
 	b.run("look-up/ids=8000", func() { b.lookUp(small[:8000]) })
 	b.run("look-up/bytes=4MiB", func() { b.lookUp(large) })
 	b.run("due/ids=32000", b.walk)

@@ -96,7 +96,9 @@ func TestContext_FollowsTheSelection(t *testing.T) {
 			if !early {
 				require.NoError(t, w.read(event.Selections, id, selection, w.now))
 			}
-			require.Condition(t, func() bool { return slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "selected") && strings.HasSuffix(s, want) }) },
+			require.Condition(t, func() bool {
+				return slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "selected") && strings.HasSuffix(s, want) })
+			},
 				"%s in %v", want, notes)
 			shake()
 			notes = nil

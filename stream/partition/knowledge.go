@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -161,12 +162,35 @@ func (k *Knowledge) Told() {
 // Estimates is how often each learner has estimated what it knows of all items and sources together, of those that do, in the order of
 // their names.
 func (k *Knowledge) Estimates() (all []uint64) {
+	for _, w := range k.estimating() {
+		n, _ := w.Estimates()
+		all = append(all, n)
+	}
+	return all
+}
+
+// estimating are the learners that estimate, in the order of their names.
+func (k *Knowledge) estimating() (all []*whole) {
 	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
-		if n, estimates := k.wholes[name].Estimates(); estimates {
-			all = append(all, n)
+		if _, estimates := k.wholes[name].Estimates(); estimates {
+			all = append(all, k.wholes[name])
 		}
 	}
 	return all
+}
+
+// TakeEstimates makes learners go by estimates that a Sight of SeenStand tells, until they make their own.
+func (k *Knowledge) TakeEstimates(told [][]byte) error {
+	all := k.estimating()
+	if len(told) != len(all) {
+		return errors.New("partition: estimates of other learners")
+	}
+	for i, w := range all {
+		if err := w.TakeEstimate(told[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *Knowledge) set(source int32, pub *Published) {

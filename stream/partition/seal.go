@@ -31,7 +31,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 	if m.seen.seal(); m.seen.on {
 		m.write(dst, seenField, m.seen.appendStored(nil, m.check()))
-		m.seen.stands()
+		m.seen.stands(m.cfg.Knowledge)
 	}
 	return segment, any
 }

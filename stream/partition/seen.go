@@ -39,7 +39,7 @@ const (
 	seenMore  = 3 // ends a header: the rest follows with the next rankings
 	seenSeal  = 4 // a segment was sealed
 	seenWalk  = 5 // uvarint: the walk closed so many buckets more
-	seenStand = 6 // how far the process's knowledge was told of all sources
+	seenStand = 6 // how far the process's knowledge was told of all sources, and what it has estimated
 )
 
 const (
@@ -70,6 +70,11 @@ type SeenBegin struct {
 
 // WriterOf tells owners apart by the tokens that the store gives them.
 func WriterOf(token string) uint32 { return uint32(xxhash.Sum64String(token)) }
+
+// MadeBy tells programs, kinds of processors and settings apart: a hash of SeenBegin's Program and Settings.
+func MadeBy(program, settings string) uint32 {
+	return uint32(xxhash.Sum64String(program + "\x00" + settings))
+}
 
 // SourceAt is how far a source is known: up to a checkpoint, whole, or where it is told anew, so many parts of what there is.
 type SourceAt struct {
@@ -112,6 +117,7 @@ type seen struct {
 	on           bool
 	gap          bool // nothing is collected any more
 	writer       uint32
+	madeBy       uint32 // see MadeBy
 	loadedWriter uint32
 	sealed       uint64 // segments, by all owners
 	unsent       uint64 // of these, that have not been sent
@@ -215,8 +221,9 @@ func (s *seen) seal() {
 	s.unsent++
 }
 
-// stands tells how far all sources are known, now and then: behind a seal, where nothing is told of a source in part.
-func (s *seen) stands() {
+// stands tells how far all sources are known, and what was estimated of them, now and then: behind a seal, where nothing is told of a
+// source in part.
+func (s *seen) stands(k *Knowledge) {
 	s.standing++
 	if s.standing < s.nextStand || slices.ContainsFunc(s.epoch, partly) || !s.begin() {
 		return
@@ -236,6 +243,16 @@ func (s *seen) stands() {
 			s.tokens = appendSource(s.tokens, p-last-1, &SourceAt{}, &s.epoch[p])
 			last = p
 		}
+	}
+	if k == nil {
+		s.tokens = append(s.tokens, 0)
+		return
+	}
+	all := k.estimating()
+	s.tokens = binary.AppendUvarint(s.tokens, uint64(len(all)))
+	for _, w := range all {
+		text := w.AppendEstimate(nil)
+		s.tokens = append(binary.AppendUvarint(s.tokens, uint64(len(text))), text...)
 	}
 }
 
@@ -377,7 +394,7 @@ func (s *seen) started(b *SeenBegin) {
 		s.tokens = s.tokens[:0]
 	}
 	s.on, s.gap, s.writer, s.watermark, s.visited, s.records, s.unsent = true, false, b.Writer, b.Watermark, 0, 0, 0
-	s.standing, s.nextStand = 0, 1
+	s.madeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
 	t := append(s.tokens, seenNote<<5|seenBegin, seenVersion)
@@ -435,6 +452,7 @@ func wholeTokens(tokens []byte, most int) int {
 // SeenStored is what is stored of what was seen, besides the tokens that no ranking has told of.
 type SeenStored struct {
 	Writer  uint32 // who sealed last
+	MadeBy  uint32 // what sealed last
 	Sealed  uint64 // segments, by all owners
 	Unsent  uint64 // of these, that were not sent before this was sealed, the last among them
 	Visited int64  // the offset of the impression that was visited last
@@ -444,7 +462,7 @@ type SeenStored struct {
 
 // appendStored appends the stored form: version, and in hexadecimal what SeenStored holds.
 func (s *seen) appendStored(dst []byte, check uint32) []byte {
-	b := binary.LittleEndian.AppendUint32(nil, s.writer)
+	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.writer), s.madeBy)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, s.sealed), s.unsent)
 	b = binary.LittleEndian.AppendUint32(binary.AppendVarint(b, s.visited), check)
 	return hex.AppendEncode(append(dst, seenStored...), append(b, s.tokens...))
@@ -466,7 +484,8 @@ func parseSeenStored(stored []byte) (x SeenStored, ok bool) {
 		return x, false
 	}
 	r := SeenReader{numbers: numbers{rest: b}}
-	x.Writer, x.Sealed, x.Unsent, x.Visited, x.check = r.fixed32(), uint64(r.uvarint()), uint64(r.uvarint()), r.varint(), r.fixed32()
+	x.Writer, x.MadeBy = r.fixed32(), r.fixed32()
+	x.Sealed, x.Unsent, x.Visited, x.check = uint64(r.uvarint()), uint64(r.uvarint()), r.varint(), r.fixed32()
 	x.Tokens = r.rest
 	return x, !r.bad
 }
@@ -477,6 +496,6 @@ func (s *seen) load(stored []byte) (check uint32) {
 	if !ok {
 		return 0
 	}
-	s.loadedWriter, s.sealed, s.unsent, s.visited, s.known, s.tokens = x.Writer, x.Sealed, x.Unsent, x.Visited, true, x.Tokens
+	s.loadedWriter, s.madeBy, s.sealed, s.unsent, s.visited, s.known, s.tokens = x.Writer, x.MadeBy, x.Sealed, x.Unsent, x.Visited, true, x.Tokens
 	return x.check
 }

@@ -35,7 +35,7 @@ func (m *Machine) WalkOn(buckets int64) {
 // SeenLoaded is what was stored of what was seen, with the state that was loaded; ok is false where that does not tell.
 func (m *Machine) SeenLoaded() (x SeenStored, ok bool) {
 	s := &m.seen
-	return SeenStored{Writer: s.loadedWriter, Sealed: s.sealed, Unsent: s.unsent, Visited: s.visited, Tokens: s.tokens}, s.known
+	return SeenStored{Writer: s.loadedWriter, MadeBy: s.madeBy, Sealed: s.sealed, Unsent: s.unsent, Visited: s.visited, Tokens: s.tokens}, s.known
 }
 
 // PendingAt is the offset of a pending impression, of which the value is stored; ok is false for anything else.

@@ -102,7 +102,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 				add(Sight{Kind: SeenImport, N: 2, Import: Import{Source: i.Source, Part: -1}})
 			case 10:
 				before := len(s.tokens)
-				s.stands()
+				s.stands(nil)
 				if len(s.tokens) == before { // not yet, or a source is known in part
 					break
 				}

@@ -21,7 +21,7 @@ const (
 	SeenSent                      // N segments were sent as one checkpoint
 	SeenEpoch                     // knowledge was at another epoch: Sources have come further
 	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
-	SeenStand                     // knowledge has been told of Sources, and of no others
+	SeenStand                     // knowledge has been told of Sources, and of no others, and goes by Estimates
 	SeenBegun                     // a machine began
 	SeenLost                      // what follows is not told
 	SeenCut                       // the rest is told with the next rankings
@@ -37,7 +37,9 @@ type Sight struct {
 	End     uint32
 	Sources []SourceChange
 	Import  Import
-	Begin   SeenBegin
+	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
+	Estimates [][]byte
+	Begin     SeenBegin
 }
 
 // SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
@@ -199,6 +201,9 @@ func (r *SeenReader) note(s *Sight, which int64) {
 		s.Kind, s.N = SeenWalked, r.uvarint()
 	case seenStand:
 		s.Kind, s.Sources = SeenStand, r.sources()
+		for n := r.uvarint(); n > 0 && !r.bad; n-- {
+			s.Estimates = append(s.Estimates, []byte(r.text()))
+		}
 	default:
 		r.bad = true
 	}

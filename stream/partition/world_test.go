@@ -73,7 +73,9 @@ func (l *tally) Adopt(ref int64, d *delay.Decision) {
 }
 
 // Needs are those of a learner that may have instances, and hence wants to see all.
-func (l *tally) Needs() delay.Needs { return delay.Needs{Ref: true, Candidates: l.instances, Context: l.saw != nil} }
+func (l *tally) Needs() delay.Needs {
+	return delay.Needs{Ref: true, Candidates: l.instances, Context: l.saw != nil}
+}
 
 func (l *tally) Selected(fb delay.Feedback) {
 	l.outstanding++

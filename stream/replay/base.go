@@ -19,10 +19,8 @@ import (
 type Base struct {
 	Seq    int64               // of the checkpoint
 	Inputs [event.Inputs]int64 // up to where records had been stepped
-	// Settings are those that decisions depend on, as in partition.SeenBegin, of whoever took the base.
-	Settings string
-	Fields   []state.Field // of all hashes, those of "meta" that are not the store's among them
-	Pages    []state.PageOfEntries
+	Fields []state.Field       // of all hashes, those of "meta" that are not the store's among them
+	Pages  []state.PageOfEntries
 }
 
 // image is the base as a store would hold it.
@@ -53,9 +51,6 @@ func (p *replayed) begin(b *Base) {
 
 func (p *replayed) beginWith(b *Base) error {
 	cfg := p.cfg.Machine(p.number)
-	if cfg.Settings != b.Settings {
-		return notTold("the base was taken with other settings (%s; these are %s)", b.Settings, cfg.Settings)
-	}
 	p.image = b.image()
 	if err := p.load(&cfg); err != nil {
 		return err
@@ -64,6 +59,9 @@ func (p *replayed) beginWith(b *Base) error {
 	told, err := toldBy(seen.Tokens)
 	if !ok || err != nil {
 		return notTold("the base does not tell what was seen: it is of a version that cannot, or of a state that something else has changed")
+	}
+	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
+		return notTold("the base is of a worker of another version, on another kind of processor, or with other settings")
 	}
 	p.imageSeal, p.imageInputs = seal{seen.Writer, seen.Sealed}, b.Inputs
 	p.writer, p.seals, p.seq, p.pos = seen.Writer, seen.Sealed, b.Seq, b.Inputs

@@ -152,6 +152,9 @@ func (p *replayed) stands(s *partition.Sight) error {
 	}
 	k.of.Told()
 	k.judge()
+	if !k.lacks && k.of.TakeEstimates(s.Estimates) == nil {
+		k.guessed, k.unsure = nil, ""
+	}
 	return nil
 }
 

@@ -266,7 +266,7 @@ func (pl *pool) base(t *testing.T, p int) {
 	require.NoError(t, err)
 	meta, fields, pages, err := pl.worlds[p].store.Whole(inMemory, 0, m.Hashes())
 	require.NoError(t, err)
-	b := &retrace.Base{Seq: meta.Seq, Settings: "these", Fields: fields, Pages: pages}
+	b := &retrace.Base{Seq: meta.Seq, Fields: fields, Pages: pages}
 	for i := range b.Inputs {
 		b.Inputs[i] = meta.Inputs[i].Offset
 	}

@@ -3,12 +3,16 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
@@ -98,5 +102,61 @@ func TestExplain(t *testing.T) {
 		}
 		_, err = topics.Explain(ctx, "nobody's", func(int64) {})
 		require.ErrorIs(t, err, retrace.ErrNotRanked)
+	})
+}
+
+// TestReplay_FromABase: rankings are made again from a base that was taken while a worker ranked; what the topics held before may be gone. How
+// far the worker knew all partitions then is told again within a minute, and by the next one as soon as it begins.
+func TestReplay_FromABase(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 6000
+		w := newWorld(t, env, 3, "policy: moss")
+		dir := filepath.Join(t.TempDir(), "base")
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		worker := w.start(t)
+		p, done := w.play(t, impressions, 1, nil)
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] > impressions/4 }, deadline, 10*time.Millisecond)
+		taken, err := w.stateTool(t).TakeBase(ctx, dir)
+		require.NoError(t, err)
+		worker.stop(t)
+		worker = w.start(t)
+		require.NoError(t, <-done)
+		w.await(t, p.sent)
+		worker.stop(t)
+		require.Len(t, taken.Partitions, 3)
+		_, err = w.stateTool(t).TakeBase(ctx, dir)
+		require.ErrorContains(t, err, "is there already")
+
+		gone := make([]int64, 3)
+		var had int64
+		for p, b := range taken.Partitions {
+			gone[p] = b.Offsets[event.Impressions]
+			had += gone[p]
+			require.Positive(t, b.Entries)
+		}
+		w.forget(t, event.Impressions, gone)
+		topics, err := retrace.Open(ctx, w.access)
+		require.NoError(t, err)
+		defer topics.Close()
+		require.NoError(t, topics.From(dir))
+		results, err := topics.Replay(ctx, &replay.Config{})
+		require.NoError(t, err)
+		var rankings, same int64
+		for p, r := range results {
+			rankings, same = rankings+r.Rankings, same+r.Same
+			require.Zero(t, r.Different, "partition %d: %+v", p, r.First)
+			t.Logf("partition %d: %d rankings, %d identical, not exact %v", p, r.Rankings, r.Same, r.NotExact)
+		}
+		require.Equal(t, impressions-had, rankings)
+		require.Greater(t, same, int64(impressions/4))
+
+		gone[0]++
+		w.forget(t, event.Impressions, gone)
+		later, err := retrace.Open(ctx, w.access)
+		require.NoError(t, err)
+		defer later.Close()
+		require.ErrorContains(t, later.From(dir), "take a newer base")
+		require.ErrorIs(t, later.From(t.TempDir()), statetool.ErrBase)
 	})
 }
