@@ -199,6 +199,7 @@ type Learner struct {
 	Drift            float64 // deviations of a payoff a day
 	Aggregate        Aggregate
 	Utilities        Utilities
+	Context          Context
 	Seed             uint64
 }
 
@@ -313,7 +314,7 @@ func (l Learner) Fingerprint() string {
 	if l.Payoffs == Adversarial {
 		f += fmt.Sprintf(" policy=%s loss_index=%s", l.Policy, l.LossIndex)
 	}
-	return f
+	return f + l.contextFingerprint()
 }
 
 // DefaultLearner is the learner of records that name none, or nil where there is no such learner.

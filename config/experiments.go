@@ -233,6 +233,8 @@ func unreadable(control, l *Learner) string {
 	switch {
 	case control.Silence != l.Silence:
 		return fmt.Sprintf("its silence is %s, that of %s %s", l.Silence, control.Name, control.Silence)
+	case control.contextFingerprint() != l.contextFingerprint() || control.Context.Missing != l.Context.Missing:
+		return fmt.Sprintf("its context is another than that of %s", control.Name)
 	case control.Drift != l.Drift:
 		return fmt.Sprintf("its drift is %s, that of %s %s", formatFloat(l.Drift), control.Name, formatFloat(control.Drift))
 	}

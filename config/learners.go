@@ -67,6 +67,7 @@ func (d *decoder) learner(s *section, name string, c *Config) Learner {
 	checkSilence(s, &l, c.Kafka.Topics)
 	checkDrift(s, &l)
 	checkRobust(s, &l)
+	checkContext(s, &l)
 	checkExploration(s, &l, c.Limits.MaxCandidates)
 	warnLearner(s, &l, c.Kafka.Topics)
 	warnDoubtful(s, &l, c.Kafka.Topics)
@@ -287,7 +288,7 @@ func warnLearner(s *section, l *Learner, topics Topics) {
 		}
 	}
 	for _, t := range learnerSettings {
-		if s.has(t.key) && !t.hasEffect(l.Policy.Kind()) {
+		if s.has(t.key) && s.ok(t.key) && !t.hasEffect(l.Policy.Kind()) {
 			s.warn(t.key, "has no effect with policy %s", l.Policy)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
 func load(t require.TestingT, file string, env Env) *Config {
@@ -207,10 +208,35 @@ func drawConfig(t *rapid.T) *Config {
 	for i, name := range names {
 		l := drawLearner(t, name, c.Kafka.Topics.HasSelections(), span)
 		l.Default = i == byDefault || len(names) == 1
+		if l.impersonal() == "" && rapid.Bool().Draw(t, "context") {
+			drawContext(t, &l)
+		}
 		c.Learners = append(c.Learners, l)
 	}
 	drawExperiment(t, &c, span)
 	return &c
+}
+
+// drawContext declares some features.
+func drawContext(t *rapid.T, l *Learner) {
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z_][A-Za-z0-9_.-]{0,8}`), 1, 4, rapid.ID[string]).Draw(t, "features")
+	c := &l.Context
+	for _, name := range append(names, features.Predicted) {
+		f := Feature{Name: name, Range: standardRange}
+		switch {
+		case name == features.Predicted:
+			c.Item = append(c.Item, f)
+			continue
+		case rapid.Bool().Draw(t, "range"):
+			f.Range = Range{Min: rapid.Float64Range(-1e9, 1e9).Draw(t, "low"), Max: 2e9}
+		}
+		if rapid.Bool().Draw(t, "of the user") {
+			c.User, c.Cross = append(c.User, f), append(c.Cross, [2]string{name, features.Predicted})
+		} else {
+			c.Item = append(c.Item, f)
+		}
+	}
+	c.Missing = rapid.SampledFrom([]Missing{RefuseMissing, MissingIsZero}).Draw(t, "missing")
 }
 
 // drawExperiment makes the last learner part of an experiment, with others that are as it is but for their names, or not.

@@ -137,6 +137,11 @@ var beyondSchemas = map[string][]string{
 		"what cannot decide by what the control knows: experiments.a.shadow.f", "what cannot decide by what the control knows: experiments.a.shadow.g",
 		"what cannot decide by what the control knows: experiments.a.shadow.h", "what cannot decide by what the control knows: experiments.a.shadow.nobody",
 		"shadows: experiments.a.shadow", "shadows: experiments.b.arms.a", "shadows: experiments.b.arms.b",
+		"contexts: learners.a.context.user[2].name", "contexts: learners.a.context.item[0].range", "contexts: learners.b.context.cross[0]",
+		"contexts: learners.b.context.cross[2]", "contexts: learners.c.context", "contexts: learners.d.context", "contexts: learners.ee.context",
+		"contexts: learners.f.context", "contexts: learners.g.context", "contexts: learners.h.context.item[0].range",
+		"contexts: learners.k.context.cross[0]", "contexts: learners.m.context",
+		"contexts that arms do not share: experiments.a.arms.c", "contexts that arms do not share: experiments.a.shadow.d",
 		"guards: experiments.c.guard", "guards: experiments.c.guard.to", "guards: experiments.ee.guard.to",
 	},
 	"sums and differences": {
@@ -245,7 +250,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 const texts = " 0 1 -1 +1 01 0.5 .5 5. 1e-3 1E5 auto true FALSE True yes none drop clamp waits empirical paper rank sum sorted utility greedy klucb " +
 	"qpmd direct earliest debug json plain stochastic given first item 1h 1.5h 1d12h +1h30m 0s +0 1500ms 500000us 9h0.5s 5000 64KiB " +
 	"10_MiB 1024B +2048 x .. .x a:1 a:1,_b:02_,[::1]:3 [fe80::1%eth0]:1 a.b.:65535 1.2.3.4:5 1a:9 3-b:9 _x:9 :0 ::1 [::]:80 h-.x " +
-	"http://h:1/x https://h redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5"
+	"http://h:1/x https://h redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5 zero"
 
 // TestSchemaTakesEveryExample of the repository: files, what manifests hold, blocks of pages, and what programs write.
 func TestSchemaTakesEveryExample(t *testing.T) {

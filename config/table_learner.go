@@ -20,6 +20,7 @@ var (
 	lossy     = (*policy.Kind).HasLosses
 	following = func(k *policy.Kind) bool { return k.Follow != nil }
 	windowed  = (*policy.Kind).NeedsWindows
+	personal  = func(k *policy.Kind) bool { return k.Personal }
 )
 
 // learnerSettings are the keys of each learner, as settings are those of the rest.
@@ -113,6 +114,9 @@ var learnerSettings = []setting[Learner]{
 		"where the candidates' order comes from: the impressions' utilities; or it is found, and impressions need none, from what "+
 			"is selected by users who all like the items in the same order; or from the `utility` that users publish with "+
 			"selections (needs a selections topic)"),
+	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
+		"what payoffs may depend on besides the item: numbers of the user and of each candidate, which impressions carry; only with `"+
+			strings.Join(personalPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(personal),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
 		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
 			orReference(schema{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)}, pattern("^[0-9]+$"))), 1,

@@ -83,12 +83,26 @@ func learnerFile(name string, hasSelections bool, fields mapping) ([]byte, error
 var fed = []string{"windows", "payoff_range", "out_of_range", "payoff_horizon", "selection_timeout", "on_expiry", "aggregate", "seed"}
 
 // Variant is a learner that is told what l is told, and is set as settings say otherwise, given the order of utilities unless they say
-// else. The error is a *SettingError.
+// else. It looks at the contexts that l looks at, if it can. The error is a *SettingError.
 func (l *Learner) Variant(name string, hasSelections bool, settings []Setting) (Learner, error) {
+	mine := func(s Setting) bool { return s[0] == "context" }
+	if !l.Context.On() || slices.ContainsFunc(settings, mine) {
+		return l.variant(name, hasSelections, fed, settings)
+	}
+	var refused *SettingError
+	out, err := l.variant(name, hasSelections, append(slices.Clone(fed), "context"), settings)
+	if errors.As(err, &refused) && refused.Key == "context" {
+		return l.variant(name, hasSelections, fed, settings)
+	}
+	return out, err
+}
+
+// variant is one that has the settings of l of some keys.
+func (l *Learner) variant(name string, hasSelections bool, keys []string, settings []Setting) (Learner, error) {
 	all := []Setting{}
 	for i := range learnerSettings {
 		t := &learnerSettings[i]
-		if t.print == nil || !slices.Contains(fed, t.key) {
+		if t.print == nil || !slices.Contains(keys, t.key) {
 			continue
 		}
 		node := t.print(l)

@@ -150,6 +150,10 @@ learners: {x: {payoffs: stochastic}}
 kafka: {brokers: ["k:9092"], sasl: {mechanism: oauthbearer, token_file: f}}
 redis: {url: "redis://r:6379/0"}
 learners: {x: {payoffs: stochastic, policy: moss, prior: {mean: 0.5, sd: 0.2}}}
+`, `
+kafka: {brokers: ["k:9092"]}
+redis: {url: "redis://r:6379/0"}
+learners: {x: {payoffs: stochastic, context: {user: [a], item: [predicted], cross: [[a, predicted]], missing: zero}}}
 `}
 
 // adversarial is a file whose learner sets what only adversarial ones have.
@@ -200,7 +204,7 @@ func keys(t *testing.T, text string, into map[string]any) {
 	var walk func(prefix string, v any)
 	walk = func(prefix string, v any) {
 		m, isMap := v.(map[string]any)
-		if !isMap || strings.HasSuffix(prefix, ".on_expiry") || strings.HasSuffix(prefix, ".prior") || strings.HasSuffix(prefix, ".windows") {
+		if !isMap || strings.HasSuffix(prefix, ".on_expiry") || strings.HasSuffix(prefix, ".prior") || strings.HasSuffix(prefix, ".windows") || strings.HasSuffix(prefix, ".context") {
 			into[prefix] = v
 		}
 		for k, child := range m {

@@ -223,6 +223,7 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 			return nil, usageError{err}
 		}
 		parsed = append(parsed, t)
+		in.query.Context = in.query.Context || t.LooksAtContexts()
 		if name := t.Shadow(); name != "" {
 			in.query.Shadows = append(in.query.Shadows, name)
 		}

@@ -163,7 +163,7 @@ func newContents(cfg *config.Config) (broker.Contents, error) {
 		}
 		return nil
 	}
-	reader, err := registry.New(registry.Options{URL: r.URL, TLS: tlsConfig, Formats: Formats(cfg), Login: login})
+	reader, err := registry.New(registry.Options{URL: r.URL, TLS: tlsConfig, Formats: Formats(cfg), Context: cfg.LooksAtContexts(), Login: login})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("kafka.schema_registry"), err)
 	}
@@ -327,13 +327,17 @@ func learnerConfig(cfg *config.Config, l *config.Learner) (partition.LearnerConf
 	if err != nil {
 		return partition.LearnerConfig{}, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name), err)
 	}
+	looks, err := learners.Context(l)
+	if err != nil {
+		return partition.LearnerConfig{}, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name+".context"), err)
+	}
 	c := partition.LearnerConfig{
 		Name: l.Name, Default: l.Default, PolicyName: string(l.Policy), DelayName: string(l.Delay),
 		Fingerprint: l.Fingerprint(), PayoffMin: l.PayoffRange.Min, PayoffMax: l.PayoffRange.Max,
 		PayoffHorizon: l.PayoffHorizon.Milliseconds(), SelectionTimeout: l.SelectionTimeout.Milliseconds(),
 		ItemRetention:    l.ItemRetention.Milliseconds(),
 		RefuseOutOfRange: l.OutOfRange == config.Refuse, ExpiryDefault: l.OnExpiry.Default, AggregateSum: l.Aggregate == config.Sum, Seed: l.Seed,
-		FindsUtilities: l.Utilities != config.Given, New: build,
+		FindsUtilities: l.Utilities != config.Given, Context: looks, New: build,
 	}
 	return c, nil
 }

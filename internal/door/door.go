@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // Options are what a configuration file does not say.
@@ -35,6 +37,7 @@ type Door struct {
 	opt      Options
 	topics   [event.Topics]string
 	learners map[string]*config.Learner
+	contexts map[string]*partition.Context // of the learners that look at contexts
 
 	broker      *broker.Client
 	book        *book
@@ -63,15 +66,29 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, broker: b, book: newBook(cfg.Serve.Remember),
+	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
 		searches: make(chan struct{}, mostSearches), unready: map[string]string{"Kafka": "has not been asked yet"}}
 	for i := range cfg.Learners {
-		d.learners[cfg.Learners[i].Name] = &cfg.Learners[i]
+		l := &cfg.Learners[i]
+		d.learners[l.Name] = l
+		c, err := learners.Context(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name+".context"), err)
+		}
+		if c != nil {
+			d.contexts[l.Name] = c
+		}
 	}
 	limits := event.Limits{MaxCandidates: cfg.Limits.MaxCandidates, MaxRecordBytes: cfg.Limits.MaxRecordBytes}
-	d.decoders.New = func() any { return event.NewKeylessDecoder(limits) }
+	d.decoders.New = func() any {
+		one := event.NewKeylessDecoder(limits)
+		if len(d.contexts) > 0 {
+			one.WithContext()
+		}
+		return one
+	}
 	d.writer = newWriter(d.produce, func() int { return int(d.partitions.Load()) })
 	return d, nil
 }

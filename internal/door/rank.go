@@ -71,6 +71,11 @@ func (d *Door) read(body []byte) (*asked, *event.Fault) {
 	if f := partition.LearnerRefusal(&i, a.learner, l != nil && l.Utilities != config.Given); f != nil {
 		return nil, f
 	}
+	if c := d.contexts[a.learner]; c != nil {
+		if f := c.Read(new(partition.Reading), &i, a.learner); f != nil {
+			return nil, f
+		}
+	}
 	a.items = byUtility(&i)
 	return a, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // flight is a row that has not ended. Its slices are those of the row's decision.
@@ -46,6 +47,9 @@ type judge struct {
 	slots   map[int32]int32 // by row that has not ended
 	flights []flight
 	free    []int32
+	// impression is that of the row which is decided, as far as contexts go.
+	impression event.Impression
+	decoder    *event.Decoder
 }
 
 // Log judges targets by what a learner decided and became of it. The journal's query must have asked for the shadows among the targets, in their order.
@@ -54,7 +58,7 @@ func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Ta
 	if err != nil {
 		return nil, err
 	}
-	j := &judge{log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}}
+	j := &judge{log: log, learner: l, opt: opt, windows: w, slots: map[int32]int32{}, decoder: event.NewKeylessDecoder(event.Limits{}).WithContext()}
 	if d := l.OnExpiry.Default; opt.Unpaid != nil || d != nil {
 		if opt.Unpaid != nil {
 			d = opt.Unpaid
@@ -123,6 +127,9 @@ func (j *judge) event(e *journal.Event) error {
 			continue
 		}
 		p.advance(e.At, j.items)
+		if keep {
+			p.selected(x, slot)
+		}
 		own := p.feedback(fb, x, slot)
 		if keep || p.needs.Candidates {
 			own.Candidates, own.Order = x.candidates, x.order
@@ -180,6 +187,9 @@ func (j *judge) decided(e *journal.Event) error {
 		j.items = max(j.items, i+1)
 	}
 	j.slots[e.Row] = slot
+	if err := j.read(e); err != nil {
+		return err
+	}
 	logged := j.windows.logged(&e.Decision)
 	if out.Selected >= 0 {
 		x.p = logged[out.Selected]
@@ -197,7 +207,7 @@ func (j *judge) decided(e *journal.Event) error {
 			continue
 		}
 		p.advance(e.At, j.items)
-		if err := p.decide(j.log, e, slot); err != nil {
+		if err := p.decide(j.log, e, &j.impression, slot); err != nil {
 			return fmt.Errorf("target %q: %w", p.name, err)
 		}
 		if len(p.decision.Order) == 0 {
@@ -231,6 +241,19 @@ func (j *judge) decided(e *journal.Event) error {
 	}
 	if out.How == journal.Replaced { // nothing of it is told
 		j.end(slot)
+	}
+	return nil
+}
+
+// read reads what contexts are made of. Where the impression is not known, all of it is missing.
+func (j *judge) read(e *journal.Event) error {
+	if len(e.About) == 0 {
+		j.impression = event.Impression{Candidates: slices.Grow(j.impression.Candidates[:0], len(e.Items))[:len(e.Items)]}
+		clear(j.impression.Candidates)
+		return nil
+	}
+	if err := j.decoder.ImpressionIn(&j.impression, nil, &event.Content{Form: event.Protobuf, Value: e.About}); err != nil {
+		return fmt.Errorf("row %d: %w", e.Row, err)
 	}
 	return nil
 }

@@ -24,7 +24,11 @@ type Target struct {
 	new     func() delay.Learner
 	frozen  *partition.Offline
 	shadow  string // decides as rankings have recorded of it; empty: none
+	context *partition.Context
 }
+
+// LooksAtContexts tells whether the journal has to be asked for contexts.
+func (t *Target) LooksAtContexts() bool { return t.context != nil }
 
 // Shadow is the shadow whose recorded decisions are judged, which the journal has to be asked for; empty where there is none.
 func (t *Target) Shadow() string { return t.shadow }
@@ -51,10 +55,22 @@ func ParseTarget(text string, of *config.Learner, cfg *config.Config) (*Target, 
 		return nil, fmt.Errorf("target %q: %w", text, err)
 	}
 	t := &Target{name: text, learner: l}
-	if t.new, err = learners.New(l); err != nil {
+	if t.new, err = learners.New(l); err == nil {
+		err = t.look(l)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("target %q: %w", text, err)
 	}
 	return t, nil
+}
+
+// look finds what a target looks at besides items. Logs tell of what has happened: what is missing counts as the middle of its range, as of before
+// it was sent.
+func (t *Target) look(l *config.Learner) (err error) {
+	lenient := *l
+	lenient.Context.Missing = config.MissingIsZero
+	t.context, err = learners.Context(&lenient)
+	return err
 }
 
 // load reads an export.
@@ -67,7 +83,9 @@ func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error
 		return err
 	}
 	defer f.Close()
-	t.frozen, err = statetool.Exported(cfg, of.Name, f)
+	if t.frozen, err = statetool.Exported(cfg, of.Name, f); err == nil {
+		err = t.look(of)
+	}
 	return err
 }
 
@@ -147,6 +165,8 @@ type player struct {
 	flown    []flown   // by slot
 	names    [][]byte  // scratch
 	recorded int       // which of the journal's shadows it is
+	reading  partition.Reading
+	x        policy.Context
 }
 
 // own tells whether it is the log's own policy.
@@ -156,6 +176,7 @@ func (p *player) own() bool { return p.learner == nil && p.frozen == nil && p.sh
 type flown struct {
 	instance int32
 	expected []float64 // by utility rank; nil: none
+	x        []int8    // of the candidates by utility rank, then of the selected one
 }
 
 func (t *Target) play(clip float64) *player {
@@ -187,7 +208,11 @@ func (p *player) advance(at int64, items int32) {
 }
 
 // decide ranks the candidates of a row, and notes what the learner has to be told later. A shadow has not ranked them all: then the order is empty.
-func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
+func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impression, slot int32) error {
+	about, err := p.about(imp)
+	if err != nil {
+		return err
+	}
 	key := policy.DecisionKey(p.Target.learner.Seed, 0, p.name, 0, int64(e.Row))
 	p.decision.Ranks, p.decision.Undecided = p.decision.Ranks[:0], p.decision.Undecided[:0]
 	if p.shadow != "" {
@@ -202,14 +227,17 @@ func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
 		for _, i := range e.Items {
 			p.names = append(p.names, []byte(log.Names[i]))
 		}
-		return p.frozen.Rank(p.Target.learner.Name, p.names, key, &p.decision)
+		return p.frozen.Rank(p.Target.learner.Name, p.names, about, key, &p.decision)
 	}
-	p.learner.Decide(e.Items, nil, key, &p.decision)
+	p.learner.Decide(e.Items, about, key, &p.decision)
 	for int(slot) >= len(p.flown) {
 		p.flown = append(p.flown, flown{})
 	}
 	f := &p.flown[slot]
-	f.instance, f.expected = p.decision.Instance, f.expected[:0]
+	f.instance, f.expected, f.x = p.decision.Instance, f.expected[:0], f.x[:0]
+	if about != nil {
+		f.x = append(f.x, about.X...)
+	}
 	if n := len(p.decision.Expected); n > 0 {
 		f.expected = slices.Grow(f.expected, n)[:n]
 		for k, rank := range p.decision.Order {
@@ -219,12 +247,35 @@ func (p *player) decide(log *journal.Log, e *journal.Event, slot int32) error {
 	return nil
 }
 
+// about is what the target looks at of an impression, whose candidates are in increasing utility; nil where it looks at items alone.
+func (p *player) about(imp *event.Impression) (*policy.Context, error) {
+	if p.context == nil || p.shadow != "" {
+		return nil, nil
+	}
+	if f := p.context.Read(&p.reading, imp, p.name); f != nil {
+		return nil, f
+	}
+	p.x.X = p.context.AppendVectors(p.x.X[:0], &p.reading)
+	return &p.x, nil
+}
+
+// selected keeps of a row what is known of the selected item.
+func (p *player) selected(x *flight, slot int32) {
+	if f := &p.flown[slot]; len(f.x) > 0 {
+		width := len(f.x) / len(x.candidates)
+		f.x = append(f.x[:0], f.x[int(x.selected)*width:][:width]...)
+	}
+}
+
 // feedback fills in what the player's own decision had.
 func (p *player) feedback(fb delay.Feedback, x *flight, slot int32) delay.Feedback {
 	f := &p.flown[slot]
 	fb.Instance = f.instance
 	if len(f.expected) > 0 && x.selected >= 0 {
 		fb.Expected, fb.HasExpected = f.expected[x.selected], true
+	}
+	if len(f.x) > 0 && x.selected >= 0 {
+		fb.X = f.x
 	}
 	return fb
 }

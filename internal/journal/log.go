@@ -18,6 +18,8 @@ type Query struct {
 	From, To event.Millis
 	// Shadows are learners whose decisions are asked for besides, as rankings have recorded them.
 	Shadows []string
+	// Context tells whether contexts are asked for too.
+	Context bool
 	// HasSelections tells whether selections are records of their own.
 	HasSelections bool
 	// Parking is how long a record waits for what it belongs to.
@@ -124,4 +126,7 @@ type Decision struct {
 	Propensities []float64
 	// Shadows are orders as Order is, one for each of Query.Shadows; empty where that has not decided.
 	Shadows [][]int32
+	// About is the impression in Protobuf where contexts are asked for, of which nothing counts but the utilities and the context; candidates are
+	// in the order of Items. It is empty where the impression is not known.
+	About []byte
 }

@@ -15,7 +15,7 @@ var ErrNothing = errors.New("there is no decision to look at")
 func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
 	heads := make([]*head, len(sources))
 	for i, s := range sources {
-		heads[i] = &head{source: s, limits: q.Limits, formats: q.Formats}
+		heads[i] = &head{source: s, limits: q.Limits, formats: q.Formats, context: q.Context}
 	}
 	for {
 		log, err := read(ctx, heads, q)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -12,6 +13,7 @@ import (
 type half struct {
 	until   event.Millis
 	sorted  []int32      // the impression's items by utility rank
+	about   []byte       // and Decision.About
 	ranking *rankingHalf // nil: it is the impression
 }
 
@@ -41,12 +43,26 @@ func (j *join) impression(h *head) {
 	for rank, at := range j.order {
 		sorted[rank] = j.number(j.names[at])
 	}
+	about := j.about(imp)
 	if other := j.halves[id]; other != nil && other.ranking != nil {
 		delete(j.halves, id)
-		j.decided(id, other.ranking, sorted)
+		j.decided(id, other.ranking, sorted, about)
 		return
 	}
-	j.wait(id, &half{sorted: sorted})
+	j.wait(id, &half{sorted: sorted, about: about})
+}
+
+// about keeps of an impression, whose order of utilities was found, what a context is read from; nil where nobody asks for it.
+func (j *join) about(imp *event.Impression) []byte {
+	if !j.q.Context {
+		return nil
+	}
+	kept := event.Impression{ID: []byte("i"), HasUtilities: true, Context: event.Context{Features: imp.Context.Features}}
+	for rank, at := range j.order {
+		kept.Candidates = append(kept.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(rank), 36), Utility: imp.Candidates[at].Utility})
+		kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
+	}
+	return event.AppendProtobufImpression(nil, &kept)
 }
 
 // halfTime is how long an impression waits for its ranking, in milliseconds of event time, and a ranking for its impression.
@@ -70,7 +86,7 @@ func (j *join) ranking(h *head) {
 	id := state.IDOf(r.ID)
 	if j.q.Accept != nil {
 		if !j.outside(r.Time) && j.q.Accept(int32(len(j.log.Outcomes)), r) {
-			j.row(id, j.halfOf(r), nil, nil)
+			j.row(id, j.halfOf(r), nil, nil, nil)
 		}
 		return
 	}
@@ -98,12 +114,12 @@ func (j *join) ranking(h *head) {
 			sorted[rank] = x.shown[k]
 		}
 		delete(j.halves, id)
-		j.decided(id, x, sorted)
+		j.decided(id, x, sorted, nil)
 		return
 	}
 	if impression != nil && impression.ranking == nil {
 		delete(j.halves, id)
-		j.decided(id, x, impression.sorted)
+		j.decided(id, x, impression.sorted, impression.about)
 		return
 	}
 	x.propensities = slices.Clone(x.propensities)
@@ -153,7 +169,7 @@ func (j *join) wait(id state.ID, h *half) {
 }
 
 // decided makes a row of both halves, if they fit.
-func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32) {
+func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32, about []byte) {
 	l := j.log
 	if len(sorted) != len(x.shown) {
 		l.Counts.Halves++
@@ -169,11 +185,11 @@ func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32) {
 			return
 		}
 	}
-	j.row(id, x, sorted, ranks)
+	j.row(id, x, sorted, ranks, about)
 }
 
 // row begins one: ranks are of what is shown, by position. Without sorted and ranks nobody asks for them.
-func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32) {
+func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []byte) {
 	l := j.log
 	if len(l.Outcomes) == 0 {
 		l.First = x.time
@@ -197,6 +213,6 @@ func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32) {
 	}
 	j.payoffDue.put(due{at: x.deadline, slot: slot, row: row})
 	j.emit(Event{Kind: Decided, Row: row, Decision: Decision{Time: x.time, Began: x.began, Items: sorted, Order: ranks, Propensities: x.propensities,
-		Shadows: x.shadows}})
+		Shadows: x.shadows, About: about}})
 	j.again(id)
 }

@@ -37,6 +37,7 @@ type head struct {
 	source  Source
 	limits  event.Limits
 	formats event.Formats
+	context bool
 	decoder *event.Decoder // nil before the first record
 
 	impression event.Impression
@@ -102,6 +103,9 @@ func (h *head) decode(e *Entry) (at event.Millis, has bool, err error) {
 		h.decoder = event.NewFormatsDecoder(h.limits, h.formats)
 	default:
 		h.decoder = event.NewKeylessDecoder(h.limits)
+	}
+	if h.context {
+		h.decoder.WithContext()
 	}
 	if e.Fault != nil {
 		return 0, false, e.Fault

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 )
 
 // spool keeps events in a temporary file. The file has no name any more once it is made, so that nothing is left of it however the program ends.
@@ -37,6 +38,7 @@ const (
 	hasPropensities = 0x10
 	hasUtility      = 0x20
 	hasShadows      = 0x40
+	hasAbout        = 0x80
 )
 
 // put appends an event.
@@ -50,6 +52,9 @@ func (s *spool) put(e *Event) error {
 	}
 	if len(e.Shadows) > 0 {
 		first |= hasShadows
+	}
+	if len(e.About) > 0 {
+		first |= hasAbout
 	}
 	b := append(s.buf[:0], first)
 	b = binary.AppendVarint(b, e.At-s.at)
@@ -71,6 +76,9 @@ func (s *spool) put(e *Event) error {
 		}
 		if len(e.Shadows) > 0 {
 			b = appendShadows(b, e.Shadows)
+		}
+		if len(e.About) > 0 {
+			b = append(binary.AppendUvarint(b, uint64(len(e.About))), e.About...)
 		}
 	case WasSelected:
 		if e.HasUtility {
@@ -121,12 +129,15 @@ func (l *Log) Play(f func(*Event) error) error {
 		}
 		at += in.varint()
 		e = Event{Kind: Kind(first & kindBits), At: at, Row: int32(in.uvarint()), HasUtility: first&hasUtility != 0,
-			Decision: Decision{Items: e.Items[:0], Order: e.Order[:0], Propensities: e.Propensities[:0]}}
+			Decision: Decision{Items: e.Items[:0], Order: e.Order[:0], Propensities: e.Propensities[:0], About: e.About[:0]}}
 		switch e.Kind {
 		case Decided:
 			in.decision(&e, first&hasPropensities != 0)
 			if first&hasShadows != 0 {
 				in.shadows(&e)
+			}
+			if first&hasAbout != 0 {
+				in.about(&e)
 			}
 		case WasSelected:
 			if e.HasUtility {
@@ -176,6 +187,16 @@ func (r *reader) shadows(e *Event) {
 		}
 		e.Shadows = append(e.Shadows, order)
 	}
+}
+
+func (r *reader) about(e *Event) {
+	n := int(r.uvarint())
+	if r.err != nil {
+		return
+	}
+	e.About = slices.Grow(e.About[:0], n)[:n]
+	_, err := io.ReadFull(r.in, e.About)
+	r.note(err)
 }
 
 func (r *reader) uvarint() uint64 {

@@ -7,7 +7,9 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // New gives what makes learners as l says: one for each partition, each without knowledge. What they share does not
@@ -18,6 +20,18 @@ func New(l *config.Learner) (func() delay.Learner, error) {
 		return given, err
 	}
 	return repeatable(func() (delay.Learner, error) { return preferring(l, given()) })
+}
+
+// Context is what a learner looks at of impressions besides their items; nil where that is nothing.
+func Context(l *config.Learner) (*partition.Context, error) {
+	if !l.Context.On() {
+		return nil, nil
+	}
+	s, err := features.New(l.Features())
+	if err != nil {
+		return nil, err
+	}
+	return partition.NewContext(s, l.Context.Missing == config.MissingIsZero), nil
 }
 
 // ordered makes learners that are given the order of utilities.
@@ -63,8 +77,16 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 	if err != nil {
 		return nil, err
 	}
-	if l.Delay == config.QPMD {
+	switch {
+	case l.Delay == config.QPMD:
 		return func() delay.Learner { return delay.NewQPMD(p) }, nil
+	case l.Context.On():
+		s, err := features.New(l.Features())
+		if err != nil {
+			return nil, err
+		}
+		c := delay.PersonalConfig{Space: s, Silence: silence(l), Belief: parameters.Belief}
+		return repeatable(func() (delay.Learner, error) { return delay.NewPersonal(p, c) })
 	}
 	return func() delay.Learner { return delay.NewDirect(p, silence(l)) }, nil
 }

@@ -44,6 +44,8 @@ type Reading struct {
 	clamped []int64
 	missing int64
 	none    []float64
+	// candidates is how many there are.
+	candidates int
 }
 
 // Read reads the context of an impression for the learner of that name, or says what is wrong with it. Who takes records in before
@@ -60,6 +62,7 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 	var clamped uint64
 	r.User, clamped = c.space.QuantiseUser(r.User, r.orNone(x.Features))
 	r.clamp(0, clamped)
+	r.candidates = len(imp.Candidates)
 	for k := range imp.Candidates {
 		one := event.CandidateContext{Predicted: math.NaN()}
 		if k < len(x.Candidates) {
@@ -163,9 +166,6 @@ func inCandidate(f *event.Fault, k int) *event.Fault {
 type ContextStatus struct {
 	Clamped []FeatureCount // numbers outside the range of their feature, by feature as declared, users' first
 	Missing int64          // numbers that counted as the middle of their range
-	// Unfed is how many payoffs taught nothing, since the context of their impression was not known any more when another worker took it
-	// over.
-	Unfed int64
 }
 
 // FeatureCount is a count of a feature.
@@ -176,8 +176,8 @@ type FeatureCount struct {
 
 // contexts is what a learner's contexts were like so far.
 type contexts struct {
-	clamped        []int64
-	missing, unfed int64
+	clamped []int64
+	missing int64
 }
 
 // took counts what an impression that is ranked was like.
@@ -195,7 +195,7 @@ func (l *learner) contextStatus() (s ContextStatus) {
 	if l.cfg.Context == nil {
 		return s
 	}
-	s.Missing, s.Unfed = l.contexts.missing, l.contexts.unfed
+	s.Missing = l.contexts.missing
 	space := l.cfg.Context.space
 	for k, f := range slices.Concat(space.User(), space.Item()) {
 		one := FeatureCount{Name: f.Name}
@@ -220,6 +220,14 @@ func (m *Machine) about(l *learner) *policy.Context {
 		s.about.X = c.space.Vector(s.about.X, s.reading.User, s.reading.item(int(at), len(s.order)))
 	}
 	return &s.about
+}
+
+// AppendVectors appends the vectors of what was read, in the order of the record.
+func (c *Context) AppendVectors(dst []int8, r *Reading) []int8 {
+	for k := range r.candidates {
+		dst = c.space.Vector(dst, r.User, r.item(k, r.candidates))
+	}
+	return dst
 }
 
 // item is what was read of the candidate at a position of n.
@@ -270,13 +278,6 @@ func (m *Machine) adoptContext(l *learner) {
 	for _, i := range e.items {
 		e.addContext(&s.reading, at[i], len(s.numbers))
 	}
-}
-
-// puzzled tells whether the learner needs to know the context of what was selected from the current entry, and it is not known. It is told
-// nothing of such an impression then, from its selection to its end.
-func (m *Machine) puzzled(l *learner) bool {
-	e, c := &m.cur.entry, l.cfg.Context
-	return c != nil && e.selected >= 0 && l.delay.Needs().Context && !c.holds(e.context, e.ofUser, e.hasContext)
 }
 
 // holds tells whether steps of which the first are a user's are those of a user and an item.

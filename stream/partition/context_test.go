@@ -164,7 +164,7 @@ func TestContext_Faults(t *testing.T) {
 	}
 }
 
-// An impression that was adopted, and whose context cannot be read any more, teaches nothing, and is told as if it had never been selected.
+// Of an impression that was adopted, and whose context cannot be read any more, none is told.
 func TestContext_AdoptedWithout(t *testing.T) {
 	var notes []string
 	w := newWorld(t, seeing(t, true, &notes))
@@ -179,8 +179,7 @@ func TestContext_AdoptedWithout(t *testing.T) {
 	w.crash()
 	require.NoError(t, w.read(event.Selections, "i", []byte(`{"impression_id":"i","item":"a"}`), day))
 	require.NoError(t, w.read(event.Payoffs, "i", []byte(`{"impression_id":"i","payoff":1}`), day))
-	require.Equal(t, []string{"adopt 0 order [1 0]"}, notes)
-	require.EqualValues(t, 1, w.m.Learners()[0].Context.Unfed)
+	require.Equal(t, []string{"adopt 0 order [1 0]", "selected 0 item 0 knowing []", "paid 0 item 0 payoff 1 knowing []"}, notes)
 	require.EqualValues(t, 1, w.m.Account().Impressions.Paid)
 }
 

@@ -292,9 +292,7 @@ func (m *Machine) judgePayoff(effective event.Millis) (verdict, *event.Fault) {
 	r, outside := l.normalise(p.Payoff)
 	if outside && l.cfg.RefuseOutOfRange {
 		// Something was paid, and nobody knows what: a default at the deadline would be a payoff that nobody sent.
-		if fb := m.feedback(l); !m.puzzled(l) {
-			l.delay.Expired(fb)
-		}
+		l.delay.Expired(m.feedback(l))
 		m.segments.loose += eventWeight
 		m.end(expired, m.worthOf(expired))
 		return refused, faultf(event.PayoffOutOfRange, "payoff %v lies outside [%v, %v] of learner %q", p.Payoff, l.cfg.PayoffMin,
@@ -380,9 +378,7 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 	e.inParts = true
 	fb.Payoff, _ = l.normalise(e.sum)
 	fb.Age = max(0, at-fb.Began)
-	if !m.puzzled(l) {
-		l.delay.Partial(fb)
-	}
+	l.delay.Partial(fb)
 	m.segments.loose += eventWeight
 	m.cur.changed = true
 	return taken, nil
@@ -426,9 +422,7 @@ func (m *Machine) selectItem(l *learner, at int32, sel *event.Selection) {
 		fb.Utility, fb.HasUtility = sel.Utility, sel.HasUtility
 	}
 	l.items.tell(fb.Item)
-	if !m.puzzled(l) {
-		l.delay.Selected(fb)
-	}
+	l.delay.Selected(fb)
 	l.conduct.selected(&c.entry)
 	c.shrink(l.delay.Needs())
 	m.segments.loose += eventWeight
@@ -464,12 +458,9 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	fb := m.feedback(l)
 	fb.Payoff, fb.Age, fb.Defaulted = r, max(0, at-fb.Began), how == defaulted
 	known := m.tells(l)
-	switch {
-	case m.puzzled(l):
-		l.contexts.unfed++
-	case known:
+	if known {
 		l.delay.Paid(fb)
-	default:
+	} else {
 		l.delay.(delay.Forgetting).PaidForgotten(fb)
 	}
 	l.conduct.paid(r)

@@ -103,15 +103,12 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 		if x.inParts {
 			fb.Before, _ = l.normalise(x.sum)
 		}
-		c, fits := l.cfg.Context, true
-		if c != nil && x.selected && l.delay.Needs().Context {
-			if fits = c.holds(x.context, x.ofUser, x.has); fits {
-				fb.X = c.space.Vector(nil, x.context[:x.ofUser], x.context[x.ofUser:])
-			}
+		if c := l.cfg.Context; c != nil && x.selected && c.holds(x.context, x.ofUser, x.has) {
+			fb.X = c.space.Vector(nil, x.context[:x.ofUser], x.context[x.ofUser:])
 		}
-		if x.selected && fits {
+		if x.selected {
 			l.delay.Expired(fb)
-		} else if !x.selected {
+		} else {
 			l.delay.Unselected(fb)
 		}
 	}

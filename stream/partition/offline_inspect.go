@@ -97,15 +97,15 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key 
 	return x, nil
 }
 
-// Rank ranks candidates in increasing utility, as an impression of them would be ranked now, and forgets that it did. Items that are new become
+// Rank ranks candidates in increasing utility, as an impression of them would be ranked now, of which that is known, and forgets that it did. Items that are new become
 // known.
-func (o *Offline) Rank(name string, items [][]byte, key policy.Key, d *delay.Decision) error {
+func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, key policy.Key, d *delay.Decision) error {
 	l, err := o.inspected(name)
 	if err != nil {
 		return err
 	}
 	o.scratch.numbers = o.intern(l, o.scratch.numbers[:0], items)
-	l.delay.Decide(o.scratch.numbers, nil, key, d)
+	l.delay.Decide(o.scratch.numbers, about, key, d)
 	l.delay.Unselected(delay.Feedback{Instance: d.Instance})
 	return nil
 }

@@ -243,7 +243,7 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if e.instance >= 0 {
 		e.instance = t.share.Instance(e.instance)
 	}
-	if f, ok := l.delay.(delay.Mergeable); ok && m.tells(l) && !m.puzzled(l) {
+	if f, ok := l.delay.(delay.Mergeable); ok && m.tells(l) {
 		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
 	}

@@ -60,7 +60,7 @@ func (m *Machine) giveUp() {
 		l.delay.Unselected(m.feedback(l))
 	default:
 		fb := m.feedback(l)
-		if m.tells(l) && !m.puzzled(l) {
+		if m.tells(l) {
 			l.delay.Expired(fb)
 			l.drops.expired(fb.Item)
 		}

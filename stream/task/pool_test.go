@@ -14,6 +14,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -58,6 +59,7 @@ type toldOwner struct {
 }
 
 func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learner func() delay.Learner) *pool {
+	h.contexts = learner().Needs().Context
 	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), of: map[*partition.Machine]*process{}}
 	for p := range partitions {
 		w := newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
@@ -82,6 +84,9 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 	}
 	pl.learners = []partition.LearnerConfig{{Name: "feed", Default: true, PolicyName: "some", DelayName: "some", Fingerprint: "f",
 		PayoffMax: 1, PayoffHorizon: soon.horizon.Milliseconds(), SelectionTimeout: soon.selection.Milliseconds(), Seed: 1, New: learner}}
+	if learner().Needs().Context {
+		pl.learners[0].Context = partition.NewContext(seenSpace, true)
+	}
 	if zero := 0.0; pl.rng.IntN(3) > 0 {
 		pl.learners[0].ExpiryDefault = &zero
 	}
@@ -379,6 +384,9 @@ var pooledLearners = map[string]func() delay.Learner{
 	"osmd": func() delay.Learner {
 		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewOSMD(1000)), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}, Floor: 0.05}))
 	},
+	"features": func() delay.Learner {
+		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: seenSpace, Silence: ages, Belief: belief}))
+	},
 	"sorted": func() delay.Learner {
 		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())
 	},
@@ -389,6 +397,11 @@ var pooledLearners = map[string]func() delay.Learner{
 }
 
 var (
+	// seenSpace has a number of what all impressions say, and one that only some users' say.
+	seenSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
+		Item:  []features.Feature{{Name: features.Utility, Low: 0, High: 1}, {Name: "size", Low: 0, High: 9}, {Name: features.Predicted, Low: 0, High: 1}},
+		Cross: [][2]string{{"mood", "size"}, {"size", features.Utility}}}))
+
 	belief   = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	ages     = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds()}
 	drifting = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds(), Drift: 50}

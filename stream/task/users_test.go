@@ -18,9 +18,10 @@ type habits struct {
 	ordered bool
 	// transactions: upstream producers leave control records and aborted records behind.
 	transactions bool
-	repeats      int // one in so many impressions repeats an id; default 20
-	faulty       int // one in so many records is faulty; default 25
-	learners     int // 2: half of the impressions are for learner "front"
+	repeats      int  // one in so many impressions repeats an id; default 20
+	faulty       int  // one in so many records is faulty; default 25
+	learners     int  // 2: half of the impressions are for learner "front"
+	contexts     bool // users say of themselves, and of some candidates, more than utilities
 }
 
 // closing is the id of a last impression, which nobody selects from.
@@ -108,8 +109,12 @@ func (u *users) impress() {
 		if u.habits.learners > 1 && rng.IntN(2) == 0 {
 			learner = "front"
 		}
-		u.put(event.Impressions, id, `{"impression_id":"%s","learner":"%s","candidates":[{"item":"a","utility":%d},`+
-			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, rng.IntN(9), rng.IntN(9), rng.IntN(4))
+		mood, size := "", ""
+		if u.habits.contexts {
+			mood, size = fmt.Sprintf(`"features":[%g],`, float64(u.made%17)/8-1), fmt.Sprintf(`"features":[%d],"predicted":%g,`, u.made%11, float64(u.made%5)/4)
+		}
+		u.put(event.Impressions, id, `{"impression_id":"%s","learner":"%s",%s"candidates":[{"item":"a",%s"utility":%d},`+
+			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, mood, size, rng.IntN(9), rng.IntN(9), rng.IntN(4))
 	}
 	if !u.habits.tidy && !u.habits.ordered && rng.IntN(10) == 0 { // early
 		u.put(event.Payoffs, id, `{"impression_id":"%s","payoff":0.5}`, id)

@@ -157,6 +157,9 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	case l.recorded || len(l.ranks) > 0 && len(e.ranks) > 0: // one that was adopted unread has none
 		same = same && slices.Equal(e.ranks, l.ranks) && slices.Equal(e.undecided, l.undecided)
 	}
+	if l.learner.context != nil {
+		same = same && sameContext(l, e, at)
+	}
 	same = same && (e.alone || len(e.items) == len(l.items))
 	for k := 0; same && !e.alone && k < len(e.items); k++ {
 		same = l.learner.number(e.items[k]) == l.items[k] || l.learner.hasEnded(f, e.items[k], e)
@@ -164,7 +167,8 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	if !f.out.ok(entriesDecision, same) {
 		f.out.breach(entriesDecision, id, fmt.Sprintf("items %v, instance %d, propensities %v, expected %v", f.names(l.items), l.instance,
 			l.propensities, l.expected),
-			fmt.Sprintf("items numbered %v, instance %d, propensities %v, expected %v millionths", e.items, e.instance, e.propensities, e.expected))
+			fmt.Sprintf("items numbered %v, instance %d, propensities %v, expected %v millionths, context %v", e.items, e.instance, e.propensities,
+				e.expected, e.context))
 	}
 	return true
 }

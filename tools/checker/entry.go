@@ -51,6 +51,9 @@ type entry struct {
 	parked       []parked
 	inExperiment bool
 	arm          int32 // then: its place in the stored table of arms
+	hasContext   bool
+	context      []int8 // steps of the user's numbers, then of each item's, or of that alone which was selected
+	ofUser       int    // how many are the user's
 }
 
 // parked is a record that waits under an id.
@@ -85,6 +88,7 @@ const (
 	flagInParts
 	flagWeakEvents
 	flagArm
+	flagContext
 	flagForeign // and above: of later versions
 )
 
@@ -170,7 +174,8 @@ func (c *cursor) length() int {
 // Of all but tombstones follow with flagParked the parked records, with their number before: topic (a byte, its form times 16 added),
 // offset, timestamp (varint), effective time (varint), how much later its wait ends (varint), value with its length before, and where
 // the form is Avro the same in Protobuf likewise. With flagArm follows the place of its arm in the stored table, and of an experiment by user
-// the group and the period (varint), all with their length before. Flags of later versions have parts with their length before, last of all.
+// the group and the period (varint), all with their length before. With flagContext follows how many steps of its context are the user's (a byte), and
+// all of them (a byte each, signed), with their length before. Flags of later versions have parts with their length before, last of all.
 //
 // Earlier versions are read by decodeOld.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
@@ -231,6 +236,16 @@ func (c *cursor) entry(e *entry, head byte) (foreign uint64) {
 		}
 		if c.err == nil && (part.err != nil || len(part.b) > 0) {
 			c.err = fmt.Errorf("%w: its arm", errEntry)
+		}
+	}
+	if flags&flagContext != 0 {
+		part := cursor{b: c.take(c.length()), err: c.err}
+		e.hasContext, e.ofUser = true, int(part.byte())
+		for _, b := range part.b {
+			e.context = append(e.context, int8(b))
+		}
+		if c.err == nil && (part.err != nil || e.ofUser > len(e.context)) {
+			c.err = fmt.Errorf("%w: its context", errEntry)
 		}
 	}
 	return flags &^ (flagForeign - 1)

@@ -130,6 +130,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 		lf.followSilence()
 		lf.followDrift()
 		lf.followLately()
+		lf.followContext()
 		lf.followKept(f)
 	}
 	return f
@@ -145,7 +146,7 @@ func (f *fold) limits() {
 		most.MaxCandidates, least.MaxCandidates = max(most.MaxCandidates, cfg.Limits.MaxCandidates), min(least.MaxCandidates, cfg.Limits.MaxCandidates)
 		most.MaxRecordBytes, least.MaxRecordBytes = max(most.MaxRecordBytes, cfg.Limits.MaxRecordBytes), min(least.MaxRecordBytes, cfg.Limits.MaxRecordBytes)
 	}
-	f.dec = event.NewDecoder(most)
+	f.dec = event.NewDecoder(most).WithContext()
 	if least != most {
 		f.strict = event.NewDecoder(least)
 	}

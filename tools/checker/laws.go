@@ -46,6 +46,8 @@ const (
 	silenceSettled
 	silenceAges
 	driftHistory
+	contextCells
+	contextLinear
 	latelyItems
 	latelyLevels
 	silenceOpen
@@ -108,6 +110,8 @@ var lawNames = [laws]string{
 	silenceSettled:       "silence.settled",
 	silenceAges:          "silence.ages",
 	driftHistory:         "drift.history",
+	contextCells:         "context.cells",
+	contextLinear:        "context.linear",
 	latelyItems:          "lately.items",
 	latelyLevels:         "lately.levels",
 	silenceOpen:          "silence.open",

@@ -39,6 +39,7 @@ type learnerFold struct {
 	silence     *silenceFold        // nil where it is not determined
 	drift       *driftFold          // likewise
 	lately      *latelyFold         // likewise
+	context     *contextFold        // likewise
 	kept        *keptFold           // nil: its items are kept for ever
 	imported    *storedLearner      // what it has taken in of exports; nil: nothing
 
@@ -106,6 +107,9 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		}
 		return
 	}
+	if lf.context != nil { // what is fed is a whole number of units
+		v = float64(inParts(v)) / partUnits
+	}
 	it.n++
 	it.sum += v
 	it.sq += v * v
@@ -123,6 +127,9 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	}
 	if lf.lately != nil {
 		lf.lately.take(l, i, lf.began(l), v)
+	}
+	if lf.context != nil && l.steps != nil {
+		lf.context.take(l, i, v)
 	}
 }
 
@@ -154,6 +161,7 @@ func (f *fold) checkLearners() {
 		if lf.delay == delayDirect {
 			lf.checkSilence(f)
 			lf.checkDrift(f)
+			lf.checkContext(f)
 			lf.checkLately(f)
 		}
 		if lf.addsUp() {

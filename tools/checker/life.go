@@ -42,6 +42,8 @@ type life struct {
 
 	waits []record // parked, as they came
 
+	steps [][]int8 // of what is known of the user and the item, by position shown; nil: not known
+
 	arm  armKey  // it is a unit of that; the zero value: of none
 	paid float64 // once it has ended by a payoff: normalised
 }

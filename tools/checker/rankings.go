@@ -175,6 +175,12 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 		l.ordered = true
 		f.order(lf, l)
 	}
+	if parsed && f.readByAll(rec) {
+		f.see(l)
+	}
+	if lf != nil && lf.context != nil && l.steps == nil {
+		lf.loose = true
+	}
 	if parsed {
 		f.checkItems(name, l)
 		f.checkArm(name, rk)

@@ -113,6 +113,9 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 // end makes an item one that the learner has never met, as does what becomes of it of impressions up to an offset.
 func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	it := lf.item(i)
+	if lf.context != nil {
+		lf.context.forget(i)
+	}
 	*it = itemFold{unknown: it.unknown || !sure, ended: offset + 1}
 	if lf.silence != nil {
 		delete(lf.silence.settled, i)

@@ -41,6 +41,8 @@ type storedLearner struct {
 	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
 	against     map[[2]uint32]int64 // those of them against an order that was certain
 	rated       map[uint32]moments  // by an item's number
+	cells       map[int64]storedCell
+	linear      map[string]string
 }
 
 type storedItem struct {
@@ -54,7 +56,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -242,6 +244,13 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			err = s.loadLevels(field, value)
 		case "open":
 			err = s.loadOpen(field, value)
+		case "cells":
+			err = s.loadCell(field, value)
+		case "linear":
+			if s.linear == nil {
+				s.linear = map[string]string{}
+			}
+			s.linear[field] = value
 		case "instances":
 			err = loadCount(&s.outstanding, field, value)
 		case "rounds":
@@ -260,6 +269,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				err = loadBelow(value)
 			case "levels":
 				err = loadSpread(value)
+			case "fit": // by which payoffs decisions are made: it is derived
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}

@@ -76,16 +76,17 @@ func (w *world) inspect(t *testing.T, tool *statetool.Tool, q statetool.InspectQ
 
 // kinds are the learners that the state commands are tried with.
 var kinds = map[string]string{
-	"qpmd": "policy: elimination",
-	"bold": "policy: ftrl\n    delay: bold\n    max_instances: 8",
-	"one":  "policy: ftrl\n    delay: bold\n    max_instances: 1",
+	"qpmd":     "policy: elimination",
+	"bold":     "policy: ftrl\n    delay: bold\n    max_instances: 8",
+	"features": "policy: moss\n    context: {item: [{name: utility, range: [0, 1]}, predicted], missing: zero}",
+	"one":      "policy: ftrl\n    delay: bold\n    max_instances: 1",
 }
 
 // worldOf makes a world with one learner of a kind.
 func worldOf(t *testing.T, env testenv.Env, partitions int, kind string) *world {
 	t.Helper()
 	s := plain(env, kinds[kind])
-	if kind != "qpmd" {
+	if kind == "bold" || kind == "one" {
 		s.payoffs = "adversarial"
 	}
 	return makeWorld(t, partitions, s, s, os.LookupEnv)

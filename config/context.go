@@ -1,0 +1,323 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// Context is what a learner looks at of impressions besides their items.
+type Context struct {
+	User, Item []Feature
+	Cross      [][2]string // names of two features, whose product is one too
+	Missing    Missing
+}
+
+// Feature is a number that is declared.
+type Feature struct {
+	Name  string
+	Range Range // of features.Predicted it is that of payoffs
+}
+
+// Missing says what becomes of an impression that lacks a number which is declared.
+type Missing string
+
+// The values of context.missing.
+const (
+	RefuseMissing Missing = "refuse" // it is a dead letter
+	MissingIsZero Missing = "zero"   // the number counts as the middle of its range
+)
+
+// On tells whether anything is declared.
+func (c *Context) On() bool { return len(c.User)+len(c.Item) > 0 }
+
+// Features are what the learner declares.
+func (l *Learner) Features() features.Declaration {
+	d := features.Declaration{Cross: l.Context.Cross}
+	for _, f := range l.Context.User {
+		d.User = append(d.User, features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max})
+	}
+	for _, f := range l.Context.Item {
+		if f.Name == features.Predicted {
+			f.Range = l.PayoffRange
+		}
+		d.Item = append(d.Item, features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max})
+	}
+	return d
+}
+
+// LooksAtContexts tells whether any learner does.
+func (c *Config) LooksAtContexts() bool {
+	return slices.ContainsFunc(c.Learners, func(l Learner) bool { return l.Context.On() })
+}
+
+// fingerprint names all that what is learned depends on; empty where nothing is declared.
+func (l *Learner) contextFingerprint() string {
+	if !l.Context.On() {
+		return ""
+	}
+	d, b := l.Features(), strings.Builder{}
+	for _, list := range []struct {
+		key string
+		all []features.Feature
+	}{{"user", d.User}, {"item", d.Item}} {
+		if len(list.all) == 0 {
+			continue
+		}
+		b.WriteString(" " + list.key + "=")
+		for i, f := range list.all {
+			fmt.Fprintf(&b, "%s%s:%s..%s", ","[:min(i, 1)], f.Name, formatFloat(f.Low), formatFloat(f.High))
+		}
+	}
+	for i, pair := range d.Cross {
+		fmt.Fprintf(&b, "%s%s*%s", [...]string{" cross=", ","}[min(i, 1)], pair[0], pair[1])
+	}
+	return b.String()
+}
+
+// contextKind is a mapping that declares features.
+var contextKind = kind[Context]{name: "mapping", span: "the next four keys", parts: contextSettings, editor: object(contextSettings),
+	read: func(s *section, key string, dst *Context) {
+		f, ok := s.ask(key)
+		if !ok {
+			return
+		}
+		one := s.d.open(s.join(key), f.at, f.value)
+		readAll(one, contextSettings, dst)
+		one.close()
+	},
+	print: func(c Context) *yaml.Node {
+		if !c.On() {
+			return nil
+		}
+		return printAll(contextSettings, &c).node(false)
+	}}
+
+var contextSettings = []setting[Context]{
+	value("user", func(c *Context) *[]Feature { return &c.User }, featuresKind, nil,
+		"numbers of the user, in the order in which impressions list them in `features`. Alone they rank nothing, and only explain payoffs; see `cross`"),
+	value("item", func(c *Context) *[]Feature { return &c.Item }, featuresKind, nil,
+		"numbers of a candidate, in the order in which it lists them in its `features`; and `utility`, which is its utility, and `predicted`, "+
+			"the payoff that another model expects, whose range is `payoff_range`: neither stands in the list"),
+	value("cross", func(c *Context) *[][2]string { return &c.Cross }, crossKind, nil,
+		"pairs of features, whose products are features too"),
+	value("missing", func(c *Context) *Missing { return &c.Missing }, words(RefuseMissing, MissingIsZero), RefuseMissing,
+		"what becomes of an impression that lacks a number: it is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
+}
+
+// featureName is what a feature may be called: names are labels of metrics, and stand in fingerprints.
+const featureName = `^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`
+
+var isFeatureName = regexp.MustCompile(featureName)
+
+// standardRange is that of a feature that is declared by its name alone.
+var standardRange = Range{Min: -1, Max: 1}
+
+// declared is a feature as a mapping.
+var declaredSettings = []setting[Feature]{
+	value("name", func(f *Feature) *string { return &f.Name }, anything("name", "", func(string) error { return nil }, pattern(featureName)), "", "").
+		orElse("is needed"),
+	value("range", func(f *Feature) *Range { return &f.Range }, rangeKind, standardRange, ""),
+}
+
+var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or mappings such as {name: price, range: [0, 500]}; by name alone the range is [-1, 1]",
+	read: func(s *section, key string, dst *[]Feature) {
+		for i, n := range s.elements(key) {
+			*dst = append(*dst, s.feature(key+"["+strconv.Itoa(i)+"]", n))
+		}
+	},
+	print: func(all []Feature) *yaml.Node {
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+		for _, f := range all {
+			if f.Range == standardRange || f.Name == features.Predicted {
+				n.Content = append(n.Content, text(f.Name))
+			} else {
+				n.Content = append(n.Content, printAll(declaredSettings, &f).node(true))
+			}
+		}
+		return n
+	},
+	editor: schema{"type": []string{"array", "null"}, "items": schema{"anyOf": []schema{orReference(pattern(featureName)), featureSchema()}}},
+}
+
+// featureSchema is a feature's mapping, without descriptions: the list has one.
+func featureSchema() schema {
+	return schema{"type": "object", "required": []string{"name"}, "additionalProperties": false,
+		"properties": schema{"name": orReference(pattern(featureName)), "range": rangeKind.editor}}
+}
+
+var crossKind = kind[[][2]string]{name: "list of pairs", span: "such as [[tenure, price]]",
+	read: func(s *section, key string, dst *[][2]string) {
+		for i, n := range s.elements(key) {
+			path := key + "[" + strconv.Itoa(i) + "]"
+			var pair [2]string
+			if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
+				s.d.fault(s.join(path), at(n), "must be the names of two features, as in [tenure, price]")
+			} else {
+				for k := range pair {
+					e, _ := s.d.text(s.join(path), n.Content[k])
+					pair[k] = e.text
+				}
+			}
+			*dst = append(*dst, pair)
+		}
+	},
+	print: func(all [][2]string) *yaml.Node {
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+		for _, pair := range all {
+			n.Content = append(n.Content, list(pair[:]))
+		}
+		return n
+	},
+	editor: schema{"type": []string{"array", "null"}, "items": schema{"type": "array", "minItems": 2, "maxItems": 2, "items": orReference(pattern(featureName))}},
+}
+
+// elements are those of a list, whose places are noted under the key with their number behind it.
+func (s *section) elements(key string) (all []*yaml.Node) {
+	f, ok := s.ask(key)
+	if !ok {
+		return nil
+	}
+	r, ok := s.d.resolve(s.join(key), f.value)
+	if !ok || isNull(r) {
+		return nil
+	}
+	if r.Kind != yaml.SequenceNode {
+		s.d.fault(s.join(key), f.at, "must be a list, not %s", kindOf(r))
+		return nil
+	}
+	for i, n := range r.Content {
+		path := s.join(key + "[" + strconv.Itoa(i) + "]")
+		s.d.places[path] = at(n)
+		if n, ok = s.d.resolve(path, n); !ok {
+			return nil
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// feature reads one that is declared.
+func (s *section) feature(path string, n *yaml.Node) Feature {
+	f := standardOf(declaredSettings)
+	if n.Kind == yaml.MappingNode {
+		one := s.d.open(s.join(path), at(n), n)
+		readAll(one, declaredSettings, &f)
+		one.close()
+		if !one.has("name") {
+			s.d.bad[s.join(path)] = true
+			return f
+		}
+		if f.Name == features.Predicted && one.has("range") {
+			one.fault("range", "that of predicted is payoff_range")
+		}
+	} else if e, ok := s.d.text(s.join(path), n); ok {
+		f.Name = e.text
+	}
+	if !isFeatureName.MatchString(f.Name) && !s.d.bad[s.join(path)] {
+		s.d.fault(s.join(path), at(n), "%s is no name of a feature: it takes up to 64 letters, digits, _, - and ., beginning with a letter", quote(f.Name))
+	}
+	return f
+}
+
+// checkContext refuses what cannot be declared, and learners that cannot use it.
+func checkContext(s *section, l *Learner) {
+	one := s.d.sections[s.join("context")]
+	if !s.has("context") || one == nil {
+		return
+	}
+	if !l.Context.On() {
+		if len(l.Context.Cross) == 0 && one.ok("user", "item") && len(one.fields) > 0 {
+			s.warn("context", "has no effect: it declares neither features of users nor of items")
+			return
+		}
+	}
+	sound := len(s.d.faults)
+	checkDeclared(s, one, l)
+	if why := l.impersonal(); why != "" && s.ok("policy", "delay", "utilities", "drift") {
+		s.fault("context", "%s", why)
+	}
+	if sound == len(s.d.faults) && !one.faulty("") {
+		warnContext(s, one, l)
+	}
+}
+
+// faulty tells whether anything that begins with a key has a fault.
+func (s *section) faulty(key string) bool {
+	return slices.ContainsFunc(s.d.faults[s.first:], func(f Fault) bool { return strings.HasPrefix(f.Key, s.join(key)) })
+}
+
+// checkDeclared holds features to what can be declared, those apart that have a fault already.
+func checkDeclared(s, one *section, l *Learner) {
+	if !s.ok("context", "payoff_range") {
+		return
+	}
+	d, said := l.Features(), one.faulty("user") || one.faulty("item")
+	for _, f := range d.Check() {
+		key := [...]string{features.Intercept: "", features.OfUser: "user", features.OfItem: "item", features.OfCross: "cross"}[f.Group]
+		element := key + "[" + strconv.Itoa(f.At) + "]"
+		switch {
+		case key == "":
+			s.fault("context", "%s", f.What)
+		case said && f.Group == features.OfCross || !one.ok(element) || one.faulty(element):
+		default:
+			s.d.fault(one.join(element), s.d.places[one.join(element)], "%s", f.What)
+		}
+	}
+}
+
+// impersonal says why a learner cannot look at contexts; nothing where it can.
+func (l *Learner) impersonal() string {
+	k := l.Policy.Kind()
+	switch named := func(f Feature) bool { return f.Name == features.Utility }; {
+	case k == nil:
+	case !k.Personal:
+		return fmt.Sprintf("policy %s ranks by what is known of items alone; a context goes with %s", l.Policy, strings.Join(personalPolicies(), ", "))
+	case l.Delay != Direct:
+		return fmt.Sprintf("delay %s feeds a payoff for another impression than its own, which was another user's; a context goes with delay: direct", l.Delay)
+	case l.Drift > 0:
+		return "with drift what was learned of features would have to be forgotten apart from what was learned of items; a context needs drift: 0"
+	case l.believes() && l.Prior.Kind == policy.FixedPrior:
+		return "with a context what items differ by is learned apart from what features tell; a context needs prior: empirical"
+	case l.believes() && l.Prior.Kind == policy.NoPrior && (l.Policy != "optimistic" || l.EstimateSigma):
+		return "with a context and prior: none features are all there is, whose bound is known for policy: optimistic with a sigma that is a number"
+	case l.Utilities != Given && slices.ContainsFunc(l.Context.Item, named):
+		return fmt.Sprintf("utility is a feature, and with utilities: %s the utilities of impressions are not looked at", l.Utilities)
+	}
+	return ""
+}
+
+// personalPolicies are those that can look at contexts.
+func personalPolicies() (names []string) {
+	for _, k := range policy.Kinds {
+		if k.Personal {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// warnContext warns of numbers of users that rank nothing.
+func warnContext(s, one *section, l *Learner) {
+	for i, f := range l.Context.User {
+		crossed := slices.ContainsFunc(l.Context.Cross, func(pair [2]string) bool {
+			other := pair[0]
+			if other == f.Name {
+				other = pair[1]
+			}
+			return slices.Contains(pair[:], f.Name) && slices.ContainsFunc(l.Context.Item, func(o Feature) bool { return o.Name == other })
+		})
+		path := one.join("user[" + strconv.Itoa(i) + "]")
+		if !crossed && !s.d.bad[path] {
+			s.d.warn(path, s.d.places[path], "%s ranks nothing: it is the same for all candidates, and only takes noise away. A product with a feature of "+
+				"items, in cross, tells candidates apart", f.Name)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/tools/checker"
+)
+
+// tasteful are users of whom a number says what they like: an item is worth 0.5, and 0.3 times the product of the user's number and the
+// item's more, which is another one for each of them. All items are worth the same in the mean.
+type tasteful struct {
+	base           event.Millis
+	lost, expected float64 // against the best of what a user could be made to select, and what ranking by utility would lose
+}
+
+const (
+	tastefulItems     = 12
+	tastefulContext   = "context: {user: [taste], item: [kind, {name: other, range: [0, 10]}], cross: [[taste, kind]]}"
+	tastefulIntervals = 1000 // milliseconds between impressions
+)
+
+func (u *tasteful) of(n int) (taste float64, kinds []float64, rng *rand.Rand) {
+	rng = rand.New(rand.NewPCG(uint64(n), 19))
+	taste = 2*rng.Float64() - 1
+	for range tastefulItems {
+		kinds = append(kinds, 2*rng.Float64()-1)
+	}
+	return taste, kinds, rng
+}
+
+func (u *tasteful) at(n int) event.Millis { return u.base + event.Millis(n)*tastefulIntervals }
+
+// Impression implements platform.Users.
+func (u *tasteful) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
+	taste, kinds, rng := u.of(n)
+	i := event.Impression{ID: fmt.Appendf(nil, "i-%d", n), HasUtilities: true, Context: event.Context{Features: []float64{taste}}}
+	for item, kind := range kinds {
+		i.Candidates = append(i.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)})
+		i.Context.Candidates = append(i.Context.Candidates, event.CandidateContext{Features: []float64{kind, 20 * rng.Float64()}, Predicted: 0})
+	}
+	return i, u.at(n), nil
+}
+
+// Respond implements platform.Users. One in ten selects nothing, and one in ten is never paid for.
+func (u *tasteful) Respond(n int, items [][]byte) ([]platform.Record, error) {
+	taste, kinds, _ := u.of(n)
+	rng := rand.New(rand.NewPCG(uint64(n), 20))
+	window := 1 + min(rng.IntN(3)*rng.IntN(3), tastefulItems-1)
+	mean := func(item int) float64 { return 0.5 + 0.3*taste*kinds[item] }
+	selected, best := 0, 0.0
+	for _, name := range items[:window] {
+		item, err := strconv.Atoi(string(name))
+		if err != nil {
+			return nil, err
+		}
+		selected = max(selected, item)
+	}
+	for item := window - 1; item < tastefulItems; item++ {
+		best = max(best, mean(item))
+	}
+	if n >= 500 { // by then it is known
+		u.lost, u.expected = u.lost+best-mean(selected), u.expected+best-mean(tastefulItems-1)
+	}
+	if rng.IntN(10) == 0 {
+		return nil, nil
+	}
+	id := fmt.Appendf(nil, "i-%d", n)
+	records := []platform.Record{{At: u.at(n) + 500, Topic: event.Selections, Selection: event.Selection{ID: id, Item: strconv.AppendInt(nil, int64(selected), 10)}}}
+	if rng.IntN(10) > 0 {
+		late := event.Millis(rng.IntN(300)) * tastefulIntervals
+		records = append(records, platform.Record{At: u.at(n) + 600 + late, Topic: event.Payoffs,
+			Payoff: event.Payoff{ID: id, Payoff: min(max(mean(selected)+0.1*rng.NormFloat64(), 0), 1)}})
+	}
+	return records, nil
+}
+
+// played has them use the pipeline, while a worker is killed in mid-stream and Redis rolled back to an older copy.
+func (u *tasteful) played(t *testing.T, w *world, impressions int) map[string]int64 {
+	t.Helper()
+	points, reached := map[int]chan struct{}{}, map[int]chan struct{}{}
+	for _, percent := range []int{30, 50, 70} {
+		reached[percent] = make(chan struct{})
+		points[impressions*percent/100] = reached[percent]
+	}
+	b, err := app.NewBroker(w.access)
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
+		Partitions: 1, Impressions: impressions, Unanswered: 64, Number: func(id []byte) (int, bool) {
+			n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
+			return n, err == nil
+		}, Progress: func(p platform.Progress) {
+			for n, c := range points {
+				if p.Rankings >= n {
+					close(c)
+					delete(points, n)
+				}
+			}
+		}}, u)
+	done := make(chan error, 1)
+	var sent platform.Progress
+	go func() {
+		var err error
+		sent, err = p.Run(t.Context())
+		done <- err
+	}()
+	start := func() *running { return w.startAt(t, p.Clock) }
+	first := start()
+	w.reach(t, reached[30], done)
+	first.stop(t)
+	old := w.copyStore(t, w.group)
+	second := start()
+	w.reach(t, reached[50], done)
+	second.kill(t)
+	w.rollBack(t, old)
+	third := start()
+	w.reach(t, reached[70], done)
+	third.kill(t)
+	last := start()
+	require.NoError(t, <-done)
+	got := w.await(t, sent)
+	last.stop(t)
+	return got
+}
+
+// TestPipeline_ContextTeaches: what users like, which their numbers tell, is learned through a kill and a rollback, the sums are those that the
+// checker works out of the topics, and each ranking is made again from them.
+func TestPipeline_ContextTeaches(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		const impressions = 3000
+		base := time.Now().Add(-24 * time.Hour).UnixMilli()
+		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    "+tastefulContext)
+		users := &tasteful{base: base}
+		got := users.played(t, w, impressions)
+		require.Positive(t, got["payoffs.applied"])
+		t.Logf("lost: %.1f of %.1f", users.lost, users.expected)
+		require.Less(t, users.lost, 0.35*users.expected)
+
+		r, err := checker.Check(t.Context(), checker.Options{Config: w.cfg})
+		require.NoError(t, err)
+		require.True(t, r.OK(), "%+v", r.Violations)
+		for _, law := range r.Laws {
+			if strings.HasPrefix(law.Law, "context.") {
+				t.Logf("%+v", law)
+			}
+		}
+		w.replayed(t, impressions, impressions/10)
+
+		seen := w.inspect(t, w.stateTool(t), statetool.InspectQuery{Learner: "feed", Partition: -1})
+		t.Logf("%+v", seen.Learners[0])
+	})
+}
