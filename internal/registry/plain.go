@@ -56,10 +56,10 @@ func (r *impression) plain() []byte {
 	var one plain
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
-		one = one[:0].text(1, c.Item).double(2, c.Utility).text(3, c.Category).doubles(4, c.Features).double(5, c.Predicted)
+		one = one[:0].text(1, c.Item).double(2, c.Utility).doubles(3, c.Features).double(4, c.Predicted)
 		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
 	}
-	return p.text(5, r.User).text(6, r.Segment).doubles(7, r.Features)
+	return p.text(5, r.User).doubles(6, r.Features)
 }
 
 func (r *selection) plain() []byte {

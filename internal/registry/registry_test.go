@@ -139,13 +139,12 @@ func TestRead_ByTheWritersSchema(t *testing.T) {
 // Contexts are read where they are looked at, from floats and lists of any numbers, with null where that may stand; elsewhere what has
 // their names may be anything.
 func TestRead_Context(t *testing.T) {
-	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"segment","type":["null","string"]},
-		{"name":"features","type":{"type":"array","items":"float"}},{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
-			{"name":"item","type":"string"},{"name":"genre","aliases":["category"],"type":"string"},{"name":"predicted","type":["null","double"]},
+	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"features","type":{"type":"array","items":"float"}},{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
+			{"name":"item","type":"string"},{"name":"predicted","type":["null","double"]},
 			{"name":"features","type":["null",{"type":"array","items":["null","int"]}]}]}}}]}`
-	value := written(t, schema, map[string]any{"impression_id": "i-1", "segment": "new", "features": []float32{0.5},
-		"candidates": []map[string]any{{"item": "a", "genre": "news", "predicted": 2.5, "features": []any{3, nil}},
-			{"item": "b", "genre": "", "predicted": nil, "features": nil}}})
+	value := written(t, schema, map[string]any{"impression_id": "i-1", "features": []float32{0.5},
+		"candidates": []map[string]any{{"item": "a", "predicted": 2.5, "features": []any{3, nil}},
+			{"item": "b", "predicted": nil, "features": nil}}})
 	h := httptest.NewServer(&server{schemas: map[string]string{"/schemas/ids/7": answer(schema, "")}})
 	t.Cleanup(h.Close)
 	r, err := New(Options{URL: h.URL, Formats: formats, Context: true, Login: func(r *http.Request) error { r.SetBasicAuth("u", "p"); return nil }})
@@ -157,13 +156,13 @@ func TestRead_Context(t *testing.T) {
 	d := event.NewFormatsDecoder(event.Limits{}, formats).WithContext()
 	require.NoError(t, d.ImpressionIn(&got, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain}))
 	require.Nil(t, got.Context.Fault)
-	require.Equal(t, `{"impression_id":"i-1","candidates":[{"item":"a","category":"news","features":[3,null],"predicted":2.5},{"item":"b"}],`+
-		`"segment":"new","features":[0.5]}`, string(event.AppendImpression(nil, &got)))
+	require.Equal(t, `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":2.5},{"item":"b"}],`+
+		`"features":[0.5]}`, string(event.AppendImpression(nil, &got)))
 
-	const other = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"segment","type":"int"},
+	const other = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"predicted","type":"int"},
 		{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
 			{"name":"item","type":"string"},{"name":"features","type":{"type":"map","values":"double"}}]}}}]}`
-	theirs := written(t, other, map[string]any{"impression_id": "i-1", "segment": 3,
+	theirs := written(t, other, map[string]any{"impression_id": "i-1", "predicted": 3,
 		"candidates": []map[string]any{{"item": "a", "features": map[string]float64{"price": 3}}}})
 	got, err = read(t, event.Impressions, other, theirs, impressionIn)
 	require.NoError(t, err)

@@ -17,7 +17,6 @@ type (
 	candidate struct {
 		Item      *string    `avro:"item"`
 		Utility   *float64   `avro:"utility"`
-		Category  *string    `avro:"category"`
 		Features  []*float64 `avro:"features"`
 		Predicted *float64   `avro:"predicted"`
 	}
@@ -27,7 +26,6 @@ type (
 		Time       *time.Time  `avro:"time"`
 		Candidates []candidate `avro:"candidates"`
 		User       *string     `avro:"user"`
-		Segment    *string     `avro:"segment"`
 		Features   []*float64  `avro:"features"`
 	}
 	selection struct {
@@ -57,8 +55,8 @@ var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
 
 // Fields of contexts are read where a learner looks at them. Where none does, what a producer calls by these names may be anything.
 var (
-	contextFields          = [][2]string{{"segment", "string"}, {"features", "doubles"}}
-	candidateContextFields = [][2]string{{"category", "string"}, {"features", "doubles"}, {"predicted", "double"}}
+	contextFields          = [][2]string{{"features", "doubles"}}
+	candidateContextFields = [][2]string{{"features", "doubles"}, {"predicted", "double"}}
 )
 
 // wanted are the fields of records of a topic, and of their candidates.

@@ -13,7 +13,6 @@ const MaxFeatures = 64
 // Context is what an impression says for learners that rank by more than the item. Others do not look at it, so that what is wrong
 // with it is for them no fault of the record.
 type Context struct {
-	Segment    []byte             // of users; empty: none
 	Features   []float64          // the user's; NaN: null; empty: none are given
 	Candidates []CandidateContext // by candidate; empty with a decoder that does not read contexts
 	Fault      *Fault             // the first, nil: there is none
@@ -21,17 +20,14 @@ type Context struct {
 
 // CandidateContext is the part of one candidate.
 type CandidateContext struct {
-	Category  []byte    // empty: none
 	Features  []float64 // NaN: null; empty: none are given
 	Predicted float64   // what another model expects of it, in raw units; NaN: nothing
 }
 
 // Places of the fields of a context, in impressionFields and candidateFields. All from the first on are fields of a context.
 const (
-	contextSegment    = 5
-	contextFeatures   = 6
-	contextCategory   = 2
-	candidateFeatures = 3
+	contextFeatures   = 5
+	candidateFeatures = 2
 )
 
 // WithContext makes the decoder read contexts too. A decoder without takes their fields for unknown ones.
@@ -41,10 +37,10 @@ func (d *Decoder) WithContext() *Decoder {
 }
 
 // readsContext tells whether contexts are read.
-func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextSegment }
+func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextFeatures }
 
-// candidateFaults are what is wrong with a candidate's context, by the place of the field behind contextCategory.
-type candidateFaults [3]*Fault
+// candidateFaults are what is wrong with a candidate's context, by the place of the field behind candidateFeatures.
+type candidateFaults [2]*Fault
 
 // first is the first that there is.
 func (f *candidateFaults) first() *Fault {
@@ -131,10 +127,6 @@ func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f
 	}
 	var v value
 	p.member(&v)
-	if field == contextCategory {
-		c.Category, f = v.text("category")
-		return f
-	}
 	if v.kind != absent {
 		c.Predicted, f = v.float("predicted")
 	}
@@ -172,24 +164,19 @@ func (d *Decoder) protoFeatures(have []float64, f *protoField) ([]float64, *Faul
 func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
 	faults := &d.unfit
 	switch f.name {
-	case "category":
-		c.Category, faults[0] = f.text()
 	case "features":
-		if faults[1] == nil {
-			c.Features, faults[1] = d.protoFeatures(c.Features, f)
+		if faults[0] == nil {
+			c.Features, faults[0] = d.protoFeatures(c.Features, f)
 		}
 	default:
-		if c.Predicted, faults[2] = f.float(); faults[2] == nil && math.IsInf(c.Predicted, 0) {
-			faults[2] = finite(c.Predicted, "predicted")
+		if c.Predicted, faults[1] = f.float(); faults[1] == nil && math.IsInf(c.Predicted, 0) {
+			faults[1] = finite(c.Predicted, "predicted")
 		}
 	}
 }
 
 // appendContext appends a candidate's context, behind its other fields.
 func appendContext(dst []byte, c *CandidateContext) []byte {
-	if len(c.Category) > 0 {
-		dst = appendText(append(dst, `,"category":`...), c.Category)
-	}
 	dst = appendFeatures(dst, c.Features)
 	if !math.IsNaN(c.Predicted) {
 		dst = appendFloat(append(dst, `,"predicted":`...), c.Predicted)
@@ -213,21 +200,17 @@ func appendFeatures(dst []byte, features []float64) []byte {
 
 // appendProtoContext appends a candidate's context in Protobuf.
 func appendProtoContext(dst []byte, c *CandidateContext) []byte {
-	dst = appendProtoText(dst, 3, c.Category)
-	dst = appendProtoFeatures(dst, 4, c.Features)
-	return appendDouble(dst, 5, c.Predicted, !math.IsNaN(c.Predicted))
+	dst = appendProtoFeatures(dst, 3, c.Features)
+	return appendDouble(dst, 4, c.Predicted, !math.IsNaN(c.Predicted))
 }
 
 // sizeProtoContext is how many bytes that takes.
 func sizeProtoContext(c *CandidateContext) (size int) {
-	if n := len(c.Category); n > 0 {
-		size += protowire.SizeTag(3) + protowire.SizeBytes(n)
-	}
 	if n := len(c.Features); n > 0 {
-		size += protowire.SizeTag(4) + protowire.SizeBytes(8*n)
+		size += protowire.SizeTag(3) + protowire.SizeBytes(8*n)
 	}
 	if !math.IsNaN(c.Predicted) {
-		size += protowire.SizeTag(5) + protowire.SizeFixed64()
+		size += protowire.SizeTag(4) + protowire.SizeFixed64()
 	}
 	return size
 }

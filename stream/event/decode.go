@@ -43,7 +43,7 @@ type Decoder struct {
 // NewDecoder makes a decoder of JSON records.
 func NewDecoder(l Limits) *Decoder {
 	return &Decoder{limits: l, distinct: newDistinct(), words: map[string]string{},
-		impressionNames: impressionFields[:contextSegment], candidateNames: candidateFields[:contextCategory]}
+		impressionNames: impressionFields[:contextFeatures], candidateNames: candidateFields[:candidateFeatures]}
 }
 
 // NewFormatsDecoder makes a decoder of records in the forms that are expected of each topic, and of JSON.
@@ -62,8 +62,8 @@ func NewKeylessDecoder(l Limits) *Decoder {
 
 // Names of the fields of each object, with their places in the arrays that collect fills.
 var (
-	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "segment", "features"}
-	candidateFields  = []string{"item", "utility", "category", "features", "predicted"}
+	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "features"}
+	candidateFields  = []string{"item", "utility", "features", "predicted"}
 	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
 )

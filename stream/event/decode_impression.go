@@ -50,11 +50,8 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	if dst.User, f = v[4].text("user"); f != nil {
 		return f
 	}
-	if dst.Context.Segment, f = v[contextSegment].text("segment"); f == nil {
-		f = features
-	}
-	if f != nil {
-		dst.Context.Fault = f
+	if features != nil {
+		dst.Context.Fault = features
 	}
 	return d.checkCandidates(dst, &v[candidates], &l)
 }
@@ -127,8 +124,8 @@ func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, 
 		switch i := m.name(p); {
 		case i < 0 || p.flaw != sound:
 			p.skip()
-		case i >= contextCategory:
-			d.unfit[i-contextCategory] = d.candidateContext(&c, p, i)
+		case i >= candidateFeatures:
+			d.unfit[i-candidateFeatures] = d.candidateContext(&c, p, i)
 		default:
 			p.member(&v[i])
 		}

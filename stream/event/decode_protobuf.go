@@ -140,7 +140,7 @@ func (s *stamp) time() (t Millis, ok bool, f *Fault) {
 
 func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 	var at stamp
-	var segment, features *Fault
+	var features *Fault
 	for len(b) > 0 {
 		f, rest, fault := nextField(b, d.impressionNames)
 		if fault != nil {
@@ -158,8 +158,6 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 			fault = d.protoCandidate(dst, &f)
 		case "user":
 			dst.User, fault = f.text()
-		case "segment":
-			dst.Context.Segment, segment = f.text()
 		case "features":
 			if features == nil {
 				dst.Context.Features, features = d.protoFeatures(dst.Context.Features, &f)
@@ -169,11 +167,8 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 			return fault
 		}
 	}
-	if segment == nil {
-		segment = features
-	}
-	if segment != nil {
-		dst.Context.Fault = segment
+	if features != nil {
+		dst.Context.Fault = features
 	}
 	fault := d.sameKey(dst.ID, key)
 	if fault == nil {

@@ -54,7 +54,7 @@ func FuzzDecoders(f *testing.F) {
 			`"ranks":[1,0],"undecided":[1],"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`,
 		`{"impression_id":"i","candidates":[{"item":"a","item":"b"},{"item":"a"},{"item":"a","utility":1}],"candidates":[]}`,
 		`{"impression_id":"i","candidates":[{"item":"a"},{"Item":"a"},7,{"item":"a"},{"utility":1e999}]}`,
-		`{"impression_id":"i","segment":"new","features":[0.4,null],"candidates":[{"item":"a","category":"news","features":[3,-0.2e1],"predicted":0.6},` +
+		`{"impression_id":"i","features":[0.4,null],"candidates":[{"item":"a","features":[3,-0.2e1],"predicted":0.6},` +
 			`{"item":"b","features":null,"predicted":null},{"item":"c","features":[true,1e999],"predicted":"1"}]}`,
 		` { "candidates"[0`, `{"features"[0`, strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
 	} {
@@ -84,7 +84,7 @@ var (
 		`"012345678901234567890123456789é\t"`}
 	drawnNumbers = []string{"0", "-0", "1", "0.5", "-2e3", "0.12345678901234567", "9007199254740993", "123456789.0123456789012", "1e999",
 		"0.000000000000000000001", "1E-400", "18446744073709551616.5"}
-	drawnNames = []string{"segment", "category", "predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
+	drawnNames = []string{"predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
 		"x", "", "Item", "impressionId", `c\u0061ndidates`, `\u0069tem`, `a\"b`, "candidate", "utilty"}
 )
 
@@ -108,14 +108,12 @@ func drawRecord(t *rapid.T) string {
 	}
 	candidate := func(i int) string {
 		return odd("{" + list(3, func(int) string {
-			switch rapid.IntRange(0, 11).Draw(t, "member") {
+			switch rapid.IntRange(0, 10).Draw(t, "member") {
 			case 0:
 				return member(rapid.SampledFrom(drawnNames).Draw(t, "name"), drawJSON(t, 2))
 			case 9:
-				return member("category", odd(`"news"`))
-			case 10:
 				return member("features", odd(drawFeatures(t)))
-			case 11:
+			case 10:
 				return member("predicted", odd("0.25"))
 			case 1, 2, 3:
 				return member("utility", odd(rapid.SampledFrom(drawnNumbers).Draw(t, "number")))
@@ -127,10 +125,8 @@ func drawRecord(t *rapid.T) string {
 		if i == 0 {
 			return member("impression_id", odd(`"i"`))
 		}
-		switch rapid.IntRange(0, 10).Draw(t, "member") {
+		switch rapid.IntRange(0, 9).Draw(t, "member") {
 		case 9:
-			return member("segment", odd(`"new"`))
-		case 10:
 			return member("features", odd(drawFeatures(t)))
 		case 0:
 			return member("learner", odd(`"feed"`))

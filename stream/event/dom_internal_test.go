@@ -18,7 +18,7 @@ type domDecoder struct {
 }
 
 func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
-	var v [7]*fastjson.Value
+	var v [6]*fastjson.Value
 	f := d.record(Impressions, value, d.impressionNames, v[:], "candidates")
 	if f != nil {
 		return f
@@ -36,9 +36,7 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 		return f
 	}
 	c := &dst.Context
-	if c.Segment, c.Fault = domText(v[5], "segment"); c.Fault == nil {
-		c.Features, c.Fault = d.domFeatures(v[6])
-	}
+	c.Features, c.Fault = d.domFeatures(v[5])
 	return d.candidates(dst, v[3])
 }
 
@@ -70,11 +68,10 @@ func (d *domDecoder) context(dst *Context, v []*fastjson.Value, i int) {
 	if !d.readsContext() {
 		return
 	}
-	c, f := CandidateContext{Predicted: math.NaN()}, [3]*Fault{}
-	c.Category, f[0] = domText(v[0], "category")
-	c.Features, f[1] = d.domFeatures(v[1])
-	if v[2] != nil {
-		c.Predicted, f[2] = d.float(v[2], "predicted")
+	c, f := CandidateContext{Predicted: math.NaN()}, [2]*Fault{}
+	c.Features, f[0] = d.domFeatures(v[0])
+	if v[1] != nil {
+		c.Predicted, f[1] = d.float(v[1], "predicted")
 	}
 	for _, one := range f {
 		if one != nil && dst.Fault == nil {
@@ -119,7 +116,7 @@ func (d *domDecoder) candidate(dst *Impression, e *fastjson.Value, i int) (c Can
 	if e.Type() != fastjson.TypeObject {
 		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type()).at(strconv.Itoa(i)).at("candidates")
 	}
-	var v [5]*fastjson.Value
+	var v [4]*fastjson.Value
 	if f = d.collect(e, d.candidateNames, v[:]); f != nil {
 		return c, false, within(f, "candidates", i)
 	}

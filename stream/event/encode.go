@@ -40,9 +40,6 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 	if len(r.User) > 0 {
 		dst = appendText(append(dst, `,"user":`...), r.User)
 	}
-	if len(r.Context.Segment) > 0 {
-		dst = appendText(append(dst, `,"segment":`...), r.Context.Segment)
-	}
 	dst = appendFeatures(dst, r.Context.Features)
 	return append(dst, '}')
 }

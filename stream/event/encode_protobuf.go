@@ -30,8 +30,7 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		}
 	}
 	dst = appendProtoText(dst, 5, r.User)
-	dst = appendProtoText(dst, 6, r.Context.Segment)
-	return appendProtoFeatures(dst, 7, r.Context.Features)
+	return appendProtoFeatures(dst, 6, r.Context.Features)
 }
 
 // AppendProtobufSelection appends a selection likewise.

@@ -283,14 +283,11 @@ func TestContextFaults(t *testing.T) {
 		reason                   event.Reason
 	}{
 		{`"x":1`, `"x":1`, "", ""},
-		{`"segment":null,"features":null`, `"category":null,"features":null,"predicted":null`, "", ""},
-		{`"segment":7`, `"category":7`, "/segment", event.WrongType},
-		{`"segment":"` + long + `"`, `"x":1`, "/segment", event.IDTooLong},
+		{`"features":null`, `"features":null,"predicted":null`, "", ""},
 		{`"features":{}`, `"x":1`, "/features", event.WrongType},
 		{`"features":[1,"2"]`, `"x":1`, "/features/1", event.WrongType},
 		{`"features":[1,null,1e999]`, `"x":1`, "/features/2", event.NotFinite},
 		{`"features":[` + many + `0]`, `"x":1`, "/features", event.WrongFeatures},
-		{`"x":1`, `"category":[]`, "/candidates/1/category", event.WrongType},
 		{`"x":1`, `"features":7`, "/candidates/1/features", event.WrongType},
 		{`"x":1`, `"features":[[]]`, "/candidates/1/features/0", event.WrongType},
 		{`"x":1`, `"predicted":1e999,"features":[` + many + `0]`, "/candidates/1/features", event.WrongFeatures},
@@ -305,23 +302,20 @@ func TestContextFaults(t *testing.T) {
 		pointer string
 		reason  event.Reason
 	}{
-		{message(1, "i", 4, a, 6, "new", 7, 0.5, 7, packed(2), 7, math.NaN()), "", ""},
-		{message(1, "i", 4, a, 7, packed(event.MaxFeatures)), "", ""},
-		{message(1, "i", 4, a, 6, "\xff"), "/segment", event.MalformedProtobuf},
-		{message(1, "i", 4, a, 6, 7), "/segment", event.WrongType},
-		{message(1, "i", 4, a, 7, 7), "/features", event.WrongType},
-		{message(1, "i", 4, a, 7, "1234567"), "/features", event.MalformedProtobuf},
-		{message(1, "i", 4, a, 7, packed(event.MaxFeatures), 7, 0.5, 7, 0.5), "/features", event.WrongFeatures},
-		{message(1, "i", 4, a, 7, 0.5, 7, math.Inf(1)), "/features/1", event.NotFinite},
-		{message(1, "i", 4, a, 4, message(1, "b", 3, "\xff")), "/candidates/1/category", event.MalformedProtobuf},
-		{message(1, "i", 4, a, 4, message(1, "b", 4, 0.5, 4, 1)), "/candidates/1/features", event.WrongType},
-		{message(1, "i", 4, a, 4, message(1, "b", 5, math.Inf(-1))), "/candidates/1/predicted", event.NotFinite},
-		{message(1, "i", 4, a, 4, message(1, "b", 5, "1")), "/candidates/1/predicted", event.WrongType},
+		{message(1, "i", 4, a, 6, 0.5, 6, packed(2), 6, math.NaN()), "", ""},
+		{message(1, "i", 4, a, 6, packed(event.MaxFeatures)), "", ""},
+		{message(1, "i", 4, a, 6, 7), "/features", event.WrongType},
+		{message(1, "i", 4, a, 6, "1234567"), "/features", event.MalformedProtobuf},
+		{message(1, "i", 4, a, 6, packed(event.MaxFeatures), 6, 0.5, 6, 0.5), "/features", event.WrongFeatures},
+		{message(1, "i", 4, a, 6, 0.5, 6, math.Inf(1)), "/features/1", event.NotFinite},
+		{message(1, "i", 4, a, 4, message(1, "b", 3, 0.5, 3, 1)), "/candidates/1/features", event.WrongType},
+		{message(1, "i", 4, a, 4, message(1, "b", 4, math.Inf(-1))), "/candidates/1/predicted", event.NotFinite},
+		{message(1, "i", 4, a, 4, message(1, "b", 4, "1")), "/candidates/1/predicted", event.WrongType},
 	} {
 		look(string(c.value), c.pointer, c.reason)
 	}
 	var i event.Impression
-	require.NoError(t, d.Impression(&i, []byte("i"), message(1, "i", 7, 0.5, 4, message(1, "a", 4, 1.5), 7, packed(1), 7, 2.5)))
+	require.NoError(t, d.Impression(&i, []byte("i"), message(1, "i", 6, 0.5, 4, message(1, "a", 3, 1.5), 6, packed(1), 6, 2.5)))
 	require.Equal(t, []float64{0.5, 0, 2.5}, i.Context.Features, "a list may come in parts")
 	require.Equal(t, []float64{1.5}, i.Context.Candidates[0].Features)
 }
