@@ -56,6 +56,7 @@ type Metrics struct {
 	burnIn, contradictions, unrated *prometheus.CounterVec
 	blocked, rare, rareExpected     *prometheus.CounterVec
 	experiments                     experimentCounters
+	contexts                        contextCounters
 }
 
 // learnerKey is a learner of a partition.
@@ -106,6 +107,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rareExpected:   f.counters("rare_selections_expected_total", "The sum of all propensities below 1/1,000 of the impressions selected from: as many rare selections as expected.", "learner"),
 		learners:       map[learnerKey]learnerCounts{},
 		experiments:    newExperimentCounters(f),
+		contexts:       newContextCounters(f),
 		snapshots:      NewSnapshots(),
 		totals:         newLearnerTotals(),
 		produceBatch:   f.histogram("produce_batch_records", "Rankings in one batch to Kafka.", sizeBuckets),
@@ -200,6 +202,7 @@ func (m *Metrics) Rebalanced(partitions int) {
 	}
 	m.snapshots.Clear()
 	clear(m.learners)
+	clear(m.contexts.before)
 	clear(m.experiments.seen)
 }
 
@@ -259,6 +262,7 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 			continue
 		}
 		k := learnerKey{p, l.Name}
+		m.contexts.observe(k, l.Context)
 		before, known := m.learners[k]
 		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
 		if now == before && known {

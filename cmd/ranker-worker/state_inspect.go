@@ -189,6 +189,9 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 		}
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
 	}
+	if len(l.Features) > 0 {
+		printFeatures(w, l.Features)
+	}
 	if l.Level != nil {
 		printLevel(w, l.Level)
 	}
@@ -293,4 +296,15 @@ func number(x *float64, none string) string {
 		return none
 	}
 	return strconv.FormatFloat(*x, 'g', 4, 64)
+}
+
+// printFeatures says by how much payoffs differ with features.
+func printFeatures(w io.Writer, all []statetool.FeatureReport) {
+	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  feature\tchange\tgive or take\t")
+	for _, f := range all {
+		fmt.Fprintf(t, "  %s\t%.4f\t%.4f\t\n", f.Feature, f.Effect, f.SD)
+	}
+	t.Flush()
 }

@@ -60,21 +60,22 @@ type PartitionReport struct {
 
 // LearnerReport is what a learner knows, pooled over the partitions inspected.
 type LearnerReport struct {
-	Learner     string        `json:"learner"`
-	Policy      string        `json:"policy"`
-	Delay       string        `json:"delay"`
-	PayoffRange [2]float64    `json:"payoff_range"` // all means and sums are scaled from it to 0..1
-	Payoffs     int64         `json:"payoffs"`      // fed
-	Items       []ItemReport  `json:"items"`        // most payoffs first
-	Parts       []PartReport  `json:"partitions"`
-	Silence     SilenceReport `json:"silence"`
-	Windows     []float64     `json:"windows,omitempty"`         // probability of window 1, 2, …
-	Learns      bool          `json:"windows_learned,omitempty"` // windows are learned, and not given
-	LearnedFrom int64         `json:"learned_from,omitempty"`    // selections that windows were learned from
-	Beliefs     *BeliefReport `json:"beliefs,omitempty"`         // of a policy with a prior
-	Level       *LevelReport  `json:"level,omitempty"`           // of policy robust
-	Order       *OrderReport  `json:"order,omitempty"`           // of utilities, where the learner finds it itself
-	Ranking     *Ranking      `json:"ranking,omitempty"`
+	Learner     string          `json:"learner"`
+	Policy      string          `json:"policy"`
+	Delay       string          `json:"delay"`
+	PayoffRange [2]float64      `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64           `json:"payoffs"`      // fed
+	Items       []ItemReport    `json:"items"`        // most payoffs first
+	Parts       []PartReport    `json:"partitions"`
+	Silence     SilenceReport   `json:"silence"`
+	Windows     []float64       `json:"windows,omitempty"`         // probability of window 1, 2, …
+	Learns      bool            `json:"windows_learned,omitempty"` // windows are learned, and not given
+	LearnedFrom int64           `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Beliefs     *BeliefReport   `json:"beliefs,omitempty"`         // of a policy with a prior
+	Features    []FeatureReport `json:"features,omitempty"`        // of a learner with a context
+	Level       *LevelReport    `json:"level,omitempty"`           // of policy robust
+	Order       *OrderReport    `json:"order,omitempty"`           // of utilities, where the learner finds it itself
+	Ranking     *Ranking        `json:"ranking,omitempty"`
 }
 
 // SilenceReport is what selections count as whose payoff is awaited. The rest is null where silence does not age, or no payoff has
@@ -99,6 +100,20 @@ type BeliefReport struct {
 	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
 	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
 	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
+}
+
+// FeatureReport is by how much a payoff is expected to change where a feature goes from the middle of its range to its end, in payoff ranges.
+type FeatureReport struct {
+	Feature string  `json:"feature"` // "intercept" is what is expected at the middle of all
+	Effect  float64 `json:"effect"`
+	SD      float64 `json:"sd"` // how far off that may be
+}
+
+func reportFeatures(all []delay.Coefficient) (r []FeatureReport) {
+	for _, c := range all {
+		r = append(r, FeatureReport{c.Name, c.Value, c.SD})
+	}
+	return r
 }
 
 func reportBeliefs(c *policy.Components) *BeliefReport {
@@ -238,6 +253,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
 		r.Learners[i].Silence = reportSilence(&known.Silence)
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
+		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
 		r.Learners[i].Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {

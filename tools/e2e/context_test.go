@@ -153,12 +153,17 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 		require.True(t, r.OK(), "%+v", r.Violations)
 		for _, law := range r.Laws {
 			if strings.HasPrefix(law.Law, "context.") {
-				t.Logf("%+v", law)
+				require.Positive(t, law.Checked, law.Law)
+				require.Zero(t, law.Open, law.Law)
 			}
 		}
 		w.replayed(t, impressions, impressions/10)
 
 		seen := w.inspect(t, w.stateTool(t), statetool.InspectQuery{Learner: "feed", Partition: -1})
-		t.Logf("%+v", seen.Learners[0])
+		features := seen.Learners[0].Features
+		require.Len(t, features, 5)
+		require.Equal(t, "taste × kind", features[4].Feature)
+		require.InDelta(t, 0.3, features[4].Effect, 0.1)
+		require.InDelta(t, 0, features[3].Effect, 0.1, "it has no effect")
 	})
 }

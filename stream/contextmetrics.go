@@ -1,0 +1,40 @@
+package stream
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// contextCounters count what contexts of impressions were like.
+type contextCounters struct {
+	clamped *prometheus.CounterVec
+	missing *prometheus.CounterVec
+	before  map[learnerKey]partition.ContextStatus
+}
+
+func newContextCounters(f factory) contextCounters {
+	return contextCounters{
+		clamped: f.counters("context_clamped_total", "Numbers of contexts outside the range declared for their feature, which counted as its nearer end.",
+			"learner", "feature"),
+		missing: f.counters("context_missing_total", "Numbers that contexts lacked, which counted as the middle of their range.", "learner"),
+		before:  map[learnerKey]partition.ContextStatus{},
+	}
+}
+
+// observe counts what has risen since the last look.
+func (c *contextCounters) observe(k learnerKey, now partition.ContextStatus) {
+	if len(now.Clamped) == 0 {
+		return
+	}
+	before := c.before[k]
+	c.before[k] = now
+	c.missing.WithLabelValues(k.learner).Add(float64(increase(before.Missing, now.Missing)))
+	for i, f := range now.Clamped {
+		var then int64
+		if i < len(before.Clamped) && before.Clamped[i].Name == f.Name {
+			then = before.Clamped[i].N
+		}
+		c.clamped.WithLabelValues(k.learner, f.Name).Add(float64(increase(then, f.N)))
+	}
+}
