@@ -56,6 +56,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
+	var films map[string]data.Film
+	if opt.personal {
+		if films, err = data.LoadFilms(ctx, opt.cache); err != nil {
+			return err
+		}
+	}
 	stop, err := servers(ctx, &opt, errOut)
 	if err != nil {
 		return err
@@ -72,12 +78,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (err error) 
 	}
 	report := newReport(&opt)
 	for _, policy := range opt.policies {
-		stream, err := data.NewStream(ratings, data.Config{Seed: opt.seed, Impressions: opt.impressions})
+		stream, err := data.NewStream(ratings, data.Config{Seed: opt.seed, Impressions: opt.impressions, Once: opt.once})
 		if err != nil {
 			return err
 		}
 		report.describe(stream)
-		p, err := newPlay(&opt, policy, dir, binary, stream, data.Means(ratings), errOut)
+		p, err := newPlay(&opt, policy, dir, binary, stream, data.Means(ratings), films, errOut)
 		if err != nil {
 			return err
 		}

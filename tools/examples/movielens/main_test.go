@@ -161,7 +161,7 @@ func player(t *testing.T, late int) *players {
 	require.NoError(t, err)
 	s, err := data.NewStream(ratings, data.Config{Seed: 1, Impressions: 500})
 	require.NoError(t, err)
-	return newPlayers(s, data.Means(ratings), late)
+	return newPlayers(s, data.Means(ratings), nil, late)
 }
 
 // TestPayoffsAreExactlyThatLate: a payoff is due with the impression that comes so many later, and before it.

@@ -37,6 +37,8 @@ type options struct {
 	timeout     time.Duration
 	keep        bool
 	json        bool
+	once        bool
+	personal    bool
 }
 
 // errUsage says that the command line is wrong; what is wrong has been printed.
@@ -58,6 +60,8 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	f.StringVar(&opt.cache, "cache", filepath.Join(".cache", "movielens"), "where the download is kept")
 	f.StringVar(&opt.profile, "cpuprofile", "", "write a CPU profile of this program, not of the worker, to this file")
 	f.DurationVar(&opt.timeout, "timeout", 30*time.Minute, "give up on a policy after this long")
+	f.BoolVar(&opt.once, "once", false, "each user pays for each film once; there are ratings for some 60,000 impressions")
+	f.BoolVar(&opt.personal, "personal", false, "impressions say of which genres films are and how old, and learners learn from it; implies -once")
 	f.BoolVar(&opt.keep, "keep", false, "leave topics and keys in place, to look at")
 	f.BoolVar(&opt.json, "json", false, "print one JSON document on stdout instead of the table")
 	f.Usage = func() {
@@ -74,6 +78,15 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 		fmt.Fprintf(errOut, "movielens: there are no arguments besides flags, but %q\n", f.Arg(0))
 		return opt, errUsage
 	}
+	if opt.personal {
+		opt.once = true
+	}
+	if opt.once && !given(f, "impressions") {
+		opt.impressions = onceImpressions
+	}
+	if opt.personal && !given(f, "policies") {
+		*names = strings.Join(personalPolicies, ",")
+	}
 	faults := opt.validate(*names, *late)
 	for _, fault := range faults {
 		fmt.Fprintln(errOut, "movielens:", fault)
@@ -83,6 +96,18 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	}
 	return opt, nil
 }
+
+// given tells whether a flag is on the command line.
+func given(f *flag.FlagSet, name string) (is bool) {
+	f.Visit(func(one *flag.Flag) { is = is || one.Name == name })
+	return is
+}
+
+// onceImpressions is how many lists are ranked where each user pays for each film once, unless a flag says otherwise.
+const onceImpressions = 50_000
+
+// personalPolicies are those that learn from features.
+var personalPolicies = []string{"moss", "greedy", "optimistic", "thompson"}
 
 // The bounds of what is played: memory and patience, not principle.
 const (
@@ -104,6 +129,8 @@ func (o *options) validate(names, late string) (faults []string) {
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
 		switch {
+		case o.personal && !slices.Contains(personalPolicies, name) && slices.Contains(policies, name):
+			faults = append(faults, fmt.Sprintf("-policies: %s does not learn from features; %s do", name, strings.Join(personalPolicies, ", ")))
 		case !slices.Contains(policies, name):
 			faults = append(faults, fmt.Sprintf("-policies: %q is none of %s", name, strings.Join(policies, ", ")))
 		case slices.Contains(o.policies, name):
@@ -111,6 +138,9 @@ func (o *options) validate(names, late string) (faults []string) {
 		default:
 			o.policies = append(o.policies, name)
 		}
+	}
+	if o.personal && o.ratings != "" {
+		faults = append(faults, "-personal needs the films of MovieLens-100k itself, and not -ratings")
 	}
 	o.late = -1
 	if late != asInTheData {

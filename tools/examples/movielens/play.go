@@ -43,12 +43,12 @@ type play struct {
 
 // newPlay prepares a run in a directory of its own below dir, with a group that nobody has used.
 func newPlay(opt *options, policy, dir, binary string, stream *data.Stream, means map[string]float64,
-	errOut io.Writer) (*play, error) {
+	films map[string]data.Film, errOut io.Writer) (*play, error) {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
 	p := &play{opt: opt, policy: policy, group: fmt.Sprintf("movielens-%s-%s", policy, hex.EncodeToString(id[:])),
 		dir: filepath.Join(dir, policy), binary: binary, errOut: errOut,
-		players: newPlayers(stream, means, opt.late)}
+		players: newPlayers(stream, means, films, opt.late)}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a directory for the worker: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 type players struct {
 	stream *data.Stream
 	means  map[string]float64       // of each film, over the whole data set
+	films  map[string]data.Film     // what impressions say of films; nil: nothing
 	late   int                      // payoffs are exactly so many impressions late; -1: as in the data
 	open   map[int]*data.Impression // not yet answered
 	made   int
@@ -24,21 +25,24 @@ type players struct {
 
 var _ platform.Users = (*players)(nil)
 
-func newPlayers(s *data.Stream, means map[string]float64, late int) *players {
-	return &players{stream: s, means: means, late: late, open: map[int]*data.Impression{}, last: func() {}}
+func newPlayers(s *data.Stream, means map[string]float64, films map[string]data.Film, late int) *players {
+	return &players{stream: s, means: means, films: films, late: late, open: map[int]*data.Impression{}, last: func() {}}
 }
 
 // Impression implements platform.Users.
 func (p *players) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
 	im, ok := p.stream.Next()
 	if !ok || n != p.made {
-		panic(fmt.Sprintf("impression %d was asked for after %d were made", n, p.made))
+		panic(fmt.Sprintf("impression %d was asked for after %d were made: %v", n, p.made, p.stream.Err()))
 	}
 	p.open[n] = im
 	p.made++
 	out := event.Impression{ID: []byte(im.ID), HasUtilities: true, Candidates: make([]event.Candidate, len(im.Candidates))}
 	for i, c := range im.Candidates {
 		out.Candidates[i] = event.Candidate{Item: []byte(c.Item), Utility: c.Utility}
+		if p.films != nil {
+			out.Context.Candidates = append(out.Context.Candidates, event.CandidateContext{Features: p.films[c.Item].Features(), Predicted: math.NaN()})
+		}
 	}
 	return out, im.Time.UnixMilli(), nil
 }
@@ -55,6 +59,7 @@ func (p *players) Respond(n int, items [][]byte) ([]platform.Record, error) {
 		return nil, fmt.Errorf("the ranking of impression %s: %w", im.ID, err)
 	}
 	selected := im.Select(order)
+	p.stream.Answered(im, selected)
 	delay := im.Delay
 	if p.late >= 0 {
 		delay = time.Duration(p.late) * p.stream.Config().Interval

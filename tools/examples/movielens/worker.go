@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 
 const (
@@ -45,7 +46,16 @@ learners:
     payoff_horizon: 720h
     selection_timeout: 24h
     seed: %[7]d
-`
+%[8]s`
+
+// features is the part of the learner that learns from what impressions say of films, in the order of data.Film's Features.
+func features() string {
+	all := []string{"{name: age, range: [0, 1]}"}
+	for _, genre := range data.Genres {
+		all = append(all, strings.ToLower(strings.ReplaceAll(genre, "'", "")))
+	}
+	return "    context: {item: [" + strings.Join(all, ", ") + "]}\n"
+}
 
 // build makes the worker's binary in dir.
 func build(ctx context.Context, dir string) (string, error) {
@@ -59,7 +69,11 @@ func build(ctx context.Context, dir string) (string, error) {
 // writeConfiguration makes the file of a worker in dir.
 func writeConfiguration(dir string, opt *options, group, policy, listen string) (string, error) {
 	file := filepath.Join(dir, "worker.yaml")
-	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed)
+	context := ""
+	if opt.personal {
+		context = features()
+	}
+	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed, context)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing the worker's configuration: %w", err)
 	}

@@ -143,6 +143,62 @@ func TestSelectionIsThePopularFilmWithinTheWindow(t *testing.T) {
 	require.Equal(t, 0.5, im.BestPayoff(), "with two in view, the rare film cannot be the one selected")
 }
 
+// TestOncePairsPayOnce: what a user was paid for is not in front of the user again, nor anywhere while it may be selected; and the stream says when
+// there is nobody left.
+func TestOncePairsPayOnce(t *testing.T) {
+	ratings := sample(t)
+	s := stream(t, ratings, Config{Seed: 2, Impressions: 4, Candidates: 2, MinRatings: 3, Once: true})
+	selected := map[[2]string]bool{}
+	n := 0
+	for im, ok := s.Next(); ok; im, ok = s.Next() {
+		for _, c := range im.Candidates {
+			require.False(t, selected[[2]string{im.User, c.Item}])
+		}
+		k := im.Select([]int{0, 1})
+		selected[[2]string{im.User, im.Candidates[k].Item}] = true
+		s.Answered(im, k)
+		n++
+	}
+	require.NoError(t, s.Err())
+	require.Equal(t, 4, n)
+
+	s = stream(t, ratings, Config{Seed: 2, Impressions: 100, Candidates: 2, MinRatings: 3, Once: true})
+	n = 0
+	for im, ok := s.Next(); ok; im, ok = s.Next() {
+		n++
+		_ = im // none is answered, so that all films are in front of somebody soon
+	}
+	require.ErrorIs(t, s.Err(), ErrConfig)
+	require.LessOrEqual(t, n, 4)
+}
+
+func TestFilmsAreRead(t *testing.T) {
+	films, err := ParseFilms(strings.NewReader(filmsHeader + "\n7\tA Film\t1960\tAction War\n9\tAnother\t\tunknown\n"))
+	require.NoError(t, err)
+	require.Len(t, films, 2)
+	x := films["7"].Features()
+	require.Len(t, x, 1+len(Genres))
+	require.InDelta(t, 0.5, x[0], 1e-12)
+	var genres []string
+	for i, is := range x[1:] {
+		if is == 1 {
+			genres = append(genres, Genres[i])
+		}
+	}
+	require.Equal(t, []string{"Action", "War"}, genres)
+	require.Equal(t, make([]float64, 1+len(Genres)), films["9"].Features())
+	for name, lines := range map[string]string{
+		"line 1: ":            "item_id\n",
+		"line 2: not a film":  filmsHeader + "\n7\tA\t1960\n",
+		"line 2: year 1700":   filmsHeader + "\n7\tA\t1700\tWar\n",
+		`line 2: genre "Odd"`: filmsHeader + "\n7\tA\t1960\tOdd\n",
+	} {
+		_, err := ParseFilms(strings.NewReader(lines))
+		require.ErrorIs(t, err, ErrFormat, name)
+		require.ErrorContains(t, err, name)
+	}
+}
+
 // TestSameSeedSameStream: from another order of the file too; and another seed gives another stream.
 func TestSameSeedSameStream(t *testing.T) {
 	ratings := sample(t)
@@ -191,25 +247,25 @@ func TestImpossibleStreamsAreRefused(t *testing.T) {
 
 func TestOnlyTheRealRatingsAreUnpacked(t *testing.T) {
 	dir := t.TempDir()
-	_, err := unpack(dir)
+	_, err := ratingsFile.unpack(dir)
 	require.ErrorContains(t, err, "0 wheels")
 
 	f, err := os.Create(filepath.Join(dir, "recbole.whl"))
 	require.NoError(t, err)
 	w := zip.NewWriter(f)
-	member, err := w.Create(memberName)
+	member, err := w.Create(members + ratingsFile.name)
 	require.NoError(t, err)
 	_, err = member.Write([]byte(header + "\n"))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	require.NoError(t, f.Close())
-	_, err = unpack(dir)
+	_, err = ratingsFile.unpack(dir)
 	require.ErrorIs(t, err, ErrChecksum)
 }
 
 func TestMissingPythonSaysWhatToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := Fetch(t.Context(), t.TempDir())
+	_, err := Fetch(t.Context(), t.TempDir(), filmsFile)
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, err, "apt-get install python3-pip")
 }

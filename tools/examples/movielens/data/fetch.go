@@ -17,15 +17,20 @@ import (
 )
 
 const (
-	wheel      = "recbole==1.2.1"
-	memberName = "recbole/dataset_example/ml-100k/ml-100k.inter"
-	fileName   = "ml-100k.inter"
-	// checksum is the SHA-256 of the file: every number that the example reports rests on these very ratings.
-	checksum = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
-	// maxFile bounds what is unpacked; the file has 1,979,230 bytes.
+	wheel   = "recbole==1.2.1"
+	members = "recbole/dataset_example/ml-100k/"
+	// maxFile bounds what is unpacked; the largest file has 1,979,230 bytes.
 	maxFile = 4 << 20
 
 	fetchTimeout = 5 * time.Minute
+)
+
+// file is one of MovieLens-100k. The checksum is its SHA-256: every number that the example reports rests on these very bytes.
+type file struct{ name, checksum string }
+
+var (
+	ratingsFile = file{"ml-100k.inter", "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"}
+	filmsFile   = file{"ml-100k.item", "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532"}
 )
 
 var (
@@ -35,11 +40,11 @@ var (
 	ErrMissing = errors.New("not installed")
 )
 
-// Fetch returns the path of ml-100k.inter in the directory cache. When it is not there, pip downloads a package that
+// Fetch returns the path of a file of MovieLens-100k in the directory cache. When it is not there, pip downloads a package that
 // carries a copy of it (RecBole, from PyPI), without installing anything.
-func Fetch(ctx context.Context, cache string) (string, error) {
-	path := filepath.Join(cache, fileName)
-	if content, err := os.ReadFile(path); err == nil && verify(content) == nil {
+func Fetch(ctx context.Context, cache string, f file) (string, error) {
+	path := filepath.Join(cache, f.name)
+	if content, err := os.ReadFile(path); err == nil && f.verify(content) == nil {
 		return path, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -53,11 +58,11 @@ func Fetch(ctx context.Context, cache string) (string, error) {
 	if err := download(ctx, tmp); err != nil {
 		return "", fmt.Errorf("download MovieLens-100k: %w", err)
 	}
-	content, err := unpack(tmp)
+	content, err := f.unpack(tmp)
 	if err != nil {
 		return "", fmt.Errorf("unpack MovieLens-100k: %w", err)
 	}
-	whole := filepath.Join(tmp, fileName)
+	whole := filepath.Join(tmp, f.name)
 	if err := os.WriteFile(whole, content, 0o644); err != nil {
 		return "", fmt.Errorf("keep MovieLens-100k: %w", err)
 	}
@@ -69,7 +74,7 @@ func Fetch(ctx context.Context, cache string) (string, error) {
 
 // Load fetches the ratings where needed, and reads them.
 func Load(ctx context.Context, cache string) ([]Rating, error) {
-	path, err := Fetch(ctx, cache)
+	path, err := Fetch(ctx, cache, ratingsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +110,8 @@ func download(ctx context.Context, dir string) error {
 	return nil
 }
 
-// unpack reads the ratings out of the one wheel in dir.
-func unpack(dir string) ([]byte, error) {
+// unpack reads the file out of the one wheel in dir.
+func (f file) unpack(dir string) ([]byte, error) {
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 1 {
 		return nil, fmt.Errorf("pip left %d wheels", len(wheels))
@@ -116,23 +121,23 @@ func unpack(dir string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = archive.Close() }()
-	member, err := archive.Open(memberName)
+	member, err := archive.Open(members + f.name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = member.Close() }()
 	content, err := io.ReadAll(io.LimitReader(member, maxFile))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", memberName, err)
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
 	}
-	return content, verify(content)
+	return content, f.verify(content)
 }
 
-func verify(content []byte) error {
+func (f file) verify(content []byte) error {
 	sum := sha256.Sum256(content)
-	want, err := hex.DecodeString(checksum)
+	want, err := hex.DecodeString(f.checksum)
 	if err != nil || !bytes.Equal(sum[:], want) {
-		return fmt.Errorf("%s: %w: SHA-256 is %x", fileName, ErrChecksum, sum)
+		return fmt.Errorf("%s: %w: SHA-256 is %x", f.name, ErrChecksum, sum)
 	}
 	return nil
 }

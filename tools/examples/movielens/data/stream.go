@@ -23,6 +23,9 @@ type Config struct {
 	MinRatings  int           // of a user who takes part, default 20; at least Candidates
 	WindowRatio float64       // P(w) ∝ WindowRatio^(w−1); default 0.7
 	Interval    time.Duration // between impressions; default: the span of the data over Impressions
+	// Once has each user pay for each film once: a film that was selected is not in front of that user again, nor is one that is in front of the
+	// user in an impression that has not been answered. Users with too few films left take part no longer.
+	Once bool
 }
 
 func (c Config) withDefaults(ratings []Rating) Config {
@@ -41,24 +44,27 @@ func (c Config) withDefaults(ratings []Rating) Config {
 type Stream struct {
 	config  Config
 	start   time.Time
-	users   []user
+	users   []*user
 	gaps    []time.Duration // ascending
 	windows simulate.Windows
 	drawn   *rand.Rand
 	next    int
 	scratch []int
+	err     error
 }
 
 // user is one who takes part.
 type user struct {
 	id    string
 	films []film
+	paid  int // films that were paid for; see Config.Once
 }
 
 // film is a film as one user sees it.
 type film struct {
 	simulate.Candidate
 	payoff float64
+	away   bool // it cannot be drawn: it was paid for, or may be; see Config.Once
 }
 
 // Impression is one user in front of some films, and what follows.
@@ -72,6 +78,8 @@ type Impression struct {
 	Payoffs []float64     // of each candidate, were it selected
 	Window  int           // in 1..len(Candidates)
 	Delay   time.Duration // from the selection to its payoff
+
+	of *user
 }
 
 // Select is the position, in Candidates, of the film that the user selects from a ranking of their positions.
@@ -139,23 +147,23 @@ func Means(ratings []Rating) map[string]float64 {
 
 // usersOf lists those with at least so many ratings, by id, each with the films in the order of theirs: what is drawn
 // must not depend on the order of the file.
-func usersOf(ratings []Rating, atLeast int) []user {
+func usersOf(ratings []Rating, atLeast int) []*user {
 	popularity := Popularity(ratings)
 	films := map[string][]film{}
 	for _, r := range ratings {
 		films[r.User] = append(films[r.User], film{
-			simulate.Candidate{Item: r.Film, Utility: float64(popularity[r.Film])}, r.Payoff(),
+			Candidate: simulate.Candidate{Item: r.Film, Utility: float64(popularity[r.Film])}, payoff: r.Payoff(),
 		})
 	}
-	var users []user
+	var users []*user
 	for id, rated := range films {
 		if len(rated) < atLeast {
 			continue
 		}
 		slices.SortFunc(rated, func(a, b film) int { return cmp.Compare(a.Item, b.Item) })
-		users = append(users, user{id, rated})
+		users = append(users, &user{id: id, films: rated})
 	}
-	slices.SortFunc(users, func(a, b user) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(users, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	return users
 }
 
@@ -184,25 +192,67 @@ func (s *Stream) Next() (im *Impression, ok bool) {
 		return nil, false
 	}
 	n := s.config.Candidates
-	who := s.users[s.drawn.IntN(len(s.users))]
+	who := s.draw()
+	if who == nil {
+		return nil, false
+	}
 	im = &Impression{
 		ID: "i-" + strconv.Itoa(s.next), Time: s.start.Add(time.Duration(s.next) * s.config.Interval),
 		Candidates: make([]simulate.Candidate, n),
-		User:       who.id, Payoffs: make([]float64, n),
+		of:         who, User: who.id, Payoffs: make([]float64, n),
 		Window: s.windows.Draw(s.drawn, n),
 		Delay:  s.gaps[s.drawn.IntN(len(s.gaps))],
 	}
 	// The first n steps of a Fisher–Yates shuffle.
-	s.scratch = s.scratch[:0]
-	for i := range who.films {
-		s.scratch = append(s.scratch, i)
-	}
 	for i := range n {
 		j := i + s.drawn.IntN(len(s.scratch)-i)
 		s.scratch[i], s.scratch[j] = s.scratch[j], s.scratch[i]
-		seen := who.films[s.scratch[i]]
+		seen := &who.films[s.scratch[i]]
+		seen.away = s.config.Once
 		im.Candidates[i], im.Payoffs[i] = seen.Candidate, seen.payoff
 	}
 	s.next++
 	return im, true
 }
+
+// drawsEach bounds how often a user is drawn in vain: one of whom too many films are in front of the user now.
+const drawsEach = 64
+
+// draw draws a user, and puts the numbers of those films into scratch that can be drawn. It is nil where nobody has enough.
+func (s *Stream) draw() *user {
+	for range drawsEach * len(s.users) {
+		if len(s.users) == 0 {
+			break
+		}
+		at := s.drawn.IntN(len(s.users))
+		who := s.users[at]
+		s.scratch = s.scratch[:0]
+		for i := range who.films {
+			if !who.films[i].away {
+				s.scratch = append(s.scratch, i)
+			}
+		}
+		if len(s.scratch) >= s.config.Candidates {
+			return who
+		}
+		if len(who.films)-who.paid < s.config.Candidates {
+			s.users = slices.Delete(s.users, at, at+1)
+		}
+	}
+	s.err = fmt.Errorf("%w: after %d impressions nobody has %d films that were not paid for", ErrConfig, s.next, s.config.Candidates)
+	return nil
+}
+
+// Answered says what was selected from an impression, by its position in Candidates: with Config.Once the others can be drawn again.
+func (s *Stream) Answered(im *Impression, selected int) {
+	im.of.paid++
+	for i, c := range im.Candidates {
+		if i != selected {
+			at, _ := slices.BinarySearchFunc(im.of.films, c.Item, func(f film, item string) int { return cmp.Compare(f.Item, item) })
+			im.of.films[at].away = false
+		}
+	}
+}
+
+// Err is why there are no more impressions though there should be.
+func (s *Stream) Err() error { return s.err }

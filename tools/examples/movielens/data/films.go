@@ -1,0 +1,96 @@
+package data
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filmsHeader is the first line of ml-100k.item.
+const filmsHeader = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq"
+
+// Genres are those of MovieLens-100k, in the order of Film.Genres. A film has some of them.
+var Genres = []string{"Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy", "Film-Noir", "Horror",
+	"Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"}
+
+// Film is what is known of a film before anybody has rated it.
+type Film struct {
+	Year   int    // in which it came out; 0: not known
+	Genres []bool // as Genres
+}
+
+// The years in which films of MovieLens-100k came out.
+const (
+	firstYear = 1922
+	lastYear  = 1998
+)
+
+// ParseFilms reads ml-100k.item: a header, then one film a line, its fields separated by tabs and its genres by blanks. Faults name their line.
+func ParseFilms(r io.Reader) (map[string]Film, error) {
+	lines := bufio.NewScanner(r)
+	if !lines.Scan() || lines.Text() != filmsHeader {
+		return nil, fmt.Errorf("line 1: the header is not %q: %w", filmsHeader, errors.Join(ErrFormat, lines.Err()))
+	}
+	films := map[string]Film{}
+	for number := 2; lines.Scan(); number++ {
+		fields := strings.Split(lines.Text(), "\t")
+		if len(fields) != 4 || fields[0] == "" {
+			return nil, fmt.Errorf("line %d: not a film of 4 fields: %w", number, ErrFormat)
+		}
+		f := Film{Genres: make([]bool, len(Genres))}
+		if n, err := strconv.Atoi(fields[2]); err == nil { // of two films something else stands there
+			if n < firstYear || n > lastYear {
+				return nil, fmt.Errorf("line %d: year %d is not from %d to %d: %w", number, n, firstYear, lastYear, ErrFormat)
+			}
+			f.Year = n
+		}
+		for _, genre := range strings.Fields(fields[3]) {
+			if at := slices.Index(Genres, genre); at >= 0 {
+				f.Genres[at] = true
+			} else if genre != "unknown" {
+				return nil, fmt.Errorf("line %d: genre %q: %w", number, genre, ErrFormat)
+			}
+		}
+		films[fields[0]] = f
+	}
+	return films, lines.Err()
+}
+
+// Features are what a film's payoffs may depend on besides the film: how old it is, from 0 to 1, and for each genre whether it is one, 0 or 1.
+// A film of which the year is not known is as old as most are: new.
+func (f Film) Features() []float64 {
+	all := make([]float64, 1+len(Genres))
+	if f.Year > 0 {
+		all[0] = float64(lastYear-f.Year) / (lastYear - firstYear)
+	}
+	for i, is := range f.Genres {
+		if is {
+			all[1+i] = 1
+		}
+	}
+	return all
+}
+
+// LoadFilms fetches the films where needed, and reads them.
+func LoadFilms(ctx context.Context, cache string) (map[string]Film, error) {
+	path, err := Fetch(ctx, cache, filmsFile)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open MovieLens-100k: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	films, err := ParseFilms(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return films, nil
+}
