@@ -68,6 +68,7 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringSliceVar(&s.settings.Drifts, "drift", nil, "with direct, by how much means are taken to move, as in the configuration (default 0)")
 	f.IntVar(&s.experiment.Partitions, "partitions", 1, "spread the impressions over so many learners, which pool what they learn")
 	f.Int64Var(&s.experiment.ShareEvery, "share-every", 1, "with several partitions, publish what is pooled every so many impressions")
+	f.BoolVar(&s.experiment.Blind, "without-context", false, "keep from learners what payoffs depend on besides the item")
 	f.BoolVar(&s.experiment.AtOnce, "told-at-once", false, "tell payoffs, and that there is none, with the selection: what can be known at the most")
 	f.Float64Var(&s.experiment.Noise, "noise", 0, "the share of users who select any item within their window; regret is of the others")
 	f.Float64Var(&s.experiment.Divisor, "payoff-divisor", 1, "divide payoffs by so much before they are told; regret is in the scenario's units")

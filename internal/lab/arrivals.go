@@ -18,6 +18,8 @@ type arrivals struct {
 	// the candidates too where they, or the order that was found of their utilities, change.
 	width int
 	lists []int32 // width for each of flights
+	rows  []int8  // x for each of flights
+	x     int     // its length; the same for all
 	shown int     // candidates per impression
 	fixed []policy.Item
 	// silence is what a selection that is never paid counts as; nil for nothing.
@@ -90,11 +92,14 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 		f = int32(len(a.flights))
 		a.flights = append(a.flights, flight{next: nobody})
 		a.lists = append(a.lists, make([]int32, a.width)...)
+		a.x = len(fb.X)
+		a.rows = append(a.rows, fb.X...)
 	}
 	e := &a.flights[f]
 	a.free = e.next
 	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
 		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected}
+	copy(a.rows[int(f)*a.x:], fb.X)
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
 		copy(kept, fb.Order)
@@ -116,7 +121,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 		e := &a.flights[f]
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
 			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts,
-			Expected: e.expected, HasExpected: e.expects}
+			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x]}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]

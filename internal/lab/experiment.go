@@ -37,6 +37,8 @@ type Experiment struct {
 	PayoffHorizon int64
 	// AtOnce tells payoffs and silence with the selection, however late they come: what a learner can know at the most.
 	AtOnce bool
+	// Blind keeps from learners what payoffs depend on besides the item.
+	Blind bool
 	// Noise is the share of users who select any item within their window, with the same probability; 0..1. Learners learn
 	// from them. Regret is the ranking's, as if all users selected what they like best.
 	Noise float64
@@ -107,6 +109,7 @@ type Result struct {
 	Silence       string   `json:"silence"` // what a selection counts as before, as in the configuration
 	Drift         float64  `json:"drift"`   // by how much means are taken to move, as in the configuration
 	AtOnce        bool     `json:"told_at_once"`
+	Context       bool     `json:"context"` // what payoffs depend on besides the item is told
 	Noise         float64  `json:"noise"`
 	Divisor       float64  `json:"payoff_divisor"`
 	Period        int64    `json:"period,omitempty"` // Wave's
@@ -332,7 +335,7 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 	r := &Result{
 		Policy: string(c.Learner.Policy), Delay: string(c.Learner.Delay), MaxInstances: c.instances(),
 		Utilities: string(c.Learner.Utilities), Scenario: e.Scenario,
-		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Noise: e.Noise, Tastes: e.Tastes,
+		Items: e.Items, Horizon: e.Horizon, Silence: string(c.Learner.Silence), Drift: c.Learner.Drift, AtOnce: e.AtOnce, Context: c.Told, Noise: e.Noise, Tastes: e.Tastes,
 		Divisor: e.divisor(), Partitions: max(1, e.Partitions), Runs: e.Runs, Seed: e.Seed,
 		Told: runs[0].told, combination: c, experiment: e,
 	}

@@ -46,7 +46,7 @@ func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key
 		p.publish()
 	}
 	p.decided++
-	p.of(p.decided).Decide(candidates, nil, key, d)
+	p.of(p.decided).Decide(candidates, about, key, d)
 }
 
 func (p *partitions) Selected(fb delay.Feedback)   { p.of(fb.Ref).Selected(fb) }

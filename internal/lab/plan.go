@@ -43,7 +43,9 @@ type Combination struct {
 	Learner config.Learner
 	// Doubled tells that osmd does not know the horizon.
 	Doubled bool
-	new     func() delay.Learner
+	// Told tells that it is told what payoffs depend on besides the item.
+	Told bool
+	new  func() delay.Learner
 }
 
 // instances is MaxInstances; nil for learners without any.
@@ -271,6 +273,15 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if fits(e, policy) {
 		if c.new, err = learners.New(&c.Learner); err != nil {
 			return nil, nil, &config.SettingError{Key: "policy", Err: err}
+		}
+		if a := audiences[e.Scenario]; a != nil && !e.Blind {
+			told, err := a.learner(c)
+			if err != nil {
+				return nil, nil, &config.SettingError{Key: "policy", Err: err}
+			}
+			if c.Told = told != nil; c.Told {
+				c.new = told
+			}
 		}
 	}
 	return c, warnings, nil

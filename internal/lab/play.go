@@ -181,7 +181,11 @@ func (p *player) burn(t int64, lost float64) {
 // of the one that a user without noise selects, and of the selected one.
 func (p *player) given(key policy.Key) (sober, selected int32) {
 	w, d := p.world, &p.d
-	p.learner.Decide(w.candidates, nil, key, d)
+	var about *policy.Context
+	if w.visitors != nil {
+		about = &w.visitors.about
+	}
+	p.learner.Decide(w.candidates, about, key, d)
 	sober = w.selects(d.Order)
 	selected = sober
 	if k, any := p.noise.selects(min(w.window, w.n)); any {
@@ -190,7 +194,7 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	if p.selections != nil {
 		p.selections.Add(d.Order, shownAt(d, selected))
 	}
-	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
+	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order, X: about.Row(int(selected), w.n)}
 	if len(d.Propensities) > 0 {
 		p.fb.Propensity = d.Propensities[shownAt(d, selected)]
 	}

@@ -59,7 +59,11 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 		w.next()
 		var d delay.Decision
 		candidates := slices.Clone(w.candidates)
-		l.learner.Decide(candidates, nil, policy.Key(keys.Uint64()), &d)
+		var about *policy.Context
+		if w.visitors != nil {
+			about = &policy.Context{X: slices.Clone(w.visitors.about.X)}
+		}
+		l.learner.Decide(candidates, about, policy.Key(keys.Uint64()), &d)
 		sober := policy.Select(d.Order, w.window)
 		lost += w.bestMean() - w.mean(sober)
 		earned += w.mean(sober)
@@ -73,7 +77,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 				y = d.Order[k]
 			}
 		}
-		l.selected(now, w, &d, y, candidates, l.late(draws))
+		l.selected(now, w, &d, y, candidates, about.Row(int(y), w.n), l.late(draws))
 	}
 	if !e.Scenario.AgainstFixed() {
 		return lost, lost
@@ -126,8 +130,8 @@ func (l *literalRun) late(draws *stream) int64 {
 }
 
 // selected tells that the candidate at a position was selected, and notes what comes of it.
-func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, late int64) {
-	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order}
+func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, x []int8, late int64) {
+	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order, X: x}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[at]
 	}

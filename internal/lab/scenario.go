@@ -141,6 +141,12 @@ var scenarios = []struct {
 	{Jump, "as stationary, but what is best becomes the worst at 0.3·T"},
 	{JumpBusy, "the same, 100 impressions a second"},
 	{Daily, "all means rise and fall by 0.3 in 86,400 impressions"},
+	{Predicted, "20 candidates of 5,000 items, and a prediction of each; what payoffs depend on is told, from here to linear-blocks; 1,000 late"},
+	{Misled, "the same; predictions say nothing"},
+	{Useless, "20 candidates of 2,000 items, with 16 features that say nothing"},
+	{Personal, "20 candidates of 2,000 items; payoffs depend on 8 features, others for each user"},
+	{Linear, "20 candidates of 500 items, which differ in 8 features alone; payoffs 0 or 1"},
+	{LinearBlocks, "the same; windows as in blocks"},
 	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
 	{ConversionsSlow, "the same; bad items pay in 500, good ones in 8,000"},
 	{ConversionsFast, "the same; bad items pay in 8,000, good ones in 500"},
@@ -204,6 +210,8 @@ func (s Scenario) DefaultItems() int {
 	switch t := trades[s]; {
 	case t != nil:
 		return t.items
+	case audiences[s] != nil:
+		return audiences[s].items
 	case s == Catalog:
 		return 2000
 	}
@@ -215,7 +223,9 @@ func (s Scenario) DefaultHorizon() int64 {
 	switch t := trades[s]; {
 	case t != nil:
 		return t.impressions
-	case s.jackpot() > 0:
+	case audiences[s] != nil && audiences[s].horizon > 0:
+		return audiences[s].horizon
+	case s.jackpot() > 0, audiences[s] != nil:
 		return 50_000
 	case s == Wandering, s == Daily:
 		return 200_000
@@ -228,7 +238,7 @@ func (s Scenario) DefaultHorizon() int64 {
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
 	switch s {
-	case Wandering, Rising, Wave, Jump, JumpBusy, Daily:
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Linear, LinearBlocks:
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:
 		return Lateness{Mean: 100}
@@ -272,7 +282,7 @@ func (s Scenario) payoffRange() (low, high float64) {
 // fewer tells whether an impression shows some of the items only.
 func (s Scenario) fewer() bool {
 	t := trades[s]
-	return s == Catalog || t != nil && t.fewer
+	return s == Catalog || audiences[s] != nil || t != nil && t.fewer
 }
 
 // Candidates is how many candidates each impression has, where there are so many items.
@@ -289,7 +299,9 @@ func (s Scenario) Gaussian() bool {
 }
 
 // normal tells whether the luck of payoffs is a standard normal variable; it is uniform on [0,1) otherwise.
-func (s Scenario) normal() bool { return s.Gaussian() || s == Catalog || s.jackpot() > 0 }
+func (s Scenario) normal() bool {
+	return audiences[s] != nil && !audiences[s].indicators || s.Gaussian() || s == Catalog || s.jackpot() > 0
+}
 
 // jackpot is the probability with which item 1 pays in the Jackpot scenarios; 0 for others.
 func (s Scenario) jackpot() float64 {
@@ -312,7 +324,7 @@ func (s Scenario) Sigma() float64 {
 
 // FitsAdversarial tells whether policies for adversarial payoffs can run: their payoffs have to lie within a range, and the
 // windows to be drawn from one distribution.
-func (s Scenario) FitsAdversarial() bool { return !s.Gaussian() }
+func (s Scenario) FitsAdversarial() bool { return !s.Gaussian() && s != LinearBlocks }
 
 // AgainstFixed tells whether regret is Σ_w q_w·max_{i≥w} L_i − Σ_t μ_{t,y_t}, against the best fixed ranking, of ranks
 // for Ranks. It is Σ_t (μ_{y*_t} − μ_{y_t}) otherwise, against the best ranking of each impression's candidates at its
@@ -339,13 +351,16 @@ func (s Scenario) moves() bool {
 	return s == Wandering || s == Daily || s == Fatigue || t != nil && t.tide != nil
 }
 
+// blocks tells whether windows grow, one block of impressions after the other.
+func (s Scenario) blocks() bool { return s == Blocks || s == LinearBlocks }
+
 // stableOrder tells whether items have the same order of utilities in all impressions, so that it can be found.
 func (s Scenario) stableOrder() bool { return s != Changing && s != Ranks }
 
 // Ratio is that of the distribution of windows, P(w) ∝ ratio^w on 1..Candidates; 0 where windows are not drawn (Blocks).
 func (s Scenario) Ratio() float64 {
 	switch s {
-	case Blocks:
+	case Blocks, LinearBlocks:
 		return 0
 	case Lazy, Changing:
 		return math.Exp(-0.5)

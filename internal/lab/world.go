@@ -44,7 +44,8 @@ type world struct {
 	rests   []float64   // Fatigue: the means of items without a load
 	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
 
-	tastes *tastes // nil where all users like the items in the same order
+	visitors *visitors // nil where payoffs depend on the item alone
+	tastes   *tastes   // nil where all users like the items in the same order
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums
@@ -69,6 +70,9 @@ func newWorld(e *Experiment, run int) (*world, error) {
 	case t != nil:
 		w.market = newMarket(t, e.Items, e.Horizon, e.Seed, run)
 		w.means, w.periods = [][]float64{w.market.means()}, []period{{1, 0}}
+	case audiences[s] != nil:
+		w.visitors = newVisitors(audiences[s], e.Items, w.n, e.Seed, run)
+		w.means, w.periods = [][]float64{w.visitors.means}, []period{{1, 0}}
 	case s == Catalog:
 		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
 	default:
@@ -82,7 +86,7 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		w.lucky = math.Sqrt2 * math.Erfinv(2*p-1)
 	}
 	w.counts = make([]int64, len(w.means))
-	if s != Blocks {
+	if !s.blocks() {
 		windows, err := admissible.Geometric(s.Ratio(), w.n)
 		if err != nil {
 			return nil, fmt.Errorf("windows of scenario %s: %w", s, err)
@@ -174,6 +178,8 @@ func (w *world) next() {
 			j := w.shuffle.below(k + 1)
 			w.candidates[k], w.candidates[j] = w.candidates[j], w.candidates[k]
 		}
+	case w.visitors != nil:
+		w.visitors.next(w.candidates)
 	case w.fewer:
 		w.drawCandidates()
 	}
@@ -254,6 +260,9 @@ func (w *world) drawCandidates() {
 
 // mean is the mean payoff of the candidate at a position.
 func (w *world) mean(position int32) float64 {
+	if w.visitors != nil {
+		return w.visitors.mean(position)
+	}
 	if w.scenario == Ranks {
 		return w.now[position]
 	}
@@ -296,6 +305,8 @@ func (w *world) reply(position int32) reply {
 // payoff is what the user's selection pays, where all selections do.
 func (w *world) payoff(position int32) float64 {
 	switch {
+	case w.visitors != nil:
+		return w.visitors.payoff(position, w.luck)
 	case w.scenario.Gaussian():
 		return w.mean(position) + w.luck
 	case w.scenario == Catalog:
@@ -322,6 +333,9 @@ func indicator(is bool) float64 {
 func (w *world) bestMean() float64 {
 	if w.tastes != nil {
 		return w.bestOwn()
+	}
+	if w.visitors != nil {
+		return w.visitors.best(w.window)
 	}
 	if w.best != nil {
 		return w.best[w.periods[w.at].level][w.window-1]

@@ -200,7 +200,8 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 			mean, weight := m.Known(cell, x, 0)
 			require.InDelta(t, mat.Dot(u, d.mean), mean, 1e-10)
 			require.InEpsilon(t, mat.Inner(u, &d.inverse, u), 1/weight, 1e-10)
-			_, more := m.Known(cell, x, 3)
+			still, more := m.Known(cell, x, 3)
+			require.Equal(t, mean, still, "what is on its way says nothing of the mean")
 			if m.config.Levels > 0 {
 				require.Greater(t, more, weight, "what is on its way is known already")
 			}

@@ -1,0 +1,222 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// The scenarios in which payoffs may depend on more than the item.
+const (
+	// Predicted has 5,000 items (--items), with means N(0.5, 0.08²) and payoffs N(mean, 0.25²) clipped to [0,1], 1,000 impressions
+	// late. Each impression is of one of 1,000 users, who has 60 items, and shows 20 of these. Learners with context are told what
+	// somebody predicts of each item: its mean and N(0, 0.05²).
+	Predicted Scenario = "predicted"
+	// Misled is Predicted with predictions N(0.5, 0.1²), which have nothing to do with means.
+	Misled Scenario = "misled"
+	// Useless is Predicted with 2,000 items, each with 16 features, uniform and without effect.
+	Useless Scenario = "useless"
+	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, where θ and x are unit vectors of R⁸; x is another one for
+	// each item in each impression.
+	Personal Scenario = "personal"
+	// Linear has 500 items, payoffs 0 or 1 of mean 0.5 + 0.4·θᵀx, x as in Personal. It is for prior none, too.
+	Linear Scenario = "linear"
+	// LinearBlocks is Linear with windows as in Blocks.
+	LinearBlocks Scenario = "linear-blocks"
+)
+
+// audience is what a scenario of these is made of.
+type audience struct {
+	items      int
+	horizon    int64
+	sd         float64 // of items' means
+	predicts   bool
+	error      float64 // of predictions
+	misleads   bool
+	useless    int // features without effect
+	personal   int // features with one, another for each item in each impression
+	effect     float64
+	indicators bool // payoffs are 0 or 1
+	blocks     bool
+}
+
+var audiences = map[Scenario]*audience{
+	Predicted:    {items: 5000, sd: 0.08, predicts: true, error: 0.05},
+	Misled:       {items: 5000, sd: 0.08, predicts: true, error: 0.1, misleads: true},
+	Useless:      {items: 2000, sd: 0.08, useless: 16},
+	Personal:     {items: 2000, sd: 0.06, personal: 8, effect: 0.25},
+	Linear:       {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true},
+	LinearBlocks: {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, blocks: true},
+}
+
+const (
+	audienceUsers = 1000
+	userItems     = 60
+	audienceNoise = 0.25
+)
+
+// space is what learners with context are told of.
+func (a *audience) space() *features.Space {
+	d := features.Declaration{}
+	if a.predicts {
+		d.Item = []features.Feature{{Name: features.Predicted, High: 1}}
+	}
+	for k := range a.useless + a.personal {
+		d.Item = append(d.Item, features.Feature{Name: fmt.Sprintf("feature %d", k+1), Low: -1, High: 1})
+	}
+	s, err := features.New(d)
+	if err != nil {
+		panic(fmt.Sprintf("lab: features of a scenario: %v", err))
+	}
+	return s
+}
+
+// learner makes learners with context of such a policy; nil where the policy takes none, or payoffs do not arrive as they come.
+func (a *audience) learner(c *Combination) (func() delay.Learner, error) {
+	k := c.Learner.Policy.Kind()
+	if !k.Personal || c.Learner.Delay != "direct" {
+		return nil, nil
+	}
+	parameters, err := c.Learner.Parameters()
+	if err != nil {
+		return nil, err
+	}
+	p, err := k.Rank(parameters)
+	if err != nil {
+		return nil, err
+	}
+	config := delay.PersonalConfig{Space: a.space(), Belief: parameters.Belief}
+	if _, err := delay.NewPersonal(p, config); err != nil {
+		return nil, err
+	}
+	return func() delay.Learner {
+		l, err := delay.NewPersonal(p, config)
+		if err != nil {
+			panic(fmt.Sprintf("lab: what could be made once cannot be made again: %v", err))
+		}
+		return l
+	}, nil
+}
+
+// visitors is one run of an audience.
+type visitors struct {
+	*audience
+	space   *features.Space
+	means   []float64 // by item, without what depends on features
+	steps   [][]int8  // by item: what does not depend on the impression
+	users   [][]policy.Item
+	theta   []float64
+	centres []float64 // by position, of the impression at hand
+	about   policy.Context
+	draws   *rand.Rand // of candidates and their features
+	x       []float64
+	now     []int8
+}
+
+func newVisitors(a *audience, items, candidates int, seed uint64, run int) *visitors {
+	draws := rand.New(newStream(seed, run, forItems))
+	c := &visitors{audience: a, space: a.space(), draws: rand.New(newStream(seed, run, forTastes)), centres: make([]float64, candidates)}
+	for range items {
+		mean := 0.5 + a.sd*draws.NormFloat64()
+		var steps []int8
+		if a.predicts {
+			predicted := mean + a.error*draws.NormFloat64()
+			if a.misleads {
+				predicted = 0.5 + a.error*draws.NormFloat64()
+			}
+			step, _ := c.space.Item()[0].Quantise(predicted)
+			steps = append(steps, step)
+		}
+		for range a.useless {
+			steps = append(steps, int8(draws.IntN(2*features.One+1)-features.One))
+		}
+		c.means, c.steps = append(c.means, mean), append(c.steps, steps)
+	}
+	for range audienceUsers {
+		c.users = append(c.users, drawSome(draws, items, min(userItems, items)))
+	}
+	if a.personal > 0 {
+		c.theta, c.x = direction(draws, make([]float64, a.personal)), make([]float64, a.personal)
+	}
+	return c
+}
+
+// drawSome draws so many different numbers below n, in ascending order.
+func drawSome(r *rand.Rand, n, many int) []policy.Item {
+	var c []policy.Item
+	for top := n - many; top < n; top++ {
+		x := policy.Item(r.IntN(top + 1))
+		if slices.Contains(c, x) {
+			x = policy.Item(top)
+		}
+		c = append(c, x)
+	}
+	slices.Sort(c)
+	return c
+}
+
+// direction draws a unit vector.
+func direction(r *rand.Rand, x []float64) []float64 {
+	var squares float64
+	for k := range x {
+		x[k] = r.NormFloat64()
+		squares += x[k] * x[k]
+	}
+	for k := range x {
+		x[k] /= math.Sqrt(squares)
+	}
+	return x
+}
+
+// next draws a user, candidates of his items, whose numbers are their order, and what is known of these.
+func (c *visitors) next(candidates []policy.Item) {
+	items := c.users[c.draws.IntN(len(c.users))]
+	c.about.X = c.about.X[:0]
+	for k, at := range drawSome(c.draws, len(items), len(candidates)) {
+		i := items[at]
+		candidates[k] = i
+		mean := c.means[i]
+		c.now = append(c.now[:0], c.steps[i]...)
+		if c.personal > 0 {
+			for j, x := range direction(c.draws, c.x) {
+				step, _ := c.space.Item()[j].Quantise(x)
+				c.now = append(c.now, step)
+				mean += c.effect * c.theta[j] * float64(step) / features.One
+			}
+		}
+		c.centres[k] = min(max(mean, 0.02), 0.98)
+		c.about.X = c.space.Vector(c.about.X, nil, c.now)
+	}
+}
+
+// mean is that of the payoffs of the candidate at a position.
+func (c *visitors) mean(position int32) float64 {
+	if c.indicators {
+		return c.centres[position]
+	}
+	return clippedMean(c.centres[position], audienceNoise)
+}
+
+// payoff is what the candidate at a position pays.
+func (c *visitors) payoff(position int32, luck float64) float64 {
+	if c.indicators {
+		return indicator(luck < c.centres[position])
+	}
+	return unit(c.centres[position] + audienceNoise*luck)
+}
+
+// best is the mean of the best candidate that a window reaches.
+func (c *visitors) best(window int) float64 {
+	at := int32(window - 1)
+	for k := at; k < int32(len(c.centres)); k++ {
+		if c.centres[k] > c.centres[at] {
+			at = k
+		}
+	}
+	return c.mean(at)
+}

@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// audienceRegret is the mean regret of a policy over some runs. The users are the same in all calls, and what is random is drawn from the seed,
+// so that what holds of it holds always.
+func audienceRegret(t *testing.T, s Scenario, policy string, horizon int64, blind bool) float64 {
+	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, Lateness: s.DefaultLateness(), Runs: 2, Seed: 1, Blind: blind}
+	settings := &Settings{}
+	c, _, err := settings.learner(e, policy, "direct", variant{})
+	require.NoError(t, err)
+	require.Equal(t, !blind, c.Told)
+	var sum float64
+	for run := range e.Runs {
+		out, err := play(context.Background(), e, c, run, []int64{horizon}, func(int64) {})
+		require.NoError(t, err)
+		sum += out.regret[0] / float64(e.Runs)
+	}
+	return sum
+}
+
+// TestContext_Pays: with what payoffs depend on, regret is a fraction of what it is without.
+func TestContext_Pays(t *testing.T) {
+	for _, c := range []struct {
+		scenario Scenario
+		horizon  int64
+		most     float64
+	}{{Predicted, 5000, 150}, {Personal, 20_000, 800}, {Linear, 20_000, 490}} {
+		told, blind := audienceRegret(t, c.scenario, "moss", c.horizon, false), audienceRegret(t, c.scenario, "moss", c.horizon, true)
+		t.Logf("%s: %.0f, without context %.0f", c.scenario, told, blind)
+		require.Less(t, told, c.most, "%s", c.scenario)
+		require.Less(t, told, blind/2, "%s", c.scenario)
+	}
+}
+
+// TestContext_ThatSaysNothingCostsLittle: features without effect, and predictions that have nothing to do with payoffs.
+func TestContext_ThatSaysNothingCostsLittle(t *testing.T) {
+	for _, s := range []Scenario{Misled, Useless} {
+		told, blind := audienceRegret(t, s, "moss", 50_000, false), audienceRegret(t, s, "moss", 50_000, true)
+		t.Logf("%s: %.0f, without context %.0f", s, told, blind)
+		require.Less(t, told, 1.05*blind, "%s", s)
+	}
+}
+
+// TestContext_EveryPolicyOfIndicesGains.
+func TestContext_EveryPolicyOfIndicesGains(t *testing.T) {
+	for _, name := range []string{"optimistic", "thompson", "greedy"} {
+		told, blind := audienceRegret(t, Predicted, name, 5000, false), audienceRegret(t, Predicted, name, 5000, true)
+		t.Logf("%s: %.0f, without context %.0f", name, told, blind)
+		require.Less(t, told, 0.75*blind, name)
+	}
+}
+
+// TestContext_TheErrorIsBounded holds what optimistic believes without a prior, of features alone, to the bound that its regret bound
+// rests on: for all candidates at all times, with payoffs late or not, and with windows that grow. It fails by chance with a probability of 10⁻⁶
+// for each of the rows.
+func TestContext_TheErrorIsBounded(t *testing.T) {
+	const horizon, delta, sigma = 6000, 1e-6, 0.5
+	for _, s := range []Scenario{Linear, LinearBlocks} {
+		for _, late := range []int64{0, 100, 1000} {
+			e := &Experiment{Scenario: s, Items: 500, Horizon: horizon, Lateness: Lateness{Mean: late}, Runs: 1, Seed: 7}
+			settings := &Settings{Prior: "none", Sigma: "0.5"}
+			c, _, err := settings.learner(e, "optimistic", "direct", variant{})
+			require.NoError(t, err)
+			require.True(t, c.Told)
+			p, err := newPlayer(e, c, 0)
+			require.NoError(t, err)
+			d := float64(p.world.visitors.space.Dim())
+			closest := 0.0
+			for at := int64(1); at <= horizon; at++ {
+				p.impression(at)
+				v := p.world.visitors
+				why := p.learner.(delay.Inspector).Explain(p.world.candidates, &v.about, policy.Key(at)).Why
+				for k := range why {
+					beta := sigma*math.Sqrt(2*math.Log(1/delta)+d*math.Log(1+float64(at))) + 1
+					part := math.Abs(why[k].Mean-v.centres[k]) / (beta / math.Sqrt(why[k].Worth))
+					require.LessOrEqual(t, part, 1.0, "%s, %d late, impression %d", s, late, at)
+					closest = max(closest, part)
+				}
+			}
+			dim := d * math.Log(1+horizon)
+			bound := 2*(sigma*math.Sqrt(2*math.Log(1/delta)+dim)+1)*math.Sqrt(4.4*horizon*dim) + float64(late)*dim/math.Ln2
+			t.Logf("%s, %d late: regret %.0f, bound %.0f; errors up to %.2f of their bound", s, late, p.regret(), bound, closest)
+			require.Less(t, p.regret(), bound)
+			require.Less(t, p.regret(), horizon*0.15, "it learns")
+		}
+	}
+}
