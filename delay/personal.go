@@ -75,7 +75,6 @@ type users struct {
 	moved       bool           // the linear sums have not been harvested
 	told        bool           // something has come since it was last asked whether to fit
 	unstored    bool           // the fit has not been harvested
-	stored      uint64         // the number of the one that was
 	unfed       int64          // payoffs without features, since the process started
 }
 
