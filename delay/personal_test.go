@@ -184,3 +184,37 @@ func TestNewPersonal_RefusesWhatItCannotDo(t *testing.T) {
 		require.ErrorIs(t, err, ErrPersonal)
 	}
 }
+
+// Selections that are not paid lower what is expected of those with like features before they expire, of all items: as far as silence
+// counts already.
+func TestPersonal_SilenceTeachesBeforeTheHorizon(t *testing.T) {
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	for _, s := range []Silence{{Law: SilenceAtOnce}, {Law: SilenceAges, Horizon: lifeHorizon}, {}} {
+		l, err := NewPersonal(policy.NewGreedy(), PersonalConfig{Space: shop(t), Belief: belief, Silence: s})
+		require.NoError(t, err)
+		l.Grow(41)
+		require.NoError(t, l.Loaded())
+		young, old := shop(t).Vector(nil, []int8{-127}, []int8{0}), shop(t).Vector(nil, []int8{127}, []int8{0})
+		for k := range int64(400) { // the young are paid at once, the old never
+			fb := Feedback{Ref: k, Item: policy.Item(k % 40), Began: k * 100, Payoff: 1, X: young}
+			if k%3 == 0 {
+				fb.X = old
+			}
+			l.Selected(fb)
+			if k%3 != 0 && k%2 == 0 {
+				l.Paid(fb)
+			}
+			l.Advance(k * 100)
+		}
+		l.Advance(lifeHorizon / 2)
+		expected := func(x []int8) float64 {
+			return l.Explain([]policy.Item{40}, &policy.Context{X: x}, 1).Why[0].Mean
+		}
+		if s.Law == SilenceWaits {
+			require.Greater(t, expected(old), 0.5, "what is not known counts for nothing")
+			continue
+		}
+		require.Less(t, expected(old), 0.3, "law %d", s.Law)
+		require.Greater(t, expected(young), expected(old)+0.2, "law %d", s.Law)
+	}
+}
