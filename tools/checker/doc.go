@@ -32,6 +32,9 @@
 //     ranking looks like: they depend on all that was fed before. Not compared.
 //   - What was paid when (drift.history) of a learner whose drift was 0 in one of the configurations, or that had another horizon
 //     or took in what another knew.
+//   - The features of payoffs (context.*) of a learner that declared others under one of the configurations, or took in what another knew, or
+//     adopted an impression that not all configurations could read; and, once an item has ended, what is left of its payoffs
+//     (context.linear). The last fit, which is made of what other partitions know too.
 //   - What was paid lately (lately.*) of a learner that had another shortest half-life under one of the configurations, or took in
 //     what another knew. Which level and which spread are estimated, which also depends on other partitions. Whether the rows of
 //     an item were merged when one of its selections ended last.
