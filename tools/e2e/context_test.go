@@ -139,8 +139,8 @@ func (u *tasteful) played(t *testing.T, w *world, impressions int) map[string]in
 	return got
 }
 
-// judged has evaluate say what policies would have been worth by the log: one that looks at what the learner looks at, and one that looks at a number
-// without effect. The first is worth more, by more than both may be off (with a chance below 10⁻⁹ to be wrong).
+// judged has evaluate say what policies would have been worth by the log: one that looks at what the learner looks at, and one that declares no products. One
+// that declares other lists than impressions have is refused.
 func (w *world) judged(t *testing.T) {
 	t.Helper()
 	l := &w.cfg.Learners[0]
@@ -161,7 +161,7 @@ func (w *world) judged(t *testing.T) {
 	require.NoError(t, err)
 	defer log.Close()
 	_, err = evaluate.Log(t.Context(), log, l, targets, &evaluate.Options{Units: l.PayoffRange})
-	require.ErrorContains(t, err, "features has 2 numbers", "the impressions have other lists than the second declares")
+	require.ErrorContains(t, err, "features has 1 numbers", "the impressions have other lists than the second declares")
 	targets = slices.Delete(targets, 1, 2)
 	r, err := evaluate.Log(t.Context(), log, l, targets, &evaluate.Options{Units: l.PayoffRange})
 	require.NoError(t, err)
