@@ -76,10 +76,9 @@ func (w *world) inspect(t *testing.T, tool *statetool.Tool, q statetool.InspectQ
 
 // kinds are the learners that the state commands are tried with.
 var kinds = map[string]string{
-	"qpmd":     "policy: elimination",
-	"bold":     "policy: ftrl\n    delay: bold\n    max_instances: 8",
-	"features": "policy: moss\n    context: {item: [{name: utility, range: [0, 1]}, predicted], missing: zero}",
-	"one":      "policy: ftrl\n    delay: bold\n    max_instances: 1",
+	"qpmd": "policy: elimination",
+	"bold": "policy: ftrl\n    delay: bold\n    max_instances: 8",
+	"one":  "policy: ftrl\n    delay: bold\n    max_instances: 1",
 }
 
 // worldOf makes a world with one learner of a kind.
