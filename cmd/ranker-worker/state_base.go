@@ -23,8 +23,8 @@ It only reads, while workers run or not. Each partition is read at one instant, 
 for a million impressions that are pending. Where that is too long, name a replica under redis in a copy of the configuration.
 
 What workers knew of other partitions at that instant does not stand in Redis. They tell it again within a minute or so; what they ranked
-until then is not exact in a replay. Learners that do not share what a process knows of all partitions (delay: qpmd or bold, policies robust
-and egreedy, utilities: sorted or social, silence: waits) are exact only behind a base that was taken while no worker ran.`,
+until then is not exact in a replay. Learners that do not share what a process knows of all partitions (with context, delay: qpmd or bold,
+policies robust and egreedy, utilities: sorted or social, silence: waits) are exact only behind a base that was taken while no worker ran.`,
 		Example: `  ranker-worker state base --config worker.yaml --out bases/2026-11-23
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
 		Args: cobra.NoArgs,
