@@ -19,10 +19,11 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 			for ref := range int64(40) {
 				key := policy.Key(ref)
 				before := l.Inspect()
-				x := l.Explain(items, nil, key)
+				about := contextOf(l.(Learner), key, len(items))
+				x := l.Explain(items, about, key)
 				require.Equal(t, before, l.Inspect())
 				var d Decision
-				l.Decide(items, nil, key, &d)
+				l.Decide(items, about, key, &d)
 				require.Equal(t, d.Order, x.Decision.Order)
 				require.Equal(t, len(d.Propensities), len(x.Decision.Propensities))
 				for k := range d.Propensities {
@@ -35,6 +36,9 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 					Payoff: float64(ref%3) / 2, Began: ref * lifeHorizon / 10}
 				if len(d.Propensities) > 0 {
 					fb.Propensity = d.Propensities[0]
+				}
+				if about != nil {
+					fb.X = about.Row(int(d.Order[0]), len(items))
 				}
 				l.Selected(fb)
 				if ref%4 != 0 {

@@ -46,7 +46,7 @@ learners:
     payoff_horizon: 720h
     selection_timeout: 24h
     seed: %[7]d
-%[8]s`
+`
 
 // features is the part of the learner that learns from what impressions say of films, in the order of data.Film's Features.
 func features() string {
@@ -69,11 +69,10 @@ func build(ctx context.Context, dir string) (string, error) {
 // writeConfiguration makes the file of a worker in dir.
 func writeConfiguration(dir string, opt *options, group, policy, listen string) (string, error) {
 	file := filepath.Join(dir, "worker.yaml")
-	context := ""
+	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed)
 	if opt.personal {
-		context = features()
+		text += features()
 	}
-	text := fmt.Sprintf(configuration, opt.kafka, group, opt.redis, listen, learner, policy, opt.seed, context)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing the worker's configuration: %w", err)
 	}
