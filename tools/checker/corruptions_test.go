@@ -45,6 +45,14 @@ var corruptions = []corruption{
 	{metaRankings, "an impression not covered, its ranking below the position", func(t *testing.T, v *victim) func() {
 		return v.add(t, "meta", "offset.impressions", -1)
 	}},
+	{contextCells, "a payoff of other features", func(t *testing.T, v *victim) func() {
+		require.Equal(t, "1 0 127 64", v.field(t, "vary:cells", "0"))
+		return v.set(t, v.key(0, "vary:cells"), "0", "1 0 127 63")
+	}},
+	{contextLinear, "a payoff too many", func(t *testing.T, v *victim) func() {
+		_, sum, _ := strings.Cut(v.field(t, "vary:linear", "payoffs"), " ")
+		return v.set(t, v.key(0, "vary:linear"), "payoffs", "2 "+sum)
+	}},
 	{stepsReadable, "steps of another version", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "meta"), "steps", "2"+v.field(t, "meta", "steps")[1:])
 	}},
