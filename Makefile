@@ -17,6 +17,8 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
 # times as slow, and each run has one goroutine. They run without it, first, beside lint. So do simulations that are replayed.
 STATISTICS := ./internal/lab ./internal/evaluate
+# So do these of policy and delay, which start no goroutine: those that play long.
+PLAYED   := ^Test(Statements_|Theorem|Section41_|Algorithm2_|Components_|MOSS_Loses|IndexPolicies_Regret|Direct_LatePayoffs)
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
 
@@ -42,12 +44,12 @@ image: ## The container image ranker-worker, with this version and commit; BASE_
 test: tools ## Lint, then every test with the race detector on a real Apache Kafka and a real Redis.
 	@$(if $(RACE),,echo 'test: no C compiler, so the race detector is left out: apt-get install gcc libc6-dev')
 	@$(MAKE) --no-print-directory -j2 lint $(if $(RACE),statistics)
-	$(TESTENV) -- $(GO) test $(RACE) -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
+	$(TESTENV) -- $(GO) test $(if $(RACE),-race -skip '$(PLAYED)') -p 3 -count=1 -vet=off -timeout $(TIMEOUT) $(LONGEST) ./... ./tools/...
 
 .PHONY: statistics
 statistics: # one goroutine, so that lint goes on beside it
 	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS)
-	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) -run '^TestReplay_' ./stream/task
+	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) -run '^TestReplay_|$(PLAYED)' ./policy/... ./delay/... ./stream/task
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
