@@ -136,6 +136,12 @@ type Learner interface {
 	Status() Status
 }
 
+// Categorising is a learner that is told of items' categories, before decisions about them and before what becomes of these. The newest
+// that it is told of an item holds. Those that look at none (features.Space) pass it over.
+type Categorising interface {
+	Categorise(i policy.Item, category string)
+}
+
 // Expecting is a learner whose decisions may have Expected, so that room is left for it in their records.
 type Expecting interface {
 	Expects() bool

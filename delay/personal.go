@@ -161,6 +161,9 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	return float64(units) / history.Units, true
 }
 
+// Categorise implements Categorising.
+func (d *Direct) Categorise(policy.Item, string) {}
+
 // settle tells the model of what has changed.
 func (u *users) settle(t *policy.Table) {
 	if u.stale.Len() == 0 {

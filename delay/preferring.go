@@ -159,6 +159,13 @@ func (p *Preferring) Expired(fb Feedback) { p.inner.Expired(forInner(fb)) }
 // Unselected implements Learner.
 func (p *Preferring) Unselected(fb Feedback) { p.inner.Unselected(forInner(fb)) }
 
+// Categorise implements Categorising.
+func (p *Preferring) Categorise(i policy.Item, category string) {
+	if c, ok := p.inner.(Categorising); ok {
+		c.Categorise(i, category)
+	}
+}
+
 // Sums implements Learner.
 func (p *Preferring) Sums(i policy.Item) policy.Sums { return p.inner.Sums(i) }
 

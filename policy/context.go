@@ -3,7 +3,7 @@ package policy
 // Context is what is known of an impression besides its candidates: whom it is shown to, and in numbers what may make a candidate's
 // payoff differ from user to user. The numbers are features.Space's.
 type Context struct {
-	// Segment is the number of the user's segment, from 0; 0 where segments are not told apart.
+	// Segment is the number of the user's segment (features.Space); 0 where it is none that is told apart.
 	Segment int32
 	// X has a row of numbers for each candidate, row by row in their order, each number in units of 1/127.
 	X []int8

@@ -24,11 +24,17 @@ type Declaration struct {
 	User, Item []Feature
 	// Cross are pairs of names, of users' features, of items', or of one each: their products are features too.
 	Cross [][2]string
+	// Segments are the names of those groups of users for whom items may pay differently, in the order of their numbers from 1 on.
+	Segments []string
+	// Categories says that items have categories, whose items may pay alike.
+	Categories bool
 }
 
 const (
 	// MaxDim is the most coordinates that there may be.
 	MaxDim = 64
+	// MaxSegments is how many segments are declared at the most: with the users who are in none of them their numbers go to 127.
+	MaxSegments = 127
 	// One is what stands for 1.
 	One = 127
 )
@@ -43,20 +49,25 @@ const (
 	OfItem
 	OfCross
 	Groups // how many there are
+	// InSegments is no group: it says where a Fault is.
+	InSegments = Groups
 )
 
-func (g Group) String() string { return [...]string{"intercept", "user", "item", "cross"}[g] }
+func (g Group) String() string { return [...]string{"intercept", "user", "item", "cross", "segments"}[g] }
 
 // Fault is something wrong with a Declaration.
 type Fault struct {
-	Group Group // which list: OfUser, OfItem or OfCross; Intercept for all together
+	Group Group // which list: OfUser, OfItem, OfCross or InSegments; Intercept for all together
 	At    int   // which of the list
 	What  string
 }
 
 func (f *Fault) Error() string {
-	if f.Group == Intercept {
+	switch f.Group {
+	case Intercept:
 		return "features: " + f.What
+	case InSegments:
+		return fmt.Sprintf("features: segment %d: %s", f.At+1, f.What)
 	}
 	return fmt.Sprintf("features: %s feature %d: %s", f.Group, f.At+1, f.What)
 }
@@ -98,6 +109,16 @@ func (d *Declaration) Check() (all []*Fault) {
 			say(OfCross, k, "it is cross %d again", other+1)
 		}
 	}
+	for k, name := range d.Segments {
+		switch {
+		case name == "":
+			say(InSegments, k, "it has no name")
+		case slices.Contains(d.Segments[:k], name):
+			say(InSegments, k, "there are two segments named %s", name)
+		case k == MaxSegments:
+			say(InSegments, k, "%d segments are too many: there may be %d", len(d.Segments), MaxSegments)
+		}
+	}
 	if n := 1 + len(d.User) + len(d.Item) + len(d.Cross); n > MaxDim {
 		say(Intercept, 0, "%d features and products are too many: there may be %d", n-1, MaxDim-1)
 	}
@@ -118,7 +139,7 @@ func New(d Declaration) (*Space, error) {
 	if faults := d.Check(); len(faults) > 0 {
 		return nil, faults[0]
 	}
-	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross)}}
+	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross), slices.Clone(d.Segments), d.Categories}}
 	at := map[string]uint8{}
 	for k, f := range append(slices.Clone(d.User), d.Item...) {
 		at[f.Name] = uint8(k + 1)
@@ -138,6 +159,21 @@ func (s *Space) User() []Feature { return s.declared.User }
 
 // Item likewise; Utility and Predicted are among them where they are declared.
 func (s *Space) Item() []Feature { return s.declared.Item }
+
+// Segments are how many segments are told apart, those who are in none of them counted as one: 1 where none are declared.
+func (s *Space) Segments() int { return 1 + len(s.declared.Segments) }
+
+// Segment is the number of the segment of that name, below Segments; 0, and false, where it is not declared.
+func (s *Space) Segment(name string) (number int32, declared bool) {
+	at := slices.Index(s.declared.Segments, name)
+	return int32(at + 1), at >= 0
+}
+
+// SegmentNames names them, by number; that of users in none is empty.
+func (s *Space) SegmentNames() []string { return append([]string{""}, s.declared.Segments...) }
+
+// Categories tells whether items have categories.
+func (s *Space) Categories() bool { return s.declared.Categories }
 
 // Dim is how many coordinates there are.
 func (s *Space) Dim() int { return s.base() + len(s.cross) }
