@@ -56,10 +56,10 @@ func (r *impression) plain() []byte {
 	var one plain
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
-		one = one[:0].text(1, c.Item).double(2, c.Utility).doubles(3, c.Features).double(4, c.Predicted)
+		one = one[:0].text(1, c.Item).double(2, c.Utility).doubles(3, c.Features).double(4, c.Predicted).text(5, c.Category)
 		p = protowire.AppendBytes(protowire.AppendTag(p, 4, protowire.BytesType), one)
 	}
-	return p.text(5, r.User).doubles(6, r.Features)
+	return p.text(5, r.User).doubles(6, r.Features).text(7, r.Segment)
 }
 
 func (r *selection) plain() []byte {

@@ -139,12 +139,12 @@ func TestRead_ByTheWritersSchema(t *testing.T) {
 // Contexts are read where they are looked at, from floats and lists of any numbers, with null where that may stand; elsewhere what has
 // their names may be anything.
 func TestRead_Context(t *testing.T) {
-	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"features","type":{"type":"array","items":"float"}},{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
-			{"name":"item","type":"string"},{"name":"predicted","type":["null","double"]},
+	const schema = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"features","type":{"type":"array","items":"float"}},{"name":"segment","type":["null","string"]},{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[
+			{"name":"item","type":"string"},{"name":"predicted","type":["null","double"]},{"name":"category","type":"string"},
 			{"name":"features","type":["null",{"type":"array","items":["null","int"]}]}]}}}]}`
-	value := written(t, schema, map[string]any{"impression_id": "i-1", "features": []float32{0.5},
-		"candidates": []map[string]any{{"item": "a", "predicted": 2.5, "features": []any{3, nil}},
-			{"item": "b", "predicted": nil, "features": nil}}})
+	value := written(t, schema, map[string]any{"impression_id": "i-1", "features": []float32{0.5}, "segment": "new",
+		"candidates": []map[string]any{{"item": "a", "predicted": 2.5, "features": []any{3, nil}, "category": "news"},
+			{"item": "b", "predicted": nil, "features": nil, "category": ""}}})
 	h := httptest.NewServer(&server{schemas: map[string]string{"/schemas/ids/7": answer(schema, "")}})
 	t.Cleanup(h.Close)
 	r, err := New(Options{URL: h.URL, Formats: formats, Context: true, Login: func(r *http.Request) error { r.SetBasicAuth("u", "p"); return nil }})
@@ -156,8 +156,8 @@ func TestRead_Context(t *testing.T) {
 	d := event.NewFormatsDecoder(event.Limits{}, formats).WithContext()
 	require.NoError(t, d.ImpressionIn(&got, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain}))
 	require.Nil(t, got.Context.Fault)
-	require.Equal(t, `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":2.5},{"item":"b"}],`+
-		`"features":[0.5]}`, string(event.AppendImpression(nil, &got)))
+	require.Equal(t, `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":2.5,"category":"news"},{"item":"b"}],`+
+		`"features":[0.5],"segment":"new"}`, string(event.AppendImpression(nil, &got)))
 
 	const other = `{"type":"record","name":"I","fields":[{"name":"impression_id","type":"string"},{"name":"predicted","type":"int"},
 		{"name":"candidates","type":{"type":"array","items":{"type":"record","name":"C","fields":[

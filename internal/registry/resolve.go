@@ -19,6 +19,7 @@ type (
 		Utility   *float64   `avro:"utility"`
 		Features  []*float64 `avro:"features"`
 		Predicted *float64   `avro:"predicted"`
+		Category  *string    `avro:"category"`
 	}
 	impression struct {
 		ID         *string     `avro:"impression_id"`
@@ -27,6 +28,7 @@ type (
 		Candidates []candidate `avro:"candidates"`
 		User       *string     `avro:"user"`
 		Features   []*float64  `avro:"features"`
+		Segment    *string     `avro:"segment"`
 	}
 	selection struct {
 		ID      *string    `avro:"impression_id"`
@@ -55,8 +57,8 @@ var candidateFields = [][2]string{{"item", "string"}, {"utility", "double"}}
 
 // Fields of contexts are read where a learner looks at them. Where none does, what a producer calls by these names may be anything.
 var (
-	contextFields          = [][2]string{{"features", "doubles"}}
-	candidateContextFields = [][2]string{{"features", "doubles"}, {"predicted", "double"}}
+	contextFields          = [][2]string{{"features", "doubles"}, {"segment", "string"}}
+	candidateContextFields = [][2]string{{"features", "doubles"}, {"predicted", "double"}, {"category", "string"}}
 )
 
 // wanted are the fields of records of a topic, and of their candidates.

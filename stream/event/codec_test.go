@@ -53,11 +53,12 @@ func TestSamples(t *testing.T) {
 	}, i)
 	require.Equal(t, text, string(event.AppendImpression(nil, &i)))
 
-	text = `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":0.6},{"item":"b"}],"features":[0.4]}`
+	text = `{"impression_id":"i-1","candidates":[{"item":"a","features":[3,null],"predicted":0.6,"category":"news"},{"item":"b"}],"features":[0.4],"segment":"new"}`
 	require.NoError(t, d.Impression(&i, []byte("i-1"), []byte(text)))
 	require.Equal(t, event.Context{}, event.Context{Features: i.Context.Features}, "nothing of contexts is read")
 	require.NoError(t, d.WithContext().Impression(&i, []byte("i-1"), []byte(text)))
 	require.Equal(t, []float64{0.4}, i.Context.Features)
+	require.Equal(t, []string{"new", "news", ""}, []string{string(i.Context.Segment), string(i.Context.Candidates[0].Category), string(i.Context.Candidates[1].Category)})
 	require.InDelta(t, 0.6, i.Context.Candidates[0].Predicted, 0)
 	require.Len(t, i.Context.Candidates[0].Features, 2)
 	require.True(t, math.IsNaN(i.Context.Candidates[0].Features[1]) && math.IsNaN(i.Context.Candidates[1].Predicted))
@@ -273,9 +274,9 @@ func drawContext(t *rapid.T, r *event.Impression) {
 		}
 		return list
 	}
-	r.Context = event.Context{Features: features()}
+	r.Context = event.Context{Features: features(), Segment: optionalID(t, "segment")}
 	for range r.Candidates {
-		c := event.CandidateContext{Features: features(), Predicted: math.NaN()}
+		c := event.CandidateContext{Features: features(), Predicted: math.NaN(), Category: optionalID(t, "category")}
 		if rapid.Bool().Draw(t, "predicted given") {
 			c.Predicted = floats.Draw(t, "predicted")
 		}
@@ -347,9 +348,9 @@ func TestEncodersAreTotal(t *testing.T) {
 // TestNothingIsAllocated: neither way, once the decoder has seen records of their usual size.
 func TestNothingIsAllocated(t *testing.T) {
 	key, value, r := typical(20)
-	r.Context.Features = []float64{1, math.NaN()}
+	r.Context.Features, r.Context.Segment = []float64{1, math.NaN()}, []byte("new")
 	for range r.Candidates {
-		r.Context.Candidates = append(r.Context.Candidates, event.CandidateContext{Features: []float64{0.5}, Predicted: 0.5})
+		r.Context.Candidates = append(r.Context.Candidates, event.CandidateContext{Features: []float64{0.5}, Predicted: 0.5, Category: []byte("news")})
 	}
 	value = event.AppendImpression(value[:0], r)
 	a := answer(r, true)

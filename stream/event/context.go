@@ -14,6 +14,7 @@ const MaxFeatures = 64
 // with it is for them no fault of the record.
 type Context struct {
 	Features   []float64          // the user's; NaN: null; empty: none are given
+	Segment    []byte             // the name of the user's; empty: none is given
 	Candidates []CandidateContext // by candidate; empty with a decoder that does not read contexts
 	Fault      *Fault             // the first, nil: there is none
 }
@@ -22,12 +23,15 @@ type Context struct {
 type CandidateContext struct {
 	Features  []float64 // NaN: null; empty: none are given
 	Predicted float64   // what another model expects of it, in raw units; NaN: nothing
+	Category  []byte    // the name of the item's; empty: none is given
 }
 
 // Places of the fields of a context, in impressionFields and candidateFields. All from the first on are fields of a context.
 const (
 	contextFeatures   = 5
+	contextSegment    = 6
 	candidateFeatures = 2
+	candidateCategory = 4
 )
 
 // WithContext makes the decoder read contexts too. A decoder without takes their fields for unknown ones.
@@ -40,11 +44,11 @@ func (d *Decoder) WithContext() *Decoder {
 func (d *Decoder) readsContext() bool { return len(d.impressionNames) > contextFeatures }
 
 // candidateFaults are what is wrong with a candidate's context, by the place of the field behind candidateFeatures.
-type candidateFaults [2]*Fault
+type candidateFaults [3]*Fault
 
-// first is the first that there is.
-func (f *candidateFaults) first() *Fault {
-	for _, one := range f {
+// firstFault is the first that there is.
+func firstFault(all ...*Fault) *Fault {
+	for _, one := range all {
 		if one != nil {
 			return one
 		}
@@ -127,7 +131,10 @@ func (d *Decoder) candidateContext(c *CandidateContext, p *parser, field int) (f
 	}
 	var v value
 	p.member(&v)
-	if v.kind != absent {
+	switch {
+	case field == candidateCategory:
+		c.Category, f = v.text("category")
+	case v.kind != absent:
 		c.Predicted, f = v.float("predicted")
 	}
 	return f
@@ -168,6 +175,8 @@ func (d *Decoder) protoContext(c *CandidateContext, f *protoField) {
 		if faults[0] == nil {
 			c.Features, faults[0] = d.protoFeatures(c.Features, f)
 		}
+	case "category":
+		c.Category, faults[2] = f.text()
 	default:
 		if c.Predicted, faults[1] = f.float(); faults[1] == nil && math.IsInf(c.Predicted, 0) {
 			faults[1] = finite(c.Predicted, "predicted")
@@ -180,6 +189,9 @@ func appendContext(dst []byte, c *CandidateContext) []byte {
 	dst = appendFeatures(dst, c.Features)
 	if !math.IsNaN(c.Predicted) {
 		dst = appendFloat(append(dst, `,"predicted":`...), c.Predicted)
+	}
+	if len(c.Category) > 0 {
+		dst = appendText(append(dst, `,"category":`...), c.Category)
 	}
 	return dst
 }
@@ -201,7 +213,7 @@ func appendFeatures(dst []byte, features []float64) []byte {
 // appendProtoContext appends a candidate's context in Protobuf.
 func appendProtoContext(dst []byte, c *CandidateContext) []byte {
 	dst = appendProtoFeatures(dst, 3, c.Features)
-	return appendDouble(dst, 4, c.Predicted, !math.IsNaN(c.Predicted))
+	return appendProtoText(appendDouble(dst, 4, c.Predicted, !math.IsNaN(c.Predicted)), 5, c.Category)
 }
 
 // sizeProtoContext is how many bytes that takes.
@@ -211,6 +223,9 @@ func sizeProtoContext(c *CandidateContext) (size int) {
 	}
 	if !math.IsNaN(c.Predicted) {
 		size += protowire.SizeTag(4) + protowire.SizeFixed64()
+	}
+	if n := len(c.Category); n > 0 {
+		size += protowire.SizeTag(5) + protowire.SizeBytes(n)
 	}
 	return size
 }

@@ -62,8 +62,8 @@ func NewKeylessDecoder(l Limits) *Decoder {
 
 // Names of the fields of each object, with their places in the arrays that collect fills.
 var (
-	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "features"}
-	candidateFields  = []string{"item", "utility", "features", "predicted"}
+	impressionFields = []string{"impression_id", "learner", "time", "candidates", "user", "features", "segment"}
+	candidateFields  = []string{"item", "utility", "features", "predicted", "category"}
 	selectionFields  = []string{"impression_id", "item", "time", "utility", "shown"}
 	payoffFields     = []string{"impression_id", "payoff", "time", "item", "event_id"}
 )

@@ -11,9 +11,9 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 		return p.notObject()
 	}
 	const candidates = 3 // in impressionFields
-	var v [contextFeatures]value
+	var v [contextSegment + 1]value
 	var l listed
-	var features *Fault
+	var features, segment *Fault
 	m := members{names: d.impressionNames}
 	for more := p.enter('}'); more; more = p.next('}') {
 		i := m.name(&p)
@@ -50,8 +50,9 @@ func (d *Decoder) impression(dst *Impression, key, b []byte) *Fault {
 	if dst.User, f = v[4].text("user"); f != nil {
 		return f
 	}
-	if features != nil {
-		dst.Context.Fault = features
+	dst.Context.Segment, segment = v[contextSegment].text("segment")
+	if fault := firstFault(features, segment); fault != nil {
+		dst.Context.Fault = fault
 	}
 	return d.checkCandidates(dst, &v[candidates], &l)
 }
@@ -130,7 +131,7 @@ func (d *Decoder) contextual(dst *Impression, p *parser, m *members, v []value, 
 			p.member(&v[i])
 		}
 	}
-	dst.Context.in(d.unfit.first(), n)
+	dst.Context.in(firstFault(d.unfit[:]...), n)
 	dst.Context.Candidates = append(dst.Context.Candidates, c)
 }
 

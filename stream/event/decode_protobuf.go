@@ -140,7 +140,7 @@ func (s *stamp) time() (t Millis, ok bool, f *Fault) {
 
 func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 	var at stamp
-	var features *Fault
+	var features, segment *Fault
 	for len(b) > 0 {
 		f, rest, fault := nextField(b, d.impressionNames)
 		if fault != nil {
@@ -162,13 +162,15 @@ func (d *Decoder) protoImpression(dst *Impression, key, b []byte) *Fault {
 			if features == nil {
 				dst.Context.Features, features = d.protoFeatures(dst.Context.Features, &f)
 			}
+		case "segment":
+			dst.Context.Segment, segment = f.text()
 		}
 		if fault != nil {
 			return fault
 		}
 	}
-	if features != nil {
-		dst.Context.Fault = features
+	if unfit := firstFault(features, segment); unfit != nil {
+		dst.Context.Fault = unfit
 	}
 	fault := d.sameKey(dst.ID, key)
 	if fault == nil {
@@ -231,7 +233,7 @@ func (d *Decoder) protoCandidate(dst *Impression, f *protoField) *Fault {
 	}
 	dst.Candidates = append(dst.Candidates, c)
 	if d.readsContext() {
-		dst.Context.in(d.unfit.first(), i)
+		dst.Context.in(firstFault(d.unfit[:]...), i)
 	}
 	return nil
 }

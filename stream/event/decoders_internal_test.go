@@ -56,6 +56,8 @@ func FuzzDecoders(f *testing.F) {
 		`{"impression_id":"i","candidates":[{"item":"a"},{"Item":"a"},7,{"item":"a"},{"utility":1e999}]}`,
 		`{"impression_id":"i","features":[0.4,null],"candidates":[{"item":"a","features":[3,-0.2e1],"predicted":0.6},` +
 			`{"item":"b","features":null,"predicted":null},{"item":"c","features":[true,1e999],"predicted":"1"}]}`,
+		`{"impression_id":"i","segment":"new","candidates":[{"item":"a","category":"n\u0065ws"},{"item":"b","category":""},{"item":"c","category":7}]}`,
+		`{"impression_id":"i","features":[""],"segment":["new"],"candidates":[{"item":"a"}]}`,
 		` { "candidates"[0`, `{"features"[0`, strings.Repeat("[", 70), `{"x":` + strings.Repeat(`{"":[`, 40), "\x00\x00\x00\x00\x01{}",
 	} {
 		f.Add([]byte("i"), []byte(s))
@@ -84,7 +86,7 @@ var (
 		`"012345678901234567890123456789é\t"`}
 	drawnNumbers = []string{"0", "-0", "1", "0.5", "-2e3", "0.12345678901234567", "9007199254740993", "123456789.0123456789012", "1e999",
 		"0.000000000000000000001", "1E-400", "18446744073709551616.5"}
-	drawnNames = []string{"predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
+	drawnNames = []string{"segment", "category", "segments", "predicted", "feature", "features", "impression_id", "learner", "time", "candidates", "item", "utility", "shown", "payoff", "event_id", "items", "decision",
 		"x", "", "Item", "impressionId", `c\u0061ndidates`, `\u0069tem`, `a\"b`, "candidate", "utilty"}
 )
 
@@ -108,7 +110,9 @@ func drawRecord(t *rapid.T) string {
 	}
 	candidate := func(i int) string {
 		return odd("{" + list(3, func(int) string {
-			switch rapid.IntRange(0, 10).Draw(t, "member") {
+			switch rapid.IntRange(0, 11).Draw(t, "member") {
+			case 11:
+				return member("category", odd(rapid.SampledFrom(drawnTexts).Draw(t, "text")))
 			case 0:
 				return member(rapid.SampledFrom(drawnNames).Draw(t, "name"), drawJSON(t, 2))
 			case 9:
@@ -125,7 +129,9 @@ func drawRecord(t *rapid.T) string {
 		if i == 0 {
 			return member("impression_id", odd(`"i"`))
 		}
-		switch rapid.IntRange(0, 9).Draw(t, "member") {
+		switch rapid.IntRange(0, 10).Draw(t, "member") {
+		case 10:
+			return member("segment", odd(rapid.SampledFrom(drawnTexts).Draw(t, "text")))
 		case 9:
 			return member("features", odd(drawFeatures(t)))
 		case 0:

@@ -18,7 +18,7 @@ type domDecoder struct {
 }
 
 func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
-	var v [6]*fastjson.Value
+	var v [7]*fastjson.Value
 	f := d.record(Impressions, value, d.impressionNames, v[:], "candidates")
 	if f != nil {
 		return f
@@ -37,6 +37,10 @@ func (d *domDecoder) impression(dst *Impression, key, value []byte) *Fault {
 	}
 	c := &dst.Context
 	c.Features, c.Fault = d.domFeatures(v[5])
+	segment, f := domText(v[6], "segment")
+	if c.Segment = segment; c.Fault == nil {
+		c.Fault = f
+	}
 	return d.candidates(dst, v[3])
 }
 
@@ -68,11 +72,12 @@ func (d *domDecoder) context(dst *Context, v []*fastjson.Value, i int) {
 	if !d.readsContext() {
 		return
 	}
-	c, f := CandidateContext{Predicted: math.NaN()}, [2]*Fault{}
+	c, f := CandidateContext{Predicted: math.NaN()}, [3]*Fault{}
 	c.Features, f[0] = d.domFeatures(v[0])
 	if v[1] != nil {
 		c.Predicted, f[1] = d.float(v[1], "predicted")
 	}
+	c.Category, f[2] = domText(v[2], "category")
 	for _, one := range f {
 		if one != nil && dst.Fault == nil {
 			dst.Fault = within(one, "candidates", i)
@@ -116,7 +121,7 @@ func (d *domDecoder) candidate(dst *Impression, e *fastjson.Value, i int) (c Can
 	if e.Type() != fastjson.TypeObject {
 		return c, false, faultf(WrongType, "candidates[%d] is not an object but: %s", i, e.Type()).at(strconv.Itoa(i)).at("candidates")
 	}
-	var v [4]*fastjson.Value
+	var v [5]*fastjson.Value
 	if f = d.collect(e, d.candidateNames, v[:]); f != nil {
 		return c, false, within(f, "candidates", i)
 	}

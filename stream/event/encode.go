@@ -41,6 +41,9 @@ func AppendImpression(dst []byte, r *Impression) []byte {
 		dst = appendText(append(dst, `,"user":`...), r.User)
 	}
 	dst = appendFeatures(dst, r.Context.Features)
+	if len(r.Context.Segment) > 0 {
+		dst = appendText(append(dst, `,"segment":`...), r.Context.Segment)
+	}
 	return append(dst, '}')
 }
 

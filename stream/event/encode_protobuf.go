@@ -30,7 +30,7 @@ func AppendProtobufImpression(dst []byte, r *Impression) []byte {
 		}
 	}
 	dst = appendProtoText(dst, 5, r.User)
-	return appendProtoFeatures(dst, 6, r.Context.Features)
+	return appendProtoText(appendProtoFeatures(dst, 6, r.Context.Features), 7, r.Context.Segment)
 }
 
 // AppendProtobufSelection appends a selection likewise.

@@ -292,6 +292,11 @@ func TestContextFaults(t *testing.T) {
 		{`"x":1`, `"features":[[]]`, "/candidates/1/features/0", event.WrongType},
 		{`"x":1`, `"predicted":1e999,"features":[` + many + `0]`, "/candidates/1/features", event.WrongFeatures},
 		{`"x":1`, `"predicted":"1"`, "/candidates/1/predicted", event.WrongType},
+		{`"segment":null`, `"category":null`, "", ""},
+		{`"segment":7`, `"x":1`, "/segment", event.WrongType},
+		{`"segment":"` + strings.Repeat("x", event.MaxIDBytes+1) + `"`, `"category":1`, "/segment", event.IDTooLong},
+		{`"segment":7,"features":{}`, `"x":1`, "/features", event.WrongType},
+		{`"x":1`, `"category":["news"]`, "/candidates/1/category", event.WrongType},
 	} {
 		look(`{"impression_id":"i",`+c.user+`,"candidates":[{"item":"a"},{"item":"b",`+c.candidate+`}]}`, c.pointer, c.reason)
 	}
@@ -311,6 +316,9 @@ func TestContextFaults(t *testing.T) {
 		{message(1, "i", 4, a, 4, message(1, "b", 3, 0.5, 3, 1)), "/candidates/1/features", event.WrongType},
 		{message(1, "i", 4, a, 4, message(1, "b", 4, math.Inf(-1))), "/candidates/1/predicted", event.NotFinite},
 		{message(1, "i", 4, a, 4, message(1, "b", 4, "1")), "/candidates/1/predicted", event.WrongType},
+		{message(1, "i", 4, a, 7, 7), "/segment", event.WrongType},
+		{message(1, "i", 4, a, 7, "\xff"), "/segment", event.MalformedProtobuf},
+		{message(1, "i", 4, a, 4, message(1, "b", 5, 0.5)), "/candidates/1/category", event.WrongType},
 	} {
 		look(string(c.value), c.pointer, c.reason)
 	}

@@ -199,8 +199,8 @@ func TestProtobuf_TheLastCounts(t *testing.T) {
 // Neither a wrong header nor any bytes are more than a fault, and what was read is read again from its re-encoding.
 func FuzzProtobuf(f *testing.F) {
 	_, _, r := typical(3)
-	r.Context = event.Context{Features: []float64{1, math.NaN()}, Candidates: []event.CandidateContext{
-		{Features: []float64{1, -2}, Predicted: 0.5}, {Predicted: math.NaN()}, {Predicted: 1}}}
+	r.Context = event.Context{Features: []float64{1, math.NaN()}, Segment: []byte("new"), Candidates: []event.CandidateContext{
+		{Features: []float64{1, -2}, Predicted: 0.5, Category: []byte("news")}, {Predicted: math.NaN()}, {Predicted: 1}}}
 	whole := event.AppendProtobufImpression(nil, r)
 	for i := range whole {
 		f.Add(whole[:i])

@@ -82,7 +82,7 @@ func drawObject(t *rapid.T, fields []string) string {
 	values := []string{"null", `""`, `"i"`, `"b"`, "1", "-2.5e3", "true", "{}", "[]", `"2026-11-21T10:00:00Z"`, `"2026-11-21T10:00:00.123+01:00"`,
 		`"2026-11-21"`, `"` + strings.Repeat("x", MaxIDBytes) + `"`, `"` + strings.Repeat("x", MaxIDBytes+1) + `"`}
 	likely := map[string][]string{"impression_id": {`"i"`}, "item": {`"a"`, `"c"`}, "payoff": {"0.5"}, "utility": {"0.5", "1"},
-		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "predicted": {"0.5", "-3"},
+		"time": {`"2026-11-21T10:00:00Z"`}, "learner": {`"feed"`}, "user": {`"u"`}, "event_id": {`"e"`}, "predicted": {"0.5", "-3"}, "segment": {`"new"`}, "category": {`"news"`},
 		"features": {"[1,null,-0.5]", "[]", "[0]", "[1,2]", "[null]", "[1," + strings.Repeat("0,", MaxFeatures-1) + "2]", `["1"]`}, "shown": {`"utility"`, `"ranking"`}, "candidates": {`[{"item":"a"}]`}}
 	var parts []string
 	for _, name := range append([]string{"other"}, fields...) {
