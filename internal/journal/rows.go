@@ -57,7 +57,7 @@ func (j *join) about(imp *event.Impression) []byte {
 	if !j.q.Context {
 		return nil
 	}
-	kept := event.Impression{ID: []byte("i"), HasUtilities: true, Context: event.Context{Features: imp.Context.Features}}
+	kept := event.Impression{ID: []byte("i"), HasUtilities: true, Context: event.Context{Features: imp.Context.Features, Segment: imp.Context.Segment}}
 	for rank, at := range j.order {
 		kept.Candidates = append(kept.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(rank), 36), Utility: imp.Candidates[at].Utility})
 		kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
