@@ -161,7 +161,7 @@ func (b *base) status() Status {
 	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
 	if b.users != nil {
-		s.Unfed = b.users.unfed
+		s.Unfed, s.Personal = b.users.unfed, b.users.status()
 	}
 	return s
 }

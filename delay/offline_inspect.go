@@ -54,6 +54,8 @@ type Explanation struct {
 	// the estimated cumulative loss (FTRL), or its probability before this list's windows are looked at (OSMD); NaN where
 	// it knows nothing of it; and with Robust its score.
 	Why []policy.Reason
+	// Parts are what the payoff that is expected of each candidate is made of, likewise; nil where payoffs depend on the item alone.
+	Parts [][]Part
 }
 
 var (
@@ -115,6 +117,9 @@ func (b *base) Explain(candidates []policy.Item, about *policy.Context, key poli
 	in := b.in
 	in.Items, in.Context, in.Key = candidates, about, key
 	x.Why, x.Rule = policy.Reasons(b.ranker(), &in, &b.ws, x.Decision.Order)
+	if b.users != nil {
+		x.Parts = b.users.parts(candidates, about)
+	}
 	return x
 }
 
@@ -220,9 +225,12 @@ func (p *Preferring) Explain(candidates []policy.Item, about *policy.Context, ke
 		p.take(&d)
 		p.show(&d)
 		x.Decision = d
-		why := slices.Clone(x.Why)
+		why, parts := slices.Clone(x.Why), slices.Clone(x.Parts)
 		for rank, at := range p.order {
 			x.Why[at] = why[rank]
+			if parts != nil {
+				x.Parts[at] = parts[rank]
+			}
 			if l := x.Why[at].Leader; l >= 0 {
 				x.Why[at].Leader = p.order[l]
 			}

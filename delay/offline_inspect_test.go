@@ -32,6 +32,15 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 				require.Equal(t, d.Instance, x.Decision.Instance)
 				require.Len(t, x.Why, len(items))
 				require.NotEmpty(t, x.Rule)
+				require.Equal(t, about != nil, x.Parts != nil)
+				for k, parts := range x.Parts {
+					sum := 0.0
+					for _, p := range parts {
+						require.Equal(t, p.Cause == OfFeatures, p.Feature != "")
+						sum += p.Adds
+					}
+					require.InDelta(t, x.Why[k].Mean, sum, 1e-9, "what a candidate's payoff is made of adds up to it")
+				}
 				fb := Feedback{Ref: ref, Item: items[d.Order[0]], Candidates: items, Order: d.Order, Instance: d.Instance,
 					Payoff: float64(ref%3) / 2, Began: ref * lifeHorizon / 10}
 				if len(d.Propensities) > 0 {

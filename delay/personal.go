@@ -76,6 +76,7 @@ type users struct {
 	told        bool           // something has come since it was last asked whether to fit
 	unstored    bool           // the fit has not been harvested
 	unfed       int64          // payoffs without features, since the process started
+	fits        int64          // likewise
 }
 
 // cellSums are sums of features, in units of 1/127: of fed payoffs, and of awaited selections. Slices are nil where all is 0.
@@ -202,6 +203,7 @@ func (u *users) advance(t *policy.Table) {
 	}
 	u.told = false
 	if u.model.Fit() {
+		u.fits++
 		u.unstored = true
 	}
 }

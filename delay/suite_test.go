@@ -435,10 +435,10 @@ func (w *life) check(t *rapid.T) {
 		come[o.Item] = come[o.Item].Add(o.told())
 	}
 	want := w.learners[0].Status()
-	want.Holds, want.Unfed, want.Instances = 0, 0, 0 // of this process, or of when it began
+	want.Holds, want.Unfed, want.Instances, want.Personal.Fits = 0, 0, 0, 0 // of this process, or of when it began
 	for _, l := range w.learners {
 		got := l.Status()
-		got.Holds, got.Unfed, got.Instances = 0, 0, 0
+		got.Holds, got.Unfed, got.Instances, got.Personal.Fits = 0, 0, 0, 0
 		require.Equal(t, want, got)
 		for i := range policy.Item(w.items) {
 			require.Equal(t, w.learners[0].Sums(i), l.Sums(i), "item %d", i)

@@ -52,6 +52,7 @@ type Metrics struct {
 	ended    *prometheus.CounterVec
 	unfed    *prometheus.CounterVec
 	shifts   *prometheus.CounterVec
+	fits     *prometheus.CounterVec
 
 	burnIn, contradictions, unrated *prometheus.CounterVec
 	blocked, rare, rareExpected     *prometheus.CounterVec
@@ -67,9 +68,9 @@ type learnerKey struct {
 
 // learnerCounts is how far a learner had counted when it was last looked at.
 type learnerCounts struct {
-	holds, ended, unfed, shifts, burnIn, contradictions, unrated, blocked, rare int64
-	rareExpected                                                                float64
-	value                                                                       LearnerValue
+	holds, ended, unfed, shifts, fits, burnIn, contradictions, unrated, blocked, rare int64
+	rareExpected                                                                      float64
+	value                                                                             LearnerValue
 }
 
 // outcomeCounter is a counter and the count of the account that it follows.
@@ -99,6 +100,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		ended:          f.counters("ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.", "learner"),
 		unfed:          f.counters("unfed_payoffs_total", "Payoffs that an adversarial learner could not learn from: their decision's record lacked what that takes.", "learner"),
 		shifts:         f.counters("level_changes_total", "Times that a partition found the level of payoffs to have changed, after it had stayed.", "learner"),
+		fits:           f.counters("fits_total", "Times that what payoffs depend on was found anew, by learners with a context.", "learner"),
 		burnIn:         f.counters("burn_in_impressions_total", "Impressions ranked so as to find the order of utilities.", "learner"),
 		contradictions: f.counters("contradictions_total", "Selections against an order of utilities that was certain.", "learner"),
 		unrated:        f.counters("unrated_selections_total", "Selections without the utility that social learning needs.", "learner"),
@@ -264,7 +266,7 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		k := learnerKey{p, l.Name}
 		m.contexts.observe(k, l.Context)
 		before, known := m.learners[k]
-		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
+		now := learnerCounts{l.Holds, l.Ended, l.Unfed, l.Level.Changes, l.Personal.Fits, l.BurnIn, l.Contradictions, l.Unrated, l.Conduct.Blocked, l.Conduct.Rare, l.Conduct.RareExpected, valueOf(l)}
 		if now == before && known {
 			continue
 		}
@@ -278,6 +280,9 @@ func (m *Metrics) observeLearners(p int32, s *task.Status) {
 		m.rareExpected.WithLabelValues(l.Name).Add(increase(before.rareExpected, now.rareExpected))
 		if l.Level.Tracked {
 			m.shifts.WithLabelValues(l.Name).Add(float64(increase(before.shifts, now.shifts)))
+		}
+		if l.Personal.Known {
+			m.fits.WithLabelValues(l.Name).Add(float64(increase(before.fits, now.fits)))
 		}
 		if l.FindsUtilities {
 			m.burnIn.WithLabelValues(l.Name).Add(float64(increase(before.burnIn, now.burnIn)))

@@ -218,6 +218,33 @@ func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
 	}
 }
 
+// What payoffs depend on is as the partition says that has heard of the most payoffs; what a learner does not look at has no gauge.
+func TestWhatPayoffsDependOnIsShown(t *testing.T) {
+	for _, most := range []int32{4, 7} {
+		reg := prometheus.NewRegistry()
+		m := NewMetrics(reg)
+		m.Rebalanced(2)
+		for _, p := range []int32{4, 7} {
+			s := running()
+			s.Learners[0].Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1}}
+			if p == most {
+				s.Learners[0].Personal.Payoffs, s.Learners[0].Personal.Deviations[delay.OfFeatures] = 10, 0.75
+			}
+			m.Observe(p, s, &task.Observations{}, 60_000)
+		}
+		got := scrape(t, reg)
+		includes(t, got, map[string]float64{`ranker_context_sd{learner="feed",level="payoff"}`: 0.5, `ranker_context_sd{learner="feed",level="features"}`: 0.75,
+			`ranker_context_sd{learner="feed",level="item"}`: 0.125, `ranker_fits_total{learner="feed"}`: 6})
+		assert.NotContains(t, got, `ranker_context_sd{learner="feed",level="category"}`)
+	}
+	reg := prometheus.NewRegistry()
+	NewMetrics(reg).Observe(4, running(), &task.Observations{}, 60_000)
+	for name := range scrape(t, reg) {
+		assert.NotContains(t, name, "context_sd")
+		assert.NotContains(t, name, "fits")
+	}
+}
+
 func TestEveryAccountedOutcomeHasItsCounter(t *testing.T) {
 	m := NewMetrics(prometheus.NewRegistry())
 	var a partition.Account

@@ -46,10 +46,11 @@ type LearnerSnapshot struct {
 	Items   int
 	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
 
-	Silence delay.SilenceStatus
-	Level   delay.LevelStatus
-	Drops   partition.DropStatus
-	Conduct partition.Conduct
+	Silence  delay.SilenceStatus
+	Level    delay.LevelStatus
+	Personal delay.PersonalStatus
+	Drops    partition.DropStatus
+	Conduct  partition.Conduct
 
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
@@ -78,7 +79,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Silence: l.Silence, Level: l.Level, Drops: l.Drops, Conduct: l.Conduct,
+				Silence: l.Silence, Level: l.Level, Personal: l.Personal, Drops: l.Drops, Conduct: l.Conduct,
 				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
@@ -179,6 +180,8 @@ var (
 		"With robust: by how much payoffs of all items are above what these alone make of them, in payoff ranges.", "learner")
 	descLevelHalfLife = gaugeDesc("level_half_life_seconds",
 		"Half-life of the past that tells of the level; +Inf while no level has changed lately.", "learner")
+	descContextSD = gaugeDesc("context_sd",
+		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level")
 	descRangeUsed = gaugeDesc("payoff_range_used",
 		"Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
@@ -188,7 +191,7 @@ var (
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed,
+		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD,
 		descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
@@ -254,6 +257,7 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 			gauge(descLevel, l.Level.Level, name)
 			gauge(descLevelHalfLife, l.Level.HalfLife/1000, name)
 		}
+		collectPersonal(gauge, name, &l.Personal)
 		if l.Instances > 0 {
 			gauge(descInstances, float64(l.Instances), name)
 		}
@@ -281,6 +285,18 @@ func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string),
 	}
 	if share, ok := l.Conduct.RangeUsed(); ok {
 		gauge(descRangeUsed, share, name)
+	}
+}
+
+// collectPersonal gives the gauges of what payoffs depend on, where that is more than the item.
+func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, s *delay.PersonalStatus) {
+	if !s.Known {
+		return
+	}
+	for cause, sd := range s.Deviations {
+		if sd >= 0 {
+			gauge(descContextSD, sd, name, delay.Cause(cause).String())
+		}
 	}
 }
 
@@ -341,6 +357,10 @@ func (t *totals) add(p *PartitionSnapshot) {
 		// Partitions pool what they know of levels. The one whose estimate is the newest is up to date.
 		if l.Level.Tracked && (!sum.Level.Tracked || l.Level.AsOf > sum.Level.AsOf) {
 			sum.Level = l.Level
+		}
+		// They pool what payoffs depend on, too.
+		if l.Personal.Known && (!sum.Personal.Known || l.Personal.Payoffs > sum.Personal.Payoffs) {
+			sum.Personal = l.Personal
 		}
 		sum.Conduct.Span(&l.Conduct)
 		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.

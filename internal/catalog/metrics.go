@@ -42,7 +42,8 @@ func Metrics() (map[string]Metric, error) {
 		Drops: partition.DropStatus{Items: 1}, Conduct: partition.Conduct{Payoffs: 1000, Most: 1},
 		Context: partition.ContextStatus{Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
-			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true}}}}}
+			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true},
+			Personal: delay.PersonalStatus{Known: true}}}}}
 	stopped := task.Status{Phase: task.Stopped, Reason: task.StopTopic}
 	m.Observe(0, &running, &task.Observations{}, 1)
 	m.Observe(1, &stopped, &task.Observations{}, 1)

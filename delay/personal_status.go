@@ -1,0 +1,57 @@
+package delay
+
+// Cause is what payoffs differ by.
+type Cause uint8
+
+// The causes: payoffs of one item in one context differ by chance; features make them differ, items' categories do, items, and cells, which
+// are an item for the users of one segment.
+const (
+	OfChance Cause = iota
+	OfFeatures
+	OfCategory
+	OfItem
+	OfCell
+	Causes // how many there are
+)
+
+// String is the name that metrics and reports have for it.
+func (c Cause) String() string {
+	return [...]string{"payoff", "features", "category", "item", "cell"}[c]
+}
+
+// PersonalStatus is what a learner takes payoffs to depend on, for people and metrics. It is of all partitions, as far as they are heard of,
+// and as of the last fit.
+type PersonalStatus struct {
+	Known bool  // payoffs depend on a context; else the rest says nothing
+	Fits  int64 // made since the process started
+	// Payoffs are how many tell of it, less one for each item that was forgotten. Of several partitions, the one with the most is up to
+	// date.
+	Payoffs int64
+	// Deviations are by how much payoffs differ by each cause, in payoff ranges; -1 where the learner does not look at it.
+	Deviations [Causes]float64
+}
+
+// causes are those of the model's levels, from the finest up.
+func (u *users) causes() []Cause {
+	s := u.model.Space()
+	all := []Cause{OfCell, OfItem, OfCategory}
+	if s.Segments() == 1 {
+		all = all[1:]
+	}
+	return all[:u.model.Levels()]
+}
+
+func (u *users) status() (s PersonalStatus) {
+	s.Known, s.Fits, s.Payoffs = true, u.fits, u.model.Total.N
+	for c := range s.Deviations {
+		s.Deviations[c] = -1
+	}
+	s.Deviations[OfChance] = u.model.Deviation(-1)
+	if u.dim > 1 {
+		s.Deviations[OfFeatures] = u.model.OfFeatures()
+	}
+	for level, c := range u.causes() {
+		s.Deviations[c] = u.model.Deviation(level)
+	}
+	return s
+}
