@@ -92,7 +92,7 @@ func (d *Direct) Status() Status { return d.status() }
 func (d *Direct) Hashes() []string {
 	all := append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
 	if d.users != nil {
-		all = append(all, hashCells, hashLinear)
+		all = append(all, hashCells, hashCategories, hashLinear)
 	}
 	return all
 }
@@ -125,6 +125,7 @@ func (d *Direct) Loaded() error {
 	if d.users != nil {
 		d.users.settle(d.table)
 		d.users.told, d.users.unstored = true, false
+		d.users.kinds.changed.Clear()
 	}
 	if d.table.Shares() {
 		d.table.Loaded(d.differs)

@@ -50,7 +50,7 @@ func (r *Robust) Forget(i policy.Item) {
 func (b *base) forget(i policy.Item) {
 	b.flights.forget(i)
 	if b.users != nil {
-		b.users.forget(i, b.table.Own(i))
+		b.users.forget(i)
 	}
 	b.table.Forget(i)
 	b.forgotten = append(b.forgotten, i)

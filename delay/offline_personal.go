@@ -9,16 +9,23 @@ import (
 
 // takeOver adds what another learner knows.
 func (u *users) takeOver(from *users, numbers []policy.Item) error {
-	if u.dim != from.dim {
-		return fmt.Errorf("%w: of %d features from %d", ErrMerge, u.dim, from.dim)
+	if u.dim != from.dim || u.segments != from.segments {
+		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
 	}
-	for i, to := range numbers {
-		if c := from.own.Get(policy.Item(i)); c.fed > 0 {
-			c.awaited, c.x = 0, nil // they are carried
-			u.own.At(to).add(&c, 1)
-			u.pooled.At(to).add(&c, 1)
-			u.cells.Note(to, 1)
-			u.stale.Note(to, 1)
+	for theirs, i := range numbers {
+		for segment := range u.segments {
+			cell, ok := from.cell(policy.Item(theirs), segment)
+			to, fits := u.cell(i, segment)
+			if c := from.own.Get(cell); ok && fits && c.fed > 0 {
+				c.awaited, c.x = 0, nil // they are carried
+				u.own.At(to).add(&c, 1)
+				u.pooled.At(to).add(&c, 1)
+				u.cells.Note(to, 1)
+				u.note(i, to)
+			}
+		}
+		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.look && u.kinds.of(i) == 0 {
+			u.categorise(i, name)
 		}
 	}
 	u.linear.Plus(from.linear)

@@ -3,6 +3,7 @@ package delay
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -28,23 +29,27 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
 		return nil, fmt.Errorf("%w: where means drift, what is known of features could not fade with them", ErrPersonal)
 	}
-	m := personal.Config{Space: c.Space, Step: 0.5, Levels: 1, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
+	u := newUsers(c.Space)
+	m := personal.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
+	m.Levels, m.Numbered = 1+len(u.wayUp()), 1
+	if u.segments > 1 {
+		m.Items, m.Numbered = 1, 2
+	}
 	switch _, optimistic := p.(*policy.Optimistic); {
 	case c.Belief.Prior == policy.EmpiricalPrior:
+	case m.Levels > 1:
+		return nil, fmt.Errorf("%w: with segments or categories the prior must be empirical", ErrPersonal)
 	case c.Belief.Prior == policy.NoPrior && optimistic && !c.Belief.EstimateSigma:
 		m.Levels = 0
 	default:
 		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrPersonal)
 	}
-	model, err := personal.New(m)
-	if err != nil {
+	var err error
+	if u.model, err = personal.New(m, u.wayUp()...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPersonal, err)
 	}
 	d := direct(newBase(p), c.Silence)
-	dim := c.Space.Dim()
-	d.users = &users{model: model, dim: dim, names: c.Space.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim),
-		linears: map[int32]*personal.Linear{}, theirs: map[int32]*policy.Pages[cellSums]{}, mean: make([]float64, dim)}
-	d.users.middle[0] = features.One
+	d.users = u
 	known := d.flights.evidence
 	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
 		d.users.stale.Note(i, 1)
@@ -55,9 +60,10 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 
 // users is what a learner knows of what payoffs depend on besides the item.
 //
-// A cell is an item. Of each there are sums of the features of its payoffs, and of its awaited selections; of all there are the linear
-// sums. Both are integers, of this partition and of other sources. The model is a function of their totals, of the items' evidence, and
-// of when it was fitted last; so the last fit is stored.
+// A cell is an item for the users of one segment, or for all where no segments are told apart. Of each there are sums of its payoffs, of
+// their features, and of those of its awaited selections; of all there are the linear sums. Both are integers, of this partition and of
+// other sources. The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
+// last fit is stored.
 type users struct {
 	model  *personal.Model
 	names  []string
@@ -65,12 +71,16 @@ type users struct {
 	middle []int8 // the features of who says nothing
 	known  policy.Known
 	mean   []float64
+	kinds  categories
 
+	segments    int32 // a cell's number is its item's times these, and its segment's
 	own, pooled policy.Pages[cellSums]
+	awaited     policy.Pages[int64] // by item, of pooled
 	theirs      map[int32]*policy.Pages[cellSums]
 	linear      *personal.Linear // of this partition
 	linears     map[int32]*personal.Linear
-	stale       policy.Changes // cells of which the model has not been told
+	stale       policy.Changes // items of whose silence the model has not been told
+	untold      policy.Changes // cells of which it has not
 	cells       policy.Changes // of our own
 	moved       bool           // the linear sums have not been harvested
 	told        bool           // something has come since it was last asked whether to fit
@@ -79,9 +89,52 @@ type users struct {
 	fits        int64          // likewise
 }
 
-// cellSums are sums of features, in units of 1/127: of fed payoffs, and of awaited selections. Slices are nil where all is 0.
+// newUsers makes one without a model.
+func newUsers(s *features.Space) *users {
+	dim := s.Dim()
+	u := &users{dim: dim, names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
+		linears: map[int32]*personal.Linear{}, theirs: map[int32]*policy.Pages[cellSums]{}, mean: make([]float64, dim)}
+	u.middle[0] = features.One
+	u.kinds.look = s.Categories()
+	return u
+}
+
+// wayUp are the ways from a cell to its item, and from there to its category, where there are several of either.
+func (u *users) wayUp() (ways []func(int32) int32) {
+	if u.segments > 1 {
+		ways = append(ways, func(cell int32) int32 { return cell / u.segments })
+	}
+	if u.kinds.look {
+		ways = append(ways, u.kinds.of)
+	}
+	return ways
+}
+
+// cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments.
+func (u *users) cell(i policy.Item, segment int32) (int32, bool) {
+	if segment < 0 || segment >= u.segments {
+		segment = 0
+	}
+	if i >= math.MaxInt32/u.segments {
+		return -1, false
+	}
+	return i*u.segments + segment, true
+}
+
+// eachCell gives the cells of an item.
+func (u *users) eachCell(i policy.Item, do func(cell int32)) {
+	if first, ok := u.cell(i, 0); ok {
+		for cell := first; cell < first+u.segments; cell++ {
+			do(cell)
+		}
+	}
+}
+
+// cellSums are sums of fed payoffs, in units of 2⁻³⁰, and of features, in units of 1/127: of fed payoffs, and of awaited selections.
+// Slices are nil where all is 0.
 type cellSums struct {
 	fed, awaited int64
+	r            int64
 	s, x         []int64
 }
 
@@ -89,6 +142,7 @@ type cellSums struct {
 func (c *cellSums) add(o *cellSums, times int64) {
 	c.fed += times * o.fed
 	c.awaited += times * o.awaited
+	c.r += times * o.r
 	c.s, c.x = added(c.s, o.s, times), added(c.x, o.x, times)
 	if c.fed == 0 {
 		c.s = nil
@@ -129,62 +183,113 @@ func (u *users) begin(fb *Feedback) {
 // await counts an awaited selection, or one that is awaited no longer. One that was not counted, as its learner was reset meanwhile,
 // changes nothing.
 func (u *users) await(fb *Feedback, times int64) {
-	own := u.own.At(fb.Item)
-	if times < 0 && own.awaited <= 0 || len(fb.X) != u.dim {
+	cell, ok := u.cell(fb.Item, fb.Segment)
+	if !ok || len(fb.X) != u.dim {
 		return
 	}
-	for _, c := range [...]*cellSums{own, u.pooled.At(fb.Item)} {
+	own := u.own.At(cell)
+	if times < 0 && own.awaited <= 0 {
+		return
+	}
+	for _, c := range [...]*cellSums{own, u.pooled.At(cell)} {
 		c.awaited += times
 		if c.x = note(c.x, fb.X, times); c.awaited == 0 {
 			clear(c.x)
 		}
 	}
-	u.cells.Note(fb.Item, 1)
-	u.stale.Note(fb.Item, 1)
+	*u.awaited.At(fb.Item) += times
+	u.cells.Note(cell, 1)
+	u.note(fb.Item, cell)
+}
+
+// note notes that the model must be told of a cell, and of the silence of its item.
+func (u *users) note(i policy.Item, cell int32) {
+	u.untold.Note(cell, 1)
+	if u.segments > 1 {
+		u.stale.Note(i, 1)
+	}
 }
 
 // pay feeds a payoff. It gives the payoff as it counts, and whether it does: one without features tells nothing.
 func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
-	if len(fb.X) != u.dim {
+	cell, ok := u.cell(fb.Item, fb.Segment)
+	if !ok || len(fb.X) != u.dim {
 		u.unfed++
 		return 0, false
 	}
 	u.await(fb, -1)
 	units := history.InUnits(fb.Payoff)
-	for _, c := range [...]*cellSums{u.own.At(fb.Item), u.pooled.At(fb.Item)} {
+	for _, c := range [...]*cellSums{u.own.At(cell), u.pooled.At(cell)} {
 		c.fed++
+		c.r += units
 		c.s = note(c.s, fb.X, 1)
 	}
-	u.cells.Note(fb.Item, 1)
+	u.cells.Note(cell, 1)
+	u.note(fb.Item, cell)
 	u.linear.Add(fb.X, units)
 	u.model.Total.Add(fb.X, units)
 	u.moved, u.told = true, true
 	return float64(units) / history.Units, true
 }
 
-// Categorise implements Categorising.
-func (d *Direct) Categorise(policy.Item, string) {}
-
 // settle tells the model of what has changed.
 func (u *users) settle(t *policy.Table) {
-	if u.stale.Len() == 0 {
-		return
-	}
 	for i := range u.stale.All() {
-		e, c, fed := t.Evidence(i), u.pooled.Get(i), t.Pooled(i)
-		silent := personal.Silent{W: e.W - float64(fed.N), R: e.R - fed.R, Q: max(0, e.Q-fed.Q), X: u.mean}
-		switch {
-		case c.awaited > 0 && c.x != nil:
-			u.average(c.x, c.awaited)
-		case c.fed > 0 && c.s != nil:
-			u.average(c.s, c.fed)
-		default:
-			u.average(nil, 1)
+		if u.segments == 1 {
+			u.untold.Note(i, 1)
+			continue
 		}
-		u.model.Set(i, e.W, e.R, c.s, silent)
+		u.eachCell(i, func(cell int32) { // whose share of what is silent changes
+			if _, silent := u.model.Has(cell); silent || u.pooled.Get(cell).awaited > 0 {
+				u.untold.Note(cell, 1)
+			}
+		})
 	}
 	u.stale.Clear()
+	if u.untold.Len() == 0 {
+		return
+	}
+	for cell := range u.untold.All() {
+		u.tell(t, cell)
+	}
+	u.untold.Clear()
 	u.told = true
+}
+
+// tell tells the model of a cell. Of what is silent of its item it has as much as of the item's awaited selections.
+func (u *users) tell(t *policy.Table, cell int32) {
+	i := cell / u.segments
+	e, c, fed := t.Evidence(i), u.pooled.Get(cell), t.Pooled(i)
+	silent := personal.Silent{W: e.W - float64(fed.N), R: e.R - fed.R, Q: max(0, e.Q-fed.Q), X: u.mean}
+	w, r := e.W, e.R
+	if known, _ := u.model.Has(cell); !known && c.fed == 0 && w == 0 && r == 0 {
+		return
+	}
+	if u.segments > 1 {
+		share := u.share(i, &c)
+		silent.W, silent.R, silent.Q = share*silent.W, share*silent.R, share*silent.Q
+		w, r = float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
+	}
+	switch {
+	case c.awaited > 0 && c.x != nil:
+		u.average(c.x, c.awaited)
+	case c.fed > 0 && c.s != nil:
+		u.average(c.s, c.fed)
+	default:
+		u.average(nil, 1)
+	}
+	u.model.Set(cell, w, r, c.s, silent)
+}
+
+// share is which part of the awaited selections of an item are a cell's.
+func (u *users) share(i policy.Item, c *cellSums) float64 {
+	if u.segments == 1 {
+		return 1
+	}
+	if all := u.awaited.Get(i); c.awaited > 0 && all > 0 {
+		return float64(c.awaited) / float64(all)
+	}
+	return 0
 }
 
 // average is the mean of so many features.
@@ -214,49 +319,69 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 	k := &u.known
 	u.model.Common(k)
 	k.Candidates = k.Candidates[:0]
+	segment := in.Context.SegmentOf()
 	for at, i := range in.Items {
 		x := in.Context.Row(at, len(in.Items))
 		if len(x) != u.dim {
 			x = u.middle
 		}
-		mean, weight := u.model.Known(i, x, t.Evidence(i).Open)
+		cell, open := i, t.Evidence(i).Open
+		if u.segments > 1 {
+			cell, _ = u.cell(i, segment)
+			c := u.pooled.Get(cell)
+			open *= u.share(i, &c)
+		}
+		mean, weight := u.model.Known(cell, x, open)
 		k.Candidates = append(k.Candidates, policy.Estimate{Mean: mean, Weight: weight})
 	}
 	return k
 }
 
 // forget forgets an item, of this partition and all others. What its payoffs told of features by how they differ stays.
-func (u *users) forget(i policy.Item, sums policy.Sums) {
-	if own := u.own.Get(i); own.fed > 0 {
-		u.model.Total.Minus(u.linear)
-		u.linear.Forget(own.fed, history.InUnits(sums.R), own.s)
-		u.model.Total.Plus(u.linear)
-		u.moved = true
-	}
-	*u.own.At(i), *u.pooled.At(i) = cellSums{}, cellSums{}
-	for _, theirs := range u.theirs {
-		theirs.Remove(i)
-	}
-	u.cells.Note(i, 1)
-	u.stale.Note(i, 1)
+func (u *users) forget(i policy.Item) {
+	u.eachCell(i, func(cell int32) {
+		if own := u.own.Get(cell); own.fed > 0 {
+			u.model.Total.Minus(u.linear)
+			u.linear.Forget(own.fed, own.r, own.s)
+			u.model.Total.Plus(u.linear)
+			u.moved = true
+		}
+		if own := u.own.Get(cell); own.fed > 0 || own.awaited > 0 {
+			u.cells.Note(cell, 1)
+		}
+		u.own.Remove(cell)
+		u.pooled.Remove(cell)
+		for _, theirs := range u.theirs {
+			theirs.Remove(cell)
+		}
+		u.model.Drop(cell)
+	})
+	u.awaited.Remove(i)
+	u.kinds.set(i, "")
+	u.told = true
 }
 
-// release gives back the memory of an item that was forgotten.
+// release gives back the memory of an item that was forgotten, of which no change is left to be told.
 func (u *users) release(i policy.Item) {
-	u.own.Remove(i)
-	u.pooled.Remove(i)
+	u.eachCell(i, func(cell int32) {
+		u.untold.Release(cell)
+		u.cells.Release(cell)
+	})
+	u.stale.Release(i)
+	u.kinds.changed.Release(i)
 }
 
 // setCell sets what another source has of an item.
-func (u *users) setCell(source int32, i policy.Item, now cellSums) {
+func (u *users) setCell(source int32, i policy.Item, cell int32, now cellSums) {
 	theirs := u.theirs[source]
 	if theirs == nil {
 		theirs = &policy.Pages[cellSums]{}
 		u.theirs[source] = theirs
 	}
-	before, pooled := theirs.Get(i), u.pooled.At(i)
+	before, pooled := theirs.Get(cell), u.pooled.At(cell)
 	pooled.add(&before, -1)
 	pooled.add(&now, 1)
-	*theirs.At(i) = now
-	u.stale.Note(i, 1)
+	*u.awaited.At(i) += now.awaited - before.awaited
+	*theirs.At(cell) = now
+	u.note(i, cell)
 }

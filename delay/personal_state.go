@@ -2,21 +2,25 @@ package delay
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
-// The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>" to how many payoffs it has been fed,
-// how many selections are awaited, and by feature, in units of 1/127, the sum over the former, and where there are any that over the
-// latter, with blanks between. Hash "linear" maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
+// The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
+// are told apart, to how many payoffs it has been fed, how many selections are awaited, the sum of the payoffs in units of 2⁻³⁰, and by
+// feature, in units of 1/127, the sum over the payoffs, and where there are any that over the selections, with blanks between. Hash
+// "categories" maps "<item>" to the name of its category, where it has one; each partition knows it from its own log. Hash "linear" maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
 // 2⁻³⁰/127; and "payoffs" to how many there are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash
 // "learner" is the last fit (personal.Model).
 const (
-	hashCells  = "cells"
-	hashLinear = "linear"
+	hashCells      = "cells"
+	hashCategories = "categories"
+	hashLinear     = "linear"
 )
 
 var (
@@ -31,7 +35,7 @@ func (u *users) pooledHashes() []Pooled {
 // harvest writes what has changed of our own.
 func (u *users) harvest(r Recorder, to *writer) {
 	for i := range u.cells.All() {
-		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		to.field = u.appendCell(to.field[:0], i)
 		c := u.own.Get(i)
 		if c.fed == 0 && c.awaited == 0 {
 			r.Field(hashCells, to.field, nil)
@@ -41,6 +45,16 @@ func (u *users) harvest(r Recorder, to *writer) {
 		r.Field(hashCells, to.field, to.value)
 	}
 	u.cells.Clear()
+	for i := range u.kinds.changed.All() {
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		if name := u.kinds.name(i); name != "" {
+			to.value = append(to.value[:0], name...)
+			r.Field(hashCategories, to.field, to.value)
+		} else {
+			r.Field(hashCategories, to.field, nil)
+		}
+	}
+	u.kinds.changed.Clear()
 	if u.moved {
 		u.moved = false
 		u.harvestLinear(r, to)
@@ -51,9 +65,35 @@ func (u *users) harvest(r Recorder, to *writer) {
 	}
 }
 
+// appendCell names a cell.
+func (u *users) appendCell(dst []byte, cell int32) []byte {
+	dst = strconv.AppendInt(dst, int64(cell/u.segments), 10)
+	if u.segments > 1 {
+		dst = strconv.AppendInt(append(dst, '|'), int64(cell%u.segments), 10)
+	}
+	return dst
+}
+
+// parseCellName reads what appendCell writes: the name of the item, and the segment.
+func (u *users) parseCellName(field []byte) (item []byte, segment int32, err error) {
+	item, text, divided := bytes.Cut(field, []byte{'|'})
+	if divided != (u.segments > 1) {
+		return nil, 0, errCell
+	}
+	if divided {
+		n, err := strconv.ParseInt(string(text), 10, 32)
+		if err != nil || n < 0 || int32(n) >= u.segments {
+			return nil, 0, errCell
+		}
+		segment = int32(n)
+	}
+	return item, segment, nil
+}
+
 func (c *cellSums) append(dst []byte, dim int) []byte {
 	dst = strconv.AppendInt(dst, c.fed, 10)
 	dst = strconv.AppendInt(append(dst, ' '), c.awaited, 10)
+	dst = strconv.AppendInt(append(dst, ' '), c.r, 10)
 	dst = appendSums(dst, c.s, dim)
 	if c.awaited > 0 {
 		dst = appendSums(dst, c.x, dim)
@@ -73,24 +113,29 @@ func appendSums(dst []byte, sums []int64, dim int) []byte {
 	return dst
 }
 
-var errCell = errors.New("the value is not two counts and the sums of as many features, each within its count")
+var errCategory = errors.New("a category has no name")
+
+var errCell = errors.New("the value is not two counts, a sum of payoffs and the sums of as many features, each within its count, or the field no cell")
 
 // parseCell reads what append writes.
 func (u *users) parseCell(value []byte) (c cellSums, err error) {
 	words := bytes.Fields(value)
-	if len(words) < 2 {
+	if len(words) < 3 {
 		return c, errCell
 	}
 	if c.fed, err = parseInt(words[0]); err != nil {
 		return c, errCell
 	}
-	if c.awaited, err = parseInt(words[1]); err != nil || c.awaited > 0 && len(words) != 2+2*u.dim || c.awaited == 0 && len(words) != 2+u.dim {
+	if c.awaited, err = parseInt(words[1]); err != nil || c.awaited > 0 && len(words) != 3+2*u.dim || c.awaited == 0 && len(words) != 3+u.dim {
 		return c, errCell
 	}
-	if c.s, err = parseSums(words[2:2+u.dim], c.fed); err != nil || c.awaited == 0 {
+	if c.r, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil || c.fed > mostPayoffs || max(c.r, -c.r)/history.Units > c.fed {
+		return c, errCell
+	}
+	if c.s, err = parseSums(words[3:3+u.dim], c.fed); err != nil || c.awaited == 0 {
 		return c, err
 	}
-	c.x, err = parseSums(words[2+u.dim:], c.awaited)
+	c.x, err = parseSums(words[3+u.dim:], c.awaited)
 	return c, err
 }
 
@@ -173,7 +218,11 @@ func (u *users) setLinear(l *personal.Linear, field, value []byte) error {
 func (u *users) load(hash string, field, value []byte, items int) (ok bool, err error) {
 	switch {
 	case hash == hashCells:
-		i, err := parseItem(field, items)
+		name, segment, err := u.parseCellName(field)
+		if err != nil {
+			return true, err
+		}
+		i, err := parseItem(name, items)
 		if err != nil {
 			return true, err
 		}
@@ -181,9 +230,21 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 		if err != nil {
 			return true, err
 		}
-		u.own.At(i).add(&c, 1)
-		u.pooled.At(i).add(&c, 1)
-		u.stale.Note(i, 1)
+		if cell, ok := u.cell(i, segment); ok {
+			u.own.At(cell).add(&c, 1)
+			u.pooled.At(cell).add(&c, 1)
+			*u.awaited.At(i) += c.awaited
+			u.note(i, cell)
+		}
+		return true, nil
+	case hash == hashCategories:
+		i, err := parseItem(field, items)
+		if err != nil || len(value) == 0 {
+			return true, cmp.Or(err, errCategory)
+		}
+		if u.kinds.look {
+			u.categorise(i, string(value))
+		}
 		return true, nil
 	case hash == hashLinear:
 		u.model.Total.Minus(u.linear)
@@ -200,12 +261,18 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 func (u *users) setSource(source int32, hash string, field, value []byte, items Translate) (ok bool) {
 	switch hash {
 	case hashCells:
-		if i, known := theirItem(field, items); known {
+		name, segment, err := u.parseCellName(field)
+		if err != nil {
+			return true
+		}
+		if i, known := theirItem(name, items); known {
 			c, err := u.parseCell(value)
 			if err != nil {
 				c = cellSums{}
 			}
-			u.setCell(source, i, c)
+			if cell, ok := u.cell(i, segment); ok {
+				u.setCell(source, i, cell, c)
+			}
 		}
 	case hashLinear:
 		l := u.linears[source]

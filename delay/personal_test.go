@@ -29,7 +29,7 @@ func contextOf(l Learner, key policy.Key, n int) *policy.Context {
 	if !l.Needs().Context {
 		return nil
 	}
-	c := &policy.Context{}
+	c := &policy.Context{Segment: segmentOf(key)}
 	for k := range n {
 		c.X = append(c.X, randomRow(panics{}, key, k)...)
 	}
@@ -44,6 +44,18 @@ func rowOf(l Learner, key policy.Key, candidates []policy.Item, i policy.Item) [
 	return randomRow(panics{}, key, slices.Index(candidates, i))
 }
 
+// segmentOf is the segment of the user of a decision, which need not be one.
+func segmentOf(key policy.Key) int32 { return int32(key.Uint64(77) % 4) }
+
+// mall is a shop whose items have categories, and whose users are of one of two segments, or none.
+func mall(t require.TestingT) *features.Space {
+	d := features.Declaration{User: shop(t).User(), Item: shop(t).Item(), Cross: [][2]string{{"age", features.Predicted}}}
+	d.Segments, d.Categories = []string{"new", "loyal"}, true
+	s, err := features.New(d)
+	require.NoError(t, err)
+	return s
+}
+
 type panics struct{}
 
 func (panics) Errorf(string, ...any) {}
@@ -52,20 +64,25 @@ func (panics) FailNow()              { panic("it cannot be made") }
 func personalKinds() []kind {
 	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	given := policy.Belief{Sigma: 0.5}
-	personal := func(name string, b policy.Belief, s Silence) func(require.TestingT) Learner {
+	in := func(space func(require.TestingT) *features.Space, name string, b policy.Belief, s Silence) func(require.TestingT) Learner {
 		return func(t require.TestingT) Learner {
 			p, err := policy.KindOf(name).Rank(&policy.Parameters{Belief: b})
 			require.NoError(t, err)
-			l, err := NewPersonal(p, PersonalConfig{Space: shop(t), Belief: b, Silence: s})
+			l, err := NewPersonal(p, PersonalConfig{Space: space(t), Belief: b, Silence: s})
 			require.NoError(t, err)
 			return l
 		}
+	}
+	personal := func(name string, b policy.Belief, s Silence) func(require.TestingT) Learner {
+		return in(shop, name, b, s)
 	}
 	return []kind{
 		{"direct/moss, features", personal("moss", belief, Silence{})},
 		{"direct/thompson, features, silence ages", personal("thompson", belief, Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})},
 		{"direct/greedy, features, silence at once", personal("greedy", belief, Silence{Law: SilenceAtOnce})},
 		{"direct/optimistic, features, in parts", personal("optimistic", belief, Silence{Law: SilenceAges, Default: 0.5, Horizon: lifeHorizon, InParts: true})},
+		{"direct/moss, segments and categories", in(mall, "moss", belief, Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})},
+		{"direct/greedy, segments and categories, in parts", in(mall, "greedy", belief, Silence{Law: SilenceAtOnce, InParts: true})},
 		{"direct/optimistic, features alone", personal("optimistic", given, Silence{Law: SilenceAtOnce})},
 	}
 }

@@ -239,7 +239,7 @@ func (w *life) decide(t *rapid.T) Feedback {
 		require.Equal(t, first, d)
 	}
 	fb := feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
-	fb.X = rowOf(w.learners[0], key, candidates, fb.Item)
+	fb.X, fb.Segment = rowOf(w.learners[0], key, candidates, fb.Item), segmentOf(key)
 	fb.Began = w.now + rapid.Int64Range(-100, 100).Draw(t, "began")
 	return fb
 }
@@ -361,6 +361,14 @@ func (w *life) actions() map[string]func(*rapid.T) {
 				w.each(func(l Learner) { l.Grow(w.items) })
 			}
 		},
+		"categorise": func(t *rapid.T) {
+			i, name := rapid.Int32Range(0, int32(w.items)-1).Draw(t, "item"), rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "category")
+			w.each(func(l Learner) {
+				if c, ok := l.(Categorising); ok {
+					c.Categorise(i, name)
+				}
+			})
+		},
 		"harvest": w.harvest, "reload": w.reload, "": w.check,
 	}
 }
@@ -420,7 +428,8 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashLately:  {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
 	hashLevels:  {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
 	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
-	hashCells:   {[]string{"0", "1", "2", "9", "x"}, []string{"2 0 254 -3 0 9", "1 3 127 127 1 2 381 0 -381 7", "0 1 0 0 0 0 127 1 1 1", "x"}},
+	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"2 0 1073741824 254 -3 0 9", "1 3 7 127 127 1 2 381 0 -381 7",
+		"0 1 0 0 0 0 0 127 1 1 1", "x"}},
 	hashLinear: {[]string{"0", "1", "3", "4", "payoffs", "x"}, []string{"32258 68182605824", "5 16129 0", "0 0 0 16129 -999", "2 1073741824", "3 999999999999999999999999",
 		"-1 5", ""}},
 }
@@ -556,10 +565,15 @@ var faultyFields = map[string][][]storedField{
 		{{hashLearner, "silence", "1 1 2"}},
 	},
 	hashCells: {
-		{{hashCells, "3", "1 0 127 0 0 0"}}, {{hashCells, "x", "1 0 127 0 0 0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "1 0 127 0 0"}},
-		{{hashCells, "1", "1 0 128 0 0 0"}}, {{hashCells, "1", "0 1 127 0 0 0"}}, {{hashCells, "1", "1 1 127 0 0 0 127 0 0 -128"}},
-		{{hashCells, "1", "-1 0 127 0 0 0"}}, {{hashCells, "1", "1 -1 127 0 0 0"}}, {{hashCells, "1", "1 0 127 0 0 x"}},
-		{{hashCells, "1", "9223372036854775807 0 127 0 0 0"}},
+		{{hashCells, "3", "1 0 5 127 0 0 0"}}, {{hashCells, "x", "1 0 5 127 0 0 0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "1 0 5 127 0 0"}},
+		{{hashCells, "1", "1 0 5 128 0 0 0"}}, {{hashCells, "1", "0 1 0 127 0 0 0"}}, {{hashCells, "1", "1 1 5 127 0 0 0 127 0 0 -128"}},
+		{{hashCells, "1", "-1 0 5 127 0 0 0"}}, {{hashCells, "1", "1 -1 5 127 0 0 0"}}, {{hashCells, "1", "1 0 5 127 0 0 x"}},
+		{{hashCells, "1", "9223372036854775807 0 5 127 0 0 0"}}, {{hashCells, "1", "1 0 x 127 0 0 0"}}, {{hashCells, "1", "1 0 2147483648 127 0 0 0"}},
+		{{hashCells, "1|3", "1 0 5 127 0 0 0"}}, {{hashCells, "1|x", "1 0 5 127 0 0 0"}}, {{hashCells, "1|-1", "1 0 5 127 0 0 0"}},
+		{{hashCells, "3|1", "1 0 5 127 0 0 0"}}, {{hashCells, "1|1|1", "1 0 5 127 0 0 0"}},
+	},
+	hashCategories: {
+		{{hashCategories, "3", "a"}}, {{hashCategories, "x", "a"}}, {{hashCategories, "1", ""}}, {{hashCategories, "1|1", "a"}},
 	},
 	hashLinear: {
 		{{hashLinear, "4", "0 0 0 0 0 0"}}, {{hashLinear, "x", "0 0"}}, {{hashLinear, "-1", "0"}}, {{hashLinear, "0", "0"}}, {{hashLinear, "0", ""}},
@@ -633,7 +647,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
 			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
-			{hashCells, "1", "1 1 127 5 -7 0 127 1 2 3"}, {hashLinear, "1", "3 16129 -70000000000000000000"}, {hashLinear, "payoffs", "3 1073741824"},
+			{hashCells, "1", "1 1 9 127 5 -7 0 127 1 2 3"}, {hashCells, "1|2", "1 0 9 127 5 -7 0"}, {hashCategories, "1", "a"}, {hashLinear, "1", "3 16129 -70000000000000000000"}, {hashLinear, "payoffs", "3 1073741824"},
 			{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
 			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
 		} {
@@ -652,7 +666,7 @@ func FuzzLearners_LoadField(f *testing.F) {
 			l.Decide(allItems(3), contextOf(l, policy.Key(k), 3), policy.Key(k), &d)
 			requireDecision(t, &d, 3)
 			fb := feedback(k, allItems(3), &d, d.Order[0])
-			fb.X = rowOf(l, policy.Key(k), allItems(3), fb.Item)
+			fb.X, fb.Segment = rowOf(l, policy.Key(k), allItems(3), fb.Item), segmentOf(policy.Key(k))
 			fb.Payoff = 1
 			l.Selected(fb)
 			l.Paid(fb)
@@ -682,7 +696,7 @@ func TestLearners_AllocateNothing(t *testing.T) {
 			if len(d.Expected) > 0 {
 				fb.Expected, fb.HasExpected = d.Expected[0], true
 			}
-			fb.X = about.Row(int(d.Order[0]), len(candidates))
+			fb.X, fb.Segment = about.Row(int(d.Order[0]), len(candidates)), about.SegmentOf()
 			l.Selected(fb)
 			l.Paid(fb)
 			if about != nil {

@@ -25,6 +25,14 @@ type Known struct {
 // Estimate is what is expected of a payoff: its mean, and of how many payoffs that is worth, above 0; σ² over it is its variance.
 type Estimate struct{ Mean, Weight float64 }
 
+// SegmentOf is the number of the user's segment; 0 without a context.
+func (c *Context) SegmentOf() int32 {
+	if c == nil {
+		return 0
+	}
+	return c.Segment
+}
+
 // Row is the numbers of the candidate at position k of n; nil without a context.
 func (c *Context) Row(k, n int) []int8 {
 	if c == nil {

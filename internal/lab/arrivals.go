@@ -36,6 +36,7 @@ type flight struct {
 	expected   float64
 	item       policy.Item
 	instance   int32
+	segment    int32
 	before     float64 // what was told of the payoff before
 	next       int32
 	what       arrival
@@ -98,7 +99,7 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 	e := &a.flights[f]
 	a.free = e.next
 	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
-		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected}
+		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected, segment: fb.Segment}
 	copy(a.rows[int(f)*a.x:], fb.X)
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
@@ -121,7 +122,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 		e := &a.flights[f]
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
 			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts,
-			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x]}
+			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x], Segment: e.segment}
 		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]

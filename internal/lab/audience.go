@@ -24,6 +24,10 @@ const (
 	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, where θ and x are unit vectors of R⁸; x is another one for
 	// each item in each impression.
 	Personal Scenario = "personal"
+	// Categories has 5,000 items in 40 categories: means N(N(0.5, 0.08²), 0.05²).
+	Categories Scenario = "categories"
+	// Segments has 400 items, and users of 4 segments, for each of which an item has another mean: N(0.5, 0.08²) for all, and N(0, 0.08²) for one.
+	Segments Scenario = "segments"
 	// Linear has 500 items, payoffs 0 or 1 of mean 0.5 + 0.4·θᵀx, x as in Personal. It is for prior none, too.
 	Linear Scenario = "linear"
 	// LinearBlocks is Linear with windows as in Blocks.
@@ -41,15 +45,21 @@ type audience struct {
 	useless    int // features without effect
 	personal   int // features with one, another for each item in each impression
 	effect     float64
-	indicators bool // payoffs are 0 or 1
+	categories int
+	ofCategory float64 // sd of their means
+	segments   int
+	ofCell     float64 // sd of what an item's mean is for a segment beyond that for all
+	indicators bool    // payoffs are 0 or 1
 	blocks     bool
 }
 
 var audiences = map[Scenario]*audience{
 	Predicted:    {items: 5000, sd: 0.08, predicts: true, error: 0.05},
 	Misled:       {items: 5000, sd: 0.08, predicts: true, error: 0.1, misleads: true},
-	Useless:      {items: 2000, sd: 0.08, useless: 16},
+	Useless:      {items: 2000, sd: 0.08, useless: 16, categories: 40, segments: 4},
 	Personal:     {items: 2000, sd: 0.06, personal: 8, effect: 0.25},
+	Categories:   {items: 5000, sd: 0.05, categories: 40, ofCategory: 0.08},
+	Segments:     {items: 400, sd: 0.08, segments: 4, ofCell: 0.08},
 	Linear:       {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true},
 	LinearBlocks: {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, blocks: true},
 }
@@ -62,7 +72,10 @@ const (
 
 // space is what learners with context are told of.
 func (a *audience) space() *features.Space {
-	d := features.Declaration{}
+	d := features.Declaration{Categories: a.categories > 0}
+	for k := range a.segments {
+		d.Segments = append(d.Segments, fmt.Sprintf("segment %d", k+1))
+	}
 	if a.predicts {
 		d.Item = []features.Feature{{Name: features.Predicted, High: 1}}
 	}
@@ -110,6 +123,9 @@ type visitors struct {
 	means   []float64 // by item, without what depends on features
 	steps   [][]int8  // by item: what does not depend on the impression
 	users   [][]policy.Item
+	groups  []int       // by user: the segment
+	cells   [][]float64 // by segment and item
+	kinds   []int       // by item: the category
 	theta   []float64
 	centres []float64 // by position, of the impression at hand
 	about   policy.Context
@@ -121,8 +137,14 @@ type visitors struct {
 func newVisitors(a *audience, items, candidates int, seed uint64, run int) *visitors {
 	draws := rand.New(newStream(seed, run, forItems))
 	c := &visitors{audience: a, space: a.space(), draws: rand.New(newStream(seed, run, forTastes)), centres: make([]float64, candidates)}
+	middles := c.drawCategories(draws)
 	for range items {
 		mean := 0.5 + a.sd*draws.NormFloat64()
+		if a.categories > 0 {
+			kind := draws.IntN(a.categories)
+			mean += middles[kind]
+			c.kinds = append(c.kinds, kind)
+		}
 		var steps []int8
 		if a.predicts {
 			predicted := mean + a.error*draws.NormFloat64()
@@ -140,10 +162,39 @@ func newVisitors(a *audience, items, candidates int, seed uint64, run int) *visi
 	for range audienceUsers {
 		c.users = append(c.users, drawSome(draws, items, min(userItems, items)))
 	}
+	for s := range a.segments {
+		c.cells = append(c.cells, nil)
+		for range items {
+			c.cells[s] = append(c.cells[s], a.ofCell*draws.NormFloat64())
+		}
+	}
+	for range c.users {
+		if a.segments > 0 {
+			c.groups = append(c.groups, draws.IntN(a.segments))
+		}
+	}
 	if a.personal > 0 {
 		c.theta, c.x = direction(draws, make([]float64, a.personal)), make([]float64, a.personal)
 	}
 	return c
+}
+
+// drawCategories draws by how much the items of each pay more than all.
+func (a *audience) drawCategories(draws *rand.Rand) (middles []float64) {
+	for range a.categories {
+		middles = append(middles, a.ofCategory*draws.NormFloat64())
+	}
+	return middles
+}
+
+// introduce tells a learner of the items' categories.
+func (c *visitors) introduce(l delay.Learner) {
+	told, asks := l.(delay.Categorising)
+	for i, kind := range c.kinds {
+		if asks {
+			told.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
+		}
+	}
 }
 
 // drawSome draws so many different numbers below n, in ascending order.
@@ -175,12 +226,19 @@ func direction(r *rand.Rand, x []float64) []float64 {
 
 // next draws a user, candidates of his items, whose numbers are their order, and what is known of these.
 func (c *visitors) next(candidates []policy.Item) {
-	items := c.users[c.draws.IntN(len(c.users))]
-	c.about.X = c.about.X[:0]
+	user := c.draws.IntN(len(c.users))
+	items, group := c.users[user], -1
+	if c.segments > 0 {
+		group = c.groups[user]
+	}
+	c.about.X, c.about.Segment = c.about.X[:0], int32(group+1)
 	for k, at := range drawSome(c.draws, len(items), len(candidates)) {
 		i := items[at]
 		candidates[k] = i
 		mean := c.means[i]
+		if group >= 0 {
+			mean += c.cells[group][i]
+		}
 		c.now = append(c.now[:0], c.steps[i]...)
 		if c.personal > 0 {
 			for j, x := range direction(c.draws, c.x) {

@@ -45,6 +45,9 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 	total := make([]float64, w.n)
 	var lost, earned float64
 	l.learner.Grow(int(e.every()))
+	if w.visitors != nil {
+		w.visitors.introduce(l.learner)
+	}
 	for now := int64(1); now <= e.Horizon; now++ {
 		l.tell(now)
 		l.learner.Advance(now * e.Scenario.clock().at(1))
@@ -53,7 +56,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 		candidates := slices.Clone(w.candidates)
 		var about *policy.Context
 		if w.visitors != nil {
-			about = &policy.Context{X: slices.Clone(w.visitors.about.X)}
+			about = &policy.Context{X: slices.Clone(w.visitors.about.X), Segment: w.visitors.about.Segment}
 		}
 		l.learner.Decide(candidates, about, policy.Key(keys.Uint64()), &d)
 		sober := policy.Select(d.Order, w.window)
@@ -69,7 +72,7 @@ func literal(t *testing.T, e *Experiment, c *Combination, run int) (regret, dyna
 				y = d.Order[k]
 			}
 		}
-		l.selected(now, w, &d, y, candidates, about.Row(int(y), w.n), l.late(draws))
+		l.selected(now, w, &d, y, candidates, about.SegmentOf(), about.Row(int(y), w.n), l.late(draws))
 	}
 	if !e.Scenario.AgainstFixed() {
 		return lost, lost
@@ -122,8 +125,8 @@ func (l *literalRun) late(draws *stream) int64 {
 }
 
 // selected tells that the candidate at a position was selected, and notes what comes of it.
-func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, x []int8, late int64) {
-	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order, X: x}
+func (l *literalRun) selected(now int64, w *world, d *delay.Decision, y int32, candidates []policy.Item, segment int32, x []int8, late int64) {
+	fb := delay.Feedback{Ref: now, Began: now * l.e.Scenario.clock().at(1), Item: candidates[y], Candidates: candidates, Instance: d.Instance, Order: d.Order, X: x, Segment: segment}
 	if at := slices.Index(d.Order, y); len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[at]
 	}

@@ -40,6 +40,15 @@ func (p *partitions) Grow(items int) {
 	}
 }
 
+// Categorise implements delay.Categorising.
+func (p *partitions) Categorise(i policy.Item, category string) {
+	for _, l := range p.all {
+		if c, ok := l.(delay.Categorising); ok {
+			c.Categorise(i, category)
+		}
+	}
+}
+
 // Decide has the next impression decided.
 func (p *partitions) Decide(candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if p.decided%p.every == 0 {

@@ -103,6 +103,9 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 	}
 	p.flights = newArrivals(w.n, fixed, c.instances() != nil, silence, w.clock)
 	p.learner.Grow(int(e.every()))
+	if v := p.world.visitors; v != nil {
+		v.introduce(p.learner)
+	}
 	return p, nil
 }
 
@@ -194,7 +197,7 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	if p.selections != nil {
 		p.selections.Add(d.Order, shownAt(d, selected))
 	}
-	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order, X: about.Row(int(selected), w.n)}
+	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order, X: about.Row(int(selected), w.n), Segment: about.SegmentOf()}
 	if len(d.Propensities) > 0 {
 		p.fb.Propensity = d.Propensities[shownAt(d, selected)]
 	}

@@ -145,6 +145,8 @@ var scenarios = []struct {
 	{Misled, "the same; predictions say nothing"},
 	{Useless, "20 candidates of 2,000 items, with 16 features that say nothing"},
 	{Personal, "20 candidates of 2,000 items; payoffs depend on 8 features, others for each user"},
+	{Categories, "20 candidates of 5,000 items in 40 categories, whose items pay alike"},
+	{Segments, "20 candidates of 400 items, which pay differently in 4 segments of users"},
 	{Linear, "20 candidates of 500 items, which differ in 8 features alone; payoffs 0 or 1"},
 	{LinearBlocks, "the same; windows as in blocks"},
 	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
@@ -238,7 +240,7 @@ func (s Scenario) DefaultHorizon() int64 {
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
 	switch s {
-	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Linear, LinearBlocks:
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks:
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:
 		return Lateness{Mean: 100}

@@ -53,7 +53,9 @@ const (
 	InSegments = Groups
 )
 
-func (g Group) String() string { return [...]string{"intercept", "user", "item", "cross", "segments"}[g] }
+func (g Group) String() string {
+	return [...]string{"intercept", "user", "item", "cross", "segments"}[g]
+}
 
 // Fault is something wrong with a Declaration.
 type Fault struct {

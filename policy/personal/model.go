@@ -2,6 +2,7 @@ package personal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
@@ -15,6 +16,11 @@ type Config struct {
 	Step float64
 	// Levels are how many levels of effects there are, the cells' included; 0 for features alone.
 	Levels int
+	// Items is the level of items.
+	Items int
+	// Numbered are how many of these, from the finest up, have nodes whose numbers never change. Of the others variances are learned from
+	// all nodes, not from a sample.
+	Numbered int
 	// Sigma is σ. With EstimateSigma it is what is assumed until payoffs tell, and the most that is ever assumed.
 	Sigma         float64
 	EstimateSigma bool
@@ -23,12 +29,14 @@ type Config struct {
 // MaxLevels is the most levels there may be.
 const MaxLevels = 3
 
-// What is assumed before there are payoffs: the ridge of features, also where it is not learned; the effects'; and the intercept's
-// throughout.
+// What is assumed before there are payoffs: the ridge of features, also where it is not learned; κ of items, and of what else they may
+// be told apart by; and the intercept's ridge throughout. Items differ. That features, categories or segments make a difference is for payoffs to
+// show: assumed to be small, they cost little where they say nothing, and where they say something it is soon seen.
 const (
-	assumedLambda = 4
+	assumedLambda = 64
 	plainLambda   = 1
 	assumedKappa  = 4
+	alikeKappa    = 256
 	flatLambda    = 0.001
 )
 
@@ -99,12 +107,20 @@ func New(c Config, parents ...func(int32) int32) (*Model, error) {
 
 const maxSigma = 1e3
 
+// assumed is what is assumed of a level's κ, and of how many nodes that is worth.
+func (m *Model) assumed(l int) (nodes, kappa float64) {
+	if l == m.config.Items {
+		return assumedNodes, assumedKappa
+	}
+	return 1, alikeKappa
+}
+
 // assume goes back to what is assumed before there are payoffs.
 func (m *Model) assume() {
 	f := &m.fit
 	f.variance = m.config.Sigma * m.config.Sigma
 	for l := range m.kappa {
-		m.kappa[l] = assumedKappa
+		_, m.kappa[l] = m.assumed(l)
 	}
 	for g := range f.lambda {
 		f.lambda[g] = assumedLambda
@@ -136,8 +152,40 @@ func (m *Model) Set(cell int32, w, r float64, s []int64, silent Silent) {
 	n.quiet(&silent)
 	m.count(1)
 	if w == 0 && r == 0 {
-		m.levels[0].Remove(cell)
+		m.prune(cell)
 	}
+}
+
+// Has tells whether something is known of a cell; silent whether some of that is.
+func (m *Model) Has(cell int32) (known, silent bool) {
+	n := m.levels[0].Get(cell)
+	return n != nil, n != nil && n.silent != nil && n.silent.W != 0
+}
+
+// Drop makes nothing known of a cell, so that it may belong elsewhere.
+func (m *Model) Drop(cell int32) {
+	if m.levels[0].Get(cell) != nil {
+		m.Set(cell, 0, 0, nil, Silent{})
+	}
+}
+
+// prune gives back the nodes of a cell of which nothing is known, and of what it belongs to where nothing else does.
+func (m *Model) prune(cell int32) {
+	number := cell
+	for l := range m.config.Levels {
+		if l > 0 && !m.chain[l].empty() {
+			return
+		}
+		m.levels[l].Remove(number)
+		if l+1 < m.config.Levels {
+			number = m.parent[l](number)
+		}
+	}
+}
+
+// empty tells whether nothing is passed up to a node.
+func (n *node) empty() bool {
+	return !slices.ContainsFunc(n.passed, func(x int64) bool { return x != 0 })
 }
 
 // nodeAt is a node, made if it is not there.

@@ -16,6 +16,8 @@ const (
 	mostKappa      = 1e6
 	// sampled is of how many nodes of a level its κ is learned: known to some percent.
 	sampled = 2048
+	// mostSquare bounds what one node tells, so that it can be counted.
+	mostSquare = 1 << 32
 )
 
 // vary learns σ², the ridges and the κ of all levels from the fit; it tells whether there is anything to learn.
@@ -46,7 +48,7 @@ func (m *Model) vary() bool {
 // varyRidge learns the ridge of a group of features.
 func (m *Model) varyRidge(g features.Group) {
 	f := &m.fit
-	freedom, squares, any := 1.0, 1.0/16, false
+	freedom, squares, any := 1.0, 1.0/assumedLambda, false
 	for j, group := range m.group {
 		if group != g {
 			continue
@@ -69,17 +71,21 @@ func (m *Model) learnKappa(l int) float64 {
 			count++
 		}
 	}
-	skip := bits.Len(uint((count - 1) / sampled)) // leading bits of the hash that must be 0
-	freedom, squares := float64(assumedNodes), float64(assumedNodes)/assumedKappa
+	skip := 0 // leading bits of the hash that must be 0
+	if l < m.config.Numbered {
+		skip = bits.Len(uint((count - 1) / sampled))
+	}
+	var freedom, squares Wide // whole multiples of 1/Units: their sums do not depend on the numbers of nodes
 	for number, at := range m.levels[l].All() {
 		if *at == nil || !((*at).w > 0) || mix(uint64(number))>>(64-skip) != 0 {
 			continue
 		}
 		effect, variance := m.effect(l, number, *at)
-		freedom += 1 - float64(m.kappa[l]*variance)
-		squares += float64(effect*effect) / m.fit.variance
+		freedom.Add(int64((1 - float64(m.kappa[l]*variance)) * Units))
+		squares.Add(int64(min(float64(effect*effect)/m.fit.variance, mostSquare) * Units))
 	}
-	return min(max(freedom/squares, leastKappa), mostKappa)
+	nodes, kappa := m.assumed(l)
+	return min(max((nodes*Units+freedom.Float())/(nodes*Units/kappa+squares.Float()), leastKappa), mostKappa)
 }
 
 // mix is a bijection of 64 bits that leaves no pattern: SplitMix64's.
@@ -99,6 +105,10 @@ func (m *Model) effect(l int, number int32, n *node) (effect, variance float64) 
 	for k := l; k+1 < m.config.Levels; k++ {
 		number = m.parent[k](number)
 		p := m.levels[k+1].Get(number)
+		if p == nil { // what was passed up was less than a unit
+			spread += float64(g * g / m.kappa[k+1])
+			continue
+		}
 		y := 1 / (p.w + m.kappa[k+1])
 		above += float64(g * y * p.r)
 		spread += float64(g * g * y)
