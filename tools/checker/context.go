@@ -25,9 +25,9 @@ type contextFold struct {
 	ended    bool // an item has ended: what is left of its payoffs is not followed
 }
 
-// cellFold is what was fed of an item: how many payoffs, and by feature the sum over them.
+// cellFold is what was fed of an item: how many payoffs, their sum, and by feature the sum over them.
 type cellFold struct {
-	n int64
+	n, r int64
 	x []int64
 }
 
@@ -164,6 +164,7 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	x, r := c.vector(l.steps[l.selected]), inParts(payoff)
 	cell := c.cell(i)
 	cell.n++
+	cell.r += r
 	for j, a := range x {
 		cell.x[j] += a
 		c.paid[j].Add(c.paid[j], big.NewInt(a*r))
@@ -200,21 +201,21 @@ func sameContext(l *life, e *entry, at int) bool {
 
 // storedCell is what Redis has of an item's features.
 type storedCell struct {
-	fed, awaited int64
-	x, flying    []int64
+	fed, awaited, paid int64
+	x, flying          []int64
 }
 
 var errContext = errors.New("it is not as many numbers as it should be")
 
-// loadCell reads "<payoffs> <awaited>", behind them by feature the sums over the payoffs, and where any are awaited those over them.
+// loadCell reads "<payoffs> <awaited> <sum of payoffs>", behind them by feature the sums over the payoffs, and where any are awaited those over them.
 func (s *storedLearner) loadCell(field, value string) error {
 	item, err := strconv.ParseInt(field, 10, 32)
 	numbers, bad := integers(value)
-	if err != nil || bad != nil || len(numbers) < 2 {
+	if err != nil || bad != nil || len(numbers) < 3 {
 		return errContext
 	}
-	c := storedCell{fed: numbers[0], awaited: numbers[1]}
-	c.x = numbers[2:]
+	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2]}
+	c.x = numbers[3:]
 	if c.awaited > 0 {
 		half := len(c.x) / 2
 		c.x, c.flying = c.x[:half], c.x[half:]
@@ -253,8 +254,9 @@ func (lf *learnerFold) checkContext(f *fold) {
 		if cell := c.cells[lf.stored.fold(uint32(number))]; cell != nil {
 			want = cell
 		}
-		if !f.out.ok(contextCells, stored.fed == want.n && slices.Equal(stored.x, want.x)) {
-			f.out.breach(contextCells, lf.name+": "+lf.stored.name(number), fmt.Sprint(want.n, " payoffs, sums ", want.x), fmt.Sprint(stored.fed, stored.x))
+		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && slices.Equal(stored.x, want.x)) {
+			f.out.breach(contextCells, lf.name+": "+lf.stored.name(number), fmt.Sprint(want.n, " payoffs of ", want.r, ", sums ", want.x),
+				fmt.Sprint(stored.fed, stored.paid, stored.x))
 		}
 	}
 	for i, cell := range c.cells {

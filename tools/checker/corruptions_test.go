@@ -46,8 +46,8 @@ var corruptions = []corruption{
 		return v.add(t, "meta", "offset.impressions", -1)
 	}},
 	{contextCells, "a payoff of other features", func(t *testing.T, v *victim) func() {
-		require.Equal(t, "1 0 127 64", v.field(t, "vary:cells", "0"))
-		return v.set(t, v.key(0, "vary:cells"), "0", "1 0 127 63")
+		require.Equal(t, "1 0 536870912 127 64", v.field(t, "vary:cells", "0"))
+		return v.set(t, v.key(0, "vary:cells"), "0", "1 0 536870912 127 63")
 	}},
 	{contextLinear, "a payoff too many", func(t *testing.T, v *victim) func() {
 		_, sum, _ := strings.Cut(v.field(t, "vary:linear", "payoffs"), " ")
