@@ -190,6 +190,7 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
 	}
 	if len(l.Features) > 0 {
+		printDeviations(w, l.Deviations)
 		printFeatures(w, l.Features)
 	}
 	if l.Level != nil {
@@ -289,6 +290,11 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 			interval, number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
 	t.Flush()
+	for i := range r.Candidates {
+		if c := &r.Candidates[i]; len(c.Adds) > 0 {
+			printAdds(w, c)
+		}
+	}
 }
 
 func number(x *float64, none string) string {
@@ -296,15 +302,4 @@ func number(x *float64, none string) string {
 		return none
 	}
 	return strconv.FormatFloat(*x, 'g', 4, 64)
-}
-
-// printFeatures says by how much payoffs differ with features.
-func printFeatures(w io.Writer, all []statetool.FeatureReport) {
-	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  feature\tchange\tgive or take\t")
-	for _, f := range all {
-		fmt.Fprintf(t, "  %s\t%.4f\t%.4f\t\n", f.Feature, f.Effect, f.SD)
-	}
-	t.Flush()
 }

@@ -46,6 +46,7 @@ func (t *Topics) Explain(ctx context.Context, id string, at func(event.Millis)) 
 	var found *Explanation
 	var failed error
 	decoder := event.NewFormatsDecoder(event.Limits{MaxCandidates: t.machine.MaxCandidates, MaxRecordBytes: t.machine.MaxRecordBytes}, t.machine.Formats)
+	decoder.WithContext()
 	_, err := t.Replay(ctx, &replay.Config{
 		Before: func(m *replay.Moment) {
 			if string(m.Ranking.Key) == id && failed == nil {
@@ -122,7 +123,7 @@ func (t *Topics) explain(m *replay.Moment, decoder *event.Decoder) (*Explanation
 		candidates = append(candidates, statetool.Candidate{Item: string(c.Item), Utility: c.Utility, Plain: !imp.HasUtilities})
 	}
 	var err error
-	x.Ranking, err = statetool.Explain(l, &partition.Offline{Machine: m.Machine}, m.Partition, candidates, policy.Key(says.Decision.Seed))
+	x.Ranking, err = statetool.Explain(l, &partition.Offline{Machine: m.Machine}, m.Partition, candidates, &imp, policy.Key(says.Decision.Seed))
 	return x, err
 }
 

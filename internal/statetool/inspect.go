@@ -13,6 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
@@ -60,22 +61,23 @@ type PartitionReport struct {
 
 // LearnerReport is what a learner knows, pooled over the partitions inspected.
 type LearnerReport struct {
-	Learner     string          `json:"learner"`
-	Policy      string          `json:"policy"`
-	Delay       string          `json:"delay"`
-	PayoffRange [2]float64      `json:"payoff_range"` // all means and sums are scaled from it to 0..1
-	Payoffs     int64           `json:"payoffs"`      // fed
-	Items       []ItemReport    `json:"items"`        // most payoffs first
-	Parts       []PartReport    `json:"partitions"`
-	Silence     SilenceReport   `json:"silence"`
-	Windows     []float64       `json:"windows,omitempty"`         // probability of window 1, 2, …
-	Learns      bool            `json:"windows_learned,omitempty"` // windows are learned, and not given
-	LearnedFrom int64           `json:"learned_from,omitempty"`    // selections that windows were learned from
-	Beliefs     *BeliefReport   `json:"beliefs,omitempty"`         // of a policy with a prior
-	Features    []FeatureReport `json:"features,omitempty"`        // of a learner with a context
-	Level       *LevelReport    `json:"level,omitempty"`           // of policy robust
-	Order       *OrderReport    `json:"order,omitempty"`           // of utilities, where the learner finds it itself
-	Ranking     *Ranking        `json:"ranking,omitempty"`
+	Learner     string            `json:"learner"`
+	Policy      string            `json:"policy"`
+	Delay       string            `json:"delay"`
+	PayoffRange [2]float64        `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64             `json:"payoffs"`      // fed
+	Items       []ItemReport      `json:"items"`        // most payoffs first
+	Parts       []PartReport      `json:"partitions"`
+	Silence     SilenceReport     `json:"silence"`
+	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
+	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, and not given
+	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
+	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
+	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
+	Level       *LevelReport      `json:"level,omitempty"`           // of policy robust
+	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, where the learner finds it itself
+	Ranking     *Ranking          `json:"ranking,omitempty"`
 }
 
 // SilenceReport is what selections count as whose payoff is awaited. The rest is null where silence does not age, or no payoff has
@@ -100,20 +102,6 @@ type BeliefReport struct {
 	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
 	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
 	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
-}
-
-// FeatureReport is by how much a payoff is expected to change where a feature goes from the middle of its range to its end, in payoff ranges.
-type FeatureReport struct {
-	Feature string  `json:"feature"` // "intercept" is what is expected at the middle of all
-	Effect  float64 `json:"effect"`
-	SD      float64 `json:"sd"` // how far off that may be
-}
-
-func reportFeatures(all []delay.Coefficient) (r []FeatureReport) {
-	for _, c := range all {
-		r = append(r, FeatureReport{c.Name, c.Value, c.SD})
-	}
-	return r
 }
 
 func reportBeliefs(c *policy.Components) *BeliefReport {
@@ -254,6 +242,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		r.Learners[i].Silence = reportSilence(&known.Silence)
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
+		r.Learners[i].Deviations = reportDeviations(&known.Personal)
 		r.Learners[i].Order = orderReport(&known)
 		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
 			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
@@ -415,15 +404,18 @@ type RankedCandidate struct {
 	InFlight   int64    `json:"in_flight"`
 	Open       float64  `json:"open"` // what these count as in samples that are on their way
 	Propensity *float64 `json:"propensity,omitempty"`
+
+	Adds []AddReport `json:"adds,omitempty"` // with a context: what Mean is made of
 }
 
 // explain ranks candidates as the view's partition would.
 func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
-	return Explain(l, v.machine, v.number, candidates, policy.Key(l.Seed))
+	return Explain(l, v.machine, v.number, candidates, nil, policy.Key(l.Seed))
 }
 
-// Explain ranks candidates as a partition's machine would now, with that key, and says why.
-func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, key policy.Key) (*Ranking, error) {
+// Explain ranks candidates as a partition's machine would now, with that key, and says why. If they are an impression's, what it says of its
+// user and items counts too.
+func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, imp *event.Impression, key policy.Key) (*Ranking, error) {
 	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
 	finds := l.Utilities != config.Given
 	for i, c := range candidates {
@@ -432,7 +424,7 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		}
 		items[i], utilities[i] = []byte(c.Item), c.Utility
 	}
-	x, err := m.Explain(l.Name, items, utilities, key)
+	x, err := m.Explain(l.Name, items, utilities, imp, key)
 	if err != nil {
 		return nil, err
 	}
@@ -460,6 +452,9 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		}
 		if k < len(x.Decision.Propensities) {
 			c.Propensity = finite(x.Decision.Propensities[k])
+		}
+		if x.Parts != nil {
+			c.Adds = reportParts(x.Parts[position])
 		}
 		r.Candidates = append(r.Candidates, c)
 	}

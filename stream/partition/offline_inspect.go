@@ -6,6 +6,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // LearnerView is what one learner of this partition knows, for people.
@@ -73,8 +74,9 @@ type LearnerExplanation struct {
 
 // Explain ranks a candidate list, in which no item comes twice and utilities are finite, as an impression of it would be
 // ranked now. Items that are new become known, as an impression's would: the machine is not to be used for anything else
-// afterwards. Ties are drawn by key.
-func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key policy.Key) (LearnerExplanation, error) {
+// afterwards. Ties are drawn by key. The list may be that of an impression: then what it says of its user and items counts, where the
+// learner looks at it. Else, and where that does not have the numbers declared, all lie in the middle of their ranges.
+func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp *event.Impression, key policy.Key) (LearnerExplanation, error) {
 	l, err := o.inspected(name)
 	if err != nil {
 		return LearnerExplanation{}, err
@@ -92,9 +94,24 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, key 
 	for k, at := range x.Order {
 		candidates[k] = numbers[at]
 	}
-	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, nil, key)
+	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, o.aboutIn(l, imp, x.Order), key)
 	x.Decision.Order = slices.Clone(x.Decision.Order)
 	return x, nil
+}
+
+// aboutIn is the context of an impression whose candidates are in that order; nil where there is none, or none that can be read. A rule of
+// the day is not asked.
+func (o *Offline) aboutIn(l *learner, imp *event.Impression, order []int32) *policy.Context {
+	if l.cfg.Context == nil || imp == nil {
+		return nil
+	}
+	lenient := *l.cfg.Context
+	lenient.missingZero = true
+	if lenient.Read(&o.scratch.reading, imp, l.name) != nil {
+		return nil
+	}
+	o.scratch.order = append(o.scratch.order[:0], order...)
+	return o.about(l)
 }
 
 // Rank ranks candidates in increasing utility, as an impression of them would be ranked now, of which that is known, and forgets that it did. Items that are new become

@@ -77,7 +77,7 @@ func TestUtilities_AreFoundWhereImpressionsCarryNone(t *testing.T) {
 	view, err := (&Offline{Machine: w.m}).Inspect("feed")
 	require.NoError(t, err)
 	require.Empty(t, view.Learned.Preferences.Undecided)
-	x, err := (&Offline{Machine: w.m}).Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, 1)
+	x, err := (&Offline{Machine: w.m}).Explain("feed", [][]byte{[]byte("c"), []byte("a")}, []float64{0, 0}, nil, 1)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1}, x.Decision.Order, "utilities are not looked at")
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
+)
+
+// printFeatures says by how much payoffs differ with features.
+func printFeatures(w io.Writer, all []statetool.FeatureReport) {
+	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  feature\tchange\tgive or take\t")
+	for _, f := range all {
+		fmt.Fprintf(t, "  %s\t%.4f\t%.4f\t\n", f.Feature, f.Effect, f.SD)
+	}
+	t.Flush()
+}
+
+// printDeviations says how much there is to each thing that payoffs depend on.
+func printDeviations(w io.Writer, all []statetool.DeviationReport) {
+	fmt.Fprint(w, "  payoffs differ (in standard deviations, in payoff ranges)")
+	sep := ":"
+	for _, d := range all {
+		by := "by " + d.Level
+		if d.Level == delay.OfChance.String() {
+			by = "by chance"
+		}
+		fmt.Fprintf(w, "%s %s %.4f", sep, by, d.SD)
+		sep = ","
+	}
+	fmt.Fprintln(w)
+}
+
+// mostAdds is how many things are named that add to what is expected of a candidate, those that add the most.
+const mostAdds = 8
+
+// printAdds says what the payoff that is expected of a candidate is made of.
+func printAdds(w io.Writer, c *statetool.RankedCandidate) {
+	all, sum := slices.Clone(c.Adds), 0.0
+	slices.SortStableFunc(all, func(a, b statetool.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })
+	for _, a := range all {
+		sum += a.Adds
+	}
+	fmt.Fprintf(w, "  expected of %s: %.4f, from", c.Item, sum)
+	sep := ""
+	for _, a := range all[:min(len(all), mostAdds)] {
+		name := a.Feature
+		if name == "" {
+			name = "its " + a.Level
+		}
+		fmt.Fprintf(w, "%s %s %+.4f", sep, name, a.Adds)
+		sep = ","
+	}
+	if rest := all[min(len(all), mostAdds):]; len(rest) > 0 {
+		left := 0.0
+		for _, a := range rest {
+			left += a.Adds
+		}
+		fmt.Fprintf(w, " and %d more %+.4f", len(rest), left)
+	}
+	fmt.Fprintln(w)
+}
