@@ -11,6 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Context is what a learner looks at of impressions besides their items.
@@ -18,6 +19,8 @@ type Context struct {
 	User, Item []Feature
 	Cross      [][2]string // names of two features, whose product is one too
 	Missing    Missing
+	Segments   []string // names of groups of users, in the order of their numbers
+	Categories bool     // items have categories
 }
 
 // Feature is a number that is declared.
@@ -36,11 +39,11 @@ const (
 )
 
 // On tells whether anything is declared.
-func (c *Context) On() bool { return len(c.User)+len(c.Item) > 0 }
+func (c *Context) On() bool { return len(c.User)+len(c.Item)+len(c.Segments) > 0 || c.Categories }
 
 // Features are what the learner declares.
 func (l *Learner) Features() features.Declaration {
-	d := features.Declaration{Cross: l.Context.Cross}
+	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories}
 	for _, f := range l.Context.User {
 		d.User = append(d.User, features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max})
 	}
@@ -79,11 +82,17 @@ func (l *Learner) contextFingerprint() string {
 	for i, pair := range d.Cross {
 		fmt.Fprintf(&b, "%s%s*%s", [...]string{" cross=", ","}[min(i, 1)], pair[0], pair[1])
 	}
+	for i, name := range d.Segments {
+		fmt.Fprintf(&b, "%s%q", [...]string{" segments=", ","}[min(i, 1)], name)
+	}
+	if d.Categories {
+		b.WriteString(" categories")
+	}
 	return b.String()
 }
 
-// contextKind is a mapping that declares features.
-var contextKind = kind[Context]{name: "mapping", span: "the next four keys", parts: contextSettings, editor: object(contextSettings),
+// contextKind is a mapping that declares what is looked at.
+var contextKind = kind[Context]{name: "mapping", span: "the next six keys", parts: contextSettings, editor: object(contextSettings),
 	read: func(s *section, key string, dst *Context) {
 		f, ok := s.ask(key)
 		if !ok {
@@ -110,6 +119,10 @@ var contextSettings = []setting[Context]{
 		"pairs of features, whose products are features too"),
 	value("missing", func(c *Context) *Missing { return &c.Missing }, words(RefuseMissing, MissingIsZero), RefuseMissing,
 		"what becomes of an impression that lacks a number: it is a dead letter (`refuse`), or the number counts as the middle of its range (`zero`)"),
+	value("segments", func(c *Context) *[]string { return &c.Segments }, segmentsKind, nil,
+		"names of groups of users for whom items may pay differently, as impressions give them in `segment`. All other users are a group of their own"),
+	value("categories", func(c *Context) *bool { return &c.Categories }, yesOrNo, false,
+		"items of one `category`, as candidates give it, may pay alike"),
 }
 
 // featureName is what a feature may be called: names are labels of metrics, and stand in fingerprints.
@@ -179,6 +192,22 @@ var crossKind = kind[[][2]string]{name: "list of pairs", span: "such as [[tenure
 	editor: schema{"type": []string{"array", "null"}, "items": schema{"type": "array", "minItems": 2, "maxItems": 2, "items": orReference(pattern(featureName))}},
 }
 
+var segmentsKind = kind[[]string]{name: "list of names", span: fmt.Sprintf("up to %d, such as [new, loyal]", features.MaxSegments),
+	read: func(s *section, key string, dst *[]string) {
+		for i, n := range s.elements(key) {
+			path := key + "[" + strconv.Itoa(i) + "]"
+			e, ok := s.d.text(s.join(path), n)
+			if ok && len(e.text) > event.MaxIDBytes {
+				s.d.fault(s.join(path), at(n), "has %d bytes, at most %d are allowed", len(e.text), event.MaxIDBytes)
+			}
+			*dst = append(*dst, e.text)
+		}
+	},
+	print: list,
+	editor: schema{"type": []string{"array", "null"}, "maxItems": features.MaxSegments, "uniqueItems": true,
+		"items": orReference(schema{"type": "string", "minLength": 1, "maxLength": event.MaxIDBytes}, unquoted)},
+}
+
 // elements are those of a list, whose places are noted under the key with their number behind it.
 func (s *section) elements(key string) (all []*yaml.Node) {
 	f, ok := s.ask(key)
@@ -234,8 +263,8 @@ func checkContext(s *section, l *Learner) {
 		return
 	}
 	if !l.Context.On() {
-		if len(l.Context.Cross) == 0 && one.ok("user", "item") && len(one.fields) > 0 {
-			s.warn("context", "has no effect: it declares neither features of users nor of items")
+		if len(l.Context.Cross) == 0 && one.ok("user", "item", "segments", "categories") && len(one.fields) > 0 {
+			s.warn("context", "has no effect: it declares neither features of users or items, nor segments or categories")
 			return
 		}
 	}
@@ -261,7 +290,8 @@ func checkDeclared(s, one *section, l *Learner) {
 	}
 	d, said := l.Features(), one.faulty("user") || one.faulty("item")
 	for _, f := range d.Check() {
-		key := [...]string{features.Intercept: "", features.OfUser: "user", features.OfItem: "item", features.OfCross: "cross"}[f.Group]
+		key := [...]string{features.Intercept: "", features.OfUser: "user", features.OfItem: "item", features.OfCross: "cross",
+			features.InSegments: "segments"}[f.Group]
 		element := key + "[" + strconv.Itoa(f.At) + "]"
 		switch {
 		case key == "":
@@ -286,6 +316,8 @@ func (l *Learner) impersonal() string {
 		return "with drift what was learned of features would have to be forgotten apart from what was learned of items; a context needs drift: 0"
 	case l.believes() && l.Prior.Kind == policy.FixedPrior:
 		return "with a context what items differ by is learned apart from what features tell; a context needs prior: empirical"
+	case l.believes() && l.Prior.Kind == policy.NoPrior && (len(l.Context.Segments) > 0 || l.Context.Categories):
+		return "with a context and prior: none features are all there is; segments and categories need prior: empirical"
 	case l.believes() && l.Prior.Kind == policy.NoPrior && (l.Policy != "optimistic" || l.EstimateSigma):
 		return "with a context and prior: none features are all there is, whose bound is known for policy: optimistic with a sigma that is a number"
 	case l.Utilities != Given && slices.ContainsFunc(l.Context.Item, named):

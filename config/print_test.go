@@ -236,6 +236,12 @@ func drawContext(t *rapid.T, l *Learner) {
 			c.Item = append(c.Item, f)
 		}
 	}
+	if l.Prior.Kind != policy.NoPrior {
+		if all := rapid.SliceOfNDistinct(rapid.StringN(1, 8, -1), 0, 3, rapid.ID[string]).Draw(t, "segments"); len(all) > 0 {
+			c.Segments = all
+		}
+		c.Categories = rapid.Bool().Draw(t, "categories")
+	}
 	c.Missing = rapid.SampledFrom([]Missing{RefuseMissing, MissingIsZero}).Draw(t, "missing")
 }
 

@@ -115,7 +115,7 @@ var learnerSettings = []setting[Learner]{
 			"is selected by users who all like the items in the same order; or from the `utility` that users publish with "+
 			"selections (needs a selections topic)"),
 	value("context", func(l *Learner) *Context { return &l.Context }, contextKind, standardOf(contextSettings),
-		"what payoffs may depend on besides the item: numbers of the user and of each candidate, which impressions carry; only with `"+
+		"what payoffs may depend on besides the item: numbers of the user and of each candidate, the user's segment and the items' categories, which impressions carry; only with `"+
 			strings.Join(personalPolicies(), "`, `")+"` and `delay: direct`, and without `drift`").with(personal),
 	value("seed", func(l *Learner) *uint64 { return &l.Seed },
 		scalar("whole number", "0 to 2⁶⁴−1", parseSeed, func(n uint64) *yaml.Node { return plain(strconv.FormatUint(n, 10)) },
