@@ -40,7 +40,7 @@ func Metrics() (map[string]Metric, error) {
 	running := task.Status{Phase: task.Running, Watermark: 1, ClockKnown: true, Experiments: []partition.ExperimentStatus{{Name: "feed", Decides: true,
 		Walked: 1, Control: "control", Arms: []partition.ArmStatus{{Name: "control"}, {Name: "feed", Tripped: true}}}}, Learners: []partition.LearnerStatus{{Name: "feed",
 		Drops: partition.DropStatus{Items: 1}, Conduct: partition.Conduct{Payoffs: 1000, Most: 1},
-		Context: partition.ContextStatus{Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
+		Context: partition.ContextStatus{Looks: true, UnknownSegments: 1, Clamped: []partition.FeatureCount{{Name: "price", N: 1}}, Missing: 1},
 		Status: delay.Status{Instances: 1, Windows: []float64{1}, FindsUtilities: true,
 			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Known: true}, Level: delay.LevelStatus{Tracked: true},
 			Personal: delay.PersonalStatus{Known: true}}}}}

@@ -177,6 +177,7 @@ type flown struct {
 	instance int32
 	expected []float64 // by utility rank; nil: none
 	x        []int8    // of the candidates by utility rank, then of the selected one
+	segment  int32     // of the user
 }
 
 func (t *Target) play(clip float64) *player {
@@ -227,16 +228,19 @@ func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impressio
 		for _, i := range e.Items {
 			p.names = append(p.names, []byte(log.Names[i]))
 		}
-		return p.frozen.Rank(p.Target.learner.Name, p.names, about, key, &p.decision)
+		return p.frozen.Rank(p.Target.learner.Name, p.names, about, imp, key, &p.decision)
+	}
+	if about != nil {
+		p.context.Categorise(p.learner, &p.reading, imp, e.Items)
 	}
 	p.learner.Decide(e.Items, about, key, &p.decision)
 	for int(slot) >= len(p.flown) {
 		p.flown = append(p.flown, flown{})
 	}
 	f := &p.flown[slot]
-	f.instance, f.expected, f.x = p.decision.Instance, f.expected[:0], f.x[:0]
+	f.instance, f.expected, f.x, f.segment = p.decision.Instance, f.expected[:0], f.x[:0], 0
 	if about != nil {
-		f.x = append(f.x, about.X...)
+		f.x, f.segment = append(f.x, about.X...), about.Segment
 	}
 	if n := len(p.decision.Expected); n > 0 {
 		f.expected = slices.Grow(f.expected, n)[:n]
@@ -255,7 +259,7 @@ func (p *player) about(imp *event.Impression) (*policy.Context, error) {
 	if f := p.context.Read(&p.reading, imp, p.name); f != nil {
 		return nil, f
 	}
-	p.x.X = p.context.AppendVectors(p.x.X[:0], &p.reading)
+	p.context.Fill(&p.x, &p.reading)
 	return &p.x, nil
 }
 
@@ -275,7 +279,7 @@ func (p *player) feedback(fb delay.Feedback, x *flight, slot int32) delay.Feedba
 		fb.Expected, fb.HasExpected = f.expected[x.selected], true
 	}
 	if len(f.x) > 0 && x.selected >= 0 {
-		fb.X = f.x
+		fb.X, fb.Segment = f.x, f.segment
 	}
 	return fb
 }

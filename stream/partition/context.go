@@ -17,12 +17,13 @@ type Context struct {
 	space       *features.Space
 	missingZero bool
 	user, item  []string // names of the numbers that stand in lists
+	segments    []string // names by number
 }
 
 // NewContext makes one of what is declared. A number that is missing counts as the middle of its range where missingZero says so; else it
 // is a fault.
 func NewContext(s *features.Space, missingZero bool) *Context {
-	c := &Context{space: s, missingZero: missingZero}
+	c := &Context{space: s, missingZero: missingZero, segments: s.SegmentNames()}
 	for _, f := range s.User() {
 		c.user = append(c.user, f.Name)
 	}
@@ -39,11 +40,14 @@ func (c *Context) Space() *features.Space { return c.space }
 
 // Reading is an impression's context in steps of the declared ranges. Its memory is used again by the next.
 type Reading struct {
-	User    []int8 // the user's, as many as the space has of users
+	User    []int8 // where segments are declared the number of the user's; then the user's steps, as many as the space has of users
 	Items   []int8 // the candidates', in the order of the record, as many of each as the space has of items
 	clamped []int64
 	missing int64
+	unknown int64 // 1 where the user's segment is not declared
 	none    []float64
+	// categories are names, as strings that stay.
+	categories map[string]string
 	// candidates is how many there are.
 	candidates int
 }
@@ -58,6 +62,12 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 	r.begin(c.space)
 	if f := c.check(r, x.Features, c.user, learner); f != nil {
 		return f
+	}
+	if c.tellsSegments() {
+		segment, declared := c.segment(x.Segment)
+		if r.User = append(r.User, segment); !declared {
+			r.unknown = 1
+		}
 	}
 	var clamped uint64
 	r.User, clamped = c.space.QuantiseUser(r.User, r.orNone(x.Features))
@@ -80,7 +90,7 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 // begin empties a reading.
 func (r *Reading) begin(s *features.Space) {
 	n := len(s.User()) + len(s.Item())
-	r.User, r.Items, r.missing = r.User[:0], r.Items[:0], 0
+	r.User, r.Items, r.missing, r.unknown = r.User[:0], r.Items[:0], 0, 0
 	r.clamped = slices.Grow(r.clamped[:0], n)[:n]
 	clear(r.clamped)
 	for len(r.none) < n {
@@ -164,8 +174,10 @@ func inCandidate(f *event.Fault, k int) *event.Fault {
 
 // ContextStatus is what a learner's contexts were like since its state was loaded.
 type ContextStatus struct {
-	Clamped []FeatureCount // numbers outside the range of their feature, by feature as declared, users' first
-	Missing int64          // numbers that counted as the middle of their range
+	Looks           bool           // at contexts; else all else is 0
+	Clamped         []FeatureCount // numbers outside the range of their feature, by feature as declared, users' first
+	Missing         int64          // numbers that counted as the middle of their range
+	UnknownSegments int64          // impressions of users whose segment is not declared
 }
 
 // FeatureCount is a count of a feature.
@@ -178,6 +190,7 @@ type FeatureCount struct {
 type contexts struct {
 	clamped []int64
 	missing int64
+	unknown int64
 }
 
 // took counts what an impression that is ranked was like.
@@ -189,13 +202,14 @@ func (c *contexts) took(r *Reading) {
 		c.clamped[k] += n
 	}
 	c.missing += r.missing
+	c.unknown += r.unknown
 }
 
 func (l *learner) contextStatus() (s ContextStatus) {
 	if l.cfg.Context == nil {
 		return s
 	}
-	s.Missing = l.contexts.missing
+	s.Looks, s.Missing, s.UnknownSegments = true, l.contexts.missing, l.contexts.unknown
 	space := l.cfg.Context.space
 	for k, f := range slices.Concat(space.User(), space.Item()) {
 		one := FeatureCount{Name: f.Name}
@@ -216,18 +230,21 @@ func (m *Machine) about(l *learner) *policy.Context {
 	}
 	s := &m.scratch
 	s.about.X = s.about.X[:0]
+	segment, user := c.split(s.reading.User)
 	for _, at := range s.order {
-		s.about.X = c.space.Vector(s.about.X, s.reading.User, s.reading.item(int(at), len(s.order)))
+		s.about.X = c.space.Vector(s.about.X, user, s.reading.item(int(at), len(s.order)))
 	}
+	s.about.Segment = segment
 	return &s.about
 }
 
-// AppendVectors appends the vectors of what was read, in the order of the record.
-func (c *Context) AppendVectors(dst []int8, r *Reading) []int8 {
+// Fill fills in what was read, with the candidates in the order of the record.
+func (c *Context) Fill(dst *policy.Context, r *Reading) {
+	segment, user := c.split(r.User)
+	dst.Segment, dst.X = segment, dst.X[:0]
 	for k := range r.candidates {
-		dst = c.space.Vector(dst, r.User, r.item(k, r.candidates))
+		dst.X = c.space.Vector(dst.X, user, r.item(k, r.candidates))
 	}
-	return dst
 }
 
 // item is what was read of the candidate at a position of n.
@@ -270,6 +287,7 @@ func (m *Machine) adoptContext(l *learner) {
 	if f := lenient.Read(&s.reading, &m.impression, l.name); f != nil {
 		return
 	}
+	lenient.Categorise(l.delay, &s.reading, &m.impression, s.numbers)
 	at := make(map[policy.Item]int, len(s.numbers))
 	for k, i := range s.numbers {
 		at[i] = k
@@ -282,15 +300,26 @@ func (m *Machine) adoptContext(l *learner) {
 
 // holds tells whether steps of which the first are a user's are those of a user and an item.
 func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
-	return has && ofUser == len(c.space.User()) && len(steps) == ofUser+len(c.space.Item())
+	if !has || ofUser != c.ofUser() || len(steps) != ofUser+len(c.space.Item()) {
+		return false
+	}
+	segment, _ := c.split(steps[:ofUser])
+	return segment >= 0 && int(segment) < c.space.Segments()
 }
 
-// vector is that of the item which was selected from the current entry; empty where the learner does not need it, or it is not known.
-func (m *Machine) vector(l *learner) []int8 {
+// vector is that of the item which was selected from the current entry, and the user's segment; empty where the learner does not need it,
+// or it is not known.
+func (m *Machine) vector(l *learner) (x []int8, segment int32) {
 	e, c := &m.cur.entry, l.cfg.Context
 	if c == nil || e.selected < 0 || !c.holds(e.context, e.ofUser, e.hasContext) {
-		return nil
+		return nil, 0
 	}
-	m.scratch.x = c.space.Vector(m.scratch.x[:0], e.context[:e.ofUser], e.context[e.ofUser:])
-	return m.scratch.x
+	m.scratch.x, segment = c.vector(m.scratch.x[:0], e.context, e.ofUser)
+	return m.scratch.x, segment
+}
+
+// vector appends that of steps which c holds.
+func (c *Context) vector(dst, steps []int8, ofUser int) (x []int8, segment int32) {
+	segment, user := c.split(steps[:ofUser])
+	return c.space.Vector(dst, user, steps[ofUser:]), segment
 }

@@ -27,6 +27,15 @@ func shopContext(t require.TestingT, missingZero bool) *Context {
 	return NewContext(s, missingZero)
 }
 
+// grouped is shopContext with segments and categories.
+func grouped(t require.TestingT) *Context {
+	d := features.Declaration{Segments: []string{"new", "loyal"}, Categories: true, Cross: [][2]string{{"age", "price"}}}
+	d.User, d.Item = append(d.User, shopContext(t, true).space.User()...), append(d.Item, shopContext(t, true).space.Item()...)
+	s, err := features.New(d)
+	require.NoError(t, err)
+	return NewContext(s, true)
+}
+
 // seeing is testConfig with a learner that looks at contexts, and notes what it is told.
 func seeing(t require.TestingT, missingZero bool, notes *[]string) Config {
 	cfg := testConfig()
@@ -61,7 +70,11 @@ func naiveX(age float64, c *event.CandidateContext) []int {
 func TestContext_FollowsTheSelection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var notes []string
-		w := newWorld(t, seeing(t, true, &notes))
+		cfg, groups := seeing(t, true, &notes), rapid.Bool().Draw(t, "groups")
+		if groups {
+			cfg.Learners[0].Context = grouped(t)
+		}
+		w := newWorld(t, cfg)
 		w.now = day
 		number := rapid.OneOf(rapid.Float64Range(-20, 120), rapid.Just(math.NaN()), rapid.SampledFrom([]float64{0, 1, 10, 100}))
 		for k := range rapid.IntRange(1, 12).Draw(t, "impressions") {
@@ -75,6 +88,8 @@ func TestContext_FollowsTheSelection(t *testing.T) {
 				}
 				imp.Context.Candidates = append(imp.Context.Candidates, c)
 			}
+			segment := rapid.SampledFrom([]string{"", "new", "loyal", "odd"}).Draw(t, "segment")
+			imp.Context.Segment = []byte(segment)
 			shake := func() {
 				switch rapid.IntRange(0, 5).Draw(t, "between") {
 				case 0:
@@ -85,6 +100,9 @@ func TestContext_FollowsTheSelection(t *testing.T) {
 			}
 			chosen := rapid.IntRange(0, len(imp.Candidates)-1).Draw(t, "chosen")
 			want := fmt.Sprintf(" knowing %v", naiveX(imp.Context.Features[0], &imp.Context.Candidates[chosen]))
+			if at := slices.Index([]string{"", "new", "loyal"}, segment); groups && at > 0 {
+				want += fmt.Sprint(" of ", at)
+			}
 			selection := event.AppendSelection(nil, &event.Selection{ID: imp.ID, Item: imp.Candidates[chosen].Item})
 			early := rapid.Bool().Draw(t, "selected early")
 			if early {
@@ -122,7 +140,7 @@ func TestContext_InTheOrderOfUtility(t *testing.T) {
 		`{"item":"b","utility":1,"predicted":2}]}`), day))
 	require.Equal(t, []string{"shown [127 127 0 127 0 0 127 127 127 -127 0 127]"}, notes)
 	s := w.m.Learners()[0].Context
-	require.Equal(t, ContextStatus{Missing: 2, Clamped: []FeatureCount{{"age", 1}, {"price", 0}, {"predicted", 1}, {"new", 0}}}, s)
+	require.Equal(t, ContextStatus{Looks: true, Missing: 2, Clamped: []FeatureCount{{"age", 1}, {"price", 0}, {"predicted", 1}, {"new", 0}}}, s)
 }
 
 // Every fault is a dead letter that says what is wrong and where, and leaves no trace; a learner without a context looks at none.

@@ -176,6 +176,9 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	d := &m.decision
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
 	about := m.about(l)
+	if about != nil {
+		l.cfg.Context.Categorise(l.delay, &s.reading, imp, s.numbers)
+	}
 	g.decideAs(l, s.candidates, about, key, d)
 	m.segments.loose += eventWeight
 	favourite := favouriteOf(l, s.candidates, d)

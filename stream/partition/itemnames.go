@@ -179,9 +179,10 @@ func (f *freshNames) clear() {
 	}
 }
 
-// numbersIn gives the numbers of items, one or two of them, that a field names which is about items.
+// numbersIn gives the numbers of items, one or two of them, that a field names which is about items. What stands behind a bar is none.
 func numbersIn(field []byte) iter.Seq[policy.Item] {
 	return func(yield func(policy.Item) bool) {
+		field, _, _ := bytes.Cut(field, []byte{'|'})
 		for text := range bytes.SplitSeq(field, []byte{':'}) {
 			n, err := strconv.ParseInt(string(text), 10, 32)
 			if err != nil || n < 0 || !yield(policy.Item(n)) {

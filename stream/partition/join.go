@@ -438,7 +438,7 @@ func (m *Machine) feedback(l *learner) delay.Feedback {
 	if fb.InParts = e.inParts; e.inParts {
 		fb.Before, _ = l.normalise(e.sum)
 	}
-	fb.X = m.vector(l)
+	fb.X, fb.Segment = m.vector(l)
 	fb.Expected, fb.HasExpected = e.expectedOf()
 	fb.Propensity = e.propensity()
 	if e.alone || len(e.propensities) == 0 && len(e.ranks) == 0 && e.instance < 0 {

@@ -41,8 +41,8 @@ type missed struct {
 	has      bool // a context
 }
 
-// expectedWord begins the word that says what was expected, and contextWord that which says how many steps of the context are the user's and,
-// in hexadecimal digits, all of them.
+// expectedWord begins the word that says what was expected, and contextWord that which says how many numbers of the context are the user's, the segment's
+// among them, and in hexadecimal digits all of them.
 const (
 	expectedWord = "expected:"
 	contextWord  = "context:"
@@ -104,7 +104,7 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 			fb.Before, _ = l.normalise(x.sum)
 		}
 		if c := l.cfg.Context; c != nil && x.selected && c.holds(x.context, x.ofUser, x.has) {
-			fb.X = c.space.Vector(nil, x.context[:x.ofUser], x.context[x.ofUser:])
+			fb.X, fb.Segment = c.vector(nil, x.context, x.ofUser)
 		}
 		if x.selected {
 			l.delay.Expired(fb)

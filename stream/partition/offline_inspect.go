@@ -115,13 +115,16 @@ func (o *Offline) aboutIn(l *learner, imp *event.Impression, order []int32) *pol
 }
 
 // Rank ranks candidates in increasing utility, as an impression of them would be ranked now, of which that is known, and forgets that it did. Items that are new become
-// known.
-func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, key policy.Key, d *delay.Decision) error {
+// known, and so do categories that the impression tells of, whose candidates are in the same order; nil: it is not known.
+func (o *Offline) Rank(name string, items [][]byte, about *policy.Context, imp *event.Impression, key policy.Key, d *delay.Decision) error {
 	l, err := o.inspected(name)
 	if err != nil {
 		return err
 	}
 	o.scratch.numbers = o.intern(l, o.scratch.numbers[:0], items)
+	if about != nil && imp != nil {
+		l.cfg.Context.Categorise(l.delay, &o.scratch.reading, imp, o.scratch.numbers)
+	}
 	l.delay.Decide(o.scratch.numbers, about, key, d)
 	l.delay.Unselected(delay.Feedback{Instance: d.Instance})
 	return nil

@@ -73,6 +73,8 @@ func (l *tally) Adopt(ref int64, d *delay.Decision) {
 }
 
 // Needs are those of a learner that may have instances, and hence wants to see all.
+func (l *tally) Categorise(i policy.Item, name string) { l.tell("category of %d %s", i, name) }
+
 func (l *tally) Needs() delay.Needs {
 	return delay.Needs{Ref: true, Candidates: l.instances, Context: l.saw != nil}
 }
@@ -110,6 +112,9 @@ func (l *tally) Unselected(fb delay.Feedback) { l.tell("unselected %d%s", fb.Ref
 func (l *tally) more(fb delay.Feedback) string {
 	switch {
 	case l.saw != nil:
+		if fb.Segment != 0 {
+			return fmt.Sprintf(" knowing %v of %d", fb.X, fb.Segment)
+		}
 		return fmt.Sprintf(" knowing %v", fb.X)
 	case l.expects != nil && !fb.HasExpected:
 		return " expected nothing"

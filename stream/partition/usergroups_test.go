@@ -1,0 +1,157 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// inGroups is testConfig with a learner that looks at segments and categories alone, and notes what it is told.
+func inGroups(t require.TestingT, notes *[]string) Config {
+	s, err := features.New(features.Declaration{Segments: []string{"new", "loyal"}, Categories: true})
+	require.NoError(t, err)
+	cfg := testConfig()
+	cfg.Learners[0].Context = NewContext(s, false)
+	cfg.Learners[0].New = func() delay.Learner {
+		return &tally{changed: map[policy.Item]bool{}, told: notes,
+			saw: func(c *policy.Context) { *notes = append(*notes, fmt.Sprintf("shown %v of %d", c.X, c.Segment)) }}
+	}
+	return cfg
+}
+
+// A learner is told of categories before it decides, again when a decision is adopted, and of none where a candidate gives none. The
+// segment goes with the impression to its end, through a checkpoint and through an adoption.
+func TestGroups(t *testing.T) {
+	var notes []string
+	w := newWorld(t, inGroups(t, &notes))
+	w.now = day
+	told := func() []string {
+		all := notes
+		notes = nil
+		return all
+	}
+	read := func(topic event.Topic, id, record string) {
+		t.Helper()
+		require.NoError(t, w.read(topic, id, []byte(record), day))
+	}
+	read(event.Impressions, "i", `{"impression_id":"i","segment":"loyal","candidates":[{"item":"a","utility":1},{"item":"b","utility":3,"category":"news"},{"item":"c","utility":2,"category":"sports"}]}`)
+	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "shown [127 127 127] of 2"}, told())
+	w.crash()
+	require.Equal(t, []string{"category of 1 news", "category of 2 sports", "adopt 0 order [2 1 0]"}, told(), "adopted")
+	read(event.Selections, "i", `{"impression_id":"i","item":"c"}`)
+	require.Equal(t, []string{"selected 0 item 2 knowing [127] of 2"}, told())
+	w.save()
+	w.crash()
+	told()
+	read(event.Payoffs, "i", `{"impression_id":"i","payoff":1}`)
+	require.Equal(t, []string{"paid 0 item 2 payoff 1 knowing [127] of 2"}, told(), "a checkpoint keeps it")
+
+	read(event.Impressions, "j", `{"impression_id":"j","segment":"odd","candidates":[{"item":"a","utility":1,"category":""},{"item":"b","utility":2,"category":null}]}`)
+	read(event.Impressions, "k", `{"impression_id":"k","candidates":[{"item":"b","utility":2,"category":"sports"}]}`)
+	require.Equal(t, []string{"shown [127 127] of 0", "category of 1 sports", "shown [127] of 0"}, told())
+	require.Equal(t, ContextStatus{Looks: true, UnknownSegments: 1}, w.m.Learners()[0].Context, "who gives none is not unknown")
+	require.Empty(t, w.letters)
+}
+
+// What is no name is refused by who looks at it, and passed over by others.
+func TestGroups_Faults(t *testing.T) {
+	for _, c := range []struct{ record, reason, says string }{
+		{`{"impression_id":"i","segment":7,"candidates":[{"item":"a","utility":1}]}`, "wrong_type", "segment is not a string but: number"},
+		{`{"impression_id":"i","candidates":[{"item":"a","utility":1},{"item":"b","utility":1,"category":["x"]}]}`, "wrong_type", "candidates[1]: category is not a string but: array"},
+		{`{"impression_id":"i","candidates":[{"item":"a","utility":1,"category":"` + strings.Repeat("x", event.MaxIDBytes+1) + `"}]}`, "id_too_long", "candidates[0]: category has 1025 bytes"},
+		{`{"impression_id":"i","features":[1],"candidates":[{"item":"a","utility":1}]}`, "wrong_features", `features has 1 numbers, learner "feed" declares 0`},
+	} {
+		var notes []string
+		for _, looks := range []bool{true, false} {
+			w := newWorld(t, testConfig())
+			if looks {
+				w = newWorld(t, inGroups(t, &notes))
+			}
+			w.now = day
+			require.NoError(t, w.read(event.Impressions, "i", []byte(c.record), day))
+			if !looks {
+				require.Empty(t, w.letters)
+				continue
+			}
+			require.Len(t, w.letters, 1)
+			require.Equal(t, c.reason, w.letters[0].Reason)
+			require.Contains(t, w.letters[0].Detail, c.says)
+			require.Empty(t, notes)
+		}
+	}
+}
+
+// What is stored of a learner that has other segments is not told; what was missed is told with its segment.
+func TestGroups_Missed(t *testing.T) {
+	c := grouped(t)
+	require.True(t, c.holds([]int8{2, 5, 1, 2, 3}, 2, true))
+	require.False(t, c.holds([]int8{3, 5, 1, 2, 3}, 2, true))
+	require.False(t, c.holds([]int8{-1, 5, 1, 2, 3}, 2, true))
+	require.False(t, c.holds([]int8{5, 1, 2, 3}, 1, true))
+
+	d := &told{}
+	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
+	l.items = newCatalogue(NewNameTable())
+	l.items.intern(0, []byte("item"))
+	var a, b absences
+	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{0}, selected: 0, alone: true, instance: -1, began: 82, hasContext: true, ofUser: 2,
+		context: []int8{2, 127, 64, 0, 0}})
+	var changes state.Changes
+	a.seal(&changes)
+	require.NoError(t, b.deliver(l, []state.Field{{Field: changes.Writes[0].Field, Value: changes.Writes[0].Value}}))
+	require.Len(t, d.expired, 1)
+	require.Equal(t, []int8{127, 127, 64, 0, 0, 64}, d.expired[0].X)
+	require.EqualValues(t, 2, d.expired[0].Segment)
+}
+
+// Telling of segments and categories takes no memory once their names have been seen, however many there have been.
+func TestGroups_NothingIsAllocated(t *testing.T) {
+	c := grouped(t)
+	imp := event.Impression{Context: event.Context{Segment: []byte(strings.Repeat("a name longer than most", 4)), Features: []float64{1}}}
+	var items []policy.Item
+	for k := range 20 {
+		imp.Candidates = append(imp.Candidates, event.Candidate{Item: fmt.Append(nil, k)})
+		imp.Context.Candidates = append(imp.Context.Candidates, event.CandidateContext{Category: fmt.Append(nil, "a category with quite a long name, number ", k%7)})
+		items = append(items, policy.Item(k))
+	}
+	l, r := &silent{}, &Reading{}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if f := c.Read(r, &imp, "feed"); f != nil {
+			t.Fatal(f)
+		}
+		c.Categorise(l, r, &imp, items)
+	}))
+	require.Equal(t, "a category with quite a long name, number 5", l.last)
+	require.EqualValues(t, 1, r.unknown)
+	for k := range maxCategories + 1 {
+		r.category(fmt.Append(nil, k))
+	}
+	require.Len(t, r.categories, 1+7, "7 were there before")
+}
+
+// silent is a learner that keeps the last category that it is told.
+type silent struct {
+	delay.Learner
+	last string
+}
+
+func (s *silent) Categorise(_ policy.Item, name string) { s.last = name }
+
+// A field of a cell is about its item alone.
+func TestNumbersIn(t *testing.T) {
+	for field, want := range map[string][]policy.Item{"7": {7}, "7|2": {7}, "7:9": {7, 9}, "x": nil} {
+		var got []policy.Item
+		for i := range numbersIn([]byte(field)) {
+			got = append(got, i)
+		}
+		require.Equal(t, want, got, field)
+	}
+}
