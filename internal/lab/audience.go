@@ -19,7 +19,8 @@ const (
 	Predicted Scenario = "predicted"
 	// Misled is Predicted with predictions N(0.5, 0.1²), which have nothing to do with means.
 	Misled Scenario = "misled"
-	// Useless is Predicted with 2,000 items, each with 16 features, uniform and without effect.
+	// Useless is Predicted with 2,000 items, each with 16 features, uniform and without effect, in 40 categories, for users of 4 segments, who
+	// make no difference either.
 	Useless Scenario = "useless"
 	// Personal is Predicted with 2,000 items of means N(0.5, 0.06²) + 0.25·θᵀx, where θ and x are unit vectors of R⁸; x is another one for
 	// each item in each impression.

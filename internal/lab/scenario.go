@@ -143,7 +143,7 @@ var scenarios = []struct {
 	{Daily, "all means rise and fall by 0.3 in 86,400 impressions"},
 	{Predicted, "20 candidates of 5,000 items, and a prediction of each; what payoffs depend on is told, from here to linear-blocks; 1,000 late"},
 	{Misled, "the same; predictions say nothing"},
-	{Useless, "20 candidates of 2,000 items, with 16 features that say nothing"},
+	{Useless, "20 candidates of 2,000 items, with 16 features, categories and segments that say nothing"},
 	{Personal, "20 candidates of 2,000 items; payoffs depend on 8 features, others for each user"},
 	{Categories, "20 candidates of 5,000 items in 40 categories, whose items pay alike"},
 	{Segments, "20 candidates of 400 items, which pay differently in 4 segments of users"},
