@@ -89,7 +89,7 @@ func (d *Direct) Categorise(i policy.Item, name string) {
 // categorise moves an item to another category.
 func (u *users) categorise(i policy.Item, name string) {
 	u.eachCell(i, func(cell int32) {
-		if known, _ := u.model.Has(cell); known {
+		if u.model.Has(cell) {
 			u.model.Drop(cell)
 			u.untold.Note(cell, 1)
 		}

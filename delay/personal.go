@@ -240,7 +240,7 @@ func (u *users) settle(t *policy.Table) {
 			continue
 		}
 		u.eachCell(i, func(cell int32) { // whose share of what is silent changes
-			if _, silent := u.model.Has(cell); silent || u.pooled.Get(cell).awaited > 0 {
+			if u.pooled.Get(cell).awaited > 0 {
 				u.untold.Note(cell, 1)
 			}
 		})
@@ -262,7 +262,7 @@ func (u *users) tell(t *policy.Table, cell int32) {
 	e, c, fed := t.Evidence(i), u.pooled.Get(cell), t.Pooled(i)
 	silent := personal.Silent{W: e.W - float64(fed.N), R: e.R - fed.R, Q: max(0, e.Q-fed.Q), X: u.mean}
 	w, r := e.W, e.R
-	if known, _ := u.model.Has(cell); !known && c.fed == 0 && w == 0 && r == 0 {
+	if !u.model.Has(cell) && c.fed == 0 && w == 0 && r == 0 {
 		return
 	}
 	if u.segments > 1 {

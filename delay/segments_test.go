@@ -186,6 +186,33 @@ func TestSegments_SilenceIsTheirs(t *testing.T) {
 	}
 }
 
+// Silence that counts at once is payoffs of its default, of each segment those that are its own.
+func TestSegments_SilenceAtOnceIsPayoffsOfTheDefault(t *testing.T) {
+	silent, paid := grouped(t, Silence{Law: SilenceAtOnce}, []string{"new", "loyal"}, true), grouped(t, Silence{Law: SilenceAtOnce}, []string{"new", "loyal"}, true)
+	for _, d := range []*Direct{silent, paid} {
+		d.Grow(5)
+		require.NoError(t, d.Loaded())
+		for n := range 100 {
+			give(d, policy.Item(n%4), int32(n%3), 0.75)
+		}
+	}
+	for n := range int64(40) {
+		fb := Feedback{Ref: n, Item: policy.Item(n % 4), Segment: int32(n * n % 3), X: onlyIntercept}
+		silent.Selected(fb)
+		paid.Selected(fb)
+		paid.Paid(fb)
+	}
+	likeFits(t, silent, paid)
+	for i := range policy.Item(5) {
+		for segment := range int32(3) {
+			mean, worth := expected(paid, i, segment)
+			got, gotWorth := expected(silent, i, segment)
+			require.InDelta(t, mean, got, 1e-6)
+			require.InEpsilon(t, worth, gotWorth, 1e-6)
+		}
+	}
+}
+
 // In flight are a cell's own: another segment's selections of the item tell of it no more than its payoffs would.
 func TestSegments_InFlightAreTheirs(t *testing.T) {
 	d := grouped(t, Silence{}, []string{"new", "loyal"}, false)

@@ -156,15 +156,12 @@ func (m *Model) Set(cell int32, w, r float64, s []int64, silent Silent) {
 	}
 }
 
-// Has tells whether something is known of a cell; silent whether some of that is.
-func (m *Model) Has(cell int32) (known, silent bool) {
-	n := m.levels[0].Get(cell)
-	return n != nil, n != nil && n.silent != nil && n.silent.W != 0
-}
+// Has tells whether something is known of a cell.
+func (m *Model) Has(cell int32) bool { return m.levels[0].Get(cell) != nil }
 
 // Drop makes nothing known of a cell, so that it may belong elsewhere.
 func (m *Model) Drop(cell int32) {
-	if m.levels[0].Get(cell) != nil {
+	if m.Has(cell) {
 		m.Set(cell, 0, 0, nil, Silent{})
 	}
 }

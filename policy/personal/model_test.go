@@ -204,6 +204,12 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 			require.Equal(t, mean, still, "what is on its way says nothing of the mean")
 			if m.config.Levels > 0 {
 				require.Greater(t, more, weight, "what is on its way is known already")
+				var w float64
+				if n := m.levels[0].Get(cell); n != nil {
+					w = n.w
+				}
+				_, all := m.Known(cell, x, 1e18)
+				require.InEpsilon(t, 1/weight, 1/all+1/(w+m.kappa[0]), 1e-9, "of the cell alone")
 			}
 		}
 		for l, at := range d.offset {
