@@ -13,13 +13,14 @@ type Part struct {
 // candidate add up to what is expected of it.
 func (u *users) parts(candidates []policy.Item, about *policy.Context) [][]Part {
 	all := make([][]Part, len(candidates))
-	causes := u.causes()
+	causes, segment := u.causes(), about.SegmentOf()
 	for at, i := range candidates {
 		x := about.Row(at, len(candidates))
 		if len(x) != u.dim {
 			x = u.middle
 		}
-		ofFeatures, ofLevels := u.model.Parts(i, x)
+		cell, _ := u.cell(i, segment)
+		ofFeatures, ofLevels := u.model.Parts(cell, x)
 		for j, adds := range ofFeatures {
 			all[at] = append(all[at], Part{OfFeatures, u.names[j], adds})
 		}
