@@ -94,14 +94,14 @@ func (o *Offline) Explain(name string, items [][]byte, utilities []float64, imp 
 	for k, at := range x.Order {
 		candidates[k] = numbers[at]
 	}
-	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, o.aboutIn(l, imp, x.Order), key)
+	x.Explanation = l.delay.(delay.Inspector).Explain(candidates, o.aboutIn(l, imp, numbers, x.Order), key)
 	x.Decision.Order = slices.Clone(x.Decision.Order)
 	return x, nil
 }
 
-// aboutIn is the context of an impression whose candidates are in that order; nil where there is none, or none that can be read. A rule of
-// the day is not asked.
-func (o *Offline) aboutIn(l *learner, imp *event.Impression, order []int32) *policy.Context {
+// aboutIn is the context of an impression whose candidates have these numbers and are in that order; nil where there is none, or none that
+// can be read. A rule of the day is not asked. The learner is told of categories, as by the impression.
+func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.Item, order []int32) *policy.Context {
 	if l.cfg.Context == nil || imp == nil {
 		return nil
 	}
@@ -110,6 +110,7 @@ func (o *Offline) aboutIn(l *learner, imp *event.Impression, order []int32) *pol
 	if lenient.Read(&o.scratch.reading, imp, l.name) != nil {
 		return nil
 	}
+	lenient.Categorise(l.delay, &o.scratch.reading, imp, numbers)
 	o.scratch.order = append(o.scratch.order[:0], order...)
 	return o.about(l)
 }

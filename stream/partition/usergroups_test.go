@@ -155,3 +155,47 @@ func TestNumbersIn(t *testing.T) {
 		require.Equal(t, want, got, field)
 	}
 }
+
+// An explanation of an impression goes by its segment and its categories; one that has no context that fits goes by none.
+func TestGroups_Explained(t *testing.T) {
+	s, err := features.New(features.Declaration{Segments: []string{"new", "loyal"}, Categories: true})
+	require.NoError(t, err)
+	cfg := testConfig()
+	belief := policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
+	p, err := policy.NewMOSS(belief)
+	require.NoError(t, err)
+	cfg.Learners[0].Context = NewContext(s, false)
+	cfg.Learners[0].New = func() delay.Learner {
+		d, err := delay.NewPersonal(p, delay.PersonalConfig{Space: s, Belief: belief})
+		require.NoError(t, err)
+		return d
+	}
+	w := newWorld(t, cfg)
+	w.now = day
+	for k := range 40 {
+		id, segment, payoff := fmt.Sprint("i", k), "new", 0.9
+		if k%2 > 0 {
+			segment, payoff = "loyal", 0.1
+		}
+		require.NoError(t, w.read(event.Impressions, id, fmt.Appendf(nil, `{"impression_id":%q,"segment":%q,"candidates":[{"item":"a","utility":1,"category":"good"}]}`, id, segment), day))
+		require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"impression_id":%q,"item":"a"}`, id), day))
+		require.NoError(t, w.read(event.Payoffs, id, fmt.Appendf(nil, `{"impression_id":%q,"payoff":%g}`, id, payoff), day))
+	}
+	require.Empty(t, w.letters)
+	adds := func(record string) (in map[delay.Cause]float64) {
+		var imp event.Impression
+		require.NoError(t, event.NewDecoder(event.Limits{}).WithContext().Impression(&imp, []byte("x"), []byte(record)))
+		x, err := (&Offline{Machine: w.m}).Explain("feed", [][]byte{imp.Candidates[0].Item}, []float64{0}, &imp, 1)
+		require.NoError(t, err)
+		in = map[delay.Cause]float64{}
+		for _, part := range x.Parts[0] {
+			in[part.Cause] += part.Adds
+		}
+		return in
+	}
+	young := adds(`{"impression_id":"x","segment":"new","candidates":[{"item":"a"}]}`)
+	loyal := adds(`{"impression_id":"x","segment":"loyal","candidates":[{"item":"a"}]}`)
+	require.Greater(t, young[delay.OfCell], 0.01)
+	require.Less(t, loyal[delay.OfCell], -0.01)
+	require.Zero(t, adds(`{"impression_id":"x","segment":7,"candidates":[{"item":"a"}]}`)[delay.OfCell])
+}

@@ -85,7 +85,11 @@ func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learne
 	pl.learners = []partition.LearnerConfig{{Name: "feed", Default: true, PolicyName: "some", DelayName: "some", Fingerprint: "f",
 		PayoffMax: 1, PayoffHorizon: soon.horizon.Milliseconds(), SelectionTimeout: soon.selection.Milliseconds(), Seed: 1, New: learner}}
 	if learner().Needs().Context {
-		pl.learners[0].Context = partition.NewContext(seenSpace, true)
+		space := seenSpace
+		if h.groups {
+			space = groupSpace
+		}
+		pl.learners[0].Context = partition.NewContext(space, true)
 	}
 	if zero := 0.0; pl.rng.IntN(3) > 0 {
 		pl.learners[0].ExpiryDefault = &zero
@@ -387,6 +391,9 @@ var pooledLearners = map[string]func() delay.Learner{
 	"features": func() delay.Learner {
 		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: seenSpace, Silence: ages, Belief: belief}))
 	},
+	"groups": func() delay.Learner {
+		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: groupSpace, Silence: ages, Belief: belief}))
+	},
 	"sorted": func() delay.Learner {
 		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())
 	},
@@ -401,6 +408,10 @@ var (
 	seenSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
 		Item:  []features.Feature{{Name: features.Utility, Low: 0, High: 1}, {Name: "size", Low: 0, High: 9}, {Name: features.Predicted, Low: 0, High: 1}},
 		Cross: [][2]string{{"mood", "size"}, {"size", features.Utility}}}))
+
+	// groupSpace has what groups users and items besides, of which some belong to none, and little else.
+	groupSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
+		Item: []features.Feature{{Name: "size", Low: 0, High: 9}}, Segments: []string{"new", "loyal"}, Categories: true}))
 
 	belief   = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	ages     = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds()}
@@ -418,7 +429,7 @@ func TestReplay_OfAPool(t *testing.T) {
 			t.Parallel()
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{}, learner)
+				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups"}, learner)
 				pl.play(t)
 				sum := pl.replay(t, nil)
 				t.Logf("seed %d: %d rankings, %d the same, not exact %v", seed, sum.Rankings, sum.Same, sum.NotExact)
@@ -443,7 +454,7 @@ func TestReplay_FromABase(t *testing.T) {
 			t.Parallel()
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{}, learner)
+				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups"}, learner)
 				pl.based = true
 				pl.play(t)
 				sum := pl.replay(t, nil)

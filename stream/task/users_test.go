@@ -22,6 +22,7 @@ type habits struct {
 	faulty       int  // one in so many records is faulty; default 25
 	learners     int  // 2: half of the impressions are for learner "front"
 	contexts     bool // users say of themselves, and of some candidates, more than utilities
+	groups       bool // and which groups they belong to
 }
 
 // closing is the id of a last impression, which nobody selects from.
@@ -112,6 +113,10 @@ func (u *users) impress() {
 		mood, size := "", ""
 		if u.habits.contexts {
 			mood, size = fmt.Sprintf(`"features":[%g],`, float64(u.made%17)/8-1), fmt.Sprintf(`"features":[%d],"predicted":%g,`, u.made%11, float64(u.made%5)/4)
+		}
+		if u.habits.groups {
+			mood += [...]string{"", `"segment":"new",`, `"segment":"loyal",`, `"segment":"odd",`}[u.made%4]
+			size += [...]string{"", fmt.Sprintf(`"category":"k%d",`, u.made/64%3)}[u.made%2]
 		}
 		u.put(event.Impressions, id, `{"impression_id":"%s","learner":"%s",%s"candidates":[{"item":"a",%s"utility":%d},`+
 			`{"item":"b","utility":%d},{"item":"c-%d","utility":0.5}]}`, id, learner, mood, size, rng.IntN(9), rng.IntN(9), rng.IntN(4))
