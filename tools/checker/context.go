@@ -1,13 +1,10 @@
 package checker
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -16,31 +13,39 @@ import (
 // contextFold is what a learner must know of what payoffs depend on besides the item: sums of products of features, which are integers in
 // units of 1/127, and payoffs in units of 2⁻³⁰.
 type contextFold struct {
-	declared *config.Learner
-	cells    map[uint32]*cellFold
-	payoffs  int64
-	products [][]*big.Int // by feature, and feature up to that
-	paid     []*big.Int   // by feature
-	squares  *big.Int
-	ended    bool // an item has ended: what is left of its payoffs is not followed
+	declared   *config.Learner
+	cells      map[cellOf]*cellFold
+	categories map[uint32]string // of items, where they are looked at
+	payoffs    int64
+	products   [][]*big.Int // by feature, and feature up to that
+	paid       []*big.Int   // by feature
+	squares    *big.Int
+	ended      bool // an item has ended: what is left of its payoffs is not followed
+	unsure     bool // or may have ended: whether its category is still known is not
 }
 
-// cellFold is what was fed of an item: how many payoffs, their sum, and by feature the sum over them.
+// cellOf is an item for the users of a segment, by its number: 0 for all others, and where no segments are declared.
+type cellOf struct {
+	item    uint32
+	segment int8
+}
+
+// cellFold is what was fed of a cell: how many payoffs, their sum, and by feature the sum over them.
 type cellFold struct {
 	n, r int64
-	x []int64
+	x    []int64
 }
 
 // followContext begins to fold what features payoffs had, where all configurations declare the same.
 func (lf *learnerFold) followContext() {
 	first := lf.variants[0]
 	same := !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
-		return fmt.Sprint(v.Context.User, v.Context.Item, v.Context.Cross) != fmt.Sprint(first.Context.User, first.Context.Item, first.Context.Cross)
+		return declares(&v.Context) != declares(&first.Context)
 	})
 	if !first.Context.On() || !same || lf.reset != nil {
 		return
 	}
-	c := &contextFold{declared: first, cells: map[uint32]*cellFold{}, squares: new(big.Int)}
+	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]string{}, squares: new(big.Int)}
 	for j := range c.dim() {
 		c.paid = append(c.paid, new(big.Int))
 		c.products = append(c.products, nil)
@@ -49,6 +54,10 @@ func (lf *learnerFold) followContext() {
 		}
 	}
 	lf.context = c
+}
+
+func declares(c *config.Context) string {
+	return fmt.Sprintf("%v %v %v %q %v", c.User, c.Item, c.Cross, c.Segments, c.Categories)
 }
 
 func (c *contextFold) dim() int {
@@ -63,6 +72,19 @@ func stepIn(f config.Feature, v float64) int8 {
 	}
 	middle, half := f.Range.Min/2+f.Range.Max/2, f.Range.Max/2-f.Range.Min/2
 	return int8(math.Round(127 * math.Max(-1, math.Min(1, (math.Max(f.Range.Min, math.Min(f.Range.Max, v))-middle)/half))))
+}
+
+// ofUser is how many numbers are the user's: where segments are declared, that of his own stands first.
+func (c *contextFold) ofUser() int {
+	return len(c.declared.Context.User) + min(len(c.declared.Context.Segments), 1)
+}
+
+// segment is that of a user's and an item's steps.
+func (c *contextFold) segment(steps []int8) int8 {
+	if len(c.declared.Context.Segments) == 0 {
+		return 0
+	}
+	return steps[0]
 }
 
 // stepsOf are the steps of an impression's user, and of each candidate, in the order of the record; ok is false where it does not have the numbers that
@@ -87,6 +109,9 @@ func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int
 		}
 	}
 	ok = ok && (len(imp.Context.Features) == 0 || len(imp.Context.Features) == len(d.User))
+	if len(d.Segments) > 0 {
+		user = append(user, int8(1+slices.Index(d.Segments, string(imp.Context.Segment))))
+	}
 	for k, f := range d.User {
 		user = append(user, stepIn(f, number(imp.Context.Features, k, len(d.User))))
 	}
@@ -118,6 +143,7 @@ func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int
 func (c *contextFold) vector(steps []int8) []int64 {
 	d, at := &c.declared.Context, map[string]int{}
 	x := []int64{127}
+	steps = steps[min(len(d.Segments), 1):]
 	for k, f := range append(slices.Clone(d.User), d.Item...) {
 		x = append(x, int64(steps[k]))
 		at[f.Name] = k + 1
@@ -139,7 +165,10 @@ func (f *fold) see(l *life) {
 	}
 	at := map[uint32]int{}
 	for k := range f.imp.Candidates {
-		at[f.items.intern(f.imp.Candidates[k].Item)] = k
+		i := f.items.intern(f.imp.Candidates[k].Item)
+		if at[i] = k; len(f.imp.Context.Candidates[k].Category) > 0 && l.learner.context.declared.Context.Categories {
+			l.learner.context.categories[i] = string(f.imp.Context.Candidates[k].Category)
+		}
 	}
 	for _, i := range l.items {
 		k, there := at[i]
@@ -151,8 +180,8 @@ func (f *fold) see(l *life) {
 	}
 }
 
-// cell is that of an item.
-func (c *contextFold) cell(i uint32) *cellFold {
+// cell is that of an item in a segment.
+func (c *contextFold) cell(i cellOf) *cellFold {
 	if c.cells[i] == nil {
 		c.cells[i] = &cellFold{x: make([]int64, c.dim())}
 	}
@@ -162,7 +191,7 @@ func (c *contextFold) cell(i uint32) *cellFold {
 // take tells of a normalised payoff of what was selected from an impression.
 func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	x, r := c.vector(l.steps[l.selected]), inParts(payoff)
-	cell := c.cell(i)
+	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected])})
 	cell.n++
 	cell.r += r
 	for j, a := range x {
@@ -176,12 +205,16 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	c.squares.Add(c.squares, big.NewInt((r*r+1<<29)>>30))
 }
 
-// forget tells that an item has ended.
-func (c *contextFold) forget(i uint32) {
-	if cell := c.cells[i]; cell != nil && cell.n > 0 {
-		c.ended = true
+// forget tells that an item has ended, or may have.
+func (c *contextFold) forget(i uint32, sure bool) {
+	for at, cell := range c.cells {
+		if at.item == i {
+			c.ended = c.ended || cell.n > 0
+			delete(c.cells, at)
+		}
 	}
-	delete(c.cells, i)
+	delete(c.categories, i)
+	c.unsure = c.unsure || !sure
 }
 
 // sameContext holds what is stored of an impression against what was read of it.
@@ -189,7 +222,7 @@ func sameContext(l *life, e *entry, at int) bool {
 	if l.steps == nil {
 		return true // it was adopted without being read, or not by all
 	}
-	users := len(l.learner.context.declared.Context.User)
+	users := l.learner.context.ofUser()
 	want := slices.Clone(l.steps[0][:users])
 	for k, steps := range l.steps {
 		if e.selected < 0 || k == at {
@@ -197,136 +230,4 @@ func sameContext(l *life, e *entry, at int) bool {
 		}
 	}
 	return e.hasContext && e.ofUser == users && slices.Equal(want, e.context)
-}
-
-// storedCell is what Redis has of an item's features.
-type storedCell struct {
-	fed, awaited, paid int64
-	x, flying          []int64
-}
-
-var errContext = errors.New("it is not as many numbers as it should be")
-
-// loadCell reads "<payoffs> <awaited> <sum of payoffs>", behind them by feature the sums over the payoffs, and where any are awaited those over them.
-func (s *storedLearner) loadCell(field, value string) error {
-	item, err := strconv.ParseInt(field, 10, 32)
-	numbers, bad := integers(value)
-	if err != nil || bad != nil || len(numbers) < 3 {
-		return errContext
-	}
-	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2]}
-	c.x = numbers[3:]
-	if c.awaited > 0 {
-		half := len(c.x) / 2
-		c.x, c.flying = c.x[:half], c.x[half:]
-	}
-	if s.cells == nil {
-		s.cells = map[int64]storedCell{}
-	}
-	s.cells[item] = c
-	return nil
-}
-
-func integers(text string) (all []int64, err error) {
-	for _, w := range strings.Fields(text) {
-		n, err := strconv.ParseInt(w, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// checkContext compares the sums of features with those of the payoffs taken in, and of the impressions whose payoffs are awaited.
-func (lf *learnerFold) checkContext(f *fold) {
-	c := lf.context
-	if c == nil {
-		return
-	}
-	if f.partial || lf.unknown || lf.loose || lf.imported != nil || !lf.always {
-		f.out.open(contextCells)
-		f.out.open(contextLinear)
-		return
-	}
-	for number, stored := range lf.stored.cells {
-		want := &cellFold{x: make([]int64, c.dim())}
-		if cell := c.cells[lf.stored.fold(uint32(number))]; cell != nil {
-			want = cell
-		}
-		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && slices.Equal(stored.x, want.x)) {
-			f.out.breach(contextCells, lf.name+": "+lf.stored.name(number), fmt.Sprint(want.n, " payoffs of ", want.r, ", sums ", want.x),
-				fmt.Sprint(stored.fed, stored.paid, stored.x))
-		}
-	}
-	for i, cell := range c.cells {
-		there := slices.ContainsFunc(slices.Collect(keysOf(lf.stored.cells)), func(n int64) bool { return lf.stored.fold(uint32(n)) == i })
-		if !f.out.ok(contextCells, there || cell.n == 0) {
-			f.out.breach(contextCells, lf.name+": "+f.items.name(i), fmt.Sprint(cell.n, " payoffs, sums ", cell.x), "nothing")
-		}
-	}
-	lf.checkAwaited(f)
-	lf.checkLinear(f)
-}
-
-func keysOf[V any](all map[int64]V) func(func(int64) bool) {
-	return func(yield func(int64) bool) {
-		for k := range all {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// checkAwaited: what is awaited of an item are the pending impressions from which it was selected.
-func (lf *learnerFold) checkAwaited(f *fold) {
-	if !f.state.complete {
-		return
-	}
-	want := map[int64]string{}
-	sums := map[int64]*cellFold{}
-	for _, e := range f.state.entries {
-		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || !e.hasContext || lf.hasEnded(f, e.items[e.selected], e) {
-			continue
-		}
-		item := int64(e.items[e.selected])
-		if sums[item] == nil {
-			sums[item] = &cellFold{x: make([]int64, lf.context.dim())}
-		}
-		sums[item].n++
-		for j, a := range lf.context.vector(e.context) {
-			sums[item].x[j] += a
-		}
-	}
-	for item, s := range sums {
-		want[item] = fmt.Sprint(s.n, s.x)
-	}
-	got := map[int64]string{}
-	for item, c := range lf.stored.cells {
-		if c.awaited > 0 {
-			got[item] = fmt.Sprint(c.awaited, c.flying)
-		}
-	}
-	compareEach(lf, f, contextCells, want, got, lf.stored.name)
-}
-
-// checkLinear: each row of the products of features, and by feature the sum of payoffs.
-func (lf *learnerFold) checkLinear(f *fold) {
-	c := lf.context
-	if c.ended {
-		f.out.open(contextLinear)
-		return
-	}
-	if c.payoffs == 0 && len(lf.stored.linear) == 0 {
-		return
-	}
-	equal(f.out, contextLinear, lf.name+": payoffs", fmt.Sprint(c.payoffs, " ", c.squares), lf.stored.linear["payoffs"])
-	for j := range c.products {
-		var row []string
-		for _, sum := range append(slices.Clone(c.products[j]), c.paid[j]) {
-			row = append(row, sum.String())
-		}
-		equal(f.out, contextLinear, fmt.Sprintf("%s: feature %d", lf.name, j), strings.Join(row, " "), lf.stored.linear[strconv.Itoa(j)])
-	}
 }

@@ -45,7 +45,7 @@ const victimLearners = `
   ends: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m}
   dark: {payoffs: stochastic, policy: thompson, payoff_horizon: 1h, selection_timeout: 10m}
   told: {payoffs: stochastic, policy: greedy, delay: direct, utilities: social, payoff_horizon: 1h, selection_timeout: 10m, on_expiry: drop}
-  vary: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m, context: {item: [x]}}`
+  vary: {payoffs: stochastic, policy: moss, payoff_horizon: 1h, selection_timeout: 10m, context: {item: [x], segments: [new, loyal], categories: true}}`
 
 const victimExperiments = "experiments: {tried: {arms: {tried: 0.5, same: 0.5}, control: same}, " +
 	"both: {arms: {both: 0.5, ends: 0.5}, control: ends, learning: shared, shadow: {dark: 1}, by: user, period: 1h}}"
@@ -107,7 +107,7 @@ func (v *victim) live(t *testing.T) {
 		}
 		require.NoError(t, pause(ctx, 5*time.Millisecond), "for the tombstones")
 	}
-	v.put(t, "impressions", "v", `"learner":"vary","candidates":[{"item":"a","utility":1,"features":[0.5]}]`)
+	v.put(t, "impressions", "v", `"learner":"vary","segment":"loyal","candidates":[{"item":"a","utility":1,"features":[0.5],"category":"news"}]`)
 	v.put(t, "selections", "v", `"item":"a"`)
 	v.put(t, "payoffs", "v", `"payoff":0.5`)
 	v.settle(t)

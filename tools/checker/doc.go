@@ -103,7 +103,9 @@
 //   - silence.ages: payoffs were as much later than their selections as the log says, each in the block of time in which its
 //     selection began, as of the stored pass, those below the default apart; which is that of event time.
 //   - context.cells, context.linear: with a context, the features of what was paid for each item, and of what is in flight, and over all
-//     payoffs the products of features with each other and with what was paid, are those that the impressions say.
+//     payoffs the products of features with each other and with what was paid, are those that the impressions say; where segments are
+//     declared, of each item in each segment.
+//   - context.categories: an item's category is the newest that an impression has given it since the item is known.
 //   - drift.history: where means drift, an item was paid as often and as much as payoffs came in, in each block of time in which
 //     selections began, as of the stored pass; which is that of event time.
 //   - lately.items: with robust, an item was paid as often and as much as payoffs came in, and could have been selected as often as

@@ -48,6 +48,7 @@ const (
 	driftHistory
 	contextCells
 	contextLinear
+	contextCategories
 	latelyItems
 	latelyLevels
 	silenceOpen
@@ -112,6 +113,7 @@ var lawNames = [laws]string{
 	driftHistory:         "drift.history",
 	contextCells:         "context.cells",
 	contextLinear:        "context.linear",
+	contextCategories:    "context.categories",
 	latelyItems:          "lately.items",
 	latelyLevels:         "lately.levels",
 	silenceOpen:          "silence.open",

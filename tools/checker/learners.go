@@ -227,7 +227,7 @@ func (lf *learnerFold) checkFlights(f *fold) {
 }
 
 // compareEach compares what is stored by item or by instance; what there is none of is not stored.
-func compareEach[V comparable](lf *learnerFold, f *fold, by law, want, got map[int64]V, name func(int64) string) {
+func compareEach[K, V comparable](lf *learnerFold, f *fold, by law, want, got map[K]V, name func(K) string) {
 	var none V
 	if !lf.always {
 		f.out.open(by)

@@ -117,6 +117,15 @@ func (tr *traffic) add(at event.Millis, topic, id, value string) {
 	}
 }
 
+// user is what an impression says of its user.
+func (tr *traffic) user() string {
+	all := fmt.Sprintf(`"features":[%d],`, tr.rng.IntN(100))
+	if segment := tr.rng.IntN(4); segment > 0 {
+		all += fmt.Sprintf(`"segment":%q,`, []string{"new", "loyal", "stranger"}[segment-1])
+	}
+	return all
+}
+
 func (tr *traffic) impression() {
 	id := fmt.Sprintf("i-%d", tr.made)
 	tr.made++
@@ -124,7 +133,14 @@ func (tr *traffic) impression() {
 	order := tr.rng.Perm(8)[:n]
 	var list []string
 	for _, i := range order {
-		list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%v}`, i, tr.rng.NormFloat64()))
+		about := ""
+		if tr.chance(2) {
+			about = fmt.Sprintf(`,"category":"category-%d"`, tr.rng.IntN(3))
+		}
+		if !tr.chance(20) {
+			about += fmt.Sprintf(`,"features":[%.2f]`, tr.rng.NormFloat64())
+		}
+		list = append(list, fmt.Sprintf(`{"item":"item-%d","utility":%v%s}`, i, tr.rng.NormFloat64(), about))
 	}
 	learner := ""
 	if tr.chance(40) {
@@ -135,7 +151,7 @@ func (tr *traffic) impression() {
 		at += 60_000 // after its selection, perhaps
 	}
 	if !tr.chance(40) {
-		tr.add(at, "impressions", id, fmt.Sprintf(`{"impression_id":%q,%s"time":"$time","candidates":[%s]}`, id, learner, strings.Join(list, ",")))
+		tr.add(at, "impressions", id, fmt.Sprintf(`{"impression_id":%q,%s"time":"$time",%s"candidates":[%s]}`, id, learner, tr.user(), strings.Join(list, ",")))
 	}
 	item := func() string {
 		if tr.chance(20) {
@@ -177,6 +193,7 @@ var kinds = []struct{ name, learners, further string }{
 	{"direct", "  feed: {payoffs: stochastic, policy: greedy, delay: direct, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m, remember: 3m}"},
 	{"at once", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: at_once, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"ages", "  feed: {payoffs: stochastic, policy: moss, delay: direct, silence: ages, drift: 0.7, on_expiry: {default: 0.5}, payoff_horizon: 1m, selection_timeout: 30s}", "join: {parking_time: 2m}"},
+	{"context", "  feed: {payoffs: stochastic, policy: moss, payoff_horizon: 1m, selection_timeout: 30s, context: {user: [{name: age, range: [0, 100]}], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true}}", "join: {parking_time: 2m}"},
 	{"robust", "  feed: {payoffs: adversarial, policy: robust, half_lives: [5s, 1m], payoff_horizon: 1m, selection_timeout: 30s, on_expiry: {default: 0.5}}", "join: {parking_time: 2m}"},
 	{"refuse", "  feed: {payoffs: stochastic, policy: moss, payoff_range: [0.2, 0.8], out_of_range: refuse, on_expiry: {default: 0.2}, payoff_horizon: 10m, selection_timeout: 2m}", "join: {parking_time: 2m}"},
 	{"egreedy", "  feed: {payoffs: stochastic, policy: egreedy, delay: qpmd, payoff_horizon: 10m, selection_timeout: 2m, windows: {geometric: 0.7, max: 4}}", "join: {parking_time: 2m}"},
@@ -250,6 +267,14 @@ func (tr *traffic) pass(t testing.TB) {
 				require.Equal(t, parts, l.Checked == 0, l.Law)
 			}
 			if l.Law == lawNames[driftHistory] && tr.w.cfg.Learners[0].Drift > 0 {
+				require.Zero(t, l.Open, l.Law)
+				require.Positive(t, l.Checked, l.Law)
+			}
+		}
+	}
+	if tr.w.cfg.Learners[0].Context.On() {
+		for _, l := range last.Laws {
+			if strings.HasPrefix(l.Law, "context.") {
 				require.Zero(t, l.Open, l.Law)
 				require.Positive(t, l.Checked, l.Law)
 			}

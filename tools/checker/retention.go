@@ -114,7 +114,7 @@ func (lf *learnerFold) endDue(f *fold, k *keptFold) {
 func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	it := lf.item(i)
 	if lf.context != nil {
-		lf.context.forget(i)
+		lf.context.forget(i, sure)
 	}
 	*it = itemFold{unknown: it.unknown || !sure, ended: offset + 1}
 	if lf.silence != nil {

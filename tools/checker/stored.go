@@ -41,7 +41,8 @@ type storedLearner struct {
 	pairs       map[[2]uint32]int64 // by the numbers of the better and the worse item
 	against     map[[2]uint32]int64 // those of them against an order that was certain
 	rated       map[uint32]moments  // by an item's number
-	cells       map[int64]storedCell
+	cells       map[cellAt]storedCell
+	categories  map[int64]string // by an item's number
 	linear      map[string]string
 }
 
@@ -56,7 +57,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -246,6 +247,8 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			err = s.loadOpen(field, value)
 		case "cells":
 			err = s.loadCell(field, value)
+		case "categories":
+			err = s.loadCategory(field, value)
 		case "linear":
 			if s.linear == nil {
 				s.linear = map[string]string{}

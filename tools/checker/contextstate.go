@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// storedCell is what Redis has of an item's features, or of a cell's.
+type storedCell struct {
+	fed, awaited, paid int64
+	x, flying          []int64
+}
+
+// cellAt is a cell by its item's number.
+type cellAt struct {
+	item    int64
+	segment int8
+}
+
+func (s *storedLearner) cellName(at cellAt) string {
+	return fmt.Sprintf("%s, segment %d", s.name(at.item), at.segment)
+}
+
+var errContext = errors.New("it is not as many numbers as it should be")
+
+// loadCell reads of a field "<item>", or with segments "<item>|<segment>", "<payoffs> <awaited> <sum of payoffs>", behind them by feature the sums over the payoffs, and where any are awaited those over them.
+func (s *storedLearner) loadCell(field, value string) error {
+	name, segment, divided := strings.Cut(field, "|")
+	if !divided {
+		segment = "0"
+	}
+	item, err := strconv.ParseInt(name, 10, 32)
+	in, worse := strconv.ParseInt(segment, 10, 8)
+	numbers, bad := integers(value)
+	if err != nil || worse != nil || bad != nil || len(numbers) < 3 {
+		return errContext
+	}
+	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2]}
+	c.x = numbers[3:]
+	if c.awaited > 0 {
+		half := len(c.x) / 2
+		c.x, c.flying = c.x[:half], c.x[half:]
+	}
+	if s.cells == nil {
+		s.cells = map[cellAt]storedCell{}
+	}
+	s.cells[cellAt{item, int8(in)}] = c
+	return nil
+}
+
+func integers(text string) (all []int64, err error) {
+	for _, w := range strings.Fields(text) {
+		n, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// loadCategory reads the name of an item's category.
+func (s *storedLearner) loadCategory(field, value string) error {
+	item, err := strconv.ParseInt(field, 10, 32)
+	if err != nil || value == "" {
+		return errors.New("it is no category of an item")
+	}
+	if s.categories == nil {
+		s.categories = map[int64]string{}
+	}
+	s.categories[item] = value
+	return nil
+}
+
+// checkContext compares the sums of features with those of the payoffs taken in, and of the impressions whose payoffs are awaited.
+func (lf *learnerFold) checkContext(f *fold) {
+	c := lf.context
+	if c == nil {
+		return
+	}
+	if f.partial || lf.unknown || lf.loose || lf.imported != nil || !lf.always {
+		f.out.open(contextCells)
+		f.out.open(contextLinear)
+		f.out.open(contextCategories)
+		return
+	}
+	there := map[cellOf]bool{}
+	for at, stored := range lf.stored.cells {
+		want, i := &cellFold{x: make([]int64, c.dim())}, cellOf{lf.stored.fold(uint32(at.item)), at.segment}
+		if cell := c.cells[i]; cell != nil {
+			want = cell
+		}
+		there[i] = true
+		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && slices.Equal(stored.x, want.x)) {
+			f.out.breach(contextCells, lf.name+": "+lf.stored.cellName(at), fmt.Sprint(want.n, " payoffs of ", want.r, ", sums ", want.x),
+				fmt.Sprint(stored.fed, stored.paid, stored.x))
+		}
+	}
+	for i, cell := range c.cells {
+		if !f.out.ok(contextCells, there[i] || cell.n == 0) {
+			f.out.breach(contextCells, fmt.Sprintf("%s: %s, segment %d", lf.name, f.items.name(i.item), i.segment),
+				fmt.Sprint(cell.n, " payoffs, sums ", cell.x), "nothing")
+		}
+	}
+	lf.checkAwaited(f)
+	lf.checkLinear(f)
+	lf.checkCategories(f)
+}
+
+// checkAwaited: what is awaited of an item are the pending impressions from which it was selected.
+func (lf *learnerFold) checkAwaited(f *fold) {
+	if !f.state.complete {
+		return
+	}
+	want := map[cellAt]string{}
+	sums := map[cellAt]*cellFold{}
+	for _, e := range f.state.entries {
+		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || !e.hasContext || lf.hasEnded(f, e.items[e.selected], e) {
+			continue
+		}
+		at := cellAt{int64(e.items[e.selected]), lf.context.segment(e.context)}
+		if sums[at] == nil {
+			sums[at] = &cellFold{x: make([]int64, lf.context.dim())}
+		}
+		sums[at].n++
+		for j, a := range lf.context.vector(e.context) {
+			sums[at].x[j] += a
+		}
+	}
+	for at, s := range sums {
+		want[at] = fmt.Sprint(s.n, s.x)
+	}
+	got := map[cellAt]string{}
+	for at, c := range lf.stored.cells {
+		if c.awaited > 0 {
+			got[at] = fmt.Sprint(c.awaited, c.flying)
+		}
+	}
+	compareEach(lf, f, contextCells, want, got, lf.stored.cellName)
+}
+
+// checkCategories: an item's is the newest that an impression has given it since it is known.
+func (lf *learnerFold) checkCategories(f *fold) {
+	c := lf.context
+	if c.unsure {
+		f.out.open(contextCategories)
+		return
+	}
+	there := map[uint32]bool{}
+	for number, name := range lf.stored.categories {
+		i := lf.stored.fold(uint32(number))
+		there[i] = true
+		equal(f.out, contextCategories, lf.name+": "+lf.stored.name(number), cmp.Or(c.categories[i], "nothing"), name)
+	}
+	for i, name := range c.categories {
+		if !f.out.ok(contextCategories, there[i]) {
+			f.out.breach(contextCategories, lf.name+": "+f.items.name(i), name, "nothing")
+		}
+	}
+}
+
+// checkLinear: each row of the products of features, and by feature the sum of payoffs.
+func (lf *learnerFold) checkLinear(f *fold) {
+	c := lf.context
+	if c.ended {
+		f.out.open(contextLinear)
+		return
+	}
+	if c.payoffs == 0 && len(lf.stored.linear) == 0 {
+		return
+	}
+	equal(f.out, contextLinear, lf.name+": payoffs", fmt.Sprint(c.payoffs, " ", c.squares), lf.stored.linear["payoffs"])
+	for j := range c.products {
+		var row []string
+		for _, sum := range append(slices.Clone(c.products[j]), c.paid[j]) {
+			row = append(row, sum.String())
+		}
+		equal(f.out, contextLinear, fmt.Sprintf("%s: feature %d", lf.name, j), strings.Join(row, " "), lf.stored.linear[strconv.Itoa(j)])
+	}
+}
