@@ -22,7 +22,8 @@ import (
 )
 
 // tasteful are users of whom a number says what they like: an item is worth 0.5, and 0.3 times the product of the user's number and the
-// item's more, which is another one for each of them. All items are worth the same in the mean.
+// item's more, which is another one for each of them. Of those in one segment items of one category are worth 0.15 more, and of those in
+// another as much less; some are in a segment that nobody declares. All items are worth the same in the mean.
 type tasteful struct {
 	base           event.Millis
 	lost, expected float64 // against the best of what a user could be made to select, and what ranking by utility would lose
@@ -30,7 +31,7 @@ type tasteful struct {
 
 const (
 	tastefulItems     = 12
-	tastefulContext   = "context: {user: [taste], item: [kind, {name: other, range: [0, 10]}], cross: [[taste, kind]]}"
+	tastefulContext   = "context: {user: [taste], item: [kind, {name: other, range: [0, 10]}], cross: [[taste, kind]], segments: [new, loyal], categories: true}"
 	tastefulIntervals = 1000 // milliseconds between impressions
 	tastefulKnown     = 2000 // impressions, after which it is known, however payoffs came in between restarts
 )
@@ -44,15 +45,35 @@ func (u *tasteful) of(n int) (taste float64, kinds []float64, rng *rand.Rand) {
 	return taste, kinds, rng
 }
 
+// segment is that of a user, and what the items of the first category are worth more to him than those of the second.
+func (u *tasteful) segment(n int) (name string, more float64) {
+	names, worth := [...]string{"new", "loyal", "odd", ""}, [...]float64{0.15, -0.15, 0, 0}
+	return names[n%4], worth[n%4]
+}
+
+// category is that of an item, and whose side it is on.
+func (u *tasteful) category(item int) (name string, side float64) {
+	if item%2 == 0 {
+		return "even", 1
+	}
+	return "odd", -1
+}
+
 func (u *tasteful) at(n int) event.Millis { return u.base + event.Millis(n)*tastefulIntervals }
 
 // Impression implements platform.Users.
 func (u *tasteful) Impression(n int) (event.Impression, event.Millis, []platform.Record) {
 	taste, kinds, rng := u.of(n)
 	i := event.Impression{ID: fmt.Appendf(nil, "i-%d", n), HasUtilities: true, Context: event.Context{Features: []float64{taste}}}
+	segment, _ := u.segment(n)
+	i.Context.Segment = []byte(segment)
 	for item, kind := range kinds {
+		category, _ := u.category(item)
+		if n%8 > 4 && item > 0 {
+			category = "" // it has been said
+		}
 		i.Candidates = append(i.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(item), 10), Utility: float64(item)})
-		i.Context.Candidates = append(i.Context.Candidates, event.CandidateContext{Features: []float64{kind, 20 * rng.Float64()}, Predicted: 0})
+		i.Context.Candidates = append(i.Context.Candidates, event.CandidateContext{Features: []float64{kind, 20 * rng.Float64()}, Predicted: 0, Category: []byte(category)})
 	}
 	return i, u.at(n), nil
 }
@@ -62,7 +83,11 @@ func (u *tasteful) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	taste, kinds, _ := u.of(n)
 	rng := rand.New(rand.NewPCG(uint64(n), 20))
 	window := 1 + min(rng.IntN(3)*rng.IntN(3), tastefulItems-1)
-	mean := func(item int) float64 { return 0.5 + 0.3*taste*kinds[item] }
+	_, more := u.segment(n)
+	mean := func(item int) float64 {
+		_, side := u.category(item)
+		return 0.5 + 0.3*taste*kinds[item] + more*side
+	}
 	selected, best := 0, 0.0
 	for _, name := range items[:window] {
 		item, err := strconv.Atoi(string(name))
@@ -202,5 +227,11 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 		require.Equal(t, "taste × kind", features[4].Feature)
 		require.InDelta(t, 0.3, features[4].Effect, 0.1)
 		require.InDelta(t, 0, features[3].Effect, 0.1, "it has no effect")
+		sd := map[string]float64{}
+		for _, d := range seen.Learners[0].Deviations {
+			sd[d.Level] = d.SD
+		}
+		require.InDelta(t, 0.1, sd["cell"], 0.08, "%v", sd)
+		require.Contains(t, sd, "category")
 	})
 }
