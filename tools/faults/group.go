@@ -55,8 +55,8 @@ type Settings struct {
 	Learners   string     // lines of the configuration; "": see learners
 }
 
-// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances, and
-// one that looks at what it expected.
+// learners of a group: one whose impressions stay, one whose impressions expire while we look, one with instances,
+// one that looks at what it expected, and one that looks at features, segments and categories.
 const learners = `
   feed:  {payoffs: stochastic, policy: elimination, default: true}
   brief: {payoffs: stochastic, policy: greedy, drift: 0.5, payoff_horizon: 20s, selection_timeout: 8s}
@@ -66,6 +66,8 @@ const learners = `
 // What earlier versions do not know. The arm hasty awaits selections for a millisecond, so that most of its impressions are worth nothing:
 // its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
+  knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s,
+    context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true}}
   hasty: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 1ms}
 experiments:
   brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}
@@ -73,6 +75,9 @@ experiments:
 
 // earlierLearners are those that earlier versions can read, as they can.
 var earlierLearners = strings.Replace(strings.TrimSuffix(learners, moves), "drift: 0.5, ", "", 1)
+
+// knows tells whether impression k is one of the learner with a context.
+func (g *Group) knows(k int) bool { return k%3 != 0 && k%7 == 5 && g.settings.Learners == "" }
 
 // learner of impression k.
 func (g *Group) learner(k int) string {
@@ -85,6 +90,8 @@ func (g *Group) learner(k int) string {
 		return "rival"
 	case k%7 == 3 && g.settings.Learners == "":
 		return "moves"
+	case g.knows(k):
+		return "knows"
 	}
 	return "feed"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -186,6 +187,9 @@ func (p *producer) impression(now int64) {
 		out.Candidates = append(out.Candidates, event.Candidate{Item: []byte(c.Item), Utility: c.Utility})
 		order[i] = i
 	}
+	if p.t.g.knows(k) {
+		describe(&out, k)
+	}
 	p.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	at := now
 	if p.rng.IntN(50) == 0 && !p.t.g.settings.Tidy { // comes after what follows from it
@@ -213,6 +217,21 @@ func (p *producer) impression(now int64) {
 		}
 		r := event.Payoff{ID: out.ID, Payoff: r.Value, Time: paid, HasTime: true, Item: []byte(r.Item), EventID: []byte(r.EventID)}
 		p.agenda.Add(paid+int64(i), p.record(event.Payoffs, out.ID, event.AppendPayoff(nil, &r)))
+	}
+}
+
+// describe says of impression k's user and items what a learner with a context looks at. Now and then items change their category, and users
+// are of a segment that is not declared, or of none.
+func describe(out *event.Impression, k int) {
+	out.Context.Features = []float64{float64(k%21)/10 - 1}
+	out.Context.Segment = []byte([]string{"new", "loyal", "stranger", ""}[k%4])
+	for i := range out.Candidates {
+		item := out.Candidates[i].Item
+		one := event.CandidateContext{Features: []float64{float64(item[len(item)-1]%8)/4 - 1}, Predicted: math.NaN()}
+		if (k+i)%5 != 0 {
+			one.Category = []byte{'a' + (item[len(item)-1]+byte(k/20_000))%4}
+		}
+		out.Context.Candidates = append(out.Context.Candidates, one)
 	}
 }
 
