@@ -34,23 +34,6 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 	return nil
 }
 
-// Coefficient is by how much a payoff is expected to change with a feature that goes from the middle of its range to its end, in
-// normalised units, and the deviation of that.
-type Coefficient struct {
-	Name      string
-	Value, SD float64
-}
-
-// coefficients are all of them, in the order of the features.
-func (u *users) coefficients() []Coefficient {
-	all := make([]Coefficient, u.dim)
-	for j := range all {
-		all[j].Name = u.names[j]
-		all[j].Value, all[j].SD = u.model.Coefficient(j)
-	}
-	return all
-}
-
 // beliefs are what payoffs are believed to be like, at the middle of all features' ranges.
 func (u *users) beliefs() *policy.Components {
 	var k policy.Known

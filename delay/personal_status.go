@@ -55,3 +55,47 @@ func (u *users) status() (s PersonalStatus) {
 	}
 	return s
 }
+
+// Coefficient is by how much a payoff is expected to change with a feature that goes from the middle of its range to its end, in
+// normalised units, and the deviation of that.
+type Coefficient struct {
+	Name      string
+	Value, SD float64
+}
+
+// coefficients are all of them, in the order of the features.
+func (u *users) coefficients() []Coefficient {
+	all := make([]Coefficient, u.dim)
+	for j := range all {
+		all[j].Name = u.names[j]
+		all[j].Value, all[j].SD = u.model.Coefficient(j)
+	}
+	return all
+}
+
+// Depending is a learner whose payoffs may depend on more than the item.
+type Depending interface {
+	// Coefficients are those of all features, the intercept first; nil where payoffs depend on the item alone.
+	Coefficients() []Coefficient
+}
+
+var (
+	_ Depending = (*Direct)(nil)
+	_ Depending = (*Preferring)(nil)
+)
+
+// Coefficients implements Depending.
+func (d *Direct) Coefficients() []Coefficient {
+	if d.users == nil {
+		return nil
+	}
+	return d.users.coefficients()
+}
+
+// Coefficients implements Depending, as the inner learner does.
+func (p *Preferring) Coefficients() []Coefficient {
+	if inner, ok := p.inner.(Depending); ok {
+		return inner.Coefficients()
+	}
+	return nil
+}

@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -140,6 +141,10 @@ func (s *Summary) addLook(number int32, look *partition.Look, learners map[strin
 		l.Rule = clip(k.Rule, wordsRunes)
 		l.Decisions += float64(k.First)
 		l.Favourites += float64(k.Favourite)
+		// Partitions pool it: who has heard of the most is up to date.
+		if k.Personal.Known && (l.Depends == nil || k.Personal.Payoffs > l.Depends.Payoffs) {
+			l.Depends = dependsOf(k)
+		}
 		for _, i := range k.Items {
 			e := &i.Evidence
 			l.TopItems = mergeItem(l.TopItems, Item{clip(i.Name, nameRunes), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q})
@@ -216,4 +221,26 @@ func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
 		s.Rates = Rates{(t.Read[0] - before.Read[0]) / seconds, (t.Read[1] - before.Read[1]) / seconds,
 			(t.Read[2] - before.Read[2]) / seconds, (t.Rankings - before.Rankings) / seconds}
 	}
+}
+
+// shownEffects is how many features are told of.
+const shownEffects = 16
+
+// dependsOf is what a learner's payoffs depend on.
+func dependsOf(k *partition.LearnerLook) *Depends {
+	d := &Depends{Payoffs: k.Personal.Payoffs}
+	for cause, sd := range k.Personal.Deviations {
+		if sd >= 0 {
+			d.Deviations = append(d.Deviations, Deviation{delay.Cause(cause).String(), sd})
+		}
+	}
+	if len(k.Coefficients) == 0 {
+		return d
+	}
+	for _, c := range k.Coefficients[1:] { // the first is the intercept
+		d.Features = append(d.Features, Effect{clip(c.Name, nameRunes), c.Value, c.SD})
+	}
+	slices.SortStableFunc(d.Features, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)) })
+	d.Features = d.Features[:min(len(d.Features), shownEffects)]
+	return d
 }

@@ -159,6 +159,9 @@ func (p *Page) addLearner(l *Learner) {
 		known.Weight = weight
 		o.Silence = &known
 	}
+	if l.Depends != nil && (o.Depends == nil || l.Depends.Payoffs > o.Depends.Payoffs) {
+		o.Depends = l.Depends
+	}
 	if l.Windows != nil && l.WindowSelections > o.WindowSelections {
 		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
 	}

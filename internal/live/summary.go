@@ -131,6 +131,7 @@ type Learner struct {
 	Instances int64    `json:"instances,omitempty"`
 	Undecided int64    `json:"undecided_pairs"` // -1: the order of utilities is given
 	Silence   *Silence `json:"silence,omitempty"`
+	Depends   *Depends `json:"depends,omitempty"`
 
 	Windows          []float64 `json:"windows,omitempty"` // from window 1 on, the last is for all beyond
 	WindowSelections int64     `json:"window_selections,omitempty"`
@@ -176,6 +177,27 @@ type Silence struct {
 	Share  float64 `json:"share"`
 	Median float64 `json:"median"` // seconds
 	P90    float64 `json:"p90"`    // seconds
+}
+
+// Depends is what payoffs depend on besides the item, in payoff ranges; see delay.PersonalStatus. Of all features those are told of whose
+// effects are the largest.
+type Depends struct {
+	Payoffs    int64       `json:"payoffs"` // that tell of it
+	Deviations []Deviation `json:"deviations"`
+	Features   []Effect    `json:"features,omitempty"`
+}
+
+// Deviation is by how much payoffs differ by one thing.
+type Deviation struct {
+	Level string  `json:"level"`
+	SD    float64 `json:"sd"`
+}
+
+// Effect is by how much a payoff is expected to change where a feature goes from the middle of its range to its end.
+type Effect struct {
+	Feature string  `json:"feature"`
+	Effect  float64 `json:"effect"`
+	SD      float64 `json:"sd"` // how far off that may be
 }
 
 // Item is an item that was often shown first lately, or often the favourite. W, R and Q are its policy.Evidence.

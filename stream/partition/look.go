@@ -28,6 +28,9 @@ type LearnerLook struct {
 	First, Favourite int64
 	Items            []ItemLook
 	Ranking          *RankingLook // one of the latest; nil: there is none since the state was loaded
+	// Personal and Coefficients are what payoffs depend on, where that is more than the item.
+	Personal     delay.PersonalStatus
+	Coefficients []delay.Coefficient
 }
 
 // ItemLook is an item that was often shown first lately, or often a favourite, the candidate of the highest utility.
@@ -76,6 +79,11 @@ func (m *Machine) Look() *Look {
 		one := LearnerLook{Name: l.name, First: l.looking.first.total, Favourite: l.looking.favourite.total, Ranking: l.looking.ranking}
 		if i, ok := l.delay.(delay.Inspector); ok {
 			one.Rule = i.Rule()
+		}
+		if d, ok := l.delay.(delay.Depending); ok {
+			if one.Coefficients = d.Coefficients(); one.Coefficients != nil {
+				one.Personal = l.delay.Status().Personal
+			}
 		}
 		items := append(l.looking.first.top(lookItems), l.looking.favourite.top(lookItems)...)
 		for k, c := range items {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/live"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream"
@@ -37,8 +38,11 @@ func (named) Learners() []partition.LearnerConfig {
 
 func (named) Seen() map[int32]stream.Seen {
 	e := policy.Evidence{W: 9, R: 3, Q: 2}
-	look := &partition.Look{Learners: []partition.LearnerLook{{Name: hostile, Rule: hostile, First: 1, Items: []partition.ItemLook{{Name: hostile, First: 1, Evidence: e}},
-		Ranking: &partition.RankingLook{ID: hostile, Candidates: 2, Shown: []partition.ShownLook{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
+	look := &partition.Look{Learners: []partition.LearnerLook{{Name: hostile, Rule: hostile, First: 1,
+		Personal:     delay.PersonalStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
+		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5}, {Name: hostile, Value: -0.25, SD: 0.5}},
+		Items:        []partition.ItemLook{{Name: hostile, First: 1, Evidence: e}},
+		Ranking:      &partition.RankingLook{ID: hostile, Candidates: 2, Shown: []partition.ShownLook{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
 	return map[int32]stream.Seen{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
 }
 
@@ -60,7 +64,9 @@ func TestNamesAreText(t *testing.T) {
 	p.await("the names are there", `document.querySelectorAll("#ranking-list tbody tr").length === 2`)
 	require.Zero(t, eval[int](p, `document.querySelectorAll("main img, main script").length`))
 	require.True(t, eval[bool](p, `window.harmed === undefined`))
-	require.Contains(t, eval[string](p, `document.querySelector("article.learner tbody th").textContent`), "<img")
+	require.Contains(t, eval[string](p, `document.querySelector("article.learner .beside > div:last-child tbody th").textContent`), "<img")
+	require.Contains(t, eval[string](p, `document.querySelector(".depends bdi").textContent`), "<img")
+	require.Contains(t, eval[string](p, `document.querySelector(".depends").textContent`), "−0.25")
 	p.fits()
 	p.quiet()
 }

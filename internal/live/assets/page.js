@@ -233,6 +233,9 @@ function range() {
   return span;
 }
 
+// levelWords name what payoffs differ by.
+const levelWords = {payoff: "chance", features: "features", category: "categories of items", item: "items", cell: "items for users of one segment"};
+
 function createLearner(l) {
   const e = make("article", "learner"), header = make("header"), h3 = make("h3");
   const policy = policies.includes(l.policy) ? l.policy : "moss";
@@ -258,6 +261,17 @@ function createLearner(l) {
   e.windowsBox = make("div", "windows");
   e.windowsBox.append(e.windows, e.windowsNote);
   left.append(e.windowsBox);
+  e.deviations = table("What payoffs differ by", [{title: "by", kind: "text", text: r => levelWords[r.level] || r.level},
+    {title: "standard deviation", text: r => decimal(r.sd)}], l.name);
+  e.effects = table("What features change", [
+    {title: "feature", kind: "text", fill: (cell, r) => {
+      if (!cell.firstChild) cell.append(make("bdi"));
+      say(cell.firstChild, r.feature);
+    }},
+    {title: "from the middle of its range to its end", text: r => signed(r.effect)}, {title: "give or take", text: r => decimal(r.sd)}], l.name);
+  e.dependsBox = make("div", "depends");
+  e.dependsBox.append(e.deviations, e.effects, make("p", "note", "In payoff ranges: by how much payoffs differ by chance, by each thing that they depend on, and what is expected to change with a feature, the largest effects first."));
+  left.append(e.dependsBox);
   e.items = table("Items shown first, and favourites, lately", [
     {title: "item", kind: "text", fill: (cell, r) => {
       if (!cell.firstChild) cell.append(make("bdi"));
@@ -310,6 +324,11 @@ function updateLearner(e, l, page) {
   if (rows.length > 0) say(e.items.heads[6], "on a scale from " + decimal(from) + " to " + decimal(to));
   e.items.show(rows.map(r => ({...r, from, to})), r => r.name);
   e.items.none("No impression has been ranked since this worker took its partitions over.");
+  const depends = l.depends || {};
+  e.dependsBox.hidden = !l.depends;
+  e.deviations.show(depends.deviations || [], r => r.level);
+  e.effects.show(depends.features || [], r => r.feature);
+  e.effects.hidden = !(depends.features || []).length;
   const windows = l.windows || [];
   e.windowsBox.hidden = windows.length === 0;
   e.windows.show(windows.slice(0, 10).map((share, k) => ({name: k === windows.length - 1 ? "more than " + k : k === 0 ? "the first" : "the first " + (k + 1), share}))
