@@ -40,8 +40,10 @@ func (u *users) beliefs() *policy.Components {
 	u.model.Common(&k)
 	c := &policy.Components{Sigma: math.Sqrt(k.Variance), Tau: math.Inf(1)}
 	c.Mean, _ = u.model.Coefficient(0)
-	if k.Kappa > 0 {
-		c.Tau = math.Sqrt(k.Variance / k.Kappa)
+	for level, cause := range u.causes() {
+		if cause == OfItem {
+			c.Tau = u.model.Deviation(level)
+		}
 	}
 	return c
 }
