@@ -58,6 +58,8 @@ func TestGroups(t *testing.T) {
 	read(event.Impressions, "k", `{"impression_id":"k","candidates":[{"item":"b","utility":2,"category":"sports"}]}`)
 	require.Equal(t, []string{"shown [127 127] of 0", "category of 1 sports", "shown [127] of 0"}, told())
 	require.Equal(t, ContextStatus{Looks: true, UnknownSegments: 1}, w.m.Learners()[0].Context, "who gives none is not unknown")
+	read(event.Impressions, "l", `{"impression_id":"l","features":[1],"candidates":[{"item":"b","utility":2,"features":[1,null]}]}`)
+	require.Equal(t, []string{"shown [127] of 0"}, told(), "features are for learners that declare some")
 	require.Empty(t, w.letters)
 }
 
@@ -67,7 +69,6 @@ func TestGroups_Faults(t *testing.T) {
 		{`{"impression_id":"i","segment":7,"candidates":[{"item":"a","utility":1}]}`, "wrong_type", "segment is not a string but: number"},
 		{`{"impression_id":"i","candidates":[{"item":"a","utility":1},{"item":"b","utility":1,"category":["x"]}]}`, "wrong_type", "candidates[1]: category is not a string but: array"},
 		{`{"impression_id":"i","candidates":[{"item":"a","utility":1,"category":"` + strings.Repeat("x", event.MaxIDBytes+1) + `"}]}`, "id_too_long", "candidates[0]: category has 1025 bytes"},
-		{`{"impression_id":"i","features":[1],"candidates":[{"item":"a","utility":1}]}`, "wrong_features", `features has 1 numbers, learner "feed" declares 0`},
 	} {
 		var notes []string
 		for _, looks := range []bool{true, false} {

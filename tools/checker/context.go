@@ -108,7 +108,7 @@ func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int
 			listed++
 		}
 	}
-	ok = ok && (len(imp.Context.Features) == 0 || len(imp.Context.Features) == len(d.User))
+	ok = ok && (len(d.User) == 0 || len(imp.Context.Features) == 0 || len(imp.Context.Features) == len(d.User))
 	if len(d.Segments) > 0 {
 		user = append(user, int8(1+slices.Index(d.Segments, string(imp.Context.Segment))))
 	}
@@ -120,7 +120,7 @@ func (c *contextFold) stepsOf(imp *event.Impression) (user []int8, items [][]int
 			return nil, nil, false
 		}
 		x, at, steps := &imp.Context.Candidates[k], 0, []int8{}
-		ok = len(x.Features) == 0 || len(x.Features) == listed
+		ok = listed == 0 || len(x.Features) == 0 || len(x.Features) == listed
 		for _, f := range d.Item {
 			var v float64
 			switch f.Name {
