@@ -186,7 +186,7 @@ func (w *world) judged(t *testing.T) {
 	require.NoError(t, err)
 	defer log.Close()
 	_, err = evaluate.Log(t.Context(), log, l, targets, &evaluate.Options{Units: l.PayoffRange})
-	require.ErrorContains(t, err, "features has 1 numbers", "the impressions have other lists than the second declares")
+	require.ErrorContains(t, err, "features has 2 numbers", "the impressions have other lists than the second declares")
 	targets = slices.Delete(targets, 1, 2)
 	r, err := evaluate.Log(t.Context(), log, l, targets, &evaluate.Options{Units: l.PayoffRange})
 	require.NoError(t, err)
