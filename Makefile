@@ -17,8 +17,8 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # What many runs of the laboratory come to is tested in files that the race detector leaves out (go:build !race): it makes them ten
 # times as slow, and each run has one goroutine. They run without it, first, beside lint. So do simulations that are replayed.
 STATISTICS := ./internal/lab ./internal/evaluate
-# So do these of policy and delay, which start no goroutine: those that play long.
-PLAYED   := ^Test(Statements_|Theorem|Section41_|Algorithm2_|Components_|MOSS_Loses|IndexPolicies_Regret|Direct_LatePayoffs)
+# So do these, of packages that start no goroutine or do so in other tests: those that play long.
+PLAYED   := ^Test(Statements_|Theorem|Section41_|Algorithm2_|Components_|MOSS_Loses|IndexPolicies_Regret|Direct_LatePayoffs|Partitions_Pool|Scenarios_|Protocol_|Mutations_)
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
 
