@@ -200,7 +200,7 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	}
 	theirs.Advance(1 << 31)
 	told(whole, 1, newStore(theirs), map[fieldOf]bool{})
-	whole.Told(pooledItems)
+	whole.Estimate(whole.Told(pooledItems))
 	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.heard)
 	ours.Refresh()
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be

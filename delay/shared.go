@@ -25,10 +25,13 @@ type Sharing interface {
 	Refresh()
 	// BeWhole makes it, which knows nothing yet, a whole.
 	BeWhole()
-	// Told ends what the whole is told for now: of all its numbers so many are items'.
-	Told(items int)
-	// Estimates is how often the whole has estimated what it knows of all items and sources together; ok is false where it does not.
-	Estimates() (n uint64, ok bool)
+	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
+	Told(items int) (due Estimates)
+	// Estimate makes estimates, and what follows from all that was told; it is to be called after Told, also with none. It tells which were
+	// made, of which some may be made with others. What they come to depends on what was told by then, and on nothing before.
+	Estimate(which Estimates) (made Estimates)
+	// Makes are all that it ever makes.
+	Makes() Estimates
 	// AppendEstimate appends the last estimate of a whole, nothing where there is none, and TakeEstimate makes a whole go by one that
 	// another has appended, until it makes its own.
 	AppendEstimate(dst []byte) []byte
@@ -41,6 +44,12 @@ type Sharing interface {
 	Anew(source int32)
 	Sweep(source int32, told func(hash string, i policy.Item) bool)
 }
+
+// Estimates are kinds of what a whole estimates of all items and sources together.
+type Estimates uint8
+
+// OfSilence is how late payoffs are, and how many come.
+const OfSilence Estimates = 1 << iota
 
 var _ Sharing = (*Direct)(nil)
 
@@ -84,23 +93,34 @@ func (d *Direct) differs(i policy.Item) bool {
 func (d *Direct) BeWhole() { d.table.BeWhole() }
 
 // Told implements Sharing.
-func (d *Direct) Told(items int) {
+func (d *Direct) Told(items int) (due Estimates) {
 	d.table.CountItems(items)
-	d.flights.told(d.table)
+	if d.flights.told(d.table) {
+		due |= OfSilence
+	}
+	return due
 }
 
-// Estimates implements Sharing.
-func (d *Direct) Estimates() (n uint64, ok bool) {
-	if a := d.flights.awaiting; a != nil {
-		return a.made.number, true
+// Estimate implements Sharing.
+func (d *Direct) Estimate(which Estimates) (made Estimates) {
+	if which&OfSilence != 0 {
+		d.flights.estimate(d.table)
 	}
-	return 0, false
+	return which
+}
+
+// Makes implements Sharing.
+func (d *Direct) Makes() (all Estimates) {
+	if d.flights.awaiting != nil {
+		all |= OfSilence
+	}
+	return all
 }
 
 // AppendEstimate implements Sharing.
 func (d *Direct) AppendEstimate(dst []byte) []byte {
-	if n, ok := d.Estimates(); ok && n > 0 {
-		return d.flights.awaiting.appendEstimate(dst)
+	if a := d.flights.awaiting; a != nil && a.made.number > 0 {
+		return a.appendEstimate(dst)
 	}
 	return dst
 }
@@ -114,10 +134,7 @@ func (d *Direct) TakeEstimate(text []byte) error {
 	if err := a.takeEstimate(text); err != nil {
 		return err
 	}
-	a.eachAwaited(func(i policy.Item) {
-		a.reckon(i)
-		d.table.Weigh(i)
-	})
+	d.flights.reckon(d.table)
 	return nil
 }
 
@@ -181,20 +198,28 @@ func (f *flights) refresh() {
 	}
 }
 
-// told takes in that sources have told of their passes: with a new one of any of them, and where the earliest has come further, all is
-// reckoned anew.
-func (f *flights) told(table *policy.Table) {
-	faded := f.drift != nil && f.drift.told()
-	if a := f.awaiting; a != nil && a.told() {
-		a.estimate(a.earliest())
-		a.eachAwaited(func(i policy.Item) {
-			a.reckon(i)
-			table.Weigh(i)
-		})
-	}
-	if faded {
+// told takes in that sources have told of their passes. With a new one of any of them, and where the earliest has come further, it is time
+// to estimate.
+func (f *flights) told(table *policy.Table) (due bool) {
+	due = f.awaiting != nil && f.awaiting.told()
+	if f.drift != nil && f.drift.told() {
 		f.weigh(table)
 	}
+	return due
+}
+
+// estimate estimates how late payoffs are, in a whole.
+func (f *flights) estimate(table *policy.Table) {
+	f.awaiting.estimate(f.awaiting.earliest())
+	f.reckon(table)
+}
+
+// reckon makes anew what goes by an estimate.
+func (f *flights) reckon(table *policy.Table) {
+	f.awaiting.eachAwaited(func(i policy.Item) {
+		f.awaiting.reckon(i)
+		table.Weigh(i)
+	})
 }
 
 // told takes in the sources' passes; it tells whether there is one to estimate by.

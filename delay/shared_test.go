@@ -136,7 +136,7 @@ func (w *sharing) sync(t *rapid.T) {
 }
 
 func (w *sharing) told() {
-	w.whole.Told(sharedItems)
+	w.whole.Estimate(w.whole.Told(sharedItems))
 	for _, p := range w.parts {
 		p.learner.Refresh()
 	}

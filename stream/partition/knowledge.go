@@ -25,8 +25,15 @@ type Knowledge struct {
 	trials pool
 
 	stand     stand // what is told, which is in the next epoch
-	estimated Epoch // the last that made estimates; its At is not set
-	estimates uint64
+	estimates []estimate
+}
+
+// estimate is what one of the wholes estimates, of one kind.
+type estimate struct {
+	of   *whole
+	kind delay.Estimates
+	made uint64 // how often
+	last Epoch  // that made it; its At is not set
 }
 
 // Epoch says what a Knowledge holds.
@@ -66,8 +73,19 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 			k.others = true
 		}
 	}
+	for _, name := range k.sorted() {
+		w := k.wholes[name]
+		for kind := delay.Estimates(1); kind <= w.Makes(); kind <<= 1 {
+			if w.Makes()&kind != 0 {
+				k.estimates = append(k.estimates, estimate{of: w, kind: kind})
+			}
+		}
+	}
 	return k
 }
+
+// sorted are the names of the wholes.
+func (k *Knowledge) sorted() []string { return slices.Sorted(maps.Keys(k.wholes)) }
 
 // Others tells whether there are learners that do not share: what is published has to be told to each machine, too (SetSource).
 func (k *Knowledge) Others() bool { return k.others }
@@ -141,39 +159,67 @@ func (k *Knowledge) Whole(source int32, at state.Fence) {
 	k.Reached(source, at)
 }
 
-// Told begins the next epoch, with what has been told since the last.
+// Told begins the next epoch, with what has been told since the last, and makes the estimates that are due.
 func (k *Knowledge) Told() {
-	var estimates uint64
-	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
-		w := k.wholes[name]
-		w.release()
-		w.Told(w.count())
-		n, _ := w.Estimates()
-		estimates += n
+	k.told(func(_ *whole, due delay.Estimates) delay.Estimates { return due })
+}
+
+// ToldAs begins the next epoch as one did at which these estimates were made, as a Sight of SeenEpoch tells, and no others.
+func (k *Knowledge) ToldAs(made []int) error {
+	which := map[*whole]delay.Estimates{}
+	for _, n := range made {
+		if n >= len(k.estimates) {
+			return errEstimates
+		}
+		which[k.estimates[n].of] |= k.estimates[n].kind
 	}
+	k.told(func(w *whole, _ delay.Estimates) delay.Estimates { return which[w] })
+	return nil
+}
+
+var errEstimates = errors.New("partition: estimates of other learners")
+
+// told begins the next epoch. Which says what is to be estimated of what is due.
+func (k *Knowledge) told(which func(w *whole, due delay.Estimates) delay.Estimates) {
 	k.epoch.Number++
 	k.epoch.Sources = append(k.epoch.Sources[:0], k.stand...)
-	if estimates != k.estimates {
-		k.estimates = estimates
-		k.estimated.Number, k.estimated.Sources = k.epoch.Number, append(k.estimated.Sources[:0], k.stand...)
+	for _, w := range k.wholes {
+		w.release()
+		made := w.Estimate(which(w, w.Told(w.count())))
+		for n := range k.estimates {
+			if e := &k.estimates[n]; e.of == w && made&e.kind != 0 {
+				e.made++
+				e.last.Number, e.last.Sources = k.epoch.Number, append(e.last.Sources[:0], k.stand...)
+			}
+		}
 	}
 }
 
-// Estimates is how often each learner has estimated what it knows of all items and sources together, of those that do, in the order of
-// their names.
-func (k *Knowledge) Estimates() (all []uint64) {
-	for _, w := range k.estimating() {
-		n, _ := w.Estimates()
-		all = append(all, n)
+// Estimates is how often each kind was estimated of what each learner knows of all items and sources together, of those that do, in the
+// order of their names.
+func (k *Knowledge) Estimates() []uint64 {
+	all := make([]uint64, len(k.estimates))
+	for n := range all {
+		all[n] = k.estimates[n].made
+	}
+	return all
+}
+
+// lastAt are the estimates that were made last at an epoch.
+func (k *Knowledge) lastAt(number uint64) (all []int) {
+	for n := range k.estimates {
+		if k.estimates[n].last.Number == number {
+			all = append(all, n)
+		}
 	}
 	return all
 }
 
 // estimating are the learners that estimate, in the order of their names.
 func (k *Knowledge) estimating() (all []*whole) {
-	for _, name := range slices.Sorted(maps.Keys(k.wholes)) {
-		if _, estimates := k.wholes[name].Estimates(); estimates {
-			all = append(all, k.wholes[name])
+	for _, name := range k.sorted() {
+		if w := k.wholes[name]; w.Makes() != 0 {
+			all = append(all, w)
 		}
 	}
 	return all
@@ -183,7 +229,7 @@ func (k *Knowledge) estimating() (all []*whole) {
 func (k *Knowledge) TakeEstimates(told [][]byte) error {
 	all := k.estimating()
 	if len(told) != len(all) {
-		return errors.New("partition: estimates of other learners")
+		return errEstimates
 	}
 	for i, w := range all {
 		if err := w.TakeEstimate(told[i]); err != nil {

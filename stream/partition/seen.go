@@ -27,7 +27,7 @@ const (
 	seenVisits    = 2 // so many impressions ended since their deadlines were past: zigzag varints, offsets from the last
 	seenEnds      = 3 // likewise, of which the offset is not kept: four bytes of each, see EndOf
 	seenSent      = 4 // so many of the oldest sealed segments were sent to the store as one checkpoint; 0: uvarint
-	seenEpoch     = 5 // the process's knowledge was at another epoch: changes of sources
+	seenEpoch     = 5 // the process's knowledge was at another epoch, with so many estimates made; 31: uvarint. Changes of sources, and the estimates' numbers
 	seenImport    = 6 // what a source published was taken in by learners that do not share; the source, 31: uvarint
 	seenNote      = 7 // one of the following
 )
@@ -45,7 +45,7 @@ const (
 const (
 	maxSeen     = 64 << 10 // bounds what is kept that no ranking has told of
 	seenAtOnce  = 4 << 10  // of that one ranking tells
-	seenVersion = 1
+	seenVersion = 2
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young.
 	standsEvery = 512
@@ -133,7 +133,7 @@ type seen struct {
 	epoch   []SourceAt // by source, as the tokens say
 	before  []SourceAt // likewise, before the last token, if that is of an epoch
 	turned  int        // where the last token begins, if it is of an epoch; else -1
-	lasts   bool       // that epoch made estimates
+	lasts   []int      // the estimates that epoch made
 	imports struct {
 		at    []SourceAt // by source
 		chain int        // where the number of deltas of the last token stands; -1: it is not of deltas
@@ -279,12 +279,13 @@ func (s *seen) sent(n int) {
 	s.tokens = binary.AppendUvarint(append(s.tokens, seenSent<<5), uint64(n))
 }
 
-// turn notes that knowledge was at an epoch, which made estimates or not. One that made none, and at which nothing was done, is left out.
-func (s *seen) turn(at []SourceAt, estimates bool) {
+// turn notes that knowledge was at an epoch, and which estimates it made that hold still. One at which nothing was done is left out, if it
+// made none that the next does not make anew.
+func (s *seen) turn(at []SourceAt, made []int) {
 	if !s.on || s.gap {
 		return
 	}
-	if s.turned >= 0 && s.records == 0 && (!s.lasts || estimates) {
+	if s.turned >= 0 && s.records == 0 && !slices.ContainsFunc(s.lasts, func(n int) bool { return !slices.Contains(made, n) }) {
 		s.tokens = s.tokens[:s.turned]
 		s.epoch = append(s.epoch[:0], s.before...)
 		s.turned = -1
@@ -292,12 +293,16 @@ func (s *seen) turn(at []SourceAt, estimates bool) {
 	if !s.begin() {
 		return
 	}
-	s.turned, s.lasts = len(s.tokens), estimates
+	s.turned, s.lasts = len(s.tokens), made
 	s.before = append(s.before[:0], s.epoch...)
 	for len(s.epoch) < len(at) {
 		s.epoch = append(s.epoch, SourceAt{})
 	}
-	s.tokens = append(s.tokens, seenEpoch<<5)
+	if n := len(made); n < 31 {
+		s.tokens = append(s.tokens, seenEpoch<<5|byte(n))
+	} else {
+		s.tokens = binary.AppendUvarint(append(s.tokens, seenEpoch<<5|31), uint64(n))
+	}
 	changes := 0
 	for p := range at {
 		if s.epoch[p] != at[p] {
@@ -311,6 +316,11 @@ func (s *seen) turn(at []SourceAt, estimates bool) {
 			s.tokens = appendSource(s.tokens, p-last-1, &s.epoch[p], &at[p])
 			last, s.epoch[p] = p, at[p]
 		}
+	}
+	last = -1
+	for _, n := range made {
+		s.tokens = binary.AppendUvarint(s.tokens, uint64(n-last-1))
+		last = n
 	}
 }
 

@@ -41,16 +41,22 @@ func (m *Machine) check() uint32 {
 	return h.Sum32()
 }
 
-// turned notes the epochs that were gone over to: the present one, and before it the one that the estimates are of.
+// turned notes the epochs that were gone over to: the present one, and before it those that estimates are of.
 func (m *Machine) turned(before uint64) {
 	k := m.cfg.Knowledge
 	if !m.seen.on || len(k.wholes)+len(m.trials.all) == 0 {
 		return
 	}
-	if n := k.estimated.Number; n > before && n < k.epoch.Number {
-		m.seen.turn(k.estimated.Sources, true)
+	for at := before; at < k.epoch.Number; {
+		next := &k.epoch
+		for n := range k.estimates {
+			if last := &k.estimates[n].last; last.Number > at && last.Number < next.Number {
+				next = last
+			}
+		}
+		at = next.Number
+		m.seen.turn(next.Sources, k.lastAt(at))
 	}
-	m.seen.turn(k.epoch.Sources, k.estimated.Number == k.epoch.Number)
 }
 
 // stand is how far sources are known, by source.

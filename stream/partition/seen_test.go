@@ -85,7 +85,7 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 				}
 				was := stand[p]
 				stand[p] = c.At
-				s.turn(stand, false)
+				s.turn(stand, nil)
 				s.turned = -1 // else the next one could take its place
 				if was.Whole && c.At.Whole {
 					c.By, c.At = 1, SourceAt{}
@@ -133,21 +133,31 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 	})
 }
 
-// TestSeen_TheLastEpochCounts: of epochs at which nothing was done the last one is told, and those that made estimates.
+// TestSeen_TheLastEpochCounts: of epochs at which nothing was done the last one is told, and those that made estimates which hold still.
 func TestSeen_TheLastEpochCounts(t *testing.T) {
 	s := &seen{on: true}
 	at := func(seq int64) []SourceAt { return []SourceAt{{Known: true, Whole: true, Writer: 1, Seq: seq}} }
+	many := make([]int, 40)
+	for n := range many {
+		many[n] = 2 * n
+	}
 	for _, e := range []struct {
-		seq       int64
-		estimates bool
-	}{{1, false}, {2, true}, {3, false}, {4, true}, {5, false}, {9, false}} {
-		s.turn(at(e.seq), e.estimates)
+		seq  int64
+		made []int
+	}{{1, nil}, {2, []int{0}}, {3, nil}, {4, []int{0}}, {5, []int{1, 3}}, {7, []int{0, 1, 3}}, {9, []int{3}}, {10, many}, {11, nil}} {
+		s.turn(at(e.seq), e.made)
 	}
 	got := sightsOf(t, s.tokens)
-	require.Len(t, got, 3)
+	require.Len(t, got, 6)
 	require.Equal(t, int64(2), got[0].Sources[0].At.Seq)
-	require.Equal(t, int64(2), got[1].Sources[0].By)
-	require.Equal(t, int64(5), got[2].Sources[0].By)
+	require.Equal(t, []int{0}, got[0].Made)
+	for n, want := range []struct {
+		by   int64
+		made []int
+	}{{2, []int{0}}, {3, []int{0, 1, 3}}, {2, []int{3}}, {1, many}, {1, nil}} {
+		require.Equal(t, want.by, got[n+1].Sources[0].By)
+		require.Equal(t, want.made, got[n+1].Made)
+	}
 }
 
 // TestSeen_IsBounded: what no ranking has told of is forgotten at some size, and that is told.
@@ -191,7 +201,7 @@ func BenchmarkSeen(b *testing.B) {
 	for p := range stand {
 		stand[p] = SourceAt{Known: true, Whole: true, Writer: 1, Seq: 100_000}
 	}
-	s.turn(stand, false)
+	s.turn(stand, nil)
 	header := s.take(nil, seenAtOnce)
 	var w, bytes int64
 	b.ReportAllocs()
@@ -221,7 +231,7 @@ func BenchmarkSeen(b *testing.B) {
 			for p := range stand {
 				stand[p].Seq += 2
 			}
-			s.turn(stand, false)
+			s.turn(stand, nil)
 		}
 		if header = s.take(header[:0], seenAtOnce); len(header) > 0 {
 			bytes += int64(len(header)) + 1 + 4 + 1 // lengths and the header's name

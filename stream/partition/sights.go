@@ -19,7 +19,7 @@ const (
 	SeenWalked                    // the walk closed N buckets more, which those who compare arms go by
 	SeenSealed                    // a segment was sealed
 	SeenSent                      // N segments were sent as one checkpoint
-	SeenEpoch                     // knowledge was at another epoch: Sources have come further
+	SeenEpoch                     // knowledge was at another epoch: Sources have come further, and estimates were Made
 	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
 	SeenStand                     // knowledge has been told of Sources, and of no others, and goes by Estimates
 	SeenBegun                     // a machine began
@@ -39,7 +39,9 @@ type Sight struct {
 	Import  Import
 	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
 	Estimates [][]byte
-	Begin     SeenBegin
+	// Made are the numbers, in ascending order, of estimates; see Knowledge.ToldAs.
+	Made  []int
+	Begin SeenBegin
 }
 
 // SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
@@ -90,7 +92,7 @@ func (r *SeenReader) Next() (s Sight, ok bool, err error) {
 }
 
 func (r *SeenReader) fault() error {
-	return fmt.Errorf("%w: cut off, of a later version, or a number too large", ErrSeen)
+	return fmt.Errorf("%w: cut off, of another version, or a number too large", ErrSeen)
 }
 
 // token reads one token that is not of records.
@@ -110,7 +112,10 @@ func (r *SeenReader) token(s *Sight) {
 			s.N = r.uvarint()
 		}
 	case seenEpoch:
-		s.Kind, s.Sources = SeenEpoch, r.sources()
+		if low == 31 {
+			low = r.uvarint()
+		}
+		s.Kind, s.Sources, s.Made = SeenEpoch, r.sources(), r.ascending(low)
 	case seenImport:
 		s.Kind = SeenImport
 		if low == 31 {
@@ -121,6 +126,17 @@ func (r *SeenReader) token(s *Sight) {
 	case seenNote:
 		r.note(s, low)
 	}
+}
+
+// ascending reads so many numbers.
+func (r *SeenReader) ascending(n int64) (all []int) {
+	for last := int64(-1); n > 0 && !r.bad; n-- {
+		if last += r.uvarint() + 1; last > math.MaxInt16 {
+			r.bad = true
+		}
+		all = append(all, int(last))
+	}
+	return all
 }
 
 func (r *SeenReader) visit(s *Sight) {

@@ -112,7 +112,9 @@ func (p *replayed) turn(s *partition.Sight) error {
 			return err
 		}
 	}
-	k.of.Told()
+	if k.of.ToldAs(s.Made) != nil {
+		return notTold(misfit)
+	}
 	k.judge()
 	return nil
 }
@@ -150,7 +152,9 @@ func (p *replayed) stands(s *partition.Sight) error {
 			}
 		}
 	}
-	k.of.Told()
+	if err := k.of.ToldAs(nil); err != nil {
+		return err
+	}
 	k.judge()
 	if !k.lacks && k.of.TakeEstimates(s.Estimates) == nil {
 		k.guessed, k.unsure = nil, ""
