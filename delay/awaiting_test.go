@@ -192,7 +192,7 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
 	whole.Grow(pooledItems)
-	whole.BeWhole()
+	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
 	ours.Share(whole, 0, func(i policy.Item) policy.Item { return i })
 	for _, l := range []*Direct{ours, theirs} {
 		l.Grow(pooledItems)

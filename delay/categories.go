@@ -9,14 +9,14 @@ type categories struct {
 	numbers policy.Pages[int32]
 	byName  map[string]int32
 	all     []category // by number less 1
-	free    []int32    // numbers that nothing has
+	free    []int32    // numbers that nothing uses
 	changed policy.Changes
 }
 
 // category is one that items have.
 type category struct {
-	name  string
-	items int // that have it
+	name string
+	uses int // by how many items, and in what a whole is told
 }
 
 // of is the number of an item's category.
@@ -37,14 +37,7 @@ func (c *categories) set(i policy.Item, name string) {
 		return
 	}
 	now := c.take(name)
-	if before > 0 {
-		at := &c.all[before-1]
-		if at.items--; at.items == 0 {
-			delete(c.byName, at.name)
-			at.name = ""
-			c.free = append(c.free, before)
-		}
-	}
+	c.leave(before)
 	if now == 0 {
 		c.numbers.Remove(i)
 	} else {
@@ -53,7 +46,7 @@ func (c *categories) set(i policy.Item, name string) {
 	c.changed.Note(i, 1)
 }
 
-// take is the number of a name that one more item has.
+// take is the number of a name that is used once more; 0 of none.
 func (c *categories) take(name string) int32 {
 	if name == "" {
 		return 0
@@ -75,24 +68,47 @@ func (c *categories) take(name string) int32 {
 		c.byName[name] = n
 		c.all[n-1].name = name
 	}
-	c.all[n-1].items++
+	c.all[n-1].uses++
 	return n
+}
+
+// leave ends one use of a number.
+func (c *categories) leave(n int32) {
+	if n == 0 {
+		return
+	}
+	at := &c.all[n-1]
+	if at.uses--; at.uses == 0 {
+		delete(c.byName, at.name)
+		at.name = ""
+		c.free = append(c.free, n)
+	}
 }
 
 // Categorise implements Categorising.
 func (d *Direct) Categorise(i policy.Item, name string) {
 	if d.users != nil && d.users.kinds.look && name != "" && d.users.kinds.name(i) != name {
 		d.users.categorise(i, name)
+		d.users.publishKind(i)
 	}
 }
 
 // categorise moves an item to another category.
 func (u *users) categorise(i policy.Item, name string) {
 	u.eachCell(i, func(cell int32) {
-		if u.model.Has(cell) {
-			u.model.Drop(cell)
+		if at, ok := u.path(i, cell%u.segments); ok && u.model.Has(at[0]) {
+			u.model.Drop(at)
 			u.untold.Note(cell, 1)
 		}
 	})
 	u.kinds.set(i, name)
+}
+
+// publishKind notes that an item's category is to be told again with its cells.
+func (u *users) publishKind(i policy.Item) {
+	u.eachCell(i, func(cell int32) {
+		if own := u.own.Get(cell); !own.none() {
+			u.cells.Note(cell, 1)
+		}
+	})
 }

@@ -2,8 +2,10 @@ package delay
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
 // cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments.
@@ -34,12 +36,33 @@ func (u *users) itemOf(cell int32) policy.Item {
 	return cell / u.segments
 }
 
+// items is the level of items in the model.
+func (u *users) items() int {
+	if u.segments > 1 {
+		return 1
+	}
+	return 0
+}
+
+// path is where an item stands in the model for users of a segment. It is false, and nothing is known there, where it has no number.
+func (u *users) path(i policy.Item, segment int32) (at personal.Path, ok bool) {
+	n := u.numberOf(i)
+	if at[0], ok = u.cell(n, segment); !ok {
+		return personal.Path{-1, -1, -1}, false
+	}
+	at[u.items()] = n
+	if u.kinds.look {
+		at[u.items()+1] = u.kindOf(i, n)
+	}
+	return at, true
+}
+
 // share is which part of the awaited selections of an item are a cell's.
 func (u *users) share(i policy.Item, c *cellSums) float64 {
 	if u.segments == 1 {
 		return 1
 	}
-	if all := u.awaited.Get(i); c.awaited > 0 && all > 0 {
+	if all := u.awaitedOf(i); c.awaited > 0 && all > 0 {
 		return float64(c.awaited) / float64(all)
 	}
 	return 0
@@ -51,6 +74,31 @@ type cellSums struct {
 	fed, awaited int64
 	r            int64
 	s, x         []int64
+	kind         int32 // in what a whole is told, of which category the source says that the item is
+}
+
+// await counts an awaited selection, so many times.
+func (c *cellSums) await(x []int8, times int64) {
+	c.awaited += times
+	if c.x = note(c.x, x, times); c.awaited == 0 {
+		clear(c.x)
+	}
+}
+
+// pay adds a payoff.
+func (c *cellSums) pay(x []int8, units int64) {
+	c.fed++
+	c.r += units
+	c.s = note(c.s, x, 1)
+}
+
+// none tells whether there is nothing.
+func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
+
+// same tells whether sums are the same.
+func (c *cellSums) same(o *cellSums) bool {
+	return c.fed == o.fed && c.awaited == o.awaited && c.r == o.r && (c.fed == 0 || slices.Equal(c.s, o.s)) &&
+		(c.awaited == 0 || slices.Equal(c.x, o.x))
 }
 
 // add adds others' sums, so many times.
@@ -88,17 +136,51 @@ func note(to []int64, x []int8, times int64) []int64 {
 	return to
 }
 
-// setCell sets what another source has of an item.
-func (u *users) setCell(source int32, i policy.Item, cell int32, now cellSums) {
-	theirs := u.theirs[source]
-	if theirs == nil {
-		theirs = &policy.Pages[cellSums]{}
-		u.theirs[source] = theirs
+// theirSums are what another source has told.
+type theirSums struct {
+	cells  policy.Pages[cellSums]
+	linear *personal.Linear
+}
+
+func newTheirSums(dim int) *theirSums { return &theirSums{linear: personal.NewLinear(dim)} }
+
+// their is what a source has told, made if it is not there, and what it tells when it tells all anew.
+func (u *users) their(source int32) *theirSums {
+	if coming := u.coming[source]; coming != nil {
+		return coming
 	}
-	before, pooled := theirs.Get(cell), u.pooled.At(cell)
+	if u.theirs[source] == nil {
+		u.theirs[source] = newTheirSums(u.dim)
+	}
+	return u.theirs[source]
+}
+
+// setCell sets what a source has told of a cell.
+func (u *users) setCell(to *theirSums, cell int32, now cellSums) {
+	before := to.cells.Get(cell)
+	if now.none() {
+		to.cells.Remove(cell)
+	} else {
+		*to.cells.At(cell) = now
+	}
+	pooled := u.pooled.At(cell)
 	pooled.add(&before, -1)
-	pooled.add(&now, 1)
+	if pooled.add(&now, 1); pooled.none() {
+		u.pooled.Remove(cell)
+	}
+	i := u.itemOf(cell)
 	*u.awaited.At(i) += now.awaited - before.awaited
-	*theirs.At(cell) = now
+	u.note(i, cell)
+	u.vote(i, before.kind, now.kind)
+	u.kinds.leave(before.kind)
+}
+
+// addOwn adds what is loaded, or taken over, of a cell of our own.
+func (u *users) addOwn(i policy.Item, cell int32, c *cellSums) {
+	u.own.At(cell).add(c, 1)
+	if u.whole == nil {
+		u.pooled.At(cell).add(c, 1)
+		*u.awaited.At(i) += c.awaited
+	}
 	u.note(i, cell)
 }

@@ -123,12 +123,13 @@ func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded(d.table)
 	if d.users != nil {
-		d.users.settle(d.table)
-		d.users.told, d.users.unstored = true, false
-		d.users.kinds.changed.Clear()
+		d.users.loaded()
 	}
 	if d.table.Shares() {
 		d.table.Loaded(d.differs)
+	}
+	if d.users != nil {
+		d.users.settle(d.table)
 	}
 	return nil
 }

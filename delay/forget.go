@@ -53,6 +53,9 @@ func (b *base) forget(i policy.Item) {
 		b.users.forget(i)
 	}
 	b.table.Forget(i)
+	if b.users != nil {
+		b.users.forgotten(i)
+	}
 	b.forgotten = append(b.forgotten, i)
 }
 

@@ -15,12 +15,9 @@ func (u *users) parts(candidates []policy.Item, about *policy.Context) [][]Part 
 	all := make([][]Part, len(candidates))
 	causes, segment := u.causes(), about.SegmentOf()
 	for at, i := range candidates {
-		x := about.Row(at, len(candidates))
-		if len(x) != u.dim {
-			x = u.middle
-		}
-		cell, _ := u.cell(i, segment)
-		ofFeatures, ofLevels := u.model.Parts(cell, x)
+		x := u.row(about, at, len(candidates))
+		path, _ := u.path(i, segment)
+		ofFeatures, ofLevels := u.model.Parts(path, x)
 		for j, adds := range ofFeatures {
 			all[at] = append(all[at], Part{OfFeatures, u.names[j], adds})
 		}

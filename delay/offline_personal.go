@@ -18,14 +18,13 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 			to, fits := u.cell(i, segment)
 			if c := from.own.Get(cell); ok && fits && c.fed > 0 {
 				c.awaited, c.x = 0, nil // they are carried
-				u.own.At(to).add(&c, 1)
-				u.pooled.At(to).add(&c, 1)
+				u.addOwn(i, to, &c)
 				u.cells.Note(to, 1)
-				u.note(i, to)
 			}
 		}
 		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.look && u.kinds.of(i) == 0 {
 			u.categorise(i, name)
+			u.publishKind(i)
 		}
 	}
 	u.linear.Plus(from.linear)
@@ -36,9 +35,7 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 
 // beliefs are what payoffs are believed to be like, at the middle of all features' ranges.
 func (u *users) beliefs() *policy.Components {
-	var k policy.Known
-	u.model.Common(&k)
-	c := &policy.Components{Sigma: math.Sqrt(k.Variance), Tau: math.Inf(1)}
+	c := &policy.Components{Sigma: u.model.Deviation(-1), Tau: math.Inf(1)}
 	c.Mean, _ = u.model.Coefficient(0)
 	for level, cause := range u.causes() {
 		if cause == OfItem {

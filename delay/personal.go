@@ -30,9 +30,9 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 	}
 	u := newUsers(c.Space)
 	m := personal.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
-	m.Levels, m.Numbered = 1+len(u.wayUp()), 1
-	if u.segments > 1 {
-		m.Items, m.Numbered = 1, 2
+	m.Levels, m.Items = 1+u.items(), u.items()
+	if u.kinds.look {
+		m.Levels++
 	}
 	switch _, optimistic := p.(*policy.Optimistic); {
 	case c.Belief.Prior == policy.EmpiricalPrior:
@@ -44,7 +44,7 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 		return nil, fmt.Errorf("%w: the prior must be empirical; or none, with policy optimistic and a sigma that is given", ErrPersonal)
 	}
 	var err error
-	if u.model, err = personal.New(m, u.wayUp()...); err != nil {
+	if u.model, err = personal.New(m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPersonal, err)
 	}
 	d := direct(newBase(p), c.Silence)
@@ -62,7 +62,7 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 // A cell is an item for the users of one segment, or for all where no segments are told apart. Of each there are sums of its payoffs, of
 // their features, and of those of its awaited selections; of all there are the linear sums. Both are integers, of this partition and of
 // other sources. The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
-// last fit is stored.
+// last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
 type users struct {
 	model  *personal.Model
 	names  []string
@@ -74,39 +74,30 @@ type users struct {
 
 	segments    int32 // a cell's number is its item's times these, and its segment's
 	own, pooled policy.Pages[cellSums]
-	awaited     policy.Pages[int64] // by item, of pooled
-	theirs      map[int32]*policy.Pages[cellSums]
-	linear      *personal.Linear // of this partition
-	linears     map[int32]*personal.Linear
-	stale       policy.Changes // items of whose silence the model has not been told
-	untold      policy.Changes // cells of which it has not
-	cells       policy.Changes // of our own
-	moved       bool           // the linear sums have not been harvested
-	told        bool           // something has come since it was last asked whether to fit
-	unstored    bool           // the fit has not been harvested
-	unfed       int64          // payoffs without features, since the process started
-	fits        int64          // likewise
+	awaited     policy.Pages[int64]  // by item, of pooled
+	linear      *personal.Linear     // of this partition
+	theirs      map[int32]*theirSums // by source
+	sums        cellSums             // memory for those of one cell
+	shared
+	stale    policy.Changes // items of whose silence the model has not been told
+	untold   policy.Changes // cells of which it has not
+	cells    policy.Changes // of our own
+	moved    bool           // the linear sums have not been harvested
+	told     bool           // something has come since it was last asked whether to fit
+	unstored bool           // the fit has not been harvested
+	unfed    int64          // payoffs without features, since the process started
+	fits     int64          // likewise
 }
 
 // newUsers makes one without a model.
 func newUsers(s *features.Space) *users {
 	dim := s.Dim()
 	u := &users{dim: dim, names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
-		linears: map[int32]*personal.Linear{}, theirs: map[int32]*policy.Pages[cellSums]{}, mean: make([]float64, dim)}
+		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), x: make([]int64, dim)}}
+	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
 	u.middle[0] = features.One
 	u.kinds.look = s.Categories()
 	return u
-}
-
-// wayUp are the ways from a cell to its item, and from there to its category, where there are several of either.
-func (u *users) wayUp() (ways []func(int32) int32) {
-	if u.segments > 1 {
-		ways = append(ways, u.itemOf)
-	}
-	if u.kinds.look {
-		ways = append(ways, u.kinds.of)
-	}
-	return ways
 }
 
 // begin notes a selection whose payoff is awaited.
@@ -127,13 +118,11 @@ func (u *users) await(fb *Feedback, times int64) {
 	if times < 0 && own.awaited <= 0 {
 		return
 	}
-	for _, c := range [...]*cellSums{own, u.pooled.At(cell)} {
-		c.awaited += times
-		if c.x = note(c.x, fb.X, times); c.awaited == 0 {
-			clear(c.x)
-		}
+	own.await(fb.X, times)
+	if u.whole == nil {
+		u.pooled.At(cell).await(fb.X, times)
+		*u.awaited.At(fb.Item) += times
 	}
-	*u.awaited.At(fb.Item) += times
 	u.cells.Note(cell, 1)
 	u.note(fb.Item, cell)
 }
@@ -155,15 +144,14 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	}
 	u.await(fb, -1)
 	units := history.InUnits(fb.Payoff)
-	for _, c := range [...]*cellSums{u.own.At(cell), u.pooled.At(cell)} {
-		c.fed++
-		c.r += units
-		c.s = note(c.s, fb.X, 1)
+	u.own.At(cell).pay(fb.X, units)
+	u.linear.Add(fb.X, units)
+	if u.whole == nil {
+		u.pooled.At(cell).pay(fb.X, units)
+		u.model.Total.Add(fb.X, units)
 	}
 	u.cells.Note(cell, 1)
 	u.note(fb.Item, cell)
-	u.linear.Add(fb.X, units)
-	u.model.Total.Add(fb.X, units)
 	u.moved, u.told = true, true
 	return float64(units) / history.Units, true
 }
@@ -176,7 +164,7 @@ func (u *users) settle(t *policy.Table) {
 			continue
 		}
 		u.eachCell(i, func(cell int32) { // whose share of what is silent changes
-			if u.pooled.Get(cell).awaited > 0 {
+			if u.sumsOf(cell).awaited > 0 || u.differsIn(cell) {
 				u.untold.Note(cell, 1)
 			}
 		})
@@ -195,16 +183,16 @@ func (u *users) settle(t *policy.Table) {
 // tell tells the model of a cell. Of what is silent of its item it has as much as of the item's awaited selections.
 func (u *users) tell(t *policy.Table, cell int32) {
 	i := u.itemOf(cell)
-	e, c, fed := t.Evidence(i), u.pooled.Get(cell), t.Pooled(i)
-	silent := personal.Silent{W: e.W - float64(fed.N), R: e.R - fed.R, Q: max(0, e.Q-fed.Q), X: u.mean}
-	w, r := e.W, e.R
-	if !u.model.Has(cell) && c.fed == 0 && w == 0 && r == 0 {
+	at, ok := u.path(i, cell%u.segments)
+	if !ok {
 		return
 	}
-	if u.segments > 1 {
-		share := u.share(i, &c)
-		silent.W, silent.R, silent.Q = share*silent.W, share*silent.R, share*silent.Q
-		w, r = float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
+	e, c, fed := t.Evidence(i), u.sumsOf(cell), t.Pooled(i)
+	share := u.share(i, c)
+	silent := personal.Silent{W: share * (e.W - float64(fed.N)), R: share * (e.R - fed.R), Q: share * max(0, e.Q-fed.Q), X: u.mean}
+	w, r := float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
+	if w == 0 && r == 0 && !u.model.Has(at[0]) {
+		return
 	}
 	switch {
 	case c.awaited > 0 && c.x != nil:
@@ -214,7 +202,7 @@ func (u *users) tell(t *policy.Table, cell int32) {
 	default:
 		u.average(nil, 1)
 	}
-	u.model.Set(cell, w, r, c.s, silent)
+	u.model.Set(at, w, r, c.s, silent)
 }
 
 // average is the mean of so many features.
@@ -228,7 +216,7 @@ func (u *users) average(sum []int64, n int64) {
 // advance fits the model anew, if it is time to.
 func (u *users) advance(t *policy.Table) {
 	u.settle(t)
-	if !u.told {
+	if !u.told || u.whole != nil {
 		return
 	}
 	u.told = false
@@ -236,6 +224,14 @@ func (u *users) advance(t *policy.Table) {
 		u.fits++
 		u.unstored = true
 	}
+}
+
+// row are the features of a candidate, of so many; where there are none, those in the middle of their ranges.
+func (u *users) row(about *policy.Context, at, candidates int) []int8 {
+	if x := about.Row(at, candidates); len(x) == u.dim {
+		return x
+	}
+	return u.middle
 }
 
 // know is what is known of the candidates of an impression.
@@ -246,17 +242,17 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 	k.Candidates = k.Candidates[:0]
 	segment := in.Context.SegmentOf()
 	for at, i := range in.Items {
-		x := in.Context.Row(at, len(in.Items))
-		if len(x) != u.dim {
-			x = u.middle
+		x := u.row(in.Context, at, len(in.Items))
+		path, ok := u.path(i, segment)
+		open := t.Evidence(i).Open
+		if u.segments > 1 && open > 0 {
+			if cell, has := u.cell(i, segment); ok && has {
+				open *= u.share(i, u.sumsOf(cell))
+			} else {
+				open = 0
+			}
 		}
-		cell, open := i, t.Evidence(i).Open
-		if u.segments > 1 {
-			cell, _ = u.cell(i, segment)
-			c := u.pooled.Get(cell)
-			open *= u.share(i, &c)
-		}
-		mean, weight := u.model.Known(cell, x, open)
+		mean, weight := u.model.Known(path, x, open)
 		k.Candidates = append(k.Candidates, policy.Estimate{Mean: mean, Weight: weight})
 	}
 	return k
@@ -265,25 +261,43 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 // forget forgets an item, of this partition and all others. What its payoffs told of features by how they differ stays.
 func (u *users) forget(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
-		if own := u.own.Get(cell); own.fed > 0 {
-			u.model.Total.Minus(u.linear)
-			u.linear.Forget(own.fed, own.r, own.s)
-			u.model.Total.Plus(u.linear)
+		own := u.own.Get(cell)
+		if own.fed > 0 {
+			u.turnLinear(u.linear, func() { u.linear.Forget(own.fed, own.r, own.s) })
 			u.moved = true
 		}
-		if own := u.own.Get(cell); own.fed > 0 || own.awaited > 0 {
+		if own.fed > 0 || own.awaited > 0 {
 			u.cells.Note(cell, 1)
 		}
 		u.own.Remove(cell)
 		u.pooled.Remove(cell)
 		for _, theirs := range u.theirs {
-			theirs.Remove(cell)
+			theirs.cells.Remove(cell)
 		}
-		u.model.Drop(cell)
+		if at, ok := u.path(i, cell%u.segments); ok {
+			u.model.Drop(at)
+		}
 	})
 	u.awaited.Remove(i)
 	u.kinds.set(i, "")
 	u.told = true
+}
+
+// turnLinear changes linear sums that are part of the total.
+func (u *users) turnLinear(l *personal.Linear, change func()) {
+	if u.whole != nil {
+		change()
+		return
+	}
+	u.model.Total.Minus(l)
+	change()
+	u.model.Total.Plus(l)
+}
+
+// forgotten ends that an item is forgotten: there is nothing to tell of it.
+func (u *users) forgotten(i policy.Item) {
+	u.eachCell(i, u.untold.Release)
+	u.stale.Release(i)
 }
 
 // release gives back the memory of an item that was forgotten, of which no change is left to be told.
@@ -293,5 +307,6 @@ func (u *users) release(i policy.Item) {
 		u.cells.Release(cell)
 	})
 	u.stale.Release(i)
+	u.awaited.Remove(i)
 	u.kinds.changed.Release(i)
 }

@@ -13,10 +13,10 @@ import (
 
 // The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
 // are told apart, to how many payoffs it has been fed, how many selections are awaited, the sum of the payoffs in units of 2⁻³⁰, and by
-// feature, in units of 1/127, the sum over the payoffs, and where there are any that over the selections, with blanks between. Hash
-// "categories" maps "<item>" to the name of its category, where it has one; each partition knows it from its own log. Hash "linear" maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
-// 2⁻³⁰/127; and "payoffs" to how many there are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash
-// "learner" is the last fit (personal.Model).
+// feature, in units of 1/127, the sum over the payoffs, and where there are any that over the selections, with blanks between; and behind that,
+// where the item has a category, " =" and its name. Hash "categories" maps "<item>" to that name, also of items without cells. Hash "linear"
+// maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of 2⁻³⁰/127; and "payoffs" to how many there
+// are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash "learner" is the last fit (personal.Model).
 const (
 	hashCells      = "cells"
 	hashCategories = "categories"
@@ -37,11 +37,14 @@ func (u *users) harvest(r Recorder, to *writer) {
 	for i := range u.cells.All() {
 		to.field = u.appendCell(to.field[:0], i)
 		c := u.own.Get(i)
-		if c.fed == 0 && c.awaited == 0 {
+		if c.none() {
 			r.Field(hashCells, to.field, nil)
 			continue
 		}
 		to.value = c.append(to.value[:0], u.dim)
+		if name := u.kinds.name(u.itemOf(i)); name != "" {
+			to.value = append(append(to.value, beginsKind...), name...)
+		}
 		r.Field(hashCells, to.field, to.value)
 	}
 	u.cells.Clear()
@@ -59,8 +62,9 @@ func (u *users) harvest(r Recorder, to *writer) {
 		u.moved = false
 		u.harvestLinear(r, to)
 	}
-	if u.unstored {
+	if u.unstored || u.model.Unstored() {
 		u.unstored = false
+		u.model.Stored()
 		r.Field(hashLearner, fieldFit, u.model.Append(to.value[:0]))
 	}
 }
@@ -113,12 +117,22 @@ func appendSums(dst []byte, sums []int64, dim int) []byte {
 	return dst
 }
 
+// beginsKind stands before the name of the item's category.
+var beginsKind = []byte(" =")
+
 var errCategory = errors.New("a category has no name")
 
 var errCell = errors.New("the value is not two counts, a sum of payoffs and the sums of as many features, each within its count, or the field no cell")
 
-// parseCell reads what append writes.
-func (u *users) parseCell(value []byte) (c cellSums, err error) {
+// parseCell reads what harvest writes: sums, and the name of the item's category.
+func (u *users) parseCell(value []byte) (c cellSums, category []byte, err error) {
+	numbers, category, _ := bytes.Cut(value, beginsKind)
+	c, err = u.parseSums(numbers)
+	return c, category, err
+}
+
+// parseSums reads what append writes.
+func (u *users) parseSums(value []byte) (c cellSums, err error) {
 	words := bytes.Fields(value)
 	if len(words) < 3 {
 		return c, errCell
@@ -132,15 +146,15 @@ func (u *users) parseCell(value []byte) (c cellSums, err error) {
 	if c.r, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil || c.fed > mostPayoffs || max(c.r, -c.r)/history.Units > c.fed {
 		return c, errCell
 	}
-	if c.s, err = parseSums(words[3:3+u.dim], c.fed); err != nil || c.awaited == 0 {
+	if c.s, err = parseNumbers(words[3:3+u.dim], c.fed); err != nil || c.awaited == 0 {
 		return c, err
 	}
-	c.x, err = parseSums(words[3+u.dim:], c.awaited)
+	c.x, err = parseNumbers(words[3+u.dim:], c.awaited)
 	return c, err
 }
 
-// parseSums reads sums of so many features.
-func parseSums(words [][]byte, count int64) ([]int64, error) {
+// parseNumbers reads sums of so many features.
+func parseNumbers(words [][]byte, count int64) ([]int64, error) {
 	sums := make([]int64, len(words))
 	for j, w := range words {
 		n, err := strconv.ParseInt(string(w), 10, 64)
@@ -226,15 +240,12 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 		if err != nil {
 			return true, err
 		}
-		c, err := u.parseCell(value)
+		c, _, err := u.parseCell(value)
 		if err != nil {
 			return true, err
 		}
 		if cell, ok := u.cell(i, segment); ok {
-			u.own.At(cell).add(&c, 1)
-			u.pooled.At(cell).add(&c, 1)
-			*u.awaited.At(i) += c.awaited
-			u.note(i, cell)
+			u.addOwn(i, cell, &c)
 		}
 		return true, nil
 	case hash == hashCategories:
@@ -247,9 +258,8 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 		}
 		return true, nil
 	case hash == hashLinear:
-		u.model.Total.Minus(u.linear)
-		err := u.setLinear(u.linear, field, value)
-		u.model.Total.Plus(u.linear)
+		var err error
+		u.turnLinear(u.linear, func() { err = u.setLinear(u.linear, field, value) })
 		return true, err
 	case hash == hashLearner && bytes.Equal(field, fieldFit):
 		return true, u.model.Load(value)
@@ -266,25 +276,22 @@ func (u *users) setSource(source int32, hash string, field, value []byte, items 
 			return true
 		}
 		if i, known := theirItem(name, items); known {
-			c, err := u.parseCell(value)
-			if err != nil {
-				c = cellSums{}
-			}
 			if cell, ok := u.cell(i, segment); ok {
-				u.setCell(source, i, cell, c)
+				u.takeCell(source, cell, value)
 			}
 		}
 	case hashLinear:
-		l := u.linears[source]
-		if l == nil {
-			l = personal.NewLinear(u.dim)
-			u.linears[source] = l
+		l := u.their(source).linear
+		set := func() {
+			if err := u.setLinear(l, field, value); err != nil {
+				_ = u.setLinear(l, field, nil)
+			}
 		}
-		u.model.Total.Minus(l)
-		if err := u.setLinear(l, field, value); err != nil {
-			_ = u.setLinear(l, field, nil)
+		if u.coming[source] != nil {
+			set()
+			break
 		}
-		u.model.Total.Plus(l)
+		u.turnLinear(l, set)
 		u.told = true
 	default:
 		return false

@@ -33,9 +33,8 @@ type PersonalStatus struct {
 
 // causes are those of the model's levels, from the finest up.
 func (u *users) causes() []Cause {
-	s := u.model.Space()
 	all := []Cause{OfCell, OfItem, OfCategory}
-	if s.Segments() == 1 {
+	if u.segments == 1 {
 		all = all[1:]
 	}
 	return all[:u.model.Levels()]
@@ -43,6 +42,9 @@ func (u *users) causes() []Cause {
 
 func (u *users) status() (s PersonalStatus) {
 	s.Known, s.Fits, s.Payoffs = true, u.fits, u.model.Total.N
+	if u.whole != nil {
+		s.Fits = u.whole.fits
+	}
 	for c := range s.Deviations {
 		s.Deviations[c] = -1
 	}

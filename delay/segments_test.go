@@ -97,7 +97,7 @@ func TestCategories_TheNewestHolds(t *testing.T) {
 		}
 		known := 0
 		for _, c := range moved.users.kinds.all {
-			known += c.items
+			known += c.uses
 		}
 		require.Equal(t, len(newest), known)
 		require.LessOrEqual(t, len(moved.users.kinds.all), 3, "numbers of categories that no item has are given again")

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/silence"
@@ -23,8 +24,8 @@ type Sharing interface {
 	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
 	// Refresh takes note that the whole has changed.
 	Refresh()
-	// BeWhole makes it, which knows nothing yet, a whole.
-	BeWhole()
+	// BeWhole makes it, which knows nothing yet, a whole. Mark tells items apart by numbers that are the same in all processes.
+	BeWhole(mark func(policy.Item) uint64)
 	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
 	Told(items int) (due Estimates)
 	// Estimate makes estimates, and what follows from all that was told; it is to be called after Told, also with none. It tells which were
@@ -48,20 +49,25 @@ type Sharing interface {
 // Estimates are kinds of what a whole estimates of all items and sources together.
 type Estimates uint8
 
-// OfSilence is how late payoffs are, and how many come.
-const OfSilence Estimates = 1 << iota
+// The kinds of estimates. What was learned of by how much payoffs differ hangs on how late they are, and so is made together with that.
+const (
+	OfSilence   Estimates = 1 << iota // how late payoffs are, and how many come
+	OfVariances                       // by how much they differ, and by what
+)
 
 var _ Sharing = (*Direct)(nil)
 
-// Shares implements Sharing: where silence waits others' selections in flight are not known, one that explores estimates windows, and
-// one with features fits a model to what it knows itself.
-func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools && d.users == nil }
+// Shares implements Sharing: where silence waits others' selections in flight are not known, and one that explores estimates windows.
+func (d *Direct) Shares() bool { return d.explorer == nil && d.flights.pools }
 
 // Share implements Sharing.
 func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) policy.Item) {
 	w := whole.(*Direct)
 	d.table.ShareTable(w.table, source, number)
 	d.flights.share(&w.flights, source, number)
+	if d.users != nil {
+		d.users.join(w.users, source, number)
+	}
 }
 
 // Grow implements Learner. Of a new item the whole may have been told by this partition before: one that ended, and has come again.
@@ -81,16 +87,24 @@ func (d *Direct) Grow(items int) {
 // Refresh implements Sharing.
 func (d *Direct) Refresh() {
 	d.flights.refresh()
+	if d.users != nil {
+		d.users.refresh()
+	}
 	d.table.Refresh(d.differs)
 }
 
 // differs tells whether the whole has been told something else of an item than we have.
 func (d *Direct) differs(i policy.Item) bool {
-	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i)
+	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i)
 }
 
 // BeWhole implements Sharing.
-func (d *Direct) BeWhole() { d.table.BeWhole() }
+func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
+	d.table.BeWhole()
+	if d.users != nil {
+		d.users.beWhole(mark)
+	}
+}
 
 // Told implements Sharing.
 func (d *Direct) Told(items int) (due Estimates) {
@@ -98,13 +112,23 @@ func (d *Direct) Told(items int) (due Estimates) {
 	if d.flights.told(d.table) {
 		due |= OfSilence
 	}
+	if d.users != nil && d.users.model.Due() {
+		due |= OfVariances
+	}
 	return due
 }
 
 // Estimate implements Sharing.
 func (d *Direct) Estimate(which Estimates) (made Estimates) {
+	if which&OfVariances != 0 {
+		which |= OfSilence
+	}
+	which &= d.Makes()
 	if which&OfSilence != 0 {
 		d.flights.estimate(d.table)
+	}
+	if d.users != nil {
+		d.users.refit(d.table, which&OfVariances != 0)
 	}
 	return which
 }
@@ -114,28 +138,36 @@ func (d *Direct) Makes() (all Estimates) {
 	if d.flights.awaiting != nil {
 		all |= OfSilence
 	}
+	if d.users != nil {
+		all |= OfVariances
+	}
 	return all
 }
 
 // AppendEstimate implements Sharing.
 func (d *Direct) AppendEstimate(dst []byte) []byte {
 	if a := d.flights.awaiting; a != nil && a.made.number > 0 {
-		return a.appendEstimate(dst)
+		dst = a.appendEstimate(dst)
+	}
+	if d.users != nil {
+		dst = d.users.appendEstimate(dst)
 	}
 	return dst
 }
 
 // TakeEstimate implements Sharing.
 func (d *Direct) TakeEstimate(text []byte) error {
-	a := d.flights.awaiting
-	if a == nil || len(text) == 0 {
+	late, variances, learned := bytes.Cut(text, prefixFit)
+	if a := d.flights.awaiting; a != nil && len(late) > 0 {
+		if err := a.takeEstimate(late); err != nil {
+			return err
+		}
+		d.flights.reckon(d.table)
+	}
+	if d.users == nil || !learned {
 		return nil
 	}
-	if err := a.takeEstimate(text); err != nil {
-		return err
-	}
-	d.flights.reckon(d.table)
-	return nil
+	return d.users.takeEstimate(d.table, variances)
 }
 
 // Ended implements Sharing. What else the source has told of the item, it says itself that it is gone.
@@ -149,11 +181,17 @@ func (d *Direct) Anew(source int32) {
 	if a := d.flights.awaiting; a != nil {
 		a.coming[source] = &sourceAges{}
 	}
+	if d.users != nil {
+		d.users.anew(source)
+	}
 }
 
 // Sweep implements Sharing.
 func (d *Direct) Sweep(source int32, told func(hash string, i policy.Item) bool) {
 	d.flights.sweep(source, told, d.table)
+	if d.users != nil {
+		d.users.sweep(source)
+	}
 }
 
 // share makes it part of a whole.

@@ -191,10 +191,11 @@ func (a *audience) drawCategories(draws *rand.Rand) (middles []float64) {
 // introduce tells a learner of the items' categories.
 func (c *visitors) introduce(l delay.Learner) {
 	told, asks := l.(delay.Categorising)
+	if !asks {
+		return
+	}
 	for i, kind := range c.kinds {
-		if asks {
-			told.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
-		}
+		told.Categorise(policy.Item(i), fmt.Sprint("category ", kind))
 	}
 }
 

@@ -11,11 +11,10 @@ func TestSpace_NumbersSegments(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, s.Segments())
 	for name, want := range map[string]int32{"new": 1, "loyal": 2, "": 0, "other": 0} {
-		number, declared := s.Segment(name)
+		number, declared := s.Segment([]byte(name))
 		require.Equal(t, want, number, name)
 		require.Equal(t, want > 0, declared, name)
 	}
-	require.Equal(t, []string{"", "new", "loyal"}, s.SegmentNames())
 	require.Equal(t, 1, s.Dim(), "they are no features")
 	require.False(t, s.Categories())
 	_, err = New(Declaration{Segments: []string{"new", "", "new"}})

@@ -166,13 +166,14 @@ func (s *Space) Item() []Feature { return s.declared.Item }
 func (s *Space) Segments() int { return 1 + len(s.declared.Segments) }
 
 // Segment is the number of the segment of that name, below Segments; 0, and false, where it is not declared.
-func (s *Space) Segment(name string) (number int32, declared bool) {
-	at := slices.Index(s.declared.Segments, name)
-	return int32(at + 1), at >= 0
+func (s *Space) Segment(name []byte) (number int32, declared bool) {
+	for k := range s.declared.Segments {
+		if s.declared.Segments[k] == string(name) { // this allocates nothing
+			return int32(k + 1), true
+		}
+	}
+	return 0, false
 }
-
-// SegmentNames names them, by number; that of users in none is empty.
-func (s *Space) SegmentNames() []string { return append([]string{""}, s.declared.Segments...) }
 
 // Categories tells whether items have categories.
 func (s *Space) Categories() bool { return s.declared.Categories }

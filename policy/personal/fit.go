@@ -50,7 +50,7 @@ const (
 // Fit makes the fit anew, where what has come since the last is worth it; it tells whether it has. Sums that do not belong together, as
 // while another source has told of a part of its own only, make none.
 func (m *Model) Fit() bool {
-	if more := m.Total.N - m.fit.learned; more != 0 && max(more, -more) >= m.fit.learned/growth {
+	if m.Due() {
 		return m.learn()
 	}
 	t := &m.trial
@@ -75,26 +75,65 @@ func (m *Model) Fit() bool {
 	return true
 }
 
-// learn learns the variances from what is assumed on, in some rounds, and fits.
+// Due tells whether variances are to be learned anew.
+func (m *Model) Due() bool {
+	more := m.Total.N - m.fit.learned
+	return more != 0 && max(more, -more) >= m.fit.learned/growth
+}
+
+// learn learns the variances and fits, or leaves the fit as it is.
 func (m *Model) learn() bool {
 	kappa := m.kappa
 	m.trial.copyFrom(&m.fit)
-	m.assume()
-	for range rounds {
-		m.recount()
-		if !m.solve(&m.fit) {
-			return m.giveUp(kappa)
-		}
-		if !m.vary() {
-			break
-		}
-	}
-	m.recount()
-	if !m.solve(&m.fit) {
+	if !m.vary() {
 		return m.giveUp(kappa)
 	}
 	m.fit.learned, m.fit.number = m.Total.N, m.trial.number+1
 	return true
+}
+
+// Learn learns the variances of a whole. What it comes to depends on what is known, and on no fit before: where the sums do not belong
+// together, variances are those that are assumed before there are payoffs. Refit is to be called then.
+func (m *Model) Learn() {
+	number := m.fit.number
+	if !m.vary() {
+		m.assume()
+		m.recount()
+	}
+	m.fit.learned, m.fit.number = m.Total.N, number+1
+}
+
+// Refit finds θ̂ of a whole anew, by the variances that were learned last. Where the sums do not belong together, it is what is assumed
+// before there are payoffs.
+func (m *Model) Refit() {
+	f := &m.fit
+	if m.solve(f) {
+		return
+	}
+	f.e = 0
+	clear(f.a)
+	clear(f.f)
+	for j := range m.dim {
+		lambda := f.lambda[m.group[j]]
+		f.a[packed(j)+j], f.f[j] = lambda, float64(lambda*m.theta0[j])
+	}
+	f.invert(m.group)
+}
+
+// vary learns the variances from what is assumed on, in some rounds, and fits; it is false where that cannot be.
+func (m *Model) vary() bool {
+	m.assume()
+	for range rounds {
+		m.recount()
+		if !m.solve(&m.fit) {
+			return false
+		}
+		if !m.varyAll() {
+			break
+		}
+	}
+	m.recount()
+	return m.solve(&m.fit)
 }
 
 // giveUp goes back to the fit there was.

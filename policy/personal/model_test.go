@@ -35,11 +35,11 @@ func spaceOf(t require.TestingT, users, items int) *features.Space {
 	return s
 }
 
-// wayUp has three levels: two cells an item, and four items a category.
-var wayUp = []func(int32) int32{func(n int32) int32 { return n / 2 }, func(n int32) int32 { return n / 4 }}
+// path has three levels: two cells an item, and four items a category.
+func path(cell int32) Path { return Path{cell, cell / 2, cell / 8} }
 
 func newModel(t require.TestingT, s *features.Space, levels int) *Model {
-	m, err := New(Config{Space: s, Step: 0.5, Levels: levels, Sigma: 0.5, EstimateSigma: true}, wayUp[:max(0, levels-1)]...)
+	m, err := New(Config{Space: s, Step: 0.5, Levels: levels, Sigma: 0.5, EstimateSigma: true})
 	require.NoError(t, err)
 	return m
 }
@@ -83,7 +83,7 @@ func (w *world) pay(i int32, x []int8, r int64) {
 
 func (w *world) tell(i int32) {
 	c := &w.cells[i]
-	w.model.Set(i, float64(c.n)+c.silent.W, float64(c.r)/Units+c.silent.R, c.s, c.silent)
+	w.model.Set(path(i), float64(c.n)+c.silent.W, float64(c.r)/Units+c.silent.R, c.s, c.silent)
 }
 
 func randomX(rng *rand.Rand, s *features.Space) []int8 {
@@ -103,13 +103,10 @@ type dense struct {
 
 func (w *world) dense(t require.TestingT) *dense {
 	m, d := w.model, &dense{}
-	size, nodes := m.dim, len(w.cells)
+	size, last := m.dim, path(int32(len(w.cells)-1))
 	for l := range m.config.Levels {
 		d.offset = append(d.offset, size)
-		size += nodes
-		if l < len(wayUp) {
-			nodes = int(wayUp[l](int32(nodes-1))) + 1
-		}
+		size += int(last[l]) + 1
 	}
 	p, b := mat.NewDense(size, size, nil), mat.NewVecDense(size, nil)
 	for j := range size {
@@ -154,10 +151,7 @@ func (d *dense) design(m *Model, cell int32, x []int8, size int) *mat.VecDense {
 		u.SetVec(j, float64(k)/features.One)
 	}
 	for l, at := range d.offset {
-		u.SetVec(at+int(cell), 1)
-		if l+1 < m.config.Levels {
-			cell = m.parent[l](cell)
-		}
+		u.SetVec(at+int(path(cell)[l]), 1)
 	}
 	return u
 }
@@ -197,10 +191,10 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 		for range 5 {
 			cell, x := int32(rng.IntN(len(w.cells))), randomX(rng, s)
 			u := d.design(m, cell, x, d.mean.Len())
-			mean, weight := m.Known(cell, x, 0)
+			mean, weight := m.Known(path(cell), x, 0)
 			require.InDelta(t, mat.Dot(u, d.mean), mean, 1e-10)
 			require.InEpsilon(t, mat.Inner(u, &d.inverse, u), 1/weight, 1e-10)
-			still, more := m.Known(cell, x, 3)
+			still, more := m.Known(path(cell), x, 3)
 			require.Equal(t, mean, still, "what is on its way says nothing of the mean")
 			if m.config.Levels > 0 {
 				require.Greater(t, more, weight, "what is on its way is known already")
@@ -208,7 +202,7 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 				if n := m.levels[0].Get(cell); n != nil {
 					w = n.w
 				}
-				_, all := m.Known(cell, x, 1e18)
+				_, all := m.Known(path(cell), x, 1e18)
 				require.InEpsilon(t, 1/weight, 1/all+1/(w+m.kappa[0]), 1e-9, "of the cell alone")
 			}
 		}
@@ -217,13 +211,13 @@ func TestModel_IsTheGaussianPosterior(t *testing.T) {
 				if *n == nil || (*n).w == 0 {
 					continue
 				}
-				effect, variance := m.effect(l, number, *n)
+				effect, variance := m.effect(l, *n)
 				require.InDelta(t, d.mean.AtVec(at+int(number)), effect, 1e-10)
 				require.InEpsilon(t, d.inverse.At(at+int(number), at+int(number)), variance, 1e-10)
 			}
 		}
 		for i := range w.cells { // and all that is taken out comes back
-			m.Set(int32(i), 0, 0, nil, Silent{})
+			m.Drop(path(int32(i)))
 		}
 		require.Equal(t, taken{a: make([]Wide, packed(m.dim)), f: make([]Wide, m.dim)}, m.taken)
 	})

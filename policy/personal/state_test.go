@@ -35,8 +35,8 @@ func TestModel_FitRoundTrip(t *testing.T) {
 			require.Equal(t, first.model.fit, second.model.fit)
 			for i := range first.cells {
 				x := randomX(rng, s)
-				a, b := first.model.Known(int32(i), x, 1)
-				c, d := second.model.Known(int32(i), x, 1)
+				a, b := first.model.Known(path(int32(i)), x, 1)
+				c, d := second.model.Known(path(int32(i)), x, 1)
 				require.Equal(t, []float64{a, b}, []float64{c, d})
 			}
 			require.Equal(t, first.model.Fit(), second.model.Fit())

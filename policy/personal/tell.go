@@ -8,9 +8,6 @@ import (
 
 // What this file declares is for people: no decision asks for it.
 
-// Space is what is declared of the features.
-func (m *Model) Space() *features.Space { return m.config.Space }
-
 // Levels is how many levels of effects there are.
 func (m *Model) Levels() int { return m.config.Levels }
 
@@ -18,9 +15,9 @@ func (m *Model) Levels() int { return m.config.Levels }
 // which is σ; and with a level, numbered from the finest up, its nodes around what they belong to, σ/√κ.
 func (m *Model) Deviation(level int) float64 {
 	if level < 0 {
-		return math.Sqrt(m.fit.variance)
+		return math.Sqrt(m.now.variance)
 	}
-	return math.Sqrt(m.fit.variance / m.kappa[level])
+	return math.Sqrt(m.now.variance / m.kappa[level])
 }
 
 // OfFeatures is by how much the payoffs that were fed are taken to differ by their features alone: the standard deviation of θ̂ᵀx over
@@ -32,10 +29,10 @@ func (m *Model) OfFeatures() float64 {
 	}
 	var squares, mean float64
 	for j := 1; j < m.dim; j++ { // the intercept is the same for all
-		theta, row := m.fit.theta[j], m.Total.G[packed(j):packed(j+1)]
+		theta, row := m.now.theta[j], m.Total.G[packed(j):packed(j+1)]
 		mean += theta * float64(row[0])
 		for k := 1; k < j; k++ {
-			squares += 2 * theta * m.fit.theta[k] * float64(row[k])
+			squares += 2 * theta * m.now.theta[k] * float64(row[k])
 		}
 		squares += theta * theta * float64(row[j])
 	}
@@ -46,17 +43,14 @@ func (m *Model) OfFeatures() float64 {
 
 // Parts gives what each feature and each level of effects, from the finest up, adds to what is expected of a cell shown with features x.
 // Their sum is the mean that Known gives, but for rounding.
-func (m *Model) Parts(cell int32, x []int8) (ofFeatures, ofLevels []float64) {
+func (m *Model) Parts(at Path, x []int8) (ofFeatures, ofLevels []float64) {
 	for j, k := range x {
-		ofFeatures = append(ofFeatures, m.fit.theta[j]*float64(k)*(1.0/features.One))
+		ofFeatures = append(ofFeatures, m.now.theta[j]*float64(k)*(1.0/features.One))
 	}
 	ofLevels = make([]float64, m.config.Levels)
 	var nodes [MaxLevels]*node
 	for l := range m.config.Levels {
-		nodes[l] = m.levels[l].Get(cell)
-		if l+1 < m.config.Levels {
-			cell = m.parent[l](cell)
-		}
+		nodes[l] = m.node(l, at[l])
 	}
 	// From the coarsest down, each takes of what lies above its payoffs without effects as much as they weigh.
 	above := 0.0
@@ -67,7 +61,7 @@ func (m *Model) Parts(cell int32, x []int8) (ofFeatures, ofLevels []float64) {
 		}
 		left := n.r
 		for j, s := range n.s {
-			left -= s * m.fit.theta[j]
+			left -= s * m.now.theta[j]
 		}
 		now := (left + m.kappa[l]*above) / (n.w + m.kappa[l])
 		ofLevels[l], above = now-above, now

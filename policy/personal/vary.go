@@ -20,8 +20,8 @@ const (
 	mostSquare = 1 << 32
 )
 
-// vary learns σ², the ridges and the κ of all levels from the fit; it tells whether there is anything to learn.
-func (m *Model) vary() bool {
+// varyAll learns σ², the ridges and the κ of all levels from the fit; it tells whether there is anything to learn.
+func (m *Model) varyAll() bool {
 	f := &m.fit
 	payoffs := float64(m.Total.N) - m.taken.n.Float()/m.unit
 	if m.config.Levels == 0 || !(payoffs > 0) {
@@ -63,7 +63,7 @@ func (m *Model) varyRidge(g features.Group) {
 	}
 }
 
-// learnKappa learns κ of a level, from a sample of its nodes: those whose numbers have the smallest hashes.
+// learnKappa learns κ of a level. Of cells and items it does so from a sample: those whose marks have the smallest hashes.
 func (m *Model) learnKappa(l int) float64 {
 	count := 0
 	for _, at := range m.levels[l].All() {
@@ -72,15 +72,15 @@ func (m *Model) learnKappa(l int) float64 {
 		}
 	}
 	skip := 0 // leading bits of the hash that must be 0
-	if l < m.config.Numbered {
+	if l <= m.config.Items {
 		skip = bits.Len(uint((count - 1) / sampled))
 	}
 	var freedom, squares Wide // whole multiples of 1/Units: their sums do not depend on the numbers of nodes
 	for number, at := range m.levels[l].All() {
-		if *at == nil || !((*at).w > 0) || mix(uint64(number))>>(64-skip) != 0 {
+		if *at == nil || !((*at).w > 0) || skip > 0 && mix(m.mark(l, number))>>(64-skip) != 0 {
 			continue
 		}
-		effect, variance := m.effect(l, number, *at)
+		effect, variance := m.effect(l, *at)
 		freedom.Add(int64((1 - float64(m.kappa[l]*variance)) * Units))
 		squares.Add(int64(min(float64(effect*effect)/m.fit.variance, mostSquare) * Units))
 	}
@@ -97,18 +97,13 @@ func mix(x uint64) uint64 {
 }
 
 // effect is a node's own effect in the posterior, without those of the levels above, and its variance over σ².
-func (m *Model) effect(l int, number int32, n *node) (effect, variance float64) {
+func (m *Model) effect(l int, n *node) (effect, variance float64) {
 	z := m.row
 	clear(z)
 	var above, spread float64 // what the levels above are expected to add, and its variance
-	g := 1.0
+	g, p := 1.0, n
 	for k := l; k+1 < m.config.Levels; k++ {
-		number = m.parent[k](number)
-		p := m.levels[k+1].Get(number)
-		if p == nil { // what was passed up was less than a unit
-			spread += float64(g * g / m.kappa[k+1])
-			continue
-		}
+		p = p.parent
 		y := 1 / (p.w + m.kappa[k+1])
 		above += float64(g * y * p.r)
 		spread += float64(g * g * y)

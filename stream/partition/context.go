@@ -17,13 +17,12 @@ type Context struct {
 	space       *features.Space
 	missingZero bool
 	user, item  []string // names of the numbers that stand in lists
-	segments    []string // names by number
 }
 
 // NewContext makes one of what is declared. A number that is missing counts as the middle of its range where missingZero says so; else it
 // is a fault.
 func NewContext(s *features.Space, missingZero bool) *Context {
-	c := &Context{space: s, missingZero: missingZero, segments: s.SegmentNames()}
+	c := &Context{space: s, missingZero: missingZero}
 	for _, f := range s.User() {
 		c.user = append(c.user, f.Name)
 	}
@@ -64,8 +63,8 @@ func (c *Context) Read(r *Reading, imp *event.Impression, learner string) *event
 		return f
 	}
 	if c.tellsSegments() {
-		segment, declared := c.segment(x.Segment)
-		if r.User = append(r.User, segment); !declared {
+		segment, declared := c.space.Segment(x.Segment)
+		if r.User = append(r.User, int8(segment)); !declared && len(x.Segment) > 0 {
 			r.unknown = 1
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
@@ -66,7 +68,7 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 		anew: make(map[int32]map[string]*policy.Pages[bool])}
 	for i := range learners {
 		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
-			l.BeWhole()
+			l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
 			k.wholes[learners[i].Name] = &whole{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
 				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int)}
 		} else {

@@ -9,16 +9,6 @@ import (
 // tellsSegments tells whether segments are declared. Their numbers go to 127 and stand before a user's steps, as one more.
 func (c *Context) tellsSegments() bool { return c.space.Segments() > 1 }
 
-// segment is the number of a segment; 0 where it is not declared. What has no name is declared.
-func (c *Context) segment(name []byte) (number int8, declared bool) {
-	for k := range c.segments {
-		if c.segments[k] == string(name) {
-			return int8(k), true
-		}
-	}
-	return 0, false
-}
-
 // ofUser is how many numbers are the user's.
 func (c *Context) ofUser() int {
 	n := len(c.space.User())

@@ -48,7 +48,7 @@ type Config struct {
 	Made func(Made) (enough bool)
 	// Before is called before an impression is ranked; nil: not.
 	Before func(*Moment)
-	// Sent is told what a checkpoint would have stored, by whom; nil: nobody is.
+	// Sent is told what a checkpoint would have stored, by whom, where that is known; nil: nobody is.
 	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
 	// Sabotage leaves out what was seen, for tests that show that it matters; nil: nothing is.
 	Sabotage func(*partition.Sight) (leave bool)

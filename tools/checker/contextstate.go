@@ -13,6 +13,7 @@ import (
 type storedCell struct {
 	fed, awaited, paid int64
 	x, flying          []int64
+	category           string // of the item
 }
 
 // cellAt is a cell by its item's number.
@@ -27,7 +28,9 @@ func (s *storedLearner) cellName(at cellAt) string {
 
 var errContext = errors.New("it is not as many numbers as it should be")
 
-// loadCell reads of a field "<item>", or with segments "<item>|<segment>", "<payoffs> <awaited> <sum of payoffs>", behind them by feature the sums over the payoffs, and where any are awaited those over them.
+// loadCell reads of a field "<item>", or with segments "<item>|<segment>", "<payoffs> <awaited> <sum of payoffs>", behind
+// them by feature the sums over the payoffs, and where any are awaited those over them; and last, where the item has one, "=" and the name of
+// its category.
 func (s *storedLearner) loadCell(field, value string) error {
 	name, segment, divided := strings.Cut(field, "|")
 	if !divided {
@@ -35,11 +38,12 @@ func (s *storedLearner) loadCell(field, value string) error {
 	}
 	item, err := strconv.ParseInt(name, 10, 32)
 	in, worse := strconv.ParseInt(segment, 10, 8)
+	value, category, _ := strings.Cut(value, " =")
 	numbers, bad := integers(value)
 	if err != nil || worse != nil || bad != nil || len(numbers) < 3 {
 		return errContext
 	}
-	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2]}
+	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2], category: category}
 	c.x = numbers[3:]
 	if c.awaited > 0 {
 		half := len(c.x) / 2
@@ -143,12 +147,15 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 	compareEach(lf, f, contextCells, want, got, lf.stored.cellName)
 }
 
-// checkCategories: an item's is the newest that an impression has given it since it is known.
+// checkCategories: an item's is the newest that an impression has given it since it is known, and its cells say the same.
 func (lf *learnerFold) checkCategories(f *fold) {
 	c := lf.context
 	if c.unsure {
 		f.out.open(contextCategories)
 		return
+	}
+	for at, cell := range lf.stored.cells {
+		equal(f.out, contextCategories, lf.name+": "+lf.stored.cellName(at), cmp.Or(lf.stored.categories[at.item], "nothing"), cmp.Or(cell.category, "nothing"))
 	}
 	there := map[uint32]bool{}
 	for number, name := range lf.stored.categories {

@@ -46,18 +46,21 @@ var corruptions = []corruption{
 		return v.add(t, "meta", "offset.impressions", -1)
 	}},
 	{contextCells, "a payoff of other features", func(t *testing.T, v *victim) func() {
-		require.Equal(t, "1 0 536870912 127 64", v.field(t, "vary:cells", "0|2"))
-		return v.set(t, v.key(0, "vary:cells"), "0|2", "1 0 536870912 127 63")
+		require.Equal(t, "1 0 536870912 127 64 =news", v.field(t, "vary:cells", "0|2"))
+		return v.set(t, v.key(0, "vary:cells"), "0|2", "1 0 536870912 127 63 =news")
 	}},
 	{contextCells, "other payoffs", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "vary:cells"), "0|2", "1 0 536870911 127 64")
+		return v.set(t, v.key(0, "vary:cells"), "0|2", "1 0 536870911 127 64 =news")
 	}},
 	{contextCells, "another segment's", func(t *testing.T, v *victim) func() {
-		return v.set(t, v.key(0, "vary:cells"), "0|1", "1 0 536870912 127 64")
+		return v.set(t, v.key(0, "vary:cells"), "0|1", "1 0 536870912 127 64 =news")
 	}},
 	{contextCategories, "another category", func(t *testing.T, v *victim) func() {
 		require.Equal(t, "news", v.field(t, "vary:categories", "0"))
 		return v.set(t, v.key(0, "vary:categories"), "0", "sport")
+	}},
+	{contextCategories, "another category in a cell", func(t *testing.T, v *victim) func() {
+		return v.set(t, v.key(0, "vary:cells"), "0|2", "1 0 536870912 127 64 =sport")
 	}},
 	{contextCategories, "of an item that was given none", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "vary:categories"), "1", "news")
