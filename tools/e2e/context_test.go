@@ -144,6 +144,7 @@ func (u *tasteful) played(t *testing.T, w *world, impressions int) map[string]in
 		var err error
 		sent, err = p.Run(t.Context())
 		done <- err
+		close(done)
 	}()
 	start := func() *running { return w.startAt(t, p.Clock) }
 	first := start()

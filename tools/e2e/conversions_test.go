@@ -142,6 +142,7 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 			var err error
 			sent, err = p.Run(t.Context())
 			done <- err
+			close(done)
 		}()
 
 		start := func() *running { return w.startAt(t, p.Clock) }

@@ -52,13 +52,18 @@ func TestKill_TwoWorkersOneKilledAndRestarted(t *testing.T) {
 	t.Logf("adopted %d decisions of the killed worker", got["impressions.adopted"])
 }
 
-// reach waits until the play has come to a point.
+// reach waits until the play has come to a point. Done is closed behind what the play ends with.
 func (w *world) reach(t *testing.T, point <-chan struct{}, done <-chan error) {
 	t.Helper()
 	select {
 	case <-point:
-	case err := <-done:
-		t.Fatalf("the play ended early: %v", err)
+	case err := <-done: // both may be there at once
+		require.NoError(t, err)
+		select {
+		case <-point:
+		default:
+			t.Fatal("the play ended early")
+		}
 	case <-time.After(deadline):
 		t.Fatal("the play does not go on")
 	}

@@ -145,6 +145,7 @@ func (w *world) try(t *testing.T, impressions int) (p *trial, half chan struct{}
 		var err error
 		p.sent, err = p.platform.Run(t.Context())
 		p.done <- err
+		close(p.done)
 	}()
 	return p, half
 }

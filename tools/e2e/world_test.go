@@ -255,6 +255,7 @@ func (w *world) play(t *testing.T, impressions int, seed uint64, progress func(p
 		var err error
 		p.sent, err = p.platform.Run(ctx)
 		done <- err
+		close(done)
 	}()
 	return p, done
 }
