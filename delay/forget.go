@@ -54,7 +54,7 @@ func (b *base) forget(i policy.Item) {
 	}
 	b.table.Forget(i)
 	if b.users != nil {
-		b.users.forgotten(i)
+		b.users.forgotten(b.table, i)
 	}
 	b.forgotten = append(b.forgotten, i)
 }

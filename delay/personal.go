@@ -258,7 +258,7 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 	return k
 }
 
-// forget forgets an item, of this partition and all others. What its payoffs told of features by how they differ stays.
+// forget forgets an item, of this partition and all others, until forgotten. What its payoffs told of features by how they differ stays.
 func (u *users) forget(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		own := u.own.Get(cell)
@@ -274,12 +274,8 @@ func (u *users) forget(i policy.Item) {
 		for _, theirs := range u.theirs {
 			theirs.cells.Remove(cell)
 		}
-		if at, ok := u.path(i, cell%u.segments); ok {
-			u.model.Drop(at)
-		}
 	})
 	u.awaited.Remove(i)
-	u.kinds.set(i, "")
 	u.told = true
 }
 
@@ -294,10 +290,15 @@ func (u *users) turnLinear(l *personal.Linear, change func()) {
 	u.model.Total.Plus(l)
 }
 
-// forgotten ends that an item is forgotten: there is nothing to tell of it.
-func (u *users) forgotten(i policy.Item) {
-	u.eachCell(i, u.untold.Release)
-	u.stale.Release(i)
+// forgotten ends that an item is forgotten: the model knows nothing more of it than a whole does.
+func (u *users) forgotten(t *policy.Table, i policy.Item) {
+	u.settle(t)
+	u.eachCell(i, func(cell int32) {
+		if at, ok := u.path(i, cell%u.segments); ok {
+			u.model.Drop(at)
+		}
+	})
+	u.kinds.set(i, "")
 }
 
 // release gives back the memory of an item that was forgotten, of which no change is left to be told.

@@ -172,13 +172,17 @@ func (w *sharing) told() {
 
 // reload makes a part's learner anew from what it has stored.
 func (w *sharing) reload(t *rapid.T, p *part) {
-	from := p.store
+	from, before := p.store, p.learner.(*Direct)
 	from.harvest()
 	p.join(t, w, newStore)
 	from.load(t, sharedItems, p.learner)
 	p.learner.Refresh()
 	require.Empty(t, p.store.harvest(), "what was loaded needs no writing")
 	p.store.sums, p.store.hashes = from.sums, from.hashes
+	if before.users != nil {
+		same := func(i policy.Item) policy.Item { return i }
+		require.Equal(t, knownBy(t, before, same), knownBy(t, p.learner.(*Direct), same), "one that begins knows the same")
+	}
 }
 
 // requireAlike wants of two learners the same evidence and sums, but for rounding. numbers are b's, by a's.
