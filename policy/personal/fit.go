@@ -93,13 +93,11 @@ func (m *Model) learn() bool {
 }
 
 // Learn learns the variances of a whole. What it comes to depends on what is known, and on no fit before: where the sums do not belong
-// together, variances are those that are assumed before there are payoffs. Refit is to be called then.
+// together, variances are those of the round in which that showed, in the first of them what is assumed before there are payoffs. Refit
+// is to be called then.
 func (m *Model) Learn() {
 	number := m.fit.number
-	if !m.vary() {
-		m.assume()
-		m.recount()
-	}
+	m.vary()
 	m.fit.learned, m.fit.number = m.Total.N, number+1
 }
 
@@ -120,7 +118,7 @@ func (m *Model) Refit() {
 	f.invert(m.group)
 }
 
-// vary learns the variances from what is assumed on, in some rounds, and fits; it is false where that cannot be.
+// vary learns the variances from what is assumed on, in some rounds, and fits; it is false where sums do not belong together.
 func (m *Model) vary() bool {
 	m.assume()
 	for range rounds {
