@@ -87,7 +87,10 @@ func (s *Spans) Merge(g *Grid, pass int64) (changed bool) {
 			kept[last].take(x)
 			continue
 		}
-		kept = append(kept, Span{Block: b, N: x.N, Expected: x.Expected})
+		if b != x.Block {
+			x = Span{Block: b, N: x.N, Expected: x.Expected}
+		}
+		kept = append(kept, x)
 	}
 	*s = kept
 	return changed

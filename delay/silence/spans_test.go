@@ -23,6 +23,22 @@ func grouped(g *Grid, times []int64, pass int64) Spans {
 	return SpansOf(counts)
 }
 
+// What is derived of a block stays where it does not merge.
+func TestSpans_MergeLeavesTheOthers(t *testing.T) {
+	g := NewGrid(1 << 20)
+	old, young := int64(1<<30), int64(1<<30+1<<19)
+	var s Spans
+	for _, at := range []int64{old, young} {
+		s.Begin(&g, at, g.Pass(old), 1).Above = 0.5
+	}
+	for now := young; len(s) == 2 && s[0].Block.Level == s[1].Block.Level; now += g.Unit() {
+		s.Merge(&g, g.Pass(now))
+	}
+	require.Len(t, s, 2)
+	require.Zero(t, s[0].Above)
+	require.Equal(t, 0.5, s[1].Above)
+}
+
 // Whatever begins, ends and merges, spans are the times that are left, counted by their blocks.
 func TestSpans_AreTimesByBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -155,7 +155,7 @@ func (p *replayed) send(n int) {
 	p.checkpoints = append(p.checkpoints, c)
 	p.published[p.number].add(c.stamp, c.segments)
 	p.news = true
-	if p.cfg.Sent != nil && !slices.ContainsFunc(c.segments, func(x sealed) bool { return x.guess }) {
+	if p.cfg.Sent != nil && !(p.guesses && len(p.apart) > 0) && !slices.ContainsFunc(c.segments, func(x sealed) bool { return x.guess }) {
 		var all []*state.Changes
 		for i := range c.segments {
 			all = append(all, &c.segments[i].changes)
