@@ -18,7 +18,7 @@ RACE     := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # times as slow, and each run has one goroutine. They run without it, first, beside lint. So do simulations that are replayed.
 STATISTICS := ./internal/lab ./internal/evaluate
 # So do these, of packages that start no goroutine or do so in other tests: those that play long.
-PLAYED   := ^Test(Statements_|Theorem|Section41_|Algorithm2_|Components_|MOSS_Loses|IndexPolicies_Regret|Direct_LatePayoffs|Partitions_Pool|Scenarios_|Protocol_|Mutations_)
+PLAYED   := ^Test(Statements_|Theorem|Section41_|Algorithm2_|Components_|MOSS_Loses|IndexPolicies_Regret|Direct_LatePayoffs|Partitions_Pool|Scenarios_|Protocol_|Mutations_|Sharing_|PartitionsLearnTogether)
 # They begin with it, so that nothing waits for it alone in the end.
 LONGEST := ./tools/e2e
 
@@ -49,7 +49,7 @@ test: tools ## Lint, then every test with the race detector on a real Apache Kaf
 .PHONY: statistics
 statistics: # one goroutine, so that lint goes on beside it
 	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) $(STATISTICS)
-	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) -run '^TestReplay_|$(PLAYED)' ./policy/... ./delay/... ./stream/task
+	@$(GO) test -count=1 -vet=off -timeout $(TIMEOUT) -run '^TestReplay_|$(PLAYED)' ./policy/... ./delay/... ./internal/learners ./stream/task
 
 .PHONY: test-short
 test-short: ## The tests that need no real Kafka and no real Redis; needs Go only.
