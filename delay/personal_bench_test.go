@@ -60,12 +60,45 @@ func BenchmarkPersonal(b *testing.B) {
 		for range 20_000 {
 			pay()
 		}
-		b.Run(fmt.Sprintf("decision/d=%d", dim), func(b *testing.B) {
-			b.ReportAllocs()
-			var out Decision
-			for k := 0; b.Loop(); k++ {
-				l.Decide(lists[k&255], contexts[k&255], policy.Key(k), &out)
-			}
-		})
+		decide := func(what string, l *Direct) {
+			b.Run(fmt.Sprintf("%s/d=%d", what, dim), func(b *testing.B) {
+				b.ReportAllocs()
+				var out Decision
+				for k := 0; b.Loop(); k++ {
+					l.Decide(lists[k&255], contexts[k&255], policy.Key(k), &out)
+				}
+			})
+		}
+		decide("decision", l)
+		decide("decision of a part", partOf(b, l, p, PersonalConfig{Space: space, Belief: belief, Silence: Silence{Law: SilenceAtOnce}}))
 	}
+}
+
+// partOf is a part of a whole that knows what a learner knows.
+func partOf(b *testing.B, l *Direct, p policy.Policy, c PersonalConfig) *Direct {
+	var made [2]*Direct
+	for k := range made {
+		d, err := NewPersonal(p, c)
+		require.NoError(b, err)
+		made[k] = d
+	}
+	whole, part := made[0], made[1]
+	whole.Grow(2000)
+	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	part.Share(whole, 1, func(i policy.Item) policy.Item { return i })
+	part.Grow(2000)
+	require.NoError(b, part.Loaded())
+	store := newStore(l)
+	store.harvest()
+	for i, sums := range store.sums {
+		whole.SetSource(0, i, sums)
+	}
+	for _, pooled := range l.Pooled() {
+		for field, value := range store.hashes[pooled.Hash] {
+			whole.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), theirsAreOurs)
+		}
+	}
+	whole.Estimate(whole.Told(2000))
+	part.Refresh()
+	return part
 }

@@ -10,6 +10,7 @@ type shared struct {
 	whole  *users
 	source int32
 	number func(policy.Item) policy.Item
+	heard  int64 // of the whole's fits
 
 	isWhole bool
 	coming  map[int32]*theirSums // by source that tells all anew, until it has
@@ -20,6 +21,7 @@ type shared struct {
 func (u *users) join(whole *users, source int32, number func(policy.Item) policy.Item) {
 	u.whole, u.source, u.number = whole, source, number
 	u.model.Share(whole.model)
+	u.heard = whole.fits
 }
 
 // numberOf is the number of an item in the model.
@@ -141,6 +143,10 @@ func (u *users) refresh() {
 	u.model.Refresh()
 	u.stale.Clear()
 	u.untold.Clear()
+	if now := u.whole.fits; now != u.heard {
+		u.heard = now
+		u.fits++
+	}
 }
 
 // beWhole makes it a whole. Mark tells items apart.

@@ -143,3 +143,26 @@ func TestSharing_WhatIsForgottenIsTheWholes(t *testing.T) {
 	require.NotEqual(t, before, knownOf(d, 1))
 	require.Equal(t, knownOf(m.parts[1], 1), knownOf(d, 1))
 }
+
+// A decision of a part allocates nothing, whatever of it the whole knows.
+func TestSharing_DecisionsAllocateNothing(t *testing.T) {
+	m := newMallOf(t, 2)
+	for i := range policy.Item(4) {
+		m.parts[0].Categorise(i, "a")
+		give(m.parts[0], i, i%2, 0.5)
+	}
+	m.tell(0)
+	d, candidates := m.parts[0], allItems(sharedItems)
+	about := &policy.Context{Segment: 1}
+	for range candidates {
+		about.X = append(about.X, onlyIntercept...)
+	}
+	var out Decision
+	for range 3 {
+		give(d, 2, 1, 1)
+		d.Selected(Feedback{Item: 5, Segment: 1, X: onlyIntercept})
+		d.Decide(candidates, about, 1, &out)
+		require.Zero(t, testing.AllocsPerRun(100, func() { d.Decide(candidates, about, 1, &out) }))
+		require.Positive(t, d.table.Fresh())
+	}
+}

@@ -42,9 +42,6 @@ func (u *users) causes() []Cause {
 
 func (u *users) status() (s PersonalStatus) {
 	s.Known, s.Fits, s.Payoffs = true, u.fits, u.model.Total.N
-	if u.whole != nil {
-		s.Fits = u.whole.fits
-	}
 	for c := range s.Deviations {
 		s.Deviations[c] = -1
 	}

@@ -5,12 +5,15 @@ import "github.com/ranker-worker/ranker-worker/policy/features"
 // part makes a model part of a whole, which is told of the payoffs of all sources and fits. The part keeps nodes of its own only where it
 // knows something else than the whole, and of what these belong to; it takes all else from there.
 type part struct {
-	base    *Model // nil: it is no part
-	heeds   bool   // it goes by the whole
-	stored  learned
-	touched [MaxLevels][]int32
+	base    *Model             // nil: it is no part
+	heeds   bool               // it goes by the whole
+	stored  learned            // what is stored
+	touched [MaxLevels][]int32 // numbers of its own nodes
 	free    []*node
 }
+
+// mostFree is how many nodes are kept for use again: one that begins has many that the whole has not been told of yet.
+const mostFree = 1024
 
 // learned is what a fit has learned besides θ̂, and of how many payoffs.
 type learned struct {
@@ -37,7 +40,9 @@ func (m *Model) Share(whole *Model) {
 func (m *Model) Refresh() {
 	for l := range m.touched {
 		for _, number := range m.touched[l] {
-			m.free = append(m.free, m.levels[l].Get(number))
+			if len(m.free) < mostFree {
+				m.free = append(m.free, m.levels[l].Get(number))
+			}
 			m.levels[l].Remove(number)
 		}
 		m.touched[l] = m.touched[l][:0]
