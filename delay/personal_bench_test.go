@@ -95,7 +95,7 @@ func partOf(b *testing.B, l *Direct, p policy.Policy, c PersonalConfig) *Direct 
 	}
 	for _, pooled := range l.Pooled() {
 		for field, value := range store.hashes[pooled.Hash] {
-			whole.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), theirsAreOurs)
+			whole.SetSourceField(0, pooled.Hash, []byte(field), []byte(value), sameNumber)
 		}
 	}
 	whole.Estimate(whole.Told(2000))

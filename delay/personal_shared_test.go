@@ -41,7 +41,7 @@ func (m *mallOf) tell(source int) {
 	}
 	for _, p := range d.Pooled() {
 		for field, value := range s.hashes[p.Hash] {
-			m.whole.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), theirsAreOurs)
+			m.whole.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
 		}
 	}
 	m.whole.Sweep(int32(source), func(hash string, i policy.Item) bool {
@@ -166,3 +166,6 @@ func TestSharing_DecisionsAllocateNothing(t *testing.T) {
 		require.Positive(t, d.table.Fresh())
 	}
 }
+
+// sameNumber is the number of an item whose numbers are the same.
+func sameNumber(i policy.Item) (policy.Item, bool) { return i, true }
