@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -12,21 +11,31 @@ import (
 	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/sr"
 
+	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 const (
 	requestTimeout = 5 * time.Second
-	// mostSchemas is how many schemas are remembered. What a schema's id means never changes, so they are not asked for again.
+	// mostSchemas bounds the schemas that are remembered, and those that do not fit, each. A schema's id means the same for ever.
 	mostSchemas = 10_000
-	// unknownFor is how long an id counts as unknown without asking again.
-	unknownFor = time.Minute
 	// mostReferences is how many other schemas one may refer to, at any depth.
 	mostReferences = 100
-	// codeUnknown is the registry's own answer, beside HTTP's status, where it has no schema of an id. Any other answer may be of
-	// something else that stands at the address, or of a registry that is ill.
-	codeUnknown = 40403
+	// mostAtOnce bounds the requests under way, of all partitions.
+	mostAtOnce = 16
+	// mostFailures ends the asking of one Read: the values behind have to wait in any case.
+	mostFailures = 16
+	// mostIll bounds the ids that are remembered for failing.
+	mostIll = 1000
+	// refusedAfter is how long the registry fails to give a schema while it answers for others, until records that name it are refused.
+	refusedAfter = 30 * time.Second
+	// failingUntil ends a stretch of failures: a failure that comes later begins another. It exceeds the pauses between attempts.
+	failingUntil = 20 * time.Second
 )
+
+// The registry's own answers, beside HTTP's status, where it has no such schema, subject or version. Any other answer may be of
+// something else that stands at the address, or of a registry that is ill.
+var codesUnknown = []int{40401, 40402, 40403}
 
 // Options say where the registry is.
 type Options struct {
@@ -44,9 +53,13 @@ type Reader struct {
 	formats event.Formats
 	context bool
 	client  *sr.Client
+	asking  chan struct{} // holds a token for each request under way
+	now     func() time.Time
 
 	mu    sync.Mutex
 	known map[key]*schema
+	unfit map[key]*schema // apart from those known, which these could displace
+	ill   map[key]*illness
 }
 
 type key struct {
@@ -54,17 +67,23 @@ type key struct {
 	id    uint32
 }
 
-// schema is what is known of an id: by what records of it are read, or why they cannot be.
+// schema reads the records that name an id, or says why they cannot be read.
 type schema struct {
 	avro  *avro.Schema // resolved: it reads what the writer's schema wrote, and gives our fields
 	fault *event.Fault
-	until time.Time // zero: for ever
+}
+
+// illness is a stretch of failures of one id, during which the registry answered for another.
+type illness struct {
+	since, last time.Time
+	refused     bool
 }
 
 // New connects nothing yet.
 func New(o Options) (*Reader, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = o.TLS
+	transport.MaxIdleConnsPerHost = mostAtOnce
 	opts := []sr.ClientOpt{sr.URLs(o.URL), sr.UserAgent("ranker-worker"), sr.HTTPClient(&http.Client{Timeout: requestTimeout, Transport: transport})}
 	if o.Login != nil {
 		opts = append(opts, sr.PreReq(o.Login))
@@ -73,87 +92,73 @@ func New(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{url: o.URL, formats: o.Formats, context: o.Context, client: client, known: map[key]*schema{}}, nil
+	return &Reader{url: o.URL, formats: o.Formats, context: o.Context, client: client, asking: make(chan struct{}, mostAtOnce), now: time.Now,
+		known: map[key]*schema{}, unfit: map[key]*schema{}, ill: map[key]*illness{}}, nil
 }
 
-// Reads tells whether a value is Avro.
-func (r *Reader) Reads(topic event.Topic, value []byte) bool {
-	return r.formats.Of(topic, value) == event.Avro
+// Read makes of each Avro value of a topic the same record in Protobuf, or says what is wrong with it. Of other values, nil among them,
+// it returns nothing. It ends before the first value of whose schema the registry says nothing, with the error; broker.ErrContent is
+// in its chain where the registry answers for other schemas.
+//
+// A value is refused for an id that is unknown by an answer to a question that was asked after the value was written: a producer
+// registers a schema before it writes.
+func (r *Reader) Read(ctx context.Context, topic event.Topic, values [][]byte) ([]broker.Content, error) {
+	named := make([]int64, len(values)) // the id that a value names; -1: it needs none
+	var ids []uint32
+	found := map[uint32]result{}
+	for i, v := range values {
+		named[i] = -1
+		if v == nil || r.formats.Of(topic, v) != event.Avro {
+			continue
+		}
+		id, _, ok := event.SchemaID(v)
+		if !ok {
+			continue // it is the decoder's to say so
+		}
+		named[i] = int64(id)
+		if _, seen := found[id]; !seen {
+			found[id] = result{err: errNotAsked}
+			ids = append(ids, id)
+		}
+	}
+	r.schemas(ctx, topic, ids, found)
+	out := make([]broker.Content, 0, len(values))
+	for i, v := range values {
+		if named[i] < 0 {
+			out = append(out, broker.Content{})
+			continue
+		}
+		id := uint32(named[i])
+		s := found[id]
+		switch {
+		case s.err != nil:
+			return out, fmt.Errorf("the schema registry at %s does not give schema %d: %w", r.url, id, s.err)
+		case s.schema.fault != nil:
+			out = append(out, broker.Content{Fault: s.schema.fault})
+		default:
+			out = append(out, body(topic, id, s.schema.avro, v))
+		}
+	}
+	return out, nil
 }
 
-// Read makes of a record's value the same record in Protobuf, or says what is wrong with it; and fails where the registry does not
-// answer, so that nothing is known of the record.
-func (r *Reader) Read(ctx context.Context, topic event.Topic, value []byte) (plain []byte, f *event.Fault, err error) {
-	id, body, ok := event.SchemaID(value)
-	if !ok {
-		return nil, nil, nil // it is the decoder's to say so
-	}
-	s, err := r.schema(ctx, key{topic, id})
-	if err != nil {
-		return nil, nil, fmt.Errorf("the schema registry at %s cannot be asked for schema %d: %w", r.url, id, err)
-	}
-	if s.fault != nil {
-		return nil, s.fault, nil
-	}
-	plain, rest, err := decode(topic, s.avro, body)
+// body reads a value by its schema.
+func body(topic event.Topic, id uint32, s *avro.Schema, value []byte) (c broker.Content) {
+	_, b, _ := event.SchemaID(value)
+	plain, rest, err := decode(topic, s, b)
 	switch {
 	case err != nil:
-		return nil, faultf(event.MalformedAvro, "by schema %d: %.200q", id, err.Error()), nil
+		c.Fault = faultf(event.MalformedAvro, "by schema %d: %.200q", id, err.Error())
 	case rest > 0:
-		return nil, faultf(event.MalformedAvro, "%d bytes more than schema %d tells of", rest, id), nil
+		c.Fault = faultf(event.MalformedAvro, "%d bytes more than schema %d tells of", rest, id)
+	default:
+		c.Plain = plain
 	}
-	return plain, nil, nil
+	return c
 }
 
 func faultf(reason event.Reason, format string, args ...any) *event.Fault {
 	return &event.Fault{Reason: reason, Detail: fmt.Sprintf(format, args...)}
-}
-
-// schema finds out about an id.
-func (r *Reader) schema(ctx context.Context, k key) (*schema, error) {
-	r.mu.Lock()
-	s := r.known[k]
-	r.mu.Unlock()
-	if s != nil && (s.until.IsZero() || time.Now().Before(s.until)) {
-		return s, nil
-	}
-	s, err := r.fetch(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.known) >= mostSchemas {
-		clear(r.known)
-	}
-	r.known[k] = s
-	return s, nil
-}
-
-func (r *Reader) fetch(ctx context.Context, k key) (*schema, error) {
-	got, err := r.client.SchemaByID(ctx, int(k.id))
-	if answer := (*sr.ResponseError)(nil); errors.As(err, &answer) && answer.ErrorCode == codeUnknown {
-		f := faultf(event.UnknownSchema, "the schema registry has no schema %d, which the value's header names", k.id)
-		return &schema{fault: f, until: time.Now().Add(unknownFor)}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if got.Type != sr.TypeAvro {
-		return &schema{fault: faultf(event.UnfitSchema, "schema %d is %s, not Avro: see kafka.formats", k.id, got.Type)}, nil
-	}
-	cache := new(avro.SchemaCache)
-	if err := r.references(ctx, cache, got.References, map[sr.SchemaReference]bool{}); err != nil {
-		return nil, err
-	}
-	writer, err := cache.Parse(got.Schema)
-	if err == nil {
-		writer, err = resolve(k.topic, r.context, writer)
-	}
-	if err != nil {
-		return &schema{fault: faultf(event.UnfitSchema, "schema %d: %.300q", k.id, err.Error())}, nil
-	}
-	return &schema{avro: writer}, nil
 }
 
 // references takes in what a schema refers to. What cannot be parsed there shows when the schema itself is parsed.
@@ -163,7 +168,7 @@ func (r *Reader) references(ctx context.Context, cache *avro.SchemaCache, all []
 			continue
 		}
 		seen[ref] = true
-		got, err := r.client.SchemaByVersion(ctx, ref.Subject, ref.Version)
+		got, err := r.client.SchemaByVersion(sr.WithParams(ctx, sr.ShowDeleted), ref.Subject, ref.Version)
 		if err != nil {
 			return fmt.Errorf("which refers to version %d of %s: %w", ref.Version, ref.Subject, err)
 		}

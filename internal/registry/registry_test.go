@@ -1,14 +1,13 @@
 package registry
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,25 +23,64 @@ var formats = event.Formats{event.Avro, event.Avro, event.Avro}
 
 // server answers as Confluent's registry does; asked counts its requests.
 type server struct {
+	ill      atomic.Bool
+	asked    atomic.Int64
+	login    atomic.Value
+	atOnce   atomic.Int64
+	mostOnce atomic.Int64
+
+	met  chan struct{} // nil: nobody waits
+	meet sync.Once
+
+	mu      sync.Mutex
 	schemas map[string]string // by path, the answer
-	ill     atomic.Bool
-	asked   atomic.Int64
-	login   atomic.Value
+	failing map[string]int    // by path, the status of an answer that says nothing
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked.Add(1)
+	now := s.atOnce.Add(1)
+	defer s.atOnce.Add(-1)
+	for most := s.mostOnce.Load(); now > most && !s.mostOnce.CompareAndSwap(most, now); most = s.mostOnce.Load() {
+	}
+	if s.met != nil { // so many are under way at once, or nobody is answered
+		if now == mostAtOnce {
+			s.meet.Do(func() { close(s.met) })
+		}
+		select {
+		case <-s.met:
+		case <-time.After(3 * time.Second):
+		}
+	}
 	s.login.Store(r.Header.Get("Authorization"))
+	s.mu.Lock()
 	answer, ok := s.schemas[r.URL.Path]
+	status := s.failing[r.URL.Path]
+	s.mu.Unlock()
 	switch {
 	case s.ill.Load():
 		http.Error(w, "down for maintenance", http.StatusNotFound)
+	case status != 0:
+		http.Error(w, "an answer of its own", status)
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
 	default:
 		_, _ = w.Write([]byte(answer))
 	}
+}
+
+func (s *server) register(path, answer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.schemas[path] = answer
+}
+
+// fail has a path answered with a status from now on; 0: as usual.
+func (s *server) fail(path string, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing[path] = status
 }
 
 func answer(schema string, more string) string {
@@ -52,7 +90,10 @@ func answer(schema string, more string) string {
 
 func start(t *testing.T, schemas map[string]string) (*Reader, *server) {
 	t.Helper()
-	s := &server{schemas: schemas}
+	if schemas == nil {
+		schemas = map[string]string{}
+	}
+	s := &server{schemas: schemas, failing: map[string]int{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	r, err := New(Options{URL: h.URL, Formats: formats, Login: func(r *http.Request) error { r.SetBasicAuth("u", "p"); return nil }})
@@ -72,13 +113,24 @@ func written(t *testing.T, schema string, v any) []byte {
 func read[R any](t *testing.T, topic event.Topic, schema string, value []byte, decode func(*event.Decoder) func(*R, []byte, *event.Content) error) (out R, err error) {
 	t.Helper()
 	r, _ := start(t, map[string]string{"/schemas/ids/7": answer(schema, "")})
-	plain, f, err := r.Read(context.Background(), topic, value)
+	plain, f, err := r.one(t, topic, value)
 	require.NoError(t, err)
 	if f != nil {
 		return out, f
 	}
 	err = decode(event.NewFormatsDecoder(event.Limits{}, formats))(&out, []byte("i-1"), &event.Content{Form: event.Avro, Value: value, Plain: plain})
 	return out, err
+}
+
+// one reads a single value.
+func (r *Reader) one(t *testing.T, topic event.Topic, value []byte) ([]byte, *event.Fault, error) {
+	t.Helper()
+	got, err := r.Read(t.Context(), topic, [][]byte{value})
+	if err != nil {
+		require.Empty(t, got)
+		return nil, nil, err
+	}
+	return got[0].Plain, got[0].Fault, nil
 }
 
 func impressionIn(d *event.Decoder) func(*event.Impression, []byte, *event.Content) error {
@@ -149,7 +201,7 @@ func TestRead_Context(t *testing.T) {
 	t.Cleanup(h.Close)
 	r, err := New(Options{URL: h.URL, Formats: formats, Context: true, Login: func(r *http.Request) error { r.SetBasicAuth("u", "p"); return nil }})
 	require.NoError(t, err)
-	plain, f, err := r.Read(context.Background(), event.Impressions, value)
+	plain, f, err := r.one(t, event.Impressions, value)
 	require.NoError(t, err)
 	require.Nil(t, f)
 	var got event.Impression
@@ -188,26 +240,26 @@ func TestRead_Faults(t *testing.T) {
 		{`{"type":"record","name":"I","fields":[{"name":"candidates","type":"string"}]}`, event.Impressions, value, event.UnfitSchema},
 	} {
 		r, _ := start(t, map[string]string{"/schemas/ids/7": answer(c.schema, "")})
-		_, f, err := r.Read(t.Context(), c.topic, c.value)
+		_, f, err := r.one(t, c.topic, c.value)
 		require.NoError(t, err)
 		require.NotNil(t, f, c.schema)
 		require.Equal(t, c.reason, f.Reason, f.Detail)
 		require.Less(t, len(f.Detail), 1000)
 	}
 	r, s := start(t, map[string]string{"/schemas/ids/8": answer(`syntax = "proto3";`, `,"schemaType":"PROTOBUF"`)})
-	_, f, err := r.Read(t.Context(), event.Payoffs, value)
+	_, f, err := r.one(t, event.Payoffs, value)
 	require.NoError(t, err)
 	require.Equal(t, event.UnknownSchema, f.Reason)
 	require.Contains(t, f.Detail, "schema 7")
-	_, f, err = r.Read(t.Context(), event.Payoffs, append([]byte{0, 0, 0, 0, 8}, value[5:]...))
+	_, f, err = r.one(t, event.Payoffs, append([]byte{0, 0, 0, 0, 8}, value[5:]...))
 	require.NoError(t, err)
 	require.Equal(t, event.UnfitSchema, f.Reason)
 	asked := s.asked.Load()
 	for range 3 {
-		_, _, err = r.Read(t.Context(), event.Payoffs, value)
+		_, _, err = r.one(t, event.Payoffs, append([]byte{0, 0, 0, 0, 8}, value[5:]...))
 		require.NoError(t, err)
 	}
-	require.Equal(t, asked, s.asked.Load(), "an id is asked for once")
+	require.Equal(t, asked, s.asked.Load(), "what does not fit is asked for once")
 	require.Equal(t, "Basic dTpw", s.login.Load())
 }
 
@@ -217,16 +269,16 @@ func TestRead_FailsWhileTheRegistryIsIll(t *testing.T) {
 	r, s := start(t, map[string]string{"/schemas/ids/7": answer(flat, "")})
 	value := written(t, flat, map[string]any{"impression_id": "i-1", "payoff": 0.25})
 	s.ill.Store(true)
-	_, f, err := r.Read(t.Context(), event.Payoffs, value)
+	_, f, err := r.one(t, event.Payoffs, value)
 	require.Nil(t, f)
-	require.ErrorContains(t, err, "cannot be asked for schema 7")
+	require.ErrorContains(t, err, "does not give schema 7")
 	s.ill.Store(false)
-	plain, f, err := r.Read(t.Context(), event.Payoffs, value)
+	plain, f, err := r.one(t, event.Payoffs, value)
 	require.NoError(t, err)
 	require.Nil(t, f)
 	require.NotEmpty(t, plain)
 	s.ill.Store(true)
-	_, _, err = r.Read(t.Context(), event.Payoffs, value)
+	_, _, err = r.one(t, event.Payoffs, value)
 	require.NoError(t, err, "what is known is not asked for again")
 }
 
@@ -239,7 +291,7 @@ func TestRead_References(t *testing.T) {
 		"/subjects/offer/versions/3": answer(item, `,"subject":"offer","version":3,"id":6`),
 	})
 	value := append([]byte{0, 0, 0, 0, 7}, "\x06i-1\x04\x02a\x02b\x00"...)
-	plain, f, err := r.Read(t.Context(), event.Impressions, value)
+	plain, f, err := r.one(t, event.Impressions, value)
 	require.NoError(t, err)
 	require.Nil(t, f)
 	var i event.Impression
@@ -266,23 +318,11 @@ func TestRead_HostileRecordsAreCheap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := start(t, map[string]string{"/schemas/ids/7": answer(c.schema, "")})
 			value := append([]byte{0, 0, 0, 0, 7}, c.body...)
-			_, f, err := r.Read(t.Context(), event.Impressions, value)
+			_, f, err := r.one(t, event.Impressions, value)
 			require.NoError(t, err)
 			require.NotNil(t, f)
-			took := memcap.Allocated(func() { _, _, _ = r.Read(t.Context(), event.Impressions, value) })
+			took := memcap.Allocated(func() { _, _, _ = r.one(t, event.Impressions, value) })
 			require.Less(t, took, uint64(1<<20))
 		})
 	}
-}
-
-// A schema that is remembered makes room for another when there are very many.
-func TestKnownIsBounded(t *testing.T) {
-	r, _ := start(t, nil)
-	for id := range uint32(mostSchemas) {
-		r.known[key{event.Payoffs, id}] = &schema{}
-	}
-	_, f, err := r.Read(t.Context(), event.Payoffs, append(binary.BigEndian.AppendUint32([]byte{0}, mostSchemas), 0))
-	require.NoError(t, err)
-	require.Equal(t, event.UnknownSchema, f.Reason)
-	require.Len(t, r.known, 1, fmt.Sprint(len(r.known)))
 }

@@ -186,7 +186,11 @@ func (d *driver) passOver(ctx context.Context, e task.Fetch, failed error) (f ta
 	if d.skips != nil {
 		why = d.skips(e.Topic, u.From)
 	}
-	if why == "" {
+	switch {
+	case why != "":
+	case errors.Is(u.Err, broker.ErrContent): // it becomes a dead letter unless that passes
+		return f, failed
+	default:
 		err := d.errUnreadable(e.Topic, u)
 		d.unread.Store(&err)
 		return f, failed

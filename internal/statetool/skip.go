@@ -54,6 +54,9 @@ const maxWhy = 500
 //
 // The last record that was taken in is one that workers read again, to make sure that the log is the one they know. Where that
 // has become unreadable since, it is not compared any more.
+//
+// A record whose schema the registry does not give, while it answers for others, is skipped without the wait after which workers make
+// it a dead letter.
 func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	topic, err := tool.inputTopic(q.Topic)
 	if err != nil {
@@ -82,7 +85,7 @@ func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u == nil {
+	if u == nil || u.From != q.Offset {
 		return nil, fmt.Errorf("%w, or nothing stands there: offset %d of %s[%d]", ErrReadable, q.Offset, name, q.Partition)
 	}
 	r := &SkipReport{Partition: q.Partition, Topic: name, From: u.From, Through: u.To - 1, Kept: min(len(u.Batch), tool.machine.MaxRecordBytes),

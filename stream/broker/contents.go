@@ -2,41 +2,52 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
+// ErrContent: what a value needs to be read is not to be had, while other values can be read.
+var ErrContent = errors.New("this record cannot be read")
+
 // Contents reads input records whose values cannot be read alone.
 type Contents interface {
-	// Reads tells whether it reads a value of a topic; else the value can be read alone.
-	Reads(topic event.Topic, value []byte) bool
-	// Read makes of a value the same record in Protobuf, or says what is wrong with it. Both must be functions of the value for
-	// ever. An error says that it cannot be known at present.
-	Read(ctx context.Context, topic event.Topic, value []byte) (plain []byte, f *event.Fault, err error)
+	// Read reads values of a topic in their order. Of a value that can be read alone, and of nil, it returns an empty Content. It ends
+	// before the first value that cannot be read at present, with why: ErrContent where that is so of the value alone.
+	Read(ctx context.Context, topic event.Topic, values [][]byte) ([]Content, error)
+}
+
+// Content is a value as it was read: the same record in Protobuf, or what is wrong with it. Both must be functions of the value for ever.
+type Content struct {
+	Plain []byte
+	Fault *event.Fault
 }
 
 // read has the records of an answer read. What cannot be read at present fails only where nothing stands before it: else the answer
 // ends there, and the next one begins with it.
-func (c *Client) read(ctx context.Context, f *task.Fetch, out *task.Fetched) error {
-	for i := range out.Records {
-		rec := &out.Records[i]
-		if rec.Cut != nil || len(rec.Value) > c.o.MaxValue || !c.o.Contents.Reads(f.Topic, rec.Value) {
-			continue
-		}
-		var err error
-		if rec.Plain, rec.Fault, err = c.o.Contents.Read(ctx, f.Topic, rec.Value); err == nil {
-			continue
-		}
-		if i == 0 {
-			return err
-		}
-		out.Next, out.LastRead = rec.Offset, false
-		out.Records = slices.Clip(out.Records[:i])
-		out.Traces = slices.DeleteFunc(out.Traces, func(t task.Trace) bool { return t.Record >= i })
-		out.Markers = slices.DeleteFunc(out.Markers, func(m task.Marker) bool { return m.Offset >= out.Next })
+func (c *Client) read(ctx context.Context, t event.Topic, out *task.Fetched) error {
+	if c.o.Contents == nil || t >= event.Inputs || len(out.Records) == 0 {
 		return nil
 	}
+	values := make([][]byte, len(out.Records))
+	for i := range out.Records {
+		if rec := &out.Records[i]; rec.Cut == nil && len(rec.Value) <= c.o.MaxValue {
+			values[i] = rec.Value
+		}
+	}
+	contents, err := c.o.Contents.Read(ctx, t, values)
+	for i := range contents {
+		out.Records[i].Plain, out.Records[i].Fault = contents[i].Plain, contents[i].Fault
+	}
+	read := len(contents)
+	if err == nil || read == 0 {
+		return err
+	}
+	out.Next, out.LastRead = out.Records[read].Offset, false
+	out.Records = slices.Clip(out.Records[:read])
+	out.Traces = slices.DeleteFunc(out.Traces, func(t task.Trace) bool { return t.Record >= read })
+	out.Markers = slices.DeleteFunc(out.Markers, func(m task.Marker) bool { return m.Offset >= out.Next })
 	return nil
 }

@@ -17,16 +17,20 @@ var errAway = errors.New("away")
 // halfway reads what begins with '+', refuses '-', and knows nothing yet of '?'; the rest is not its own.
 type halfway struct{}
 
-func (halfway) Reads(_ event.Topic, value []byte) bool { return value[0] != '{' }
-
-func (halfway) Read(_ context.Context, _ event.Topic, value []byte) ([]byte, *event.Fault, error) {
-	switch value[0] {
-	case '+':
-		return value[1:], nil, nil
-	case '-':
-		return nil, &event.Fault{Reason: event.MalformedAvro}, nil
+func (halfway) Read(_ context.Context, _ event.Topic, values [][]byte) (out []Content, err error) {
+	for _, v := range values {
+		switch {
+		case v == nil || v[0] == '{':
+			out = append(out, Content{})
+		case v[0] == '+':
+			out = append(out, Content{Plain: v[1:]})
+		case v[0] == '-':
+			out = append(out, Content{Fault: &event.Fault{Reason: event.MalformedAvro}})
+		default:
+			return out, errAway
+		}
 	}
-	return nil, nil, errAway
+	return out, nil
 }
 
 // An answer ends before the first record that cannot be read at present, and fails only where it is the first.
@@ -42,7 +46,7 @@ func TestContents(t *testing.T) {
 	}
 	f := answer("{}", "+a", "-", "?too long", "+b")
 	f.Records[4].Cut = &partition.Cut{}
-	require.NoError(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, f))
+	require.NoError(t, c.read(t.Context(), event.Payoffs, f))
 	require.Len(t, f.Records, 5)
 	require.Len(t, f.Traces, 2)
 	require.Equal(t, int64(20), f.Next)
@@ -52,12 +56,12 @@ func TestContents(t *testing.T) {
 	require.Nil(t, f.Records[4].Plain, "what is cut off is too long in any case")
 
 	f = answer("{}", "+a", "?", "+b")
-	require.NoError(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, f))
+	require.NoError(t, c.read(t.Context(), event.Payoffs, f))
 	require.Len(t, f.Records, 2)
 	require.Equal(t, int64(14), f.Next)
 	require.False(t, f.LastRead)
 	require.Equal(t, []task.Marker{{Offset: 11}}, f.Markers)
 	require.Equal(t, []task.Trace{{Record: 1}}, f.Traces, "of the records that are given")
 
-	require.ErrorIs(t, c.read(t.Context(), &task.Fetch{Topic: event.Payoffs}, answer("?", "+b")), errAway)
+	require.ErrorIs(t, c.read(t.Context(), event.Payoffs, answer("?", "+b")), errAway)
 }

@@ -49,8 +49,8 @@ func (p *Partition) Fetch(ctx context.Context, f task.Fetch) (task.Fetched, erro
 			p.c.metadataCache.outdated(l)
 		}
 	}
-	if err == nil && p.c.o.Contents != nil && f.Topic < event.Inputs {
-		err = p.c.read(ctx, &f, &out)
+	if err == nil {
+		err = p.c.read(ctx, f.Topic, &out)
 	}
 	if err != nil {
 		p.distrust(f.Topic)

@@ -17,15 +17,16 @@ import (
 type Unreadable struct {
 	From, To  int64        // offsets; To is behind the last
 	Timestamp event.Millis // of the newest of its records, as far as its batch can be believed; -1 is none
-	Batch     []byte       // as it came, with the records before From that can be read; nil where the broker does not send it
+	Batch     []byte       // as it came, with the records before From that can be read; nil where the broker does not send it; of ErrContent the value
 	High      int64
 	LogStart  int64
 	Err       error // what is wrong with it
 }
 
-// CannotBeRead tells whether an error of a fetch is about what stands in the log, and will not pass.
+// CannotBeRead tells whether an error of a fetch is about what stands in the log. Only that of ErrContent passes: what cannot be had for
+// long becomes a fault.
 func CannotBeRead(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, task.ErrUnsupported) || errors.Is(err, kafka.InvalidMessage)
+	return errors.Is(err, ErrContent) || errors.Is(err, ErrCorrupt) || errors.Is(err, task.ErrUnsupported) || errors.Is(err, kafka.InvalidMessage)
 }
 
 // Unreadable finds out why nothing can be read at an offset of an input topic, and up to where; nil where a worker can read on
@@ -43,10 +44,15 @@ func (p *Partition) Unreadable(ctx context.Context, topic event.Topic, offset in
 	}
 	var got task.Fetched
 	d := fetchDecoder{asked: &f, maxValue: int64(p.c.o.MaxValue)}
-	err = d.decode(ctx, a, &got)
+	if err = d.decode(ctx, a, &got); err == nil {
+		err = p.c.read(ctx, topic, &got)
+	}
 	switch {
 	case err == nil:
 		return nil, nil
+	case errors.Is(err, ErrContent):
+		rec := &got.Records[0]
+		return &Unreadable{From: rec.Offset, To: rec.Offset + 1, Timestamp: rec.Timestamp, Batch: rec.Value, High: a.high, LogStart: a.logStart, Err: err}, nil
 	case !CannotBeRead(err):
 		return nil, fmt.Errorf("fetching %s: %w", partitionName(name, p.number), err)
 	}

@@ -2,10 +2,16 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +62,52 @@ func TestState_Skip(t *testing.T) {
 		r.stop(t)
 		w.lawful(t)
 	})
+}
+
+// TestState_SkipUnknownContent: a payoff whose schema the registry does not give, while it answers for others, keeps its partition
+// waiting. It can be skipped at once; while the registry answers for none it cannot.
+func TestState_SkipUnknownContent(t *testing.T) {
+	var away atomic.Bool
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() || strings.HasSuffix(r.URL.Path, "/7") {
+			http.Error(w, "no answer", http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+	}))
+	defer registry.Close()
+	s := plain(testenv.Embedded(t), "policy: greedy")
+	s.noSelections = true
+	s.kafka = fmt.Sprintf("formats: {payoffs: avro}\n  schema_registry: {url: %q}", registry.URL)
+	w := makeWorld(t, 1, s, s, nil)
+	w.publish(t, w.impressions("i", 3)...)
+	bad := w.payoff("i-1", "a", 0.5)
+	bad.Value = []byte{0, 0, 0, 0, 7}
+	w.publish(t, w.payoff("i-0", "a", 0.5), bad, w.payoff("i-2", "a", 0.5))
+	r := w.start(t)
+	r.awaitUnready(t, "does not give schema 7")
+	r.stop(t)
+	tool := w.stateTool(t)
+	q := statetool.SkipQuery{Topic: "payoffs", Offset: 1, Why: "nobody knows"}
+	away.Store(true)
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := tool.Skip(short, q)
+	require.ErrorContains(t, err, "does not give schema 7")
+	away.Store(false)
+	done, err := tool.Skip(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 1}, []int64{done.From, done.Through})
+	require.Contains(t, done.Fault, "no answer")
+	letter := w.letters(t, w.cfg.Kafka.Topics.Payoffs, 1)[0]
+	require.Equal(t, bad.Value, letter.Value)
+	require.Contains(t, letter.Headers, kafka.Header{Key: "__streams.errors.exception", Value: []byte("skipped")})
+	r = w.start(t)
+	require.Eventually(t, func() bool { return w.counts(t)["payoffs.applied"] == 2 }, deadline, 20*time.Millisecond)
+	r.stop(t)
+	require.EqualValues(t, 1, w.counts(t)["payoffs.rejected"])
+	w.lawful(t)
 }
 
 func skippedWorld(t *testing.T, env testenv.Env) *world {

@@ -154,7 +154,7 @@ func TestSerializersOfOthers(t *testing.T) {
 			"%s %s is not %v but %v\n%s", name, value, want, total(t, metrics, name, label, value), tail(log.String()))
 	}
 	require.Eventually(t, func() bool {
-		return strings.Contains(log.String(), "the schema registry at "+server.URL+" cannot be asked for schema")
+		return strings.Contains(log.String(), "the schema registry at "+server.URL+" does not give schema")
 	}, deadline, 20*time.Millisecond, "the log says what is waited for")
 	require.Zero(t, total(t, metrics, "ranker_selections_total", "outcome", "joined"))
 	require.Zero(t, total(t, metrics, "ranker_selections_total", "outcome", "rejected"))
