@@ -25,7 +25,8 @@ func newTopicsCommand() *cobra.Command {
 the same number of partitions, that none is compacted, that rankings are stamped by the broker and kept as long as
 impressions. Every problem is listed with what to do about it, and the exit code is 1.
 
-With --create, missing topics are made first. Topics that exist are never changed.`,
+With --create, missing topics are made first; the command then waits until every broker shows them. Topics that exist are never
+changed.`,
 		Example: `  ranker-worker topics --config worker.yaml
   ranker-worker topics --config worker.yaml --create --partitions 12 --replication 3 --retention 720h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,6 +60,7 @@ func runTopics(ctx context.Context, cmd *cobra.Command, file string, create bool
 	defer b.Close()
 	out := cmd.OutOrStdout()
 	if create {
+		spec.Say = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
 		created, err := b.Create(ctx, spec)
 		for _, name := range created {
 			fmt.Fprintf(out, "created %s\n", name)

@@ -21,13 +21,16 @@ type Spec struct {
 	// Retention of all topics that are made; 0: the broker's default. Rankings get that of the impressions if that
 	// topic exists and its retention is longer.
 	Retention time.Duration
+	// Say reports what Create waits for, every few seconds; nil: it does not.
+	Say func(string)
 }
 
 const defaultPartitions = 6
 
 // Create makes the topics that are missing, dead-letter topics included, and returns their names. Topics that exist
 // are left as they are: Check says what is wrong with them. The inputs and dead letters are not compacted; rankings
-// has LogAppendTime and is kept at least as long as the impressions.
+// has LogAppendTime and is kept at least as long as the impressions. It returns once the metadata of every broker show all topics that
+// were missing, with leaders; where ctx ends before that, with their names and ErrNotShown.
 func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err error) {
 	l, err := c.fetchMetadata(ctx)
 	if err != nil {
@@ -79,10 +82,10 @@ func (c *Client) Create(ctx context.Context, spec Spec) (created []string, err e
 			}
 		}
 	}
-	return c.create(ctx, configs)
+	return c.create(ctx, configs, spec.Say)
 }
 
-func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (created []string, err error) {
+func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig, say func(string)) (created []string, err error) {
 	if len(configs) == 0 {
 		return nil, nil
 	}
@@ -99,7 +102,10 @@ func (c *Client) create(ctx context.Context, configs []kafka.TopicConfig) (creat
 			faults = append(faults, fmt.Errorf("creating topic %q: %w", t.Topic, err))
 		}
 	}
-	return created, errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return created, err
+	}
+	return created, c.shown(ctx, configs, say)
 }
 
 // wanted is how many partitions new topics get: as many as their fellows have.

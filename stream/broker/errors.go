@@ -30,6 +30,8 @@ func brokerError(code kafka.Error) error {
 		return fmt.Errorf("%w: %w", task.ErrTimestamp, code)
 	case kafka.InvalidRecord:
 		return fmt.Errorf("%w: %w", task.ErrInvalidRecord, code)
+	case kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.ConcurrentTransactions:
+		return fmt.Errorf("%w: %w", task.ErrNotReady, code)
 	case kafka.UnsupportedVersion, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType:
 		return fmt.Errorf("%w: %w", task.ErrUnsupported, code)
 	}

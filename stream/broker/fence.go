@@ -45,7 +45,7 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 	doing := fmt.Sprintf("initialising the producer of transactional id %q", id)
 	a, err := p.c.do(ctx, txnExchange{x, id})
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", doing, err)
+		return none, fmt.Errorf("%s: %w", doing, codeOf(err))
 	}
 	got, err := parseInitProducer(a)
 	if err == nil {
@@ -105,7 +105,7 @@ func (p *Partition) AddPartition(ctx context.Context, r task.AddPartition) error
 	}
 	res, err := p.c.Kafka().AddPartitionsToTxn(ctx, &req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, codeOf(err))
 	}
 	return addError(doing, res, topics, p.number)
 }
@@ -158,10 +158,10 @@ func (p *Partition) AbortTxn(ctx context.Context, r task.AbortTxn) error {
 		ProducerEpoch:   int(r.Producer.Epoch),
 	})
 	if err == nil {
-		err = codeOf(res.Error)
+		err = res.Error
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, codeOf(err))
 	}
 	return nil
 }

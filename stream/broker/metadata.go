@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 // metadata is what a cluster says of its topics at one moment.
@@ -98,12 +99,29 @@ func (c *Client) fetchMetadata(ctx context.Context) (*metadata, error) {
 
 // askMetadata asks, if wanted, what we may do with cluster and topics too, and about further topics.
 func (c *Client) askMetadata(ctx context.Context, operations bool, further ...string) (*metadata, error) {
+	return c.metadataBy(ctx, c.metadataRequest(operations, further...))
+}
+
+// askMetadataOf asks one broker.
+func (c *Client) askMetadataOf(ctx context.Context, broker int32) (*metadata, error) {
+	return c.metadataBy(ctx, brokerExchange{c.metadataRequest(false), broker})
+}
+
+func (c *Client) metadataBy(ctx context.Context, m protocol.Message) (*metadata, error) {
+	a, err := c.do(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the cluster's metadata: %w", err)
+	}
+	return parseMetadata(a)
+}
+
+func (c *Client) metadataRequest(operations bool, further ...string) *exchange {
 	names := append(c.topicNames(), further...)
 	var ask byte
 	if operations {
 		ask = 1
 	}
-	a, err := c.do(ctx, c.exchange(apiMetadata, func(version int16, b []byte) []byte {
+	return c.exchange(apiMetadata, func(version int16, b []byte) []byte {
 		b = appendInt32(b, int32(len(names)))
 		for _, n := range names {
 			b = appendString(b, n)
@@ -113,11 +131,7 @@ func (c *Client) askMetadata(ctx context.Context, operations bool, further ...st
 			b = append(b, ask, ask) // authorized operations of the cluster, of the topics
 		}
 		return b
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("asking for the cluster's metadata: %w", err)
-	}
-	return parseMetadata(a)
+	})
 }
 
 func parseMetadata(a *answer) (*metadata, error) {

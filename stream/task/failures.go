@@ -1,6 +1,12 @@
 package task
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// longestNotReady bounds the pause after ErrNotReady, which passes within seconds: a longer pause would outlast it by as much again.
+const longestNotReady = 200 * time.Millisecond
 
 // failure is something that keeps failing. Each kind has a backoff of its own, so that another's success does not shorten it.
 type failure struct {
@@ -20,7 +26,10 @@ func (ts failures) note(doing string, err error, now time.Duration) time.Duratio
 		ts[doing] = f
 	}
 	f.err = err
-	return f.backoff.next()
+	if f.backoff.next(); errors.Is(err, ErrNotReady) {
+		f.backoff.d = min(f.backoff.d, longestNotReady)
+	}
+	return f.backoff.d
 }
 
 // clear forgets a failure after a success.

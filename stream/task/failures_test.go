@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,4 +25,7 @@ func TestFailures_TheFirstIsShownAndEachHasItsPace(t *testing.T) {
 		ts.note("reading", errMoved, 0)
 	}
 	require.Equal(t, 5*time.Second, ts.note("reading", errMoved, 0))
+	for range 20 {
+		require.LessOrEqual(t, ts.note("fencing", fmt.Errorf("fencing: %w", ErrNotReady), 0), longestNotReady)
+	}
 }

@@ -24,6 +24,8 @@ var (
 	ErrTimestamp = errors.New("timestamp refused")
 	// ErrInvalidRecord: the broker refused a record itself, such as one without a key for a compacted topic.
 	ErrInvalidRecord = errors.New("record refused")
+	// ErrNotReady: the coordinator of the group or of transactions is being made, loads, moves, or still carries out an earlier request.
+	ErrNotReady = errors.New("the coordinator is not ready yet")
 	// ErrUnsupported: the broker or the store lacks something that is needed; Error says what. Final.
 	ErrUnsupported = errors.New("not supported")
 	// ErrGenerationOver: our membership of the group has ended.

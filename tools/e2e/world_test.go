@@ -109,10 +109,9 @@ func makeWorld(t *testing.T, partitions int, worker, access settings, env config
 	defer cancel()
 	_, err = b.Create(ctx, broker.Spec{Partitions: partitions, Replication: 1})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // a broker takes a moment to lead what was just created
-		problems, err := b.Check(ctx)
-		return err == nil && len(problems) == 0
-	}, deadline, 20*time.Millisecond)
+	problems, err := b.Check(ctx)
+	require.NoError(t, err)
+	require.Empty(t, problems)
 	security, err := w.access.RedisTLSConfig()
 	require.NoError(t, err)
 	w.redis = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.access.Redis.Addresses, TLSConfig: security,

@@ -1,0 +1,100 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+const (
+	// Pauses between two looks at the brokers' metadata grow from the first to the second.
+	firstLook, lastLook = 20 * time.Millisecond, 500 * time.Millisecond
+	// saysEvery is how long a wait for metadata lasts until its progress is reported, and again.
+	saysEvery = 3 * time.Second
+)
+
+// ErrNotShown: topics have been made, and not every broker's metadata show them in time.
+var ErrNotShown = errors.New("the topics are made, but not all brokers show them yet: wait, and run `ranker-worker topics` again")
+
+// viewOf is a broker's metadata, by its address.
+type viewOf map[string]*metadata
+
+// views asks every broker for its metadata: each has its own, which may be older than another's.
+func (c *Client) views(ctx context.Context) (viewOf, error) {
+	l, err := c.fetchMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(viewOf, len(l.brokers))
+	for _, b := range l.brokers {
+		if all[b.Address], err = c.askMetadataOf(ctx, b.ID); err != nil {
+			return nil, fmt.Errorf("broker %d at %s: %w", b.ID, b.Address, err)
+		}
+	}
+	return all, nil
+}
+
+// unseen is what a view lacks of topics, each with a least number of partitions: it shows one where all of them have leaders.
+func (v viewOf) unseen(topics map[string]int) (lacks []string) {
+	for _, address := range slices.Sorted(maps.Keys(v)) {
+		for _, name := range slices.Sorted(maps.Keys(topics)) {
+			t, ok := v[address].topics[name]
+			led := 0
+			for _, l := range t.leaders {
+				if l.broker >= 0 {
+					led++
+				}
+			}
+			if !ok || t.code != 0 || led == 0 || led < max(topics[name], len(t.leaders)) {
+				lacks = append(lacks, fmt.Sprintf("%s at %s", name, address))
+			}
+		}
+	}
+	return lacks
+}
+
+// awaitShown waits until all views show topics. It fails with ErrNotShown once ctx ends. From time to time it says what it waits for.
+func awaitShown(ctx context.Context, topics map[string]int, views func(context.Context) (viewOf, error), say func(string)) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	said := time.Now()
+	waits := "the first answer"
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w (waited for %s): %w", ErrNotShown, waits, ctx.Err())
+		}
+		v, err := views(ctx)
+		switch {
+		case err == nil:
+			lacks := v.unseen(topics)
+			if len(lacks) == 0 {
+				return nil
+			}
+			waits = fmt.Sprintf("%d of %d: %s", len(lacks), len(topics)*len(v), strings.Join(lacks[:min(3, len(lacks))], ", "))
+		case ctx.Err() == nil:
+			waits = err.Error()
+		}
+		if say != nil && time.Since(said) >= saysEvery {
+			said = time.Now()
+			say("waiting for the topics in the brokers' metadata: " + waits)
+		}
+		timer.Reset(pause)
+	}
+}
+
+// shown waits until every broker shows the topics that were made, and those that others have made meanwhile.
+func (c *Client) shown(ctx context.Context, made []kafka.TopicConfig, say func(string)) error {
+	topics := make(map[string]int, len(made))
+	for _, t := range made {
+		topics[t.Topic] = t.NumPartitions
+	}
+	return awaitShown(ctx, topics, c.views, say)
+}
