@@ -1,7 +1,9 @@
 package door
 
 import (
+	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -25,7 +27,17 @@ type call struct {
 	ranking *ranking
 	err     error // why the impression was not written
 	waiters int
+
+	sent   uint64    // fingerprint of the impression that was written last
+	sentAt time.Time // zero: none was
+	stands bool      // one that was written stands in the log
 }
+
+// writeAgain is after how long an impression that is sent again is written again. What was written may have been refused by the
+// worker, and a topic may have lost it; a worker counts a second copy as a duplicate.
+const writeAgain = time.Minute
+
+var fingerprints = maphash.MakeSeed()
 
 // mostLeft bounds the calls that nobody waits for any more. They are kept so that an impression that is sent again is not
 // written again, and their ranking is told apart from those of others when it comes late.
@@ -55,9 +67,10 @@ func (b *book) find(id string) *ranking {
 	return b.recent[id]
 }
 
-// join gives the ranking of an id, if it is remembered, or else a call to wait for, which has to be left. First tells that the
-// impression has to be written.
-func (b *book) join(id string) (r *ranking, c *call, first bool) {
+// join gives the ranking of an id, if it is remembered, or else a call to wait for, which has to be left. Write tells that the
+// impression has to be written: none of this id was, or another, or this one longer than writeAgain ago.
+func (b *book) join(id string, impression []byte, now time.Time) (r *ranking, c *call, write bool) {
+	sent := maphash.Bytes(fingerprints, impression)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r = b.recent[id]; r != nil {
@@ -65,11 +78,14 @@ func (b *book) join(id string) (r *ranking, c *call, first bool) {
 	}
 	c = b.calls[id]
 	if c == nil {
-		c, first = &call{id: id, done: make(chan struct{})}, true
+		c = &call{id: id, done: make(chan struct{})}
 		b.calls[id] = c
 	}
 	c.waiters++
-	return nil, c, first
+	if write = c.sent != sent || now.Sub(c.sentAt) >= writeAgain; write {
+		c.sent, c.sentAt = sent, now
+	}
+	return nil, c, write
 }
 
 // leave ends a wait.
@@ -87,11 +103,17 @@ func (b *book) leave(c *call) {
 	}
 }
 
-// failed says that a call's impression was not written. The next one with its id is.
-func (b *book) failed(c *call, err error) {
+// written says that a call's impression stands in the log, or why it could not be written. Where none of the call's impressions
+// stands there the call ends with that error, and the next impression with its id is written.
+func (b *book) written(c *call, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.calls[c.id] == c {
+	switch {
+	case err == nil:
+		c.stands = true
+	case c.stands:
+		c.sentAt = time.Time{} // the next one is written, whatever it is
+	case b.calls[c.id] == c:
 		c.err = err
 		close(c.done)
 		delete(b.calls, c.id)

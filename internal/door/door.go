@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // Options are what a configuration file does not say.
@@ -46,10 +46,11 @@ type Door struct {
 	substitutes *substitutes
 	decoders    sync.Pool
 
-	slots    chan struct{}       // requests under way
-	bodies   *semaphore.Weighted // bytes of bodies under way
-	searches chan struct{}       // looks into the log under way
-	work     sync.WaitGroup      // what outlives the request that it is for
+	slots     chan struct{}       // requests under way whose bodies have come
+	bodies    *semaphore.Weighted // bytes of bodies that have come
+	searches  chan struct{}       // searches of the log under way, for those who ask for a ranking
+	lookBacks chan struct{}       // likewise, for impressions
+	work      sync.WaitGroup      // what outlives the request that it is for
 
 	partitions atomic.Int64 // of all topics; 0: not known yet
 	stopping   atomic.Bool
@@ -69,7 +70,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
-		searches: make(chan struct{}, mostSearches), unready: map[string]string{"Kafka": "has not been asked yet"}}
+		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), unready: map[string]string{"Kafka": "has not been asked yet"}}
 	for i := range cfg.Learners {
 		l := &cfg.Learners[i]
 		d.learners[l.Name] = l
@@ -89,7 +90,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 		}
 		return one
 	}
-	d.writer = newWriter(d.produce, func() int { return int(d.partitions.Load()) })
+	d.writer = newWriter(d, func() int { return int(d.partitions.Load()) })
 	return d, nil
 }
 
@@ -191,27 +192,30 @@ func (d *Door) count(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// produce implements the writer's.
-func (d *Door) produce(ctx context.Context, topic string, partition int, batch []*record) error {
-	records := make([]kafka.Record, len(batch))
-	for i, r := range batch {
-		records[i] = kafka.Record{Time: r.time, Key: kafka.NewBytes(r.key), Value: kafka.NewBytes(r.value), Headers: r.headers}
-	}
-	res, err := d.broker.Kafka().Produce(ctx, &kafka.ProduceRequest{Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(records...)})
-	if err == nil {
-		err = res.Error
-	}
+// producer implements appender.
+func (d *Door) producer(ctx context.Context) (task.Producer, error) {
+	p, err := d.broker.NewProducer(ctx)
 	if err != nil {
-		return fmt.Errorf("writing to %s[%d]: %w", topic, partition, cmp.Or(ctx.Err(), err))
+		return p, cmp.Or(ctx.Err(), err)
 	}
-	return nil
+	return p, nil
+}
+
+// produce implements appender. All records of a batch have the time of its newest.
+func (d *Door) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
+	messages := make([]task.OutMessage, len(batch))
+	for i, r := range batch {
+		messages[i] = task.OutMessage{Key: r.key, Value: r.value, Headers: r.headers}
+	}
+	_, err := d.broker.Partition(int32(l.partition)).Produce(ctx, task.Produce{Topic: l.topic, Producer: p, Sequence: sequence,
+		Timestamp: batch[len(batch)-1].time, Messages: messages})
+	return err
 }
 
 // now is what records are stamped with.
-func (d *Door) now() time.Time {
+func (d *Door) now() event.Millis {
 	if d.opt.Now == nil {
-		return time.Now()
+		return time.Now().UnixMilli()
 	}
-	return time.UnixMilli(d.opt.Now())
+	return d.opt.Now()
 }

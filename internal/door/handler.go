@@ -1,13 +1,14 @@
 package door
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/ranker-worker/ranker-worker/docs"
 )
@@ -78,16 +79,21 @@ func (d *Door) admitted(r *http.Request, method string, handle func(*http.Reques
 	if r.Method != method {
 		return answer{problem: otherMethod(method)}
 	}
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	default:
-		return answer{problem: busy()}
-	}
 	if p := d.guard.admit(r); p != nil {
 		return answer{problem: p}
 	}
 	return handle(r)
+}
+
+// within does the work of a request within serve.concurrency. A request whose body has not come yet takes no room there.
+func (d *Door) within(work func() answer) answer {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+		return work()
+	default:
+		return answer{problem: busy()}
+	}
 }
 
 // withBody gives a handler the request's body.
@@ -96,28 +102,46 @@ func (d *Door) withBody(r *http.Request, handle func(body []byte) answer) answer
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return answer{problem: notJSON()}
 	}
-	size := r.ContentLength
-	if size < 0 {
-		size = most
-	}
-	if size > most {
+	if r.ContentLength > most {
 		return answer{problem: tooLarge(overLimit(most))}
 	}
-	if !d.bodies.TryAcquire(size) {
-		return answer{problem: busy()}
+	body, reserved, p := readBody(http.MaxBytesReader(nil, r.Body, most), d.bodies, most)
+	defer d.bodies.Release(reserved)
+	if p != nil {
+		return answer{problem: p}
 	}
-	defer d.bodies.Release(size)
-	var body bytes.Buffer
-	body.Grow(int(min(size, 64<<10)))
-	_, err := io.Copy(&body, http.MaxBytesReader(nil, r.Body, most))
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return answer{problem: tooLarge(overLimit(most))}
-	case err != nil:
-		return answer{problem: unreadableBody(err.Error())}
+	return d.within(func() answer { return handle(body) })
+}
+
+// firstBytes is the room of a body before anything has come, which is not reserved.
+const firstBytes = 4 << 10
+
+// readBody reads a body. Room for it is reserved as its bytes come, so that a connection over which nothing comes holds none; the
+// reader's deadline ends such a connection. Reserved has to be released.
+func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, reserved int64, p *problem) {
+	body = make([]byte, 0, firstBytes)
+	for {
+		if len(body) == cap(body) {
+			more := int64(cap(body))
+			if !room.TryAcquire(more) {
+				return nil, reserved, busy()
+			}
+			reserved += more
+			body = append(make([]byte, 0, 2*cap(body)), body...)
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		var over *http.MaxBytesError
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return body, reserved, nil
+		case errors.As(err, &over):
+			return nil, reserved, tooLarge(overLimit(most))
+		default:
+			return nil, reserved, unreadableBody(err.Error())
+		}
 	}
-	return handle(body.Bytes())
 }
 
 func overLimit(most int64) string {

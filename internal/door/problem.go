@@ -2,6 +2,7 @@ package door
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -63,6 +64,11 @@ func faultyRecord(errors ...problemError) *problem {
 
 func otherCandidates() *problem {
 	return newProblem(http.StatusConflict, "other-candidates", "An impression of this id was ranked before, with other candidates", "")
+}
+
+func otherLearner(by string) *problem {
+	return newProblem(http.StatusConflict, "other-learner", "An impression of this id was ranked before, by another learner",
+		fmt.Sprintf("by %q; give another impression another id", by))
 }
 
 func notWritten(detail string) *problem {

@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // statusGone is that of an answer which nobody hears: whoever asked has gone.
@@ -23,29 +22,30 @@ const statusGone = 499
 type asked struct {
 	id      string
 	learner string
+	named   bool // it names its learner
 	time    event.Millis
 	hasTime bool
 	items   []string // by utility, the highest first; as they came where they have none
 	value   []byte
-	trace   []kafka.Header
+	trace   []task.Header
 }
 
 // rank is POST /v1/rank.
 func (d *Door) rank(r *http.Request) answer {
 	return d.withBody(r, func(body []byte) answer {
-		a, fault := d.read(body)
+		a, fault := d.read(bare(body))
 		if fault != nil {
 			return refused(fault, "")
 		}
 		a.trace = traceOf(r)
 		timeout := time.NewTimer(d.cfg.Serve.Timeout)
 		defer timeout.Stop()
-		known, c, first := d.book.join(a.id)
+		known, c, write := d.book.join(a.id, a.value, time.Now())
 		if known != nil {
 			return d.ranked(a, known)
 		}
 		defer d.book.leave(c)
-		if first {
+		if write {
 			d.work.Go(func() { d.give(c, a) })
 		}
 		return d.await(r.Context(), a, c, timeout.C)
@@ -64,7 +64,7 @@ func (d *Door) read(body []byte) (*asked, *event.Fault) {
 	if len(i.Learner) > 0 {
 		l = d.learners[string(i.Learner)]
 	}
-	a := &asked{id: string(i.ID), time: i.Time, hasTime: i.HasTime, value: body}
+	a := &asked{id: string(i.ID), time: i.Time, hasTime: i.HasTime, value: body, named: len(i.Learner) > 0}
 	if l != nil {
 		a.learner = l.Name
 	}
@@ -103,10 +103,8 @@ func byUtility(i *event.Impression) []string {
 
 // give writes an impression. It outlives the request: a ranking that comes late is still one.
 func (d *Door) give(c *call, a *asked) {
-	err := d.writer.write(context.Background(), d.topics[event.Impressions], d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
-	if err != nil {
-		d.book.failed(c, err)
-	}
+	err := d.writer.write(context.Background(), event.Impressions, d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
+	d.book.written(c, err)
 }
 
 // await waits for a ranking. At half the time it is looked for in the log: the impression may be one that was ranked long ago, which
@@ -133,9 +131,9 @@ func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time
 	}
 }
 
-// lookBack finds a ranking that is in the log and not remembered. What goes wrong is seen by the answer, which has none.
+// lookBack finds a ranking that is in the log and not remembered. An error is seen by the answer, which is a substitute.
 func (d *Door) lookBack(a *asked) {
-	if found, err := d.search(context.Background(), a.id, a.time); err == nil && found != nil {
+	if found, err := d.search(context.Background(), d.lookBacks, a.id, a.time); err == nil && found != nil {
 		d.book.ranked(found)
 	}
 }
@@ -153,8 +151,8 @@ func (d *Door) notGiven(a *asked, err error) answer {
 
 // ranked answers with a ranking, as it stands in the log.
 func (d *Door) ranked(a *asked, r *ranking) answer {
-	if !d.permutes(r, a.items) {
-		return answer{problem: otherCandidates()}
+	if p := d.conflict(a, r); p != nil {
+		return answer{problem: p}
 	}
 	return answer{status: http.StatusOK, body: rankingBody(r)}
 }
@@ -164,16 +162,29 @@ func rankingBody(r *ranking) []byte {
 	return append(append([]byte(`{"substitute":false,`), r.value[1:]...), '\n')
 }
 
-// permutes tells whether a ranking is of these items.
-func (d *Door) permutes(r *ranking, items []string) bool {
+// conflict says why a ranking is not one of this impression, but of another one with its id; nil: it is of this one. An impression
+// that names a learner may have been given to an arm of that learner's experiment. Which learner ranks an impression that names none
+// is the worker's to say.
+func (d *Door) conflict(a *asked, r *ranking) *problem {
 	decoder := d.decoders.Get().(*event.Decoder)
 	defer d.decoders.Put(decoder)
 	var ranked event.Ranking
-	if decoder.Ranking(&ranked, r.value) != nil || len(ranked.Items) != len(items) {
+	if decoder.Ranking(&ranked, r.value) != nil || !permutes(ranked.Items, a.items) {
+		return otherCandidates()
+	}
+	if a.named && string(ranked.Learner) != a.learner && ranked.Decision.Assignment.Experiment != a.learner {
+		return otherLearner(string(ranked.Learner))
+	}
+	return nil
+}
+
+// permutes tells whether a ranking's items are these.
+func permutes(ranked [][]byte, items []string) bool {
+	if len(ranked) != len(items) {
 		return false
 	}
 	shown := make(map[string]bool, len(items))
-	for _, item := range ranked.Items {
+	for _, item := range ranked {
 		shown[string(item)] = true
 	}
 	for _, item := range items {
@@ -204,6 +215,10 @@ func (d *Door) substitute(a *asked, why cause, err error) answer {
 
 // ranking is GET /v1/rankings/{id}.
 func (d *Door) ranking(r *http.Request) answer {
+	return d.within(func() answer { return d.find(r) })
+}
+
+func (d *Door) find(r *http.Request) answer {
 	id := r.PathValue("id")
 	if found := d.book.find(id); found != nil {
 		return answer{status: http.StatusOK, body: rankingBody(found)}
@@ -217,7 +232,7 @@ func (d *Door) ranking(r *http.Request) answer {
 	if !ok {
 		return answer{problem: faultyTime(fmt.Sprintf("%.64q is not a time as in 2026-11-21T10:00:00.000Z", at))}
 	}
-	found, err := d.search(r.Context(), id, from)
+	found, err := d.search(r.Context(), d.searches, id, from)
 	switch {
 	case errors.Is(err, errSearchesBusy):
 		return answer{problem: busy()}

@@ -72,7 +72,7 @@ func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Deco
 		if len(faults) > 0 {
 			return refusedAll(faults, large)
 		}
-		err := d.writer.write(r.Context(), d.topics[topic], d.now(), records)
+		err := d.writer.write(r.Context(), topic, d.now(), records)
 		switch {
 		case err == nil:
 			return answer{status: http.StatusAccepted, body: fmt.Appendf(nil, "{\"written\":%d}\n", len(records))}
@@ -85,9 +85,12 @@ func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Deco
 	})
 }
 
+// bare is a JSON document without the white space around it. A worker tells JSON from other formats by its first byte.
+func bare(document []byte) []byte { return bytes.Trim(document, " \t\r\n") }
+
 // split takes a list of records apart; anything else is a single one.
 func split(body []byte) (values [][]byte, single bool, p *problem) {
-	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
+	if body = bare(body); len(body) == 0 || body[0] != '[' {
 		return [][]byte{body}, true, nil
 	}
 	var raw []json.RawMessage
@@ -98,7 +101,7 @@ func split(body []byte) (values [][]byte, single bool, p *problem) {
 		return nil, false, tooLarge(fmt.Sprintf("%d records, at most %d are taken at once", len(raw), mostRecords))
 	}
 	for _, r := range raw {
-		values = append(values, r)
+		values = append(values, bare(r))
 	}
 	return values, false, nil
 }

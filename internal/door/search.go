@@ -12,7 +12,7 @@ import (
 // A ranking that is not remembered any more is looked for in the log, from the time of its impression on: it was written
 // moments later.
 const (
-	mostSearches = 4        // at once
+	mostSearches = 4        // at once, for those who ask for rankings; as many again for impressions that were ranked long ago
 	searchBytes  = 32 << 20 // of the log, in one search
 	searchSlack  = 5_000    // milliseconds by which a platform's clock may be ahead of the brokers'
 )
@@ -20,14 +20,15 @@ const (
 var errSearchesBusy = errors.New("other rankings are being looked for")
 
 // search looks for a ranking; nil: there is none where it looked. Where all that was appended since is remembered it does not look.
-func (d *Door) search(ctx context.Context, id string, from event.Millis) (*ranking, error) {
+// Slots has room for the searches of its kind that may be under way.
+func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
 	from -= searchSlack
 	if d.caughtUp() && d.book.knows(from) {
 		return d.book.find(id), nil
 	}
 	select {
-	case d.searches <- struct{}{}:
-		defer func() { <-d.searches }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	default:
 		return nil, errSearchesBusy
 	}

@@ -3,11 +3,12 @@ package door
 import (
 	"net/http"
 
-	"github.com/segmentio/kafka-go"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 // propagator reads and writes W3C's headers, traceparent and tracestate.
@@ -24,7 +25,7 @@ func (d *Door) traced(path string, h http.Handler) http.Handler {
 
 // traceOf are the headers by which a record names the trace of the request that it came with: the request's own span or, where none
 // is made, that which the request names.
-func traceOf(r *http.Request) []kafka.Header {
+func traceOf(r *http.Request) []task.Header {
 	ctx := r.Context()
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
@@ -35,7 +36,7 @@ func traceOf(r *http.Request) []kafka.Header {
 }
 
 // headerWriter lets a propagator write a record's headers.
-type headerWriter []kafka.Header
+type headerWriter []task.Header
 
 var _ propagation.TextMapCarrier = (*headerWriter)(nil)
 
@@ -47,5 +48,5 @@ func (h *headerWriter) Keys() []string { return nil }
 
 // Set adds a header.
 func (h *headerWriter) Set(key, value string) {
-	*h = append(*h, kafka.Header{Key: key, Value: []byte(value)})
+	*h = append(*h, task.Header{Key: key, Value: []byte(value)})
 }

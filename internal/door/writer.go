@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
 const (
@@ -29,12 +33,21 @@ var (
 
 // record is one that is written.
 type record struct {
-	topic      string
+	topic      event.Topic
 	key, value []byte
-	headers    []kafka.Header
-	time       time.Time
+	headers    []task.Header
+	time       event.Millis
 	deadline   time.Time
 	done       chan<- error // has room
+	ended      bool         // done has been sent to
+}
+
+// end says what became of a record, once.
+func (r *record) end(err error) {
+	if !r.ended {
+		r.ended = true
+		r.done <- err
+	}
 }
 
 func (r *record) size() int {
@@ -45,16 +58,21 @@ func (r *record) size() int {
 	return n
 }
 
-// produce writes a batch to one partition, with the acknowledgement of all in-sync replicas.
-type produce func(ctx context.Context, topic string, partition int, batch []*record) error
+// appender appends to the log, with the acknowledgement of all in-sync replicas.
+type appender interface {
+	// producer gives a new idempotent producer.
+	producer(ctx context.Context) (task.Producer, error)
+	// produce appends a batch to a partition. A batch that was appended with this producer and sequence before is not appended again.
+	produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error
+}
 
 // writer writes records, those of a partition in batches one after the other: what comes while one is under way is the next. So a
-// record waits for nothing where there are few, and many cost few requests. A batch that failed for a reason that may pass is written
-// again, which can write records twice.
+// record waits for nothing where there are few, and many cost few requests. A batch that may or may not have been appended is sent
+// again as it was, and the broker drops the copy. A record that was written is in the log once; one that ended with an error may be.
 //
 // Each partition that was ever written to has a goroutine, which ends with the writer.
 type writer struct {
-	produce    produce
+	log        appender
 	partitions func() int
 	balancer   kafka.Balancer
 
@@ -68,7 +86,7 @@ type writer struct {
 }
 
 type laneKey struct {
-	topic     string
+	topic     event.Topic
 	partition int
 }
 
@@ -77,10 +95,14 @@ type lane struct {
 	laneKey
 	waiting []*record
 	wake    chan struct{} // has room for one
+
+	// Of the lane's goroutine:
+	by       *task.Producer // nil: the next batch needs a new one
+	sequence int32          // of the next record
 }
 
-func newWriter(p produce, partitions func() int) *writer {
-	w := &writer{produce: p, partitions: partitions, balancer: kafka.Murmur2Balancer{}, lanes: map[laneKey]*lane{}}
+func newWriter(log appender, partitions func() int) *writer {
+	w := &writer{log: log, partitions: partitions, balancer: kafka.Murmur2Balancer{}, lanes: map[laneKey]*lane{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -100,7 +122,7 @@ func (w *writer) partitionOf(key []byte) (partition int, ok bool) {
 
 // write writes records of a topic, and returns when all are there, or with the first error when all have ended. Where ctx is done
 // first, what is not written yet is still tried.
-func (w *writer) write(ctx context.Context, topic string, at time.Time, records []*record) error {
+func (w *writer) write(ctx context.Context, topic event.Topic, at event.Millis, records []*record) error {
 	done := make(chan error, len(records))
 	for _, r := range records {
 		r.topic, r.time, r.done, r.deadline = topic, at, done, time.Now().Add(writePatience)
@@ -193,12 +215,12 @@ func (w *writer) take(l *lane) []*record {
 	return batch
 }
 
-// send writes a batch, again and again until it is there, cannot be, or the time of its records is over.
+// send writes a batch, again and again until it is there, cannot be, or the time of all its records is over. Only a batch that is
+// there leaves the lane its producer: the sequence of any other may have been used.
 func (w *writer) send(l *lane, batch []*record) {
+	open := false // whether an attempt may have appended the batch
 	for {
-		ctx, cancel := context.WithTimeout(w.ctx, writeAttempt)
-		err := w.produce(ctx, l.topic, l.partition, batch)
-		cancel()
+		err := w.attempt(l, batch)
 		switch {
 		case err == nil:
 			end(batch, nil)
@@ -208,11 +230,17 @@ func (w *writer) send(l *lane, batch []*record) {
 				w.send(l, batch[i:i+1])
 			}
 			return
+		case (errors.Is(err, task.ErrSequence) || errors.Is(err, task.ErrFenced)) && !open: // the broker has forgotten the producer
+			l.by = nil
 		case !passes(err):
+			l.by = nil
 			end(batch, err)
 			return
+		default:
+			open = open || l.by != nil
 		}
-		if batch = unexpired(batch, err); len(batch) == 0 {
+		if expired(batch, err) {
+			l.by = nil
 			return
 		}
 		select {
@@ -224,27 +252,49 @@ func (w *writer) send(l *lane, batch []*record) {
 	}
 }
 
+// attempt sends a batch once.
+func (w *writer) attempt(l *lane, batch []*record) error {
+	ctx, cancel := context.WithTimeout(w.ctx, writeAttempt)
+	defer cancel()
+	if l.by == nil {
+		p, err := w.log.producer(ctx)
+		if err != nil {
+			return err
+		}
+		l.by, l.sequence = &p, 0
+	}
+	err := w.log.produce(ctx, l.laneKey, *l.by, l.sequence, batch)
+	if err == nil {
+		l.sequence = int32((int64(l.sequence) + int64(len(batch))) % (math.MaxInt32 + 1))
+	}
+	return err
+}
+
 func end(batch []*record, err error) {
 	for _, r := range batch {
-		r.done <- err
+		r.end(err)
 	}
 }
 
-// unexpired ends the records whose time is over, with an error, and returns the others.
-func unexpired(batch []*record, err error) (rest []*record) {
-	now := time.Now()
+// expired ends the records whose time is over, with an error, and tells whether these are all. They stay in the batch: it is sent
+// again as it was.
+func expired(batch []*record, err error) bool {
+	now, all := time.Now(), true
 	for _, r := range batch {
 		if r.deadline.After(now) {
-			rest = append(rest, r)
+			all = false
 			continue
 		}
-		r.done <- fmt.Errorf("not written within %v: %w", writePatience, err)
+		r.end(fmt.Errorf("not written within %v: %w", writePatience, err))
 	}
-	return rest
+	return all
 }
 
 // passes tells whether a batch may be taken when it is tried again. What is no answer of a broker is a connection's trouble.
 func passes(err error) bool {
+	if errors.Is(err, task.ErrSequence) || errors.Is(err, task.ErrFenced) {
+		return false
+	}
 	var code kafka.Error
 	return !errors.As(err, &code) || code.Temporary()
 }

@@ -57,6 +57,27 @@ func (p *Partition) InitProducer(ctx context.Context, r task.InitProducer) (task
 	return got, nil
 }
 
+// NewProducer gives a new idempotent producer without a transactional id. Brokers before 3.0 ask for the right IdempotentWrite on the
+// cluster. It needs InitProducerID version 3 (Kafka 2.5). Errors: task.ErrUnsupported; others pass.
+func (c *Client) NewProducer(ctx context.Context) (task.Producer, error) {
+	x := c.exchange(apiInitProducer, func(_ int16, b []byte) []byte {
+		b = append(b, 0) // null: no transactional id
+		b = appendInt32(b, int32(transactionTimeout.Milliseconds()))
+		b = appendInt64(b, -1)
+		b = appendInt16(b, -1)
+		return append(b, 0)
+	})
+	got := task.Producer{ID: -1, Epoch: -1}
+	a, err := c.do(ctx, x)
+	if err == nil {
+		got, err = parseInitProducer(a)
+	}
+	if err != nil {
+		return task.Producer{ID: -1, Epoch: -1}, fmt.Errorf("initialising an idempotent producer: %w", err)
+	}
+	return got, nil
+}
+
 // checkSameID makes sure that an id that was held is the one that was got. A coordinator that has forgotten a transactional
 // id, or lost it, answers with a new producer id, as to a first call. That does not fence an owner with the old one. The one
 // good reason for a new id is that the old one's epochs are used up.

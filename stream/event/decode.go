@@ -53,7 +53,8 @@ func NewFormatsDecoder(l Limits, f Formats) *Decoder {
 	return d
 }
 
-// NewKeylessDecoder makes a decoder for input records that have not got a Kafka key yet: keys that it is given do not matter.
+// NewKeylessDecoder makes a decoder of JSON that is not in Kafka yet: keys that it is given do not matter, and the header of a schema
+// registry is no part of it.
 func NewKeylessDecoder(l Limits) *Decoder {
 	d := NewDecoder(l)
 	d.keyless = true

@@ -69,6 +69,9 @@ func (d *Decoder) body(c *Content) ([]byte, *Fault) {
 	}
 	switch c.Form {
 	case JSON:
+		if d.keyless {
+			return c.Value, nil
+		}
 		_, b, _ := SchemaID(c.Value)
 		return b, nil
 	case Protobuf:

@@ -103,14 +103,7 @@ func TestForgotten(t *testing.T) {
 		return fmt.Sprintf(`{"impression_id":%q,"time":%q,"candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7}]}`, id, at)
 	}
 	first := r.rank(t, stamped("first"))
-	long := strings.Repeat("x", 1000)
-	for i := range 60 { // each ranking takes some 21 kB
-		var candidates []string
-		for k := range 20 {
-			candidates = append(candidates, fmt.Sprintf(`{"item":"%d-%s","utility":1}`, k, long))
-		}
-		r.rank(t, fmt.Sprintf(`{"impression_id":"filler-%d","candidates":[%s]}`, i, strings.Join(candidates, ",")))
-	}
+	r.fill(t)
 	missing := r.do(t, http.MethodGet, "/v1/rankings/first", "")
 	require.Equal(t, http.StatusNotFound, missing.Status, "it must have been forgotten: %s", missing.Body)
 	found := r.do(t, http.MethodGet, "/v1/rankings/first?time="+at, "")
@@ -119,6 +112,19 @@ func TestForgotten(t *testing.T) {
 	require.Equal(t, first, r.rank(t, stamped("first")), "no worker ranks it again, and it is answered all the same")
 	require.Equal(t, http.StatusNotFound, r.do(t, http.MethodGet, "/v1/rankings/nobody?time="+at, "").Status)
 	require.Equal(t, "urn:ranker-worker:problem:faulty-time", r.do(t, http.MethodGet, "/v1/rankings/nobody?time=now", "").problem(t).Type)
+}
+
+// fill has a door that remembers 1 MiB forget what it had.
+func (r *running) fill(t *testing.T) {
+	t.Helper()
+	long := strings.Repeat("x", 1000)
+	for i := range 60 { // each ranking takes some 21 kB
+		var candidates []string
+		for k := range 20 {
+			candidates = append(candidates, fmt.Sprintf(`{"item":"%d-%s","utility":1}`, k, long))
+		}
+		r.rank(t, fmt.Sprintf(`{"impression_id":"filler-%d","candidates":[%s]}`, i, strings.Join(candidates, ",")))
+	}
 }
 
 // TestTogether: the same impression, asked for by many at once, is written once.
