@@ -73,7 +73,7 @@ func otherLearner(by string) *problem {
 
 func notWritten(detail string) *problem {
 	return newProblem(http.StatusServiceUnavailable, "not-written",
-		"Not everything could be written; send all of it again, what is there twice counts once", detail)
+		"Not everything could be written; send all of it again, what is there twice counts once (with aggregate: sum by its event_id)", detail)
 }
 
 func unknownRanking(detail string) *problem {
