@@ -10,10 +10,9 @@ import (
 // knows is what an owner's process knows of other partitions.
 type knows struct {
 	of      *partition.Knowledge // nil: nothing, there is but one partition
-	reader  *partition.PublishedReader
-	sources []told // what the knowledge is told, by source
-	loop    []told // what the machine itself is told
-	unsure  string // why what is known is not known here; "" where it is
+	sources []told               // what the knowledge is told, by source
+	loop    []told               // what the machine itself is told
+	unsure  string               // why what is known is not known here; "" where it is
 	bad     map[int32]bool
 	lacks   bool // something that is known is not known here
 	apart   bool // likewise of what the machine itself is told
@@ -23,8 +22,7 @@ type knows struct {
 }
 
 func newKnows(cfg *partition.Config, sources int) knows {
-	return knows{of: cfg.Knowledge, reader: partition.NewPublishedReader(cfg.Learners, cfg.Names), sources: make([]told, sources),
-		loop: make([]told, sources), bad: map[int32]bool{}}
+	return knows{of: cfg.Knowledge, sources: make([]told, sources), loop: make([]told, sources), bad: map[int32]bool{}}
 }
 
 // nothing makes nothing known of what is known: it is that of an owner in the middle of its life, of which a base does not tell.
@@ -127,9 +125,10 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 	if err != nil {
 		return err
 	}
-	k.bad[source] = true
 	if ok || !at.Known {
 		k.bad[source] = !p.reach(source, t, at, n)
+	} else {
+		k.bad[source], t.anew = true, nil
 	}
 	t.SourceAt = at
 	return nil
@@ -172,7 +171,7 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 		return !t.Known // what it had told stays, and may be gone by now: nobody forgets a source
 	case at.Whole && t.Whole && t.anew == nil && n >= t.deltas && !k.bad[source]:
 		for _, d := range of.deltas[t.deltas:n] {
-			k.of.Tell(source, k.reader.Read(source, d.fields, func(error) {}))
+			k.of.Tell(source, p.published[source].read(d.fields))
 		}
 		k.of.Reached(source, fence)
 	case at.Whole:
@@ -180,8 +179,8 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 			t.anew, t.parts = p.wholeOf(source, n), 0
 			k.of.Anew(source, fence)
 		}
-		for ; t.parts < parts(t.anew); t.parts++ {
-			k.of.Tell(source, part(t.anew, t.parts))
+		for ; t.parts < parts(t.anew, p.cfg.AtOnce); t.parts++ {
+			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
 		}
 		k.of.Whole(source, fence)
 		t.anew = nil
@@ -197,7 +196,7 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 			k.of.Anew(source, fence)
 		}
 		for ; t.parts < at.Parts; t.parts++ {
-			k.of.Tell(source, part(t.anew, t.parts))
+			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
 		}
 		t.deltas = n
 		return sure
@@ -208,8 +207,8 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 
 // wholeOf is all that a source has published by its first n deltas.
 func (p *replayed) wholeOf(source int32, n int) []partition.Published {
-	k := &p.knows
-	return k.reader.Read(source, p.published[source].whole(n, k.reader.Hashes()), func(error) {})
+	of := p.published[source]
+	return of.read(of.whole(n))
 }
 
 // imports tells the machine itself what a source has published.
@@ -245,9 +244,9 @@ func (p *replayed) imports(s *partition.Sight) error {
 		}
 		t.anew, t.parts = all, n
 		if i.Part > 0 {
-			all = part(all, i.Part)
+			all = part(all, i.Part, p.cfg.AtOnce)
 		} else {
-			all = part(all, 0)
+			all = part(all, 0, p.cfg.AtOnce)
 		}
 		for j := range all {
 			p.machine.SetSource(i.Source, &all[j])
@@ -259,14 +258,13 @@ func (p *replayed) imports(s *partition.Sight) error {
 
 // publishedTo is what an import takes in of what a source has published by its first n deltas.
 func (p *replayed) publishedTo(i *partition.Import, n int) []partition.Published {
-	k := &p.knows
-	switch {
+	switch of := p.published[i.Source]; {
 	case i.Mode == partition.ImportDelta && n == 0:
 		return nil
 	case i.Mode == partition.ImportDelta:
-		return k.reader.Read(i.Source, p.published[i.Source].deltas[n-1].fields, func(error) {})
+		return of.read(of.deltas[n-1].fields)
 	case i.Mode == partition.ImportInformative:
-		return k.reader.Informative(p.wholeOf(i.Source, n))
+		return of.reader.Informative(p.wholeOf(i.Source, n))
 	}
 	return p.wholeOf(i.Source, n)
 }

@@ -53,7 +53,7 @@ func (p *replayed) start(b *partition.SeenBegin) error {
 
 // load makes a machine of the image.
 func (p *replayed) load(cfg *partition.Config) error {
-	cfg.Names = partition.NewNameTable()
+	cfg.Names = p.names
 	if len(p.cfg.Logs) > 1 {
 		cfg.Knowledge = partition.NewKnowledge(cfg.Learners, cfg.Names)
 	}

@@ -10,8 +10,10 @@ import (
 
 // published is what a partition has published with its checkpoints.
 type published struct {
-	base   []state.Field // all that it had when its base was taken, if there is one
-	from   stamp         // as of when
+	source int32
+	reader *partition.PublishedReader // of all partitions
+	base   []state.Field              // all that it had when its base was taken, if there is one
+	from   stamp                      // as of when
 	deltas []delta
 	at     map[stamp]int // which delta a checkpoint is
 	over   bool          // there will be no more
@@ -28,10 +30,21 @@ type delta struct {
 	fields []state.Field
 }
 
-func newPublished() *published { return &published{at: map[stamp]int{}} }
+func newPublished(source int32, reader *partition.PublishedReader) *published {
+	return &published{source: source, reader: reader, at: map[stamp]int{}}
+}
 
 // begin begins with a base.
-func (p *published) begin(at stamp, fields []state.Field) { p.from, p.base = at, fields }
+func (p *published) begin(at stamp, fields []state.Field) {
+	p.from, p.base = at, fields
+	p.read(p.whole(0))
+}
+
+// read parses fields. The reader has parsed all that the source published before them: fields name items by numbers, which only the items'
+// own fields explain. An owner reads a checkpoint before it has read the source's whole state, in a process that read that earlier.
+func (p *published) read(fields []state.Field) []partition.Published {
+	return p.reader.Read(p.source, fields, func(error) {})
+}
 
 // add takes what a checkpoint publishes.
 func (p *published) add(at stamp, segments []sealed) {
@@ -43,6 +56,7 @@ func (p *published) add(at stamp, segments []sealed) {
 			}
 		}
 	}
+	p.read(d.fields)
 	p.at[at] = len(p.deltas)
 	p.deltas = append(p.deltas, d)
 }
@@ -69,8 +83,8 @@ func (p *published) find(at stamp) (n int, ok bool) {
 // gone tells whether a checkpoint is older than the base.
 func (p *published) gone(at stamp) bool { return at.seq <= p.from.seq && at != p.from }
 
-// whole is all that is published by the first n deltas, of some hashes.
-func (p *published) whole(n int, hashes []string) []state.Field {
+// whole is all that is published by the first n deltas.
+func (p *published) whole(n int) []state.Field {
 	type name struct{ hash, field string }
 	all := map[name][]byte{}
 	for _, f := range p.base {
@@ -87,7 +101,7 @@ func (p *published) whole(n int, hashes []string) []state.Field {
 	}
 	fields := make([]state.Field, 0, len(all))
 	for k := range maps.Keys(all) {
-		if slices.Contains(hashes, k.hash) {
+		if slices.Contains(p.reader.Hashes(), k.hash) {
 			fields = append(fields, state.Field{Hash: k.hash, Field: []byte(k.field), Value: all[k]})
 		}
 	}
@@ -103,13 +117,13 @@ type told struct {
 	parts int
 }
 
-// part is the k-th part of what is told in parts.
-func part(all []partition.Published, k int) []partition.Published {
-	from := min(k*partition.PublishedAtOnce, len(all))
-	return all[from:min(from+partition.PublishedAtOnce, len(all))]
+// part is the k-th part of what is told in parts of so many.
+func part(all []partition.Published, k, atOnce int) []partition.Published {
+	from := min(k*atOnce, len(all))
+	return all[from:min(from+atOnce, len(all))]
 }
 
 // parts is how many parts it has.
-func parts(all []partition.Published) int {
-	return max(1, (len(all)+partition.PublishedAtOnce-1)/partition.PublishedAtOnce)
+func parts(all []partition.Published, atOnce int) int {
+	return max(1, (len(all)+atOnce-1)/atOnce)
 }

@@ -44,6 +44,8 @@ type Config struct {
 	Logs    []Log // by partition
 	// Bases are by partition what its replay begins with, and its log begins no later. Empty: with the beginning of all.
 	Bases []*Base
+	// AtOnce is how many fields of a source the owners read at a time; 0: partition.PublishedAtOnce.
+	AtOnce int
 	// Made is told of each ranking, in the order of its partition; that was enough where it is true. Nil: nobody is told.
 	Made func(Made) (enough bool)
 	// Before is called before an impression is ranked; nil: not.
@@ -84,9 +86,13 @@ type Result struct {
 
 // Run replays all partitions.
 func Run(cfg *Config) ([]Result, error) {
-	r := &run{cfg: cfg}
+	if cfg.AtOnce == 0 {
+		cfg.AtOnce = partition.PublishedAtOnce
+	}
+	r := &run{cfg: cfg, names: partition.NewNameTable()}
+	reader := partition.NewPublishedReader(cfg.Machine(0).Learners, r.names)
 	for p := range cfg.Logs {
-		r.published = append(r.published, newPublished())
+		r.published = append(r.published, newPublished(int32(p), reader))
 		r.parts = append(r.parts, newPart(r, int32(p)))
 	}
 	for p, base := range cfg.Bases {
@@ -112,6 +118,7 @@ func Run(cfg *Config) ([]Result, error) {
 // run is one replay.
 type run struct {
 	cfg       *Config
+	names     partition.Names
 	parts     []*replayed
 	published []*published
 	news      bool // something was published since all waited

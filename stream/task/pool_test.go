@@ -38,6 +38,7 @@ type pool struct {
 	of        map[*partition.Machine]*process
 	learners  []partition.LearnerConfig
 	most      int
+	atOnce    int     // how much is read at a time of what a partition has published
 	silent    float64 // how many owners tell nothing of what they see
 	based     bool    // a base is taken
 	bases     []*retrace.Base
@@ -48,19 +49,20 @@ type process struct {
 	names     partition.Names
 	knowledge *partition.Knowledge
 	reader    *partition.PublishedReader
-	at        map[int32]int // by source: how many of its deltas it has been told
-	toldOwner map[*Task]map[int32]toldOwner
-	anew      map[int32]bool // of sources the whole is being told
+	at        map[int32]int         // by source: how many of its deltas it has been told
+	owners    map[*Task]*poolOwner  // of learners that do not share
+	anew      map[int32]*sourceAnew // of sources that are being read whole
 }
 
-type toldOwner struct {
-	load uint64
-	n    int
+// sourceAnew is what is left of a source's whole.
+type sourceAnew struct {
+	at    state.Fence
+	parts [][]partition.Published
 }
 
 func newPool(seed uint64, partitions, impressions int, k *kind, h habits, learner func() delay.Learner) *pool {
 	h.contexts = learner().Needs().Context
-	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), of: map[*partition.Machine]*process{}}
+	pl := &pool{rng: rand.New(rand.NewPCG(seed, 2)), published: make([][]state.Delta, partitions), of: map[*partition.Machine]*process{}, atOnce: 1 + int(seed%7)}
 	for p := range partitions {
 		w := newWorld(seed*100+uint64(p), func(rng *rand.Rand) Config {
 			c := k.simConfig(soon, rng)
@@ -115,7 +117,7 @@ func (pl *pool) process() *process {
 	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
 		names := partition.NewNameTable()
 		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewKnowledge(pl.learners, names),
-			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]int{}, toldOwner: map[*Task]map[int32]toldOwner{}, anew: map[int32]bool{}})
+			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]int{}, owners: map[*Task]*poolOwner{}, anew: map[int32]*sourceAnew{}})
 	}
 	return pl.processes[pl.rng.IntN(len(pl.processes))]
 }
@@ -167,30 +169,44 @@ func (pl *pool) step() {
 	}
 }
 
-// follow tells a process what a partition has published, some of it.
+// follow has a process read on in what a partition has published, as a worker's follower does.
 func (pl *pool) follow(in *process, source int32) {
 	all := pl.published[source]
 	if len(all) == 0 {
 		return
 	}
-	at, known := in.at[source]
 	k := in.knowledge
+	if a := in.anew[source]; a != nil { // a part of the whole
+		k.Tell(source, a.parts[0])
+		if a.parts = a.parts[1:]; len(a.parts) == 0 {
+			k.Whole(source, a.at)
+			delete(in.anew, source)
+		}
+		k.Told()
+		return
+	}
+	at, known := in.at[source]
 	switch {
-	case !known || in.anew[source] || pl.rng.IntN(30) == 0:
-		at = 1 + pl.rng.IntN(len(all))
-		at = max(at, in.at[source])
+	case !known || pl.rng.IntN(30) == 0:
+		at = max(1+pl.rng.IntN(len(all)), at)
 		fence := all[at-1].Fence
 		k.Anew(source, fence)
-		if in.anew[source] = pl.rng.IntN(2) == 0; in.anew[source] {
-			k.Told()
-			return // the rest comes with another turn, anew
+		parts := slices.Collect(slices.Chunk(in.reader.Read(source, pl.whole(source, at), unread), pl.atOnce))
+		if len(parts) == 0 {
+			parts = [][]partition.Published{nil}
 		}
-		k.Tell(source, in.reader.Read(source, pl.whole(source, at), unread))
-		k.Whole(source, fence)
+		if in.anew[source] = (&sourceAnew{fence, parts}); pl.rng.IntN(2) == 0 {
+			for in.anew[source] != nil {
+				pl.follow(in, source)
+			}
+		}
 	default:
 		for at < len(all) && pl.rng.IntN(8) > 0 {
-			k.Tell(source, in.reader.Read(source, slices.Clone(all[at].Fields), unread))
-			k.Reached(source, all[at].Fence)
+			d := &all[at]
+			sums := in.reader.Read(source, slices.Clone(d.Fields), unread)
+			k.Tell(source, sums)
+			k.Reached(source, d.Fence)
+			pl.eachOwner(in, source, func(o *poolOwner) { o.offer(sums, pl.atOnce, partition.ImportDelta, source, d.Fence) })
 			at++
 		}
 	}
@@ -201,43 +217,68 @@ func (pl *pool) follow(in *process, source int32) {
 	}
 }
 
-// tellOwners tells the owners of a process themselves.
-func (pl *pool) tellOwners(in *process, source int32) {
-	all := pl.published[source]
+// eachOwner calls do for the owners in a process of all partitions but one.
+func (pl *pool) eachOwner(in *process, but int32, do func(*poolOwner)) {
 	for p, w := range pl.worlds {
-		for _, owner := range w.procs {
-			t := owner.task
-			if int32(p) == source || t.run == nil || pl.of[t.run.machine] != in {
+		for _, one := range w.procs {
+			t := one.task
+			if int32(p) == but || t.run == nil || pl.of[t.run.machine] != in {
 				continue
 			}
-			if in.toldOwner[t] == nil {
-				in.toldOwner[t] = map[int32]toldOwner{}
+			if in.owners[t] == nil {
+				in.owners[t] = &poolOwner{task: t, served: map[int32]uint64{}}
 			}
-			has := in.toldOwner[t][source]
-			tell := func(fields []state.Field, mode partition.ImportMode, at state.Fence) {
-				told := in.reader.Read(source, fields, unread)
-				if mode == partition.ImportInformative {
-					told = in.reader.Informative(told)
-				}
-				for i := range told {
-					t.SetSource(source, &told[i])
-				}
-				t.Imported(partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq, Last: true})
-			}
-			switch {
-			case has.load != t.Loads():
-				has = toldOwner{t.Loads(), in.at[source]}
-				tell(pl.whole(source, has.n), partition.ImportInformative, all[has.n-1].Fence)
-			case pl.rng.IntN(20) == 0 && has.n > 0:
-				has.n = in.at[source]
-				tell(pl.whole(source, has.n), partition.ImportAll, all[has.n-1].Fence)
-			default:
-				for ; has.n < in.at[source]; has.n++ {
-					tell(slices.Clone(all[has.n].Fields), partition.ImportDelta, all[has.n].Fence)
-				}
-			}
-			in.toldOwner[t][source] = has
+			do(in.owners[t])
 		}
+	}
+}
+
+// tellOwners offers the owners of a process all that a source has published, those that have not been offered it since they loaded a
+// state; and lets some take in what they are offered.
+func (pl *pool) tellOwners(in *process, source int32) {
+	pl.eachOwner(in, source, func(o *poolOwner) {
+		load, again := o.task.Loads(), pl.rng.IntN(20) == 0
+		if o.served[source] != load && pl.rng.IntN(2) == 0 || o.served[source] == load && again {
+			all, mode := pl.published[source], partition.ImportAll
+			at := in.at[source] + pl.rng.IntN(len(all)-in.at[source]+1) // it is read later than the last change
+			sums := in.reader.Read(source, pl.whole(source, at), unread)
+			if o.served[source] != load {
+				sums, mode = in.reader.Informative(sums), partition.ImportInformative
+			}
+			o.offer(sums, pl.atOnce, mode, source, all[at-1].Fence)
+			o.served[source] = load
+		}
+		for n := pl.rng.IntN(6); n > 0 && len(o.offered) > 0; n-- {
+			b := o.offered[0]
+			o.offered = o.offered[1:]
+			for i := range b.all {
+				o.task.SetSource(b.of.Source, &b.all[i])
+			}
+			o.task.Imported(b.of)
+		}
+	})
+}
+
+// poolOwner is a task, and what it is to take in.
+type poolOwner struct {
+	task    *Task
+	served  map[int32]uint64 // by source: the load of the machine that was offered the whole
+	offered []publishedBatch
+}
+
+type publishedBatch struct {
+	of  partition.Import
+	all []partition.Published
+}
+
+// offer has it take in, in parts, what a source has published.
+func (o *poolOwner) offer(all []partition.Published, atOnce int, mode partition.ImportMode, source int32, at state.Fence) {
+	of := partition.Import{Source: source, Mode: mode, Writer: partition.WriterOf(at.Token), Seq: at.Seq}
+	for ; !of.Last; of.Part++ {
+		n := min(len(all), atOnce)
+		of.Last = n == len(all)
+		o.offered = append(o.offered, publishedBatch{of, all[:n]})
+		all = all[n:]
 	}
 }
 
@@ -335,7 +376,7 @@ func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, ch
 
 // replay replays it all.
 func (pl *pool) replay(t *testing.T, sabotage func(*partition.Sight) bool) (sum retrace.Result) {
-	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, Sabotage: sabotage, Bases: pl.bases}
+	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, Sabotage: sabotage, Bases: pl.bases, AtOnce: pl.atOnce}
 	c.Sent = func(p int32, writer uint32, seq int64, changes []*state.Changes) {
 		pl.compareSaved(t, p, writer, seq, changes)
 	}
