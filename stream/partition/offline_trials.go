@@ -33,7 +33,7 @@ func ResetExperiment(fields []state.Field, name string) (changes state.Changes, 
 type ExperimentView struct {
 	ExperimentStatus
 	Of     *experiment.Experiment
-	Own    experiment.Totals // by user of all partitions, in the one that decides
+	Own    experiment.Totals // to be added up over partitions: by user the deciding one has all, and others have zeros
 	Counts bool              // false: a later run than the configured one has begun
 }
 
@@ -42,7 +42,11 @@ func (o *Offline) Experiments() []ExperimentView {
 	var all []ExperimentView
 	for i, s := range o.Machine.Experiments() {
 		x := o.trials.all[i]
-		all = append(all, ExperimentView{s, x.Experiment, slices.Clone(x.sums.totals), !x.idle})
+		own := slices.Clone(x.sums.totals)
+		if x.ByUser && o.cfg.Partition != deciding {
+			clear(own)
+		}
+		all = append(all, ExperimentView{s, x.Experiment, own, !x.idle})
 	}
 	return all
 }
@@ -61,7 +65,11 @@ func (t *Transfer) Experiments() {
 				x.arms[k].verdict.take(&v)
 			}
 		}
-		if t.share.Additive {
+		switch {
+		case !t.share.Additive:
+		case x.ByUser:
+			x.sums.takeFolded(from.sums.folded, slices.Clone(from.sums.totals))
+		default:
 			x.sums.totals.Add(from.sums.totals)
 			x.sums.changedTotals = true
 		}

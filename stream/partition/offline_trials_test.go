@@ -8,6 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // What has ended is counted on where partitions are cut anew, verdicts stay, and what is pending counts nowhere.
@@ -76,4 +77,29 @@ func TestResetExperiment(t *testing.T) {
 	totals := w.m.trials.all[0].sums.totals
 	require.EqualValues(t, 2, totals[0].N+totals[1].N, "of before the reset none is counted")
 	require.Zero(t, totals[0].X+totals[1].X)
+}
+
+// By user all givers have the totals of all partitions: they are carried over once. An operator is shown them once, too.
+func TestTransfer_CarriesExperimentsByUser(t *testing.T) {
+	worlds, end, want := periodsWorld(t)
+	tellOthers(worlds, end+60_000)
+	tellOthers(worlds, end+120_000)
+	cfg := worlds[0].cfg
+	for i := range cfg.Learners {
+		cfg.Learners[i].New = func() delay.Learner { return &carrying{tally{changed: map[policy.Item]bool{}}} }
+	}
+	to, shown := newWorld(t, cfg), make(experiment.Totals, len(want))
+	for _, from := range worlds {
+		giver := &Offline{Machine: from.m}
+		transfer, err := NewTransfer(giver, &Offline{Machine: to.m}, delay.Share{Additive: true})
+		require.NoError(t, err)
+		transfer.Watermark()
+		transfer.Experiments()
+		shown.Add(giver.Experiments()[0].Own)
+	}
+	require.Equal(t, want, shown)
+	require.Equal(t, want, to.m.trials.all[0].sums.totals)
+	to.save()
+	to.start()
+	require.Equal(t, want, to.m.trials.all[0].sums.totals)
 }

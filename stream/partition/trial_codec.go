@@ -20,12 +20,12 @@ const ExperimentsHash = "experiments"
 const (
 	armsField    = "arms"
 	runField     = ":run"      // run, from when on units are counted, and the definition
-	totalsField  = ":totals"   // run; by arm units, payoffs, deviations and their squares: see experiment.Sums. Published
+	totalsField  = ":totals"   // by impression: run; by arm units, payoffs, deviations and their squares: see experiment.Sums. Published
 	cohortField  = ":cohort:"  // and its number: by arm units, payoffs and their squares: see experiment.Counts
 	groupsField  = ":groups:"  // period, and of 32 groups: impressions and payoffs
 	pastField    = ":past:"    // and a period: run, and of each group that has any: its number, impressions and payoffs. Published
 	closedField  = ":closed"   // run, and the last period that is closed. Published
-	foldedField  = ":folded"   // run, and the last period that is folded. Published
+	foldedField  = ":folded"   // by user: run, the last period that is folded, and all partitions' totals up to it, as in totalsField. Published
 	verdictField = ":verdict:" // and an arm: run, units, lower and upper bound, and 1 once a ranking tells of it. Published
 )
 
@@ -86,6 +86,30 @@ func parsePeriod(x *trial, value string) (int64, error) {
 		return 0, err
 	}
 	return n[0], nil
+}
+
+// appendFolded writes the last period that is folded and the totals up to it, in one value: none of them is ever stored without the other.
+func (x *trial) appendFolded(dst []byte, folded int64, totals experiment.Totals) []byte {
+	stamp := x.stamp()
+	dst = appendNumbers(append(dst, stamp...), folded)
+	return append(dst, x.AppendTotals(nil, totals)[len(stamp):]...)
+}
+
+// parseFolded reads what appendFolded writes. It fails with errTrial, or as experiment.ParseTotals does.
+func parseFolded(x *trial, value string) (folded int64, totals experiment.Totals, err error) {
+	words, err := ofRun(x, value)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(words) == 0 {
+		return 0, nil, fmt.Errorf("%w: folded %.64q", errTrial, value)
+	}
+	if folded, err = strconv.ParseInt(words[0], 10, 64); err != nil {
+		return 0, nil, fmt.Errorf("%w: folded %.64q: %w", errTrial, value, err)
+	}
+	words[0] = string(x.stamp())
+	totals, err = x.ParseTotals(strings.Join(words, " "))
+	return folded, totals, err
 }
 
 // parsePast reads the groups of a period that is closed.
@@ -212,7 +236,7 @@ func (s *trialSums) load(x *trial, field, value string) (err error) {
 	case closedField:
 		s.closed, err = parsePeriod(x, value)
 	case foldedField:
-		s.folded, err = parsePeriod(x, value)
+		s.folded, s.totals, err = parseFolded(x, value)
 	case pastField:
 		var period int64
 		var groups experiment.Groups

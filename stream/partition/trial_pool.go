@@ -23,19 +23,21 @@ func (p *pool) set(source int32, field string, value []byte) {
 	if p.of[source] == nil {
 		p.of[source] = make(map[string]string)
 	}
-	p.version++
+	to := p.of[source]
+	if anew, ok := p.anew[source]; ok {
+		to = anew
+	} else {
+		p.version++
+	}
 	if value == nil {
-		delete(p.of[source], field)
-		delete(p.anew[source], field)
+		delete(to, field)
 		return
 	}
-	p.of[source][field] = string(value)
-	if p.anew[source] != nil {
-		p.anew[source][field] = string(value)
-	}
+	to[field] = string(value)
 }
 
-// begin begins to take in all of a source anew; what was told before stays until whole.
+// begin begins to read all fields of a source again. The earlier fields hold until whole: a part of the new ones may say that a period is
+// closed, and not have its groups.
 func (p *pool) begin(source int32) {
 	if p.anew == nil {
 		p.of, p.anew = make(map[int32]map[string]string), make(map[int32]map[string]string)
@@ -64,9 +66,9 @@ func (p *pool) totals(source int32, x *trial) experiment.Totals {
 	return t
 }
 
-// period is the number that a source has published in a field; noPeriod where it has not.
-func (p *pool) period(source int32, x *trial, field string) int64 {
-	n, err := parsePeriod(x, p.of[source][x.Name+field])
+// closed is the last period that a source has closed; noPeriod where it has none.
+func (p *pool) closed(source int32, x *trial) int64 {
+	n, err := parsePeriod(x, p.of[source][x.Name+closedField])
 	if err != nil {
 		return noPeriod
 	}

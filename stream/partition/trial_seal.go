@@ -66,10 +66,12 @@ func (x *trial) seal(t *trials, dst *state.Changes) {
 
 func (x *trial) sealSums(t *trials, dst *state.Changes) {
 	s := &x.sums
-	if s.changedTotals {
+	if s.changedTotals && x.ByUser {
+		t.write(dst, x.Name+foldedField, x.appendFolded(nil, s.folded, s.totals), true)
+	} else if s.changedTotals {
 		t.write(dst, x.Name+totalsField, x.AppendTotals(nil, s.totals), true)
-		s.changedTotals = false
 	}
+	s.changedTotals = false
 	for _, n := range ascending(s.changedCohorts) {
 		var value []byte
 		if by := s.cohorts.Get(n); by != nil {
@@ -108,9 +110,5 @@ func (x *trial) sealPeriods(t *trials, dst *state.Changes) {
 	if s.changedClosed {
 		t.write(dst, x.Name+closedField, appendNumbers(x.stamp(), s.closed), true)
 		s.changedClosed = false
-	}
-	if s.changedFolded {
-		t.write(dst, x.Name+foldedField, appendNumbers(x.stamp(), s.folded), true)
-		s.changedFolded = false
 	}
 }

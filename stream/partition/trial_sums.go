@@ -2,17 +2,19 @@ package partition
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
 
 // trialSums are what units of an experiment have come to in a partition. By impression cohorts are folded into the totals, which are
-// added up over partitions. By user a group's impressions are in all partitions: each closes its periods and publishes them, and the
-// deciding one folds a period that all have closed.
+// added up over partitions. By user a group's impressions are in all partitions: each partition closes its periods and publishes them. The
+// deciding partition folds a period that all have closed, and publishes the totals. Each other partition drops the period and stores these
+// totals, in one checkpoint. So a deciding partition that is rolled back finds, of each other partition, the period or totals that have it.
 type trialSums struct {
 	cohorts *experiment.Cohorts
-	totals  experiment.Totals
+	totals  experiment.Totals // by user those of all partitions up to folded, also where another one decides
 	others  experiment.Totals // of all other partitions, where this one decides
 
 	periods map[int64]experiment.Groups // that are open
@@ -26,7 +28,6 @@ type trialSums struct {
 	changedPast    map[int64]bool
 	changedTotals  bool
 	changedClosed  bool
-	changedFolded  bool
 }
 
 // groupBlock is a part of the groups of an open period, which is stored in one field.
@@ -100,9 +101,10 @@ func (x *trial) closeUp(floor int64) {
 	s.closed, s.changedClosed = last, true
 	for _, p := range ascending(s.periods) {
 		if p <= last {
-			s.past[p] = s.periods[p]
+			if p > s.folded { // else it was counted again, after a rollback
+				s.past[p], s.changedPast[p] = s.periods[p], true
+			}
 			delete(s.periods, p)
-			s.changedPast[p] = true
 			for b := range int32(experiment.GroupCount / groupsInBlock) {
 				s.changedBlocks[groupBlock{p, b}] = true
 			}
@@ -119,8 +121,11 @@ func (x *trial) foldPeriods(of *pool, self, partitions int32) {
 	least := s.closed
 	for source := range partitions {
 		if source != self {
-			least = min(least, of.period(source, x, closedField))
+			least = min(least, of.closed(source, x))
 		}
+	}
+	if least > s.folded {
+		x.takeFoldedOf(of) // of a period that others have dropped
 	}
 	if least <= s.folded {
 		return
@@ -145,20 +150,19 @@ func (x *trial) foldPeriods(of *pool, self, partitions int32) {
 			of.past(source, x, add)
 		}
 	}
+	totals := slices.Clone(s.totals)
 	for _, p := range ascending(all) {
-		x.Fold(s.totals, p, all[p])
-		s.changedTotals = true
+		x.Fold(totals, p, all[p])
 	}
-	x.forgetFolded(least)
+	s.takeFolded(least, totals)
 }
 
-// forgetFolded drops periods that the deciding partition has folded.
-func (x *trial) forgetFolded(upTo int64) {
-	s := &x.sums
+// takeFolded makes the totals those of all partitions up to a period, unless they reach that far, and drops the periods that they have.
+func (s *trialSums) takeFolded(upTo int64, totals experiment.Totals) {
 	if upTo <= s.folded {
 		return
 	}
-	s.folded, s.changedFolded = upTo, true
+	s.folded, s.totals, s.changedTotals = upTo, totals, true
 	for p := range s.past {
 		if p <= upTo {
 			delete(s.past, p)
@@ -183,6 +187,19 @@ func (m *Machine) compare() {
 		}
 		x.foldPeriods(m.published(), m.cfg.Partition, m.cfg.Partitions)
 		m.guard(x)
+	}
+}
+
+// takeFoldedOf takes over the totals of the partition whose totals reach furthest. Only the deciding one folds; it takes them back
+// itself after a rollback.
+func (x *trial) takeFoldedOf(of *pool) {
+	if !x.ByUser {
+		return
+	}
+	for _, source := range of.sources() {
+		if folded, totals, err := parseFolded(x, of.of[source][x.Name+foldedField]); err == nil {
+			x.sums.takeFolded(folded, totals)
+		}
 	}
 }
 
@@ -211,8 +228,8 @@ func (m *Machine) published() *pool {
 	return &m.trials.others
 }
 
-// takeTrials takes in what other partitions have published since the last time: verdicts, and how far periods are folded. Where this
-// partition decides, also what they have counted.
+// takeTrials takes in what other partitions have published since the last time: verdicts, and totals of folded periods. Where this
+// partition decides, also their totals by impression.
 func (m *Machine) takeTrials() {
 	of := m.published()
 	if len(m.trials.all) == 0 || m.trials.taken == of.version {
@@ -233,8 +250,8 @@ func (m *Machine) takeTrials() {
 				}
 			}
 		}
+		x.takeFoldedOf(of)
 		if m.cfg.Partition != deciding {
-			x.forgetFolded(of.period(deciding, x, foldedField))
 			continue
 		}
 		clear(x.sums.others)
