@@ -56,6 +56,7 @@ type Door struct {
 	stopping   atomic.Bool
 	mu         sync.Mutex
 	unready    map[string]string // what is not ready, and why
+	owning     map[int32]*owners // of the partitions' rankings
 }
 
 // Bodies under way take at most this much memory, and at least one of the largest has room.
@@ -70,7 +71,7 @@ func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt 
 	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
 		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
 		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
-		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), unready: map[string]string{"Kafka": "has not been asked yet"}}
+		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}}
 	for i := range cfg.Learners {
 		l := &cfg.Learners[i]
 		d.learners[l.Name] = l

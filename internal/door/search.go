@@ -44,14 +44,16 @@ func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from 
 		return nil, err
 	}
 	decoder := event.NewDecoder(event.Limits{})
+	owners := d.owners(int32(p))
 	for left := searchBytes; left > 0; {
 		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: tailBytes})
 		if err != nil {
 			return nil, fmt.Errorf("looking for a ranking: %w", err)
 		}
+		owners.heard(f.Markers)
 		for i := range f.Records {
 			r := &f.Records[i]
-			if string(r.Key) == id && ours(decoder, d.cfg.Kafka.Group, r) {
+			if string(r.Key) == id && owners.wrote(&f.Origins[i]) && ours(decoder, d.cfg.Kafka.Group, r) {
 				return remembered(r), nil
 			}
 			left -= len(r.Key) + len(r.Value)

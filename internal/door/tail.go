@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -74,13 +75,17 @@ func (t *tail) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	owners := t.d.owners(t.number)
+	owners.heard(f.Markers)
 	for i := range f.Records {
 		r := &f.Records[i]
 		if t.cut {
 			t.cut = false
 			t.d.book.begins(r.Timestamp)
 		}
-		t.take(r)
+		if owners.wrote(&f.Origins[i]) {
+			t.take(r)
+		}
 	}
 	if t.next = f.Next; t.next >= min(t.end, f.High) {
 		t.d.note(rankingsOf(t.number), "")
@@ -96,7 +101,71 @@ func (t *tail) begin(ctx context.Context) error {
 	}
 	share := t.d.cfg.Serve.Remember / max(1, t.d.partitions.Load()) / leastRanking
 	t.next, t.end = max(first, end-share), end
+	if t.next > 0 { // the markers of its owners may lie before
+		if err := t.d.askForOwner(ctx, t.log, t.number); err != nil {
+			return err
+		}
+	}
 	t.begun, t.cut = true, t.next > first
+	return nil
+}
+
+// owners are the producers whose rankings of one partition count, as the tail of that partition knows them. A worker goes by the same.
+type owners struct {
+	mu    sync.Mutex
+	known task.Owners
+	any   bool // it is not known whose rankings these are, and none of the markers has been read yet
+}
+
+// mostOwners bounds them; a partition has another one only where the transaction coordinator has forgotten the last.
+const mostOwners = 1000
+
+func (o *owners) heard(all []task.Marker) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range all {
+		o.known.Mark(&all[i])
+		o.any = o.any && !all[i].Abort
+	}
+	o.known = o.known[max(0, len(o.known)-mostOwners):]
+}
+
+func (o *owners) wrote(by *task.Origin) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.any && !by.Transactional || o.known.Wrote(by)
+}
+
+// owners of a partition.
+func (d *Door) owners(p int32) *owners {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.owning[p]
+	if o == nil {
+		o = &owners{}
+		d.owning[p] = o
+	}
+	return o
+}
+
+// askForOwner asks the transaction coordinator who writes a partition's rankings at present. Where it does not say, those of every
+// producer count until an owner's marker is read.
+func (d *Door) askForOwner(ctx context.Context, log *broker.Partition, p int32) error {
+	holder, err := log.Holder(ctx)
+	if err != nil && !errors.Is(err, task.ErrUnsupported) {
+		return err
+	}
+	o := d.owners(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err != nil:
+		o.any = len(o.known) == 0
+		d.opt.Logger.Warn("rankings of other producers than the workers are believed until the next fence; let this user describe the "+
+			"transactional ids of the group", "partition", p, "error", err)
+	case holder >= 0:
+		o.known.Mark(&task.Marker{Abort: true, Producer: task.Producer{ID: holder}})
+	}
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
@@ -22,7 +21,7 @@ import (
 // Errors: task.ErrUnsupported where we lack the right, and where the broker does not speak WriteTxnMarkers.
 func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 	doing := fmt.Sprintf("retiring producer id %d, which the transaction coordinator has forgotten", r.ProducerID)
-	version, err := p.c.markersVersion(ctx)
+	version, err := p.c.versionOf(ctx, apiWriteMarkers, "WriteTxnMarkers")
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -59,23 +58,6 @@ func (p *Partition) Retire(ctx context.Context, r task.Retire) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
-}
-
-// markersVersion is the version of WriteTxnMarkers to speak. kafka-go does not know that request, nor negotiate it.
-func (c *Client) markersVersion(ctx context.Context) (int16, error) {
-	res, err := c.Kafka().ApiVersions(ctx, &kafka.ApiVersionsRequest{})
-	if err == nil {
-		err = codeOf(res.Error)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("asking for the broker's versions: %w", err)
-	}
-	for _, k := range res.ApiKeys {
-		if protocol.ApiKey(k.ApiKey) == apiWriteMarkers.key && k.MinVersion <= int(apiWriteMarkers.max) {
-			return int16(min(k.MaxVersion, int(apiWriteMarkers.max))), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: the broker speaks no WriteTxnMarkers up to version %d", task.ErrUnsupported, apiWriteMarkers.max)
 }
 
 // writeMarkers has the leader of some topics write the markers.

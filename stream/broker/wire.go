@@ -34,6 +34,7 @@ var (
 
 	apiDescribeGroups = api{protocol.DescribeGroups, 3, 4, neverFlexible}
 	apiDescribeQuorum = api{55, 0, 1, 0} // kafka-go has no name for it
+	apiDescribeTxns   = api{65, 0, 0, 0} // likewise
 )
 
 // exchange is a request that writes itself to one of the Transport's connections and reads its own answer

@@ -29,7 +29,7 @@ type cursor struct {
 
 	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
 	// marker stands for behind the checkpoint's position, in their order. Nil: decisions of every producer count.
-	producers []int64
+	producers Owners
 	unretired []Producer // of those markers, but for those that a marker of the last epoch ends
 	foreign   int64      // decisions of our group that other producers have written
 	// earlier are decisions behind the position for impressions that the checkpoint covers.
@@ -50,16 +50,13 @@ func newCursor(cfg *Config, a *acquisition) cursor {
 		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(),
 	}
 	if !cfg.AnyProducer && !cfg.sabotage.foreigners {
-		c.producers = append(slices.Clone(a.meta.FormerProducers), a.meta.ProducerID, a.mark.ID)
+		c.producers = append(slices.Clone(Owners(a.meta.FormerProducers)), a.meta.ProducerID, a.mark.ID)
 	}
 	return c
 }
 
-// ownRecord tells whether an owner of this partition has written a record: a plain one, by a producer that a fence has given.
-// That keeps out what a tool or a mirror wrote by mistake. It is no protection against malice: any id can be forged.
-func (c *cursor) ownRecord(o *Origin) bool {
-	return c.producers == nil || !o.Transactional && slices.Contains(c.producers, o.Producer.ID)
-}
+// ownRecord tells whether an owner of this partition has written a record.
+func (c *cursor) ownRecord(o *Origin) bool { return c.producers == nil || c.producers.Wrote(o) }
 
 func newRankingDecoder() *event.Decoder {
 	return event.NewDecoder(event.Limits{})
@@ -186,9 +183,7 @@ func (c *cursor) take(f *Fetched, mark Producer) event.Millis {
 			return m.Timestamp
 		}
 		if c.producers != nil && m.Abort {
-			if !slices.Contains(c.producers, m.Producer.ID) {
-				c.producers = append(c.producers, m.Producer.ID)
-			}
+			c.producers.Mark(&m)
 			c.unretired = slices.DeleteFunc(c.unretired, func(p Producer) bool { return p.ID == m.Producer.ID })
 			if m.Producer.Epoch < math.MaxInt16 {
 				c.unretired = append(c.unretired, m.Producer)

@@ -90,6 +90,6 @@ func TestCursor_OtherOwnersMarkersNameTheirProducers(t *testing.T) {
 	f.Markers = append([]Marker{{Offset: 1, Producer: Producer{7, 3}, Abort: true}, {Offset: 2, Producer: Producer{8, 3}, Abort: true},
 		{Offset: 3, Producer: Producer{8, 32767}, Abort: true}}, f.Markers...)
 	c.take(f, Producer{4, 2})
-	require.Equal(t, []int64{4, 7, 8}, c.producers)
+	require.Equal(t, Owners{4, 7, 8}, c.producers)
 	require.Equal(t, []Producer{{7, 3}}, c.unretired, "8 has been retired")
 }

@@ -73,16 +73,26 @@ func readAll(t *testing.T, p *place, topic string) (values []string, err error) 
 	b, err := app.NewBroker(p.cfg)
 	require.NoError(t, err)
 	defer b.Close()
-	res, err := b.Kafka().Fetch(t.Context(), &kafka.FetchRequest{Topic: topic, MinBytes: 1, MaxBytes: 1 << 20, MaxWait: time.Second})
+	bounds, err := b.Kafka().ListOffsets(t.Context(), &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(0)}}})
 	require.NoError(t, err)
+	res, err := b.Kafka().Fetch(t.Context(), &kafka.FetchRequest{Topic: topic, Offset: bounds.Topics[topic][0].FirstOffset, MinBytes: 1, MaxBytes: 1 << 20,
+		MaxWait: time.Second})
+	require.NoError(t, err)
+	first := bounds.Topics[topic][0].FirstOffset
 	for {
 		r, err := res.Records.ReadRecord()
 		if errors.Is(err, io.EOF) {
 			return values, nil
 		}
 		require.NoError(t, err)
-		value, err := kafka.ReadAll(r.Value)
-		require.NoError(t, err)
+		if r.Offset < first { // of a batch that begins before it
+			continue
+		}
+		var value []byte
+		if r.Value != nil {
+			value, err = kafka.ReadAll(r.Value)
+			require.NoError(t, err)
+		}
 		values = append(values, string(value))
 	}
 }
@@ -183,6 +193,49 @@ func forward(broker string, req kmsg.Request) error {
 	}
 	_, err = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(size[:])))
 	return err
+}
+
+// TestMirroredRankings: a ranking of our group that none of its workers has written is passed over, as a worker does; also by a door
+// that begins to read behind the marker of the fence.
+func TestMirroredRankings(t *testing.T) {
+	testenv.Each(t, func(t *testing.T, env testenv.Env) {
+		p := newPlace(t, env, 1, "timeout: 10s", "")
+		p.work(t)
+		r := p.open(t)
+		genuine := r.rank(t, fmt.Sprintf(impression, "genuine"))
+		topic := p.cfg.Kafka.Topics.Rankings
+		values, err := readAll(t, p, topic)
+		require.NoError(t, err)
+		copied := strings.Replace(values[len(values)-1], `"genuine"`, `"copied"`, 1)
+		require.NotEqual(t, values[len(values)-1], copied)
+		end := p.length(t, topic)
+		mirror := func(key string, value kafka.Bytes) {
+			b, err := app.NewBroker(p.cfg)
+			require.NoError(t, err)
+			defer b.Close()
+			res, err := b.Kafka().Produce(t.Context(), &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll,
+				Records: kafka.NewRecordReader(kafka.Record{Time: time.Now(), Key: kafka.NewBytes([]byte(key)), Value: value})})
+			require.NoError(t, err)
+			require.NoError(t, res.Error)
+		}
+		mirror("copied", kafka.NewBytes([]byte(copied)))
+		mirror("nothing", nil)
+		after := r.rank(t, fmt.Sprintf(impression, "behind")) // the door has read the copy once this is answered
+		require.False(t, after.Substitute)
+		require.Equal(t, http.StatusNotFound, r.do(t, http.MethodGet, "/v1/rankings/copied", "").Status)
+		r.stop()
+
+		request := kmsg.NewPtrDeleteRecordsRequest()
+		request.Version, request.TimeoutMillis = 1, 10_000
+		request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: end - 1}}}}
+		require.NoError(t, forward(env.Kafka, request))
+		require.Eventually(t, func() bool { values, err = readAll(t, p, topic); return err == nil && len(values) == 4 }, deadline, 10*time.Millisecond)
+		r = p.open(t)
+		require.Equal(t, genuine, r.do(t, http.MethodGet, "/v1/rankings/genuine", "").ranked(t))
+		real := r.rank(t, fmt.Sprintf(impression, "copied"))
+		require.False(t, real.Substitute)
+		require.EqualValues(t, 2, real.Decision.Offset, "the impression is written")
+	})
 }
 
 // TestSearchesHoldUpNobody: many slow searches for old rankings take nothing from an impression that was ranked long ago.
