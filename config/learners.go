@@ -35,13 +35,15 @@ func (d *decoder) learners(top *section, c *Config) {
 
 // defaultLearner decides who takes the records that name no learner.
 func (d *decoder) defaultLearner(c *Config) {
-	first := ""
+	first, said := "", false
 	for i := range c.Learners {
 		l := &c.Learners[i]
 		key := "learners." + l.Name + ".default"
+		_, set := d.places[key]
+		said = said || set
 		switch {
 		case len(c.Learners) == 1:
-			if _, set := d.places[key]; set && !l.Default && !d.bad[key] {
+			if set && !l.Default && !d.bad[key] {
 				d.warn(key, d.places[key], "has no effect: an only learner takes the records that name none")
 			}
 			l.Default = true
@@ -50,6 +52,10 @@ func (d *decoder) defaultLearner(c *Config) {
 		case l.Default:
 			first = l.Name
 		}
+	}
+	if len(c.Learners) > 1 && !said {
+		d.warn("learners", d.places["learners"], "none of %d is the default: an impression that names no learner becomes a dead letter (unknown_learner); "+
+			"give one `default: true`, or `default: false` where producers name one in each", len(c.Learners))
 	}
 }
 

@@ -84,6 +84,11 @@ func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 	line(func(l *Look) float64 { return l.Lower }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Upper }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Lift }, 3, colour)
+	// The last look stands by itself, too: a line of one look has no length.
+	last := &a.Looks[len(a.Looks)-1]
+	at := x(most)
+	c.StrokeLine2(draw.LineStyle{Color: colour, Width: 1.5}, at, y(max(last.Lower, low)), at, y(min(last.Upper, high)))
+	c.DrawGlyph(draw.GlyphStyle{Color: colour, Radius: 4, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y(min(max(last.Lift, low), high))})
 }
 
 // span is of lifts that are shown: 0, the last bounds, and as much again on both sides. Early bounds are much wider.

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
+	"image/png"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/picture"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -259,6 +262,21 @@ func TestFindsTheLift(t *testing.T) {
 		require.NoError(t, r.Plot(&picture, format))
 		require.Greater(t, picture.Len(), 1000)
 	}
+	// A single look is drawn.
+	r.Arms[1].Looks = r.Arms[1].Looks[:1]
+	var file bytes.Buffer
+	require.NoError(t, r.Plot(&file, "png"))
+	drawn, err := png.Decode(&file)
+	require.NoError(t, err)
+	want, coloured := color.RGBAModel.Convert(picture.ColourOf("moss")), 0
+	for x := range drawn.Bounds().Dx() {
+		for y := range drawn.Bounds().Dy() {
+			if color.RGBAModel.Convert(drawn.At(x, y)) == want {
+				coloured++
+			}
+		}
+	}
+	require.Greater(t, coloured, 20)
 	r.Arms[1].Looks = nil
 	require.ErrorIs(t, r.Plot(&bytes.Buffer{}, "svg"), errNoLooks)
 }

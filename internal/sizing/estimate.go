@@ -3,7 +3,10 @@ package sizing
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
 )
 
 // Part is one thing of those that make up a sum.
@@ -139,7 +142,11 @@ func (e *Estimate) redis(w *Workload, f *facts) {
 	}
 	ids("impressions, undecided", e.IDs.Undecided, undecided, timeout)
 	ids("impressions, selected from", e.IDs.Selected, selected, "payoff_horizon")
-	ids("impressions, ended", e.IDs.Ended, ended, "join.remember")
+	remembers := "join.remember"
+	if w.Remember == config.UntilHorizon {
+		remembers = "payoff_horizon, or a duration as join.remember"
+	}
+	ids("impressions, ended", e.IDs.Ended, ended, remembers)
 
 	partitions, items := float64(w.Partitions), float64(w.Items)
 	inEach := func(name string, each float64, setting string) {
@@ -202,6 +209,12 @@ func (w *Workload) publishedByPayoff() float64 {
 	return bytes
 }
 
+// mostIDs is the setting that changes the most numerous of the ids: undecided, selected from or ended. The first parts of Redis are these.
+func (e *Estimate) mostIDs() string {
+	n := []float64{e.IDs.Undecided, e.IDs.Selected, e.IDs.Ended}
+	return e.Redis[slices.Index(n, slices.Max(n))].Setting
+}
+
 func (e *Estimate) worker(w *Workload, f *facts) {
 	owned, items := float64(w.owned()), float64(w.Items)
 	add := func(name string, amount float64, setting, format string, args ...any) {
@@ -209,7 +222,7 @@ func (e *Estimate) worker(w *Workload, f *facts) {
 	}
 	add("the process", idleBytes+owned*partitionBytes, "more workers", "%s + %s × %s", Bytes(idleBytes), several(w.owned(), "partition"), Bytes(partitionBytes))
 	ids := e.IDs.All() * owned / float64(w.Partitions)
-	add("known ids", ids*knownBytes, e.Redis[2].Setting+", or more workers", "%s × %d bytes", counted(ids), knownBytes)
+	add("known ids", ids*knownBytes, e.mostIDs()+", or more workers", "%s × %d bytes", counted(ids), knownBytes)
 	add("items' names", items*float64(nameBytes+w.ItemBytes), "fewer items", "%s × %d bytes", counted(items), nameBytes+w.ItemBytes)
 	each := w.metMemory() + w.taughtMemory(f)
 	if w.Learner.Shared && w.Partitions == 1 {

@@ -2,6 +2,7 @@ package sizing
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -149,4 +150,23 @@ func TestConfigure_Shared(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 5, shared)
+}
+
+// TestLevers: a worker's known ids name the setting that keeps most of them.
+func TestLevers(t *testing.T) {
+	w := Standard()
+	w.Selected, w.Paid, w.SelectionTimeout = 0.5, 0.1, time.Minute
+	w.PayoffHorizon, w.PaidAfter, w.Remember, w.ParkingTime = 7*24*time.Hour, 24*time.Hour, 24*time.Hour, time.Hour
+	lever := func() string {
+		require.NoError(t, w.Validate())
+		e := NewEstimate(w)
+		i := slices.IndexFunc(e.Worker, func(p Part) bool { return p.Name == "known ids" })
+		return e.Worker[i].Setting
+	}
+	require.Greater(t, w.IDs().Selected, w.IDs().Ended)
+	require.Equal(t, "payoff_horizon, or more workers", lever())
+	w.Remember = 30 * 24 * time.Hour
+	require.Equal(t, "join.remember, or more workers", lever())
+	w.Selected, w.SelectionTimeout, w.Remember = 0, 2*24*time.Hour, 24*time.Hour
+	require.Equal(t, "selection_timeout, or more workers", lever())
 }

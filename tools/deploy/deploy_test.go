@@ -239,6 +239,9 @@ func TestSampleConfig(t *testing.T) {
 	cfg := sound(t, "config.yaml", read(t, "config.yaml"), map[string]string{"REDIS_PASSWORD": "x"})
 	assert.Equal(t, []string{"127.0.0.1:9092"}, cfg.Kafka.Brokers)
 	assert.Equal(t, []string{"127.0.0.1:6379"}, cfg.Redis.Addresses)
+	for _, name := range regexp.MustCompile(`[\w/.-]+\.yaml`).FindAllString(read(t, "config.yaml"), -1) { // files that its comments name
+		read(t, name)
+	}
 }
 
 // instruction is one of a Dockerfile, with continued lines joined.
