@@ -25,7 +25,7 @@ const (
 	seenRecords   = 0 // so many records were stepped; 0: uvarint
 	seenWatermark = 1 // uvarint: event time had come further by so many ms since it was acted upon last, and was acted upon
 	seenVisits    = 2 // so many impressions ended since their deadlines were past: zigzag varints, offsets from the last
-	seenEnds      = 3 // likewise, of which the offset is not kept: four bytes of each, see EndOf
+	seenEnds      = 3 // likewise, of which the offset is not kept: the id of each
 	seenSent      = 4 // so many of the oldest sealed segments were sent to the store as one checkpoint; 0: uvarint
 	seenEpoch     = 5 // the process's knowledge was at another epoch, with so many estimates made; 31: uvarint. Changes of sources, and the estimates' numbers
 	seenImport    = 6 // what a source published was taken in by learners that do not share; the source, 31: uvarint
@@ -45,7 +45,7 @@ const (
 const (
 	maxSeen     = 64 << 10 // bounds what is kept that no ranking has told of
 	seenAtOnce  = 4 << 10  // of that one ranking tells
-	seenVersion = 2
+	seenVersion = 3
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young.
 	standsEvery = 512
@@ -202,15 +202,12 @@ func (s *seen) visit(id state.ID, offset int64) {
 	}
 	s.tokens[s.visits]++
 	if offset == unknownOffset {
-		s.tokens = binary.LittleEndian.AppendUint32(s.tokens, EndOf(id))
+		s.tokens = append(s.tokens, id[:]...)
 		return
 	}
 	s.tokens = binary.AppendVarint(s.tokens, offset-s.visited)
 	s.visited = offset
 }
-
-// EndOf tells impressions apart of which the offset is not kept, nearly always.
-func EndOf(id state.ID) uint32 { return uint32(xxhash.Sum64(id[:])) }
 
 // seal notes that a segment is sealed.
 func (s *seen) seal() {

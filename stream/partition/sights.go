@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -15,7 +16,7 @@ type SeenKind uint8
 const (
 	SeenWatermark SeenKind = iota // event time was acted upon, By ms further than when it was last
 	SeenVisit                     // the impression at Offset ended
-	SeenEnd                       // an impression ended, of which EndOf is End
+	SeenEnd                       // the impression End ended
 	SeenWalked                    // the walk closed N buckets more, which those who compare arms go by
 	SeenSealed                    // a segment was sealed
 	SeenSent                      // N segments were sent as one checkpoint
@@ -34,7 +35,7 @@ type Sight struct {
 	Records int64
 	By, N   int64
 	Offset  int64 // from that of the visit before, where Kind is SeenVisit
-	End     uint32
+	End     state.ID
 	Sources []SourceChange
 	Import  Import
 	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
@@ -141,7 +142,7 @@ func (r *SeenReader) ascending(n int64) (all []int) {
 
 func (r *SeenReader) visit(s *Sight) {
 	if r.ends {
-		s.Kind, s.End = SeenEnd, r.fixed32()
+		s.Kind, s.End = SeenEnd, r.id()
 		return
 	}
 	s.Kind, s.Offset = SeenVisit, r.varint()
@@ -266,6 +267,15 @@ func (r *SeenReader) byte() byte {
 	b := r.rest[0]
 	r.rest = r.rest[1:]
 	return b
+}
+
+func (r *SeenReader) id() (id state.ID) {
+	if len(r.rest) < len(id) {
+		r.bad = true
+		return id
+	}
+	r.rest = r.rest[copy(id[:], r.rest):]
+	return id
 }
 
 func (r *SeenReader) fixed32() uint32 {

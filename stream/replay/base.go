@@ -74,8 +74,6 @@ func (p *replayed) beginWith(b *Base) error {
 			if offset, ok := partition.PendingAt(v); ok {
 				p.ids[offset] = id
 			}
-			end := partition.EndOf(id)
-			p.ends[end] = append(p.ends[end], id)
 		}
 	}
 	p.knows.nothing()

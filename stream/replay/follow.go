@@ -141,8 +141,6 @@ func (p *replayed) step(in *partition.Input) error {
 	p.acted = p.machine.Watermark()
 	if in.Record.Topic == event.Impressions && (len(p.out.Rankings) > 0 || in.Decided != nil) {
 		p.ids[in.Record.Offset] = id
-		end := partition.EndOf(id)
-		p.ends[end] = append(p.ends[end], id)
 	}
 	return nil
 }

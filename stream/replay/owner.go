@@ -214,9 +214,9 @@ func (p *replayed) sight(s *partition.Sight) error {
 		if !known {
 			return notTold(misfit)
 		}
-		return p.visit([]state.ID{id})
+		return p.visit(id)
 	case partition.SeenEnd:
-		return p.visit(p.ends[s.End])
+		return p.visit(s.End)
 	case partition.SeenWalked:
 		p.machine.WalkOn(s.N)
 	case partition.SeenSealed:
@@ -244,14 +244,11 @@ func (p *replayed) sight(s *partition.Sight) error {
 	return nil
 }
 
-// visit ends the one of some impressions that is due.
-func (p *replayed) visit(ids []state.ID) (err error) {
-	for _, id := range ids {
-		var found partition.Found
-		found, p.places = p.image.find(p.machine, p.places, id)
-		if err = p.machine.Visit(id, found); err == nil {
-			return nil
-		}
+// visit ends an impression that is due.
+func (p *replayed) visit(id state.ID) error {
+	var found partition.Found
+	if found, p.places = p.image.find(p.machine, p.places, id); p.machine.Visit(id, found) != nil {
+		return notTold(misfit)
 	}
-	return notTold(misfit)
+	return nil
 }

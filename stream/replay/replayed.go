@@ -49,10 +49,9 @@ type replayed struct {
 	imageGuess  bool                // likewise
 	guess       bool                // as of the last that was sealed
 	unsent      []sealed
-	checkpoints []checkpoint          // sent, and not yet in the image
-	ids         map[int64]state.ID    // of impressions, by offset
-	ends        map[uint32][]state.ID // likewise by what tells them apart otherwise
-	decided     []*decision           // rankings that a later owner may have adopted
+	checkpoints []checkpoint       // sent, and not yet in the image
+	ids         map[int64]state.ID // of impressions, by offset
+	decided     []*decision        // rankings that a later owner may have adopted
 
 	decoder *event.Decoder
 	said    event.Ranking
@@ -103,7 +102,7 @@ const kept = 600
 
 func newPart(r *run, p int32) *replayed {
 	return &replayed{run: r, apart: apart(r.cfg.Machine(p).Learners), number: p, log: r.cfg.Logs[p], lost: "the topics begin later than the partition's state, and there is no base",
-		image: newImage(), ids: map[int64]state.ID{}, ends: map[uint32][]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
+		image: newImage(), ids: map[int64]state.ID{}, decoder: event.NewDecoder(event.Limits{}), result: Result{NotExact: map[string]int64{}}}
 }
 
 // apart are the names of learners that do not share the process's knowledge. Of what they were told of other partitions something can

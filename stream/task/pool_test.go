@@ -511,6 +511,18 @@ func TestReplay_FromABase(t *testing.T) {
 	}
 }
 
+// TestReplay_OfCollidingIDs: impressions end whose ids have the same hash, which a replay tells apart.
+func TestReplay_OfCollidingIDs(t *testing.T) {
+	for seed := range uint64(2) {
+		pl := newPool(*firstSeed+seed, 2, 1_000_000, &dying, habits{uuids: true}, pooledLearners["robust"])
+		pl.play(t)
+		sum := pl.replay(t, nil)
+		require.Zero(t, sum.Different, "seed %d: %+v", *firstSeed+seed, sum.First)
+		require.Zero(t, pl.unlike, "seed %d", *firstSeed+seed)
+		require.Greater(t, sum.Same*5, sum.Rankings*4, "seed %d: %v", *firstSeed+seed, sum.NotExact)
+	}
+}
+
 // TestReplay_NeedsAllThatWasSeen: whichever kind of what is told is left out, rankings come out different or are known not to be exact; and
 // where nothing contradicts what is left, they are different.
 func TestReplay_NeedsAllThatWasSeen(t *testing.T) {

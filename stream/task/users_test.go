@@ -3,7 +3,11 @@ package task
 import (
 	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -23,6 +27,7 @@ type habits struct {
 	learners     int  // 2: half of the impressions are for learner "front"
 	contexts     bool // users say of themselves, and of some candidates, more than utilities
 	groups       bool // and which groups they belong to
+	uuids        bool // ids are UUIDs that producers choose so that any 32 bits of a hash of theirs may be the same, see collidingIDs
 }
 
 // closing is the id of a last impression, which nobody selects from.
@@ -99,9 +104,15 @@ func (w *world) read(t event.Topic) int64 {
 func (u *users) impress() {
 	rng := u.w.rng
 	u.made++
-	id := fmt.Sprintf("i-%d", u.made)
+	name := func(n int) string {
+		if u.habits.uuids {
+			return collidingIDs()[n%len(collidingIDs())]
+		}
+		return fmt.Sprintf("i-%d", n)
+	}
+	id := name(u.made)
 	if !u.habits.tidy && rng.IntN(u.habits.repeats) == 0 {
-		id = fmt.Sprintf("i-%d", 1+rng.IntN(u.made))
+		id = name(1 + rng.IntN(u.made))
 	}
 	if !u.habits.tidy && rng.IntN(u.habits.faulty) == 0 {
 		u.put(event.Impressions, id, `{"impression_id":"%s","candidates":[]}`, id)
@@ -185,3 +196,18 @@ func (u *users) react(l logged) {
 func (u *users) done() bool {
 	return u.left == 0 && len(u.scheduled) == 0 && u.seen == len(u.w.rankings)
 }
+
+// collidingIDs are ids in pairs, of which unkeyed 32-bit hashes (xxhash) are the same. A million have some 116 such pairs.
+var collidingIDs = sync.OnceValue(func() (ids []string) {
+	seen := map[uint32]string{}
+	for n := range 1_000_000 {
+		text := fmt.Sprintf("%08x-0000-4000-8000-000000000000", n)
+		id := state.IDOf([]byte(text))
+		hash := uint32(xxhash.Sum64(id[:]))
+		if other, ok := seen[hash]; ok {
+			ids = append(ids, other, text)
+		}
+		seen[hash] = text
+	}
+	return ids
+})
