@@ -125,3 +125,28 @@ func TestFollower_KeepsUp(t *testing.T) {
 	require.Equal(t, sources, s.wholes)
 	require.Len(t, f.at, sources)
 }
+
+// TestFollower_ReadsTheWholeAfterAGap: a partition that is further behind than its stream reaches back is read whole, and followed again.
+func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
+	s := &slow{now: time.Unix(1_000_000, 0)}
+	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: func() time.Time { return s.now }}
+	f.once(t.Context())
+	require.Equal(t, 2, s.wholes)
+	s.now = s.now.Add(2 * reach * time.Second)
+	f.once(t.Context())
+	require.Equal(t, 4, s.wholes)
+}
+
+// TestFollower_SendsOlderDeltasBeforeTheWhole: deltas that were read before a partition was read whole are never sent behind it.
+func TestFollower_SendsOlderDeltasBeforeTheWhole(t *testing.T) {
+	for _, n := range []int{0, publishedAtOnce + 1} {
+		f := &follower{knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
+		f.round = []telling{{source: 0, at: state.Fence{Token: "t", Seq: 1}}}
+		f.tellAnew(0, make([]partition.Published, n), state.Fence{Token: "t", Seq: 2})
+		f.tell()
+		at, known := f.knowledge.of.At(0)
+		require.True(t, known)
+		require.EqualValues(t, 2, at.Seq)
+	}
+}

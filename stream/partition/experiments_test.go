@@ -541,3 +541,20 @@ func TestExperiment_SharedNeedsAReadableControl(t *testing.T) {
 	_, err := New(cfg)
 	require.ErrorIs(t, err, errConfig)
 }
+
+// An impression that another arm ranked in place of one that is out of service is no unit either where its ranking is adopted from the log.
+func TestExperiment_AdoptedFallbacksAreNoUnits(t *testing.T) {
+	w := newWorld(t, trialConfig(t, nil))
+	at := harm(w, day)
+	w.save()
+	counted, fallbacks := w.m.trials.all[0].sums.totals[1].N, 0
+	for i := range 50 {
+		if w.ranked(fmt.Sprint("after-", i), "", at).Decision.Assignment.Fallback {
+			fallbacks++
+		}
+	}
+	require.Positive(t, fallbacks)
+	w.crash()
+	w.pass(at + settled)
+	require.Equal(t, counted, w.m.trials.all[0].sums.totals[1].N)
+}

@@ -313,3 +313,50 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	}
 	require.Equal(t, 3, failed)
 }
+
+// releasing notes the items whose memory is given back.
+type releasing struct {
+	delay.Sharing
+	released []policy.Item
+}
+
+func (r *releasing) Release(i policy.Item) {
+	r.released = append(r.released, i)
+	r.Sharing.Release(i)
+}
+
+// An item that a source no longer has after a gap ends, and its memory is given back at the next epoch, once no other source has it.
+func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
+	cfg := testConfig()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	names := NewNameTable()
+	k, reader := NewKnowledge(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
+	w := k.wholes["feed"]
+	given := &releasing{Sharing: w.Sharing}
+	w.Sharing = given
+	tell := func(source int32, items ...string) {
+		var fields []state.Field
+		for n, item := range items {
+			fields = append(fields, state.Field{Hash: "feed:items", Field: []byte(item), Value: fmt.Appendf(nil, `{"no":%d,"n":1,"sum":1,"sumsq":1}`, n)})
+		}
+		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	}
+	again := func(source int32, items ...string) {
+		k.Anew(source, state.Fence{})
+		tell(source, items...)
+		k.Whole(source, state.Fence{})
+		k.Told()
+	}
+	tell(0, "a", "b")
+	tell(1, "b", "c")
+	k.Told()
+	require.Equal(t, 3, w.items)
+	again(0)
+	require.Equal(t, 2, w.items, "the other source has b")
+	require.Equal(t, []policy.Item{0}, given.released, "a")
+	again(1, "c")
+	require.Equal(t, 1, w.items)
+	require.Equal(t, []policy.Item{0, 1}, given.released, "a, b")
+	k.Told()
+	require.Len(t, given.released, 2, "once")
+}

@@ -164,9 +164,15 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	stored()
 }
 
-// TestItemsEndAFewAtATime: one step does not drop more than so many, the rest goes with the next ones, and a reload in between changes
-// nothing.
+// TestItemsEndAFewAtATime: a step drops at most endedAtOnce items, and the next steps drop the rest, whether the state is loaded again in
+// between or not.
 func TestItemsEndAFewAtATime(t *testing.T) {
+	for _, crashes := range []bool{true, false} {
+		t.Run(fmt.Sprint("crashes ", crashes), func(t *testing.T) { checkItemsEndAFewAtATime(t, crashes) })
+	}
+}
+
+func checkItemsEndAFewAtATime(t *testing.T, crashes bool) {
 	w := newWorld(t, endingConfig(t, delay.Silence{Law: delay.SilenceAges}))
 	all := [event.Inputs]bool{true, true, true}
 	w.tick(1_000, all)
@@ -186,7 +192,9 @@ func TestItemsEndAFewAtATime(t *testing.T) {
 		require.Equal(t, left, w.m.learners[0].items.len())
 		w.save()
 		require.Len(t, w.store.items(t, "feed"), left)
-		w.crash()
+		if crashes {
+			w.crash()
+		}
 	}
 	require.Contains(t, w.store.items(t, "feed")["new"], fmt.Sprintf(`"no":%d,`, met))
 	require.Contains(t, w.store.fields["meta"]["forms.feed"], `"items":2`)
