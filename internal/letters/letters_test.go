@@ -220,6 +220,22 @@ func TestReplay(t *testing.T) {
 	})
 }
 
+// TestReplay_ForgedHeader: a header that another producer has written keeps no dead letter from being sent again.
+func TestReplay_ForgedHeader(t *testing.T) {
+	p := open(t, testenv.Embedded(t))
+	p.refuse("-i", 1, "unknown_learner", time.Now().Add(-time.Hour), []byte("k"), []byte("one"))
+	forged := []kafka.Header{{Key: "ranker.replay.of", Value: fmt.Appendf(nil, "%s-i.dlq/1/0", p.group)}}
+	p.write("-i", 1, kafka.Record{Key: some([]byte("k")), Value: some([]byte("other")), Headers: forged})
+	p.write("-i", 1, kafka.Record{Key: some([]byte("j")), Value: some([]byte("one")), Headers: forged})
+	faulty := p.write("-i", 1, kafka.Record{Key: some([]byte("f")), Value: some([]byte("faulty")), Headers: forged})
+	p.refused("-i", 1, faulty, "wrong_type", time.Now(), []byte("f"), []byte("faulty"))
+	q := all
+	q.Do = true
+	require.Equal(t, &letters.Replayed{Sent: 2, ByReason: map[string]int{"unknown_learner": 1, "wrong_type": 1}, Done: true}, p.replay(q))
+	again := p.replay(q)
+	require.Equal(t, []int{0, 2}, []int{again.Sent, again.Before})
+}
+
 // TestReplayTakesWhatIsAskedFor by time, offset, partition and topic, and sends by key if it is to.
 func TestReplayTakesWhatIsAskedFor(t *testing.T) {
 	p := open(t, testenv.Embedded(t))

@@ -2,6 +2,7 @@ package letters
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +12,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 
-// headerReplay names, on a record that was sent again, the dead letter that it was sent from.
+// headerReplay names, on a record that was sent again, the dead letter that it was sent from. Any producer can write it: it counts
+// on a record that has the letter's key and value, and stands where that letter is sent.
 const headerReplay = "ranker.replay.of"
 
 // Query says which dead letters to send again. Zero values choose all.
@@ -46,7 +48,7 @@ type Replayed struct {
 }
 
 // Replay sends the records of dead letters again, as they were, to the topic and partition where they were refused. Each carries
-// a header that names its dead letter: by that, a letter that was sent again before is left out, as far back as the topic is kept,
+// a header that names its dead letter: by that and by its contents, a letter that was sent again before is left out, as far back as the topic is kept,
 // and so are records that were refused after having been sent again. Two that run at the same time can send twice.
 func (b *Box) Replay(ctx context.Context, q Query, say func(string)) (*Replayed, error) {
 	inputs, err := b.inputs(q.Topics)
@@ -73,15 +75,16 @@ func (b *Box) replay(ctx context.Context, q *Query, input string, r *Replayed, s
 		return err
 	}
 	var chosen []Letter // without their bytes
+	sent := map[string]sending{}
 	for _, s := range boxes {
 		say(fmt.Sprintf("reading %s[%d]", b.topics.DLQ(input), s.Partition))
-		found, err := b.choose(ctx, q, input, s, r)
+		found, err := b.choose(ctx, q, input, s, len(into), sent, r)
 		if err != nil {
 			return err
 		}
 		chosen = append(chosen, found...)
 	}
-	if chosen, err = b.leaveOut(ctx, q, input, chosen, into, r, say); err != nil {
+	if chosen, err = b.leaveOut(ctx, q, input, chosen, sent, into, r, say); err != nil {
 		return err
 	}
 	wanted := map[At]bool{}
@@ -108,11 +111,42 @@ func (r *Replayed) count(l *Letter) {
 	r.ByReason[l.Reason]++
 }
 
-// choose reads which dead letters of a partition are asked for, the first of each record.
-func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, r *Replayed) (all []Letter, err error) {
+// sending is how a dead letter is sent: to the partition where its record was, or to that of its key.
+type sending struct {
+	content [sha256.Size]byte
+	at, key int
+}
+
+// contentOf is the digest of a key and a value, null told from empty.
+func contentOf(key, value []byte) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%t %d %s %t %s", key == nil, len(key), key, value == nil, value))
+}
+
+// sends tells whether a record is what a replay of the letter sends.
+func (s *sending) sends(one *record) bool {
+	return (one.at.Partition == s.at || one.at.Partition == s.key) && contentOf(one.key, one.value) == s.content
+}
+
+// byKey is the partition of a letter's key; that of its record where it has none.
+func byKey(l *Letter, partitions int) int {
+	if len(l.Key) == 0 {
+		return l.Of.Partition
+	}
+	numbers := make([]int, partitions)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: l.Key}, numbers...)
+}
+
+// choose reads which dead letters of a partition are asked for, the first of each record. It notes of every letter how it is sent.
+func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span, partitions int, sent map[string]sending, r *Replayed) (all []Letter, err error) {
 	seen := map[int64]bool{}
 	err = b.read(ctx, b.topics.DLQ(input), s, func(one *record) error {
 		l, ok := letterOf(one)
+		if ok && l.Of.Topic == input && l.Whole() {
+			sent[l.Letter.String()] = sending{contentOf(l.Key, l.Value), l.Of.Partition, byKey(&l, partitions)}
+		}
 		switch {
 		case !ok || l.Of.Topic != input || !q.takes(&l):
 		case !l.Whole():
@@ -131,7 +165,7 @@ func (b *Box) choose(ctx context.Context, q *Query, input string, s broker.Span,
 
 // leaveOut looks through the input for records that were sent again, and leaves their dead letters out, and those of such records
 // that were refused once more.
-func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, into []broker.Span, r *Replayed, say func(string)) ([]Letter, error) {
+func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter, sent map[string]sending, into []broker.Span, r *Replayed, say func(string)) ([]Letter, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -150,7 +184,8 @@ func (b *Box) leaveOut(ctx context.Context, q *Query, input string, all []Letter
 		s.First = max(s.First, from)
 		say(fmt.Sprintf("looking for what was sent again before: %s[%d] from offset %d to %d", input, s.Partition, s.First, s.End))
 		err = b.read(ctx, input, s, func(one *record) error {
-			if name, ok := one.header(headerReplay); ok {
+			name, _ := one.header(headerReplay)
+			if of, ok := sent[string(name)]; ok && of.sends(one) {
 				replayed[string(name)], again[one.at] = true, true
 			}
 			return nil
@@ -227,16 +262,12 @@ const (
 
 // send produces records, in order, acknowledged by all replicas.
 func (b *Box) send(ctx context.Context, q *Query, input string, partitions int, all []Letter) error {
-	numbers := make([]int, partitions)
-	for i := range numbers {
-		numbers[i] = i
-	}
 	byPartition := map[int][]kafka.Record{}
 	for i := range all {
 		l := &all[i]
 		p := l.Of.Partition
-		if q.ByKey && len(l.Key) > 0 {
-			p = kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: l.Key}, numbers...)
+		if q.ByKey {
+			p = byKey(l, partitions)
 		}
 		one := kafka.Record{Time: l.Time, Headers: []kafka.Header{{Key: headerReplay, Value: []byte(l.Letter.String())}}}
 		if l.Key != nil {
