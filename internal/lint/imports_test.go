@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"go/ast"
 	"go/token"
 	"io/fs"
 	"os"
@@ -68,6 +69,35 @@ func read(t *testing.T, set *token.FileSet, root string) (files []file) {
 	})
 	require.NoError(t, err)
 	return files
+}
+
+// TestPureTestsStartNoGoroutine: the Makefile runs the tests of all pure packages without the race detector, and no others.
+func TestPureTestsStartNoGoroutine(t *testing.T) {
+	root := filepath.Join("..", "..")
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(makefile), "\nPURE := ")
+	require.True(t, found)
+	line, _, _ := strings.Cut(after, "\n")
+	var pure []string
+	for layer := range layers {
+		if isPure(layer) {
+			pure = append(pure, layer)
+		}
+	}
+	require.ElementsMatch(t, pure, strings.Fields(line), "PURE of the Makefile has to name the pure packages")
+	set := token.NewFileSet()
+	for _, f := range read(t, set, root) {
+		if !f.test || !isPure(f.dir) {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s: this test starts a goroutine, and runs without the race detector: move it to a package that is not pure", set.Position(g.Pos()))
+			}
+			return true
+		})
+	}
 }
 
 // TestRulesCatch feeds the checker a violation of each rule, and code that only looks like one.
