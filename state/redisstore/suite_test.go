@@ -170,12 +170,16 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestSuiteScriptsForgotten runs it with SCRIPT FLUSH between all steps.
+// TestSuiteScriptsForgotten runs it with SCRIPT FLUSH between all steps: on a real redis-server, and on miniredis where a short run has no other.
 func TestSuiteScriptsForgotten(t *testing.T) {
-	eachRedis(t, func(t *testing.T, addr string) {
-		opts := redisstore.Options{Addresses: []string{addr}}
-		statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, true) })
-	})
+	addr := ""
+	if testenv.Short() {
+		addr = miniredis.RunT(t).Addr()
+	} else {
+		addr = testenv.OwnRedis(t).Addr
+	}
+	opts := redisstore.Options{Addresses: []string{addr}}
+	statetest.Run(t, func(t *testing.T) statetest.Subject { return subject(t, opts, true) })
 }
 
 // TestSuiteCluster runs it on a cluster of one server: a key outside a partition's slot, or a key that a script is
