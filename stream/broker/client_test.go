@@ -186,3 +186,19 @@ func TestOptionsAreChecked(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// What cannot reach a broker says which address it tried.
+func TestUnreachableBrokersAreNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	c := client(t, options(t, address))
+	_, err = c.Partitions(soon(t), event.Impressions)
+	require.ErrorContains(t, err, address)
+	_, err = c.NewProducer(soon(t))
+	require.ErrorContains(t, err, address)
+	_, err = c.Partition(0).Produce(soon(t), task.Produce{Topic: event.Impressions, Producer: task.Producer{ID: -1, Epoch: -1}, Sequence: -1,
+		Messages: []task.OutMessage{{Value: []byte("{}")}}})
+	require.ErrorContains(t, err, address)
+}

@@ -1,0 +1,96 @@
+package faults
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// IDs of schemas for which a registry answers otherwise than for all others, which it does not have.
+const (
+	brokenSchema = 7 // 500
+	oddSchema    = 8 // 404 without an error code
+)
+
+// withRegistry is a group of its own whose payoffs may be in Avro, with a registry that fails for some schemas. In each partition records
+// name these, one that it does not have, and one that cannot exist. They become dead letters, and those behind them are taken in.
+func withRegistry() Fault {
+	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Weight: 1, Takes: 75 * time.Second,
+		Inject: func(ctx context.Context, scene *Scene) (err error) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			server := &http.Server{Handler: http.HandlerFunc(failingRegistry), ReadHeaderTimeout: 5 * time.Second}
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(listener) }()
+			defer func() {
+				err = errors.Join(err, server.Close())
+				if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+					err = errors.Join(err, e)
+				}
+			}()
+			return runIsolated(ctx, scene, isolatedRun{do: func(ctx context.Context, s *isolated) error {
+				return s.sendUnknownSchemas(ctx, "http://"+listener.Addr().String())
+			}})
+		}}
+}
+
+func failingRegistry(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, fmt.Sprintf("/%d", brokenSchema)):
+		http.Error(w, "broken", http.StatusInternalServerError)
+	case strings.HasSuffix(r.URL.Path, fmt.Sprintf("/%d", oddSchema)):
+		http.NotFound(w, r)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+	}
+}
+
+// sendUnknownSchemas has payoffs read by a registry, and waits until those that it fails for are refused.
+func (s *isolated) sendUnknownSchemas(ctx context.Context, registry string) error {
+	const start = "  start: earliest\n"
+	if err := s.reconfigure(ctx, start, start+"  formats: {payoffs: avro}\n  schema_registry: {url: '"+registry+"'}\n"); err != nil {
+		return err
+	}
+	before, err := s.Account(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := s.c.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var sent []*kgo.Record
+	for p := range int32(s.Partitions) {
+		for _, id := range []uint32{brokenSchema, oddSchema, 9, math.MaxUint32} {
+			sent = append(sent, &kgo.Record{Topic: s.Topics[event.Payoffs], Partition: p, Key: fmt.Appendf(nil, "odd-%d-%d", p, id),
+				Value: binary.BigEndian.AppendUint32([]byte{0}, id)})
+		}
+	}
+	if err := client.ProduceSync(ctx, sent...).FirstErr(); err != nil {
+		return fmt.Errorf("send records of unknown schemas: %w", err)
+	}
+	refused, applied := int64(0), int64(0)
+	err = until(ctx, 90*time.Second, "records of unknown schemas are refused", func() (bool, error) {
+		account, err := s.Account(ctx)
+		refused, applied = account["payoffs.rejected"]-before["payoffs.rejected"], account["payoffs.applied"]-before["payoffs.applied"]
+		return refused >= int64(len(sent)) && applied > 0, err
+	})
+	if err != nil && ctx.Err() == nil {
+		return violated("of %d records of unknown schemas %d were refused, and %d payoffs applied since: %v", len(sent), refused, applied, err)
+	}
+	return err
+}
