@@ -49,17 +49,22 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultListen
 	}
-	return NewServerOf(cfg.Listen, NewHandler(cfg), nil, cfg.Logger)
+	return NewServerOf(cfg.Listen, NewHandler(cfg), nil, writeText, cfg.Logger)
 }
 
-// NewServerOf is NewServer with another handler, and with TLS unless security is nil.
-func NewServerOf(listen string, handler http.Handler, security *tls.Config, log *slog.Logger) (*Server, error) {
+// NewServerOf is NewServer with another handler, and with TLS unless security is nil. On loopback it takes only requests for a name of
+// that address and from pages of its own, and answers others with refuse; with refuse nil it takes all, since the handler asks for
+// credentials.
+func NewServerOf(listen string, handler http.Handler, security *tls.Config, refuse Refuse, log *slog.Logger) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("HTTP server: %w", err)
+	}
+	if refuse != nil && onLoopback(listener) {
+		handler = ownNames(handler, refuse)
 	}
 	return &Server{listener: listener, http: &http.Server{
 		Handler:   handler,

@@ -22,6 +22,36 @@ func get(t *testing.T, h http.Handler, method, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
+// TestServer_OnLoopbackTakesOwnNames: a site that has pointed its name to loopback is turned away, and so is a page of another origin.
+func TestServer_OnLoopbackTakesOwnNames(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		s, err := NewServerOf(listen, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, 200, "taken") }), nil, writeText, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+		for _, c := range []struct {
+			host, origin string
+			status       int
+		}{
+			{"127.0.0.1:9108", "", 200}, {"localhost:9108", "", 200}, {"LOCALHOST", "", 200}, {"page.localhost", "", 200}, {"[::1]:9108", "", 200}, {"10.0.0.1", "", 200},
+			{"", "", 200}, {"site.example:9108", "", 421}, {"localhost.site.example", "", 421}, {"127.0.0.1.site.example", "http://127.0.0.1.site.example", 421},
+			{"localhost:9108", "http://localhost:9108", 200}, {"localhost:9108", "http://site.example", 403}, {"localhost:9108", "null", 403},
+			{"localhost:9108", "http://localhost:80", 403},
+		} {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Host = c.host
+			if c.origin != "" {
+				r.Header.Set("Origin", c.origin)
+			}
+			w := httptest.NewRecorder()
+			s.http.Handler.ServeHTTP(w, r)
+			if listen == "0.0.0.0:0" {
+				c.status = 200
+			}
+			require.Equal(t, c.status, w.Code, "%s: %+v", listen, c)
+		}
+	}
+}
+
 func TestServerEndpoints(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	NewMetrics(reg)

@@ -88,6 +88,10 @@ func faultyTime(detail string) *problem {
 	return newProblem(http.StatusBadRequest, "faulty-time", "The parameter time is not a time", detail)
 }
 
+func foreign(status int, detail string) *problem {
+	return newProblem(status, "foreign", "A request for another host, or from another site", detail)
+}
+
 func noSuchPath() *problem {
 	return newProblem(http.StatusNotFound, "no-such-path", "There is nothing at this path", "")
 }

@@ -26,7 +26,11 @@ func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, health.Logger)
+	var refuse stream.Refuse
+	if d.cfg.Serve.TokensFile == "" {
+		refuse = func(w http.ResponseWriter, status int, why string) { foreign(status, why).write(w) }
+	}
+	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, refuse, health.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; give another host:port there", d.cfg.Where("serve.listen"), err)
 	}

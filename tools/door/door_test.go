@@ -191,6 +191,10 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "text/plain") // as a page of another origin may send it without being asked
 	require.Equal(t, "urn:ranker-worker:problem:not-json", r.send(t, req).problem(t).Type)
+	req, err = http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/rankings/i", nil)
+	require.NoError(t, err)
+	req.Header.Set("Origin", "http://site.example")
+	require.Equal(t, "urn:ranker-worker:problem:foreign", r.send(t, req).problem(t).Type)
 	require.Equal(t, http.StatusOK, r.do(t, http.MethodGet, "/livez", "").Status)
 	require.Equal(t, http.StatusOK, r.do(t, http.MethodGet, "/readyz", "").Status)
 	require.Contains(t, string(r.do(t, http.MethodGet, "/metrics", "").Body), `ranker_serve_requests_total{path="/v1/rank",status="422"} 7`)
