@@ -48,7 +48,7 @@ const (
 	seenVersion = 3
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young.
-	standsEvery = 512
+	standsEvery = 128
 )
 
 // SeenBegin says of a machine what a replay needs to begin it.
