@@ -44,6 +44,15 @@ func redisFaults() []Fault {
 			pause(ctx, s.between(time.Second, 4*time.Second))
 			return s.c.Redis.FailOver(context.WithoutCancel(ctx))
 		}},
+		{Kind: "redis: one shard failed over to a stalled replica", Uses: theRedis, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+			shard := fmt.Sprintf("{%s:%d}:*", s.Name, s.rng.IntN(s.Partitions))
+			stored, err := s.c.Redis.shard(ctx, shard)
+			if err != nil {
+				return err
+			}
+			pause(ctx, s.between(time.Second, 3*time.Second))
+			return s.c.Redis.rollBackShard(context.WithoutCancel(ctx), shard, stored)
+		}},
 		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Weight: 3, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.c.Redis.Use(func(c *goredis.Client) error { return c.ScriptFlush(ctx).Err() })
 		}},

@@ -132,6 +132,33 @@ func (s *Store) FailOver(ctx context.Context) error {
 	return s.follow(ctx)
 }
 
+// shard reads all keys of a pattern, at one moment: each key, and its value as DUMP gives it.
+func (s *Store) shard(ctx context.Context, pattern string) (stored []any, err error) {
+	err = s.Use(func(c *goredis.Client) error {
+		stored, err = c.Eval(ctx, `local all = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+	all[#all+1] = key
+	all[#all+1] = redis.call('DUMP', key)
+end
+return all`, nil, pattern).Slice()
+		return err
+	})
+	return stored, err
+}
+
+// rollBackShard puts what shard has read in place of all keys of the pattern, at one moment. All other keys stay: they are other masters'.
+func (s *Store) rollBackShard(ctx context.Context, pattern string, stored []any) error {
+	return s.Use(func(c *goredis.Client) error {
+		return c.Eval(ctx, `for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+	redis.call('DEL', key)
+end
+for k = 2, #ARGV, 2 do
+	redis.call('RESTORE', ARGV[k], 0, ARGV[k+1])
+end
+return 'OK'`, nil, append([]any{pattern}, stored...)...).Err()
+	})
+}
+
 // Restart kills the primary, and starts it again after a while.
 func (s *Store) Restart(ctx context.Context, away time.Duration) error {
 	if err := s.primary.Kill(); err != nil {
