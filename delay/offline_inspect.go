@@ -188,7 +188,7 @@ func (r *Robust) Inspect() Inspection {
 // Rule implements Inspector.
 func (r *Robust) Rule() string {
 	return "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
-		"less what all items have in common at a time, and of those that could seldom be selected lately"
+		"less what all items have in common at a time, and of those that could seldom be selected lately; what a candidate blocks follows in falling score"
 }
 
 // Explain implements Inspector.

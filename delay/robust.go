@@ -158,7 +158,7 @@ func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key pol
 	n := len(candidates)
 	q := r.point(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	r.sampler.Sample(r.p, q, key.Float64(0), d.Order)
+	r.sampler.SampleByWorth(r.p, q, r.scores, key.Float64(0), d.Order)
 	d.Propensities, d.Expected = slices.Grow(d.Propensities[:0], n)[:n], slices.Grow(d.Expected[:0], n)[:n]
 	for k, at := range d.Order {
 		d.Propensities[k], d.Expected[k] = r.p[at], r.scores[at]

@@ -4,5 +4,5 @@
 //
 // Every policy builds a ranking the same way: it chooses a *leader* of the remaining candidates, places it and
 // then everything of lower utility that is not yet placed (its *blocked* items, which no user can select any
-// more), and goes on with what remains, which is always a suffix of the candidates in utility order.
+// more; index policies place them in falling mean), and goes on with what remains, which is always a suffix of the candidates in utility order.
 package policy

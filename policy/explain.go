@@ -119,7 +119,7 @@ func (e *Elimination) Weigh(in *Input, _ *Workspace, why []Reason) {
 
 // Rule implements Explainer.
 func (*Greedy) Rule() string {
-	return "the candidate with the highest mean payoff leads; unseen ones come first"
+	return "the candidate with the highest mean payoff leads; unseen ones come first" + blockedInWords
 }
 
 // Weigh implements Explainer.

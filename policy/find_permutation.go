@@ -33,11 +33,7 @@ func findPermutation(in *Input, spread float64, ws *Workspace, dst []int32) {
 	for first := int32(0); first < n; {
 		if budget -= n - first; budget < 0 {
 			ws.heapLeaders(in, first)
-			for first < n {
-				leader := ws.leaders[first]
-				dst = place(dst, first, leader)
-				first = leader + 1
-			}
+			follow(ws.leaders, first, dst)
 			return
 		}
 		leader := scanLeader(in, arms, first)

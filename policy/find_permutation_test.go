@@ -180,7 +180,7 @@ func TestAlgorithm2_FindPermutationIsTheLiteralOne(t *testing.T) {
 				require.Equal(t, want, got, "scans: seed %d, n %d, %s, spread %g", seed, n, instance.name, spread)
 				// The heap from the start, which scans would otherwise often make unnecessary.
 				ws.heapLeaders(&instance.in, 0)
-				follow(ws.leaders, got)
+				follow(ws.leaders, 0, got)
 				require.Equal(t, want, got, "heap: seed %d, n %d, %s, spread %g", seed, n, instance.name, spread)
 			}
 		}

@@ -18,7 +18,7 @@ func (*Greedy) Rank(in *Input, ws *Workspace, dst []int32) {
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
 		mean, _ := believed(in, i)
-		r.enter(i, mean)
+		r.enter(i, mean, mean)
 	}
-	follow(r.leaders, dst)
+	ws.byMean(dst)
 }

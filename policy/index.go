@@ -7,6 +7,7 @@ import "math"
 // indices go to fewer payoffs, then fewer selections in flight, then a random draw.
 type race struct {
 	in      *Input
+	ws      *Workspace
 	leaders []int32
 	best    float64 // the leader's index
 	leader  int32
@@ -14,13 +15,14 @@ type race struct {
 
 // newRace begins before the candidate of highest utility.
 func newRace(in *Input, ws *Workspace) race {
-	ws.leaders = sized(ws.leaders, len(in.Items))
-	return race{in: in, leaders: ws.leaders, best: math.Inf(-1), leader: -1}
+	ws.leaders, ws.means = sized(ws.leaders, len(in.Items)), sized(ws.means, len(in.Items))
+	return race{in: in, ws: ws, leaders: ws.leaders, best: math.Inf(-1), leader: -1}
 }
 
-// enter is the turn of position i, which has the given index, not NaN. An index that does not matter because it is below
-// best may be any number below best.
-func (r *race) enter(i int32, index float64) {
+// enter is the turn of position i, which has the given mean and index, neither NaN. An index that does not matter because it
+// is below best may be any number below best.
+func (r *race) enter(i int32, mean, index float64) {
+	r.ws.means[i] = mean
 	if r.leader < 0 || index > r.best || index == r.best && r.alike(i) {
 		r.leader, r.best = i, index
 	}
@@ -33,3 +35,6 @@ func (r *race) alike(i int32) bool {
 	a, b := t.Evidence(r.in.Items[i]).W, t.Evidence(r.in.Items[r.leader]).W
 	return a < b || a == b && r.in.tie(i, r.leader)
 }
+
+// blockedInWords ends the rule of policies that order blocked items by mean.
+const blockedInWords = "; what it blocks follows in falling mean"

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,8 +123,9 @@ func await(table *Table, awaited []Evidence) {
 }
 
 // literal is the ranking of a policy whose leader has the largest index, as its definition reads: the leader of what
-// remains is looked for among all that remain, with ties in N, then in flight, then by draw.
-func literal(in *Input, index []float64) (order []int32) {
+// remains is looked for among all that remain, with ties in N, then in flight, then by draw. The items that it blocks stand in
+// falling mean, of equal means the best liked first.
+func literal(in *Input, means, index []float64) (order []int32) {
 	for first := 0; first < len(index); {
 		leader := first
 		for i := first + 1; i < len(index); i++ {
@@ -133,9 +136,12 @@ func literal(in *Input, index []float64) (order []int32) {
 				leader = i
 			}
 		}
-		for i := leader; i >= first; i-- {
+		order = append(order, int32(leader))
+		blocked := len(order)
+		for i := leader - 1; i >= first; i-- {
 			order = append(order, int32(i))
 		}
+		slices.SortStableFunc(order[blocked:], func(a, b int32) int { return cmp.Compare(means[b], means[a]) })
 		first = leader + 1
 	}
 	return order
@@ -180,6 +186,21 @@ func literalIndex(p Policy, in *Input) []float64 {
 	return index
 }
 
+// meansOf are the means that a policy believes in.
+func meansOf(p Policy, in *Input) []float64 {
+	b := beliefOf(p)
+	return literalMeans(b.expect(in.Table), in)
+}
+
+// literalMeans are what is expected of the candidates.
+func literalMeans(e expectation, in *Input) []float64 {
+	means := make([]float64, len(in.Items))
+	for k := range means {
+		means[k], _ = e.at(in, int32(k))
+	}
+	return means
+}
+
 // literalBonus is MOSS's, of an item that weighs so much with its prior.
 func literalBonus(b *Belief, e *expectation, in *Input, weight float64) float64 {
 	n := float64(in.Table.Len())
@@ -222,7 +243,7 @@ func TestIndexPolicies_AreTheirDefinitions(t *testing.T) {
 				}
 				require.InDelta(t, want, index[k], 1e-12*max(1, math.Abs(want)), name)
 			}
-			require.Equal(t, literal(&in, index), order, name)
+			require.Equal(t, literal(&in, meansOf(p, &in), index), order, name)
 		}
 	})
 }
@@ -310,7 +331,7 @@ func TestIndexPolicies_ExtremesMakeNoNaN(t *testing.T) {
 				index[k] = why[k].Index
 				require.False(t, math.IsNaN(index[k]), "%s: %v", name, table.pooled)
 			}
-			require.Equal(t, literal(&in, index), order, "%s: %v", name, index)
+			require.Equal(t, literal(&in, meansOf(p, &in), index), order, "%s: %v", name, index)
 		}
 	})
 }

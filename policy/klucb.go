@@ -33,19 +33,18 @@ func (*KLUCB) budget(t *Table) float64 {
 	return math.Log(1 + now*l*l)
 }
 
-// of is a candidate's index, or, where that is below best, some number below best.
-func (*KLUCB) of(in *Input, at int32, budget, best float64) float64 {
+// of is a candidate's mean and index, or, where that is below best, some number below best.
+func (*KLUCB) of(in *Input, at int32, budget, best float64) (mean, index float64) {
 	mean, weight := believed(in, at)
 	if weight == 0 {
-		return mean
+		return mean, mean
 	}
-	mean = min(max(mean, 0), 1)
-	x := budget / weight
+	p, x := min(max(mean, 0), 1), budget/weight
 	// kl(p,q) ≥ 2(q−p)² (Pinsker): no logarithm is needed for what cannot lead.
-	if above := mean + math.Sqrt(x/2); above < best {
-		return above
+	if above := p + math.Sqrt(x/2); above < best {
+		return mean, above
 	}
-	return klAbove(mean, x)
+	return mean, klAbove(p, x)
 }
 
 // klAbove is the largest q ≤ 1 with kl(p,q) ≤ x, for p within [0,1] and x ≥ 0. kl(p,·) is convex and rises above p, so that
@@ -82,20 +81,21 @@ func (k *KLUCB) Rank(in *Input, ws *Workspace, dst []int32) {
 	budget := k.budget(in.Table)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, k.of(in, i, budget, r.best))
+		mean, index := k.of(in, i, budget, r.best)
+		r.enter(i, mean, index)
 	}
-	follow(r.leaders, dst)
+	ws.byMean(dst)
 }
 
 // Rule implements Explainer.
 func (*KLUCB) Rule() string {
-	return "the candidate with the largest mean payoff leads that its payoffs do not rule out (kl-UCB); unseen ones come first"
+	return "the candidate with the largest mean payoff leads that its payoffs do not rule out (kl-UCB); unseen ones come first" + blockedInWords
 }
 
 // Weigh implements Explainer.
 func (k *KLUCB) Weigh(in *Input, _ *Workspace, why []Reason) {
 	budget := k.budget(in.Table)
 	for i := range why {
-		why[i].Index = k.of(in, int32(i), budget, math.Inf(-1))
+		_, why[i].Index = k.of(in, int32(i), budget, math.Inf(-1))
 	}
 }

@@ -50,14 +50,14 @@ func TestKLUCB_RanksByItsIndex(t *testing.T) {
 		p := NewKLUCB()
 		index := make([]float64, len(in.Items))
 		for k, item := range in.Items {
-			index[k] = p.of(&in, int32(k), p.budget(in.Table), math.Inf(-1))
+			_, index[k] = p.of(&in, int32(k), p.budget(in.Table), math.Inf(-1))
 			if s := in.Table.Evidence(item); s.W > 0 {
 				at := in.Table.Weight() + 1
 				x := math.Log(1+at*math.Pow(math.Log(at+1), 2)) / (s.W + s.Open)
 				require.InDelta(t, bisected(min(s.R/s.W, 1), x), index[k], 1e-9)
 			}
 		}
-		require.Equal(t, literal(&in, index), rank(p, &in))
+		require.Equal(t, literal(&in, literalMeans(expectation{}, &in), index), rank(p, &in))
 	})
 }
 

@@ -65,13 +65,13 @@ func (m *MOSS) share(in *Input) share {
 	return x
 }
 
-// of is the index, or where that is below best, some number below best. A logarithm costs more than all the rest, and
+// of is the mean and the index, or where that is below best, some number below best in its place. A logarithm costs more than all the rest, and
 // most items cannot lead; with the bound in its place the index is no smaller, rounding included, for rounding is
 // monotone.
-func (x *share) of(in *Input, k int32, best float64) float64 {
+func (x *share) of(in *Input, k int32, best float64) (mean, index float64) {
 	mean, weight := x.at(in, k)
 	if weight == 0 {
-		return mean
+		return mean, mean
 	}
 	part, spread := 1-x.spared*weight/(behind*weight+x.fair), x.spread
 	if weight < x.few {
@@ -79,9 +79,9 @@ func (x *share) of(in *Input, k int32, best float64) float64 {
 	}
 	ratio, scale := 1+x.fair/weight, spread/weight
 	if above := mean + float64(part*math.Sqrt(scale*logAbove(ratio))); above < best {
-		return above
+		return mean, above
 	}
-	return mean + float64(part*math.Sqrt(scale*math.Log(ratio)))
+	return mean, mean + float64(part*math.Sqrt(scale*math.Log(ratio)))
 }
 
 // Rank implements Policy in O(n).
@@ -89,9 +89,10 @@ func (m *MOSS) Rank(in *Input, ws *Workspace, dst []int32) {
 	x := m.share(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, x.of(in, i, r.best))
+		mean, index := x.of(in, i, r.best)
+		r.enter(i, mean, index)
 	}
-	follow(r.leaders, dst)
+	ws.byMean(dst)
 }
 
 // logAbove is between log x and log x + 0.06, for finite x ≥ 1. The bits of x = 2^e·(1+f), read as an integer, are
@@ -103,13 +104,13 @@ func logAbove(x float64) float64 {
 // Rule implements Explainer.
 func (m *MOSS) Rule() string {
 	return "the candidate with the largest MOSS index leads: " + m.belief.inWords() +
-		", plus a bonus for having had less than its share of the payoffs"
+		", plus a bonus for having had less than its share of the payoffs" + blockedInWords
 }
 
 // Weigh implements Explainer.
 func (m *MOSS) Weigh(in *Input, _ *Workspace, why []Reason) {
 	x := m.share(in)
 	for k := range why {
-		why[k].Index = x.of(in, int32(k), math.Inf(-1))
+		_, why[k].Index = x.of(in, int32(k), math.Inf(-1))
 	}
 }

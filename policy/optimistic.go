@@ -52,12 +52,12 @@ func (o *Optimistic) optimism(in *Input) optimism {
 	return x
 }
 
-func (x *optimism) of(in *Input, k int32) float64 {
+func (x *optimism) of(in *Input, k int32) (mean, index float64) {
 	mean, weight := x.at(in, k)
 	if weight == 0 {
-		return mean
+		return mean, mean
 	}
-	return mean + math.Sqrt(x.spread/weight)
+	return mean, mean + math.Sqrt(x.spread/weight)
 }
 
 // Rank implements Policy in O(n).
@@ -65,20 +65,21 @@ func (o *Optimistic) Rank(in *Input, ws *Workspace, dst []int32) {
 	x := o.optimism(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, x.of(in, i))
+		mean, index := x.of(in, i)
+		r.enter(i, mean, index)
 	}
-	follow(r.leaders, dst)
+	ws.byMean(dst)
 }
 
 // Rule implements Explainer.
 func (o *Optimistic) Rule() string {
-	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for what is not known"
+	return "the candidate with the largest upper confidence bound leads: " + o.belief.inWords() + ", plus a bonus for what is not known" + blockedInWords
 }
 
 // Weigh implements Explainer.
 func (o *Optimistic) Weigh(in *Input, _ *Workspace, why []Reason) {
 	x := o.optimism(in)
 	for k := range why {
-		why[k].Index = x.of(in, int32(k))
+		_, why[k].Index = x.of(in, int32(k))
 	}
 }

@@ -540,5 +540,5 @@ func bestOrder(means []float64, ws *Workspace, dst []int32) {
 		}
 		ws.leaders[i] = leader
 	}
-	follow(ws.leaders, dst)
+	follow(ws.leaders, 0, dst)
 }

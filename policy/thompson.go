@@ -22,19 +22,19 @@ func NewThompson(b Belief) (*Thompson, error) {
 	return &Thompson{belief: b}, nil
 }
 
-// draw is the draw for position i, or where that is below best, some number below best: most items cannot lead even with
+// draw is the mean and the draw for position i, or where that is below best, some number below best: most items cannot lead even with
 // the largest number that begins with the same bits. Rounding is monotone, so nothing that would lead is passed over.
-func (e *expectation) draw(in *Input, i int32, best float64) float64 {
+func (e *expectation) draw(in *Input, i int32, best float64) (mean, draw float64) {
 	mean, weight := e.at(in, i)
 	if weight == 0 {
-		return mean
+		return mean, mean
 	}
 	deviation := math.Sqrt(e.variance / weight)
 	u := in.Key.Uint64(normals + uint64(i))
 	if above := mean + float64(deviation*normalAtMost[u>>cellShift]); above < best {
-		return above
+		return mean, above
 	}
-	return mean + float64(deviation*normal(u))
+	return mean, mean + float64(deviation*normal(u))
 }
 
 // Rank implements Policy in O(n).
@@ -42,22 +42,23 @@ func (p *Thompson) Rank(in *Input, ws *Workspace, dst []int32) {
 	e := p.belief.expected(in)
 	r := newRace(in, ws)
 	for i := int32(len(in.Items)) - 1; i >= 0; i-- {
-		r.enter(i, e.draw(in, i, r.best))
+		mean, draw := e.draw(in, i, r.best)
+		r.enter(i, mean, draw)
 	}
-	follow(r.leaders, dst)
+	ws.byMean(dst)
 }
 
 // Rule implements Explainer.
 func (p *Thompson) Rule() string {
 	return "each candidate's mean payoff is drawn from what is believed of it, around " + p.belief.inWords() +
-		"; the largest draw leads"
+		"; the largest draw leads" + blockedInWords
 }
 
 // Weigh implements Explainer.
 func (p *Thompson) Weigh(in *Input, _ *Workspace, why []Reason) {
 	e := p.belief.expected(in)
 	for k := range in.Items {
-		why[k].Index = e.draw(in, int32(k), math.Inf(-1))
+		_, why[k].Index = e.draw(in, int32(k), math.Inf(-1))
 	}
 }
 

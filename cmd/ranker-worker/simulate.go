@@ -216,7 +216,7 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 	fmt.Fprintf(&b, "Scenario %s: %d items, %d impressions, %s, %d runs, seed %d.\n\n", e.Scenario, e.Items, e.Horizon, e.Late(),
 		e.Runs, e.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tdelay\tsilence\tinstances\tutilities\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
+	fmt.Fprintln(t, "policy\tdelay\tsilence\tinstances\tutilities\tpayoff\tregret\t± stderr\tdeviation\tupper bound\tlower bound\timpressions/s\t")
 	for _, r := range results {
 		instances := "-"
 		if r.MaxInstances != nil {
@@ -226,13 +226,14 @@ func printResults(w io.Writer, e *lab.Experiment, results []*lab.Result) error {
 		if r.Drift > 0 {
 			silence += fmt.Sprintf(", drift %g", r.Drift)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, silence, instances, r.Utilities,
-			r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"), optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.4f\t%.1f\t%s\t%s\t%s\t%s\t%.2gM\t\n", r.Policy, r.Delay, silence, instances, r.Utilities,
+			r.Payoff, r.Regret.Mean, optional(r.Regret.Stderr, "%.1f"), optional(r.Regret.SD, "%.0f"), optional(r.Bound, "%.0f"), optional(r.LowerBound, "%.0f"),
 			float64(r.Runs)*float64(r.Horizon)/r.Seconds/1e6)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintf(&b, "\nPayoffs are per impression; the best rankings have %.4f.\n", results[0].Best)
 	if err := printBurnIns(&b, results); err != nil {
 		return err
 	}

@@ -42,15 +42,17 @@ type flight struct {
 	what       arrival
 	inParts    bool // something was
 	expects    bool // expected is known
+	lost       bool // it was ranked so as to find the order
 }
 
 // arrival is what is told of a selection.
 type arrival uint8
 
 const (
-	unpaid  arrival = iota // no payoff will come
-	whole                  // its payoff
-	partial                // a part of it
+	unpaid     arrival = iota // no payoff will come
+	whole                     // its payoff
+	partial                   // a part of it
+	unselected                // nobody selected
 )
 
 const nobody = -1
@@ -99,7 +101,8 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 	e := &a.flights[f]
 	a.free = e.next
 	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
-		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected, segment: fb.Segment}
+		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected, segment: fb.Segment,
+		lost: len(fb.Undecided) > 0}
 	copy(a.rows[int(f)*a.x:], fb.X)
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
@@ -123,7 +126,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
 			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts,
 			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x], Segment: e.segment}
-		if a.width > 0 && e.instance >= 0 { // those of a burn-in have none, and nothing is fed with them
+		if a.width > 0 && (e.instance >= 0 || e.what == unselected && !e.lost) { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]
 			fb.Order = kept[:a.shown]
 			if fb.Candidates = a.fixed; fb.Candidates == nil {
@@ -141,6 +144,8 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 // tell hands over one payoff, a part of it, or its never coming.
 func (a *arrivals) tell(l delay.Learner, fb *delay.Feedback, what arrival) {
 	switch {
+	case what == unselected:
+		l.Unselected(*fb)
 	case what == partial:
 		l.Partial(*fb)
 	case what == whole:

@@ -120,14 +120,18 @@ type Result struct {
 	Regret        Regret   `json:"regret"`
 	// DynamicRegret is against the best ranking of each impression's candidates at its time; Regret is the same, unless the
 	// scenario is AgainstFixed.
-	DynamicRegret Regret   `json:"dynamic_regret"`
-	BurnIn        *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
-	Bound         *float64 `json:"bound"`             // see Upper; null where none holds
-	LowerBound    *float64 `json:"lower_bound"`       // see Lower; null where there is none
-	Curve         []Point  `json:"curve"`
-	Told          *Told    `json:"selections,omitempty"` // of the first run, where utilities are given
-	Instances     int64    `json:"instances"`            // the most that any run needed; 0 for learners without
-	Seconds       float64  `json:"seconds"`              // of computing, all runs together
+	DynamicRegret Regret `json:"dynamic_regret"`
+	// Payoff is what rankings bring an impression, in the mean, and Best what the best ones of each impression would; where users may
+	// leave, an impression without a selection counts.
+	Payoff     float64  `json:"payoff_per_impression"`
+	Best       float64  `json:"best_per_impression"`
+	BurnIn     *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
+	Bound      *float64 `json:"bound"`             // see Upper; null where none holds
+	LowerBound *float64 `json:"lower_bound"`       // see Lower; null where there is none
+	Curve      []Point  `json:"curve"`
+	Told       *Told    `json:"selections,omitempty"` // of the first run, where utilities are given
+	Instances  int64    `json:"instances"`            // the most that any run needed; 0 for learners without
+	Seconds    float64  `json:"seconds"`              // of computing, all runs together
 
 	combination *Combination
 	experiment  *Experiment
@@ -356,6 +360,8 @@ func (e *Experiment) result(c *Combination, runs []played, grid []int64) *Result
 		}
 	}
 	r.DynamicRegret = momentsOf(runs, func(p *played) float64 { return p.dynamic }).regret()
+	r.Payoff = momentsOf(runs, func(p *played) float64 { return p.payoff }).mean
+	r.Best = r.Payoff + r.DynamicRegret.Mean/float64(e.Horizon)
 	for _, p := range runs {
 		r.Instances = max(r.Instances, p.instances)
 		r.Seconds += p.seconds

@@ -184,7 +184,7 @@ func partners(s Scenario) Settings {
 }
 
 func TestPlay_IsTheLiteralLoop(t *testing.T) {
-	for _, s := range Scenarios() {
+	for _, s := range selecting() {
 		for _, late := range []Lateness{{}, {Mean: 1}, {Mean: 37}, {Mean: 37, Random: true}, {Mean: 5000}} {
 			if s.OwnDelays() {
 				continue
@@ -202,7 +202,7 @@ func TestPlay_IsTheLiteralLoop(t *testing.T) {
 // The same where payoffs do not come, of which more than half come too late here, with users who select at random, and payoffs
 // that are told divided.
 func TestPlay_IsTheLiteralLoopWithSilenceAndNoise(t *testing.T) {
-	for _, s := range Scenarios() {
+	for _, s := range selecting() {
 		e := &Experiment{Scenario: s, Items: 25, Horizon: 400, PayoffHorizon: 60, Runs: 1, Seed: 3, Noise: 0.3, Divisor: 3}
 		if !s.OwnDelays() {
 			e.Lateness = Lateness{Mean: 100, Random: true}

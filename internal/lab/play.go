@@ -18,6 +18,7 @@ const often = 4096
 type played struct {
 	regret    []float64 // at each t of the grid
 	dynamic   float64   // against the best at each time
+	payoff    float64   // an impression, in the mean
 	burnIn    burnIn
 	instances int64
 	seconds   float64
@@ -50,6 +51,7 @@ func play(ctx context.Context, e *Experiment, c *Combination, run int, grid []in
 		out.burnIn = p.veil.burnIn
 	}
 	out.dynamic = p.lost
+	out.payoff = p.earned / float64(e.Horizon)
 	out.instances = p.learner.Status().Instances
 	if p.selections != nil {
 		out.told = newTold(p.selections, min(p.world.n, delay.DefaultMaxWindow))
@@ -63,7 +65,8 @@ type player struct {
 	e       *Experiment
 	world   *world
 	learner delay.Learner
-	veil    *veil // nil for a learner that is given utilities
+	shown   []int32 // scratch: positions in the order shown
+	veil    *veil   // nil for a learner that is given utilities
 	noise   noise
 	flights *arrivals
 	keys    *stream
@@ -101,7 +104,7 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 		normalised := p.normalised(*x)
 		silence = &normalised
 	}
-	p.flights = newArrivals(w.n, fixed, c.instances() != nil, silence, w.clock)
+	p.flights = newArrivals(w.n, fixed, c.instances() != nil || w.shop != nil, silence, w.clock)
 	p.learner.Grow(int(e.every()))
 	if v := p.world.visitors; v != nil {
 		v.introduce(p.learner)
@@ -123,6 +126,10 @@ func (p *player) impression(t int64) {
 	w.next()
 	key := policy.Key(p.keys.Uint64())
 	var sober, selected int32
+	if w.shop != nil {
+		p.visit(t, key)
+		return
+	}
 	if p.veil == nil {
 		sober, selected = p.given(key)
 	} else {
@@ -138,6 +145,48 @@ func (p *player) impression(t int64) {
 	}
 	p.learner.Selected(p.fb)
 	p.send(t, w.reply(selected))
+}
+
+// visit plays an impression whose user may leave without a selection.
+func (p *player) visit(t int64, key policy.Key) {
+	w, d := p.world, &p.d
+	order := d.Order
+	if p.veil == nil {
+		p.learner.Decide(w.candidates, nil, key, d)
+		order = d.Order
+	} else {
+		p.veil.hide(w.candidates)
+		p.learner.Decide(p.veil.seen, nil, key, d)
+		p.shown = p.veil.shown(d.Order, p.shown)
+		order = p.shown
+	}
+	mean := w.shop.earns(w, order, w.window)
+	lost := w.bestMean() - mean
+	p.earned += mean
+	p.lost += lost
+	if p.veil != nil && len(d.Undecided) > 0 {
+		p.burn(t, lost)
+	}
+	at := w.shop.selects(w, order)
+	taken := max(at, 0)
+	if p.veil == nil {
+		p.feedback(order[taken], taken)
+	} else {
+		p.fb = delay.Feedback{Instance: d.Instance}
+		p.veil.outcome(w, d, taken, &p.fb)
+	}
+	p.fb.Ref, p.fb.Began = t, w.clock.at(t)
+	if at < 0 {
+		if ends := t + 1 + shopTimeout; ends <= p.e.Horizon {
+			p.flights.send(t, ends, &p.fb, unselected)
+		}
+		return
+	}
+	if p.selections != nil {
+		p.selections.Add(d.Order, taken)
+	}
+	p.learner.Selected(p.fb)
+	p.send(t, w.reply(order[taken]))
 }
 
 // send puts on its way what comes of the selection in impression t: parts, each with what it adds up to, and the whole.
@@ -197,14 +246,21 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	if p.selections != nil {
 		p.selections.Add(d.Order, shownAt(d, selected))
 	}
-	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order, X: about.Row(int(selected), w.n), Segment: about.SegmentOf()}
+	p.feedback(selected, shownAt(d, selected))
+	p.fb.X, p.fb.Segment = about.Row(int(selected), w.n), about.SegmentOf()
+	return sober, selected
+}
+
+// feedback is what the learner is told of the selection of the candidate at a position, which was shown at a place from 0.
+func (p *player) feedback(selected int32, at int) {
+	w, d := p.world, &p.d
+	p.fb = delay.Feedback{Item: w.candidates[selected], Candidates: w.candidates, Instance: d.Instance, Order: d.Order}
 	if len(d.Propensities) > 0 {
-		p.fb.Propensity = d.Propensities[shownAt(d, selected)]
+		p.fb.Propensity = d.Propensities[at]
 	}
 	if len(d.Expected) > 0 {
-		p.fb.Expected, p.fb.HasExpected = d.Expected[shownAt(d, selected)], true
+		p.fb.Expected, p.fb.HasExpected = d.Expected[at], true
 	}
-	return sober, selected
 }
 
 // hidden is the same with a learner that finds their order.

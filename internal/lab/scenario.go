@@ -170,6 +170,29 @@ var scenarios = []struct {
 	{Traces, "20 items pay in four parts, early and late ones; sums are told after 1,800"},
 	{TracesAlike, "the same; who pays much early pays much late, by a correlation of 0.9"},
 	{TracesContrary, "the same; who pays much early pays little late, by one of −0.7"},
+	{Tastes, "20 items; all select, and each user's utilities deviate by 2 gaps between neighbours"},
+	{TastesFar, "the same; by 8 gaps"},
+	{NoiseFifth, "20 items; all select, a fifth of the users anything in their window"},
+	{Unseen, "20 items; half of the impressions are not looked at, whatever the ranking"},
+	{UnseenMost, "the same; nine in ten"},
+	{UnseenTastes, "the same; half, and each user's utilities deviate by 2 gaps"},
+	{UnseenUniform, "the same; uniform windows of 1 to 10"},
+	{Abandon, "20 items; the favourite of the window is taken with probability 0.03 to 0.63, by utility; else the user leaves"},
+	{AbandonAnti, "the same; what users like pays little"},
+	{AbandonRare, "the same as abandon; a tenth of the payoffs, 1,000 late"},
+	{AbandonBots, "the same; half of the impressions are not looked at"},
+	{AbandonNear, "the same; who looks little leaves sooner"},
+	{AbandonFar, "the same; who looks far leaves sooner"},
+	{AbandonPlace, "the same; taken less by a tenth at each place"},
+	{AbandonMany, "the same; 20 candidates of 500 items"},
+	{AbandonApart, "the same; how likely an item is taken has nothing to do with utility"},
+	{AbandonMild, "as abandon:anti, taken with probability 0.5 to 0.7"},
+	{AbandonSwapped, "as abandon; how likely items are taken is reversed half-way"},
+	{AbandonTastes, "the same; each user's utilities deviate by 2 gaps"},
+	{AbandonUniform, "the same; uniform windows of 1 to 10"},
+	{AbandonShort, "the same; windows P(w) ∝ 0.3^w"},
+	{Cascade, "20 items; users go down their window and take the first that they like, with probability 0.03 to 0.63"},
+	{CascadeAnti, "the same; what users like pays little"},
 	{Customers, "8 items bring customers, ten a day, who spend up to 300 in a year; sums are told after it"},
 }
 
@@ -214,6 +237,8 @@ func (s Scenario) DefaultItems() int {
 		return t.items
 	case audiences[s] != nil:
 		return audiences[s].items
+	case shops[s] != nil:
+		return shops[s].items
 	case s == Catalog:
 		return 2000
 	}
@@ -229,6 +254,8 @@ func (s Scenario) DefaultHorizon() int64 {
 		return audiences[s].horizon
 	case s.jackpot() > 0, audiences[s] != nil:
 		return 50_000
+	case s == Tastes, s == TastesFar, s == NoiseFifth:
+		return 60_000
 	case s == Wandering, s == Daily:
 		return 200_000
 	case s == JumpBusy:
@@ -240,7 +267,8 @@ func (s Scenario) DefaultHorizon() int64 {
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
 	switch s {
-	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks:
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks,
+		AbandonRare:
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:
 		return Lateness{Mean: 100}
@@ -284,6 +312,9 @@ func (s Scenario) payoffRange() (low, high float64) {
 // fewer tells whether an impression shows some of the items only.
 func (s Scenario) fewer() bool {
 	t := trades[s]
+	if x := shops[s]; x != nil {
+		return x.fewer
+	}
 	return s == Catalog || audiences[s] != nil || t != nil && t.fewer
 }
 

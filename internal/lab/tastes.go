@@ -18,10 +18,19 @@ type tastes struct {
 
 // newTastes are those of a run; nil where all users like the items in the same order.
 func newTastes(e *Experiment, run, candidates int) *tastes {
-	if e.Tastes == 0 {
+	deviation := e.tastes()
+	if deviation == 0 {
 		return nil
 	}
-	return &tastes{deviation: e.Tastes, normal: normal(newStream(e.Seed, run, forOwnTastes)), own: make([]float64, candidates)}
+	return &tastes{deviation: deviation, normal: normal(newStream(e.Seed, run, forOwnTastes)), own: make([]float64, candidates)}
+}
+
+// tastes is how much users' tastes vary: as it is said, or else as the scenario has it.
+func (e *Experiment) tastes() float64 {
+	if s := shops[e.Scenario]; s != nil && e.Tastes == 0 {
+		return s.tastes
+	}
+	return e.Tastes
 }
 
 // next goes to the next user.

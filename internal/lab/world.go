@@ -44,8 +44,9 @@ type world struct {
 	rests   []float64   // Fatigue: the means of items without a load
 	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
 
-	visitors *visitors // nil where payoffs depend on the item alone
-	tastes   *tastes   // nil where all users like the items in the same order
+	shop     *customersOf // nil where all users select
+	visitors *visitors    // nil where payoffs depend on the item alone
+	tastes   *tastes      // nil where all users like the items in the same order
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums
@@ -73,6 +74,10 @@ func newWorld(e *Experiment, run int) (*world, error) {
 	case audiences[s] != nil:
 		w.visitors = newVisitors(audiences[s], e.Items, w.n, e.Seed, run)
 		w.means, w.periods = [][]float64{w.visitors.means}, []period{{1, 0}}
+	case shops[s] != nil:
+		var means []float64
+		w.shop, means = newShop(shops[s], e, run)
+		w.means, w.periods = [][]float64{means}, []period{{1, 0}}
 	case s == Catalog:
 		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
 	default:
@@ -87,17 +92,20 @@ func newWorld(e *Experiment, run int) (*world, error) {
 	}
 	w.counts = make([]int64, len(w.means))
 	if !s.blocks() {
-		windows, err := admissible.Geometric(s.Ratio(), w.n)
-		if err != nil {
+		var err error
+		if w.q, err = s.windows(w.n); err != nil {
 			return nil, fmt.Errorf("windows of scenario %s: %w", s, err)
 		}
-		w.q = windows.Fold(make([]float64, w.n))
 		w.upTo = admissible.Prefix(w.q, make([]float64, w.n))
 	}
 	w.tastes = newTastes(e, run, w.n)
 	w.candidates = make([]policy.Item, w.n)
 	for i := range w.candidates {
 		w.candidates[i] = policy.Item(i)
+	}
+	if w.shop != nil {
+		w.now = w.means[0]
+		w.shop.findBest(w)
 	}
 	if (s.fixedOrder() || s == Ranks) && !s.moves() {
 		w.rememberBest()
@@ -186,6 +194,9 @@ func (w *world) next() {
 	if w.tastes != nil {
 		w.tastes.next()
 	}
+	if w.shop != nil {
+		w.shop.next(w)
+	}
 }
 
 // wander sets the means of Wandering at impression t.
@@ -227,7 +238,7 @@ func (w *world) drawWindow() int {
 	}
 	// Short windows are the likely ones.
 	k := 0
-	for u >= w.upTo[k] { // the last is 1
+	for k < w.n-1 && u >= w.upTo[k] { // the last is 1
 		k++
 	}
 	return k + 1
@@ -331,6 +342,9 @@ func indicator(is bool) float64 {
 
 // bestMean is the mean that the best ranking of the impression at hand brings for its window.
 func (w *world) bestMean() float64 {
+	if w.shop != nil {
+		return w.shop.bestMean(w)
+	}
 	if w.tastes != nil {
 		return w.bestOwn()
 	}

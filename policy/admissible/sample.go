@@ -6,6 +6,7 @@ import "math"
 // owner uses it for one call at a time, and no result depends on what it was used for before.
 type Sampler struct {
 	selections []int32
+	blocked    []int32 // a heap: positions below the leader that are not placed yet, the one of most worth first
 }
 
 // Sample writes to dst the ranking that belongs to the number u, in [0,1): positions in increasing utility, in the order
@@ -23,12 +24,76 @@ type Sampler struct {
 // makes good what rounding takes. The probabilities served are p up to rounding, some 1e-16 each; a u of 53 random bits
 // resolves the windows of probability q_w to 2⁻⁵³·q_w.
 func (s *Sampler) Sample(p, q []float64, u float64, dst []int32) {
+	s.draw(p, q, u)
+	place(s.selections, dst)
+}
+
+// SampleByWorth writes the ranking that Sample writes, but for the items that no window selects: where one is needed, the one of
+// most worth is placed of all that the leader blocks, of equal ones the one of highest utility. worth is by position, without NaN. It
+// takes O(n log n).
+func (s *Sampler) SampleByWorth(p, q, worth []float64, u float64, dst []int32) {
+	s.draw(p, q, u)
+	s.blocked = s.blocked[:0]
+	last := int32(-1) // selected by the window before
+	for w, item := range s.selections {
+		if item == last {
+			dst[w] = s.pop(worth)
+			continue
+		}
+		for i := last + 1; i < item; i++ {
+			s.push(worth, i)
+		}
+		dst[w], last = item, item
+	}
+}
+
+// draw finds the item that each window selects.
+func (s *Sampler) draw(p, q []float64, u float64) {
 	if cap(s.selections) < len(p) {
 		s.selections = make([]int32, len(p), 2*len(p))
+		s.blocked = make([]int32, 0, 2*len(p))
 	}
 	s.selections = s.selections[:len(p)]
 	selections(p, q, u, s.selections)
-	place(s.selections, dst)
+}
+
+// before tells whether position a is placed before b, where both are blocked.
+func before(worth []float64, a, b int32) bool {
+	return worth[a] > worth[b] || worth[a] == worth[b] && a > b
+}
+
+// push adds a position to the heap.
+func (s *Sampler) push(worth []float64, i int32) {
+	s.blocked = append(s.blocked, i)
+	at := len(s.blocked) - 1
+	for at > 0 && before(worth, i, s.blocked[(at-1)/2]) {
+		s.blocked[at] = s.blocked[(at-1)/2]
+		at = (at - 1) / 2
+	}
+	s.blocked[at] = i
+}
+
+// pop takes the first position out of the heap, which is not empty.
+func (s *Sampler) pop(worth []float64) int32 {
+	h := s.blocked
+	first, i := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	s.blocked = h
+	at := 0
+	for child := 1; child < len(h); child = 2*at + 1 {
+		if child+1 < len(h) && before(worth, h[child+1], h[child]) {
+			child++
+		}
+		if !before(worth, h[child], i) {
+			break
+		}
+		h[at] = h[child]
+		at = child
+	}
+	if len(h) > 0 {
+		h[at] = i
+	}
+	return first
 }
 
 // selections writes to dst the item that each window selects for the number u.

@@ -195,5 +195,42 @@ func FuzzSample(f *testing.F) {
 		ranking := make([]int32, len(shape))
 		new(Sampler).Sample(p, q, u, ranking)
 		requireRanking(t, ranking)
+		new(Sampler).SampleByWorth(p, q, q, u, ranking)
+		requireRanking(t, ranking)
 	})
+}
+
+// By worth, each window selects the item that it selects otherwise, and in every place that no window decides about stands the
+// item of most worth among all that are liked less than the leader and not placed yet.
+func TestSampleByWorth_TheBlockedStandInFallingWorth(t *testing.T) {
+	rng := newRand(t, 54)
+	var s Sampler
+	var solver Solver
+	for trial := range 2000 {
+		n := 1 + trial%60
+		q := randomWindows(rng, n)
+		p, worth := make([]float64, n), make([]float64, n)
+		solver.Solve(p, randomLosses(rng, n), q, 0.3)
+		for i := range worth {
+			worth[i] = float64(rng.IntN(1 + trial%9))
+		}
+		u := rng.Float64()
+		plain, ranking := make([]int32, n), make([]int32, n)
+		s.Sample(p, q, u, plain)
+		s.SampleByWorth(p, q, worth, u, ranking)
+		requireRanking(t, ranking)
+		leader := int32(-1)
+		for k, at := range ranking {
+			require.Equal(t, selected(plain, k+1), selected(ranking, k+1))
+			if at > leader {
+				leader = at
+				continue
+			}
+			for _, later := range ranking[k+1:] {
+				if later < leader {
+					require.True(t, worth[at] > worth[later] || worth[at] == worth[later] && at > later, "%v of worth %v", ranking, worth)
+				}
+			}
+		}
+	}
 }
