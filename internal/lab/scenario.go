@@ -170,6 +170,7 @@ var scenarios = []struct {
 	{Traces, "20 items pay in four parts, early and late ones; sums are told after 1,800"},
 	{TracesAlike, "the same; who pays much early pays much late, by a correlation of 0.9"},
 	{TracesContrary, "the same; who pays much early pays little late, by one of −0.7"},
+	{Customers, "8 items bring customers, ten a day, who spend up to 300 in a year; sums are told after it"},
 	{Tastes, "20 items; all select, and each user's utilities deviate by 2 gaps between neighbours"},
 	{TastesFar, "the same; by 8 gaps"},
 	{NoiseFifth, "20 items; all select, a fifth of the users anything in their window"},
@@ -193,7 +194,6 @@ var scenarios = []struct {
 	{AbandonShort, "the same; windows P(w) ∝ 0.3^w"},
 	{Cascade, "20 items; users go down their window and take the first that they like, with probability 0.03 to 0.63"},
 	{CascadeAnti, "the same; what users like pays little"},
-	{Customers, "8 items bring customers, ten a day, who spend up to 300 in a year; sums are told after it"},
 }
 
 // Scenarios are all of them, in the order in which they are documented.
