@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrForbidden: the store refuses something for want of a right. A worker can do without a Registry.
+// ErrForbidden: the store refuses something for want of a right, or refuses the credentials. A worker can do without a Registry.
 var ErrForbidden = errors.New("state: the store's rights do not allow it")
 
 // WorkerInfo is what a worker of a group tells the others of its configuration.
@@ -18,19 +18,19 @@ type WorkerInfo struct {
 	Learners map[string]string `json:"learners,omitempty"` // fingerprints by name
 	Layout   int               `json:"layout,omitempty"`   // the highest of rankings that it can adopt
 	Digest   string            `json:"digest,omitempty"`   // of all settings of its learners; empty: its version does not say
-	// Refuses: it was given a partition of which something is stored that does not fit its learners, and has not been able to serve all
-	// that it was given since.
-	Refuses  bool `json:"refuses,omitempty"`
-	StandsBy bool `json:"stands_by,omitempty"` // it has left the group for that, to workers whose learners fit
+	Outside  bool              `json:"outside,omitempty"`  // it stays outside of the group, since it is not fit to work
+	// At is when it was noted, in milliseconds by the clock of the store that noted it. Announce gives it, and takes none.
+	At int64 `json:"at,omitempty"`
 }
 
 // Registry is where the workers of a group tell each other how they are configured.
 type Registry interface {
-	// Announce notes self, and returns all that were noted within WorkerCounts, self among them, by ID. Times are the
-	// store's own, so that the workers' clocks do not matter. Where there are more than the bounds below allow, the latest
+	// Announce notes self, and returns all that were noted within WorkerKept, self among them, by ID. Times are the
+	// store's own, so that the workers' clocks do not matter. After a failover they may be another server's: so whoever waits for
+	// others goes by how long At stays the same, by its own clock. Where there are more than the bounds below allow, the latest
 	// are kept. It fails with ErrForbidden where the store lacks a right that nothing else needs.
 	Announce(ctx context.Context, self WorkerInfo) ([]WorkerInfo, error)
-	// Workers are all that Announce would return to one that is not counted among them. It notes nothing.
+	// Workers are all that were noted within WorkerCounts, by the store's clock. It notes nothing.
 	Workers(ctx context.Context) ([]WorkerInfo, error)
 	// Withdraw forgets a worker that leaves, and what it shows.
 	Withdraw(ctx context.Context, id string) error
@@ -43,6 +43,7 @@ type Registry interface {
 // The bounds of a Registry.
 const (
 	WorkerCounts    = 30 * time.Second // since it was last noted
+	WorkerKept      = 10 * time.Minute // likewise; servers' clocks that differ by less make no difference
 	MaxWorkers      = 1000
 	MaxWorkerBytes  = 64 << 10 // of what one says, as JSON
 	MaxWorkersBytes = 4 << 20  // of what all say, with their IDs

@@ -195,5 +195,8 @@ type Store interface {
 	Probe(ctx context.Context, p int32) (Fence, error)
 	// Ready tells whether the store can be written to, and is set up to keep what it is given.
 	Ready(ctx context.Context) error
+	// Fit tells whether the store is Ready, and would carry out all that a worker asks of it for the partitions below so many. It
+	// changes nothing of theirs. It fails with ErrForbidden where the store refuses the worker's credentials, or these lack a right.
+	Fit(ctx context.Context, partitions int) error
 	Close() error
 }

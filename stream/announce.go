@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,19 +23,32 @@ const (
 
 // announcer tells the other workers of the group which learners this one is configured with, and finds out which the others
 // are. While a configuration is rolled out they differ; what is for a learner that only others know waits for them, see
-// task.Elsewhere. A store that does not answer leaves what was last known in place.
+// task.Elsewhere. A store that does not answer leaves what was last known in place. So does one that has forgotten the others, or whose
+// clock makes them look old, as after a failover: a worker counts as there until its announcements have not changed for WorkerCounts, in
+// time in which this one has been answered.
 //
-// It is one goroutine, of Worker.Run; others read elsewhere.
+// run is one goroutine, of Worker.Run, which announces by itself, too; others read elsewhere.
 type announcer struct {
 	registry state.Registry
-	self     state.WorkerInfo
 	log      *slog.Logger
-	look     func(self *state.WorkerInfo)                         // brings what this worker says up to date; nil: it stays
-	heard    func(self *state.WorkerInfo, all []state.WorkerInfo) // takes each answer to what was said; nil: nobody wants it
+	waits    *waits
+	outside  func() string        // why this worker is outside of the group, "": it is not; nil: it never is
+	clock    func() time.Duration // cannot be set
 
 	elsewhere atomic.Pointer[map[string]bool] // names of learners that this worker does not know
-	failing   bool                            // a failure is logged once
-	differ    bool                            // some worker has other settings of learners, as was said
+
+	mu       sync.Mutex // of all below
+	self     state.WorkerInfo
+	others   map[string]sighting
+	answered time.Duration // when the store has answered last
+	watched  time.Duration // for how long it has
+	differ   bool          // some worker has other settings of learners, as was said
+}
+
+// sighting is another worker as it was announced last.
+type sighting struct {
+	says    state.WorkerInfo
+	changed time.Duration // when its announcement was seen to change last, in time watched
 }
 
 func newAnnouncer(opt *Options) *announcer {
@@ -42,12 +56,14 @@ func newAnnouncer(opt *Options) *announcer {
 	for _, l := range opt.Machine.Learners {
 		self.Learners[l.Name] = l.Fingerprint
 	}
-	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger}
+	start := time.Now()
+	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger, waits: newWaits(opt.Logger), others: map[string]sighting{},
+		clock: func() time.Duration { return time.Since(start) }}
 	a.elsewhere.Store(&map[string]bool{})
 	return a
 }
 
-// run announces until ctx is done, and withdraws then. announce has been called before.
+// run announces until ctx is done, and withdraws then.
 func (a *announcer) run(ctx context.Context) {
 	if a.registry == nil {
 		return
@@ -60,7 +76,7 @@ func (a *announcer) run(ctx context.Context) {
 		case <-tick.C:
 			a.announce(ctx)
 		case <-look.C:
-			if a.lookAgain() {
+			if a.news() {
 				a.announce(ctx)
 			}
 		case <-ctx.Done():
@@ -70,14 +86,11 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// lookAgain tells whether there is something new to say of this worker.
-func (a *announcer) lookAgain() bool {
-	if a.look == nil {
-		return false
-	}
-	refuses, standsBy := a.self.Refuses, a.self.StandsBy
-	a.look(&a.self)
-	return a.self.Refuses != refuses || a.self.StandsBy != standsBy
+// news tells whether there is something new to say of this worker.
+func (a *announcer) news() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.outside != nil && a.self.Outside != (a.outside() != "")
 }
 
 // announce announces once.
@@ -85,30 +98,40 @@ func (a *announcer) announce(ctx context.Context) {
 	if a.registry == nil {
 		return
 	}
-	a.lookAgain()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.self.Outside = a.outside != nil && a.outside() != ""
 	limited, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	all, err := a.registry.Announce(limited, a.self)
-	if err != nil {
-		if !a.failing && ctx.Err() == nil {
-			a.log.Warn("workers cannot compare their configurations; what is for a learner that only others know is refused", "error", err)
-		}
-		a.failing = true
-		return
-	}
-	a.failing = false
-	a.compare(all)
-	if a.heard != nil {
-		a.heard(&a.self, all)
+	now := a.clock()
+	switch {
+	case err == nil:
+		a.waits.forget(announcerWaits)
+		a.compare(now, all)
+	case ctx.Err() == nil && !a.self.Outside: // else that says it
+		a.waits.note(now, announcerWaits, "", nil, err)
 	}
 }
 
 // compare compares what the workers of the group say of themselves with this one.
-func (a *announcer) compare(all []state.WorkerInfo) {
+func (a *announcer) compare(now time.Duration, all []state.WorkerInfo) {
+	a.watched += min(now-a.answered, 2*announceEvery)
+	a.answered = now
 	a.compareSettings(all)
-	elsewhere := map[string]bool{}
 	for i := range all {
-		for name := range all[i].Learners {
+		w := &all[i]
+		if was, known := a.others[w.ID]; w.ID != a.self.ID && !(known && was.says.At == w.At) {
+			a.others[w.ID] = sighting{*w, a.watched}
+		}
+	}
+	elsewhere := map[string]bool{}
+	for id, s := range a.others {
+		if a.watched-s.changed > state.WorkerCounts {
+			delete(a.others, id)
+			continue
+		}
+		for name := range s.says.Learners {
 			if _, known := a.self.Learners[name]; !known {
 				elsewhere[name] = true
 			}
@@ -130,7 +153,11 @@ func (a *announcer) compare(all []state.WorkerInfo) {
 // versions that do not tell are passed over.
 func (a *announcer) compareSettings(all []state.WorkerInfo) {
 	others := map[string]int{}
+	self := slices.IndexFunc(all, func(w state.WorkerInfo) bool { return w.ID == a.self.ID })
 	for i := range all {
+		if self >= 0 && time.Duration(all[self].At-all[i].At)*time.Millisecond > state.WorkerCounts {
+			continue // it is gone
+		}
 		if d := all[i].Digest; d != "" && d != a.self.Digest {
 			others[d]++
 		}
@@ -151,7 +178,7 @@ func (a *announcer) compareSettings(all []state.WorkerInfo) {
 func (a *announcer) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	if err := a.registry.Withdraw(ctx, a.self.ID); err != nil && !a.failing {
+	if err := a.registry.Withdraw(ctx, a.self.ID); err != nil && (a.outside == nil || a.outside() == "") {
 		a.log.Warn("this worker's configuration counts for the others for a while yet", "after", state.WorkerCounts, "error", err)
 	}
 }

@@ -43,16 +43,72 @@ func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
 	require.Empty(t, quiet.String())
 
 	fresh.withdraw(t.Context())
-	old.announce(t.Context())
-	require.Empty(t, *old.elsewhere.Load())
+	until(t, old, func() { passes(old, announceEvery) })
 
 	fresh.announce(t.Context())
-	now = now.Add(state.WorkerCounts)
-	old.announce(t.Context())
-	require.NotEmpty(t, *old.elsewhere.Load())
-	now = now.Add(time.Millisecond)
-	old.announce(t.Context())
-	require.Empty(t, *old.elsewhere.Load())
+	until(t, old, func() { passes(old, announceEvery); now = now.Add(announceEvery) }) // it was killed
+}
+
+// passes has time pass for an announcer.
+func passes(a *announcer, d time.Duration) {
+	at := a.clock() + d
+	a.clock = func() time.Duration { return at }
+}
+
+// until announces, with a step behind each, until a worker with another learner is not waited for any more, which takes WorkerCounts.
+func until(t *testing.T, a *announcer, step func()) {
+	t.Helper()
+	a.announce(t.Context())
+	for waited := time.Duration(0); waited < state.WorkerCounts; waited += announceEvery {
+		require.NotEmpty(t, *a.elsewhere.Load(), "after %v", waited)
+		step()
+		a.announce(t.Context())
+	}
+	step()
+	a.announce(t.Context())
+	require.Empty(t, *a.elsewhere.Load())
+}
+
+// forgetful is a registry that fails over: to a server that knows no worker, or to one with another clock.
+type forgetful struct{ state.Registry }
+
+// TestAnnouncer_Failover: in a rollout a worker goes on waiting for others' learners when Redis fails over to a server that does not know
+// the others, or whose clock is another, where it announces itself first; however long nobody could be asked. Also one that has just started
+// waits for those that it finds there, whatever their time.
+func TestAnnouncer_Failover(t *testing.T) {
+	for name, fail := range map[string]func(r *forgetful, now *time.Time){
+		"nobody is known":          func(r *forgetful, _ *time.Time) { r.Registry = memstore.New(nil) },
+		"the clock is 40 s behind": func(_ *forgetful, now *time.Time) { *now = now.Add(-40 * time.Second) },
+		"the clock is 40 s ahead":  func(_ *forgetful, now *time.Time) { *now = now.Add(40 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_800_000_000, 0)
+			store := memstore.New(nil)
+			store.SetClock(func() time.Time { return now })
+			registry := &forgetful{store}
+			old, _ := announcing(registry, "feed")
+			fresh, _ := announcing(registry, "feed", "front")
+			fresh.announce(t.Context())
+			old.announce(t.Context())
+			require.NotEmpty(t, *old.elsewhere.Load())
+
+			passes(old, time.Minute) // without an answer
+			fail(registry, &now)
+			for range 3 {
+				old.announce(t.Context())
+				require.Equal(t, map[string]bool{"front": true}, *old.elsewhere.Load())
+				passes(old, announceEvery)
+			}
+			if name != "nobody is known" {
+				begun, _ := announcing(registry, "feed")
+				begun.announce(t.Context())
+				require.Equal(t, map[string]bool{"front": true}, *begun.elsewhere.Load())
+			}
+			fresh.announce(t.Context())
+			passes(old, announceEvery)
+			until(t, old, func() { passes(old, announceEvery) })
+		})
+	}
 }
 
 // TestAnnouncer_TellsOfOtherSettings once when they begin to differ, and once when they are the same again.
@@ -69,13 +125,13 @@ func TestAnnouncer_TellsOfOtherSettings(t *testing.T) {
 		}
 		return all
 	}
-	a.compare(of("a", "a", ""))
+	a.compare(0, of("a", "a", ""))
 	require.Empty(t, said())
-	a.compare(of("a", "b", "c", "b"))
+	a.compare(0, of("a", "b", "c", "b"))
 	require.Contains(t, said(), "fingerprint=a others=b,c workers=4")
-	a.compare(of("a", "c"))
+	a.compare(0, of("a", "c"))
 	require.Empty(t, said())
-	a.compare(of("a", "a"))
+	a.compare(0, of("a", "a"))
 	require.Contains(t, said(), "the same settings of learners again")
 }
 
@@ -101,12 +157,12 @@ func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
 	for _, err := range []error{errors.New("away"), fmt.Errorf("%w: NOPERM", state.ErrForbidden)} {
 		u := &unwilling{err: err}
 		a, log := announcing(u, "feed")
-		a.compare([]state.WorkerInfo{{ID: "other", Learners: map[string]string{"front": "f"}}})
+		a.compare(0, []state.WorkerInfo{{ID: "other", Learners: map[string]string{"front": "f"}}})
 		a.announce(t.Context())
 		a.announce(t.Context())
 		a.withdraw(t.Context())
 		require.Equal(t, 2, u.calls)
 		require.Equal(t, map[string]bool{"front": true}, *a.elsewhere.Load())
-		require.Equal(t, 2, strings.Count(log.String(), "\n"), log)
+		require.Equal(t, 3, strings.Count(log.String(), "\n"), log) // with what it learned, and could not take back
 	}
 }

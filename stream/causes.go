@@ -3,7 +3,6 @@ package stream
 import (
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
@@ -11,88 +10,62 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-const (
-	causesEvery = 250 * time.Millisecond
-	// causeGrace is how long a cause has lasted when it is first said. What a broker does in its first second, such as electing
-	// leaders, is over by then; and by then all partitions that have the cause show it.
-	causeGrace = time.Second
-	causeAgain = 30 * time.Second
-	// causeOver is how long a cause is not seen when it is over. A stopped partition that tries again has none for a moment.
-	causeOver = 5 * time.Second
-)
+// causesEvery is how often a worker looks at what its partitions wait for.
+const causesEvery = 250 * time.Millisecond
 
-// causeKey tells causes apart. What differs in numbers only, such as partitions, offsets and ports, is one cause.
-type causeKey struct {
-	reason      task.StopReason // of stopped partitions
-	doing, text string
-}
-
-// cause is what keeps partitions from working, as last seen.
-type cause struct {
-	first, last, said time.Duration
-	told              bool
-	partitions        []int32
-	status            task.Status // of the first of them
-}
-
-// causes says what keeps a worker's partitions from working: a line for each cause, with its partitions, and again every 30 s while
-// it lasts.
+// causes say what keeps a worker's partitions from working, and where they begin.
 type causes struct {
+	waits  *waits
 	log    *slog.Logger
 	names  [event.Topics]string
-	latest bool // a group that has never run begins at the end
-	known  map[causeKey]*cause
+	latest bool           // a group that has never run begins at the end
 	begun  map[int32]bool // partitions whose beginning was said
 }
 
-func newCauses(log *slog.Logger, names [event.Topics]string, latest bool) *causes {
-	return &causes{log: log, names: names, latest: latest, known: map[causeKey]*cause{}, begun: map[int32]bool{}}
+func newCauses(w *waits, names [event.Topics]string, latest bool) *causes {
+	return &causes{waits: w, log: w.log, names: names, latest: latest, begun: map[int32]bool{}}
 }
 
 // look takes the partitions' conditions of a moment, and says what there is to say.
 func (c *causes) look(now time.Duration, statuses map[int32]task.Status) {
-	seen := map[causeKey][]int32{}
+	seen := map[waitKey][]int32{}
+	var order []waitKey
 	for _, p := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[p]
 		if s.Err == nil {
 			continue
 		}
-		key := causeOf(&s)
+		key := keyOf(kindOf(&s), doingOf(&s), s.Err)
+		if seen[key] == nil {
+			order = append(order, key)
+		}
 		seen[key] = append(seen[key], p)
 	}
-	for key, partitions := range seen {
-		k := c.known[key]
-		if k == nil {
-			k = &cause{first: now}
-			c.known[key] = k
+	for _, key := range order {
+		s := statuses[seen[key][0]]
+		if s.Phase == task.Stopped {
+			c.waits.note(now, partitionStopped, doingOf(&s), seen[key], s.Err, "reason", s.Reason, "again", s.Again.Round(time.Second))
+		} else {
+			c.waits.note(now, partitionWaits, doingOf(&s), seen[key], s.Err, "phase", s.Phase.String(), "doing", s.Doing)
 		}
-		k.last, k.partitions, k.status = now, partitions, statuses[partitions[0]]
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(c.known), func(a, b causeKey) int { return int(c.known[a].first - c.known[b].first) }) {
-		c.say(now, key)
-	}
+	c.waits.look(now)
 	c.sayBeginnings(statuses)
 }
 
-// say says one cause, if it is time, or that it is over.
-func (c *causes) say(now time.Duration, key causeKey) {
-	k := c.known[key]
-	s := &k.status
-	switch {
-	case now-k.last >= causeOver:
-		if k.told {
-			c.log.Info("over: no partition waits for this any more", "doing", s.Doing, "lasted", (k.last - k.first).Round(time.Second))
-		}
-		delete(c.known, key)
-	case k.last != now || now-k.first < causeGrace || k.told && now-k.said < causeAgain:
-	case s.Phase == task.Stopped:
-		k.told, k.said = true, now
-		c.log.Error("partition stopped", "partitions", k.partitions, "reason", s.Reason, "again", s.Again.Round(time.Second), "error", s.Err)
-	default:
-		k.told, k.said = true, now
-		c.log.Warn("waiting", "partitions", k.partitions, "phase", s.Phase.String(), "doing", s.Doing,
-			"lasted", (now - k.first).Round(time.Second), "error", s.Err)
+func kindOf(s *task.Status) *waitKind {
+	if s.Phase == task.Stopped {
+		return partitionStopped
 	}
+	return partitionWaits
+}
+
+// doingOf is by what waits of one kind differ, besides their errors.
+func doingOf(s *task.Status) string {
+	if s.Phase == task.Stopped {
+		return string(s.Reason)
+	}
+	return s.Doing
 }
 
 // sayBeginnings says where partitions begin to read of which nothing was stored, once that is settled for all that there are.
@@ -133,10 +106,4 @@ func (c *causes) sayBeginnings(statuses map[int32]task.Status) {
 		c.log.Warn("another group has ranked impressions that this one ranks again; else take kafka.start: latest and a new kafka.group",
 			"other", other)
 	}
-}
-
-var digits = regexp.MustCompile(`\d+`)
-
-func causeOf(s *task.Status) causeKey {
-	return causeKey{reason: s.Reason, doing: digits.ReplaceAllString(s.Doing, "#"), text: digits.ReplaceAllString(s.Err.Error(), "#")}
 }

@@ -25,7 +25,7 @@ func said(t *testing.T) func(at time.Duration, statuses map[int32]task.Status) [
 		}
 		return a
 	}}))
-	c := newCauses(log, [event.Topics]string{"impressions", "", "payoffs", "rankings"}, false)
+	c := newCauses(newWaits(log), [event.Topics]string{"impressions", "", "payoffs", "rankings"}, false)
 	return func(at time.Duration, statuses map[int32]task.Status) []string {
 		out.Reset()
 		c.look(at, statuses)
@@ -35,7 +35,7 @@ func said(t *testing.T) func(at time.Duration, statuses map[int32]task.Status) [
 
 var nothingSaid = []string{""}
 
-func waits(p int32) task.Status {
+func waiting(p int32) task.Status {
 	return task.Status{Phase: task.Running, Doing: fmt.Sprintf("fetching payoffs[%d]", p),
 		Err: fmt.Errorf("fetching payoffs[%d]: offset %d: %w", p, 100+p, errors.New("no leader"))}
 }
@@ -43,18 +43,18 @@ func waits(p int32) task.Status {
 // What several partitions wait for is one line, that names them; it comes again every half minute, and its end is said.
 func TestCauses_OneLinePerCause(t *testing.T) {
 	look := said(t)
-	fetching := map[int32]task.Status{0: waits(0), 2: waits(2), 1: {Phase: task.Running}}
+	fetching := map[int32]task.Status{0: waiting(0), 2: waiting(2), 1: {Phase: task.Running}}
 	require.Equal(t, nothingSaid, look(0, fetching))
 	first := look(time.Second, fetching)
 	require.Equal(t, []string{`level=WARN msg=waiting partitions="[0 2]" phase=running doing="fetching payoffs[0]" lasted=1s ` +
 		`error="fetching payoffs[0]: offset 100: no leader"`}, first)
 	require.Equal(t, nothingSaid, look(30*time.Second, fetching))
-	again := look(31*time.Second, map[int32]task.Status{2: waits(2)})
+	again := look(31*time.Second, map[int32]task.Status{2: waiting(2)})
 	require.Len(t, again, 1)
 	require.Contains(t, again[0], `partitions=[2]`)
 	require.Contains(t, again[0], `lasted=31s`)
 	require.Equal(t, nothingSaid, look(33*time.Second, nil))
-	require.Equal(t, []string{`level=INFO msg="over: no partition waits for this any more" doing="fetching payoffs[2]" lasted=31s`},
+	require.Equal(t, []string{`level=INFO msg="over: nothing waits for this any more" wait=waiting doing="fetching payoffs[2]" lasted=31s`},
 		look(36*time.Second, nil))
 	require.Equal(t, nothingSaid, look(37*time.Second, nil))
 }
@@ -62,8 +62,8 @@ func TestCauses_OneLinePerCause(t *testing.T) {
 // What is over within a second is not said at all.
 func TestCauses_AMomentIsNotSaid(t *testing.T) {
 	look := said(t)
-	require.Equal(t, nothingSaid, look(0, map[int32]task.Status{0: waits(0)}))
-	require.Equal(t, nothingSaid, look(900*time.Millisecond, map[int32]task.Status{0: waits(0)}))
+	require.Equal(t, nothingSaid, look(0, map[int32]task.Status{0: waiting(0)}))
+	require.Equal(t, nothingSaid, look(900*time.Millisecond, map[int32]task.Status{0: waiting(0)}))
 	for at := time.Second; at < 10*time.Second; at += causesEvery {
 		require.Equal(t, nothingSaid, look(at, map[int32]task.Status{0: {Phase: task.Running}}))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,9 +36,11 @@ type follower struct {
 
 	at     map[int32]state.Fence      // by source: how far its deltas were read
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
-	failed map[int32]bool             // sources whose last try failed, so that a failure is logged once
-	round  []telling                  // read, and not told to the knowledge yet
-	size   int                        // of round
+	failed map[int32]error            // of this round: sources that could not be read
+	waits  *waits
+	since  time.Time // when waits' time began
+	round  []telling // read, and not told to the knowledge yet
+	size   int       // of round
 	now    func() time.Time
 	looked time.Time // when all sources that are known were looked at last
 }
@@ -51,7 +54,7 @@ type telling struct {
 
 func newFollower(w *Worker, partitions int, loops map[int32]*loop, log *slog.Logger) *follower {
 	f := &follower{store: w.opt.Follower, partitions: int32(partitions), knowledge: w.knowledge, log: log,
-		at: w.knowledge.of.Epoch().At, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: time.Now}
+		at: w.knowledge.of.Epoch().At, served: map[int32]map[int32]uint64{}, failed: map[int32]error{}, waits: w.waits, since: w.start, now: time.Now}
 	if w.knowledge.of.Others() {
 		f.loops = loops
 	}
@@ -78,15 +81,17 @@ func (f *follower) run(ctx context.Context) {
 // once looks at all sources, and tells what there is.
 func (f *follower) once(ctx context.Context) {
 	f.looked = f.now()
+	clear(f.failed)
 	for source := range f.partitions {
 		f.follow(ctx, source)
 		if f.now().Sub(f.looked) >= keepUp {
 			f.looked = f.now()
 			for known := range f.partitions {
-				f.failedOnce(ctx, known, f.sendDeltas(ctx, known))
+				f.noteFailed(ctx, known, f.sendDeltas(ctx, known))
 			}
 		}
 	}
+	f.sayFailed()
 	f.tell()
 }
 
@@ -96,24 +101,30 @@ func (f *follower) follow(ctx context.Context, source int32) {
 	if err == nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) {
 		if err != nil {
 			delete(f.at, source) // read the whole next time
-		} else {
-			f.failed[source] = false
 		}
 		err = f.sendSums(ctx, source)
 	}
-	f.failedOnce(ctx, source, err)
+	f.noteFailed(ctx, source, err)
 }
 
-// failedOnce says that a source could not be read, if that is not said already.
-func (f *follower) failedOnce(ctx context.Context, source int32, err error) {
-	if errors.Is(err, state.ErrGap) {
+// noteFailed notes that a source could not be read.
+func (f *follower) noteFailed(ctx context.Context, source int32, err error) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, state.ErrGap) || errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
 		return // which is made up for at the next turn
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, state.ErrNoState) && !errors.Is(err, state.ErrIncomplete) {
-		if !f.failed[source] {
-			f.log.Warn("another partition's statistics cannot be followed; its last ones stay", "source", source, "error", err)
-		}
-		f.failed[source] = true
+	f.failed[source] = err
+}
+
+// sayFailed says which sources could not be read in this round, in one line for all that have failed alike.
+func (f *follower) sayFailed() {
+	now := f.now().Sub(f.since)
+	seen := map[waitKey][]int32{}
+	for _, source := range slices.Sorted(maps.Keys(f.failed)) {
+		key := keyOf(followerWaits, "", f.failed[source])
+		seen[key] = append(seen[key], source)
+	}
+	for _, sources := range seen {
+		f.waits.note(now, followerWaits, "", sources, f.failed[sources[0]])
 	}
 }
 

@@ -57,7 +57,7 @@ func TestFollower_HandsOutEachDelta(t *testing.T) {
 	l := &loop{p: 1, sources: make(chan publishedBatch, 4), ended: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	l.loads.Store(1)
 	f := &follower{store: p, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, loops: map[int32]*loop{1: l},
-		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: time.Now}
+		log: l.log, at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]error{}, waits: newWaits(nil), now: time.Now}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	follow := func() {
@@ -118,7 +118,7 @@ func TestFollower_KeepsUp(t *testing.T) {
 	const sources = 4 * reach
 	s := &slow{now: time.Unix(1_000_000, 0)}
 	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: sources, log: slog.New(slog.DiscardHandler),
-		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: func() time.Time { return s.now }}
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
 	for range 5 {
 		f.once(t.Context())
 	}

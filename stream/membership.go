@@ -133,8 +133,9 @@ type Membership struct {
 	running int            // supervisors that have not returned
 	counts  map[string]int // of each topic, its partitions as last seen
 	lastErr error
-	failing time.Time            // since when nothing but faults; zero: all is well
-	logged  map[string]time.Time // faults since all was well, and when each was logged last
+	failing time.Time // since when nothing but faults; zero: all is well
+	waits   *waits
+	start   time.Time // when waits' time began
 }
 
 // NewMembership checks the configuration. It does not connect; Next does.
@@ -146,7 +147,8 @@ func NewMembership(cfg MembershipConfig) (*Membership, error) {
 	if cfg.Dialer != nil {
 		base = *cfg.Dialer
 	}
-	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), logged: map[string]time.Time{}, dialer: newTrackedDialer(&base)}
+	m := &Membership{cfg: cfg, log: cfg.Logger.With("group", cfg.GroupID), start: time.Now(), dialer: newTrackedDialer(&base)}
+	m.waits = newWaits(m.log)
 	if base.Timeout == 0 {
 		base.Timeout = cfg.RequestTimeout
 	}
@@ -244,15 +246,18 @@ func (m *Membership) join(ctx context.Context) (*kafka.ConsumerGroup, error) {
 		if group != nil {
 			return group, nil
 		}
-		if err := m.look(ctx); err != nil {
+		if err := m.Look(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// look waits for the first sight of the topics. One that was just created may not be known to every broker yet: it is
-// missing only when it is still missing after RequestTimeout.
-func (m *Membership) look(ctx context.Context) error {
+// Look waits for the first sight of the topics, and returns at once after that. A topic that was just created may not be known to
+// every broker yet: it is missing only when it is still missing after RequestTimeout.
+func (m *Membership) Look(ctx context.Context) error {
+	if m.PartitionCounts() != nil {
+		return nil
+	}
 	for start := time.Now(); ; {
 		counts, err := m.partitionCounts(ctx)
 		if err == nil {
@@ -293,34 +298,26 @@ func isYoung(err error) bool {
 	}, func(fault error) bool { return errors.Is(err, fault) })
 }
 
-// passing notes a fault that may pass, or with nil that it has. It logs what is new at once, unless it is a young broker's, and
-// what stays each 30 s.
+// passing notes a fault that may pass, or with nil that it has. It is said at once, unless it is a young broker's, as all waits are.
 func (m *Membership) passing(err error) {
-	const again, most, young = 30 * time.Second, 100, 2 * time.Second
+	const young = 2 * time.Second
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastErr = err
-	if err == nil || len(m.logged) > most {
-		m.logged = map[string]time.Time{}
-	}
 	if err == nil {
 		m.failing = time.Time{}
+		m.waits.forget(membershipWaits)
 		return
 	}
+	now := time.Now()
 	if m.failing.IsZero() {
-		m.failing = time.Now()
+		m.failing = now
 	}
-	if isYoung(err) && time.Since(m.failing) < young {
+	if isYoung(err) && now.Sub(m.failing) < young {
 		return
 	}
-	text := err.Error()
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Source != nil {
-		text = strings.Replace(text, op.Source.String(), "", 1) // our port is another each time
-	}
-	if last, told := m.logged[text]; !told || time.Since(last) > again {
-		m.logged[text] = time.Now()
-		m.log.Warn("cannot join the group yet; trying again", "error", err)
-	}
+	m.waits.note(now.Sub(m.start), membershipWaits, "", nil, err)
+	m.waits.look(now.Sub(m.start))
 }
 
 // partitionCounts asks how many partitions each topic has. A missing topic is an error.

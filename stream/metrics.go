@@ -33,7 +33,7 @@ type Metrics struct {
 	retries, payoffsClamped, foreign   prometheus.Counter
 	lookedUp, walked                   prometheus.Counter
 	rebalances                         prometheus.Counter
-	assigned, parting, standingBy      prometheus.Gauge
+	assigned, parting, unfit           prometheus.Gauge
 	deadLetters                        *prometheus.CounterVec
 
 	rankingLatency               prometheus.Histogram
@@ -94,7 +94,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rebalances:     f.counter("rebalances_total", "Generations of the group that this worker took part in."),
 		assigned:       f.gauge("partitions_assigned", "Partition numbers that this worker owns."),
 		parting:        f.gauge("partitioners_differ", "1 while producers place keys by different partitioners, which parts the records of one impression."),
-		standingBy:     f.gauge("standing_by", "1 while this worker has left its group to others, since its learners do not fit what is stored and theirs do."),
+		unfit:          f.gauge("unfit", "1 while this worker stays outside of its group, since it is not fit to work."),
 		deadLetters:    f.counters("dead_letters_total", "Refused input records, by topic and reason.", "topic", "reason"),
 		holds:          f.counters("holds_total", "Times that QPM-D began to wait for a payoff of one item.", "learner"),
 		ended:          f.counters("ended_items_total", "Items that were dropped, for no impression had carried them for item_retention; an item counts in each partition that had met it.", "learner"),
@@ -181,8 +181,8 @@ func (m *Metrics) outcomes(f factory) {
 // Parting notes whether producers place keys by different partitioners.
 func (m *Metrics) Parting(differ bool) { m.parting.Set(oneIf(differ)) }
 
-// StandingBy notes whether the worker stands by.
-func (m *Metrics) StandingBy(away bool) { m.standingBy.Set(oneIf(away)) }
+// Unfit notes whether the worker stays outside of its group.
+func (m *Metrics) Unfit(unfit bool) { m.unfit.Set(oneIf(unfit)) }
 
 func oneIf(yes bool) float64 {
 	if yes {

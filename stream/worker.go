@@ -38,13 +38,15 @@ type Options struct {
 	Log        func(partition int32) Log
 	Store      state.Store
 	Membership *Membership
-	Registry   state.Registry // of the group's workers; nil: configurations are not compared
-	Version    string         // of this program, for the others
-	Digest     string         // of all settings of the learners, for the others; empty: they are not compared
-	Follower   state.Follower // of other partitions' statistics; nil: they are not pooled
-	Metrics    *Metrics
-	Tracer     trace.Tracer // nil: no spans are made
-	Logger     *slog.Logger
+	// Missing names the topics that do not exist, those that are written to included; nil: nobody looks.
+	Missing  func(context.Context) ([]string, error)
+	Registry state.Registry // of the group's workers; nil: configurations are not compared
+	Version  string         // of this program, for the others
+	Digest   string         // of all settings of the learners, for the others; empty: they are not compared
+	Follower state.Follower // of other partitions' statistics; nil: they are not pooled
+	Metrics  *Metrics
+	Tracer   trace.Tracer // nil: no spans are made
+	Logger   *slog.Logger
 	// Machine is what each partition's machine is made from; the worker fills in Partition and MaxRankingBytes.
 	Machine partition.Config
 
@@ -64,10 +66,10 @@ type Options struct {
 
 // Worker ranks the impressions of the partitions that its group assigns to it.
 //
-// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer) and decides whether to
-// stand by (see standby), one that logs what partitions wait
+// Goroutines: Run is the supervisor. It starts one that compares configurations (see announcer), one that looks whether a member is
+// still fit to work (see guard), one that logs what partitions wait
 // for and how keys are placed (see causes and placing), and for each generation one loop per partition number (see loop.run); each loop starts one goroutine per request
-// under way. All but the first two end with the generation, which Run waits for, and those with Run.
+// under way. All but the first three end with the generation, which Run waits for, and those with Run.
 type Worker struct {
 	opt       Options
 	start     time.Time
@@ -76,15 +78,16 @@ type Worker struct {
 	misspelt  misspeltNotes
 	refusals  refusals
 	placing   *placing
-	standby   *standby // the announcer's goroutine's
+	waits     *waits
 	knowledge *knowledge
 
-	mu     sync.Mutex
-	member bool               // a generation is going on
-	loops  map[int32]*loop    // of the present generation
-	end    context.CancelFunc // ends it; nil: none is going on
-	away   *absence           // while this worker stands by
-	leaves *absence           // which has not been begun yet
+	mu      sync.Mutex
+	member  bool               // a generation is going on
+	loops   map[int32]*loop    // of the present generation
+	end     context.CancelFunc // ends it; nil: none is going on
+	outside error              // why the worker stays outside of its group; nil: it does not
+	again   time.Duration      // how long until it looks again whether it is fit
+	leaving bool               // it has to leave the group, which has not been begun yet
 }
 
 // NewWorker makes a worker; Run starts it.
@@ -93,41 +96,49 @@ func NewWorker(opt Options) *Worker {
 		opt.DrainTimeout = 10 * time.Second
 	}
 	opt.Machine.Names = newSharedNames()
-	w := &Worker{opt: opt, start: time.Now(), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
+	w := &Worker{opt: opt, start: time.Now(), waits: newWaits(opt.Logger), announcer: newAnnouncer(&opt), placing: newPlacing(opt.Logger, opt.TopicNames), loops: map[int32]*loop{}}
 	w.knowledge = newKnowledge(&w.opt.Machine)
-	w.standby = newStandby(&w.announcer.self)
-	w.announcer.look, w.announcer.heard = w.lookWhetherToStandBy, w.decideWhetherToStandBy
+	w.announcer.outside = w.Outside
 	return w
 }
 
-// Run joins the group and works until drain is done; then it makes durable what was stepped and leaves the group, or,
-// when force is done too, just leaves. It returns nil after a drain.
+// Run joins the group once the worker is fit to work, and works until drain is done; then it makes durable what was stepped and leaves the
+// group, or, when force is done too, just leaves. It returns nil after a drain.
 func (w *Worker) Run(drain, force context.Context) error {
 	defer w.opt.Membership.Close()
-	w.announcer.announce(drain)
 	announcing, stop := context.WithCancel(context.WithoutCancel(drain))
 	var wg sync.WaitGroup
 	wg.Go(func() { w.announcer.run(announcing) })
 	wg.Go(func() { w.watch(announcing) })
+	wg.Go(func() { w.guard(announcing) })
 	defer wg.Wait()
 	defer stop()
-	for {
-		gen, err := w.opt.Membership.Next(drain)
-		if err != nil {
-			if drain.Err() != nil {
-				return nil
+	for joins := true; ; joins = w.leftGroup() {
+		var gen *Generation
+		var err error
+		if joins {
+			err = w.awaitFit(drain)
+		}
+		if err == nil {
+			if joins {
+				w.announcer.announce(drain)
 			}
+			gen, err = w.opt.Membership.Next(drain)
+		}
+		if drain.Err() != nil && err != nil {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("joining group %q: %w", w.opt.Group, err)
 		}
 		gen.Run(func(ctx context.Context) { w.runGeneration(ctx, drain, force, gen) })
-		w.standBy(drain)
 		if drain.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// runGeneration works on the generation's partitions until it ends, or the worker is asked to, or stands by.
+// runGeneration works on the generation's partitions until it ends, the worker is asked to, or it leaves the group.
 func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generation) {
 	ending, stop := context.WithCancel(ctx)
 	defer stop()
@@ -140,9 +151,6 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 	}
 	w.mu.Lock()
 	w.member, w.loops, w.end = true, loops, stop
-	if w.leaves != nil { // decided between two generations
-		stop()
-	}
 	w.mu.Unlock()
 
 	unhook := context.AfterFunc(drain, stop)
@@ -164,7 +172,7 @@ func (w *Worker) runGeneration(ctx, drain, force context.Context, gen *Generatio
 
 // watch says what keeps partitions from working, and where producers part records, until ctx is done.
 func (w *Worker) watch(ctx context.Context) {
-	c := newCauses(w.opt.Logger, w.opt.TopicNames, w.opt.StartLatest)
+	c := newCauses(w.waits, w.opt.TopicNames, w.opt.StartLatest)
 	out := outOfService{}
 	tick := time.NewTicker(causesEvery)
 	defer tick.Stop()
@@ -198,8 +206,8 @@ func (w *Worker) partitions() int {
 func (w *Worker) Unready() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.away != nil {
-		return []string{w.away.why()}
+	if why := w.whyOutside(); why != "" {
+		return []string{why}
 	}
 	if !w.member {
 		why := "not a member of group " + w.opt.Group + ", joining"

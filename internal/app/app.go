@@ -100,7 +100,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 	metrics := stream.NewMetrics(opt.Registry)
 	w := stream.NewWorker(stream.Options{
 		Group: cfg.Kafka.Group, TopicNames: TopicNames(cfg), Log: func(p int32) stream.Log { return b.Partition(p) },
-		Store: store, Membership: membership, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Tracer: traces.Tracer(), Logger: opt.Logger, Machine: machine,
+		Store: store, Membership: membership, Missing: b.Missing, Registry: store, Version: opt.Version, Digest: digest, Follower: store, Metrics: metrics, Tracer: traces.Tracer(), Logger: opt.Logger, Machine: machine,
 		StartLatest: cfg.Kafka.Start == config.Latest, CheckpointInterval: cfg.Limits.CheckpointInterval,
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,

@@ -319,9 +319,9 @@ func TestGroup(t *testing.T) {
 	announce("second-worker", "2", map[string]string{"feed": "another", "front": "f"})
 	s.finds(t, doctor.Options{}, [2]string{"warning group", "learner feed is not the same everywhere: workers second have it (another); first- have it"},
 		[2]string{"warning group", "learner front"}, [2]string{"warning group", "several versions run (1, 2)"})
-	_, err = store.Announce(t.Context(), state.WorkerInfo{ID: "third-worker", Refuses: true, StandsBy: true})
+	_, err = store.Announce(t.Context(), state.WorkerInfo{ID: "third-worker", Outside: true})
 	require.NoError(t, err)
-	s.finds(t, doctor.Options{}, [2]string{"warning group", "worker third- stands by"}, [2]string{"warning group", "0 members in Kafka, and 2 workers say"})
+	s.finds(t, doctor.Options{}, [2]string{"warning group", "worker third- stays outside"}, [2]string{"warning group", "0 members in Kafka, and 2 workers say"})
 }
 
 // TestNothingAnswers: each wait ends.

@@ -31,7 +31,7 @@ func (d *doctor) group(ctx context.Context) {
 		d.add(Fault, area, "%v", err)
 		return
 	}
-	away := d.standingBy(workers)
+	away := d.outside(workers)
 	running := len(workers) - away
 	if counted && members != running {
 		d.add(Warning, area, "group %s has %d members in Kafka, and %d workers say of themselves that they run: others than workers may be in it, one may "+
@@ -44,13 +44,13 @@ func (d *doctor) group(ctx context.Context) {
 	}
 }
 
-// standingBy names the workers that stand by, and counts them.
-func (d *doctor) standingBy(workers []state.WorkerInfo) (n int) {
+// outside names the workers that stay outside of the group, and counts them.
+func (d *doctor) outside(workers []state.WorkerInfo) (n int) {
 	for i := range workers {
-		if w := &workers[i]; w.StandsBy {
+		if w := &workers[i]; w.Outside {
 			n++
-			d.add(Warning, "group", "worker %s stands by: its learners do not fit what is stored, those of others do (docs/operations.md, "+
-				"A worker stands by)", short(w.ID))
+			d.add(Warning, "group", "worker %s stays outside of the group: it is not fit to work, as its /readyz says (docs/operations.md, "+
+				"A worker stays outside)", short(w.ID))
 		}
 	}
 	return n

@@ -166,7 +166,7 @@ func (b *Board) show(ctx context.Context) {
 	if b.missed < missedOften && !errors.Is(err, state.ErrForbidden) {
 		return
 	}
-	if b.alone == "" {
+	if b.alone == "" && b.opt.Source.Outside() == "" { // else that says it
 		b.opt.Logger.Warn("workers cannot show themselves to each other; the page shows this worker alone", "error", err)
 	}
 	b.alone, b.others = "the store could not be asked for the others", nil

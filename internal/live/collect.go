@@ -19,7 +19,7 @@ type Source interface {
 	Group() string
 	Learners() []partition.LearnerConfig
 	Seen() map[int32]stream.Seen
-	StandsBy() string // why; "": it does not
+	Outside() string // why it stays outside of its group; "": it does not
 	LookAgain(from int32, n int) (next int32)
 	Now() int64 // its clock, in milliseconds
 }
@@ -38,7 +38,7 @@ var (
 
 // collect makes the worker's own summary, but for what is over time.
 func collect(source Source, counters Counters) Summary {
-	s := Summary{Form: form, ID: source.ID(), StandsBy: clip(source.StandsBy(), wordsRunes), Rankings: []Ranking{}, DeadLetters: []Letter{}, Partitions: []Partition{}, Learners: []Learner{}}
+	s := Summary{Form: form, ID: source.ID(), Outside: clip(source.Outside(), wordsRunes), Rankings: []Ranking{}, DeadLetters: []Letter{}, Partitions: []Partition{}, Learners: []Learner{}}
 	seen := source.Seen()
 	now := source.Now()
 	var account partition.Account

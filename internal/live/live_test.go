@@ -45,14 +45,14 @@ type worker struct {
 	values   map[string]stream.LearnerTotal
 	letters  []stream.Letter
 	looks    int
-	standsBy string
+	outside  string
 }
 
 func (w *worker) ID() string                               { return w.id }
 func (w *worker) Group() string                            { return "ranker" }
 func (w *worker) Learners() []partition.LearnerConfig      { return w.learners }
 func (w *worker) Seen() map[int32]stream.Seen              { return w.seen }
-func (w *worker) StandsBy() string                         { return w.standsBy }
+func (w *worker) Outside() string                          { return w.outside }
 func (w *worker) LookAgain(from int32, n int) (next int32) { w.looks++; return from + int32(n) }
 func (w *worker) Now() int64                               { return 1_000_000 }
 func (w *worker) Letters() []stream.Letter                 { return w.letters }
@@ -172,7 +172,7 @@ func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	store := memstore.New(func() string { return "token" })
 	one, two := busy("w-1"), busy("w-2")
 	two.does()
-	two.standsBy = hostile
+	two.outside = hostile
 	a, b := board(one, store), board(two, store)
 	for k := range 3 {
 		now := time.UnixMilli(1_000_000 + 1000*int64(k))
@@ -187,8 +187,8 @@ func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
 	p := page(t, a)
 	require.Len(t, p.Workers, 2)
 	require.Equal(t, "w-1", p.Workers[0].ID, "that which serves it is the first")
-	require.Empty(t, p.Workers[0].StandsBy)
-	require.Contains(t, p.Workers[1].StandsBy, "<img")
+	require.Empty(t, p.Workers[0].Outside)
+	require.Contains(t, p.Workers[1].Outside, "<img")
 	require.Len(t, p.Partitions, 4)
 	require.EqualValues(t, 20, p.Account.Impressions.Read)
 	require.Len(t, p.Learners, 1)

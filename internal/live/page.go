@@ -47,7 +47,7 @@ type WorkerRow struct {
 	Age        float64 `json:"age"` // seconds since it has shown this
 	Partitions int     `json:"partitions"`
 	Rankings   float64 `json:"rankings"` // per second
-	StandsBy   string  `json:"stands_by,omitempty"`
+	Outside    string  `json:"outside,omitempty"`
 }
 
 // PartitionPage is a partition and whose it is.
@@ -93,7 +93,7 @@ func combine(all []shown, sums map[string]Counts, now int64) *Page {
 	latencies := make([]int64, len(stream.LatencyBounds())+1)
 	for i := range all {
 		s := &all[i]
-		p.Workers = append(p.Workers, WorkerRow{s.ID, s.Version, float64(now-s.Started) / 1000, s.age, len(s.Partitions) + s.MorePartitions, s.Rates.Rankings, s.StandsBy})
+		p.Workers = append(p.Workers, WorkerRow{s.ID, s.Version, float64(now-s.Started) / 1000, s.age, len(s.Partitions) + s.MorePartitions, s.Rates.Rankings, s.Outside})
 		p.Rates = p.Rates.plus(s.Rates)
 		if len(s.Latencies) == len(latencies) {
 			for k, n := range s.Latencies {

@@ -17,7 +17,7 @@ type Summary struct {
 	Rates          Rates       `json:"rates"`
 	Latencies      []int64     `json:"latencies"` // of the last seconds, by stream.LatencyBounds
 	Account        Account     `json:"account"`
-	StandsBy       string      `json:"stands_by,omitempty"` // why it has left its group for a while, in plain words
+	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group, in plain words
 	Partitions     []Partition `json:"partitions"`
 	MorePartitions int         `json:"more_partitions,omitempty"` // that are not listed
 	Learners       []Learner   `json:"learners"`

@@ -63,19 +63,19 @@ func (tool *Tool) stopped(ctx context.Context) error {
 		return fmt.Errorf("%w: %d of %q (one from %s). Stop all workers, then give the command again; one that was killed "+
 			"counts for another session timeout, 10 s", ErrLive, members, group, client)
 	}
-	return tool.noneStandsBy(ctx)
+	return tool.noneOutside(ctx)
 }
 
-// noneStandsBy makes sure that no worker has left the group only until those that took its partitions are gone: it would join in the
-// middle of what needs all of them stopped. Where the store's rights forbid workers to tell each other, none stands by.
-func (tool *Tool) noneStandsBy(ctx context.Context) error {
+// noneOutside makes sure that no worker stays outside of the group for a while: what the command does may make it fit to work, and it would
+// join in the middle of what needs all of them stopped. Where the store's rights forbid workers to tell each other, nobody knows.
+func (tool *Tool) noneOutside(ctx context.Context) error {
 	workers, err := tool.registry.Workers(ctx)
 	if err != nil && !errors.Is(err, state.ErrForbidden) {
-		return fmt.Errorf("asking which workers of group %q stand by: %w", tool.cfg.Kafka.Group, err)
+		return fmt.Errorf("asking which workers stay outside of group %q: %w", tool.cfg.Kafka.Group, err)
 	}
-	workers = slices.DeleteFunc(workers, func(w state.WorkerInfo) bool { return !w.StandsBy })
+	workers = slices.DeleteFunc(workers, func(w state.WorkerInfo) bool { return !w.Outside })
 	if len(workers) > 0 {
-		return fmt.Errorf("%w: %d of %q stand by, and would join again. Stop them, too, then give the command again; one that was "+
+		return fmt.Errorf("%w: %d workers stay outside of %q, and would join. Stop them, too, then give the command again; one that was "+
 			"killed counts for another %v", ErrLive, len(workers), tool.cfg.Kafka.Group, state.WorkerCounts)
 	}
 	return nil

@@ -286,6 +286,9 @@ func (s *Store) Probe(_ context.Context, p int32) (state.Fence, error) {
 // Ready implements state.Store.
 func (s *Store) Ready(context.Context) error { return nil }
 
+// Fit implements state.Store.
+func (s *Store) Fit(context.Context, int) error { return nil }
+
 // Close implements state.Store.
 func (s *Store) Close() error { return nil }
 

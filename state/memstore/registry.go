@@ -34,21 +34,23 @@ func (s *Store) Note(says map[string]string) {
 
 // Announce implements state.Registry.
 func (s *Store) Announce(_ context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
+	self.At = 0
 	says, err := self.Encode()
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note(s.workers, self.ID, says, state.MaxWorkers, state.MaxWorkerBytes, state.MaxWorkersBytes)
-	return s.counted(), nil
+	s.note(s.workers, self.ID, says, state.WorkerKept, state.MaxWorkers, state.MaxWorkerBytes, state.MaxWorkersBytes)
+	return s.counted(state.WorkerKept), nil
 }
 
-// counted are the workers that can be read and still count, by ID; mu is held.
-func (s *Store) counted() []state.WorkerInfo {
+// counted are the workers that can be read and were noted within so long, by ID; mu is held.
+func (s *Store) counted(within time.Duration) []state.WorkerInfo {
 	all := make([]state.WorkerInfo, 0, len(s.workers))
 	for _, w := range s.workers {
-		if info, err := state.DecodeWorker(w.says); err == nil && s.now().Sub(w.at).Abs() <= state.WorkerCounts {
+		if info, err := state.DecodeWorker(w.says); err == nil && s.now().Sub(w.at).Abs() <= within {
+			info.At = w.at.UnixMilli()
 			all = append(all, info)
 		}
 	}
@@ -60,11 +62,11 @@ func (s *Store) counted() []state.WorkerInfo {
 func (s *Store) Workers(context.Context) ([]state.WorkerInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.counted(), nil
+	return s.counted(state.WorkerCounts), nil
 }
 
-// note notes what one worker says, and returns what all say that count, the latest first. The others are forgotten.
-func (s *Store) note(all map[string]announced, self string, says []byte, most, longest, room int) [][]byte {
+// note notes what one worker says, and returns what all say that count for so long, the latest first. The others are forgotten.
+func (s *Store) note(all map[string]announced, self string, says []byte, counts time.Duration, most, longest, room int) [][]byte {
 	now := s.now()
 	delete(all, self)
 	latest := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return all[b].at.Compare(all[a].at) })
@@ -73,7 +75,7 @@ func (s *Store) note(all map[string]announced, self string, says []byte, most, l
 	for _, id := range latest {
 		w := all[id]
 		size := len(id) + len(w.says)
-		if now.Sub(w.at).Abs() <= state.WorkerCounts && len(out) < most && len(w.says) <= longest && size <= room {
+		if now.Sub(w.at).Abs() <= counts && len(out) < most && len(w.says) <= longest && size <= room {
 			out = append(out, w.says)
 			room -= size
 		} else {
@@ -91,7 +93,7 @@ func (s *Store) Show(_ context.Context, id string, shows []byte) ([][]byte, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.note(s.shown, id, slices.Clone(shows), state.MaxShown, state.MaxShownBytes, state.MaxAllShown), nil
+	return s.note(s.shown, id, slices.Clone(shows), state.WorkerCounts, state.MaxShown, state.MaxShownBytes, state.MaxAllShown), nil
 }
 
 // Withdraw implements state.Registry.

@@ -70,13 +70,13 @@ func (s *Store) examine(ctx context.Context, node *redis.Client, now func() time
 	if save, err := node.ConfigGet(ctx, "save").Result(); err == nil {
 		r.Save, r.SaveKnown = save["save"]
 	}
-	r.Refused, err = s.tryCommands(ctx, node)
+	r.Refused, err = s.tryCommands(ctx, node, [][]any{{"info"}, {"time"}})
 	return r, err
 }
 
-// tryCommands finds out which of a worker's commands the server would not carry out, without having any carried out: behind MULTI it
-// judges each, by rights, memory and role, and puts it off; EXEC never comes. The connection is one of its own, and is closed.
-func (s *Store) tryCommands(ctx context.Context, node *redis.Client) (refused []Refusal, err error) {
+// tryCommands finds out which of a worker's commands, and of some more, the server would not carry out, without having any carried out:
+// behind MULTI it judges each, by rights, memory and role, and puts it off; EXEC never comes. The connection is one of its own, and is closed.
+func (s *Store) tryCommands(ctx context.Context, node *redis.Client, more [][]any) (refused []Refusal, err error) {
 	o := *node.Options()
 	o.PoolSize, o.MinIdleConns = 1, 0
 	client := redis.NewClient(&o)
@@ -88,7 +88,8 @@ func (s *Store) tryCommands(ctx context.Context, node *redis.Client) (refused []
 		{"hset", key, "f", "v"}, {"hdel", key, "f"}, {"hgetall", key}, {"hkeys", key}, {"hlen", key}, {"hscan", key, 0},
 		{"exists", key}, {"del", key},
 		{"zadd", key, 1, "m"}, {"zrem", key, "m"}, {"zcard", key}, {"zrangebyscore", key, 0, 1}, {"zscan", key, 0}, {"xadd", key, "*", "f", "v"},
-		{"xrange", key, "-", "+"}, {"set", key, "v"}, {"info"}, {"time"}}
+		{"xrange", key, "-", "+"}, {"set", key, "v"}}
+	tried = append(tried, more...)
 	if s.opts.WaitReplicas > 0 {
 		tried = append(tried, []any{"wait", 0, 1})
 	}

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,12 +24,13 @@ func (s *Store) shownKey() string { return s.workersKey() + ":shown" }
 // Announce implements state.Registry, by one script. What cannot be read as a worker is passed over.
 func (s *Store) Announce(ctx context.Context, self state.WorkerInfo) ([]state.WorkerInfo, error) {
 	const doing = "workers in Redis: announce"
+	self.At = 0
 	says, err := self.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	reply, err := s.run(ctx, s.announce, []any{nil, nil, 1, s.workersKey(), self.ID, says,
-		strconv.FormatInt(state.WorkerCounts.Milliseconds(), 10), state.MaxWorkers, state.MaxWorkerBytes + atBytes,
+		strconv.FormatInt(state.WorkerKept.Milliseconds(), 10), state.MaxWorkers, state.MaxWorkerBytes + atBytes,
 		state.MaxWorkersBytes})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, forbidden(err))
@@ -68,11 +68,8 @@ func (s *Store) Workers(ctx context.Context) ([]state.WorkerInfo, error) {
 	}
 	all := make([]state.WorkerInfo, 0, len(says))
 	for _, one := range says {
-		var noted struct {
-			At int64 `json:"at"`
-		}
 		w, err := state.DecodeWorker([]byte(one))
-		if err == nil && json.Unmarshal([]byte(one), &noted) == nil && now.Sub(time.UnixMilli(noted.At)).Abs() <= state.WorkerCounts {
+		if err == nil && now.Sub(time.UnixMilli(w.At)).Abs() <= state.WorkerCounts {
 			all = append(all, w)
 		}
 	}

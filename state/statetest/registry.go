@@ -48,6 +48,8 @@ func (w *world) announce(r state.Registry, self state.WorkerInfo) map[string]sta
 	w.hook()
 	byID := map[string]state.WorkerInfo{}
 	for i, one := range all {
+		require.NotZero(w, one.At)
+		one.At = 0
 		require.True(w, i == 0 || all[i-1].ID < one.ID, "ordered by id, each once")
 		byID[one.ID] = one
 	}
@@ -60,11 +62,15 @@ func (w *world) workers(r state.Registry) []state.WorkerInfo {
 	w.Helper()
 	all, err := r.Workers(w.ctx)
 	require.NoError(w, err)
+	for i := range all {
+		require.NotZero(w, all[i].At)
+		all[i].At = 0
+	}
 	return all
 }
 
 func worker(id string) state.WorkerInfo {
-	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id), Refuses: len(id) == 1, StandsBy: len(id) > 1,
+	return state.WorkerInfo{ID: id, Version: "v of " + id, Layout: len(id), Outside: len(id) > 1,
 		Learners: map[string]string{"feed": "stochastic range=0..1", `odd "name" \ {}`: "\x00ü%s"}}
 }
 
@@ -88,11 +94,13 @@ func announcedCountsForAWhile(w *world, one, other state.Registry) {
 	require.Len(w, w.announce(other, worker("b")), 2)
 	require.Equal(w, []state.WorkerInfo{worker("a"), worker("b")}, w.workers(other))
 	w.Later(w.T, 10*time.Second)
-	require.Equal(w, []state.WorkerInfo{worker("b")}, w.workers(one), "who only looks sees the same")
-	require.Len(w, w.announce(other, worker("b")), 1, "a is too old")
-	require.Len(w, w.announce(one, worker("a")), 2, "and is back")
+	require.Equal(w, []state.WorkerInfo{worker("b")}, w.workers(one), "a is too old for who only looks")
+	require.Len(w, w.announce(other, worker("b")), 2, "and kept for who goes by a clock of its own")
 	w.Later(w.T, -time.Minute)
-	require.Len(w, w.announce(one, worker("a")), 1, "nobody stays for being from the future")
+	require.Len(w, w.announce(one, worker("a")), 2, "whatever happens to the store's")
+	require.Len(w, w.workers(one), 1, "but nobody counts for being from the future")
+	w.Later(w.T, state.WorkerKept+2*time.Minute)
+	require.Len(w, w.announce(one, worker("a")), 1)
 }
 
 func announcedUntilWithdrawn(w *world, one, other state.Registry) {

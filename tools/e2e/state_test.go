@@ -192,10 +192,10 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 				_, err := tool.Reset(t.Context(), "feed", true)
 				require.ErrorIs(t, err, statetool.ErrLive)
 				worker.stop(t)
-				w.announces(t, state.WorkerInfo{ID: "away", StandsBy: true}, func() {
+				w.announces(t, state.WorkerInfo{ID: "away", Outside: true}, func() {
 					_, err := tool.Reset(t.Context(), "feed", true)
 					require.ErrorIs(t, err, statetool.ErrLive)
-					require.ErrorContains(t, err, "stand by")
+					require.ErrorContains(t, err, "outside")
 				})
 				before := w.counts(t)
 				r, err := tool.Reset(t.Context(), "feed", false)

@@ -161,7 +161,13 @@ func (w *world) start(t *testing.T) *running {
 // startWith starts a worker with a configuration of its own.
 func (w *world) startWith(t *testing.T, cfg *config.Config) *running {
 	t.Helper()
-	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, &w.log), nil))
+	return w.startLogging(t, cfg, &w.log)
+}
+
+// startLogging is startWith for a worker with a log of its own.
+func (w *world) startLogging(t *testing.T, cfg *config.Config, log io.Writer) *running {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{t}, log), nil))
 	registry := prometheus.NewRegistry()
 	a, err := app.New(cfg, app.Options{Logger: logger, Registry: registry, SessionTimeout: 6 * time.Second,
 		StopRetry: w.stopRetry, Now: w.now})

@@ -79,23 +79,23 @@ func mixConfigurations(ctx context.Context, s *isolated) error {
 	return s.reload(ctx, old)
 }
 
-// changeOneWorker gives one worker a learner that does not fit what is stored: it stands by, also while the other one is killed and
-// started again, until it gets the learner back.
+// changeOneWorker gives one worker a learner that does not fit what is stored: it stays outside of the group, also while the other one is
+// killed and started again, until it gets the learner back.
 func changeOneWorker(ctx context.Context, s *isolated) error {
 	right, wrong := s.Slots[0], s.Slots[1]
 	wrong.edit = strings.NewReplacer("feed: {", "feed: {payoff_range: [0, 2], ").Replace
 	if err := errors.Join(wrong.Stop(), wrong.configure(), wrong.Start()); err != nil {
 		return err
 	}
-	const standsBy = `stands by: other workers of the group have learner "feed" as it is stored`
-	if err := must(ctx, errors.Join(wrong.AwaitUnready(ctx, stopPatience, standsBy), right.AwaitReady(ctx))); err != nil {
+	const outside = `learner does not fit the stored state: "feed"`
+	if err := must(ctx, errors.Join(wrong.AwaitUnready(ctx, stopPatience, outside), right.AwaitReady(ctx))); err != nil {
 		return err
 	}
 	pause(ctx, 2*time.Second) // the other one ranks
 	if err := errors.Join(right.Kill(), right.Start()); err != nil {
 		return err
 	}
-	if err := must(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, standsBy))); err != nil {
+	if err := must(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, outside))); err != nil {
 		return err
 	}
 	wrong.edit = nil

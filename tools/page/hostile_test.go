@@ -46,7 +46,7 @@ func (named) Seen() map[int32]stream.Seen {
 	return map[int32]stream.Seen{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
 }
 
-func (named) StandsBy() string { return "" }
+func (named) Outside() string { return "" }
 
 type namedCounters struct{ named }
 

@@ -434,7 +434,7 @@ const workers = table("Workers", [
   {title: "worker", kind: "text", fill: (cell, w) => say(cell, short(w.id) + (w.self ? " (this page)" : ""))}, {title: "version", kind: "text", text: w => w.version || "–"},
   {title: "partitions", text: w => count(w.partitions)}, {title: "rankings per s", text: w => rate(w.rankings)},
   {title: "runs for", text: w => time(w.up)}, {title: "figures are old", text: w => time(w.age)},
-  {title: "stands by", kind: "long", fill: (cell, w) => { say(cell, w.stands_by || "no"); cell.className = "long" + (w.stands_by ? " bad" : " quiet"); }}]);
+  {title: "outside", kind: "long", fill: (cell, w) => { say(cell, w.outside || "no"); cell.className = "long" + (w.outside ? " bad" : " quiet"); }}]);
 byId("worker-table").append(workers);
 
 const letters = table("Dead letters, the latest first", [

@@ -1,0 +1,75 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// triedPage is a page that the dry run names.
+const triedPage = "1"
+
+// Fit implements state.Store. Commands and keys are tried as Examine tries them: judged, and not carried out. Each script is tried with the
+// keys that it has in each partition.
+func (s *Store) Fit(ctx context.Context, partitions int) error {
+	err := s.Ready(ctx)
+	if err == nil {
+		err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return s.rehearse(ctx, node, partitions) })
+	}
+	switch {
+	case err == nil:
+		return nil
+	case notPermitted(err):
+		return fmt.Errorf("%w: the user of redis.username needs the commands and the keys ~{%s:* that docs/operations.md names under What it "+
+			"needs of Redis: %w", state.ErrForbidden, s.opts.Group, err)
+	case refusesUs(err):
+		return fmt.Errorf("%w: %w", state.ErrForbidden, err)
+	}
+	return err
+}
+
+// eachMaster does something with the server, in a cluster with each master.
+func (s *Store) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+	switch c := s.client.(type) {
+	case *redis.Client:
+		return do(ctx, c)
+	case *redis.ClusterClient:
+		return c.ForEachMaster(ctx, do)
+	}
+	return fmt.Errorf("unexpected kind of client: %T", s.client)
+}
+
+// rehearse has a server judge what a worker asks of it for the partitions below so many.
+func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int) error {
+	var tried [][]any
+	for p := range int32(partitions) {
+		prefix := s.prefix(p)
+		meta, pages, page := prefix+metaKey, prefix+pagesKey, prefix+pageKey+triedPage
+		tried = append(tried,
+			[]any{"evalsha", s.acquire.sha, 3, meta, pages, prefix + deltasKey},
+			[]any{"evalsha", s.checkpoint.sha, 4, meta, pages, prefix + deltasKey, page},
+			[]any{"evalsha", s.lookUp.sha, 2, meta, page},
+			[]any{"evalsha", s.due.sha, 2, meta, pages})
+	}
+	refused, err := s.tryCommands(ctx, node, tried)
+	if err != nil {
+		return err
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("Redis would not carry out %s for this worker: %w", refused[0].Command, refused[0].Err)
+	}
+	return nil
+}
+
+// refusesUs tells whether the server refuses this user or its password: faults that other workers need not have.
+func refusesUs(err error) bool {
+	for _, answer := range []string{"NOAUTH", "WRONGPASS", "AUTH ", "Client sent AUTH", "invalid password"} {
+		if redis.HasErrorPrefix(err, answer) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/state/memstore"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+var (
+	errRefused = fmt.Errorf("%w: WRONGPASS", state.ErrForbidden)
+	errAway    = errors.New("connection refused")
+	errLearner = &partition.UnfitError{Learner: "feed", Configured: "new", Stored: map[string]string{"feed": "old"}}
+)
+
+// TestFitness_Leaves: when a member leaves its group, and that it keeps all that it ranks while the store is away.
+func TestFitness_Leaves(t *testing.T) {
+	running, full := task.Status{Phase: task.Running, Err: errAway}, task.Status{Phase: task.Running, Full: true}
+	failing, taking := task.Status{Phase: task.Acquiring, Err: errAway}, task.Status{Phase: task.Acquiring}
+	stopped := task.Status{Phase: task.Stopped, Err: errLearner}
+	const never = time.Duration(-1)
+	for name, c := range map[string]struct {
+		statuses []task.Status
+		err      error
+		after    time.Duration
+	}{
+		"all is ranked, without the store":           {[]task.Status{running, running}, errAway, never},
+		"all is ranked, without a right":             {[]task.Status{running, running}, errRefused, never},
+		"all is being taken over":                    {[]task.Status{taking, taking}, errRefused, never},
+		"nothing is owned":                           {nil, errRefused, never},
+		"nothing is served, and the store is fit":    {[]task.Status{failing, stopped, full}, nil, never},
+		"nothing can be taken over without a right":  {[]task.Status{failing, taking}, errRefused, unfitOwn},
+		"all have stopped for their learners":        {[]task.Status{stopped, stopped}, errLearner, unfitOwn},
+		"nothing can be taken over in an outage":     {[]task.Status{failing, failing}, errAway, unfitOutage},
+		"no room is left in an outage":               {[]task.Status{full, full}, errAway, unfitOutage},
+		"one cannot be taken over, others are at it": {[]task.Status{failing, running}, errRefused, unfitOutage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := map[int32]task.Status{}
+			for p, s := range c.statuses {
+				all[int32(p)] = s
+			}
+			var f fitness
+			left := never
+			for now := time.Hour; now <= time.Hour+10*time.Minute && left == never; now += time.Second {
+				if f.leaves(now, shareOf(all), c.err) {
+					left = now - time.Hour
+				}
+			}
+			require.Equal(t, c.after, left)
+		})
+	}
+	var f fitness
+	unserved := share{unserved: true}
+	for now := time.Duration(0); now < time.Hour; now += unfitOutage - time.Second { // it comes back each time
+		require.False(t, f.leaves(now, unserved, errAway))
+		require.False(t, f.leaves(now+unfitOutage-2*time.Second, unserved, errAway))
+		require.False(t, f.leaves(now+unfitOutage-time.Second, unserved, nil))
+	}
+}
+
+// TestRefusal: which stored learners a worker does not fit.
+func TestRefusal(t *testing.T) {
+	learners := []partition.LearnerConfig{{Name: "feed", Fingerprint: "f"}, {Name: "front", Fingerprint: "g"}}
+	line := func(name, fingerprint string) state.Field {
+		return state.Field{Hash: state.MetaHash, Field: []byte("learner." + name), Value: fmt.Appendf(nil, `{"no":0,"fingerprint":%q}`, fingerprint)}
+	}
+	for name, c := range map[string]struct {
+		stored []state.Field
+		unfit  string
+	}{
+		"nothing":                    {nil, ""},
+		"the same":                   {[]state.Field{line("feed", "f"), line("front", "g")}, ""},
+		"one that is gone":           {[]state.Field{line("feed", "f"), line("old", "o")}, ""},
+		"one that decisions name":    {[]state.Field{line("feed", "")}, ""},
+		"another":                    {[]state.Field{line("feed", "f"), line("front", "other")}, "front"},
+		"what is no learner of ours": {[]state.Field{{Hash: state.MetaHash, Field: []byte("salt"), Value: []byte("x")}}, ""},
+	} {
+		got, err := refusal(learners, c.stored)
+		require.NoError(t, err)
+		require.Equal(t, c.unfit == "", got == nil, name)
+		if got != nil {
+			require.Equal(t, c.unfit, got.Learner)
+		}
+	}
+	_, err := refusal(learners, []state.Field{{Hash: state.MetaHash, Field: []byte("learner.feed"), Value: []byte("{")}})
+	require.Error(t, err)
+}
+
+// unfitStore is a store that is not fit.
+type unfitStore struct {
+	state.Store
+	err error
+}
+
+func (s *unfitStore) Fit(context.Context, int) error { return s.err }
+
+// TestLeave: a worker that leaves says so, ends its generation, and says why it is outside wherever it is asked; one line tells of it
+// for as long as it lasts, again every 30 s.
+func TestLeave(t *testing.T) {
+	var log strings.Builder
+	metrics := NewMetrics(prometheus.NewRegistry())
+	membership, err := NewMembership(MembershipConfig{Brokers: []string{"127.0.0.1:1"}, GroupID: "g", Topics: []string{"t"}})
+	require.NoError(t, err)
+	defer membership.Close()
+	store := &unfitStore{memstore.New(nil), errRefused}
+	w := NewWorker(Options{Group: "g", Membership: membership, Store: store, Metrics: metrics, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.ErrorIs(t, w.lookWhetherFit(t.Context()), state.ErrForbidden)
+	ended := 0
+	w.leave(errRefused)
+	require.Empty(t, w.Outside(), "it is no member")
+	w.member, w.end = true, func() { ended++ }
+	w.leave(errRefused)
+	require.Equal(t, 1, ended)
+	w.member, w.end = false, nil
+	require.True(t, w.leftGroup())
+	require.Contains(t, w.Unready()[0], "stays outside of group g until it is fit to work: ")
+	require.Contains(t, w.Outside(), "WRONGPASS")
+	require.True(t, w.announcer.outside() != "")
+	for range 1000 {
+		w.stayOutside(errRefused, fitPause)
+	}
+	require.InDelta(t, 1, testutil.ToFloat64(metrics.unfit), 0)
+	w.start = w.start.Add(-waitAgain)
+	for range 1000 {
+		w.stayOutside(errRefused, fitPause)
+	}
+	w.stayOutside(nil, 0)
+	require.Empty(t, w.Outside())
+	require.False(t, w.leftGroup())
+	require.InDelta(t, 0, testutil.ToFloat64(metrics.unfit), 0)
+	require.Equal(t, 4, strings.Count(log.String(), "\n"), log.String())
+	store.err = nil
+	require.NoError(t, w.lookWhetherFit(t.Context()))
+}
