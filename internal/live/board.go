@@ -43,6 +43,7 @@ type Board struct {
 	others  []shown
 	alone   string             // why others are not known
 	missed  int                // how often in turn they could not be asked
+	said    bool               // that they could not be asked
 	before  map[string]counted // by worker
 	past    past
 	history history
@@ -156,7 +157,7 @@ func (b *Board) show(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		b.alone, b.others, b.missed = "", others, 0
+		b.alone, b.others, b.missed, b.said = "", others, 0, false
 		return
 	}
 	for k := range b.others {
@@ -166,7 +167,9 @@ func (b *Board) show(ctx context.Context) {
 	if b.missed < missedOften && !errors.Is(err, state.ErrForbidden) {
 		return
 	}
-	if b.alone == "" && b.opt.Source.Outside() == "" { // else that says it
+	// What keeps a worker outside of its group is said as that, and known a moment after it has begun.
+	if !b.said && b.missed > 1 && b.opt.Source.Outside() == "" {
+		b.said = true
 		b.opt.Logger.Warn("workers cannot show themselves to each other; the page shows this worker alone", "error", err)
 	}
 	b.alone, b.others = "the store could not be asked for the others", nil

@@ -31,6 +31,9 @@ func coexistenceFaults() []Fault {
 		inOwnGroup("one worker's learner changed", 40*time.Second, isolatedRun{
 			Settings: Settings{Partitions: 4, Workers: 2, Rate: 400, Tidy: true, Learners: staleLearners},
 			do:       changeOneWorker, end: noDeadLetters}),
+		inOwnGroup("one worker's credentials wrong", 30*time.Second, isolatedRun{
+			Settings: Settings{Partitions: 4, Workers: 3, Rate: 400, Tidy: true, Learners: staleLearners},
+			do:       spoilCredentials, end: noDeadLetters}),
 		inOwnGroup("foreign rankings", 30*time.Second, isolatedRun{do: writeForeign}),
 		inOwnGroup("tight parking", 30*time.Second, isolatedRun{
 			Settings: Settings{Rate: 400, Tidy: true}, begin: withLittleRoom, do: lagOneTopic, end: noOrphans}),
@@ -97,6 +100,44 @@ func changeOneWorker(ctx context.Context, s *isolated) error {
 	}
 	if err := must(ctx, errors.Join(right.AwaitReady(ctx), wrong.AwaitUnready(ctx, stopPatience, outside))); err != nil {
 		return err
+	}
+	wrong.edit = nil
+	return s.reload(ctx, wrong)
+}
+
+// spoilCredentials starts one of several workers with a password for Redis that is wrong: it stays outside of the group, and the others rank
+// all that comes, until it has the right one.
+func spoilCredentials(ctx context.Context, s *isolated) error {
+	wrong, healthy := s.Slots[0], s.Slots[1:]
+	for round := range 2 {
+		wrong.edit = func(text string) string { return strings.Replace(text, "redis: {", "redis: {username: nobody, password: wrong, ", 1) }
+		end := wrong.Stop
+		if round > 0 { // while it is outside
+			end = wrong.Kill
+		}
+		if err := errors.Join(end(), wrong.configure(), wrong.Start()); err != nil {
+			return err
+		}
+		if err := must(ctx, wrong.AwaitUnready(ctx, stopPatience, "stays outside of group")); err != nil {
+			return err
+		}
+		for _, w := range healthy {
+			if err := must(ctx, w.AwaitReady(ctx)); err != nil {
+				return err
+			}
+		}
+		before, err := s.Account(ctx)
+		if err != nil {
+			return err
+		}
+		pause(ctx, 3*time.Second)
+		after, err := s.Account(ctx)
+		if err != nil {
+			return err
+		}
+		if after["impressions.read"] == before["impressions.read"] {
+			return violated("nothing is ranked while one worker has wrong credentials")
+		}
 	}
 	wrong.edit = nil
 	return s.reload(ctx, wrong)

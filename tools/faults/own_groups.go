@@ -47,7 +47,6 @@ func ownGroupFaults() []Fault {
 			return s.meanwhile(ctx, func() error { return s.alter(ctx, s.Topics[event.Rankings], "message.timestamp.type", "CreateTime") })
 		}),
 		loud("redis emptied", "stopped (no_state)", func(ctx context.Context, s *isolated) error { return s.forget(ctx) }),
-		// It may stand by first, for itself: what was killed counts as there for a while.
 		loud("learner's payoff range changed", "learner does not fit the stored state", func(ctx context.Context, s *isolated) error {
 			return s.reconfigure(ctx, "feed: {", "feed: {payoff_range: [0, 2], ")
 		}),
