@@ -45,7 +45,7 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading which learners are stored: %w", err)
 		}
-		refusal, err := refusal(w.opt.Machine.Learners, fields)
+		refusal, err := partition.Unfit(w.opt.Machine.Learners, fields)
 		switch {
 		case err != nil:
 			continue // likewise
@@ -56,26 +56,6 @@ func (w *Worker) checkFit(ctx context.Context) error {
 		}
 	}
 	return unfit
-}
-
-// refusal is why learners do not fit what is stored of a partition, by the fields of its hash "meta"; nil: they do.
-func refusal(learners []partition.LearnerConfig, fields []state.Field) (*partition.UnfitError, error) {
-	table, err := partition.StoredLearners(fields)
-	if err != nil {
-		return nil, err
-	}
-	stored := map[string]string{}
-	for _, s := range table {
-		if s.Fingerprint != "" {
-			stored[s.Name] = s.Fingerprint
-		}
-	}
-	for i := range learners {
-		if l := &learners[i]; stored[l.Name] != "" && stored[l.Name] != l.Fingerprint {
-			return &partition.UnfitError{Learner: l.Name, Configured: l.Fingerprint, Stored: stored}, nil
-		}
-	}
-	return nil, nil
 }
 
 // awaitFit returns once the worker is fit to work and may join the group, or with the end of drain. It fails where topics to be read do

@@ -71,8 +71,8 @@ func TestFitness_Leaves(t *testing.T) {
 	}
 }
 
-// TestRefusal: which stored learners a worker does not fit.
-func TestRefusal(t *testing.T) {
+// TestUnfit: which stored learners a worker does not fit.
+func TestUnfit(t *testing.T) {
 	learners := []partition.LearnerConfig{{Name: "feed", Fingerprint: "f"}, {Name: "front", Fingerprint: "g"}}
 	line := func(name, fingerprint string) state.Field {
 		return state.Field{Hash: state.MetaHash, Field: []byte("learner." + name), Value: fmt.Appendf(nil, `{"no":0,"fingerprint":%q}`, fingerprint)}
@@ -88,14 +88,14 @@ func TestRefusal(t *testing.T) {
 		"another":                    {[]state.Field{line("feed", "f"), line("front", "other")}, "front"},
 		"what is no learner of ours": {[]state.Field{{Hash: state.MetaHash, Field: []byte("salt"), Value: []byte("x")}}, ""},
 	} {
-		got, err := refusal(learners, c.stored)
+		got, err := partition.Unfit(learners, c.stored)
 		require.NoError(t, err)
 		require.Equal(t, c.unfit == "", got == nil, name)
 		if got != nil {
 			require.Equal(t, c.unfit, got.Learner)
 		}
 	}
-	_, err := refusal(learners, []state.Field{{Hash: state.MetaHash, Field: []byte("learner.feed"), Value: []byte("{")}})
+	_, err := partition.Unfit(learners, []state.Field{{Hash: state.MetaHash, Field: []byte("learner.feed"), Value: []byte("{")}})
 	require.Error(t, err)
 }
 

@@ -42,6 +42,31 @@ func fingerprints(table []storedLearner) map[string]string {
 	return all
 }
 
+// Unfit is why a machine with these learners would refuse what is stored, by the fields of its hash "meta"; nil: its learners fit. It fails
+// where the table of learners cannot be read.
+func Unfit(learners []LearnerConfig, fields []state.Field) (*UnfitError, error) {
+	var table []storedLearner
+	for _, f := range fields {
+		name, ok := strings.CutPrefix(string(f.Field), learnerPrefix)
+		if f.Hash != state.MetaHash || !ok {
+			continue
+		}
+		s, err := parseLearner(f.Value)
+		if err != nil {
+			return nil, err
+		}
+		s.name = name
+		table = append(table, s)
+	}
+	stored := fingerprints(table)
+	for i := range learners {
+		if l := &learners[i]; stored[l.Name] != "" && stored[l.Name] != l.Fingerprint {
+			return &UnfitError{Learner: l.Name, Configured: l.Fingerprint, Stored: stored}, nil
+		}
+	}
+	return nil, nil
+}
+
 // Fields of the hash "meta" that are the machine's, besides the account and the learner table.
 const (
 	watermarkField = "watermark"
