@@ -110,7 +110,9 @@ func changeOneWorker(ctx context.Context, s *isolated) error {
 func spoilCredentials(ctx context.Context, s *isolated) error {
 	wrong, healthy := s.Slots[0], s.Slots[1:]
 	for round := range 2 {
-		wrong.edit = func(text string) string { return strings.Replace(text, "redis: {", "redis: {username: nobody, password: wrong, ", 1) }
+		wrong.edit = func(text string) string {
+			return strings.Replace(text, "redis: {", "redis: {username: nobody, password: wrong, ", 1)
+		}
 		end := wrong.Stop
 		if round > 0 { // while it is outside
 			end = wrong.Kill
