@@ -130,7 +130,7 @@ func TestFollower_KeepsUp(t *testing.T) {
 func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
 	s := &slow{now: time.Unix(1_000_000, 0)}
 	f := &follower{store: s, knowledge: newKnowledge(&partition.Config{Names: newSharedNames()}), partitions: 2, log: slog.New(slog.DiscardHandler),
-		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]bool{}, now: func() time.Time { return s.now }}
+		at: map[int32]state.Fence{}, served: map[int32]map[int32]uint64{}, failed: map[int32]error{}, waits: newWaits(nil), now: func() time.Time { return s.now }}
 	f.once(t.Context())
 	require.Equal(t, 2, s.wholes)
 	s.now = s.now.Add(2 * reach * time.Second)
