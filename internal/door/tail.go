@@ -161,8 +161,8 @@ func (d *Door) askForOwner(ctx context.Context, log *broker.Partition, p int32) 
 	switch {
 	case err != nil:
 		o.any = len(o.known) == 0
-		d.opt.Logger.Warn("rankings of other producers than the workers are believed until the next fence; let this user describe the "+
-			"transactional ids of the group", "partition", p, "error", err)
+		d.opt.Logger.Warn("rankings of every producer are believed until the next fence", "partition", p, "error", err,
+			"hint", "let this user describe the transactional ids of the group")
 	case holder >= 0:
 		o.known.Mark(&task.Marker{Abort: true, Producer: task.Producer{ID: holder}})
 	}
