@@ -234,7 +234,7 @@ func (p *replayed) imports(s *partition.Sight) error {
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if !ok || i.Mode == partition.ImportDelta && n == 0 { // a base has what its last checkpoint came to, and not which fields that changed
 			t.Known, k.apart = false, true
 			return nil
 		}
@@ -259,8 +259,6 @@ func (p *replayed) imports(s *partition.Sight) error {
 // publishedTo is what an import takes in of what a source has published by its first n deltas.
 func (p *replayed) publishedTo(i *partition.Import, n int) []partition.Published {
 	switch of := p.published[i.Source]; {
-	case i.Mode == partition.ImportDelta && n == 0:
-		return nil
 	case i.Mode == partition.ImportDelta:
 		return of.read(of.deltas[n-1].fields)
 	case i.Mode == partition.ImportInformative:
