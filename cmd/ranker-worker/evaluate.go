@@ -30,7 +30,6 @@ type evaluation struct {
 	targets []string
 	units   string
 	unpaid  string
-	per     string
 	clip    float64
 	asJSON  bool
 	plot    string
@@ -73,7 +72,6 @@ An answer is refused, with the reason, where the log does not hold it. Exit code
 	f.StringArrayVar(&e.targets, "target", nil, "what to judge; can be repeated")
 	f.StringVar(&e.units, "payoff-range", "", "of a log without --config, the least and the greatest payoff: `MIN,MAX` (default 0,1)")
 	f.StringVar(&e.unpaid, "unpaid", "", "what a selection is worth that was never paid (default: on_expiry of the configuration)")
-	f.StringVar(&e.per, "per", "selection", "`selection`: impressions without one are left out; impression: they are worth 0")
 	f.Float64Var(&e.clip, "clip", 0, "let no weight count for more, which biases what it steadies (default: no bound)")
 	f.BoolVar(&e.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&e.plot, "plot", "", "draw the values with their intervals to `FILE`.svg, for light and dark pages, or .png")
@@ -132,13 +130,6 @@ func (e *evaluation) options() (*evaluate.Options, error) {
 	o := &evaluate.Options{Units: config.Range{Min: 0, Max: 1}, Clip: e.clip}
 	if e.clip < 0 {
 		return nil, usageError{errors.New("--clip cannot be negative")}
-	}
-	switch e.per {
-	case "selection":
-	case "impression":
-		o.PerImpression = true
-	default:
-		return nil, usageError{fmt.Errorf("--per: %q is neither selection nor impression", e.per)}
 	}
 	if e.unpaid != "" {
 		x, err := strconv.ParseFloat(e.unpaid, 64)

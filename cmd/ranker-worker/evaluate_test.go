@@ -100,7 +100,6 @@ func TestEvaluateUsage(t *testing.T) {
 		{[]string{"--flat", "nowhere"}, 1, "nowhere"},
 		{[]string{"--flat", flatLog, "--target", "nix"}, 1, `flat.jsonl:2: nothing says what target "nix" does here`},
 		{[]string{"--flat", flatLog, "--payoff-range", "1,0"}, 2, "--payoff-range"},
-		{[]string{"--flat", flatLog, "--per", "hour"}, 2, "--per"},
 		{[]string{"--flat", flatLog, "--unpaid", "much"}, 2, "--unpaid"},
 		{[]string{"--flat", flatLog, "--clip", "-1"}, 2, "--clip"},
 		{[]string{"--flat", flatLog, "--plot", "x.txt"}, 2, "--plot"},

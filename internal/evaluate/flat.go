@@ -22,8 +22,6 @@ type Options struct {
 	Units config.Range
 	// Clip bounds weights; 0 is no bound.
 	Clip float64
-	// PerImpression counts impressions without a selection, as worth 0; else they are left out.
-	PerImpression bool
 	// Unpaid is what a selection is worth that was never paid, in Units; nil: as the learner's on_expiry says.
 	Unpaid *float64
 	// Decided, where it is not nil, is told how a target ranks each row: utility ranks in the order shown. Of flat logs nothing is told.

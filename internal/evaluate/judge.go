@@ -221,8 +221,7 @@ func (j *judge) decided(e *journal.Event) error {
 			p.est.add(&j.row, p.pi)
 		}
 	}
-	switch {
-	case counts:
+	if counts {
 		j.again = j.windows.of(j.again, e.Order, e.Propensities)
 		j.off = max(j.off, math.Abs(j.again[out.Selected]/x.p-1))
 		j.model.paid(e.Items[out.Selected], j.row.payoff)
@@ -231,13 +230,6 @@ func (j *judge) decided(e *journal.Event) error {
 		if j.opt.Look != nil && j.judged%j.opt.Every == 0 {
 			j.opt.Look(j.judged, j.targets())
 		}
-	case out.How == journal.Unselected && j.opt.PerImpression:
-		r := j.normalised(0)
-		for _, p := range j.players {
-			p.est.own(r)
-		}
-		j.paid.add(r)
-		j.judged++
 	}
 	if out.How == journal.Replaced { // nothing of it is told
 		j.end(slot)

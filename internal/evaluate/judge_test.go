@@ -71,8 +71,6 @@ func TestLog_Refusals(t *testing.T) {
 	opt := unitUnpaid(&half)
 	high := judge(population(5), 0, 5000, opt, Logging, drop)
 	require.Greater(t, high.DR.Value, low.DR.Value+0.02) // one in twenty is never paid
-	opt.PerImpression = true
-	require.Less(t, judge(population(5), 0, 5000, opt, Logging, drop).DR.Value, high.DR.Value) // nor is one in fifty selected
 
 	// They look further than that.
 	short := judge(population(5), 0, 5000, unit(), "utility", config.Setting{"windows", "{list: [0.5, 0.5]}"})
