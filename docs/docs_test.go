@@ -340,6 +340,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 func TestLogMessagesAreAllListed(t *testing.T) {
 	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door") + sources(t, "../internal/tracing")
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
+	messages = append(messages, found(t, said, `&waitKind\{"([^"]+)"`, 5)...)
 	said = sources(t, "../stream/task")
 	phases := found(t, said, `return \[\.\.\.\]string\{"(acquiring[^}]+)"\}\[p\]`, 1)
 	var listed []string
