@@ -57,9 +57,9 @@ func newReplayCommand() *cobra.Command {
 each with the one in the log, byte by byte. It only reads topics, in no group: workers go on undisturbed.
 
 A ranking is identical, different, or not exact: then the topics do not hold all that it was made from, and the reason is given. So it is
-with rankings of earlier versions and what follows them, with what was made with other settings or on another kind of processor, where a
-person has changed what is stored, and where the topics have lost their beginning. The last rankings of a log may have been made from what
-other partitions had published and no ranking tells of yet.
+with rankings that were made with other settings or on another kind of processor, where a command of state has changed what is stored, and
+where the topics have lost their beginning. The last rankings of a log may have been made from what other partitions had published and no
+ranking tells of yet.
 
 All partitions are replayed, since they learn from each other. Exit code 1 if a ranking is different.`,
 		Example: `  ranker-worker replay --config worker.yaml

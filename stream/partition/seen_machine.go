@@ -29,8 +29,8 @@ func (m *Machine) Imported(i Import) {
 	}
 }
 
-// check is of what steps and the walk change, to tell by it whether what was seen is of the same state: an earlier version does not
-// know that field, and leaves it as it is.
+// check is a hash of what steps and the walk change. It shows whether the field of what was seen belongs to the stored state: commands of
+// `state` change that state, and leave the field as it is.
 func (m *Machine) check() uint32 {
 	h := fnv.New32a()
 	var b []byte

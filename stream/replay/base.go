@@ -58,7 +58,7 @@ func (p *replayed) beginWith(b *Base) error {
 	seen, ok := p.machine.SeenLoaded()
 	told, err := toldBy(seen.Tokens)
 	if !ok || err != nil {
-		return notTold("the base does not tell what was seen: it is of a version that cannot, or of a state that something else has changed")
+		return notTold("the base does not hold what its owner has seen: something else than a worker has changed the state since")
 	}
 	if seen.MadeBy != partition.MadeBy(cfg.Program, cfg.Settings) {
 		return notTold("the base is of a worker of another version, on another kind of processor, or with other settings")

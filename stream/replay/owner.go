@@ -108,7 +108,7 @@ func (p *replayed) goBack(b *partition.SeenBegin) error {
 	p.unsent = nil
 	through := slices.IndexFunc(p.checkpoints, func(c checkpoint) bool { return c.segments[len(c.segments)-1].seal == s })
 	if through >= 0 && p.checkpoints[through].seq != b.Seq || through < 0 && p.image.seq != b.Seq {
-		return notTold("the stored state was changed by something else than a worker that tells what it sees")
+		return notTold("the stored state was changed by something else than a worker")
 	}
 	for i := range p.checkpoints[:through+1] {
 		p.apply(&p.checkpoints[i])
@@ -122,7 +122,7 @@ func (p *replayed) goBack(b *partition.SeenBegin) error {
 func (p *replayed) sendUnsent(n int, seq int64) error {
 	switch more := seq - p.seq; {
 	case more < 1 || more > int64(n):
-		return notTold("the stored state was changed by something else than a worker that tells what it sees")
+		return notTold("the stored state was changed by something else than a worker")
 	case more == int64(n):
 		for range n {
 			p.send(1)

@@ -124,7 +124,7 @@ type run struct {
 	news      bool // something was published since all waited
 	enough    bool
 	guesses   bool // some owner's learners were not told all that they had been told of other partitions
-	mixed     bool // some owner did not tell what it saw, or somebody else changed what is stored
+	mixed     bool // headers were lost, or something else than a worker changed the stored state
 }
 
 // progress is how a partition has come on.

@@ -163,7 +163,7 @@ func contradicts(format string, args ...any) error {
 	return &untold{fmt.Sprintf(format, args...), true}
 }
 
-// misfit is why rankings are not exact where headers contradict each other: some were lost, or an owner between tells nothing.
+// misfit is why rankings are not exact where headers contradict each other: some were lost.
 const misfit = "what the headers tell does not fit together"
 
 // behindMixed is why a ranking that is different is not exact once something was not told: what others published meanwhile may be part of it.

@@ -61,7 +61,6 @@ type sabotage struct {
 	crowdsOut    bool // what finds no room is given up although what it waits for may be in the log
 	unordered    bool // a replay takes records in in an order of its own
 	strangers    bool // what comes for a learner that only other workers know is refused
-	silent       bool // nothing is told of what was seen, as by earlier versions
 	behindUnseen bool // decisions of before the checkpoint are not held against the state
 	// rulesFirst is asked before the cursor whether the rules of the day refuse an impression.
 	rulesFirst func(*partition.Record) bool

@@ -46,9 +46,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift || meta.Layout < 2); err != nil {
 		return nil, err
 	}
-	if !cfg.sabotage.silent {
-		m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
-	}
+	m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
 	if r.replay.recorded.adrift {
 		m.Begin(r.queues.offsets())
 	}
