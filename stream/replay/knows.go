@@ -185,9 +185,10 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 		k.of.Whole(source, fence)
 		t.anew = nil
 	default:
-		sure := true
 		before := t.Over && t.OverWriter == at.OverWriter && t.OverSeq == at.OverSeq // it is being told over the same already
-		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !(before && t.anew != nil) {
+		begun := before && t.anew != nil
+		sure := !begun || !k.bad[source]
+		if over := (stamp{at.OverWriter, at.OverSeq}); at.Over && !begun {
 			m, ok := of.find(over)
 			sure = ok && p.reach(source, t, partition.SourceAt{Known: true, Whole: true, Writer: over.writer, Seq: over.seq}, m)
 		}

@@ -25,3 +25,20 @@ func TestImports_OfABasesLastCheckpoint(t *testing.T) {
 		Import: partition.Import{Source: 1, Mode: partition.ImportAll, Writer: 7, Seq: 54, Last: true}}))
 	require.False(t, p.knows.apart, "the whole as of the base is known")
 }
+
+// TestGoTo_OverWhatIsNotKnown: a source is read whole, in parts, by a process that knew it as of a checkpoint older than the source's base. It
+// stays not known until the whole is read.
+func TestGoTo_OverWhatIsNotKnown(t *testing.T) {
+	names := partition.NewNameTable()
+	of := newPublished(1, partition.NewPublishedReader(nil, names))
+	of.begin(stamp{7, 54}, nil)
+	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}}
+	p.knows = newKnows(&partition.Config{Knowledge: partition.NewKnowledge(nil, names)}, 2)
+	at := partition.SourceAt{Known: true, Writer: 7, Seq: 54, Over: true, OverWriter: 5, OverSeq: 9}
+	for at.Parts = 1; at.Parts < 4; at.Parts++ {
+		require.NoError(t, p.goTo(1, at))
+		require.True(t, p.knows.bad[1], "part %d", at.Parts)
+	}
+	require.NoError(t, p.goTo(1, partition.SourceAt{Known: true, Whole: true, Writer: 7, Seq: 54}))
+	require.False(t, p.knows.bad[1])
+}
