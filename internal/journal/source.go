@@ -64,7 +64,7 @@ func (h *head) next(ctx context.Context, refused func(h *head, why error)) error
 		if err != nil {
 			return err
 		}
-		if e.Value == nil { // a tombstone of a compacted topic
+		if e.Value == nil { // a tombstone of a compacted topic, or an order record
 			continue
 		}
 		own, has, err := h.decode(e)

@@ -246,6 +246,9 @@ func (p *Platform) listen(ctx context.Context, wait bool) error {
 func (p *Platform) ranked(records []partition.Record) error {
 	dec := event.NewDecoder(event.Limits{})
 	for _, m := range records {
+		if m.Value == nil { // an order record
+			continue
+		}
 		var r event.Ranking
 		if err := dec.Ranking(&r, m.Value); err != nil {
 			return fmt.Errorf("reading the ranking at offset %d: %w", m.Offset, err)

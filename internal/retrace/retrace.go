@@ -222,7 +222,8 @@ func (l *log) Ranking() (*replay.Ranking, error) {
 				continue
 			}
 			w.at++
-			return &replay.Ranking{Offset: rec.Offset, Key: rec.Key, Value: rec.Value, Steps: o.Steps, Seen: o.Seen}, nil
+			order, _ := partition.OrderNumber(rec, l.t.cfg.Kafka.Group, l.p)
+			return &replay.Ranking{Offset: rec.Offset, Order: order, Key: rec.Key, Value: rec.Value, Steps: o.Steps, Seen: o.Seen}, nil
 		}
 		if w.next >= w.end {
 			return nil, nil
@@ -241,7 +242,8 @@ func (l *log) Ranking() (*replay.Ranking, error) {
 }
 
 func (l *log) mine(rec *partition.Record, o *task.Origin) bool {
-	if l.decoder.Ranking(&l.ranking, rec.Value) != nil || l.ranking.Decision.Group != l.t.cfg.Kafka.Group {
+	if _, order := partition.OrderNumber(rec, l.t.cfg.Kafka.Group, l.p); !order &&
+		(l.decoder.Ranking(&l.ranking, rec.Value) != nil || l.ranking.Decision.Group != l.t.cfg.Kafka.Group) {
 		return false
 	}
 	return l.t.partitions[l.p].Topics[event.Rankings].LogStart > 0 || !o.Transactional && l.fenced[o.Producer.ID]

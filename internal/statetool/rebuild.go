@@ -241,6 +241,8 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 	dec := event.NewDecoder(event.Limits{})
 	log := &d.Topics[event.Rankings]
 	fenced := map[int64]bool{}
+	decided := false
+	var order []partition.Step // of the first order record, where it stands before the first decision
 	for next := log.LogStart; next < log.End; {
 		got, err := tool.fetch(ctx, p, event.Rankings, next, 1<<20)
 		if err != nil {
@@ -252,8 +254,15 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 		for i := range got.Records {
 			var r event.Ranking
 			o := &got.Origins[i]
-			if dec.Ranking(&r, got.Records[i].Value) != nil || r.Decision.Group != tool.cfg.Kafka.Group ||
-				log.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+			if log.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+				continue
+			}
+			if n, ok := partition.OrderNumber(&got.Records[i], tool.cfg.Kafka.Group, p); ok && n == 1 && !decided {
+				if _, order, err = partition.ParseSteps(nil, o.Steps); err != nil {
+					return err
+				}
+			}
+			if dec.Ranking(&r, got.Records[i].Value) != nil || r.Decision.Group != tool.cfg.Kafka.Group {
 				continue
 			}
 			one := &decision{offset: r.Decision.Offset, learner: string(r.Learner)}
@@ -261,6 +270,9 @@ func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f
 				if _, one.steps, err = partition.ParseSteps(nil, o.Steps); err != nil {
 					return err
 				}
+			}
+			if decided = true; order != nil {
+				one.steps, order = order, nil
 			}
 			if !f(one) {
 				return nil

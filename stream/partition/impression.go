@@ -206,8 +206,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	start := len(out.buf)
 	out.buf = event.AppendRanking(out.buf, r)
 	value := out.buf[start:len(out.buf):len(out.buf)]
-	steps := m.stepsOf(len(value), out)
-	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: steps, Seen: m.seenOf(len(value)+len(steps), out)})
+	m.makeRoomFor(len(rec.Key)+len(value), out)
+	out.Rankings = append(out.Rankings, Message{Key: out.keep(rec.Key), Value: value, Steps: m.stepsOf(out), Seen: m.seenOf(out)})
 	m.stepping.ranked = true
 	l.looking.decided(m, l, s.candidates, favourite)
 
@@ -223,25 +223,6 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	if about != nil {
 		m.keepContext(l, e, d.Order)
 	}
-}
-
-// stepsOf are the steps since the last ranking, for the header of one whose value has so many bytes. Where both together
-// could be too much for one record, the steps' order is left out.
-func (m *Machine) stepsOf(size int, out *Output) []byte {
-	m.steps.at(m.time.watermark)
-	if len(m.cur.key)+size+len(m.steps.tokens) > m.cfg.MaxRankingBytes-stepsHeaderBytes {
-		m.steps.forget()
-	}
-	start := len(out.buf)
-	out.buf = m.steps.appendHeader(out.buf)
-	return out.buf[start:len(out.buf):len(out.buf)]
-}
-
-// seenOf is what else was seen, as far as it fits into the header of a ranking that has so many bytes besides.
-func (m *Machine) seenOf(size int, out *Output) []byte {
-	start := len(out.buf)
-	out.buf = m.seen.take(out.buf, max(1, min(seenAtOnce, m.cfg.MaxRankingBytes-len(m.cur.key)-size-2*stepsHeaderBytes)))
-	return out.buf[start:len(out.buf):len(out.buf)]
 }
 
 // sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing

@@ -73,6 +73,7 @@ const (
 	floorField     = "floor"
 	saltField      = "salt"
 	stepsField     = "steps"
+	ordersField    = "orders"
 	seenField      = "seen"
 )
 
@@ -171,6 +172,8 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 		m.loading.salted = true
 	case field == stepsField:
 		err = m.steps.load(value)
+	case field == ordersField:
+		err = m.steps.loadOrders(value)
 	case field == seenField:
 		m.loading.check = m.seen.load(value)
 	case strings.HasPrefix(field, accountPrefix):
@@ -218,7 +221,7 @@ func (m *Machine) Loaded(event.Millis) error {
 		return err
 	}
 	m.seen.known = m.seen.known && ld.check == m.check()
-	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor}
+	m.sealedMeta = sealedMeta{stored: ld.salted, watermark: m.time.watermark, floor: m.expiry.floor, orders: m.steps.orders}
 	return nil
 }
 

@@ -90,6 +90,7 @@ type sealedMeta struct {
 	stored    bool // salt and the rest have been written once
 	watermark event.Millis
 	floor     int64
+	orders    int64
 }
 
 var errConfig = errors.New("partition: configuration")
@@ -350,9 +351,12 @@ func (m *Machine) unknownHere(name string) error {
 	return nil
 }
 
-// Begin makes the steps begin anew at these offsets. It is called where an owner goes on by its own choice, and behind a
-// decision whose own steps are not known.
-func (m *Machine) Begin(offsets [event.Inputs]int64) {
+// Begin notes that an owner goes on by its own choice from these offsets. Where the order of the steps before is not known, it leaves
+// them out.
+func (m *Machine) Begin(offsets [event.Inputs]int64, known bool) {
+	if !known {
+		m.steps.restart()
+	}
 	m.steps.next = offsets
 	m.steps.at(m.time.watermark)
 	m.steps.read()

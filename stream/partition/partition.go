@@ -21,12 +21,14 @@ type Config struct {
 	MaxRecordBytes  int
 	Formats         event.Formats // of the input topics
 	MaxRankingBytes int           // what one ranking record may take in its topic
-	Salt            uint64        // of the keys of decisions; a stored one wins
-	HashKey         uint64        // secret, of this process: keys the hashes of ids in memory
-	Learners        []LearnerConfig
-	Experiments     []ExperimentConfig
-	Partitions      int32 // of the input topics; what experiments by user wait for
-	Names           Names // of items, which other machines may share; nil: the machine's own
+	// OrderBytes is how many bytes of steps, or of what else was seen, are kept for the next ranking; see Tell. 0: 4 KiB.
+	OrderBytes  int
+	Salt        uint64 // of the keys of decisions; a stored one wins
+	HashKey     uint64 // secret, of this process: keys the hashes of ids in memory
+	Learners    []LearnerConfig
+	Experiments []ExperimentConfig
+	Partitions  int32 // of the input topics; what experiments by user wait for
+	Names       Names // of items, which other machines may share; nil: the machine's own
 	// Program names the program and the kind of processor, and Settings those settings on which decisions depend. Both are only told.
 	Program, Settings string
 	Knowledge         *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
@@ -83,11 +85,11 @@ type Cut struct {
 	Hash uint64 // of both, as witnesses have it: whatever of them is at hand, a record stays the same
 }
 
-// Message is a record to be produced.
+// Message is a record to be produced: a ranking, or an order record, whose value is nil.
 type Message struct {
 	Key, Value []byte
-	Steps      []byte // of a ranking: what was stepped since the last, see ParseSteps; not nil
-	Seen       []byte // of a ranking: what else was seen, see SeenReader; empty where there was nothing
+	Steps      []byte // what was stepped since the last, see ParseSteps; not nil
+	Seen       []byte // what else was seen, see SeenReader; empty where there was nothing
 }
 
 // DeadLetter is a refused input record.
@@ -103,7 +105,7 @@ type DeadLetter struct {
 // Output collects what steps produce. Its bytes are its own: nothing in it aliases an input. They stay valid until
 // Reset; the caller resets and reuses it.
 type Output struct {
-	Rankings    []Message
+	Rankings    []Message // and order records
 	DeadLetters []DeadLetter
 
 	buf []byte // what the messages point into; when it is full, they keep it, and a larger one is begun

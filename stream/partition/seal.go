@@ -40,12 +40,15 @@ func (m *Machine) sealMeta(dst *state.Changes) {
 	if !m.sealedMeta.stored {
 		m.write(dst, saltField, appendHex(nil, m.salt))
 	}
-	now := sealedMeta{stored: true, watermark: m.time.watermark, floor: m.expiry.floor}
+	now := sealedMeta{stored: true, watermark: m.time.watermark, floor: m.expiry.floor, orders: m.steps.orders}
 	if !m.sealedMeta.stored || m.sealedMeta.watermark != now.watermark {
 		m.write(dst, watermarkField, strconv.AppendInt(nil, now.watermark, 10))
 	}
 	if !m.sealedMeta.stored || m.sealedMeta.floor != now.floor {
 		m.write(dst, floorField, strconv.AppendInt(nil, now.floor, 10))
+	}
+	if m.sealedMeta.orders != now.orders {
+		m.write(dst, ordersField, strconv.AppendInt(nil, now.orders, 10))
 	}
 	m.sealedMeta = now
 	for c, n := range m.ledger.now {

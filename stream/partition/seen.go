@@ -35,16 +35,14 @@ const (
 // The notes that a token of the kind seenNote makes.
 const (
 	seenBegin = 1 // a machine began: absolute values
-	seenGap   = 2 // what else was seen is not told from here on
-	seenMore  = 3 // ends a header: the rest follows with the next rankings
+	seenGap   = 2 // what was seen up to here is not told
 	seenSeal  = 4 // a segment was sealed
 	seenWalk  = 5 // uvarint: the walk closed so many buckets more
 	seenStand = 6 // how far the process's knowledge was told of all sources, and what it has estimated
 )
 
 const (
-	maxSeen     = 64 << 10 // bounds what is kept that no ranking has told of
-	seenAtOnce  = 4 << 10  // of that one ranking tells
+	maxSeen     = 16 << 10 // bounds what an owner keeps while it adopts; see tellAt for later
 	seenVersion = 3
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young.
@@ -115,7 +113,7 @@ const PublishedAtOnce = 2000
 // seen collects tokens. The zero value collects none.
 type seen struct {
 	on           bool
-	gap          bool // nothing is collected any more
+	gaps         int64 // how often something was left out
 	writer       uint32
 	madeBy       uint32 // see MadeBy
 	loadedWriter uint32
@@ -143,12 +141,11 @@ type seen struct {
 
 // begin writes how many records were stepped since the last token. It is false where nothing is told.
 func (s *seen) begin() bool {
-	if !s.on || s.gap {
+	if !s.on {
 		return false
 	}
 	if len(s.tokens) > maxSeen {
 		s.lose()
-		return false
 	}
 	if n := s.records; n > 0 {
 		s.records = 0
@@ -168,9 +165,10 @@ func (s *seen) stepped(w event.Millis) {
 	s.watermark = w
 }
 
-// lose forgets what was seen, for good.
+// lose leaves out what was seen since the last record that carried it, and notes that.
 func (s *seen) lose() {
-	s.gap = true
+	s.gaps++
+	s.standing, s.nextStand = 0, 1
 	s.tokens = append(s.tokens[:0], seenNote<<5|seenGap)
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 }
@@ -186,7 +184,7 @@ func (s *seen) acted(w event.Millis) {
 
 // visit notes that an impression ended between two records, since its deadline was past.
 func (s *seen) visit(id state.ID, offset int64) {
-	if !s.on || s.gap {
+	if !s.on {
 		return
 	}
 	kind := byte(seenVisits << 5)
@@ -279,7 +277,7 @@ func (s *seen) sent(n int) {
 // turn notes that knowledge was at an epoch, and which estimates it made that hold still. One at which nothing was done is left out, if it
 // made none that the next does not make anew.
 func (s *seen) turn(at []SourceAt, made []int) {
-	if !s.on || s.gap {
+	if !s.on {
 		return
 	}
 	if s.turned >= 0 && s.records == 0 && !slices.ContainsFunc(s.lasts, func(n int) bool { return !slices.Contains(made, n) }) {
@@ -358,7 +356,7 @@ func appendSource(dst []byte, gap int, before, at *SourceAt) []byte {
 
 // took notes an import.
 func (s *seen) took(i *Import) {
-	if !s.on || s.gap {
+	if !s.on {
 		return
 	}
 	of := &s.imports
@@ -400,7 +398,7 @@ func (s *seen) started(b *SeenBegin) {
 	if !s.known {
 		s.tokens = s.tokens[:0]
 	}
-	s.on, s.gap, s.writer, s.watermark, s.visited, s.records, s.unsent = true, false, b.Writer, b.Watermark, 0, 0, 0
+	s.on, s.writer, s.watermark, s.visited, s.records, s.unsent = true, b.Writer, b.Watermark, 0, 0, 0
 	s.madeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
@@ -425,35 +423,12 @@ func (s *seen) started(b *SeenBegin) {
 	s.tokens = t
 }
 
-// take appends to dst what the header of the next ranking says, at most so many bytes; none where there is nothing to say.
-func (s *seen) take(dst []byte, most int) []byte {
-	switch {
-	case len(s.tokens) == 0:
-		return dst
-	case len(s.tokens) <= most:
-		dst = append(dst, s.tokens...)
-		s.tokens = s.tokens[:0]
-	default:
-		n := wholeTokens(s.tokens, most-1)
-		dst = append(append(dst, s.tokens[:n]...), seenNote<<5|seenMore)
-		s.tokens = append(s.tokens[:0], s.tokens[n:]...)
-	}
+// take appends to dst what the header of the next ranking or order record says; nothing where there is nothing to say.
+func (s *seen) take(dst []byte) []byte {
+	dst = append(dst, s.tokens...)
+	s.tokens = s.tokens[:0]
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 	return dst
-}
-
-// wholeTokens is how many bytes the first tokens take of which all fit into so many.
-func wholeTokens(tokens []byte, most int) int {
-	r := NewSeenReader(tokens)
-	n := 0
-	for {
-		if _, ok, err := r.Next(); !ok || err != nil || len(tokens)-len(r.rest) > most {
-			return n
-		}
-		if r.visits == 0 {
-			n = len(tokens) - len(r.rest)
-		}
-	}
 }
 
 // SeenStored is what is stored of what was seen, besides the tokens that no ranking has told of.

@@ -11,9 +11,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// sightsOf reads all that a header says, in parts as rankings carry it.
+// sightsOf reads all that headers say.
 func sightsOf(t require.TestingT, headers ...[]byte) (all []Sight) {
-	carried := int64(0)
 	for _, h := range headers {
 		r := NewSeenReader(h)
 		for {
@@ -22,11 +21,6 @@ func sightsOf(t require.TestingT, headers ...[]byte) (all []Sight) {
 			if !ok {
 				break
 			}
-			if s.Records += carried; s.Kind == SeenCut {
-				carried = s.Records
-				continue
-			}
-			carried = 0
 			all = append(all, s)
 		}
 	}
@@ -117,14 +111,11 @@ func TestSeen_IsReadAsItWas(t *testing.T) {
 				s.walked(3)
 				add(Sight{Kind: SeenWalked, N: 3})
 			case 8:
-				headers = append(headers, s.take(nil, rapid.SampledFrom([]int{1, 90, 200, 4000}).Draw(t, "room")))
-				require.LessOrEqual(t, len(headers[len(headers)-1]), 4000)
+				headers = append(headers, s.take(nil))
 			}
 		}
 		stored := s.appendStored(nil, 77)
-		for len(s.tokens) > 0 {
-			headers = append(headers, s.take(nil, 150))
-		}
+		headers = append(headers, s.take(nil))
 		require.Equal(t, want, sightsOf(t, headers...))
 		var loaded seen
 		require.Equal(t, uint32(77), loaded.load(stored))
@@ -160,16 +151,24 @@ func TestSeen_TheLastEpochCounts(t *testing.T) {
 	}
 }
 
-// TestSeen_IsBounded: what no ranking has told of is forgotten at some size, and that is told.
-func TestSeen_IsBounded(t *testing.T) {
-	s := &seen{on: true}
-	for range maxSeen {
+// TestSeen_BeginsAgainBehindAGap: what an owner sees while it adopts is left out beyond some size, which the header says; what follows is
+// carried again, and first of all how far other partitions are known.
+func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
+	s := &seen{on: true, nextStand: standsEvery}
+	for s.gaps == 0 {
 		s.seal()
 		s.sent(1)
+		require.Less(t, len(s.tokens), maxSeen+16)
 	}
-	require.Equal(t, []Sight{{Kind: SeenLost}}, sightsOf(t, s.tokens))
 	s.seal()
-	require.Len(t, sightsOf(t, s.tokens), 1)
+	s.stands(nil)
+	var kinds []SeenKind
+	for _, x := range sightsOf(t, s.tokens) {
+		kinds = append(kinds, x.Kind)
+	}
+	require.Equal(t, SeenLost, kinds[0])
+	require.Equal(t, []SeenKind{SeenSealed, SeenStand}, kinds[len(kinds)-2:])
+	require.Less(t, len(kinds), 6)
 }
 
 // FuzzSeen: nothing that a header may hold is worse than unreadable.
@@ -202,7 +201,7 @@ func BenchmarkSeen(b *testing.B) {
 		stand[p] = SourceAt{Known: true, Whole: true, Writer: 1, Seq: 100_000}
 	}
 	s.turn(stand, nil)
-	header := s.take(nil, seenAtOnce)
+	header := s.take(nil)
 	var w, bytes int64
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -233,7 +232,7 @@ func BenchmarkSeen(b *testing.B) {
 			}
 			s.turn(stand, nil)
 		}
-		if header = s.take(header[:0], seenAtOnce); len(header) > 0 {
+		if header = s.take(header[:0]); len(header) > 0 {
 			bytes += int64(len(header)) + 1 + 4 + 1 // lengths and the header's name
 		}
 	}

@@ -24,8 +24,7 @@ const (
 	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
 	SeenStand                     // knowledge has been told of Sources, and of no others, and goes by Estimates
 	SeenBegun                     // a machine began
-	SeenLost                      // what follows is not told
-	SeenCut                       // the rest is told with the next rankings
+	SeenLost                      // what came before is not told
 )
 
 // Sight is something that was seen.
@@ -210,8 +209,6 @@ func (r *SeenReader) note(s *Sight, which int64) {
 		r.begin(&s.Begin)
 	case seenGap:
 		s.Kind = SeenLost
-	case seenMore:
-		s.Kind = SeenCut
 	case seenSeal:
 		s.Kind = SeenSealed
 	case seenWalk:

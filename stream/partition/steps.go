@@ -10,13 +10,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
-// Steps are what a partition has taken in since its last ranking, in order. The next ranking carries them in a header: a uvarint,
-// the event time at which they begin, and tokens of one byte, the kind in the high three bits and a number from 1 to 31 in the low
-// five, some with varints behind.
+// Steps are the records that a partition has stepped since its last ranking or order record, in order. The next one carries them in a
+// header: a uvarint, the event time at which they begin, and tokens of one byte, the kind in the high three bits and a number from 1 to 31
+// in the low five, some with varints behind.
 //
 // They are what a replay cannot work out from the topics: how the records of the topics were interleaved, how far event
 // time had come, and what was decided by the clock or the room of the moment. A replay that follows them comes to the
-// outcomes of the first run, record for record. What was stepped after the last ranking in the log is not covered.
+// outcomes of the first run, record for record. Steps that no record of the log carries yet are not covered.
 const (
 	tokenSelections = 0 // so many selections were stepped, one after the other
 	tokenPayoffs    = 1 // likewise
@@ -34,9 +34,6 @@ const (
 
 const longestRun = 31
 
-// maxSteps bounds what is kept of steps that no ranking has followed. Beyond it their order is forgotten.
-const maxSteps = 16 << 10
-
 // steps collects tokens.
 type steps struct {
 	from      event.Millis // the watermark before the first token
@@ -44,6 +41,7 @@ type steps struct {
 	watermark event.Millis        // as of the last token
 	next      [event.Inputs]int64 // offsets behind the last records stepped
 	run       int                 // where the last token stands, if it is a run; else -1
+	orders    int64               // number of the last order record
 	changed   bool                // since the last seal
 }
 
@@ -78,8 +76,6 @@ func (s *steps) took(rec *Record) {
 	case s.run >= 0 && s.tokens[s.run]>>5 == kind && s.tokens[s.run]&31 < longestRun:
 		s.tokens[s.run]++
 		s.changed = true
-	case len(s.tokens) >= maxSteps:
-		s.forget()
 	default:
 		s.token(kind, 1)
 		s.run = len(s.tokens) - 1
@@ -88,12 +84,6 @@ func (s *steps) took(rec *Record) {
 
 // stepsHeaderBytes is what the header takes at most beyond the tokens.
 const stepsHeaderBytes = 32
-
-// forget keeps of the tokens only how far they lead.
-func (s *steps) forget() {
-	s.tokens = s.tokens[:0]
-	s.read()
-}
 
 // read says of all records up to here that they were read, and not in which order.
 func (s *steps) read() {
@@ -104,10 +94,10 @@ func (s *steps) read() {
 	s.tokens = binary.AppendUvarint(s.tokens, uint64(s.watermark))
 }
 
-// ranked begins anew behind a ranking.
+// ranked begins the steps again behind a ranking.
 func (s *steps) ranked(rec *Record) {
 	s.next[rec.Topic] = rec.Offset + 1
-	s.from, s.tokens, s.run, s.changed = s.watermark, s.tokens[:0], -1, true
+	s.restart()
 }
 
 // appendHeader appends what the header of a ranking says.
@@ -140,7 +130,7 @@ func (s *steps) load(stored []byte) error {
 	if err != nil {
 		return err
 	}
-	*s = steps{from: from, watermark: from, tokens: d.rest}
+	s.from, s.watermark, s.tokens = from, from, d.rest
 	for len(d.rest) > 0 {
 		if err := d.read(func(step Step) { s.watermark = step.reached(s.watermark) }); err != nil {
 			return err

@@ -72,29 +72,51 @@ func single(steps []Step) (all []Step) {
 	return all
 }
 
-// TestSteps_AreBounded: of steps that no ranking follows the order is forgotten in the end, not how far they lead.
-func TestSteps_AreBounded(t *testing.T) {
-	s := steps{run: -1}
+// TestOrder_KeepsStepsSmall: however many records no ranking follows, order records carry their order, each from where the one before
+// ended, and little is left to be stored.
+func TestOrder_KeepsStepsSmall(t *testing.T) {
+	m := &Machine{cfg: Config{Group: "g", Partition: 3, MaxRankingBytes: 1 << 20}}
+	m.steps.run = -1
+	var out Output
 	for i := range int64(100_000) {
-		s.at(i)
-		s.took(&Record{Topic: event.Payoffs, Offset: i})
-		require.LessOrEqual(t, len(s.tokens), maxSteps+64)
+		m.time.watermark = i
+		m.steps.at(i)
+		m.steps.took(&Record{Topic: event.Payoffs, Offset: i})
+		if m.Owes() {
+			m.Tell(&out)
+		}
+		require.LessOrEqual(t, len(m.steps.tokens), tellAt+64)
 	}
-	w, got, err := ParseSteps(nil, s.appendHeader(nil))
-	require.NoError(t, err)
-	require.Equal(t, StepRead, got[0].Kind)
-	require.Zero(t, w)
-	n, w := got[0].Offsets[event.Payoffs], got[0].Watermark
-	for _, step := range got[1:] {
-		switch step.Kind {
-		case StepTake:
-			n += step.N
-		case StepWatermark:
-			w += step.By
+	m.Tell(&out)
+	records, w := int64(0), int64(0)
+	for i, r := range out.Rankings {
+		number, ok := OrderNumber(&Record{Key: r.Key, Value: r.Value}, "g", 3)
+		require.True(t, ok)
+		require.Equal(t, int64(i+1), number)
+		from, steps, err := ParseSteps(nil, r.Steps)
+		require.NoError(t, err)
+		require.Equal(t, w, from)
+		for _, s := range steps {
+			require.NotEqual(t, StepRead, s.Kind)
+			records, w = records+s.N, s.reached(w)
 		}
 	}
-	require.Equal(t, int64(100_000), n)
-	require.Equal(t, event.Millis(99_999), w)
+	require.Equal(t, int64(100_000), records)
+	require.Greater(t, len(out.Rankings), 50)
+}
+
+// TestOrder_IsOfOneGroupAndPartition: nothing else in the topic is taken for an order record.
+func TestOrder_IsOfOneGroupAndPartition(t *testing.T) {
+	key := AppendOrderKey(nil, "g-1", 2, 7)
+	require.Equal(t, "g-1-2/7", string(key))
+	for name, rec := range map[string]Record{
+		"a ranking": {Key: key, Value: []byte("{}")}, "empty": {Key: key, Value: []byte{}}, "no key": {}, "another group": {Key: []byte("g-2/7")},
+		"another partition": {Key: []byte("g-1-3/7")}, "no number": {Key: []byte("g-1-2/")}, "below 1": {Key: []byte("g-1-2/0")},
+		"written otherwise": {Key: []byte("g-1-2/07")}, "signed": {Key: []byte("g-1-2/+7")},
+	} {
+		_, ok := OrderNumber(&rec, "g-1", 2)
+		require.False(t, ok, name)
+	}
 }
 
 // TestSteps_CostLittle holds the documented size: a byte for up to 31 records of a topic, and some three for each time that

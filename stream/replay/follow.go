@@ -11,11 +11,19 @@ import (
 
 // adopted are the decisions that a new owner finds in the log.
 func (p *replayed) adopted() []*decision {
-	at := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.pos[event.Impressions] })
+	return slices.Clone(behindCut(p.decided, p.pos[event.Impressions], p.machine.Orders()))
+}
+
+// behindCut are the decisions and order records that a state does not hold that has read impressions up to an offset, and of which the last
+// order record had that number.
+func behindCut(all []*decision, impressions, orders int64) []*decision {
+	at := slices.IndexFunc(all, func(d *decision) bool {
+		return d.Order > orders || d.Order == 0 && d.offset >= impressions
+	})
 	if at < 0 {
 		return nil
 	}
-	return slices.Clone(p.decided[at:])
+	return all[at:]
 }
 
 // follow does what the owner did up to the last of the targets, which it ranked; those before it adopted. With untilSeen it ends when all
@@ -84,7 +92,7 @@ func (p *replayed) do(s *partition.Step, w *event.Millis, own, untilSeen bool) (
 			p.pos[t] = offset
 		}
 		if own {
-			p.machine.Begin(s.Offsets)
+			p.machine.Begin(s.Offsets, true)
 		}
 	case partition.StepTake:
 		for range s.N {
@@ -161,6 +169,11 @@ func (p *replayed) impression(d *decision) (*partition.Record, error) {
 
 // adopt adopts a decision.
 func (p *replayed) adopt(d *decision, w event.Millis) error {
+	if d.Order > 0 {
+		p.machine.Raise(w)
+		p.machine.TakeOrder(d.Order)
+		return nil
+	}
 	rec, err := p.impression(d)
 	if err != nil {
 		return err
@@ -179,10 +192,6 @@ func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
 
 // rank makes the ranking.
 func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
-	p.loaded.first, p.ranked = false, true
-	if len(p.sights) > 0 {
-		return false, nil, notTold(misfit)
-	}
 	rec, err := p.impression(d)
 	if err != nil {
 		return false, nil, err

@@ -136,7 +136,7 @@ func (p *replayed) sendUnsent(n int, seq int64) error {
 
 // seal seals a segment.
 func (p *replayed) seal() {
-	x := sealed{machine: p.machine, inputs: p.pos}
+	x := sealed{machine: p.machine, inputs: p.pos, orders: p.machine.Orders()}
 	x.segment, _ = p.machine.Seal(&x.changes)
 	if slices.ContainsFunc(x.changes.Writes, func(w state.Write) bool { return strings.HasSuffix(w.Hash, ":"+delay.HashLearner) }) {
 		p.guess = p.knows.unsure != ""
@@ -173,17 +173,13 @@ func (p *replayed) apply(c *checkpoint) {
 	for i := range c.segments {
 		x := &c.segments[i]
 		p.image.apply(&x.changes)
-		p.imageSeal, p.imageInputs, p.imageGuess = x.seal, x.inputs, x.guess
+		p.imageSeal, p.imageInputs, p.imageOrders, p.imageGuess = x.seal, x.inputs, x.orders, x.guess
 		if x.machine == p.machine && p.machine != nil {
 			p.machine.Forget(x.segment)
 		}
 	}
 	p.image.seq = c.seq
-	from := slices.IndexFunc(p.decided, func(d *decision) bool { return d.offset >= p.imageInputs[event.Impressions] })
-	if from < 0 {
-		from = len(p.decided)
-	}
-	p.decided = p.decided[from:]
+	p.decided = behindCut(p.decided, p.imageInputs[event.Impressions], p.imageOrders)
 }
 
 // look does what was seen at this point. It tells whether that was all, if that is to be the end.

@@ -22,9 +22,10 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// Ranking is a record of the rankings topic that an owner of the partition has written.
+// Ranking is a record of the rankings topic that an owner of the partition has written: a ranking or an order record.
 type Ranking struct {
 	Offset      int64
+	Order       int64 // number of the order record that it is, see partition.OrderNumber; 0: it is a ranking
 	Key, Value  []byte
 	Steps, Seen []byte // values of its headers; nil where it has none
 }
@@ -33,7 +34,7 @@ type Ranking struct {
 type Log interface {
 	// Record is the first record of an input topic at or behind an offset; nil where there is none.
 	Record(t event.Topic, offset int64) (*partition.Record, error)
-	// Ranking is the next ranking of the group; nil where there are no more.
+	// Ranking is the next ranking or order record of the group; nil where there are no more.
 	Ranking() (*Ranking, error)
 }
 

@@ -33,6 +33,8 @@ type replayed struct {
 	seq     int64  // of the last checkpoint sent
 	pos     [event.Inputs]int64
 	from    int64        // of impressions: what is before is in the base
+	orders  int64        // likewise of order records: the number of the last one
+	broken  string       // how an order record contradicts what was made again; "" where none does
 	acted   event.Millis // up to when event time was acted upon
 	visited int64
 	since   int64 // records stepped since the last sight
@@ -46,6 +48,7 @@ type replayed struct {
 	image       *image
 	imageSeal   seal                // the last that is in it
 	imageInputs [event.Inputs]int64 // as of that
+	imageOrders int64               // likewise, of the last order record
 	imageGuess  bool                // likewise
 	guess       bool                // as of the last that was sealed
 	unsent      []sealed
@@ -55,7 +58,6 @@ type replayed struct {
 
 	decoder *event.Decoder
 	said    event.Ranking
-	ahead   []*Ranking // read, and not yet made again
 	out     partition.Output
 	places  []state.Place
 }
@@ -71,6 +73,7 @@ type sealed struct {
 	seal
 	changes state.Changes
 	inputs  [event.Inputs]int64
+	orders  int64
 	machine *partition.Machine
 	segment uint64 // the machine's number
 	guess   bool   // what learners have stored of what they estimated is not known
@@ -120,7 +123,7 @@ func apart(learners []partition.LearnerConfig) map[string]bool {
 func (p *replayed) all(yield func(progress) bool) {
 	p.yield = yield
 	for n := 1; ; n++ {
-		r, err := p.next()
+		r, err := p.log.Ranking()
 		if err == nil && r == nil {
 			return
 		}
@@ -135,16 +138,6 @@ func (p *replayed) all(yield func(progress) bool) {
 			return
 		}
 	}
-}
-
-// next is the next ranking.
-func (p *replayed) next() (*Ranking, error) {
-	if len(p.ahead) > 0 {
-		r := p.ahead[0]
-		p.ahead = p.ahead[1:]
-		return r, nil
-	}
-	return p.log.Ranking()
 }
 
 var errStopped = errors.New("replay: stopped")
@@ -177,6 +170,9 @@ const afterContradiction = "behind a ranking that was different"
 // again makes a ranking again.
 func (p *replayed) again(r *Ranking) error {
 	d := &decision{Ranking: r}
+	if r.Order > 0 {
+		return p.order(d)
+	}
 	if err := p.read(d); err != nil {
 		return err
 	}
@@ -185,6 +181,9 @@ func (p *replayed) again(r *Ranking) error {
 		return nil // the base has it
 	}
 	same, made, err := p.make(d)
+	if p.broken != "" {
+		same, err, p.broken = false, contradicts("%s", p.broken), ""
+	}
 	var u *untold
 	switch {
 	case errors.As(err, &u):
@@ -203,6 +202,28 @@ func (p *replayed) again(r *Ranking) error {
 	if u != nil && u.contradiction {
 		p.lost = afterContradiction
 	}
+	return nil
+}
+
+// order does what an owner did up to an order record.
+func (p *replayed) order(d *decision) error {
+	if d.Order <= p.orders {
+		return nil // the base has it
+	}
+	_, _, err := p.make(d)
+	var u *untold
+	if err != nil && !errors.As(err, &u) {
+		return err
+	}
+	if u != nil {
+		p.mixed = p.mixed || p.machine != nil && !u.contradiction
+		p.lost, p.machine, p.sights = u.why, nil, nil
+		p.published[p.number].over = true
+		if u.contradiction {
+			p.broken = u.why
+		}
+	}
+	p.decided = append(p.decided, d)
 	return nil
 }
 
@@ -249,7 +270,7 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 
 // make does what the owners did since the last ranking, and makes this one.
 func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
-	told, err := p.see(d.Ranking)
+	told, err := p.see(d.Seen)
 	if err != nil {
 		return false, nil, err
 	}
@@ -295,46 +316,33 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 	if _, err := p.follow(targets, false); err != nil {
 		return false, nil, err
 	}
+	p.loaded.first, p.ranked = false, true
+	switch {
+	case len(p.sights) > 0:
+		return false, nil, notTold(misfit)
+	case d.Order > 0:
+		p.machine.TakeOrder(d.Order)
+		return true, nil, nil
+	}
 	return p.rank(d)
 }
 
-// see reads what the header of a ranking tells, with the rest of it that the next ones have.
-func (p *replayed) see(r *Ranking) (all []partition.Sight, err error) {
-	seen := r.Seen
-	for ahead := 0; ; ahead++ {
-		reader, left := partition.NewSeenReader(seen), int64(0)
-		more := false
-		for {
-			s, ok, err := reader.Next()
-			if err != nil {
-				return nil, notTold("%v", err)
-			}
-			if !ok {
-				break
-			}
-			s.Records += left
-			if left = 0; p.cfg.Sabotage != nil && p.cfg.Sabotage(&s) {
-				left = s.Records
-				continue
-			}
-			if more = s.Kind == partition.SeenCut; !more {
-				all = append(all, s)
-			}
+// see reads what a header tells.
+func (p *replayed) see(seen []byte) (all []partition.Sight, err error) {
+	reader, left := partition.NewSeenReader(seen), int64(0)
+	for {
+		s, ok, err := reader.Next()
+		if err != nil {
+			return nil, notTold("%v", err)
 		}
-		if !more {
+		if !ok {
 			return all, nil
 		}
-		if ahead == len(p.ahead) {
-			next, err := p.log.Ranking()
-			if err != nil {
-				return nil, err
-			}
-			if next == nil {
-				return nil, notTold("the log ends before all is told that was seen")
-			}
-			p.ahead = append(p.ahead, next)
+		s.Records += left
+		if left = 0; p.cfg.Sabotage != nil && p.cfg.Sabotage(&s) {
+			left = s.Records
+			continue
 		}
-		seen = p.ahead[ahead].Seen
-		p.ahead[ahead].Seen = nil
+		all = append(all, s)
 	}
 }

@@ -15,7 +15,7 @@ func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
 	if r.full(now.Mono) {
 		return nil, nil, nil
 	}
-	if r.replay.on {
+	for r.replay.on {
 		if err := r.replay.cursor.settle(); err != nil {
 			return nil, nil, err
 		}
@@ -25,9 +25,15 @@ func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
 		if err := r.replay.beginSteps(r.queues.offsets()); err != nil {
 			return nil, nil, err
 		}
+		order := r.replay.cursor.order
 		if r.replay.recorded.on && !r.cfg.sabotage.unordered {
-			return r.chooseRecorded(now.Mono)
+			if q, s, over, err := r.chooseRecorded(now.Mono); !over {
+				return q, s, err
+			}
+		} else if order == 0 {
+			break
 		}
+		r.takeOrder(order, now.Mono)
 	}
 	q, err := r.chooseFreely(now.Wall)
 	return q, nil, err
@@ -77,27 +83,43 @@ func (r *runner) feedbackRoom() int64 {
 	return r.cfg.MaxUnsavedBytes / 2
 }
 
-// chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready.
-func (r *runner) chooseRecorded(now time.Duration) (*queue, *partition.Step, error) {
+// takeOrder goes on behind the order record at hand.
+func (r *runner) takeOrder(number int64, now time.Duration) {
+	r.machine.TakeOrder(number)
+	r.replay.adopted()
+	if r.replay.recorded.adrift {
+		r.machine.Begin(r.queues.offsets(), false)
+	}
+	r.checkpoints.changed(now)
+}
+
+// chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready. Behind
+// the last step comes the impression that was ranked; those of an order record are over then.
+func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.Step, over bool, err error) {
 	f := &r.replay.recorded
-	q, s := f.next(&r.queues, r.machine.Raise)
+	if q, s = f.next(&r.queues, r.machine.Raise); q == nil {
+		if r.replay.cursor.order > 0 {
+			return nil, nil, true, nil
+		}
+		q, s = &r.queues[event.Impressions], &partition.Step{}
+	}
 	if f.missingLong(q, now) {
-		return nil, nil, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, r.cfg.TopicNames[q.topic], r.cfg.Partition, q.high,
+		return nil, nil, false, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, r.cfg.TopicNames[q.topic], r.cfg.Partition, q.high,
 			errRecordsMissing)
 	}
 	if q.len() == 0 {
-		return nil, nil, nil
+		return nil, nil, false, nil
 	}
 	ready, err := r.ready(q)
 	if !ready {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	return q, s, nil
+	return q, s, false, nil
 }
 
 // full tells whether no more may be stepped until the store has caught up, since so much is unsaved, or is fit again.
 func (r *runner) full(now time.Duration) bool {
-	if r.owner.unfit {
+	if r.owner.unfit || r.untold() {
 		return true
 	}
 	_, open := r.machine.Dirty()

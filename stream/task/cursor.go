@@ -25,7 +25,9 @@ type cursor struct {
 	fetching  bool
 	decoder   *event.Decoder
 	decision  event.Ranking // of records[0]
-	decoded   bool
+	decoded   bool          // records[0] counts
+	order     int64         // number of the order record that records[0] is; 0: it is a decision
+	orders    int64         // number of the last one that is taken in
 
 	// producers are the ids that fences of this partition have given: that of the state, our own, and those that an abort
 	// marker stands for behind the checkpoint's position, in their order. Nil: decisions of every producer count.
@@ -44,10 +46,10 @@ type earlierDecision struct {
 	began  event.Millis // where it is not known, before all time
 }
 
-func newCursor(cfg *Config, a *acquisition) cursor {
+func newCursor(cfg *Config, a *acquisition, orders int64) cursor {
 	c := cursor{
 		group: cfg.Group, partition: cfg.Partition, next: a.meta.Rankings, from: a.meta.Inputs[event.Impressions].Offset,
-		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(),
+		until: a.facts.Topics[event.Impressions].End, decoder: newRankingDecoder(), orders: orders,
 	}
 	if !cfg.AnyProducer && !cfg.sabotage.foreigners {
 		c.producers = append(slices.Clone(Owners(a.meta.FormerProducers)), a.meta.ProducerID, a.mark.ID)
@@ -78,6 +80,8 @@ func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 		return undecided, nil, err
 	}
 	switch {
+	case c.order > 0:
+		return refused, nil, nil
 	case c.decoded && c.decision.Decision.Offset == offset:
 		return decided, &c.decision, nil
 	case c.decoded && c.decision.Decision.Offset > offset:
@@ -94,12 +98,21 @@ func (c *cursor) standing(offset int64) (standing, *event.Ranking, error) {
 // maxEarlier bounds the earlier decisions that are looked up: the position stays behind by a few batches at most.
 const maxEarlier = 10_000
 
-// steps are those of the decision at hand; nil where it does not tell them.
+// steps are those of the decision, or order record, at hand; nil where it does not tell them.
 func (c *cursor) steps() []byte { return c.origins[0].Steps }
 
-// settle goes on to the next decision that counts: this group's, for an impression that the checkpoint does not cover.
+// settle goes on to the next decision that counts: this group's, for an impression that the checkpoint does not cover. An order record
+// counts likewise that the checkpoint does not cover.
 func (c *cursor) settle() error {
 	for !c.decoded && len(c.records) > 0 {
+		if n, ok := partition.OrderNumber(&c.records[0], c.group, c.partition); ok {
+			if n > c.orders && c.ownRecord(&c.origins[0]) {
+				c.decoded, c.order, c.orders = true, n, n
+				return nil
+			}
+			c.pop()
+			continue
+		}
 		d := &c.decision.Decision
 		mine, err := ours(c.decoder, &c.decision, c.records[0].Value, c.group)
 		switch {
@@ -157,7 +170,7 @@ func (c *cursor) exhausted() (bool, error) {
 
 // pop goes on to the next record.
 func (c *cursor) pop() {
-	c.decoded = false
+	c.decoded, c.order = false, 0
 	c.records, c.origins = c.records[1:], c.origins[1:]
 	if len(c.records) == 0 {
 		c.records, c.origins = nil, nil // they keep the whole fetch answer in memory

@@ -45,7 +45,7 @@ func foldTopics(b *broker) (*fold, error) {
 	shown := map[string][]string{}
 	last := int64(-1)
 	for _, l := range b.rankings {
-		if l.marker || l.producer.ID == foreignID {
+		if l.marker || l.producer.ID == foreignID || l.value == nil {
 			continue
 		}
 		r, err := parseRecord(l.value)

@@ -109,13 +109,15 @@ func (o *rankingsOut) open() *partition.Output {
 	return &o.cur.out
 }
 
-// note counts the ranking just made.
+// note counts the ranking just made, or an order record.
 func (o *rankingsOut) note(impression event.Millis) {
 	b := o.cur
 	m := &b.out.Rankings[b.counted]
 	b.counted++
 	b.bytes += len(m.Key) + len(m.Value) + len(m.Steps) + len(m.Seen) + RecordOverhead + 2*HeaderOverhead
-	b.times = append(b.times, impression)
+	if m.Value != nil {
+		b.times = append(b.times, impression)
+	}
 	o.made++
 }
 

@@ -104,6 +104,9 @@ func (pl *pool) machine(p int, in *process, most int) partition.Config {
 		ParkingTime: soon.parking.Milliseconds(), Remember: soon.remember.Milliseconds(), MaxParked: 1000, MaxParkedBytes: 1 << 20,
 		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: most, Salt: 7 + uint64(p), Learners: pl.learners, Settings: "these",
 	}
+	if p == 1 && pl.silent == 0 { // its order records are ordinary
+		c.OrderBytes = 60
+	}
 	if in != nil {
 		c.Names, c.Knowledge = in.names, in.knowledge
 	}
@@ -324,6 +327,7 @@ func (pl *pool) base(t *testing.T, p int) {
 // simLog is the log of a world.
 type simLog struct {
 	b  *broker
+	p  int32
 	at int
 }
 
@@ -340,7 +344,8 @@ func (l *simLog) Ranking() (*retrace.Ranking, error) {
 	for ; l.at < len(l.b.rankings); l.at++ {
 		if r := &l.b.rankings[l.at]; !r.marker && r.producer.ID != foreignID {
 			l.at++
-			return &retrace.Ranking{Offset: int64(l.at - 1), Key: r.key, Value: r.value, Steps: stepsOf(r.headers), Seen: headerOf(r.headers, SeenHeader)}, nil
+			order, _ := partition.OrderNumber(&partition.Record{Key: r.key, Value: r.value}, "g", l.p)
+			return &retrace.Ranking{Offset: int64(l.at - 1), Order: order, Key: r.key, Value: r.value, Steps: stepsOf(r.headers), Seen: headerOf(r.headers, SeenHeader)}, nil
 		}
 	}
 	return nil, nil

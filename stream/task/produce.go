@@ -58,7 +58,7 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 		}
 		o.delivered(base, messages[:n])
 		r.checkpoints.delivered(o, base, messages[:n])
-		t.obs.produced(n, t.now.Mono-sent)
+		t.obs.produced(countRankings(messages[:n]), t.now.Mono-sent)
 		if n < len(messages) {
 			t.sendRankings(b, messages[n:])
 			return
@@ -68,6 +68,16 @@ func (t *Task) sendRankings(b *batch, messages []OutMessage) {
 		}
 		o.done()
 	})
+}
+
+// countRankings is how many of messages are rankings.
+func countRankings(messages []OutMessage) (n int) {
+	for i := range messages {
+		if messages[i].Value != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // deliver repeats one produce request until it is acked, or refused for its size: then nothing of it is in the log. Each try

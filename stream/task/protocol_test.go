@@ -49,6 +49,8 @@ type kind struct {
 	tight bool
 	// open: not all that was stepped stands in the log in its order, so that outcomes are not known record for record.
 	open bool
+	// orders: order records are ordinary.
+	orders bool
 	// unlike: what must have happened in some schedule of the kind.
 	saw func(s *sightings) bool
 }
@@ -158,6 +160,9 @@ func (k *kind) simConfig(t times, rng *rand.Rand) Config {
 		MaxRecordBytes: 1 << 16, FetchWait: 50 * time.Millisecond, ClockBound: 2 * time.Second,
 		// The more seldom the checkpoints, the more there is to replay and to adopt.
 		CheckpointInterval: []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second}[rng.IntN(3)]}
+	if k.orders && c.CheckpointInterval > 100*time.Millisecond { // order records are ordinary then
+		machine.OrderBytes = int(c.CheckpointInterval / (100 * time.Millisecond))
+	}
 	if k.config != nil {
 		k.config(&c, &machine, rng)
 	}
@@ -194,6 +199,7 @@ func (k *kind) whole(_ *Config, m *partition.Config, _ *rand.Rand) {
 // play runs one schedule to its quiet end and returns the partition's last owner, still running.
 func (k *kind) play(seed uint64, t times, h habits) (*world, *proc, error) {
 	settled := *k
+	settled.orders = true
 	w := newWorld(seed, func(rng *rand.Rand) Config { return settled.simConfig(t, rng) })
 	if k.world != nil {
 		k.world(w)
@@ -277,7 +283,7 @@ func checkLog(w *world, forgotten bool) error {
 		if l.marker {
 			continue
 		}
-		if l.producer.ID == foreignID {
+		if l.producer.ID == foreignID || l.value == nil {
 			continue
 		}
 		r, err := parseRecord(l.value)
@@ -310,7 +316,7 @@ func checkAccount(w *world, p *proc) error {
 	}
 	rankings := int64(0)
 	for _, l := range w.rankings {
-		if !l.marker && l.producer.ID != foreignID {
+		if !l.marker && l.producer.ID != foreignID && l.value != nil {
 			rankings++
 		}
 	}

@@ -93,7 +93,7 @@ func (r *recordedSteps) take() {
 const missingAfter = 30 * time.Second
 
 // next is the queue whose record is next by the steps, with its step; raise is told how far event time had come by then. Behind
-// the last step it is the impression that was ranked.
+// the last step it is nil.
 func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *partition.Step) {
 	for ; r.at < len(r.steps); r.at++ {
 		switch s := &r.steps[r.at]; s.Kind {
@@ -114,7 +114,7 @@ func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *par
 			}
 		}
 	}
-	return &qs[event.Impressions], &partition.Step{}
+	return nil, nil
 }
 
 var errRecordsMissing = errors.New("the log lacks records that were read before")

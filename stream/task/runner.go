@@ -34,7 +34,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	r := &runner{
 		cfg: cfg, machine: m, lookups: newLookups(), checkpoints: newCheckpoints(now), commits: newCommits(),
 		owner:   ownership{fence: meta.Fence, probedAt: now},
-		replay:  replay{on: true, cursor: newCursor(cfg, a)},
+		replay:  replay{on: true, cursor: newCursor(cfg, a, m.Orders())},
 		tallied: tallied{account: m.Account(), learners: m.Accounts()},
 	}
 	for topic := range event.Topic(event.Inputs) {
@@ -48,7 +48,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	}
 	m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
 	if r.replay.recorded.adrift {
-		m.Begin(r.queues.offsets())
+		m.Begin(r.queues.offsets(), false)
 	}
 	return r, nil
 }
@@ -84,6 +84,21 @@ func (r *runner) sealLarge(now time.Duration) {
 		r.seal(now, false)
 	}
 }
+
+// tell puts an order record into the open batch where so much was stepped, or seen, since the last ranking. It waits for room there, and
+// steps wait with it; see full. In a replay the log has the order already.
+func (r *runner) tell(now time.Duration) {
+	o := &r.lanes.rankings
+	if !r.untold() || !o.room(r.cfg.BatchBytes) {
+		return
+	}
+	r.machine.Tell(o.open())
+	o.note(0)
+	r.checkpoints.changed(now)
+}
+
+// untold tells whether an order record is to be written.
+func (r *runner) untold() bool { return !r.replay.on && r.machine.Owes() }
 
 // saveable tells whether everything that the segment's steps emitted is in the log.
 func (r *runner) saveable(s *segment) bool { return r.cfg.sabotage.unacked || r.lanes.acked(s.made) }

@@ -38,6 +38,7 @@ func (t *Task) step() (busy bool) {
 			return false
 		}
 		r.sealLarge(t.now.Mono)
+		r.tell(t.now.Mono)
 	}
 	return true
 }
@@ -114,8 +115,8 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	if batch != 0 {
 		r.stepped(batch, 1)
 	}
-	if adopted && r.replay.recorded.adrift {
-		r.machine.Begin(r.queues.offsets())
+	if r.replay.on && r.replay.recorded.adrift && (adopted || r.machine.Owes()) {
+		r.machine.Begin(r.queues.offsets(), false)
 	}
 	t.obs.Stepped[q.topic]++
 	return nil

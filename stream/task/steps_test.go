@@ -62,8 +62,10 @@ func retell(b *broker, t times) (*retelling, error) {
 				Began    string
 			}
 		}
-		if err := json.Unmarshal(l.value, &r); err != nil {
-			return nil, err
+		if l.value != nil {
+			if err := json.Unmarshal(l.value, &r); err != nil {
+				return nil, err
+			}
 		}
 		from, steps, err := partition.ParseSteps(nil, stepsOf(l.headers))
 		if err != nil {
@@ -74,6 +76,9 @@ func retell(b *broker, t times) (*retelling, error) {
 		}
 		if err := s.take(steps); err != nil {
 			return nil, fmt.Errorf("before the ranking at %d: %w", at, err)
+		}
+		if l.value == nil { // an order record
+			continue
 		}
 		if err := s.next(event.Impressions, func(rec *foldRecord, offset, _ int64) error {
 			if rec.ID != r.ID || offset != r.Decision.Offset {

@@ -200,6 +200,10 @@ func (tr *script) log() {
 			tr.say("%d: abort marker of %s", offset, producer(l.producer))
 			continue
 		}
+		if l.value == nil {
+			tr.say("%d: order record %s, by %s", offset, l.key, producer(l.producer))
+			continue
+		}
 		r, err := parseRecord(l.value)
 		require.NoError(tr.t, err)
 		tr.say("%d: %s, impression %d, by %s", offset, r.ID, r.Decision.Offset, producer(l.producer))

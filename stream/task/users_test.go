@@ -80,7 +80,7 @@ func (u *users) act() {
 		u.impress()
 	}
 	for ; u.seen < len(u.w.rankings); u.seen++ {
-		if l := u.w.rankings[u.seen]; !l.marker && l.producer.ID != foreignID {
+		if l := u.w.rankings[u.seen]; !l.marker && l.producer.ID != foreignID && l.value != nil {
 			u.react(l)
 		}
 	}

@@ -17,6 +17,12 @@ func (f *fold) merge() error {
 		} else if !has {
 			break
 		}
+		if f.ranked.order > 0 {
+			if err := f.follow(f.ranked.steps, fmt.Sprintf("order record %d", f.ranked.order)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := f.takeUpTo(f.ranked.cur.Decision.Offset, f.ranked.steps); err != nil {
 			return err
 		}

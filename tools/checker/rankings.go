@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
@@ -22,7 +24,9 @@ type rankingsLog struct {
 	at      int64  // its own offset
 	highest int64  // offset of the impression that the ranking before answers
 	begun   bool
-	beyond  bool // it answers an impression that the checkpoint does not cover
+	beyond  bool  // it answers an impression that the checkpoint does not cover
+	order   int64 // number of the order record that it is instead; 0: it is a ranking
+	orders  int64 // number of the last order record
 
 	producers map[int64]bool // that owners of the partition had
 	foreign   int64          // rankings of the group that somebody else has written
@@ -69,6 +73,26 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 		f.read[event.Rankings]++
 		f.checkWitness(event.Rankings, rec)
 		id := f.at(event.Rankings, rec.offset, rec.key)
+		l.order = 0
+		if n, ok := orderNumber(rec, f.c.cfg.Kafka.Group, f.p); ok {
+			if rec.transactional || !l.producers[rec.producer] {
+				l.foreign++
+				continue
+			}
+			if !f.out.ok(rankingsOrder, n > l.orders) {
+				f.out.breach(rankingsOrder, id, fmt.Sprintf("an order record above number %d", l.orders), fmt.Sprintf("number %d", n))
+				continue
+			}
+			l.orders = n
+			covered := n <= f.state.orders
+			if !f.out.ok(metaRankings, covered || rec.offset >= f.state.rankings.offset) {
+				f.out.breach(metaRankings, id, fmt.Sprintf("at offset %d or later: the checkpoint does not cover it", f.state.rankings.offset),
+					fmt.Sprintf("offset %d", rec.offset))
+			}
+			l.at, l.steps, l.order = rec.offset, rec.steps, n
+			l.beyond = !covered
+			return covered, nil
+		}
 		faulty := l.dec.Ranking(&l.cur, rec.value)
 		group := l.cur.Decision.Group
 		if faulty != nil {
@@ -96,6 +120,18 @@ func (l *rankingsLog) next(f *fold) (bool, error) {
 		return !l.beyond, nil
 	}
 	return false, nil
+}
+
+// orderNumber is the number of an order record: its key is "<group>-<partition>/<number>", and its value null.
+func orderNumber(rec *logged, group string, p int32) (n int64, ok bool) {
+	if rec.value != nil {
+		return 0, false
+	}
+	digits, ok := strings.CutPrefix(string(rec.key), fmt.Sprintf("%s-%d/", group, p))
+	if n, err := strconv.ParseInt(digits, 10, 64); ok && err == nil && n > 0 {
+		return n, true
+	}
+	return 0, false
 }
 
 // groupOf is the group that an undecodable ranking names; others' may be of any layout, or no rankings at all.

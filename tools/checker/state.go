@@ -31,6 +31,7 @@ type state struct {
 	inputs    [event.Inputs]cut
 	rankings  cut
 	steps     string               // since the last ranking; empty: of a version before there were any
+	orders    int64                // number of the last order record
 	producers []int64              // that owners had
 	skipped   [event.Inputs][]span // by commands
 	watermark event.Millis
@@ -91,6 +92,9 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 		return fmt.Errorf("the stored state has layout %q, this program reads 3", layout)
 	}
 	st.steps = meta["steps"]
+	if _, has := meta["orders"]; has {
+		st.orders = number("orders")
+	}
 	if former := meta["former_producers"]; former != "" {
 		err := json.Unmarshal([]byte(former), &st.producers)
 		if !out.ok(metaFields, err == nil) {

@@ -225,7 +225,11 @@ func (s *isolated) forge(ctx context.Context, opts ...kgo.Opt) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.readAll(ctx, rankings, event.Rankings, func(r *kgo.Record) { last[r.Partition] = r.Value }); err != nil {
+	if err := s.readAll(ctx, rankings, event.Rankings, func(r *kgo.Record) {
+		if r.Value != nil {
+			last[r.Partition] = r.Value
+		}
+	}); err != nil {
 		return 0, err
 	}
 	dec := event.NewDecoder(event.Limits{})

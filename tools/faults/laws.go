@@ -66,6 +66,9 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 			return // ours, and none of the group's
 		}
 		read[event.Rankings]++
+		if rec.Value == nil { // an order record
+			return
+		}
 		var r event.Ranking
 		if err := dec.Ranking(&r, rec.Value); err != nil {
 			say("rankings[%d] at %d cannot be read: %v", rec.Partition, rec.Offset, err)

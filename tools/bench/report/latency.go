@@ -195,6 +195,9 @@ func (l *loop) consume(ctx context.Context, p int) ([]time.Duration, error) {
 		now := time.Now()
 		next = f.Next
 		for i := range f.Records {
+			if f.Records[i].Value == nil { // an order record
+				continue
+			}
 			nanos, _, _ := bytes.Cut(f.Records[i].Key, []byte{'-'})
 			due, err := strconv.ParseInt(string(nanos), 10, 64)
 			if err != nil {
