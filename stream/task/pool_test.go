@@ -104,7 +104,7 @@ func (pl *pool) machine(p int, in *process, most int) partition.Config {
 		ParkingTime: soon.parking.Milliseconds(), Remember: soon.remember.Milliseconds(), MaxParked: 1000, MaxParkedBytes: 1 << 20,
 		MaxCandidates: 100, MaxRecordBytes: 1 << 16, MaxRankingBytes: most, Salt: 7 + uint64(p), Learners: pl.learners, Settings: "these",
 	}
-	if p == 1 && pl.silent == 0 { // its order records are ordinary
+	if p == 1 { // its order records are ordinary
 		c.OrderBytes = 60
 	}
 	if in != nil {
