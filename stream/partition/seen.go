@@ -35,7 +35,7 @@ const (
 // The notes that a token of the kind seenNote makes.
 const (
 	seenBegin = 1 // a machine began: absolute values
-	seenGap   = 2 // what was seen up to here is not told
+	seenGap   = 2 // uvarint: what was seen up to here is not told, but for the machine's beginning; so many segments were sealed by then
 	seenSeal  = 4 // a segment was sealed
 	seenWalk  = 5 // uvarint: the walk closed so many buckets more
 	seenStand = 6 // how far the process's knowledge was told of all sources, and what it has estimated
@@ -43,7 +43,7 @@ const (
 
 const (
 	maxSeen     = 16 << 10 // bounds what an owner keeps while it adopts; see tellAt for later
-	seenVersion = 3
+	seenVersion = 4
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young.
 	standsEvery = 128
@@ -165,11 +165,25 @@ func (s *seen) stepped(w event.Millis) {
 	s.watermark = w
 }
 
-// lose leaves out what was seen since the last record that carried it, and notes that.
+// lose leaves out what was seen since the last record that carried it, and notes that. The machine's beginning stays, if it is among that: a
+// replay needs to know whose decisions this machine adopts.
 func (s *seen) lose() {
 	s.gaps++
 	s.standing, s.nextStand = 0, 1
-	s.tokens = append(s.tokens[:0], seenNote<<5|seenGap)
+	var begun *SeenBegin
+	for r := NewSeenReader(s.tokens); ; {
+		sight, more, err := r.Next()
+		if !more || err != nil {
+			break
+		}
+		if sight.Kind == SeenBegun {
+			begun = &sight.Begin
+		}
+	}
+	if s.tokens = s.tokens[:0]; begun != nil {
+		s.tokens = appendBegin(s.tokens, begun)
+	}
+	s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenGap), s.sealed)
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 }
 
@@ -402,7 +416,12 @@ func (s *seen) started(b *SeenBegin) {
 	s.madeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
 	s.visits, s.turned, s.imports.chain = -1, -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
-	t := append(s.tokens, seenNote<<5|seenBegin, seenVersion)
+	s.tokens = appendBegin(s.tokens, b)
+}
+
+// appendBegin appends that a machine began.
+func appendBegin(t []byte, b *SeenBegin) []byte {
+	t = append(t, seenNote<<5|seenBegin, seenVersion)
 	var flags byte
 	if b.Fresh {
 		flags |= 1
@@ -420,7 +439,7 @@ func (s *seen) started(b *SeenBegin) {
 	for _, text := range [...]string{b.Program, b.Settings} {
 		t = append(binary.AppendUvarint(t, uint64(len(text))), text...)
 	}
-	s.tokens = t
+	return t
 }
 
 // take appends to dst what the header of the next ranking or order record says; nothing where there is nothing to say.

@@ -152,23 +152,35 @@ func TestSeen_TheLastEpochCounts(t *testing.T) {
 }
 
 // TestSeen_BeginsAgainBehindAGap: what an owner sees while it adopts is left out beyond some size, which the header says; what follows is
-// carried again, and first of all how far other partitions are known.
+// carried again, and first of all how far other partitions are known. The owner's beginning is never left out before it was carried.
 func TestSeen_BeginsAgainBehindAGap(t *testing.T) {
-	s := &seen{on: true, nextStand: standsEvery}
-	for s.gaps == 0 {
+	s := &seen{}
+	s.started(&SeenBegin{Writer: 7, Program: "p"})
+	fill := func(upTo int64) (all []Sight) {
+		for s.gaps < upTo {
+			s.seal()
+			s.sent(1)
+			require.Less(t, len(s.tokens), maxSeen+16)
+		}
 		s.seal()
-		s.sent(1)
-		require.Less(t, len(s.tokens), maxSeen+16)
+		s.stands(nil)
+		all = sightsOf(t, s.tokens)
+		n := len(all)
+		require.Equal(t, []SeenKind{SeenSealed, SeenStand}, []SeenKind{all[n-2].Kind, all[n-1].Kind})
+		return all
 	}
-	s.seal()
-	s.stands(nil)
-	var kinds []SeenKind
-	for _, x := range sightsOf(t, s.tokens) {
-		kinds = append(kinds, x.Kind)
+	for n := range int64(3) {
+		all := fill(n + 1)
+		require.Equal(t, SeenBegun, all[0].Kind)
+		require.Equal(t, SeenBegin{Writer: 7, Program: "p"}, all[0].Begin)
+		require.Equal(t, SeenLost, all[1].Kind)
+		require.InDelta(t, s.sealed, all[1].N, 2)
+		require.Less(t, len(all), 7)
 	}
-	require.Equal(t, SeenLost, kinds[0])
-	require.Equal(t, []SeenKind{SeenSealed, SeenStand}, kinds[len(kinds)-2:])
-	require.Less(t, len(kinds), 6)
+	s.take(nil)
+	all := fill(4)
+	require.Equal(t, SeenLost, all[0].Kind, "the beginning was carried")
+	require.Less(t, len(all), 6)
 }
 
 // FuzzSeen: nothing that a header may hold is worse than unreadable.

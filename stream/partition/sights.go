@@ -24,7 +24,7 @@ const (
 	SeenImport                    // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
 	SeenStand                     // knowledge has been told of Sources, and of no others, and goes by Estimates
 	SeenBegun                     // a machine began
-	SeenLost                      // what came before is not told
+	SeenLost                      // what came before, up to N seals, is not told, but for the machine's beginning
 )
 
 // Sight is something that was seen.
@@ -208,7 +208,7 @@ func (r *SeenReader) note(s *Sight, which int64) {
 		s.Kind = SeenBegun
 		r.begin(&s.Begin)
 	case seenGap:
-		s.Kind = SeenLost
+		s.Kind, s.N = SeenLost, r.uvarint()
 	case seenSeal:
 		s.Kind = SeenSealed
 	case seenWalk:

@@ -68,7 +68,7 @@ func (p *replayed) beginWith(b *Base) error {
 	p.writer, p.seals, p.seq, p.pos = seen.Writer, seen.Sealed, b.Seq, b.Inputs
 	p.acted, p.visited = p.machine.Watermark(), seen.Visited
 	p.behind = told
-	p.behind.unsent = int64(seen.Unsent)
+	p.behind.sealed, p.behind.unsent = int64(seen.Sealed), int64(seen.Unsent)
 	p.published[p.number].begin(stamp{seen.Writer, b.Seq}, b.Fields)
 	for _, g := range p.image.pages {
 		for id, v := range g.entries {
@@ -84,6 +84,7 @@ func (p *replayed) beginWith(b *Base) error {
 // behind is what rankings tell that a base has already.
 type behind struct {
 	seals  int   // so many, and what is told up to the last of them
+	sealed int64 // how many there were by all owners
 	unsent int64 // segments, which they then tell to be sent
 	// began says that the base's owner, the writer, had not ranked yet since it began: it adopts what was ranked before its first ranking.
 	began  bool
@@ -110,11 +111,15 @@ func (b *behind) earlier(told []partition.Sight) bool {
 	return b.began && !slices.ContainsFunc(told, func(s partition.Sight) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
 }
 
-// fresh leaves out of what is told what the base has.
+// fresh leaves out of what is told what the base has. A gap behind the base stays: what it left out begins before it.
 func (b *behind) fresh(told []partition.Sight) []partition.Sight {
 	for b.seals > 0 && len(told) > 0 {
-		if told[0].Kind == partition.SeenSealed {
+		switch {
+		case told[0].Kind == partition.SeenSealed:
 			b.seals--
+		case told[0].Kind == partition.SeenLost && told[0].N >= b.sealed:
+			b.seals = 0
+			return told
 		}
 		told = told[1:]
 	}

@@ -186,7 +186,7 @@ func (p *replayed) apply(c *checkpoint) {
 func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	for len(p.sights) > 0 && p.sights[0].Records <= p.since {
 		s := p.sights[0]
-		if s.Records < p.since {
+		if s.Records < p.since && s.Kind != partition.SeenLost { // records before a gap are not counted
 			return false, notTold(misfit)
 		}
 		p.sights, p.since = p.sights[1:], 0
