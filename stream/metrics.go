@@ -31,7 +31,7 @@ type Metrics struct {
 	impressions, selections, payoffs   []outcomeCounter
 	rankings, adopted, fenced          prometheus.Counter
 	retries, payoffsClamped, foreign   prometheus.Counter
-	lookedUp, walked                   prometheus.Counter
+	lookedUp, walked, gaps             prometheus.Counter
 	rebalances                         prometheus.Counter
 	assigned, parting, unfit           prometheus.Gauge
 	deadLetters                        *prometheus.CounterVec
@@ -87,6 +87,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		adopted:        f.counter("adopted_decisions_total", "Decisions of an earlier owner found in the log and taken over."),
 		fenced:         f.counter("fenced_total", "Times that a partition's memory was dropped, because another owner or a rolled-back store was met."),
 		foreign:        f.counter("foreign_decisions_total", "Decisions of this group in the log that none of its workers has written; they do not count."),
+		gaps:           f.counter("seen_gaps_total", "Times that an owner left out of the rankings' headers what it saw, which was too much; no replay can check what follows."),
 		retries:        f.counter("retries_total", "Passing errors of Kafka or the store, each tried again."),
 		payoffsClamped: f.counter("payoffs_clamped_total", "Payoffs, or sums of them, outside the payoff range, which counted as its nearer end."),
 		lookedUp:       f.counter("looked_up_ids_total", "Impression ids looked up in the store."),
@@ -220,6 +221,7 @@ func (m *Metrics) Observe(p int32, s *task.Status, o *task.Observations, now eve
 		}
 	}
 	add(m.foreign, o.Foreign)
+	add(m.gaps, o.Gaps)
 	for _, outcomes := range [...][]outcomeCounter{m.impressions, m.selections, m.payoffs} {
 		for _, c := range outcomes {
 			add(c.counter, c.of(&o.Account))

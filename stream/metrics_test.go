@@ -78,7 +78,7 @@ func TestCountersAreWhatThisProcessDid(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)
 	m.Rebalanced(2)
-	o := &task.Observations{Stepped: [event.Inputs]int64{3, 2, 1}, Adopted: 1, Fenced: 2, Retries: 3, LookedUp: 4, Walked: 5,
+	o := &task.Observations{Stepped: [event.Inputs]int64{3, 2, 1}, Adopted: 1, Fenced: 2, Gaps: 7, Retries: 3, LookedUp: 4, Walked: 5,
 		Latencies: []int64{4, -10}, Produces: []task.Sample{{Size: 2, Took: time.Millisecond}},
 		Checkpoints: []task.Sample{{Size: 10, Took: time.Second}},
 		DeadLetters: []task.Refusal{{Topic: event.Payoffs, Reason: "not_finite"}}}
@@ -104,6 +104,7 @@ func TestCountersAreWhatThisProcessDid(t *testing.T) {
 		`ranker_adopted_decisions_total`:                                    2,
 		`ranker_fenced_total`:                                               4,
 		`ranker_retries_total`:                                              6,
+		`ranker_seen_gaps_total`:                                            14,
 		`ranker_dead_letters_total{reason="not_finite",topic="payoffs"}`:    2,
 		`ranker_dead_letters_total{reason="not_finite",topic="selections"}`: 0,
 		`ranker_holds_total{learner="feed"}`:                                6,

@@ -25,6 +25,7 @@ type replayReport struct {
 	Identical  int64               `json:"identical"`
 	Different  int64               `json:"different"`
 	NotExact   map[string]int64    `json:"not_exact"` // by reason
+	LeftOut    int64               `json:"left_out"`  // of those not exact: since an owner left out what it saw
 	Partitions []replayedPartition `json:"partitions"`
 }
 
@@ -34,6 +35,7 @@ type replayedPartition struct {
 	Identical int64            `json:"identical"`
 	Different int64            `json:"different"`
 	NotExact  map[string]int64 `json:"not_exact"`
+	LeftOut   int64            `json:"left_out"`
 	First     *difference      `json:"first_difference,omitempty"`
 }
 
@@ -151,7 +153,7 @@ func replayAll(ctx context.Context, topics *retrace.Topics, say func(string)) (*
 	}
 	r := &replayReport{}
 	for i, one := range results {
-		x := replayedPartition{Partition: i, Rankings: one.Rankings, Identical: one.Same, Different: one.Different, NotExact: one.NotExact}
+		x := replayedPartition{Partition: i, Rankings: one.Rankings, Identical: one.Same, Different: one.Different, NotExact: one.NotExact, LeftOut: one.LeftOut}
 		if d := one.First; d != nil {
 			x.First = &difference{d.ID, d.Ranking.Offset, string(d.Ranking.Value), string(d.Again)}
 		}
@@ -166,6 +168,7 @@ func (r *replayReport) add() {
 	for i := range r.Partitions {
 		x := &r.Partitions[i]
 		r.Rankings, r.Identical, r.Different = r.Rankings+x.Rankings, r.Identical+x.Identical, r.Different+x.Different
+		r.LeftOut += x.LeftOut
 		for why, n := range x.NotExact {
 			r.NotExact[why] += n
 		}
@@ -182,6 +185,11 @@ func (r *replayReport) print(w io.Writer) error {
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.NotExact)) {
 		if _, err := fmt.Fprintf(w, "  not exact: %d, %s\n", r.NotExact[why], why); err != nil {
+			return err
+		}
+	}
+	if r.LeftOut > 0 {
+		if _, err := fmt.Fprintf(w, "%d of those not exact since an owner left out what it saw\n", r.LeftOut); err != nil {
 			return err
 		}
 	}

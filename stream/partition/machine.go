@@ -383,6 +383,9 @@ func (m *Machine) Raise(w event.Millis) {
 // Watermark is how far event time has come.
 func (m *Machine) Watermark() event.Millis { return m.time.watermark }
 
+// Gaps is how often this machine has left out of headers what it saw. It is no part of the state.
+func (m *Machine) Gaps() int64 { return m.seen.gaps }
+
 // Misspelt tells, by input topic, what misspelt fields records had that this machine has decoded. It is no part of the state.
 func (m *Machine) Misspelt() (all [event.Inputs]event.Misspelling) {
 	for topic := range all {

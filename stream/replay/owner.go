@@ -65,6 +65,7 @@ func (p *replayed) load(cfg *partition.Config) error {
 		return notTold("loading the state: %v", err)
 	}
 	p.machine, p.lost, p.published[p.number].over = m, "", false
+	p.published[p.number].gap = false
 	p.since, p.sights, p.ranked, p.behind = 0, nil, false, behind{}
 	p.knows = newKnows(cfg, len(p.cfg.Logs))
 	if p.guess = p.imageGuess; p.guess && p.knows.of != nil {
@@ -235,7 +236,8 @@ func (p *replayed) sight(s *partition.Sight) error {
 	case partition.SeenStand:
 		return p.stands(s)
 	case partition.SeenLost:
-		return notTold("more was seen between two rankings than is told")
+		p.published[p.number].gap = true
+		return notTold(leftOut)
 	}
 	return nil
 }

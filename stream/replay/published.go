@@ -17,6 +17,7 @@ type published struct {
 	deltas []delta
 	at     map[stamp]int // which delta a checkpoint is
 	over   bool          // there will be no more
+	gap    bool          // its owner left out what it saw
 }
 
 // stamp names a checkpoint.

@@ -82,6 +82,7 @@ type Made struct {
 type Result struct {
 	Rankings, Same, Different int64
 	NotExact                  map[string]int64 // by reason
+	LeftOut                   int64            // of those not exact: since an owner, here or of another partition, left out what it saw
 	First                     *Made            // the first that is different
 }
 

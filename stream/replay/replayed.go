@@ -165,6 +165,9 @@ const behindMixed = "behind something that was not told"
 // apartGuess is why a ranking is not exact whose learner does not share the process's knowledge.
 const apartGuess = "its learner goes on from what it had made of other partitions when that was not known"
 
+// leftOut is why rankings are not exact of which the owner left out of the headers what it saw.
+const leftOut = "an owner left out what it saw"
+
 const afterContradiction = "behind a ranking that was different"
 
 // again makes a ranking again.
@@ -257,6 +260,9 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 		p.result.Same++
 	case m.NotExact != "":
 		p.result.NotExact[m.NotExact]++
+		if p.behindGap(m.NotExact) {
+			p.result.LeftOut++
+		}
 	default:
 		m.Again = bytes.Clone(made)
 		if p.result.Different++; p.result.First == nil {
@@ -266,6 +272,14 @@ func (p *replayed) tell(d *decision, same bool, made []byte) {
 	if p.cfg.Made != nil {
 		p.enough = p.cfg.Made(m)
 	}
+}
+
+// behindGap tells whether a reason is that an owner left out what it saw, here or in a partition of which something was known.
+func (p *replayed) behindGap(why string) bool {
+	if why == leftOut {
+		return true
+	}
+	return why == p.knows.unsure && slices.ContainsFunc(p.published, func(of *published) bool { return of.gap && p.knows.bad[of.source] })
 }
 
 // make does what the owners did since the last ranking, and makes this one.

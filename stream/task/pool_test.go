@@ -393,6 +393,7 @@ func (pl *pool) replay(t *testing.T, sabotage func(*partition.Sight) bool) (sum 
 		sum.Rankings += r.Rankings
 		sum.Same += r.Same
 		sum.Different += r.Different
+		sum.LeftOut += r.LeftOut
 		for why, n := range r.NotExact {
 			sum.NotExact[why] += n
 		}
@@ -488,6 +489,7 @@ func TestReplay_OfAPool(t *testing.T) {
 				t.Logf("seed %d: %d rankings, %d the same, not exact %v", seed, sum.Rankings, sum.Same, sum.NotExact)
 				require.Zero(t, pl.unlike, "seed %d: what was stored is not what would be", seed)
 				require.NotContains(t, sum.NotExact, "behind something that was not told", "seed %d", seed)
+				require.Zero(t, sum.LeftOut, "seed %d", seed)
 				require.NotContains(t, sum.NotExact, "what the headers tell does not fit together", "seed %d", seed)
 				same, rankings = same+sum.Same, rankings+sum.Rankings
 				if sum.First != nil {
@@ -540,6 +542,31 @@ func TestReplay_OfCollidingIDs(t *testing.T) {
 		same, rankings = same+sum.Same, rankings+sum.Rankings
 	}
 	requireMostSame(t, same, rankings)
+}
+
+// TestReplay_CountsWhatNoneCanCheck: where an owner left out what it saw, the rankings are counted that are not exact since, those of
+// partitions among them that knew of its own.
+func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
+	t.Logf("-seed %d", *firstSeed)
+	pl := newPool(*firstSeed, 2, 1_000_000, &kind{name: "calm"}, habits{}, pooledLearners["moss"])
+	pl.play(t)
+	seals := 0
+	sum := pl.replay(t, func(s *partition.Sight) bool {
+		if s.Kind == partition.SeenSealed {
+			if seals++; seals >= 20 {
+				s.Kind = partition.SeenLost
+			}
+		}
+		return false
+	})
+	require.Zero(t, sum.Different, "%+v", sum.First)
+	own, all := sum.NotExact["an owner left out what it saw"], int64(0)
+	for _, n := range sum.NotExact {
+		all += n
+	}
+	require.Positive(t, own)
+	require.GreaterOrEqual(t, sum.LeftOut, own, "%v", sum.NotExact)
+	require.LessOrEqual(t, sum.LeftOut, all, "%v", sum.NotExact)
 }
 
 // TestReplay_NeedsAllThatWasSeen: whichever kind of what is told is left out, rankings come out different or are known not to be exact; and

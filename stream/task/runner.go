@@ -58,6 +58,7 @@ type tallied struct {
 	account  partition.Account
 	learners []partition.LearnerAccount // by number
 	foreign  int64
+	gaps     int64
 	misspelt [event.Inputs]event.Misspelling
 }
 

@@ -19,6 +19,7 @@ type Observations struct {
 	Walked      int64                      // ids that the expiry walk came by
 	Adopted     int64                      // decisions adopted
 	Foreign     int64                      // decisions of our group in the log by producers that are not ours; they do not count
+	Gaps        int64                      // times that headers left out what a partition saw
 	Misspelt    [event.Inputs]int64        // records decoded that have a misspelt field
 	Fenced      int64                      // times that memory was dropped
 	Retries     int64                      // passing errors
@@ -66,11 +67,12 @@ func (t *Task) tally() {
 		return
 	}
 	had := &t.run.tallied
-	now := tallied{t.run.machine.Account(), t.run.machine.Accounts(), t.run.replay.cursor.foreign, t.run.machine.Misspelt()}
+	now := tallied{t.run.machine.Account(), t.run.machine.Accounts(), t.run.replay.cursor.foreign, t.run.machine.Gaps(), t.run.machine.Misspelt()}
 	for topic := range now.misspelt {
 		t.obs.Misspelt[topic] += now.misspelt[topic].Records - had.misspelt[topic].Records
 	}
 	t.obs.Foreign += now.foreign - had.foreign
+	t.obs.Gaps += now.gaps - had.gaps
 	t.obs.Account = t.obs.Account.Plus(now.account.Minus(had.account))
 	for i, l := range now.learners {
 		if i < len(had.learners) { // those that were met since began at 0
