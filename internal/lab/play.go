@@ -150,7 +150,7 @@ func (p *player) impression(t int64) {
 // visit plays an impression whose user may leave without a selection.
 func (p *player) visit(t int64, key policy.Key) {
 	w, d := p.world, &p.d
-	order := d.Order
+	var order []int32
 	if p.veil == nil {
 		p.learner.Decide(w.candidates, nil, key, d)
 		order = d.Order

@@ -59,7 +59,7 @@ func (s *Store) rehearse(ctx context.Context, node *redis.Client, partitions int
 		return err
 	}
 	if len(refused) > 0 {
-		return fmt.Errorf("Redis would not carry out %s for this worker: %w", refused[0].Command, refused[0].Err)
+		return fmt.Errorf("the rights of this worker's Redis user leave out %s: %w", refused[0].Command, refused[0].Err)
 	}
 	return nil
 }
