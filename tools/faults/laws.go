@@ -65,10 +65,10 @@ func (g *Group) Laws(ctx context.Context) (violations []string, read [event.Topi
 		if slices.ContainsFunc(rec.Headers, func(h kgo.RecordHeader) bool { return h.Key == foreignHeader }) {
 			return // ours, and none of the group's
 		}
-		read[event.Rankings]++
 		if rec.Value == nil { // an order record
 			return
 		}
+		read[event.Rankings]++
 		var r event.Ranking
 		if err := dec.Ranking(&r, rec.Value); err != nil {
 			say("rankings[%d] at %d cannot be read: %v", rec.Partition, rec.Offset, err)
