@@ -26,7 +26,9 @@ func TestBehind_AGap(t *testing.T) {
 	later := base
 	require.Equal(t, []partition.Sight{gap(10), sealed, sent}, later.fresh([]partition.Sight{begun, gap(10), sealed, sent}))
 
-	p := &replayed{run: &run{}, since: 3, sights: []partition.Sight{gap(10)}}
+	of := &published{}
+	p := &replayed{run: &run{published: []*published{of}}, since: 3, sights: []partition.Sight{gap(10)}}
 	_, err := p.look(false)
-	require.ErrorContains(t, err, "more was seen between two rankings than is told")
+	require.ErrorContains(t, err, leftOut)
+	require.True(t, of.gap, "rankings behind it are counted as not exact since")
 }
