@@ -202,7 +202,7 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	told(whole, 1, newStore(theirs), map[fieldOf]bool{})
 	whole.Estimate(whole.Told(pooledItems))
 	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.heard)
-	ours.Refresh()
+	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
 	come := func() float64 { return ours.flights.awaiting.own.Get(1)[0].Above }
 	require.Less(t, come(), 0.95)

@@ -3,6 +3,7 @@ package delay
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,6 +100,6 @@ func partOf(b *testing.B, l *Direct, p policy.Policy, c PersonalConfig) *Direct 
 		}
 	}
 	whole.Estimate(whole.Told(2000))
-	part.Refresh()
+	part.Refresh(slices.Values(allItems(0)))
 	return part
 }

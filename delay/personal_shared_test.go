@@ -2,6 +2,7 @@ package delay
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,7 @@ func (m *mallOf) tell(source int) {
 	})
 	m.whole.Estimate(m.whole.Told(sharedItems))
 	for _, p := range m.parts {
-		p.Refresh()
+		p.Refresh(slices.Values(allItems(sharedItems)))
 	}
 }
 

@@ -2,6 +2,7 @@ package delay
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/silence"
@@ -22,8 +23,9 @@ type Sharing interface {
 	// Share makes it, which knows nothing yet, the part of whole that is source there; number gives the whole's number of one of its
 	// items. It is used from Loaded on. From then on it is not to be told of other sources, and the whole must not change while any of its parts is used.
 	Share(whole Learner, source int32, number func(policy.Item) policy.Item)
-	// Refresh takes note that the whole has changed.
-	Refresh()
+	// Refresh reads the whole again, which has changed. Arrived gives at least the items of which the whole has read something since the last
+	// Refresh that this partition has published.
+	Refresh(arrived iter.Seq[policy.Item])
 	// BeWhole makes it, which knows nothing yet, a whole. Mark tells items apart by numbers that are the same in all processes.
 	BeWhole(mark func(policy.Item) uint64)
 	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
@@ -85,12 +87,12 @@ func (d *Direct) Grow(items int) {
 }
 
 // Refresh implements Sharing.
-func (d *Direct) Refresh() {
+func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 	d.flights.refresh()
 	if d.users != nil {
 		d.users.refresh()
 	}
-	d.table.Refresh(d.differs)
+	d.table.Refresh(d.differs, arrived)
 }
 
 // differs tells whether the whole has been told something else of an item than we have.

@@ -166,7 +166,7 @@ func (w *sharing) sync(t *rapid.T) {
 func (w *sharing) told() {
 	w.whole.Estimate(w.whole.Told(sharedItems))
 	for _, p := range w.parts {
-		p.learner.Refresh()
+		p.learner.Refresh(slices.Values(allItems(sharedItems)))
 	}
 }
 
@@ -176,7 +176,7 @@ func (w *sharing) reload(t *rapid.T, p *part) {
 	from.harvest()
 	p.join(t, w, newStore)
 	from.load(t, sharedItems, p.learner)
-	p.learner.Refresh()
+	p.learner.Refresh(slices.Values(allItems(sharedItems)))
 	require.Empty(t, p.store.harvest(), "what was loaded needs no writing")
 	p.store.sums, p.store.hashes = from.sums, from.hashes
 	for i := range policy.Item(sharedItems) {
@@ -351,7 +351,7 @@ func testSharing(t *rapid.T, k kind) {
 			}
 			requireSame(t, w.whole.(*Direct), again.(*Direct))
 			for _, p := range w.parts {
-				p.learner.Refresh()
+				p.learner.Refresh(slices.Values(allItems(sharedItems)))
 			}
 		},
 		"reload": func(t *rapid.T) { w.reload(t, w.parts[rapid.IntRange(0, 2).Draw(t, "of")]) },

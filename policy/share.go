@@ -132,13 +132,13 @@ func (t *Table) Loaded(differs func(i Item) bool) {
 // Ready tells whether t is a part of a whole, and loaded.
 func (t *Table) Ready() bool { return t.shared != nil && t.shared.loaded }
 
-// Refresh takes note that the whole has changed: the evidence of fresh items is made anew, and those are fresh no longer of which keep
-// is not true.
-func (t *Table) Refresh(keep func(i Item) bool) {
+// Refresh reads the whole again, which has changed: the evidence of fresh items is made anew, and those are fresh no longer of which differs
+// is not true. Of the other items those become fresh that arrived gives, as far as differs is true of them.
+func (t *Table) Refresh(differs func(i Item) bool, arrived iter.Seq[Item]) {
 	s := t.shared
 	s.fed, s.weight, s.payoffs, s.moments, s.current = 0, 0, wide{}, moments{}, false
 	for i := range s.fresh.All() {
-		if !keep(i) {
+		if !differs(i) {
 			s.fresh.Remove(i)
 			continue
 		}
@@ -146,6 +146,11 @@ func (t *Table) Refresh(keep func(i Item) bool) {
 		s.count(&known, -1)
 		s.count(&e, 1)
 		s.fresh.Set(i, e)
+	}
+	for i := range arrived {
+		if _, fresh := s.fresh.Get(i); !fresh && differs(i) {
+			t.Weigh(i)
+		}
 	}
 }
 

@@ -52,14 +52,15 @@ type Epoch struct {
 // whole is a learner that is told of all sources. Its numbers of items are the process's.
 type whole struct {
 	delay.Sharing
-	pooled []delay.Pooled
-	has    map[int32]*policy.Pages[bool] // by source, and number: the source has the item
-	coming map[int32]*policy.Pages[bool] // likewise by source that tells all anew: the items it has told of
-	met    policy.Pages[int32]           // by number: how many sources have the item
-	items  int                           // that any has
-	counts map[int32]int                 // by source: how many items it says that it has, those of which it tells nothing among them
-	again  map[int32]int                 // likewise by source that tells all anew
-	ended  []int32                       // numbers of items that some source has ended since the last epoch
+	pooled   []delay.Pooled
+	has      map[int32]*policy.Pages[bool] // by source, and number: the source has the item
+	coming   map[int32]*policy.Pages[bool] // likewise by source that tells all anew: the items it has told of
+	met      policy.Pages[int32]           // by number: how many sources have the item
+	items    int                           // that any has
+	counts   map[int32]int                 // by source: how many items it says that it has, those of which it tells nothing among them
+	again    map[int32]int                 // likewise by source that tells all anew
+	ended    []int32                       // numbers of items that some source has ended since the last epoch
+	arrivals map[int32]arrivals            // by source
 }
 
 // NewKnowledge makes one in which nothing is known, for machines of these learners and with these names.
@@ -70,7 +71,7 @@ func NewKnowledge(learners []LearnerConfig, names Names) *Knowledge {
 		if l, ok := learners[i].New().(delay.Sharing); ok && l.Shares() {
 			l.BeWhole(func(i policy.Item) uint64 { return xxhash.Sum64String(names.Name(i)) })
 			k.wholes[learners[i].Name] = &whole{Sharing: l, pooled: l.Pooled(), has: make(map[int32]*policy.Pages[bool]),
-				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int)}
+				coming: make(map[int32]*policy.Pages[bool]), counts: make(map[int32]int), again: make(map[int32]int), arrivals: make(map[int32]arrivals)}
 		} else {
 			k.others = true
 		}
@@ -151,6 +152,7 @@ func (k *Knowledge) Whole(source int32, at state.Fence) {
 			return about != nil && about.Get(i)
 		})
 		w.sweepItems(source)
+		w.arrivals[source] = w.arrivals[source].ofAll()
 		if n, told := w.again[source]; told {
 			w.counts[source] = n
 		} else {
@@ -249,6 +251,9 @@ func (k *Knowledge) set(source int32, pub *Published) {
 	w := k.wholes[pub.learner]
 	if w == nil || len(pub.field) == 0 {
 		return
+	}
+	for _, n := range pub.about.process[:pub.about.n] {
+		w.arrivals[source] = w.arrivals[source].add(n)
 	}
 	switch pub.hash {
 	case ItemsHash:
@@ -371,8 +376,9 @@ func (k *Knowledge) share(l *learner, partition int32) {
 	if k == nil || k.wholes[l.name] == nil {
 		return
 	}
-	l.sharing = l.delay.(delay.Sharing)
-	l.sharing.Share(k.wholes[l.name].Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
+	w := k.wholes[l.name]
+	l.sharing, l.arrived = l.delay.(delay.Sharing), w.arrivals[partition].end()
+	l.sharing.Share(w.Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
 
 // follow goes over to the present epoch.
@@ -385,7 +391,7 @@ func (m *Machine) follow() {
 	m.turned(before)
 	for _, l := range m.learners {
 		if l.sharing != nil && !l.gone {
-			l.sharing.Refresh()
+			m.cfg.Knowledge.refresh(l, m.cfg.Partition)
 		}
 	}
 	m.takeTrials()

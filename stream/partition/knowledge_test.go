@@ -33,8 +33,8 @@ type peers struct {
 	reader     *PublishedReader
 	with, told []*world
 	toldReader []*PublishedReader
-	published  [2][][]state.Field // by machines that share and those that do not, and by partition: what it has published, the newest of each field
-	tellings   [][][]state.Field
+	published  [2][][]state.Field   // by machines that share and those that do not, and by partition: what has arrived, the newest of each field
+	onTheWay   [][][2][]state.Field // by partition, and checkpoint: what has not, of both
 	seq        []int64
 	broken     rule // not kept
 }
@@ -55,7 +55,7 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	cfg.Learners[0].New = thompsonAtOnce(t)
 	names := NewNameTable()
 	ps := &peers{t: t, cfg: cfg, knowledge: NewKnowledge(cfg.Learners, names), reader: NewPublishedReader(cfg.Learners, names),
-		published: [2][][]state.Field{make([][]state.Field, n), make([][]state.Field, n)}, tellings: make([][][]state.Field, n), seq: make([]int64, n), broken: broken}
+		published: [2][][]state.Field{make([][]state.Field, n), make([][]state.Field, n)}, onTheWay: make([][][2][]state.Field, n), seq: make([]int64, n), broken: broken}
 	for p := range int32(n) {
 		c := cfg
 		c.Partition = p
@@ -67,7 +67,7 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	return ps
 }
 
-// publish seals a partition's changes, and remembers what it publishes.
+// publish seals a partition's changes, and sends what it publishes.
 func (ps *peers) publish(p int) {
 	var fields [2][]state.Field
 	for k, w := range []*world{ps.with[p], ps.told[p]} {
@@ -78,6 +78,14 @@ func (ps *peers) publish(p int) {
 		w.unsaved = nil
 		fields[k] = published(&c)
 	}
+	ps.seq[p]++
+	ps.onTheWay[p] = append(ps.onTheWay[p], fields)
+}
+
+// arrive lets the oldest checkpoint of a partition arrive, at the machines that do not share too.
+func (ps *peers) arrive(p int) (shared []state.Field) {
+	fields := ps.onTheWay[p][0]
+	ps.onTheWay[p] = ps.onTheWay[p][1:]
 	for k := range fields {
 		all := &ps.published[k][p]
 		for _, f := range fields[k] {
@@ -87,8 +95,6 @@ func (ps *peers) publish(p int) {
 			}
 		}
 	}
-	ps.seq[p]++
-	ps.tellings[p] = append(ps.tellings[p], fields[0])
 	for to, r := range ps.toldReader {
 		if to == p {
 			continue
@@ -97,14 +103,22 @@ func (ps *peers) publish(p int) {
 			ps.told[to].m.SetSource(int32(p), &pub)
 		}
 	}
+	return fields[0]
 }
 
 func (ps *peers) failed(err error) { require.NoError(ps.t, err) }
 
-// tell begins the next epoch with all that has been published: piece by piece, or anew where pieces were lost.
-func (ps *peers) tell(lost func() bool) {
+// tell begins the next epoch with what of each partition arrives, all but so many checkpoints: piece by piece, or anew where pieces were lost.
+func (ps *peers) tell(lost func() bool, late func(most int) int) {
+	reached := make([]int64, len(ps.with))
 	for p := range ps.with {
-		source, at := int32(p), state.Fence{Token: "t", Seq: ps.seq[p]}
+		left := late(len(ps.onTheWay[p]))
+		reached[p] = ps.seq[p] - int64(left)
+		source, at := int32(p), state.Fence{Token: "t", Seq: reached[p]}
+		var arrived [][]state.Field
+		for len(ps.onTheWay[p]) > left {
+			arrived = append(arrived, ps.arrive(p))
+		}
 		if ps.broken == sourcesAreTold {
 			source = (source + 1) % int32(len(ps.with))
 		}
@@ -123,19 +137,18 @@ func (ps *peers) tell(lost func() bool) {
 				ps.knowledge.Whole(source, at)
 			}
 		default:
-			for _, fields := range ps.tellings[p] {
+			for _, fields := range arrived {
 				ps.knowledge.Tell(source, ps.reader.Read(source, fields, ps.failed))
 			}
 			ps.knowledge.Reached(source, at)
 		}
-		ps.tellings[p] = nil
 	}
 	before := ps.knowledge.Epoch().Number
 	ps.knowledge.Told()
 	require.Equal(ps.t, before+1, ps.knowledge.Epoch().Number)
 	for p := range ps.with {
 		if ps.broken == "" {
-			require.Equal(ps.t, ps.seq[p], ps.knowledge.Epoch().At[int32(p)].Seq)
+			require.Equal(ps.t, reached[p], ps.knowledge.Epoch().At[int32(p)].Seq)
 		}
 		if ps.broken == epochsAreFollowed {
 			ps.with[p].m.epoch = ps.knowledge.Epoch().Number
@@ -159,7 +172,7 @@ func sorted(part, all []state.Field) (fields []state.Field) {
 }
 
 // TestKnowledge_IsWhatEachWouldBeTold: machines that share the process's knowledge decide and store what machines do that are each told what the others
-// publish, whenever all that was published has been told; over streams that were lost, and over new owners.
+// publish, whenever as much of it has been told; over streams that were late or lost, and over new owners.
 func TestKnowledge_IsWhatEachWouldBeTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { require.NoError(t, liveAsPeers(t, "")) })
 }
@@ -175,12 +188,13 @@ func TestKnowledge_NeedsItsRules(t *testing.T) {
 	}
 }
 
-// liveAsPeers lets users and payoffs come, streams get lost and owners change; it tells where the two kinds of machines part.
+// liveAsPeers lets users and payoffs come and stay away, streams be late and get lost, and owners change; it tells where the two kinds of machines part.
 func liveAsPeers(t *rapid.T, broken rule) error {
 	const partitions = 3
 	ps := newPeers(t, partitions, broken)
 	items := rapid.SliceOfNDistinct(rapid.StringMatching("[a-f]"), 2, 5, rapid.ID[string])
 	lost := func() bool { return rapid.IntRange(0, 4).Draw(t, "lost") == 0 }
+	late := func(most int) int { return rapid.IntRange(0, most).Draw(t, "late") }
 	now := int64(day)
 	var open []selectedAt
 	for n := range rapid.IntRange(1, 25).Draw(t, "rounds") {
@@ -201,11 +215,17 @@ func liveAsPeers(t *rapid.T, broken rule) error {
 			ps.read(s.p, event.Payoffs, s.id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(s.id), Payoff: payoff}), now)
 		case what == 3:
 			ps.newOwner(p)
+		case len(open) > 0: // its payoff is too late
+			s := open[0]
+			open = open[1:]
+			now += ps.cfg.Learners[0].PayoffHorizon
+			ps.tick(s.p, now)
+			ps.read(s.p, event.Payoffs, s.id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(s.id), Payoff: 1}), now)
 		}
 		for p := range partitions {
 			ps.publish(p)
 		}
-		ps.tell(lost)
+		ps.tell(lost, late)
 		for p := range partitions {
 			if err := ps.compare(p); err != nil {
 				return fmt.Errorf("after %d rounds, partition %d: %w", n+1, p, err)
@@ -226,6 +246,13 @@ func (ps *peers) read(p int, topic event.Topic, id string, value []byte, now eve
 	for _, w := range []*world{ps.with[p], ps.told[p]} {
 		w.now = now
 		require.NoError(ps.t, w.read(topic, id, value, now))
+	}
+}
+
+// tick lets event time come to now in a partition.
+func (ps *peers) tick(p int, now event.Millis) {
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.tick(now, [event.Inputs]bool{true, true, true})
 	}
 }
 
@@ -359,4 +386,58 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 	require.Equal(t, []policy.Item{0, 1}, given.released, "a, b")
 	k.Told()
 	require.Len(t, given.released, 2, "once")
+}
+
+// A selection ends, and the checkpoint that has it in flight arrives behind an epoch at which nothing of it was known. The partition goes by its own sums
+// however far behind it is.
+func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
+	for name, between := range map[string]func(k *Knowledge, of int32, all []Published){
+		"one by one": func(k *Knowledge, of int32, all []Published) { k.Tell(of, all) },
+		"whole": func(k *Knowledge, of int32, all []Published) {
+			k.Anew(of, state.Fence{})
+			k.Told()
+			k.Tell(of, all)
+			k.Whole(of, state.Fence{})
+		},
+		"many": func(k *Knowledge, of int32, all []Published) {
+			for k.Tell(of, all); k.wholes["feed"].arrivals[of].lost == 0; {
+				k.Tell(of, all[len(all)-1:])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Learners[0].New = thompsonAtOnce(t)
+			cfg.Names = NewNameTable()
+			k := NewKnowledge(cfg.Learners, cfg.Names)
+			cfg.Knowledge = k
+			reader := NewPublishedReader(cfg.Learners, cfg.Names)
+			w := newWorld(t, cfg)
+			publish := func() []Published {
+				var c state.Changes
+				segment, _ := w.m.Seal(&c)
+				w.store.apply(&c)
+				w.m.Forget(segment)
+				return reader.Read(cfg.Partition, published(&c), func(err error) { require.NoError(t, err) })
+			}
+			known := func() policy.Evidence {
+				k.Told()
+				w.m.follow()
+				return w.m.learners[0].delay.Evidence(0)
+			}
+			require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a", "b"), day))
+			require.NoError(t, w.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"a"}`), day))
+			require.EqualValues(t, 1, known().W)
+			selected := publish()
+			now := int64(day) + cfg.Learners[0].PayoffHorizon + 1
+			w.tick(now, [event.Inputs]bool{true, true, true})
+			require.NoError(t, w.read(event.Payoffs, "i-1", []byte(`{"impression_id":"i-1","payoff":1}`), now))
+			ended := publish()
+			require.Zero(t, known(), "nothing has arrived")
+			between(k, cfg.Partition, selected)
+			require.Zero(t, known(), "it has ended")
+			k.Tell(cfg.Partition, ended)
+			require.Zero(t, known())
+		})
+	}
 }

@@ -30,6 +30,7 @@ type learner struct {
 	cfg       *LearnerConfig
 	delay     delay.Learner
 	sharing   delay.Sharing // delay, where others' knowledge is the process's; else nil
+	arrived   int           // how many of the whole's arrivals sharing has been refreshed with
 	items     catalogue
 	grown     int    // numbers that delay knows of
 	ended     int64  // items that were dropped since it was loaded
