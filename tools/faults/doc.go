@@ -8,7 +8,8 @@
 //	fault.go     the kinds of faults: of workers; clocks.go: of their clocks; cuts.go: of one worker's connections;
 //	             outside.go: of Redis, Kafka, the network and upstream
 //	own_groups.go  faults that a group does not outlive, or bears the marks of, in groups of their own; unclean.go: elections
-//	             that lose records; versions.go: other versions of the worker; coexistence.go: other configurations and writers
+//	             that lose records; quiet.go: pauses of impressions; versions.go: other versions of the worker; coexistence.go: other
+//	             configurations and writers
 //	laws.go      what has to hold, here and by package checker
 //	soak.go      faults one by one, or at random, with checks in between and beside
 //	measure.go   pauses, latencies and memory under faults

@@ -23,9 +23,11 @@ const (
 	upstream     Resource = "upstream"
 	ownGroup     Resource = "a group of its own"
 	ownGroupLong Resource = "a group of its own, for minutes"
+	aPause       Resource = "a group of its own, whose impressions pause"
 )
 
-var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 1, ownGroupLong: 1}
+var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 1, ownGroupLong: 1,
+	aPause: 1}
 
 // Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
 type Fault struct {
@@ -34,7 +36,9 @@ type Fault struct {
 	Also   []Resource // which nothing may be at work on beside it
 	Weight int        // how often it is chosen, relative to others; 0: 4
 	// Takes is about how long it takes, for the choice near the end of a run.
-	Takes  time.Duration
+	Takes time.Duration
+	// Least is how long it takes in a short soak: Takes is at most four fifths of a soak's duration, and Least at least; 0: Takes stays.
+	Least  time.Duration
 	Inject func(ctx context.Context, s *Scene) error
 }
 
@@ -42,8 +46,9 @@ type Fault struct {
 type Scene struct {
 	*Group
 	rng   *rand.Rand
-	quick bool // wait as little as possible
-	alone bool // nothing else goes wrong
+	takes time.Duration // about how long the fault should take
+	quick bool          // wait as little as possible
+	alone bool          // nothing else goes wrong
 	free  chan *Worker
 }
 

@@ -137,7 +137,7 @@ func kafkaFaults() []Fault {
 		{Kind: "disk of a broker full", Uses: theKafka, Weight: 2, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
 		}},
-		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong}, Weight: 3, Takes: 40 * time.Second,
+		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong, aPause}, Weight: 3, Takes: 40 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
 		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]

@@ -92,6 +92,7 @@ func ownGroupFaults() []Fault {
 			})},
 		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Weight: 2, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
 		withRegistry(),
+		quietImpressions(),
 	}, slices.Concat(uncleanElections(), versionFaults(), coexistenceFaults())...)
 }
 

@@ -104,6 +104,9 @@ func (s *soak) defaults() {
 		o.Say = func(string, ...any) {}
 	}
 	for _, f := range Faults() {
+		if f.Least > 0 {
+			f.Takes = max(f.Least, min(f.Takes, o.Duration/5*4))
+		}
 		if o.Match == nil || o.Match(f.Kind) {
 			s.kinds = append(s.kinds, f)
 		}
@@ -216,7 +219,7 @@ func (s *soak) mix(ctx context.Context) error {
 		if f, ok := s.choose(time.Until(end)); ok {
 			seed := s.rng.Uint64()
 			group := &s.faults
-			if f.Uses == ownGroupLong {
+			if f.Uses == ownGroupLong || f.Uses == aPause {
 				group = &s.long
 			}
 			group.Go(func() {
@@ -281,7 +284,7 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
 	ctx, cancel := context.WithTimeout(ctx, max(faultTimeout, 3*f.Takes))
 	defer cancel()
 	began := time.Now()
-	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), quick: s.opt.Quick, alone: s.opt.Each, free: s.free}
+	scene := &Scene{Group: s.g, rng: rand.New(rand.NewPCG(seed, 1)), takes: f.Takes, quick: s.opt.Quick, alone: s.opt.Each, free: s.free}
 	err := f.Inject(ctx, scene)
 	s.opt.Say("%-55s %6.1f s%s", f.Kind, time.Since(began).Seconds(), suffix(err))
 	s.mu.Lock()

@@ -26,6 +26,7 @@ type Traffic struct {
 	rate         atomic.Int64 // impressions per second
 	instructions [2]chan instruction
 	held         atomic.Bool // by Hold
+	quiet        atomic.Bool // no impression is sent that was not on the agenda
 	behind       atomic.Bool // so much is not read yet that no more is sent for now
 
 	Sent      [event.Inputs]atomic.Int64 // acknowledged, aborted ones too
@@ -134,7 +135,7 @@ func (p *producer) run(ctx context.Context) error {
 		}
 		due := int(now.Sub(began).Seconds()*float64(rate)/2) - made
 		held := p.t.held.Load()
-		if held || p.t.behind.Load() {
+		if held || p.t.quiet.Load() || p.t.behind.Load() {
 			began, made, due = now, 0, 0
 		}
 		if p.t.g.settings.Tidy && p.which == 1 {

@@ -1,0 +1,195 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// quiet is a pause of impressions during which payoffs and selections go on. Redis is then restored from a backup of its beginning.
+type quiet struct {
+	store *Store
+	lasts time.Duration
+}
+
+// The pause lasts longestQuiet, or what a shorter soak leaves of that besides aroundQuiet, the time before and after it. The shortest fills
+// several order records.
+const (
+	longestQuiet  = 10 * time.Minute
+	shortestQuiet = 40 * time.Second
+	aroundQuiet   = 90 * time.Second
+)
+
+// A quiet group's impressions end within quietHorizon, and are remembered for longer than the pause. So payoffs in time that come behind the
+// end are late by the order of records alone.
+const (
+	quietHorizon  = 8 * time.Second
+	quietRemember = time.Hour
+	quietPatience = 3 * time.Minute // of each wait, amid other faults
+)
+
+func quietImpressions() Fault {
+	return Fault{Kind: "impressions pause, then redis restored from before", Uses: aPause, Weight: 12,
+		Takes: longestQuiet + aroundQuiet, Least: shortestQuiet + aroundQuiet,
+		Inject: func(ctx context.Context, scene *Scene) error {
+			return withStore(ctx, scene, func(r *Store) error {
+				q := quiet{store: r, lasts: max(shortestQuiet, scene.takes-aroundQuiet)}
+				if scene.quick {
+					q.lasts = shortestQuiet
+				}
+				return runIsolated(ctx, scene, isolatedRun{begin: rememberLong, do: q.restore, Settings: Settings{Redis: r, Learners: fmt.Sprintf(
+					"\n  feed: {payoffs: stochastic, policy: greedy, payoff_horizon: %v, selection_timeout: 4s}\n", quietHorizon)}})
+			})
+		}}
+}
+
+// rememberLong starts the workers with a longer join.remember.
+func rememberLong(ctx context.Context, s *isolated) error {
+	s.edit = strings.NewReplacer(fmt.Sprintf("remember: %v}", remember), fmt.Sprintf("remember: %v}", quietRemember)).Replace
+	for _, w := range s.Slots {
+		if err := w.configure(); err != nil {
+			return err
+		}
+	}
+	return s.startAll(ctx)
+}
+
+// restore restores Redis behind a pause of impressions, and compares the group's account with that of the first run: a payoff that was late
+// must not be applied, nor the other way round.
+func (q *quiet) restore(ctx context.Context, s *isolated) error {
+	if err := q.pause(ctx, s); err != nil {
+		return err
+	}
+	if _, err := q.ended(ctx, s); err != nil {
+		return err
+	}
+	if err := q.seal(ctx, s); err != nil { // the order of all that has ended
+		return err
+	}
+	first, err := q.ended(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := s.meanwhile(ctx, func() error { return q.store.RollBack(ctx) }); err != nil {
+		return err
+	}
+	second, err := q.ended(ctx, s)
+	if err != nil {
+		return fmt.Errorf("after a restore, with %s: %w", differences(first, second), err)
+	}
+	adopted := second["impressions.adopted"]
+	delete(first, "impressions.adopted") // a replay adopts
+	delete(second, "impressions.adopted")
+	if !maps.Equal(first, second) {
+		return violated("outcomes are others after a restore: %s", differences(first, second))
+	}
+	orders, err := s.orderRecords(ctx)
+	if err != nil {
+		return err
+	}
+	s.c.say("impressions paused for %v: %d order records, %d payoffs late, %d orphans; all of them again after the restore, which adopted %d rankings",
+		q.lasts.Round(time.Second), orders, first["payoffs.late"], first["payoffs.orphan"], adopted)
+	if orders == 0 || first["payoffs.late"] == 0 || adopted == 0 {
+		return fmt.Errorf("%w: the pause was too small to tell", errNotNow)
+	}
+	return nil
+}
+
+// pause takes a backup, and sends payoffs and selections without impressions; then impressions go on for a while.
+func (q *quiet) pause(ctx context.Context, s *isolated) error {
+	s.Traffic.quiet.Store(true)
+	defer s.Traffic.quiet.Store(false)
+	if err := q.store.Backup(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	for time.Since(began) < q.lasts && ctx.Err() == nil {
+		behind := time.Since(began) > quietHorizon
+		if err := s.Traffic.instruct(ctx, 0, instruction{make: func(rng *rand.Rand, p *producer) (batch []*kgo.Record) {
+			for range 4 {
+				// Of a producer whose clock is ahead: the order of records says of each as of when it counts.
+				orphan, early := badRecords["orphans"](rng, p), badRecords["early payoffs"](rng, p)
+				orphan.Timestamp = time.Now().Add(10 * time.Minute)
+				early.Timestamp = orphan.Timestamp
+				batch = append(batch, orphan, early)
+				if behind { // most have expired
+					batch = append(batch, p.payoff(rng, 500, began.UnixMilli()))
+				}
+			}
+			return batch
+		}}); err != nil {
+			return err
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+	s.Traffic.quiet.Store(false)
+	pause(ctx, 3*time.Second)
+	return ctx.Err()
+}
+
+// ended holds the traffic, waits until all that was sent is stored and has ended, and returns the account; with an error, the last one.
+func (q *quiet) ended(ctx context.Context, s *isolated) (account map[string]int64, err error) {
+	if err := s.Traffic.Hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.Settle(ctx, quietPatience); err != nil {
+		return nil, violated("%v", err)
+	}
+	open := int64(0)
+	err = until(ctx, quietPatience, "all that was sent has ended", func() (bool, error) {
+		account, err = s.Account(ctx)
+		open = account["impressions.pending"] + account["selections.parked"] + account["payoffs.parked"]
+		return open == 0, err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = violated("%d records still wait: %v", open, err)
+	}
+	return account, err
+}
+
+// seal sends impressions that nobody selects from, to all partitions. Their rankings carry the order of all records before them.
+func (q *quiet) seal(ctx context.Context, s *isolated) error {
+	return s.Traffic.instruct(ctx, 0, instruction{make: func(_ *rand.Rand, p *producer) (batch []*kgo.Record) {
+		for i := range 40 {
+			im := event.Impression{ID: fmt.Appendf(nil, "sealing-%d", i), HasUtilities: true,
+				Candidates: []event.Candidate{{Item: []byte("a"), Utility: 1}}}
+			batch = append(batch, p.record(event.Impressions, im.ID, event.AppendImpression(nil, &im)))
+		}
+		return batch
+	}})
+}
+
+// orderRecords counts those that the group has written.
+func (g *Group) orderRecords(ctx context.Context) (n int, err error) {
+	c, err := g.client(ctx, event.Rankings)
+	if err != nil {
+		return 0, err
+	}
+	err = g.readAll(ctx, c, event.Rankings, func(r *kgo.Record) {
+		if r.Value == nil {
+			n++
+		}
+	})
+	return n, err
+}
+
+// differences lists the counts in which two accounts differ, as name:before->after.
+func differences(before, after map[string]int64) string {
+	var all []string
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if before[name] != after[name] {
+			all = append(all, fmt.Sprintf("%s:%d->%d", name, before[name], after[name]))
+		}
+	}
+	return strings.Join(all, " ")
+}
