@@ -441,3 +441,54 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 		})
 	}
 }
+
+// An impression ends by the walk behind the beginning of an epoch, and so it does in a replay: what is known of its item is the same to the last bit,
+// which depends on what was different when the epoch began.
+func TestVisit_FollowsTheEpoch(t *testing.T) {
+	cfg := testConfig()
+	cfg.Partition, cfg.Names = 1, NewNameTable()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	k := NewKnowledge(cfg.Learners, cfg.Names)
+	cfg.Knowledge = k
+	reader := NewPublishedReader(cfg.Learners, cfg.Names)
+	tell := func(source int32, fields []state.Field) {
+		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	}
+	owner, replayed := newWorld(t, cfg), newWorld(t, cfg)
+	var c state.Changes
+	for _, w := range []*world{owner, replayed} {
+		for _, id := range []string{"i-1", "i-2"} {
+			require.NoError(t, w.read(event.Impressions, id, impression(id, "a", "b"), day))
+			require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"impression_id":%q,"item":"a"}`, id), day))
+			if id == "i-1" {
+				require.NoError(t, w.read(event.Payoffs, id, []byte(`{"impression_id":"i-1","payoff":0.1}`), day))
+				c = state.Changes{}
+				segment, _ := w.m.Seal(&c)
+				w.store.apply(&c)
+				w.m.Forget(segment)
+			}
+		}
+		w.save()
+	}
+	tell(1, published(&c))
+	for source, sum := range map[int32]string{0: "0.2", 2: "0.3"} { // in another order the sum of all is another one
+		tell(source, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":0,"n":1,"sum":` + sum + `,"sumsq":0.1}`)}})
+	}
+	k.Told()
+	now := int64(day) + cfg.Learners[0].PayoffHorizon + 60_000
+	for _, w := range []*world{owner, replayed} {
+		w.tick(now, [event.Inputs]bool{true, true, true})
+		w.m.Act()
+		require.EqualValues(t, 4, w.m.learners[0].delay.Evidence(0).W)
+	}
+	k.Told()
+	owner.walk(10)
+	require.NoError(t, replayed.m.Visit(replayed.text("i-2"), replayed.store.find(replayed.text("i-2"))))
+	var known [2]policy.Evidence
+	for n, w := range []*world{owner, replayed} {
+		w.m.prepare()
+		known[n] = w.m.learners[0].delay.Evidence(0)
+		require.EqualValues(t, 3, known[n].W)
+	}
+	require.Equal(t, known[0], known[1])
+}
