@@ -26,6 +26,8 @@ type Sharing interface {
 	// Refresh reads the whole again, which has changed. Arrived gives at least the items of which the whole has read something since the last
 	// Refresh that this partition has published.
 	Refresh(arrived iter.Seq[policy.Item])
+	// Unstored tells whether the next Harvest stores what the whole has estimated: Refresh is to be called before.
+	Unstored() bool
 	// BeWhole makes it, which knows nothing yet, a whole. Mark tells items apart by numbers that are the same in all processes.
 	BeWhole(mark func(policy.Item) uint64)
 	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
@@ -93,6 +95,12 @@ func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 		d.users.refresh()
 	}
 	d.table.Refresh(d.differs, arrived)
+}
+
+// Unstored implements Sharing.
+func (d *Direct) Unstored() bool {
+	a := d.flights.awaiting
+	return a != nil && a.unwritten || d.users != nil && d.users.model.Unstored()
 }
 
 // differs tells whether the whole has been told something else of an item than we have.

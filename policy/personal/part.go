@@ -54,8 +54,11 @@ func (m *Model) Refresh() {
 	}
 }
 
-// Unstored tells whether a part goes by something that the whole has learned since Stored was called, or the fit loaded, last.
-func (m *Model) Unstored() bool { return m.heeds && m.now.number > 0 && m.stored != m.learned() }
+// Unstored tells of a part whether the whole has learned something else than was when Stored was called, or the fit loaded, last. The part
+// goes by it from the next Refresh on.
+func (m *Model) Unstored() bool {
+	return m.base != nil && m.base.fit.number > 0 && m.stored != m.base.learned()
+}
 
 // Stored takes note that what Append appends is stored.
 func (m *Model) Stored() { m.stored = m.learned() }

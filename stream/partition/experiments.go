@@ -319,7 +319,7 @@ type ArmStatus struct {
 
 // Experiments tells how the experiments are, in the order of the configuration.
 func (m *Machine) Experiments() []ExperimentStatus {
-	m.follow()
+	m.show()
 	var all []ExperimentStatus
 	for _, x := range m.trials.all {
 		s := ExperimentStatus{Name: x.Name, Control: x.Control, Run: x.Run, Outside: x.outside, Decides: m.cfg.Partition == deciding && !x.idle,

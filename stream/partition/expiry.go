@@ -148,10 +148,10 @@ func (m *Machine) DueSegment() uint64 { return m.expiry.dueSegment }
 // Walked says that the store holds nothing in the buckets up to this one, which DueUpTo gave, and that DueSegment was
 // stored before the store was asked.
 func (m *Machine) Walked(bucket int64) {
-	m.follow()
 	before := m.expiry.floor
 	m.expiry.walked(bucket)
 	if len(m.trials.all) > 0 { // else nothing depends on it
+		m.follow()
 		m.seen.walked(m.expiry.floor - before)
 	}
 	m.compare()

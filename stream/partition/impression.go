@@ -163,6 +163,7 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *given) int {
 // decide ranks the impression, which is new, and makes it the current entry.
 func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *given, out *Output) {
 	s, imp := &m.scratch, &m.impression
+	m.follow()
 	m.internCandidates(l, imp)
 	n := len(imp.Candidates)
 	s.order = slices.Grow(s.order[:0], n)[:n]
@@ -328,6 +329,7 @@ func (m *Machine) adopt(in *Input, parsed bool, out *Output) error {
 		return fmt.Errorf("%w: impression %.64q at offset %d: its items are not the candidates", ErrDecision, r.ID,
 			rec.Offset)
 	}
+	m.follow() // the learner may take up items
 	e := m.begin(l, &r.Decision)
 	if len(r.Decision.Propensities) != 0 && len(r.Decision.Propensities) != len(r.Items) {
 		return fmt.Errorf("%w: impression %.64q at offset %d: %d propensities for %d items", ErrDecision, r.ID,

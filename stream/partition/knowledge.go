@@ -381,18 +381,45 @@ func (k *Knowledge) share(l *learner, partition int32) {
 	l.sharing.Share(w.Sharing, partition, func(i policy.Item) policy.Item { return l.items.inProcess(i) })
 }
 
-// follow goes over to the present epoch.
+// follow goes over to the present epoch, and notes that for a replay. It comes before decisions and before seals that store an estimate.
+// Nothing else that lasts depends on the epoch, so those in between leave no trace.
 func (m *Machine) follow() {
-	if m.cfg.Knowledge == nil || m.epoch == m.cfg.Knowledge.epoch.Number {
+	k := m.cfg.Knowledge
+	if k == nil || m.epoch == k.epoch.Number {
 		return
 	}
 	before := m.epoch
-	m.epoch = m.cfg.Knowledge.epoch.Number
+	m.epoch, m.shown = k.epoch.Number, k.epoch.Number
 	m.turned(before)
+	m.refresh()
+	m.takeTrials()
+}
+
+// show makes learners show the present epoch to who looks at them. A replay, in which nobody looks, comes to the same decisions.
+func (m *Machine) show() {
+	k := m.cfg.Knowledge
+	switch {
+	case len(m.trials.all) > 0:
+		m.follow()
+	case k != nil && m.shown != k.epoch.Number:
+		m.shown = k.epoch.Number
+		m.refresh()
+	}
+}
+
+// refresh makes learners go by the present state of the wholes that they are parts of.
+func (m *Machine) refresh() {
 	for _, l := range m.learners {
 		if l.sharing != nil && !l.gone {
 			m.cfg.Knowledge.refresh(l, m.cfg.Partition)
 		}
 	}
-	m.takeTrials()
+}
+
+// sealsEpoch tells whether a seal would store what is estimated of all partitions, or is followed by how far they are known. A replay is told
+// of an epoch where the owner went over to it.
+func (m *Machine) sealsEpoch() bool {
+	return !m.seen.on || m.seen.standsNext() || slices.ContainsFunc(m.learners, func(l *learner) bool {
+		return l.sharing != nil && !l.gone && l.sharing.Unstored()
+	})
 }

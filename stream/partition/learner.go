@@ -173,7 +173,7 @@ func (m *Machine) Accounts() []LearnerAccount {
 
 // Learners tells how the learners are, in the order of their numbers.
 func (m *Machine) Learners() []LearnerStatus {
-	m.follow()
+	m.show()
 	all := make([]LearnerStatus, 0, len(m.learners))
 	for _, l := range m.learners {
 		s := LearnerStatus{Name: l.name, Number: l.number, Gone: l.gone, Items: l.items.len(), Ended: l.ended, Account: l.ledger.account()}

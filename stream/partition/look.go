@@ -70,7 +70,7 @@ type looking struct {
 
 // Look looks at the learners, and has each keep its next decision for the next look.
 func (m *Machine) Look() *Look {
-	m.follow()
+	m.show()
 	look := &Look{}
 	for _, l := range m.learners {
 		if l.gone {

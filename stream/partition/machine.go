@@ -35,7 +35,8 @@ type Machine struct {
 	ledger    ledger
 	known     knownIDs
 	segments  segments
-	epoch     uint64 // of Config.Knowledge, that learners go by
+	epoch     uint64 // of Config.Knowledge, that decisions go by
+	shown     uint64 // likewise, that learners show: that or a later one
 	expiry    expiry
 	absences  absences
 	trials    trials
@@ -259,10 +260,12 @@ func (m *Machine) Step(in *Input, out *Output) error {
 	return err
 }
 
-// prepare goes over to the present epoch, and acts upon event time where it has come further; it tells whether it has. It comes before
-// all that depends on either.
+// prepare acts upon event time where it has come further, and tells whether it has. It comes before all that depends on that. Experiments
+// go over to each epoch.
 func (m *Machine) prepare() (acted bool) {
-	m.follow()
+	if m.epoch == 0 || len(m.trials.all) > 0 {
+		m.follow()
+	}
 	if !m.behind {
 		return false
 	}
@@ -307,6 +310,7 @@ func (m *Machine) stepped(rec *Record) {
 	m.seen.stepped(m.time.watermark)
 	if m.stepping.ranked {
 		m.steps.ranked(rec)
+		m.seen.decided()
 		m.endItems()
 		return
 	}

@@ -18,6 +18,9 @@ func (m *Machine) Dirty() (entries int, bytes int64) {
 // any tells whether this one changed anything.
 func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	m.noteActed(m.prepare())
+	if m.sealsEpoch() {
+		m.follow()
+	}
 	before := len(dst.Writes) + len(dst.Pages) + len(dst.Entries)
 	m.segments.begin()
 	m.sealMeta(dst)

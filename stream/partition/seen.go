@@ -45,7 +45,7 @@ const (
 	maxSeen     = 16 << 10 // bounds what an owner keeps while it adopts; see tellAt for later
 	seenVersion = 4
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
-	// needs. It is told more often while a machine is young.
+	// needs. It is told more often while a machine is young, and ever less often while nothing is decided.
 	standsEvery = 128
 )
 
@@ -129,9 +129,6 @@ type seen struct {
 	visits       int          // where the last token stands, if it is of visits; else -1
 
 	epoch   []SourceAt // by source, as the tokens say
-	before  []SourceAt // likewise, before the last token, if that is of an epoch
-	turned  int        // where the last token begins, if it is of an epoch; else -1
-	lasts   []int      // the estimates that epoch made
 	imports struct {
 		at    []SourceAt // by source
 		chain int        // where the number of deltas of the last token stands; -1: it is not of deltas
@@ -155,7 +152,7 @@ func (s *seen) begin() bool {
 			s.tokens = binary.AppendUvarint(append(s.tokens, 0), uint64(n))
 		}
 	}
-	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	s.visits, s.imports.chain = -1, -1
 	return true
 }
 
@@ -164,6 +161,9 @@ func (s *seen) stepped(w event.Millis) {
 	s.records++
 	s.watermark = w
 }
+
+// decided counts a decision: how far all sources are known is told soon.
+func (s *seen) decided() { s.nextStand = min(s.nextStand, standsEvery) }
 
 // lose leaves out what was seen since the last record that carried it, and notes that. The machine's beginning stays, if it is among that: a
 // replay needs to know whose decisions this machine adopts.
@@ -184,7 +184,7 @@ func (s *seen) lose() {
 		s.tokens = appendBegin(s.tokens, begun)
 	}
 	s.tokens = binary.AppendUvarint(append(s.tokens, seenNote<<5|seenGap), s.sealed)
-	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	s.visits, s.imports.chain = -1, -1
 }
 
 // acted notes that event time was acted upon between two records.
@@ -230,14 +230,18 @@ func (s *seen) seal() {
 	s.unsent++
 }
 
+// standsNext tells whether the next seal is one behind which it may be told how far all sources are known.
+func (s *seen) standsNext() bool { return s.on && s.standing+1 >= s.nextStand }
+
 // stands tells how far all sources are known, and what was estimated of them, now and then: behind a seal, where nothing is told of a
 // source in part.
 func (s *seen) stands(k *Knowledge) {
+	due := s.standsNext()
 	s.standing++
-	if s.standing < s.nextStand || slices.ContainsFunc(s.epoch, partly) || !s.begin() {
+	if !due || slices.ContainsFunc(s.epoch, partly) || !s.begin() {
 		return
 	}
-	s.standing, s.nextStand = 0, min(2*s.nextStand, standsEvery)
+	s.standing, s.nextStand = 0, 2*s.nextStand
 	s.tokens = append(s.tokens, seenNote<<5|seenStand)
 	n := 0
 	for p := range s.epoch {
@@ -288,22 +292,11 @@ func (s *seen) sent(n int) {
 	s.tokens = binary.AppendUvarint(append(s.tokens, seenSent<<5), uint64(n))
 }
 
-// turn notes that knowledge was at an epoch, and which estimates it made that hold still. One at which nothing was done is left out, if it
-// made none that the next does not make anew.
+// turn notes that knowledge was at an epoch, and which estimates it made that hold still.
 func (s *seen) turn(at []SourceAt, made []int) {
-	if !s.on {
-		return
-	}
-	if s.turned >= 0 && s.records == 0 && !slices.ContainsFunc(s.lasts, func(n int) bool { return !slices.Contains(made, n) }) {
-		s.tokens = s.tokens[:s.turned]
-		s.epoch = append(s.epoch[:0], s.before...)
-		s.turned = -1
-	}
 	if !s.begin() {
 		return
 	}
-	s.turned, s.lasts = len(s.tokens), made
-	s.before = append(s.before[:0], s.epoch...)
 	for len(s.epoch) < len(at) {
 		s.epoch = append(s.epoch, SourceAt{})
 	}
@@ -414,7 +407,7 @@ func (s *seen) started(b *SeenBegin) {
 	}
 	s.on, s.writer, s.watermark, s.visited, s.records, s.unsent = true, b.Writer, b.Watermark, 0, 0, 0
 	s.madeBy, s.standing, s.nextStand = MadeBy(b.Program, b.Settings), 0, 1
-	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	s.visits, s.imports.chain = -1, -1
 	s.epoch, s.imports.at = s.epoch[:0], s.imports.at[:0]
 	s.tokens = appendBegin(s.tokens, b)
 }
@@ -446,7 +439,7 @@ func appendBegin(t []byte, b *SeenBegin) []byte {
 func (s *seen) take(dst []byte) []byte {
 	dst = append(dst, s.tokens...)
 	s.tokens = s.tokens[:0]
-	s.visits, s.turned, s.imports.chain = -1, -1, -1
+	s.visits, s.imports.chain = -1, -1
 	return dst
 }
 

@@ -8,7 +8,7 @@ import (
 
 // What follows is for a replay, which does with a machine what its owner did.
 
-// Act acts upon event time and the present epoch, as the owner did between two records.
+// Act acts upon event time, as the owner did between two records.
 func (m *Machine) Act() { m.prepare() }
 
 // Visit ends the impression of an id whose deadline is past, as the walk did. Found is what a look-up showed.
@@ -28,7 +28,9 @@ func (m *Machine) Visit(id state.ID, found Found) error {
 
 // WalkOn closes so many buckets more, as the walk did.
 func (m *Machine) WalkOn(buckets int64) {
-	m.follow()
+	if len(m.trials.all) > 0 {
+		m.follow()
+	}
 	m.expiry.from(m.expiry.floor + buckets)
 	m.compare()
 }
