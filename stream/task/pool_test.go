@@ -165,6 +165,9 @@ func (pl *pool) step() {
 	w := pl.worlds[p]
 	pl.users[p].act()
 	w.step()
+	if pl.rng.IntN(10) == 0 { // who looks leaves no trace
+		w.procs[pl.rng.IntN(len(w.procs))].task.Status()
+	}
 	if in := pl.processes[pl.rng.IntN(len(pl.processes))]; pl.rng.IntN(6) == 0 {
 		pl.follow(in, int32(pl.rng.IntN(len(pl.worlds))))
 	}
@@ -483,7 +486,7 @@ func TestReplay_OfAPool(t *testing.T) {
 			same, rankings := int64(0), int64(0)
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups"}, learner)
+				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
 				pl.play(t)
 				sum := pl.replay(t, nil)
 				t.Logf("seed %d: %d rankings, %d the same, not exact %v", seed, sum.Rankings, sum.Same, sum.NotExact)
@@ -512,7 +515,7 @@ func TestReplay_FromABase(t *testing.T) {
 			same, rankings := int64(0), int64(0)
 			for i := range *pools {
 				seed := *firstSeed + uint64(i)
-				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups"}, learner)
+				pl := newPool(seed, 3, 1_000_000, &dying, habits{groups: name == "groups", pauses: seed%2 == 0}, learner)
 				pl.based = true
 				pl.play(t)
 				sum := pl.replay(t, nil)

@@ -27,6 +27,7 @@ type habits struct {
 	learners     int  // 2: half of the impressions are for learner "front"
 	contexts     bool // users say of themselves, and of some candidates, more than utilities
 	groups       bool // and which groups they belong to
+	pauses       bool // no impression comes for three quarters of the time
 	uuids        bool // ids are UUIDs that producers choose so that any 32 bits of a hash of theirs may be the same, see collidingIDs
 }
 
@@ -40,6 +41,7 @@ type users struct {
 	habits    habits
 	left      int
 	made      int
+	acts      int
 	seen      int // of the rankings log
 	scheduled []deed
 }
@@ -75,7 +77,8 @@ func (u *users) act() {
 	if u.habits.transactions && rng.IntN(20) == 0 && u.w.noise {
 		u.w.upstream(event.Topic(rng.IntN(int(event.Inputs))))
 	}
-	if u.left > 0 && rng.IntN(5) == 0 {
+	u.acts++
+	if paused := u.habits.pauses && u.acts%400 >= 100; !paused && u.left > 0 && rng.IntN(5) == 0 {
 		u.left--
 		u.impress()
 	}
