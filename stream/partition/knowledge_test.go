@@ -442,9 +442,9 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 	}
 }
 
-// An impression ends by the walk behind the beginning of an epoch, and so it does in a replay: what is known of its item is the same to the last bit,
-// which depends on what was different when the epoch began.
-func TestVisit_FollowsTheEpoch(t *testing.T) {
+// An impression ends by the walk before the machine goes over to the next epoch, and so it does in a replay: what is known of its item is the
+// same to the last bit, which depends on what was different when the machine went over.
+func TestVisit_LeavesTheEpoch(t *testing.T) {
 	cfg := testConfig()
 	cfg.Partition, cfg.Names = 1, NewNameTable()
 	cfg.Learners[0].New = thompsonAtOnce(t)
@@ -479,14 +479,19 @@ func TestVisit_FollowsTheEpoch(t *testing.T) {
 	for _, w := range []*world{owner, replayed} {
 		w.tick(now, [event.Inputs]bool{true, true, true})
 		w.m.Act()
+		w.m.follow()
 		require.EqualValues(t, 4, w.m.learners[0].delay.Evidence(0).W)
 	}
 	k.Told()
-	owner.walk(10)
+	bucket, due := owner.m.DueUpTo()
+	require.True(t, due)
+	for _, e := range owner.store.dueUpTo(bucket, 10) {
+		require.NoError(t, owner.m.Expire(e, owner.now, &owner.out))
+	}
 	require.NoError(t, replayed.m.Visit(replayed.text("i-2"), replayed.store.find(replayed.text("i-2"))))
 	var known [2]policy.Evidence
 	for n, w := range []*world{owner, replayed} {
-		w.m.prepare()
+		w.m.follow()
 		known[n] = w.m.learners[0].delay.Evidence(0)
 		require.EqualValues(t, 3, known[n].W)
 	}

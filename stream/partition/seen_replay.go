@@ -13,7 +13,9 @@ func (m *Machine) Act() { m.prepare() }
 
 // Visit ends the impression of an id whose deadline is past, as the walk did. Found is what a look-up showed.
 func (m *Machine) Visit(id state.ID, found Found) error {
-	m.follow() // as Expire does: what is known of the item depends on whether it changed in this epoch
+	if m.epoch == 0 { // as Expire does
+		m.follow()
+	}
 	m.stepping = stepping{}
 	if err := m.open(id, nil, found); err != nil {
 		return err
