@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // An order record stands in the rankings topic between two rankings, where so much was stepped since the first that the second should not
@@ -63,6 +65,10 @@ func (m *Machine) TakeOrder(number int64) {
 
 // Orders is the number of the partition's last order record; 0: there is none.
 func (m *Machine) Orders() int64 { return m.steps.orders }
+
+// Ahead notes behind an adopted ranking, or an order record, that so many records of each topic were stepped which the log has further on. A
+// state of another history than the log's has them, as with two stores; its next owner must not step as many again.
+func (m *Machine) Ahead(stepped [event.Inputs]int64) { m.steps.ahead(stepped) }
 
 // told begins the steps again behind an order record.
 func (s *steps) told(number int64) {

@@ -34,6 +34,9 @@ const (
 
 const longestRun = 31
 
+// takenTokens are the kinds of tokens that count records, by their topic.
+var takenTokens = [event.Inputs]byte{event.Impressions: tokenUnranked, event.Selections: tokenSelections, event.Payoffs: tokenPayoffs}
+
 // steps collects tokens.
 type steps struct {
 	from      event.Millis // the watermark before the first token
@@ -71,7 +74,7 @@ func (s *steps) crowded() { s.token(tokenNote, noteCrowded) }
 // took notes that a record was stepped and, if it is an impression, not ranked.
 func (s *steps) took(rec *Record) {
 	s.next[rec.Topic] = rec.Offset + 1
-	kind := [event.Inputs]byte{event.Impressions: tokenUnranked, event.Selections: tokenSelections, event.Payoffs: tokenPayoffs}[rec.Topic]
+	kind := takenTokens[rec.Topic]
 	switch {
 	case s.run >= 0 && s.tokens[s.run]>>5 == kind && s.tokens[s.run]&31 < longestRun:
 		s.tokens[s.run]++
@@ -92,6 +95,15 @@ func (s *steps) read() {
 		s.tokens = binary.AppendUvarint(s.tokens, uint64(o))
 	}
 	s.tokens = binary.AppendUvarint(s.tokens, uint64(s.watermark))
+}
+
+// ahead begins the steps with records that were stepped already.
+func (s *steps) ahead(stepped [event.Inputs]int64) {
+	for t, left := range stepped {
+		for ; left > 0; left -= longestRun {
+			s.token(takenTokens[t], byte(min(left, longestRun)))
+		}
+	}
 }
 
 // ranked begins the steps again behind a ranking.

@@ -87,10 +87,17 @@ func (r *runner) feedbackRoom() int64 {
 func (r *runner) takeOrder(number int64, now time.Duration) {
 	r.machine.TakeOrder(number)
 	r.replay.adopted()
+	r.noteAhead()
+	r.checkpoints.changed(now)
+}
+
+// noteAhead notes behind an adopted record of the log where the topics are, if the log does not say so.
+func (r *runner) noteAhead() {
 	if r.replay.recorded.adrift {
 		r.machine.Begin(r.queues.offsets(), false)
+		return
 	}
-	r.checkpoints.changed(now)
+	r.machine.Ahead(r.replay.recorded.done)
 }
 
 // chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready. Behind

@@ -115,8 +115,8 @@ func (t *Task) stepOne(q *queue, again *partition.Step) error {
 	if batch != 0 {
 		r.stepped(batch, 1)
 	}
-	if r.replay.on && r.replay.recorded.adrift && (adopted || r.machine.Owes()) {
-		r.machine.Begin(r.queues.offsets(), false)
+	if r.replay.on && (adopted || r.replay.recorded.adrift && r.machine.Owes()) {
+		r.noteAhead()
 	}
 	t.obs.Stepped[q.topic]++
 	return nil
