@@ -23,7 +23,10 @@ type base struct {
 	in      policy.Input // what of it does not change between decisions is set
 	ws      policy.Workspace
 	flights flights
-	users   *users          // nil where payoffs do not depend on features
+	users   *users // nil where payoffs do not depend on features
+
+	attraction *attraction // nil where payoff per selection is the aim
+
 	changes *policy.Changes // of items: the table's, where all that is kept by item is noted
 
 	forgotten []policy.Item // since the last harvest
@@ -46,6 +49,9 @@ func newExploring(e policy.Explorer, w WindowsConfig) (base, error) {
 // Grow implements Learner.
 func (b *base) Grow(items int) {
 	b.table.Grow(items)
+	if b.attraction != nil {
+		b.attraction.table.Grow(items)
+	}
 	if items > b.flights.Len() {
 		b.flights.grow(items)
 		b.in.InFlight = &b.flights
@@ -60,15 +66,33 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 	d.Instance = -1
 	d.Explored = false
 	b.in.Items, b.in.Context, b.in.Key = candidates, about, key
-	if b.users != nil {
-		b.in.Known = b.users.know(b.table, &b.in)
-	}
+	b.in.Known = b.know()
 	if b.explorer == nil {
 		b.policy.Rank(&b.in, &b.ws, d.Order)
 	} else {
 		b.explore(d, n)
 	}
 	b.in.Items, b.in.Context = nil, nil // they are the caller's
+}
+
+// know is what is known of the candidates; nil where the table tells.
+func (b *base) know() (known *policy.Known) {
+	if b.users != nil {
+		known = b.users.know(b.table, &b.in)
+	}
+	if b.attraction == nil || b.attraction.table.Weight() == 0 {
+		return known
+	}
+	estimates := known
+	if estimates == nil {
+		b.in.Known = nil
+		estimates = &b.attraction.estimates
+		b.policy.(policy.Estimating).Estimate(&b.in, estimates)
+	}
+	if perImpression := b.attraction.perImpression(b.in.Items, estimates); perImpression != nil {
+		return perImpression
+	}
+	return known
 }
 
 func (b *base) explore(d *Decision, n int) {
@@ -85,15 +109,22 @@ func (b *base) explore(d *Decision, n int) {
 func (b *base) Adopt(int64, *Decision) {}
 
 // Needs implements Learner: what the feedback says of the item is all there is to know.
-func (b *base) Needs() Needs { return Needs{Context: b.users != nil} }
+func (b *base) Needs() Needs { return Needs{Context: b.users != nil, Ranking: b.attraction != nil} }
 
-// Unselected implements Learner. An impression without a selection teaches nothing.
-func (b *base) Unselected(Feedback) {}
+// Unselected implements Learner. An impression without a selection teaches nothing but that.
+func (b *base) Unselected(fb Feedback) {
+	if b.attraction != nil {
+		b.attraction.ended(&fb, false)
+	}
+}
 
 // selected notes what every selection tells.
 func (b *base) selected(fb *Feedback) {
 	b.flights.begin(fb)
 	b.windows.selected(fb)
+	if b.attraction != nil {
+		b.attraction.ended(fb, true)
+	}
 }
 
 // paid notes that a selection is in flight no longer, since it was paid or stands for one that never will be.
@@ -127,12 +158,21 @@ func (b *base) Pooled() []Pooled {
 	if b.users != nil {
 		all = append(all, b.users.pooledHashes()...)
 	}
+	if b.attraction != nil {
+		all = append(all, Pooled{Hash: hashAttraction, ByItem: true})
+	}
 	return all
 }
 
 // SetSourceField implements Learner.
 func (b *base) SetSourceField(source int32, hash string, field, value []byte, items Translate) {
 	if b.users != nil && b.users.setSource(source, hash, field, value, items) {
+		return
+	}
+	if hash == hashAttraction {
+		if b.attraction != nil {
+			b.attraction.setSource(source, field, value, items)
+		}
 		return
 	}
 	if hash == hashWindows {
@@ -160,6 +200,9 @@ func (b *base) Windows(dst []float64) (q []float64, selections int64) { return b
 func (b *base) status() Status {
 	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
+	if b.attraction != nil {
+		s.Attraction = b.attraction.status()
+	}
 	if b.users != nil {
 		s.Unfed, s.Personal = b.users.unfed, b.users.status()
 	}
@@ -176,6 +219,9 @@ func (b *base) harvest(r Recorder) {
 	b.changes.Clear()
 	b.flights.harvest(r, &b.writer)
 	b.windows.harvest(r, &b.writer)
+	if b.attraction != nil {
+		b.attraction.harvest(r, &b.writer)
+	}
 	b.release()
 }
 
@@ -201,6 +247,8 @@ func (b *base) loadField(hash string, field, value []byte) error {
 		return b.windows.loadEstimate(field, value)
 	}
 	switch {
+	case hash == hashAttraction && b.attraction != nil:
+		return b.attraction.load(field, value)
 	case hash == hashOpen && b.flights.parts != nil:
 		return b.flights.parts.load(field, value)
 	case hash == hashHistory && b.flights.drift != nil:

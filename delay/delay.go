@@ -70,6 +70,8 @@ type Needs struct {
 	Ref        bool // Feedback.Ref
 	Candidates bool // Feedback.Candidates, Order and Undecided
 	Context    bool // Feedback.X and Segment; also what Selected needs
+	// Ranking asks for Candidates and Order of Selected and Unselected alone, also of decisions without propensities.
+	Ranking bool
 }
 
 // Recorder takes the changes of a learner's state since they were last harvested, as absolute values.
@@ -174,6 +176,8 @@ type Status struct {
 	Item    policy.Item // the item waited for; meaningless unless OnHold
 	Holds   int64       // holds begun since the process started
 	Flights int64       // selections whose payoff is awaited; with instances, decisions whose impression has not ended
+
+	Attraction AttractionStatus // the zero value where payoff per selection is the aim
 
 	Silence SilenceStatus // of no more than the zero value where silence does not count before it is over
 	Level   LevelStatus   // of Robust; the zero value elsewhere

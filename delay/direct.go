@@ -94,6 +94,9 @@ func (d *Direct) Hashes() []string {
 	if d.users != nil {
 		all = append(all, hashCells, hashCategories, hashLinear)
 	}
+	if d.attraction != nil {
+		all = append(all, hashAttraction)
+	}
 	return all
 }
 
@@ -126,6 +129,9 @@ func (d *Direct) Loaded() error {
 		d.users.loaded()
 	}
 	if d.table.Shares() {
+		if d.attraction != nil {
+			d.attraction.table.Loaded(d.differs)
+		}
 		d.table.Loaded(d.differs)
 	}
 	if d.users != nil {

@@ -49,6 +49,9 @@ func (r *Robust) Forget(i policy.Item) {
 // forget forgets an item. The table is told last: what else changes makes the item's evidence anew.
 func (b *base) forget(i policy.Item) {
 	b.flights.forget(i)
+	if b.attraction != nil {
+		b.attraction.forget(i)
+	}
 	if b.users != nil {
 		b.users.forget(i)
 	}
@@ -60,7 +63,12 @@ func (b *base) forget(i policy.Item) {
 }
 
 // Count implements Forgetting.
-func (b *base) Count(items int) { b.table.CountItems(items) }
+func (b *base) Count(items int) {
+	b.table.CountItems(items)
+	if b.attraction != nil {
+		b.attraction.table.CountItems(items)
+	}
+}
 
 // release gives back the memory of what was forgotten, of which nothing is left to be harvested.
 func (b *base) release() {
@@ -75,6 +83,9 @@ func (b *base) releaseItem(i policy.Item) {
 	if b.users != nil {
 		b.users.settle(b.table)
 		b.users.release(i)
+	}
+	if b.attraction != nil {
+		b.attraction.table.Release(i)
 	}
 	b.table.Release(i)
 }

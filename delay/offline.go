@@ -114,6 +114,9 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 	if s.Additive && d.flights.drift != nil && f.flights.drift != nil {
 		d.flights.drift.takeOver(f.flights.drift, numbers)
 	}
+	if s.Additive && d.attraction != nil && f.attraction != nil {
+		d.attraction.takeOver(f.attraction, numbers)
+	}
 	return d.windows.takeOver(&f.windows, s)
 }
 
@@ -302,7 +305,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashCells, hashCategories, hashLinear, hashLearner, hashInstances, hashRounds,
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashAttraction, hashCells, hashCategories, hashLinear, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }

@@ -69,6 +69,9 @@ func (d *Direct) Share(whole Learner, source int32, number func(policy.Item) pol
 	w := whole.(*Direct)
 	d.table.ShareTable(w.table, source, number)
 	d.flights.share(&w.flights, source, number)
+	if d.attraction != nil {
+		d.attraction.table.ShareTable(w.attraction.table, source, number)
+	}
 	if d.users != nil {
 		d.users.join(w.users, source, number)
 	}
@@ -84,6 +87,9 @@ func (d *Direct) Grow(items int) {
 	for i := before; i < items; i++ {
 		if d.differs(policy.Item(i)) {
 			d.table.Weigh(policy.Item(i))
+			if d.attraction != nil {
+				d.attraction.table.Weigh(policy.Item(i))
+			}
 		}
 	}
 }
@@ -93,6 +99,9 @@ func (d *Direct) Refresh(arrived iter.Seq[policy.Item]) {
 	d.flights.refresh()
 	if d.users != nil {
 		d.users.refresh()
+	}
+	if d.attraction != nil {
+		d.attraction.table.Refresh(d.differs, arrived)
 	}
 	d.table.Refresh(d.differs, arrived)
 }
@@ -105,12 +114,16 @@ func (d *Direct) Unstored() bool {
 
 // differs tells whether the whole has been told something else of an item than we have.
 func (d *Direct) differs(i policy.Item) bool {
-	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i)
+	return d.table.Own(i) != d.table.Told(i) || d.flights.differs(i) || d.users != nil && d.users.differs(i) ||
+		d.attraction != nil && d.attraction.table.Own(i) != d.attraction.table.Told(i)
 }
 
 // BeWhole implements Sharing.
 func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 	d.table.BeWhole()
+	if d.attraction != nil {
+		d.attraction.table.BeWhole()
+	}
 	if d.users != nil {
 		d.users.beWhole(mark)
 	}
@@ -119,6 +132,9 @@ func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 // Told implements Sharing.
 func (d *Direct) Told(items int) (due Estimates) {
 	d.table.CountItems(items)
+	if d.attraction != nil {
+		d.attraction.table.CountItems(items)
+	}
 	if d.flights.told(d.table) {
 		due |= OfSilence
 	}
@@ -199,6 +215,9 @@ func (d *Direct) Anew(source int32) {
 // Sweep implements Sharing.
 func (d *Direct) Sweep(source int32, told func(hash string, i policy.Item) bool) {
 	d.flights.sweep(source, told, d.table)
+	if d.attraction != nil {
+		sweep(&d.attraction.table.Totals, source, func(i policy.Item) bool { return told(hashAttraction, i) })
+	}
 	if d.users != nil {
 		d.users.sweep(source)
 	}

@@ -11,7 +11,7 @@ type Context struct {
 
 // Known is what a learner has found to be known of the candidates of one impression.
 type Known struct {
-	// Candidates are in the order of Input.Items.
+	// Candidates are in the order of Input.Items. A candidate whose weight is 0 leads before all others.
 	Candidates []Estimate
 	// Variance is σ², of payoffs around what is expected of them; Kappa is how many payoffs it counts as to know what items are like.
 	Variance, Kappa float64
@@ -22,7 +22,7 @@ type Known struct {
 	Ridge  float64 // λ
 }
 
-// Estimate is what is expected of a payoff: its mean, and of how many payoffs that is worth, above 0; σ² over it is its variance.
+// Estimate is what is expected of a payoff: its mean, and of how many payoffs that is worth; σ² over it is its variance.
 type Estimate struct{ Mean, Weight float64 }
 
 // SegmentOf is the number of the user's segment; 0 without a context.

@@ -134,6 +134,38 @@ func believed(in *Input, k int32) (mean, weight float64) {
 	return nothing.at(in, k)
 }
 
+// Estimating is a policy that decides by estimates of candidates' payoffs (Known), its own where it is given none.
+type Estimating interface {
+	Policy
+	// Estimate fills known with its own.
+	Estimate(in *Input, known *Known)
+}
+
+var (
+	_ Estimating = (*MOSS)(nil)
+	_ Estimating = (*Optimistic)(nil)
+	_ Estimating = (*Thompson)(nil)
+)
+
+// Estimate implements Estimating.
+func (m *MOSS) Estimate(in *Input, known *Known) { m.belief.estimate(in, known) }
+
+// Estimate implements Estimating.
+func (o *Optimistic) Estimate(in *Input, known *Known) { o.belief.estimate(in, known) }
+
+// Estimate implements Estimating.
+func (p *Thompson) Estimate(in *Input, known *Known) { p.belief.estimate(in, known) }
+
+// estimate fills known with what is believed of the candidates. Of one of which nothing is known the mean is infinite, with weight 0.
+func (b *Belief) estimate(in *Input, known *Known) {
+	e := b.expect(in.Table)
+	known.Variance, known.Kappa, known.Candidates = e.variance, e.kappa, known.Candidates[:0]
+	for _, i := range in.Items {
+		mean, weight := e.mean(in, i)
+		known.Candidates = append(known.Candidates, Estimate{Mean: mean, Weight: weight})
+	}
+}
+
 // Believer is a policy with a Belief, which can show what the belief comes to.
 type Believer interface {
 	// Components are what payoffs are believed to be like, from the table's statistics.

@@ -131,7 +131,9 @@ func (t *Table) weightUnits() int64 {
 	return t.weight
 }
 
-// mean is the mean of all payoffs; 0 where there is none.
+// Mean is the mean of all payoffs; 0 where there is none.
+func (t *Table) Mean() float64 { return t.mean() }
+
 func (t *Table) mean() float64 {
 	if t.weightUnits() <= 0 {
 		return 0

@@ -86,9 +86,21 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 			return nil, err
 		}
 		c := delay.PersonalConfig{Space: s, Silence: silence(l), Belief: parameters.Belief}
-		return repeatable(func() (delay.Learner, error) { return delay.NewPersonal(p, c) })
+		return repeatable(func() (delay.Learner, error) {
+			d, err := delay.NewPersonal(p, c)
+			return attracted(d, l), err
+		})
 	}
-	return func() delay.Learner { return delay.NewDirect(p, silence(l)) }, nil
+	return func() delay.Learner { return attracted(delay.NewDirect(p, silence(l)), l) }, nil
+}
+
+// attracted has a learner maximise payoff per impression. Where utilities are not given, who leads is not known.
+func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
+	if d != nil && l.Utilities == config.Given {
+		r := l.PayoffRange
+		d.LearnAttraction(min(max(-r.Min/(r.Max-r.Min), 0), 1))
+	}
+	return d
 }
 
 // exploring makes stochastic learners whose policy needs windows.

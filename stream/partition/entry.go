@@ -161,7 +161,7 @@ func (e *entry) reduce() {
 	if len(e.propensities) > 1 {
 		e.propensities = append(e.propensities[:0], e.propensities[e.selected])
 	}
-	if n := len(e.ranks); n > 0 {
+	if n := len(e.ranks); n > 0 && len(e.propensities) > 0 {
 		e.ordered = len(e.undecided) == 0
 		e.favourite = e.ordered && int(e.ranks[e.selected]) == n-1
 	}

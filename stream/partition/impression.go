@@ -218,12 +218,18 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	for _, k := range d.Order {
 		e.items = append(e.items, s.candidates[k])
 	}
-	if len(d.Propensities) > 0 && !l.cfg.FindsUtilities {
+	if m.keepsRanks(l, d) {
 		e.ranks = append(e.ranks, d.Order...)
 	}
 	if about != nil {
 		m.keepContext(l, e, d.Order)
 	}
+}
+
+// keepsRanks tells whether a decision's order is kept with its impression, where utilities are given: until the selection, or for as
+// long as its propensities are needed.
+func (m *Machine) keepsRanks(l *learner, d *delay.Decision) bool {
+	return !l.cfg.FindsUtilities && (len(d.Propensities) > 0 || m.cfg.HasSelections && l.delay.Needs().Ranking)
 }
 
 // sortCandidates puts the positions of the interned candidates into the order in which the learner wants them: increasing
@@ -422,7 +428,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 		for _, i := range e.items {
 			d.Order = append(d.Order, s.rankOf[i])
 		}
-		if len(d.Propensities) > 0 {
+		if m.keepsRanks(l, d) {
 			e.ranks = append(e.ranks[:0], d.Order...)
 		}
 	}

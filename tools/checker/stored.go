@@ -57,7 +57,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories", "attraction"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -243,6 +243,8 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			err = s.loadRecent(field, value)
 		case "levels":
 			err = s.loadLevels(field, value)
+		case "attraction":
+			err = loadAttraction(field, value)
 		case "open":
 			err = s.loadOpen(field, value)
 		case "cells":
@@ -287,6 +289,20 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			out.breach(delayFields, name+" "+field, "a field as the learner writes it", fmt.Sprintf("%.100q: %v", value, err))
 		}
 	}
+}
+
+// loadAttraction reads how many impressions that an item led ended with a selection and without one.
+func loadAttraction(field, value string) error {
+	if k, err := strconv.ParseInt(field, 10, 64); err != nil || k < 0 {
+		return fmt.Errorf("field is no number: %w", err)
+	}
+	with, without, ok := strings.Cut(value, " ")
+	w, err := strconv.ParseInt(with, 10, 64)
+	o, errOther := strconv.ParseInt(without, 10, 64)
+	if !ok || err != nil || errOther != nil || w < 0 || o < 0 || w+o == 0 {
+		return errors.New("value is not two numbers from 0 on, of which one is above 0")
+	}
+	return nil
 }
 
 func loadCount(into *map[int64]int64, field, value string) error {
