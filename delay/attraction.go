@@ -3,33 +3,27 @@ package delay
 import (
 	"bytes"
 	"errors"
-	"math"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// hashAttraction maps "<item>" to how often impressions that the item led ended with a selection and how often without one, in units of
-// 2⁻²⁰ impressions, with a blank between.
+// hashAttraction maps "<item>" to how many impressions that had the item on top ended with a selection and how many without one, with a
+// blank between.
 const hashAttraction = "attraction"
 
-// attraction learns which share of impressions ends with a selection, by the item that leads the user's window. Impressions without a
-// selection pay nothing, so payoff per impression is that share times payoff per selection. The share is known within minutes, the payoff
-// after days, so each is learned from a sample of its own. The paper has no such users: there every impression brings a selection.
+// attraction learns which share of impressions ends with a selection, by the item on top. Impressions without a selection pay nothing,
+// so payoff per impression is that share times payoff per selection. The share is known within minutes, the payoff after days, so each
+// is learned from a sample of its own. The paper has no such users: there every impression brings a selection.
 //
-// A leader is an item of a higher utility than all shown before it: the favourite of each window that ends before the next leader.
-//   - A selected leader counts one impression with a selection.
-//   - A selected item that is no leader was taken by a user whose taste deviates, or who went on down the list. The impression counts for
-//     the leaders of the windows that reach it: they brought the user that far.
-//   - An impression without a selection counts against each leader, by the share of windows that it leads.
-//
-// Windows are assumed to be P(w ≥ k+1) = 0.6^k. Estimates of windows and shares from the same impressions drift apart together once
-// a ranking hardly changes, and some run away. Windows assumed too short blame the item on top, which is always seen.
+// An impression counts for the item on top, which every user sees who looks at all. It counts as one with a selection where the item was
+// selected, or another shown before the next leader: by a user whose taste deviates, or who went on down the list. Whoever selects
+// further down has seen more than the item on top, and the impression does not count: windows are neither known nor assumed.
 //
 // What an impression counts is a function of its ranking and of its selection alone. So counts are exact integers, add up over
 // partitions, and do not depend on the order of impressions.
 type attraction struct {
-	table   *policy.Table // Sums.R: impressions with a selection; Sums.Q: all
+	table   *policy.Table // Sums.R: impressions with a selection; Sums.N: all
 	belief  policy.Belief
 	nothing float64 // the payoff of an impression without a selection, normalised
 
@@ -41,7 +35,7 @@ func newAttraction(nothing float64) *attraction {
 	a := &attraction{table: policy.NewTable(0), nothing: nothing, belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}}
 	a.table.EvidenceBy(func(i policy.Item) policy.Evidence {
 		s := a.table.Pooled(i)
-		return policy.Evidence{W: s.Q, R: s.R, Q: s.R}
+		return policy.Evidence{W: float64(s.N), R: s.R, Q: s.R}
 	})
 	return a
 }
@@ -54,61 +48,20 @@ func (d *Direct) LearnAttraction(nothing float64) {
 	}
 }
 
-// impression is one in units in which impressions are counted.
-const impression = 1 << 20
-
-// reach is the assumed share of windows that reach each place, from 0, in units.
-var reach = func() (all [64]int64) {
-	all[0] = impression
-	for k := range all[1:] {
-		all[k+1] = max(1, all[k]*6/10)
-	}
-	return all
-}()
-
-// reaching is the share of windows that reach a place.
-func reaching(place int) int64 { return reach[min(place, len(reach)-1)] }
-
-// ended counts an impression that ended, with the selection of fb.Item or without one. One counts nothing whose ranking is not known.
+// ended counts an impression that ended, with the selection of fb.Item or without one. One whose ranking is not known counts nothing.
 func (a *attraction) ended(fb *Feedback, selected bool) {
-	at, total := 0, int64(impression)
-	if selected {
-		place, ok := fb.shownAt()
-		if !ok {
-			return
-		}
-		at, total = place, reaching(place)
-	} else if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
+	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
 		return
 	}
-	n := len(fb.Order)
-	for from := 0; from < n; {
-		to := policy.NextAbove(fb.Order, from, n)
-		switch {
-		case selected && from == at:
-			a.count(fb, from, impression, true)
-			return
-		case to > at:
-			mass := reaching(max(from, at))
-			if to < n {
-				mass -= reaching(to)
-			}
-			a.count(fb, from, mass*impression/total, selected)
-		}
-		from = to
-	}
-}
-
-// count counts so much of an impression for the item shown at a place.
-func (a *attraction) count(fb *Feedback, place int, units int64, selected bool) {
-	if units == 0 {
-		return
-	}
-	s := policy.Sums{Q: float64(units) / impression}
+	s := policy.Sums{N: 1}
 	if selected {
-		s.R = s.Q
+		at, ok := fb.shownAt()
+		if !ok || at >= policy.NextAbove(fb.Order, 0, len(fb.Order)) {
+			return
+		}
+		s.R = 1
 	}
-	a.table.AddOwn(fb.Candidates[fb.Order[place]], s, policy.SumsChanged)
+	a.table.AddOwn(fb.Candidates[fb.Order[0]], s, policy.SumsChanged)
 }
 
 // perImpression makes of estimates of payoffs per selection those of payoffs per impression, in proportion to the mean of all shares. It
@@ -139,7 +92,7 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 // leastShare keeps shares within 0 and 1 where nothing speaks against either.
 const leastShare = 1e-6
 
-// share is which share of the impressions that an item leads ends with a selection, and of how many that is known.
+// share is which share of the impressions with an item on top ends with a selection, and of how many that is known.
 func (a *attraction) share(i policy.Item, prior, kappa float64) (share, weight float64) {
 	e := a.table.Evidence(i)
 	weight = e.W + kappa
@@ -172,26 +125,26 @@ func (a *attraction) harvest(r Recorder, to *writer) {
 			r.Field(hashAttraction, to.field, nil)
 			continue
 		}
-		to.value = strconv.AppendInt(to.value[:0], int64(s.R*impression), 10)
-		to.value = strconv.AppendInt(append(to.value, ' '), int64((s.Q-s.R)*impression), 10)
+		to.value = strconv.AppendInt(to.value[:0], int64(s.R), 10)
+		to.value = strconv.AppendInt(append(to.value, ' '), s.N-int64(s.R), 10)
 		r.Field(hashAttraction, to.field, to.value)
 	}
 	a.table.Changes().Clear()
 }
 
-var errAttraction = errors.New("the value is not two numbers of units, of which one is above 0")
+var errAttraction = errors.New("the value is not two numbers of impressions, of which one is above 0")
 
-// mostUnits bounds what is read, so that sums of it stay exact.
-const mostUnits = 1 << 50
+// mostImpressions bounds what is read, so that sums of it stay exact.
+const mostImpressions = 1 << 50
 
 func parseAttraction(value []byte) (policy.Sums, error) {
 	first, second, _ := bytes.Cut(value, []byte{' '})
 	with, errWith := parseInt(first)
 	without, errWithout := parseInt(second)
-	if errWith != nil || errWithout != nil || with+without == 0 || max(with, without) > mostUnits {
+	if errWith != nil || errWithout != nil || with+without == 0 || max(with, without) > mostImpressions {
 		return policy.Sums{}, errAttraction
 	}
-	return policy.Sums{R: float64(with) / impression, Q: float64(with+without) / impression}, nil
+	return policy.Sums{N: with + without, R: float64(with)}, nil
 }
 
 // load restores what harvest writes.
@@ -224,15 +177,12 @@ func (a *attraction) setSource(source int32, field, value []byte, items Translat
 type AttractionStatus struct {
 	// Learned is true where the learner maximises payoff per impression.
 	Learned bool
-	// Impressions that ended, of all partitions, whose ranking is known, and Share, of these, of those with a selection.
-	Impressions, Share float64
+	// Impressions is of how many, of all partitions, that is known, and Share is the share; 0 where there are none.
+	Impressions int64
+	Share       float64
 }
 
 // status is for people and metrics.
 func (a *attraction) status() AttractionStatus {
-	s := AttractionStatus{Learned: true, Impressions: a.table.Weight(), Share: a.table.Mean()}
-	if math.IsNaN(s.Share) {
-		s.Share = 0
-	}
-	return s
+	return AttractionStatus{Learned: true, Impressions: a.table.Fed(), Share: a.table.Mean()}
 }

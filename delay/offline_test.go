@@ -29,6 +29,7 @@ func mergeable(t require.TestingT) map[string]func() Mergeable {
 		"ages": func() Mergeable {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon})
 		},
+		"impressions": func() Mergeable { return attracted(NewDirect(robustMOSS(t), Silence{}), 0) },
 		"drift": func() Mergeable {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon, Drift: 10})
 		},
@@ -174,7 +175,7 @@ func stored(t *rapid.T, l, again Mergeable) {
 // Learners of another kind are refused.
 func TestMerge_RefusesAnotherKind(t *testing.T) {
 	all := mergeable(t)
-	kind := map[string]string{"bounded": "bold", "ages": "direct", "drift": "direct"} // of those that are the same under another name
+	kind := map[string]string{"bounded": "bold", "ages": "direct", "drift": "direct", "impressions": "direct"} // of those that are the same under another name
 	for a, to := range all {
 		for b, from := range all {
 			if cmp.Or(kind[a], a) != cmp.Or(kind[b], b) {

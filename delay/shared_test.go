@@ -100,7 +100,10 @@ func (w *sharing) again(t *rapid.T) Sharing {
 func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 	do(w.all, fb)
 	p := w.parts[by]
-	fb.Item = p.number(fb.Item)
+	fb.Item, fb.Candidates = p.number(fb.Item), slices.Clone(fb.Candidates)
+	for k, i := range fb.Candidates {
+		fb.Candidates[k] = p.number(i)
+	}
 	do(p.learner, fb)
 	do(p.twin, fb)
 }
@@ -209,6 +212,13 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 	for _, pair := range [][2]float64{{ca.Mean, cb.Mean}, {ca.Sigma, cb.Sigma}, {ca.Tau, cb.Tau}} {
 		require.InDelta(t, pair[0], pair[1], 1e-3*(1+math.Abs(pair[0])), "%+v, %+v", ca, cb)
 	}
+	if x, y := ta.attraction, tb.attraction; x != nil {
+		for i := range policy.Item(sharedItems) {
+			require.Equal(t, x.table.Evidence(i), y.table.Evidence(number(i)))
+		}
+		require.Equal(t, x.status(), y.status())
+		require.Equal(t, belief.Components(x.table), belief.Components(y.table))
+	}
 	if ta.users == nil {
 		return
 	}
@@ -216,6 +226,11 @@ func requireAlike(t *rapid.T, a, b Learner, number func(policy.Item) policy.Item
 	for i, known := range knownBy(t, ta, func(i policy.Item) policy.Item { return i }) {
 		require.InDeltaSlice(t, knownBy(t, tb, number)[i], known, 1e-4, "item %d", i)
 	}
+}
+
+// drawRanking draws an impression's candidates and their order.
+func drawRanking(t *rapid.T) (candidates []policy.Item, order []int32) {
+	return rapid.Permutation(allItems(sharedItems)).Draw(t, "candidates"), rapid.Permutation(allItems(sharedItems)).Draw(t, "order")
 }
 
 // knownBy is what is known of each item, in each segment, with some features: the mean, and what it is worth.
@@ -299,8 +314,14 @@ func testSharing(t *rapid.T, k kind) {
 			w.ref++
 			s := sharedSelection{Feedback{Ref: w.ref, Item: rapid.Int32Range(0, sharedItems-1).Draw(t, "item"), Began: w.now,
 				X: randomRow(t, policy.Key(w.ref), 0), Segment: rapid.Int32Range(0, 2).Draw(t, "segment")}, rapid.IntRange(0, 2).Draw(t, "by")}
+			s.Candidates, s.Order = drawRanking(t)
 			w.each(s.by, s.Feedback, Learner.Selected)
 			w.undone = append(w.undone, s)
+		}),
+		"leave": changed(func(t *rapid.T) {
+			var fb Feedback
+			fb.Candidates, fb.Order = drawRanking(t)
+			w.each(rapid.IntRange(0, 2).Draw(t, "by"), fb, Learner.Unselected)
 		}),
 		"pay": changed(func(t *rapid.T) {
 			s := take(t)

@@ -64,6 +64,12 @@ func kinds() []kind {
 		{"direct/greedy", func(require.TestingT) Learner { return NewDirect(policy.NewGreedy(), Silence{}) }},
 		{"direct/in flight", func(require.TestingT) Learner { return NewDirect(leastSampled{}, Silence{}) }},
 		{"direct/moss, silence at once", func(t require.TestingT) Learner { return NewDirect(moss(t), Silence{Law: SilenceAtOnce}) }},
+		{"direct/moss, per impression", func(t require.TestingT) Learner {
+			return attracted(NewDirect(moss(t), Silence{Law: SilenceAges, Horizon: lifeHorizon}), 0)
+		}},
+		{"direct/thompson, per impression", func(t require.TestingT) Learner {
+			return attracted(NewDirect(thompson(t), Silence{Law: SilenceAtOnce, Default: 0.25}), 0.25)
+		}},
 		{"direct/moss, silence ages", func(t require.TestingT) Learner {
 			return NewDirect(moss(t), Silence{Law: SilenceAges, Default: 0.25, Horizon: lifeHorizon})
 		}},
@@ -420,14 +426,15 @@ func (w *life) sourceField(t *rapid.T) {
 
 // sourceFields are what other sources may tell in pooled fields, sense and nonsense.
 var sourceFields = map[string]struct{ fields, values []string }{
-	hashWindows: {[]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}, []string{"1", "7", "100"}},
-	hashFlights: {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
-	hashOpen:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 1073741824 1073741824", "3 7 2", "40 9663676416 4294967296"}},
-	hashSettled: {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
-	hashHistory: {[]string{"0", "1", "2", "9", "x", "pass"}, []string{"10:5:1:1073741824:1073741824", "10:5:3:7:2 12:30:6:99:0", "x"}},
-	hashLately:  {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
-	hashLevels:  {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
-	hashAges:    {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
+	hashWindows:    {[]string{"1:1", "2:3", "2:", "3:9", "1:", "x", "4:3"}, []string{"1", "7", "100"}},
+	hashFlights:    {[]string{"0", "1", "2", "9", "x"}, []string{"1", "3 10:5:2", "9 10:5:2 12:30:6", "7 17:0:3"}},
+	hashOpen:       {[]string{"0", "1", "2", "9", "x"}, []string{"1 1073741824 1073741824", "3 7 2", "40 9663676416 4294967296"}},
+	hashSettled:    {[]string{"0", "1", "2", "9", "x"}, []string{"1 0", "2 30", "0 0"}},
+	hashAttraction: {[]string{"0", "1", "2", "9", "x"}, []string{"12 0", "3 40", "0 7", "0 0", "x"}},
+	hashHistory:    {[]string{"0", "1", "2", "9", "x", "pass"}, []string{"10:5:1:1073741824:1073741824", "10:5:3:7:2 12:30:6:99:0", "x"}},
+	hashLately:     {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
+	hashLevels:     {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
+	hashAges:       {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
 	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"2 0 1073741824 254 -3 0 9", "1 3 7 127 127 1 2 381 0 -381 7",
 		"0 1 0 0 0 0 0 127 1 1 1", "x"}},
 	hashLinear: {[]string{"0", "1", "3", "4", "payoffs", "x"}, []string{"32258 68182605824", "5 16129 0", "0 0 0 16129 -999", "2 1073741824", "3 999999999999999999999999",
@@ -520,6 +527,10 @@ var faultyFields = map[string][][]storedField{
 		{{hashFlights, "1", "-1"}}, {{hashFlights, "1", "0"}}, {{hashFlights, "1", "01"}}, {{hashFlights, "1", ""}},
 		{{hashFlights, "1", "9223372036854775807"}}, {{hashFlights, "3", "1"}}, {{hashFlights, "", "1"}},
 		{{hashFlights, "-1", "1"}}, {{hashFlights, "+1", "1"}}, {{hashFlights, "1:2", "1"}},
+	},
+	hashAttraction: {
+		{{hashAttraction, "3", "1 1"}}, {{hashAttraction, "x", "1 1"}}, {{hashAttraction, "1", ""}}, {{hashAttraction, "1", "1"}}, {{hashAttraction, "1", "0 0"}},
+		{{hashAttraction, "1", "-1 1"}}, {{hashAttraction, "1", "1 01"}}, {{hashAttraction, "1", "1 1 1"}}, {{hashAttraction, "1", "1 1125899906842625"}},
 	},
 	hashWindows: {
 		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1", "1"}}, {{hashWindows, "2:1", "1"}}, {{hashWindows, "1:1", "0"}},

@@ -414,10 +414,17 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// perImpression has a learner maximise payoff per impression.
+func perImpression(d *delay.Direct) delay.Learner {
+	d.LearnAttraction(0)
+	return d
+}
+
 // pooledLearners are learners of every kind, which pool in every way there is.
 var pooledLearners = map[string]func() delay.Learner{
-	"moss":  func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), ages) },
-	"drift": func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), drifting) },
+	"moss":        func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), ages) },
+	"impressions": func() delay.Learner { return perImpression(delay.NewDirect(must(policy.NewMOSS(belief)), ages)) },
+	"drift":       func() delay.Learner { return delay.NewDirect(must(policy.NewMOSS(belief)), drifting) },
 	"thompson": func() delay.Learner {
 		return delay.NewDirect(must(policy.NewThompson(belief)), delay.Silence{Law: delay.SilenceAtOnce})
 	},
@@ -440,7 +447,7 @@ var pooledLearners = map[string]func() delay.Learner{
 		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: seenSpace, Silence: ages, Belief: belief}))
 	},
 	"groups": func() delay.Learner {
-		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: groupSpace, Silence: ages, Belief: belief}))
+		return perImpression(must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: groupSpace, Silence: ages, Belief: belief})))
 	},
 	"sorted": func() delay.Learner {
 		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())

@@ -1,0 +1,176 @@
+package delay
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// attracted has a learner maximise payoff per impression.
+func attracted(d *Direct, nothing float64) *Direct {
+	d.LearnAttraction(nothing)
+	return d
+}
+
+func robustMOSS(t require.TestingT) policy.Policy {
+	p, err := policy.NewMOSS(policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior})
+	require.NoError(t, err)
+	return p
+}
+
+// TestAttraction_CountsForTheTop: an impression counts for the item on top alone, with a selection where something was selected before the
+// next leader, and not at all where something further down was.
+func TestAttraction_CountsForTheTop(t *testing.T) {
+	for _, c := range []struct {
+		order    []int32
+		selected int // place; -1: none
+		sums     policy.Sums
+	}{
+		{[]int32{2, 1, 0}, -1, policy.Sums{N: 1}},
+		{[]int32{0, 1, 2}, -1, policy.Sums{N: 1}},
+		{[]int32{1, 0, 2}, 0, policy.Sums{N: 1, R: 1}},
+		{[]int32{1, 0, 2}, 1, policy.Sums{N: 1, R: 1}},
+		{[]int32{1, 0, 2}, 2, policy.Sums{}},
+	} {
+		d := attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+		d.Grow(3)
+		items := []policy.Item{0, 1, 2}
+		fb := Feedback{Candidates: items, Order: c.order}
+		if c.selected < 0 {
+			d.Unselected(fb)
+		} else {
+			fb.Item = items[c.order[c.selected]]
+			d.Selected(fb)
+		}
+		for place, at := range c.order {
+			want := policy.Sums{}
+			if place == 0 {
+				want = c.sums
+			}
+			require.Equal(t, want, d.attraction.table.Own(items[at]), "%+v, place %d", c, place)
+		}
+	}
+}
+
+// TestAttraction_DoesNotDependOnOrder: counts are those of the impressions, in whatever order, here or at several sources, to the last bit.
+func TestAttraction_DoesNotDependOnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const items = 6
+		one, other, third := attracted(NewDirect(robustMOSS(t), Silence{}), 0), attracted(NewDirect(robustMOSS(t), Silence{}), 0), attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+		for _, d := range []*Direct{one, other, third} {
+			d.Grow(items)
+		}
+		var all []Feedback
+		for range rapid.IntRange(1, 30).Draw(t, "impressions") {
+			fb := Feedback{Item: -1}
+			fb.Candidates, fb.Order = drawRanking(t)
+			if rapid.Bool().Draw(t, "selected") {
+				fb.Item = rapid.Int32Range(0, items-1).Draw(t, "item")
+			}
+			all = append(all, fb)
+			end(one, fb)
+		}
+		for _, at := range rapid.Permutation(sequence(len(all))).Draw(t, "again") {
+			if rapid.Bool().Draw(t, "elsewhere") {
+				end(third, all[at])
+			} else {
+				end(other, all[at])
+			}
+		}
+		third.Harvest(fieldsTo(func(hash string, field, value []byte) {
+			if hash == hashAttraction {
+				other.SetSourceField(1, hash, field, value, func(i policy.Item) (policy.Item, bool) { return i, true })
+			}
+		}))
+		for i := range policy.Item(items) {
+			require.Equal(t, one.attraction.table.Evidence(i), other.attraction.table.Evidence(i))
+		}
+	})
+}
+
+func end(d *Direct, fb Feedback) {
+	if fb.Item < 0 {
+		d.Unselected(fb)
+	} else {
+		d.Selected(fb)
+	}
+}
+
+type fieldsTo func(hash string, field, value []byte)
+
+func (fieldsTo) Item(policy.Item)                         {}
+func (f fieldsTo) Field(hash string, field, value []byte) { f(hash, field, value) }
+
+// TestAttraction_ChangesNothingWhereAllSelect: rankings are those of payoff per selection, bit for bit.
+func TestAttraction_ChangesNothingWhereAllSelect(t *testing.T) {
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	plain, aware := NewDirect(robustMOSS(t), Silence{}), attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+	plain.Grow(8)
+	aware.Grow(8)
+	items := sequence(8)
+	for range 2000 {
+		key := policy.Key(rng.Uint64())
+		var x, y Decision
+		plain.Decide(items, nil, key, &x)
+		aware.Decide(items, nil, key, &y)
+		require.Equal(t, x, y)
+		fb := Feedback{Candidates: items, Order: x.Order, Item: items[x.Order[rng.IntN(8)]], Payoff: rng.Float64()}
+		for _, d := range []*Direct{plain, aware} {
+			d.Selected(fb)
+			d.Paid(fb)
+		}
+	}
+}
+
+// TestAttraction_RanksByPayoffPerImpression: an item that pays less than another, but from which far fewer users leave, leads. One that
+// maximises payoff per selection, or learns no shares, fails.
+func TestAttraction_RanksByPayoffPerImpression(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	share, payoff := []float64{0.1, 0.9}, []float64{0.9, 0.3} // 0.09 and 0.27 an impression
+	for _, nothing := range []float64{0, 0.25} {
+		d := attracted(NewDirect(robustMOSS(t), Silence{}), nothing)
+		d.Grow(2)
+		led := 0
+		for k := range 4000 {
+			var x Decision
+			d.Decide([]policy.Item{0, 1}, nil, policy.Key(rng.Uint64()), &x)
+			i := policy.Item(x.Order[0])
+			if k >= 3000 && i == 1 {
+				led++
+			}
+			fb := Feedback{Candidates: []policy.Item{0, 1}, Order: x.Order, Item: i}
+			if rng.Float64() >= share[i] {
+				d.Unselected(fb)
+				continue
+			}
+			d.Selected(fb)
+			if fb.Payoff = nothing; rng.Float64() < payoff[i] {
+				fb.Payoff = nothing + (1-nothing)/2
+			}
+			d.Paid(fb)
+		}
+		require.Greater(t, led, 900, "seed %d, of the last 1,000 impressions", seed)
+		s := d.Status().Attraction
+		require.True(t, s.Learned)
+		require.EqualValues(t, 4000, s.Impressions)
+		require.InDelta(t, 0.9, s.Share, 0.2)
+	}
+}
+
+// TestAttraction_RefusesWhatItDoesNotWrite.
+func TestAttraction_RefusesWhatItDoesNotWrite(t *testing.T) {
+	for _, value := range []string{"", "1", "1 ", " 1", "0 0", "-1 2", "1 2 3", "1.5 2", "1 1125899906842625", "a b"} {
+		d := attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+		d.Grow(1)
+		require.ErrorIs(t, d.LoadField(hashAttraction, []byte("0"), []byte(value)), ErrState, value)
+		require.Error(t, d.LoadField(hashAttraction, []byte("1"), []byte("1 2")), "there is no such item")
+		d.SetSourceField(1, hashAttraction, []byte("0"), []byte(value), func(i policy.Item) (policy.Item, bool) { return i, true })
+		require.Zero(t, d.Status().Attraction.Impressions, value)
+	}
+}
