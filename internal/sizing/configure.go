@@ -13,7 +13,7 @@ func Standard() *Workload {
 	return &Workload{
 		Rate: 1000, Candidates: 20, Items: 200_000, IDBytes: 36, ItemBytes: 12, Selected: 0.05, Paid: 0.2, PaidAfter: 84 * time.Hour,
 		PayoffHorizon: 168 * time.Hour, SelectionTimeout: 30 * time.Minute, ParkingTime: time.Hour, Remember: 24 * time.Hour,
-		CheckpointInterval: 100 * time.Millisecond, Partitions: 6, Workers: 1, Learner: Learner{Shared: true, Ages: true},
+		CheckpointInterval: 100 * time.Millisecond, Partitions: 6, Workers: 1, Learner: Learner{Shared: true, Ages: true, Tops: true},
 	}
 }
 
@@ -28,12 +28,19 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 		Propensities: k.IsAdversarial(), Expected: robust, Undecided: l.Utilities == config.Sorted,
 		Ranks:  needsRanks(k) || l.Utilities != config.Given,
 		Shared: shares(l, k),
+		Tops:   tops(l),
 		Ages:   l.Silence == config.Ages, History: robust || l.Drift > 0, Pairs: l.Utilities == config.Sorted, Sum: l.Aggregate == config.Sum,
 	}
 }
 
 // needsRanks tells whether the policy learns from where in the order of utilities a selection was.
 func needsRanks(k *policy.Kind) bool { return k.NeedsWindows() }
+
+// tops tells whether the learner is one that delay.Direct's LearnAttraction changes.
+func tops(l *config.Learner) bool {
+	k := l.Policy.Kind()
+	return k.Rank != nil && k.Believes && l.Delay == config.Direct && l.Utilities == config.Given
+}
 
 // shares tells whether the learner is one that delay.Sharing says this of.
 func shares(l *config.Learner, k *policy.Kind) bool {

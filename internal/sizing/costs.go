@@ -30,6 +30,7 @@ const (
 	itemBytes    = 125 // and of its row, if it was ever selected, besides its name once more
 	agesBytes    = 54  // and of how often it was paid, and not, once it was selected
 	flightBytes  = 30  // and of what is awaited of it
+	topBytes     = 59  // and of the impressions that had it on top
 	historyBytes = 110 // and of its history, besides the blocks
 	blockBytes   = 28  // of one
 	pairBytes    = 82  // of two items that were compared
@@ -38,6 +39,7 @@ const (
 	deltaEntries     = 275 // checkpoints that the stream for other partitions holds: it is asked for 256, and cuts off whole nodes
 	deltaBytes       = 110 // of an empty one
 	publishedFlight  = 31  // of a selection, with silence: ages
+	publishedTop     = 12  // and of the item on top, or of the same of an impression without a selection
 	publishedPairs   = 262 // and where pairs are compared
 	publishedItem    = 80  // of a payoff; some 10 less where items do not end
 	publishedSettled = 47  // and with silence: ages
@@ -56,12 +58,12 @@ const (
 	metBytes       = 28       // of one in a partition
 	metApart       = 40       // and where the learner does not share what it knows
 	metHistory     = 27       // and where that has a history
-	paidBytes      = 68       // and where it is paid
+	paidBytes      = 93       // and where it is paid
 	paidApart      = 28       // and where the learner does not share
-	freshBytes     = 44       // and where it does, and no other partition is told
+	freshBytes     = 89       // and where it does, and no other partition is told
 	historyMemory  = 42       // and of a block of its history
-	wholeBytes     = 217      // of an item of which several partitions have told
-	sourceBytes    = 110      // and of what one of them has said of it
+	wholeBytes     = 287      // of an item of which several partitions have told
+	sourceBytes    = 138      // and of what one of them has said of it
 	sourceBlock    = 46       // of a block of either
 	blockApart     = 13       // of any block where the learner does not share
 )
@@ -98,7 +100,7 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 		each += propensityBytes
 	}
 	rest := 0.0
-	if l.Ranks {
+	if l.Ranks || l.Tops {
 		each += packedNumber(w.Candidates)
 	}
 	if l.Undecided {

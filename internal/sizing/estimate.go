@@ -176,6 +176,9 @@ func taughtBytes(w *Workload, f *facts) (each float64) {
 	if w.Learner.Ages {
 		each += agesBytes*f.paid() + flightBytes*f.awaited(w)
 	}
+	if w.Learner.Tops {
+		each += topBytes
+	}
 	if w.Learner.History {
 		each += historyBytes*f.paid() + blockBytes*f.blocks()
 	}
@@ -185,12 +188,18 @@ func taughtBytes(w *Workload, f *facts) (each float64) {
 // published are the bytes of one entry of a partition's stream.
 func (w *Workload) published() float64 {
 	each := w.selections()*w.publishedBySelection() + w.payoffs()*w.publishedByPayoff()
+	if w.Learner.Tops {
+		each += (w.Rate - w.selections()) * publishedTop
+	}
 	return deltaBytes + each/float64(w.Partitions)*w.CheckpointInterval.Seconds()
 }
 
 func (w *Workload) publishedBySelection() (bytes float64) {
 	if w.Learner.Ages {
 		bytes += publishedFlight
+	}
+	if w.Learner.Tops {
+		bytes += publishedTop
 	}
 	if w.Learner.Pairs {
 		bytes += publishedPairs

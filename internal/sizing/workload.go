@@ -44,6 +44,7 @@ type Learner struct {
 	Shared bool
 
 	Ages    bool // silence: ages
+	Tops    bool // impressions count for the item on top, also those without a selection
 	History bool // means that move, by blocks of time: robust, or drift
 	Pairs   bool // utilities: sorted
 	Sum     bool // a selection's payoffs are added up until its deadline
