@@ -122,6 +122,8 @@ func (j *judge) event(e *journal.Event) error {
 		}
 	}
 	keep := e.Kind == journal.WasSelected
+	// Without a selections topic nobody is known not to have selected.
+	unselected := e.Kind == journal.NotSelected && j.learner.SelectionTimeout > 0
 	for _, p := range j.players {
 		if p.learner == nil {
 			continue
@@ -131,7 +133,7 @@ func (j *judge) event(e *journal.Event) error {
 			p.selected(x, slot)
 		}
 		own := p.feedback(fb, x, slot)
-		if keep || p.needs.Candidates {
+		if keep || p.needs.Candidates || unselected && p.needs.Ranking {
 			own.Candidates, own.Order = x.candidates, x.order
 		}
 		tell(p.learner, e.Kind, own)

@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
 	"github.com/ranker-worker/ranker-worker/internal/journal"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -181,4 +183,57 @@ func TestLog_Shadow(t *testing.T) {
 	all, err := Log(context.Background(), log, &w.Learner, targets(t, w, "utility"), unit())
 	require.NoError(t, err)
 	require.InDelta(t, all.Targets[0].DR.Value, r.Targets[0].DR.Value, 5*r.Targets[0].DR.Stderr)
+}
+
+// unselecting keeps which rows without a selection its learner is told of, and in which order their candidates were shown.
+type unselecting struct {
+	delay.Learner
+	shown map[int64][]policy.Item // by row; nil: it is not told
+}
+
+func (u *unselecting) Unselected(fb delay.Feedback) {
+	u.shown[fb.Ref] = nil
+	for _, rank := range fb.Order {
+		u.shown[fb.Ref] = append(u.shown[fb.Ref], fb.Candidates[rank])
+	}
+	u.Learner.Unselected(fb)
+}
+
+// TestLog_Unselected: a target that maximises payoff per impression learns the order that was shown of an impression without a selection.
+// Without a selections topic nobody is known not to have selected.
+func TestLog_Unselected(t *testing.T) {
+	c := population(8)
+	c.Unselected = 0.3
+	w, log := played(t, c, 0, 600, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
+	shown, none := map[int64][]policy.Item{}, map[int64][]policy.Item{}
+	decided := map[int32][]policy.Item{}
+	require.NoError(t, log.Play(func(e *journal.Event) error {
+		switch e.Kind {
+		case journal.Decided:
+			for _, rank := range e.Order {
+				decided[e.Row] = append(decided[e.Row], e.Items[rank])
+			}
+		case journal.NotSelected:
+			shown[int64(e.Row)], none[int64(e.Row)] = decided[e.Row], nil
+		}
+		return nil
+	}))
+	require.Greater(t, len(shown), 100)
+
+	told := func(l config.Learner) (map[int64][]policy.Item, delay.Status) {
+		target := targets(t, w, "moss")[0]
+		u := &unselecting{Learner: target.new(), shown: map[int64][]policy.Item{}}
+		target.new = func() delay.Learner { return u }
+		_, err := Log(context.Background(), log, &l, []*Target{target}, unit())
+		require.NoError(t, err)
+		return u.shown, u.Learner.Status()
+	}
+	got, status := told(w.Learner)
+	require.Equal(t, shown, got)
+	require.Less(t, status.Attraction.Share, 0.9)
+	withoutTopic := w.Learner
+	withoutTopic.SelectionTimeout = 0
+	got, status = told(withoutTopic)
+	require.Equal(t, none, got)
+	require.InDelta(t, 1, status.Attraction.Share, 1e-12)
 }

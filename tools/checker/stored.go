@@ -291,7 +291,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 	}
 }
 
-// loadAttraction reads how many impressions that an item led ended with a selection and without one.
+// loadAttraction reads how many impressions that had an item on top ended with a selection and without one.
 func loadAttraction(field, value string) error {
 	if k, err := strconv.ParseInt(field, 10, 64); err != nil || k < 0 {
 		return fmt.Errorf("field is no number: %w", err)
