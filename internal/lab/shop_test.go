@@ -195,3 +195,20 @@ func TestBlockedByMean_CostsLittleWhereUsersDeviate(t *testing.T) {
 		require.Less(t, r.Regret.Mean, most, s)
 	}
 }
+
+// TestPerImpression_EarnsWhereUsersLeave: where the ranking decides who leaves, moss earns most of what the best rankings do. A learner of
+// payoff per selection, as greedy is, does not; and where nobody's leaving depends on the ranking moss loses little against itself.
+func TestPerImpression_EarnsWhereUsersLeave(t *testing.T) {
+	earned := func(s Scenario, policy string) float64 {
+		e := defaults(s, 5)
+		e.Runs = 8
+		r := regretOf(t, e, Settings{Policies: []string{policy}})
+		t.Logf("%s, %s: %.4f of %.4f", s, policy, r.Payoff, r.Best)
+		return r.Payoff / r.Best
+	}
+	for s, least := range map[Scenario]float64{Abandon: 0.95, AbandonAnti: 0.95, AbandonShort: 0.95, AbandonMany: 0.92, Cascade: 0.93, CascadeAnti: 0.9, Unseen: 0.97} {
+		require.Greater(t, earned(s, "moss"), least, s)
+	}
+	require.Less(t, earned(AbandonAnti, "greedy"), 0.8)
+	require.Less(t, earned(CascadeAnti, "greedy"), 0.8)
+}
