@@ -219,6 +219,31 @@ func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
 	}
 }
 
+// The share of impressions with a selection is as the partition says that has heard of the most; before any has ended there is none.
+func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
+	for _, most := range []int32{4, 7} {
+		reg := prometheus.NewRegistry()
+		m := NewMetrics(reg)
+		m.Rebalanced(2)
+		for _, p := range []int32{4, 7} {
+			s := running()
+			a := &s.Learners[0].Attraction
+			if a.Learned, a.Impressions, a.Share = true, 8, 0.5; p == most {
+				a.Impressions, a.Share = 9, 0.25
+			}
+			m.Observe(p, s, &task.Observations{}, 60_000)
+		}
+		assert.Equal(t, 0.25, scrape(t, reg)[`ranker_selection_share{learner="feed"}`])
+	}
+	for _, none := range []delay.AttractionStatus{{}, {Learned: true}} {
+		reg := prometheus.NewRegistry()
+		s := running()
+		s.Learners[0].Attraction = none
+		NewMetrics(reg).Observe(4, s, &task.Observations{}, 60_000)
+		assert.NotContains(t, scrape(t, reg), `ranker_selection_share{learner="feed"}`)
+	}
+}
+
 // What payoffs depend on is as the partition says that has heard of the most payoffs; what a learner does not look at has no gauge.
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {

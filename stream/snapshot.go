@@ -46,11 +46,12 @@ type LearnerSnapshot struct {
 	Items   int
 	Fed     int64 // payoffs that decisions go by, other partitions' included where they are pooled
 
-	Silence  delay.SilenceStatus
-	Level    delay.LevelStatus
-	Personal delay.PersonalStatus
-	Drops    partition.DropStatus
-	Conduct  partition.Conduct
+	Silence    delay.SilenceStatus
+	Level      delay.LevelStatus
+	Personal   delay.PersonalStatus
+	Attraction delay.AttractionStatus
+	Drops      partition.DropStatus
+	Conduct    partition.Conduct
 
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
@@ -79,7 +80,7 @@ func snapshotOf(s *task.Status, now event.Millis) *PartitionSnapshot {
 		if l := &s.Learners[i]; !l.Gone {
 			snap.Learners = append(snap.Learners, LearnerSnapshot{
 				Name: l.Name, OnHold: l.OnHold, Queued: l.Queued, Flights: l.Flights, Items: l.Items, Fed: l.Fed,
-				Silence: l.Silence, Level: l.Level, Personal: l.Personal, Drops: l.Drops, Conduct: l.Conduct,
+				Silence: l.Silence, Level: l.Level, Personal: l.Personal, Attraction: l.Attraction, Drops: l.Drops, Conduct: l.Conduct,
 				Undecided: undecidedPairs(l), Instances: l.Instances, Windows: l.Windows, Selections: l.Selections,
 			})
 		}
@@ -176,6 +177,8 @@ var (
 	descDelay   = gaugeDesc("payoff_delay_seconds", "After what time a part of the payoffs that come have come.", "learner", "quantile")
 	descDrops   = gaugeDesc("silence_informative",
 		"With on_expiry: drop, by how much the share of selections that are paid differs between items, in standard deviations.", "learner")
+	descSelectionShare = gaugeDesc("selection_share",
+		"With direct: share of impressions that end with a selection, of all partitions, as far as rankings of ended impressions are known.", "learner")
 	descLevel = gaugeDesc("level",
 		"With robust: by how much payoffs of all items are above what these alone make of them, in payoff ranges.", "learner")
 	descLevelHalfLife = gaugeDesc("level_half_life_seconds",
@@ -192,7 +195,7 @@ var (
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
 		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD,
-		descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
+		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
 // windowLabels are the values of the label "window".
@@ -256,6 +259,9 @@ func (s *Snapshots) Collect(ch chan<- prometheus.Metric) {
 		if l.Level.Tracked {
 			gauge(descLevel, l.Level.Level, name)
 			gauge(descLevelHalfLife, l.Level.HalfLife/1000, name)
+		}
+		if l.Attraction.Learned && l.Attraction.Impressions > 0 {
+			gauge(descSelectionShare, l.Attraction.Share, name)
 		}
 		collectPersonal(gauge, name, &l.Personal)
 		if l.Instances > 0 {
@@ -361,6 +367,10 @@ func (t *totals) add(p *PartitionSnapshot) {
 		// They pool what payoffs depend on, too.
 		if l.Personal.Known && (!sum.Personal.Known || l.Personal.Payoffs > sum.Personal.Payoffs) {
 			sum.Personal = l.Personal
+		}
+		// They pool which share of impressions ends with a selection, too.
+		if l.Attraction.Learned && (!sum.Attraction.Learned || l.Attraction.Impressions > sum.Attraction.Impressions) {
+			sum.Attraction = l.Attraction
 		}
 		sum.Conduct.Span(&l.Conduct)
 		// Partitions pool what they know of windows. The one that has heard of the most selections is up to date.
