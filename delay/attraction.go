@@ -64,13 +64,15 @@ func (a *attraction) ended(fb *Feedback, selected bool) {
 	a.table.AddOwn(fb.Candidates[fb.Order[0]], s, policy.SumsChanged)
 }
 
-// perImpression makes of estimates of payoffs per selection those of payoffs per impression, in proportion to the mean of all shares. It
-// is nil where every impression had a selection, or none had.
+// differs tells whether payoff per impression can differ from payoff per selection: some impressions had a selection, and some had none.
+func (a *attraction) differs() bool {
+	mean := a.table.Mean()
+	return mean > 0 && mean < 1
+}
+
+// perImpression makes of estimates of payoffs per selection those of payoffs per impression, in proportion to the mean of all shares.
 func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *policy.Known {
 	mean := a.table.Mean()
-	if !(mean > 0 && mean < 1) {
-		return nil
-	}
 	c := a.belief.Components(a.table)
 	kappa := (c.Sigma / c.Tau) * (c.Sigma / c.Tau)
 	k := &a.known

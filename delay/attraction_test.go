@@ -163,6 +163,28 @@ func TestAttraction_RanksByPayoffPerImpression(t *testing.T) {
 	}
 }
 
+// TestAttraction_OtherPoliciesDecide: one that goes by no estimates decides by payoffs per selection, one that does as the learner's own.
+func TestAttraction_OtherPoliciesDecide(t *testing.T) {
+	d := attracted(NewDirect(robustMOSS(t), Silence{}), 0)
+	d.Grow(2)
+	items := []policy.Item{0, 1}
+	for range 100 {
+		d.Unselected(Feedback{Candidates: items, Order: []int32{0, 1}})
+		for _, i := range items {
+			fb := Feedback{Candidates: items, Order: []int32{i, 1 - i}, Item: i, Payoff: 0.6 - 0.1*float64(i)}
+			d.Selected(fb)
+			d.Paid(fb)
+		}
+	}
+	var own, greedy, moss Decision
+	d.Decide(items, nil, 1, &own)
+	d.DecideBy(policy.NewGreedy(), items, nil, 1, &greedy)
+	d.DecideBy(robustMOSS(t), items, nil, 1, &moss)
+	require.Equal(t, []int32{1, 0}, own.Order, "half of the impressions with item 0 on top have no selection")
+	require.Equal(t, own, moss)
+	require.Equal(t, []int32{0, 1}, greedy.Order)
+}
+
 // TestAttraction_RefusesWhatItDoesNotWrite.
 func TestAttraction_RefusesWhatItDoesNotWrite(t *testing.T) {
 	for _, value := range []string{"", "1", "1 ", " 1", "0 0", "-1 2", "1 2 3", "1.5 2", "1 1125899906842625", "a b"} {

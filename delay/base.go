@@ -80,19 +80,15 @@ func (b *base) know() (known *policy.Known) {
 	if b.users != nil {
 		known = b.users.know(b.table, &b.in)
 	}
-	if b.attraction == nil || b.attraction.table.Weight() == 0 {
+	own, estimates := b.policy.(policy.Estimating) // another policy may decide, see DecideBy
+	if b.attraction == nil || !estimates || !b.attraction.differs() {
 		return known
 	}
-	estimates := known
-	if estimates == nil {
-		b.in.Known = nil
-		estimates = &b.attraction.estimates
-		b.policy.(policy.Estimating).Estimate(&b.in, estimates)
+	if known == nil {
+		known = &b.attraction.estimates
+		own.Estimate(&b.in, known)
 	}
-	if perImpression := b.attraction.perImpression(b.in.Items, estimates); perImpression != nil {
-		return perImpression
-	}
-	return known
+	return b.attraction.perImpression(b.in.Items, known)
 }
 
 func (b *base) explore(d *Decision, n int) {

@@ -172,7 +172,7 @@ func TestPipeline_AdversarialPropensitiesAreRecomputed(t *testing.T) {
 			}
 			var due []fed
 			for p := range partitions {
-				records := w.read(t, w.cfg.Kafka.Topics.Rankings, p)
+				records := w.rankings(t, p)
 				for _, m := range records[seen[p]:] {
 					var d decided
 					require.NoError(t, json.Unmarshal(m.Value, &d))

@@ -50,11 +50,11 @@ func TestPooling_OnePartitionsPayoffsTeachTheOthers(t *testing.T) {
 			for range round {
 				messages = append(messages, impression(id(1)))
 			}
-			before := len(w.read(t, topics.Rankings, 1))
+			before := len(w.rankings(t, 1))
 			w.publish(t, messages...)
 			var ranked []partition.Record
 			require.Eventually(t, func() bool {
-				ranked = w.read(t, topics.Rankings, 1)
+				ranked = w.rankings(t, 1)
 				return len(ranked) == before+round
 			}, deadline, 20*time.Millisecond)
 			for _, m := range ranked[before:] {

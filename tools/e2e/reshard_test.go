@@ -361,7 +361,7 @@ func (w *world) rankedOnce(t *testing.T, seen map[string]bool) {
 	t.Helper()
 	for p := range w.partitions {
 		last := int64(-1)
-		for _, m := range w.read(t, w.cfg.Kafka.Topics.Rankings, p) {
+		for _, m := range w.rankings(t, p) {
 			var r event.Ranking
 			require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, m.Value))
 			require.False(t, seen[string(r.ID)], "impression %s was ranked twice", r.ID)

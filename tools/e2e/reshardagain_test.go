@@ -33,7 +33,7 @@ func (w *world) at(name string, p, n int) (all []kafka.Message) {
 func (w *world) answered(t *testing.T, p, n int) {
 	t.Helper()
 	worker := w.start(t)
-	require.Eventually(t, func() bool { return len(w.read(t, w.cfg.Kafka.Topics.Rankings, p)) >= n }, deadline, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.rankings(t, p)) >= n }, deadline, 20*time.Millisecond)
 	worker.stop(t)
 }
 

@@ -409,7 +409,7 @@ func (x *robustRun) until(t *testing.T, count string, n int) {
 func (x *robustRun) decisions(t *testing.T, round int) {
 	items, _, _ := robustFold(&x.grid, x.fed)
 	expected, chances := x.estimate.decide(&items)
-	records := x.world.read(t, x.cfg.Kafka.Topics.Rankings, 0)
+	records := x.world.rankings(t, 0)
 	require.Len(t, records, x.seen+robustEach)
 	var selections []kafka.Message
 	for _, m := range records[x.seen:] {

@@ -70,7 +70,7 @@ func TestReplicas(t *testing.T) {
 		r := w.start(t)
 		w.publish(t, w.impressions("i", 10)...)
 		text := r.awaitUnready(t, "too few replicas have the checkpoint: 0 of 1")
-		require.Eventually(t, func() bool { return len(w.read(t, w.cfg.Kafka.Topics.Rankings, 0)) == 10 }, deadline, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return len(w.rankings(t, 0)) == 10 }, deadline, 20*time.Millisecond)
 		require.Eventually(t, func() bool { return strings.Contains(w.log.String(), "too few replicas") }, deadline, 20*time.Millisecond, text)
 		r.drain()
 		r.force() // a drain would wait for the replica

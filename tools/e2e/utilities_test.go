@@ -81,7 +81,7 @@ func (a *admirers) round(t *testing.T, number, impressions int) (certain bool) {
 	a.w.publish(t, messages...)
 	var ranked []partition.Record
 	require.Eventually(t, func() bool {
-		ranked = a.w.read(t, topics.Rankings, number)
+		ranked = a.w.rankings(t, number)
 		return len(ranked) == a.seen[number]+impressions
 	}, deadline, 20*time.Millisecond)
 	certain = true

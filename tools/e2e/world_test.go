@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -307,6 +308,12 @@ func (w *world) ranked(t *testing.T, impressions int) {
 	seen := map[string]bool{}
 	w.rankedOnce(t, seen)
 	require.Len(t, seen, impressions, "every impression is ranked")
+}
+
+// rankings gives all rankings that a partition of the log holds now, without its order records.
+func (w *world) rankings(t *testing.T, p int) []partition.Record {
+	t.Helper()
+	return slices.DeleteFunc(w.read(t, w.cfg.Kafka.Topics.Rankings, p), func(r partition.Record) bool { return len(r.Value) == 0 })
 }
 
 // read gives all records that a partition of a topic holds now.
