@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -36,10 +37,10 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 // needsRanks tells whether the policy learns from where in the order of utilities a selection was.
 func needsRanks(k *policy.Kind) bool { return k.NeedsWindows() }
 
-// tops tells whether the learner is one that delay.Direct's LearnAttraction changes.
+// tops tells whether the learner maximises payoff per impression. The worker asks the learner itself.
 func tops(l *config.Learner) bool {
-	k := l.Policy.Kind()
-	return k.Rank != nil && k.Believes && l.Delay == config.Direct && l.Utilities == config.Given
+	made, err := learners.New(l)
+	return err == nil && made().Needs().Ranking
 }
 
 // shares tells whether the learner is one that delay.Sharing says this of.

@@ -100,7 +100,7 @@ func (w *Workload) entries() (undecided, selected, ended float64) {
 		each += propensityBytes
 	}
 	rest := 0.0
-	if l.Ranks || l.Tops {
+	if l.Ranks || l.Tops && w.SelectionTimeout > 0 {
 		each += packedNumber(w.Candidates)
 	}
 	if l.Undecided {

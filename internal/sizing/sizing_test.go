@@ -152,6 +152,21 @@ func TestConfigure_Shared(t *testing.T) {
 	assert.Equal(t, 5, shared)
 }
 
+// TestEntries_Tops: where impressions count for the item on top, each candidate's rank is kept until the selection, if there are selections.
+func TestEntries_Tops(t *testing.T) {
+	for yaml, want := range map[string]float64{
+		"payoffs: stochastic": 20 * 5 / 8.0, "payoffs: stochastic, policy: optimistic": 20 * 5 / 8.0, "payoffs: stochastic, policy: thompson": 20 * 5 / 8.0,
+		"payoffs: stochastic, delay: qpmd": 0, "payoffs: stochastic, policy: greedy": 0,
+	} {
+		w := workload(t, "{"+yaml+"}")
+		with, after, _ := w.entries()
+		w.SelectionTimeout = 0
+		without, afterToo, _ := w.entries()
+		assert.InDelta(t, want, with-without, 1e-9, yaml)
+		assert.InDelta(t, after, afterToo, 1e-9, yaml)
+	}
+}
+
 // TestLevers: a worker's known ids name the setting that keeps most of them.
 func TestLevers(t *testing.T) {
 	w := Standard()
