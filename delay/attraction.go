@@ -40,8 +40,8 @@ func newAttraction(nothing float64) *attraction {
 	return a
 }
 
-// LearnAttraction has a learner that knows nothing yet maximise payoff per impression, where impressions without a selection are told
-// of (Feedback.Order of Unselected) and pay nothing, normalised. It does nothing where the policy goes by no estimates.
+// LearnAttraction makes payoff per impression the aim of a learner without state. An impression without a selection pays nothing,
+// normalised. Unselected counts where its feedback has the ranking. With a policy that is not policy.Estimating nothing changes.
 func (d *Direct) LearnAttraction(nothing float64) {
 	if _, ok := d.policy.(policy.Estimating); ok {
 		d.attraction = newAttraction(nothing)
@@ -74,7 +74,7 @@ func (a *attraction) differs() bool {
 func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *policy.Known {
 	mean := a.table.Mean()
 	c := a.belief.Components(a.table)
-	kappa := (c.Sigma / c.Tau) * (c.Sigma / c.Tau)
+	kappa := c.Kappa()
 	k := &a.known
 	k.Variance, k.Kappa, k.Candidates = from.Variance, from.Kappa, k.Candidates[:0]
 	for at, i := range items {

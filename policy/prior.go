@@ -106,7 +106,7 @@ func (e *expectation) mean(in *Input, i Item) (mean, weight float64) {
 	case weight > 0:
 		return (s.R + e.pseudo) / weight, weight + s.Open
 	case s.Open > 0:
-		return in.Table.mean(), s.Open
+		return in.Table.Mean(), s.Open
 	}
 	return math.Inf(1), 0
 }

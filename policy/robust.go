@@ -74,7 +74,7 @@ const scorePlaces = 1e6
 func (r *Robust) Point(known []Recent, c *Components, q, scores, p []float64, ws *RobustWorkspace) {
 	n := len(known)
 	ws.losses, ws.squares = sized(ws.losses, n), sized(ws.squares, n)
-	kappa, square := c.kappa(), boldness*boldness*c.Sigma*c.Sigma
+	kappa, square := c.Kappa(), boldness*boldness*c.Sigma*c.Sigma
 	pseudo := float64(kappa * c.Mean)
 	least, best := math.Inf(1), math.Inf(-1)
 	scores, losses, squares := scores[:n], ws.losses[:n], ws.squares[:n]
@@ -99,8 +99,8 @@ func (r *Robust) Point(known []Recent, c *Components, q, scores, p []float64, ws
 	ws.solver.SolveEach(p, ws.losses, q, ws.squares)
 }
 
-// kappa is σ²/τ²: how many payoffs the prior is worth; 0 for none.
-func (c *Components) kappa() float64 {
+// Kappa is σ²/τ²: how many payoffs the prior is worth; 0 for none.
+func (c *Components) Kappa() float64 {
 	ratio := c.Sigma / c.Tau
 	return ratio * ratio
 }

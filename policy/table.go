@@ -132,9 +132,7 @@ func (t *Table) weightUnits() int64 {
 }
 
 // Mean is the mean of all payoffs; 0 where there is none.
-func (t *Table) Mean() float64 { return t.mean() }
-
-func (t *Table) mean() float64 {
+func (t *Table) Mean() float64 {
 	if t.weightUnits() <= 0 {
 		return 0
 	}

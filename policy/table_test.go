@@ -89,8 +89,8 @@ func TestTable_PoolingForgetsHistory(t *testing.T) {
 				}
 				require.Equal(t, fed, table.Fed())
 				require.Equal(t, weight, table.Weight())
-				require.Equal(t, fresh.mean(), table.mean())
-				require.InDelta(t, literalMean(table), table.mean(), 1e-12)
+				require.Equal(t, fresh.Mean(), table.Mean())
+				require.InDelta(t, literalMean(table), table.Mean(), 1e-12)
 				require.Equal(t, fresh.keepMoments(), table.keepMoments())
 			},
 		})

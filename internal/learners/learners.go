@@ -97,8 +97,7 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 // attracted has a learner maximise payoff per impression. Where utilities are not given, who leads is not known.
 func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 	if d != nil && l.Utilities == config.Given {
-		r := l.PayoffRange
-		d.LearnAttraction(min(max(-r.Min/(r.Max-r.Min), 0), 1))
+		d.LearnAttraction(min(max(normalised(l, 0), 0), 1))
 	}
 	return d
 }
@@ -130,9 +129,14 @@ func silence(l *config.Learner) delay.Silence {
 		s.Law = delay.SilenceAges
 	}
 	if d := l.OnExpiry.Default; d != nil {
-		s.Default = (*d - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
+		s.Default = normalised(l, *d)
 	}
 	return s
+}
+
+// normalised is a payoff in units of the learner's payoff range; within 0 and 1 where it lies in that.
+func normalised(l *config.Learner, payoff float64) float64 {
+	return (payoff - l.PayoffRange.Min) / (l.PayoffRange.Max - l.PayoffRange.Min)
 }
 
 // adversarial makes learners of adversarial payoffs.
