@@ -191,21 +191,29 @@ func TestGaugesFollowTheSnapshotsAndVanishWithThePartition(t *testing.T) {
 	includes(t, scrape(t, reg), map[string]float64{`ranker_rebalances_total`: 2})
 }
 
+// scrapeTwo scrapes a worker of partitions 4 and 7 that run. Change changes the status of each one's learner before it is observed.
+func scrapeTwo(t *testing.T, change func(p int32, l *partition.LearnerStatus)) map[string]float64 {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	m.Rebalanced(2)
+	for _, p := range []int32{4, 7} {
+		s := running()
+		change(p, &s.Learners[0])
+		m.Observe(p, s, &task.Observations{}, 60_000)
+	}
+	return scrape(t, reg)
+}
+
 // The level is that of the partition whose estimate is the newest, whatever the order in which they are looked at; a learner that
 // tracks none has none.
 func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
 	for _, newest := range []int32{4, 7} {
-		reg := prometheus.NewRegistry()
-		m := NewMetrics(reg)
-		m.Rebalanced(2)
-		for _, p := range []int32{4, 7} {
-			s := running()
-			if l := &s.Learners[0].Level; p == newest {
-				l.AsOf, l.Level, l.HalfLife = 2000, 0.125, math.Inf(1)
+		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
+			if p == newest {
+				l.Level.AsOf, l.Level.Level, l.Level.HalfLife = 2000, 0.125, math.Inf(1)
 			}
-			m.Observe(p, s, &task.Observations{}, 60_000)
-		}
-		got := scrape(t, reg)
+		})
 		assert.Equal(t, 0.125, got[`ranker_level{learner="feed"}`])
 		assert.Equal(t, math.Inf(1), got[`ranker_level_half_life_seconds{learner="feed"}`])
 	}
@@ -222,18 +230,12 @@ func TestTheLevelIsThatOfTheNewestEstimate(t *testing.T) {
 // The share of impressions with a selection is as the partition says that has heard of the most; before any has ended there is none.
 func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 	for _, most := range []int32{4, 7} {
-		reg := prometheus.NewRegistry()
-		m := NewMetrics(reg)
-		m.Rebalanced(2)
-		for _, p := range []int32{4, 7} {
-			s := running()
-			a := &s.Learners[0].Attraction
-			if a.Learned, a.Impressions, a.Share = true, 8, 0.5; p == most {
-				a.Impressions, a.Share = 9, 0.25
+		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
+			if l.Attraction = (delay.AttractionStatus{Learned: true, Impressions: 8, Share: 0.5}); p == most {
+				l.Attraction.Impressions, l.Attraction.Share = 9, 0.25
 			}
-			m.Observe(p, s, &task.Observations{}, 60_000)
-		}
-		assert.Equal(t, 0.25, scrape(t, reg)[`ranker_selection_share{learner="feed"}`])
+		})
+		assert.Equal(t, 0.25, got[`ranker_selection_share{learner="feed"}`])
 	}
 	for _, none := range []delay.AttractionStatus{{}, {Learned: true}} {
 		reg := prometheus.NewRegistry()
@@ -247,18 +249,12 @@ func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 // What payoffs depend on is as the partition says that has heard of the most payoffs; what a learner does not look at has no gauge.
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
-		reg := prometheus.NewRegistry()
-		m := NewMetrics(reg)
-		m.Rebalanced(2)
-		for _, p := range []int32{4, 7} {
-			s := running()
-			s.Learners[0].Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1}}
+		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
+			l.Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1}}
 			if p == most {
-				s.Learners[0].Personal.Payoffs, s.Learners[0].Personal.Deviations[delay.OfFeatures] = 10, 0.75
+				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures] = 10, 0.75
 			}
-			m.Observe(p, s, &task.Observations{}, 60_000)
-		}
-		got := scrape(t, reg)
+		})
 		includes(t, got, map[string]float64{`ranker_context_sd{learner="feed",level="payoff"}`: 0.5, `ranker_context_sd{learner="feed",level="features"}`: 0.75,
 			`ranker_context_sd{learner="feed",level="item"}`: 0.125, `ranker_fits_total{learner="feed"}`: 6})
 		assert.NotContains(t, got, `ranker_context_sd{learner="feed",level="category"}`)
