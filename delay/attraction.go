@@ -175,16 +175,22 @@ func (a *attraction) setSource(source int32, field, value []byte, items Translat
 	}
 }
 
-// AttractionStatus says which share of impressions ends with a selection.
+// AttractionStatus is the learner's estimate of payoff per impression, over all items. Payoffs are normalised.
 type AttractionStatus struct {
 	// Learned is true where the learner maximises payoff per impression.
 	Learned bool
-	// Impressions is of how many, of all partitions, that is known, and Share is the share; 0 where there are none.
+	// Impressions is the number of impressions of all partitions that the share is learned from, and Share is the share that ended
+	// with a selection; 0 where there are none.
 	Impressions int64
 	Share       float64
+	// PerSelection is the mean payoff of a selection. A selection in flight counts by its silence. PerImpression is the payoff of an
+	// impression at that share.
+	PerSelection, PerImpression float64
 }
 
-// status is for people and metrics.
-func (a *attraction) status() AttractionStatus {
-	return AttractionStatus{Learned: true, Impressions: a.table.Fed(), Share: a.table.Mean()}
+// status is for people and metrics. It takes the mean payoff per selection.
+func (a *attraction) status(perSelection float64) AttractionStatus {
+	share := a.table.Mean()
+	return AttractionStatus{Learned: true, Impressions: a.table.Fed(), Share: share, PerSelection: perSelection,
+		PerImpression: a.nothing + float64(share*(perSelection-a.nothing))}
 }

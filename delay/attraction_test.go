@@ -176,6 +176,17 @@ func TestAttraction_OtherPoliciesDecide(t *testing.T) {
 			d.Paid(fb)
 		}
 	}
+	x := d.Explain(items, nil, 1)
+	require.Contains(t, x.Rule, "per impression")
+	for at, share := range []float64{0.5, 1} {
+		a := x.Attracts[at]
+		require.InDelta(t, 0.6-0.1*float64(at), a.PerSelection, 0.01)
+		require.InDelta(t, share, a.Share, 0.02)
+		require.Equal(t, a.Share*a.PerSelection, a.PerImpression)
+		require.InDelta(t, a.PerImpression/d.Status().Attraction.Share, x.Why[at].Mean, 1e-12, "candidates are compared by it")
+	}
+	require.Equal(t, []policy.Sums{{N: 200, R: 100}, {N: 100, R: 100}}, d.Inspect().Attraction)
+	require.InDelta(t, 0.55*2/3, d.Status().Attraction.PerImpression, 1e-9)
 	var own, greedy, moss Decision
 	d.Decide(items, nil, 1, &own)
 	d.DecideBy(policy.NewGreedy(), items, nil, 1, &greedy)

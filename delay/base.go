@@ -76,19 +76,30 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 }
 
 // know is what is known of the candidates; nil where the table tells.
-func (b *base) know() (known *policy.Known) {
+func (b *base) know() *policy.Known {
+	known := b.perSelection()
+	if b.aimsPerImpression() {
+		return b.attraction.perImpression(b.in.Items, known)
+	}
+	return known
+}
+
+// perSelection is what is known of the candidates' payoffs per selection; nil where the table tells.
+func (b *base) perSelection() *policy.Known {
 	if b.users != nil {
-		known = b.users.know(b.table, &b.in)
+		return b.users.know(b.table, &b.in)
 	}
-	own, estimates := b.policy.(policy.Estimating) // another policy may decide, see DecideBy
-	if b.attraction == nil || !estimates || !b.attraction.differs() {
-		return known
+	if !b.aimsPerImpression() {
+		return nil
 	}
-	if known == nil {
-		known = &b.attraction.estimates
-		own.Estimate(&b.in, known)
-	}
-	return b.attraction.perImpression(b.in.Items, known)
+	b.policy.(policy.Estimating).Estimate(&b.in, &b.attraction.estimates)
+	return &b.attraction.estimates
+}
+
+// aimsPerImpression tells whether decisions go by payoff per impression. Another policy may decide, see DecideBy.
+func (b *base) aimsPerImpression() bool {
+	_, estimates := b.policy.(policy.Estimating)
+	return b.attraction != nil && estimates && b.attraction.differs()
 }
 
 func (b *base) explore(d *Decision, n int) {
@@ -197,7 +208,7 @@ func (b *base) status() Status {
 	s := Status{Fed: b.table.Fed(), Flights: int64(b.flights.total), Silence: b.flights.status()}
 	s.Windows, s.Selections = b.windows.shown()
 	if b.attraction != nil {
-		s.Attraction = b.attraction.status()
+		s.Attraction = b.attraction.status(b.table.Mean())
 	}
 	if b.users != nil {
 		s.Unfed, s.Personal = b.users.unfed, b.users.status()

@@ -33,6 +33,8 @@ type Inspection struct {
 
 	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
 
+	Attraction []policy.Sums // by item: impressions of this partition with the item on top, of which R ended with a selection; nil where they are not counted
+
 	Coefficients []Coefficient // of features; nil where payoffs do not depend on any
 
 	Preferences *preference.Report // the order of utilities found so far; nil where they are given
@@ -56,6 +58,15 @@ type Explanation struct {
 	Why []policy.Reason
 	// Parts are what the payoff that is expected of each candidate is made of, likewise; nil where payoffs depend on the item alone.
 	Parts [][]Part
+	// Attracts is, likewise, what payoffs per impression are made of; nil where decisions do not go by them.
+	Attracts []Attracts
+}
+
+// Attracts is what a candidate's payoff per impression is made of, as a learner estimates it. Payoffs are normalised.
+type Attracts struct {
+	PerSelection  float64 // NaN where nothing is expected of the candidate yet
+	Share         float64 // of impressions with the item on top that end with a selection
+	PerImpression float64 // NaN like PerSelection
 }
 
 var (
@@ -73,6 +84,9 @@ func (b *base) Inspect() Inspection {
 		i.Silent[k] = b.flights.silentOf(policy.Item(k))
 	}
 	i.Windows, i.Learned = b.Windows(nil)
+	if b.attraction != nil {
+		i.Attraction = b.attraction.table.AllOwn()
+	}
 	if b.users != nil {
 		i.Beliefs, i.Coefficients = b.users.beliefs(), b.users.coefficients()
 		return i
@@ -105,7 +119,11 @@ func (b *base) ranker() any {
 // Rule implements Inspector.
 func (b *base) Rule() string {
 	if e, ok := b.ranker().(policy.Explainer); ok {
-		return e.Rule()
+		rule := e.Rule()
+		if b.aimsPerImpression() {
+			rule += "; payoffs count per impression: a selection's, times the share of impressions with the item on top that end with one"
+		}
+		return rule
 	}
 	return ""
 }
@@ -116,11 +134,32 @@ func (b *base) Explain(candidates []policy.Item, about *policy.Context, key poli
 	b.Decide(candidates, about, key, &x.Decision)
 	in := b.in
 	in.Items, in.Context, in.Key = candidates, about, key
-	x.Why, x.Rule = policy.Reasons(b.ranker(), &in, &b.ws, x.Decision.Order)
+	x.Why, _ = policy.Reasons(b.ranker(), &in, &b.ws, x.Decision.Order)
+	x.Rule = b.Rule()
+	if b.aimsPerImpression() {
+		b.in.Items, b.in.Context = candidates, about
+		x.Attracts = b.attraction.attracts(candidates, b.perSelection())
+		b.in.Items, b.in.Context = nil, nil
+	}
 	if b.users != nil {
 		x.Parts = b.users.parts(candidates, about)
 	}
 	return x
+}
+
+// attracts is what payoffs per impression are made of.
+func (a *attraction) attracts(items []policy.Item, from *policy.Known) []Attracts {
+	c := a.belief.Components(a.table)
+	all := make([]Attracts, len(items))
+	for at, i := range items {
+		x := &all[at]
+		x.PerSelection, x.PerImpression = math.NaN(), math.NaN()
+		x.Share, _ = a.share(i, c.Mean, c.Kappa())
+		if known := from.Candidates[at]; known.Weight > 0 {
+			x.PerSelection, x.PerImpression = known.Mean, a.nothing+float64(x.Share*(known.Mean-a.nothing))
+		}
+	}
+	return all
 }
 
 // Inspect implements Inspector.

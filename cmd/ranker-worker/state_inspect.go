@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -189,6 +190,9 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 		}
 		fmt.Fprintf(w, "  payoffs of one item vary by %.4f (in payoff ranges)\n", b.PayoffSD)
 	}
+	if l.Impressions != nil {
+		printImpressions(w, l.Impressions)
+	}
 	if len(l.Features) > 0 {
 		printDeviations(w, l.Deviations)
 		printFeatures(w, l.Features)
@@ -200,9 +204,16 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 		printOrder(w, l.Order, items)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\tsilence\twaiting\t")
+	share := func(text string) string { // of learners that count impressions
+		if l.Impressions == nil {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprintln(t, "  item\tpayoffs\tmean\tin flight\tsilence\twaiting\t"+share("on top\tselect"))
 	for _, it := range l.Items[:min(items, len(l.Items))] {
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%.2f\t%d\t\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Silent, it.Waiting)
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%d\t%.2f\t%d\t%s\n", it.Item, it.Payoffs, number(it.Mean, "–"), it.InFlight, it.Silent, it.Waiting,
+			share(fmt.Sprintf("%d\t%s", it.OnTop, number(it.Share, "–"))))
 	}
 	t.Flush()
 	if more := len(l.Items) - items; more > 0 {
@@ -225,6 +236,16 @@ func printSilence(w io.Writer, s *statetool.SilenceReport) {
 			seconds(s.DelayP50), seconds(s.DelayP90))
 	}
 	fmt.Fprintln(w)
+}
+
+// printImpressions prints what an impression pays.
+func printImpressions(w io.Writer, r *statetool.ImpressionReport) {
+	if r.Share == nil {
+		fmt.Fprintln(w, "  share of impressions with a selection: none has ended yet")
+		return
+	}
+	fmt.Fprintf(w, "  %.4f of %d impressions ended with a selection; payoff per selection %s, per impression %s (in payoff ranges)\n", *r.Share,
+		r.Impressions, number(r.PerSelection, "not known yet"), number(r.PerImpression, "not known yet"))
 }
 
 // printLevel prints what payoffs of all items have in common at present.
@@ -269,7 +290,15 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  item\tutility\tpayoffs\tworth\tmean\tinterval\tindex\tpropensity\t why")
+	share := func(c *statetool.RankedCandidate) string { return "" }
+	head := ""
+	if slices.ContainsFunc(r.Candidates, func(c statetool.RankedCandidate) bool { return c.Share != nil }) {
+		head = "per selection\tselect\tper impression\t"
+		share = func(c *statetool.RankedCandidate) string {
+			return number(c.PerSelection, "–") + "\t" + number(c.Share, "–") + "\t" + number(c.PerImpression, "–") + "\t"
+		}
+	}
+	fmt.Fprintln(t, "  item\tutility\tpayoffs\tworth\t"+head+"mean\tinterval\tindex\tpropensity\t why")
 	for _, c := range r.Candidates {
 		why := "leads"
 		if !c.Leads {
@@ -286,7 +315,7 @@ func printRanking(w io.Writer, r *statetool.Ranking) {
 		if !r.OwnOrder {
 			utility = strconv.FormatFloat(c.Utility, 'g', -1, 64)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Worth, number(c.Mean, "–"),
+		fmt.Fprintf(t, "  %s\t%s\t%d\t%.2f\t%s%s\t%s\t%s\t%s\t %s\n", c.Item, utility, c.Payoffs, c.Worth, share(&c), number(c.Mean, "–"),
 			interval, number(c.Index, "–"), number(c.Propensity, ""), why)
 	}
 	t.Flush()

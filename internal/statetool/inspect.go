@@ -72,6 +72,7 @@ type LearnerReport struct {
 	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
 	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, and not given
 	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Impressions *ImpressionReport `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
 	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
 	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
 	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
@@ -93,6 +94,34 @@ func reportSilence(s *delay.SilenceStatus) SilenceReport {
 	r := SilenceReport{Law: s.Law.String()}
 	if s.Known {
 		r.PaidShare, r.DelayP50, r.DelayP90 = finite(s.Share), finite(float64(s.Median)/1000), finite(float64(s.P90)/1000)
+	}
+	return r
+}
+
+// ImpressionReport is what an impression pays, as the learner estimates it: the share of impressions that end with a selection, times
+// the payoff of a selection.
+type ImpressionReport struct {
+	Impressions   int64    `json:"impressions"`    // that the share is learned from
+	Share         *float64 `json:"share"`          // null: no impression has ended yet
+	PerSelection  *float64 `json:"per_selection"`  // mean payoff, in payoff ranges, selections in flight among them; null: none is known yet
+	PerImpression *float64 `json:"per_impression"` // likewise
+}
+
+// reportImpressions is nil where payoff per selection is the aim.
+func reportImpressions(s *partition.LearnerStatus) *ImpressionReport {
+	a := &s.Attraction
+	if !a.Learned {
+		return nil
+	}
+	r := &ImpressionReport{Impressions: a.Impressions}
+	if a.Impressions > 0 {
+		r.Share = finite(a.Share)
+	}
+	if s.Fed > 0 {
+		r.PerSelection = finite(a.PerSelection)
+	}
+	if r.Share != nil && r.PerSelection != nil {
+		r.PerImpression = finite(a.PerImpression)
 	}
 	return r
 }
@@ -157,6 +186,12 @@ type ItemReport struct {
 	InFlight int64    `json:"in_flight"`
 	Silent   float64  `json:"silent"`  // what silence makes of these, in selections that were never paid
 	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
+
+	// OnTop counts impressions with the item on top, and Selected those of them that ended with a selection. Of learners that maximise
+	// payoff per impression.
+	OnTop    int64    `json:"on_top,omitempty"`
+	Selected int64    `json:"selected,omitempty"`
+	Share    *float64 `json:"share,omitempty"` // of these; absent: none has ended yet
 }
 
 // PartReport is what is a learner's in one partition alone.
@@ -240,6 +275,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
 		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
 		r.Learners[i].Silence = reportSilence(&known.Silence)
+		r.Learners[i].Impressions = reportImpressions(&known.LearnerStatus)
 		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
 		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
 		r.Learners[i].Deviations = reportDeviations(&known.Personal)
@@ -332,6 +368,8 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 			sum.InFlight += item.InFlight
 			sum.Silent += item.Silent
 			sum.Waiting += item.Waiting
+			sum.OnTop += item.Impressions
+			sum.Selected += item.Selected
 			part.Payoffs += item.Sums.N
 		}
 		r.Payoffs += part.Payoffs
@@ -339,8 +377,12 @@ func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
 	}
 	r.Level = reportLevel(&level)
 	for i := range r.Items {
-		if it := &r.Items[i]; it.Payoffs > 0 {
+		it := &r.Items[i]
+		if it.Payoffs > 0 {
 			it.Mean = finite(it.Sum / float64(it.Payoffs))
+		}
+		if it.OnTop > 0 {
+			it.Share = finite(float64(it.Selected) / float64(it.OnTop))
 		}
 	}
 	slices.SortStableFunc(r.Items, func(a, b ItemReport) int { return int(min(max(b.Payoffs-a.Payoffs, -1), 1)) })
@@ -405,7 +447,13 @@ type RankedCandidate struct {
 	Open       float64  `json:"open"` // what these count as in samples that are on their way
 	Propensity *float64 `json:"propensity,omitempty"`
 
-	Adds []AddReport `json:"adds,omitempty"` // with a context: what Mean is made of
+	Adds []AddReport `json:"adds,omitempty"` // with a context: what Mean, or PerSelection where it stands, is made of
+
+	// Where payoffs count per impression: what the candidate's is made of, as the learner estimates it. Mean, Lower, Upper and Index are
+	// in proportion to PerImpression, and equal to PerSelection of an item whose share is that of all.
+	PerSelection  *float64 `json:"per_selection,omitempty"`  // absent: nothing is expected of it yet
+	Share         *float64 `json:"share,omitempty"`          // of impressions with the item on top that end with a selection
+	PerImpression *float64 `json:"per_impression,omitempty"` // absent like PerSelection
 }
 
 // explain ranks candidates as the view's partition would.
@@ -455,6 +503,10 @@ func Explain(l *config.Learner, m *partition.Offline, number int32, candidates [
 		}
 		if x.Parts != nil {
 			c.Adds = reportParts(x.Parts[position])
+		}
+		if x.Attracts != nil {
+			a := &x.Attracts[position]
+			c.PerSelection, c.Share, c.PerImpression = finite(a.PerSelection), finite(a.Share), finite(a.PerImpression)
 		}
 		r.Candidates = append(r.Candidates, c)
 	}

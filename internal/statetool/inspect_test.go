@@ -61,6 +61,44 @@ func TestInspect_ShowsWhatSilenceCountsAs(t *testing.T) {
 	}
 }
 
+// TestInspect_ShowsPayoffPerImpression: shares by item are the sums of both partitions, and that of all items is of them together.
+func TestInspect_ShowsPayoffPerImpression(t *testing.T) {
+	cfg, _, err := config.Load("w.yaml", []byte("kafka: {brokers: [127.0.0.1:9092]}\nredis: {url: 'redis://127.0.0.1:6379'}\n"+
+		"learners: {feed: {payoffs: stochastic, policy: moss}, lazy: {payoffs: stochastic, policy: greedy}}\n"), nil)
+	require.NoError(t, err)
+	machine, err := app.MachineConfig(cfg)
+	require.NoError(t, err)
+	machine.MaxRankingBytes = 1 << 20
+	tool := &Tool{cfg: cfg, machine: machine}
+	var views []*view
+	for number, attraction := range []string{"10 30", "30 0"} {
+		m, err := partition.NewOffline(machine)
+		require.NoError(t, err)
+		v := &view{number: int32(number), machine: m}
+		for _, f := range [][3]string{{"meta", "learner.feed", `{"no":0,"fingerprint":` + quoted(t, cfg.Learners[0].Fingerprint()) + `}`},
+			{"meta", "learner.lazy", `{"no":1,"fingerprint":` + quoted(t, cfg.Learners[1].Fingerprint()) + `}`},
+			{"feed:items", "a", `{"no":0,"n":10,"sum":5,"sumsq":5}`}, {"feed:items", "b", `{"no":1,"n":0,"sum":0,"sumsq":0}`}, {"feed:attraction", "0", attraction}} {
+			v.fields = append(v.fields, state.Field{Hash: f[0], Field: []byte(f[1]), Value: []byte(f[2])})
+			require.NoError(t, m.Load(v.fields[len(v.fields)-1]))
+		}
+		require.NoError(t, m.Loaded(0))
+		views = append(views, v)
+	}
+	var r Report
+	require.NoError(t, tool.learners(&r, views, &InspectQuery{Learner: "feed", Candidates: []Candidate{{Item: "a", Utility: 1}, {Item: "b", Utility: 2}}}))
+	share, half, product := 40./70, 0.5, 0.5*40/70
+	require.Equal(t, &ImpressionReport{Impressions: 70, Share: &share, PerSelection: &half, PerImpression: &product}, r.Learners[0].Impressions)
+	require.Equal(t, ItemReport{Item: "a", Payoffs: 20, Sum: 10, Mean: &half, OnTop: 70, Selected: 40, Share: &share}, r.Learners[0].Items[0])
+	require.Nil(t, r.Learners[0].Items[1].Share, "nothing ended with it on top")
+	for _, c := range r.Learners[0].Ranking.Candidates {
+		require.NotNil(t, c.Share)
+		require.InDelta(t, *c.Share**c.PerSelection, *c.PerImpression, 1e-12)
+	}
+	r = Report{}
+	require.NoError(t, tool.learners(&r, views, &InspectQuery{Learner: "lazy"}))
+	require.Nil(t, r.Learners[0].Impressions, "greedy maximises payoff per selection")
+}
+
 func quoted(t *testing.T, s string) string {
 	b, err := json.Marshal(s)
 	require.NoError(t, err)

@@ -25,6 +25,8 @@ type ItemView struct {
 	InFlight int64       // selections whose payoff is awaited, where they are counted by item
 	Silent   float64     // what these count as, in selections that were never paid
 	Waiting  int64       // payoffs in QPM-D's queue
+
+	Impressions, Selected int64 // with the item on top, and those of them with a selection, where they are counted
 }
 
 // Inspect shows a learner that is configured.
@@ -47,6 +49,9 @@ func (o *Offline) Inspect(name string) (LearnerView, error) {
 		}
 		if int(i) < len(v.Learned.Waiting) {
 			x.Waiting = v.Learned.Waiting[i]
+		}
+		if int(i) < len(v.Learned.Attraction) {
+			x.Impressions, x.Selected = v.Learned.Attraction[i].N, int64(v.Learned.Attraction[i].R)
 		}
 		v.Items = append(v.Items, x)
 	}
