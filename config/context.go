@@ -27,6 +27,21 @@ type Context struct {
 type Feature struct {
 	Name  string
 	Range Range // of features.Predicted it is that of payoffs
+	Scale Scale
+}
+
+// Scale says how steps lie within the range of a feature.
+type Scale string
+
+// The values of scale.
+const (
+	LinearScale Scale = "linear" // evenly
+	LogScale    Scale = "log"    // evenly by features.SignedLog
+)
+
+// declare is what the learner is given of it.
+func (f *Feature) declare() features.Feature {
+	return features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max, Log: f.Scale == LogScale}
 }
 
 // Missing says what becomes of an impression that lacks a number which is declared.
@@ -45,13 +60,13 @@ func (c *Context) On() bool { return len(c.User)+len(c.Item)+len(c.Segments) > 0
 func (l *Learner) Features() features.Declaration {
 	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories}
 	for _, f := range l.Context.User {
-		d.User = append(d.User, features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max})
+		d.User = append(d.User, f.declare())
 	}
 	for _, f := range l.Context.Item {
 		if f.Name == features.Predicted {
 			f.Range = l.PayoffRange
 		}
-		d.Item = append(d.Item, features.Feature{Name: f.Name, Low: f.Range.Min, High: f.Range.Max})
+		d.Item = append(d.Item, f.declare())
 	}
 	return d
 }
@@ -77,6 +92,9 @@ func (l *Learner) contextFingerprint() string {
 		b.WriteString(" " + list.key + "=")
 		for i, f := range list.all {
 			fmt.Fprintf(&b, "%s%s:%s..%s", ","[:min(i, 1)], f.Name, formatFloat(f.Low), formatFloat(f.High))
+			if f.Log {
+				b.WriteString(":log")
+			}
 		}
 	}
 	for i, pair := range d.Cross {
@@ -138,9 +156,11 @@ var declaredSettings = []setting[Feature]{
 	value("name", func(f *Feature) *string { return &f.Name }, anything("name", "", func(string) error { return nil }, pattern(featureName)), "", "").
 		orElse("is needed"),
 	value("range", func(f *Feature) *Range { return &f.Range }, rangeKind, standardRange, ""),
+	value("scale", func(f *Feature) *Scale { return &f.Scale }, words(LinearScale, LogScale), LinearScale, ""),
 }
 
-var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or mappings such as {name: price, range: [0, 500]}; by name alone the range is [-1, 1]",
+var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or mappings such as {name: price, range: [0, 500]}; by name alone the range is [-1, 1]. " +
+	"`scale: log` is for numbers that are mostly small beside their range: steps are even by log(1+size)",
 	read: func(s *section, key string, dst *[]Feature) {
 		for i, n := range s.elements(key) {
 			*dst = append(*dst, s.feature(key+"["+strconv.Itoa(i)+"]", n))
@@ -149,10 +169,14 @@ var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or ma
 	print: func(all []Feature) *yaml.Node {
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
 		for _, f := range all {
-			if f.Range == standardRange || f.Name == features.Predicted {
+			if f.Range == standardRange && f.Scale != LogScale || f.Name == features.Predicted {
 				n.Content = append(n.Content, text(f.Name))
 			} else {
-				n.Content = append(n.Content, printAll(declaredSettings, &f).node(true))
+				said := declaredSettings
+				if f.Scale != LogScale {
+					said = said[:2]
+				}
+				n.Content = append(n.Content, printAll(said, &f).node(true))
 			}
 		}
 		return n
@@ -163,7 +187,8 @@ var featuresKind = kind[[]Feature]{name: "list of features", span: "names, or ma
 // featureSchema is a feature's mapping, without descriptions: the list has one.
 func featureSchema() schema {
 	return schema{"type": "object", "required": []string{"name"}, "additionalProperties": false,
-		"properties": schema{"name": orReference(pattern(featureName)), "range": rangeKind.editor}}
+		"properties": schema{"name": orReference(pattern(featureName)), "range": rangeKind.editor,
+			"scale": orReference(schema{"enum": []string{string(LinearScale), string(LogScale)}})}}
 }
 
 var crossKind = kind[[][2]string]{name: "list of pairs", span: "such as [[tenure, price]]",
@@ -246,6 +271,9 @@ func (s *section) feature(path string, n *yaml.Node) Feature {
 		}
 		if f.Name == features.Predicted && one.has("range") {
 			one.fault("range", "that of predicted is payoff_range")
+		}
+		if f.Name == features.Predicted && f.Scale == LogScale {
+			one.fault("scale", "predicted is a payoff, and its scale linear as theirs")
 		}
 	} else if e, ok := s.d.text(s.join(path), n); ok {
 		f.Name = e.text
@@ -336,8 +364,20 @@ func personalPolicies() (names []string) {
 	return names
 }
 
-// warnContext warns of numbers of users that rank nothing.
+// wideRange is the width of a range from which on most numbers may lie within few of its steps.
+const wideRange = 1000
+
+// warnContext warns of wide ranges, and of numbers of users that rank nothing.
 func warnContext(s, one *section, l *Learner) {
+	for key, all := range map[string][]Feature{"user": l.Context.User, "item": l.Context.Item} {
+		for i, f := range all {
+			path := one.join(key + "[" + strconv.Itoa(i) + "]")
+			if width := f.Range.Max - f.Range.Min; f.Name != features.Predicted && f.Scale != LogScale && width >= wideRange && !s.d.bad[path] {
+				s.d.warn(path, s.d.places[path], "a step of %s is %.3g wide. Where most numbers are small beside the range, scale: log tells them apart; "+
+					"ranker_context_feature_sd shows how much of the range they use", f.Name, width/(2*features.One))
+			}
+		}
+	}
 	for i, f := range l.Context.User {
 		crossed := slices.ContainsFunc(l.Context.Cross, func(pair [2]string) bool {
 			other := pair[0]

@@ -6,6 +6,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A wide range is warned of unless its steps are even by the logarithm; predicted has the scale of payoffs.
+func TestScale(t *testing.T) {
+	of := func(item string) (*Config, []Fault, error) {
+		return Load("w.yaml", []byte("kafka: {brokers: localhost:9092, group: g, topics: {impressions: i, selections: s, payoffs: p, rankings: r}}\n"+
+			"redis: {url: redis://localhost:6379}\nlearners: {feed: {payoffs: stochastic, context: {item: ["+item+"]}}}\n"), nil)
+	}
+	_, warnings, err := of("{name: views, range: [0, 10000]}")
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0].String(), "a step of views is 39.4 wide")
+	c, warnings, err := of("{name: views, range: [0, 10000], scale: log}, {name: price, range: [0, 500]}")
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	declared := c.Learners[0].Features()
+	require.True(t, declared.Item[0].Log)
+	require.False(t, declared.Item[1].Log)
+	_, _, err = of("{name: predicted, scale: log}")
+	require.ErrorContains(t, err, "its scale linear")
+}
+
 // What a learner looks at is part of its fingerprint, and of no other's.
 func TestContextFingerprint(t *testing.T) {
 	of := func(context string) string {
@@ -20,5 +40,6 @@ func TestContextFingerprint(t *testing.T) {
 	require.Equal(t, ` segments="new","25-34 old"`, of(`{segments: [new, 25-34 old]}`))
 	require.Equal(t, " categories", of("{categories: true}"))
 	require.Equal(t, ` item=predicted:0..1 segments="new" categories`, of(`{segments: [new], categories: true, item: [predicted]}`))
+	require.Equal(t, " item=price:0..500:log", of(`{item: [{name: price, range: [0, 500], scale: log}]}`))
 	require.NotEqual(t, of(`{segments: [a, b]}`), of(`{segments: [b, a]}`), "numbers go by the order")
 }

@@ -222,13 +222,16 @@ func drawContext(t *rapid.T, l *Learner) {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z_][A-Za-z0-9_.-]{0,8}`), 1, 4, rapid.ID[string]).Draw(t, "features")
 	c := &l.Context
 	for _, name := range append(names, features.Predicted) {
-		f := Feature{Name: name, Range: standardRange}
+		f := Feature{Name: name, Range: standardRange, Scale: LinearScale}
 		switch {
 		case name == features.Predicted:
 			c.Item = append(c.Item, f)
 			continue
 		case rapid.Bool().Draw(t, "range"):
 			f.Range = Range{Min: rapid.Float64Range(-1e9, 1e9).Draw(t, "low"), Max: 2e9}
+		}
+		if rapid.Bool().Draw(t, "log") {
+			f.Scale = LogScale
 		}
 		if rapid.Bool().Draw(t, "of the user") {
 			c.User, c.Cross = append(c.User, f), append(c.Cross, [2]string{name, features.Predicted})

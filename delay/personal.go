@@ -64,13 +64,14 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 // other sources. The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
 // last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
 type users struct {
-	model  *personal.Model
-	names  []string
-	dim    int
-	middle []int8 // the features of who says nothing
-	known  policy.Known
-	mean   []float64
-	kinds  categories
+	model    *personal.Model
+	names    []string
+	dim      int
+	declared int    // coordinates that are no products
+	middle   []int8 // the features of who says nothing
+	known    policy.Known
+	mean     []float64
+	kinds    categories
 
 	segments    int32 // a cell's number is its item's times these, and its segment's
 	own, pooled policy.Pages[cellSums]
@@ -92,7 +93,7 @@ type users struct {
 // newUsers makes one without a model.
 func newUsers(s *features.Space) *users {
 	dim := s.Dim()
-	u := &users{dim: dim, names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
+	u := &users{dim: dim, declared: s.Declared(), names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
 		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), x: make([]int64, dim)}}
 	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
 	u.middle[0] = features.One

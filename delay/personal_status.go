@@ -29,6 +29,15 @@ type PersonalStatus struct {
 	Payoffs int64
 	// Deviations are by how much payoffs differ by each cause, in payoff ranges; -1 where the learner does not look at it.
 	Deviations [Causes]float64
+	// Spreads say how much of its range each declared feature uses.
+	Spreads []Spread
+}
+
+// Spread is the standard deviation of a feature over the payoffs that were fed, in halves of its range: 0.58 where all of the range is
+// used alike.
+type Spread struct {
+	Name string
+	SD   float64
 }
 
 // causes are those of the model's levels, from the finest up.
@@ -48,6 +57,9 @@ func (u *users) status() (s PersonalStatus) {
 	s.Deviations[OfChance] = u.model.Deviation(-1)
 	if u.dim > 1 {
 		s.Deviations[OfFeatures] = u.model.OfFeatures()
+	}
+	for j := 1; j < u.declared; j++ {
+		s.Spreads = append(s.Spreads, Spread{u.names[j], u.model.Spread(j)})
 	}
 	for level, c := range u.causes() {
 		s.Deviations[c] = u.model.Deviation(level)

@@ -250,13 +250,15 @@ func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
-			l.Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1}}
+			l.Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
+				Spreads: []delay.Spread{{Name: "price", SD: 0.0625}}}
 			if p == most {
 				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures] = 10, 0.75
 			}
 		})
 		includes(t, got, map[string]float64{`ranker_context_sd{learner="feed",level="payoff"}`: 0.5, `ranker_context_sd{learner="feed",level="features"}`: 0.75,
-			`ranker_context_sd{learner="feed",level="item"}`: 0.125, `ranker_fits_total{learner="feed"}`: 6})
+			`ranker_context_sd{learner="feed",level="item"}`: 0.125, `ranker_fits_total{learner="feed"}`: 6,
+			`ranker_context_feature_sd{feature="price",learner="feed"}`: 0.0625})
 		assert.NotContains(t, got, `ranker_context_sd{learner="feed",level="category"}`)
 	}
 	reg := prometheus.NewRegistry()

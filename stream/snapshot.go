@@ -185,6 +185,8 @@ var (
 		"Half-life of the past that tells of the level; +Inf while no level has changed lately.", "learner")
 	descContextSD = gaugeDesc("context_sd",
 		"By how much payoffs differ by chance, features, categories, items and cells, in standard deviations, in payoff ranges.", "learner", "level")
+	descFeatureSD = gaugeDesc("context_feature_sd",
+		"Standard deviation of a feature over the payoffs fed, in halves of its range: 0.58 where the range is used evenly.", "learner", "feature")
 	descRangeUsed = gaugeDesc("payoff_range_used",
 		"Which part of the configured payoff range payoffs have spanned, once there were 1,000.", "learner")
 	descInstances  = gaugeDesc("instances", "BOLD's instances, summed over partitions.", "learner")
@@ -194,7 +196,7 @@ var (
 
 	snapshotDescs = []*prometheus.Desc{descLag, descWatermark, descClock, descWalk, descPending, descParked, descParkedBytes, descUnsaved,
 		descFull, descWaiting, descPhase, descStopped, descOnHold, descQueued, descFlights, descItems, descFed, descInstances,
-		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD,
+		descUndecided, descWindows, descSelections, descSilence, descShare, descDelay, descDrops, descRangeUsed, descContextSD, descFeatureSD,
 		descSelectionShare, descLevel, descLevelHalfLife, descLift, descLiftUnits, descLiftLag, descTripped}
 )
 
@@ -303,6 +305,9 @@ func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string)
 		if sd >= 0 {
 			gauge(descContextSD, sd, name, delay.Cause(cause).String())
 		}
+	}
+	for _, f := range s.Spreads {
+		gauge(descFeatureSD, f.SD, name, f.Name)
 	}
 }
 

@@ -33,6 +33,9 @@ const (
 	Linear Scenario = "linear"
 	// LinearBlocks is Linear with windows as in Blocks.
 	LinearBlocks Scenario = "linear-blocks"
+	// LongTail is Linear with one feature of a declared range of 0 to 10,000: 5·exp(1.26·z), z ~ N(0,1) of each item in each impression,
+	// of which 95% lie below 40. The mean is 0.5 + 0.15·z.
+	LongTail Scenario = "long-tail"
 )
 
 // audience is what a scenario of these is made of.
@@ -52,6 +55,8 @@ type audience struct {
 	ofCell     float64 // sd of what an item's mean is for a segment beyond that for all
 	indicators bool    // payoffs are 0 or 1
 	blocks     bool
+	tail       float64 // effect of a deviation of the logarithm of a feature with a long tail
+	even       bool    // that feature is declared without a logarithmic scale
 }
 
 var audiences = map[Scenario]*audience{
@@ -63,12 +68,15 @@ var audiences = map[Scenario]*audience{
 	Segments:     {items: 400, sd: 0.08, segments: 4, ofCell: 0.08},
 	Linear:       {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true},
 	LinearBlocks: {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, blocks: true},
+	LongTail:     {items: 500, horizon: 20_000, tail: 0.15, indicators: true},
 }
 
 const (
 	audienceUsers = 1000
 	userItems     = 60
 	audienceNoise = 0.25
+	tailMedian    = 5 // of LongTail's feature; tailSD is the deviation of its logarithm
+	tailSD        = 1.26
 )
 
 // space is what learners with context are told of.
@@ -82,6 +90,9 @@ func (a *audience) space() *features.Space {
 	}
 	for k := range a.useless + a.personal {
 		d.Item = append(d.Item, features.Feature{Name: fmt.Sprintf("feature %d", k+1), Low: -1, High: 1})
+	}
+	if a.tail > 0 {
+		d.Item = append(d.Item, features.Feature{Name: "views", High: 10_000, Log: !a.even})
 	}
 	s, err := features.New(d)
 	if err != nil {
@@ -248,6 +259,12 @@ func (c *visitors) next(candidates []policy.Item) {
 				c.now = append(c.now, step)
 				mean += c.effect * c.theta[j] * float64(step) / features.One
 			}
+		}
+		if c.tail > 0 {
+			z := c.draws.NormFloat64()
+			step, _ := c.space.Item()[0].Quantise(tailMedian * math.Exp(tailSD*z))
+			c.now = append(c.now, step)
+			mean += c.tail * z
 		}
 		c.centres[k] = min(max(mean, 0.02), 0.98)
 		c.about.X = c.space.Vector(c.about.X, nil, c.now)

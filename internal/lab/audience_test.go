@@ -45,6 +45,20 @@ func TestContext_Pays(t *testing.T) {
 	}
 }
 
+// TestContext_LogScaleTellsALongTailApart: on even steps most items are one to the learner.
+func TestContext_LogScaleTellsALongTailApart(t *testing.T) {
+	scaled := audienceRegret(t, LongTail, "moss", 10_000, false)
+	declared := audiences[LongTail]
+	even := *declared
+	even.even = true
+	audiences[LongTail] = &even
+	defer func() { audiences[LongTail] = declared }()
+	linear := audienceRegret(t, LongTail, "moss", 10_000, false)
+	t.Logf("log %.0f, linear %.0f", scaled, linear)
+	require.Less(t, scaled, 400.0)
+	require.Less(t, scaled, 0.4*linear)
+}
+
 // TestContext_ThatSaysNothingCostsLittle: features, categories and segments without effect, and predictions that have nothing to do with payoffs.
 func TestContext_ThatSaysNothingCostsLittle(t *testing.T) {
 	for _, s := range []Scenario{Misled, Useless} {

@@ -149,6 +149,7 @@ var scenarios = []struct {
 	{Segments, "20 candidates of 400 items, which pay differently in 4 segments of users"},
 	{Linear, "20 candidates of 500 items, which differ in 8 features alone; payoffs 0 or 1"},
 	{LinearBlocks, "the same; windows as in blocks"},
+	{LongTail, "the same; they differ in one feature, of which 95% use 0.4% of its range"},
 	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
 	{ConversionsSlow, "the same; bad items pay in 500, good ones in 8,000"},
 	{ConversionsFast, "the same; bad items pay in 8,000, good ones in 500"},
@@ -267,7 +268,7 @@ func (s Scenario) DefaultHorizon() int64 {
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
 	switch s {
-	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks,
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks, LongTail,
 		AbandonRare:
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:

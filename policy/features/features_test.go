@@ -15,8 +15,8 @@ func space(t require.TestingT, d Declaration) *Space {
 }
 
 var shop = Declaration{
-	User:  []Feature{{"age", 0, 100}, {"tenure", 0, 3650}},
-	Item:  []Feature{{"price", 0, 500}, {Utility, 0, 1}, {"new", -1, 1}, {Predicted, 0, 20}},
+	User:  []Feature{{"age", 0, 100, false}, {"tenure", 0, 3650, false}},
+	Item:  []Feature{{"price", 0, 500, false}, {Utility, 0, 1, false}, {"new", -1, 1, false}, {Predicted, 0, 20, false}},
 	Cross: [][2]string{{"tenure", "price"}, {"age", Predicted}, {"price", "price"}},
 }
 
@@ -52,7 +52,7 @@ func TestSpace(t *testing.T) {
 func TestCheck(t *testing.T) {
 	many := Declaration{}
 	for k := range 64 {
-		many.Item = append(many.Item, Feature{string(rune('a'+k%26)) + string(rune('a'+k/26)), 0, 1})
+		many.Item = append(many.Item, Feature{string(rune('a'+k%26)) + string(rune('a'+k/26)), 0, 1, false})
 	}
 	for _, c := range []struct {
 		d     Declaration
@@ -60,15 +60,15 @@ func TestCheck(t *testing.T) {
 		at    int
 		want  string
 	}{
-		{Declaration{User: []Feature{{"a", 0, 1}, {"", 0, 1}}}, OfUser, 1, "features: user feature 2: it has no name"},
-		{Declaration{User: []Feature{{"a", 0, 1}}, Item: []Feature{{"a", 0, 1}}}, OfItem, 0, "two features named a"},
-		{Declaration{Item: []Feature{{"a", 1, 1}}}, OfItem, 0, "must rise from one number to another, not go from 1 to 1"},
-		{Declaration{Item: []Feature{{"a", 0, math.NaN()}}}, OfItem, 0, "to NaN"},
-		{Declaration{Item: []Feature{{"a", math.Inf(-1), 0}}}, OfItem, 0, "from -Inf"},
-		{Declaration{Item: []Feature{{"a", -math.MaxFloat64, math.MaxFloat64}}}, OfItem, 0, "must rise"},
-		{Declaration{User: []Feature{{Predicted, 0, 1}}}, OfUser, 0, "predicted is a number of a candidate, not of a user"},
-		{Declaration{Item: []Feature{{"a", 0, 1}}, Cross: [][2]string{{"a", "a"}, {"a", "b"}}}, OfCross, 1, `features: cross feature 2: there is no feature named "b"`},
-		{Declaration{Item: []Feature{{"a", 0, 1}, {"b", 0, 1}}, Cross: [][2]string{{"a", "b"}, {"b", "a"}}}, OfCross, 1, "it is cross 1 again"},
+		{Declaration{User: []Feature{{"a", 0, 1, false}, {"", 0, 1, false}}}, OfUser, 1, "features: user feature 2: it has no name"},
+		{Declaration{User: []Feature{{"a", 0, 1, false}}, Item: []Feature{{"a", 0, 1, false}}}, OfItem, 0, "two features named a"},
+		{Declaration{Item: []Feature{{"a", 1, 1, false}}}, OfItem, 0, "must rise from one number to another, not go from 1 to 1"},
+		{Declaration{Item: []Feature{{"a", 0, math.NaN(), false}}}, OfItem, 0, "to NaN"},
+		{Declaration{Item: []Feature{{"a", math.Inf(-1), 0, false}}}, OfItem, 0, "from -Inf"},
+		{Declaration{Item: []Feature{{"a", -math.MaxFloat64, math.MaxFloat64, false}}}, OfItem, 0, "must rise"},
+		{Declaration{User: []Feature{{Predicted, 0, 1, false}}}, OfUser, 0, "predicted is a number of a candidate, not of a user"},
+		{Declaration{Item: []Feature{{"a", 0, 1, false}}, Cross: [][2]string{{"a", "a"}, {"a", "b"}}}, OfCross, 1, `features: cross feature 2: there is no feature named "b"`},
+		{Declaration{Item: []Feature{{"a", 0, 1, false}, {"b", 0, 1, false}}, Cross: [][2]string{{"a", "b"}, {"b", "a"}}}, OfCross, 1, "it is cross 1 again"},
 		{many, Intercept, 0, "features: 64 features and products are too many: there may be 63"},
 	} {
 		faults := c.d.Check()
@@ -87,7 +87,7 @@ func TestCheck(t *testing.T) {
 func TestQuantise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.Float64Range(-1e12, 1e12)
-		f := Feature{"a", bound.Draw(t, "low"), bound.Draw(t, "high")}
+		f := Feature{"a", bound.Draw(t, "low"), bound.Draw(t, "high"), false}
 		if f.Low > f.High {
 			f.Low, f.High = f.High, f.Low
 		}
@@ -103,7 +103,7 @@ func TestQuantise(t *testing.T) {
 		if !clamped {
 			require.InDelta(t, w, middle+half*float64(b)/One, half/(2*One)+1e-9*math.Abs(middle)+1e-9*half)
 		}
-		mirrored := Feature{"a", -f.High, -f.Low}
+		mirrored := Feature{"a", -f.High, -f.Low, false}
 		c, _ := mirrored.Quantise(-w)
 		require.Equal(t, -b, c)
 		for _, end := range []struct {
@@ -116,9 +116,27 @@ func TestQuantise(t *testing.T) {
 			require.Equal(t, end.clamped, clamped)
 		}
 	})
-	tiny := Feature{"a", 0, math.SmallestNonzeroFloat64}
+	tiny := Feature{"a", 0, math.SmallestNonzeroFloat64, false}
 	step, _ := tiny.Quantise(0)
 	require.Zero(t, step)
+}
+
+// TestQuantise_Log: a wide range leaves steps for its small numbers, with either sign, and its ends stay its ends.
+func TestQuantise_Log(t *testing.T) {
+	f := Feature{"a", 0, 10_000, true}
+	for v, want := range map[float64]int8{0: -127, 10: -61, 30: -32, 100: 0, 1000: 64, 10_000: 127} {
+		step, clamped := f.Quantise(v)
+		require.Equal(t, want, step, "%v", v)
+		require.False(t, clamped)
+	}
+	step, clamped := f.Quantise(20_000)
+	require.Equal(t, int8(One), step)
+	require.True(t, clamped, "the range is one of the numbers themselves")
+	both := Feature{"a", -10_000, 10_000, true}
+	up, _ := both.Quantise(20)
+	down, _ := both.Quantise(-20)
+	require.Equal(t, int8(42), up)
+	require.Equal(t, -up, down)
 }
 
 // FuzzVector holds vectors of any bytes, those of damaged state included, to the exact products.

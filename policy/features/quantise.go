@@ -11,12 +11,19 @@ func (f *Feature) Quantise(v float64) (step int8, clamped bool) {
 	if v < f.Low || v > f.High {
 		v, clamped = min(max(v, f.Low), f.High), true
 	}
-	middle, half := f.Low/2+f.High/2, f.High/2-f.Low/2
+	low, high := f.Low, f.High
+	if f.Log {
+		v, low, high = SignedLog(v), SignedLog(low), SignedLog(high)
+	}
+	middle, half := low/2+high/2, high/2-low/2
 	if half == 0 { // of a range of denormal numbers
 		return 0, clamped
 	}
 	return int8(math.Round(min(max((v-middle)/half, -1), 1) * One)), clamped
 }
+
+// SignedLog is sign(v)·log(1+|v|).
+func SignedLog(v float64) float64 { return math.Copysign(math.Log1p(math.Abs(v)), v) }
 
 // QuantiseUser appends the steps of a user's numbers, as many as User has features. Bit k of clamped is set where number k was outside
 // its range.

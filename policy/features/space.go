@@ -11,6 +11,8 @@ type Feature struct {
 	Name string
 	// Low and High are its range: what is beyond is taken to its end. What is finer than a 254th of it is rounded away.
 	Low, High float64
+	// Log has the steps evenly spaced by SignedLog of the number: for numbers most of which are a small part of the range.
+	Log bool
 }
 
 // The names of item features that a candidate carries by itself, whatever else its features are.
@@ -179,10 +181,10 @@ func (s *Space) Segment(name []byte) (number int32, declared bool) {
 func (s *Space) Categories() bool { return s.declared.Categories }
 
 // Dim is how many coordinates there are.
-func (s *Space) Dim() int { return s.base() + len(s.cross) }
+func (s *Space) Dim() int { return s.Declared() + len(s.cross) }
 
-// base is how many there are without products.
-func (s *Space) base() int { return 1 + len(s.declared.User) + len(s.declared.Item) }
+// Declared is how many coordinates there are without products.
+func (s *Space) Declared() int { return 1 + len(s.declared.User) + len(s.declared.Item) }
 
 // Given is how many numbers stand in a candidate's own list: its features without Utility and Predicted.
 func (s *Space) Given() int {
@@ -216,7 +218,7 @@ func (s *Space) Group(coordinate int) Group {
 		return Intercept
 	case coordinate <= len(s.declared.User):
 		return OfUser
-	case coordinate < s.base():
+	case coordinate < s.Declared():
 		return OfItem
 	}
 	return OfCross

@@ -41,6 +41,17 @@ func (m *Model) OfFeatures() float64 {
 	return math.Sqrt(max(0, squares-mean*mean))
 }
 
+// Spread is the standard deviation of a coordinate over the payoffs that were fed, in halves of its range; 0 where there are none.
+func (m *Model) Spread(j int) float64 {
+	n := float64(m.Total.G[0]) * (1.0 / (features.One * features.One))
+	if !(n > 0) {
+		return 0
+	}
+	row := m.Total.G[packed(j) : packed(j)+j+1]
+	mean := float64(row[0]) * (1.0 / (features.One * features.One)) / n
+	return math.Sqrt(max(0, float64(row[j])*(1.0/(features.One*features.One))/n-mean*mean))
+}
+
 // Parts gives what each feature and each level of effects, from the finest up, adds to what is expected of a cell shown with features x.
 // Their sum is the mean that Known gives, but for rounding.
 func (m *Model) Parts(at Path, x []int8) (ofFeatures, ofLevels []float64) {
