@@ -101,6 +101,17 @@ func (a *attraction) share(i policy.Item, prior, kappa float64) (share, weight f
 	return min(max((e.R+float64(kappa*prior))/weight, leastShare), 1-leastShare), weight
 }
 
+// ShareOnTop implements Attracting.
+func (d *Direct) ShareOnTop(i policy.Item) (share float64, ok bool) {
+	a := d.attraction
+	if a == nil || a.table.Fed() == 0 {
+		return 0, false
+	}
+	c := a.belief.Components(a.table)
+	share, _ = a.share(i, c.Mean, c.Kappa())
+	return share, true
+}
+
 // forget forgets an item.
 func (a *attraction) forget(i policy.Item) {
 	if a.table.Own(i) != (policy.Sums{}) {

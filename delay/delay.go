@@ -149,6 +149,13 @@ type Expecting interface {
 	Expects() bool
 }
 
+// Attracting is a learner that may learn which share of impressions ends with a selection.
+type Attracting interface {
+	// ShareOnTop is the share of impressions with an item on top that end with a selection; false where it is not learned, or none
+	// has ended yet.
+	ShareOnTop(i policy.Item) (share float64, ok bool)
+}
+
 // Versioned is a learner of which a hash holds something else than it did in an earlier version.
 type Versioned interface {
 	// Form is the version of what stands in a hash, 1 for the first.

@@ -37,6 +37,9 @@ func (v *LearnerValue) rise(before, now *LearnerValue) {
 	v.Outpaid += now.Outpaid - before.Outpaid
 	v.Expected += now.Expected - before.Expected
 	v.ExpectedSum += now.ExpectedSum - before.ExpectedSum
+	v.Shared += now.Shared - before.Shared
+	v.SharesSum += now.SharesSum - before.SharesSum
+	v.PayingSum += now.PayingSum - before.PayingSum
 	v.Weighed += now.Weighed - before.Weighed
 	v.Weights += now.Weights - before.Weights
 	v.Squares += now.Squares - before.Squares
@@ -137,6 +140,11 @@ var (
 		learnerCounterOf("favourite_expected_sum", "The sum of the favourites' mean payoffs as known when the impressions were ranked"+inRanges+
 			": what ranking by utility is estimated to bring for each selection, if an item's mean is the same in all impressions.",
 			func(v *LearnerValue) float64 { return v.ExpectedSum }),
+		learnerCounterOf("favourite_shared_count", "Of those with a known mean payoff: impressions ranked for which the share of impressions with a selection was known, with the favourite on top.",
+			func(v *LearnerValue) float64 { return float64(v.Shared) }),
+		learnerCounterOf("favourite_shared_sum", "The sum of these shares, each times the favourite's mean payoff as known then"+inRanges+
+			": what ranking by utility is estimated to bring for each impression.",
+			func(v *LearnerValue) float64 { return v.PayingSum }),
 		learnerCounterOf("favourite_weighted_count", "The sum of 1/propensity over the payoffs of favourites, of impressions that record propensities.",
 			func(v *LearnerValue) float64 { return v.Weights }),
 		learnerCounterOf("favourite_weighted_sum", "The sum of payoff/propensity over the payoffs of favourites"+inRanges+

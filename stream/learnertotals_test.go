@@ -19,7 +19,7 @@ func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 	at := func(payoffs int64, sum float64) *task.Status {
 		l := partition.LearnerStatus{Name: "feed", PayoffMin: -1, PayoffMax: 3,
 			Conduct:    partition.Conduct{Payoffs: payoffs, Sum: sum},
-			Comparison: partition.Comparison{Decisions: 2 * payoffs, Known: payoffs, First: 1, Expected: payoffs, ExpectedSum: sum / 2}}
+			Comparison: partition.Comparison{Decisions: 2 * payoffs, Known: payoffs, First: 1, Expected: payoffs, ExpectedSum: sum / 2, Shared: payoffs, SharesSum: sum, PayingSum: sum / 4}}
 		l.Account.Payoffs.Applied = 1_000_000 // of the state
 		return &task.Status{Phase: task.Running, Learners: []partition.LearnerStatus{l, {Name: "old", Gone: true}}}
 	}
@@ -39,6 +39,8 @@ func TestLearnersCountersRiseWithTheirPartitions(t *testing.T) {
 		`ranker_learner_favourite_known_total{learner="feed"}`:               19,
 		`ranker_learner_favourite_first_total{learner="feed"}`:               3,
 		`ranker_learner_favourite_expected_sum_total{learner="feed"}`:        4.25,
+		`ranker_learner_favourite_shared_count_total{learner="feed"}`:        19,
+		`ranker_learner_favourite_shared_sum_total{learner="feed"}`:          2.125,
 		`ranker_learner_payoffs_total{learner="feed",outcome="applied"}`:     6, // not the million of the state
 		`ranker_learner_impressions_total{learner="feed",outcome="paid"}`:    4,
 		`ranker_learner_impressions_total{learner="feed",outcome="expired"}`: 0,

@@ -100,6 +100,7 @@ func (l *Learner) add(s *partition.LearnerStatus) {
 	if s.Gone {
 		return
 	}
+	l.PerImpression = l.PerImpression || s.Attraction.Learned
 	l.Items += int64(s.Items)
 	l.Awaited += s.Flights
 	l.Queued += s.Queued
@@ -194,7 +195,8 @@ func countsOf(t *stream.LearnerTotal) Counts {
 	v, i := &t.Value, &t.Account.Impressions
 	return Counts{Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Payoffs: v.Payoffs, PayoffSum: v.PayoffSum, Decisions: v.Decisions,
 		Known: v.Known, First: v.First, Compared: v.Compared, Outpaid: v.Outpaid, Expected: v.Expected, ExpectedSum: v.ExpectedSum,
-		Weighed: v.Weighed, Weights: v.Weights, Squares: v.Squares, WeighedSum: v.WeighedSum}
+		Weighed: v.Weighed, Weights: v.Weights, Squares: v.Squares, WeighedSum: v.WeighedSum, Joined: t.Account.Selections.Joined,
+		Unselected: i.Unselected, Shared: v.Shared, SharesSum: v.SharesSum, PayingSum: v.PayingSum}
 }
 
 // past keeps what the worker had done at each of the last ticks.

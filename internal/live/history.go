@@ -104,7 +104,7 @@ type History struct {
 type Series struct {
 	Payoff    []*float64 `json:"payoff"`
 	ByUtility []*float64 `json:"by_utility"`
-	How       string     `json:"how"` // byMeans, byPropensities or nothing
+	How       string     `json:"how"` // byMeans, byShares, byPropensities or nothing
 }
 
 const (

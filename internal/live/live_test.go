@@ -113,6 +113,10 @@ func (w *worker) does() {
 	v.Value.Outpaid += 40
 	v.Value.Expected += 100
 	v.Value.ExpectedSum += 50
+	v.Account.Selections.Joined += 120
+	v.Value.Shared += 100
+	v.Value.SharesSum += 80
+	v.Value.PayingSum += 50
 	w.values["feed"] = v
 }
 
@@ -159,9 +163,11 @@ func TestThePageOfAWorker(t *testing.T) {
 	require.NotContains(t, string(got), "<", "a name cannot leave the JSON, wherever that is put")
 
 	l := p.Learners[0]
-	require.InDelta(t, (-1*60+4*45.)/100, *l.Payoff, 1e-4, "per impression that ended, the unselected among them")
-	require.InDelta(t, (-1+4*0.5)*60/100, *l.ByUtility, 1e-4)
-	require.Equal(t, byMeans, l.How)
+	require.InDelta(t, 120./160, *l.Selecting, 1e-4, "of selections that came and impressions that nobody selected from in time")
+	require.InDelta(t, (-1*60+4*45.)/60, *l.PerSelection, 1e-4)
+	require.InDelta(t, *l.Selecting**l.PerSelection, *l.Payoff, 1e-4)
+	require.InDelta(t, 0.8*-1+4*0.5, *l.ByUtility, 1e-4, "favourites' shares times their means")
+	require.Equal(t, byShares, l.How)
 	require.InDelta(t, 0.8, *l.Outpaid, 1e-4)
 	require.InDelta(t, 100, p.Rates.Rankings, 1e-9)
 	require.InDelta(t, 0.0025, *p.P50, 0.001)
@@ -305,6 +311,8 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 		how  string
 	}{
 		{Counts{Ended: 10, Payoffs: 5, Expected: 4, ExpectedSum: 2}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Payoffs: 5, Joined: 5, Expected: 4, ExpectedSum: 2}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Payoffs: 4, Joined: 5, Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}, 0.32, byShares},
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}, 0.25, byPropensities},
 		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}, -1, byPropensities},
 		{Counts{Ended: 10, Payoffs: 5}, -1, ""},
@@ -317,6 +325,11 @@ func TestEstimatesOfRankingByUtility(t *testing.T) {
 			require.InDelta(t, c.want, *x, 1e-6)
 		}
 	}
+	late := Counts{Ended: 500, Unselected: 490, Joined: 510, Payoffs: 10, PayoffSum: 4}
+	require.InDelta(t, 0.51*0.4, *late.perImpression(unit), 1e-5, "where most payoffs are on their way, as where they are not")
+	late = Counts{Ended: 500, Unselected: 500, Joined: 500}
+	require.Nil(t, late.perImpression(unit), "nothing is paid yet")
+	require.Zero(t, *(&Counts{Ended: 5, Unselected: 5}).perImpression(unit), "nobody selects")
 	i := Item{W: 100, R: 40, Q: 40}
 	mean, low, high := i.interval()
 	require.InDelta(t, 0.4, mean, 1e-9)

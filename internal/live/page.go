@@ -56,17 +56,21 @@ type PartitionPage struct {
 	Worker string `json:"worker"`
 }
 
-// LearnerPage is a learner of the group. Values are over the history, in the payoffs' own unit for each impression that has ended in
-// that time; null where too little is known.
+// LearnerPage is a learner of the group. Values are over the history, in the payoffs' own unit; null where too little is known.
 type LearnerPage struct {
 	Learner
-	Payoff     *float64   `json:"payoff"`
-	ByUtility  *float64   `json:"by_utility"`
-	How        string     `json:"how"` // by which estimate
-	Ended      int64      `json:"ended"`
-	Outpaid    *float64   `json:"outpaid"`     // the share of decisions in which another candidate pays better than the favourite
-	FirstShare *float64   `json:"first_share"` // the share that showed the favourite first
-	ItemRows   []ItemPage `json:"item_rows"`
+	// Payoff is per impression: Selecting times PerSelection, each over those impressions of which it is known.
+	Payoff       *float64   `json:"payoff"`
+	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null without a selections topic too
+	SelectingOf  int64      `json:"selecting_of"` // impressions
+	PerSelection *float64   `json:"per_selection"`
+	PaidFor      int64      `json:"paid_for"` // selections that PerSelection is of: paid, or past their deadline
+	ByUtility    *float64   `json:"by_utility"`
+	How          string     `json:"how"`         // by which estimate
+	Ended        int64      `json:"ended"`       // impressions
+	Outpaid      *float64   `json:"outpaid"`     // the share of decisions in which another candidate pays better than the favourite
+	FirstShare   *float64   `json:"first_share"` // the share that showed the favourite first
+	ItemRows     []ItemPage `json:"item_rows"`
 }
 
 // ItemPage is an item, with its mean payoff in the payoffs' own unit.
@@ -186,7 +190,12 @@ func (p *Page) addLearner(l *Learner) {
 
 // value fills in what is over the history, and the items in the payoffs' own unit.
 func (l *LearnerPage) value(c Counts) {
-	l.Ended, l.Payoff = c.Ended, c.perImpression(l.PayoffRange)
+	l.Ended = c.Ended
+	l.Payoff, l.PaidFor, l.SelectingOf = c.perImpression(l.PayoffRange), c.paidFor(), c.Joined+c.Unselected
+	l.Selecting = share(c.Joined, l.SelectingOf)
+	if each, ok := c.perSelection(l.PayoffRange); ok {
+		l.PerSelection = rounded(each)
+	}
 	l.ByUtility, l.How = c.byUtility(l.PayoffRange)
 	l.Outpaid, l.FirstShare = share(c.Outpaid, c.Compared), share(c.First, c.Known)
 	l.sortItems()

@@ -122,6 +122,8 @@ type Learner struct {
 	PayoffRange [2]float64 `json:"payoff_range"`
 	Counts      Counts     `json:"counts"`
 
+	PerImpression bool `json:"per_impression,omitempty"` // it maximises payoff per impression; else per selection
+
 	Fed       int64    `json:"fed"`     // payoffs that decisions go by
 	Items     int64    `json:"items"`   // that were met; those of several partitions count in each
 	Awaited   int64    `json:"awaited"` // selections whose payoff is awaited
@@ -157,6 +159,11 @@ type Counts struct {
 	Weights     float64 `json:"weights"`
 	Squares     float64 `json:"squares"`
 	WeighedSum  float64 `json:"weighed_sum"`
+	Joined      int64   `json:"joined"`     // selections
+	Unselected  int64   `json:"unselected"` // impressions
+	Shared      int64   `json:"shared"`
+	SharesSum   float64 `json:"shares_sum"`
+	PayingSum   float64 `json:"paying_sum"`
 }
 
 func (c Counts) plus(o Counts) Counts  { return c.combine(o, 1) }
@@ -167,7 +174,8 @@ func (c Counts) combine(o Counts, sign float64) Counts {
 	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.Decisions + n*o.Decisions,
 		c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared, c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected,
 		c.ExpectedSum + sign*o.ExpectedSum, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
-		c.WeighedSum + sign*o.WeighedSum}
+		c.WeighedSum + sign*o.WeighedSum, c.Joined + n*o.Joined, c.Unselected + n*o.Unselected, c.Shared + n*o.Shared,
+		c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum}
 }
 
 // Silence is what awaited selections count as, and how late payoffs are; see delay.SilenceStatus.

@@ -5,25 +5,54 @@ import "math"
 // The estimates of what ranking by utility would have brought; see partition.Comparison.
 const (
 	byMeans        = "means"        // from what favourites have paid whenever they were selected
+	byShares       = "shares"       // likewise, times the share of impressions with a selection that they have on top
 	byPropensities = "propensities" // from the favourites' payoffs, weighed by 1/propensity
 )
 
 // leastWorth is how many payoffs an estimate by propensities has to be worth to be shown.
 const leastWorth = 30
 
-// perImpression is the payoff per impression that has ended, in the payoffs' own unit; nil where none has. What was not selected or
-// never paid brought 0.
-func (c *Counts) perImpression(payoffs [2]float64) *float64 {
-	if c.Ended <= 0 {
-		return nil
+// paidFor is how many impressions ended with a selection: with its payoff, or past its deadline.
+func (c *Counts) paidFor() int64 { return c.Ended - c.Unselected }
+
+// selecting is the share of impressions with a selection; nil where none has ended. A selection counts when it comes, and an impression
+// without one when its deadline has passed: soon after each other, whenever payoffs come. Without a selections topic it is 1.
+func (c *Counts) selecting() (x float64, ok bool) {
+	switch {
+	case c.Joined+c.Unselected > 0:
+		return float64(c.Joined) / float64(c.Joined+c.Unselected), true
+	case c.Ended > 0:
+		return 1, true
 	}
-	return rounded((payoffs[0]*float64(c.Payoffs) + (payoffs[1]-payoffs[0])*c.PayoffSum) / float64(c.Ended))
+	return 0, false
 }
 
-// byUtility estimates likewise what ranking by utility would have brought, had as many impressions been paid; and says how. It is nil
-// where nothing is known, or too little.
+// perSelection is the mean payoff of selections that have ended, in the payoffs' own unit; nil where none has. What was never paid
+// brought 0.
+func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
+	if c.paidFor() <= 0 {
+		return 0, false
+	}
+	return (payoffs[0]*float64(c.Payoffs) + (payoffs[1]-payoffs[0])*c.PayoffSum) / float64(c.paidFor()), true
+}
+
+// perImpression is the share of impressions with a selection, times the payoff per selection; nil where either is not known. An impression
+// without a selection brought 0. Payoffs over impressions that have ended would be off while payoffs are on their way.
+func (c *Counts) perImpression(payoffs [2]float64) *float64 {
+	share, known := c.selecting()
+	each, paid := c.perSelection(payoffs)
+	if !known || !paid && share > 0 {
+		return nil
+	}
+	return rounded(share * each)
+}
+
+// byUtility estimates likewise what ranking by utility would have brought, had as many selections been paid; and says how. It goes by the
+// share of impressions with a selection that favourites have on top, where that is learned, and else takes it to be the same. It is nil where
+// nothing is known, or too little.
 func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {
-	if c.Ended <= 0 || c.Payoffs <= 0 {
+	share, ok := c.selecting()
+	if !ok || c.Payoffs <= 0 || c.paidFor() <= 0 {
 		return nil, ""
 	}
 	var each float64
@@ -34,12 +63,14 @@ func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {
 			return nil, how
 		}
 		each = c.WeighedSum / c.Weights
+	case c.Shared > 0 && c.SharesSum > 0:
+		how, share, each = byShares, c.SharesSum/float64(c.Shared), c.PayingSum/c.SharesSum
 	case c.Expected > 0:
 		how, each = byMeans, c.ExpectedSum/float64(c.Expected)
 	default:
 		return nil, ""
 	}
-	return rounded((payoffs[0] + (payoffs[1]-payoffs[0])*each) * float64(c.Payoffs) / float64(c.Ended)), how
+	return rounded(share * (payoffs[0] + (payoffs[1]-payoffs[0])*each) * float64(c.Payoffs) / float64(c.paidFor())), how
 }
 
 // worth is how many payoffs the estimate by propensities is worth: Kish's effective sample size.

@@ -29,6 +29,10 @@ type Comparison struct {
 	// ranking by utility would have brought for each selection, if an item's mean does not depend on the impression.
 	Expected    int64
 	ExpectedSum float64
+	// Shared is of how many of these the learner knew the share of impressions with a selection that a favourite on top has, SharesSum the
+	// sum of these shares, and PayingSum the sum of share times mean: what ranking by utility would have brought for each impression.
+	Shared               int64
+	SharesSum, PayingSum float64
 	// Of each payoff of an impression whose propensities and order of utilities are recorded, Weighed counts one; and where the
 	// favourite was selected, with propensity p, Weights adds up 1/p, Squares 1/p², and WeighedSum the payoff over p. WeighedSum/Weights is
 	// what ranking by utility would have brought for each selection, whatever payoffs depend on, if users' windows are as assumed.
@@ -65,7 +69,15 @@ func (c *Comparison) decided(l *learner, candidates []policy.Item, at int, first
 	}
 	mean := favourite.Mean()
 	c.Expected++
-	c.ExpectedSum += min(max(mean, 0), 1) // what silence counts as is an estimate
+	expected := min(max(mean, 0), 1) // what silence counts as is an estimate
+	c.ExpectedSum += expected
+	if a, ok := l.delay.(delay.Attracting); ok {
+		if share, known := a.ShareOnTop(candidates[at]); known {
+			c.Shared++
+			c.SharesSum += share
+			c.PayingSum += float64(share * expected)
+		}
+	}
 	if favourite.W < ComparedFrom {
 		return
 	}

@@ -44,6 +44,51 @@ func TestComparison_OfADecision(t *testing.T) {
 	}
 }
 
+// TestComparison_WhereUsersLeave: the favourite is expected to pay per impression by the share of impressions with a selection that it has
+// on top; before any has ended, no share is known.
+func TestComparison_WhereUsersLeave(t *testing.T) {
+	base, err := policy.NewMOSS(policy.Belief{Sigma: 0.5, Prior: policy.EmpiricalPrior})
+	require.NoError(t, err)
+	d := delay.NewDirect(base, delay.Silence{})
+	d.LearnAttraction(0)
+	d.Grow(2)
+	l := &learner{cfg: &LearnerConfig{}, delay: d}
+	items := []policy.Item{0, 1}
+	var c Comparison
+	for top, share := range []int{600, 200} { // of 1,000 impressions with the item on top
+		for k := range 1000 {
+			fb := delay.Feedback{Candidates: items, Order: []int32{int32(top), int32(1 - top)}, Item: items[top]}
+			if k >= share {
+				d.Unselected(fb)
+				continue
+			}
+			d.Selected(fb)
+			fb.Payoff = float64(k % 2)
+			d.Paid(fb)
+			if top == 0 && k == 1 {
+				decide(&c, l, []policy.Item{1, 0}, &delay.Decision{Order: []int32{1, 0}})
+				require.EqualValues(t, 1, c.Shared)
+				require.InDelta(t, 1, c.SharesSum, 1e-3, "all have selected so far")
+			}
+		}
+	}
+	require.InDelta(t, 0.5, c.PayingSum, 1e-3)
+	for favourite, share := range []float64{0.6, 0.2} {
+		c = Comparison{}
+		decide(&c, l, []policy.Item{items[1-favourite], items[favourite]}, &delay.Decision{Order: []int32{0, 1}})
+		require.EqualValues(t, 1, c.Shared)
+		require.InDelta(t, share, c.SharesSum, 0.01)
+		require.InDelta(t, share/2, c.PayingSum, 0.01)
+		require.Equal(t, c.SharesSum*c.ExpectedSum, c.PayingSum)
+	}
+	c, l.delay = Comparison{}, delay.NewDirect(base, delay.Silence{})
+	l.delay.Grow(2)
+	l.delay.LoadSums(1, policy.Sums{N: 10, R: 5, Q: 5})
+	decide(&c, l, items, &delay.Decision{Order: []int32{0, 1}})
+	require.EqualValues(t, 1, c.Expected)
+	require.Zero(t, c.Shared, "it learns no shares")
+}
+
 // TestComparison_WhereTheOrderIsFound: the favourite is the candidate of the highest rank, once the order is certain.
 func TestComparison_WhereTheOrderIsFound(t *testing.T) {
 	l := comparing(true, policy.Sums{N: 10, R: 2}, policy.Sums{N: 10, R: 8})

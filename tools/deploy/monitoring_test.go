@@ -291,7 +291,7 @@ func TestDashboard(t *testing.T) {
 	}
 	for name := range metrics { // what is not worth a panel is named here, so that a new metric is thought of
 		quiet := []string{"ranker_items", "ranker_parked_bytes", "ranker_payoffs_clamped_total",
-			"ranker_paid_share", "ranker_selection_share", "ranker_payoff_delay_seconds", "ranker_silence_informative", "ranker_partitioners_differ",
+			"ranker_paid_share", "ranker_payoff_delay_seconds", "ranker_silence_informative", "ranker_partitioners_differ",
 			"ranker_misspelt_records_total", "ranker_learner_payoff_range", "ranker_ended_items_total", "ranker_seen_gaps_total"}
 		assert.NotEqual(t, slices.Contains(quiet, name), shown[name], name)
 	}

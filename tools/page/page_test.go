@@ -65,6 +65,8 @@ func TestThePage(t *testing.T) {
 			p.await("charts are drawn", drawn)
 			p.await("a payoff per impression is known of each, and what ranking by utility would have brought",
 				`[...document.querySelectorAll(".of-policy dd span, .of-utility dd span")].filter(e => /^0\.\d+$/.test(e.textContent)).length === 4`)
+			p.await("so are the share of impressions with a selection, and the payoff per selection", `["Impressions with a selection", "Payoff per selection"].every(
+				name => [...document.querySelectorAll("#learner-list dt")].filter(e => e.textContent === name && /^[\d.]+( %)?$/.test(e.nextSibling.firstChild.textContent)).length === 2)`)
 			p.await("rankings are explained", `document.querySelectorAll("#ranking-list tbody tr").length >= 6`)
 			p.await("lines have been drawn", `document.querySelectorAll("#chart-rankings .plot")[0].getAttribute("aria-label").includes("per second")`)
 			p.shot(v.String())

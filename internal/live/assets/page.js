@@ -216,6 +216,7 @@ const policies = ["moss", "thompson", "optimistic", "klucb", "greedy", "eliminat
 const howWords = {
   means: "Ranking by utility is estimated from what the favourites have paid whenever they were selected, and right if an item's mean payoff is the same in all impressions.",
   propensities: "Ranking by utility is estimated from the favourites' payoffs, each weighed by how unlikely it was to be seen, and right if users look at as many results as assumed.",
+  shares: "Ranking by utility is estimated from what the favourites have paid whenever they were selected, times how often users select with them on top, and right if both are the same in all impressions.",
   "": "What ranking by utility would have brought is not known yet.",
 };
 
@@ -243,7 +244,7 @@ function createLearner(l) {
   e.setAttribute("aria-label", "learner " + l.name);
   const swatch = make("span", "swatch");
   h3.append(swatch, make("bdi", "", l.name));
-  header.append(h3, make("span", "quiet", "policy " + l.policy + ", delay " + l.delay));
+  header.append(h3, make("span", "quiet", "policy " + l.policy + ", delay " + l.delay + (l.per_impression ? ", maximises payoff per impression" : "")));
   e.figures = make("dl", "tiles");
   const beside = make("div", "beside"), left = make("div"), right = make("div");
   const box = make("div", "chart");
@@ -299,10 +300,13 @@ function updateLearner(e, l, page) {
   const gain = l.payoff != null && l.by_utility != null ? l.payoff - l.by_utility : null;
   const relative = gain != null && l.by_utility > 0;
   const figures = [
-    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: "of " + count(l.ended) + " that ended " + over},
+    {name: "Payoff per impression", kind: "of-policy", value: decimal(l.payoff), note: l.selecting == null ? "of " + count(l.ended) + " that ended " + over : "share with a selection × payoff per selection"},
     {name: "Ranked by utility", kind: "of-utility", value: decimal(l.by_utility), note: "estimated, for the same impressions"},
     {name: "Difference", value: gain == null ? "–" : (gain >= 0 ? "+" : "−") + (relative ? percent(Math.abs(gain) / l.by_utility) : decimal(Math.abs(gain))),
       note: "to ranking by utility"},
+    ...l.selecting == null ? [] : [
+      {name: "Impressions with a selection", value: percent(l.selecting), note: "of " + count(l.selecting_of) + " " + over + "; the others pay nothing"},
+      {name: "Payoff per selection", value: decimal(l.per_selection), note: "of " + count(l.paid_for) + " selections that were paid or ran out " + over}],
     {name: "Favourite is not the best payer", value: percent(l.outpaid), note: "of impressions, as far as is known"},
     {name: "Favourite shown first", value: percent(l.first_share), note: "of impressions"},
     {name: "Payoffs learned from", value: count(l.fed), note: count(l.awaited) + " more are awaited"},
