@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -414,12 +413,3 @@ func TestProtocol_ExactlyOnce(t *testing.T) { each(t, farAway, habits{tidy: true
 
 // TestProtocol_AccountAddsUp: with deadlines that pass while things die, every record read has exactly one outcome.
 func TestProtocol_AccountAddsUp(t *testing.T) { each(t, soon, habits{}) }
-
-// TestProtocol_AnotherHistoryIsAhead: of two stores the one that stays had stepped selections which the log has behind later rankings. Its
-// owners change while they adopt these, and none steps as many selections again.
-func TestProtocol_AnotherHistoryIsAhead(t *testing.T) {
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "two stores" })
-	w, err := kinds[at].run(617, farAway, habits{ordered: true})
-	require.NoError(t, err)
-	require.Positive(t, w.seen.splits)
-}
