@@ -210,7 +210,7 @@ func (p *player) advance(at int64, items int32) {
 
 // decide ranks the candidates of a row, and notes what the learner has to be told later. A shadow has not ranked them all: then the order is empty.
 func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impression, slot int32) error {
-	about, err := p.about(imp)
+	about, err := p.about(imp, e.Began)
 	if err != nil {
 		return err
 	}
@@ -252,14 +252,14 @@ func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impressio
 }
 
 // about is what the target looks at of an impression, whose candidates are in increasing utility; nil where it looks at items alone.
-func (p *player) about(imp *event.Impression) (*policy.Context, error) {
+func (p *player) about(imp *event.Impression, began event.Millis) (*policy.Context, error) {
 	if p.context == nil || p.shadow != "" {
 		return nil, nil
 	}
 	if f := p.context.Read(&p.reading, imp, p.name); f != nil {
 		return nil, f
 	}
-	p.context.Fill(&p.x, &p.reading)
+	p.context.Fill(&p.x, &p.reading, began)
 	return &p.x, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Scenario is a world of users, by its name.
@@ -195,6 +196,10 @@ var scenarios = []struct {
 	{AbandonShort, "the same; windows P(w) ∝ 0.3^w"},
 	{Cascade, "20 items; users go down their window and take the first that they like, with probability 0.03 to 0.63"},
 	{CascadeAnti, "the same; what users like pays little"},
+	{Daypart, "20 items, an impression a minute; each has its quarter of the day; payoffs 12 hours late"},
+	{DaypartSoon, "the same; 10 minutes late"},
+	{Weekend, "the same; items of the week and of the weekend, payoffs two days late"},
+	{Hours, "the same; each pays differently in each hour of the day; 12 hours late"},
 }
 
 // Scenarios are all of them, in the order in which they are documented.
@@ -240,6 +245,8 @@ func (s Scenario) DefaultItems() int {
 		return audiences[s].items
 	case shops[s] != nil:
 		return shops[s].items
+	case rhythms[s] != nil:
+		return rhythmItems
 	case s == Catalog:
 		return 2000
 	}
@@ -253,6 +260,8 @@ func (s Scenario) DefaultHorizon() int64 {
 		return t.impressions
 	case audiences[s] != nil && audiences[s].horizon > 0:
 		return audiences[s].horizon
+	case rhythms[s] != nil:
+		return everyMinute.in(time.Duration(rhythms[s].days) * day)
 	case s.jackpot() > 0, audiences[s] != nil:
 		return 50_000
 	case s == Tastes, s == TastesFar, s == NoiseFifth:
@@ -267,6 +276,9 @@ func (s Scenario) DefaultHorizon() int64 {
 
 // DefaultLateness is how late payoffs come unless it is said.
 func (s Scenario) DefaultLateness() Lateness {
+	if x := rhythms[s]; x != nil {
+		return Lateness{Mean: everyMinute.in(x.late)}
+	}
 	switch s {
 	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks, LongTail,
 		AbandonRare:
@@ -296,7 +308,10 @@ func (s Scenario) clock() clock {
 	if t := trades[s]; t != nil {
 		return t.clock
 	}
-	if s == JumpBusy {
+	switch {
+	case rhythms[s] != nil:
+		return everyMinute
+	case s == JumpBusy:
 		return hundredASecond
 	}
 	return everySecond
@@ -382,7 +397,7 @@ func (s Scenario) constant() bool {
 // moves tells whether means are others in each impression.
 func (s Scenario) moves() bool {
 	t := trades[s]
-	return s == Wandering || s == Daily || s == Fatigue || t != nil && t.tide != nil
+	return s == Wandering || s == Daily || s == Fatigue || rhythms[s] != nil || t != nil && t.tide != nil
 }
 
 // blocks tells whether windows grow, one block of impressions after the other.

@@ -78,6 +78,8 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		var means []float64
 		w.shop, means = newShop(shops[s], e, run)
 		w.means, w.periods = [][]float64{means}, []period{{1, 0}}
+	case rhythms[s] != nil:
+		w.means, w.periods = newRhythm(rhythms[s], e.Items, newStream(e.Seed, run, forItems)), []period{{1, 0}}
 	case s == Catalog:
 		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
 	default:
@@ -173,6 +175,8 @@ func (w *world) next() {
 		if w.market.tide != nil {
 			w.factor = w.market.tide(w.clock.at(w.t))
 		}
+	case rhythms[w.scenario] != nil:
+		w.turn(rhythms[w.scenario])
 	case w.scenario == Wandering:
 		wander(w.t, w.now)
 	case w.scenario == Daily:

@@ -30,6 +30,8 @@ type Declaration struct {
 	Segments []string
 	// Categories says that items have categories, whose items may pay alike.
 	Categories bool
+	// Clock says at which turns of the clock items may pay differently.
+	Clock Clock
 }
 
 const (
@@ -37,6 +39,8 @@ const (
 	MaxDim = 64
 	// MaxSegments is how many segments are declared at the most: with the users who are in none of them their numbers go to 127.
 	MaxSegments = 127
+	// MaxClockSegments is how many may be declared beside a clock, whose levels each of them has.
+	MaxClockSegments = 15
 	// One is what stands for 1.
 	One = 127
 )
@@ -119,14 +123,22 @@ func (d *Declaration) Check() (all []*Fault) {
 			say(InSegments, k, "it has no name")
 		case slices.Contains(d.Segments[:k], name):
 			say(InSegments, k, "there are two segments named %s", name)
-		case k == MaxSegments:
-			say(InSegments, k, "%d segments are too many: there may be %d", len(d.Segments), MaxSegments)
+		case k == d.mostSegments():
+			say(InSegments, k, "%d segments are too many: there may be %d", len(d.Segments), k)
 		}
 	}
 	if n := 1 + len(d.User) + len(d.Item) + len(d.Cross); n > MaxDim {
 		say(Intercept, 0, "%d features and products are too many: there may be %d", n-1, MaxDim-1)
 	}
 	return all
+}
+
+// mostSegments is how many segments there may be.
+func (d *Declaration) mostSegments() int {
+	if d.Clock.On() {
+		return MaxClockSegments
+	}
+	return MaxSegments
 }
 
 // Space are the coordinates of a learner's features: an intercept that is always 1, the user's, the item's, then their products. It is
@@ -143,7 +155,7 @@ func New(d Declaration) (*Space, error) {
 	if faults := d.Check(); len(faults) > 0 {
 		return nil, faults[0]
 	}
-	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross), slices.Clone(d.Segments), d.Categories}}
+	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross), slices.Clone(d.Segments), d.Categories, d.Clock}}
 	at := map[string]uint8{}
 	for k, f := range append(slices.Clone(d.User), d.Item...) {
 		at[f.Name] = uint8(k + 1)
@@ -164,10 +176,22 @@ func (s *Space) User() []Feature { return s.declared.User }
 // Item likewise; Utility and Predicted are among them where they are declared.
 func (s *Space) Item() []Feature { return s.declared.Item }
 
-// Segments are how many segments are told apart, those who are in none of them counted as one: 1 where none are declared.
-func (s *Space) Segments() int { return 1 + len(s.declared.Segments) }
+// UserSegments are how many segments of users are told apart, those who are in none of them counted as one: 1 where none are declared.
+func (s *Space) UserSegments() int { return 1 + len(s.declared.Segments) }
 
-// Segment is the number of the segment of that name, below Segments; 0, and false, where it is not declared.
+// Segments are how many segments are told apart: those of users, each at all levels of the clock.
+func (s *Space) Segments() int { return s.UserSegments() * s.declared.Clock.Levels() }
+
+// Clock is what is declared of it.
+func (s *Space) Clock() *Clock { return &s.declared.Clock }
+
+// At is the number of a segment of users at a time in milliseconds since 1970, below Segments.
+func (s *Space) At(segment int32, at int64) int32 {
+	c := &s.declared.Clock
+	return segment*int32(c.Levels()) + int32(c.level(at))
+}
+
+// Segment is the number of the segment of that name, below UserSegments; 0, and false, where it is not declared.
 func (s *Space) Segment(name []byte) (number int32, declared bool) {
 	for k := range s.declared.Segments {
 		if s.declared.Segments[k] == string(name) { // this allocates nothing

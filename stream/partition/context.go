@@ -220,9 +220,9 @@ func (l *learner) contextStatus() (s ContextStatus) {
 	return s
 }
 
-// about is the context of the impression that has been read, with candidates in the order of scratch.order; nil where the learner looks
-// at items alone.
-func (m *Machine) about(l *learner) *policy.Context {
+// about is the context of the impression that has been read, whose deadlines are counted from that time, with candidates in the order of
+// scratch.order; nil where the learner looks at items alone.
+func (m *Machine) about(l *learner, began event.Millis) *policy.Context {
 	c := l.cfg.Context
 	if c == nil {
 		return nil
@@ -233,14 +233,14 @@ func (m *Machine) about(l *learner) *policy.Context {
 	for _, at := range s.order {
 		s.about.X = c.space.Vector(s.about.X, user, s.reading.item(int(at), len(s.order)))
 	}
-	s.about.Segment = segment
+	s.about.Segment = c.space.At(segment, began)
 	return &s.about
 }
 
-// Fill fills in what was read, with the candidates in the order of the record.
-func (c *Context) Fill(dst *policy.Context, r *Reading) {
+// Fill fills in what was read of an impression whose deadlines are counted from that time, with the candidates in the order of the record.
+func (c *Context) Fill(dst *policy.Context, r *Reading, began event.Millis) {
 	segment, user := c.split(r.User)
-	dst.Segment, dst.X = segment, dst.X[:0]
+	dst.Segment, dst.X = c.space.At(segment, began), dst.X[:0]
 	for k := range r.candidates {
 		dst.X = c.space.Vector(dst.X, user, r.item(k, r.candidates))
 	}
@@ -303,7 +303,7 @@ func (c *Context) holds(steps []int8, ofUser int, has bool) bool {
 		return false
 	}
 	segment, _ := c.split(steps[:ofUser])
-	return segment >= 0 && int(segment) < c.space.Segments()
+	return segment >= 0 && int(segment) < c.space.UserSegments()
 }
 
 // vector is that of the item which was selected from the current entry, and the user's segment; empty where the learner does not need it,
@@ -313,12 +313,12 @@ func (m *Machine) vector(l *learner) (x []int8, segment int32) {
 	if c == nil || e.selected < 0 || !c.holds(e.context, e.ofUser, e.hasContext) {
 		return nil, 0
 	}
-	m.scratch.x, segment = c.vector(m.scratch.x[:0], e.context, e.ofUser)
+	m.scratch.x, segment = c.vector(m.scratch.x[:0], e.context, e.ofUser, e.began)
 	return m.scratch.x, segment
 }
 
-// vector appends that of steps which c holds.
-func (c *Context) vector(dst, steps []int8, ofUser int) (x []int8, segment int32) {
+// vector appends that of steps which c holds, of an impression whose deadlines are counted from that time.
+func (c *Context) vector(dst, steps []int8, ofUser int, began event.Millis) (x []int8, segment int32) {
 	segment, user := c.split(steps[:ofUser])
-	return c.space.Vector(dst, user, steps[ofUser:]), segment
+	return c.space.Vector(dst, user, steps[ofUser:]), c.space.At(segment, began)
 }

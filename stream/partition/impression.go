@@ -176,7 +176,8 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	key := policy.DecisionKey(as.cfg.Seed, m.salt, as.name, m.cfg.Partition, rec.Offset)
 	d := &m.decision
 	d.Ranks, d.Undecided = d.Ranks[:0], d.Undecided[:0]
-	about := m.about(l)
+	base := max(effective, m.time.watermark)
+	about := m.about(l, base)
 	if about != nil {
 		l.cfg.Context.Categorise(l.delay, &s.reading, imp, s.numbers)
 	}
@@ -185,7 +186,6 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	favourite := favouriteOf(l, s.candidates, d)
 	l.comparison.decided(l, s.candidates, favourite, favourite == int(d.Order[0]))
 
-	base := max(effective, m.time.watermark)
 	r := &m.ranking
 	r.ID, r.Learner, r.Time = imp.ID, append(r.Learner[:0], as.name...), effective
 	r.Items = r.Items[:0]

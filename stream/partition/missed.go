@@ -104,7 +104,7 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 			fb.Before, _ = l.normalise(x.sum)
 		}
 		if c := l.cfg.Context; c != nil && x.selected && c.holds(x.context, x.ofUser, x.has) {
-			fb.X, fb.Segment = c.vector(nil, x.context, x.ofUser)
+			fb.X, fb.Segment = c.vector(nil, x.context, x.ofUser, x.began)
 		}
 		if x.selected {
 			l.delay.Expired(fb)

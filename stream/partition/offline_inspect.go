@@ -117,7 +117,7 @@ func (o *Offline) aboutIn(l *learner, imp *event.Impression, numbers []policy.It
 	}
 	lenient.Categorise(l.delay, &o.scratch.reading, imp, numbers)
 	o.scratch.order = append(o.scratch.order[:0], order...)
-	return o.about(l)
+	return o.about(l, o.time.watermark)
 }
 
 // Rank ranks candidates in increasing utility, as an impression of them would be ranked now, of which that is known, and forgets that it did. Items that are new become

@@ -7,7 +7,7 @@ import (
 )
 
 // tellsSegments tells whether segments are declared. Their numbers go to 127 and stand before a user's steps, as one more.
-func (c *Context) tellsSegments() bool { return c.space.Segments() > 1 }
+func (c *Context) tellsSegments() bool { return c.space.UserSegments() > 1 }
 
 // ofUser is how many numbers are the user's.
 func (c *Context) ofUser() int {

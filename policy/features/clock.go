@@ -1,0 +1,79 @@
+package features
+
+import "time"
+
+// Clock says which turns of the clock items may pay differently at.
+type Clock struct {
+	Hour, Weekday bool
+	Zone          *time.Location // nil: UTC
+}
+
+const (
+	hoursADay = 24
+	daysAWeek = 7
+)
+
+// On tells whether there are any.
+func (c *Clock) On() bool { return c.Hour || c.Weekday }
+
+// Levels is how many levels the clock has: the hours of a day, the days of a week, the hours of a week; 1 where nothing is declared.
+func (c *Clock) Levels() int {
+	n := 1
+	if c.Hour {
+		n *= hoursADay
+	}
+	if c.Weekday {
+		n *= daysAWeek
+	}
+	return n
+}
+
+// level is that of a time in milliseconds since 1970.
+func (c *Clock) level(at int64) (n int) {
+	if !c.On() {
+		return 0
+	}
+	t := time.UnixMilli(at).UTC()
+	if c.Zone != nil {
+		t = t.In(c.Zone)
+	}
+	if c.Weekday {
+		n = (int(t.Weekday()) + daysAWeek - 1) % daysAWeek // Monday is 0
+	}
+	if c.Hour {
+		n = n*hoursADay + t.Hour()
+	}
+	return n
+}
+
+// Grouping takes levels of the clock together.
+type Grouping struct {
+	Of     []int32 // by level: its group, from 0 on
+	Groups int32
+}
+
+// Groupings are those that a learner chooses among, the first of which takes all levels together: parts of the day of 24, 6, 3 hours and
+// one, by week, by weekday and weekend, or by day.
+func (c *Clock) Groupings() (all []Grouping) {
+	hours, days := []int{hoursADay}, []func(int) int{func(int) int { return 0 }}
+	if c.Hour {
+		hours = append(hours, 6, 3, 1)
+	}
+	if c.Weekday {
+		days = append(days, func(day int) int { return day / 5 }, func(day int) int { return day })
+	}
+	for _, day := range days {
+		for _, width := range hours {
+			g := Grouping{Groups: int32(day(daysAWeek-1)+1) * int32(hoursADay/width)}
+			for level := range c.Levels() {
+				d, h := level, 0
+				if c.Hour {
+					d, h = level/hoursADay, level%hoursADay
+				}
+				g.Of = append(g.Of, int32(day(d)*(hoursADay/width)+h/width))
+			}
+			all = append(all, g)
+		}
+	}
+	return all
+}
