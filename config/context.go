@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	_ "time/tzdata" // zones are the same wherever the program runs
 
 	"go.yaml.in/yaml/v4"
 
@@ -21,7 +23,18 @@ type Context struct {
 	Missing    Missing
 	Segments   []string // names of groups of users, in the order of their numbers
 	Categories bool     // items have categories
+	Clock      []Turn   // of the clock, by which items may pay differently
+	TimeZone   string   // of the clock
 }
+
+// Turn is one of the clock.
+type Turn string
+
+// The turns of context.clock.
+const (
+	ByHour    Turn = "hour"
+	ByWeekday Turn = "weekday"
+)
 
 // Feature is a number that is declared.
 type Feature struct {
@@ -54,11 +67,23 @@ const (
 )
 
 // On tells whether anything is declared.
-func (c *Context) On() bool { return len(c.User)+len(c.Item)+len(c.Segments) > 0 || c.Categories }
+func (c *Context) On() bool {
+	return len(c.User)+len(c.Item)+len(c.Segments)+len(c.Clock) > 0 || c.Categories
+}
+
+// clock is what is declared of it.
+func (c *Context) clock() features.Clock {
+	zone, err := parseZone(c.TimeZone)
+	if err != nil { // it is a fault, or there is none
+		zone = time.UTC
+	}
+	return features.Clock{Hour: slices.Contains(c.Clock, ByHour), Weekday: slices.Contains(c.Clock, ByWeekday), Zone: zone}
+}
 
 // Features are what the learner declares.
 func (l *Learner) Features() features.Declaration {
-	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories}
+	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories,
+		Clock: l.Context.clock()}
 	for _, f := range l.Context.User {
 		d.User = append(d.User, f.declare())
 	}
@@ -106,11 +131,14 @@ func (l *Learner) contextFingerprint() string {
 	if d.Categories {
 		b.WriteString(" categories")
 	}
+	if len(l.Context.Clock) > 0 {
+		fmt.Fprintf(&b, " clock=%v %s", l.Context.Clock, l.Context.TimeZone)
+	}
 	return b.String()
 }
 
 // contextKind is a mapping that declares what is looked at.
-var contextKind = kind[Context]{name: "mapping", span: "the next six keys", parts: contextSettings, editor: object(contextSettings),
+var contextKind = kind[Context]{name: "mapping", span: "the next eight keys", parts: contextSettings, editor: object(contextSettings),
 	read: func(s *section, key string, dst *Context) {
 		f, ok := s.ask(key)
 		if !ok {
@@ -141,6 +169,10 @@ var contextSettings = []setting[Context]{
 		"names of groups of users for whom items may pay differently, as impressions give them in `segment`. All other users are a group of their own"),
 	value("categories", func(c *Context) *bool { return &c.Categories }, yesOrNo, false,
 		"items of one `category`, as candidates give it, may pay alike"),
+	value("clock", func(c *Context) *[]Turn { return &c.Clock }, clockKind, nil,
+		"items may pay differently by the hour of the day, and by the day of the week, of the impression's event time. Payoffs say whether they do, "+
+			"and which hours and days are alike"),
+	value("time_zone", func(c *Context) *string { return &c.TimeZone }, zoneKind, "", "of the clock; without it UTC"),
 }
 
 // featureName is what a feature may be called: names are labels of metrics, and stand in fingerprints.
@@ -233,6 +265,47 @@ var segmentsKind = kind[[]string]{name: "list of names", span: fmt.Sprintf("up t
 		"items": orReference(schema{"type": "string", "minLength": 1, "maxLength": event.MaxIDBytes}, unquoted)},
 }
 
+var clockKind = kind[[]Turn]{name: "list of words", span: "`hour`, `weekday`",
+	read: func(s *section, key string, dst *[]Turn) {
+		for i, n := range s.elements(key) {
+			path := key + "[" + strconv.Itoa(i) + "]"
+			e, ok := s.d.text(s.join(path), n)
+			turn := Turn(e.text)
+			switch {
+			case !ok:
+			case turn != ByHour && turn != ByWeekday:
+				s.d.fault(s.join(path), at(n), "%s is unknown; there are %s and %s", quote(e.text), ByHour, ByWeekday)
+			case slices.Contains(*dst, turn):
+				s.d.fault(s.join(path), at(n), "%s stands there twice", turn)
+			default:
+				*dst = append(*dst, turn)
+			}
+		}
+	},
+	print: func(all []Turn) *yaml.Node {
+		if len(all) == 0 {
+			return nil
+		}
+		return list(toStrings(all))
+	},
+	editor: schema{"type": []string{"array", "null"}, "uniqueItems": true, "items": orReference(schema{"enum": []Turn{ByHour, ByWeekday}})},
+}
+
+var zoneKind = unlessZero(anything("time zone", "such as `Europe/Berlin`", func(name string) error { _, err := parseZone(name); return err },
+	pattern(`^[A-Za-z0-9_+/-]+$`)))
+
+// parseZone finds a time zone by its name in the IANA's database, which is part of the program.
+func parseZone(name string) (*time.Location, error) {
+	if name == "" || name == "Local" {
+		return nil, fmt.Errorf("%s is no time zone; write its name, such as Europe/Berlin", quote(name))
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no time zone; write its name, such as Europe/Berlin", quote(name))
+	}
+	return zone, nil
+}
+
 // elements are those of a list, whose places are noted under the key with their number behind it.
 func (s *section) elements(key string) (all []*yaml.Node) {
 	f, ok := s.ask(key)
@@ -291,8 +364,8 @@ func checkContext(s *section, l *Learner) {
 		return
 	}
 	if !l.Context.On() {
-		if len(l.Context.Cross) == 0 && one.ok("user", "item", "segments", "categories") && len(one.fields) > 0 {
-			s.warn("context", "has no effect: it declares neither features of users or items, nor segments or categories")
+		if len(l.Context.Cross) == 0 && one.ok("user", "item", "segments", "categories", "clock") && len(one.fields) > 0 {
+			s.warn("context", "has no effect: it declares neither features of users or items, nor segments, categories or a clock")
 			return
 		}
 	}
@@ -344,8 +417,8 @@ func (l *Learner) impersonal() string {
 		return "with drift what was learned of features would have to be forgotten apart from what was learned of items; a context needs drift: 0"
 	case l.believes() && l.Prior.Kind == policy.FixedPrior:
 		return "with a context what items differ by is learned apart from what features tell; a context needs prior: empirical"
-	case l.believes() && l.Prior.Kind == policy.NoPrior && (len(l.Context.Segments) > 0 || l.Context.Categories):
-		return "with a context and prior: none features are all there is; segments and categories need prior: empirical"
+	case l.believes() && l.Prior.Kind == policy.NoPrior && (len(l.Context.Segments)+len(l.Context.Clock) > 0 || l.Context.Categories):
+		return "with a context and prior: none features are all there is; segments, categories and a clock need prior: empirical"
 	case l.believes() && l.Prior.Kind == policy.NoPrior && (l.Policy != "optimistic" || l.EstimateSigma):
 		return "with a context and prior: none features are all there is, whose bound is known for policy: optimistic with a sigma that is a number"
 	case l.Utilities != Given && slices.ContainsFunc(l.Context.Item, named):

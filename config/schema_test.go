@@ -248,7 +248,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 }
 
 // texts are values that some key takes, most of them at a limit of what it takes. The underscore is a space, in quotes.
-const texts = " 0 1 -1 +1 01 0.5 .5 5. 1e-3 1E5 auto true FALSE True yes none drop clamp waits empirical paper rank sum sorted utility greedy klucb " +
+const texts = " 0 1 UTC -1 +1 01 0.5 .5 5. 1e-3 1E5 auto true FALSE True yes none drop clamp waits empirical paper rank sum sorted utility greedy klucb " +
 	"qpmd direct earliest debug json plain stochastic given first item 1h 1.5h 1d12h +1h30m 0s +0 1500ms 500000us 9h0.5s 5000 64KiB " +
 	"10_MiB 1024B +2048 x .. .x a:1 a:1,_b:02_,[::1]:3 [fe80::1%eth0]:1 a.b.:65535 1.2.3.4:5 1a:9 3-b:9 _x:9 :0 ::1 [::]:80 h-.x " +
 	"http://h:1/x https://h redis://h rediss://u:p@h:1/2 redis://[::1]:1/ redis://:p@h:/0 redis://h//3 ${A} x${A:y} ${N:5} ${T:true} $${A} ${A 0,1 -1,_2 0.5,0.5 zero"

@@ -95,10 +95,10 @@ func (d *Direct) Categorise(i policy.Item, name string) {
 
 // categorise moves an item to another category.
 func (u *users) categorise(i policy.Item, name string) {
-	u.eachCell(i, func(cell int32) {
-		if at, ok := u.path(i, cell%u.segments); ok && u.model.Has(at[0]) {
+	u.eachGroup(i, func(group int32) {
+		if at, ok := u.path(i, group%u.groups); ok && u.model.Has(at[0]) {
 			u.model.Drop(at)
-			u.untold.Note(cell, 1)
+			u.untold.Note(group, 1)
 		}
 	})
 	u.kinds.set(i, name)

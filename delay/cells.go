@@ -8,7 +8,8 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
-// cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments.
+// cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments, and
+// 12 million at 168 levels of the clock.
 func (u *users) cell(i policy.Item, segment int32) (int32, bool) {
 	if segment < 0 || segment >= u.segments {
 		segment = 0
@@ -44,12 +45,13 @@ func (u *users) items() int {
 	return 0
 }
 
-// path is where an item stands in the model for users of a segment. It is false, and nothing is known there, where it has no number.
-func (u *users) path(i policy.Item, segment int32) (at personal.Path, ok bool) {
+// path is where an item stands in the model in a group of cells. It is false, and nothing is known there, where it has no number.
+func (u *users) path(i policy.Item, within int32) (at personal.Path, ok bool) {
 	n := u.numberOf(i)
-	if at[0], ok = u.cell(n, segment); !ok {
+	if _, ok = u.cell(n, 0); !ok {
 		return personal.Path{-1, -1, -1}, false
 	}
+	at[0] = n*u.groups + within
 	at[u.items()] = n
 	if u.kinds.look {
 		at[u.items()+1] = u.kindOf(i, n)
@@ -57,9 +59,9 @@ func (u *users) path(i policy.Item, segment int32) (at personal.Path, ok bool) {
 	return at, true
 }
 
-// share is which part of the awaited selections of an item are a cell's.
+// share is which part of the awaited selections of an item have these sums.
 func (u *users) share(i policy.Item, c *cellSums) float64 {
-	if u.segments == 1 {
+	if u.groups == 1 {
 		return 1
 	}
 	if all := u.awaitedOf(i); c.awaited > 0 && all > 0 {
@@ -138,8 +140,9 @@ func note(to []int64, x []int8, times int64) []int64 {
 
 // theirSums are what another source has told.
 type theirSums struct {
-	cells  policy.Pages[cellSums]
-	linear *personal.Linear
+	cells   policy.Pages[cellSums]
+	awaited policy.Pages[int64] // by item, of cells
+	linear  *personal.Linear
 }
 
 func newTheirSums(dim int) *theirSums { return &theirSums{linear: personal.NewLinear(dim)} }
@@ -163,24 +166,24 @@ func (u *users) setCell(to *theirSums, cell int32, now cellSums) {
 	} else {
 		*to.cells.At(cell) = now
 	}
-	pooled := u.pooled.At(cell)
+	group := u.groupOf(cell)
+	pooled := u.pooled.At(group)
 	pooled.add(&before, -1)
 	if pooled.add(&now, 1); pooled.none() {
-		u.pooled.Remove(cell)
+		u.pooled.Remove(group)
 	}
 	i := u.itemOf(cell)
 	*u.awaited.At(i) += now.awaited - before.awaited
-	u.note(i, cell)
+	*to.awaited.At(i) += now.awaited - before.awaited
+	u.note(cell)
 	u.vote(i, before.kind, now.kind)
 	u.kinds.leave(before.kind)
 }
 
 // addOwn adds what is loaded, or taken over, of a cell of our own.
-func (u *users) addOwn(i policy.Item, cell int32, c *cellSums) {
+func (u *users) addOwn(cell int32, c *cellSums) {
 	u.own.At(cell).add(c, 1)
-	if u.whole == nil {
-		u.pooled.At(cell).add(c, 1)
-		*u.awaited.At(i) += c.awaited
-	}
-	u.note(i, cell)
+	*u.awaited.At(u.itemOf(cell)) += c.awaited
+	u.poolIn(cell, func(pooled *cellSums) { pooled.add(c, 1) })
+	u.note(cell)
 }

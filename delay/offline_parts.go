@@ -13,10 +13,10 @@ type Part struct {
 // candidate add up to what is expected of it.
 func (u *users) parts(candidates []policy.Item, about *policy.Context) [][]Part {
 	all := make([][]Part, len(candidates))
-	causes, segment := u.causes(), about.SegmentOf()
+	causes, within := u.causes(), u.within(about.SegmentOf())
 	for at, i := range candidates {
 		x := u.row(about, at, len(candidates))
-		path, _ := u.path(i, segment)
+		path, _ := u.path(i, within)
 		ofFeatures, ofLevels := u.model.Parts(path, x)
 		for j, adds := range ofFeatures {
 			all[at] = append(all[at], Part{OfFeatures, u.names[j], adds})

@@ -18,7 +18,7 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 			to, fits := u.cell(i, segment)
 			if c := from.own.Get(cell); ok && fits && c.fed > 0 {
 				c.awaited, c.x = 0, nil // they are carried
-				u.addOwn(i, to, &c)
+				u.addOwn(to, &c)
 				u.cells.Note(to, 1)
 			}
 		}

@@ -47,6 +47,7 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 	if u.model, err = personal.New(m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPersonal, err)
 	}
+	u.by(0)
 	d := direct(newBase(p), c.Silence)
 	d.users = u
 	known := d.flights.evidence
@@ -59,9 +60,9 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 
 // users is what a learner knows of what payoffs depend on besides the item.
 //
-// A cell is an item for the users of one segment, or for all where no segments are told apart. Of each there are sums of its payoffs, of
-// their features, and of those of its awaited selections; of all there are the linear sums. Both are integers, of this partition and of
-// other sources. The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
+// A cell is an item for the users of one segment, at one level of the clock, or for all where none are told apart. Of each there are sums of
+// its payoffs, of their features, and of those of its awaited selections; of all there are the linear sums. Both are integers, of this
+// partition and of other sources. The model knows cells by group (grouping). The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
 // last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
 type users struct {
 	model    *personal.Model
@@ -73,15 +74,17 @@ type users struct {
 	mean     []float64
 	kinds    categories
 
-	segments    int32 // a cell's number is its item's times these, and its segment's
-	own, pooled policy.Pages[cellSums]
-	awaited     policy.Pages[int64]  // by item, of pooled
-	linear      *personal.Linear     // of this partition
-	theirs      map[int32]*theirSums // by source
-	sums        cellSums             // memory for those of one cell
+	segments int32 // a cell's number is its item's times these, and its segment's
+	grouping
+	own     policy.Pages[cellSums]
+	pooled  policy.Pages[cellSums] // by group, of all sources; nothing in a part
+	awaited policy.Pages[int64]    // by item, of all sources; of a part, of its own
+	linear  *personal.Linear       // of this partition
+	theirs  map[int32]*theirSums   // by source
+	sums    cellSums               // memory for those of one cell
 	shared
 	stale    policy.Changes // items of whose silence the model has not been told
-	untold   policy.Changes // cells of which it has not
+	untold   policy.Changes // groups of which it has not
 	cells    policy.Changes // of our own
 	moved    bool           // the linear sums have not been harvested
 	told     bool           // something has come since it was last asked whether to fit
@@ -96,6 +99,7 @@ func newUsers(s *features.Space) *users {
 	u := &users{dim: dim, declared: s.Declared(), names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
 		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), x: make([]int64, dim)}}
 	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
+	u.grouping = newGrouping(s)
 	u.middle[0] = features.One
 	u.kinds.look = s.Categories()
 	return u
@@ -120,19 +124,17 @@ func (u *users) await(fb *Feedback, times int64) {
 		return
 	}
 	own.await(fb.X, times)
-	if u.whole == nil {
-		u.pooled.At(cell).await(fb.X, times)
-		*u.awaited.At(fb.Item) += times
-	}
+	*u.awaited.At(fb.Item) += times
+	u.poolIn(cell, func(c *cellSums) { c.await(fb.X, times) })
 	u.cells.Note(cell, 1)
-	u.note(fb.Item, cell)
+	u.note(cell)
 }
 
 // note notes that the model must be told of a cell, and of the silence of its item.
-func (u *users) note(i policy.Item, cell int32) {
-	u.untold.Note(cell, 1)
-	if u.segments > 1 {
-		u.stale.Note(i, 1)
+func (u *users) note(cell int32) {
+	u.untold.Note(u.groupOf(cell), 1)
+	if u.groups > 1 {
+		u.stale.Note(u.itemOf(cell), 1)
 	}
 }
 
@@ -147,12 +149,12 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	units := history.InUnits(fb.Payoff)
 	u.own.At(cell).pay(fb.X, units)
 	u.linear.Add(fb.X, units)
+	u.poolIn(cell, func(c *cellSums) { c.pay(fb.X, units) })
 	if u.whole == nil {
-		u.pooled.At(cell).pay(fb.X, units)
 		u.model.Total.Add(fb.X, units)
 	}
 	u.cells.Note(cell, 1)
-	u.note(fb.Item, cell)
+	u.note(cell)
 	u.moved, u.told = true, true
 	return float64(units) / history.Units, true
 }
@@ -160,13 +162,13 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 // settle tells the model of what has changed.
 func (u *users) settle(t *policy.Table) {
 	for i := range u.stale.All() {
-		if u.segments == 1 {
+		if u.groups == 1 {
 			u.untold.Note(i, 1)
 			continue
 		}
-		u.eachCell(i, func(cell int32) { // whose share of what is silent changes
-			if u.sumsOf(cell).awaited > 0 || u.differsIn(cell) {
-				u.untold.Note(cell, 1)
+		u.eachGroup(i, func(group int32) { // whose share of what is silent changes
+			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
+				u.untold.Note(group, 1)
 			}
 		})
 	}
@@ -174,21 +176,21 @@ func (u *users) settle(t *policy.Table) {
 	if u.untold.Len() == 0 {
 		return
 	}
-	for cell := range u.untold.All() {
-		u.tell(t, cell)
+	for group := range u.untold.All() {
+		u.tell(t, group)
 	}
 	u.untold.Clear()
 	u.told = true
 }
 
-// tell tells the model of a cell. Of what is silent of its item it has as much as of the item's awaited selections.
-func (u *users) tell(t *policy.Table, cell int32) {
-	i := u.itemOf(cell)
-	at, ok := u.path(i, cell%u.segments)
+// tell tells the model of a group. Of what is silent of its item it has as much as of the item's awaited selections.
+func (u *users) tell(t *policy.Table, group int32) {
+	i := group / u.groups
+	at, ok := u.path(i, group%u.groups)
 	if !ok {
 		return
 	}
-	e, c, fed := t.Evidence(i), u.sumsOf(cell), t.Pooled(i)
+	e, c, fed := t.Evidence(i), u.sumsOf(group), t.Pooled(i)
 	share := u.share(i, c)
 	silent := personal.Silent{W: share * (e.W - float64(fed.N)), R: share * (e.R - fed.R), Q: share * max(0, e.Q-fed.Q), X: u.mean}
 	w, r := float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
@@ -221,9 +223,13 @@ func (u *users) advance(t *policy.Table) {
 		return
 	}
 	u.told = false
+	due := u.model.Due()
 	if u.model.Fit() {
 		u.fits++
 		u.unstored = true
+		if due && u.regroup(t) {
+			u.model.Fit()
+		}
 	}
 }
 
@@ -241,14 +247,14 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 	k := &u.known
 	u.model.Common(k)
 	k.Candidates = k.Candidates[:0]
-	segment := in.Context.SegmentOf()
+	within := u.within(in.Context.SegmentOf())
 	for at, i := range in.Items {
 		x := u.row(in.Context, at, len(in.Items))
-		path, ok := u.path(i, segment)
+		path, ok := u.path(i, within)
 		open := t.Evidence(i).Open
-		if u.segments > 1 && open > 0 {
-			if cell, has := u.cell(i, segment); ok && has {
-				open *= u.share(i, u.sumsOf(cell))
+		if u.groups > 1 && open > 0 {
+			if ok {
+				open *= u.share(i, u.sumsOf(i*u.groups+within))
 			} else {
 				open = 0
 			}
@@ -271,11 +277,12 @@ func (u *users) forget(i policy.Item) {
 			u.cells.Note(cell, 1)
 		}
 		u.own.Remove(cell)
-		u.pooled.Remove(cell)
 		for _, theirs := range u.theirs {
 			theirs.cells.Remove(cell)
+			theirs.awaited.Remove(i)
 		}
 	})
+	u.eachGroup(i, u.pooled.Remove)
 	u.awaited.Remove(i)
 	u.told = true
 }
@@ -294,8 +301,8 @@ func (u *users) turnLinear(l *personal.Linear, change func()) {
 // forgotten ends that an item is forgotten: the model knows nothing more of it than a whole does.
 func (u *users) forgotten(t *policy.Table, i policy.Item) {
 	u.settle(t)
-	u.eachCell(i, func(cell int32) {
-		if at, ok := u.path(i, cell%u.segments); ok {
+	u.eachGroup(i, func(group int32) {
+		if at, ok := u.path(i, group%u.groups); ok {
 			u.model.Drop(at)
 		}
 	})
@@ -304,10 +311,8 @@ func (u *users) forgotten(t *policy.Table, i policy.Item) {
 
 // release gives back the memory of an item that was forgotten, of which no change is left to be told.
 func (u *users) release(i policy.Item) {
-	u.eachCell(i, func(cell int32) {
-		u.untold.Release(cell)
-		u.cells.Release(cell)
-	})
+	u.eachGroup(i, u.untold.Release)
+	u.eachCell(i, u.cells.Release)
 	u.stale.Release(i)
 	u.awaited.Remove(i)
 	u.kinds.changed.Release(i)

@@ -20,6 +20,7 @@ type shared struct {
 // join makes it part of a whole.
 func (u *users) join(whole *users, source int32, number func(policy.Item) policy.Item) {
 	u.whole, u.source, u.number = whole, source, number
+	u.by(whole.chosen)
 	u.model.Share(whole.model)
 	u.heard = whole.fits
 }
@@ -52,10 +53,10 @@ func (u *users) kindOf(i, n policy.Item) int32 {
 	return int32(len(w.kinds.all)) + ours
 }
 
-// sumsOf are those of a cell over all sources. They hold until the next call.
-func (u *users) sumsOf(cell int32) *cellSums {
+// sumsOf are those of a group over all sources. They hold until the next call.
+func (u *users) sumsOf(group int32) *cellSums {
 	if u.whole == nil {
-		u.sums = u.pooled.Get(cell)
+		u.sums = u.pooled.Get(group)
 		return &u.sums
 	}
 	c := &u.sums
@@ -63,13 +64,19 @@ func (u *users) sumsOf(cell int32) *cellSums {
 	clear(s)
 	clear(x)
 	*c = cellSums{s: s, x: x}
-	if n, ok := u.cell(u.number(u.itemOf(cell)), cell%u.segments); ok {
-		all, told := u.whole.pooled.Get(n), u.whole.toldBy(u.source, n)
-		c.sum(&all, 1)
-		c.sum(&told, -1)
+	i, within := group/u.groups, group%u.groups
+	all := u.whole.pooled.Get(u.number(i)*u.groups + within)
+	c.sum(&all, 1)
+	for _, segment := range u.members[within] {
+		if n, ok := u.cell(u.number(i), segment); ok {
+			told := u.whole.toldBy(u.source, n)
+			c.sum(&told, -1)
+		}
+		if cell, ok := u.cell(i, segment); ok {
+			own := u.own.Get(cell)
+			c.sum(&own, 1)
+		}
 	}
-	own := u.own.Get(cell)
-	c.sum(&own, 1)
 	return c
 }
 
@@ -110,21 +117,28 @@ func (u *users) differsIn(cell int32) bool {
 	return !own.same(&told)
 }
 
+// differsInGroup tells the same of a group.
+func (u *users) differsInGroup(group int32) bool {
+	if u.whole == nil {
+		return false
+	}
+	for _, segment := range u.members[group%u.groups] {
+		if cell, ok := u.cell(group/u.groups, segment); ok && u.differsIn(cell) {
+			return true
+		}
+	}
+	return false
+}
+
 // awaitedOf is how many selections of an item are awaited, over all sources.
 func (u *users) awaitedOf(i policy.Item) int64 {
 	if u.whole == nil {
 		return u.awaited.Get(i)
 	}
 	n := u.number(i)
-	all := u.whole.awaited.Get(n)
-	for segment := range u.segments {
-		if ours, ok := u.cell(i, segment); ok {
-			all += u.own.Get(ours).awaited
-		}
-		if theirs, ok := u.cell(n, segment); ok {
-			told := u.whole.toldBy(u.source, theirs)
-			all -= told.awaited
-		}
+	all := u.whole.awaited.Get(n) + u.awaited.Get(i)
+	if told := u.whole.theirs[u.source]; told != nil {
+		all -= told.awaited.Get(n)
 	}
 	return all
 }
@@ -140,6 +154,7 @@ func (u *users) loaded() {
 
 // refresh takes note that the whole has changed: items of which we know something else are told anew.
 func (u *users) refresh() {
+	u.by(u.whole.chosen)
 	u.model.Refresh()
 	u.stale.Clear()
 	u.untold.Clear()
@@ -151,12 +166,12 @@ func (u *users) refresh() {
 
 // beWhole makes it a whole. Mark tells items apart.
 func (u *users) beWhole(mark func(policy.Item) uint64) {
-	u.isWhole = true
+	u.isWhole, u.mark = true, mark
 	u.model.MarkBy(func(level int, number int32) uint64 {
 		if level == u.items() {
 			return mark(number)
 		}
-		return mark(u.itemOf(number)) + uint64(number%u.segments)
+		return mark(number/u.groups) + uint64(number%u.groups)
 	})
 }
 
@@ -166,6 +181,9 @@ func (u *users) refit(t *policy.Table, learn bool) {
 	if learn {
 		u.model.Learn()
 		u.fits++
+		if u.regroup(t) {
+			u.model.Learn()
+		}
 	}
 	if learn || u.told {
 		u.model.Refit()
@@ -181,10 +199,14 @@ func (u *users) appendEstimate(dst []byte) []byte {
 	if u.model.Fits() == 0 {
 		return dst
 	}
-	return u.model.AppendVariances(append(dst, prefixFit...))
+	return u.model.AppendVariances(u.appendGrouping(append(dst, prefixFit...)))
 }
 
 func (u *users) takeEstimate(t *policy.Table, text []byte) error {
+	text, err := u.takeGrouping(text)
+	if err != nil {
+		return err
+	}
 	u.settle(t)
 	if err := u.model.TakeVariances(text); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (u *users) harvest(r Recorder, to *writer) {
 	if u.unstored || u.model.Unstored() {
 		u.unstored = false
 		u.model.Stored()
-		r.Field(hashLearner, fieldFit, u.model.Append(to.value[:0]))
+		r.Field(hashLearner, fieldFit, u.model.Append(u.appendGrouping(to.value[:0])))
 	}
 }
 
@@ -245,7 +245,7 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 			return true, err
 		}
 		if cell, ok := u.cell(i, segment); ok {
-			u.addOwn(i, cell, &c)
+			u.addOwn(cell, &c)
 		}
 		return true, nil
 	case hash == hashCategories:
@@ -262,7 +262,11 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 		u.turnLinear(u.linear, func() { err = u.setLinear(u.linear, field, value) })
 		return true, err
 	case hash == hashLearner && bytes.Equal(field, fieldFit):
-		return true, u.model.Load(value)
+		fit, err := u.takeGrouping(value)
+		if err != nil {
+			return true, err
+		}
+		return true, u.model.Load(fit)
 	}
 	return false, nil
 }

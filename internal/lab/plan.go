@@ -36,6 +36,7 @@ type Settings struct {
 	Utilities []string // one combination each; empty: given
 	HalfLives string   // a list, of robust
 	LookAgain string   // likewise
+	Clock     []string // turns of the clock, of learners that can look at it; not where the scenario has another context
 }
 
 // Combination is one learner to be played.
@@ -232,6 +233,9 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		{"eta", eta}, {"loss_index", s.LossIndex}, {"propensity_floor", s.Floor}, {"payoffs", string(payoffsOf(policy))},
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
 		{"drift", v.drift}, {"half_lives", s.HalfLives}, {"look_again", s.LookAgain},
+	}
+	if k := config.Policy(policy).Kind(); len(s.Clock) > 0 && k != nil && k.Personal && delay == string(config.Direct) && audiences[e.Scenario] == nil {
+		settings = append(settings, config.Setting{"context", "{clock: [" + strings.Join(s.Clock, ", ") + "]}"})
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
 
@@ -72,7 +73,9 @@ type player struct {
 	keys    *stream
 	against bool // regret is against the best fixed ranking
 	scale   config.Range
-	divisor float64 // of payoffs before they are told
+	divisor float64         // of payoffs before they are told
+	space   *features.Space // of a learner's clock; nil where it has none
+	clocked policy.Context
 	earned  float64 // what the rankings bring in the mean, from users without noise
 	lost    float64 // what the best ranking of each impression would have brought more
 	scratch []float64
@@ -94,6 +97,11 @@ func newPlayer(e *Experiment, c *Combination, run int) (*player, error) {
 	}
 	if run == 0 && p.veil == nil {
 		p.selections = &propensity.Selections{}
+	}
+	if c.Learner.Context.On() {
+		if p.space, err = features.New(c.Learner.Features()); err != nil {
+			return nil, err
+		}
 	}
 	var fixed []policy.Item
 	if e.Scenario.fixedOrder() && p.veil == nil {
@@ -152,7 +160,11 @@ func (p *player) visit(t int64, key policy.Key) {
 	w, d := p.world, &p.d
 	var order []int32
 	if p.veil == nil {
-		p.learner.Decide(w.candidates, nil, key, d)
+		var about *policy.Context
+		if p.space != nil {
+			about = p.atTheTime()
+		}
+		p.learner.Decide(w.candidates, about, key, d)
 		order = d.Order
 	} else {
 		p.veil.hide(w.candidates)
@@ -171,6 +183,9 @@ func (p *player) visit(t int64, key policy.Key) {
 	taken := max(at, 0)
 	if p.veil == nil {
 		p.feedback(order[taken], taken)
+		if p.space != nil {
+			p.fb.X, p.fb.Segment = p.clocked.Row(int(order[taken]), w.n), p.clocked.Segment
+		}
 	} else {
 		p.fb = delay.Feedback{Instance: d.Instance}
 		p.veil.outcome(w, d, taken, &p.fb)
@@ -237,6 +252,9 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	if w.visitors != nil {
 		about = &w.visitors.about
 	}
+	if p.space != nil {
+		about = p.atTheTime()
+	}
 	p.learner.Decide(w.candidates, about, key, d)
 	sober = w.selects(d.Order)
 	selected = sober
@@ -249,6 +267,15 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 	p.feedback(selected, shownAt(d, selected))
 	p.fb.X, p.fb.Segment = about.Row(int(selected), w.n), about.SegmentOf()
 	return sober, selected
+}
+
+// atTheTime is the context of an impression of which nothing is known but its time.
+func (p *player) atTheTime() *policy.Context {
+	p.clocked.Segment, p.clocked.X = p.space.At(0, p.world.clock.at(p.world.t)), p.clocked.X[:0]
+	for range p.world.n {
+		p.clocked.X = p.space.Vector(p.clocked.X, nil, nil)
+	}
+	return &p.clocked
 }
 
 // feedback is what the learner is told of the selection of the candidate at a position, which was shown at a place from 0.

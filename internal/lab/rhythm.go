@@ -8,13 +8,14 @@ import (
 // The scenarios in which what returns with the clock decides how items pay. They have 20 items, an impression a minute, and payoffs of 0
 // or 1 that are half a day late unless it is said.
 const (
-	// Daypart gives each item a quarter of the day, in which its mean is uniform on [0.06, 0.18]; else it is 0.02.
+	// Daypart gives each item a quarter of the day, in which its mean is uniform on [0.06, 0.19]; else it is 0.02.
 	Daypart Scenario = "daypart"
 	// DaypartSoon is Daypart with payoffs 10 minutes late.
 	DaypartSoon Scenario = "daypart:10m"
-	// Weekend gives half of the items the days from Monday to Friday, and the others Saturday and Sunday. Payoffs are two days late.
+	// Weekend gives half of the items the days from Monday to Friday, and the others Saturday and Sunday, with means uniform on [0.06, 0.15].
+	// Payoffs are two days late.
 	Weekend Scenario = "weekend"
-	// Hours gives each item another mean in each hour of the day, uniform on [0, 0.18].
+	// Hours gives each item another mean in each hour of the day, uniform on [0, 0.17].
 	Hours Scenario = "hours"
 )
 
@@ -31,7 +32,7 @@ const rhythmItems = 20
 
 var rhythms = func() map[Scenario]*rhythm {
 	daypart := rhythm{days: 90, late: 12 * time.Hour, level: func(t time.Time) int { return t.Hour() / 6 },
-		means: func(r *rand.Rand, item int) []float64 { return owned(r, item%4, 4) }}
+		means: func(r *rand.Rand, item int) []float64 { return owned(r, item%4, 4, 0.13) }}
 	soon := daypart
 	soon.late = 10 * time.Minute
 	return map[Scenario]*rhythm{
@@ -42,10 +43,10 @@ var rhythms = func() map[Scenario]*rhythm {
 				return 1
 			}
 			return 0
-		}, means: func(r *rand.Rand, item int) []float64 { return owned(r, item%2, 2) }},
+		}, means: func(r *rand.Rand, item int) []float64 { return owned(r, item%2, 2, 0.09) }},
 		Hours: {days: 90, late: 12 * time.Hour, level: time.Time.Hour, means: func(r *rand.Rand, _ int) (means []float64) {
 			for range 24 {
-				means = append(means, 0.18*r.Float64())
+				means = append(means, 0.17*r.Float64())
 			}
 			return means
 		}},
@@ -53,12 +54,12 @@ var rhythms = func() map[Scenario]*rhythm {
 }()
 
 // owned are the means of an item that pays at one level of so many.
-func owned(r *rand.Rand, own, levels int) []float64 {
+func owned(r *rand.Rand, own, levels int, most float64) []float64 {
 	means := make([]float64, levels)
 	for k := range means {
 		means[k] = 0.02
 	}
-	means[own] = 0.06 + 0.12*r.Float64()
+	means[own] = 0.06 + most*r.Float64()
 	return means
 }
 

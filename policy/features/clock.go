@@ -11,6 +11,8 @@ type Clock struct {
 const (
 	hoursADay = 24
 	daysAWeek = 7
+	// MaxLevels is how many levels a clock has at the most.
+	MaxLevels = hoursADay * daysAWeek
 )
 
 // On tells whether there are any.

@@ -54,6 +54,7 @@ type Model struct {
 	row    []float64 // memory for one vector
 	unit   float64   // terms are rounded to whole multiples of 1/unit
 	mark   func(level int, number int32) uint64
+	alone  bool // each item has one cell
 	part
 }
 
@@ -105,6 +106,7 @@ func (m *Model) assume() {
 	for l := range m.kappa {
 		_, m.kappa[l] = m.assumed(l)
 	}
+	m.level()
 	for g := range f.lambda {
 		f.lambda[g] = assumedLambda
 	}
@@ -114,6 +116,25 @@ func (m *Model) assume() {
 			f.lambda[g] = plainLambda
 		}
 	}
+}
+
+// Alone says whether each item has one cell only, whose payoffs differ from the item's in nothing then. What is learned next goes by it.
+func (m *Model) Alone(alone bool) {
+	m.alone = alone
+	m.level()
+}
+
+// level has the cells of items that have one each make no difference.
+func (m *Model) level() {
+	if m.alone {
+		m.kappa[0] = mostKappa
+	}
+}
+
+// Clear makes nothing known of any cell. The linear sums, and what was learned, stay.
+func (m *Model) Clear() {
+	m.levels = [MaxLevels]policy.Pages[*node]{}
+	m.recount()
 }
 
 // recount makes all that nodes take and pass up anew, at other κ.
@@ -168,19 +189,23 @@ func (m *Model) Known(at Path, x []int8, open float64) (mean, weight float64) {
 	for j, k := range x {
 		z[j] = float64(k) * (1.0 / features.One)
 	}
-	g, spread := 1.0, 0.0
+	g, spread, onTheirWay := 1.0, 0.0, open
 	for l := range m.config.Levels {
 		kappa := m.kappa[l]
 		n := m.node(l, at[l])
 		if n == nil {
 			spread += g * g / (kappa + open)
-			open = 0
+			if open = 0; l == 0 && m.alone {
+				open = onTheirWay
+			}
 			continue
 		}
 		y := 1 / (n.w + kappa)
 		gy := g * y
 		spread += g * g / (n.w + kappa + open)
-		open = 0
+		if open = 0; l == 0 && m.alone {
+			open = onTheirWay
+		}
 		mean += float64(gy * n.r)
 		for j, s := range n.s {
 			z[j] -= float64(gy * s)

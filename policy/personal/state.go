@@ -17,6 +17,9 @@ func (m *Model) Common(k *policy.Known) {
 	k.Plain, k.LogDet, k.Ridge = m.config.Levels == 0, m.now.logDet, plainLambda
 	if m.config.Levels > 0 {
 		k.Kappa = m.kappa[0]
+		if m.alone {
+			k.Kappa = m.kappa[1]
+		}
 	}
 }
 

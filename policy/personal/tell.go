@@ -20,6 +20,9 @@ func (m *Model) Deviation(level int) float64 {
 	return math.Sqrt(m.now.variance / m.kappa[level])
 }
 
+// Kappa is how many payoffs what is above a level counts as, where its nodes are expected from that.
+func (m *Model) Kappa(level int) float64 { return m.kappa[level] }
+
 // OfFeatures is by how much the payoffs that were fed are taken to differ by their features alone: the standard deviation of θ̂ᵀx over
 // them. It is 0 where there are none.
 func (m *Model) OfFeatures() float64 {

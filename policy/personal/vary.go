@@ -42,6 +42,7 @@ func (m *Model) varyAll() bool {
 		m.next[l] = m.learnKappa(l)
 	}
 	m.kappa = m.next
+	m.level()
 	return true
 }
 
@@ -77,7 +78,7 @@ func (m *Model) learnKappa(l int) float64 {
 	}
 	var freedom, squares Wide // whole multiples of 1/Units: their sums do not depend on the numbers of nodes
 	for number, at := range m.levels[l].All() {
-		if *at == nil || !((*at).w > 0) || skip > 0 && mix(m.mark(l, number))>>(64-skip) != 0 {
+		if *at == nil || !((*at).w > 0) || skip > 0 && Mix(m.mark(l, number))>>(64-skip) != 0 {
 			continue
 		}
 		effect, variance := m.effect(l, *at)
@@ -88,8 +89,8 @@ func (m *Model) learnKappa(l int) float64 {
 	return min(max((nodes*Units+freedom.Float())/(nodes*Units/kappa+squares.Float()), leastKappa), mostKappa)
 }
 
-// mix is a bijection of 64 bits that leaves no pattern: SplitMix64's.
-func mix(x uint64) uint64 {
+// Mix is a bijection of 64 bits that leaves no pattern: SplitMix64's.
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -24,10 +25,11 @@ type contextFold struct {
 	unsure     bool // or may have ended: whether its category is still known is not
 }
 
-// cellOf is an item for the users of a segment, by its number: 0 for all others, and where no segments are declared.
+// cellOf is an item for the users of a segment, by its number: 0 for all others, and where no segments are declared. With a clock it is that
+// times the clock's levels, and the level.
 type cellOf struct {
 	item    uint32
-	segment int8
+	segment int32
 }
 
 // cellFold is what was fed of a cell: how many payoffs, their sum, and by feature the sum over them.
@@ -57,7 +59,7 @@ func (lf *learnerFold) followContext() {
 }
 
 func declares(c *config.Context) string {
-	return fmt.Sprintf("%v %v %v %q %v", c.User, c.Item, c.Cross, c.Segments, c.Categories)
+	return fmt.Sprintf("%v %v %v %q %v %v %s", c.User, c.Item, c.Cross, c.Segments, c.Categories, c.Clock, c.TimeZone)
 }
 
 func (c *contextFold) dim() int {
@@ -79,12 +81,27 @@ func (c *contextFold) ofUser() int {
 	return len(c.declared.Context.User) + min(len(c.declared.Context.Segments), 1)
 }
 
-// segment is that of a user's and an item's steps.
-func (c *contextFold) segment(steps []int8) int8 {
-	if len(c.declared.Context.Segments) == 0 {
-		return 0
+// segment is that of a user's and an item's steps, of an impression that began at a time.
+func (c *contextFold) segment(steps []int8, began event.Millis) (n int32) {
+	d := &c.declared.Context
+	if len(d.Segments) > 0 {
+		n = int32(steps[0])
 	}
-	return steps[0]
+	zone, err := time.LoadLocation(d.TimeZone) // of no name it is UTC
+	if err != nil {
+		return -1
+	}
+	at := time.UnixMilli(began).In(zone)
+	for _, turn := range []config.Turn{config.ByWeekday, config.ByHour} {
+		switch {
+		case !slices.Contains(d.Clock, turn):
+		case turn == config.ByWeekday:
+			n = 7*n + int32(at.Weekday()+6)%7
+		default:
+			n = 24*n + int32(at.Hour())
+		}
+	}
+	return n
 }
 
 // stepsOf are the steps of an impression's user, and of each candidate, in the order of the record; ok is false where it does not have the numbers that
@@ -191,7 +208,7 @@ func (c *contextFold) cell(i cellOf) *cellFold {
 // take tells of a normalised payoff of what was selected from an impression.
 func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	x, r := c.vector(l.steps[l.selected]), inParts(payoff)
-	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected])})
+	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.learner.began(l))})
 	cell.n++
 	cell.r += r
 	for j, a := range x {

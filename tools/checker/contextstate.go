@@ -19,7 +19,7 @@ type storedCell struct {
 // cellAt is a cell by its item's number.
 type cellAt struct {
 	item    int64
-	segment int8
+	segment int32
 }
 
 func (s *storedLearner) cellName(at cellAt) string {
@@ -37,7 +37,7 @@ func (s *storedLearner) loadCell(field, value string) error {
 		segment = "0"
 	}
 	item, err := strconv.ParseInt(name, 10, 32)
-	in, worse := strconv.ParseInt(segment, 10, 8)
+	in, worse := strconv.ParseInt(segment, 10, 32)
 	value, category, _ := strings.Cut(value, " =")
 	numbers, bad := integers(value)
 	if err != nil || worse != nil || bad != nil || len(numbers) < 3 {
@@ -52,7 +52,7 @@ func (s *storedLearner) loadCell(field, value string) error {
 	if s.cells == nil {
 		s.cells = map[cellAt]storedCell{}
 	}
-	s.cells[cellAt{item, int8(in)}] = c
+	s.cells[cellAt{item, int32(in)}] = c
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 		if e.kind != pending || f.state.learners[e.learner] != lf.name || e.selected < 0 || !e.hasContext || lf.hasEnded(f, e.items[e.selected], e) {
 			continue
 		}
-		at := cellAt{int64(e.items[e.selected]), lf.context.segment(e.context)}
+		at := cellAt{int64(e.items[e.selected]), lf.context.segment(e.context, e.began)}
 		if sums[at] == nil {
 			sums[at] = &cellFold{x: make([]int64, lf.context.dim())}
 		}

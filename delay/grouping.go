@@ -1,0 +1,283 @@
+package delay
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
+)
+
+// grouping says which levels of the clock the model takes together. A group is an item for the users of one segment at one or more levels of
+// the clock; its number is its item's times groups, and its place within the item. Of the groupings that the declared clock has, payoffs choose one whenever
+// variances are learned, all levels together at first.
+type grouping struct {
+	levels  int32 // of the clock
+	choices []features.Grouping
+	chosen  int
+	groups  int32     // of an item
+	members [][]int32 // by place within the item: segments
+	place   []int32   // by segment
+	mark    func(policy.Item) uint64
+}
+
+func newGrouping(s *features.Space) grouping {
+	g := grouping{levels: int32(s.Clock().Levels()), choices: s.Clock().Groupings(), place: make([]int32, s.Segments()),
+		mark: func(i policy.Item) uint64 { return uint64(i) }}
+	g.choose(0)
+	return g
+}
+
+// choose goes over to a grouping.
+func (g *grouping) choose(choice int) {
+	of := &g.choices[choice]
+	g.chosen, g.groups = choice, int32(len(g.place))/g.levels*of.Groups
+	g.members = make([][]int32, g.groups)
+	for segment := range g.place {
+		level := int32(segment) % g.levels
+		at := int32(segment)/g.levels*of.Groups + of.Of[level]
+		g.place[segment] = at
+		g.members[at] = append(g.members[at], int32(segment))
+	}
+}
+
+// within is the place of a segment's group within its item.
+func (u *users) within(segment int32) int32 {
+	if segment < 0 || segment >= u.segments {
+		segment = 0
+	}
+	return u.place[segment]
+}
+
+// groupOf is the group of a cell.
+func (u *users) groupOf(cell int32) int32 { return u.itemOf(cell)*u.groups + u.place[cell%u.segments] }
+
+// eachGroup gives the groups of an item.
+func (u *users) eachGroup(i policy.Item, do func(group int32)) {
+	if _, ok := u.cell(i, 0); ok {
+		for at := range u.groups {
+			do(i*u.groups + at)
+		}
+	}
+}
+
+// poolIn changes the pooled sums of a cell's group, which a part does not have.
+func (u *users) poolIn(cell int32, change func(*cellSums)) {
+	if u.whole == nil {
+		change(u.pooled.At(u.groupOf(cell)))
+	}
+}
+
+// by goes over to a grouping. The model knows nothing then, until it is told of all groups.
+func (u *users) by(choice int) {
+	u.model.Alone(u.levels > 1 && u.segments == u.levels && u.choices[choice].Groups == 1)
+	if choice == u.chosen {
+		return
+	}
+	u.choose(choice)
+	u.stale.Clear()
+	u.untold.Clear()
+	if u.whole != nil {
+		return
+	}
+	u.model.Clear()
+	u.pooled, u.untold = policy.Pages[cellSums]{}, policy.Changes{}
+	pool := func(cells *policy.Pages[cellSums]) {
+		for cell, c := range cells.All() {
+			if !c.none() {
+				u.pooled.At(u.groupOf(cell)).add(c, 1)
+				u.note(cell)
+			}
+		}
+	}
+	pool(&u.own)
+	for _, theirs := range u.theirs {
+		pool(&theirs.cells)
+	}
+}
+
+// regroup chooses a grouping by what is known; it tells whether that is another one.
+func (u *users) regroup(t *policy.Table) bool {
+	if len(u.choices) == 1 {
+		return false
+	}
+	best := u.better(t)
+	if best == u.chosen {
+		return false
+	}
+	u.by(best)
+	u.settle(t)
+	return true
+}
+
+// endsGrouping stands behind the number of a grouping, before a fit.
+const endsGrouping = '|'
+
+func (u *users) appendGrouping(dst []byte) []byte {
+	if len(u.choices) == 1 {
+		return dst
+	}
+	return append(strconv.AppendInt(dst, int64(u.chosen), 10), endsGrouping)
+}
+
+// takeGrouping takes what appendGrouping appended off a fit, and goes over to it; a part goes by its whole.
+func (u *users) takeGrouping(value []byte) (fit []byte, err error) {
+	if len(u.choices) == 1 {
+		return value, nil
+	}
+	number, fit, _ := bytes.Cut(value, []byte{endsGrouping})
+	n, err := strconv.ParseUint(string(number), 10, 31)
+	if err != nil || n >= uint64(len(u.choices)) {
+		return nil, errGrouping
+	}
+	if u.whole == nil {
+		u.by(int(n))
+	}
+	return fit, nil
+}
+
+// The rules of choosing.
+const (
+	groupedItems = 512 // of so many items, about, at the most
+	// worthGroups is by how much, in the logarithm of the likelihood, a grouping must explain payoffs better than all levels together, and
+	// worthChange by how much better than the one in use.
+	worthGroups = 6
+	worthChange = 3
+)
+
+// groupKappas are those that the effects of a grouping are tried with.
+var groupKappas = [...]float64{4, 16, 64, 256, 1024}
+
+// clocked is what is known of an item, for the users of one segment, by level of the clock: payoffs' worth, and the sum of what they differ by
+// from what is expected of the item's features.
+type clocked struct{ n, r []float64 }
+
+// better is the grouping that explains payoffs best by the likelihood of what is known of cells, with the effects of items and groups
+// integrated out. That all items pay more at a level of the clock counts, too, though it ranks nothing: where few items are selected, it cannot
+// be told from what they do not have in common.
+func (u *users) better(t *policy.Table) (best int) {
+	all := u.clocked(t)
+	if len(all) == 0 {
+		return u.chosen
+	}
+	ofItem := u.model.Kappa(u.items())
+	variance := u.model.Deviation(-1)
+	variance *= variance
+	gains := make([]float64, len(u.choices))
+	most := 0.0
+	for c := range u.choices {
+		if c == 0 {
+			continue
+		}
+		gains[c] = math.Inf(-1)
+		for _, kappa := range groupKappas {
+			var sum personal.Wide
+			for _, x := range all {
+				sum.Add(int64((x.likelihood(&u.choices[c], kappa, ofItem, variance) - x.likelihood(nil, 0, ofItem, variance)) * personal.Units))
+			}
+			gains[c] = max(gains[c], sum.Float()/personal.Units-worthGroups)
+		}
+		if gains[c] > most {
+			best, most = c, gains[c]
+		}
+	}
+	if most < gains[u.chosen]+worthChange && gains[u.chosen] >= 0 {
+		return u.chosen
+	}
+	return best
+}
+
+// clocked is what is known of some items, or of all where they are few.
+func (u *users) clocked(t *policy.Table) (all []clocked) {
+	var items []policy.Item
+	for group, c := range u.pooled.All() {
+		if i := group / u.groups; !c.none() && (len(items) == 0 || items[len(items)-1] != i) {
+			items = append(items, i)
+		}
+	}
+	skip := bits.Len(uint(max(len(items)-1, 0) / groupedItems))
+	for _, i := range items {
+		if skip > 0 && personal.Mix(u.mark(i))>>(64-skip) != 0 {
+			continue
+		}
+		e, fed, awaited := t.Evidence(i), t.Pooled(i), u.awaitedOf(i)
+		for first := int32(0); first < u.segments; first += u.levels {
+			x, known := clocked{make([]float64, u.levels), make([]float64, u.levels)}, 0.0
+			for level := range u.levels {
+				c := u.everywhere(i, first+level)
+				if c.none() {
+					continue
+				}
+				share := 0.0
+				if awaited > 0 {
+					share = float64(c.awaited) / float64(awaited)
+				}
+				n := float64(c.fed) + share*(e.W-float64(fed.N))
+				x.n[level], x.r[level] = n, float64(c.r)/history.Units+share*(e.R-fed.R)-u.expectedOf(&c, n)
+				known += n
+			}
+			if known > 0 {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
+
+// everywhere are the sums of a cell over all sources.
+func (u *users) everywhere(i policy.Item, segment int32) (c cellSums) {
+	cell, ok := u.cell(i, segment)
+	if !ok {
+		return c
+	}
+	own := u.own.Get(cell)
+	c.add(&own, 1)
+	for _, theirs := range u.theirs {
+		told := theirs.cells.Get(cell)
+		c.add(&told, 1)
+	}
+	return c
+}
+
+// expectedOf is what features have so many payoffs of a cell add up to.
+func (u *users) expectedOf(c *cellSums, n float64) (sum float64) {
+	for j := range u.dim {
+		theta, _ := u.model.Coefficient(j)
+		switch {
+		case j == 0:
+			sum += theta * n
+		case c.fed > 0:
+			sum += theta * n * float64(c.s[j]) / (features.One * float64(c.fed))
+		}
+	}
+	return sum
+}
+
+// likelihood is the logarithm of that of an item's payoffs but for what is the same in all groupings; nil takes all levels together.
+func (x *clocked) likelihood(g *features.Grouping, kappa, ofItem, variance float64) (log float64) {
+	var n, r float64
+	if g == nil {
+		for level := range x.n {
+			n, r = n+x.n[level], r+x.r[level]
+		}
+	} else {
+		var ns, rs [features.MaxLevels]float64
+		for level, at := range g.Of {
+			ns[at] += x.n[level]
+			rs[at] += x.r[level]
+		}
+		for at := range g.Groups {
+			y := 1 / (ns[at] + kappa)
+			log += y*rs[at]*rs[at]/variance - math.Log((ns[at]+kappa)/kappa)
+			n, r = n+kappa*y*ns[at], r+kappa*y*rs[at]
+		}
+	}
+	return 0.5 * (log + r*r/(n+ofItem)/variance - math.Log((n+ofItem)/ofItem))
+}
+
+var errGrouping = errors.New("the value does not begin with the number of a grouping")

@@ -1,0 +1,150 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// hourly makes learners that look at the hour.
+func hourly(t require.TestingT) *Direct {
+	space, err := features.New(features.Declaration{Clock: features.Clock{Hour: true}})
+	require.NoError(t, err)
+	l, err := NewPersonal(policy.NewGreedy(), PersonalConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
+		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
+	require.NoError(t, err)
+	return l
+}
+
+// day gives the payoffs of a day: item 0 pays in the first half of it, item 1 in the second, and item 2 now and then.
+func day(d *Direct, days int) {
+	for k := range int32(24 * days) {
+		hour := k % 24
+		give(d, 0, hour, float64(1-hour/12))
+		give(d, 1, hour, float64(hour/12))
+		give(d, 2, hour, float64(k%7/5))
+		d.Advance(int64(k))
+	}
+}
+
+// Where items pay by the hour, hours are told apart; where they do not, all hours are one. Payoffs are given, and nothing is random.
+func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
+	d := hourly(t)
+	d.Grow(3)
+	require.NoError(t, d.Loaded())
+	require.EqualValues(t, 1, d.users.groups)
+	day(d, 20)
+	require.EqualValues(t, 4, d.users.groups)
+	early, _ := expected(d, 0, 3)
+	late, _ := expected(d, 0, 20)
+	require.Greater(t, early, 0.9)
+	require.Less(t, late, 0.1)
+
+	same := hourly(t)
+	same.Grow(3)
+	require.NoError(t, same.Loaded())
+	for k := range int32(24 * 20) {
+		for i := range policy.Item(3) {
+			give(same, i, k%24, float64((k*7+i*3)%10/(3+i)%2))
+		}
+		same.Advance(int64(k))
+	}
+	require.EqualValues(t, 1, same.users.groups)
+}
+
+// A learner that is loaded knows what the one knew that was stored, whatever came first of what was stored.
+func TestGrouping_IsStored(t *testing.T) {
+	d := hourly(t)
+	d.Grow(3)
+	require.NoError(t, d.Loaded())
+	s := newStore(d)
+	day(d, 20)
+	s.harvest()
+	for _, fitFirst := range []bool{true, false} {
+		again := hourly(t)
+		again.Grow(3)
+		for i, sums := range s.sums {
+			again.LoadSums(i, sums)
+		}
+		load := func(fit bool) {
+			for hash, fields := range s.hashes {
+				for field, value := range fields {
+					if (hash == hashLearner) == fit {
+						require.NoError(t, again.LoadField(hash, []byte(field), []byte(value)))
+					}
+				}
+			}
+		}
+		load(fitFirst)
+		load(!fitFirst)
+		require.NoError(t, again.Loaded())
+		for _, hour := range []int32{0, 11, 12, 23} {
+			for i := range policy.Item(3) {
+				mean, worth := expected(d, i, hour)
+				same, alike := expected(again, i, hour)
+				require.InDelta(t, mean, same, 1e-12)
+				require.InDelta(t, worth, alike, 1e-9)
+			}
+		}
+	}
+}
+
+// What partitions of a whole know is what one learner knows of all payoffs, by the whole's grouping.
+func TestGrouping_PartsGoByTheWholes(t *testing.T) {
+	one := hourly(t)
+	one.Grow(sharedItems)
+	m := &mallOf{t: t, whole: hourly(t)}
+	m.whole.Grow(sharedItems)
+	m.whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	for source := range int32(2) {
+		d := hourly(t)
+		d.Share(m.whole, source, func(i policy.Item) policy.Item { return i })
+		d.Grow(sharedItems)
+		m.parts, m.store = append(m.parts, d), append(m.store, newStore(d))
+		require.NoError(t, d.Loaded())
+	}
+	require.NoError(t, one.Loaded())
+	for source := range m.parts {
+		day(m.parts[source], 10)
+		m.tell(source)
+	}
+	day(one, 10)
+	day(one, 10)
+	require.EqualValues(t, 4, m.whole.users.groups)
+	text := m.whole.AppendEstimate(nil)
+	for _, d := range m.parts {
+		require.EqualValues(t, 4, d.users.groups)
+	}
+	alike := hourly(t)
+	alike.Grow(sharedItems)
+	alike.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
+	for source := range m.parts {
+		for i, sums := range m.store[source].sums {
+			alike.SetSource(int32(source), i, sums)
+		}
+		for _, p := range m.parts[source].Pooled() {
+			for field, value := range m.store[source].hashes[p.Hash] {
+				alike.SetSourceField(int32(source), p.Hash, []byte(field), []byte(value), sameNumber)
+			}
+		}
+	}
+	require.NoError(t, alike.TakeEstimate(text))
+	give(m.parts[0], 0, 3, 1)
+	for _, hour := range []int32{3, 20} {
+		for i := range policy.Item(3) {
+			require.Equal(t, knownAt(m.whole, i, hour), knownAt(alike, i, hour))
+			require.Equal(t, knownAt(m.whole, i, hour), knownAt(m.parts[1], i, hour))
+			mean, _ := expected(one, i, hour)
+			require.InDelta(t, mean, knownAt(m.whole, i, hour)[0], 0.02)
+		}
+	}
+	require.NotEqual(t, knownAt(m.whole, 0, 3), knownAt(m.parts[0], 0, 3), "its own payoff counts at once")
+}
+
+func knownAt(d *Direct, i policy.Item, segment int32) [2]float64 {
+	mean, worth := expected(d, i, segment)
+	return [2]float64{mean, worth}
+}
