@@ -30,19 +30,20 @@ type arrivals struct {
 type slot struct{ head, tail int32 }
 
 type flight struct {
-	ref        int64
-	payoff     float64
-	propensity float64
-	expected   float64
-	item       policy.Item
-	instance   int32
-	segment    int32
-	before     float64 // what was told of the payoff before
-	next       int32
-	what       arrival
-	inParts    bool // something was
-	expects    bool // expected is known
-	lost       bool // it was ranked so as to find the order
+	ref         int64
+	payoff      float64
+	propensity  float64
+	expected    float64
+	item        policy.Item
+	instance    int32
+	segment     int32
+	before      float64 // what was told of the payoff before
+	undelivered int64   // for how many impressions the payoff lay before it was told
+	next        int32
+	what        arrival
+	inParts     bool // something was
+	expects     bool // expected is known
+	lost        bool // it was ranked so as to find the order
 }
 
 // arrival is what is told of a selection.
@@ -85,8 +86,8 @@ func (a *arrivals) resize(length int, now int64) {
 }
 
 // send puts something on its way that is told before decision at; now is the decision that it belongs to, whose payoffs have
-// been taken. Of candidates and order copies are kept.
-func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
+// been taken. A payoff may have lain undelivered for a while by then. Of candidates and order copies are kept.
+func (a *arrivals) send(now, at, undelivered int64, fb *delay.Feedback, what arrival) {
 	if away := at - now; away >= int64(len(a.slots)) {
 		a.resize(1<<bits.Len64(uint64(away)), now)
 	}
@@ -102,7 +103,7 @@ func (a *arrivals) send(now, at int64, fb *delay.Feedback, what arrival) {
 	a.free = e.next
 	*e = flight{ref: fb.Ref, payoff: fb.Payoff, propensity: fb.Propensity, item: fb.Item, instance: fb.Instance, before: fb.Before,
 		next: nobody, what: what, inParts: fb.InParts, expected: fb.Expected, expects: fb.HasExpected, segment: fb.Segment,
-		lost: len(fb.Undecided) > 0}
+		lost: len(fb.Undecided) > 0, undelivered: undelivered}
 	copy(a.rows[int(f)*a.x:], fb.X)
 	if a.width > 0 {
 		kept := a.lists[int(f)*a.width:][:a.width]
@@ -124,7 +125,7 @@ func (a *arrivals) pay(now int64, l delay.Learner) {
 	for f := s.head; f != nobody; {
 		e := &a.flights[f]
 		fb := delay.Feedback{Ref: e.ref, Item: e.item, Payoff: e.payoff, Propensity: e.propensity, Instance: e.instance,
-			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.ref), Before: e.before, InParts: e.inParts,
+			Began: a.clock.at(e.ref), Age: a.clock.at(now - e.undelivered - e.ref), Before: e.before, InParts: e.inParts,
 			Expected: e.expected, HasExpected: e.expects, X: a.rows[int(f)*a.x:][:a.x], Segment: e.segment}
 		if a.width > 0 && (e.instance >= 0 || e.what == unselected && !e.lost) { // those of a burn-in have none, and nothing is fed with them
 			kept := a.lists[int(f)*a.width:][:a.width]

@@ -8,10 +8,11 @@ import "time"
 type clock int64
 
 const (
-	hundredASecond clock = 10
-	everySecond    clock = 1000
-	everyMinute    clock = 60_000
-	tenADay        clock = 8_640_000
+	hundredASecond  clock = 10
+	everySecond     clock = 1000
+	everyTenSeconds clock = 10_000
+	everyMinute     clock = 60_000
+	tenADay         clock = 8_640_000
 )
 
 // at is when impression t is, in milliseconds of event time.

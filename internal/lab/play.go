@@ -193,7 +193,7 @@ func (p *player) visit(t int64, key policy.Key) {
 	p.fb.Ref, p.fb.Began = t, w.clock.at(t)
 	if at < 0 {
 		if ends := t + 1 + shopTimeout; ends <= p.e.Horizon {
-			p.flights.send(t, ends, &p.fb, unselected)
+			p.flights.send(t, ends, 0, &p.fb, unselected)
 		}
 		return
 	}
@@ -207,23 +207,23 @@ func (p *player) visit(t int64, key policy.Key) {
 // send puts on its way what comes of the selection in impression t: parts, each with what it adds up to, and the whole.
 func (p *player) send(t int64, r reply) {
 	if p.e.AtOnce {
-		r.late, r.parts = 0, nil
+		r.late, r.undelivered, r.parts = 0, 0, nil
 	}
-	away := func(late int64, payoff float64, what arrival) {
+	away := func(late, undelivered int64, payoff float64, what arrival) {
 		p.fb.Payoff = p.normalised(payoff / p.divisor)
 		if arrives := t + 1 + late; arrives <= p.e.Horizon {
-			p.flights.send(t, arrives, &p.fb, what)
+			p.flights.send(t, arrives, undelivered, &p.fb, what)
 		}
 		p.fb.Before, p.fb.InParts = p.fb.Payoff, true
 	}
 	for _, part := range r.parts {
-		away(part.late, part.sum, partial)
+		away(part.late, 0, part.sum, partial)
 	}
 	what := unpaid
 	if r.paid {
 		what = whole
 	}
-	away(r.late, r.payoff, what)
+	away(r.late, r.undelivered, r.payoff, what)
 }
 
 // regret is what has been lost until now.

@@ -94,6 +94,19 @@ const (
 	// SureAndRare is MostlyPaid, but every second item pays its mean with each selection, so that items of the same mean differ in
 	// how many of their selections are paid.
 	SureAndRare Scenario = "sure-and-rare"
+	// BimodalLate is Bimodal with 20% of payoffs within the hour and 80% after 14 days.
+	BimodalLate Scenario = "bimodal:late"
+	// Halves has delays of mean 3 days, and every second item pays four times as late.
+	Halves Scenario = "halves"
+	// HalvesMost is Halves with shares paid of 0.4 to 0.9.
+	HalvesMost Scenario = "halves:most"
+	// Faster is Churn with delays of a mean that becomes a quarter at 0.3·T.
+	Faster Scenario = "faster"
+	// Slower is Churn with delays of mean 1,000, and four times that from 0.3·T on.
+	Slower Scenario = "slower"
+	// Nightly is ChurnQuick with an impression every ten seconds, payoffs that are delivered at the end of each day, with their times,
+	// and H = 3 days.
+	Nightly Scenario = "nightly"
 	// Waves has shares paid of 0.02 to 0.08 times (1 + 0.8·sin(2π·days))·(1 + 0.5·sin(2π·weeks)).
 	Waves Scenario = "waves"
 	// Outage has shares paid of 0.02 to 0.06; payoffs that would come from day 35 to day 38 are lost.
@@ -164,6 +177,12 @@ var scenarios = []struct {
 	{RefundsSum, "2 to 10% are sold in 3 days, 1 to 4% are returned 10 days later; sums are told after 30"},
 	{MostlyPaid, "40 to 90% are paid, in 6 days"},
 	{SureAndRare, "the same; every second item pays 0.4 to 0.9 with each selection"},
+	{BimodalLate, "as bimodal; 20% in an hour, 80% after 14 days"},
+	{Halves, "2 to 10% are paid, in 3 days; every second item four times as late"},
+	{HalvesMost, "the same; 40 to 90%"},
+	{Faster, "as churn; payoffs come four times as fast from 0.3·T on"},
+	{Slower, "as churn; paid in 1,000, and four times as late from 0.3·T on"},
+	{Nightly, "as churn-quick, 8,640 impressions a day; payoffs are delivered at its end"},
 	{Waves, "2 to 8% are paid in 3 days, by day and week between a tenth and 2.7 times as many"},
 	{Outage, "2 to 6% are paid in 3 days; what would come from day 35 to day 38 is lost"},
 	{Rare, "20 candidates of 200 items; 0.2 to 2% are paid, in 3 days"},

@@ -43,6 +43,10 @@ type trade struct {
 	course func(items int, draws *stream) course
 	// tide, where not nil, is a factor of all shares paid at a time in milliseconds.
 	tide func(at int64) float64
+	// slower is how many times as late every second item pays, and changed all items from 0.3·T on; 0 for once.
+	slower, changed float64
+	// daily tells that payoffs are delivered at the end of the day.
+	daily bool
 	// down and up bound the impressions before which payoffs that would come get lost; 0 and 0 for none.
 	down, up int64
 }
@@ -91,6 +95,21 @@ var trades = func() map[Scenario]*trade {
 		MostlyPaid: with(sales, func(t *trade) { t.paid, t.wait = rates(0.4, 0.9), always(float64(days(6))) }),
 		SureAndRare: with(sales, func(t *trade) {
 			t.paid, t.wait, t.surely = rates(0.4, 0.9), always(float64(days(6))), true
+		}),
+		BimodalLate: with(sales, func(t *trade) {
+			t.delay = func(luck float64) int64 {
+				if luck < 0.2 {
+					return int64(luck / 0.2 * float64(everyMinute.in(time.Hour)))
+				}
+				return days(14)
+			}
+		}),
+		Halves:     with(sales, func(t *trade) { t.slower = 4 }),
+		HalvesMost: with(sales, func(t *trade) { t.paid, t.slower = rates(0.4, 0.9), 4 }),
+		Faster:     with(churn, func(t *trade) { t.changed = 1. / 4 }),
+		Slower:     with(churn, func(t *trade) { t.wait, t.changed = always(1000), 4 }),
+		Nightly: with(churn, func(t *trade) {
+			t.clock, t.horizon, t.wait, t.daily = everyTenSeconds, 3*day.Milliseconds()/int64(everyTenSeconds), always(200), true
 		}),
 		Waves:   with(sales, func(t *trade) { t.paid, t.tide = rates(0.02, 0.08), tide }),
 		Outage:  with(sales, func(t *trade) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
@@ -156,6 +175,8 @@ type market struct {
 	numbers *stream    // keys of the numbers that belong to several payments
 	late    float64    // uniform on [0,1), of the payoff of the impression at hand
 	part    policy.Key // of the impression at hand
+	pace    float64    // a factor of all delays at the impression at hand
+	turns   int64      // the first impression after they change
 	parts   []part     // of the reply at hand
 }
 
@@ -164,6 +185,7 @@ func newMarket(t *trade, items int, horizon int64, seed uint64, run int) *market
 	all := int(t.all(items, horizon))
 	m := &market{trade: t, quality: make([]float64, all), paid: make([]float64, all), waits: make([]float64, all),
 		delays: newStream(seed, run, forDelays), numbers: newStream(seed, run, forParts)}
+	m.pace, m.turns = 1, 3*horizon/10+1
 	draws := newStream(seed, run, forItems)
 	order := shuffled(all, draws)
 	for k, item := range order {
@@ -176,6 +198,9 @@ func newMarket(t *trade, items int, horizon int64, seed uint64, run int) *market
 			m.quality[item] = float64(k) / float64(all-1)
 		}
 		m.paid[item], m.waits[item] = t.paid(m.quality[item]), t.wait(m.quality[item])
+		if t.slower > 0 && item%2 == 0 {
+			m.waits[item] *= t.slower
+		}
 	}
 	if t.course != nil {
 		m.course = t.course(all, draws)
@@ -216,6 +241,9 @@ func (m *market) means() []float64 {
 // next goes to impression t.
 func (m *market) next(t int64) {
 	m.late = m.delays.float64()
+	if m.changed > 0 && t == m.turns {
+		m.pace = m.changed
+	}
 	if m.several || m.course != nil {
 		m.part = policy.Key(m.numbers.Uint64())
 	}
@@ -250,8 +278,14 @@ func (m *market) delayOf(item policy.Item, luck float64) int64 {
 	if m.delay != nil {
 		return m.delay(luck)
 	}
-	mean := m.waits[item]
+	mean := m.waits[item] * m.pace
 	return int64(-mean * math.Log1p(luck*math.Expm1(-float64(m.horizon)/mean)))
+}
+
+// nightFrom is how many impressions it is from one until the day ends.
+func (m *market) nightFrom(t int64) int64 {
+	length := m.clock.in(day)
+	return (length - t%length) % length
 }
 
 // Several payments are of sizes from leastPart to leastPart + partRange, uniformly; their sum counts as 1 at most.

@@ -41,8 +41,18 @@ func offered(s Scenario, q float64) (o offer, horizon, period int64) {
 		return offer{0.02 + 0.3*q, 1000 * math.Pow(8, q)}, 20_000, second
 	case Instalments:
 		return offer{0.2 + 0.8*q, 3000}, 12_000, second
-	case Bimodal:
+	case Bimodal, BimodalLate:
 		return offer{sales.paid, 0}, 30 * minutes, minute
+	case Halves:
+		return sales, 30 * minutes, minute
+	case HalvesMost:
+		return offer{0.4 + 0.5*q, sales.wait}, 30 * minutes, minute
+	case Faster:
+		return offer{0.02 + 0.3*q, 4000}, 20_000, second
+	case Slower:
+		return offer{0.02 + 0.3*q, 1000}, 20_000, second
+	case Nightly:
+		return offer{0.02 + 0.3*q, 200}, 3 * 8640, 10 * second
 	case Revenue, Refunds, RefundsSum:
 		return sales, 30 * minutes, minute
 	case MostlyPaid, SureAndRare:
@@ -122,6 +132,9 @@ func TestTrades_SharesAndDelaysAreAsDefined(t *testing.T) {
 		luck := newStream(seed, 1, forPayoffs)
 		for _, item := range []policy.Item{0, policy.Item(len(m.quality) / 2), policy.Item(len(m.quality) - 1)} {
 			o, horizon, period := offered(s, m.quality[item])
+			if (s == Halves || s == HalvesMost) && item%2 == 0 {
+				o.wait *= 4
+			}
 			require.Equal(t, horizon, s.PayoffHorizon())
 			require.EqualValues(t, period, s.clock())
 			var got seen
@@ -161,6 +174,38 @@ func TestTrades_Bimodal(t *testing.T) {
 	require.EqualValues(t, 59, late(0.7999))
 	require.EqualValues(t, 14*24*60, late(0.8))
 	require.EqualValues(t, 14*24*60, late(0.9999))
+	late = trades[BimodalLate].delay
+	require.EqualValues(t, 59, late(0.1999))
+	require.EqualValues(t, 14*24*60, late(0.2))
+}
+
+// Delays change at 0.3·T: what took so long takes a quarter of it, or four times as long, as far as the payoff horizon lets it.
+func TestTrades_DelaysChange(t *testing.T) {
+	for s, mean := range map[Scenario]float64{Faster: 1000, Slower: 4000} {
+		m := marketOf(t, s, 1)
+		before := m.delayOf(0, 0.5)
+		m.next(30_000)
+		require.Equal(t, before, m.delayOf(0, 0.5))
+		m.next(30_001)
+		want := -mean * math.Log1p(0.5*math.Expm1(-20_000/mean))
+		require.InDelta(t, want, float64(m.delayOf(0, 0.5)), 1)
+		require.NotEqual(t, before, m.delayOf(0, 0.5))
+	}
+}
+
+// What is paid in the course of a day is told at its end, with the age that it was paid at.
+func TestTrades_Nightly(t *testing.T) {
+	const perDay = 8640
+	w, err := newWorld(defaults(Nightly, 1), 0)
+	require.NoError(t, err)
+	for now := int64(1); now < 3*perDay; now++ {
+		w.next()
+		w.luck = 0
+		r := w.reply(0)
+		require.Zero(t, (now+1+r.late)%perDay)
+		require.True(t, r.undelivered >= 0 && r.undelivered < perDay)
+		require.Equal(t, w.market.delayOf(w.candidates[0], w.market.late), r.late-r.undelivered)
+	}
 }
 
 // Revenue's payoffs have median 1 and deviation 2 of the logarithm below the cut: the shares below e^{2z} are those of the

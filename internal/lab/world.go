@@ -289,7 +289,9 @@ type reply struct {
 	payoff float64 // in raw units
 	late   int64   // how many decisions after its own it is told, or that there will be none
 	paid   bool
-	parts  []part // in the order of time
+	// undelivered is how much of that the payoff lies in a file that is not delivered yet.
+	undelivered int64
+	parts       []part // in the order of time
 }
 
 // part is a part of a payoff.
@@ -310,6 +312,10 @@ func (w *world) reply(position int32) reply {
 		return w.market.replyInParts(w.candidates[position], w.luck, w.awaited)
 	default:
 		r = w.market.reply(w.t, w.candidates[position], w.luck, w.factor)
+	}
+	if w.market != nil && w.market.daily {
+		r.undelivered = w.market.nightFrom(w.t + 1 + r.late)
+		r.late += r.undelivered
 	}
 	if !r.paid || r.late >= w.awaited {
 		return reply{late: w.awaited}
