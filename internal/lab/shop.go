@@ -2,6 +2,7 @@ package lab
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -349,4 +350,37 @@ func (v *veil) shown(order []int32, dst []int32) []int32 {
 		dst = append(dst, v.positions[k])
 	}
 	return dst
+}
+
+// Visits are the users of a run of a scenario whose users may leave, one after the other, for rankings of others than the laboratory's
+// learners.
+type Visits struct{ w *world }
+
+// NewVisits returns those of a run. It fails where users of the scenario do not leave.
+func NewVisits(e *Experiment, run int) (*Visits, error) {
+	if shops[e.Scenario] == nil {
+		return nil, fmt.Errorf("users of scenario %s do not leave", e.Scenario)
+	}
+	w, err := newWorld(e, run)
+	return &Visits{w}, err
+}
+
+// Visit is what became of an impression.
+type Visit struct {
+	Place        int // of the selection, from 0; -1 for none
+	Payoff       float64
+	Late         int64   // how many impressions later the payoff comes
+	Earned, Best float64 // mean payoffs of an impression with this user: of the ranking, and of the best one
+}
+
+// Next has the next user look at the candidates in an order of their utility ranks, from 0.
+func (v *Visits) Next(order []int32) Visit {
+	w := v.w
+	w.next()
+	x := Visit{Place: w.shop.selects(w, order), Earned: w.shop.earns(w, order, w.window), Best: w.bestMean()}
+	if x.Place >= 0 {
+		r := w.reply(order[x.Place])
+		x.Payoff, x.Late = r.payoff, r.late
+	}
+	return x
 }

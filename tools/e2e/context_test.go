@@ -115,56 +115,6 @@ func (u *tasteful) Respond(n int, items [][]byte) ([]platform.Record, error) {
 	return records, nil
 }
 
-// played has them use the pipeline, while a worker is killed in mid-stream and Redis rolled back to an older copy.
-func (u *tasteful) played(t *testing.T, w *world, impressions int) map[string]int64 {
-	t.Helper()
-	points, reached := map[int]chan struct{}{}, map[int]chan struct{}{}
-	for _, percent := range []int{30, 50, 70} {
-		reached[percent] = make(chan struct{})
-		points[impressions*percent/100] = reached[percent]
-	}
-	b, err := app.NewBroker(w.access)
-	require.NoError(t, err)
-	t.Cleanup(b.Close)
-	p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
-		Partitions: 1, Impressions: impressions, Unanswered: 64, Number: func(id []byte) (int, bool) {
-			n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
-			return n, err == nil
-		}, Progress: func(p platform.Progress) {
-			for n, c := range points {
-				if p.Rankings >= n {
-					close(c)
-					delete(points, n)
-				}
-			}
-		}}, u)
-	done := make(chan error, 1)
-	var sent platform.Progress
-	go func() {
-		var err error
-		sent, err = p.Run(t.Context())
-		done <- err
-		close(done)
-	}()
-	start := func() *running { return w.startAt(t, p.Clock) }
-	first := start()
-	w.reach(t, reached[30], done)
-	first.stop(t)
-	old := w.copyStore(t, w.group)
-	second := start()
-	w.reach(t, reached[50], done)
-	second.kill(t)
-	w.rollBack(t, old)
-	third := start()
-	w.reach(t, reached[70], done)
-	third.kill(t)
-	last := start()
-	require.NoError(t, <-done)
-	got := w.await(t, sent)
-	last.stop(t)
-	return got
-}
-
 // judged has evaluate say what policies would have been worth by the log: one that looks at what the learner looks at, and one that declares no products. One
 // that declares other lists than impressions have is refused.
 func (w *world) judged(t *testing.T) {
@@ -204,7 +154,7 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 		base := time.Now().Add(-24 * time.Hour).UnixMilli()
 		w := newWorld(t, env, 1, "payoff_horizon: 400s\n    selection_timeout: 60s\n    "+tastefulContext)
 		users := &tasteful{base: base}
-		got := users.played(t, w, impressions)
+		got, _ := w.disturbed(t, users, impressions, 64, false)
 		require.Positive(t, got["payoffs.applied"])
 		t.Logf("lost: %.1f of %.1f", users.lost, users.expected)
 		require.Less(t, users.lost, 0.5*users.expected)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -113,54 +115,7 @@ func TestPipeline_SilenceTeaches(t *testing.T) {
 		base := time.Now().Add(-24 * time.Hour).UnixMilli() // brokers take no times that are far ahead
 		w := newWorld(t, env, 1, conversionLearners(learners))
 		users := newConverting(9, learners, base)
-		reached := map[int]chan struct{}{}
-		for _, percent := range []int{40, 60, 80} {
-			reached[percent] = make(chan struct{})
-		}
-		points := map[int]chan struct{}{}
-		for percent, c := range reached {
-			points[learners*each*percent/100] = c
-		}
-		b, err := app.NewBroker(w.access)
-		require.NoError(t, err)
-		t.Cleanup(b.Close)
-		p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
-			Partitions: 1, Impressions: learners * each, Unanswered: 64, Number: func(id []byte) (int, bool) {
-				n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
-				return n, err == nil
-			}, Progress: func(p platform.Progress) {
-				for n, c := range points {
-					if p.Rankings >= n {
-						close(c)
-						delete(points, n)
-					}
-				}
-			}}, users)
-		done := make(chan error, 1)
-		var sent platform.Progress
-		go func() {
-			var err error
-			sent, err = p.Run(t.Context())
-			done <- err
-			close(done)
-		}()
-
-		start := func() *running { return w.startAt(t, p.Clock) }
-		first := start()
-		w.reach(t, reached[40], done)
-		first.stop(t)
-		old := w.copyStore(t, w.group)
-		second := start()
-		w.reach(t, reached[60], done)
-		second.kill(t)
-		w.rollBack(t, old)
-		third := start()
-		w.reach(t, reached[80], done)
-		third.kill(t)
-		last := start()
-		require.NoError(t, <-done)
-		got := w.await(t, sent)
-		last.stop(t)
+		got, sent := w.disturbed(t, users, learners*each, 64, false)
 		require.Positive(t, got["impressions.defaulted"])
 		require.Equal(t, int64(sent.Payoffs), got["payoffs.applied"], "%v", got)
 
@@ -189,6 +144,64 @@ func conversionLearners(n int) string {
 		lines += fmt.Sprintf("\n  l%d:\n    payoffs: stochastic\n    "+one, l, l)
 	}
 	return lines
+}
+
+// disturbed has users use the pipeline, while a worker is killed in mid-stream and Redis rolled back to an older copy. Another worker is
+// killed later; rebuild then deletes what Redis has, and rebuilds it. It returns the stored account, and the number of records sent.
+func (w *world) disturbed(t *testing.T, users platform.Users, impressions, unanswered int, rebuild bool) (map[string]int64, platform.Progress) {
+	t.Helper()
+	points, reached := map[int]chan struct{}{}, map[int]chan struct{}{}
+	for _, percent := range []int{30, 50, 70} {
+		reached[percent] = make(chan struct{})
+		points[impressions*percent/100] = reached[percent]
+	}
+	b, err := app.NewBroker(w.access)
+	require.NoError(t, err)
+	t.Cleanup(b.Close)
+	p := platform.New(platform.Options{Brokers: w.access.Kafka.Brokers, Transport: w.transport(t), Topics: app.TopicNames(w.cfg), Log: b,
+		Partitions: 1, Impressions: impressions, Unanswered: unanswered, Number: func(id []byte) (int, bool) {
+			n, err := strconv.Atoi(strings.TrimPrefix(string(id), "i-"))
+			return n, err == nil
+		}, Progress: func(p platform.Progress) {
+			for n, c := range points {
+				if p.Rankings >= n {
+					close(c)
+					delete(points, n)
+				}
+			}
+		}}, users)
+	done := make(chan error, 1)
+	var sent platform.Progress
+	go func() {
+		var err error
+		sent, err = p.Run(t.Context())
+		done <- err
+		close(done)
+	}()
+	start := func() *running { return w.startAt(t, p.Clock) }
+	first := start()
+	w.reach(t, reached[30], done)
+	first.stop(t)
+	old := w.copyStore(t, w.group)
+	second := start()
+	w.reach(t, reached[50], done)
+	second.kill(t)
+	w.rollBack(t, old)
+	third := start()
+	w.reach(t, reached[70], done)
+	third.kill(t)
+	if rebuild {
+		w.lose(t)
+		tool, err := statetool.New(w.cfg, statetool.Options{Now: func() time.Time { return time.UnixMilli(p.Clock()) }})
+		require.NoError(t, err)
+		_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+		require.NoError(t, errors.Join(err, tool.Close()))
+	}
+	last := start()
+	require.NoError(t, <-done)
+	got := w.await(t, sent)
+	last.stop(t)
+	return got, sent
 }
 
 // startAt starts a worker with a clock of its own.
