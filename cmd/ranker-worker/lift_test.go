@@ -45,7 +45,7 @@ func writeExperiment(t *testing.T) {
 		}
 		arm := e.Arms[e.Arm(unit)]
 		rankings.Write(append(event.AppendRanking(nil, &event.Ranking{ID: id, Learner: []byte(arm.Name), Time: at, Items: [][]byte{[]byte("a")},
-			Decision: event.Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 4, Instance: -1, Began: at, HasBegan: true, HasSelection: true,
+			Decision: event.Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 1, Instance: -1, Began: at, HasSelection: true,
 				SelectionDeadline: at + 60_000, PayoffDeadline: at + horizon,
 				Assignment: event.Assignment{Experiment: "feed", Run: 1, Arm: arm.Name, Probability: arm.Share, Unit: assigned}}}), '\n'))
 		selections.Write(append(event.AppendSelection(nil, &event.Selection{ID: id, Item: []byte("a"), Time: at, HasTime: true}), '\n'))

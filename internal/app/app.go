@@ -212,7 +212,7 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 	}
 	s, err := redisstore.New(redisstore.Options{Addresses: cfg.Redis.Addresses, Cluster: cfg.Redis.Cluster, TLS: tlsConfig,
 		Username: cfg.Redis.Username, Password: password, Credentials: credentials, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
-		WaitReplicas: cfg.Redis.WaitReplicas, Convert: partition.Convert,
+		WaitReplicas: cfg.Redis.WaitReplicas,
 		Explain: func(ctx context.Context, err error) error {
 			return explain(ctx, err, reach.Server{Kind: reach.Redis, TLS: tlsConfig}, cfg.Redis.Addresses)
 		}})

@@ -32,7 +32,7 @@ func (l *logs) impression(id string, second int) {
 
 func (l *logs) ranking(id string, second int, items, more string) {
 	l[event.Rankings] = append(l[event.Rankings], fmt.Sprintf(
-		`{"impression_id":%q,"learner":"feed","time":%q,"items":[%s],"decision":{"group":"g","policy":"moss","delay":"direct","partition":0,"offset":%d,"layout":2,`+
+		`{"impression_id":%q,"learner":"feed","time":%q,"items":[%s],"decision":{"group":"g","policy":"moss","delay":"direct","partition":0,"offset":%d,"layout":1,`+
 			`"explored":false,"seed":"0000000000000001","began":%q,"selection_deadline":%q,"payoff_deadline":%q%s}}`,
 		id, at(second), items, len(l[event.Rankings]), at(second), at(second+100), at(second+1000), more))
 }

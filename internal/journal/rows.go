@@ -130,9 +130,6 @@ func (j *join) ranking(h *head) {
 func (j *join) halfOf(r *event.Ranking) *rankingHalf {
 	d := &r.Decision
 	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
-	if !d.HasBegan {
-		x.began = r.Time
-	}
 	if d.HasSelection {
 		x.selection = d.SelectionDeadline
 	}

@@ -76,8 +76,8 @@ func (w *world) write(topic event.Topic, at event.Millis, record []byte) {
 // rank writes a ranking of an arm.
 func (w *world) rank(id string, at event.Millis, partition int32, a event.Assignment, v event.Verdict) {
 	w.write(event.Rankings, at, event.AppendRanking(nil, &event.Ranking{ID: []byte(id), Learner: []byte(a.Arm), Time: at,
-		Items: [][]byte{[]byte("a"), []byte("b")}, Decision: event.Decision{Group: "g", Policy: "moss", Delay: "direct", Partition: partition, Layout: 4,
-			Instance: -1, Began: at, HasBegan: true, HasSelection: true, SelectionDeadline: at + timeout, PayoffDeadline: at + horizon, Assignment: a, Verdict: v}}))
+		Items: [][]byte{[]byte("a"), []byte("b")}, Decision: event.Decision{Group: "g", Policy: "moss", Delay: "direct", Partition: partition, Layout: 1,
+			Instance: -1, Began: at, HasSelection: true, SelectionDeadline: at + timeout, PayoffDeadline: at + horizon, Assignment: a, Verdict: v}}))
 }
 
 func (w *world) selected(id string, at event.Millis, byUtility bool) {

@@ -9,8 +9,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 )
 
-// Acquire implements state.Store. The script finds its own token when the client library sends it twice. A
-// state of an older layout is converted, as far as there is time: see ErrConverting.
+// Acquire implements state.Store. The script finds its own token when the client library sends it twice.
 func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bool, fresh *state.Meta) (state.Meta, error) {
 	const doing = "take over"
 	prefix := s.prefix(p)
@@ -38,9 +37,6 @@ func (s *Store) Acquire(ctx context.Context, p int32, generation int64, force bo
 	m, err := parseMeta(fields)
 	if err != nil {
 		return state.Meta{}, wrap(p, "read what is stored", err)
-	}
-	if err := s.convert(ctx, p, fields); err != nil {
-		return state.Meta{}, wrap(p, "convert what is stored", err)
 	}
 	return m, nil
 }

@@ -19,14 +19,13 @@ const (
 	fieldCheckpoint = "checkpoint"
 	fieldTorn       = "torn" // id of a checkpoint under way; empty or absent: none
 	fieldLayout     = "layout"
-	fieldPlacement  = "placement" // of states of layouts below 3; see placement
 	fieldCluster    = "cluster"
 	fieldTopics     = "topics" // JSON array
 	fieldPartitions = "partitions"
 	fieldRankings   = "rankings"
 	fieldProducerID = "producer_id"
 	fieldEpoch      = "producer_epoch"
-	fieldFormer     = "former_producers" // JSON array; absent in states of layout 1
+	fieldFormer     = "former_producers" // JSON array
 	fieldOffset     = "offset."          // and the topic's role
 	fieldWitness    = "witness."         // likewise: offset:timestamp:hash, the hash in hex
 	roleRankings    = "rankings"
@@ -44,9 +43,8 @@ func topicRole(i int) string {
 // reserved tells whether a field of meta is this package's own.
 func reserved(field string) bool {
 	switch field {
-	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout, fieldPlacement,
-		fieldCluster, fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer, fieldConverted,
-		fieldConverting:
+	case fieldToken, fieldWriter, fieldGeneration, fieldSeq, fieldCheckpoint, fieldTorn, fieldLayout,
+		fieldCluster, fieldTopics, fieldPartitions, fieldRankings, fieldProducerID, fieldEpoch, fieldFormer:
 		return true
 	}
 	return strings.HasPrefix(field, fieldOffset) || strings.HasPrefix(field, fieldWitness)
@@ -153,19 +151,14 @@ func parseMeta(fields map[string]string) (state.Meta, error) {
 		ProducerID:      r.int(fieldProducerID, 64),
 		ProducerEpoch:   int16(r.int(fieldEpoch, 16)),
 	}
-	if _, converted := fields[fieldConverted]; converted { // its machine is to know of which layout what it holds was written
-		m.Layout = int(r.int(fieldConverted, 32))
-	}
 	if err := json.Unmarshal([]byte(r.text(fieldTopics)), &m.TopicNames); err != nil {
 		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldTopics, err))
 	}
-	if former, ok := fields[fieldFormer]; ok {
-		if err := json.Unmarshal([]byte(former), &m.FormerProducers); err != nil {
-			r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldFormer, err))
-		}
-		if len(m.FormerProducers) == 0 {
-			m.FormerProducers = nil
-		}
+	if err := json.Unmarshal([]byte(r.text(fieldFormer)), &m.FormerProducers); err != nil {
+		r.faults = append(r.faults, fmt.Errorf("field %q of meta: %w", fieldFormer, err))
+	}
+	if len(m.FormerProducers) == 0 {
+		m.FormerProducers = nil
 	}
 	for i := 0; ; i++ {
 		if _, ok := fields[fieldOffset+topicRole(i)]; !ok {

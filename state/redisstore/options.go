@@ -39,9 +39,6 @@ type Options struct {
 	IOTimeout   time.Duration // of one read or write on a connection: 10 s; a context's earlier deadline comes first
 	MaxRetries  int           // after network errors; 3 by default, -1: none
 
-	// Convert makes an entry of the present layout of one of a layout below 3, whose id had that text; nil: it stays as it is.
-	Convert func(text, value []byte) []byte
-
 	// DeltaEntries is about how many checkpoints the stream of deltas keeps: 256 by default. An entry takes at most
 	// about MaxDeltaBytes.
 	DeltaEntries int

@@ -26,8 +26,6 @@ var (
 	lookUpSource string
 	//go:embed due.lua
 	dueSource string
-	//go:embed convert.lua
-	convertSource string
 	//go:embed announce.lua
 	announceSource string
 )

@@ -26,7 +26,7 @@ type Store struct {
 
 	evicted evictions
 
-	checkpoint, acquire, lookUp, due, announce, convertScript *script
+	checkpoint, acquire, lookUp, due, announce *script
 }
 
 var (
@@ -49,7 +49,7 @@ func New(opts Options) (*Store, error) {
 		opts: opts, client: client,
 		pack:       sync.Pool{New: func() any { return newPacker() }},
 		checkpoint: newScript(checkpointSource), acquire: newScript(acquireSource),
-		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource), convertScript: newScript(convertSource),
+		lookUp: newScript(lookUpSource), due: newScript(dueSource), announce: newScript(announceSource),
 	}, nil
 }
 

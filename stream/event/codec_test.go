@@ -18,17 +18,17 @@ import (
 
 const sampleRanking = `{"impression_id":"i-1","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],` +
 	`"decision":{"group":"ranker","policy":"ftrl","delay":"bold","partition":3,"offset":1042,"layout":1,` +
-	`"propensities":[0.82,0.18],"instance":4,"explored":false,"seed":"9f00000000000a01",` +
+	`"propensities":[0.82,0.18],"instance":4,"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z",` +
 	`"selection_deadline":"2026-11-21T10:30:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
 // sampleExpected is of a policy that records what it expects of each item.
 const sampleExpected = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
-	`"policy":"egreedy","delay":"direct","partition":3,"offset":1044,"layout":3,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],` +
+	`"policy":"egreedy","delay":"direct","partition":3,"offset":1044,"layout":1,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],` +
 	`"explored":false,"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
 // sampleArm is of an experiment whose guard has tripped, with a shadow.
 const sampleArm = `{"impression_id":"i-1","learner":"control","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker",` +
-	`"policy":"greedy","delay":"direct","partition":3,"offset":1045,"layout":4,"experiment":"feed","run":2,"arm":"new","arm_probability":0.9,` +
+	`"policy":"greedy","delay":"direct","partition":3,"offset":1045,"layout":1,"experiment":"feed","run":2,"arm":"new","arm_probability":0.9,` +
 	`"unit":"1f3@2945","fallback":true,"verdict":{"run":2,"arm":"new","n":20000,"lower":-0.07,"upper":-0.0205},"shadows":{"bold":[1,0],"calm":[0,1]},` +
 	`"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 
@@ -87,14 +87,14 @@ func TestSamples(t *testing.T) {
 		Decision: event.Decision{
 			Group: "ranker", Policy: "ftrl", Delay: "bold", Partition: 3, Offset: 1042, Layout: 1, Propensities: []float64{0.82, 0.18},
 			Instance: 4, Seed: 0x9f00000000000a01, SelectionDeadline: millis("2026-11-21T10:30:00Z"), HasSelection: true,
-			PayoffDeadline: millis("2026-12-21T10:30:00Z"),
+			Began: millis("2026-11-21T10:00:00Z"), PayoffDeadline: millis("2026-12-21T10:30:00Z"),
 		},
 	}, r)
 	require.Equal(t, sampleRanking, string(event.AppendRanking(nil, &r)))
 
 	text = `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b","a","c"],"decision":{"group":"ranker",` +
 		`"policy":"moss","delay":"direct","partition":3,"offset":1043,"layout":1,"explored":true,"ranks":[1,2,0],"undecided":[2],` +
-		`"seed":"9f00000000000a01","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+		`"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 	require.NoError(t, d.Ranking(&r, []byte(text)))
 	require.Equal(t, []int32{1, 2, 0}, r.Decision.Ranks)
 	require.Equal(t, []int32{2}, r.Decision.Undecided)
@@ -144,7 +144,7 @@ func TestFieldsThatDoNotApplyAreAbsent(t *testing.T) {
 
 	var r event.Ranking
 	text := `{"impression_id":"i","time":"2026-11-21T10:00:00.000Z","items":["b"],"decision":{"group":"g","policy":"utility","delay":"direct",` +
-		`"partition":0,"offset":0,"layout":1,"seed":"0000000000000000","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
+		`"partition":0,"offset":0,"layout":1,"seed":"0000000000000000","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`
 	require.NoError(t, d.Ranking(&r, []byte(text)))
 	require.Equal(t, int32(-1), r.Decision.Instance)
 	require.False(t, r.Decision.HasSelection)
@@ -234,7 +234,7 @@ func TestRoundTrip(t *testing.T) {
 			Group: string(ids(t, "group")), Policy: string(ids(t, "policy")), Delay: string(ids(t, "delay")),
 			Partition: rapid.Int32Min(0).Draw(t, "partition"), Offset: rapid.Int64Min(0).Draw(t, "offset"), Layout: rapid.IntRange(0, 1<<31-1).Draw(t, "layout"),
 			Instance: rapid.Int32Min(-1).Draw(t, "instance"), Explored: rapid.Bool().Draw(t, "explored"), Seed: rapid.Uint64().Draw(t, "seed"),
-			HasSelection: rapid.Bool().Draw(t, "has selection"), PayoffDeadline: times.Draw(t, "payoff deadline"),
+			HasSelection: rapid.Bool().Draw(t, "has selection"), Began: times.Draw(t, "began"), PayoffDeadline: times.Draw(t, "payoff deadline"),
 		}}
 		if want.Decision.HasSelection {
 			want.Decision.SelectionDeadline = times.Draw(t, "selection deadline")

@@ -150,7 +150,7 @@ func (d *Decoder) decision(dst *Decision, o *value) *Fault {
 	if dst.Ranks, f = ranks(dst.Ranks, &v[12], "ranks"); f != nil {
 		return f
 	}
-	if dst.Began, dst.HasBegan, f = v[14].moment("began"); f != nil {
+	if dst.Began, f = v[14].requiredMoment("began"); f != nil {
 		return f
 	}
 	if dst.Undecided, f = ranks(dst.Undecided, &v[13], "undecided"); f != nil {

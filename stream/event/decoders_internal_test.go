@@ -50,7 +50,7 @@ func FuzzDecoders(f *testing.F) {
 		`{"impression_id":"i","item":"b","time":"2026-11-21T10:00:04Z","utility":-66e-2,"shown":"utility"}`,
 		`{"impression_id":"i","payoff":0.8,"time":"2026-11-28T09:00:00+05:30","item":"b","eventId":"e-9","Item":true}`,
 		`{"impression_id":"i","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{"group":"ranker","policy":"egreedy",` +
-			`"delay":"direct","partition":3,"offset":1044,"layout":3,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],"explored":false,` +
+			`"delay":"direct","partition":3,"offset":1044,"layout":1,"propensities":[0.5,0.5],"expected":[0.25,-1.000001],"explored":false,` +
 			`"ranks":[1,0],"undecided":[1],"seed":"9f00000000000a01","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00.000Z"}}`,
 		`{"impression_id":"i","candidates":[{"item":"a","item":"b"},{"item":"a"},{"item":"a","utility":1}],"candidates":[]}`,
 		`{"impression_id":"i","candidates":[{"item":"a"},{"Item":"a"},7,{"item":"a"},{"utility":1e999}]}`,

@@ -420,7 +420,7 @@ func (d *domDecoder) decision(dst *Decision, object *fastjson.Value) *Fault {
 	if dst.Ranks, f = d.ranks(dst.Ranks, v[12], "ranks"); f != nil {
 		return f
 	}
-	if dst.Began, dst.HasBegan, f = domMoment(v[14], "began"); f != nil {
+	if dst.Began, f = domRequiredMoment(v[14], "began"); f != nil {
 		return f
 	}
 	if dst.Undecided, f = d.ranks(dst.Undecided, v[13], "undecided"); f != nil {

@@ -142,9 +142,7 @@ func appendDecision(dst []byte, r *Decision) []byte {
 		dst = append(dst, hexDigits[r.Seed>>shift&15])
 	}
 	dst = append(dst, '"')
-	if r.HasBegan {
-		dst = appendQuotedTime(append(dst, `,"began":`...), r.Began)
-	}
+	dst = appendQuotedTime(append(dst, `,"began":`...), r.Began)
 	if r.HasSelection {
 		dst = appendQuotedTime(append(dst, `,"selection_deadline":`...), r.SelectionDeadline)
 	}

@@ -80,9 +80,7 @@ type Decision struct {
 	Ranks     []int32
 	Undecided []int32
 	// Began is from when the deadlines are counted: the impression's time, or how far event time had come if that was later.
-	// Decisions of layout 1 do not say.
 	Began             Millis
-	HasBegan          bool
 	Seed              uint64 // key of the random numbers used; 16 hex digits on the wire
 	SelectionDeadline Millis
 	HasSelection      bool // false: no selections topic, hence no selection deadline

@@ -96,7 +96,7 @@ func rankingFaults() map[event.Reason][]string {
 			`9f00000000000a01`, ``, `9f00000000000a01`, `9f00000000000a0g`, `"group":"ranker"`, `"group":1`, `"decision":{`, `"decision":[],"x":{`)...),
 		event.DuplicateField: replaced(`"layout":1`, `"layout":1,"layout":1`, `"learner":"feed"`, `"learner":"feed","learner":"feed"`),
 		event.MissingField: replaced(`"group"`, `"Group"`, `"policy"`, `"x"`, `"delay"`, `"x"`, `"partition":3`, `"partition":null`, `"offset"`, `"x"`, `"layout"`, `"x"`,
-			`"seed"`, `"x"`, `"payoff_deadline"`, `"x"`, `"time"`, `"x"`, `"items"`, `"x"`, `["b","a"]`, `[]`, `"decision"`, `"x"`),
+			`"seed"`, `"x"`, `"payoff_deadline"`, `"x"`, `"began"`, `"x"`, `"time"`, `"x"`, `"items"`, `"x"`, `["b","a"]`, `[]`, `"decision"`, `"x"`),
 		event.MissingImpressionID: replaced(`"impression_id"`, `"x"`, `"i-1"`, `""`),
 		event.IDTooLong:           replaced(`"b"`, `"`+long+`"`, `"ranker"`, `"`+long+`"`, `"i-1"`, `"`+long+`"`),
 		event.InvalidTime:         replaced(`2026-11-21T10:30`, `2026-11-31T10:30`, `2026-12-21T10:30`, `10:30`, `"2026-11-21T10:00:00.000Z"`, `""`),

@@ -173,7 +173,7 @@ func FuzzPayoff(f *testing.F) {
 
 func FuzzRanking(f *testing.F) {
 	seeds(f, sampleRanking, sampleExpected, sampleArm, `{"impression_id":"i-1","time":"2026-11-21T10:00:00.000Z","items":["b"],"decision":{"group":"","policy":"","delay":"",`+
-		`"partition":0,"offset":9223372036854775807,"layout":0,"seed":"ABCDEFabcdef0123","payoff_deadline":"2026-12-21T10:30:00Z","propensities":[]}}`)
+		`"partition":0,"offset":9223372036854775807,"layout":0,"seed":"ABCDEFabcdef0123","began":"2026-11-21T10:00:00.000Z","payoff_deadline":"2026-12-21T10:30:00Z","propensities":[]}}`)
 	for _, x := range []string{"0.000001", "1e-6", "-0", "-0.0000001", "5e-7", "1000000", "-1e6", "1000000.000001", "999999.999999",
 		"123456.7890125", "0.1234565", "0.1234560", "1e400", `"1"`, "null", "0.1,0.2", ""} {
 		f.Add([]byte("i-1"), []byte(strings.Replace(sampleExpected, "[0.25,-1.000001]", "["+x+"]", 1)))

@@ -253,11 +253,11 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 		Partition: int32(d.integer("partition", math.MaxInt32)), Offset: d.integer("offset", math.MaxInt64),
 		Layout: int(d.integer("layout", math.MaxInt32)), Instance: -1,
 	}}
-	var ok [2]bool
+	var ok [3]bool
 	a.Time, ok[0] = r.time("time")
 	a.Decision.SelectionDeadline, a.Decision.HasSelection = d.time("selection_deadline")
 	a.Decision.PayoffDeadline, ok[1] = d.time("payoff_deadline")
-	a.Decision.Began, a.Decision.HasBegan = d.time("began")
+	a.Decision.Began, ok[2] = d.time("began")
 	seed := string(d.text("seed", true))
 	if !hex16.MatchString(seed) {
 		return nil, errFaulty
@@ -270,7 +270,7 @@ func oracleRanking(value []byte) (*event.Ranking, error) {
 		return nil, errFaulty
 	}
 	if !oracleLists(&a, fields["items"], df["propensities"]) || !oracleExpected(&a, df["expected"]) || !oracleRanks(&a, df["ranks"], df["undecided"]) ||
-		!oracleAssignment(&a.Decision, &d) || !oracleShadows(&a, df["shadows"]) || r.bad || d.bad || ok != [2]bool{true, true} {
+		!oracleAssignment(&a.Decision, &d) || !oracleShadows(&a, df["shadows"]) || r.bad || d.bad || ok != [3]bool{true, true, true} {
 		return nil, errFaulty
 	}
 	return &a, nil

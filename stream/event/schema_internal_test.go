@@ -158,13 +158,13 @@ func TestSchemas_AgreeWithTheDecoder(t *testing.T) {
 func TestSchemas_FitRankings(t *testing.T) {
 	schema := published(t, "ranking")
 	least := Ranking{ID: []byte("i"), Learner: []byte("feed"), Time: 1, Items: [][]byte{[]byte("a"), []byte("b")},
-		Decision: Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 2, Instance: -1, PayoffDeadline: 5}}
+		Decision: Decision{Group: "g", Policy: "moss", Delay: "direct", Layout: 1, Instance: -1, Began: 2, PayoffDeadline: 5}}
 	all := least
 	all.Decision.Propensities, all.Decision.Instance, all.Decision.Explored = []float64{0.5, 0.5}, 3, true
-	all.Decision.Layout, all.Decision.Expected = 3, []float64{0.25, -0.000001}
+	all.Decision.Expected = []float64{0.25, -0.000001}
 	all.Decision.Ranks, all.Decision.Undecided = []int32{1, 0}, []int32{1}
-	all.Decision.Began, all.Decision.HasBegan, all.Decision.SelectionDeadline, all.Decision.HasSelection = 2, true, 3, true
-	all.Decision.Layout, all.Decision.Assignment = 4, Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true}
+	all.Decision.SelectionDeadline, all.Decision.HasSelection = 3, true
+	all.Decision.Assignment = Assignment{Experiment: "feed", Run: 1, Arm: "new", Probability: 0.5, Unit: []byte("1f3"), Fallback: true}
 	all.Decision.Verdict = Verdict{Run: 1, Arm: "new", Units: 7, Lower: -1, Upper: -0.5}
 	for _, r := range []*Ranking{&least, &all} {
 		record := string(AppendRanking(nil, r))

@@ -14,7 +14,7 @@ import (
 // errEntry is what every fault of stored bytes wraps.
 var errEntry = errors.New("partition: stored entry is broken")
 
-// entryVersion is the version of a stored entry that this program writes.
+// entryVersion is the version of a stored entry. Another is refused.
 //
 // The first byte has the version in its lowest three bits, the kind in the next two, and of a tombstone what comes too late for it:
 // whether there was a selection, whether a payoff would be a second one. Its highest bit says that flags follow.
@@ -25,13 +25,11 @@ var errEntry = errors.New("partition: stored entry is broken")
 // of its bucket: the next deadline or, where that is nearer and flagged, the moment from which deadlines are counted. Then how long
 // after that moment the payoff deadline is and, before a selection, that of the selection; see appendSpan. Then, as the flags say, its
 // offset, its items (see appendPacked), propensities, instance, ranks, which ranks are undecided, what was expected, the sum. Then, of it
-// and of what waits for an impression, the parked records. Then, as flags say, its arm and its context (see appendUnit and appendSteps). Last, for each flag from flagForeign on, which later versions may add, in
-// ascending order, a length and so many bytes: so they are passed on as they are. Integers are varints (zigzag where they may be
+// and of what waits for an impression, the parked records. Then, as flags say, its arm and its context (see appendUnit and appendSteps). Integers are varints (zigzag where they may be
 // negative), floats and event hashes little endian.
 //
 // A pending impression of 20 items takes about 60 bytes, 12 after its selection, and a tombstone 2.
-// Versions 1 and 2 are read (see codec_old.go), and written again as this one.
-const entryVersion = 3
+const entryVersion = 1
 
 const (
 	versionMask  = 7
@@ -58,11 +56,10 @@ const (
 	flagOrdered
 	flagFavourite
 	flagSum
-	flagInParts    // the learner has been told of the sum
-	flagWeakEvents // the sum's event hashes are those of layout 1
-	flagArm        // it is a unit of an experiment
-	flagContext    // what is known of its user and items
-	flagForeign    // and above: added by later versions
+	flagInParts // the learner has been told of the sum
+	flagArm     // it is a unit of an experiment
+	flagContext // what is known of its user and items
+	flagUnknown // and above
 )
 
 // Bounds of what may wait under one id: an entry is read and written as a whole. One record alone may be larger.
@@ -75,7 +72,7 @@ const (
 const maxEventsPerID = 1000
 
 func (e *entry) flags() uint64 {
-	f := e.foreign
+	var f uint64
 	set := func(bit uint64, on bool) {
 		if on {
 			f |= bit
@@ -101,7 +98,6 @@ func (e *entry) flags() uint64 {
 	set(flagFavourite, e.favourite)
 	set(flagSum, e.count > 0)
 	set(flagInParts, e.inParts)
-	set(flagWeakEvents, e.weakEvents && len(e.events) > 0)
 	set(flagArm, e.arm != noArm)
 	set(flagContext, e.hasContext)
 	return f
@@ -161,7 +157,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 	if flags&flagContext != 0 {
 		dst = appendSteps(dst, e)
 	}
-	return append(dst, e.foreignBytes...)
+	return dst
 }
 
 // appendUnit appends an entry's arm and, where it is of a group of users, that and the period, behind their length.
@@ -298,7 +294,7 @@ func appendParked(dst []byte, p *parkedRecord) []byte {
 	return dst
 }
 
-// formShift is where the byte of a parked record's topic has its form: 0, JSON, in all that versions wrote that knew no other.
+// formShift is the lowest bit of a parked record's form in the byte of its topic.
 const formShift = 4
 
 // decodeEntry reads the stored form of an entry that lies in a bucket into e. Parked values alias b.
@@ -307,14 +303,10 @@ func decodeEntry(b []byte, bucket int64, e *entry) error {
 	e.bucket = bucket
 	d := entryReader{rest: b}
 	head := d.byte()
-	d.version = head & versionMask
-	switch {
-	case d.err != nil:
-	case head == 1 || head == 2:
-		d.old(e)
-	case d.version != entryVersion:
-		return fmt.Errorf("%w: version %d, this program reads up to %d", errEntry, d.version, entryVersion)
-	default:
+	if version := head & versionMask; d.err == nil && version != entryVersion {
+		d.fail("version %d, this program reads %d", version, entryVersion)
+	}
+	if d.err == nil {
 		d.entry(e, head)
 	}
 	if d.err == nil && len(d.rest) > 0 {
@@ -328,9 +320,8 @@ func decodeEntry(b []byte, bucket int64, e *entry) error {
 
 // entryReader reads the parts of a stored entry; after its first error it reads zeros.
 type entryReader struct {
-	version byte
-	rest    []byte
-	err     error
+	rest []byte
+	err  error
 }
 
 func (d *entryReader) entry(e *entry, head byte) {
@@ -341,12 +332,14 @@ func (d *entryReader) entry(e *entry, head byte) {
 			d.fail("no flags")
 		}
 	}
-	switch own := flags & (flagForeign - 1); {
+	switch {
 	case d.err != nil:
 		return
+	case flags >= flagUnknown:
+		d.fail("flags %#x", flags)
 	case e.kind == nothing || e.kind != closed && head&(headSelected|headPaid) != 0:
 		d.fail("first byte %#x", head)
-	case e.kind == waiting && own != flagParked, e.kind == closed && own&^flagParked != 0:
+	case e.kind == waiting && flags != flagParked, e.kind == closed && flags&^flagParked != 0:
 		d.fail("kind %d, but flags %#x", e.kind, flags)
 	}
 	if e.kind != waiting {
@@ -367,7 +360,6 @@ func (d *entryReader) entry(e *entry, head byte) {
 	if flags&flagContext != 0 && d.err == nil {
 		d.steps(e)
 	}
-	d.foreign(e, flags)
 }
 
 // unit reads what appendUnit wrote.
@@ -381,8 +373,7 @@ func (d *entryReader) unit(e *entry) {
 	}
 }
 
-// steps reads what appendSteps wrote. A version that does not know of it leaves it as it was when an item is selected; which was shown where is
-// not known then.
+// steps reads what appendSteps wrote.
 func (d *entryReader) steps(e *entry) {
 	part := d.part()
 	if d.err != nil {
@@ -398,18 +389,6 @@ func (d *entryReader) steps(e *entry) {
 	}
 	if rest, n := len(e.context)-e.ofUser, len(e.items); e.selected < 0 && (n == 0 || rest%n != 0) {
 		d.fail("a context of %d steps for %d items", rest, n)
-	}
-}
-
-// foreign keeps the parts of flags that this version does not know.
-func (d *entryReader) foreign(e *entry, flags uint64) {
-	whole := d.rest
-	e.foreign = flags &^ (flagForeign - 1)
-	for range bits.OnesCount64(e.foreign) {
-		d.part()
-	}
-	if d.err == nil {
-		e.foreignBytes = append(e.foreignBytes, whole[:len(whole)-len(d.rest)]...)
 	}
 }
 
@@ -453,8 +432,8 @@ func (d *entryReader) impression(e *entry, flags uint64) {
 	if flags&flagSum != 0 {
 		d.payoffs(e)
 	}
-	e.inParts, e.weakEvents = flags&flagInParts != 0, flags&flagWeakEvents != 0
-	if d.err == nil && (e.inParts && e.count == 0 || e.weakEvents && len(e.events) == 0) {
+	e.inParts = flags&flagInParts != 0
+	if d.err == nil && e.inParts && e.count == 0 {
 		d.fail("flags %#x of %d payoffs", flags, e.count)
 	}
 }

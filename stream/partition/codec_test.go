@@ -2,7 +2,6 @@ package partition
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"math"
 	"math/bits"
 	"slices"
@@ -26,9 +25,6 @@ func drawEntry(t *rapid.T) *entry {
 	e.bucket = rapid.Int64Range(0, 1<<40).Draw(t, "bucket")
 	if e.kind != waiting {
 		e.learner = rapid.Int32Range(0, math.MaxInt32).Draw(t, "learner")
-	}
-	if rapid.Bool().Draw(t, "written by a later version") {
-		drawForeign(t, e)
 	}
 	switch e.kind {
 	case closed:
@@ -69,18 +65,6 @@ func drawEntry(t *rapid.T) *entry {
 	return e
 }
 
-// drawForeign adds parts that this version does not know.
-func drawForeign(t *rapid.T, e *entry) {
-	for range rapid.IntRange(1, 4).Draw(t, "parts") {
-		flag := uint64(flagForeign) << rapid.IntRange(0, 40).Draw(t, "flag")
-		if e.foreign&flag == 0 {
-			part := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "part")
-			e.foreign |= flag
-			e.foreignBytes = append(binary.AppendUvarint(e.foreignBytes, uint64(len(part))), part...)
-		}
-	}
-}
-
 func drawDecision(t *rapid.T, e *entry) {
 	finite := rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64)
 	e.hasSelectionDeadline = rapid.Bool().Draw(t, "has selection deadline")
@@ -119,7 +103,6 @@ func drawDecision(t *rapid.T, e *entry) {
 		e.sum = finite.Draw(t, "sum")
 		e.events = append(e.events, rapid.SliceOfN(rapid.Uint64(), 0, 20).Draw(t, "events")...)
 		e.inParts = rapid.Bool().Draw(t, "in parts")
-		e.weakEvents = len(e.events) > 0 && rapid.Bool().Draw(t, "weak")
 	}
 }
 
@@ -152,7 +135,6 @@ func requireSameEntry(t require.TestingT, want, got *entry) {
 		e.undecided = append([]int32{}, e.undecided...)
 		e.context = append([]int8{}, e.context...)
 		e.events = append([]uint64{}, e.events...)
-		e.foreignBytes = append([]byte{}, e.foreignBytes...)
 		e.parked = append([]parkedRecord{}, e.parked...)
 		for i := range e.parked {
 			e.parked[i].value = append([]byte{}, e.parked[i].value...)
@@ -178,117 +160,77 @@ func TestEntryRoundTrip(t *testing.T) {
 	})
 }
 
-// storedBefore are entries that version 2 has stored, and one of version 1, with what they are read as.
-var storedBefore = []struct {
-	what, stored string
-	want         func(e *entry)
-}{
-	{"undecided", "020201b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801", func(e *entry) { undecidedBefore(e) }},
-	{"undecided, with all", "02028f09b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
-		"000000000000d03f040200010101030a0b0e", func(e *entry) {
-		undecidedBefore(e)
+// someEntries are an entry of each shape.
+var someEntries = map[string]func(e *entry){
+	"undecided": undecided,
+	"undecided, with all": func(e *entry) {
+		undecided(e)
 		e.propensities, e.ranks, e.undecided = []float64{.5, .25, .25}, []int32{2, 0, 1}, []int32{1}
 		e.instance, e.expected = 4, []int64{5, -6, 7}
-	}},
-	{"selected", "02029f08b494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
-		"000000000000d03f0402000101010b", func(e *entry) { selectedBefore(e) }},
-	{"paid in parts", "0202bf0cb494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801000000000000e03f000000000000d03f" +
-		"000000000000d03f0402000101000000000000f83f02020100000000000000020000000000000000010b", func(e *entry) {
-		selectedBefore(e)
+	},
+	"selected": selected,
+	"paid in parts": func(e *entry) {
+		selected(e)
 		e.sum, e.count, e.events, e.inParts = 1.5, 2, []uint64{1, 2}, true
-	}},
-	{"ended, summed", "020330b494cd5502c0843d8080afded26880bab70380a0f6a71301", func(e *entry) { endedBefore(e); e.wasSelected = true }},
-	{"ended, paid", "020310b494cd5502c0843d8080afded26880bab70380a0f6a71301", func(e *entry) { endedBefore(e); e.wasSelected, e.paidOnce = true, true }},
-	{"ended, unselected", "020300b494cd5502c0843d8080afded26880bab70380a0f6a71304", func(e *entry) { endedBefore(e) }},
-	{"waiting", "0201400701020380e0b8b6bf68fedfb8b6bf68c2a907027b7d", func(e *entry) {
+	},
+	"ended, paid": func(e *entry) {
+		e.kind, e.learner, e.wasSelected, e.paidOnce = closed, 2, true, true
+		e.forgetAt = bucketEnd(e.bucket)
+	},
+	"waiting": func(e *entry) {
 		e.kind = waiting
 		e.parked = []parkedRecord{{topic: event.Payoffs, offset: 3, timestamp: day, effective: day - 1, deadline: day + 60_000, value: []byte("{}")}}
-	}},
-	{"version 1", "010201b494cd5502c0843d8080afded26880bab70380c39aa61303b0ea010ac801", func(e *entry) { undecidedBefore(e); e.began = unknownBegin }},
+	},
 }
 
-func undecidedBefore(e *entry) {
+func undecided(e *entry) {
 	e.kind, e.learner, e.offset, e.hasSelectionDeadline = pending, 2, 1_000_000, true
 	e.began, e.selectionDeadline, e.payoffDeadline = day, day+1_800_000, day+30*86_400_000
 	e.items = []policy.Item{30000, 10, 200}
 }
 
-func selectedBefore(e *entry) {
-	undecidedBefore(e)
+func selected(e *entry) {
+	undecided(e)
 	e.selected, e.selectionDeadline, e.propensities, e.expected = 1, 0, []float64{.25}, []int64{-6}
 	e.ranks, e.instance, e.ordered = []int32{2, 0, 1}, 4, true
 }
 
-func endedBefore(e *entry) {
-	e.kind, e.learner, e.forgetAt = closed, 2, day+30*86_400_000+3_600_000
+// storedEntry is the entry that an entry of someEntries is stored as, in bucket 7.
+func storedEntry(fill func(e *entry)) []byte {
+	var e entry
+	e.reset()
+	e.bucket = 7
+	fill(&e)
+	return appendEntry(nil, &e)
 }
 
-// TestEntry_OfVersionsBefore: what earlier versions have stored is read, and stored again as this one's. No prefix of it passes for an
-// entry.
-func TestEntry_OfVersionsBefore(t *testing.T) {
-	for _, c := range storedBefore {
-		b, err := hex.DecodeString(c.stored)
-		require.NoError(t, err)
-		var want, got entry
-		want.reset()
-		want.bucket = 7
-		c.want(&want)
-		require.NoError(t, decodeEntry(b, want.bucket, &got), c.what)
-		requireSameEntry(t, &want, &got)
-		for cut := range b {
-			require.ErrorIs(t, decodeEntry(b[:cut], want.bucket, &got), errEntry, "%s, cut at %d", c.what, cut)
+// TestEntry_OfAnotherVersion: an entry of another version, and one with a flag that this version does not have, is refused.
+func TestEntry_OfAnotherVersion(t *testing.T) {
+	for what, fill := range someEntries {
+		b := storedEntry(fill)
+		require.EqualValues(t, entryVersion, b[0]&versionMask, what)
+		require.NoError(t, decodeEntry(b, 7, new(entry)), what)
+		for version := byte(0); version <= versionMask; version++ {
+			if version != entryVersion {
+				b[0] = b[0]&^versionMask | version
+				require.ErrorIs(t, decodeEntry(b, 7, new(entry)), errEntry, "%s, version %d", what, version)
+			}
 		}
-		require.ErrorIs(t, decodeEntry(append(slices.Clone(b), 0), want.bucket, &got), errEntry, c.what)
-		fits(&want)
-		again := appendEntry(nil, &want)
-		require.EqualValues(t, entryVersion, again[0]&versionMask)
-		require.NoError(t, decodeEntry(again, want.bucket, &got), c.what)
-		requireSameEntry(t, &want, &got)
 	}
-	for what, faulty := range map[string]string{
-		"a version after":                "04",
-		"a flag of a version after":      "0202811ab494cd5502c0843d8080afded26880bab70380a0f6a71380c39aa61303b0ea010ac801",
-		"none expected of an item":       "020281080700000000000105" + "00",
-		"more expected than there are":   "0202810807000000000001050202" + "02",
-		"half a number expected":         "020281080700000000000105" + "0180",
-		"an outcome that there is not":   "02030007000000000005",
-		"an impression of another world": "020407",
-	} {
-		b, err := hex.DecodeString(faulty)
-		require.NoError(t, err, what)
-		require.ErrorIs(t, decodeEntry(b, 0, new(entry)), errEntry, what)
-	}
-}
-
-// fits does what else is done with an entry of an earlier version before it is stored again: an end is put into its bucket, and
-// of version 1 the beginning is worked out.
-func fits(e *entry) {
-	if e.kind == closed {
-		e.bucket = bucketOf(e.forgetAt, e.forgetAt)
-		e.forgetAt = bucketEnd(e.bucket)
-	}
-	if e.began == unknownBegin {
-		e.began = e.payoffDeadline
-	}
+	closedOne := binary.AppendUvarint([]byte{entryVersion | byte(closed)<<kindShift | headFlags}, flagUnknown)
+	require.ErrorIs(t, decodeEntry(append(closedOne, 0), 7, new(entry)), errEntry)
 }
 
 // FuzzDecodeEntry: stored bytes are read, or refused; what is read can be stored and read again.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte{})
-	for _, c := range storedBefore {
-		b, err := hex.DecodeString(c.stored)
-		require.NoError(f, err)
-		f.Add(b)
-		var e entry
-		e.reset()
-		c.want(&e)
-		fits(&e)
-		f.Add(appendEntry(nil, &e))
-		if e.selected >= 0 {
-			e.shrink(delay.Needs{})
-			f.Add(appendEntry(nil, &e))
-		}
+	for _, fill := range someEntries {
+		f.Add(storedEntry(fill))
 	}
+	f.Add(storedEntry(func(e *entry) {
+		selected(e)
+		e.shrink(delay.Needs{})
+	}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var first, second entry
 		var err error
@@ -298,9 +240,6 @@ func FuzzDecodeEntry(f *testing.F) {
 			require.ErrorIs(t, err, errEntry)
 			require.Equal(t, nothing, first.kind)
 			return
-		}
-		if b[0] < entryVersion {
-			fits(&first)
 		}
 		require.NoError(t, decodeEntry(appendEntry(nil, &first), first.bucket, &second))
 		requireSameEntry(t, &first, &second)

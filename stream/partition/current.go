@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // Found is what the store holds under an id, and in which page; the zero value says that it holds nothing.
@@ -111,14 +110,11 @@ func (m *Machine) checkEntry(e *entry) error {
 	if e.arm != noArm && int(e.arm) >= len(m.trials.arms.all) {
 		return fmt.Errorf("%w: arm number %d, but there are only %d", errEntry, e.arm, len(m.trials.arms.all))
 	}
-	if e.began == unknownBegin {
-		e.began = m.beganBefore(e)
-	}
 	l := m.learners[e.learner]
 	if l.gone {
 		return nil
 	}
-	if e.kind == pending && e.selected >= 0 { // a version before may have stored more
+	if e.kind == pending && e.selected >= 0 { // another configuration may have needed more
 		e.shrink(l.delay.Needs())
 	}
 	for _, i := range e.items {
@@ -127,15 +123,6 @@ func (m *Machine) checkEntry(e *entry) error {
 		}
 	}
 	return nil
-}
-
-// beganBefore is when an impression began of which only the deadline is known: the present horizon before it, which is right
-// unless the horizon was changed. Where the learner is gone it is the deadline itself.
-func (m *Machine) beganBefore(e *entry) event.Millis {
-	if l := m.learners[e.learner]; !l.gone {
-		return e.payoffDeadline - l.cfg.PayoffHorizon
-	}
-	return e.payoffDeadline
 }
 
 // save puts the current entry into the overlay, if it has changed, and makes sure that it lies in a page of the right bucket.
@@ -171,12 +158,4 @@ func (m *Machine) save(walking bool) {
 		}
 	}
 	c.changed = false
-}
-
-// Convert makes a stored entry of the present layout of one of a layout below 3, whose id had that text.
-func Convert(text, value []byte) []byte {
-	if !state.IDOf(text).Hashed() || len(value) < 2 || value[0] == keyHashMark || kind(value[1]) == closed {
-		return value
-	}
-	return append(appendKeyHash(nil, state.KeyHash(text)), value...)
 }

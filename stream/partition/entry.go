@@ -73,19 +73,9 @@ type entry struct {
 	count   int64   // payoffs in sum
 	events  []uint64
 	inParts bool // the learner has been told of sum
-	// weakEvents says that events are hashes as layout 1 made them.
-	weakEvents bool
 
 	parked []parkedRecord // in the order of arrival
-
-	// foreign are the parts that a later version has added and this one does not know: their flags, and the bytes behind all
-	// others. They are kept as they are.
-	foreign      uint64
-	foreignBytes []byte
 }
-
-// unknownBegin is the began of an entry that was stored by a version that did not keep it, until fits works it out.
-const unknownBegin event.Millis = math.MinInt64
 
 // parkedRecord is a selection or payoff that waits for its impression or its selection. Its key is the entry's id.
 type parkedRecord struct {
@@ -105,7 +95,7 @@ func (e *entry) reset() {
 	e.forget()
 	clear(e.parked)
 	*e = entry{arm: noArm, instance: -1, selected: -1, offset: unknownOffset, bucket: noBucket, items: e.items, propensities: e.propensities,
-		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0], foreignBytes: e.foreignBytes[:0],
+		ranks: e.ranks, expected: e.expected, undecided: e.undecided, events: e.events, parked: e.parked[:0],
 		context: e.context}
 }
 
@@ -113,7 +103,7 @@ func (e *entry) reset() {
 func (e *entry) forget() {
 	e.items, e.propensities, e.events = e.items[:0], e.propensities[:0], e.events[:0]
 	e.ranks, e.undecided, e.expected = e.ranks[:0], e.undecided[:0], e.expected[:0]
-	e.instance, e.sum, e.count, e.inParts, e.weakEvents = -1, 0, 0, false, false
+	e.instance, e.sum, e.count, e.inParts = -1, 0, 0, false
 	e.offset, e.selected, e.alone, e.ordered, e.favourite = unknownOffset, -1, false, false, false
 	e.hasSelectionDeadline, e.selectionDeadline, e.payoffDeadline, e.began = false, 0, 0, 0
 	e.arm, e.group, e.period = noArm, 0, 0

@@ -81,7 +81,7 @@ func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
 		a := r.Decision.Assignment
 		require.Equal(t, event.Assignment{Experiment: "feed", Run: 1, Arm: x.Arms[x.Arm([]byte(id))].Name, Probability: 0.5}, a)
 		require.Equal(t, a.Arm, string(r.Learner))
-		require.Equal(t, 4, r.Decision.Layout)
+		require.Equal(t, 1, r.Decision.Layout)
 		by[a.Arm]++
 		if i%3 == 0 {
 			w.save()
@@ -96,7 +96,7 @@ func TestExperiment_ImpressionsAreRankedByTheirArm(t *testing.T) {
 	offset := w.next[event.Impressions]
 	require.NoError(t, w.read(event.Impressions, "other", event.AppendImpression(nil, &imp), day))
 	require.NotContains(t, string(w.decided[offset]), "experiment", "a learner without an experiment")
-	require.Contains(t, string(w.decided[offset]), `"layout":2`)
+	require.Contains(t, string(w.decided[offset]), `"layout":1`)
 	st := w.m.Experiments()[0]
 	require.Equal(t, []int64{int64(by["control"]), int64(by["feed"])}, []int64{st.Arms[0].Ranked, st.Arms[1].Ranked})
 }

@@ -15,21 +15,8 @@ import (
 // do not belong together.
 var ErrDecision = errors.New("partition: the decision in the log contradicts the state")
 
-// DecisionLayout is the latest version of the decision part of ranking records that this program adopts. It writes the least that
-// says what a record holds: layout 1, which it does not write any more, does not say when the time of the decision's deadlines
-// began, layout 2 does not say what was expected, and layout 3 nothing of experiments.
-const DecisionLayout = 4
-
-// layoutOf is the layout of a record of the decision, on an impression that was given that.
-func layoutOf(d *delay.Decision, g *given) int {
-	switch {
-	case g.trial != nil:
-		return 4
-	case len(d.Expected) > 0:
-		return 3
-	}
-	return 2
-}
+// DecisionLayout is the version of the decision part of ranking records. A decision of another version is not adopted.
+const DecisionLayout = 1
 
 func (m *Machine) stepImpression(in *Input, out *Output) error {
 	rec, imp := in.Record, &m.impression
@@ -194,7 +181,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	}
 	r.Decision = event.Decision{
 		Group: m.cfg.Group, Policy: as.cfg.PolicyName, Delay: as.cfg.DelayName, Partition: m.cfg.Partition,
-		Offset: rec.Offset, Layout: layoutOf(d, g), Began: base, HasBegan: true, Propensities: d.Propensities, Expected: d.Expected,
+		Offset: rec.Offset, Layout: DecisionLayout, Began: base, Propensities: d.Propensities, Expected: d.Expected,
 		Instance: d.Instance, Explored: d.Explored,
 		Ranks: d.Ranks, Undecided: d.Undecided, Seed: uint64(key), PayoffDeadline: later(base, l.cfg.PayoffHorizon),
 	}
@@ -290,10 +277,7 @@ func (m *Machine) begin(l *learner, d *event.Decision) *entry {
 	e.forget()
 	e.kind, e.learner, e.offset = pending, l.number, d.Offset
 	e.wasSelected, e.paidOnce, e.forgetAt = false, false, 0
-	e.payoffDeadline = d.PayoffDeadline
-	if e.began = d.Began; !d.HasBegan {
-		e.began = m.beganBefore(e)
-	}
+	e.began, e.payoffDeadline = d.Began, d.PayoffDeadline
 	e.hasSelectionDeadline, e.selectionDeadline = d.HasSelection, d.SelectionDeadline
 	if !d.HasSelection {
 		e.selectionDeadline = 0
@@ -370,12 +354,8 @@ func (m *Machine) makeRoom(r *event.Ranking) {
 		m.settle()
 		return
 	}
-	began := d.Began
-	if !d.HasBegan { // it is not before the deadline by more than it is later
-		began = d.PayoffDeadline
-	}
 	switch {
-	case e.kind == pending && e.nextDeadline() < began:
+	case e.kind == pending && e.nextDeadline() < d.Began:
 		m.expire()
 	case e.kind == pending:
 		m.giveUp()

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -360,7 +358,7 @@ func (m *Machine) shownAt(l *learner, item []byte) int32 {
 // cannot be told apart: each counts.
 func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) (verdict, *event.Fault) {
 	if len(p.EventID) > 0 {
-		h := e.eventHash(m.cur.key, p.EventID)
+		h := eventHash(m.cur.key, p.EventID)
 		if slices.Contains(e.events, h) {
 			return duplicate, nil
 		}
@@ -386,10 +384,7 @@ func (m *Machine) addUp(l *learner, e *entry, p *event.Payoff, at event.Millis) 
 
 // eventHash identifies an event id within one impression. It is stored, hence the same everywhere and for ever. It is cut
 // from a strong hash, for event ids come from outside: of a weak one two could be made that count as one.
-func (e *entry) eventHash(id, event []byte) uint64 {
-	if e.weakEvents {
-		return xxhash.Sum64(event)
-	}
+func eventHash(id, event []byte) uint64 {
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], uint64(len(id)))
 	h := sha256.New()

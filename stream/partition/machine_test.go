@@ -186,7 +186,7 @@ func TestAdoptionComesBeforeTheRulesOfTheDay(t *testing.T) {
 	w := newWorld(t, cfg)
 	rec := Record{Topic: event.Impressions, Timestamp: day, Key: []byte("i-1"), Value: impression("i-1", "a", "b")}
 	r := event.Ranking{ID: []byte("i-1"), Learner: []byte("feed"), Items: [][]byte{[]byte("b"), []byte("a")},
-		Decision: event.Decision{Instance: -1, PayoffDeadline: day + 5, HasSelection: true, SelectionDeadline: day + 3}}
+		Decision: event.Decision{Instance: -1, Began: day, PayoffDeadline: day + 5, HasSelection: true, SelectionDeadline: day + 3}}
 	require.NoError(t, w.m.Step(&Input{Record: &rec, Now: day, Decided: &r}, &w.out))
 	require.Empty(t, w.out.DeadLetters)
 	require.Equal(t, "pending: feed offset 0, b a, selection by 00:00:00, payoff by 00:00:00, bucket 00:00:00", w.entry("i-1"))

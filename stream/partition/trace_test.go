@@ -246,7 +246,7 @@ func (tr *tracer) printed(rankings int) (lines []string) {
 			line += " " + string(item)
 		}
 		if len(got.Decision.Expected) > 0 {
-			line += fmt.Sprintf(", expected %v in layout %d", got.Decision.Expected, got.Decision.Layout)
+			line += fmt.Sprintf(", expected %v", got.Decision.Expected)
 		}
 		if got.Decision.HasSelection {
 			line += ", selection by " + clock(got.Decision.SelectionDeadline)

@@ -130,11 +130,7 @@ func (c *cursor) settle() error {
 			c.decoded = true
 			return nil
 		case mine && len(c.earlier) < maxEarlier:
-			began := event.Millis(math.MinInt64)
-			if d.HasBegan {
-				began = d.Began
-			}
-			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, began})
+			c.earlier = append(c.earlier, earlierDecision{string(c.decision.ID), d.Offset, d.Began})
 		}
 		c.pop()
 	}
@@ -150,8 +146,8 @@ func ours(d *event.Decoder, r *event.Ranking, value []byte, group string) (bool,
 		switch {
 		case r.Decision.Group != group:
 			return false, nil
-		case r.Decision.Layout < 1 || r.Decision.Layout > partition.DecisionLayout:
-			return true, fmt.Errorf("it has layout %d, this worker adopts up to %d: run the version that wrote it, or a later one",
+		case r.Decision.Layout != partition.DecisionLayout:
+			return true, fmt.Errorf("it has layout %d, this worker adopts %d: run the version that wrote it",
 				r.Decision.Layout, partition.DecisionLayout)
 		}
 		return true, nil

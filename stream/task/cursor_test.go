@@ -13,7 +13,7 @@ import (
 // decision is a ranking of group g, as it stands in the log.
 func decision(group string, p int32, offset int64) []byte {
 	return fmt.Appendf(nil, `{"impression_id":"i-%d","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{`+
-		`"group":"%s","policy":"elimination","delay":"qpmd","partition":%d,"offset":%d,"layout":1,"seed":"00000000000000ff",`+
+		`"group":"%s","policy":"elimination","delay":"qpmd","partition":%d,"offset":%d,"layout":1,"seed":"00000000000000ff","began":"2026-11-21T10:00:00.000Z",`+
 		`"payoff_deadline":"2030-12-21T10:30:00Z"}}`, offset, group, p, offset)
 }
 

@@ -29,9 +29,8 @@ func cutOf(m *state.Meta) cutPositions {
 	return cut
 }
 
-// StateLayout is the version of what is stored, as this program writes it. It reads those below, too, which the store converts, and refuses what a
-// later version has written.
-const StateLayout = 3
+// StateLayout is the version of all that is stored of a partition. A state of another version is refused.
+const StateLayout = 1
 
 // StateUnfinished is that of a state which is being put together and is not to be used yet.
 const StateUnfinished = 0
@@ -192,9 +191,9 @@ func CheckLayout(m *state.Meta) error {
 		return errors.New("the state is being put together by `ranker-worker state reshard`, which has not come " +
 			"to its end: stop the workers and give it again")
 	}
-	if m.Layout < 1 || m.Layout > StateLayout {
-		return fmt.Errorf("the stored state has layout %d, this worker reads up to %d: run the version that wrote it, or a "+
-			"later one", m.Layout, StateLayout)
+	if m.Layout != StateLayout {
+		return fmt.Errorf("the stored state has layout %d, this worker reads %d: run the version that wrote it, or make it again "+
+			"from the topics: ranker-worker state rebuild --replace --yes", m.Layout, StateLayout)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	}
 	r.lanes.rankings.position, r.lanes.rankings.witness = meta.Rankings, meta.RankingsWitness
 	var err error
-	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift || meta.Layout < 2); err != nil {
+	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift); err != nil {
 		return nil, err
 	}
 	m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})

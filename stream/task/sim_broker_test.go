@@ -183,7 +183,7 @@ const foreignID = 77
 func (b *broker) foreign(offset int64) {
 	b.w.seen.foreign++
 	value := fmt.Appendf(nil, `{"impression_id":"i-%d","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{`+
-		`"group":"g","policy":"elimination","delay":"qpmd","partition":0,"offset":%d,"layout":1,"seed":"00000000000000ff",`+
+		`"group":"g","policy":"elimination","delay":"qpmd","partition":0,"offset":%d,"layout":1,"seed":"00000000000000ff","began":"2026-11-21T10:00:00.000Z",`+
 		`"payoff_deadline":"2030-12-21T10:30:00Z","selection_deadline":"2030-12-21T10:30:00Z"}}`, offset, offset)
 	b.rankings = append(b.rankings, logged{key: []byte("x"), value: value, timestamp: b.clock(), producer: Producer{foreignID, 0}})
 }

@@ -42,7 +42,7 @@ func (d *driver) ranking(format string, args ...any) {
 }
 
 const someRanking = `{"impression_id":"i-6","learner":"feed","time":"2026-11-21T10:00:00.000Z","items":["b","a"],"decision":{` +
-	`"group":"%s","policy":"elimination","delay":"qpmd","partition":%d,"offset":5,"layout":%d,"seed":"%s",` +
+	`"group":"%s","policy":"elimination","delay":"qpmd","partition":%d,"offset":5,"layout":%d,"seed":"%s","began":"2026-11-21T10:00:00.000Z",` +
 	`"payoff_deadline":"2030-12-21T10:30:00Z","selection_deadline":"2030-12-21T10:30:00Z"}}`
 
 const someSeed = "00000000000000ff"

@@ -126,7 +126,7 @@ func (f *fold) compareDecision(id string, l *life, e *entry) bool {
 	same := f.state.learners[e.learner] == l.learner.name
 	if e.kind == pending {
 		same = same && (e.offset == l.offset || e.offset < 0 && e.selected >= 0) && e.payDeadline == l.payDeadline &&
-			(e.selected >= 0 || !l.hasSelection || e.selDeadline == l.selDeadline) && (e.old || !l.hasBegan || e.began == l.began)
+			(e.selected >= 0 || !l.hasSelection || e.selDeadline == l.selDeadline) && e.began == l.began
 	}
 	if !f.out.ok(entriesDecision, same) {
 		f.out.breach(entriesDecision, id, fmt.Sprintf("learner %s, offset %d, began %d, deadlines %d and %d", l.learner.name, l.offset, l.began,

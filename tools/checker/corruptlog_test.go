@@ -150,7 +150,7 @@ var logCorruptions = []struct {
 	{experimentsArm, "outside of its experiment", func(t *testing.T, v *victim) { v.forge(t, "x12", "tried", func(*event.Ranking) {}) }},
 	{experimentsVerdict, "in the place of an arm that is in service", func(t *testing.T, v *victim) {
 		v.forge(t, "x13", "tried", func(r *event.Ranking) {
-			r.Decision.Layout, r.Decision.Assignment = 4, event.Assignment{Experiment: "tried", Run: 1, Arm: "same", Probability: 0.5, Fallback: true}
+			r.Decision.Assignment = event.Assignment{Experiment: "tried", Run: 1, Arm: "same", Probability: 0.5, Fallback: true}
 		})
 	}},
 	{rankingsReadable, "a ranking that cannot be read", func(t *testing.T, v *victim) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -21,14 +20,13 @@ const (
 
 // entry is what is stored under an impression id.
 type entry struct {
-	old          bool // of version 1
 	kind         kind
 	page         string // that it lies in
 	bucket       int64  // that of the page
 	learner      int32
 	offset       int64 // -1: not kept
 	payDeadline  event.Millis
-	began        event.Millis // not known of version 1
+	began        event.Millis
 	hasSelection bool         // it has a selection deadline, or had one
 	selDeadline  event.Millis // as long as nothing is selected
 	forgetAt     event.Millis // of a tombstone
@@ -68,7 +66,7 @@ type parked struct {
 
 var errEntry = errors.New("the stored entry is broken")
 
-// Flags of a stored entry of version 3.
+// Flags of a stored entry.
 const (
 	flagSelectionDeadline = 1 << iota
 	flagSelected
@@ -86,10 +84,9 @@ const (
 	flagFavourite
 	flagSum
 	flagInParts
-	flagWeakEvents
 	flagArm
 	flagContext
-	flagForeign // and above: of later versions
+	flagUnknown // and above
 )
 
 // cursor reads a stored entry from its front; after its first error it reads zeros.
@@ -155,7 +152,7 @@ func (c *cursor) length() int {
 	return int(n)
 }
 
-// decodeEntry reads what is stored under an impression id. The first byte has the version, 3, in three bits, the kind in two, and of a
+// decodeEntry reads what is stored under an impression id. The first byte has the version, 1, in three bits, the kind in two, and of a
 // tombstone whether there was a selection and whether it ended by a payoff. Its highest bit says that flags follow, a uvarint. Then, as
 // uvarints unless said otherwise: unless it is waiting, the learner's number. That is all of a tombstone, which goes at the
 // end of its bucket, that of its page. Of a pending one:
@@ -175,26 +172,15 @@ func (c *cursor) length() int {
 // offset, timestamp (varint), effective time (varint), how much later its wait ends (varint), value with its length before, and where
 // the form is Avro the same in Protobuf likewise. With flagArm follows the place of its arm in the stored table, and of an experiment by user
 // the group and the period (varint), all with their length before. With flagContext follows how many steps of its context are the user's (a byte), and
-// all of them (a byte each, signed), with their length before. Flags of later versions have parts with their length before, last of all.
-//
-// Earlier versions are read by decodeOld.
+// all of them (a byte each, signed), with their length before.
 func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	c := cursor{b: b}
 	head := c.byte()
 	e := &entry{instance: -1, selected: -1, offset: -1, bucket: bucket}
-	var foreign uint64
-	switch {
-	case c.err != nil:
-	case head == 1 || head == 2:
-		foreign = c.old(e, head)
-	case head&7 == 3:
-		foreign = c.entry(e, head)
-	default:
+	if c.err == nil && head&7 != 1 {
 		return nil, fmt.Errorf("%w: version %d", errEntry, head&7)
 	}
-	for range bits.OnesCount64(foreign) {
-		c.take(c.length())
-	}
+	c.entry(e, head)
 	switch {
 	case c.err != nil:
 		return nil, c.err
@@ -208,11 +194,14 @@ func decodeEntry(b []byte, bucket int64) (*entry, error) {
 	return e, nil
 }
 
-func (c *cursor) entry(e *entry, head byte) (foreign uint64) {
+func (c *cursor) entry(e *entry, head byte) {
 	e.kind = kind(head >> 3 & 3)
 	var flags uint64
 	if head&128 != 0 {
 		flags = c.uvarint()
+	}
+	if c.err == nil && flags >= flagUnknown {
+		c.err = fmt.Errorf("%w: flags %#x", errEntry, flags)
 	}
 	if e.kind != waiting {
 		e.learner = int32(c.uvarint())
@@ -248,7 +237,6 @@ func (c *cursor) entry(e *entry, head byte) (foreign uint64) {
 			c.err = fmt.Errorf("%w: its context", errEntry)
 		}
 	}
-	return flags &^ (flagForeign - 1)
 }
 
 func (c *cursor) parked(e *entry) {

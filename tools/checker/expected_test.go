@@ -55,7 +55,6 @@ func TestEntry_SaysWhatWasExpected(t *testing.T) {
 	require.Len(t, out.Rankings, 1)
 	require.NoError(t, event.NewDecoder(event.Limits{}).Ranking(&r, out.Rankings[0].Value))
 	require.Equal(t, []float64{-0.5, -0.1, 0.3}, r.Decision.Expected)
-	require.Equal(t, 3, r.Decision.Layout)
 	require.Equal(t, []int64{-500_000, -100_000, 300_000}, undecided.expected)
 	again, err := decodeEntry(encodeEntry(undecided), undecided.bucket)
 	require.NoError(t, err)

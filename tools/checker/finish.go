@@ -88,7 +88,7 @@ func (f *fold) checkIndex() {
 		bucket, listed := f.state.pages[e.page]
 		deadline := max(e.nextDeadline(), 0)
 		away := deadline
-		if e.kind == pending && !e.old {
+		if e.kind == pending {
 			away = max(deadline-max(e.began, 0), 0)
 		}
 		latest := max(deadline/tick+away/256/tick, walked)

@@ -103,7 +103,7 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 	it := lf.item(i)
 	if l.offset < it.ended {
 		if lf.lately != nil {
-			lf.lately.takeEnded(l, lf.began(l), v)
+			lf.lately.takeEnded(l, l.began, v)
 		}
 		return
 	}
@@ -120,13 +120,13 @@ func (lf *learnerFold) take(l *life, i uint32, v float64, walked bool, age int64
 		lf.feed(l, i, v)
 	}
 	if lf.silence != nil {
-		lf.silence.take(i, lf.began(l), age, v)
+		lf.silence.take(i, l.began, age, v)
 	}
 	if lf.drift != nil {
-		lf.drift.take(i, lf.began(l), v)
+		lf.drift.take(i, l.began, v)
 	}
 	if lf.lately != nil {
-		lf.lately.take(l, i, lf.began(l), v)
+		lf.lately.take(l, i, l.began, v)
 	}
 	if lf.context != nil && l.steps != nil {
 		lf.context.take(l, i, v)
@@ -138,11 +138,11 @@ func (lf *learnerFold) part(l *life, r *record, before float64, had bool) {
 	if lf.silence == nil || lf.reset != nil {
 		return
 	}
-	now, age := normalise(lf.variants[0], l.sum), max(0, r.effective-lf.began(l))
+	now, age := normalise(lf.variants[0], l.sum), max(0, r.effective-l.began)
 	if had {
-		lf.silence.part(lf.began(l), age, &before, now)
+		lf.silence.part(l.began, age, &before, now)
 	} else {
-		lf.silence.part(lf.began(l), age, nil, now)
+		lf.silence.part(l.began, age, nil, now)
 	}
 }
 

@@ -15,12 +15,12 @@ type life struct {
 	open  bool         // something of it was taken in in an order that is not known: anything may have become of it
 	until event.Millis // of one that is open: the last that was heard of it
 
-	kind         kind // 0 and waiting: no impression; pending; closed
-	offset       int64
-	learner      *learnerFold
-	instance     int32
-	began        event.Millis
-	hasBegan     bool
+	kind     kind // 0 and waiting: no impression; pending; closed
+	offset   int64
+	learner  *learnerFold
+	instance int32
+	began    event.Millis
+
 	hasSelection bool
 	selDeadline  event.Millis
 	payDeadline  event.Millis
@@ -245,7 +245,7 @@ func (f *fold) end(l *life, as fate) {
 // that this is past, and not from before it began. It is forgotten at the end of a bucket.
 func (f *fold) close(l *life, as fate) {
 	f.valued(l, as)
-	at := max(f.beganOf(l), min(f.watermark, l.next()))
+	at := max(l.began, min(f.watermark, l.next()))
 	l.kept.least, l.kept.most = math.MaxInt64, 0
 	for _, cfg := range f.c.configs {
 		until := at + cfg.Join.Remember.Milliseconds()
@@ -273,17 +273,6 @@ func bucketFrom(seen, deadline event.Millis) int64 {
 	return at - at%width + width - 1
 }
 
-// beganOf is when an impression began.
-func (f *fold) beganOf(l *life) event.Millis {
-	switch {
-	case l.hasBegan:
-		return l.began
-	case l.learner == nil:
-		return l.payDeadline
-	}
-	return l.learner.began(l)
-}
-
 // expire ends an impression whose deadline is past. What waited for its selection waits for nothing any more.
 func (f *fold) expire(l *life) {
 	lf, cfg := l.learner, l.learner.variants[0]
@@ -297,7 +286,7 @@ func (f *fold) expire(l *life) {
 		f.end(l, wasPaid|wasExpired)
 	case l.count > 0:
 		l.paid = normalise(cfg, l.sum)
-		lf.take(l, l.items[l.selected], l.paid, true, max(0, l.payDeadline-lf.began(l)))
+		lf.take(l, l.items[l.selected], l.paid, true, max(0, l.payDeadline-l.began))
 		f.end(l, wasPaid)
 	case len(defaults) == 0:
 		f.end(l, wasExpired)
@@ -413,7 +402,7 @@ func (f *fold) judgePayoff(l *life, r *record) fate {
 		return isRejected
 	}
 	l.paid = normalise(cfg, r.value)
-	l.learner.take(l, l.items[l.selected], l.paid, false, max(0, r.effective-l.learner.began(l)))
+	l.learner.take(l, l.items[l.selected], l.paid, false, max(0, r.effective-l.began))
 	f.end(l, wasPaid)
 	return isTaken
 }

@@ -250,7 +250,7 @@ func (f *fold) readByAll(rec *logged) bool {
 func (f *fold) begin(l *life, lf *learnerFold, d *event.Decision) {
 	rk := &f.ranked.cur
 	*l = life{open: l.open, until: max(l.until, d.PayoffDeadline), waits: l.waits, selected: -1,
-		kind: pending, offset: d.Offset, learner: lf, instance: d.Instance, began: d.Began, hasBegan: d.HasBegan,
+		kind: pending, offset: d.Offset, learner: lf, instance: d.Instance, began: d.Began,
 		hasSelection: d.HasSelection, selDeadline: d.SelectionDeadline, payDeadline: d.PayoffDeadline,
 		items: make([]uint32, len(rk.Items)), propensities: slices.Clone(d.Propensities), expected: slices.Clone(d.Expected),
 		ranks: slices.Clone(d.Ranks), undecided: slices.Clone(d.Undecided),
@@ -272,7 +272,7 @@ func (f *fold) carry(lf *learnerFold, l *life, parsed bool) {
 			items[i] = f.items.intern(f.imp.Candidates[i].Item)
 		}
 	}
-	lf.kept.carry(items, l, lf.began(l))
+	lf.kept.carry(items, l, l.began)
 }
 
 // checkItems: what is ranked are the candidates, each once.
@@ -317,7 +317,7 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 		v := lf.decided[0]
 		f.out.breach(rankingsDeadlines, name, fmt.Sprintf("%v for the selection and %v for the payoff, from %d on, at watermark %d",
 			v.SelectionTimeout, v.PayoffHorizon, at, f.watermark),
-			fmt.Sprintf("from %d on (told: %t), deadlines %d and %d", d.Began, d.HasBegan, d.SelectionDeadline, d.PayoffDeadline))
+			fmt.Sprintf("from %d on, deadlines %d and %d", d.Began, d.SelectionDeadline, d.PayoffDeadline))
 	}
 }
 
@@ -325,11 +325,9 @@ func (f *fold) checkDecision(name any, r *record, lf *learnerFold, d *event.Deci
 func (f *fold) deadlinesFit(at event.Millis, v *config.Learner, d *event.Decision) bool {
 	began := max(at, f.watermark)
 	if f.adrift { // the watermark is not known
-		if began = d.PayoffDeadline - v.PayoffHorizon.Milliseconds(); d.HasBegan {
-			began = d.Began
-		}
+		began = d.Began
 	}
-	return began >= at && (!d.HasBegan || d.Began == began) && d.HasSelection == f.selects &&
+	return began >= at && d.Began == began && d.HasSelection == f.selects &&
 		d.PayoffDeadline == later(began, v.PayoffHorizon) &&
 		(!d.HasSelection || d.SelectionDeadline == later(began, v.SelectionTimeout))
 }

@@ -167,14 +167,6 @@ func (s *silenceFold) isSettled(began event.Millis) bool {
 	return start+quarter+s.grid.Horizon() <= s.pass
 }
 
-// began is when a life's payoff deadline is counted from.
-func (lf *learnerFold) began(l *life) event.Millis {
-	if l.hasBegan {
-		return l.began
-	}
-	return l.payDeadline - lf.variants[0].PayoffHorizon.Milliseconds()
-}
-
 // checkSilence compares what is stored of silence.
 func (lf *learnerFold) checkSilence(f *fold) {
 	lf.checkSpans(f)
@@ -217,12 +209,9 @@ func (lf *learnerFold) compareSpans(f *fold) {
 			continue
 		}
 		item, began := int64(e.items[e.selected]), e.began
-		if e.old {
-			began = e.payDeadline - lf.variants[0].PayoffHorizon.Milliseconds()
-		}
 		at := slices.IndexFunc(lf.stored.spans[item], func(x storedSpan) bool { return x.block.Start() <= began && began < x.block.End() })
 		if at < 0 {
-			if !f.out.ok(silenceFlights, e.old) {
+			if !f.out.ok(silenceFlights, false) {
 				f.out.breach(silenceFlights, lf.name+": "+lf.stored.name(item), fmt.Sprintf("a block around %d, when %x began", began, id), "none")
 			}
 			continue
@@ -230,9 +219,8 @@ func (lf *learnerFold) compareSpans(f *fold) {
 		if lf.lately != nil {
 			expected[item][at] += lf.silence.expectedOf(e)
 		}
-		if found[item][at].hi++; !e.old { // those of before times were kept may not be counted
-			found[item][at].lo++
-		}
+		found[item][at].hi++
+		found[item][at].lo++
 	}
 	for item, spans := range lf.stored.spans {
 		for k, x := range spans {

@@ -225,7 +225,7 @@ func (r *running) kill(t *testing.T) {
 }
 
 // rollBack replaces what Redis has of the partition by a copy.
-func (w *world) rollBack(t *testing.T, copied map[string]goldenKey) {
+func (w *world) rollBack(t *testing.T, copied map[string]storedKey) {
 	t.Helper()
 	keys, err := w.redis.Keys(t.Context(), "{"+w.group+":0}:*").Result()
 	require.NoError(t, err)

@@ -1,24 +1,21 @@
 package e2e
 
 import (
-	"encoding/hex"
 	"slices"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
 // copyStore copies what Redis has of a group's partition 0.
-func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
+func (w *world) copyStore(t *testing.T, group string) map[string]storedKey {
 	t.Helper()
-	ctx, store := t.Context(), map[string]goldenKey{}
+	ctx, store := t.Context(), map[string]storedKey{}
 	keys, err := w.redis.Keys(ctx, "{"+group+":0}:*").Result()
 	require.NoError(t, err)
 	for _, key := range keys {
-		var k goldenKey
+		var k storedKey
 		kind, err := w.redis.Type(ctx, key).Result()
 		require.NoError(t, err)
 		switch kind {
@@ -27,7 +24,7 @@ func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
 			all, err := w.redis.HGetAll(ctx, key).Result()
 			require.NoError(t, err)
 			for f, v := range all {
-				k.Hash[fieldText(f)] = []byte(v)
+				k.Hash[f] = []byte(v)
 			}
 		case "set":
 			all, err := w.redis.SMembers(ctx, key).Result()
@@ -47,7 +44,7 @@ func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
 			all, err := w.redis.XRange(ctx, key, "-", "+").Result()
 			require.NoError(t, err)
 			for _, m := range all {
-				e := goldenEntry{ID: m.ID, Fields: map[string][]byte{}}
+				e := storedEntry{ID: m.ID, Fields: map[string][]byte{}}
 				for f, v := range m.Values {
 					e.Fields[f] = []byte(v.(string))
 				}
@@ -62,11 +59,10 @@ func (w *world) copyStore(t *testing.T, group string) map[string]goldenKey {
 }
 
 // putBack writes a copy to where nothing stands.
-func putBack(t *testing.T, raw redis.UniversalClient, store map[string]goldenKey) {
+func putBack(t *testing.T, raw redis.UniversalClient, store map[string]storedKey) {
 	t.Helper()
 	for key, k := range store {
-		for text, value := range k.Hash {
-			field := fieldOf(t, text)
+		for field, value := range k.Hash {
 			require.NoError(t, raw.HSet(t.Context(), key, field, value).Err())
 		}
 		for _, member := range k.Set {
@@ -85,22 +81,15 @@ func putBack(t *testing.T, raw redis.UniversalClient, store map[string]goldenKey
 	}
 }
 
-// fieldText is a field of a hash as it can stand in JSON: one that is no text, as the ids of layout 3 are, in hexadecimal behind "hex:".
-func fieldText(field string) string {
-	if utf8.ValidString(field) && !strings.HasPrefix(field, hexField) {
-		return field
-	}
-	return hexField + hex.EncodeToString([]byte(field))
+// storedKey is a hash, set, sorted set or stream.
+type storedKey struct {
+	Hash   map[string][]byte
+	Set    [][]byte
+	Sorted map[string]float64
+	Stream []storedEntry
 }
 
-func fieldOf(t *testing.T, text string) string {
-	digits, isHex := strings.CutPrefix(text, hexField)
-	if !isHex {
-		return text
-	}
-	b, err := hex.DecodeString(digits)
-	require.NoError(t, err)
-	return string(b)
+type storedEntry struct {
+	ID     string
+	Fields map[string][]byte
 }
-
-const hexField = "hex:"

@@ -104,7 +104,7 @@ func (w *World) impression(l delay.Learner, im *simulate.Impression, rng *rand.R
 	var d delay.Decision
 	l.Decide(candidates, nil, policy.Key(rng.Uint64()), &d)
 	r := event.Ranking{ID: imp.ID, Learner: []byte(w.Learner.Name), Time: im.Time, Decision: event.Decision{Group: "g", Policy: string(w.Learner.Policy),
-		Delay: string(w.Learner.Delay), Offset: int64(im.Number), Layout: 2, Propensities: d.Propensities, Instance: d.Instance, Began: im.Time, HasBegan: true,
+		Delay: string(w.Learner.Delay), Offset: int64(im.Number), Layout: 1, Propensities: d.Propensities, Instance: d.Instance, Began: im.Time,
 		HasSelection: true, SelectionDeadline: im.Time + time.Hour.Milliseconds(), PayoffDeadline: im.Time + w.Learner.PayoffHorizon.Milliseconds()}}
 	order := make([]int, n)
 	for k, rank := range d.Order {

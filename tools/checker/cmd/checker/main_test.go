@@ -35,7 +35,7 @@ func TestStatusTellsWhatWasFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, statusOK, status)
 
-	env.Mini.HSet("{g:1}:meta", "token", "t", "layout", "3") // most is missing
+	env.Mini.HSet("{g:1}:meta", "token", "t", "layout", "1") // most is missing
 	status, err = run(t.Context(), []string{"-config", file, "-json", "-partitions", "1"})
 	require.NoError(t, err)
 	require.Equal(t, statusViolated, status)
