@@ -47,7 +47,7 @@ type Feedback struct {
 	Propensity float64
 	Instance   int32
 	// Expected is what the decision expected of Item, where HasExpected is true; not used by Unselected. It is not there where
-	// another policy decided, or a learner of an earlier version.
+	// another policy decided, or the decision recorded none.
 	Expected    float64
 	HasExpected bool
 	// Order is the decision's: positions in Candidates in the order shown. Empty where it is not known; Candidates are
@@ -154,12 +154,6 @@ type Attracting interface {
 	// ShareOnTop is the share of impressions with an item on top that end with a selection; false where it is not learned, or none
 	// has ended yet.
 	ShareOnTop(i policy.Item) (share float64, ok bool)
-}
-
-// Versioned is a learner of which a hash holds something else than it did in an earlier version.
-type Versioned interface {
-	// Form is the version of what stands in a hash, 1 for the first.
-	Form(hash string) int64
 }
 
 // Pooled is a hash whose fields are pooled over the partitions. Its name may not change.

@@ -100,14 +100,6 @@ func (d *Direct) Hashes() []string {
 	return all
 }
 
-// Form implements Versioned: flights say when they began, and who does not keep that up must not change their number.
-func (d *Direct) Form(hash string) int64 {
-	if hash == hashFlights {
-		return 2
-	}
-	return 1
-}
-
 // Harvest implements Learner.
 func (d *Direct) Harvest(r Recorder) {
 	if d.users != nil {

@@ -208,17 +208,6 @@ func (p *Preferring) Expects() bool {
 	return ok && x.Expects()
 }
 
-// Form implements Versioned: since its second version the finder's hash tells apart what was counted against the order.
-func (p *Preferring) Form(hash string) int64 {
-	if _, sorted := p.finder.(*preference.Sorted); sorted && hash == p.finder.Hash() {
-		return 2
-	}
-	if v, ok := p.inner.(Versioned); ok {
-		return v.Form(hash)
-	}
-	return 1
-}
-
 // LoadSums implements Learner.
 func (p *Preferring) LoadSums(i policy.Item, s policy.Sums) { p.inner.LoadSums(i, s) }
 

@@ -69,7 +69,6 @@ type Robust struct {
 var (
 	_ Learner   = (*Robust)(nil)
 	_ Expecting = (*Robust)(nil)
-	_ Versioned = (*Robust)(nil)
 )
 
 // recentItems are the rows of items, our own and others', and what they are read as.

@@ -27,14 +27,6 @@ func (r *Robust) Hashes() []string {
 	return append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
 }
 
-// Form implements Versioned: flights are those of Direct.
-func (r *Robust) Form(hash string) int64 {
-	if hash == hashFlights {
-		return 2
-	}
-	return 1
-}
-
 // Pooled implements Learner: payoffs tell of items and of levels wherever they came.
 func (r *Robust) Pooled() []Pooled {
 	return append(r.base.Pooled(), Pooled{Hash: hashLately, ByItem: true}, Pooled{Hash: hashLevels})

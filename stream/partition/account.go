@@ -153,14 +153,10 @@ func ofTopic(t event.Topic, impressions, selections, payoffs count) count {
 
 const accountPrefix = "account."
 
-// ledger holds the counts and remembers which of them have changed since the last seal. Those that a later version has
-// added, and this one does not know, are kept as they are.
+// ledger holds the counts and remembers which of them have changed since the last seal.
 type ledger struct {
 	now    [counts]int64
 	sealed [counts]int64
-
-	foreign       map[string]int64
-	foreignSealed map[string]int64
 }
 
 func (l *ledger) add(c count, n int64) { l.now[c] += n }
@@ -177,11 +173,7 @@ func (l *ledger) load(name, value string) error {
 			return nil
 		}
 	}
-	if l.foreign == nil {
-		l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
-	}
-	l.foreign[name], l.foreignSealed[name] = v, v
-	return nil
+	return fmt.Errorf("partition: no count is named %q", name)
 }
 
 // count counts for the partition, and for the learner of the current entry where that is known: once an impression has

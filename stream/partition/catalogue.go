@@ -30,7 +30,6 @@ type catalogue struct {
 	told    int            // how many items there are, as stored; -1: nothing is
 	ended   []endedItem    // dropped since the last seal
 	fresh   freshNames
-	raised  bool // items were dropped, or might have been: what is stored is of form 2
 
 	retention retention
 }
@@ -118,14 +117,14 @@ func (c *catalogue) drop(i policy.Item) {
 	c.process.Remove(i)
 	c.recent[recentAt(i)] = recentItem{}
 	c.n--
-	c.ended, c.raised = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.What(i)&itemUntold != 0}), true
+	c.ended = append(c.ended, endedItem{i, process, c.rows.Get(i) || c.changes.What(i)&itemUntold != 0})
 	c.rows.Remove(i)
 }
 
 // skip gives a number that is nobody's, as that of an item which has ended is.
 func (c *catalogue) skip() (i policy.Item) {
 	i = c.next
-	c.next, c.raised = c.next+1, true
+	c.next++
 	return i
 }
 
@@ -171,12 +170,11 @@ type storedItem struct {
 }
 
 // load takes the stored items, in any order: rows, and names. Numbers must be 0..n-1, but that below next some may be missing: of items that
-// ended. Where it has not been said how many items there are, rows have no names beside them: an earlier version wrote them, or they come
-// from an export.
+// ended. Where it has not been said how many items there are, rows have no names beside them: they come from an export.
 func (c *catalogue) load(rows []storedItem, named []namedItem, next policy.Item, r retention) error {
-	raised, told := c.raised, c.told
+	told := c.told
 	*c = newCatalogue(c.names)
-	c.retention, c.next, c.raised, c.told = r, next, raised, told
+	c.retention, c.next, c.told = r, next, told
 	most := int64(next) + int64(len(rows)) + int64(len(named))
 	beyond := 0
 	place := func(name []byte, number, process int32, until event.Millis) error {

@@ -192,31 +192,10 @@ func numbersIn(field []byte) iter.Seq[policy.Item] {
 	}
 }
 
-// untell takes the rows back of items of which, among all that was loaded, nothing is known: earlier versions gave each a row.
-func (c *catalogue) untell(rows []storedItem, fields []state.Field, byItem func(hash string) bool) {
-	var known policy.Pages[bool]
-	for _, f := range fields {
-		if !byItem(f.Hash) {
-			continue
-		}
-		for i := range numbersIn(f.Field) {
-			if c.has(i) {
-				*known.At(i) = true
-			}
-		}
-	}
-	for k := range rows {
-		if i := rows[k].number; rows[k].sums.N == 0 && !known.Get(i) {
-			c.rows.Remove(i)
-			c.changes.Note(i, itemUntold)
-		}
-	}
-}
-
 // loadCount takes in what other partitions are told of all items together.
 func (c *catalogue) loadCount(f state.Field) (err error) {
 	if string(f.Field) != catalogueItems {
-		return nil // a later version's
+		return fmt.Errorf("the catalogue has no field %q", f.Field)
 	}
 	c.told, err = parseCount(f.Value)
 	return err

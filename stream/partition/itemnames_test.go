@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -81,46 +80,6 @@ func FuzzNamesPage(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, items, again)
 	})
-}
-
-// TestRowsOfBefore: what earlier versions stored, a row for each item and no names, is the same state. Names are written with the next
-// seal, and of rows those are left that others need.
-func TestRowsOfBefore(t *testing.T) {
-	cfg := endingConfig(t, delay.Silence{Law: delay.SilenceAges})
-	all := [event.Inputs]bool{true, true, true}
-	w := newWorld(t, cfg)
-	w.tick(1_000, all)
-	for k, names := range [][]string{{"paid", "b", "c"}, {"selected", "b", "d"}} {
-		id := fmt.Sprint("i-", k)
-		require.NoError(t, w.read(event.Impressions, id, impression(id, names...), w.now))
-		require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"impression_id":%q,"item":%q}`, id, names[0]), w.now))
-	}
-	require.NoError(t, w.read(event.Payoffs, "i-0", []byte(`{"impression_id":"i-0","payoff":1}`), w.now))
-	w.save()
-	rows := w.store.items(t, "feed")
-	require.Len(t, rows, 5)
-	require.Len(t, w.store.fields["feed:items"], 2)
-	now := w.store.dump()
-
-	before := func() {
-		for name, row := range rows {
-			w.store.fields["feed:items"][name] = row
-		}
-		delete(w.store.fields, "feed:names")
-		delete(w.store.fields, "feed:catalogue")
-	}
-	before()
-	w.crash()
-	require.Equal(t, 5, w.m.Learners()[0].Items)
-	w.save()
-	require.Equal(t, now, w.store.dump())
-	w.crash()
-	w.save()
-	require.Equal(t, now, w.store.dump())
-
-	before()
-	delete(w.store.fields["feed:items"], "b")
-	require.ErrorContains(t, w.tryStart(), "only 4 items")
 }
 
 // TestNamesAndRowsDiffer: once it is said how many items there are, a row without a name is somebody else's.

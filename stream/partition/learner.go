@@ -2,9 +2,7 @@ package partition
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +20,6 @@ type learner struct {
 	fingerprint string
 	changed     bool // its line in the learner table has to be written
 	ledger      ledger
-	forms       string // as stored
-	foreign     []byte // members of its line that a later version has added: `,"name":value`, as often as there are
 	stored      storedItems
 	gone        bool // stored, but not configured any more; it has no items and no delay.Learner
 
@@ -223,12 +219,6 @@ func appendLearner(dst []byte, l *learner) []byte {
 		}
 		dst = appendCount(dst, countNames[c], n)
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.ledger.foreign)) {
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = appendCount(dst, name, l.ledger.foreign[name])
-	}
 	dst = append(dst, '}')
 	if next := l.nextStored(); next > 0 {
 		dst = strconv.AppendInt(append(dst, `,"next":`...), int64(next), 10)
@@ -236,7 +226,7 @@ func appendLearner(dst []byte, l *learner) []byte {
 	if l.stored.keeps {
 		dst = strconv.AppendInt(append(dst, `,"kept":`...), l.stored.kept, 10)
 	}
-	return append(append(dst, l.foreign...), '}')
+	return append(dst, '}')
 }
 
 // nextStored is the number that the next new item gets at least, where the items that are there do not tell.
@@ -253,57 +243,6 @@ func appendCount(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(dst, n, 10)
 }
 
-// form is the version of what a learner's hash holds, as this program writes it. A hash of which a later version has changed
-// what stands in it has a higher one, and is refused: what is not understood can be neither used nor kept up.
-func (l *learner) form(hash string) int64 {
-	if hash == ItemsHash && l.items.raised {
-		return itemsForm
-	}
-	if v, ok := l.delay.(delay.Versioned); ok {
-		return v.Form(hash)
-	}
-	return 1
-}
-
-// itemsForm is the form of a hash of items of which some have ended: numbers are missing, and what refers to one that is may be left.
-const itemsForm = 2
-
-const formsPrefix = "forms." // of the fields in the hash "meta" that say them: {"flights":1,"items":1}
-
-// appendForms appends the forms of the learner's hashes, in the order of their names.
-func (l *learner) appendForms(dst []byte) []byte {
-	names := append(append(itemHashes(), ImportedHash), l.delay.Hashes()...)
-	slices.Sort(names)
-	for i, h := range names {
-		dst = appendCount(append(dst, "{,"[min(i, 1)]), h, l.form(h))
-	}
-	return append(dst, '}')
-}
-
-// loadForms fails where a hash has a form that this program does not know.
-func (l *learner) loadForms(value []byte) error {
-	v, err := fastjson.ParseBytes(value)
-	if err != nil {
-		return fmt.Errorf("partition: forms of learner %q: %w", l.name, err)
-	}
-	l.forms = string(value)
-	v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
-		n, _ := value.Int64()
-		known := l.form(string(name))
-		if string(name) == ItemsHash {
-			known, l.items.raised = itemsForm, n > 1
-		}
-		if n > known && err == nil {
-			err = fmt.Errorf("%w: %q: its hash %q has form %d, this worker reads up to %d: run the version that wrote it, or a later one",
-				ErrLearner, l.name, name, n, known)
-		}
-	})
-	return err
-}
-
-// lineFields are the members of a learner's line that this version knows.
-var lineFields = []string{"no", "fingerprint", "account", "next", "kept"}
-
 func parseLearner(value []byte) (s storedLearner, err error) {
 	v, err := fastjson.ParseBytes(value)
 	if err == nil {
@@ -318,18 +257,10 @@ func parseLearner(value []byte) (s storedLearner, err error) {
 	}
 	if err == nil {
 		s.fingerprint = string(v.GetStringBytes("fingerprint"))
-		// States of before learners had accounts have none: theirs begin at zero.
 		v.GetObject("account").Visit(func(name []byte, value *fastjson.Value) {
 			var n int64
 			if n, _ = value.Int64(); err == nil {
 				err = s.ledger.load(string(name), strconv.FormatInt(n, 10))
-			}
-		})
-		var a fastjson.Arena
-		v.GetObject().Visit(func(name []byte, value *fastjson.Value) {
-			if !slices.Contains(lineFields, string(name)) {
-				s.foreign = append(a.NewStringBytes(name).MarshalTo(append(s.foreign, ',')), ':')
-				s.foreign = value.MarshalTo(s.foreign)
 			}
 		})
 	}

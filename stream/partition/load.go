@@ -96,7 +96,6 @@ type storedLearner struct {
 	fingerprint string
 	ledger      ledger
 	items       storedItems
-	foreign     []byte
 }
 
 func newLoading() *loading {
@@ -178,10 +177,6 @@ func (m *Machine) loadMeta(field string, value []byte) error {
 		m.loading.check = m.seen.load(value)
 	case strings.HasPrefix(field, accountPrefix):
 		return m.ledger.load(strings.TrimPrefix(field, accountPrefix), string(value))
-	case strings.HasPrefix(field, formsPrefix):
-		if l := m.byName[strings.TrimPrefix(field, formsPrefix)]; l != nil {
-			return l.loadForms(value)
-		}
 	case strings.HasPrefix(field, learnerPrefix):
 		s, err := parseLearner(value)
 		if err != nil {
@@ -240,7 +235,7 @@ func (m *Machine) assignNumbers(table []storedLearner) error {
 			return &UnfitError{Learner: l.name, Configured: l.fingerprint, Stored: fingerprints(table)}
 		}
 		m.register(l)
-		l.ledger, l.foreign, l.stored = s.ledger, s.foreign, s.items
+		l.ledger, l.stored = s.ledger, s.items
 		l.changed = l.fingerprint != s.fingerprint
 	}
 	for i := range m.cfg.Learners {
@@ -271,9 +266,6 @@ func (l *learner) load(items []storedItem, named []namedItem, fields []state.Fie
 		if err := l.delay.LoadField(f.Hash, f.Field, f.Value); err != nil {
 			return err
 		}
-	}
-	if l.items.told < 0 {
-		l.items.untell(items, fields, func(hash string) bool { return l.hashes[hash].byItem })
 	}
 	return l.delay.Loaded()
 }

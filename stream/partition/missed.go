@@ -204,11 +204,8 @@ func parseMissed(f state.Field, items int) (x missed, err error) {
 	instance := numbers[0]
 	switch {
 	case words[0] == "unselected" && len(numbers) == 1 && !x.inParts:
-	case words[0] == "expired" && (len(numbers) == 2 || len(numbers) == 3) && numbers[0] >= 0 && numbers[0] < int64(items):
-		x.selected, x.item, instance = true, policy.Item(numbers[0]), numbers[1]
-		if len(numbers) == 3 { // versions before did not say it
-			x.began = numbers[2]
-		}
+	case words[0] == "expired" && len(numbers) == 3 && numbers[0] >= 0 && numbers[0] < int64(items):
+		x.selected, x.item, instance, x.began = true, policy.Item(numbers[0]), numbers[1], numbers[2]
 	default:
 		return bad()
 	}

@@ -109,7 +109,6 @@ func (t *Transfer) Account() {
 		for c := range n {
 			to.add(count(c), n[c])
 		}
-		to.addForeign(from)
 	}
 	pass(&t.to.ledger, &t.from.ledger)
 	for _, l := range t.from.learners {
@@ -246,15 +245,5 @@ func (t *Transfer) pending(from *learner, e *entry) {
 	if f, ok := l.delay.(delay.Mergeable); ok && m.tells(l) {
 		f.Carry(m.feedback(l), e.selected >= 0)
 		m.segments.loose += eventWeight
-	}
-}
-
-// addForeign adds another ledger's counts that this version does not know.
-func (l *ledger) addForeign(from *ledger) {
-	for name, n := range from.foreign {
-		if l.foreign == nil {
-			l.foreign, l.foreignSealed = make(map[string]int64), make(map[string]int64)
-		}
-		l.foreign[name] += n
 	}
 }

@@ -82,7 +82,6 @@ func (c *catalogue) due(watermark event.Millis, dst []policy.Item) []policy.Item
 	}
 	if past > r.past {
 		r.past, r.swept, r.cursor = past, false, 0
-		c.raised = c.raised || r.stored > 0 // an earlier version would not know up to when its own items are kept
 	}
 	for i := range c.from(r.cursor) {
 		if c.ours.Get(c.inProcess(i)).until > past {

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/state"
@@ -60,12 +58,6 @@ func (m *Machine) sealMeta(dst *state.Changes) {
 		}
 	}
 	m.ledger.sealed = m.ledger.now
-	for _, name := range slices.Sorted(maps.Keys(m.ledger.foreign)) {
-		if n := m.ledger.foreign[name]; n != m.ledger.foreignSealed[name] {
-			m.write(dst, accountPrefix+name, strconv.AppendInt(nil, n, 10))
-			m.ledger.foreignSealed[name] = n
-		}
-	}
 	if m.steps.changed {
 		m.write(dst, stepsField, m.steps.appendStored(nil))
 		m.steps.changed = false
@@ -91,10 +83,6 @@ func (m *Machine) sealLearner(l *learner, dst *state.Changes) {
 	}
 	if l.gone {
 		return
-	}
-	if forms := string(l.appendForms(nil)); forms != l.forms {
-		m.write(dst, formsPrefix+l.name, []byte(forms))
-		l.forms = forms
 	}
 	m.harvest = harvester{m: m, l: l, c: dst}
 	l.delay.Harvest(&m.harvest)

@@ -43,7 +43,7 @@ const (
 
 const (
 	maxSeen     = 16 << 10 // bounds what an owner keeps while it adopts; see tellAt for later
-	seenVersion = 4
+	seenVersion = 1
 	// standsEvery is after how many seals at most it is told anew how far all sources are known, which a replay that begins with a base
 	// needs. It is told more often while a machine is young, and ever less often while nothing is decided.
 	standsEvery = 128

@@ -95,22 +95,3 @@ func TestElsewhere_WaitsForAWorkerThatKnows(t *testing.T) {
 	require.NoError(t, w.step(rec, day))
 	require.Equal(t, int64(1), w.m.Account().Impressions.Rejected)
 }
-
-// TestForeignCountsAreKept: counts and members that a later version has added are passed on.
-func TestForeignCountsAreKept(t *testing.T) {
-	w := newWorld(t, testConfig())
-	w.now = day
-	require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a"), day))
-	w.save()
-	w.store.fields["meta"]["account.payoffs.bounced"] = "7"
-	w.store.fields["meta"]["learner.feed"] = `{"no":0,"fingerprint":"v1","account":{"payoffs.bounced":5,"impressions.read":1},"colour":"red"}`
-	w.start()
-	w.walkKnown()
-	require.NoError(t, w.read(event.Impressions, "i-2", impression("i-2", "a"), day))
-	w.save()
-	require.Equal(t, "7", w.store.fields["meta"]["account.payoffs.bounced"])
-	line := w.store.fields["meta"]["learner.feed"]
-	require.Contains(t, line, `"payoffs.bounced":5`)
-	require.Contains(t, line, `"impressions.read":2`)
-	require.Contains(t, line, `"colour":"red"`)
-}

@@ -348,7 +348,7 @@ func encodeEntry(e *entry) []byte {
 	set(e.ordered, flagOrdered)
 	set(e.favourite, flagFavourite)
 	set(len(e.expected) > 0, flagExpected)
-	head := 3 | byte(e.kind)<<3
+	head := 1 | byte(e.kind)<<3
 	if flags != 0 {
 		head |= 128
 	}

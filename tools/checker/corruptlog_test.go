@@ -115,8 +115,8 @@ var logCorruptions = []struct {
 	{rankingsDecision, "for another partition", func(t *testing.T, v *victim) {
 		v.forge(t, "x5", "feed", func(r *event.Ranking) { r.Decision.Partition = 1 })
 	}},
-	{rankingsDecision, "in a layout that does not say what was expected", func(t *testing.T, v *victim) {
-		v.forge(t, "x11", "feed", func(r *event.Ranking) { r.Decision.Expected = []float64{0.5, 0.25, 0.125} })
+	{rankingsDecision, "in a layout that this version does not write", func(t *testing.T, v *victim) {
+		v.forge(t, "x11", "feed", func(r *event.Ranking) { r.Decision.Layout = 2 })
 	}},
 	{rankingsDeadlines, "a deadline that is not configured", func(t *testing.T, v *victim) {
 		v.forge(t, "x6", "feed", func(r *event.Ranking) { r.Decision.PayoffDeadline += 60_000 })

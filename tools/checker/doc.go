@@ -63,7 +63,7 @@
 //   - rankings.missing: every impression below the checkpoint is ranked, or has a dead letter, or its id was known.
 //   - rankings.items: what is ranked are the candidates, each once.
 //   - rankings.decision: it names its impression, partition and learner, a policy and delay that were configured, the
-//     impression's effective time, and a layout that can say what it holds.
+//     impression's effective time, and layout 1.
 //   - rankings.propensities: probabilities that add up to 1, one for each item, wherever there are instances.
 //   - rankings.admissible: and where windows are given, some distribution over rankings brings them about (the paper's
 //     section 4.2).

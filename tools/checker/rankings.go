@@ -47,19 +47,8 @@ func (l *rankingsLog) fence(m task.Marker) {
 	}
 }
 
-// layout is the latest version of decision records that this program reads.
-const layout = 4
-
-// leastLayout is the first that can say what the decision holds.
-func leastLayout(d *event.Decision) int {
-	if d.Assignment.Experiment != "" {
-		return 4
-	}
-	if len(d.Expected) > 0 {
-		return 3
-	}
-	return 1
-}
+// layout is the version of decision records that this program reads.
+const layout = 1
 
 // next goes on to the next ranking of our group that answers a later impression than the ones before, and one that the
 // checkpoint covers; false where there is none.
@@ -149,8 +138,8 @@ func groupOf(value []byte) string {
 // looks for them.
 func (l *rankingsLog) rises(f *fold, id any, offset int64) bool {
 	d := &l.cur.Decision
-	if least := leastLayout(d); !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout >= least && d.Layout <= layout) {
-		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout %d to %d", f.p, least, layout),
+	if !f.out.ok(rankingsDecision, d.Partition == f.p && d.Layout == layout) {
+		f.out.breach(rankingsDecision, id, fmt.Sprintf("partition %d, layout %d", f.p, layout),
 			fmt.Sprintf("partition %d, layout %d", d.Partition, d.Layout))
 	}
 	if !f.out.ok(rankingsOnce, !l.begun || d.Offset != l.highest) {

@@ -88,8 +88,8 @@ func (st *state) readMeta(meta map[string]string, hasSelections bool, out *findi
 			out.breach(metaFields, field, "something", "nothing")
 		}
 	}
-	if layout := meta["layout"]; layout != "3" {
-		return fmt.Errorf("the stored state has layout %q, this program reads 3", layout)
+	if layout := meta["layout"]; layout != "1" {
+		return fmt.Errorf("the stored state has layout %q, this program reads 1", layout)
 	}
 	st.steps = meta["steps"]
 	if _, has := meta["orders"]; has {
