@@ -208,7 +208,7 @@ func (c *contextFold) cell(i cellOf) *cellFold {
 // take tells of a normalised payoff of what was selected from an impression.
 func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	x, r := c.vector(l.steps[l.selected]), inParts(payoff)
-	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.learner.began(l))})
+	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.began)})
 	cell.n++
 	cell.r += r
 	for j, a := range x {
