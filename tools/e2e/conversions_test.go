@@ -182,7 +182,7 @@ func (w *world) disturbed(t *testing.T, users platform.Users, impressions, unans
 	first := start()
 	w.reach(t, reached[30], done)
 	first.stop(t)
-	old := w.copyStore(t, w.group)
+	old := w.copyStore(t, w.group+":0")
 	second := start()
 	w.reach(t, reached[50], done)
 	second.kill(t)

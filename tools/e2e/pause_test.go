@@ -87,7 +87,7 @@ func (w *world) paused(t *testing.T) (account map[string]int64, sent [event.Inpu
 		got := w.counts(t)
 		return got["selections.joined"] == 2*pausing && got["payoffs.applied"] == pausing
 	}, deadline, 10*time.Millisecond)
-	copied := w.copyStore(t, w.group)
+	copied := w.copyStore(t, w.group+":0")
 
 	for round := 0; round < 30 || w.counts(t)["payoffs.late"] < 2*pausing; round++ {
 		batch := w.turns(fmt.Sprintf("nobody-%d", round), 400)

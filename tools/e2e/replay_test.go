@@ -160,3 +160,53 @@ func TestReplay_FromABase(t *testing.T) {
 		require.ErrorIs(t, later.From(t.TempDir()), statetool.ErrBase)
 	})
 }
+
+// TestReplay_FromABaseBehindARebuild: Redis is rolled back, and lost and rebuilt later. Behind that, rankings are made again from a base that was
+// taken while a worker ranked, and that worker is the only one.
+func TestReplay_FromABaseBehindARebuild(t *testing.T) {
+	const impressions = 8000
+	w := newWorld(t, testenv.Embedded(t), 3, "policy: moss")
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	_, done := w.play(t, impressions, 1, nil)
+	read := func(n int64) {
+		t.Helper()
+		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] > n }, deadline, 5*time.Millisecond)
+	}
+	worker := w.start(t)
+	read(500)
+	worker.stop(t)
+	copied := w.copyStore(t, w.group+":[0-9]")
+	worker = w.start(t)
+	read(1200)
+	worker.stop(t)
+	w.lose(t)
+	putBack(t, w.redis, copied)
+	worker = w.start(t)
+	read(2000)
+	worker.stop(t)
+	w.lose(t)
+	_, err := w.stateTool(t).Rebuild(ctx, statetool.RebuildQuery{})
+	require.NoError(t, err)
+	worker = w.start(t)
+	read(3000)
+	dir := filepath.Join(t.TempDir(), "base")
+	_, err = w.stateTool(t).TakeBase(ctx, dir)
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	worker.stop(t)
+
+	topics, err := retrace.Open(ctx, w.access)
+	require.NoError(t, err)
+	defer topics.Close()
+	require.NoError(t, topics.From(dir))
+	results, err := topics.Replay(ctx, &replay.Config{})
+	require.NoError(t, err)
+	var rankings, same int64
+	for p, r := range results {
+		rankings, same = rankings+r.Rankings, same+r.Same
+		require.Zero(t, r.Different, "partition %d: %+v", p, r.First)
+		t.Logf("partition %d: %d rankings, %d identical, not exact %v", p, r.Rankings, r.Same, r.NotExact)
+	}
+	require.Greater(t, same, rankings/4)
+}

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// copyStore copies what Redis has of a group's partition 0.
-func (w *world) copyStore(t *testing.T, group string) map[string]storedKey {
+// copyStore returns the keys of Redis with one hash tag, or a pattern of it: "<group>:0" is partition 0, "<group>:[0-9]" ten partitions.
+func (w *world) copyStore(t *testing.T, of string) map[string]storedKey {
 	t.Helper()
 	ctx, store := t.Context(), map[string]storedKey{}
-	keys, err := w.redis.Keys(ctx, "{"+group+":0}:*").Result()
+	keys, err := w.redis.Keys(ctx, "{"+of+"}:*").Result()
 	require.NoError(t, err)
 	for _, key := range keys {
 		var k storedKey
