@@ -59,13 +59,13 @@ const admissibleSlack = 1e-9
 // shown where the learner depends on it.
 func (f *fold) order(lf *learnerFold, l *life) {
 	c := f.imp.Candidates
-	if lf.windows == nil && !lf.ranks {
+	if lf.windows == nil && !lf.ranks && lf.attraction == nil {
 		return
 	}
 	slices.SortFunc(c, func(a, b event.Candidate) int {
 		return cmp.Or(cmp.Compare(a.Utility, b.Utility), bytes.Compare(a.Item, b.Item))
 	})
-	if !lf.ranks || len(l.propensities) == 0 || l.recorded {
+	if l.recorded || lf.attraction == nil && (!lf.ranks || len(l.propensities) == 0) {
 		return
 	}
 	of := make(map[uint32]int32, len(c))

@@ -327,6 +327,14 @@ var corruptions = []corruption{
 	{silenceOpen, "one paid in parts too many", func(t *testing.T, v *victim) func() {
 		return v.change(t, "parts:open", v.number(t, "parts", "a"), "1 ", "2 ")
 	}},
+	{attractionEnded, "an impression with a selection counted twice", func(t *testing.T, v *victim) func() {
+		item := v.anyField(t, "vary:attraction")
+		with, without, _ := strings.Cut(v.field(t, "vary:attraction", item), " ")
+		return v.set(t, v.key(0, "vary:attraction"), item, "1"+with+" "+without)
+	}},
+	{attractionEnded, "counts are lost", func(t *testing.T, v *victim) func() {
+		return v.unset(t, v.key(0, "vary:attraction"), v.anyField(t, "vary:attraction"))
+	}},
 	{silenceOpen, "parts of an item that nothing came of", func(t *testing.T, v *victim) func() {
 		return v.set(t, v.key(0, "parts:open"), v.number(t, "parts", "c"), "1 1 1")
 	}},

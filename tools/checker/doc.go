@@ -38,6 +38,8 @@
 //   - What was paid lately (lately.*) of a learner that had another shortest half-life under one of the configurations, or took in
 //     what another knew. Which level and which spread are estimated, which also depends on other partitions. Whether the rows of
 //     an item were merged when one of its selections ended last.
+//   - With which items on top impressions ended (attraction.ended) of a learner that maximised payoff per selection under one of the
+//     configurations, or took in what another knew.
 //   - What silence has come to (silence.*) of a learner for which it did not age under all configurations, with one horizon and one default; one
 //     of a version in which it did not is such, if an earlier configuration says so (silence: waits). How late payoffs are
 //     taken to be and how many to come, which also depends on other partitions: only that they are shares.
@@ -112,6 +114,8 @@
 //     the propensities of those selections say, in each block of time in which they began.
 //   - lately.levels: payoffs of all items were as much above what their rankings expected, in each block of time, as of the stored
 //     pass; which is that of the newest selection that was paid.
+//   - attraction.ended: where payoff per impression is the aim, as many impressions with an item on top ended with a selection of that
+//     item, or of another one shown above the next leader, and without any selection, as rankings and selections say.
 //   - silence.open: of an item whose payoffs come in parts, what has come of those in flight is the sums of the pending impressions,
 //     those that say that their learner was told; which is all of them where silence has always aged.
 //   - qpmd.queue: each index from head to tail has one payoff, and each was taken in.

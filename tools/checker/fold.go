@@ -131,6 +131,7 @@ func newFold(c *checker, p int32, st *state, out *findings) *fold {
 		lf.followDrift()
 		lf.followLately()
 		lf.followContext()
+		lf.followAttraction(f)
 		lf.followKept(f)
 	}
 	return f

@@ -51,6 +51,7 @@ const (
 	contextCategories
 	latelyItems
 	latelyLevels
+	attractionEnded
 	silenceOpen
 	qpmdQueue
 	qpmdOrder
@@ -116,6 +117,7 @@ var lawNames = [laws]string{
 	contextCategories:    "context.categories",
 	latelyItems:          "lately.items",
 	latelyLevels:         "lately.levels",
+	attractionEnded:      "attraction.ended",
 	silenceOpen:          "silence.open",
 	qpmdQueue:            "qpmd.queue",
 	qpmdOrder:            "qpmd.order",

@@ -40,6 +40,7 @@ type learnerFold struct {
 	drift       *driftFold          // likewise
 	lately      *latelyFold         // likewise
 	context     *contextFold        // likewise
+	attraction  map[uint32]endings  // by the item on top; nil where it is not determined
 	kept        *keptFold           // nil: its items are kept for ever
 	imported    *storedLearner      // what it has taken in of exports; nil: nothing
 
@@ -163,6 +164,7 @@ func (f *fold) checkLearners() {
 			lf.checkDrift(f)
 			lf.checkContext(f)
 			lf.checkLately(f)
+			lf.checkAttraction(f)
 		}
 		if lf.addsUp() {
 			lf.checkOpen(f)

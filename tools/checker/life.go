@@ -279,6 +279,7 @@ func (f *fold) expire(l *life) {
 	drop, defaults := lf.onExpiry()
 	switch {
 	case l.selected < 0 && l.hasSelection:
+		lf.attracted(l, -1)
 		f.end(l, wasUnselected)
 	case l.selected < 0:
 		f.end(l, wasExpired)

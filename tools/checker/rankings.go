@@ -196,12 +196,12 @@ func (f *fold) rankedImpression(r *record, rec *logged, parsed bool) {
 	lf := f.decidedBy(f.toldOf(rk), r.offset)
 	f.begin(l, lf, d)
 	f.enrol(name, l, d)
+	if parsed && f.readByAll(rec) {
+		f.see(l) // while candidates stand as they came, as their contexts do
+	}
 	if parsed && f.imp.HasUtilities && lf != nil && lf.given && f.readByAll(rec) {
 		l.ordered = true
 		f.order(lf, l)
-	}
-	if parsed && f.readByAll(rec) {
-		f.see(l)
 	}
 	if lf != nil && lf.context != nil && l.steps == nil {
 		lf.loose = true

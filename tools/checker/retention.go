@@ -126,6 +126,7 @@ func (lf *learnerFold) end(i uint32, sure bool, offset int64) {
 	if lf.lately != nil {
 		delete(lf.lately.items, i)
 	}
+	delete(lf.attraction, i)
 }
 
 // checkKept: what has ended is not stored, and what is there is kept as long as the impressions say that have carried it.

@@ -44,6 +44,7 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 		lf.anyInterval++
 	}
 	if lf.given {
+		lf.attracted(l, at)
 		return
 	}
 	item := l.items[at]

@@ -29,6 +29,7 @@ type storedLearner struct {
 	history     map[int64]map[silence.Block]paidRow
 	lately      map[int64]map[silence.Block]recentRow
 	levels      map[silence.Block]surpriseRow
+	attraction  map[int64]endings
 	latelyPass  int64  // the pass of the newest selection that was paid
 	faded       int64  // the pass up to which evidence has faded
 	estimated   *int64 // the pass of what was estimated; nil: nothing was
@@ -244,7 +245,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 		case "levels":
 			err = s.loadLevels(field, value)
 		case "attraction":
-			err = loadAttraction(field, value)
+			err = s.loadAttraction(field, value)
 		case "open":
 			err = s.loadOpen(field, value)
 		case "cells":
@@ -289,20 +290,6 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			out.breach(delayFields, name+" "+field, "a field as the learner writes it", fmt.Sprintf("%.100q: %v", value, err))
 		}
 	}
-}
-
-// loadAttraction reads how many impressions that had an item on top ended with a selection and without one.
-func loadAttraction(field, value string) error {
-	if k, err := strconv.ParseInt(field, 10, 64); err != nil || k < 0 {
-		return fmt.Errorf("field is no number: %w", err)
-	}
-	with, without, ok := strings.Cut(value, " ")
-	w, err := strconv.ParseInt(with, 10, 64)
-	o, errOther := strconv.ParseInt(without, 10, 64)
-	if !ok || err != nil || errOther != nil || w < 0 || o < 0 || w+o == 0 {
-		return errors.New("value is not two numbers from 0 on, of which one is above 0")
-	}
-	return nil
 }
 
 func loadCount(into *map[int64]int64, field, value string) error {
