@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Differing names the settings in which two configurations differ, in the order of the file, with defaults filled in. A learner that
@@ -94,4 +96,13 @@ func differing[O any](prefix string, all []setting[O], a, b *O) (keys []string) 
 		}
 	}
 	return keys
+}
+
+// inline is a value as it stands behind its key.
+func inline(n *yaml.Node) string {
+	text, err := yaml.Dump(n)
+	if err != nil {
+		panic(fmt.Sprintf("config: a value that Print shows cannot be shown: %v", err))
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -22,7 +22,6 @@ type setting[O any] struct {
 	editor schema                  // what can stand there, for editors; of a section: what else holds for it
 	effect func(*policy.Kind) bool // with which policies it has an effect; nil: with all
 	parts  []setting[O]
-	was    func(*O) string // what the default was in earlier versions, as it would be written; nil: the same. Empty: it does not matter
 
 	start func(*O)
 	read  func(*section, *O)
@@ -57,9 +56,6 @@ func lift[O, V any](where func(*O) *V, parts []setting[V]) []setting[O] {
 	for _, p := range parts {
 		lifted := setting[O]{key: p.key, about: p.about, kind: p.kind, span: p.span, needed: p.needed, editor: p.editor,
 			effect: p.effect, parts: lift(where, p.parts)}
-		if p.was != nil {
-			lifted.was = func(o *O) string { return p.was(where(o)) }
-		}
 		if p.start != nil {
 			lifted.start = func(o *O) { p.start(where(o)) }
 		}
@@ -85,9 +81,6 @@ func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] {
 
 // orElse is a setting that is needed, and what is said where it is missing.
 func (t setting[O]) orElse(message string) setting[O] { t.needed = message; return t }
-
-// formerly says what the default was in earlier versions, as it would be written; nothing where that makes no difference.
-func (t setting[O]) formerly(was func(*O) string) setting[O] { t.was = was; return t }
 
 // within says what can stand there, where its kind does not know all of it.
 func (t setting[O]) within(span string) setting[O] { t.span = span; return t }

@@ -62,7 +62,7 @@ var settings = []setting[Config]{
 				"impression that comes again is recognised as `duplicate` or `late`. Afterwards a payoff or selection waits for "+
 				"`parking_time` and is an `orphan`, and a repeated impression is ranked again. `horizon`: until its payoff deadline and "+
 				"`parking_time` are over. Not below `parking_time`, and not less than it where it is left out").
-			within("`parking_time` to 3650d, or `horizon`").formerly(func(*Join) string { return "horizon" }),
+			within("`parking_time` to 3650d, or `horizon`"),
 		value("max_parked", func(j *Join) *int { return &j.MaxParked }, wholeNumber(0, 100_000_000), 100_000,
 			"records that may wait, per partition. When they are so many, a topic whose next record would have to wait is read on "+
 				"only when the topics that it may be waiting for have been read up to its time; what finds no room even then is an "+

@@ -31,12 +31,7 @@ var learnerSettings = []setting[Learner]{
 		"what is assumed of payoffs: each item's have a mean, or they may drift, react or be chosen by an opponent").
 		orElse("is needed: stochastic or adversarial"),
 	value("policy", func(l *Learner) *Policy { return &l.Policy }, words(Policies()...), MOSS,
-		"how rankings are made: "+aboutPolicies()).formerly(func(l *Learner) string {
-		if l.Payoffs == Adversarial && l.Policy == Robust {
-			return string(FTRL)
-		}
-		return ""
-	}),
+		"how rankings are made: "+aboutPolicies()),
 	value("delay", func(l *Learner) *Delay { return &l.Delay }, words(Delays()...), Direct,
 		"how late payoffs are learned from: "+aboutDelays()),
 	value("radius", func(l *Learner) *Radius { return &l.Radius }, words(SubGaussian, Paper), SubGaussian, "the confidence radius").
@@ -74,12 +69,7 @@ var learnerSettings = []setting[Learner]{
 		"of one payoff, or of the sum with `aggregate: sum`"),
 	value("out_of_range", func(l *Learner) *OutOfRange { return &l.OutOfRange }, words(Clamp, Refuse), Clamp,
 		"what becomes of a payoff outside `payoff_range`: it counts as the nearer end, or it is a dead letter and its selection "+
-			"teaches nothing; sums are always clamped").formerly(func(l *Learner) string {
-		if l.Aggregate == Sum {
-			return ""
-		}
-		return string(Refuse)
-	}),
+			"teaches nothing; sums are always clamped"),
 	value("payoff_horizon", func(l *Learner) *time.Duration { return &l.PayoffHorizon }, duration(time.Millisecond, longest),
 		720*time.Hour, "how long a payoff is awaited, from the impression"),
 	value("selection_timeout", func(l *Learner) *time.Duration { return &l.SelectionTimeout },
@@ -89,22 +79,14 @@ var learnerSettings = []setting[Learner]{
 	value("item_retention", func(l *Learner) *time.Duration { return &l.ItemRetention }, duration(0, longest), 1440*time.Hour,
 		"how long an item is kept that no impression carries; then all that is known of it is dropped, and if it comes again it is new. "+
 			"By default twice the payoff horizon, and 30d at the least. 0, which is for ever, with `bold` and `qpmd`, and where `utilities` are not given").
-		within("0 or `payoff_horizon` to 3650d").unless(func(l *Learner) bool { return l.neverForgets() != "" }).
-		formerly(func(l *Learner) string {
-			if l.neverForgets() != "" {
-				return ""
-			}
-			return "0"
-		}),
+		within("0 or `payoff_horizon` to 3650d").unless(func(l *Learner) bool { return l.neverForgets() != "" }),
 	value("on_expiry", func(l *Learner) *OnExpiry { return &l.OnExpiry }, onExpiryKind, OnExpiry{Default: new(float64)},
 		"what a selection counts as that was never paid. Payoffs that are sent only when something good happens need "+
-			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0").
-		formerly(func(*Learner) string { return "drop" }),
+			"`{default: 0}`; `drop`, where no payoff tells nothing: a rating that few people give. Needed where `payoff_range` does not hold 0"),
 	value("silence", func(l *Learner) *Silence { return &l.Silence }, words(Waits, AtOnce, Ages), Ages,
 		"what a selection counts as while its payoff is awaited: nothing (`waits`); what `on_expiry` says, until it is paid "+
 			"(`at_once`); or as much of that as it is likely, by its age, never to be paid (`ages`), which is the default where it "+
-			"can be: with `direct`, a default at expiry and a selections topic").
-		formerly(func(*Learner) string { return string(Waits) }),
+			"can be: with `direct`, a default at expiry and a selections topic"),
 	value("drift", func(l *Learner) *float64 { return &l.Drift }, numberIn(0, 1), 0,
 		"by how many standard deviations of a payoff items' means move in a day, as random walks do, so that what was learned long "+
 			"ago counts less; 0: means do not move. Only with `direct`; docs/algorithms.md says how much a value remembers"),

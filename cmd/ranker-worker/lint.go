@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +18,7 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint FILE… | --schema",
 		Short: "Check configuration files, and show what they amount to",
 		Long: `Check configuration files. Every fault of a file is one line on stdout, file:line: key: message, and the exit
-code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0. So does
-one line that names the defaults which it leaves open and which were others in earlier versions; a file that writes them has none.
+code is 1. A file without faults may still have warnings; they go to stderr, and the exit code is 0.
 
 --print shows the effective configuration, with all defaults filled in and secrets masked. Variables (${VAR}) are
 taken from the environment, here as in run; "-" reads a file from stdin. Certificates, keys and passwords that stand in
@@ -98,10 +96,6 @@ func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 		for _, w := range warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), w)
 		}
-		if changed := cfg.Changed(); len(changed) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: defaults are others than in earlier versions: %s; who writes them hears no more of it\n",
-				file, strings.Join(texts(changed), "; "))
-		}
 		if !print {
 			continue
 		}
@@ -122,27 +116,11 @@ func lint(cmd *cobra.Command, files []string, load check, print bool) error {
 	return nil
 }
 
-func texts(all []config.Changed) []string {
-	lines := make([]string, len(all))
-	for i, c := range all {
-		lines[i] = c.String()
-	}
-	return lines
-}
-
 // lintReport is what --json shows of one file.
 type lintReport struct {
 	File     string      `json:"file"`
 	Faults   []lintFault `json:"faults"`
 	Warnings []lintFault `json:"warnings"`
-	Changed  []changed   `json:"changed"` // of a file without faults
-}
-
-// changed is a default that the file leaves open and that was another in earlier versions.
-type changed struct {
-	Key string `json:"key"`
-	Is  string `json:"is"`
-	Was string `json:"was"`
 }
 
 type lintFault struct {
@@ -162,16 +140,11 @@ func lintJSON(cmd *cobra.Command, files []string, load check) error {
 		return out
 	}
 	for _, file := range files {
-		cfg, warnings, err := load(file)
+		_, warnings, err := load(file)
 		var faults config.Faults
 		errors.As(err, &faults)
 		failed = failed || err != nil
-		r := lintReport{File: file, Faults: convert(faults), Warnings: convert(warnings), Changed: []changed{}}
-		if err == nil {
-			for _, c := range cfg.Changed() {
-				r.Changed = append(r.Changed, changed(c))
-			}
-		}
+		r := lintReport{File: file, Faults: convert(faults), Warnings: convert(warnings)}
 		reports = append(reports, r)
 	}
 	enc := json.NewEncoder(cmd.OutOrStdout())

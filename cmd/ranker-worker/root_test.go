@@ -127,23 +127,7 @@ func TestLintJSON(t *testing.T) {
 	assert.Equal(t, []lintFault{{Line: 2, Column: 8, Key: "redis", Message: "must be a mapping of keys, not a single value"}}, reports[0].Faults)
 	assert.Len(t, reports[0].Warnings, 1)
 	got = run(t, sound, "lint", "--json", "-")
-	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": [],\n    \"changed\": []\n  }\n]\n"}, got)
-}
-
-// TestLintNamesChangedDefaults: one line says which defaults are others than they were, and is no fault. A file that --print has made
-// hears no more of it.
-func TestLintNamesChangedDefaults(t *testing.T) {
-	open := strings.Replace(sound, "on_expiry: {default: 0}, silence: ages, ", "", 1)
-	got := run(t, open, "lint", "-")
-	assert.Equal(t, ran{errOut: "-: note: defaults are others than in earlier versions: learners.feed.on_expiry is {default: 0}, and was drop; " +
-		"learners.feed.silence is ages, and was waits; who writes them hears no more of it\n"}, got)
-	got = run(t, open, "lint", "--json", "-")
-	assert.Empty(t, got.errOut)
-	var reports []lintReport
-	require.NoError(t, json.Unmarshal([]byte(got.out), &reports))
-	require.Len(t, reports, 1)
-	assert.Equal(t, []changed{{"learners.feed.on_expiry", "{default: 0}", "drop"}, {"learners.feed.silence", "ages", "waits"}}, reports[0].Changed)
-	assert.Equal(t, ran{}, run(t, run(t, open, "lint", "--print", "-").out, "lint", "-"))
+	assert.Equal(t, ran{out: "[\n  {\n    \"file\": \"-\",\n    \"faults\": [],\n    \"warnings\": []\n  }\n]\n"}, got)
 }
 
 // TestLintSchema: the schema is one JSON document, and needs no file. What it says is tested where it is made.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
 )
 
 var seed = flag.Uint64("seed", 0, "of the faults; 0: another one each time")
@@ -67,18 +66,4 @@ func TestFailpoints_AreNotInTheShippedBinary(t *testing.T) {
 		require.Equal(t, there, bytes.Contains(code, []byte(failpoint.PointsEnv)), "tag %q", tag)
 	}
 	require.False(t, failpoint.Enabled)
-}
-
-// TestOldVersion_IsLeftOutAloud: where there is no history, upgrades are not tried, and the table says so.
-func TestOldVersion_IsLeftOutAloud(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	t.Setenv(kafka.CacheEnv, filepath.Join(dir, "cache"))
-	_, err := oldBinary(t.Context(), oldCommit)
-	require.ErrorIs(t, err, errLeftOut)
-	require.ErrorContains(t, err, oldCommit[:8])
-	var table bytes.Buffer
-	r := Result{LeftOut: map[string]string{"rolling upgrade": err.Error()}}
-	require.NoError(t, r.Print(&table))
-	require.Contains(t, table.String(), "NOT TRIED: rolling upgrade: left out: the version of before")
 }

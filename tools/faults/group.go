@@ -63,7 +63,7 @@ const learners = `
   rival: {payoffs: adversarial, policy: ftrl, max_instances: 16, windows: {geometric: 0.6, max: 5}, payoff_horizon: 60s}
 ` + moves
 
-// What earlier versions do not know. The arm hasty awaits selections for a millisecond, so that most of its impressions are worth nothing:
+// The arm hasty awaits selections for a millisecond, so that most of its impressions are worth nothing:
 // its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
   knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s,
@@ -73,22 +73,19 @@ experiments:
   brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}
 `
 
-// earlierLearners are those that earlier versions can read, as they can.
-var earlierLearners = strings.Replace(strings.TrimSuffix(learners, moves), "drift: 0.5, ", "", 1)
-
 // knows tells whether impression k is one of the learner with a context.
 func (g *Group) knows(k int) bool { return k%3 != 0 && k%7 == 5 && g.settings.Learners == "" }
 
 // learner of impression k.
 func (g *Group) learner(k int) string {
 	switch {
-	case g.settings.Learners != "" && g.settings.Learners != earlierLearners:
+	case g.settings.Learners != "":
 		return ""
 	case k%3 == 0:
 		return "brief"
 	case k%7 == 1:
 		return "rival"
-	case k%7 == 3 && g.settings.Learners == "":
+	case k%7 == 3:
 		return "moves"
 	case g.knows(k):
 		return "knows"

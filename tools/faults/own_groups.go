@@ -93,7 +93,7 @@ func ownGroupFaults() []Fault {
 		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Weight: 2, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
 		withRegistry(),
 		quietImpressions(),
-	}, slices.Concat(uncleanElections(), versionFaults(), coexistenceFaults())...)
+	}, slices.Concat(uncleanElections(), coexistenceFaults())...)
 }
 
 // isolated is a group of its own, for one fault, with a worker or two and some traffic.

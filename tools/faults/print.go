@@ -23,9 +23,6 @@ func (r *Result) Print(w io.Writer) error {
 		unfit += r.Unfit[kind]
 	}
 	fmt.Fprintf(&b, "%-55s %8d %8d\n\n", fmt.Sprintf("%d kinds", len(r.Injected)), r.Faults(), unfit)
-	for _, kind := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		fmt.Fprintf(&b, "NOT TRIED: %s: %s\n\n", kind, r.LeftOut[kind])
-	}
 	fmt.Fprintf(&b, "%-12s %12s %12s\n", "topic", "sent", "in the log")
 	for t, role := range roles {
 		fmt.Fprintf(&b, "%-12s %12d %12d\n", role, r.Sent[t], r.Read[t])

@@ -35,9 +35,8 @@ type Options struct {
 type Result struct {
 	Seed       uint64
 	Took       time.Duration
-	Injected   map[string]int    // by kind
-	Unfit      map[string]int    // by kind: could not be injected, mostly since the step did not come
-	LeftOut    map[string]string // by kind: why it cannot be injected on this machine
+	Injected   map[string]int // by kind
+	Unfit      map[string]int // by kind: could not be injected, mostly since the step did not come
 	Read       [event.Topics]int64
 	Sent       [event.Inputs]int64
 	Aborted    int64
@@ -111,7 +110,7 @@ func (s *soak) defaults() {
 			s.kinds = append(s.kinds, f)
 		}
 	}
-	s.result = Result{Seed: o.Seed, Injected: map[string]int{}, Unfit: map[string]int{}, LeftOut: map[string]string{}}
+	s.result = Result{Seed: o.Seed, Injected: map[string]int{}, Unfit: map[string]int{}}
 }
 
 func (s *soak) run(ctx context.Context) error {
@@ -290,8 +289,6 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case errors.Is(err, errLeftOut):
-		s.result.LeftOut[f.Kind] = err.Error()
 	case errors.Is(err, errNotNow):
 		s.result.Unfit[f.Kind]++
 	case err != nil:
