@@ -555,29 +555,30 @@ func TestReplay_OfCollidingIDs(t *testing.T) {
 	requireMostSame(t, same, rankings)
 }
 
-// TestReplay_CountsWhatNoneCanCheck: where an owner left out what it saw, the rankings are counted that are not exact since, those of
-// partitions among them that knew of its own.
+// TestReplay_CountsWhatNoneCanCheck: where owners leave out what they saw, and nothing else is lacking, exactly the rankings are counted that
+// are not exact: an owner's own since then, and those of a partition that knew of it.
 func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
 	t.Logf("-seed %d", *firstSeed)
-	pl := newPool(*firstSeed, 2, 1_000_000, &kind{name: "calm"}, habits{}, pooledLearners["moss"])
-	pl.play(t)
-	seals := 0
-	sum := pl.replay(t, func(s *partition.Sight) bool {
-		if s.Kind == partition.SeenSealed {
-			if seals++; seals >= 20 {
-				s.Kind = partition.SeenLost
+	// In 1 schedule in 3 no partition knew of a gap before its own: 20 schedules lack such rankings in less than 1 run in 10^6.
+	for seed, others := uint64(0), int64(0); others == 0; seed++ {
+		require.Less(t, seed, uint64(20), "nothing is counted of partitions that knew of a gap")
+		pl := newPool(*firstSeed+seed, 2, 1_000_000, &kind{name: "calm"}, habits{}, pooledLearners["moss"])
+		pl.play(t)
+		seals := 0
+		sum := pl.replay(t, func(s *partition.Sight) bool {
+			if s.Kind == partition.SeenSealed {
+				if seals++; seals >= 20 {
+					s.Kind = partition.SeenLost
+				}
 			}
-		}
-		return false
-	})
-	require.Zero(t, sum.Different, "%+v", sum.First)
-	own, all := sum.NotExact["an owner left out what it saw"], int64(0)
-	for _, n := range sum.NotExact {
-		all += n
+			return false
+		})
+		require.Zero(t, sum.Different, "%+v", sum.First)
+		own := sum.NotExact["an owner left out what it saw"]
+		require.Positive(t, own)
+		require.Equal(t, sum.Rankings-sum.Same, sum.LeftOut, "%v", sum.NotExact)
+		others = sum.LeftOut - own
 	}
-	require.Positive(t, own)
-	require.GreaterOrEqual(t, sum.LeftOut, own, "%v", sum.NotExact)
-	require.LessOrEqual(t, sum.LeftOut, all, "%v", sum.NotExact)
 }
 
 // TestReplay_NeedsAllThatWasSeen: whichever kind of what is told is left out, rankings come out different or are known not to be exact; and
