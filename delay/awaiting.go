@@ -30,10 +30,13 @@ type awaiting struct {
 	rows    [2]map[silence.Block]struct{}   // of ages, that have changed since they were harvested
 
 	pass       int64     // of this partition; silence.Never before the first
+	newest     int64     // the end of the pass in which the newest payoff was paid, of this partition; silence.Never before the first
 	made       estimated // as of the last pass
 	unwritten  bool      // it has not been harvested
+	newer      bool      // newest has not been harvested
 	wroteBelow bool      // what was estimated of payoffs below the default stands in the store
 
+	first int64     // in a whole: the earliest pass of all sources, as of when they told last
 	whole *awaiting // what is told of all sources, where it is not told here: see share
 	heeds uint64    // of whole's estimates: which own spans go by
 
@@ -51,7 +54,7 @@ type awaiting struct {
 // estimated is what is known of all items and sources together, as of a pass.
 type estimated struct {
 	number uint64 // how many there were before; 0 where there is none but what was stored
-	heard  int64  // up to when silence counts: the earliest pass of all sources; silence.Never before the first
+	heard  int64  // up to when silence counts, see until; silence.Never before the first
 	late   [2]silence.Lateness
 	share  float64 // of all selections, how many are paid
 	below  float64 // of these, how many below the default
@@ -72,10 +75,14 @@ type sourceAges struct {
 	ages sides
 	pass int64
 	told bool // pass is known
+	// newest is the end of the pass in which its newest payoff was paid; silence.Never before the first.
+	newest int64
 }
 
+func newSourceAges() *sourceAges { return &sourceAges{newest: silence.Never} }
+
 func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, pass: silence.Never, made: estimated{heard: silence.Never, share: 0.5},
+	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, pass: silence.Never, newest: silence.Never, first: silence.Never, made: estimated{heard: silence.Never, share: 0.5},
 		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[silence.Block]silence.Span{}, none: s.Default, byBlock: s.Drift > 0,
 		rows: [2]map[silence.Block]struct{}{{}, {}}}
 	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
@@ -144,6 +151,18 @@ func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 	row := a.ages[side].Row(&a.grid, fb.Began, a.pass)
 	a.ages[side].Add(&a.grid, row, fb.Age, n)
 	a.rows[side][row] = struct{}{}
+	a.delivered(fb.Began + fb.Age)
+}
+
+// delivered notes that a payoff of a time has been delivered. One whose time is after the pass counts as paid in it, for a clock that
+// is ahead must not end the wait for the payoffs that are not delivered yet.
+func (a *awaiting) delivered(at int64) {
+	if a.pass != silence.Never {
+		at = min(at, a.pass)
+	}
+	if end := a.grid.Pass(at) + a.grid.PassLength(); end > a.newest {
+		a.newest, a.newer = end, true
+	}
 }
 
 // outcome is what has become of a selection.
@@ -259,8 +278,18 @@ func (a *awaiting) quiet(i policy.Item) []quiet {
 	return all
 }
 
-// earliest is the earliest pass of all sources. Of a partition that has no owner for a while nobody hears whether payoffs come,
-// and so its silence means nothing.
+// until is up to when silence counts: the earliest pass of all sources, or the end of the pass of the newest payoff of all if that is
+// earlier. A partition without an owner reads no payoffs, and a payoff may lie in a file that is delivered at night: selections whose
+// payoff cannot have been read yet are not silent.
+func (a *awaiting) until() int64 {
+	newest := a.newest
+	for _, s := range a.theirs {
+		newest = max(newest, s.newest)
+	}
+	return min(a.earliest(), newest)
+}
+
+// earliest is the earliest pass of all sources.
 func (a *awaiting) earliest() int64 {
 	pass := a.pass
 	for _, s := range a.theirs {
@@ -302,7 +331,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	if a.whole != nil {
 		a.hear()
 	} else {
-		a.estimate(a.earliest())
+		a.estimate(a.until())
 	}
 	a.eachAwaited(func(i policy.Item) {
 		a.reckon(i)

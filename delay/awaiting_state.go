@@ -17,7 +17,7 @@ import (
 // maps "<item>" to how many selections of it were paid and how many never were, since that has been counted; if some were paid below
 // the default, how many, and by how much these were below it together, in units of 2⁻³⁰, stand behind that. Hash "ages" maps
 // "<level>:<index>", which names a block, to what silence.Ages writes of it, "below:<level>:<index>" to that of payoffs below the
-// default, and "pass" to the partition's pass. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
+// default, "pass" to the partition's pass, and "newest" to the end of the pass of its newest payoff. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
 // when silence was heard, the share of selections that are paid, and how late payoffs are, separated by blanks; and "below", where there are
 // payoffs below the default, which share of the payoffs that come they are, their mean, and how late they are. Where
 // payoffs come in parts there is no "settled" and no "below", and "ages" counts by size, in units of 2⁻³⁰.
@@ -30,6 +30,7 @@ var (
 	fieldSilence = []byte("silence")
 	fieldBelow   = []byte("below")
 	fieldPass    = []byte("pass")
+	fieldNewest  = []byte("newest")
 	prefixBelow  = []byte("below:")
 	errSettled   = errors.New("the value is not two or four numbers with blanks between")
 	errEstimate  = errors.New("the value is not an estimate")
@@ -64,6 +65,11 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	}
 	a.settled.Changes().Clear()
 	a.harvestAges(r, to)
+	if a.newer {
+		a.newer = false
+		to.value = strconv.AppendInt(to.value[:0], a.newest, 10)
+		r.Field(hashAges, fieldNewest, to.value)
+	}
 	if !a.unwritten {
 		return
 	}
@@ -139,7 +145,7 @@ func appendNumbers(dst []byte, all []float64) []byte {
 func (a *awaiting) load(hash string, field, value []byte) error {
 	switch hash {
 	case hashAges:
-		return a.setAges(&a.ages, &a.pass, field, value)
+		return a.setAges(&a.ages, &a.pass, &a.newest, field, value)
 	case hashSettled:
 		i, err := parseItem(field, a.settled.Len())
 		if err != nil {
@@ -156,11 +162,15 @@ func (a *awaiting) load(hash string, field, value []byte) error {
 }
 
 // setAges sets what a field of the hash "ages" says.
-func (a *awaiting) setAges(ages *sides, pass *int64, field, value []byte) error {
-	if bytes.Equal(field, fieldPass) {
+func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte) error {
+	to := pass
+	if bytes.Equal(field, fieldNewest) {
+		to = newest
+	}
+	if to == newest || bytes.Equal(field, fieldPass) {
 		n, err := parsePass(value)
 		if err == nil {
-			*pass = n
+			*to = n
 		}
 		return err
 	}
@@ -276,13 +286,13 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 			s = a.theirs[source]
 		}
 		if s == nil {
-			s = &sourceAges{}
+			s = newSourceAges()
 			a.theirs[source] = s
 		}
 		isPass := bytes.Equal(field, fieldPass)
 		if isPass && value == nil {
 			s.told = false
-		} else if a.setAges(&s.ages, &s.pass, field, value) == nil && isPass {
+		} else if a.setAges(&s.ages, &s.pass, &s.newest, field, value) == nil && isPass {
 			s.told = true
 		}
 		return 0, false

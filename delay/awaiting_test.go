@@ -145,6 +145,7 @@ func TestDirect_PayoffsOfOthersWithoutTheirSilenceMislead(t *testing.T) {
 			}
 		}
 	}
+	delivering(with, without, theirs, all)
 	for _, l := range []*Direct{theirs, all} {
 		l.Advance(horizon / 2)
 	}
@@ -162,9 +163,54 @@ func TestDirect_PayoffsOfOthersWithoutTheirSilenceMislead(t *testing.T) {
 	require.Equal(t, 1.0, mean(without), "only good news is heard")
 }
 
+// Payoffs of a day are delivered at its end, with their times. In between, selections of the day are not silent; once it is delivered,
+// they are, up to the newest payoff. A payoff whose time is far ahead changes nothing.
+func TestDirect_WhatIsNotDeliveredIsNotSilent(t *testing.T) {
+	const horizon, day = 1 << 30, 1 << 26
+	l := NewDirect(policy.NewGreedy(), ageing(horizon))
+	l.Grow(8)
+	start := int64(1 << 40)
+	for d := range int64(5) {
+		var file []Feedback
+		for k := range int64(256) {
+			now := start + d*day + k*(day/256)
+			l.Advance(now)
+			fb := Feedback{Ref: d*256 + k, Item: policy.Item(d), Began: now, Payoff: 1, Age: day / 64}
+			if l.Selected(fb); k%4 == 0 && now+fb.Age < start+(d+1)*day {
+				file = append(file, fb)
+			}
+		}
+		last := start + (d+1)*day - 1
+		l.Advance(last)
+		require.Zero(t, l.table.Evidence(policy.Item(d)).W, "of day %d nothing was delivered", d)
+		if d == 2 {
+			ahead := Feedback{Ref: -1, Item: 7, Began: last, Payoff: 1, Age: 1 << 50}
+			l.Selected(ahead)
+			l.Paid(ahead)
+		}
+		for _, fb := range file {
+			l.Paid(fb)
+		}
+		l.Advance(last + 1 + l.flights.awaiting.grid.PassLength())
+		e := l.table.Evidence(policy.Item(d))
+		if d > 2 { // how late payoffs are is known by then; a quarter is paid 1, the default is 0.25
+			require.InDelta(t, 0.4375, e.Mean(), 0.05, "day %d", d)
+			require.Greater(t, e.W, 200.0)
+		}
+	}
+}
+
+// delivering makes learners take it that all payoffs until far later have been delivered, so that silence counts up to their passes.
+func delivering(learners ...*Direct) {
+	for _, l := range learners {
+		l.flights.awaiting.newest, l.flights.awaiting.newer = 1<<50, true
+	}
+}
+
 // Of a partition that nobody has for a while nobody knows whether payoffs come: silence counts up to its pass and no further.
 func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	delivering(ours, theirs)
 	for _, l := range []*Direct{ours, theirs} {
 		l.Grow(pooledItems)
 		l.Selected(Feedback{Item: 1, Began: 1 << 30})
@@ -191,6 +237,7 @@ func TestDirect_SilenceIsHeardUpToTheEarliestPass(t *testing.T) {
 // that, and no further, and so it is stored.
 func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	whole, ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	delivering(ours, theirs)
 	whole.Grow(pooledItems)
 	whole.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
 	ours.Share(whole, 0, func(i policy.Item) policy.Item { return i })
@@ -220,6 +267,7 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 // While a peer has no owner, what a partition awaits since shortly before weighs no less, however many passes it makes.
 func TestDirect_WeightsDoNotFallWhileAPeerHasNoOwner(t *testing.T) {
 	ours, theirs := NewDirect(policy.NewGreedy(), ageing(1<<20)), NewDirect(policy.NewGreedy(), ageing(1<<20))
+	delivering(ours, theirs)
 	for _, l := range []*Direct{ours, theirs} {
 		l.Grow(pooledItems)
 	}
@@ -511,6 +559,7 @@ func TestDirect_SilenceIsHeardOnceTimeIsKnown(t *testing.T) {
 	for _, began := range []int64{-62_135_596_800_000, -1, 1_784_000_000_000} {
 		d := NewDirect(policy.NewGreedy(), ageing(1<<20))
 		d.Grow(1)
+		delivering(d)
 		d.Selected(Feedback{Began: began})
 		require.Equal(t, policy.Evidence{Open: 1}, d.table.Evidence(0))
 		d.Advance(began + 1<<19)

@@ -132,6 +132,7 @@ func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
 		a.ages[side].Each(func(row silence.Block) { a.rows[side][row] = struct{}{} })
 	}
 	a.pass, a.unwritten = max(a.pass, from.pass), true
+	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != silence.Never
 }
 
 // takeOver adds what another learner knows.

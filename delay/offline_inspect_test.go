@@ -52,6 +52,8 @@ func TestExplain_ShowsTheNextDecisionAndChangesNothing(t *testing.T) {
 				l.Selected(fb)
 				if ref%4 != 0 {
 					l.Paid(fb)
+				} else {
+					l.Partial(fb)
 				}
 			}
 			l.Advance(4 * lifeHorizon)

@@ -62,6 +62,8 @@ func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 		l.Paid(fb)
 	}
 	l.Advance(2 << 20)
+	l.flights.awaiting.newest = 2 << 20
+	l.Advance(2<<20 + l.flights.awaiting.grid.PassLength())
 	l.Selected(Feedback{Item: 1, Began: 2<<20 - 100_000})
 	require.InDelta(t, 0.8, l.table.Evidence(1).W, 0.01)
 	require.Equal(t, 400.0, l.table.Evidence(0).W)

@@ -205,7 +205,7 @@ func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
 // Anew implements Sharing.
 func (d *Direct) Anew(source int32) {
 	if a := d.flights.awaiting; a != nil {
-		a.coming[source] = &sourceAges{}
+		a.coming[source] = newSourceAges()
 	}
 	if d.users != nil {
 		d.users.anew(source)
@@ -277,7 +277,7 @@ func (f *flights) told(table *policy.Table) (due bool) {
 
 // estimate estimates how late payoffs are, in a whole.
 func (f *flights) estimate(table *policy.Table) {
-	f.awaiting.estimate(f.awaiting.earliest())
+	f.awaiting.estimate(f.awaiting.until())
 	f.reckon(table)
 }
 
@@ -291,13 +291,14 @@ func (f *flights) reckon(table *policy.Table) {
 
 // told takes in the sources' passes; it tells whether there is one to estimate by.
 func (a *awaiting) told() bool {
-	before := a.pass
+	before, first := a.pass, a.first
 	for _, s := range a.theirs {
 		if s.told {
 			a.pass = max(a.pass, s.pass)
 		}
 	}
-	return a.pass > before || a.pass != silence.Never && a.earliest() != a.made.heard
+	a.first = a.earliest()
+	return a.pass > before || a.pass != silence.Never && a.first != first
 }
 
 // told takes in the sources' passes; it tells whether evidence has faded.

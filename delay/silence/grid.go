@@ -73,9 +73,12 @@ func (g *Grid) Bin(age int64) int {
 
 // Pass is the pass that a watermark has come to: a multiple of 4u. Estimates and blocks change when it does, and not between.
 func (g *Grid) Pass(watermark int64) int64 {
-	step := 4 * g.Unit()
+	step := g.PassLength()
 	return watermark - (watermark%step+step)%step
 }
+
+// PassLength is the time from one pass to the next, in milliseconds.
+func (g *Grid) PassLength() int64 { return 4 * g.Unit() }
 
 // Block is the event times from Index·2^Level to before (Index+1)·2^Level, in milliseconds.
 type Block struct {

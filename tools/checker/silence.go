@@ -27,6 +27,7 @@ type silenceFold struct {
 	rows    map[ageRow]map[int]int64
 	parts   bool    // payoffs come in parts, and are counted by size
 	none    float64 // what counts as nothing paid, normalised
+	newest  int64   // the time of the newest payoff
 	began   bool    // with what was taken in, of which it is not known which rows it is in now
 	strange bool    // and that had other bins
 }
@@ -140,6 +141,7 @@ func (s *silenceFold) part(began event.Millis, age int64, before *float64, now f
 
 // late counts a payoff, or so much of one, by its age.
 func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
+	s.newest = max(s.newest, began+age)
 	horizon := s.grid.Horizon()
 	if age > horizon {
 		return
@@ -279,6 +281,13 @@ func (lf *learnerFold) checkAges(f *fold) {
 	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	if !f.out.ok(silenceAges, s.grid.Pass(pass) == pass && (pass == latest || !same)) {
 		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
+	}
+	// The newest payoff counts with the time that it says, or with the pass at which it was read if that is earlier.
+	if newest := lf.stored.newest; same && newest != 0 {
+		most := s.grid.Pass(s.newest) + s.grid.PassLength()
+		if !f.out.ok(silenceAges, s.grid.Pass(newest) == newest && newest <= most) {
+			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
+		}
 	}
 	if lf.stored.estimated != nil {
 		equal(f.out, silenceAges, lf.name+": pass of the estimate", pass, *lf.stored.estimated)
@@ -435,6 +444,10 @@ func (s *storedLearner) loadSettled(field, value string) error {
 func (s *storedLearner) loadAges(field, value string) (err error) {
 	if field == "pass" {
 		s.pass, err = strconv.ParseInt(value, 10, 64)
+		return err
+	}
+	if field == "newest" {
+		s.newest, err = strconv.ParseInt(value, 10, 64)
 		return err
 	}
 	name, below := strings.CutPrefix(field, "below:")

@@ -24,6 +24,7 @@ type storedLearner struct {
 	spans       map[int64][]storedSpan // of these, in the order of time
 	settled     map[int64]settledCounts
 	ages        map[ageRow]storedAges
+	newest      int64 // the end of the pass of its newest payoff
 	open        map[int64]openParts
 	pass        int64 // of silence
 	history     map[int64]map[silence.Block]paidRow
