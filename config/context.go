@@ -25,6 +25,7 @@ type Context struct {
 	Categories bool     // items have categories
 	Clock      []Turn   // of the clock, by which items may pay differently
 	TimeZone   string   // of the clock
+	Age        bool     // items may pay differently by how long ago they were first met
 }
 
 // Turn is one of the clock.
@@ -68,7 +69,7 @@ const (
 
 // On tells whether anything is declared.
 func (c *Context) On() bool {
-	return len(c.User)+len(c.Item)+len(c.Segments)+len(c.Clock) > 0 || c.Categories
+	return len(c.User)+len(c.Item)+len(c.Segments)+len(c.Clock) > 0 || c.Categories || c.Age
 }
 
 // clock is what is declared of it.
@@ -83,7 +84,7 @@ func (c *Context) clock() features.Clock {
 // Features are what the learner declares.
 func (l *Learner) Features() features.Declaration {
 	d := features.Declaration{Cross: l.Context.Cross, Segments: l.Context.Segments, Categories: l.Context.Categories,
-		Clock: l.Context.clock()}
+		Clock: l.Context.clock(), Age: l.Context.Age}
 	for _, f := range l.Context.User {
 		d.User = append(d.User, f.declare())
 	}
@@ -134,11 +135,14 @@ func (l *Learner) contextFingerprint() string {
 	if len(l.Context.Clock) > 0 {
 		fmt.Fprintf(&b, " clock=%v %s", l.Context.Clock, l.Context.TimeZone)
 	}
+	if l.Context.Age {
+		b.WriteString(" age")
+	}
 	return b.String()
 }
 
 // contextKind is a mapping that declares what is looked at.
-var contextKind = kind[Context]{name: "mapping", span: "the next eight keys", parts: contextSettings, editor: object(contextSettings),
+var contextKind = kind[Context]{name: "mapping", span: "the next nine keys", parts: contextSettings, editor: object(contextSettings),
 	read: func(s *section, key string, dst *Context) {
 		f, ok := s.ask(key)
 		if !ok {
@@ -173,6 +177,8 @@ var contextSettings = []setting[Context]{
 		"items may pay differently by the hour of the day, and by the day of the week, of the impression's event time. Payoffs say whether they do, "+
 			"and which hours and days are alike"),
 	value("time_zone", func(c *Context) *string { return &c.TimeZone }, zoneKind, "", "of the clock; without it UTC"),
+	value("age", func(c *Context) *bool { return &c.Age }, yesOrNo, false,
+		"what items pay may change with how long ago an impression first carried them, by event time, for all alike"),
 }
 
 // featureName is what a feature may be called: names are labels of metrics, and stand in fingerprints.
@@ -364,7 +370,7 @@ func checkContext(s *section, l *Learner) {
 		return
 	}
 	if !l.Context.On() {
-		if len(l.Context.Cross) == 0 && one.ok("user", "item", "segments", "categories", "clock") && len(one.fields) > 0 {
+		if len(l.Context.Cross) == 0 && one.ok("user", "item", "segments", "categories", "clock", "age") && len(one.fields) > 0 {
 			s.warn("context", "has no effect: it declares neither features of users or items, nor segments, categories or a clock")
 			return
 		}

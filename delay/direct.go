@@ -92,7 +92,7 @@ func (d *Direct) Status() Status { return d.status() }
 func (d *Direct) Hashes() []string {
 	all := append([]string{hashFlights, hashWindows, hashLearner}, d.flights.hashes()...)
 	if d.users != nil {
-		all = append(all, hashCells, hashCategories, hashLinear)
+		all = append(all, hashCells, hashCategories, hashMet, hashLinear)
 	}
 	if d.attraction != nil {
 		all = append(all, hashAttraction)

@@ -306,7 +306,7 @@ func (p *Preferring) Carry(fb Feedback, selected bool) {
 
 // EveryHash names every hash that a learner of this package may have written, whatever it is configured as now.
 func EveryHash() []string {
-	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashAttraction, hashCells, hashCategories, hashLinear, hashLearner, hashInstances, hashRounds,
+	return []string{hashQueue, hashQueues, hashFlights, hashOpen, hashSettled, hashAges, hashHistory, hashLately, hashLevels, hashAttraction, hashCells, hashCategories, hashMet, hashLinear, hashLearner, hashInstances, hashRounds,
 		hashVectors, hashWindows,
 		(*preference.Sorted)(nil).Hash(), (*preference.Social)(nil).Hash()}
 }

@@ -15,7 +15,7 @@ func (u *users) parts(candidates []policy.Item, about *policy.Context) [][]Part 
 	all := make([][]Part, len(candidates))
 	causes, within := u.causes(), u.within(about.SegmentOf())
 	for at, i := range candidates {
-		x := u.row(about, at, len(candidates))
+		x := u.row(about, at, len(candidates), i)
 		path, _ := u.path(i, within)
 		ofFeatures, ofLevels := u.model.Parts(path, x)
 		for j, adds := range ofFeatures {

@@ -13,6 +13,9 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
 	}
 	for theirs, i := range numbers {
+		if at := from.met.at.Get(policy.Item(theirs)); at > 0 && i >= 0 {
+			u.met.takeOver(i, at)
+		}
 		for segment := range u.segments {
 			cell, ok := from.cell(policy.Item(theirs), segment)
 			to, fits := u.cell(i, segment)

@@ -73,6 +73,9 @@ type users struct {
 	known    policy.Known
 	mean     []float64
 	kinds    categories
+	met      met
+	x        []int8 // memory for one vector
+	width    int    // of vectors without the age
 
 	segments int32 // a cell's number is its item's times these, and its segment's
 	grouping
@@ -102,12 +105,13 @@ func newUsers(s *features.Space) *users {
 	u.grouping = newGrouping(s)
 	u.middle[0] = features.One
 	u.kinds.look = s.Categories()
+	u.met.space, u.width = s, s.Width()
 	return u
 }
 
 // begin notes a selection whose payoff is awaited.
 func (u *users) begin(fb *Feedback) {
-	if len(fb.X) == u.dim {
+	if len(fb.X) == u.width {
 		u.await(fb, 1)
 	}
 }
@@ -116,16 +120,17 @@ func (u *users) begin(fb *Feedback) {
 // changes nothing.
 func (u *users) await(fb *Feedback, times int64) {
 	cell, ok := u.cell(fb.Item, fb.Segment)
-	if !ok || len(fb.X) != u.dim {
+	if !ok || len(fb.X) != u.width {
 		return
 	}
+	x := u.vector(fb.X, fb.Item, fb.Began)
 	own := u.own.At(cell)
 	if times < 0 && own.awaited <= 0 {
 		return
 	}
-	own.await(fb.X, times)
+	own.await(x, times)
 	*u.awaited.At(fb.Item) += times
-	u.poolIn(cell, func(c *cellSums) { c.await(fb.X, times) })
+	u.poolIn(cell, func(c *cellSums) { c.await(x, times) })
 	u.cells.Note(cell, 1)
 	u.note(cell)
 }
@@ -141,17 +146,18 @@ func (u *users) note(cell int32) {
 // pay feeds a payoff. It gives the payoff as it counts, and whether it does: one without features tells nothing.
 func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	cell, ok := u.cell(fb.Item, fb.Segment)
-	if !ok || len(fb.X) != u.dim {
+	if !ok || len(fb.X) != u.width {
 		u.unfed++
 		return 0, false
 	}
+	x := u.vector(fb.X, fb.Item, fb.Began)
 	u.await(fb, -1)
 	units := history.InUnits(fb.Payoff)
-	u.own.At(cell).pay(fb.X, units)
-	u.linear.Add(fb.X, units)
-	u.poolIn(cell, func(c *cellSums) { c.pay(fb.X, units) })
+	u.own.At(cell).pay(x, units)
+	u.linear.Add(x, units)
+	u.poolIn(cell, func(c *cellSums) { c.pay(x, units) })
 	if u.whole == nil {
-		u.model.Total.Add(fb.X, units)
+		u.model.Total.Add(x, units)
 	}
 	u.cells.Note(cell, 1)
 	u.note(cell)
@@ -234,9 +240,9 @@ func (u *users) advance(t *policy.Table) {
 }
 
 // row are the features of a candidate, of so many; where there are none, those in the middle of their ranges.
-func (u *users) row(about *policy.Context, at, candidates int) []int8 {
-	if x := about.Row(at, candidates); len(x) == u.dim {
-		return x
+func (u *users) row(about *policy.Context, at, candidates int, i policy.Item) []int8 {
+	if x := about.Row(at, candidates); len(x) == u.width {
+		return u.vector(x, i, about.At)
 	}
 	return u.middle
 }
@@ -249,7 +255,7 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 	k.Candidates = k.Candidates[:0]
 	within := u.within(in.Context.SegmentOf())
 	for at, i := range in.Items {
-		x := u.row(in.Context, at, len(in.Items))
+		x := u.row(in.Context, at, len(in.Items), i)
 		path, ok := u.path(i, within)
 		open := t.Evidence(i).Open
 		if u.groups > 1 && open > 0 {
@@ -307,6 +313,7 @@ func (u *users) forgotten(t *policy.Table, i policy.Item) {
 		}
 	})
 	u.kinds.set(i, "")
+	u.met.forget(i)
 }
 
 // release gives back the memory of an item that was forgotten, of which no change is left to be told.
@@ -316,4 +323,5 @@ func (u *users) release(i policy.Item) {
 	u.stale.Release(i)
 	u.awaited.Remove(i)
 	u.kinds.changed.Release(i)
+	u.met.changed.Release(i)
 }

@@ -14,12 +14,14 @@ import (
 // The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
 // are told apart, to how many payoffs it has been fed, how many selections are awaited, the sum of the payoffs in units of 2⁻³⁰, and by
 // feature, in units of 1/127, the sum over the payoffs, and where there are any that over the selections, with blanks between; and behind that,
-// where the item has a category, " =" and its name. Hash "categories" maps "<item>" to that name, also of items without cells. Hash "linear"
+// where the item has a category, " =" and its name. Hash "categories" maps "<item>" to that name, also of items without cells. Hash "met" maps "<item>" to when it
+// was first met, in milliseconds of event time. Hash "linear"
 // maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of 2⁻³⁰/127; and "payoffs" to how many there
 // are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash "learner" is the last fit (personal.Model).
 const (
 	hashCells      = "cells"
 	hashCategories = "categories"
+	hashMet        = "met"
 	hashLinear     = "linear"
 )
 
@@ -58,6 +60,7 @@ func (u *users) harvest(r Recorder, to *writer) {
 		}
 	}
 	u.kinds.changed.Clear()
+	u.met.harvest(r, to)
 	if u.moved {
 		u.moved = false
 		u.harvestLinear(r, to)
@@ -257,6 +260,8 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 			u.categorise(i, string(value))
 		}
 		return true, nil
+	case hash == hashMet:
+		return true, u.met.load(field, value, items)
 	case hash == hashLinear:
 		var err error
 		u.turnLinear(u.linear, func() { err = u.setLinear(u.linear, field, value) })

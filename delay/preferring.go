@@ -77,7 +77,7 @@ func (p *Preferring) sorted(about *policy.Context) *policy.Context {
 	if about == nil {
 		return nil
 	}
-	p.about.Segment, p.about.X = about.Segment, p.about.X[:0]
+	p.about.Segment, p.about.At, p.about.X = about.Segment, about.At, p.about.X[:0]
 	for _, at := range p.order {
 		p.about.X = append(p.about.X, about.Row(int(at), len(p.order))...)
 	}

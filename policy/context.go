@@ -5,6 +5,8 @@ package policy
 type Context struct {
 	// Segment is the number of the user's segment (features.Space); 0 where it is none that is told apart.
 	Segment int32
+	// At is the time from which its deadlines are counted, in milliseconds of event time.
+	At int64
 	// X has a row of numbers for each candidate, row by row in their order, each number in units of 1/127.
 	X []int8
 }

@@ -87,6 +87,7 @@ docs/algorithms.md says more of them. A payoff that does not come is told at the
 	f.StringVar(&s.settings.HalfLives, "half-lives", "", "as in the configuration, with commas between")
 	f.StringVar(&s.settings.LookAgain, "look-again", "", "as in the configuration")
 	f.StringSliceVar(&s.settings.Clock, "clock", nil, "turns of the clock by which items may pay differently, as in the configuration: hour, weekday")
+	f.BoolVar(&s.settings.Age, "age", false, "what items pay may change with their age, as in the configuration")
 	f.IntVar(&s.experiment.Cores, "cores", 0, "how many runs at once, which changes no result (default: all processors)")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON document on stdout")
 	f.StringVar(&s.plot, "plot", "", "draw the regret curves, with names and final values at their ends, to `FILE`.svg, for light and dark pages, or .png")

@@ -232,6 +232,9 @@ func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impressio
 	}
 	if about != nil {
 		p.context.Categorise(p.learner, &p.reading, imp, e.Items)
+		if to, ok := p.learner.(delay.Meeting); ok {
+			to.Meet(e.Items, e.Began)
+		}
 	}
 	p.learner.Decide(e.Items, about, key, &p.decision)
 	for int(slot) >= len(p.flown) {

@@ -258,6 +258,9 @@ func (e *Experiment) every() int64 {
 	if t := trades[e.Scenario]; t != nil {
 		return t.all(e.Items, e.Horizon)
 	}
+	if e.Scenario == News {
+		return newsAll(e.Items, e.Horizon)
+	}
 	return int64(e.Items)
 }
 

@@ -37,6 +37,7 @@ type Settings struct {
 	HalfLives string   // a list, of robust
 	LookAgain string   // likewise
 	Clock     []string // turns of the clock, of learners that can look at it; not where the scenario has another context
+	Age       bool     // likewise items' ages
 }
 
 // Combination is one learner to be played.
@@ -234,8 +235,8 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 		{"max_instances", v.instances}, {"utilities", v.utilities}, {"silence", v.silence},
 		{"drift", v.drift}, {"half_lives", s.HalfLives}, {"look_again", s.LookAgain},
 	}
-	if k := config.Policy(policy).Kind(); len(s.Clock) > 0 && k != nil && k.Personal && delay == string(config.Direct) && audiences[e.Scenario] == nil {
-		settings = append(settings, config.Setting{"context", "{clock: [" + strings.Join(s.Clock, ", ") + "]}"})
+	if k := config.Policy(policy).Kind(); (len(s.Clock) > 0 || s.Age) && k != nil && k.Personal && delay == string(config.Direct) && audiences[e.Scenario] == nil {
+		settings = append(settings, config.Setting{"context", fmt.Sprintf("{clock: [%s], age: %t}", strings.Join(s.Clock, ", "), s.Age)})
 	}
 	low, high := e.Scenario.payoffRange()
 	if low != 0 || high != 1 {

@@ -271,7 +271,9 @@ func (p *player) given(key policy.Key) (sober, selected int32) {
 
 // atTheTime is the context of an impression of which nothing is known but its time.
 func (p *player) atTheTime() *policy.Context {
-	p.clocked.Segment, p.clocked.X = p.space.At(0, p.world.clock.at(p.world.t)), p.clocked.X[:0]
+	p.meet()
+	p.clocked.At = p.world.clock.at(p.world.t)
+	p.clocked.Segment, p.clocked.X = p.space.At(0, p.clocked.At), p.clocked.X[:0]
 	for range p.world.n {
 		p.clocked.X = p.space.Vector(p.clocked.X, nil, nil)
 	}

@@ -219,6 +219,7 @@ var scenarios = []struct {
 	{DaypartSoon, "the same; 10 minutes late"},
 	{Weekend, "the same; items of the week and of the weekend, payoffs two days late"},
 	{Hours, "the same; each pays differently in each hour of the day; 12 hours late"},
+	{News, "20 items at a time, alive for six hours, of whose interest half is left every two; 30 minutes late"},
 }
 
 // Scenarios are all of them, in the order in which they are documented.
@@ -266,6 +267,8 @@ func (s Scenario) DefaultItems() int {
 		return shops[s].items
 	case rhythms[s] != nil:
 		return rhythmItems
+	case s == News:
+		return newsItems
 	case s == Catalog:
 		return 2000
 	}
@@ -281,6 +284,8 @@ func (s Scenario) DefaultHorizon() int64 {
 		return audiences[s].horizon
 	case rhythms[s] != nil:
 		return everyMinute.in(time.Duration(rhythms[s].days) * day)
+	case s == News:
+		return everyMinute.in(newsDays * day)
 	case s.jackpot() > 0, audiences[s] != nil:
 		return 50_000
 	case s == Tastes, s == TastesFar, s == NoiseFifth:
@@ -304,6 +309,8 @@ func (s Scenario) DefaultLateness() Lateness {
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:
 		return Lateness{Mean: 100}
+	case News:
+		return Lateness{Mean: everyMinute.in(newsLate)}
 	}
 	return Lateness{}
 }
@@ -328,7 +335,7 @@ func (s Scenario) clock() clock {
 		return t.clock
 	}
 	switch {
-	case rhythms[s] != nil:
+	case rhythms[s] != nil, s == News:
 		return everyMinute
 	case s == JumpBusy:
 		return hundredASecond
@@ -350,7 +357,7 @@ func (s Scenario) fewer() bool {
 	if x := shops[s]; x != nil {
 		return x.fewer
 	}
-	return s == Catalog || audiences[s] != nil || t != nil && t.fewer
+	return s == Catalog || s == News || audiences[s] != nil || t != nil && t.fewer
 }
 
 // Candidates is how many candidates each impression has, where there are so many items.
@@ -416,7 +423,7 @@ func (s Scenario) constant() bool {
 // moves tells whether means are others in each impression.
 func (s Scenario) moves() bool {
 	t := trades[s]
-	return s == Wandering || s == Daily || s == Fatigue || rhythms[s] != nil || t != nil && t.tide != nil
+	return s == Wandering || s == Daily || s == Fatigue || rhythms[s] != nil || s == News || t != nil && t.tide != nil
 }
 
 // blocks tells whether windows grow, one block of impressions after the other.

@@ -45,6 +45,7 @@ type world struct {
 	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
 
 	shop     *customersOf // nil where all users select
+	news     *news        // nil but for News
 	visitors *visitors    // nil where payoffs depend on the item alone
 	tastes   *tastes      // nil where all users like the items in the same order
 
@@ -80,6 +81,9 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		w.means, w.periods = [][]float64{means}, []period{{1, 0}}
 	case rhythms[s] != nil:
 		w.means, w.periods = newRhythm(rhythms[s], e.Items, newStream(e.Seed, run, forItems)), []period{{1, 0}}
+	case s == News:
+		w.news = newNews(e, newStream(e.Seed, run, forItems))
+		w.means, w.periods = [][]float64{make([]float64, e.every())}, []period{{1, 0}}
 	case s == Catalog:
 		w.drawCatalog(e.Items, rand.New(newStream(e.Seed, run, forItems)))
 	default:
@@ -192,6 +196,8 @@ func (w *world) next() {
 		}
 	case w.visitors != nil:
 		w.visitors.next(w.candidates)
+	case w.news != nil:
+		w.news.next(w)
 	case w.fewer:
 		w.drawCandidates()
 	}

@@ -63,7 +63,7 @@ func (s *Space) QuantiseItem(dst []int8, numbers []float64, utility, predicted f
 	return dst, clamped
 }
 
-// Vector appends the Dim coordinates of a user's and a candidate's steps, as many as User and Item have features. A product is rounded
+// Vector appends the Width coordinates of a user's and a candidate's steps, as many as User and Item have features. A product is rounded
 // once, to the nearest; there are no ties, for One is odd.
 func (s *Space) Vector(dst []int8, user, item []int8) []int8 {
 	if len(user) != len(s.declared.User) || len(item) != len(s.declared.Item) {

@@ -32,6 +32,8 @@ type Declaration struct {
 	Categories bool
 	// Clock says at which turns of the clock items may pay differently.
 	Clock Clock
+	// Age says that payoffs may depend on how long ago an item was first met.
+	Age bool
 }
 
 const (
@@ -54,13 +56,14 @@ const (
 	OfUser
 	OfItem
 	OfCross
+	OfAge
 	Groups // how many there are
 	// InSegments is no group: it says where a Fault is.
 	InSegments = Groups
 )
 
 func (g Group) String() string {
-	return [...]string{"intercept", "user", "item", "cross", "segments"}[g]
+	return [...]string{"intercept", "user", "item", "cross", "age", "segments"}[g]
 }
 
 // Fault is something wrong with a Declaration.
@@ -127,8 +130,12 @@ func (d *Declaration) Check() (all []*Fault) {
 			say(InSegments, k, "%d segments are too many: there may be %d", len(d.Segments), k)
 		}
 	}
-	if n := 1 + len(d.User) + len(d.Item) + len(d.Cross); n > MaxDim {
-		say(Intercept, 0, "%d features and products are too many: there may be %d", n-1, MaxDim-1)
+	most := MaxDim
+	if d.Age {
+		most -= ageSteps
+	}
+	if n := 1 + len(d.User) + len(d.Item) + len(d.Cross); n > most {
+		say(Intercept, 0, "%d features and products are too many: there may be %d", n-1, most-1)
 	}
 	return all
 }
@@ -141,7 +148,7 @@ func (d *Declaration) mostSegments() int {
 	return MaxSegments
 }
 
-// Space are the coordinates of a learner's features: an intercept that is always 1, the user's, the item's, then their products. It is
+// Space are the coordinates of a learner's features: an intercept that is always 1, the user's, the item's, then their products, and the item's age. It is
 // not changed once it is made.
 type Space struct {
 	declared  Declaration
@@ -155,7 +162,7 @@ func New(d Declaration) (*Space, error) {
 	if faults := d.Check(); len(faults) > 0 {
 		return nil, faults[0]
 	}
-	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross), slices.Clone(d.Segments), d.Categories, d.Clock}}
+	s := &Space{declared: Declaration{slices.Clone(d.User), slices.Clone(d.Item), slices.Clone(d.Cross), slices.Clone(d.Segments), d.Categories, d.Clock, d.Age}}
 	at := map[string]uint8{}
 	for k, f := range append(slices.Clone(d.User), d.Item...) {
 		at[f.Name] = uint8(k + 1)
@@ -205,7 +212,12 @@ func (s *Space) Segment(name []byte) (number int32, declared bool) {
 func (s *Space) Categories() bool { return s.declared.Categories }
 
 // Dim is how many coordinates there are.
-func (s *Space) Dim() int { return s.Declared() + len(s.cross) }
+func (s *Space) Dim() int {
+	if s.declared.Age {
+		return s.Width() + ageSteps
+	}
+	return s.Width()
+}
 
 // Declared is how many coordinates there are without products.
 func (s *Space) Declared() int { return 1 + len(s.declared.User) + len(s.declared.Item) }
@@ -244,8 +256,10 @@ func (s *Space) Group(coordinate int) Group {
 		return OfUser
 	case coordinate < s.Declared():
 		return OfItem
+	case coordinate < s.Width():
+		return OfCross
 	}
-	return OfCross
+	return OfAge
 }
 
 // Names names the coordinates, for people.
@@ -256,6 +270,9 @@ func (s *Space) Names() []string {
 	}
 	for _, pair := range s.declared.Cross {
 		names = append(names, pair[0]+" × "+pair[1])
+	}
+	if s.declared.Age {
+		names = append(names, ageNames()...)
 	}
 	return names
 }

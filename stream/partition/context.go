@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -233,14 +234,14 @@ func (m *Machine) about(l *learner, began event.Millis) *policy.Context {
 	for _, at := range s.order {
 		s.about.X = c.space.Vector(s.about.X, user, s.reading.item(int(at), len(s.order)))
 	}
-	s.about.Segment = c.space.At(segment, began)
+	s.about.Segment, s.about.At = c.space.At(segment, began), began
 	return &s.about
 }
 
 // Fill fills in what was read of an impression whose deadlines are counted from that time, with the candidates in the order of the record.
 func (c *Context) Fill(dst *policy.Context, r *Reading, began event.Millis) {
 	segment, user := c.split(r.User)
-	dst.Segment, dst.X = c.space.At(segment, began), dst.X[:0]
+	dst.Segment, dst.At, dst.X = c.space.At(segment, began), began, dst.X[:0]
 	for k := range r.candidates {
 		dst.X = c.space.Vector(dst.X, user, r.item(k, r.candidates))
 	}
@@ -271,6 +272,13 @@ func (m *Machine) keepContext(l *learner, e *entry, order []int32) {
 	e.beginContext(&s.reading)
 	for _, k := range order {
 		e.addContext(&s.reading, int(s.order[k]), len(s.order))
+	}
+}
+
+// meet tells a learner when an impression began that carries items.
+func (l *learner) meet(items []policy.Item, began event.Millis) {
+	if to, ok := l.delay.(delay.Meeting); ok && l.cfg.Context != nil {
+		to.Meet(items, began)
 	}
 }
 

@@ -167,6 +167,7 @@ func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *giv
 	about := m.about(l, base)
 	if about != nil {
 		l.cfg.Context.Categorise(l.delay, &s.reading, imp, s.numbers)
+		l.meet(s.numbers, base)
 	}
 	g.decideAs(l, s.candidates, about, key, d)
 	m.segments.loose += eventWeight
@@ -395,6 +396,7 @@ func (m *Machine) adoptItems(l *learner, r *event.Ranking, parsed bool) {
 	}
 	e.items = m.intern(l, e.items, r.Items)
 	l.carried(s.process, e.began, e.payoffDeadline)
+	l.meet(e.items, e.began)
 	if ordered {
 		n := len(r.Items)
 		s.order = slices.Grow(s.order[:0], n)[:n]

@@ -467,7 +467,7 @@ var (
 	// groupSpace has what groups users, items and times besides, of which some belong to none, and little else.
 	groupSpace = must(features.New(features.Declaration{User: []features.Feature{{Name: "mood", Low: -1, High: 1}},
 		Item: []features.Feature{{Name: "size", Low: 0, High: 9}}, Segments: []string{"new", "loyal"}, Categories: true,
-		Clock: features.Clock{Hour: true}}))
+		Clock: features.Clock{Hour: true}, Age: true}))
 
 	belief   = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 	ages     = delay.Silence{Law: delay.SilenceAges, Horizon: soon.horizon.Milliseconds()}

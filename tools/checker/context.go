@@ -16,7 +16,8 @@ import (
 type contextFold struct {
 	declared   *config.Learner
 	cells      map[cellOf]*cellFold
-	categories map[uint32]string // of items, where they are looked at
+	categories map[uint32]string       // of items, where they are looked at
+	met        map[uint32]event.Millis // with age: when an item was first carried
 	payoffs    int64
 	products   [][]*big.Int // by feature, and feature up to that
 	paid       []*big.Int   // by feature
@@ -47,7 +48,7 @@ func (lf *learnerFold) followContext() {
 	if !first.Context.On() || !same || lf.reset != nil {
 		return
 	}
-	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]string{}, squares: new(big.Int)}
+	c := &contextFold{declared: first, cells: map[cellOf]*cellFold{}, categories: map[uint32]string{}, met: map[uint32]event.Millis{}, squares: new(big.Int)}
 	for j := range c.dim() {
 		c.paid = append(c.paid, new(big.Int))
 		c.products = append(c.products, nil)
@@ -59,12 +60,52 @@ func (lf *learnerFold) followContext() {
 }
 
 func declares(c *config.Context) string {
-	return fmt.Sprintf("%v %v %v %q %v %v %s", c.User, c.Item, c.Cross, c.Segments, c.Categories, c.Clock, c.TimeZone)
+	return fmt.Sprintf("%v %v %v %q %v %v %s %v", c.User, c.Item, c.Cross, c.Segments, c.Categories, c.Clock, c.TimeZone, c.Age)
 }
 
 func (c *contextFold) dim() int {
 	d := &c.declared.Context
-	return 1 + len(d.User) + len(d.Item) + len(d.Cross)
+	n := 1 + len(d.User) + len(d.Item) + len(d.Cross)
+	if d.Age {
+		n += ageKnots
+	}
+	return n
+}
+
+// ageKnots are at ages of 4^k - 1 minutes, k = 1, 2, …
+const ageKnots = 8
+
+// age appends the parts of an item's age: from one knot to the next the logarithm goes from one to the other.
+func (c *contextFold) age(x []int64, i uint32, began event.Millis) []int64 {
+	if !c.declared.Context.Age {
+		return x
+	}
+	var old event.Millis
+	if first, there := c.met[i]; there {
+		old = max(0, began-first)
+	}
+	at := math.Min(math.Log2(1+float64(old)/60_000)/2, ageKnots)
+	above := math.Round(127 * (at - math.Floor(at)))
+	for k := 1.0; k <= ageKnots; k++ {
+		part := 0.0
+		switch k {
+		case math.Floor(at):
+			part = 127 - above
+		case math.Floor(at) + 1:
+			part = above
+		}
+		x = append(x, int64(part))
+	}
+	return x
+}
+
+// meet notes that an impression carries items.
+func (c *contextFold) meet(items []uint32, began event.Millis) {
+	for _, i := range items {
+		if _, there := c.met[i]; !there && c.declared.Context.Age {
+			c.met[i] = max(began, 1)
+		}
+	}
 }
 
 // stepIn is a number of a feature as one of the steps from -127 to 127 of its range.
@@ -176,6 +217,7 @@ func (f *fold) see(l *life) {
 	if l.learner == nil || l.learner.context == nil {
 		return
 	}
+	l.learner.context.meet(l.items, l.began)
 	user, items, ok := l.learner.context.stepsOf(&f.imp)
 	if !ok {
 		return
@@ -207,7 +249,7 @@ func (c *contextFold) cell(i cellOf) *cellFold {
 
 // take tells of a normalised payoff of what was selected from an impression.
 func (c *contextFold) take(l *life, i uint32, payoff float64) {
-	x, r := c.vector(l.steps[l.selected]), inParts(payoff)
+	x, r := c.age(c.vector(l.steps[l.selected]), i, l.began), inParts(payoff)
 	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.began)})
 	cell.n++
 	cell.r += r
@@ -231,6 +273,7 @@ func (c *contextFold) forget(i uint32, sure bool) {
 		}
 	}
 	delete(c.categories, i)
+	delete(c.met, i)
 	c.unsure = c.unsure || !sure
 }
 

@@ -67,6 +67,36 @@ func integers(text string) (all []int64, err error) {
 	return all, nil
 }
 
+// loadMet reads when an item was first carried.
+func (s *storedLearner) loadMet(field, value string) error {
+	item, err := strconv.ParseInt(field, 10, 32)
+	at, bad := strconv.ParseInt(value, 10, 64)
+	if err != nil || bad != nil || at < 1 {
+		return errors.New("it is no time at which an item was met")
+	}
+	if s.met == nil {
+		s.met = map[int64]int64{}
+	}
+	s.met[item] = at
+	return nil
+}
+
+// checkMet: with age, when each item was first carried since it is known.
+func (lf *learnerFold) checkMet(f *fold) {
+	if lf.context.unsure {
+		f.out.open(contextCells)
+		return
+	}
+	want, got := map[string]string{}, map[string]string{}
+	for i, at := range lf.context.met {
+		want[f.items.name(i)] = fmt.Sprint("first carried at ", at)
+	}
+	for number, at := range lf.stored.met {
+		got[lf.stored.name(number)] = fmt.Sprint("first carried at ", at)
+	}
+	compareEach(lf, f, contextCells, want, got, func(name string) string { return name })
+}
+
 // loadCategory reads the name of an item's category.
 func (s *storedLearner) loadCategory(field, value string) error {
 	item, err := strconv.ParseInt(field, 10, 32)
@@ -110,6 +140,7 @@ func (lf *learnerFold) checkContext(f *fold) {
 				fmt.Sprint(cell.n, " payoffs, sums ", cell.x), "nothing")
 		}
 	}
+	lf.checkMet(f)
 	lf.checkAwaited(f)
 	lf.checkLinear(f)
 	lf.checkCategories(f)
@@ -131,7 +162,7 @@ func (lf *learnerFold) checkAwaited(f *fold) {
 			sums[at] = &cellFold{x: make([]int64, lf.context.dim())}
 		}
 		sums[at].n++
-		for j, a := range lf.context.vector(e.context) {
+		for j, a := range lf.context.age(lf.context.vector(e.context), lf.stored.fold(uint32(at.item)), e.began) {
 			sums[at].x[j] += a
 		}
 	}

@@ -45,6 +45,7 @@ type storedLearner struct {
 	rated       map[uint32]moments  // by an item's number
 	cells       map[cellAt]storedCell
 	categories  map[int64]string // by an item's number
+	met         map[int64]int64  // likewise
 	linear      map[string]string
 }
 
@@ -59,7 +60,7 @@ type storedItem struct {
 var hashesOf = map[string][]string{
 	delayQPMD:   {"queue", "queues", "flights", "learner", "windows"},
 	delayBOLD:   {"instances", "rounds", "vectors", "windows", "learner"},
-	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories", "attraction"},
+	delayDirect: {"flights", "windows", "learner", "settled", "ages", "open", "history", "lately", "levels", "cells", "linear", "categories", "met", "attraction"},
 }
 
 // preferenceHashes are those of a learner that finds the order of utilities.
@@ -251,6 +252,8 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 			err = s.loadOpen(field, value)
 		case "cells":
 			err = s.loadCell(field, value)
+		case "met":
+			err = s.loadMet(field, value)
 		case "categories":
 			err = s.loadCategory(field, value)
 		case "linear":

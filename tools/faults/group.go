@@ -67,7 +67,7 @@ const learners = `
 // its guard trips once some cohorts are counted, whatever faults there are.
 const moves = `  moves: {payoffs: adversarial, payoff_horizon: 30s, selection_timeout: 8s}
   knows: {payoffs: stochastic, policy: moss, payoff_horizon: 30s, selection_timeout: 8s,
-    context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday]}}
+    context: {user: [age], item: [price], cross: [[age, price]], segments: [new, loyal], categories: true, clock: [hour, weekday], age: true}}
   hasty: {payoffs: stochastic, policy: greedy, payoff_horizon: 20s, selection_timeout: 1ms}
 experiments:
   brief: {arms: {brief: 0.8, hasty: 0.2}, control: brief, guard: {margin: 0, to: brief}}

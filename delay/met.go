@@ -1,0 +1,110 @@
+package delay
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// Meeting is a learner that may go by how long ago it first met items.
+type Meeting interface {
+	// Meet says that an impression carries items, whose deadlines are counted from a time in milliseconds of event time. It is called before the
+	// impression is decided or adopted.
+	Meet(items []policy.Item, at int64)
+}
+
+var (
+	_ Meeting = (*Direct)(nil)
+	_ Meeting = (*Preferring)(nil)
+)
+
+// Meet implements Meeting.
+func (d *Direct) Meet(items []policy.Item, at int64) {
+	if d.users != nil && d.users.met.space.HasAge() {
+		d.users.met.meet(items, at)
+	}
+}
+
+// Meet implements Meeting, as the inner learner does.
+func (p *Preferring) Meet(items []policy.Item, at int64) {
+	if inner, ok := p.inner.(Meeting); ok {
+		inner.Meet(items, at)
+	}
+}
+
+// met is when this partition first met items, by event time. It is a function of the log alone, and each partition has its own.
+type met struct {
+	space   *features.Space
+	at      policy.Pages[int64] // 0: not yet
+	changed policy.Changes
+}
+
+func (m *met) meet(items []policy.Item, at int64) {
+	for _, i := range items {
+		if m.at.Get(i) == 0 {
+			*m.at.At(i) = max(at, 1)
+			m.changed.Note(i, 1)
+		}
+	}
+}
+
+// takeOver notes when another partition met an item.
+func (m *met) takeOver(i policy.Item, at int64) {
+	if own := m.at.Get(i); own == 0 || at < own {
+		*m.at.At(i) = at
+		m.changed.Note(i, 1)
+	}
+}
+
+func (m *met) forget(i policy.Item) {
+	if m.at.Get(i) > 0 {
+		m.at.Remove(i)
+		m.changed.Note(i, 1)
+	}
+}
+
+func (m *met) harvest(r Recorder, to *writer) {
+	for i := range m.changed.All() {
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		if at := m.at.Get(i); at > 0 {
+			to.value = strconv.AppendInt(to.value[:0], at, 10)
+			r.Field(hashMet, to.field, to.value)
+		} else {
+			r.Field(hashMet, to.field, nil)
+		}
+	}
+	m.changed.Clear()
+}
+
+var errMet = errors.New("the value is no time")
+
+func (m *met) load(field, value []byte, items int) error {
+	i, err := parseItem(field, items)
+	if err != nil {
+		return err
+	}
+	at, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || at <= 0 {
+		return errMet
+	}
+	if m.space.HasAge() {
+		*m.at.At(i) = at
+	}
+	return nil
+}
+
+// vector is that of an item whose other features are given, in an impression whose deadlines are counted from a time. It holds until the
+// next call.
+func (u *users) vector(given []int8, i policy.Item, began int64) []int8 {
+	if !u.met.space.HasAge() {
+		return given
+	}
+	var age int64
+	if first := u.met.at.Get(i); first > 0 {
+		age = began - first
+	}
+	u.x = u.met.space.AppendAge(append(u.x[:0], given...), age)
+	return u.x
+}
