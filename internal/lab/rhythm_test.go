@@ -26,3 +26,22 @@ func TestRhythm_LearnersOfTheClock(t *testing.T) {
 	without, se := share()
 	require.Less(t, without+8*se, 0.65)
 }
+
+// Where interest in items fades, a learner that looks at their age earns far more than one that does not. Bounds as above.
+func TestNews_LearnersOfAge(t *testing.T) {
+	share := func(age bool) (share, se float64) {
+		e := &Experiment{Scenario: News, Items: News.DefaultItems(), Horizon: 12_000, Lateness: News.DefaultLateness(), Runs: 4, Seed: 11}
+		all, _, err := Combine(e, &Settings{Age: age})
+		require.NoError(t, err)
+		results, err := Run(t.Context(), e, all)
+		require.NoError(t, err)
+		r := results[0]
+		share, se = r.Payoff/r.Best, *r.DynamicRegret.Stderr/float64(e.Horizon)/r.Best
+		t.Logf("age %v: %.4f ± %.4f of the best", age, share, se)
+		return share, se
+	}
+	with, se := share(true)
+	require.Greater(t, with-8*se, 0.65)
+	without, se := share(false)
+	require.Less(t, without+8*se, 0.6)
+}

@@ -1,0 +1,74 @@
+package delay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// fading makes learners that look at items' ages.
+func fading(t require.TestingT) *Direct {
+	space, err := features.New(features.Declaration{Age: true})
+	require.NoError(t, err)
+	l, err := NewPersonal(policy.NewGreedy(), PersonalConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
+		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
+	require.NoError(t, err)
+	return l
+}
+
+const anHour = int64(3_600_000)
+
+// What items pay that fades with age is known of an item that is new; an item keeps the time at which it was first met, also when it is
+// loaded; one that has ended and comes again is new.
+func TestMet_AgeIsAFeature(t *testing.T) {
+	d := fading(t)
+	d.Grow(40)
+	require.NoError(t, d.Loaded())
+	s := newStore(d)
+	now := int64(0)
+	for i := range policy.Item(39) {
+		d.Meet([]policy.Item{i}, now)
+		for age := range int64(12) {
+			fb := Feedback{Item: i, Began: now + age*anHour, X: onlyIntercept, Payoff: 1 / float64(1+age)}
+			d.Selected(fb)
+			d.Paid(fb)
+		}
+		now += anHour
+		d.Advance(now)
+	}
+	expects := func(d *Direct, i policy.Item, at int64) float64 {
+		return d.Explain([]policy.Item{i}, &policy.Context{X: onlyIntercept, At: at}, 1).Why[0].Mean
+	}
+	now += 1000 * anHour
+	d.Meet([]policy.Item{39}, now)
+	require.Greater(t, expects(d, 39, now), 0.8)
+	require.Less(t, expects(d, 39, now+11*anHour), 0.3)
+	d.Meet([]policy.Item{39}, now+5*anHour)
+	require.Less(t, expects(d, 39, now+11*anHour), 0.3, "it was met before")
+
+	s.harvest()
+	again := fading(t)
+	again.Grow(40)
+	for i, sums := range s.sums {
+		again.LoadSums(i, sums)
+	}
+	for hash, fields := range s.hashes {
+		for field, value := range fields {
+			require.NoError(t, again.LoadField(hash, []byte(field), []byte(value)))
+		}
+	}
+	require.NoError(t, again.Loaded())
+	for _, age := range []int64{0, 3, 11} {
+		require.InDelta(t, expects(d, 39, now+age*anHour), expects(again, 39, now+age*anHour), 1e-12)
+	}
+	require.ErrorIs(t, again.LoadField(hashMet, []byte("0"), []byte("-1")), ErrState)
+
+	d.Forget(39)
+	s.harvest()
+	require.NotContains(t, s.hashes[hashMet], "39")
+	d.Meet([]policy.Item{39}, now+11*anHour)
+	require.Greater(t, expects(d, 39, now+11*anHour), 0.8)
+}
