@@ -195,6 +195,7 @@ var scenarios = []struct {
 	{Tastes, "20 items; all select, and each user's utilities deviate by 2 gaps between neighbours"},
 	{TastesFar, "the same; by 8 gaps"},
 	{NoiseFifth, "20 items; all select, a fifth of the users anything in their window"},
+	{Unscored, "20 items; all select, a quarter of the items have no utility"},
 	{Unseen, "20 items; half of the impressions are not looked at, whatever the ranking"},
 	{UnseenMost, "the same; nine in ten"},
 	{UnseenTastes, "the same; half, and each user's utilities deviate by 2 gaps"},
@@ -288,7 +289,7 @@ func (s Scenario) DefaultHorizon() int64 {
 		return everyMinute.in(newsDays * day)
 	case s.jackpot() > 0, audiences[s] != nil:
 		return 50_000
-	case s == Tastes, s == TastesFar, s == NoiseFifth:
+	case s == Tastes, s == TastesFar, s == NoiseFifth, s == Unscored:
 		return 60_000
 	case s == Wandering, s == Daily:
 		return 200_000

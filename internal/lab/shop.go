@@ -35,6 +35,8 @@ const (
 	TastesFar Scenario = "tastes:8"
 	// NoiseFifth has users who all select, a fifth of them anything in their window.
 	NoiseFifth Scenario = "noise:20"
+	// Unscored has users who all select, and a quarter of the items, drawn for each run, have no utility that a learner is given.
+	Unscored Scenario = "unscored"
 
 	// AbandonRare is Abandon with a tenth of the payoffs, 1,000 late unless it is said.
 	AbandonRare Scenario = "abandon:rare"
@@ -77,6 +79,7 @@ type shop struct {
 	swaps     bool
 	tastes    float64
 	noise     float64
+	unscored  float64 // the share of items without a utility
 	scale     float64 // of payoffs; 0 for 1
 	fewer     bool
 	q         func(n int) []float64 // of windows; nil for 0.7^w
@@ -100,6 +103,7 @@ var shops = func() map[Scenario]*shop {
 		Tastes:       with(unseen, func(s *shop) { s.unseen, s.tastes = 0, 2 }),
 		TastesFar:    with(unseen, func(s *shop) { s.unseen, s.tastes = 0, 8 }),
 		NoiseFifth:   with(unseen, func(s *shop) { s.unseen, s.noise = 0, 0.2 }),
+		Unscored:     with(unseen, func(s *shop) { s.unseen, s.unscored = 0, 0.25 }),
 
 		AbandonRare: with(abandon, func(s *shop) { s.scale = 0.1 }),
 		AbandonBots: with(abandon, func(s *shop) { s.unseen = 0.5 }),

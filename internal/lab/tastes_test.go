@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // TestTastes_FindingTheMeanOrderCostsLittle: where users' own utilities deviate from the mean, by up to two gaps between
@@ -79,4 +80,23 @@ func TestTastes_RegretIsOfEachUsersOwnOrder(t *testing.T) {
 	require.ErrorContains(t, e.Check(), "tastes")
 	e.Tastes, e.Scenario = 1, Ranks
 	require.ErrorContains(t, e.Check(), "ranks of each user's own")
+}
+
+// TestUnscored_StandInTheMiddle: items with a utility keep their order, and those without one stand around its median.
+func TestUnscored_StandInTheMiddle(t *testing.T) {
+	const n = 20
+	permutation := shuffled(n, newStream(4, 0, forLabels))
+	last, seen := policy.Item(-1), map[policy.Item]bool{}
+	for i, label := range scored(permutation, 0.25) {
+		require.False(t, seen[label])
+		seen[label] = true
+		if permutation[i] < n/4 {
+			require.GreaterOrEqual(t, label, policy.Item(7), "7 of 15 are below the median")
+			require.LessOrEqual(t, label, policy.Item(12), "and 7 above")
+			continue
+		}
+		require.Greater(t, label, last)
+		last = label
+	}
+	require.Len(t, seen, n)
 }

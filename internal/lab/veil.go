@@ -29,16 +29,47 @@ type burnIn struct {
 	regret      float64 // in them; with regret against a fixed ranking, up to the last of them
 }
 
-// newVeil makes one for a run; nil for a learner that is given utilities.
+// newVeil makes one for a run; nil for a learner that is given all utilities.
 func newVeil(e *Experiment, u config.Utilities, run int) *veil {
-	if u == config.Given {
+	labels := shuffled(int(e.every()), newStream(e.Seed, run, forLabels))
+	switch x := shops[e.Scenario]; {
+	case u == config.Given && (x == nil || x.unscored == 0):
 		return nil
+	case u == config.Given:
+		labels = scored(labels, x.unscored)
 	}
-	v := &veil{labels: shuffled(int(e.every()), newStream(e.Seed, run, forLabels)), fixed: e.Scenario.fixedOrder()}
+	v := &veil{labels: labels, fixed: e.Scenario.fixedOrder()}
 	if u == config.Social {
 		v.crowd = newCrowd(e, run)
 	}
 	return v
+}
+
+// scored are labels in the order of the utilities that a learner is given, where a share of the items, drawn by a permutation, has none:
+// those stand at the median of the others, ties by number.
+func scored(permutation []policy.Item, unscored float64) []policy.Item {
+	n := len(permutation)
+	without := int(unscored * float64(n))
+	var known, order []int
+	utilities := make([]float64, n)
+	for i, p := range permutation {
+		if order = append(order, i); int(p) >= without {
+			known = append(known, i)
+			utilities[i] = float64(i)
+		}
+	}
+	middle := float64(known[len(known)/2]+known[(len(known)-1)/2]) / 2
+	for i, p := range permutation {
+		if int(p) < without {
+			utilities[i] = middle
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(utilities[a], utilities[b]) })
+	labels := make([]policy.Item, n)
+	for label, i := range order {
+		labels[i] = policy.Item(label)
+	}
+	return labels
 }
 
 // hide takes the world's candidates.
@@ -81,6 +112,9 @@ func (v *veil) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedbac
 	}
 	fb.Item = v.seen[d.Order[shown]]
 	fb.Candidates, fb.Order, fb.Undecided = v.ranked, d.Ranks, d.Undecided
+	if len(d.Ranks) == 0 { // utilities are given
+		fb.Order = d.Order
+	}
 	if len(d.Propensities) > 0 {
 		fb.Propensity = d.Propensities[shown]
 	}
