@@ -3,6 +3,7 @@ package delay
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -48,6 +49,10 @@ func (d *Direct) LearnAttraction(nothing float64) {
 	}
 }
 
+// LearnAttraction makes payoff per impression the aim of a learner without state. An impression without a selection pays nothing,
+// normalised. Unselected counts where its feedback has the ranking.
+func (r *Robust) LearnAttraction(nothing float64) { r.attraction = newAttraction(nothing) }
+
 // ended counts an impression that ended, with the selection of fb.Item or without one. One whose ranking is not known counts nothing.
 func (a *attraction) ended(fb *Feedback, selected bool) {
 	if len(fb.Order) == 0 || len(fb.Order) != len(fb.Candidates) {
@@ -91,6 +96,27 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 	return k
 }
 
+// shares writes upper bounds of candidates' shares to s, in proportion to the mean of all: shares plus the bonus of MOSS. It returns s, or
+// nil where payoff per impression cannot differ. What robust draws seldom has an item of high utility on top, which alone is
+// counted. So an item that was not, leads until its share is known.
+func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Shares {
+	if a == nil || !a.differs() {
+		return nil
+	}
+	s.Times, s.Nothing = s.Times[:0], a.nothing
+	mean := a.table.Mean()
+	c := a.belief.Components(a.table)
+	kappa := c.Kappa()
+	fair := float64(a.table.Fed()) / float64(a.table.Len())
+	for _, i := range items {
+		share, weight := a.share(i, c.Mean, kappa)
+		spread := max(share*(1-share), mean*(1-mean))
+		upper := min(1, share+math.Sqrt(float64(2*spread*math.Log(1+fair/weight))/weight))
+		s.Times = append(s.Times, upper/mean)
+	}
+	return s
+}
+
 // leastShare keeps shares within 0 and 1 where nothing speaks against either.
 const leastShare = 1e-6
 
@@ -102,8 +128,8 @@ func (a *attraction) share(i policy.Item, prior, kappa float64) (share, weight f
 }
 
 // ShareOnTop implements Attracting.
-func (d *Direct) ShareOnTop(i policy.Item) (share float64, ok bool) {
-	a := d.attraction
+func (b *base) ShareOnTop(i policy.Item) (share float64, ok bool) {
+	a := b.attraction
 	if a == nil || a.table.Fed() == 0 {
 		return 0, false
 	}

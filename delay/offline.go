@@ -181,6 +181,9 @@ func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 			}
 		}
 		r.levels.takeOver(&r.grid, f)
+		if r.attraction != nil && f.attraction != nil {
+			r.attraction.takeOver(f.attraction, numbers)
+		}
 		if r.flights.awaiting != nil && f.flights.awaiting != nil {
 			r.flights.awaiting.takeOver(f.flights.awaiting, numbers)
 		}

@@ -226,8 +226,12 @@ func (r *Robust) Inspect() Inspection {
 
 // Rule implements Inspector.
 func (r *Robust) Rule() string {
-	return "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
+	rule := "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
 		"less what all items have in common at a time, and of those that could seldom be selected lately; what a candidate blocks follows in falling score"
+	if r.attraction != nil && r.attraction.differs() {
+		rule += "; scores count per impression: a selection's, times the most that the share of impressions with the item on top that end with one may be"
+	}
+	return rule
 }
 
 // Explain implements Inspector.
@@ -237,7 +241,14 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 	for k, i := range candidates {
 		y, known := &x.Why[k], r.recent(i)
 		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i))
-		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.scores[k], -1
+		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.worths.Values()[k], -1
+	}
+	if a := r.attraction; a != nil && a.differs() {
+		of := policy.Known{}
+		for _, score := range r.scores {
+			of.Candidates = append(of.Candidates, policy.Estimate{Mean: score, Weight: 1})
+		}
+		x.Attracts = a.attracts(candidates, &of)
 	}
 	policy.Leaders(x.Decision.Order, func(position, leader int32) { x.Why[position].Leader = leader })
 	return x

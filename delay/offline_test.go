@@ -36,6 +36,9 @@ func mergeable(t require.TestingT) map[string]func() Mergeable {
 		"robust": func() Mergeable {
 			return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives()})
 		},
+		"robust, impressions": func() Mergeable {
+			return attracted(newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives()}), 0)
+		},
 		"bold":    bold(0),
 		"bounded": bold(3),
 		"sorted":  func() Mergeable { return NewPreferring(NewQPMD(policy.NewGreedy()), preference.NewSorted()) },
@@ -175,7 +178,7 @@ func stored(t *rapid.T, l, again Mergeable) {
 // Learners of another kind are refused.
 func TestMerge_RefusesAnotherKind(t *testing.T) {
 	all := mergeable(t)
-	kind := map[string]string{"bounded": "bold", "ages": "direct", "drift": "direct", "impressions": "direct"} // of those that are the same under another name
+	kind := map[string]string{"bounded": "bold", "ages": "direct", "drift": "direct", "impressions": "direct", "robust, impressions": "robust"} // of those that are the same under another name
 	for a, to := range all {
 		for b, from := range all {
 			if cmp.Or(kind[a], a) != cmp.Or(kind[b], b) {

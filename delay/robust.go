@@ -62,7 +62,8 @@ type Robust struct {
 	unheard []lately.Unheard // likewise, of all
 	scores  []float64
 	p       []float64
-	ws      policy.RobustWorkspace
+	shares  policy.Shares
+	worths  policy.RobustWorkspace
 	sampler admissible.Sampler
 }
 
@@ -157,7 +158,7 @@ func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key pol
 	n := len(candidates)
 	q := r.point(candidates)
 	d.Order = slices.Grow(d.Order[:0], n)[:n]
-	r.sampler.SampleByWorth(r.p, q, r.scores, key.Float64(0), d.Order)
+	r.sampler.SampleByWorth(r.p, q, r.worths.Values(), key.Float64(0), d.Order)
 	d.Propensities, d.Expected = slices.Grow(d.Propensities[:0], n)[:n], slices.Grow(d.Expected[:0], n)[:n]
 	for k, at := range d.Order {
 		d.Propensities[k], d.Expected[k] = r.p[at], r.scores[at]
@@ -174,7 +175,8 @@ func (r *Robust) point(candidates []policy.Item) (q []float64) {
 		r.known[k] = *r.recent(i)
 	}
 	r.scores, r.p = slices.Grow(r.scores[:0], n)[:n], slices.Grow(r.p[:0], n)[:n]
-	r.decides.Point(r.known, r.estimate.Spread(), q, r.scores, r.p, &r.ws)
+	shares := r.attraction.shares(candidates, &r.shares)
+	r.decides.PointPerImpression(r.known, shares, r.estimate.Spread(), q, r.scores, r.p, &r.worths)
 	return q
 }
 

@@ -24,7 +24,11 @@ var fieldLevels = []byte("levels")
 
 // Hashes implements Learner.
 func (r *Robust) Hashes() []string {
-	return append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
+	all := append([]string{hashFlights, hashWindows, hashLearner, hashLately, hashLevels}, r.flights.hashes()...)
+	if r.attraction != nil {
+		all = append(all, hashAttraction)
+	}
+	return all
 }
 
 // Pooled implements Learner: payoffs tell of items and of levels wherever they came.

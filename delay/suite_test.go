@@ -110,7 +110,10 @@ func kinds() []kind {
 		func(t require.TestingT) Learner {
 			return newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: given(t),
 				Silence: Silence{Law: SilenceAges, Default: 0.25}})
-		}})
+		}}, kind{"robust, per impression", func(t require.TestingT) Learner {
+		return attracted(newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: learned,
+			Silence: Silence{Law: SilenceAges, Default: 0.25}}), 0.25)
+	}})
 	all = append(all, personalKinds()...)
 	for _, b := range []policy.Belief{{Sigma: 0.5}, {Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}} {
 		for _, f := range []func(policy.Belief) (policy.Policy, error){

@@ -58,6 +58,13 @@ func NewRobust(lookAgain float64) (*Robust, error) {
 // what that is worth, in payoffs from 0 on, and the number of impressions lately in which it could have been selected, from 0 on.
 type Recent struct{ Mean, Worth, Chances float64 }
 
+// Shares are how often impressions end with a selection that have a candidate on top, by candidate, as a ratio to the mean of all. An
+// impression without a selection pays Nothing, normalised.
+type Shares struct {
+	Times   []float64
+	Nothing float64
+}
+
 // RobustWorkspace is the memory that Robust works in. Its owner passes it to one call at a time and keeps it.
 type RobustWorkspace struct {
 	solver  admissible.Solver
@@ -72,6 +79,12 @@ const scorePlaces = 1e6
 // probabilities with which they are to be selected: a point of C, up to rounding. Candidates are in increasing utility; q is the
 // window distribution folded for lists of their number. It allocates nothing once ws has grown to n.
 func (r *Robust) Point(known []Recent, c *Components, q, scores, p []float64, ws *RobustWorkspace) {
+	r.PointPerImpression(known, nil, c, q, scores, p, ws)
+}
+
+// PointPerImpression is Point with the value of each score per impression in place of it; shares are nil where there are none. Scores stay
+// those of selections.
+func (r *Robust) PointPerImpression(known []Recent, shares *Shares, c *Components, q, scores, p []float64, ws *RobustWorkspace) {
 	n := len(known)
 	ws.losses, ws.squares = sized(ws.losses, n), sized(ws.squares, n)
 	kappa, square := c.Kappa(), boldness*boldness*c.Sigma*c.Sigma
@@ -87,17 +100,33 @@ func (r *Robust) Point(known []Recent, c *Components, q, scores, p []float64, ws
 		doubt := min(k.Chances, r.lookAgain) + kappa + 1
 		inverse := 1 / (weight * doubt) // of both, by one division
 		s := math.RoundToEven(sum*doubt*inverse*scorePlaces) / scorePlaces
-		scores[i], losses[i], squares[i] = s, -s, square*weight*inverse
-		least, best = min(least, s), max(best, s)
+		value, variance := s, square
+		if shares != nil {
+			times := shares.Times[i]
+			value, variance = shares.Nothing+float64(times*(s-shares.Nothing)), float64(square*times*times)
+		}
+		scores[i], losses[i], squares[i] = s, -value, variance*weight*inverse
+		least, best = min(least, value), max(best, value)
 	}
 	noise := c.Sigma / (best - least) // infinite where all are alike, and exploring costs nothing
 	if rarely := min(rarest, noise*noise/noisy); rarely > 1 {
 		for i := range known {
-			squares[i] = square / (min(known[i].Chances, r.lookAgain*rarely) + kappa + 1)
+			variance := square
+			if shares != nil {
+				variance = float64(square * shares.Times[i] * shares.Times[i])
+			}
+			squares[i] = variance / (min(known[i].Chances, r.lookAgain*rarely) + kappa + 1)
 		}
 	}
 	ws.solver.SolveEach(p, ws.losses, q, ws.squares)
+	for i, loss := range losses {
+		losses[i] = -loss
+	}
 }
+
+// Values are what the candidates of the last point counted as: their scores, per impression where shares were given. They hold until the
+// next one.
+func (ws *RobustWorkspace) Values() []float64 { return ws.losses }
 
 // Kappa is σ²/τ²: how many payoffs the prior is worth; 0 for none.
 func (c *Components) Kappa() float64 {

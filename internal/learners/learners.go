@@ -97,10 +97,13 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 // attracted has a learner maximise payoff per impression. Where utilities are not given, who leads is not known.
 func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 	if d != nil && l.Utilities == config.Given {
-		d.LearnAttraction(min(max(normalised(l, 0), 0), 1))
+		d.LearnAttraction(nothing(l))
 	}
 	return d
 }
+
+// nothing is the normalised payoff of an impression without a selection.
+func nothing(l *config.Learner) float64 { return min(max(normalised(l, 0), 0), 1) }
 
 // exploring makes stochastic learners whose policy needs windows.
 func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
@@ -168,7 +171,13 @@ func robust(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (f
 	if c.Windows, err = windows(l); err != nil {
 		return nil, err
 	}
-	return repeatable(func() (delay.Learner, error) { return delay.NewRobust(c) })
+	return repeatable(func() (delay.Learner, error) {
+		r, err := delay.NewRobust(c)
+		if err == nil && l.Utilities == config.Given {
+			r.LearnAttraction(nothing(l))
+		}
+		return r, err
+	})
 }
 
 func windows(l *config.Learner) (delay.WindowsConfig, error) {

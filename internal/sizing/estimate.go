@@ -198,7 +198,10 @@ func (w *Workload) publishedBySelection() (bytes float64) {
 	if w.Learner.Ages {
 		bytes += publishedFlight
 	}
-	if w.Learner.Tops {
+	switch {
+	case w.Learner.Tops && w.Learner.Ranks: // drawn rankings: many selections are of the next leader, which count nothing
+		bytes += publishedTop / 2
+	case w.Learner.Tops:
 		bytes += publishedTop
 	}
 	if w.Learner.Pairs {

@@ -415,9 +415,12 @@ func must[T any](v T, err error) T {
 }
 
 // perImpression has a learner maximise payoff per impression.
-func perImpression(d *delay.Direct) delay.Learner {
-	d.LearnAttraction(0)
-	return d
+func perImpression[L interface {
+	delay.Learner
+	LearnAttraction(float64)
+}](l L) delay.Learner {
+	l.LearnAttraction(0)
+	return l
 }
 
 // pooledLearners are learners of every kind, which pool in every way there is.
@@ -434,8 +437,8 @@ var pooledLearners = map[string]func() delay.Learner{
 		return must(delay.NewExploringDirect(policy.NewEpsilonGreedy(), delay.WindowsConfig{EstimateEvery: 1000}, ages))
 	},
 	"robust": func() delay.Learner {
-		return must(delay.NewRobust(delay.RobustConfig{Policy: must(policy.NewRobust(1500)), Belief: belief, Silence: ages,
-			HalfLives: []time.Duration{time.Second, 8 * time.Second}, Horizon: soon.horizon.Milliseconds(), Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
+		return perImpression(must(delay.NewRobust(delay.RobustConfig{Policy: must(policy.NewRobust(1500)), Belief: belief, Silence: ages,
+			HalfLives: []time.Duration{time.Second, 8 * time.Second}, Horizon: soon.horizon.Milliseconds(), Windows: delay.WindowsConfig{EstimateEvery: 1000}})))
 	},
 	"bold": func() delay.Learner {
 		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewFTRL(1, true)), MaxInstances: 3, Windows: delay.WindowsConfig{EstimateEvery: 1000}}))
