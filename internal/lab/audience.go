@@ -36,6 +36,12 @@ const (
 	// LongTail is Linear with one feature of a declared range of 0 to 10,000: 5·exp(1.26·z), z ~ N(0,1) of each item in each impression,
 	// of which 95% lie below 40. The mean is 0.5 + 0.15·z.
 	LongTail Scenario = "long-tail"
+	// LinearTurn is Linear whose θ turns in a plane, once in 10,000 impressions.
+	LinearTurn Scenario = "linear-turn"
+	// LinearFlip is Linear whose θ is −θ from 0.4·T on.
+	LinearFlip Scenario = "linear-flip"
+	// Stale is Predicted whose items have other means from 0.4·T on, of the same distribution, and the same predictions.
+	Stale Scenario = "stale"
 )
 
 // audience is what a scenario of these is made of.
@@ -56,7 +62,10 @@ type audience struct {
 	indicators bool    // payoffs are 0 or 1
 	blocks     bool
 	tail       float64 // effect of a deviation of the logarithm of a feature with a long tail
-	even       bool    // that feature is declared without a logarithmic scale
+	turns      int64   // impressions in which θ turns once
+	flips      bool
+	stale      bool
+	even       bool // that feature is declared without a logarithmic scale
 }
 
 var audiences = map[Scenario]*audience{
@@ -68,6 +77,9 @@ var audiences = map[Scenario]*audience{
 	Segments:     {items: 400, sd: 0.08, segments: 4, ofCell: 0.08},
 	Linear:       {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true},
 	LinearBlocks: {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, blocks: true},
+	LinearTurn:   {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, turns: 10_000},
+	LinearFlip:   {items: 500, horizon: 20_000, personal: 8, effect: 0.4, indicators: true, flips: true},
+	Stale:        {items: 500, horizon: 20_000, sd: 0.08, predicts: true, error: 0.05, stale: true},
 	LongTail:     {items: 500, horizon: 20_000, tail: 0.15, indicators: true},
 }
 
@@ -133,7 +145,12 @@ type visitors struct {
 	*audience
 	space   *features.Space
 	means   []float64 // by item, without what depends on features
-	steps   [][]int8  // by item: what does not depend on the impression
+	at      int64     // the number of the impression at hand
+	changes int64     // after how many θ flips, or means are others
+	others  []float64 // means from then on
+	first   []float64 // θ as it was drawn, where it turns, and second what it turns to
+	second  []float64
+	steps   [][]int8 // by item: what does not depend on the impression
 	users   [][]policy.Item
 	groups  []int       // by user: the segment
 	cells   [][]float64 // by segment and item
@@ -146,9 +163,9 @@ type visitors struct {
 	now     []int8
 }
 
-func newVisitors(a *audience, items, candidates int, seed uint64, run int) *visitors {
+func newVisitors(a *audience, items, candidates int, horizon int64, seed uint64, run int) *visitors {
 	draws := rand.New(newStream(seed, run, forItems))
-	c := &visitors{audience: a, space: a.space(), draws: rand.New(newStream(seed, run, forTastes)), centres: make([]float64, candidates)}
+	c := &visitors{audience: a, space: a.space(), draws: rand.New(newStream(seed, run, forTastes)), centres: make([]float64, candidates), changes: 2 * horizon / 5}
 	middles := c.drawCategories(draws)
 	for range items {
 		mean := 0.5 + a.sd*draws.NormFloat64()
@@ -188,7 +205,50 @@ func newVisitors(a *audience, items, candidates int, seed uint64, run int) *visi
 	if a.personal > 0 {
 		c.theta, c.x = direction(draws, make([]float64, a.personal)), make([]float64, a.personal)
 	}
+	if a.turns > 0 {
+		c.first, c.second = slices.Clone(c.theta), perpendicular(c.theta, direction(draws, make([]float64, a.personal)))
+	}
+	for range items {
+		if a.stale {
+			c.others = append(c.others, 0.5+a.sd*draws.NormFloat64())
+		}
+	}
 	return c
+}
+
+// perpendicular is the unit vector in the plane of two, at a right angle to the first.
+func perpendicular(to, x []float64) []float64 {
+	var along, squares float64
+	for k := range to {
+		along += to[k] * x[k]
+	}
+	for k := range x {
+		x[k] -= along * to[k]
+		squares += x[k] * x[k]
+	}
+	for k := range x {
+		x[k] /= math.Sqrt(squares)
+	}
+	return x
+}
+
+// move takes the world on to the next impression.
+func (c *visitors) move() {
+	c.at++
+	if c.turns > 0 {
+		sin, cos := math.Sincos(2 * math.Pi * float64(c.at) / float64(c.turns))
+		for k := range c.theta {
+			c.theta[k] = cos*c.first[k] + sin*c.second[k]
+		}
+	}
+	if c.at == c.changes && c.flips {
+		for k := range c.theta {
+			c.theta[k] = -c.theta[k]
+		}
+	}
+	if c.at == c.changes && c.stale {
+		copy(c.means, c.others)
+	}
 }
 
 // drawCategories draws by how much the items of each pay more than all.
@@ -239,6 +299,7 @@ func direction(r *rand.Rand, x []float64) []float64 {
 
 // next draws a user, candidates of his items, whose numbers are their order, and what is known of these.
 func (c *visitors) next(candidates []policy.Item) {
+	c.move()
 	user := c.draws.IntN(len(c.users))
 	items, group := c.users[user], -1
 	if c.segments > 0 {

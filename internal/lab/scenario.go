@@ -164,6 +164,9 @@ var scenarios = []struct {
 	{Linear, "20 candidates of 500 items, which differ in 8 features alone; payoffs 0 or 1"},
 	{LinearBlocks, "the same; windows as in blocks"},
 	{LongTail, "the same; they differ in one feature, of which 95% use 0.4% of its range"},
+	{LinearTurn, "as linear; what features do turns once in 10,000 impressions"},
+	{LinearFlip, "as linear; what features do is reversed at 0.4·T"},
+	{Stale, "as predicted, of 500 items, whose means are others from 0.4·T on; predictions stay"},
 	{Conversions, "2 to 10% are paid, in 3,000 impressions; silence is told after 12,000"},
 	{ConversionsSlow, "the same; bad items pay in 500, good ones in 8,000"},
 	{ConversionsFast, "the same; bad items pay in 8,000, good ones in 500"},
@@ -305,7 +308,7 @@ func (s Scenario) DefaultLateness() Lateness {
 		return Lateness{Mean: everyMinute.in(x.late)}
 	}
 	switch s {
-	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks, LongTail,
+	case Wandering, Rising, Wave, Jump, JumpBusy, Daily, Predicted, Misled, Useless, Personal, Categories, Segments, Linear, LinearBlocks, LongTail, LinearTurn, LinearFlip, Stale,
 		AbandonRare:
 		return Lateness{Mean: 1000}
 	case Often, Fatigue:

@@ -73,7 +73,7 @@ func newWorld(e *Experiment, run int) (*world, error) {
 		w.market = newMarket(t, e.Items, e.Horizon, e.Seed, run)
 		w.means, w.periods = [][]float64{w.market.means()}, []period{{1, 0}}
 	case audiences[s] != nil:
-		w.visitors = newVisitors(audiences[s], e.Items, w.n, e.Seed, run)
+		w.visitors = newVisitors(audiences[s], e.Items, w.n, e.Horizon, e.Seed, run)
 		w.means, w.periods = [][]float64{w.visitors.means}, []period{{1, 0}}
 	case shops[s] != nil:
 		var means []float64
