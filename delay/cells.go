@@ -76,7 +76,6 @@ type cellSums struct {
 	fed, awaited int64
 	r            int64
 	s, x         []int64
-	kind         int32 // in what a whole is told, of which category the source says that the item is
 }
 
 // await counts an awaited selection, so many times.
@@ -96,12 +95,6 @@ func (c *cellSums) pay(x []int8, units int64) {
 
 // none tells whether there is nothing.
 func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
-
-// same tells whether sums are the same.
-func (c *cellSums) same(o *cellSums) bool {
-	return c.fed == o.fed && c.awaited == o.awaited && c.r == o.r && (c.fed == 0 || slices.Equal(c.s, o.s)) &&
-		(c.awaited == 0 || slices.Equal(c.x, o.x))
-}
 
 // add adds others' sums, so many times.
 func (c *cellSums) add(o *cellSums, times int64) {
@@ -140,12 +133,10 @@ func note(to []int64, x []int8, times int64) []int64 {
 
 // theirSums are what another source has told.
 type theirSums struct {
-	cells   policy.Pages[cellSums]
+	cells   policy.Pages[cellRows]
 	awaited policy.Pages[int64] // by item, of cells
-	linear  *personal.Linear
+	linear  linearRows
 }
-
-func newTheirSums(dim int) *theirSums { return &theirSums{linear: personal.NewLinear(dim)} }
 
 // their is what a source has told, made if it is not there, and what it tells when it tells all anew.
 func (u *users) their(source int32) *theirSums {
@@ -153,25 +144,20 @@ func (u *users) their(source int32) *theirSums {
 		return coming
 	}
 	if u.theirs[source] == nil {
-		u.theirs[source] = newTheirSums(u.dim)
+		u.theirs[source] = &theirSums{}
 	}
 	return u.theirs[source]
 }
 
 // setCell sets what a source has told of a cell.
-func (u *users) setCell(to *theirSums, cell int32, now cellSums) {
+func (u *users) setCell(to *theirSums, cell int32, now cellRows) {
 	before := to.cells.Get(cell)
 	if now.none() {
 		to.cells.Remove(cell)
 	} else {
 		*to.cells.At(cell) = now
 	}
-	group := u.groupOf(cell)
-	pooled := u.pooled.At(group)
-	pooled.add(&before, -1)
-	if pooled.add(&now, 1); pooled.none() {
-		u.pooled.Remove(group)
-	}
+	u.replace(cell, &before, &now)
 	i := u.itemOf(cell)
 	*u.awaited.At(i) += now.awaited - before.awaited
 	*to.awaited.At(i) += now.awaited - before.awaited
@@ -180,10 +166,28 @@ func (u *users) setCell(to *theirSums, cell int32, now cellSums) {
 	u.kinds.leave(before.kind)
 }
 
+// replace puts what a source knows of a cell in place of what it knew before, in what counts of all sources.
+func (u *users) replace(cell int32, before, now *cellRows) {
+	since := u.model.Since()
+	was, is := before.since(since), now.since(since)
+	group := u.groupOf(cell)
+	pooled := u.pooled.At(group)
+	pooled.add(&was, -1)
+	if pooled.add(&is, 1); pooled.none() {
+		u.pooled.Remove(group)
+	}
+}
+
 // addOwn adds what is loaded, or taken over, of a cell of our own.
-func (u *users) addOwn(cell int32, c *cellSums) {
-	u.own.At(cell).add(c, 1)
+func (u *users) addOwn(cell int32, c *cellRows) {
+	own := u.own.At(cell)
+	before := *own
+	own.rows = own.rows.Add(c.rows)
+	own.awaited += c.awaited
+	own.x = added(slices.Clone(own.x), c.x, 1)
 	*u.awaited.At(u.itemOf(cell)) += c.awaited
-	u.poolIn(cell, func(pooled *cellSums) { pooled.add(c, 1) })
+	if u.whole == nil {
+		u.replace(cell, &before, own)
+	}
 	u.note(cell)
 }

@@ -66,13 +66,6 @@ func (u *users) eachGroup(i policy.Item, do func(group int32)) {
 	}
 }
 
-// poolIn changes the pooled sums of a cell's group, which a part does not have.
-func (u *users) poolIn(cell int32, change func(*cellSums)) {
-	if u.whole == nil {
-		change(u.pooled.At(u.groupOf(cell)))
-	}
-}
-
 // by goes over to a grouping. The model knows nothing then, until it is told of all groups.
 func (u *users) by(choice int) {
 	u.model.Alone(u.levels > 1 && u.segments == u.levels && u.choices[choice].Groups == 1)
@@ -87,18 +80,7 @@ func (u *users) by(choice int) {
 	}
 	u.model.Clear()
 	u.pooled, u.untold = policy.Pages[cellSums]{}, policy.Changes{}
-	pool := func(cells *policy.Pages[cellSums]) {
-		for cell, c := range cells.All() {
-			if !c.none() {
-				u.pooled.At(u.groupOf(cell)).add(c, 1)
-				u.note(cell)
-			}
-		}
-	}
-	pool(&u.own)
-	for _, theirs := range u.theirs {
-		pool(&theirs.cells)
-	}
+	u.pool()
 }
 
 // regroup chooses a grouping by what is known; it tells whether that is another one.
@@ -235,11 +217,13 @@ func (u *users) everywhere(i policy.Item, segment int32) (c cellSums) {
 	if !ok {
 		return c
 	}
-	own := u.own.Get(cell)
-	c.add(&own, 1)
+	add := func(of cellRows) {
+		sums := of.since(u.model.Since())
+		c.add(&sums, 1)
+	}
+	add(u.own.Get(cell))
 	for _, theirs := range u.theirs {
-		told := theirs.cells.Get(cell)
-		c.add(&told, 1)
+		add(theirs.cells.Get(cell))
 	}
 	return c
 }

@@ -3,8 +3,10 @@ package delay
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
 // takeOver adds what another learner knows.
@@ -19,9 +21,8 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 		for segment := range u.segments {
 			cell, ok := from.cell(policy.Item(theirs), segment)
 			to, fits := u.cell(i, segment)
-			if c := from.own.Get(cell); ok && fits && c.fed > 0 {
-				c.awaited, c.x = 0, nil // they are carried
-				u.addOwn(to, &c)
+			if c := from.own.Get(cell); ok && fits && len(c.rows) > 0 {
+				u.addOwn(to, &cellRows{rows: slices.Clone(c.rows)}) // selections that are awaited are carried
 				u.cells.Note(to, 1)
 			}
 		}
@@ -30,9 +31,18 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 			u.publishKind(i)
 		}
 	}
-	u.linear.Plus(from.linear)
-	u.model.Total.Plus(from.linear)
-	u.moved, u.told = true, true
+	for _, row := range from.linear.rows {
+		l := personal.NewLinear(u.dim)
+		l.Plus(row.Sum.Linear)
+		row.Sum.Linear = l
+		u.linear.note(row.Block)
+		u.changeLinear(&u.linear.rows, func() { u.linear.rows = u.linear.rows.Add(linearRows{row}) })
+	}
+	for i := range u.linear.rows {
+		u.linear.note(u.linear.rows[i].Block)
+	}
+	u.merge(max(u.pass, from.pass))
+	u.told = true
 	return nil
 }
 

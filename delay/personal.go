@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/personal"
@@ -15,8 +16,13 @@ var ErrPersonal = errors.New("delay: settings of features are faulty")
 
 // PersonalConfig is what a Direct is made from whose payoffs depend on features.
 type PersonalConfig struct {
-	Space   *features.Space
+	Space *features.Space
+	// Silence is of payoffs that Horizon bounds, by which time is divided: where what features and items do changes, payoffs of before are
+	// forgotten by blocks of the time in which their selections began.
 	Silence Silence
+	// Expires says that a selection that is never paid counts as Silence.Default, at the horizon or sooner. What is known of the last
+	// horizon is then too little to tell that something has changed since it began.
+	Expires bool
 	// Belief says what is known of σ. Its prior is EmpiricalPrior; or NoPrior with a Sigma that is given, where items have no means of
 	// their own and features are all there is.
 	Belief policy.Belief
@@ -28,7 +34,7 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 	if c.Silence.Drift != 0 {
 		return nil, fmt.Errorf("%w: where means drift, what is known of features could not fade with them", ErrPersonal)
 	}
-	u := newUsers(c.Space)
+	u := newUsers(&c)
 	m := personal.Config{Space: c.Space, Step: 0.5, Sigma: c.Belief.Sigma, EstimateSigma: c.Belief.EstimateSigma}
 	m.Levels, m.Items = 1+u.items(), u.items()
 	if u.kinds.look {
@@ -79,17 +85,19 @@ type users struct {
 
 	segments int32 // a cell's number is its item's times these, and its segment's
 	grouping
-	own     policy.Pages[cellSums]
-	pooled  policy.Pages[cellSums] // by group, of all sources; nothing in a part
+	own     policy.Pages[cellRows]
+	pooled  policy.Pages[cellSums] // by group, what counts of all sources; nothing in a part
 	awaited policy.Pages[int64]    // by item, of all sources; of a part, of its own
-	linear  *personal.Linear       // of this partition
-	theirs  map[int32]*theirSums   // by source
-	sums    cellSums               // memory for those of one cell
+	linear  paidLinear             // of this partition
+	grid    silence.Grid
+	pass    int64                // of our own newest selection that was fed
+	theirs  map[int32]*theirSums // by source
+	sums    cellSums             // memory for those of one cell
 	shared
+	turning
 	stale    policy.Changes // items of whose silence the model has not been told
 	untold   policy.Changes // groups of which it has not
 	cells    policy.Changes // of our own
-	moved    bool           // the linear sums have not been harvested
 	told     bool           // something has come since it was last asked whether to fit
 	unstored bool           // the fit has not been harvested
 	unfed    int64          // payoffs without features, since the process started
@@ -97,13 +105,17 @@ type users struct {
 }
 
 // newUsers makes one without a model.
-func newUsers(s *features.Space) *users {
+func newUsers(c *PersonalConfig) *users {
+	s := c.Space
 	dim := s.Dim()
-	u := &users{dim: dim, declared: s.Declared(), names: s.Names(), linear: personal.NewLinear(dim), middle: make([]int8, dim), segments: int32(s.Segments()),
+	u := &users{dim: dim, declared: s.Declared(), names: s.Names(), grid: silence.NewCoarseGrid(max(1, c.Silence.Horizon)), pass: silence.Never, middle: make([]int8, dim), segments: int32(s.Segments()),
 		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), x: make([]int64, dim)}}
 	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
 	u.grouping = newGrouping(s)
 	u.middle[0] = features.One
+	if u.looked = silence.Never; c.Expires {
+		u.settles = c.Silence.Horizon
+	}
 	u.kinds.look = s.Categories()
 	u.met.space, u.width = s, s.Width()
 	return u
@@ -130,7 +142,9 @@ func (u *users) await(fb *Feedback, times int64) {
 	}
 	own.await(x, times)
 	*u.awaited.At(fb.Item) += times
-	u.poolIn(cell, func(c *cellSums) { c.await(x, times) })
+	if u.whole == nil {
+		u.pooled.At(u.groupOf(cell)).await(x, times)
+	}
 	u.cells.Note(cell, 1)
 	u.note(cell)
 }
@@ -153,15 +167,18 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	x := u.vector(fb.X, fb.Item, fb.Began)
 	u.await(fb, -1)
 	units := history.InUnits(fb.Payoff)
-	u.own.At(cell).pay(x, units)
-	u.linear.Add(x, units)
-	u.poolIn(cell, func(c *cellSums) { c.pay(x, units) })
-	if u.whole == nil {
+	u.reach(fb.Began)
+	own := u.own.At(cell)
+	at := own.rows.Count(&u.grid, fb.Began, u.pass, paidSums{})
+	own.pay(at, x, units)
+	u.linear.in(&u.grid, fb.Began, u.pass, u.dim).Add(x, units)
+	if u.whole == nil && own.rows[at].Start() >= u.model.Since() {
+		u.pooled.At(u.groupOf(cell)).pay(x, units)
 		u.model.Total.Add(x, units)
 	}
 	u.cells.Note(cell, 1)
 	u.note(cell)
-	u.moved, u.told = true, true
+	u.told = true
 	return float64(units) / history.Units, true
 }
 
@@ -229,6 +246,9 @@ func (u *users) advance(t *policy.Table) {
 		return
 	}
 	u.told = false
+	if u.seek(t) {
+		u.turn(t)
+	}
 	due := u.model.Due()
 	if u.model.Fit() {
 		u.fits++
@@ -275,11 +295,10 @@ func (u *users) know(t *policy.Table, in *policy.Input) *policy.Known {
 func (u *users) forget(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		own := u.own.Get(cell)
-		if own.fed > 0 {
-			u.turnLinear(u.linear, func() { u.linear.Forget(own.fed, own.r, own.s) })
-			u.moved = true
+		if len(own.rows) > 0 {
+			u.changeLinear(&u.linear.rows, func() { u.forgetRows(own.rows) })
 		}
-		if own.fed > 0 || own.awaited > 0 {
+		if !own.none() {
 			u.cells.Note(cell, 1)
 		}
 		u.own.Remove(cell)
@@ -293,15 +312,25 @@ func (u *users) forget(i policy.Item) {
 	u.told = true
 }
 
-// turnLinear changes linear sums that are part of the total.
-func (u *users) turnLinear(l *personal.Linear, change func()) {
+// changeLinear changes linear sums of a source, which are part of the total.
+func (u *users) changeLinear(rows *linearRows, change func()) {
 	if u.whole != nil {
 		change()
 		return
 	}
-	u.model.Total.Minus(l)
+	eachSince(*rows, u.model.Since(), u.model.Total.Minus)
 	change()
-	u.model.Total.Plus(l)
+	eachSince(*rows, u.model.Since(), u.model.Total.Plus)
+}
+
+// forgetRows takes a cell's payoffs out of our own linear sums, but for what they tell by how they differ.
+func (u *users) forgetRows(rows history.Rows[paidSums]) {
+	for i := range rows {
+		if l := blockAt(u.linear.rows, rows[i].Start()); l != nil {
+			l.Forget(rows[i].Sum.N, rows[i].Sum.R, rows[i].Sum.S)
+		}
+		u.linear.noteAt(rows[i].Start())
+	}
 }
 
 // forgotten ends that an item is forgotten: the model knows nothing more of it than a whole does.

@@ -64,17 +64,20 @@ func (u *users) sumsOf(group int32) *cellSums {
 	clear(s)
 	clear(x)
 	*c = cellSums{s: s, x: x}
+	since := u.whole.model.Since()
 	i, within := group/u.groups, group%u.groups
 	all := u.whole.pooled.Get(u.number(i)*u.groups + within)
 	c.sum(&all, 1)
 	for _, segment := range u.members[within] {
 		if n, ok := u.cell(u.number(i), segment); ok {
 			told := u.whole.toldBy(u.source, n)
-			c.sum(&told, -1)
+			sums := told.since(since)
+			c.sum(&sums, -1)
 		}
 		if cell, ok := u.cell(i, segment); ok {
 			own := u.own.Get(cell)
-			c.sum(&own, 1)
+			sums := own.since(since)
+			c.sum(&sums, 1)
 		}
 	}
 	return c
@@ -90,7 +93,7 @@ func (c *cellSums) sum(o *cellSums, times int64) {
 }
 
 // toldBy is what a source has told a whole of a cell.
-func (u *users) toldBy(source, cell int32) (c cellSums) {
+func (u *users) toldBy(source, cell int32) (c cellRows) {
 	if theirs := u.theirs[source]; theirs != nil {
 		c = theirs.cells.Get(cell)
 	}
@@ -150,6 +153,10 @@ func (u *users) loaded() {
 	if u.told = true; u.whole != nil {
 		u.refresh()
 	}
+	if last := len(u.linear.rows) - 1; last >= 0 {
+		u.pass = u.grid.Pass(u.linear.rows[last].Start())
+		u.looked = u.pass
+	}
 }
 
 // refresh takes note that the whole has changed: items of which we know something else are told anew.
@@ -179,6 +186,7 @@ func (u *users) beWhole(mark func(policy.Item) uint64) {
 func (u *users) refit(t *policy.Table, learn bool) {
 	u.settle(t)
 	if learn {
+		u.turn(t)
 		u.model.Learn()
 		u.fits++
 		if u.regroup(t) {
@@ -208,8 +216,12 @@ func (u *users) takeEstimate(t *policy.Table, text []byte) error {
 		return err
 	}
 	u.settle(t)
+	since := u.model.Since()
 	if err := u.model.TakeVariances(text); err != nil {
 		return err
+	}
+	if u.model.Since() != since {
+		u.recount(t)
 	}
 	u.model.Refit()
 	return nil
@@ -218,7 +230,7 @@ func (u *users) takeEstimate(t *policy.Table, text []byte) error {
 // anew begins to tell all that a source has published: that counts when all of it is told, since its sums belong together.
 func (u *users) anew(source int32) {
 	u.leave(u.coming[source])
-	u.coming[source] = newTheirSums(u.dim)
+	u.coming[source] = &theirSums{}
 }
 
 // leave forgets the categories that were told.
@@ -241,7 +253,7 @@ func (u *users) sweep(source int32) {
 	before := u.their(source)
 	for cell, c := range before.cells.All() {
 		if after := now.cells.Get(cell); !c.none() && after.none() {
-			u.setCell(before, cell, cellSums{})
+			u.setCell(before, cell, cellRows{})
 		}
 	}
 	for cell, c := range now.cells.All() {
@@ -249,9 +261,7 @@ func (u *users) sweep(source int32) {
 			u.setCell(before, cell, *c)
 		}
 	}
-	u.model.Total.Minus(before.linear)
-	u.model.Total.Plus(now.linear)
-	before.linear = now.linear
+	u.changeLinear(&before.linear, func() { before.linear = now.linear })
 	u.told = true
 }
 
@@ -289,7 +299,7 @@ func (u *users) vote(i policy.Item, before, now int32) {
 func (u *users) takeCell(source, cell int32, value []byte) {
 	now, category, err := u.parseCell(value)
 	if err != nil || now.none() {
-		now = cellSums{}
+		now = cellRows{}
 	} else if u.isWhole && u.kinds.look {
 		now.kind = u.kinds.take(string(category))
 	}

@@ -4,20 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
 // The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
-// are told apart, to how many payoffs it has been fed, how many selections are awaited, the sum of the payoffs in units of 2⁻³⁰, and by
-// feature, in units of 1/127, the sum over the payoffs, and where there are any that over the selections, with blanks between; and behind that,
-// where the item has a category, " =" and its name. Hash "categories" maps "<item>" to that name, also of items without cells. Hash "met" maps "<item>" to when it
-// was first met, in milliseconds of event time. Hash "linear"
-// maps "<feature>" to its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of 2⁻³⁰/127; and "payoffs" to how many there
-// are, less one for each item that was forgotten, and Σr² in units of 2⁻³⁰. Field "fit" of hash "learner" is the last fit (personal.Model).
+// are told apart, to how many selections are awaited; by feature, where there are any, in units of 1/127, the sum over them; of each block
+// of event time in which selections began that were paid "<level>:<index>:<payoffs>:<paid>:<sum>:…", paid in units of 2⁻³⁰, and by feature
+// the sum over the payoffs; with blanks between; and behind that, where the item has a category, " =" and its name. Hash "categories" maps
+// "<item>" to that name, also of items without cells. Hash "met" maps
+// "<item>" to when it was first met, in milliseconds of event time. Hash "linear" maps "<level>:<index>" to how many payoffs there are, less one for each
+// item that was forgotten, Σr² in units of 2⁻³⁰, and by feature its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
+// 2⁻³⁰/127. Field "fit" of hash "learner" is the last fit (personal.Model).
 const (
 	hashCells      = "cells"
 	hashCategories = "categories"
@@ -25,10 +28,7 @@ const (
 	hashLinear     = "linear"
 )
 
-var (
-	fieldFit     = []byte("fit")
-	fieldPayoffs = []byte("payoffs")
-)
+var fieldFit = []byte("fit")
 
 func (u *users) pooledHashes() []Pooled {
 	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
@@ -43,7 +43,7 @@ func (u *users) harvest(r Recorder, to *writer) {
 			r.Field(hashCells, to.field, nil)
 			continue
 		}
-		to.value = c.append(to.value[:0], u.dim)
+		to.value = c.append(to.value[:0])
 		if name := u.kinds.name(u.itemOf(i)); name != "" {
 			to.value = append(append(to.value, beginsKind...), name...)
 		}
@@ -61,10 +61,7 @@ func (u *users) harvest(r Recorder, to *writer) {
 	}
 	u.kinds.changed.Clear()
 	u.met.harvest(r, to)
-	if u.moved {
-		u.moved = false
-		u.harvestLinear(r, to)
-	}
+	u.harvestLinear(r, to)
 	if u.unstored || u.model.Unstored() {
 		u.unstored = false
 		u.model.Stored()
@@ -97,25 +94,15 @@ func (u *users) parseCellName(field []byte) (item []byte, segment int32, err err
 	return item, segment, nil
 }
 
-func (c *cellSums) append(dst []byte, dim int) []byte {
-	dst = strconv.AppendInt(dst, c.fed, 10)
-	dst = strconv.AppendInt(append(dst, ' '), c.awaited, 10)
-	dst = strconv.AppendInt(append(dst, ' '), c.r, 10)
-	dst = appendSums(dst, c.s, dim)
+func (c *cellRows) append(dst []byte) []byte {
+	dst = strconv.AppendInt(dst, c.awaited, 10)
 	if c.awaited > 0 {
-		dst = appendSums(dst, c.x, dim)
-	}
-	return dst
-}
-
-// appendSums appends so many numbers, 0 where there are none.
-func appendSums(dst []byte, sums []int64, dim int) []byte {
-	for j := range dim {
-		var n int64
-		if sums != nil {
-			n = sums[j]
+		for _, n := range c.x {
+			dst = strconv.AppendInt(append(dst, ' '), n, 10)
 		}
-		dst = strconv.AppendInt(append(dst, ' '), n, 10)
+	}
+	if len(c.rows) > 0 {
+		dst = c.rows.Append(append(dst, ' '))
 	}
 	return dst
 }
@@ -125,110 +112,143 @@ var beginsKind = []byte(" =")
 
 var errCategory = errors.New("a category has no name")
 
-var errCell = errors.New("the value is not two counts, a sum of payoffs and the sums of as many features, each within its count, or the field no cell")
+var errCell = errors.New("the value is not a count of selections and the sums of as many features, and blocks with a count of payoffs, their sum and those of as many features, or the field no cell")
 
 // parseCell reads what harvest writes: sums, and the name of the item's category.
-func (u *users) parseCell(value []byte) (c cellSums, category []byte, err error) {
+func (u *users) parseCell(value []byte) (c cellRows, category []byte, err error) {
 	numbers, category, _ := bytes.Cut(value, beginsKind)
-	c, err = u.parseSums(numbers)
+	c, err = u.parseRows(numbers)
 	return c, category, err
 }
 
-// parseSums reads what append writes.
-func (u *users) parseSums(value []byte) (c cellSums, err error) {
-	words := bytes.Fields(value)
-	if len(words) < 3 {
+// parseRows reads what append writes.
+func (u *users) parseRows(value []byte) (c cellRows, err error) {
+	word, rest, more := bytes.Cut(value, []byte{' '})
+	if c.awaited, err = parseInt(word); err != nil || c.awaited > mostPayoffs {
 		return c, errCell
 	}
-	if c.fed, err = parseInt(words[0]); err != nil {
+	for j := 0; c.awaited > 0 && j < u.dim; j++ {
+		if word, rest, more = bytes.Cut(rest, []byte{' '}); len(c.x) == 0 {
+			c.x = make([]int64, u.dim)
+		}
+		if c.x[j], err = strconv.ParseInt(string(word), 10, 64); err != nil || max(c.x[j], -c.x[j]) > features.One*c.awaited {
+			return c, errCell
+		}
+	}
+	if !more {
+		return c, nil
+	}
+	if c.rows, err = history.Parse(rest, u.paidOf); err != nil {
 		return c, errCell
 	}
-	if c.awaited, err = parseInt(words[1]); err != nil || c.awaited > 0 && len(words) != 3+2*u.dim || c.awaited == 0 && len(words) != 3+u.dim {
-		return c, errCell
-	}
-	if c.r, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil || c.fed > mostPayoffs || max(c.r, -c.r)/history.Units > c.fed {
-		return c, errCell
-	}
-	if c.s, err = parseNumbers(words[3:3+u.dim], c.fed); err != nil || c.awaited == 0 {
-		return c, err
-	}
-	c.x, err = parseNumbers(words[3+u.dim:], c.awaited)
-	return c, err
+	return c, nil
 }
 
-// parseNumbers reads sums of so many features.
-func parseNumbers(words [][]byte, count int64) ([]int64, error) {
-	sums := make([]int64, len(words))
-	for j, w := range words {
-		n, err := strconv.ParseInt(string(w), 10, 64)
-		if err != nil || count > mostPayoffs || max(n, -n) > 127*count {
-			return nil, errCell
-		}
-		sums[j] = n
+// paidOf makes sums of their numbers, unless these cannot be.
+func (u *users) paidOf(numbers []int64) (p paidSums, ok bool) {
+	if len(numbers) != 2+u.dim {
+		return p, false
 	}
-	return sums, nil
+	p = paidSums{numbers[0], numbers[1], numbers[2:]}
+	ok = p.N >= 1 && p.N <= mostPayoffs && max(p.R, -p.R)/history.Units <= p.N
+	for _, s := range p.S {
+		ok = ok && max(s, -s) <= features.One*p.N
+	}
+	return p, ok
 }
 
 // mostPayoffs is how many payoffs sums are of at the most.
 const mostPayoffs = 1 << 40
 
+// harvestLinear writes the blocks of our own linear sums that have changed.
 func (u *users) harvestLinear(r Recorder, to *writer) {
-	l, at := u.linear, 0
-	for j := range u.dim {
-		to.field, to.value = strconv.AppendInt(to.field[:0], int64(j), 10), to.value[:0]
-		for range j + 1 {
-			to.value = append(strconv.AppendInt(to.value, l.G[at], 10), ' ')
-			at++
+	for _, b := range u.linear.moved {
+		to.field, to.value = silence.AppendBlock(to.field[:0], b), to.value[:0]
+		at, found := slices.BinarySearchFunc(u.linear.rows, b, func(row history.Row[linearSums], b silence.Block) int { return row.Compare(b) })
+		if !found {
+			r.Field(hashLinear, to.field, nil)
+			continue
 		}
-		to.value = l.H[j].Append(to.value)
+		to.value = appendLinear(to.value, u.linear.rows[at].Sum.Linear)
 		r.Field(hashLinear, to.field, to.value)
 	}
-	to.value = append(strconv.AppendInt(to.value[:0], l.N, 10), ' ')
-	r.Field(hashLinear, fieldPayoffs, l.Q.Append(to.value))
+	u.linear.moved = u.linear.moved[:0]
 }
 
-var errLinear = errors.New("the value is not a row of sums")
-
-// setLinear sets a field of linear sums; a nil value is nothing.
-func (u *users) setLinear(l *personal.Linear, field, value []byte) error {
-	words := bytes.Fields(value)
-	last := len(words) - 1
-	var sum personal.Wide
-	if value != nil {
-		if last < 0 {
-			return errLinear
+// appendLinear writes linear sums.
+func appendLinear(dst []byte, l *personal.Linear) []byte {
+	dst = append(strconv.AppendInt(dst, l.N, 10), ' ')
+	dst = l.Q.Append(dst)
+	at := 0
+	for j := range l.H {
+		for range j + 1 {
+			dst = strconv.AppendInt(append(dst, ' '), l.G[at], 10)
+			at++
 		}
-		var err error
-		if sum, err = personal.ParseWide(words[last]); err != nil {
+		dst = l.H[j].Append(append(dst, ' '))
+	}
+	return dst
+}
+
+var errLinear = errors.New("the value is not the linear sums of as many features, or the field no block")
+
+// parseLinear reads what appendLinear writes.
+func parseLinear(value []byte, dim int) (l *personal.Linear, err error) {
+	l = personal.NewLinear(dim)
+	words := bytes.Fields(value)
+	if len(words) != 2+len(l.G)+len(l.H) {
+		return nil, errLinear
+	}
+	if l.N, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil || max(l.N, -l.N) > mostPayoffs {
+		return nil, errLinear
+	}
+	if l.Q, err = personal.ParseWide(words[1]); err != nil {
+		return nil, err
+	}
+	words = words[2:]
+	at := 0
+	for j := range dim {
+		for range j + 1 {
+			if l.G[at], err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
+				return nil, errLinear
+			}
+			at, words = at+1, words[1:]
+		}
+		if l.H[j], err = personal.ParseWide(words[0]); err != nil {
+			return nil, err
+		}
+		words = words[1:]
+	}
+	return l, nil
+}
+
+// setBlock sets what a source has in a block; a nil value is nothing.
+func (u *users) setBlock(rows *linearRows, field, value []byte) error {
+	b, err := silence.ParseBlock(field)
+	if err != nil || b == silence.Settled {
+		return errLinear
+	}
+	var l *personal.Linear
+	if value != nil {
+		if l, err = parseLinear(value, u.dim); err != nil {
 			return err
 		}
 	}
-	if bytes.Equal(field, fieldPayoffs) {
-		var n int64
-		if value != nil {
-			var err error
-			if n, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil || last != 1 || max(n, -n) > mostPayoffs {
-				return errLinear
-			}
-		}
-		l.N, l.Q = n, sum
-		return nil
-	}
-	j, err := parseInt(field)
-	if err != nil || j >= int64(u.dim) || value != nil && last != int(j)+1 {
-		return fmt.Errorf("%w, or of no feature among %d", errLinear, u.dim)
-	}
-	row := make([]int64, j+1)
-	for k := range row {
-		if value != nil {
-			if row[k], err = strconv.ParseInt(string(words[k]), 10, 64); err != nil {
-				return errLinear
-			}
-		}
-	}
-	copy(l.G[j*(j+1)/2:], row)
-	l.H[j] = sum
+	u.changeLinear(rows, func() { setRow(rows, b, l) })
 	return nil
+}
+
+// setRow sets a row; nil is none.
+func setRow(rows *linearRows, b silence.Block, l *personal.Linear) {
+	at, found := slices.BinarySearchFunc(*rows, b, func(row history.Row[linearSums], b silence.Block) int { return row.Compare(b) })
+	switch {
+	case found && l == nil:
+		*rows = slices.Delete(*rows, at, at+1)
+	case found:
+		(*rows)[at].Sum = linearSums{l}
+	case l != nil:
+		*rows = slices.Insert(*rows, at, history.Row[linearSums]{Block: b, Sum: linearSums{l}})
+	}
 }
 
 // load restores a field; ok tells that it is one of these.
@@ -263,9 +283,7 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 	case hash == hashMet:
 		return true, u.met.load(field, value, items)
 	case hash == hashLinear:
-		var err error
-		u.turnLinear(u.linear, func() { err = u.setLinear(u.linear, field, value) })
-		return true, err
+		return true, u.setBlock(&u.linear.rows, field, value)
 	case hash == hashLearner && bytes.Equal(field, fieldFit):
 		fit, err := u.takeGrouping(value)
 		if err != nil {
@@ -290,17 +308,17 @@ func (u *users) setSource(source int32, hash string, field, value []byte, items 
 			}
 		}
 	case hashLinear:
-		l := u.their(source).linear
-		set := func() {
-			if err := u.setLinear(l, field, value); err != nil {
-				_ = u.setLinear(l, field, nil)
+		to := u.their(source)
+		if to == u.coming[source] {
+			if b, err := silence.ParseBlock(field); err == nil && b != silence.Settled {
+				l, _ := parseLinear(value, u.dim)
+				setRow(&to.linear, b, l)
 			}
-		}
-		if u.coming[source] != nil {
-			set()
 			break
 		}
-		u.turnLinear(l, set)
+		if err := u.setBlock(&to.linear, field, value); err != nil {
+			_ = u.setBlock(&to.linear, field, nil)
+		}
 		u.told = true
 	default:
 		return false

@@ -138,7 +138,7 @@ func (d *Direct) Told(items int) (due Estimates) {
 	if d.flights.told(d.table) {
 		due |= OfSilence
 	}
-	if d.users != nil && d.users.model.Due() {
+	if d.users != nil && (d.users.seek(d.table) || d.users.model.Due()) {
 		due |= OfVariances
 	}
 	return due

@@ -34,7 +34,7 @@ func AppendNumbers(dst []byte, numbers ...int64) []byte {
 }
 
 // mostNumbers is how many sums a row has at the most.
-const mostNumbers = 4
+const mostNumbers = 66
 
 // Parse reads what Append writes, of one row at the least, whose sums sumsOf makes of their numbers unless these cannot be; it
 // fails with ErrText.

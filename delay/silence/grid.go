@@ -8,13 +8,15 @@ type Grid struct {
 	horizon int64   // ms
 	level   int     // of the shortest blocks; 2^level ms is the unit u
 	ends    []int64 // of the bins, ms
+	ages    int64   // how many times its length ago a block ended at the least
 }
 
 const (
 	leastLevel = 10 // blocks are a second long at least
 	// Shortest is how long a block is at the least, in milliseconds.
-	Shortest = 1 << leastLevel
-	fineness = 12 // the unit is a 4,096th to a 2,048th of the horizon: passes cost time
+	Shortest   = 1 << leastLevel
+	coarseness = 6
+	fineness   = 12 // the unit is a 4,096th to a 2,048th of the horizon: passes cost time
 )
 
 // NewGrid makes the grid of a horizon, in milliseconds, from 1 on.
@@ -26,8 +28,16 @@ func NewGrid(horizon int64) Grid {
 // horizon from 1 on and the unit from Shortest on.
 func NewGridUpTo(horizon, unit int64) Grid { return newGrid(horizon, bits.Len64(uint64(unit))-1) }
 
+// NewCoarseGrid makes a grid of a horizon whose unit is a 64th to a 32nd of it, in milliseconds, and whose blocks are about half as long as
+// their age at most: for sums that take much room.
+func NewCoarseGrid(horizon int64) Grid {
+	g := newGrid(horizon, max(leastLevel, bits.Len64(uint64(horizon))-coarseness))
+	g.ages = 2
+	return g
+}
+
 func newGrid(horizon int64, level int) Grid {
-	g := Grid{horizon: horizon, level: level}
+	g := Grid{horizon: horizon, level: level, ages: 4}
 	for k := 0; ; k++ {
 		end := g.binEnd(k)
 		g.ends = append(g.ends, end)
@@ -93,7 +103,7 @@ func (g *Grid) BlockOf(time, pass int64) Block {
 	b := Block{int8(g.level), time >> g.level}
 	for {
 		up := Block{b.Level + 1, b.Index >> 1}
-		if up.Level > longestLevel || up.End()+4<<up.Level > pass {
+		if up.Level > longestLevel || up.End()+g.ages<<up.Level > pass {
 			return b
 		}
 		b = up

@@ -84,11 +84,12 @@ var audiences = map[Scenario]*audience{
 }
 
 const (
-	audienceUsers = 1000
-	userItems     = 60
-	audienceNoise = 0.25
-	tailMedian    = 5 // of LongTail's feature; tailSD is the deviation of its logarithm
-	tailSD        = 1.26
+	audienceUsers   = 1000
+	userItems       = 60
+	audienceNoise   = 0.25
+	audienceHorizon = 4_000_000 // ms, for payoffs 1,000 s late in the mean
+	tailMedian      = 5         // of LongTail's feature; tailSD is the deviation of its logarithm
+	tailSD          = 1.26
 )
 
 // space is what learners with context are told of.
@@ -127,7 +128,7 @@ func (a *audience) learner(c *Combination) (func() delay.Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := delay.PersonalConfig{Space: a.space(), Belief: parameters.Belief}
+	config := delay.PersonalConfig{Space: a.space(), Silence: delay.Silence{Horizon: audienceHorizon}, Belief: parameters.Belief}
 	if _, err := delay.NewPersonal(p, config); err != nil {
 		return nil, err
 	}

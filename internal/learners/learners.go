@@ -85,7 +85,7 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 		if err != nil {
 			return nil, err
 		}
-		c := delay.PersonalConfig{Space: s, Silence: silence(l), Belief: parameters.Belief}
+		c := delay.PersonalConfig{Space: s, Silence: silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
 		return repeatable(func() (delay.Learner, error) {
 			d, err := delay.NewPersonal(p, c)
 			return attracted(d, l), err

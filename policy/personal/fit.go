@@ -11,6 +11,7 @@ type fit struct {
 	variance float64                  // σ²
 	lambda   [features.Groups]float64 // ridges
 	learned  int64                    // of how many payoffs variances were learned
+	since    int64                    // payoffs count whose selections began then or later, in milliseconds
 	number   uint64                   // how many there were before
 
 	a, f    []float64 // A, of the lower triangle, and f
@@ -67,7 +68,7 @@ func (m *Model) Fit() bool {
 	if !(math.Abs(more) > learnsMore) {
 		return false
 	}
-	t.variance, t.learned, t.number = m.fit.variance, m.fit.learned, m.fit.number+1
+	t.since, t.variance, t.learned, t.number = m.fit.since, m.fit.variance, m.fit.learned, m.fit.number+1
 	if !t.invert(m.group) {
 		return false
 	}

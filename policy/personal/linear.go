@@ -22,6 +22,13 @@ func NewLinear(dim int) *Linear {
 	return &Linear{G: make([]int64, packed(dim)), H: make([]Wide, dim)}
 }
 
+// Clear takes all payoffs out.
+func (l *Linear) Clear() {
+	l.N, l.Q = 0, Wide{}
+	clear(l.G)
+	clear(l.H)
+}
+
 // packed is how many numbers a triangle has, diagonal included; row j begins at packed(j).
 func packed(dim int) int { return dim * (dim + 1) / 2 }
 

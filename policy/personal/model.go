@@ -2,6 +2,7 @@ package personal
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
@@ -75,7 +76,7 @@ func New(c Config) (*Model, error) {
 	dim := c.Space.Dim()
 	m := &Model{Total: NewLinear(dim), config: c, dim: dim, theta0: make([]float64, dim), unit: Units, row: make([]float64, dim),
 		taken: taken{a: make([]Wide, packed(dim)), f: make([]Wide, dim)}, fit: newFit(dim), trial: newFit(dim), mark: func(_ int, number int32) uint64 { return uint64(number) }}
-	m.now = &m.fit
+	m.now, m.fit.since = &m.fit, Always
 	for j := range dim {
 		m.group = append(m.group, c.Space.Group(j))
 	}
@@ -136,6 +137,15 @@ func (m *Model) Clear() {
 	m.levels = [MaxLevels]policy.Pages[*node]{}
 	m.recount()
 }
+
+// Since is from when on payoffs count, by the time at which their selections began, in milliseconds: less than any where all do.
+func (m *Model) Since() int64 { return m.now.since }
+
+// Begin has payoffs count from a time on. Total and the cells are to be set accordingly.
+func (m *Model) Begin(since int64) { m.fit.since = since }
+
+// Always is before any selection.
+const Always = math.MinInt64
 
 // recount makes all that nodes take and pass up anew, at other κ.
 func (m *Model) recount() {

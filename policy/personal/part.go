@@ -17,6 +17,7 @@ const mostFree = 1024
 
 // learned is what a fit has learned besides θ̂, and of how many payoffs.
 type learned struct {
+	since    int64
 	payoffs  int64
 	variance float64
 	lambda   [features.Groups]float64
@@ -25,7 +26,7 @@ type learned struct {
 
 // learned is what it goes by.
 func (m *Model) learned() learned {
-	return learned{m.now.learned, m.now.variance, m.now.lambda, m.kappa}
+	return learned{m.now.since, m.now.learned, m.now.variance, m.now.lambda, m.kappa}
 }
 
 // Share makes it, of which nothing is known, part of a whole. The whole must not change while the part is used; when it has changed, Refresh

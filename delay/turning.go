@@ -1,0 +1,174 @@
+package delay
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
+)
+
+// turning finds when what payoffs depend on has become another thing: then only payoffs count whose selections began since. The time is
+// part of the fit (personal.Model.Since), and looked for at passes, which are times of the newest selection that was paid.
+type turning struct {
+	settles int64 // ms until all that is known of a selection is a fair sample
+	looked  int64 // the pass at which it was looked last
+	begins  int64 // where it was found that payoffs are to count since then, which they do not yet; 0 elsewhere
+	found   bool
+	turns   int64 // how often it was found, since the process started
+}
+
+// reach takes in when a selection began that was paid: at another pass blocks merge.
+func (u *users) reach(began int64) {
+	if pass := u.grid.Pass(began); pass > u.pass {
+		u.merge(pass)
+	}
+}
+
+// merge brings our own rows to the blocks of a pass.
+func (u *users) merge(pass int64) {
+	u.pass = pass
+	u.changeLinear(&u.linear.rows, func() { u.linear.merge(&u.grid, pass) })
+	for cell, c := range u.own.All() {
+		if len(c.rows) == 0 {
+			continue
+		}
+		counts := u.whole == nil && u.model.Since() != personal.Always
+		before := *c
+		if counts {
+			before.rows = slices.Clone(c.rows)
+		}
+		if !c.rows.Merge(&u.grid, pass) {
+			continue
+		}
+		if u.cells.Note(cell, 1); counts {
+			u.replace(cell, &before, c)
+			u.note(cell)
+		}
+	}
+}
+
+// sources gives what each source knows, our own first.
+func (u *users) sources(do func(cells *policy.Pages[cellRows], linear linearRows)) {
+	do(&u.own, u.linear.rows)
+	for _, theirs := range u.theirs {
+		do(&theirs.cells, theirs.linear)
+	}
+}
+
+// newest is the pass of the newest selection that was paid, of all sources.
+func (u *users) newest() int64 {
+	newest := u.pass
+	for _, theirs := range u.theirs {
+		if last := len(theirs.linear) - 1; last >= 0 {
+			newest = max(newest, u.grid.Pass(theirs.linear[last].Start()))
+		}
+	}
+	return newest
+}
+
+// seek looks at a pass that is new whether payoffs since some time are another thing than those before; of several times it takes the one
+// since which that is likeliest.
+func (u *users) seek(t *policy.Table) bool {
+	pass := u.newest()
+	if pass <= u.looked {
+		return u.found
+	}
+	u.settle(t)
+	most, changes := 0.0, u.model.Changes()
+	for _, time := range u.cuts(pass) {
+		if nats := u.changedSince(changes, time); changes.Decisive(nats) && nats > most {
+			most, u.begins, u.found = nats, time, true
+		}
+	}
+	u.looked = pass
+	return u.found
+}
+
+// cuts are the times to look at: where blocks begin, the rarer the longer ago that is; at first all.
+func (u *users) cuts(pass int64) (all []int64) {
+	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // of all payoffs, before which there are none
+	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
+		if len(rows) > 0 {
+			first = min(first, max(rows[0].Start(), u.model.Since()))
+		}
+	})
+	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
+		for i := range rows {
+			age := pass - rows[i].Start()
+			if rows[i].Start() <= first || age < u.settles || age < 0 {
+				continue
+			}
+			each := int64(1) << max(0, bits.Len64(uint64(age/step))-2)
+			if u.looked == silence.Never || pass/step%each == 0 {
+				all = append(all, rows[i].Start())
+			}
+		}
+	})
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// changedSince is by how many nats payoffs since a time speak for another model than those before.
+func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
+	linear := personal.NewLinear(u.dim)
+	var cells policy.Pages[cellSums]
+	u.sources(func(theirs *policy.Pages[cellRows], rows linearRows) {
+		eachSince(rows, time, linear.Plus)
+		for cell, c := range theirs.All() {
+			if last := len(c.rows) - 1; last >= 0 && c.rows[last].Start() >= time {
+				sums := c.since(time)
+				cells.At(u.groupOf(cell)).add(&sums, 1)
+			}
+		}
+	})
+	return changes.Since(linear, func(yield func(*personal.Recent) bool) {
+		for group, c := range cells.All() {
+			if c.fed == 0 {
+				continue
+			}
+			at, ok := u.path(group/u.groups, group%u.groups)
+			if ok && !yield(&personal.Recent{At: at, N: float64(c.fed), R: float64(c.r) / personal.Units, S: c.s}) {
+				return
+			}
+		}
+	})
+}
+
+// turn has payoffs count since the time that seek has found.
+func (u *users) turn(t *policy.Table) {
+	if !u.found {
+		return
+	}
+	u.model.Begin(u.begins)
+	u.begins, u.found = 0, false
+	u.turns++
+	u.recount(t)
+}
+
+// recount makes what counts of all sources anew, where it counts since another time.
+func (u *users) recount(t *policy.Table) {
+	u.model.Total.Clear()
+	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) { eachSince(rows, u.model.Since(), u.model.Total.Plus) })
+	u.pool()
+	u.settle(t)
+}
+
+// pool makes what counts of all sources by group anew, and notes that the model is to be told of it.
+func (u *users) pool() {
+	for group := range u.pooled.All() {
+		u.untold.Note(group, 1)
+	}
+	u.pooled = policy.Pages[cellSums]{}
+	u.sources(func(theirs *policy.Pages[cellRows], _ linearRows) {
+		for cell, c := range theirs.All() {
+			if !c.none() {
+				sums := c.since(u.model.Since())
+				u.pooled.At(u.groupOf(cell)).add(&sums, 1)
+				u.note(cell)
+			}
+		}
+	})
+}
