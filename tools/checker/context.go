@@ -37,7 +37,11 @@ type cellOf struct {
 type cellFold struct {
 	n, r int64
 	x    []int64
+	paid []paidAt
 }
+
+// paidAt is a payoff of a selection that began at a time.
+type paidAt struct{ began, r int64 }
 
 // followContext begins to fold what features payoffs had, where all configurations declare the same.
 func (lf *learnerFold) followContext() {
@@ -113,7 +117,13 @@ func stepIn(f config.Feature, v float64) int8 {
 	if math.IsNaN(v) {
 		return 0
 	}
-	middle, half := f.Range.Min/2+f.Range.Max/2, f.Range.Max/2-f.Range.Min/2
+	least, most := f.Range.Min, f.Range.Max
+	v = min(max(v, least), most)
+	if f.Scale == config.LogScale {
+		log := func(x float64) float64 { return math.Copysign(math.Log(1+math.Abs(x)), x) }
+		v, least, most = log(v), log(least), log(most)
+	}
+	middle, half := least/2+most/2, most/2-least/2
 	return int8(math.Round(127 * math.Max(-1, math.Min(1, (math.Max(f.Range.Min, math.Min(f.Range.Max, v))-middle)/half))))
 }
 
@@ -253,6 +263,7 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.began)})
 	cell.n++
 	cell.r += r
+	cell.paid = append(cell.paid, paidAt{l.learner.began(l), r})
 	for j, a := range x {
 		cell.x[j] += a
 		c.paid[j].Add(c.paid[j], big.NewInt(a*r))

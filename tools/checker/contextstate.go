@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +14,12 @@ import (
 type storedCell struct {
 	fed, awaited, paid int64
 	x, flying          []int64
+	blocks             []paidBlock
 	category           string // of the item
 }
+
+// paidBlock is what was paid of selections that began within a time.
+type paidBlock struct{ from, to, n, r int64 }
 
 // cellAt is a cell by its item's number.
 type cellAt struct {
@@ -28,9 +33,9 @@ func (s *storedLearner) cellName(at cellAt) string {
 
 var errContext = errors.New("it is not as many numbers as it should be")
 
-// loadCell reads of a field "<item>", or with segments "<item>|<segment>", "<payoffs> <awaited> <sum of payoffs>", behind
-// them by feature the sums over the payoffs, and where any are awaited those over them; and last, where the item has one, "=" and the name of
-// its category.
+// loadCell reads of a field "<item>", or with segments "<item>|<segment>", how many selections are awaited, where there are any by feature the
+// sums over them, by block of event time "<level>:<index>:<payoffs>:<paid>:<sum>:…"; and last, where the item has one, "=" and the name of its
+// category.
 func (s *storedLearner) loadCell(field, value string) error {
 	name, segment, divided := strings.Cut(field, "|")
 	if !divided {
@@ -39,21 +44,74 @@ func (s *storedLearner) loadCell(field, value string) error {
 	item, err := strconv.ParseInt(name, 10, 32)
 	in, worse := strconv.ParseInt(segment, 10, 32)
 	value, category, _ := strings.Cut(value, " =")
-	numbers, bad := integers(value)
-	if err != nil || worse != nil || bad != nil || len(numbers) < 3 {
+	words := strings.Fields(value)
+	if err != nil || worse != nil || len(words) == 0 {
 		return errContext
 	}
-	c := storedCell{fed: numbers[0], awaited: numbers[1], paid: numbers[2], category: category}
-	c.x = numbers[3:]
-	if c.awaited > 0 {
-		half := len(c.x) / 2
-		c.x, c.flying = c.x[:half], c.x[half:]
+	flying := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, ":") })
+	if flying < 0 {
+		flying = len(words)
+	}
+	numbers, err := integers(strings.Join(words[:flying], " "))
+	if err != nil {
+		return errContext
+	}
+	c := storedCell{awaited: numbers[0], flying: numbers[1:], category: category}
+	for _, w := range words[flying:] {
+		n, err := integers(strings.ReplaceAll(w, ":", " "))
+		if err != nil || len(n) < 5 || n[0] < 0 || n[0] > 62 {
+			return errContext
+		}
+		c.blocks = append(c.blocks, paidBlock{n[1] << n[0], (n[1] + 1) << n[0], n[2], n[3]})
+		c.fed, c.paid = c.fed+n[2], c.paid+n[3]
+		if c.x == nil {
+			c.x = make([]int64, len(n)-4)
+		}
+		for j := range c.x {
+			c.x[j] += n[4+j]
+		}
 	}
 	if s.cells == nil {
 		s.cells = map[cellAt]storedCell{}
 	}
 	s.cells[cellAt{item, int32(in)}] = c
 	return nil
+}
+
+// loadLinear reads of a field "<level>:<index>" its part of the number of payoffs, the sum of their squares, and row by row those of products.
+func (s *storedLearner) loadLinear(field, value string) error {
+	words := strings.Fields(value)
+	if s.linear == nil {
+		s.linear = make([]*big.Int, len(words))
+		for k := range s.linear {
+			s.linear[k] = new(big.Int)
+		}
+	}
+	if len(words) != len(s.linear) || !strings.Contains(field, ":") {
+		return errContext
+	}
+	for k, w := range words {
+		n, ok := new(big.Int).SetString(w, 10)
+		if !ok {
+			return errContext
+		}
+		s.linear[k].Add(s.linear[k], n)
+	}
+	return nil
+}
+
+// asPaid tells whether blocks have what was paid in their times, and nothing was paid beside them.
+func (c *storedCell) asPaid(paid []paidAt) bool {
+	blocks := slices.Clone(c.blocks)
+	for _, p := range paid {
+		at := slices.IndexFunc(blocks, func(b paidBlock) bool { return b.from <= p.began && p.began < b.to })
+		if at < 0 {
+			return false
+		}
+		blocks[at].n--
+		blocks[at].r -= p.r
+	}
+	return !slices.ContainsFunc(blocks, func(b paidBlock) bool { return b.n != 0 || b.r != 0 })
 }
 
 func integers(text string) (all []int64, err error) {
@@ -129,7 +187,8 @@ func (lf *learnerFold) checkContext(f *fold) {
 			want = cell
 		}
 		there[i] = true
-		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && slices.Equal(stored.x, want.x)) {
+		if !f.out.ok(contextCells, stored.fed == want.n && stored.paid == want.r && stored.asPaid(want.paid) &&
+			(stored.fed == 0 || slices.Equal(stored.x, want.x))) {
 			f.out.breach(contextCells, lf.name+": "+lf.stored.cellName(at), fmt.Sprint(want.n, " payoffs of ", want.r, ", sums ", want.x),
 				fmt.Sprint(stored.fed, stored.paid, stored.x))
 		}
@@ -201,7 +260,7 @@ func (lf *learnerFold) checkCategories(f *fold) {
 	}
 }
 
-// checkLinear: each row of the products of features, and by feature the sum of payoffs.
+// checkLinear: over all blocks, each row of the products of features, and by feature the sum of payoffs.
 func (lf *learnerFold) checkLinear(f *fold) {
 	c := lf.context
 	if c.ended {
@@ -211,12 +270,9 @@ func (lf *learnerFold) checkLinear(f *fold) {
 	if c.payoffs == 0 && len(lf.stored.linear) == 0 {
 		return
 	}
-	equal(f.out, contextLinear, lf.name+": payoffs", fmt.Sprint(c.payoffs, " ", c.squares), lf.stored.linear["payoffs"])
+	want := []*big.Int{big.NewInt(c.payoffs), c.squares}
 	for j := range c.products {
-		var row []string
-		for _, sum := range append(slices.Clone(c.products[j]), c.paid[j]) {
-			row = append(row, sum.String())
-		}
-		equal(f.out, contextLinear, fmt.Sprintf("%s: feature %d", lf.name, j), strings.Join(row, " "), lf.stored.linear[strconv.Itoa(j)])
+		want = append(append(want, c.products[j]...), c.paid[j])
 	}
+	equal(f.out, contextLinear, lf.name+": payoffs, squares, products by feature", fmt.Sprint(want), fmt.Sprint(lf.stored.linear))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ type storedLearner struct {
 	cells       map[cellAt]storedCell
 	categories  map[int64]string // by an item's number
 	met         map[int64]int64  // likewise
-	linear      map[string]string
+	linear      []*big.Int
 }
 
 type storedItem struct {
@@ -257,10 +258,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 		case "categories":
 			err = s.loadCategory(field, value)
 		case "linear":
-			if s.linear == nil {
-				s.linear = map[string]string{}
-			}
-			s.linear[field] = value
+			err = s.loadLinear(field, value)
 		case "instances":
 			err = loadCount(&s.outstanding, field, value)
 		case "rounds":
