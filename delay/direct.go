@@ -118,7 +118,7 @@ func (d *Direct) Loaded() error {
 	d.windows.settle()
 	d.flights.loaded(d.table)
 	if d.users != nil {
-		d.users.loaded()
+		d.users.loaded(d.table)
 	}
 	if d.table.Shares() {
 		if d.attraction != nil {

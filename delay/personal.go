@@ -239,23 +239,30 @@ func (u *users) average(sum []int64, n int64) {
 	}
 }
 
-// advance fits the model anew, if it is time to.
+// advance fits the model anew, if it is time to, and looks whether what payoffs depend on has changed.
 func (u *users) advance(t *policy.Table) {
 	u.settle(t)
 	if !u.told || u.whole != nil {
 		return
 	}
 	u.told = false
+	u.fit(t)
 	if u.seek(t) {
 		u.turn(t)
+		u.fit(t)
 	}
+}
+
+// fit fits the model anew, if it is time to.
+func (u *users) fit(t *policy.Table) {
 	due := u.model.Due()
-	if u.model.Fit() {
-		u.fits++
-		u.unstored = true
-		if due && u.regroup(t) {
-			u.model.Fit()
-		}
+	if !u.model.Fit() {
+		return
+	}
+	u.fits++
+	u.unstored = true
+	if due && u.regroup(t) {
+		u.model.Fit()
 	}
 }
 

@@ -1,6 +1,9 @@
 package delay
 
-import "github.com/ranker-worker/ranker-worker/policy"
+import (
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
+)
 
 // shared is what users have that are part of a whole (Sharing), or one.
 //
@@ -147,7 +150,7 @@ func (u *users) awaitedOf(i policy.Item) int64 {
 }
 
 // loaded begins, once what is stored was loaded.
-func (u *users) loaded() {
+func (u *users) loaded(t *policy.Table) {
 	u.unstored = false
 	u.kinds.changed.Clear()
 	if u.told = true; u.whole != nil {
@@ -156,6 +159,9 @@ func (u *users) loaded() {
 	if last := len(u.linear.rows) - 1; last >= 0 {
 		u.pass = u.grid.Pass(u.linear.rows[last].Start())
 		u.looked = u.pass
+	}
+	if u.whole == nil && u.model.Since() != personal.Always { // the fit may have come after what it counts
+		u.recount(t)
 	}
 }
 

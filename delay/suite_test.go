@@ -438,10 +438,10 @@ var sourceFields = map[string]struct{ fields, values []string }{
 	hashLately:     {[]string{"0", "1", "2", "9", "x"}, []string{"10:5:1:1073741824:1073741824:9", "10:5:3:7:2:5 12:30:6:99:0:7", "10:40:9:0:0:9999", "x"}},
 	hashLevels:     {[]string{"10", "12", "x", "pass", "64"}, []string{"10:5:1:1073741824", "10:5:3:-777777777 10:30:6:99999999", "12:1:40:-9", "x", "65536"}},
 	hashAges:       {[]string{"10:5", "12:30", "-1:0", "3:1", "x"}, []string{"10 0:3 7:2", "12 0:1 1:4 9:1"}},
-	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"2 0 1073741824 254 -3 0 9", "1 3 7 127 127 1 2 381 0 -381 7",
-		"0 1 0 0 0 0 0 127 1 1 1", "x"}},
-	hashLinear: {[]string{"0", "1", "3", "4", "payoffs", "x"}, []string{"32258 68182605824", "5 16129 0", "0 0 0 16129 -999", "2 1073741824", "3 999999999999999999999999",
-		"-1 5", ""}},
+	hashCells: {[]string{"0", "1", "2", "9", "x", "0|0", "1|2", "2|1", "2|3", "9|1"}, []string{"0 10:5:2:1073741824:254:-3:0:9", "3 381 0 -381 7 10:5:1:7:127:127:1:2",
+		"1 127 1 1 1", "0 10:5:1:9:127:0:0:0 12:30:2:-9:254:1:1:1", "x"}},
+	hashLinear: {[]string{"10:5", "12:30", "13:4", "x", "-1:0"}, []string{"1 1073741824 16129 68182605824 5 16129 0 0 0 16129 -999 0 0 0 16129 7",
+		"2 999999999999999999999999 32258 1 2 3 4 5 6 7 8 9 10 11 12 13", "-1 5", ""}},
 }
 
 func theirsAreOurs(theirs policy.Item) (policy.Item, bool) { return theirs, theirs < known }
@@ -579,22 +579,25 @@ var faultyFields = map[string][][]storedField{
 		{{hashLearner, "silence", "1 1 2"}},
 	},
 	hashCells: {
-		{{hashCells, "3", "1 0 5 127 0 0 0"}}, {{hashCells, "x", "1 0 5 127 0 0 0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "1 0 5 127 0 0"}},
-		{{hashCells, "1", "1 0 5 128 0 0 0"}}, {{hashCells, "1", "0 1 0 127 0 0 0"}}, {{hashCells, "1", "1 1 5 127 0 0 0 127 0 0 -128"}},
-		{{hashCells, "1", "-1 0 5 127 0 0 0"}}, {{hashCells, "1", "1 -1 5 127 0 0 0"}}, {{hashCells, "1", "1 0 5 127 0 0 x"}},
-		{{hashCells, "1", "9223372036854775807 0 5 127 0 0 0"}}, {{hashCells, "1", "1 0 x 127 0 0 0"}}, {{hashCells, "1", "1 0 2147483648 127 0 0 0"}},
-		{{hashCells, "1|3", "1 0 5 127 0 0 0"}}, {{hashCells, "1|x", "1 0 5 127 0 0 0"}}, {{hashCells, "1|-1", "1 0 5 127 0 0 0"}},
-		{{hashCells, "3|1", "1 0 5 127 0 0 0"}}, {{hashCells, "1|1|1", "1 0 5 127 0 0 0"}},
+		{{hashCells, "3", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "x", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1", ""}}, {{hashCells, "1", "0 10:5:1:5:127:0:0"}},
+		{{hashCells, "1", "0 10:5:1:5:128:0:0:0"}}, {{hashCells, "1", "1 127 0 0"}}, {{hashCells, "1", "1 127 0 0 -128"}}, {{hashCells, "1", "1"}},
+		{{hashCells, "1", "-1 127 0 0 0"}}, {{hashCells, "1", "0 10:5:-1:5:127:0:0:0"}}, {{hashCells, "1", "0 10:5:1:5:127:0:0:x"}}, {{hashCells, "1", "x"}},
+		{{hashCells, "1", "9223372036854775807 127 0 0 0"}}, {{hashCells, "1", "0 10:5:1:x:127:0:0:0"}}, {{hashCells, "1", "0 10:5:1:2147483648:127:0:0:0"}},
+		{{hashCells, "1", "0 12:30:1:5:127:0:0:0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1", "0 99:5:1:5:127:0:0:0"}},
+		{{hashCells, "1|3", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1|x", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1|-1", "0 10:5:1:5:127:0:0:0"}},
+		{{hashCells, "3|1", "0 10:5:1:5:127:0:0:0"}}, {{hashCells, "1|1|1", "0 10:5:1:5:127:0:0:0"}},
 	},
 	hashCategories: {
 		{{hashCategories, "3", "a"}}, {{hashCategories, "x", "a"}}, {{hashCategories, "1", ""}}, {{hashCategories, "1|1", "a"}},
 	},
 	hashLinear: {
-		{{hashLinear, "4", "0 0 0 0 0 0"}}, {{hashLinear, "x", "0 0"}}, {{hashLinear, "-1", "0"}}, {{hashLinear, "0", "0"}}, {{hashLinear, "0", ""}},
-		{{hashLinear, "0", "x 0"}}, {{hashLinear, "0", "0 x"}}, {{hashLinear, "0", "0 01"}}, {{hashLinear, "0", "0 170141183460469231731687303715884105728"}},
-		{{hashLinear, "payoffs", "1"}}, {{hashLinear, "payoffs", "x 1"}}, {{hashLinear, "payoffs", "1 1 1"}}, {{hashLinear, "payoffs", "9223372036854775807 1"}},
+		{{hashLinear, "x", "0 0"}}, {{hashLinear, "99:1", "0 0"}}, {{hashLinear, "10:5", ""}}, {{hashLinear, "10:5", "1 1"}},
+		{{hashLinear, "10:5", "x 0" + strings.Repeat(" 0", 14)}}, {{hashLinear, "10:5", "0 x" + strings.Repeat(" 0", 14)}},
+		{{hashLinear, "10:5", "0 01" + strings.Repeat(" 0", 14)}}, {{hashLinear, "10:5", "0 0" + strings.Repeat(" 0", 13) + " x"}},
+		{{hashLinear, "10:5", "0 0 x" + strings.Repeat(" 0", 13)}}, {{hashLinear, "10:5", "9223372036854775807 0" + strings.Repeat(" 0", 14)}},
+		{{hashLinear, "10:5", "0 170141183460469231731687303715884105728" + strings.Repeat(" 0", 14)}},
 		{{hashLearner, "fit", ""}}, {{hashLearner, "fit", "1 2 3"}},
-		{{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" 0", 14)}}, {{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" NaN", 14)}},
+		{{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" 0", 14)}}, {{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4" + strings.Repeat(" NaN", 14)}},
 	},
 	hashQueue: {
 		{{hashQueue, "1", "0.5"}}, {{hashQueue, "3:0", "0.5"}}, {{hashQueue, "-1:0", "0.5"}}, {{hashQueue, "1:00", "0.5"}},
@@ -661,8 +664,8 @@ func FuzzLearners_LoadField(f *testing.F) {
 			{hashVectors, "1:3:0", block(7, 0.5, 0.2, 0.3)}, {hashWindows, "2:", "5"},
 			{hashLearner, "windows", "3 9 0.25 0.25 0.25 0.25"}, {hashOpen, "1", "2 99 9"}, {hashAges, "10:5", "10 0:1073741824"},
 			{hashLately, "1", "10:5:3:7:2:5 12:30:6:99:0:7"}, {hashLevels, "10", "10:5:3:-777777777 10:30:6:99999999"},
-			{hashCells, "1", "1 1 9 127 5 -7 0 127 1 2 3"}, {hashCells, "1|2", "1 0 9 127 5 -7 0"}, {hashCategories, "1", "a"}, {hashLinear, "1", "3 16129 -70000000000000000000"}, {hashLinear, "payoffs", "3 1073741824"},
-			{hashLearner, "fit", "1 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
+			{hashCells, "1", "1 127 1 2 3 10:5:1:9:127:5:-7:0"}, {hashCells, "1|2", "0 10:5:1:9:127:5:-7:0"}, {hashCategories, "1", "a"}, {hashLinear, "10:5", "3 1073741824 16129 -70000000000000000000 1 2 3 4 5 6 7 8 9 10 11 12"},
+			{hashLearner, "fit", "1 -9 2 0.25 4 4 4 4 4 4 4 1 0 1 0 0 1 0 0 0 1 1 1 1 1"},
 			{hashLearner, "levels", "65536 7 0.5 0.5 0.25 8000 10:5:7 12:30:-99999999"},
 		} {
 			f.Add(uint8(k), s.hash, s.name, s.value)

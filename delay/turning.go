@@ -73,7 +73,7 @@ func (u *users) newest() int64 {
 // since which that is likeliest.
 func (u *users) seek(t *policy.Table) bool {
 	pass := u.newest()
-	if pass <= u.looked {
+	if pass <= u.looked || u.model.Fits() == 0 {
 		return u.found
 	}
 	u.settle(t)

@@ -45,6 +45,16 @@ func TestContext_Pays(t *testing.T) {
 	}
 }
 
+// TestContext_ForgetsWhatHasChanged: what features do turns or flips, or predictions go stale. Where all payoffs count, regret is 5,470, 5,582 and
+// 1,173.
+func TestContext_ForgetsWhatHasChanged(t *testing.T) {
+	for s, most := range map[Scenario]float64{LinearTurn: 5050, LinearFlip: 3300, Stale: 1050} {
+		told := audienceRegret(t, s, "moss", 20_000, false)
+		t.Logf("%s: %.0f", s, told)
+		require.Less(t, told, most, "%s", s)
+	}
+}
+
 // TestContext_LogScaleTellsALongTailApart: on even steps most items are one to the learner.
 func TestContext_LogScaleTellsALongTailApart(t *testing.T) {
 	scaled := audienceRegret(t, LongTail, "moss", 10_000, false)

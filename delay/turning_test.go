@@ -1,0 +1,133 @@
+package delay
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+	"github.com/ranker-worker/ranker-worker/policy/personal"
+)
+
+// turned are payoffs of four items, a second apart, in which what predicted does is reversed after the first half, if it is at all.
+func turned(seed uint64, n int, turns bool) (all []Feedback) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for k := range n {
+		x := []int8{features.One, int8(rng.IntN(255) - 127), int8(rng.IntN(255) - 127), 0}
+		theta := 0.3
+		if turns && k >= n/2 {
+			theta = -theta
+		}
+		payoff := 0.5 + theta*float64(x[2])/features.One + 0.2*rng.NormFloat64()
+		all = append(all, Feedback{Ref: int64(k), Began: int64(k) * 1000, Item: policy.Item(k % 4), Payoff: min(max(payoff, 0), 1), X: x})
+	}
+	return all
+}
+
+// fed is a learner that was paid, in the order given.
+func fed(t require.TestingT, all []Feedback) *Direct {
+	d := personalKinds()[0].make(t).(*Direct)
+	d.Grow(4)
+	require.NoError(t, d.Loaded())
+	for _, fb := range all {
+		d.Selected(fb)
+		d.Paid(fb)
+		d.Advance(fb.Began)
+	}
+	return d
+}
+
+// of is what predicted does, as a learner has found.
+func (d *Direct) of() float64 { return d.Coefficients()[2].Value }
+
+// What payoffs depend on becomes another thing: only payoffs since count, from a time that is stored. Where nothing changes, all do: by chance
+// they do not in less than one of e⁵ runs at each look, and the seeds are given.
+func TestTurning_ForgetsWhatWasBefore(t *testing.T) {
+	for seed := range uint64(5) {
+		still := fed(t, turned(seed, 1200, false))
+		require.EqualValues(t, personal.Always, still.users.model.Since(), "seed %d", seed)
+		require.InDelta(t, 0.3, still.of(), 0.08)
+
+		d := fed(t, turned(seed, 1200, true))
+		since := d.users.model.Since()
+		require.InDelta(t, 600_000, since, 60_000, "seed %d", seed)
+		require.InDelta(t, -0.3, d.of(), 0.08, "seed %d", seed)
+		require.EqualValues(t, 1, d.users.turns)
+		require.Less(t, d.users.model.Total.N, int64(640))
+	}
+}
+
+// A change of the level or the scale of all payoffs ranks nothing otherwise, and nothing is forgotten for it.
+func TestTurning_KeepsWhatOnlyMoves(t *testing.T) {
+	for seed := range uint64(5) {
+		all := turned(seed, 1200, false)
+		for k := range all[600:] {
+			all[600+k].Payoff *= 0.6
+		}
+		require.EqualValues(t, personal.Always, fed(t, all).users.model.Since(), "seed %d", seed)
+	}
+}
+
+// What is kept does not depend on the order of payoffs; a learner that is loaded, in whatever order of fields, decides as the one that stored.
+func TestTurning_IsStored(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := turned(rapid.Uint64Range(0, 99).Draw(t, "seed"), 800, true)
+		d := fed(t, all)
+		if d.users.model.Since() == personal.Always {
+			t.Skip("found later")
+		}
+		s := newStore(d)
+		s.harvest()
+		again := personalKinds()[0].make(t).(*Direct)
+		s.load(t, 4, again)
+		require.NoError(t, again.Loaded())
+		require.Equal(t, d.users.model.Since(), again.users.model.Since())
+		require.Equal(t, d.users.model.Total, again.users.model.Total)
+		about := contextOf(d, 5, 4)
+		require.Equal(t, d.Explain(allItems(4), about, 1).Why, again.Explain(allItems(4), about, 1).Why)
+
+		shuffled := slices.Clone(all)
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		other := newStore(fed(t, shuffled))
+		other.harvest()
+		for _, hash := range []string{hashCells, hashLinear} {
+			require.Equal(t, s.hashes[hash], other.hashes[hash])
+		}
+	})
+}
+
+// Partitions that each have half of the payoffs find together what one finds that has all; a learner that is told of both counts the same.
+func TestTurning_OverPartitions(t *testing.T) {
+	all := turned(3, 1200, true)
+	one := fed(t, all)
+	var halves [2][]Feedback
+	for k, fb := range all {
+		halves[k/4%2] = append(halves[k/4%2], fb)
+	}
+	told := personalKinds()[0].make(t).(*Direct)
+	told.Grow(4)
+	require.NoError(t, told.Loaded())
+	for source, half := range halves {
+		d := fed(t, half)
+		s := newStore(d)
+		s.harvest()
+		for i := range policy.Item(4) {
+			told.SetSource(int32(source), i, d.Sums(i))
+		}
+		for _, hash := range []string{hashCells, hashLinear} {
+			for field, value := range s.hashes[hash] {
+				told.SetSourceField(int32(source), hash, []byte(field), []byte(value), sameNumber)
+			}
+		}
+	}
+	told.Advance(1_200_000)
+	require.EqualValues(t, 1, told.users.turns)
+	require.InDelta(t, one.users.model.Since(), told.users.model.Since(), 80_000)
+	require.InDelta(t, one.of(), told.of(), 0.05)
+	require.False(t, math.IsNaN(told.of()))
+}
