@@ -263,7 +263,7 @@ func (c *contextFold) take(l *life, i uint32, payoff float64) {
 	cell := c.cell(cellOf{i, c.segment(l.steps[l.selected], l.began)})
 	cell.n++
 	cell.r += r
-	cell.paid = append(cell.paid, paidAt{l.learner.began(l), r})
+	cell.paid = append(cell.paid, paidAt{int64(l.began), r})
 	for j, a := range x {
 		cell.x[j] += a
 		c.paid[j].Add(c.paid[j], big.NewInt(a*r))
