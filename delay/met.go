@@ -85,8 +85,8 @@ func (m *met) load(field, value []byte, items int) error {
 	if err != nil {
 		return err
 	}
-	at, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil || at <= 0 {
+	at, err := parseInt(value)
+	if err != nil || at == 0 {
 		return errMet
 	}
 	if m.space.HasAge() {

@@ -535,6 +535,9 @@ var faultyFields = map[string][][]storedField{
 		{{hashAttraction, "3", "1 1"}}, {{hashAttraction, "x", "1 1"}}, {{hashAttraction, "1", ""}}, {{hashAttraction, "1", "1"}}, {{hashAttraction, "1", "0 0"}},
 		{{hashAttraction, "1", "-1 1"}}, {{hashAttraction, "1", "1 01"}}, {{hashAttraction, "1", "1 1 1"}}, {{hashAttraction, "1", "1 1125899906842625"}},
 	},
+	hashMet: {
+		{{hashMet, "3", "1"}}, {{hashMet, "x", "1"}}, {{hashMet, "1", ""}}, {{hashMet, "1", "-1"}}, {{hashMet, "1", "01"}}, {{hashMet, "1", "1 1"}},
+	},
 	hashWindows: {
 		{{hashWindows, "1", "1"}}, {{hashWindows, "0:1", "1"}}, {{hashWindows, "2:1", "1"}}, {{hashWindows, "1:1", "0"}},
 		{{hashWindows, "1:1001", "1"}}, {{hashWindows, "1:1", "99999999999999999"}},
