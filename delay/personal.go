@@ -116,6 +116,7 @@ func newUsers(c *PersonalConfig) *users {
 	if u.looked = silence.Never; c.Expires {
 		u.settles = c.Silence.Horizon
 	}
+	u.period = s.Clock().Period()
 	u.kinds.look = s.Categories()
 	u.met.space, u.width = s, s.Width()
 	return u

@@ -14,6 +14,7 @@ import (
 // part of the fit (personal.Model.Since), and looked for at passes, which are times of the newest selection that was paid.
 type turning struct {
 	settles int64 // ms until all that is known of a selection is a fair sample
+	period  int64 // ms, of the clock: what changes within one may return, and both sides of a cut hold one
 	looked  int64 // the pass at which it was looked last
 	begins  int64 // where it was found that payoffs are to count since then, which they do not yet; 0 elsewhere
 	found   bool
@@ -98,7 +99,7 @@ func (u *users) cuts(pass int64) (all []int64) {
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
 		for i := range rows {
 			age := pass - rows[i].Start()
-			if rows[i].Start() <= first || age < u.settles || age < 0 {
+			if rows[i].Start() <= first || rows[i].Start()-first < u.period || age < max(u.settles, u.period) {
 				continue
 			}
 			each := int64(1) << max(0, bits.Len64(uint64(age/step))-2)

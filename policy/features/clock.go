@@ -30,6 +30,18 @@ func (c *Clock) Levels() int {
 	return n
 }
 
+// Period is after how many milliseconds the levels begin again, but for changes of the zone's offset; 0 where nothing is declared.
+func (c *Clock) Period() int64 {
+	const day = hoursADay * 3_600_000
+	switch {
+	case c.Weekday:
+		return daysAWeek * day
+	case c.Hour:
+		return day
+	}
+	return 0
+}
+
 // level is that of a time in milliseconds since 1970.
 func (c *Clock) level(at int64) (n int) {
 	if !c.On() {
