@@ -420,7 +420,7 @@ func (l *Learner) impersonal() string {
 	case l.Delay != Direct:
 		return fmt.Sprintf("delay %s feeds a payoff for another impression than its own, which was another user's; a context goes with delay: direct", l.Delay)
 	case l.Drift > 0:
-		return "with drift what was learned of features would have to be forgotten apart from what was learned of items; a context needs drift: 0"
+		return "a context forgets by itself where payoffs change; it needs drift: 0"
 	case l.believes() && l.Prior.Kind == policy.FixedPrior:
 		return "with a context what items differ by is learned apart from what features tell; a context needs prior: empirical"
 	case l.believes() && l.Prior.Kind == policy.NoPrior && (len(l.Context.Segments)+len(l.Context.Clock) > 0 || l.Context.Categories):

@@ -141,7 +141,7 @@ var beyondSchemas = map[string][]string{
 		"contexts: learners.b.context.cross[2]", "contexts: learners.c.context", "contexts: learners.d.context", "contexts: learners.ee.context",
 		"contexts: learners.f.context", "contexts: learners.g.context", "contexts: learners.h.context.item[0].range",
 		"contexts: learners.k.context.cross[0]", "contexts: learners.m.context",
-		"contexts: learners.p.context", "contexts: learners.u.context",
+		"contexts: learners.p.context", "contexts: learners.u.context", "clocks: learners.a.context.time_zone", "clocks: learners.c.context.segments[15]",
 		"contexts that arms do not share: experiments.a.arms.c", "contexts that arms do not share: experiments.a.shadow.d",
 		"guards: experiments.c.guard", "guards: experiments.c.guard.to", "guards: experiments.ee.guard.to",
 	},
