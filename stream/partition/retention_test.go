@@ -28,7 +28,9 @@ func endingConfig(t require.TestingT, s delay.Silence) Config {
 	l.New = func() delay.Learner {
 		p, err := policy.NewMOSS(policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior})
 		require.NoError(t, err)
-		return delay.NewDirect(p, s)
+		d := delay.NewDirect(p, s)
+		d.LearnAttraction(0)
+		return d
 	}
 	return cfg
 }
@@ -103,7 +105,7 @@ func checkItemsEnd(t *rapid.T, cfg Config) {
 	stored := func() {
 		require.Len(t, w.store.items(t, "feed"), len(k.until))
 		for hash, fields := range w.store.fields {
-			if !slices.Contains([]string{"feed:flights", "feed:settled", "feed:open", "feed:history"}, hash) {
+			if !slices.Contains([]string{"feed:flights", "feed:settled", "feed:open", "feed:history", "feed:attraction"}, hash) {
 				continue
 			}
 			for field, value := range fields {

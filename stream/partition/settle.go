@@ -57,7 +57,11 @@ func (m *Machine) giveUp() {
 		m.absences.miss(l.name, m.cur.id[:], e)
 	case e.selected < 0:
 		// Without a selections topic nobody is known to have selected, so that no default can be given either.
-		l.delay.Unselected(m.feedback(l))
+		fb := m.feedback(l)
+		if len(fb.Order) > 0 && !l.items.has(e.items[0]) {
+			fb.Order = nil // nothing counts for an item on top that has ended
+		}
+		l.delay.Unselected(fb)
 	default:
 		fb := m.feedback(l)
 		if m.tells(l) {

@@ -11,7 +11,7 @@ import (
 )
 
 // attracting are the policies that maximise payoff per impression.
-var attracting = []config.Policy{config.MOSS, "optimistic", "thompson"}
+var attracting = []config.Policy{config.MOSS, "optimistic", "thompson", config.Robust}
 
 // endings are impressions that had an item on top: how many ended with a selection, and how many without one.
 type endings struct{ with, without int64 }
@@ -37,7 +37,7 @@ func (lf *learnerFold) followAttraction(f *fold) {
 // attracted counts an impression that ended with the selection of the item shown at a position; -1 for none. An item below the next
 // leader says nothing of the item on top. An impression whose order of utilities nobody knows does not count.
 func (lf *learnerFold) attracted(l *life, at int) {
-	if lf.attraction == nil || len(l.ranks) == 0 {
+	if lf.attraction == nil || len(l.ranks) == 0 || l.offset < lf.item(l.items[0]).ended {
 		return
 	}
 	for k := 1; k <= at; k++ {
