@@ -11,7 +11,7 @@ import (
 // bound is missed with a probability below 1e-6.
 func TestRhythm_LearnersOfTheClock(t *testing.T) {
 	share := func(clock ...string) (share, se float64) {
-		e := &Experiment{Scenario: Daypart, Items: Daypart.DefaultItems(), Horizon: 40_000, Lateness: Daypart.DefaultLateness(), Runs: 4, Seed: 11}
+		e := &Experiment{Scenario: Daypart, Items: Daypart.DefaultItems(), Horizon: 40_000, Lateness: Daypart.DefaultLateness(), Runs: 8, Seed: 11}
 		all, _, err := Combine(e, &Settings{Clock: clock})
 		require.NoError(t, err)
 		results, err := Run(t.Context(), e, all)

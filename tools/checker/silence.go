@@ -282,19 +282,19 @@ func (lf *learnerFold) checkAges(f *fold) {
 	if !f.out.ok(silenceAges, s.grid.Pass(pass) == pass && (pass == latest || !same)) {
 		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
 	}
-	// The newest payoff counts with the time that it says, or with the pass at which it was read if that is earlier.
-	if newest := lf.stored.newest; same && newest != 0 {
-		most := s.grid.Pass(s.newest) + s.grid.PassLength()
-		if !f.out.ok(silenceAges, s.grid.Pass(newest) == newest && newest <= most) {
-			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
-		}
-	}
 	if lf.stored.estimated != nil {
 		equal(f.out, silenceAges, lf.name+": pass of the estimate", pass, *lf.stored.estimated)
 	}
 	if lf.loose || s.strange {
 		f.out.open(silenceAges)
 		return
+	}
+	// The newest payoff counts with the time that it says, or with the pass at which it was read if that is earlier.
+	if newest := lf.stored.newest; same && newest != 0 {
+		most := s.grid.Pass(s.newest) + s.grid.PassLength()
+		if !f.out.ok(silenceAges, s.grid.Pass(newest) == newest && newest <= most) {
+			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
+		}
 	}
 	got := map[ageBin]int64{}
 	for at, row := range lf.stored.ages {
