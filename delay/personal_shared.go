@@ -158,7 +158,6 @@ func (u *users) loaded(t *policy.Table) {
 	}
 	if last := len(u.linear.rows) - 1; last >= 0 {
 		u.pass = u.grid.Pass(u.linear.rows[last].Start())
-		u.looked = u.pass
 	}
 	if u.whole == nil && u.model.Since() != personal.Always { // the fit may have come after what it counts
 		u.recount(t)

@@ -30,6 +30,9 @@ const (
 
 var fieldFit = []byte("fit")
 
+// fieldLooked is the pass of the last search for a change of payoffs. Of a part, its whole searches.
+var fieldLooked = []byte("looked")
+
 func (u *users) pooledHashes() []Pooled {
 	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
 }
@@ -66,6 +69,9 @@ func (u *users) harvest(r Recorder, to *writer) {
 		u.unstored = false
 		u.model.Stored()
 		r.Field(hashLearner, fieldFit, u.model.Append(u.appendGrouping(to.value[:0])))
+		if u.whole == nil && u.looked != silence.Never {
+			r.Field(hashLearner, fieldLooked, strconv.AppendInt(to.value[:0], u.looked, 10))
+		}
 	}
 }
 
@@ -284,6 +290,9 @@ func (u *users) load(hash string, field, value []byte, items int) (ok bool, err 
 		return true, u.met.load(field, value, items)
 	case hash == hashLinear:
 		return true, u.setBlock(&u.linear.rows, field, value)
+	case hash == hashLearner && bytes.Equal(field, fieldLooked):
+		u.looked, err = parsePass(value)
+		return true, err
 	case hash == hashLearner && bytes.Equal(field, fieldFit):
 		fit, err := u.takeGrouping(value)
 		if err != nil {

@@ -543,7 +543,7 @@ var faultyFields = map[string][][]storedField{
 		{{hashWindows, "1:1001", "1"}}, {{hashWindows, "1:1", "99999999999999999"}},
 	},
 	hashLearner: {
-		{{hashLearner, "other", "1 1"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0.5 0.5"}},
+		{{hashLearner, "other", "1 1"}}, {{hashLearner, "looked", "x"}}, {{hashLearner, "windows", "1"}}, {{hashLearner, "windows", "x 1 0.5 0.5"}},
 		{{hashLearner, "windows", "1 x 0.5 0.5"}}, {{hashLearner, "windows", "1 1 0.5 0.6"}},
 		{{hashLearner, "windows", "1 1 1 0"}}, {{hashLearner, "windows", "1 1 NaN 1"}},
 	},

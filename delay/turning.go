@@ -84,7 +84,7 @@ func (u *users) seek(t *policy.Table) bool {
 			most, u.begins, u.found = nats, time, true
 		}
 	}
-	u.looked = pass
+	u.looked, u.unstored = pass, true
 	return u.found
 }
 

@@ -277,7 +277,7 @@ func (s *storedLearner) loadHash(out *findings, name, hash string, fields map[st
 				err = loadBelow(value)
 			case "levels":
 				err = loadSpread(value)
-			case "fit": // by which payoffs decisions are made: it is derived
+			case "fit", "looked": // by which payoffs decisions are made: it is derived
 			default:
 				out.skip("field %q of hash %q: not known", field, name)
 			}
