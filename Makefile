@@ -2,8 +2,8 @@
 
 GO       ?= go
 TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
-# For all packages together two cores need about half of it.
-TIMEOUT  ?= 18m
+# Of one package. tools/e2e needs a third to a half of it on two cores.
+TIMEOUT  ?= 30m
 FUZZTIME ?= 10s
 # Of each Go benchmark. All of them and the reports take some fifteen minutes on two idle cores; with QUICK=1 half of that.
 BENCHTIME ?= 100ms
