@@ -136,18 +136,7 @@ func TestReplay_FromABase(t *testing.T) {
 			require.Positive(t, b.Entries)
 		}
 		w.forget(t, event.Impressions, gone)
-		topics, err := retrace.Open(ctx, w.access)
-		require.NoError(t, err)
-		defer topics.Close()
-		require.NoError(t, topics.From(dir))
-		results, err := topics.Replay(ctx, &replay.Config{})
-		require.NoError(t, err)
-		var rankings, same int64
-		for p, r := range results {
-			rankings, same = rankings+r.Rankings, same+r.Same
-			require.Zero(t, r.Different, "partition %d: %+v", p, r.First)
-			t.Logf("partition %d: %d rankings, %d identical, not exact %v", p, r.Rankings, r.Same, r.NotExact)
-		}
+		rankings, same := w.replayFrom(t, dir)
 		require.Equal(t, impressions-had, rankings)
 		require.Greater(t, same, int64(impressions/4))
 
@@ -161,10 +150,29 @@ func TestReplay_FromABase(t *testing.T) {
 	})
 }
 
+// replayFrom replays a world's log from a base, and returns how many rankings there were and how many were identical. None is different.
+func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	topics, err := retrace.Open(ctx, w.access)
+	require.NoError(t, err)
+	defer topics.Close()
+	require.NoError(t, topics.From(dir))
+	results, err := topics.Replay(ctx, &replay.Config{})
+	require.NoError(t, err)
+	for p, r := range results {
+		rankings, same = rankings+r.Rankings, same+r.Same
+		require.Zero(t, r.Different, "partition %d: %+v", p, r.First)
+		t.Logf("partition %d: %d rankings, %d identical, not exact %v", p, r.Rankings, r.Same, r.NotExact)
+	}
+	return rankings, same
+}
+
 // TestReplay_FromABaseBehindARebuild: Redis is rolled back, and lost and rebuilt later. Behind that, rankings are made again from a base that was
 // taken while a worker ranked, and that worker is the only one.
 func TestReplay_FromABaseBehindARebuild(t *testing.T) {
-	const impressions = 8000
+	const impressions = 24_000 // so that the worker makes several times as many checkpoints behind the base as before it, and writes again how far it knows all partitions
 	w := newWorld(t, testenv.Embedded(t), 3, "policy: moss")
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
@@ -196,17 +204,6 @@ func TestReplay_FromABaseBehindARebuild(t *testing.T) {
 	require.NoError(t, <-done)
 	worker.stop(t)
 
-	topics, err := retrace.Open(ctx, w.access)
-	require.NoError(t, err)
-	defer topics.Close()
-	require.NoError(t, topics.From(dir))
-	results, err := topics.Replay(ctx, &replay.Config{})
-	require.NoError(t, err)
-	var rankings, same int64
-	for p, r := range results {
-		rankings, same = rankings+r.Rankings, same+r.Same
-		require.Zero(t, r.Different, "partition %d: %+v", p, r.First)
-		t.Logf("partition %d: %d rankings, %d identical, not exact %v", p, r.Rankings, r.Same, r.NotExact)
-	}
+	rankings, same := w.replayFrom(t, dir)
 	require.Greater(t, same, rankings/4)
 }
