@@ -69,8 +69,12 @@ func (a *attraction) ended(fb *Feedback, selected bool) {
 	a.table.AddOwn(fb.Candidates[fb.Order[0]], s, policy.SumsChanged)
 }
 
-// differs tells whether payoff per impression can differ from payoff per selection: some impressions had a selection, and some had none.
+// differs returns whether payoff per impression can differ from payoff per selection: some impressions had a selection, and some had none.
+// It is false of nil.
 func (a *attraction) differs() bool {
+	if a == nil {
+		return false
+	}
 	mean := a.table.Mean()
 	return mean > 0 && mean < 1
 }
@@ -97,10 +101,10 @@ func (a *attraction) perImpression(items []policy.Item, from *policy.Known) *pol
 }
 
 // shares writes upper bounds of candidates' shares to s, in proportion to the mean of all: shares plus the bonus of MOSS. It returns s, or
-// nil where payoff per impression cannot differ. What robust draws seldom has an item of high utility on top, which alone is
-// counted. So an item that was not, leads until its share is known.
+// nil where payoff per impression cannot differ. A ranking of robust seldom has an item of high utility on top, and only the item on top
+// counts. So an item that was never on top leads until its share is known.
 func (a *attraction) shares(items []policy.Item, s *policy.Shares) *policy.Shares {
-	if a == nil || !a.differs() {
+	if !a.differs() {
 		return nil
 	}
 	s.Times, s.Nothing = s.Times[:0], a.nothing

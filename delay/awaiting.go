@@ -36,7 +36,7 @@ type awaiting struct {
 	newer      bool      // newest has not been harvested
 	wroteBelow bool      // what was estimated of payoffs below the default stands in the store
 
-	first int64     // in a whole: the earliest pass of all sources, as of when they told last
+	first int64     // in a whole: the earliest pass of all sources
 	whole *awaiting // what is told of all sources, where it is not told here: see share
 	heeds uint64    // of whole's estimates: which own spans go by
 

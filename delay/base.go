@@ -75,7 +75,7 @@ func (b *base) Decide(candidates []policy.Item, about *policy.Context, key polic
 	b.in.Items, b.in.Context = nil, nil // they are the caller's
 }
 
-// know is what is known of the candidates; nil where the table tells.
+// know returns estimates of the candidates' payoffs; nil where the policy reads the table.
 func (b *base) know() *policy.Known {
 	known := b.perSelection()
 	if b.aimsPerImpression() {
@@ -84,7 +84,7 @@ func (b *base) know() *policy.Known {
 	return known
 }
 
-// perSelection is what is known of the candidates' payoffs per selection; nil where the table tells.
+// perSelection returns estimates of the candidates' payoffs per selection; nil where the policy reads the table.
 func (b *base) perSelection() *policy.Known {
 	if b.users != nil {
 		return b.users.know(b.table, &b.in)
@@ -96,10 +96,10 @@ func (b *base) perSelection() *policy.Known {
 	return &b.attraction.estimates
 }
 
-// aimsPerImpression tells whether decisions go by payoff per impression. Another policy may decide, see DecideBy.
+// aimsPerImpression returns whether decisions go by payoff per impression. Another policy may decide, see DecideBy.
 func (b *base) aimsPerImpression() bool {
 	_, estimates := b.policy.(policy.Estimating)
-	return b.attraction != nil && estimates && b.attraction.differs()
+	return estimates && b.attraction.differs()
 }
 
 func (b *base) explore(d *Decision, n int) {

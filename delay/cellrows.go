@@ -36,17 +36,16 @@ func (p paidSums) Append(dst []byte) []byte {
 	return history.AppendNumbers(history.AppendNumbers(dst, p.N, p.R), p.S...)
 }
 
-// cellRows are what one source knows of a cell: its payoffs by when their selections began, and its awaited selections with their features.
+// cellRows holds one source's payoffs of a cell by the time at which their selections began, and its awaited selections with their features.
 type cellRows struct {
-	rows    history.Rows[paidSums]
-	awaited int64
-	x       []int64
-	kind    int32 // in what a whole is told, of which category the source says that the item is
+	rows history.Rows[paidSums]
+	awaitedSums
+	kind int32 // the item's category by this source; only in a whole
 }
 
-// since sums up what counts where payoffs do from a time on.
+// since returns the sums of awaited selections, and of payoffs in blocks that begin at a time or later.
 func (c *cellRows) since(time int64) (sums cellSums) {
-	sums = cellSums{awaited: c.awaited, x: c.x}
+	sums = cellSums{awaitedSums: c.awaitedSums}
 	for i := len(c.rows) - 1; i >= 0 && c.rows[i].Start() >= time; i-- {
 		p := &c.rows[i].Sum
 		sums.fed += p.N
@@ -54,14 +53,6 @@ func (c *cellRows) since(time int64) (sums cellSums) {
 		sums.s = added(sums.s, p.S, 1)
 	}
 	return sums
-}
-
-// await counts an awaited selection, so many times.
-func (c *cellRows) await(x []int8, times int64) {
-	c.awaited += times
-	if c.x = note(c.x, x, times); c.awaited == 0 {
-		clear(c.x)
-	}
 }
 
 // pay adds a payoff in a row.
@@ -72,10 +63,10 @@ func (c *cellRows) pay(at int, x []int8, units int64) {
 	p.S = note(p.S, x, 1)
 }
 
-// none tells whether there is nothing.
+// none returns whether the cell is empty.
 func (c *cellRows) none() bool { return len(c.rows) == 0 && c.awaited == 0 }
 
-// same tells whether it is the same.
+// same returns whether both are equal.
 func (c *cellRows) same(o *cellRows) bool {
 	return c.awaited == o.awaited && (c.awaited == 0 || slices.Equal(c.x, o.x)) && slices.EqualFunc(c.rows, o.rows, func(a, b history.Row[paidSums]) bool {
 		return a.Block == b.Block && a.Sum.N == b.Sum.N && a.Sum.R == b.Sum.R && slices.Equal(a.Sum.S, b.Sum.S)
@@ -112,21 +103,11 @@ func (l linearSums) Append(dst []byte) []byte { return dst }
 // linearRows are the linear sums of one source, by when selections began.
 type linearRows = history.Rows[linearSums]
 
-// each gives the sums that count from a time on.
+// eachSince calls do with the sums of each block that begins at a time or later.
 func eachSince(rows linearRows, time int64, do func(*personal.Linear)) {
 	for i := len(rows) - 1; i >= 0 && rows[i].Start() >= time; i-- {
 		do(rows[i].Sum.Linear)
 	}
-}
-
-// blockAt are the sums of the block around a time; nil where there is none.
-func blockAt(rows linearRows, time int64) *personal.Linear {
-	for i := range rows {
-		if rows[i].Start() <= time && time < rows[i].End() {
-			return rows[i].Sum.Linear
-		}
-	}
-	return nil
 }
 
 // paidLinear are our own linear sums.
@@ -139,15 +120,6 @@ type paidLinear struct {
 func (l *paidLinear) note(b silence.Block) {
 	if !slices.Contains(l.moved, b) {
 		l.moved = append(l.moved, b)
-	}
-}
-
-// noteAt notes that the block around a time is to be harvested.
-func (l *paidLinear) noteAt(time int64) {
-	for i := range l.rows {
-		if l.rows[i].Start() <= time && time < l.rows[i].End() {
-			l.note(l.rows[i].Block)
-		}
 	}
 }
 

@@ -70,20 +70,27 @@ func (u *users) share(i policy.Item, c *cellSums) float64 {
 	return 0
 }
 
-// cellSums are sums of fed payoffs, in units of 2⁻³⁰, and of features, in units of 1/127: of fed payoffs, and of awaited selections.
-// Slices are nil where all is 0.
-type cellSums struct {
-	fed, awaited int64
-	r            int64
-	s, x         []int64
+// awaitedSums are how many selections of a cell are awaited, and the sums of their features, in units of 1/127; nil where all are 0.
+type awaitedSums struct {
+	awaited int64
+	x       []int64
 }
 
 // await counts an awaited selection, so many times.
-func (c *cellSums) await(x []int8, times int64) {
+func (c *awaitedSums) await(x []int8, times int64) {
 	c.awaited += times
 	if c.x = note(c.x, x, times); c.awaited == 0 {
 		clear(c.x)
 	}
+}
+
+// cellSums are sums of fed payoffs, in units of 2⁻³⁰, and of their features, in units of 1/127, and those of awaited selections.
+// Slices are nil where all is 0.
+type cellSums struct {
+	fed int64
+	r   int64
+	s   []int64
+	awaitedSums
 }
 
 // pay adds a payoff.
@@ -93,7 +100,7 @@ func (c *cellSums) pay(x []int8, units int64) {
 	c.s = note(c.s, x, 1)
 }
 
-// none tells whether there is nothing.
+// none returns whether all sums are 0.
 func (c *cellSums) none() bool { return c.fed == 0 && c.awaited == 0 }
 
 // add adds others' sums, so many times.
@@ -131,7 +138,7 @@ func note(to []int64, x []int8, times int64) []int64 {
 	return to
 }
 
-// theirSums are what another source has told.
+// theirSums holds the cells and linear sums of another source.
 type theirSums struct {
 	cells   policy.Pages[cellRows]
 	awaited policy.Pages[int64] // by item, of cells
@@ -149,7 +156,7 @@ func (u *users) their(source int32) *theirSums {
 	return u.theirs[source]
 }
 
-// setCell sets what a source has told of a cell.
+// setCell sets a source's cell.
 func (u *users) setCell(to *theirSums, cell int32, now cellRows) {
 	before := to.cells.Get(cell)
 	if now.none() {
@@ -166,7 +173,7 @@ func (u *users) setCell(to *theirSums, cell int32, now cellRows) {
 	u.kinds.leave(before.kind)
 }
 
-// replace puts what a source knows of a cell in place of what it knew before, in what counts of all sources.
+// replace replaces a source's cell in the pooled sums.
 func (u *users) replace(cell int32, before, now *cellRows) {
 	since := u.model.Since()
 	was, is := before.since(since), now.since(since)
@@ -178,7 +185,7 @@ func (u *users) replace(cell int32, before, now *cellRows) {
 	}
 }
 
-// addOwn adds what is loaded, or taken over, of a cell of our own.
+// addOwn adds a cell to our own: a loaded one, or another partition's.
 func (u *users) addOwn(cell int32, c *cellRows) {
 	own := u.own.At(cell)
 	before := *own

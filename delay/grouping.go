@@ -66,7 +66,7 @@ func (u *users) eachGroup(i policy.Item, do func(group int32)) {
 	}
 }
 
-// by goes over to a grouping. The model knows nothing then, until it is told of all groups.
+// by goes over to a grouping. The model is empty until it has read all groups.
 func (u *users) by(choice int) {
 	u.model.Alone(u.levels > 1 && u.segments == u.levels && u.choices[choice].Groups == 1)
 	if choice == u.chosen {
@@ -83,7 +83,7 @@ func (u *users) by(choice int) {
 	u.pool()
 }
 
-// regroup chooses a grouping by what is known; it tells whether that is another one.
+// regroup chooses a grouping by the payoffs so far, and returns whether the choice changed.
 func (u *users) regroup(t *policy.Table) bool {
 	if len(u.choices) == 1 {
 		return false
@@ -107,7 +107,7 @@ func (u *users) appendGrouping(dst []byte) []byte {
 	return append(strconv.AppendInt(dst, int64(u.chosen), 10), endsGrouping)
 }
 
-// takeGrouping takes what appendGrouping appended off a fit, and goes over to it; a part goes by its whole.
+// takeGrouping cuts the number that appendGrouping wrote off a fit, and goes over to that grouping. A part has its whole's grouping.
 func (u *users) takeGrouping(value []byte) (fit []byte, err error) {
 	if len(u.choices) == 1 {
 		return value, nil
@@ -135,13 +135,13 @@ const (
 // groupKappas are those that the effects of a grouping are tried with.
 var groupKappas = [...]float64{4, 16, 64, 256, 1024}
 
-// clocked is what is known of an item, for the users of one segment, by level of the clock: payoffs' worth, and the sum of what they differ by
-// from what is expected of the item's features.
+// clocked holds, by level of the clock, the weight of an item's payoffs from the users of one segment, and the sum of their deviations from
+// the payoff that the item's features predict.
 type clocked struct{ n, r []float64 }
 
-// better is the grouping that explains payoffs best by the likelihood of what is known of cells, with the effects of items and groups
-// integrated out. That all items pay more at a level of the clock counts, too, though it ranks nothing: where few items are selected, it cannot
-// be told from what they do not have in common.
+// better returns the grouping under which the payoffs of cells are likeliest, with the effects of items and groups integrated out. An
+// effect of a level on all items counts, too, though it ranks nothing: where few items are selected, it cannot be separated from the effects
+// of single items.
 func (u *users) better(t *policy.Table) (best int) {
 	all := u.clocked(t)
 	if len(all) == 0 {
@@ -174,7 +174,7 @@ func (u *users) better(t *policy.Table) (best int) {
 	return best
 }
 
-// clocked is what is known of some items, or of all where they are few.
+// clocked returns the rows of some items, or of all where they are few.
 func (u *users) clocked(t *policy.Table) (all []clocked) {
 	var items []policy.Item
 	for group, c := range u.pooled.All() {
@@ -228,7 +228,7 @@ func (u *users) everywhere(i policy.Item, segment int32) (c cellSums) {
 	return c
 }
 
-// expectedOf is what features have so many payoffs of a cell add up to.
+// expectedOf returns the sum that features predict for so many payoffs of a cell.
 func (u *users) expectedOf(c *cellSums, n float64) (sum float64) {
 	for j := range u.dim {
 		theta, _ := u.model.Coefficient(j)
@@ -242,7 +242,7 @@ func (u *users) expectedOf(c *cellSums, n float64) (sum float64) {
 	return sum
 }
 
-// likelihood is the logarithm of that of an item's payoffs but for what is the same in all groupings; nil takes all levels together.
+// likelihood returns the log likelihood of an item's payoffs, up to a constant of all groupings. Nil puts all levels into one group.
 func (x *clocked) likelihood(g *features.Grouping, kappa, ofItem, variance float64) (log float64) {
 	var n, r float64
 	if g == nil {

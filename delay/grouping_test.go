@@ -30,7 +30,7 @@ func day(d *Direct, days int) {
 	}
 }
 
-// Where items pay by the hour, hours are told apart; where they do not, all hours are one. Payoffs are given, and nothing is random.
+// Where items pay by the hour, the grouping separates hours; elsewhere it has one group. Payoffs are given, and nothing is random.
 func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
 	d := hourly(t)
 	d.Grow(3)
@@ -55,7 +55,7 @@ func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
 	require.EqualValues(t, 1, same.users.groups)
 }
 
-// A learner that is loaded knows what the one knew that was stored, whatever came first of what was stored.
+// A learner that is loaded decides as the one that was stored, with fields in any order.
 func TestGrouping_IsStored(t *testing.T) {
 	d := hourly(t)
 	d.Grow(3)
@@ -92,7 +92,7 @@ func TestGrouping_IsStored(t *testing.T) {
 	}
 }
 
-// What partitions of a whole know is what one learner knows of all payoffs, by the whole's grouping.
+// Partitions of a whole decide as one learner with all payoffs, by the whole's grouping.
 func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 	one := hourly(t)
 	one.Grow(sharedItems)

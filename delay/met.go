@@ -10,7 +10,7 @@ import (
 
 // Meeting is a learner that may go by how long ago it first met items.
 type Meeting interface {
-	// Meet says that an impression carries items, whose deadlines are counted from a time in milliseconds of event time. It is called before the
+	// Meet notes that an impression carries items, whose deadlines are counted from a time in milliseconds of event time. It is called before the
 	// impression is decided or adopted.
 	Meet(items []policy.Item, at int64)
 }

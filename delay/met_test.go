@@ -51,16 +51,7 @@ func TestMet_AgeIsAFeature(t *testing.T) {
 
 	s.harvest()
 	again := fading(t)
-	again.Grow(40)
-	for i, sums := range s.sums {
-		again.LoadSums(i, sums)
-	}
-	for hash, fields := range s.hashes {
-		for field, value := range fields {
-			require.NoError(t, again.LoadField(hash, []byte(field), []byte(value)))
-		}
-	}
-	require.NoError(t, again.Loaded())
+	s.loadSorted(t, 40, again)
 	for _, age := range []int64{0, 3, 11} {
 		require.InDelta(t, expects(d, 39, now+age*anHour), expects(again, 39, now+age*anHour), 1e-12)
 	}

@@ -58,11 +58,11 @@ type Explanation struct {
 	Why []policy.Reason
 	// Parts are what the payoff that is expected of each candidate is made of, likewise; nil where payoffs depend on the item alone.
 	Parts [][]Part
-	// Attracts is, likewise, what payoffs per impression are made of; nil where decisions do not go by them.
+	// Attracts holds, likewise, the factors of payoffs per impression; nil where decisions go by payoff per selection.
 	Attracts []Attracts
 }
 
-// Attracts is what a candidate's payoff per impression is made of, as a learner estimates it. Payoffs are normalised.
+// Attracts holds the factors of a candidate's payoff per impression, as a learner estimates them. Payoffs are normalised.
 type Attracts struct {
 	PerSelection  float64 // NaN where nothing is expected of the candidate yet
 	Share         float64 // of impressions with the item on top that end with a selection
@@ -147,7 +147,7 @@ func (b *base) Explain(candidates []policy.Item, about *policy.Context, key poli
 	return x
 }
 
-// attracts is what payoffs per impression are made of.
+// attracts returns the factors of candidates' payoffs per impression.
 func (a *attraction) attracts(items []policy.Item, from *policy.Known) []Attracts {
 	c := a.belief.Components(a.table)
 	all := make([]Attracts, len(items))
@@ -228,7 +228,7 @@ func (r *Robust) Inspect() Inspection {
 func (r *Robust) Rule() string {
 	rule := "drawn, so that each candidate is selected with its propensity: of those with high scores, which are mean payoffs lately, " +
 		"less what all items have in common at a time, and of those that could seldom be selected lately; what a candidate blocks follows in falling score"
-	if r.attraction != nil && r.attraction.differs() {
+	if r.attraction.differs() {
 		rule += "; scores count per impression: a selection's, times the most that the share of impressions with the item on top that end with one may be"
 	}
 	return rule
@@ -243,7 +243,7 @@ func (r *Robust) Explain(candidates []policy.Item, about *policy.Context, key po
 		y.N, y.Worth, y.Mean, y.InFlight = r.table.Pooled(i).N, known.Worth, known.Mean, int64(r.flights.Own(i))
 		y.Lower, y.Upper, y.Index, y.BeatenBy = known.Mean, known.Mean, r.worths.Values()[k], -1
 	}
-	if a := r.attraction; a != nil && a.differs() {
+	if a := r.attraction; a.differs() {
 		of := policy.Known{}
 		for _, score := range r.scores {
 			of.Candidates = append(of.Candidates, policy.Estimate{Mean: score, Weight: 1})

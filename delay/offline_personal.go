@@ -35,7 +35,6 @@ func (u *users) takeOver(from *users, numbers []policy.Item) error {
 		l := personal.NewLinear(u.dim)
 		l.Plus(row.Sum.Linear)
 		row.Sum.Linear = l
-		u.linear.note(row.Block)
 		u.changeLinear(&u.linear.rows, func() { u.linear.rows = u.linear.rows.Add(linearRows{row}) })
 	}
 	for i := range u.linear.rows {

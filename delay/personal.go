@@ -17,11 +17,11 @@ var ErrPersonal = errors.New("delay: settings of features are faulty")
 // PersonalConfig is what a Direct is made from whose payoffs depend on features.
 type PersonalConfig struct {
 	Space *features.Space
-	// Silence is of payoffs that Horizon bounds, by which time is divided: where what features and items do changes, payoffs of before are
-	// forgotten by blocks of the time in which their selections began.
+	// Silence.Horizon bounds payoffs, and sets the length of the blocks of event time that payoffs are stored by. After a change of the
+	// effects of features and items, payoffs in earlier blocks are dropped.
 	Silence Silence
-	// Expires says that a selection that is never paid counts as Silence.Default, at the horizon or sooner. What is known of the last
-	// horizon is then too little to tell that something has changed since it began.
+	// Expires says that a selection that is never paid counts as Silence.Default, at the horizon or sooner. The last horizon has too few
+	// payoffs then to detect a change within it.
 	Expires bool
 	// Belief says what is known of σ. Its prior is EmpiricalPrior; or NoPrior with a Sigma that is given, where items have no means of
 	// their own and features are all there is.
@@ -66,10 +66,10 @@ func NewPersonal(p policy.Policy, c PersonalConfig) (*Direct, error) {
 
 // users is what a learner knows of what payoffs depend on besides the item.
 //
-// A cell is an item for the users of one segment, at one level of the clock, or for all where none are told apart. Of each there are sums of
-// its payoffs, of their features, and of those of its awaited selections; of all there are the linear sums. Both are integers, of this
-// partition and of other sources. The model knows cells by group (grouping). The model is a function of their totals, of the items' evidence and categories, and of when it was fitted last; so the
-// last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
+// A cell is an item for the users of one segment at one level of the clock, or for all users where a learner declares neither. A cell has sums of
+// its payoffs, of their features, and of those of its awaited selections. The linear sums are of all cells. Both are integers, of this
+// partition and of other sources. The model pools cells by group (grouping). It is a function of the totals, of the items' evidence and
+// categories, and of the time of the last fit, so the last fit is stored. A part of a whole (Sharing) leaves to it what others have told, and the fits.
 type users struct {
 	model    *personal.Model
 	names    []string
@@ -86,7 +86,7 @@ type users struct {
 	segments int32 // a cell's number is its item's times these, and its segment's
 	grouping
 	own     policy.Pages[cellRows]
-	pooled  policy.Pages[cellSums] // by group, what counts of all sources; nothing in a part
+	pooled  policy.Pages[cellSums] // by group, over all sources; empty in a part
 	awaited policy.Pages[int64]    // by item, of all sources; of a part, of its own
 	linear  paidLinear             // of this partition
 	grid    silence.Grid
@@ -95,8 +95,8 @@ type users struct {
 	sums    cellSums             // memory for those of one cell
 	shared
 	turning
-	stale    policy.Changes // items of whose silence the model has not been told
-	untold   policy.Changes // groups of which it has not
+	stale    policy.Changes // items whose silence is not set in the model
+	untold   policy.Changes // groups that are not
 	cells    policy.Changes // of our own
 	told     bool           // something has come since it was last asked whether to fit
 	unstored bool           // the fit has not been harvested
@@ -109,7 +109,7 @@ func newUsers(c *PersonalConfig) *users {
 	s := c.Space
 	dim := s.Dim()
 	u := &users{dim: dim, declared: s.Declared(), names: s.Names(), grid: silence.NewCoarseGrid(max(1, c.Silence.Horizon)), pass: silence.Never, middle: make([]int8, dim), segments: int32(s.Segments()),
-		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), x: make([]int64, dim)}}
+		theirs: map[int32]*theirSums{}, mean: make([]float64, dim), sums: cellSums{s: make([]int64, dim), awaitedSums: awaitedSums{x: make([]int64, dim)}}}
 	u.coming, u.votes = map[int32]*theirSums{}, map[int32]int{}
 	u.grouping = newGrouping(s)
 	u.middle[0] = features.One
@@ -150,7 +150,7 @@ func (u *users) await(fb *Feedback, times int64) {
 	u.note(cell)
 }
 
-// note notes that the model must be told of a cell, and of the silence of its item.
+// note marks a cell's group, and the silence of its item, as changed since the model was set.
 func (u *users) note(cell int32) {
 	u.untold.Note(u.groupOf(cell), 1)
 	if u.groups > 1 {
@@ -158,7 +158,7 @@ func (u *users) note(cell int32) {
 	}
 }
 
-// pay feeds a payoff. It gives the payoff as it counts, and whether it does: one without features tells nothing.
+// pay feeds a payoff. It returns the payoff as it counts, and whether it does: one without features does not.
 func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	cell, ok := u.cell(fb.Item, fb.Segment)
 	if !ok || len(fb.X) != u.width {
@@ -183,14 +183,14 @@ func (u *users) pay(fb *Feedback) (payoff float64, fed bool) {
 	return float64(units) / history.Units, true
 }
 
-// settle tells the model of what has changed.
+// settle sets the groups in the model that have changed.
 func (u *users) settle(t *policy.Table) {
 	for i := range u.stale.All() {
 		if u.groups == 1 {
 			u.untold.Note(i, 1)
 			continue
 		}
-		u.eachGroup(i, func(group int32) { // whose share of what is silent changes
+		u.eachGroup(i, func(group int32) { // whose share of the item's silence changes
 			if u.sumsOf(group).awaited > 0 || u.differsInGroup(group) {
 				u.untold.Note(group, 1)
 			}
@@ -207,7 +207,7 @@ func (u *users) settle(t *policy.Table) {
 	u.told = true
 }
 
-// tell tells the model of a group. Of what is silent of its item it has as much as of the item's awaited selections.
+// tell sets a group in the model. Its share of the item's silence is its share of the item's awaited selections.
 func (u *users) tell(t *policy.Table, group int32) {
 	i := group / u.groups
 	at, ok := u.path(i, group%u.groups)
@@ -240,7 +240,7 @@ func (u *users) average(sum []int64, n int64) {
 	}
 }
 
-// advance fits the model anew, if it is time to, and looks whether what payoffs depend on has changed.
+// advance fits the model if a fit is due, and searches for a change of payoffs.
 func (u *users) advance(t *policy.Table) {
 	u.settle(t)
 	if !u.told || u.whole != nil {
@@ -254,7 +254,7 @@ func (u *users) advance(t *policy.Table) {
 	}
 }
 
-// fit fits the model anew, if it is time to.
+// fit fits the model if a fit is due.
 func (u *users) fit(t *policy.Table) {
 	due := u.model.Due()
 	if !u.model.Fit() {
@@ -331,13 +331,13 @@ func (u *users) changeLinear(rows *linearRows, change func()) {
 	eachSince(*rows, u.model.Since(), u.model.Total.Plus)
 }
 
-// forgetRows takes a cell's payoffs out of our own linear sums, but for what they tell by how they differ.
+// forgetRows takes a cell's payoffs out of our own linear sums, but for the differences among them.
 func (u *users) forgetRows(rows history.Rows[paidSums]) {
 	for i := range rows {
-		if l := blockAt(u.linear.rows, rows[i].Start()); l != nil {
-			l.Forget(rows[i].Sum.N, rows[i].Sum.R, rows[i].Sum.S)
+		if at, within := u.linear.rows.At(rows[i].Start()); within {
+			u.linear.rows[at].Sum.Forget(rows[i].Sum.N, rows[i].Sum.R, rows[i].Sum.S)
+			u.linear.note(u.linear.rows[at].Block)
 		}
-		u.linear.noteAt(rows[i].Start())
 	}
 }
 

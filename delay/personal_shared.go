@@ -66,7 +66,7 @@ func (u *users) sumsOf(group int32) *cellSums {
 	s, x := c.s, c.x
 	clear(s)
 	clear(x)
-	*c = cellSums{s: s, x: x}
+	*c = cellSums{s: s, awaitedSums: awaitedSums{x: x}}
 	since := u.whole.model.Since()
 	i, within := group/u.groups, group%u.groups
 	all := u.whole.pooled.Get(u.number(i)*u.groups + within)
@@ -95,7 +95,7 @@ func (c *cellSums) sum(o *cellSums, times int64) {
 	added(c.x, o.x, times)
 }
 
-// toldBy is what a source has told a whole of a cell.
+// toldBy returns a source's cell in a whole.
 func (u *users) toldBy(source, cell int32) (c cellRows) {
 	if theirs := u.theirs[source]; theirs != nil {
 		c = theirs.cells.Get(cell)
@@ -123,7 +123,7 @@ func (u *users) differsIn(cell int32) bool {
 	return !own.same(&told)
 }
 
-// differsInGroup tells the same of a group.
+// differsInGroup is differsIn of a group.
 func (u *users) differsInGroup(group int32) bool {
 	if u.whole == nil {
 		return false
@@ -159,12 +159,12 @@ func (u *users) loaded(t *policy.Table) {
 	if last := len(u.linear.rows) - 1; last >= 0 {
 		u.pass = u.grid.Pass(u.linear.rows[last].Start())
 	}
-	if u.whole == nil && u.model.Since() != personal.Always { // the fit may have come after what it counts
+	if u.whole == nil && u.model.Since() != personal.Always { // rows may have been loaded before the fit
 		u.recount(t)
 	}
 }
 
-// refresh takes note that the whole has changed: items of which we know something else are told anew.
+// refresh reads the whole again after it has changed.
 func (u *users) refresh() {
 	u.by(u.whole.chosen)
 	u.model.Refresh()
@@ -232,7 +232,7 @@ func (u *users) takeEstimate(t *policy.Table, text []byte) error {
 	return nil
 }
 
-// anew begins to tell all that a source has published: that counts when all of it is told, since its sums belong together.
+// anew begins to read all that a source has published. It counts when it is complete, since its sums belong together.
 func (u *users) anew(source int32) {
 	u.leave(u.coming[source])
 	u.coming[source] = &theirSums{}

@@ -14,7 +14,7 @@ import (
 )
 
 // The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
-// are told apart, to how many selections are awaited; by feature, where there are any, in units of 1/127, the sum over them; of each block
+// are declared, to how many selections are awaited; by feature, where there are any, in units of 1/127, the sum over them; of each block
 // of event time in which selections began that were paid "<level>:<index>:<payoffs>:<paid>:<sum>:…", paid in units of 2⁻³⁰, and by feature
 // the sum over the payoffs; with blanks between; and behind that, where the item has a category, " =" and its name. Hash "categories" maps
 // "<item>" to that name, also of items without cells. Hash "met" maps
@@ -120,14 +120,14 @@ var errCategory = errors.New("a category has no name")
 
 var errCell = errors.New("the value is not a count of selections and the sums of as many features, and blocks with a count of payoffs, their sum and those of as many features, or the field no cell")
 
-// parseCell reads what harvest writes: sums, and the name of the item's category.
+// parseCell reads the form that harvest writes: sums, and the name of the item's category.
 func (u *users) parseCell(value []byte) (c cellRows, category []byte, err error) {
 	numbers, category, _ := bytes.Cut(value, beginsKind)
 	c, err = u.parseRows(numbers)
 	return c, category, err
 }
 
-// parseRows reads what append writes.
+// parseRows reads the form that append writes.
 func (u *users) parseRows(value []byte) (c cellRows, err error) {
 	word, rest, more := bytes.Cut(value, []byte{' '})
 	if c.awaited, err = parseInt(word); err != nil || c.awaited > mostPayoffs {
@@ -170,7 +170,7 @@ const mostPayoffs = 1 << 40
 func (u *users) harvestLinear(r Recorder, to *writer) {
 	for _, b := range u.linear.moved {
 		to.field, to.value = silence.AppendBlock(to.field[:0], b), to.value[:0]
-		at, found := slices.BinarySearchFunc(u.linear.rows, b, func(row history.Row[linearSums], b silence.Block) int { return row.Compare(b) })
+		at, found := u.linear.rows.Find(b)
 		if !found {
 			r.Field(hashLinear, to.field, nil)
 			continue
@@ -198,7 +198,7 @@ func appendLinear(dst []byte, l *personal.Linear) []byte {
 
 var errLinear = errors.New("the value is not the linear sums of as many features, or the field no block")
 
-// parseLinear reads what appendLinear writes.
+// parseLinear reads the form that appendLinear writes.
 func parseLinear(value []byte, dim int) (l *personal.Linear, err error) {
 	l = personal.NewLinear(dim)
 	words := bytes.Fields(value)
@@ -228,7 +228,7 @@ func parseLinear(value []byte, dim int) (l *personal.Linear, err error) {
 	return l, nil
 }
 
-// setBlock sets what a source has in a block; a nil value is nothing.
+// setBlock sets a source's linear sums of a block; a nil value deletes them.
 func (u *users) setBlock(rows *linearRows, field, value []byte) error {
 	b, err := silence.ParseBlock(field)
 	if err != nil || b == silence.Settled {
@@ -246,7 +246,7 @@ func (u *users) setBlock(rows *linearRows, field, value []byte) error {
 
 // setRow sets a row; nil is none.
 func setRow(rows *linearRows, b silence.Block, l *personal.Linear) {
-	at, found := slices.BinarySearchFunc(*rows, b, func(row history.Row[linearSums], b silence.Block) int { return row.Compare(b) })
+	at, found := rows.Find(b)
 	switch {
 	case found && l == nil:
 		*rows = slices.Delete(*rows, at, at+1)

@@ -156,15 +156,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 		require.NoError(t, Merge(to, from, numbers, Share{Additive: true, Of: 1}, func(i policy.Item) { s.sums[i] = to.Sums(i) }))
 		s.harvest()
 		loaded := plainRobust(t, 4)
-		for i, sums := range s.sums {
-			loaded.LoadSums(i, sums)
-		}
-		for hash, fields := range s.hashes {
-			for field, value := range fields {
-				require.NoError(t, loaded.LoadField(hash, []byte(field), []byte(value)))
-			}
-		}
-		require.NoError(t, loaded.Loaded())
+		s.loadSorted(t, 4, loaded)
 		for _, l := range []*Robust{to, loaded} {
 			require.Equal(t, one.pass, l.pass)
 			items, levels := rowsOf(one)

@@ -10,13 +10,13 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
-// turning finds when what payoffs depend on has become another thing: then only payoffs count whose selections began since. The time is
-// part of the fit (personal.Model.Since), and looked for at passes, which are times of the newest selection that was paid.
+// turning searches for the time of a change in the effects of features and items. From then on only payoffs count whose selections began
+// later. The time is part of the fit (personal.Model.Since). Searches are at passes of the newest selection that was paid.
 type turning struct {
 	settles int64 // ms until all that is known of a selection is a fair sample
-	period  int64 // ms, of the clock: what changes within one may return, and both sides of a cut hold one
-	looked  int64 // the pass at which it was looked last
-	begins  int64 // where it was found that payoffs are to count since then, which they do not yet; 0 elsewhere
+	period  int64 // ms, of the clock: both sides of a cut are longer, for a change within a period may return
+	looked  int64 // the pass of the last search
+	begins  int64 // the time that a search found, until turn; 0 elsewhere
 	found   bool
 	turns   int64 // how often it was found, since the process started
 }
@@ -51,7 +51,7 @@ func (u *users) merge(pass int64) {
 	}
 }
 
-// sources gives what each source knows, our own first.
+// sources calls do with the cells and linear sums of each source, our own first.
 func (u *users) sources(do func(cells *policy.Pages[cellRows], linear linearRows)) {
 	do(&u.own, u.linear.rows)
 	for _, theirs := range u.theirs {
@@ -70,8 +70,7 @@ func (u *users) newest() int64 {
 	return newest
 }
 
-// seek looks at a pass that is new whether payoffs since some time are another thing than those before; of several times it takes the one
-// since which that is likeliest.
+// seek searches for a change at a new pass, and returns whether there is one. Of several times it takes the likeliest.
 func (u *users) seek(t *policy.Table) bool {
 	pass := u.newest()
 	if pass <= u.looked || u.model.Fits() == 0 {
@@ -88,7 +87,7 @@ func (u *users) seek(t *policy.Table) bool {
 	return u.found
 }
 
-// cuts are the times to look at: where blocks begin, the rarer the longer ago that is; at first all.
+// cuts returns the times to compare: the beginnings of blocks, fewer of long ago. The first search compares all.
 func (u *users) cuts(pass int64) (all []int64) {
 	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // of all payoffs, before which there are none
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
@@ -112,7 +111,7 @@ func (u *users) cuts(pass int64) (all []int64) {
 	return slices.Compact(all)
 }
 
-// changedSince is by how many nats payoffs since a time speak for another model than those before.
+// changedSince returns the evidence, in nats, that payoffs since a time have a model of their own.
 func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
 	linear := personal.NewLinear(u.dim)
 	var cells policy.Pages[cellSums]
@@ -138,7 +137,7 @@ func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
 	})
 }
 
-// turn has payoffs count since the time that seek has found.
+// turn makes only payoffs since the time count that seek has found.
 func (u *users) turn(t *policy.Table) {
 	if !u.found {
 		return
@@ -149,7 +148,7 @@ func (u *users) turn(t *policy.Table) {
 	u.recount(t)
 }
 
-// recount makes what counts of all sources anew, where it counts since another time.
+// recount sums up all sources' payoffs again, after the time has changed since which they count.
 func (u *users) recount(t *policy.Table) {
 	u.model.Total.Clear()
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) { eachSince(rows, u.model.Since(), u.model.Total.Plus) })
@@ -157,7 +156,7 @@ func (u *users) recount(t *policy.Table) {
 	u.settle(t)
 }
 
-// pool makes what counts of all sources by group anew, and notes that the model is to be told of it.
+// pool sums up all sources by group again, and marks all groups as changed.
 func (u *users) pool() {
 	for group := range u.pooled.All() {
 		u.untold.Note(group, 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
-// turned are payoffs of four items, a second apart, in which what predicted does is reversed after the first half, if it is at all.
+// turned are payoffs of four items, a second apart, in which the effect of predicted is reversed after the first half, if at all.
 func turned(seed uint64, n int, turns bool) (all []Feedback) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for k := range n {
@@ -42,10 +42,10 @@ func fed(t require.TestingT, all []Feedback) *Direct {
 	return d
 }
 
-// of is what predicted does, as a learner has found.
+// of returns the effect of predicted that a learner has found.
 func (d *Direct) of() float64 { return d.Coefficients()[2].Value }
 
-// What payoffs depend on becomes another thing: only payoffs since count, from a time that is stored. Where nothing changes, all do: by chance
+// After the effect of a feature changes, only payoffs since a stored time count. Where nothing changes, all do: by chance
 // they do not in less than one of e⁵ runs at each look, and the seeds are given.
 func TestTurning_ForgetsWhatWasBefore(t *testing.T) {
 	for seed := range uint64(5) {
@@ -73,7 +73,7 @@ func TestTurning_KeepsWhatOnlyMoves(t *testing.T) {
 	}
 }
 
-// What is kept does not depend on the order of payoffs; a learner that is loaded, in whatever order of fields, decides as the one that stored.
+// The state does not depend on the order of payoffs. A learner that is loaded, with fields in any order, decides as the one that stored.
 func TestTurning_IsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := turned(rapid.Uint64Range(0, 99).Draw(t, "seed"), 800, true)
@@ -101,7 +101,7 @@ func TestTurning_IsStored(t *testing.T) {
 	})
 }
 
-// Partitions that each have half of the payoffs find together what one finds that has all; a learner that is told of both counts the same.
+// Partitions with half of the payoffs each find the same change together as one with all. A learner that reads both counts the same.
 func TestTurning_OverPartitions(t *testing.T) {
 	all := turned(3, 1200, true)
 	one := fed(t, all)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -65,6 +66,21 @@ func (s *store) load(t *rapid.T, items int, l Learner) {
 	if len(fields) > 0 {
 		for _, f := range rapid.Permutation(fields).Draw(t, "fields") {
 			require.NoError(t, l.LoadField(f.hash, []byte(f.name), []byte(f.value)))
+		}
+	}
+	require.NoError(t, l.Loaded())
+}
+
+// loadSorted fills a new learner likewise, its fields sorted.
+func (s *store) loadSorted(t *testing.T, items int, l Learner) {
+	t.Helper()
+	l.Grow(items)
+	for i, sums := range s.sums {
+		l.LoadSums(i, sums)
+	}
+	for _, h := range slices.Sorted(maps.Keys(s.hashes)) {
+		for _, name := range slices.Sorted(maps.Keys(s.hashes[h])) {
+			require.NoError(t, l.LoadField(h, []byte(name), []byte(s.hashes[h][name])))
 		}
 	}
 	require.NoError(t, l.Loaded())

@@ -76,17 +76,28 @@ func (r *Row[S]) take(s S) { r.Sum = r.Sum.Add(s).Bounded() }
 
 // Count adds to the block of a time at a pass, or to a longer one if that is there already, and tells which row that is.
 func (h *Rows[S]) Count(g *silence.Grid, time, pass int64, s S) (at int) {
-	at, _ = slices.BinarySearchFunc(*h, time, func(x Row[S], time int64) int {
+	at, within := h.At(time)
+	if !within {
+		*h = slices.Insert(*h, at, Row[S]{Block: g.BlockOf(time, pass)})
+	}
+	(*h)[at].take(s)
+	return at
+}
+
+// At returns the row whose block a time lies within; or where such a row would stand.
+func (h Rows[S]) At(time int64) (at int, within bool) {
+	at, _ = slices.BinarySearchFunc(h, time, func(x Row[S], time int64) int {
 		if x.End() <= time {
 			return -1
 		}
 		return 1
 	})
-	if at == len(*h) || (*h)[at].Start() > time {
-		*h = slices.Insert(*h, at, Row[S]{Block: g.BlockOf(time, pass)})
-	}
-	(*h)[at].take(s)
-	return at
+	return at, at < len(h) && h[at].Start() <= time
+}
+
+// Find returns the row of a block; or where it would stand.
+func (h Rows[S]) Find(b silence.Block) (at int, found bool) {
+	return slices.BinarySearchFunc(h, b, func(x Row[S], b silence.Block) int { return x.Compare(b) })
 }
 
 // Merge brings the rows to the blocks of a pass, and tells whether that changed any.

@@ -6,42 +6,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where items have their quarter of the day, a learner that looks at the clock earns nearly what the best ranking does, and one that does not
-// far less. Each bound is eight standard errors or more away from the mean of the runs, whose seed is fixed: by chance a
+// shareOfBest plays runs of a scenario, and returns which share of the best payoff learners earn, with its standard error.
+func shareOfBest(t *testing.T, s Scenario, horizon int64, runs int, settings *Settings) (share, se float64) {
+	e := &Experiment{Scenario: s, Items: s.DefaultItems(), Horizon: horizon, Lateness: s.DefaultLateness(), Runs: runs, Seed: 11}
+	all, _, err := Combine(e, settings)
+	require.NoError(t, err)
+	results, err := Run(t.Context(), e, all)
+	require.NoError(t, err)
+	r := results[0]
+	share, se = r.Payoff/r.Best, *r.DynamicRegret.Stderr/float64(e.Horizon)/r.Best
+	t.Logf("clock %v, age %v: %.4f ± %.4f of the best", settings.Clock, settings.Age, share, se)
+	return share, se
+}
+
+// Where items have their quarter of the day, a learner that looks at the clock earns nearly the payoff of the best ranking, and one without
+// it far less. Each bound is eight standard errors or more away from the mean of the runs, whose seed is fixed: by chance a
 // bound is missed with a probability below 1e-6.
 func TestRhythm_LearnersOfTheClock(t *testing.T) {
-	share := func(clock ...string) (share, se float64) {
-		e := &Experiment{Scenario: Daypart, Items: Daypart.DefaultItems(), Horizon: 40_000, Lateness: Daypart.DefaultLateness(), Runs: 8, Seed: 11}
-		all, _, err := Combine(e, &Settings{Clock: clock})
-		require.NoError(t, err)
-		results, err := Run(t.Context(), e, all)
-		require.NoError(t, err)
-		r := results[0]
-		share, se = r.Payoff/r.Best, *r.DynamicRegret.Stderr/float64(e.Horizon)/r.Best
-		t.Logf("clock %v: %.4f ± %.4f of the best", clock, share, se)
-		return share, se
-	}
-	with, se := share("hour", "weekday")
+	with, se := shareOfBest(t, Daypart, 40_000, 8, &Settings{Clock: []string{"hour", "weekday"}})
 	require.Greater(t, with-8*se, 0.75)
-	without, se := share()
+	without, se := shareOfBest(t, Daypart, 40_000, 8, &Settings{})
 	require.Less(t, without+8*se, 0.65)
 }
 
 // Where interest in items fades, a learner that looks at their age earns far more than one that does not. Bounds as above.
 func TestNews_LearnersOfAge(t *testing.T) {
-	share := func(age bool) (share, se float64) {
-		e := &Experiment{Scenario: News, Items: News.DefaultItems(), Horizon: 12_000, Lateness: News.DefaultLateness(), Runs: 4, Seed: 11}
-		all, _, err := Combine(e, &Settings{Age: age})
-		require.NoError(t, err)
-		results, err := Run(t.Context(), e, all)
-		require.NoError(t, err)
-		r := results[0]
-		share, se = r.Payoff/r.Best, *r.DynamicRegret.Stderr/float64(e.Horizon)/r.Best
-		t.Logf("age %v: %.4f ± %.4f of the best", age, share, se)
-		return share, se
-	}
-	with, se := share(true)
+	with, se := shareOfBest(t, News, 12_000, 4, &Settings{Age: true})
 	require.Greater(t, with-8*se, 0.65)
-	without, se := share(false)
+	without, se := shareOfBest(t, News, 12_000, 4, &Settings{})
 	require.Less(t, without+8*se, 0.6)
 }

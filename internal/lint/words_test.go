@@ -18,7 +18,7 @@ import (
 var translated = regexp.MustCompile(`(?i)\b(what|told|tells?|anew|of before)\b`)
 
 // most bounds the lines with such a word. Nobody raises a bound, and whoever removes slack lines lowers it.
-var most = map[string]int{".go": 4374, ".md": 1196}
+var most = map[string]int{".go": 4290, ".md": 1196}
 
 const slack = 60
 

@@ -15,7 +15,7 @@ const leastWorth = 30
 // paidFor is how many impressions ended with a selection: with its payoff, or past its deadline.
 func (c *Counts) paidFor() int64 { return c.Ended - c.Unselected }
 
-// selecting is the share of impressions with a selection; nil where none has ended. A selection counts when it comes, and an impression
+// selecting is the share of impressions with a selection; not ok where none has ended. A selection counts when it comes, and an impression
 // without one when its deadline has passed: soon after each other, whenever payoffs come. Without a selections topic it is 1.
 func (c *Counts) selecting() (x float64, ok bool) {
 	switch {
@@ -27,7 +27,7 @@ func (c *Counts) selecting() (x float64, ok bool) {
 	return 0, false
 }
 
-// perSelection is the mean payoff of selections that have ended, in the payoffs' own unit; nil where none has. What was never paid
+// perSelection is the mean payoff of selections that have ended, in the payoffs' own unit; not ok where none has. An unpaid selection
 // brought 0.
 func (c *Counts) perSelection(payoffs [2]float64) (x float64, ok bool) {
 	if c.paidFor() <= 0 {
@@ -47,7 +47,7 @@ func (c *Counts) perImpression(payoffs [2]float64) *float64 {
 	return rounded(share * each)
 }
 
-// byUtility estimates likewise what ranking by utility would have brought, had as many selections been paid; and says how. It goes by the
+// byUtility estimates payoff per impression under ranking by utility, had as many selections been paid, and returns how. It goes by the
 // share of impressions with a selection that favourites have on top, where that is learned, and else takes it to be the same. It is nil where
 // nothing is known, or too little.
 func (c *Counts) byUtility(payoffs [2]float64) (x *float64, how string) {

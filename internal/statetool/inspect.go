@@ -98,7 +98,7 @@ func reportSilence(s *delay.SilenceStatus) SilenceReport {
 	return r
 }
 
-// ImpressionReport is what an impression pays, as the learner estimates it: the share of impressions that end with a selection, times
+// ImpressionReport is the payoff of an impression that the learner estimates: the share of impressions that end with a selection, times
 // the payoff of a selection.
 type ImpressionReport struct {
 	Impressions   int64    `json:"impressions"`    // that the share is learned from

@@ -15,7 +15,7 @@ const (
 	MaxLevels = hoursADay * daysAWeek
 )
 
-// On tells whether there are any.
+// On returns whether there are any.
 func (c *Clock) On() bool { return c.Hour || c.Weekday }
 
 // Levels is how many levels the clock has: the hours of a day, the days of a week, the hours of a week; 1 where nothing is declared.

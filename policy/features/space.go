@@ -189,7 +189,7 @@ func (s *Space) UserSegments() int { return 1 + len(s.declared.Segments) }
 // Segments are how many segments are told apart: those of users, each at all levels of the clock.
 func (s *Space) Segments() int { return s.UserSegments() * s.declared.Clock.Levels() }
 
-// Clock is what is declared of it.
+// Clock returns the declared clock.
 func (s *Space) Clock() *Clock { return &s.declared.Clock }
 
 // At is the number of a segment of users at a time in milliseconds since 1970, below Segments.

@@ -6,7 +6,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/policy/features"
 )
 
-// Recent is what is known of a cell by payoffs since a time, in units as in Set.
+// Recent holds a cell's payoffs since a time, in units as in Set.
 type Recent struct {
 	At   Path
 	N, R float64
@@ -20,7 +20,7 @@ const (
 	decidedGroups = 12
 )
 
-// How far what payoffs differ by may shrink or grow without being another thing: a level or a scale that moves for all changes no order.
+// The bounds of a change of scale that counts as none: a level or a scale that moves for all changes no order.
 const (
 	leastScale = 0.5
 	mostScale  = 2
@@ -34,7 +34,7 @@ type Changes struct {
 }
 
 // Changes begins comparisons, which hold until the model changes. Cells are taken to differ independently, by the variance of all levels
-// together: categories do not tell of their items here, for none of the sides.
+// together: neither side has categories.
 func (m *Model) Changes() *Changes {
 	c := &Changes{m: m, all: m.newSide()}
 	for l := range m.config.Levels {
@@ -91,7 +91,7 @@ func (c *Changes) Since(linear *Linear, cells func(yield func(*Recent) bool)) fl
 	return old + own - joint
 }
 
-// Decisive tells whether so many nats are enough.
+// Decisive returns whether so many nats are enough.
 func (c *Changes) Decisive(nats float64) bool {
 	if c.m.config.Levels > c.m.config.Items+1 {
 		return nats > decidedGroups
@@ -105,7 +105,7 @@ type side struct {
 	logs float64
 }
 
-// likelihood is its logarithm, but for what all sides have.
+// likelihood returns its logarithm, up to a constant of all sides.
 func (s *side) likelihood(m *Model) (nats float64, ok bool) {
 	if !s.invert(m.group) {
 		return 0, false
@@ -153,7 +153,7 @@ func (s *side) expect(m *Model) {
 	}
 }
 
-// hear adds what awaited selections count as, so many times.
+// hear adds the payoffs that silence stands for, so many times.
 func (s *side) hear(q *Silent, times float64) {
 	at := 0
 	for j, a := range q.X {
@@ -209,7 +209,7 @@ func (c *Changes) divide(linear *Linear) *change {
 	return d
 }
 
-// split divides a cell. What is silent of it is since.
+// split divides a cell. Its silence is since.
 func (c *change) split(cell *Recent) {
 	node := c.m.node(0, cell.At[0])
 	if node == nil {
@@ -234,11 +234,11 @@ func (c *change) split(cell *Recent) {
 	c.before.effect(node.w, node.r, node.s, c.kappa, -1)
 	c.before.effect(d.n, d.r, d.s, c.kappa, 1)
 	c.since.effect(d.nSince, d.rSince, d.sSince, c.kappa, 1)
-	c.before.logs += math.Log1p(node.w / c.kappa) // of what touched cells are before, and nothing else
+	c.before.logs += math.Log1p(node.w / c.kappa) // of touched cells, before the time
 	c.cells = append(c.cells, d)
 }
 
-// silent takes what awaited selections count as from before to since.
+// silent moves the payoffs that silence stands for from before to since.
 func (c *change) silent(q *Silent) {
 	c.before.hear(q, -1)
 	c.since.hear(q, 1)

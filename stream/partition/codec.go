@@ -58,7 +58,7 @@ const (
 	flagSum
 	flagInParts // the learner has been told of the sum
 	flagArm     // it is a unit of an experiment
-	flagContext // what is known of its user and items
+	flagContext // of its user and items
 	flagUnknown // and above
 )
 
@@ -362,7 +362,7 @@ func (d *entryReader) entry(e *entry, head byte) {
 	}
 }
 
-// unit reads what appendUnit wrote.
+// unit reads the form that appendUnit writes.
 func (d *entryReader) unit(e *entry) {
 	r := entryReader{rest: d.part()}
 	if e.arm = int32(r.count(math.MaxInt32, "arm")); len(r.rest) > 0 {
@@ -373,7 +373,7 @@ func (d *entryReader) unit(e *entry) {
 	}
 }
 
-// steps reads what appendSteps wrote.
+// steps reads the form that appendSteps writes.
 func (d *entryReader) steps(e *entry) {
 	part := d.part()
 	if d.err != nil {

@@ -30,7 +30,7 @@ type Comparison struct {
 	Expected    int64
 	ExpectedSum float64
 	// Shared is of how many of these the learner knew the share of impressions with a selection that a favourite on top has, SharesSum the
-	// sum of these shares, and PayingSum the sum of share times mean: what ranking by utility would have brought for each impression.
+	// sum of these shares, and PayingSum the sum of share times mean: payoff per impression under ranking by utility.
 	Shared               int64
 	SharesSum, PayingSum float64
 	// Of each payoff of an impression whose propensities and order of utilities are recorded, Weighed counts one; and where the

@@ -20,7 +20,7 @@ func (e endings) String() string {
 	return fmt.Sprintf("%d with a selection, %d without", e.with, e.without)
 }
 
-// attracts tells whether a learner maximises payoff per impression under all configurations.
+// attracts returns whether a learner maximises payoff per impression under all configurations.
 func (lf *learnerFold) attracts() bool {
 	return lf.always && lf.given && lf.reset == nil && lf.imported == nil && !slices.ContainsFunc(lf.variants, func(v *config.Learner) bool {
 		return v.Delay != config.Direct || !slices.Contains(attracting, v.Policy)
