@@ -344,7 +344,9 @@ func (w *world) read(t *testing.T, topic string, p int) []partition.Record {
 
 func (w *world) publish(t *testing.T, messages ...kafka.Message) {
 	t.Helper()
-	writer := &kafka.Writer{Transport: w.transport(t), Addr: kafka.TCP(w.access.Kafka.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
+	transport := w.transport(t)
+	defer transport.CloseIdleConnections() // each asks for all topics every few seconds, and tests publish hundreds of times
+	writer := &kafka.Writer{Transport: transport, Addr: kafka.TCP(w.access.Kafka.Brokers...), Balancer: kafka.Murmur2Balancer{}, BatchTimeout: time.Millisecond,
 		RequiredAcks: kafka.RequireAll}
 	defer writer.Close()
 	require.NoError(t, writer.WriteMessages(t.Context(), messages...))
