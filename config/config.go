@@ -226,7 +226,7 @@ const (
 )
 
 // Kind is the policy's entry in the table of policies; nil where there is none.
-func (p Policy) Kind() *policy.Kind { return policy.KindOf(string(p)) }
+func (p Policy) Kind() *policy.Spec { return policy.KindOf(string(p)) }
 
 // Delay names the way late payoffs are handled.
 type Delay string

@@ -99,7 +99,7 @@ func UtilityKinds() []Utilities { return []Utilities{Given, Sorted, Social} }
 const maxInstances = 1_000_000
 
 // whyNot says why a delay handling does not go with a policy; nothing where it does.
-func whyNot(k *policy.Kind, d Delay) string {
+func whyNot(k *policy.Spec, d Delay) string {
 	switch {
 	case d == BOLD && !k.HasLosses():
 		return "BOLD frees an instance with each payoff, of a policy that learns from losses"

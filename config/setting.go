@@ -20,7 +20,7 @@ type setting[O any] struct {
 	span   string                  // what can stand there, in Markdown
 	needed string                  // what is said where it is missing, by the check that reads it if one does; empty: it may be
 	editor schema                  // what can stand there, for editors; of a section: what else holds for it
-	effect func(*policy.Kind) bool // with which policies it has an effect; nil: with all
+	effect func(*policy.Spec) bool // with which policies it has an effect; nil: with all
 	parts  []setting[O]
 
 	start func(*O)
@@ -71,7 +71,7 @@ func lift[O, V any](where func(*O) *V, parts []setting[V]) []setting[O] {
 }
 
 // with says with which policies a setting has an effect.
-func (t setting[O]) with(effect func(*policy.Kind) bool) setting[O] {
+func (t setting[O]) with(effect func(*policy.Spec) bool) setting[O] {
 	t.effect = effect
 	for i := range t.parts {
 		t.parts[i].effect = effect
@@ -101,7 +101,7 @@ func (t setting[O]) unless(hidden func(*O) bool) setting[O] {
 func (t setting[O]) unread() setting[O] { t.read = nil; return t }
 
 // hasEffect tells whether a policy looks at a setting.
-func (t *setting[O]) hasEffect(k *policy.Kind) bool { return t.effect == nil || t.effect(k) }
+func (t *setting[O]) hasEffect(k *policy.Spec) bool { return t.effect == nil || t.effect(k) }
 
 // standardOf is what settings are by default.
 func standardOf[O any](all []setting[O]) (o O) {

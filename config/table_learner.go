@@ -7,20 +7,20 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/ranker-worker/ranker-worker/delay/lately"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
 
 // What an effect depends on.
 var (
-	confident = func(k *policy.Kind) bool { return k.Confident }
-	believing = func(k *policy.Kind) bool { return k.Believes }
-	scaled    = func(k *policy.Kind) bool { return k.Confident || k.Believes }
-	lossy     = (*policy.Kind).HasLosses
-	following = func(k *policy.Kind) bool { return k.Follow != nil }
-	windowed  = (*policy.Kind).NeedsWindows
-	personal  = func(k *policy.Kind) bool { return k.Personal }
+	confident = func(k *policy.Spec) bool { return k.Confident }
+	believing = func(k *policy.Spec) bool { return k.Believes }
+	scaled    = func(k *policy.Spec) bool { return k.Confident || k.Believes }
+	lossy     = (*policy.Spec).HasLosses
+	following = func(k *policy.Spec) bool { return k.Follow != nil }
+	windowed  = (*policy.Spec).NeedsWindows
+	personal  = func(k *policy.Spec) bool { return k.Personal }
 )
 
 // learnerSettings are the keys of each learner, as settings are those of the rest.
@@ -57,7 +57,7 @@ var learnerSettings = []setting[Learner]{
 	value("eta", func(l *Learner) *Eta { return &l.Eta },
 		orAuto(numbers(leastEta, mostEta)+", or `auto`", parseEta, schema{"minimum": leastEta, "maximum": mostEta}), Eta{Auto: true},
 		"learning rate: c of c/√t for `ftrl` (auto: 1), η itself for `osmd` (auto: the horizon is doubled)").with(lossy),
-	value("half_lives", func(l *Learner) *[]time.Duration { return &l.HalfLives }, halfLivesKind, lately.DefaultHalfLives(),
+	value("half_lives", func(l *Learner) *[]time.Duration { return &l.HalfLives }, halfLivesKind, recency.DefaultHalfLives(),
 		"with which the past is looked at, and all of it besides: the shortest tells of changes soonest, and is that of what all "+
 			"items have in common alone").with(following),
 	value("look_again", func(l *Learner) *float64 { return &l.LookAgain }, numberIn(1, 1e15), policy.DefaultLookAgain,
@@ -131,8 +131,8 @@ const noPrior = "is needed, such as prior: {mean: 0.5, sd: 0.2}; or write prior:
 
 // halfLivesKind are what lately looks at the past with.
 var halfLivesKind = kind[[]time.Duration]{name: "list of durations",
-	span: "1 to " + strconv.Itoa(lately.MostHalfLives) + ", the first 1s at least, each at least twice the one before",
-	editor: orReference(schema{"type": "array", "minItems": 1, "maxItems": lately.MostHalfLives, "items": halfLife.editor},
+	span: "1 to " + strconv.Itoa(recency.MostHalfLives) + ", the first 1s at least, each at least twice the one before",
+	editor: orReference(schema{"type": "array", "minItems": 1, "maxItems": recency.MostHalfLives, "items": halfLife.editor},
 		schema{"type": "string"}),
 	read: func(s *section, key string, dst *[]time.Duration) {
 		items, ok := s.items(key)
@@ -148,9 +148,9 @@ var halfLivesKind = kind[[]time.Duration]{name: "list of durations",
 		if !ok {
 			return
 		}
-		if lately.CheckHalfLives(all) != nil {
+		if recency.CheckHalfLives(all) != nil {
 			s.fault(key, "must be 1 to %d durations of whole milliseconds, the first 1s at least, and each at least twice the one before",
-				lately.MostHalfLives)
+				recency.MostHalfLives)
 			return
 		}
 		*dst = all

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay/lately"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -19,7 +19,7 @@ func attracted[L interface{ LearnAttraction(float64) }](l L, nothing float64) L 
 
 // robustOfWindows makes one that maximises payoff per selection.
 func robustOfWindows(t require.TestingT) *Robust {
-	return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)}})
+	return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)}})
 }
 
 func robustMOSS(t require.TestingT) policy.Policy {

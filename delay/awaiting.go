@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -15,19 +15,19 @@ import (
 // depend on the order of arrival; what follows from them is reckoned when a count changes and when event time enters another
 // pass (silence.Grid.Pass).
 type awaiting struct {
-	grid    silence.Grid
+	grid    inflight.Scheme
 	inParts bool // what is counted by ages is not payoffs, but how much has come
 
-	own     policy.Pages[silence.Spans]     // by item: of this partition
-	every   silence.Spans                   // of all items: of this partition
-	others  policy.Totals[silence.Spans]    // by item: of other sources; of our own it holds nothing
-	awaited map[silence.Block]silence.Span  // by block: of all other sources and items
-	settled policy.Totals[silence.Outcomes] // by item
-	all     silence.Outcomes                // of all items and sources
-	ages    sides                           // of this partition
-	theirs  map[int32]*sourceAges           // by source
-	coming  map[int32]*sourceAges           // by source that tells all anew, until it has
-	rows    [2]map[silence.Block]struct{}   // of ages, that have changed since they were harvested
+	own     policy.Pages[inflight.Intervals]      // by item: of this partition
+	every   inflight.Intervals                    // of all items: of this partition
+	others  policy.Totals[inflight.Intervals]     // by item: of other sources; of our own it holds nothing
+	awaited map[inflight.Bucket]inflight.Interval // by block: of all other sources and items
+	settled policy.Totals[inflight.Outcomes]      // by item
+	all     inflight.Outcomes                     // of all items and sources
+	ages    sides                                 // of this partition
+	theirs  map[int32]*sourceAges                 // by source
+	coming  map[int32]*sourceAges                 // by source that tells all anew, until it has
+	rows    [2]map[inflight.Bucket]struct{}       // of ages, that have changed since they were harvested
 
 	pass       int64     // of this partition; silence.Never before the first
 	newest     int64     // the end of the pass in which the newest payoff was paid, of this partition; silence.Never before the first
@@ -40,29 +40,29 @@ type awaiting struct {
 	whole *awaiting // what is told of all sources, where it is not told here: see share
 	heeds uint64    // of whole's estimates: which own spans go by
 
-	none     float64                     // the default, normalised
-	worth    policy.Pages[silence.Worth] // by item: what its awaited selections count as
-	silentOf policy.Pages[int64]         // by item: likewise those of this partition alone, in units; see weightUnits
-	silent   int64                       // the sum of these
-	byBlock  bool                        // what is silent is asked for by when it began
-	expects  bool                        // and what was expected of it
-	shares   policy.Pages[itemShares]    // by item, with byBlock: as of when some were awaited last
-	quiets   []quiet                     // memory for those of one item
-	heardOf  silence.Spans               // likewise
+	none     float64                      // the default, normalised
+	worth    policy.Pages[inflight.Worth] // by item: what its awaited selections count as
+	silentOf policy.Pages[int64]          // by item: likewise those of this partition alone, in units; see weightUnits
+	silent   int64                        // the sum of these
+	byBlock  bool                         // what is silent is asked for by when it began
+	expects  bool                         // and what was expected of it
+	shares   policy.Pages[itemShares]     // by item, with byBlock: as of when some were awaited last
+	quiets   []unpaid                     // memory for those of one item
+	heardOf  inflight.Intervals           // likewise
 }
 
 // estimated is what is known of all items and sources together, as of a pass.
 type estimated struct {
 	number uint64 // how many there were before; 0 where there is none but what was stored
 	heard  int64  // up to when silence counts, see until; silence.Never before the first
-	late   [2]silence.Lateness
+	late   [2]inflight.DelayDistribution
 	share  float64 // of all selections, how many are paid
 	below  float64 // of these, how many below the default
 	low    float64 // and what those are paid in the mean, normalised
 }
 
 // sides are ages of payoffs that are not below the default, and of those that are.
-type sides [2]silence.Ages
+type sides [2]inflight.Ages
 
 // The sides of sides.
 const (
@@ -79,14 +79,14 @@ type sourceAges struct {
 	newest int64
 }
 
-func newSourceAges() *sourceAges { return &sourceAges{newest: silence.Never} }
+func newSourceAges() *sourceAges { return &sourceAges{newest: inflight.Never} }
 
 func newAwaiting(s Silence) *awaiting {
-	a := &awaiting{grid: silence.NewGrid(s.Horizon), inParts: s.InParts, pass: silence.Never, newest: silence.Never, first: silence.Never, made: estimated{heard: silence.Never, share: 0.5},
-		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[silence.Block]silence.Span{}, none: s.Default, byBlock: s.Drift > 0,
-		rows: [2]map[silence.Block]struct{}{{}, {}}}
-	a.settled = policy.NewTotals(func(_ int32, before, after silence.Outcomes) {
-		a.all = a.all.Add(after).Add(silence.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
+	a := &awaiting{grid: inflight.NewScheme(s.Horizon), inParts: s.InParts, pass: inflight.Never, newest: inflight.Never, first: inflight.Never, made: estimated{heard: inflight.Never, share: 0.5},
+		theirs: map[int32]*sourceAges{}, coming: map[int32]*sourceAges{}, awaited: map[inflight.Bucket]inflight.Interval{}, none: s.Default, byBlock: s.Drift > 0,
+		rows: [2]map[inflight.Bucket]struct{}{{}, {}}}
+	a.settled = policy.NewTotals(func(_ int32, before, after inflight.Outcomes) {
+		a.all = a.all.Add(after).Add(inflight.Outcomes{Paid: -before.Paid, Unpaid: -before.Unpaid, Below: -before.Below, Under: -before.Under})
 	})
 	return a
 }
@@ -129,12 +129,12 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	case a.inParts:
 	case what == isPaid && fb.Payoff < a.none:
 		a.paid(fb, sideBelow, 1)
-		a.settled.AddOwn(fb.Item, silence.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(a.none) - history.InUnits(fb.Payoff)}, 1)
+		a.settled.AddOwn(fb.Item, inflight.Outcomes{Paid: 1, Below: 1, Under: history.InUnits(a.none) - history.InUnits(fb.Payoff)}, 1)
 	case what == isPaid:
 		a.paid(fb, sideAbove, 1)
-		a.settled.AddOwn(fb.Item, silence.Outcomes{Paid: 1}, 1)
+		a.settled.AddOwn(fb.Item, inflight.Outcomes{Paid: 1}, 1)
 	case what == isDefaulted:
-		a.settled.AddOwn(fb.Item, silence.Outcomes{Unpaid: 1}, 1)
+		a.settled.AddOwn(fb.Item, inflight.Outcomes{Unpaid: 1}, 1)
 	}
 	a.reckon(fb.Item)
 }
@@ -157,10 +157,10 @@ func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 // delivered notes that a payoff of a time has been delivered. One whose time is after the pass counts as paid in it, for a clock that
 // is ahead must not end the wait for the payoffs that are not delivered yet.
 func (a *awaiting) delivered(at int64) {
-	if a.pass != silence.Never {
+	if a.pass != inflight.Never {
 		at = min(at, a.pass)
 	}
-	if end := a.grid.Pass(at) + a.grid.PassLength(); end > a.newest {
+	if end := a.grid.Tick(at) + a.grid.TickLength(); end > a.newest {
 		a.newest, a.newer = end, true
 	}
 }
@@ -192,24 +192,24 @@ func (a *awaiting) reckon(i policy.Item) {
 }
 
 // reckoned is what the awaited selections of an item count as: all of them, and those of this partition.
-func (a *awaiting) reckoned(i policy.Item) (all, own silence.Worth, shares itemShares) {
+func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares itemShares) {
 	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(ours) == 0 && len(others) == 0 {
 		return all, own, shares
 	}
 	if !a.inParts { // where payoffs come in parts nothing is silent, and a selection counts as what should have come by now
 		e := a.now()
-		shares.paid, shares.below = silence.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
+		shares.paid, shares.below = inflight.ItemShares(e.share, e.below, a.settled.Pooled(i), ours, others)
 	}
-	all = silence.Weigh(shares.paid, shares.below, ours, others)
+	all = inflight.Weigh(shares.paid, shares.below, ours, others)
 	if own = all; len(others) > 0 {
-		own = silence.Weigh(shares.paid, shares.below, ours)
+		own = inflight.Weigh(shares.paid, shares.below, ours)
 	}
 	return all, own, shares
 }
 
 // worthOf is what all awaited selections of an item count as.
-func (a *awaiting) worthOf(i policy.Item) silence.Worth {
+func (a *awaiting) worthOf(i policy.Item) inflight.Worth {
 	if a.whole == nil {
 		return a.worth.Get(i)
 	}
@@ -227,7 +227,7 @@ func (a *awaiting) sharesOf(i policy.Item) itemShares {
 }
 
 // elsewhere are the selections of an item that other sources await. They hold until the next call.
-func (a *awaiting) elsewhere(i policy.Item) silence.Spans {
+func (a *awaiting) elsewhere(i policy.Item) inflight.Intervals {
 	others := a.others.Pooled(i)
 	if a.whole == nil || len(others) == 0 {
 		return others
@@ -249,7 +249,7 @@ func (a *awaiting) now() *estimated {
 type itemShares struct{ paid, below float64 }
 
 // spansOf are the awaited selections of an item, of all sources, in blocks that do not overlap.
-func (a *awaiting) spansOf(i policy.Item) silence.Spans {
+func (a *awaiting) spansOf(i policy.Item) inflight.Intervals {
 	ours, others := a.own.Get(i), a.elsewhere(i)
 	if len(others) == 0 {
 		return ours
@@ -259,17 +259,17 @@ func (a *awaiting) spansOf(i policy.Item) silence.Spans {
 	return all
 }
 
-// quiet are the awaited selections of an item by when they began, in the order of time, and what they count as. They hold until
+// unpaid are the awaited selections of an item by when they began, in the order of time, and what they count as. They hold until
 // the next call.
-func (a *awaiting) quiet(i policy.Item) []quiet {
+func (a *awaiting) quiet(i policy.Item) []unpaid {
 	all, c := a.quiets[:0], a.sharesOf(i)
-	for _, spans := range [...]silence.Spans{a.elsewhere(i), a.own.Get(i)} {
+	for _, spans := range [...]inflight.Intervals{a.elsewhere(i), a.own.Get(i)} {
 		both := len(all) > 0 && len(spans) > 0
 		for k := range spans {
-			all = append(all, quiet{spans[k].Middle(), spans[k].Weigh(c.paid, c.below)})
+			all = append(all, unpaid{spans[k].Middle(), spans[k].Weigh(c.paid, c.below)})
 		}
 		if both {
-			slices.SortFunc(all, func(x, y quiet) int {
+			slices.SortFunc(all, func(x, y unpaid) int {
 				return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.Unpaid, y.Unpaid), cmp.Compare(x.Below, y.Below))
 			})
 		}
@@ -303,7 +303,7 @@ func (a *awaiting) earliest() int64 {
 // advance takes event time on. With a new pass, blocks merge, and all is reckoned anew; each item that is awaited, or whose spans
 // have merged, is told to changed. Where a whole estimates, that are the latter alone.
 func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged bool)) {
-	pass := a.grid.Pass(watermark)
+	pass := a.grid.Tick(watermark)
 	if pass <= a.pass {
 		return
 	}
@@ -317,7 +317,7 @@ func (a *awaiting) advance(watermark int64, changed func(i policy.Item, merged b
 	}
 	a.every.Merge(&a.grid, pass)
 	for side := range a.ages {
-		a.ages[side].Merge(&a.grid, pass, func(row silence.Block) { a.rows[side][row] = struct{}{} })
+		a.ages[side].Merge(&a.grid, pass, func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
 	if a.whole != nil && !behind {
 		a.hearIn(a.every)
@@ -347,25 +347,25 @@ func (a *awaiting) estimate(heard int64) {
 	e.number++
 	e.heard = heard
 	e.late[sideAbove] = a.lateness(sideAbove)
-	if e.late[sideBelow] = (silence.Lateness{}); a.all.Below > 0 {
+	if e.late[sideBelow] = (inflight.DelayDistribution{}); a.all.Below > 0 {
 		e.late[sideBelow] = a.lateness(sideBelow)
 	}
 	a.hear()
 	if a.inParts {
 		return
 	}
-	if e.share, e.below = silence.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
+	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
 		e.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
 }
 
 // lateness is that of one side, of all sources.
-func (a *awaiting) lateness(side int) silence.Lateness {
-	ages := []*silence.Ages{&a.ages[side]}
+func (a *awaiting) lateness(side int) inflight.DelayDistribution {
+	ages := []*inflight.Ages{&a.ages[side]}
 	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
 		ages = append(ages, &a.theirs[source].ages[side])
 	}
-	return silence.Estimate(&a.grid, a.made.heard, a.onePayoff(), ages...)
+	return inflight.Estimate(&a.grid, a.made.heard, a.onePayoff(), ages...)
 }
 
 // onePayoff is what one payoff amounts to by which ages are counted.
@@ -397,18 +397,18 @@ func (a *awaiting) eachAwaited(do func(policy.Item)) {
 	}
 }
 
-func (a *awaiting) hearIn(spans silence.Spans) {
+func (a *awaiting) hearIn(spans inflight.Intervals) {
 	for k := range spans {
 		a.hearOf(&spans[k])
 	}
 }
 
-func (a *awaiting) hearOf(x *silence.Span) {
+func (a *awaiting) hearOf(x *inflight.Interval) {
 	e, heard := a.now(), a.heard()
-	x.Above = e.late[sideAbove].Of(&a.grid, x.Block, heard)
+	x.Above = e.late[sideAbove].Share(&a.grid, x.Bucket, heard)
 	x.Come = x.Above
 	if e.late[sideBelow].Known() {
-		x.Below = e.late[sideBelow].Of(&a.grid, x.Block, heard)
+		x.Below = e.late[sideBelow].Share(&a.grid, x.Bucket, heard)
 	}
 }
 
@@ -416,19 +416,19 @@ func (a *awaiting) hearOf(x *silence.Span) {
 func (a *awaiting) heard() int64 { return min(a.now().heard, a.pass) }
 
 // theirEvery is what all other sources await, of all items.
-func (a *awaiting) theirEvery() silence.Spans {
-	spans := silence.SpansOf(a.awaited)
+func (a *awaiting) theirEvery() inflight.Intervals {
+	spans := inflight.IntervalsOf(a.awaited)
 	a.hearIn(spans)
 	return spans
 }
 
 // count adds selections that are awaited, so many times, to counts by block.
-func count(counts map[silence.Block]silence.Span, spans silence.Spans, times int64) {
+func count(counts map[inflight.Bucket]inflight.Interval, spans inflight.Intervals, times int64) {
 	for _, x := range spans {
-		if n := counts[x.Block].N + times*x.N; n != 0 {
-			counts[x.Block] = silence.Span{Block: x.Block, N: n, Expected: counts[x.Block].Expected + times*x.Expected}
+		if n := counts[x.Bucket].N + times*x.N; n != 0 {
+			counts[x.Bucket] = inflight.Interval{Bucket: x.Bucket, N: n, Expected: counts[x.Bucket].Expected + times*x.Expected}
 		} else {
-			delete(counts, x.Block)
+			delete(counts, x.Bucket)
 		}
 	}
 }

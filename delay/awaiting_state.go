@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -51,7 +51,7 @@ func (a *awaiting) harvest(r Recorder, to *writer) {
 	for i := range a.settled.Changes().All() {
 		n := a.settled.Own(i)
 		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
-		if n == (silence.Outcomes{}) { // it was forgotten
+		if n == (inflight.Outcomes{}) { // it was forgotten
 			r.Field(hashSettled, to.field, nil)
 			continue
 		}
@@ -104,7 +104,7 @@ func (a *awaiting) appendEstimate(dst []byte) []byte {
 // takeEstimate takes what appendEstimate appends in place of what was estimated last.
 func (a *awaiting) takeEstimate(text []byte) error {
 	above, below, _ := bytes.Cut(text, []byte{'\n'})
-	a.made.below, a.made.low, a.made.late[sideBelow] = 0, 0, silence.Lateness{}
+	a.made.below, a.made.low, a.made.late[sideBelow] = 0, 0, inflight.DelayDistribution{}
 	if err := a.loadEstimate(above); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (a *awaiting) takeEstimate(text []byte) error {
 // harvestAges writes the rows that have changed.
 func (a *awaiting) harvestAges(r Recorder, to *writer) {
 	for side, prefix := range [][]byte{sideAbove: nil, sideBelow: prefixBelow} {
-		for _, row := range slices.SortedFunc(maps.Keys(a.rows[side]), silence.Block.Compare) {
-			to.field = silence.AppendBlock(append(to.field[:0], prefix...), row)
+		for _, row := range slices.SortedFunc(maps.Keys(a.rows[side]), inflight.Bucket.Compare) {
+			to.field = inflight.AppendBucket(append(to.field[:0], prefix...), row)
 			if to.value = a.ages[side].AppendRow(to.value[:0], &a.grid, row); len(to.value) == 0 {
 				r.Field(hashAges, to.field, nil)
 				continue
@@ -179,7 +179,7 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 	if low {
 		side = sideBelow
 	}
-	row, err := silence.ParseBlock(name)
+	row, err := inflight.ParseBucket(name)
 	if err != nil {
 		return err
 	}
@@ -189,28 +189,28 @@ func (a *awaiting) setAges(ages *sides, pass, newest *int64, field, value []byte
 // parsePass reads an event time that is not absurd.
 func parsePass(text []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n < silence.Never || n > -silence.Never {
+	if err != nil || n < inflight.Never || n > -inflight.Never {
 		return 0, errPass
 	}
 	return n, nil
 }
 
-func parseSettled(value []byte) (silence.Outcomes, error) {
+func parseSettled(value []byte) (inflight.Outcomes, error) {
 	var n [4]int64
 	words := bytes.Split(value, []byte{' '})
 	if len(words) != 2 && len(words) != 4 {
-		return silence.Outcomes{}, errSettled
+		return inflight.Outcomes{}, errSettled
 	}
 	for k, w := range words {
 		x, err := parseInt(w)
 		if err != nil || x > 1<<53 {
-			return silence.Outcomes{}, errSettled
+			return inflight.Outcomes{}, errSettled
 		}
 		n[k] = x
 	}
-	o := silence.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
+	o := inflight.Outcomes{Paid: n[0], Unpaid: n[1], Below: n[2], Under: n[3]}
 	if len(words) == 4 && (o.Below < 1 || o.Below > o.Paid) || o.Under/history.Units > o.Below {
-		return silence.Outcomes{}, errSettled
+		return inflight.Outcomes{}, errSettled
 	}
 	return o, nil
 }
@@ -229,7 +229,7 @@ func (a *awaiting) loadEstimate(value []byte) error {
 	if err != nil {
 		return err
 	}
-	if late := silence.NewLateness(numbers[1:]); late.Check(&a.grid) {
+	if late := inflight.NewDelayDistribution(numbers[1:]); late.Check(&a.grid) {
 		a.made.heard, a.made.share, a.made.late[sideAbove] = heard, numbers[0], late
 	}
 	return nil
@@ -245,7 +245,7 @@ func (a *awaiting) loadBelow(value []byte) error {
 	if len(numbers) < 3 {
 		return errEstimate
 	}
-	if late := silence.NewLateness(numbers[2:]); late.Check(&a.grid) {
+	if late := inflight.NewDelayDistribution(numbers[2:]); late.Check(&a.grid) {
 		a.made.below, a.made.low, a.made.late[sideBelow] = numbers[0], numbers[1], late
 	}
 	return nil
@@ -266,12 +266,12 @@ func parseShares(words [][]byte) (numbers []float64, err error) {
 // loaded ends loading. Blocks are those of the stored pass already, unless the horizon was another; then they merge, since what
 // begins from now on would overlap them.
 func (a *awaiting) loaded() {
-	every := map[silence.Block]silence.Span{}
+	every := map[inflight.Bucket]inflight.Interval{}
 	for _, own := range a.own.All() {
 		own.Merge(&a.grid, a.pass)
 		count(every, *own, 1)
 	}
-	a.every = silence.SpansOf(every)
+	a.every = inflight.IntervalsOf(every)
 	a.every.Merge(&a.grid, a.pass) // those of one item may lie within longer ones of another
 	a.hear()
 	a.eachAwaited(a.reckon)
@@ -311,7 +311,7 @@ func (a *awaiting) setSource(source int32, hash string, field, value []byte, ite
 }
 
 // setSpans takes in the selections of an item that another source awaits.
-func (a *awaiting) setSpans(source int32, i policy.Item, spans silence.Spans) {
+func (a *awaiting) setSpans(source int32, i policy.Item, spans inflight.Intervals) {
 	before, _ := a.others.From(source, i)
 	count(a.awaited, before, -1)
 	count(a.awaited, spans, 1)
@@ -334,13 +334,13 @@ func theirItem(field []byte, items Translate) (i policy.Item, known bool) {
 }
 
 // parseFlights reads how many selections of an item are in flight, and when they began where that is known.
-func parseFlights(value []byte) (n policy.Count, spans silence.Spans, err error) {
+func parseFlights(value []byte) (n policy.Count, spans inflight.Intervals, err error) {
 	count, _, _ := bytes.Cut(value, []byte{' '})
 	x, err := parseInt(count)
 	if err != nil || x == 0 || x > 1<<53 {
 		return 0, nil, fmt.Errorf("the value is %w, or 0", errNumber)
 	}
-	if spans, err = silence.ParseSpans(value[len(count):]); err != nil {
+	if spans, err = inflight.ParseIntervals(value[len(count):]); err != nil {
 		return 0, nil, err
 	}
 	if spans.Count() > x {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -191,7 +191,7 @@ func TestDirect_WhatIsNotDeliveredIsNotSilent(t *testing.T) {
 		for _, fb := range file {
 			l.Paid(fb)
 		}
-		l.Advance(last + 1 + l.flights.awaiting.grid.PassLength())
+		l.Advance(last + 1 + l.flights.awaiting.grid.TickLength())
 		e := l.table.Evidence(policy.Item(d))
 		if d > 2 { // how late payoffs are is known by then; a quarter is paid 1, the default is 0.25
 			require.InDelta(t, 0.4375, e.Mean(), 0.05, "day %d", d)
@@ -247,7 +247,7 @@ func TestDirect_SilenceIsHeardUpToTheOwnPass(t *testing.T) {
 	}
 	theirs.Advance(1 << 31)
 	told(whole, 1, newStore(theirs), map[fieldOf]bool{})
-	whole.Estimate(whole.Told(pooledItems))
+	whole.Estimate(whole.Commit(pooledItems))
 	require.EqualValues(t, 1<<31, whole.flights.awaiting.made.heard)
 	ours.Refresh(slices.Values(allItems(pooledItems)))
 	ours.Advance(1<<30 + 1<<19) // half of the horizon: of those paid, half may still be
@@ -590,9 +590,9 @@ func withSpans(s Silence, spans int) (d *Direct, now int64) {
 	}
 	if a := d.flights.awaiting; a != nil {
 		a.made.heard = now
-		a.made.late[sideAbove] = silence.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
+		a.made.late[sideAbove] = inflight.Estimate(&a.grid, now+s.Horizon, 1, &a.ages[sideAbove])
 		a.hear()
-		a.made.share = silence.Share(a.all, a.every)
+		a.made.share = inflight.Share(a.all, a.every)
 	}
 	return d, now
 }

@@ -23,7 +23,7 @@ type base struct {
 	in      policy.Input // what of it does not change between decisions is set
 	ws      policy.Workspace
 	flights flights
-	users   *users // nil where payoffs do not depend on features
+	users   *contexts // nil where payoffs do not depend on features
 
 	attraction *attraction // nil where payoff per selection is the aim
 

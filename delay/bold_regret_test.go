@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
@@ -124,7 +124,7 @@ func bounded() (checks []check) {
 	return checks
 }
 
-func TestTheorem42_RegretIsBelowTheBound(t *testing.T) { statement.Holds(t, bounded(), itself) }
+func TestTheorem42_RegretIsBelowTheBound(t *testing.T) { theoremtest.Holds(t, bounded(), itself) }
 
 // folded gives the windows of a crowd.
 func folded(t testing.TB, n int) WindowsConfig {
@@ -164,7 +164,7 @@ func late() []check {
 	}
 }
 
-func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) { statement.Holds(t, late(), itself) }
+func TestAppendixC2_BOLDsRegretIsBelowTheBound(t *testing.T) { theoremtest.Holds(t, late(), itself) }
 
 func BenchmarkBOLD_Decision(b *testing.B) {
 	for _, base := range []policy.Adversarial{ftrlBase(b, ByItem), osmdBase(b, 1<<30)} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
@@ -163,7 +163,7 @@ func takingTurns(delayed Learner, runs []Learner, n int) error {
 }
 
 func TestAppendixC2_BOLDWithConstantDelayIsInterleavedRuns(t *testing.T) {
-	statement.Holds(t, interleaved(), itself)
+	theoremtest.Holds(t, interleaved(), itself)
 }
 
 // One instance without delay is the algorithm by itself, and the same seed gives the same bytes.

@@ -94,7 +94,7 @@ func (d *Direct) Categorise(i policy.Item, name string) {
 }
 
 // categorise moves an item to another category.
-func (u *users) categorise(i policy.Item, name string) {
+func (u *contexts) categorise(i policy.Item, name string) {
 	u.eachGroup(i, func(group int32) {
 		if at, ok := u.path(i, group%u.groups); ok && u.model.Has(at[0]) {
 			u.model.Drop(at)
@@ -105,7 +105,7 @@ func (u *users) categorise(i policy.Item, name string) {
 }
 
 // publishKind notes that an item's category is to be told again with its cells.
-func (u *users) publishKind(i policy.Item) {
+func (u *contexts) publishKind(i policy.Item) {
 	u.eachCell(i, func(cell int32) {
 		if own := u.own.Get(cell); !own.none() {
 			u.cells.Note(cell, 1)

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
-	"github.com/ranker-worker/ranker-worker/policy/personal"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
 // paidSums are sums over payoffs of a cell whose selections began in one block of event time: R in units of 2⁻³⁰, S by feature in units of
@@ -69,12 +69,12 @@ func (c *cellRows) none() bool { return len(c.rows) == 0 && c.awaited == 0 }
 // same returns whether both are equal.
 func (c *cellRows) same(o *cellRows) bool {
 	return c.awaited == o.awaited && (c.awaited == 0 || slices.Equal(c.x, o.x)) && slices.EqualFunc(c.rows, o.rows, func(a, b history.Row[paidSums]) bool {
-		return a.Block == b.Block && a.Sum.N == b.Sum.N && a.Sum.R == b.Sum.R && slices.Equal(a.Sum.S, b.Sum.S)
+		return a.Bucket == b.Bucket && a.Sum.N == b.Sum.N && a.Sum.R == b.Sum.R && slices.Equal(a.Sum.S, b.Sum.S)
 	})
 }
 
 // linearSums are those of one block. Who adds to them owns them.
-type linearSums struct{ *personal.Linear }
+type linearSums struct{ *contextual.Linear }
 
 // Add implements history.Sums; none is nil.
 func (l linearSums) Add(o linearSums) linearSums {
@@ -104,7 +104,7 @@ func (l linearSums) Append(dst []byte) []byte { return dst }
 type linearRows = history.Rows[linearSums]
 
 // eachSince calls do with the sums of each block that begins at a time or later.
-func eachSince(rows linearRows, time int64, do func(*personal.Linear)) {
+func eachSince(rows linearRows, time int64, do func(*contextual.Linear)) {
 	for i := len(rows) - 1; i >= 0 && rows[i].Start() >= time; i-- {
 		do(rows[i].Sum.Linear)
 	}
@@ -113,21 +113,21 @@ func eachSince(rows linearRows, time int64, do func(*personal.Linear)) {
 // paidLinear are our own linear sums.
 type paidLinear struct {
 	rows  linearRows
-	moved []silence.Block // that have not been harvested
+	moved []inflight.Bucket // that have not been harvested
 }
 
 // note notes that a block is to be harvested.
-func (l *paidLinear) note(b silence.Block) {
+func (l *paidLinear) note(b inflight.Bucket) {
 	if !slices.Contains(l.moved, b) {
 		l.moved = append(l.moved, b)
 	}
 }
 
 // merge brings the rows to the blocks of a pass.
-func (l *paidLinear) merge(g *silence.Grid, pass int64) {
+func (l *paidLinear) merge(g *inflight.Scheme, pass int64) {
 	for i := range l.rows {
-		if b := g.Merged(l.rows[i].Block, pass); b != l.rows[i].Block {
-			l.note(l.rows[i].Block)
+		if b := g.Merged(l.rows[i].Bucket, pass); b != l.rows[i].Bucket {
+			l.note(l.rows[i].Bucket)
 			l.note(b)
 		}
 	}
@@ -135,12 +135,12 @@ func (l *paidLinear) merge(g *silence.Grid, pass int64) {
 }
 
 // in are the sums of the block of a time, made if they are not there.
-func (l *paidLinear) in(g *silence.Grid, time, pass int64, dim int) *personal.Linear {
+func (l *paidLinear) in(g *inflight.Scheme, time, pass int64, dim int) *contextual.Linear {
 	at := l.rows.Count(g, time, pass, linearSums{})
 	row := &l.rows[at]
 	if row.Sum.Linear == nil {
-		row.Sum.Linear = personal.NewLinear(dim)
+		row.Sum.Linear = contextual.NewLinear(dim)
 	}
-	l.note(row.Block)
+	l.note(row.Bucket)
 	return row.Sum.Linear
 }

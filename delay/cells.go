@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/personal"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
 // cell is the number of a cell; -1, of which nothing is known, where it has none: numbers end after 16 million items of 127 segments, and
 // 12 million at 168 levels of the clock.
-func (u *users) cell(i policy.Item, segment int32) (int32, bool) {
+func (u *contexts) cell(i policy.Item, segment int32) (int32, bool) {
 	if segment < 0 || segment >= u.segments {
 		segment = 0
 	}
@@ -21,7 +21,7 @@ func (u *users) cell(i policy.Item, segment int32) (int32, bool) {
 }
 
 // eachCell gives the cells of an item.
-func (u *users) eachCell(i policy.Item, do func(cell int32)) {
+func (u *contexts) eachCell(i policy.Item, do func(cell int32)) {
 	if first, ok := u.cell(i, 0); ok {
 		for cell := first; cell < first+u.segments; cell++ {
 			do(cell)
@@ -30,7 +30,7 @@ func (u *users) eachCell(i policy.Item, do func(cell int32)) {
 }
 
 // itemOf is the item of a cell; -1 where the cell is none.
-func (u *users) itemOf(cell int32) policy.Item {
+func (u *contexts) itemOf(cell int32) policy.Item {
 	if cell < 0 {
 		return -1
 	}
@@ -38,7 +38,7 @@ func (u *users) itemOf(cell int32) policy.Item {
 }
 
 // items is the level of items in the model.
-func (u *users) items() int {
+func (u *contexts) items() int {
 	if u.segments > 1 {
 		return 1
 	}
@@ -46,10 +46,10 @@ func (u *users) items() int {
 }
 
 // path is where an item stands in the model in a group of cells. It is false, and nothing is known there, where it has no number.
-func (u *users) path(i policy.Item, within int32) (at personal.Path, ok bool) {
+func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok bool) {
 	n := u.numberOf(i)
 	if _, ok = u.cell(n, 0); !ok {
-		return personal.Path{-1, -1, -1}, false
+		return contextual.Path{-1, -1, -1}, false
 	}
 	at[0] = n*u.groups + within
 	at[u.items()] = n
@@ -60,7 +60,7 @@ func (u *users) path(i policy.Item, within int32) (at personal.Path, ok bool) {
 }
 
 // share is which part of the awaited selections of an item have these sums.
-func (u *users) share(i policy.Item, c *cellSums) float64 {
+func (u *contexts) share(i policy.Item, c *cellSums) float64 {
 	if u.groups == 1 {
 		return 1
 	}
@@ -146,7 +146,7 @@ type theirSums struct {
 }
 
 // their is what a source has told, made if it is not there, and what it tells when it tells all anew.
-func (u *users) their(source int32) *theirSums {
+func (u *contexts) their(source int32) *theirSums {
 	if coming := u.coming[source]; coming != nil {
 		return coming
 	}
@@ -157,7 +157,7 @@ func (u *users) their(source int32) *theirSums {
 }
 
 // setCell sets a source's cell.
-func (u *users) setCell(to *theirSums, cell int32, now cellRows) {
+func (u *contexts) setCell(to *theirSums, cell int32, now cellRows) {
 	before := to.cells.Get(cell)
 	if now.none() {
 		to.cells.Remove(cell)
@@ -174,7 +174,7 @@ func (u *users) setCell(to *theirSums, cell int32, now cellRows) {
 }
 
 // replace replaces a source's cell in the pooled sums.
-func (u *users) replace(cell int32, before, now *cellRows) {
+func (u *contexts) replace(cell int32, before, now *cellRows) {
 	since := u.model.Since()
 	was, is := before.since(since), now.since(since)
 	group := u.groupOf(cell)
@@ -186,7 +186,7 @@ func (u *users) replace(cell int32, before, now *cellRows) {
 }
 
 // addOwn adds a cell to our own: a loaded one, or another partition's.
-func (u *users) addOwn(cell int32, c *cellRows) {
+func (u *contexts) addOwn(cell int32, c *cellRows) {
 	own := u.own.At(cell)
 	before := *own
 	own.rows = own.rows.Add(c.rows)

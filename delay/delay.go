@@ -183,7 +183,7 @@ type Status struct {
 	Silence SilenceStatus // of no more than the zero value where silence does not count before it is over
 	Level   LevelStatus   // of Robust; the zero value elsewhere
 	// Personal is of learners whose payoffs depend on more than the item; the zero value elsewhere.
-	Personal PersonalStatus
+	Personal ContextualStatus
 
 	// Windows is the distribution of windows that decisions are made for: window 1, 2, … up to ShownWindows, and last
 	// those beyond. Nil where it is of no use to the learner. It is not changed afterwards.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -20,7 +20,7 @@ const hashHistory = "history"
 type drift struct {
 	policy.Totals[history.Rows[history.Payoffs]]
 	silence Silence
-	grid    silence.Grid
+	grid    inflight.Scheme
 	rate    float64 // by how many variances of a payoff a mean's walk spreads, per millisecond
 	pass    int64   // up to when evidence has faded; silence.Never before the first
 	since   int64   // the first pass
@@ -33,7 +33,7 @@ type drift struct {
 // newDrift makes it for means that move by so many deviations of a payoff in a day.
 func newDrift(s Silence, table *policy.Table) *drift {
 	const day = 86_400_000
-	d := &drift{silence: s, grid: silence.NewGrid(s.Horizon), rate: s.Drift * s.Drift / day, pass: silence.Never, since: silence.Never,
+	d := &drift{silence: s, grid: inflight.NewScheme(s.Horizon), rate: s.Drift * s.Drift / day, pass: inflight.Never, since: inflight.Never,
 		theirs: map[int32][2]int64{},
 		Totals: policy.NewTotals(func(i policy.Item, _, _ history.Rows[history.Payoffs]) { table.Weigh(i) })}
 	d.ReplaceBy(history.Rows[history.Payoffs].Replace)
@@ -50,12 +50,12 @@ func (d *drift) pay(fb *Feedback) {
 
 // advance takes event time on, and tells whether it has come to another pass.
 func (d *drift) advance(watermark int64) bool {
-	pass := d.grid.Pass(watermark)
+	pass := d.grid.Tick(watermark)
 	if pass <= d.pass {
 		return false
 	}
 	d.pass, d.moved = pass, true
-	if d.since == silence.Never {
+	if d.since == inflight.Never {
 		d.since = pass
 	}
 	for i := range policy.Item(d.Len()) {
@@ -67,18 +67,18 @@ func (d *drift) advance(watermark int64) bool {
 	return true
 }
 
-// quiet is what awaited selections count as that began around a time.
-type quiet struct {
+// unpaid is what awaited selections count as that began around a time.
+type unpaid struct {
 	at int64
-	silence.Worth
+	inflight.Worth
 }
 
 // evidence is what the sums of an item are worth by now, and its awaited selections: those that are never paid as the default, and
 // those that are paid below it as low.
-func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []quiet, low float64) policy.Evidence {
+func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []unpaid, low float64) policy.Evidence {
 	rows := d.Pooled(i)
 	pass, since := d.asOf()
-	var f history.Fade
+	var f history.Decay
 	paid := rows.Total()
 	if before := sums.N - paid.N; before > 0 { // from before there was a history
 		if len(rows) > 0 {
@@ -105,7 +105,7 @@ func (d *drift) evidence(i policy.Item, sums policy.Sums, awaited []quiet, low f
 
 // asOf is up to when evidence fades, and since when there is a history: of all partitions, where a whole has been told.
 func (d *drift) asOf() (pass, since int64) {
-	if d.whole != nil && d.whole.pass != silence.Never {
+	if d.whole != nil && d.whole.pass != inflight.Never {
 		d = d.whole
 	}
 	return d.pass, d.since

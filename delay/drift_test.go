@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -54,7 +54,7 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 		rate := law.Drift * law.Drift / 86_400_000
 		l := NewDirect(policy.NewGreedy(), law)
 		l.Grow(1)
-		g := silence.NewGrid(law.Horizon)
+		g := inflight.NewScheme(law.Horizon)
 		now := int64(1 << 30)
 		l.Advance(now)
 		type end struct {
@@ -83,12 +83,12 @@ func TestDrift_IsAFilterOfWhatBeganWhen(t *testing.T) {
 				l.Advance(now)
 			},
 			"": func(t *rapid.T) {
-				pass := g.Pass(now)
+				pass := g.Tick(now)
 				var all []evidenceAt
 				var value []float64
-				byBlock := map[silence.Block][]float64{}
+				byBlock := map[inflight.Bucket][]float64{}
 				for _, e := range ended {
-					b := g.BlockOf(e.began, pass)
+					b := g.BucketOf(e.began, pass)
 					byBlock[b] = append(byBlock[b], e.payoff)
 				}
 				for b, payoffs := range byBlock {

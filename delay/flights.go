@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -17,10 +17,10 @@ const hashFlights = "flights"
 // expiry, and never below 0: a payoff whose selection was not seen (the learner was reset in between) changes nothing.
 type flights struct {
 	policy.Totals[policy.Count]
-	pools    bool      // other sources' are wanted
-	awaiting *awaiting // nil but for SilenceAges
-	parts    *parts    // nil where payoffs do not come in parts
-	drift    *drift    // nil where means do not
+	pools    bool            // other sources' are wanted
+	awaiting *awaiting       // nil but for SilenceAges
+	parts    *partialPayoffs // nil where payoffs do not come in parts
+	drift    *drift          // nil where means do not
 	silence  Silence
 	stored   policy.Pages[policy.Count] // of our own, as harvested last
 	total    policy.Count               // of our own
@@ -33,13 +33,13 @@ func (f *flights) tell(table *policy.Table, s Silence) {
 	f.pools, f.silence = s.Law != SilenceWaits, s
 	come := func(policy.Item) (none history.Payoffs) { return none }
 	if s.InParts {
-		f.parts = &parts{Totals: policy.NewTotals(func(i policy.Item, _, _ history.Payoffs) { table.Weigh(i) })}
+		f.parts = &partialPayoffs{Totals: policy.NewTotals(func(i policy.Item, _, _ history.Payoffs) { table.Weigh(i) })}
 		come = f.parts.Pooled
 	}
 	weight := func(policy.Item) (none inFlight) { return none }
 	switch s.Law {
 	case SilenceAtOnce:
-		weight = func(i policy.Item) inFlight { return inFlight{Worth: silence.Worth{Unpaid: float64(f.Pooled(i))}} }
+		weight = func(i policy.Item) inFlight { return inFlight{Worth: inflight.Worth{Unpaid: float64(f.Pooled(i))}} }
 	case SilenceAges:
 		f.awaiting = newAwaiting(s)
 		weight = func(i policy.Item) inFlight { return inFlight{f.awaiting.worthOf(i), f.awaiting.now().low} }

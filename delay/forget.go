@@ -3,17 +3,17 @@ package delay
 import (
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
-// Forgetting is a Learner that can forget items, so that what items that have ended were known for takes no more memory, nor room in the
+// ItemRemoving is a Learner that can forget items, so that what items that have ended were known for takes no more memory, nor room in the
 // store.
 //
 // It then decides of those that are left as a learner would that had never met the others, but for what is not kept by item: windows, and
 // how late payoffs are. A policy sees the problem that is left: as many items as there are (policy.Table.Len), and the payoffs of these
 // alone (Fed, Weight, and the prior that these make).
-type Forgetting interface {
+type ItemRemoving interface {
 	Learner
 	// Forget drops all that is known of an item, of this partition and of other sources: its sums, what is in flight of it, and what has
 	// become of its selections. It may be called once an item has been loaded, and once for each. The item's number is nobody's from then
@@ -26,8 +26,8 @@ type Forgetting interface {
 }
 
 var (
-	_ Forgetting = (*Direct)(nil)
-	_ Forgetting = (*Robust)(nil)
+	_ ItemRemoving = (*Direct)(nil)
+	_ ItemRemoving = (*Robust)(nil)
 )
 
 // Forget implements Forgetting.
@@ -139,7 +139,7 @@ func (a *awaiting) forget(i policy.Item) {
 	for _, source := range slices.Collect(a.others.Sources(i)) {
 		a.setSpans(source, i, nil)
 	}
-	if a.settled.Own(i) != (silence.Outcomes{}) {
+	if a.settled.Own(i) != (inflight.Outcomes{}) {
 		a.settled.Changes().Note(i, 1)
 	}
 	a.settled.Forget(i)

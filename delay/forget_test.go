@@ -17,7 +17,7 @@ import (
 func TestForgetting_IsNeverHavingMet(t *testing.T) {
 	tried := 0
 	for _, k := range kinds() {
-		if _, ok := k.make(t).(Forgetting); !ok || k.make(t).Needs().Context { // what forgotten items told of features stays
+		if _, ok := k.make(t).(ItemRemoving); !ok || k.make(t).Needs().Context { // what forgotten items told of features stays
 			continue
 		}
 		tried++
@@ -29,7 +29,7 @@ func TestForgetting_IsNeverHavingMet(t *testing.T) {
 func testForgetting(t *rapid.T, k kind) {
 	const items = 6
 	gone := rapid.SliceOfNDistinct(rapid.Int32Range(0, items-1), 1, items-1, rapid.ID[int32]).Draw(t, "gone")
-	l, never := k.make(t).(Forgetting), k.make(t).(Forgetting)
+	l, never := k.make(t).(ItemRemoving), k.make(t).(ItemRemoving)
 	for _, x := range []Learner{l, never} {
 		x.Grow(items)
 		require.NoError(t, x.Loaded())
@@ -110,7 +110,7 @@ func testForgetting(t *rapid.T, k kind) {
 }
 
 // tellLateness tells a learner of a payoff what is not kept by item.
-func tellLateness(l Forgetting, fb *Feedback) {
+func tellLateness(l ItemRemoving, fb *Feedback) {
 	l.PaidForgotten(*fb)
 	var a *awaiting
 	switch l := l.(type) {

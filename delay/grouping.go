@@ -9,8 +9,8 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
-	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
 // grouping says which levels of the clock the model takes together. A group is an item for the users of one segment at one or more levels of
@@ -47,7 +47,7 @@ func (g *grouping) choose(choice int) {
 }
 
 // within is the place of a segment's group within its item.
-func (u *users) within(segment int32) int32 {
+func (u *contexts) within(segment int32) int32 {
 	if segment < 0 || segment >= u.segments {
 		segment = 0
 	}
@@ -55,10 +55,12 @@ func (u *users) within(segment int32) int32 {
 }
 
 // groupOf is the group of a cell.
-func (u *users) groupOf(cell int32) int32 { return u.itemOf(cell)*u.groups + u.place[cell%u.segments] }
+func (u *contexts) groupOf(cell int32) int32 {
+	return u.itemOf(cell)*u.groups + u.place[cell%u.segments]
+}
 
 // eachGroup gives the groups of an item.
-func (u *users) eachGroup(i policy.Item, do func(group int32)) {
+func (u *contexts) eachGroup(i policy.Item, do func(group int32)) {
 	if _, ok := u.cell(i, 0); ok {
 		for at := range u.groups {
 			do(i*u.groups + at)
@@ -67,7 +69,7 @@ func (u *users) eachGroup(i policy.Item, do func(group int32)) {
 }
 
 // by goes over to a grouping. The model is empty until it has read all groups.
-func (u *users) by(choice int) {
+func (u *contexts) by(choice int) {
 	u.model.Alone(u.levels > 1 && u.segments == u.levels && u.choices[choice].Groups == 1)
 	if choice == u.chosen {
 		return
@@ -84,7 +86,7 @@ func (u *users) by(choice int) {
 }
 
 // regroup chooses a grouping by the payoffs so far, and returns whether the choice changed.
-func (u *users) regroup(t *policy.Table) bool {
+func (u *contexts) regroup(t *policy.Table) bool {
 	if len(u.choices) == 1 {
 		return false
 	}
@@ -100,7 +102,7 @@ func (u *users) regroup(t *policy.Table) bool {
 // endsGrouping stands behind the number of a grouping, before a fit.
 const endsGrouping = '|'
 
-func (u *users) appendGrouping(dst []byte) []byte {
+func (u *contexts) appendGrouping(dst []byte) []byte {
 	if len(u.choices) == 1 {
 		return dst
 	}
@@ -108,7 +110,7 @@ func (u *users) appendGrouping(dst []byte) []byte {
 }
 
 // takeGrouping cuts the number that appendGrouping wrote off a fit, and goes over to that grouping. A part has its whole's grouping.
-func (u *users) takeGrouping(value []byte) (fit []byte, err error) {
+func (u *contexts) takeGrouping(value []byte) (fit []byte, err error) {
 	if len(u.choices) == 1 {
 		return value, nil
 	}
@@ -142,7 +144,7 @@ type clocked struct{ n, r []float64 }
 // better returns the grouping under which the payoffs of cells are likeliest, with the effects of items and groups integrated out. An
 // effect of a level on all items counts, too, though it ranks nothing: where few items are selected, it cannot be separated from the effects
 // of single items.
-func (u *users) better(t *policy.Table) (best int) {
+func (u *contexts) better(t *policy.Table) (best int) {
 	all := u.clocked(t)
 	if len(all) == 0 {
 		return u.chosen
@@ -158,11 +160,11 @@ func (u *users) better(t *policy.Table) (best int) {
 		}
 		gains[c] = math.Inf(-1)
 		for _, kappa := range groupKappas {
-			var sum personal.Wide
+			var sum contextual.Wide
 			for _, x := range all {
-				sum.Add(int64((x.likelihood(&u.choices[c], kappa, ofItem, variance) - x.likelihood(nil, 0, ofItem, variance)) * personal.Units))
+				sum.Add(int64((x.likelihood(&u.choices[c], kappa, ofItem, variance) - x.likelihood(nil, 0, ofItem, variance)) * contextual.Units))
 			}
-			gains[c] = max(gains[c], sum.Float()/personal.Units-worthGroups)
+			gains[c] = max(gains[c], sum.Float()/contextual.Units-worthGroups)
 		}
 		if gains[c] > most {
 			best, most = c, gains[c]
@@ -175,7 +177,7 @@ func (u *users) better(t *policy.Table) (best int) {
 }
 
 // clocked returns the rows of some items, or of all where they are few.
-func (u *users) clocked(t *policy.Table) (all []clocked) {
+func (u *contexts) clocked(t *policy.Table) (all []clocked) {
 	var items []policy.Item
 	for group, c := range u.pooled.All() {
 		if i := group / u.groups; !c.none() && (len(items) == 0 || items[len(items)-1] != i) {
@@ -184,7 +186,7 @@ func (u *users) clocked(t *policy.Table) (all []clocked) {
 	}
 	skip := bits.Len(uint(max(len(items)-1, 0) / groupedItems))
 	for _, i := range items {
-		if skip > 0 && personal.Mix(u.mark(i))>>(64-skip) != 0 {
+		if skip > 0 && contextual.Mix(u.mark(i))>>(64-skip) != 0 {
 			continue
 		}
 		e, fed, awaited := t.Evidence(i), t.Pooled(i), u.awaitedOf(i)
@@ -212,7 +214,7 @@ func (u *users) clocked(t *policy.Table) (all []clocked) {
 }
 
 // everywhere are the sums of a cell over all sources.
-func (u *users) everywhere(i policy.Item, segment int32) (c cellSums) {
+func (u *contexts) everywhere(i policy.Item, segment int32) (c cellSums) {
 	cell, ok := u.cell(i, segment)
 	if !ok {
 		return c
@@ -229,7 +231,7 @@ func (u *users) everywhere(i policy.Item, segment int32) (c cellSums) {
 }
 
 // expectedOf returns the sum that features predict for so many payoffs of a cell.
-func (u *users) expectedOf(c *cellSums, n float64) (sum float64) {
+func (u *contexts) expectedOf(c *cellSums, n float64) (sum float64) {
 	for j := range u.dim {
 		theta, _ := u.model.Coefficient(j)
 		switch {

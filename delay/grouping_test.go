@@ -13,7 +13,7 @@ import (
 func hourly(t require.TestingT) *Direct {
 	space, err := features.New(features.Declaration{Clock: features.Clock{Hour: true}})
 	require.NoError(t, err)
-	l, err := NewPersonal(policy.NewGreedy(), PersonalConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
+	l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Silence: Silence{Law: SilenceAtOnce},
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	return l

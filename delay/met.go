@@ -97,7 +97,7 @@ func (m *met) load(field, value []byte, items int) error {
 
 // vector is that of an item whose other features are given, in an impression whose deadlines are counted from a time. It holds until the
 // next call.
-func (u *users) vector(given []int8, i policy.Item, began int64) []int8 {
+func (u *contexts) vector(given []int8, i policy.Item, began int64) []int8 {
 	if !u.met.space.HasAge() {
 		return given
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/lately"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
@@ -123,16 +123,16 @@ func (d *Direct) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 // takeOver adds what is known of what became of selections, and of how late payoffs were. Pending ones are carried.
 func (a *awaiting) takeOver(from *awaiting, numbers []policy.Item) {
 	for i, to := range numbers { // where payoffs come in parts, there are none
-		if n := from.settled.Own(policy.Item(i)); n != (silence.Outcomes{}) {
+		if n := from.settled.Own(policy.Item(i)); n != (inflight.Outcomes{}) {
 			a.settled.AddOwn(to, n, 1)
 		}
 	}
 	for side := range a.ages {
 		a.ages[side] = a.ages[side].Plus(&a.grid, from.ages[side])
-		a.ages[side].Each(func(row silence.Block) { a.rows[side][row] = struct{}{} })
+		a.ages[side].Each(func(row inflight.Bucket) { a.rows[side][row] = struct{}{} })
 	}
 	a.pass, a.unwritten = max(a.pass, from.pass), true
-	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != silence.Never
+	a.newest, a.newer = max(a.newest, from.newest), a.newer || from.newest != inflight.Never
 }
 
 // takeOver adds what another learner knows.
@@ -142,7 +142,7 @@ func (d *drift) takeOver(from *drift, numbers []policy.Item) {
 			d.AddOwn(to, slices.Clone(rows), 1)
 		}
 	}
-	if from.since != silence.Never && (d.since == silence.Never || from.since < d.since) {
+	if from.since != inflight.Never && (d.since == inflight.Never || from.since < d.since) {
 		d.since = from.since
 	}
 	d.pass, d.moved = max(d.pass, from.pass), true
@@ -193,8 +193,8 @@ func (r *Robust) TakeOver(from Learner, numbers []policy.Item, s Share) error {
 }
 
 // takeOver adds what another learner knows of levels.
-func (l *recentLevels) takeOver(g *silence.Grid, from *Robust) {
-	for _, rows := range []history.Rows[lately.Surprise]{l.own, from.levels.own} { // where they were and are, blocks may change
+func (l *recentLevels) takeOver(g *inflight.Scheme, from *Robust) {
+	for _, rows := range []history.Rows[recency.Residual]{l.own, from.levels.own} { // where they were and are, blocks may change
 		for _, x := range rows {
 			l.changes.Note(int32(x.Level), 1)
 		}

@@ -57,7 +57,7 @@ type Explanation struct {
 	// it knows nothing of it; and with Robust its score.
 	Why []policy.Reason
 	// Parts are what the payoff that is expected of each candidate is made of, likewise; nil where payoffs depend on the item alone.
-	Parts [][]Part
+	Parts [][]Contribution
 	// Attracts holds, likewise, the factors of payoffs per impression; nil where decisions go by payoff per selection.
 	Attracts []Attracts
 }

@@ -2,27 +2,27 @@ package delay
 
 import "github.com/ranker-worker/ranker-worker/policy"
 
-// Part is what one thing adds to the payoff that is expected of a candidate, in payoff ranges.
-type Part struct {
+// Contribution is what one thing adds to the payoff that is expected of a candidate, in payoff ranges.
+type Contribution struct {
 	Cause   Cause
 	Feature string // its name, where Cause is OfFeatures
 	Adds    float64
 }
 
-// parts are those of each candidate, by position: the features in their order, and then what is of groups, from the largest down. Those of a
+// partialPayoffs are those of each candidate, by position: the features in their order, and then what is of groups, from the largest down. Those of a
 // candidate add up to what is expected of it.
-func (u *users) parts(candidates []policy.Item, about *policy.Context) [][]Part {
-	all := make([][]Part, len(candidates))
+func (u *contexts) parts(candidates []policy.Item, about *policy.Context) [][]Contribution {
+	all := make([][]Contribution, len(candidates))
 	causes, within := u.causes(), u.within(about.SegmentOf())
 	for at, i := range candidates {
 		x := u.row(about, at, len(candidates), i)
 		path, _ := u.path(i, within)
 		ofFeatures, ofLevels := u.model.Parts(path, x)
 		for j, adds := range ofFeatures {
-			all[at] = append(all[at], Part{OfFeatures, u.names[j], adds})
+			all[at] = append(all[at], Contribution{OfFeatures, u.names[j], adds})
 		}
 		for level := len(ofLevels) - 1; level >= 0; level-- {
-			all[at] = append(all[at], Part{Cause: causes[level], Adds: ofLevels[level]})
+			all[at] = append(all[at], Contribution{Cause: causes[level], Adds: ofLevels[level]})
 		}
 	}
 	return all

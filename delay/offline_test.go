@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay/lately"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/preference"
 )
@@ -34,10 +34,10 @@ func mergeable(t require.TestingT) map[string]func() Mergeable {
 			return NewDirect(policy.NewGreedy(), Silence{Law: SilenceAges, Horizon: lifeHorizon, Drift: 10})
 		},
 		"robust": func() Mergeable {
-			return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives()})
+			return newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: recency.DefaultHalfLives()})
 		},
 		"robust, impressions": func() Mergeable {
-			return attracted(newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives()}), 0)
+			return attracted(newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: recency.DefaultHalfLives()}), 0)
 		},
 		"bold":    bold(0),
 		"bounded": bold(3),

@@ -12,7 +12,7 @@ import (
 
 // hashOpen maps "<item>" to what has come in parts for its selections whose payoff is awaited: how many of them have been paid
 // something, the sum of what these have come to, and the sum of the squares, with blanks between. Where payoffs do not come in
-// parts there is nothing in it.
+// partialPayoffs there is nothing in it.
 const hashOpen = "open"
 
 // told is what was told of fb's selection in parts before.
@@ -26,22 +26,22 @@ func (fb *Feedback) told() history.Payoffs {
 // over is by how much the sum of these selections is above what they would be if each came to the default, in history.Units.
 func over(p history.Payoffs, d float64) int64 { return p.R - p.N*history.InUnits(d) }
 
-// parts are what has come in parts for selections whose payoff is awaited, by item: this partition's own, and those that other
+// partialPayoffs are what has come in parts for selections whose payoff is awaited, by item: this partition's own, and those that other
 // sources have told of. They are integers, so that what is added is taken out without a trace, whatever came in between.
-type parts struct {
+type partialPayoffs struct {
 	policy.Totals[history.Payoffs]
 	stored policy.Pages[history.Payoffs] // of our own, as harvested last
 }
 
 // replace puts what a selection of an item has come to now in place of what was told of it before.
-func (p *parts) replace(i policy.Item, before, now history.Payoffs) {
+func (p *partialPayoffs) replace(i policy.Item, before, now history.Payoffs) {
 	if before != now {
 		p.AddOwn(i, now.Minus(before), 1)
 	}
 }
 
 // harvest writes what has changed of our own.
-func (p *parts) harvest(r Recorder, to *writer) {
+func (p *partialPayoffs) harvest(r Recorder, to *writer) {
 	for i := range p.Changes().All() {
 		b := p.Own(i)
 		if p.stored.Get(i) == b {
@@ -84,7 +84,7 @@ func parseBegun(value []byte) (history.Payoffs, error) {
 	return b, nil
 }
 
-func (p *parts) load(field, value []byte) error {
+func (p *partialPayoffs) load(field, value []byte) error {
 	i, err := parseItem(field, p.Len())
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *parts) load(field, value []byte) error {
 }
 
 // setSource takes in what another source has told of; nil where it has nothing.
-func (p *parts) setSource(source int32, field, value []byte, items Translate) {
+func (p *partialPayoffs) setSource(source int32, field, value []byte, items Translate) {
 	i, known := theirItem(field, items)
 	if !known {
 		return

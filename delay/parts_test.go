@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -63,7 +63,7 @@ func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 	}
 	l.Advance(2 << 20)
 	l.flights.awaiting.newest = 2 << 20
-	l.Advance(2<<20 + l.flights.awaiting.grid.PassLength())
+	l.Advance(2<<20 + l.flights.awaiting.grid.TickLength())
 	l.Selected(Feedback{Item: 1, Began: 2<<20 - 100_000})
 	require.InDelta(t, 0.8, l.table.Evidence(1).W, 0.01)
 	require.Equal(t, 400.0, l.table.Evidence(0).W)
@@ -88,7 +88,7 @@ func TestParts_MeansStayWithinTheRange(t *testing.T) {
 		}
 		n := policy.Count(come.N) + policy.Count(rapid.IntRange(0, 4).Draw(t, "more"))
 		weight := float64(rapid.Int64Range(0, int64(n)<<20).Draw(t, "weight")) / (1 << 20)
-		of := inFlight{Worth: silence.Worth{Unpaid: weight}}
+		of := inFlight{Worth: inflight.Worth{Unpaid: weight}}
 		e := s.begun(s.silent(sums.Evidence(), of), n, of, come)
 		w, r := e.W, e.R
 		awaited := e.W - float64(sums.N)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
@@ -126,7 +126,7 @@ func additive() (checks []check) {
 }
 
 func TestAppendixC2_DelayAddsAtMostNTauUnderLazyWindows(t *testing.T) {
-	statement.Holds(t, additive(), itself)
+	theoremtest.Holds(t, additive(), itself)
 }
 
 // heldUp are the checks that where windows are not drawn independently, QPM-D may be held up for ever. Here item 3, of the
@@ -165,7 +165,9 @@ func heldUp() (checks []check) {
 	return checks
 }
 
-func TestAppendixC2_LinearRegretUnderBlockWindows(t *testing.T) { statement.Holds(t, heldUp(), itself) }
+func TestAppendixC2_LinearRegretUnderBlockWindows(t *testing.T) {
+	theoremtest.Holds(t, heldUp(), itself)
+}
 
 // twoThirds are the checks that ε-greedy's regret grows as T^{2/3}: eightfold T costs about four times as much, with or
 // without delay, with windows given, and learned, which after a while makes no difference. Means of 12 runs, which vary by a
@@ -213,7 +215,7 @@ func lazyWindows(t testing.TB, n int) *admissible.Windows {
 }
 
 func TestSection41_RegretGrowsAsTheTwoThirdsPower(t *testing.T) {
-	statement.Holds(t, twoThirds(), itself)
+	theoremtest.Holds(t, twoThirds(), itself)
 }
 
 // Under late payoffs, direct feeding with counts of what is in flight costs less than QPM-D, for every policy with a bonus

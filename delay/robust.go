@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/lately"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 )
@@ -46,8 +46,8 @@ type RobustConfig struct {
 type Robust struct {
 	base
 	decides  *policy.Robust
-	estimate *lately.Estimate
-	grid     silence.Grid
+	estimate *recency.Estimate
+	grid     inflight.Scheme
 	pass     int64 // of our own newest impression that was fed
 	items    recentItems
 	levels   recentLevels
@@ -58,8 +58,8 @@ type Robust struct {
 	shifts   int64           // how often a level has begun to differ from those before, since the process started
 
 	known   []policy.Recent
-	silent  []lately.Silent  // memory for those of one item
-	unheard []lately.Unheard // likewise, of all
+	silent  []recency.Silent  // memory for those of one item
+	unheard []recency.Unheard // likewise, of all
 	scores  []float64
 	p       []float64
 	shares  policy.Shares
@@ -75,20 +75,20 @@ var (
 // recentItems are the rows of items, our own and others', and what they are read as.
 type recentItems struct {
 	own    policy.Pages[ownRows]
-	others policy.Totals[lately.Rows] // whose own part is of nothing
+	others policy.Totals[recency.Rows] // whose own part is of nothing
 	read   policy.Pages[reading]
 	at     uint32 // of the readings that hold
 }
 
 // ownRows are an item's, and the pass that they were merged at last, since the process started.
 type ownRows struct {
-	lately.Rows
+	recency.Rows
 	pass   int64
 	merged bool // at pass
 }
 
 // merge brings the rows to the blocks of a pass, unless they are.
-func (o *ownRows) merge(g *silence.Grid, pass int64) {
+func (o *ownRows) merge(g *inflight.Scheme, pass int64) {
 	if !o.merged || o.pass != pass {
 		o.merged, o.pass = true, pass
 		o.Merge(g, pass)
@@ -103,8 +103,8 @@ type reading struct {
 
 // recentLevels are the rows of all items' surprises: our own, and others' by the level of their blocks.
 type recentLevels struct {
-	own     history.Rows[lately.Surprise]
-	others  policy.Totals[history.Rows[lately.Surprise]]
+	own     history.Rows[recency.Residual]
+	others  policy.Totals[history.Rows[recency.Residual]]
 	changes policy.Changes // of our own, by the level of the block
 }
 
@@ -119,12 +119,12 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 	if s := c.Silence; s.Law == SilenceAtOnce || s.InParts || s.Drift != 0 {
 		return nil, fmt.Errorf("%w: silence counts as it ages, of whole payoffs, or waits", ErrRobust)
 	}
-	estimate, err := lately.NewEstimate(c.HalfLives, c.Belief)
+	estimate, err := recency.NewEstimate(c.HalfLives, c.Belief)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRobust, err)
 	}
-	r := &Robust{base: newBase(nil), decides: c.Policy, estimate: estimate, grid: lately.Grid(c.HalfLives, c.Horizon),
-		pass: silence.Never, passes: map[int32]int64{}, heard: silence.Never}
+	r := &Robust{base: newBase(nil), decides: c.Policy, estimate: estimate, grid: recency.Scheme(c.HalfLives, c.Horizon),
+		pass: inflight.Never, passes: map[int32]int64{}, heard: inflight.Never}
 	if err := r.windows.configure(c.Windows); err != nil {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func NewRobust(c RobustConfig) (*Robust, error) {
 		return r.table.Pooled(i).Evidence()
 	})
 	r.items.at = 1
-	r.items.others = policy.NewTotals(func(i policy.Item, _, _ lately.Rows) { r.items.read.At(i).at = 0 })
-	r.items.others.ReplaceBy(lately.Rows.Replace)
+	r.items.others = policy.NewTotals(func(i policy.Item, _, _ recency.Rows) { r.items.read.At(i).at = 0 })
+	r.items.others.ReplaceBy(recency.Rows.Replace)
 	r.levels.others.Grow(blockLevels)
 	return r, nil
 }
@@ -190,21 +190,21 @@ func (r *Robust) recent(i policy.Item) *policy.Recent {
 }
 
 // of is all that there is of an item. It holds until the next call.
-func (r *Robust) of(i policy.Item) lately.Item {
+func (r *Robust) of(i policy.Item) recency.Item {
 	r.silent = r.silent[:0]
 	if a := r.flights.awaiting; a != nil {
 		spans, c := a.spansOf(i), a.shares.Get(i)
 		for k := range spans {
 			e := r.flights.silence.silent(policy.Evidence{}, inFlight{spans[k].Weigh(c.paid, c.below), a.made.low})
-			r.silent = append(r.silent, lately.Silent{Block: spans[k].Block, Evidence: e})
+			r.silent = append(r.silent, recency.Silent{Bucket: spans[k].Bucket, Evidence: e})
 		}
 	}
-	return lately.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
+	return recency.Item{Own: r.items.own.Get(i).Rows, Others: r.items.others.Pooled(i), Silent: r.silent}
 }
 
 // surprises is by how much the awaited selections of all items fall short of what was expected of them, as far as they count. It
 // holds until the next call.
-func (r *Robust) surprises() []lately.Unheard {
+func (r *Robust) surprises() []recency.Unheard {
 	r.unheard = r.unheard[:0]
 	a := r.flights.awaiting
 	if a == nil {
@@ -218,7 +218,7 @@ func (r *Robust) surprises() []lately.Unheard {
 	for k := range spans {
 		x := &spans[k]
 		w := x.Weigh(a.made.share, a.made.below)
-		r.unheard = append(r.unheard, lately.Unheard{Block: x.Block, N: w.Sum(),
+		r.unheard = append(r.unheard, recency.Unheard{Bucket: x.Bucket, N: w.Sum(),
 			U: (a.made.low-a.none)*w.Below - w.Sum()*float64(x.Expected)/float64(x.N)/history.Units})
 	}
 	return r.unheard
@@ -238,7 +238,7 @@ func (r *Robust) Paid(fb Feedback) {
 	i := &r.items
 	own := i.own.At(fb.Item)
 	own.merge(&r.grid, r.pass)
-	own.Count(&r.grid, fb.Began, r.pass, lately.SelectionOf(fb.Payoff, fb.Propensity))
+	own.Count(&r.grid, fb.Began, r.pass, recency.SelectionOf(fb.Payoff, fb.Propensity))
 	i.read.At(fb.Item).at = 0
 	r.changes.Note(fb.Item, recentChanged)
 	r.surprise(&fb)
@@ -252,7 +252,7 @@ func (r *Robust) PaidForgotten(fb Feedback) {
 
 // reach takes in up to when an impression began that was paid.
 func (r *Robust) reach(began int64) {
-	if pass := r.grid.Pass(began); pass > r.pass {
+	if pass := r.grid.Tick(began); pass > r.pass {
 		r.pass, r.moved = pass, true
 		r.levels.merge(&r.grid, pass)
 	}
@@ -261,14 +261,14 @@ func (r *Robust) reach(began int64) {
 // surprise counts what a payoff brought above what was expected of it, if anything was.
 func (r *Robust) surprise(fb *Feedback) {
 	if fb.HasExpected {
-		r.levels.count(&r.grid, fb.Began, r.pass, lately.SurpriseOf(fb.Payoff, fb.Expected))
+		r.levels.count(&r.grid, fb.Began, r.pass, recency.ResidualOf(fb.Payoff, fb.Expected))
 	}
 }
 
 // merge brings our own rows to a pass.
-func (l *recentLevels) merge(g *silence.Grid, pass int64) {
+func (l *recentLevels) merge(g *inflight.Scheme, pass int64) {
 	for _, x := range l.own {
-		if b := g.Merged(x.Block, pass); b != x.Block {
+		if b := g.Merged(x.Bucket, pass); b != x.Bucket {
 			l.changes.Note(int32(x.Level), 1)
 			l.changes.Note(int32(b.Level), 1)
 		}
@@ -277,13 +277,13 @@ func (l *recentLevels) merge(g *silence.Grid, pass int64) {
 }
 
 // count counts a surprise of our own.
-func (l *recentLevels) count(g *silence.Grid, began, pass int64, s lately.Surprise) {
+func (l *recentLevels) count(g *inflight.Scheme, began, pass int64, s recency.Residual) {
 	at := l.own.Count(g, began, pass, s)
 	l.changes.Note(int32(l.own[at].Level), 1)
 }
 
 // pooled are the rows of all sources.
-func (l *recentLevels) pooled() history.Rows[lately.Surprise] {
+func (l *recentLevels) pooled() history.Rows[recency.Residual] {
 	l.others.TakeStaged()
 	all := l.own
 	for level := range int32(blockLevels) {
@@ -299,7 +299,7 @@ func (r *Robust) Expired(fb Feedback) { r.dropped(&fb) }
 func (r *Robust) Advance(watermark int64) {
 	r.base.Advance(watermark)
 	pass := max(r.pass, r.heard)
-	if pass <= r.estimate.Pass() {
+	if pass <= r.estimate.Tick() {
 		return
 	}
 	steady := r.steady()
@@ -318,8 +318,8 @@ func (r *Robust) steady() bool {
 }
 
 // all is what there is of all items.
-func (r *Robust) all() iter.Seq[lately.Item] {
-	return func(yield func(lately.Item) bool) {
+func (r *Robust) all() iter.Seq[recency.Item] {
+	return func(yield func(recency.Item) bool) {
 		for i := range r.items.others.Len() {
 			if !yield(r.of(policy.Item(i))) {
 				return
@@ -350,7 +350,7 @@ type LevelStatus struct {
 // Status implements Learner.
 func (r *Robust) Status() Status {
 	s := r.status()
-	s.Level = LevelStatus{Tracked: true, AsOf: r.estimate.Pass(), Changes: r.shifts}
+	s.Level = LevelStatus{Tracked: true, AsOf: r.estimate.Tick(), Changes: r.shifts}
 	s.Level.Level, s.Level.HalfLife = r.estimate.Level()
 	return s
 }

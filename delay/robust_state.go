@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/lately"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 )
 
 // The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its selections that have ended by when they began,
@@ -101,7 +101,7 @@ func (r *Robust) loadField(hash string, field, value []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		r.items.own.At(i).Rows, err = lately.ParseSelections(value)
+		r.items.own.At(i).Rows, err = recency.ParseSelections(value)
 		return err
 	case hash == hashLevels && bytes.Equal(field, fieldPass):
 		r.pass, err = parsePass(value)
@@ -117,11 +117,11 @@ func (r *Robust) loadField(hash string, field, value []byte) (err error) {
 }
 
 // parseLevel reads the rows of a level of blocks; the level is −1 where it is none.
-func parseLevel(field, value []byte) (rows history.Rows[lately.Surprise], level int32, err error) {
+func parseLevel(field, value []byte) (rows history.Rows[recency.Residual], level int32, err error) {
 	if level, err = parseInt32(field); err != nil || level >= blockLevels {
 		return nil, -1, fmt.Errorf("the level is %w, or too high", errNumber)
 	}
-	if rows, err = lately.ParseSurprises(value); err != nil {
+	if rows, err = recency.ParseResiduals(value); err != nil {
 		return nil, level, err
 	}
 	for _, x := range rows {
@@ -135,10 +135,10 @@ func parseLevel(field, value []byte) (rows history.Rows[lately.Surprise], level 
 // Loaded implements Learner. It fails where blocks overlap.
 func (r *Robust) Loaded() error {
 	own := r.levels.own
-	slices.SortFunc(own, func(a, b history.Row[lately.Surprise]) int { return a.Compare(b.Block) })
+	slices.SortFunc(own, func(a, b history.Row[recency.Residual]) int { return a.Compare(b.Bucket) })
 	for k := range own {
 		if k > 0 && own[k-1].End() > own[k].Start() {
-			return fmt.Errorf("%w: hash %q has blocks %v and %v, which overlap", ErrState, hashLevels, own[k-1].Block, own[k].Block)
+			return fmt.Errorf("%w: hash %q has blocks %v and %v, which overlap", ErrState, hashLevels, own[k-1].Bucket, own[k].Bucket)
 		}
 	}
 	r.windows.settle()
@@ -154,7 +154,7 @@ func (r *Robust) SetSourceField(source int32, hash string, field, value []byte, 
 		if !known {
 			return
 		}
-		if rows, err := lately.ParseSelections(value); err == nil {
+		if rows, err := recency.ParseSelections(value); err == nil {
 			r.items.others.SetSource(source, i, rows)
 		} else {
 			r.items.others.Drop(source, i)
@@ -175,7 +175,7 @@ func (r *Robust) setPass(source int32, value []byte) {
 	} else {
 		delete(r.passes, source)
 	}
-	r.heard = silence.Never
+	r.heard = inflight.Never
 	for _, pass := range r.passes {
 		r.heard = max(r.heard, pass)
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/lately"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 var robustBelief = policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}
 
 func plainRobust(t testing.TB, items int) *Robust {
-	r := newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)}})
+	r := newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)}})
 	r.Grow(items)
 	return r
 }
@@ -34,7 +34,7 @@ func ended(rng *rand.Rand, n, items int, end int64) []Feedback {
 }
 
 // rowsOf are the rows of all items, and of the levels, as of the pass.
-func rowsOf(r *Robust) (items []lately.Rows, levels history.Rows[lately.Surprise]) {
+func rowsOf(r *Robust) (items []recency.Rows, levels history.Rows[recency.Residual]) {
 	for i := range policy.Item(r.items.others.Len()) {
 		rows := r.items.own.Get(i).Add(r.items.others.Pooled(i))
 		rows.Merge(&r.grid, r.pass)
@@ -126,7 +126,7 @@ func TestRobust_PartitionsKnowWhatOneWould(t *testing.T) {
 	want, wantLevels := rowsOf(one)
 	for _, l := range several {
 		l.Advance(6e6)
-		require.Equal(t, one.estimate.Pass(), l.estimate.Pass())
+		require.Equal(t, one.estimate.Tick(), l.estimate.Tick())
 		l.pass = one.pass
 		items, levels := rowsOf(l)
 		require.Equal(t, want, items)
@@ -172,7 +172,7 @@ func TestRobust_MergedKnowsWhatBothDid(t *testing.T) {
 // told; and how often. A learner that is loaded has counted none, and tells the same.
 func TestRobust_TellsOfTheLevel(t *testing.T) {
 	r := plainRobust(t, 2)
-	require.Equal(t, LevelStatus{Tracked: true, AsOf: silence.Never, HalfLife: math.Inf(1)}, r.Status().Level)
+	require.Equal(t, LevelStatus{Tracked: true, AsOf: inflight.Never, HalfLife: math.Inf(1)}, r.Status().Level)
 	now := int64(0)
 	feed := func(seconds int, level float64) LevelStatus {
 		for k := range seconds {
@@ -228,7 +228,7 @@ func rare(rng *rand.Rand, seconds int, to func(second int) []*Robust, all ...*Ro
 }
 
 func silentRobust(t testing.TB) *Robust {
-	r := newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: lately.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)},
+	r := newRobust(t, RobustConfig{Belief: robustBelief, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Given: geometricWindows(t)},
 		Silence: Silence{Law: SilenceAges}})
 	r.Grow(3)
 	return r
@@ -299,12 +299,12 @@ func TestRobust_PartitionsKnowSilenceAsOneWould(t *testing.T) {
 func TestNewRobust_FaultsAreErrors(t *testing.T) {
 	p, err := policy.NewRobust(policy.DefaultLookAgain)
 	require.NoError(t, err)
-	for _, c := range []RobustConfig{{}, {Policy: p, HalfLives: lately.DefaultHalfLives()}, {Policy: p, Horizon: 1},
-		{Policy: p, Horizon: 1, HalfLives: lately.DefaultHalfLives(), Silence: Silence{Law: SilenceAtOnce}}} {
+	for _, c := range []RobustConfig{{}, {Policy: p, HalfLives: recency.DefaultHalfLives()}, {Policy: p, Horizon: 1},
+		{Policy: p, Horizon: 1, HalfLives: recency.DefaultHalfLives(), Silence: Silence{Law: SilenceAtOnce}}} {
 		_, err := NewRobust(c)
 		require.ErrorIs(t, err, ErrRobust)
 	}
-	_, err = NewRobust(RobustConfig{Policy: p, Horizon: 1, HalfLives: lately.DefaultHalfLives(), Windows: WindowsConfig{Max: -1}})
+	_, err = NewRobust(RobustConfig{Policy: p, Horizon: 1, HalfLives: recency.DefaultHalfLives(), Windows: WindowsConfig{Max: -1}})
 	require.ErrorIs(t, err, ErrWindows)
 }
 

@@ -16,7 +16,7 @@ import (
 func grouped(t require.TestingT, s Silence, segments []string, categories bool) *Direct {
 	space, err := features.New(features.Declaration{Segments: segments, Categories: categories})
 	require.NoError(t, err)
-	l, err := NewPersonal(policy.NewGreedy(), PersonalConfig{Space: space, Silence: s,
+	l, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Silence: s,
 		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
 	require.NoError(t, err)
 	return l

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -31,7 +31,7 @@ type Sharing interface {
 	// BeWhole makes it, which knows nothing yet, a whole. Mark tells items apart by numbers that are the same in all processes.
 	BeWhole(mark func(policy.Item) uint64)
 	// Told ends what the whole is told for now: of all its numbers so many are items'. It tells which estimates are due.
-	Told(items int) (due Estimates)
+	Commit(items int) (due Estimates)
 	// Estimate makes estimates, and what follows from all that was told; it is to be called after Told, also with none. It tells which were
 	// made, of which some may be made with others. What they come to depends on what was told by then, and on nothing before.
 	Estimate(which Estimates) (made Estimates)
@@ -46,8 +46,8 @@ type Sharing interface {
 	Release(i policy.Item)
 	// Anew tells the whole that a source begins to tell all that it has published. Sweep says that this was all: what else it has told
 	// before of pooled hashes, those by item, is forgotten, as told says what was.
-	Anew(source int32)
-	Sweep(source int32, told func(hash string, i policy.Item) bool)
+	BeginResync(source int32)
+	EndResync(source int32, told func(hash string, i policy.Item) bool)
 }
 
 // Estimates are kinds of what a whole estimates of all items and sources together.
@@ -130,7 +130,7 @@ func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 }
 
 // Told implements Sharing.
-func (d *Direct) Told(items int) (due Estimates) {
+func (d *Direct) Commit(items int) (due Estimates) {
 	d.table.CountItems(items)
 	if d.attraction != nil {
 		d.attraction.table.CountItems(items)
@@ -203,23 +203,23 @@ func (d *Direct) Ended(source int32, i policy.Item) { d.table.Drop(source, i) }
 func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
 
 // Anew implements Sharing.
-func (d *Direct) Anew(source int32) {
+func (d *Direct) BeginResync(source int32) {
 	if a := d.flights.awaiting; a != nil {
 		a.coming[source] = newSourceAges()
 	}
 	if d.users != nil {
-		d.users.anew(source)
+		d.users.beginResync(source)
 	}
 }
 
 // Sweep implements Sharing.
-func (d *Direct) Sweep(source int32, told func(hash string, i policy.Item) bool) {
-	d.flights.sweep(source, told, d.table)
+func (d *Direct) EndResync(source int32, told func(hash string, i policy.Item) bool) {
+	d.flights.endResync(source, told, d.table)
 	if d.attraction != nil {
 		sweep(&d.attraction.table.Totals, source, func(i policy.Item) bool { return told(hashAttraction, i) })
 	}
 	if d.users != nil {
-		d.users.sweep(source)
+		d.users.endResync(source)
 	}
 }
 
@@ -252,8 +252,8 @@ func (f *flights) differs(i policy.Item) bool {
 }
 
 // sameSpan leaves out what is derived.
-func sameSpan(x, y silence.Span) bool {
-	return x.Block == y.Block && x.N == y.N && x.Expected == y.Expected
+func sameSpan(x, y inflight.Interval) bool {
+	return x.Bucket == y.Bucket && x.N == y.N && x.Expected == y.Expected
 }
 
 // refresh reckons our own awaited selections anew, where the whole has estimated anew.
@@ -298,7 +298,7 @@ func (a *awaiting) told() bool {
 		}
 	}
 	a.first = a.earliest()
-	return a.pass > before || a.pass != silence.Never && a.first != first
+	return a.pass > before || a.pass != inflight.Never && a.first != first
 }
 
 // told takes in the sources' passes; it tells whether evidence has faded.
@@ -306,7 +306,7 @@ func (d *drift) told() bool {
 	before, since := d.pass, d.since
 	for _, s := range d.theirs {
 		d.pass = max(d.pass, s[0])
-		if d.since == silence.Never || s[1] < d.since {
+		if d.since == inflight.Never || s[1] < d.since {
 			d.since = s[1]
 		}
 	}
@@ -314,7 +314,7 @@ func (d *drift) told() bool {
 }
 
 // sweep makes a whole forget what a source has not told of again.
-func (f *flights) sweep(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
+func (f *flights) endResync(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
 	if a := f.awaiting; a != nil {
 		for i := range a.others.Of(source) {
 			if !told(hashFlights, i) {

@@ -84,14 +84,14 @@ func (w *sharing) again(t *rapid.T) Sharing {
 	l.BeWhole(func(i policy.Item) uint64 { return uint64(i) })
 	for _, at := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "order") {
 		p := w.parts[at]
-		l.Anew(p.source)
+		l.BeginResync(p.source)
 		for i, sums := range p.store.sums {
 			l.SetSource(p.source, p.numbers[i], sums)
 		}
 		for of, value := range p.stored {
 			l.SetSourceField(p.source, of.hash, []byte(of.field), []byte(value), func(i policy.Item) (policy.Item, bool) { return p.numbers[i], true })
 		}
-		l.Sweep(p.source, func(string, policy.Item) bool { return true })
+		l.EndResync(p.source, func(string, policy.Item) bool { return true })
 	}
 	return l
 }
@@ -112,7 +112,7 @@ func (w *sharing) each(by int, fb Feedback, do func(Learner, Feedback)) {
 func (w *sharing) publish(p *part, anew bool) {
 	p.store.harvest()
 	if anew {
-		w.whole.Anew(p.source)
+		w.whole.BeginResync(p.source)
 	}
 	theirs := func(i policy.Item) (policy.Item, bool) { return p.numbers[i], true }
 	tell := func(hash, field string, value []byte) {
@@ -151,7 +151,7 @@ func (w *sharing) publish(p *part, anew bool) {
 		}
 	}
 	if anew {
-		w.whole.Sweep(p.source, func(hash string, i policy.Item) bool {
+		w.whole.EndResync(p.source, func(hash string, i policy.Item) bool {
 			_, told := p.stored[fieldOf{p.source, hash, fmt.Sprint(p.number(i))}]
 			return told
 		})
@@ -167,7 +167,7 @@ func (w *sharing) sync(t *rapid.T) {
 }
 
 func (w *sharing) told() {
-	w.whole.Estimate(w.whole.Told(sharedItems))
+	w.whole.Estimate(w.whole.Commit(sharedItems))
 	for _, p := range w.parts {
 		p.learner.Refresh(slices.Values(allItems(sharedItems)))
 	}
@@ -367,7 +367,7 @@ func testSharing(t *rapid.T, k kind) {
 			forced, synced = byPass, false // one to which all has happened has not estimated now
 			again := w.again(t)
 			for _, l := range []Sharing{w.whole, again} {
-				l.Told(sharedItems)
+				l.Commit(sharedItems)
 				require.Equal(t, l.Makes(), l.Estimate(l.Makes()))
 			}
 			requireSame(t, w.whole.(*Direct), again.(*Direct))

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -43,7 +43,7 @@ const (
 
 // inFlight is what silence of selections in flight has come to, and what such a payoff is as is below the default, normalised.
 type inFlight struct {
-	silence.Worth
+	inflight.Worth
 	low float64
 }
 
@@ -62,7 +62,7 @@ func (s Silence) begun(e policy.Evidence, n policy.Count, of inFlight, come hist
 		e.R += float64(over(come, s.Default)) / history.Units
 		e.Q += float64(come.Q-come.N*history.InUnits(float64(s.Default*s.Default))) / history.Units
 		more := max(0, min(s.possible(e.W, e.R), float64(n)-weight))
-		e, weight = s.silent(e, inFlight{Worth: silence.Worth{Unpaid: more}}), weight+more
+		e, weight = s.silent(e, inFlight{Worth: inflight.Worth{Unpaid: more}}), weight+more
 	}
 	e.Open = max(0, float64(n)-weight)
 	return e

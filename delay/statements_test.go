@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // instead is what is put in a learner's place; check is what a statement claims of it.
 type (
 	instead = func(Learner) Learner
-	check   = statement.Check[instead]
+	check   = theoremtest.Check[instead]
 )
 
 func itself(l Learner) Learner { return l }
@@ -68,7 +68,7 @@ func below(x, limit float64, what string) error {
 // holdAlways fails t unless the property holds at random examples, and those at which it is checked.
 func holdAlways(t *testing.T, property func(instead) func(*rapid.T)) {
 	rapid.Check(t, property(itself))
-	statement.Holds(t, always(property), itself)
+	theoremtest.Holds(t, always(property), itself)
 }
 
 // always is the check of a property at 200 random examples, which ends with the first that lacks it.
@@ -96,7 +96,7 @@ func always(property func(instead) func(*rapid.T)) []check {
 
 // Each test of a statement sees that a learner learns nothing: one that ranks by utility, and one that hears of no payoff.
 func TestStatements_SeeNonLearners(t *testing.T) {
-	statement.SeeNonLearners(t, "delay", nonLearners, []statement.Test[instead]{
+	theoremtest.SeeNonLearners(t, "delay", nonLearners, []theoremtest.Test[instead]{
 		{Name: "TestTheorem42_RegretIsBelowTheBound", Checks: bounded()},
 		{Name: "TestAppendixC2_BOLDsRegretIsBelowTheBound", Checks: late()},
 		{Name: "TestAppendixC2_BOLDIsItsDefinition", Checks: always(boldIsItsDefinition)},

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/delay/history"
-	"github.com/ranker-worker/ranker-worker/delay/lately"
+	"github.com/ranker-worker/ranker-worker/delay/recency"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -105,13 +105,13 @@ func kinds() []kind {
 			return newRobust(t, RobustConfig{Belief: belief, HalfLives: halfLives, Windows: w(t)})
 		}
 	}
-	all = append(all, kind{"robust", robust(given, lately.DefaultHalfLives()...)}, kind{"robust, windows learned",
+	all = append(all, kind{"robust", robust(given, recency.DefaultHalfLives()...)}, kind{"robust, windows learned",
 		robust(func(require.TestingT) WindowsConfig { return learned }, 5*time.Second, time.Minute)}, kind{"robust, silence",
 		func(t require.TestingT) Learner {
-			return newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: given(t),
+			return newRobust(t, RobustConfig{Belief: belief, HalfLives: recency.DefaultHalfLives(), Windows: given(t),
 				Silence: Silence{Law: SilenceAges, Default: 0.25}})
 		}}, kind{"robust, per impression", func(t require.TestingT) Learner {
-		return attracted(newRobust(t, RobustConfig{Belief: belief, HalfLives: lately.DefaultHalfLives(), Windows: learned,
+		return attracted(newRobust(t, RobustConfig{Belief: belief, HalfLives: recency.DefaultHalfLives(), Windows: learned,
 			Silence: Silence{Law: SilenceAges, Default: 0.25}}), 0.25)
 	}})
 	all = append(all, personalKinds()...)

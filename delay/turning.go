@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/policy"
-	"github.com/ranker-worker/ranker-worker/policy/personal"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 )
 
 // turning searches for the time of a change in the effects of features and items. From then on only payoffs count whose selections began
@@ -22,21 +22,21 @@ type turning struct {
 }
 
 // reach takes in when a selection began that was paid: at another pass blocks merge.
-func (u *users) reach(began int64) {
-	if pass := u.grid.Pass(began); pass > u.pass {
+func (u *contexts) reach(began int64) {
+	if pass := u.grid.Tick(began); pass > u.pass {
 		u.merge(pass)
 	}
 }
 
 // merge brings our own rows to the blocks of a pass.
-func (u *users) merge(pass int64) {
+func (u *contexts) merge(pass int64) {
 	u.pass = pass
 	u.changeLinear(&u.linear.rows, func() { u.linear.merge(&u.grid, pass) })
 	for cell, c := range u.own.All() {
 		if len(c.rows) == 0 {
 			continue
 		}
-		counts := u.whole == nil && u.model.Since() != personal.Always
+		counts := u.whole == nil && u.model.Since() != contextual.Always
 		before := *c
 		if counts {
 			before.rows = slices.Clone(c.rows)
@@ -52,7 +52,7 @@ func (u *users) merge(pass int64) {
 }
 
 // sources calls do with the cells and linear sums of each source, our own first.
-func (u *users) sources(do func(cells *policy.Pages[cellRows], linear linearRows)) {
+func (u *contexts) sources(do func(cells *policy.Pages[cellRows], linear linearRows)) {
 	do(&u.own, u.linear.rows)
 	for _, theirs := range u.theirs {
 		do(&theirs.cells, theirs.linear)
@@ -60,18 +60,18 @@ func (u *users) sources(do func(cells *policy.Pages[cellRows], linear linearRows
 }
 
 // newest is the pass of the newest selection that was paid, of all sources.
-func (u *users) newest() int64 {
+func (u *contexts) newest() int64 {
 	newest := u.pass
 	for _, theirs := range u.theirs {
 		if last := len(theirs.linear) - 1; last >= 0 {
-			newest = max(newest, u.grid.Pass(theirs.linear[last].Start()))
+			newest = max(newest, u.grid.Tick(theirs.linear[last].Start()))
 		}
 	}
 	return newest
 }
 
 // seek searches for a change at a new pass, and returns whether there is one. Of several times it takes the likeliest.
-func (u *users) seek(t *policy.Table) bool {
+func (u *contexts) seek(t *policy.Table) bool {
 	pass := u.newest()
 	if pass <= u.looked || u.model.Fits() == 0 {
 		return u.found
@@ -88,7 +88,7 @@ func (u *users) seek(t *policy.Table) bool {
 }
 
 // cuts returns the times to compare: the beginnings of blocks, fewer of long ago. The first search compares all.
-func (u *users) cuts(pass int64) (all []int64) {
+func (u *contexts) cuts(pass int64) (all []int64) {
 	step, first := 4*u.grid.Unit(), int64(math.MaxInt64) // of all payoffs, before which there are none
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) {
 		if len(rows) > 0 {
@@ -102,7 +102,7 @@ func (u *users) cuts(pass int64) (all []int64) {
 				continue
 			}
 			each := int64(1) << max(0, bits.Len64(uint64(age/step))-2)
-			if u.looked == silence.Never || pass/step%each == 0 {
+			if u.looked == inflight.Never || pass/step%each == 0 {
 				all = append(all, rows[i].Start())
 			}
 		}
@@ -112,8 +112,8 @@ func (u *users) cuts(pass int64) (all []int64) {
 }
 
 // changedSince returns the evidence, in nats, that payoffs since a time have a model of their own.
-func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
-	linear := personal.NewLinear(u.dim)
+func (u *contexts) changedSince(changes *contextual.Changes, time int64) float64 {
+	linear := contextual.NewLinear(u.dim)
 	var cells policy.Pages[cellSums]
 	u.sources(func(theirs *policy.Pages[cellRows], rows linearRows) {
 		eachSince(rows, time, linear.Plus)
@@ -124,13 +124,13 @@ func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
 			}
 		}
 	})
-	return changes.Since(linear, func(yield func(*personal.Recent) bool) {
+	return changes.Since(linear, func(yield func(*contextual.Recent) bool) {
 		for group, c := range cells.All() {
 			if c.fed == 0 {
 				continue
 			}
 			at, ok := u.path(group/u.groups, group%u.groups)
-			if ok && !yield(&personal.Recent{At: at, N: float64(c.fed), R: float64(c.r) / personal.Units, S: c.s}) {
+			if ok && !yield(&contextual.Recent{At: at, N: float64(c.fed), R: float64(c.r) / contextual.Units, S: c.s}) {
 				return
 			}
 		}
@@ -138,7 +138,7 @@ func (u *users) changedSince(changes *personal.Changes, time int64) float64 {
 }
 
 // turn makes only payoffs since the time count that seek has found.
-func (u *users) turn(t *policy.Table) {
+func (u *contexts) turn(t *policy.Table) {
 	if !u.found {
 		return
 	}
@@ -149,7 +149,7 @@ func (u *users) turn(t *policy.Table) {
 }
 
 // recount sums up all sources' payoffs again, after the time has changed since which they count.
-func (u *users) recount(t *policy.Table) {
+func (u *contexts) recount(t *policy.Table) {
 	u.model.Total.Clear()
 	u.sources(func(_ *policy.Pages[cellRows], rows linearRows) { eachSince(rows, u.model.Since(), u.model.Total.Plus) })
 	u.pool()
@@ -157,7 +157,7 @@ func (u *users) recount(t *policy.Table) {
 }
 
 // pool sums up all sources by group again, and marks all groups as changed.
-func (u *users) pool() {
+func (u *contexts) pool() {
 	for group := range u.pooled.All() {
 		u.untold.Note(group, 1)
 	}

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
 	"github.com/ranker-worker/ranker-worker/policy/features"
-	"github.com/ranker-worker/ranker-worker/policy/personal"
 )
 
 // turned are payoffs of four items, a second apart, in which the effect of predicted is reversed after the first half, if at all.
@@ -50,7 +50,7 @@ func (d *Direct) of() float64 { return d.Coefficients()[2].Value }
 func TestTurning_ForgetsWhatWasBefore(t *testing.T) {
 	for seed := range uint64(5) {
 		still := fed(t, turned(seed, 1200, false))
-		require.EqualValues(t, personal.Always, still.users.model.Since(), "seed %d", seed)
+		require.EqualValues(t, contextual.Always, still.users.model.Since(), "seed %d", seed)
 		require.InDelta(t, 0.3, still.of(), 0.08)
 
 		d := fed(t, turned(seed, 1200, true))
@@ -69,7 +69,7 @@ func TestTurning_KeepsWhatOnlyMoves(t *testing.T) {
 		for k := range all[600:] {
 			all[600+k].Payoff *= 0.6
 		}
-		require.EqualValues(t, personal.Always, fed(t, all).users.model.Since(), "seed %d", seed)
+		require.EqualValues(t, contextual.Always, fed(t, all).users.model.Since(), "seed %d", seed)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestTurning_IsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := turned(rapid.Uint64Range(0, 99).Draw(t, "seed"), 800, true)
 		d := fed(t, all)
-		if d.users.model.Since() == personal.Always {
+		if d.users.model.Since() == contextual.Always {
 			t.Skip("found later")
 		}
 		s := newStore(d)

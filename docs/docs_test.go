@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/catalog"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
+	"github.com/ranker-worker/ranker-worker/internal/metricslist"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -64,12 +64,12 @@ func code(cell string) []string {
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 func TestMetricsAreThoseRegistered(t *testing.T) {
-	registered, err := catalog.Metrics()
+	registered, err := metricslist.Metrics()
 	require.NoError(t, err)
-	listed := map[string]catalog.Metric{}
+	listed := map[string]metricslist.Metric{}
 	for _, row := range table(t, read(t, "operations.md"), "## Metrics", "metric") {
 		require.Len(t, row, 4, row)
-		m := catalog.Metric{Name: strings.Trim(row[0], "`"), Type: row[1], Help: registered[strings.Trim(row[0], "`")].Help}
+		m := metricslist.Metric{Name: strings.Trim(row[0], "`"), Type: row[1], Help: registered[strings.Trim(row[0], "`")].Help}
 		if row[2] != "" {
 			m.Labels = strings.Split(row[2], ", ")
 		}
@@ -338,7 +338,7 @@ func TestWhatIsWaitedForIsAllListed(t *testing.T) {
 
 // TestLogMessagesAreAllListed, those of level debug apart.
 func TestLogMessagesAreAllListed(t *testing.T) {
-	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/door") + sources(t, "../internal/tracing")
+	said := sources(t, "../stream") + sources(t, "../cmd/ranker-worker") + sources(t, "../internal/serve") + sources(t, "../internal/tracing")
 	messages := found(t, said, `\.(?:Info|Warn|Error)\("([^"]+)"[,)]`, 8)
 	messages = append(messages, found(t, said, `&waitKind\{"([^"]+)"`, 5)...)
 	said = sources(t, "../stream/task")

@@ -3,14 +3,14 @@ package policy_test
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // instead is what is put in an adversarial policy's place; check is what a statement claims of it.
 type (
 	instead = func(policy.Adversarial) policy.Adversarial
-	check   = statement.Check[instead]
+	check   = theoremtest.Check[instead]
 )
 
 func itself(a policy.Adversarial) policy.Adversarial { return a }
@@ -33,10 +33,10 @@ func (deaf) Feed(*policy.Vector, []int32, int, float64, float64, []float64, *pol
 // Each test of a statement sees that an adversarial policy learns nothing: one that ranks by utility, and one that makes
 // nothing of what it is fed.
 func TestStatements_SeeAdversarialNonLearners(t *testing.T) {
-	statement.SeeNonLearners(t, "policy_test", map[string]instead{
+	theoremtest.SeeNonLearners(t, "policy_test", map[string]instead{
 		"utility": func(a policy.Adversarial) policy.Adversarial { return byUtility{a} },
 		"deaf":    func(a policy.Adversarial) policy.Adversarial { return deaf{a} },
-	}, []statement.Test[instead]{
+	}, []theoremtest.Test[instead]{
 		{Name: "TestSection43_LossEstimatesAreUnbiased", Checks: unbiased()},
 		{Name: "TestAlgorithm5_TheStepIsTheBregmanProjection", Checks: mirrorSteps()},
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
@@ -67,7 +67,7 @@ func TestSection43_LossEstimatesAreUnbiased(t *testing.T) {
 			require.InDelta(t, 1-payoff, propensity*estimate, 1e-12, "item %d of propensity %v", i, propensity)
 		}
 	})
-	statement.Holds(t, unbiased(), itself)
+	theoremtest.Holds(t, unbiased(), itself)
 }
 
 // unbiased are the checks that what FTRL's cumulative losses grow by is, averaged over what is selected with the
@@ -310,7 +310,7 @@ func towards(p, q []float64, rng *rand.Rand) []float64 {
 }
 
 func TestAlgorithm5_TheStepIsTheBregmanProjection(t *testing.T) {
-	statement.Holds(t, mirrorSteps(), itself)
+	theoremtest.Holds(t, mirrorSteps(), itself)
 }
 
 // Items that no window selects are left out, and what is left goes on; a window distribution under which the rest does

@@ -30,7 +30,7 @@ type Explorer interface {
 // of each is not left to chance.
 type EpsilonGreedy struct{ exploit Greedy }
 
-var epsilonGreedyKind = Kind{Name: "egreedy", Colour: "#e92e67",
+var epsilonGreedyKind = Spec{Name: "egreedy", Colour: "#e92e67",
 	About:   "the paper's: the best so far, and now and then anything, equally often",
 	Explore: func(*Parameters) (Explorer, error) { return NewEpsilonGreedy(), nil }}
 

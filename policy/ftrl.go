@@ -25,7 +25,7 @@ type FTRL struct {
 	shifted bool
 }
 
-var ftrlKind = Kind{Name: "ftrl", Colour: "#ce2a0e", About: "follows the regularised leader over what windows allow",
+var ftrlKind = Spec{Name: "ftrl", Colour: "#ce2a0e", About: "follows the regularised leader over what windows allow",
 	Oppose: func(p *Parameters) (Adversarial, error) {
 		if p.Eta == 0 {
 			return NewFTRL(1, !p.ByRank) // the one with a bound

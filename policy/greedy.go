@@ -5,7 +5,7 @@ package policy
 // first payoffs mislead it. Equal means go to the item with fewer payoffs, then fewer in flight, then a random draw.
 type Greedy struct{}
 
-var greedyKind = Kind{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
+var greedyKind = Spec{Name: "greedy", Colour: "#c68637", About: "the best mean so far", Personal: true,
 	Rank: func(*Parameters) (Policy, error) { return NewGreedy(), nil }}
 
 var _ Policy = (*Greedy)(nil)

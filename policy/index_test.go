@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 func moss(t require.TestingT, b Belief) *MOSS {
@@ -429,7 +429,7 @@ func fewOptimistic(t testing.TB, r run, begin func() user) (err error) {
 }
 
 func TestTheorem31_OptimisticInversions(t *testing.T) {
-	statement.Holds(t, optimisticInversions(), itself)
+	theoremtest.Holds(t, optimisticInversions(), itself)
 }
 
 // What they are for: on the paper's worst case the regret is a fraction of elimination's. Means of 4 runs: 9,300 for

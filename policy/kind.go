@@ -2,9 +2,9 @@ package policy
 
 import "slices"
 
-// Kind is an entry of the table of policies: what configuration, commands and documentation have to know of one. A new
+// Spec is an entry of the table of policies: what configuration, commands and documentation have to know of one. A new
 // policy is a file with its entry, its place in Kinds, and its section in docs/algorithms.md.
-type Kind struct {
+type Spec struct {
 	// Name is what configurations, ranking records and commands call it.
 	Name string
 	// About says in one line what it does, for people who choose.
@@ -41,21 +41,21 @@ type Parameters struct {
 }
 
 // Kinds are all policies there are, in the order in which they are shown.
-var Kinds = []*Kind{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind, &robustKind}
+var Kinds = []*Spec{&mossKind, &optimisticKind, &thompsonKind, &klucbKind, &eliminationKind, &epsilonGreedyKind, &greedyKind, &utilityKind, &ftrlKind, &osmdKind, &robustKind}
 
 // KindOf finds a policy by its name; nil where there is none.
-func KindOf(name string) *Kind {
-	if i := slices.IndexFunc(Kinds, func(k *Kind) bool { return k.Name == name }); i >= 0 {
+func KindOf(name string) *Spec {
+	if i := slices.IndexFunc(Kinds, func(k *Spec) bool { return k.Name == name }); i >= 0 {
 		return Kinds[i]
 	}
 	return nil
 }
 
 // IsAdversarial tells for which payoffs it is.
-func (k *Kind) IsAdversarial() bool { return k.Oppose != nil || k.Follow != nil }
+func (k *Spec) IsAdversarial() bool { return k.Oppose != nil || k.Follow != nil }
 
 // HasLosses tells whether it learns from estimated losses, as those do that Oppose makes.
-func (k *Kind) HasLosses() bool { return k.Oppose != nil }
+func (k *Spec) HasLosses() bool { return k.Oppose != nil }
 
 // NeedsWindows tells whether it has to know how far users look.
-func (k *Kind) NeedsWindows() bool { return k.Rank == nil }
+func (k *Spec) NeedsWindows() bool { return k.Rank == nil }

@@ -15,7 +15,7 @@ import "math"
 // Items without a payoff lead before all others.
 type KLUCB struct{}
 
-var klucbKind = Kind{Name: "klucb", Colour: "#6657ff", About: "upper confidence bounds that assume nothing of payoffs but their range",
+var klucbKind = Spec{Name: "klucb", Colour: "#6657ff", About: "upper confidence bounds that assume nothing of payoffs but their range",
 	Rank: func(*Parameters) (Policy, error) { return NewKLUCB(), nil }}
 
 var (

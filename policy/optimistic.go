@@ -20,7 +20,7 @@ import "math"
 // Without a prior m̃_i is the empirical mean, κ is 0, and items without a payoff lead before all others.
 type Optimistic struct{ belief Belief }
 
-var optimisticKind = Kind{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Personal: true,
+var optimisticKind = Spec{Name: "optimistic", Colour: "#9a79ff", About: "upper confidence bounds", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewOptimistic(p.Belief) }}
 
 var _ Policy = (*Optimistic)(nil)

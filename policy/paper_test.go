@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 // The tests in this file follow the paper's section 3, statement by statement.
@@ -340,7 +340,7 @@ func inversions() (checks []check) {
 }
 
 func TestTheorem31_InversionIsASampleOfTheDominatedItem(t *testing.T) {
-	statement.Holds(t, inversions(), itself)
+	theoremtest.Holds(t, inversions(), itself)
 }
 
 // adversary looks at the statistics before it chooses utilities and windows: the items least liked so far are those that
@@ -395,7 +395,7 @@ func printedConstant() []check {
 }
 
 func TestTheorem31_PrintedConstantIsNotABound(t *testing.T) {
-	statement.Holds(t, printedConstant(), itself)
+	theoremtest.Holds(t, printedConstant(), itself)
 }
 
 // theorem31 is Σ 1/Δ over neighbours in decreasing mean; gaps of 0 count nothing, for nothing is lost between equals.
@@ -468,7 +468,7 @@ func fixedUtilities() (checks []check) {
 	return checks
 }
 
-func TestTheorem32_RegretBound(t *testing.T) { statement.Holds(t, fixedUtilities(), itself) }
+func TestTheorem32_RegretBound(t *testing.T) { theoremtest.Holds(t, fixedUtilities(), itself) }
 
 // elsewhere are the checks that, on the paper's worst case with unit variance, at T = 10⁶ and δ = 0.05, the regret is as an
 // independent prototype had it: 13,000 to 13,600 with the paper's radius and about 26,900 with the sub-Gaussian one. A single
@@ -497,7 +497,9 @@ func elsewhere() (checks []check) {
 	return checks
 }
 
-func TestTheorem32_RegretIsAsMeasuredElsewhere(t *testing.T) { statement.Holds(t, elsewhere(), itself) }
+func TestTheorem32_RegretIsAsMeasuredElsewhere(t *testing.T) {
+	theoremtest.Holds(t, elsewhere(), itself)
+}
 
 // changingUtilities are the checks of the same bound for changing utilities and changing candidates, over neighbours in mean.
 // Items with equal means are no trouble.
@@ -523,7 +525,7 @@ func changingUtilities() (checks []check) {
 }
 
 func TestTheorem31_RegretBoundUnderChangingUtilities(t *testing.T) {
-	statement.Holds(t, changingUtilities(), itself)
+	theoremtest.Holds(t, changingUtilities(), itself)
 }
 
 // bestOrder fills dst, which is as long as means, with a best permutation in hindsight (Lemma 3.3): leaders in

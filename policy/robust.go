@@ -32,7 +32,7 @@ type Robust struct {
 	lookAgain float64
 }
 
-var robustKind = Kind{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
+var robustKind = Spec{Name: "robust", Colour: "#0a8550", About: "for payoffs that change, alone or together", Believes: true,
 	Follow: func(p *Parameters) (*Robust, error) { return NewRobust(p.LookAgain) }}
 
 const (

@@ -40,10 +40,10 @@ func (t *Totals[S]) Of(source int32) iter.Seq[int32] {
 	}
 }
 
-// shared is a Table's part of a whole. What is known of an item is what the whole knows, but for items of which this partition has
+// pooled is a Table's part of a whole. What is known of an item is what the whole knows, but for items of which this partition has
 // something that the whole has not been told of yet, or not any more: of these, which are few, it is made here, from what others have
 // told the whole and one's own.
-type shared struct {
+type pooled struct {
 	whole  *Table
 	fresh  Sparse[fresh]
 	loaded bool // until then nothing is made fresh
@@ -65,18 +65,18 @@ type fresh struct {
 // the whole, of which BeWhole has been called, has changed, Refresh is to be called. What is set before Loaded is not looked at one by one.
 func (t *Table) ShareTable(whole *Table, source int32, number func(i int32) int32) {
 	t.Share(&whole.Totals, source, number)
-	t.shared = &shared{whole: whole}
+	t.shared = &pooled{whole: whole}
 	t.moments, t.evidence, t.fed, t.weight, t.payoffs = nil, Pages[Evidence]{}, 0, 0, wide{}
 }
 
 // known is what is known of an item by the whole.
-func (s *shared) known(t *Table, i Item) fresh {
+func (s *pooled) known(t *Table, i Item) fresh {
 	n := t.number(i)
 	return fresh{s.whole.evidence.Get(n), s.whole.Pooled(n).N}
 }
 
 // weigh makes the evidence of a fresh item anew, or makes an item fresh.
-func (s *shared) weigh(t *Table, i Item) {
+func (s *pooled) weigh(t *Table, i Item) {
 	if !s.loaded {
 		return
 	}
@@ -91,7 +91,7 @@ func (s *shared) weigh(t *Table, i Item) {
 }
 
 // forget makes an item one that is not fresh.
-func (s *shared) forget(t *Table, i Item) {
+func (s *pooled) forget(t *Table, i Item) {
 	e, was := s.fresh.Get(i)
 	if !was {
 		return
@@ -106,7 +106,7 @@ func (s *shared) forget(t *Table, i Item) {
 func (t *Table) own(i Item) fresh { return fresh{t.made(i), t.Pooled(i).N} }
 
 // count adds an item's evidence to the sums, or takes it out again.
-func (s *shared) count(e *fresh, sign int64) {
+func (s *pooled) count(e *fresh, sign int64) {
 	s.current = false
 	s.fed += sign * e.fed
 	s.weight += sign * inUnits(e.W)
@@ -163,7 +163,7 @@ func (t *Table) Fresh() int {
 }
 
 // all are the moments of all items.
-func (s *shared) all() *moments {
+func (s *pooled) all() *moments {
 	if !s.current {
 		s.together, s.current = *s.whole.moments, true
 		s.together.add(&s.moments)

@@ -3,13 +3,13 @@ package policy
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 // instead is what is put in a policy's place; check is what a statement claims of it.
 type (
 	instead = func(Policy) Policy
-	check   = statement.Check[instead]
+	check   = theoremtest.Check[instead]
 )
 
 func itself(p Policy) Policy { return p }
@@ -29,10 +29,10 @@ func (d *deaf) Rank(in *Input, ws *Workspace, dst []int32) {
 
 // Each test of a statement sees that a policy learns nothing: one that ranks by utility, and one that hears of no payoff.
 func TestStatements_SeeNonLearners(t *testing.T) {
-	statement.SeeNonLearners(t, "policy", map[string]instead{
+	theoremtest.SeeNonLearners(t, "policy", map[string]instead{
 		"utility": func(Policy) Policy { return NewUtility() },
 		"deaf":    func(p Policy) Policy { return &deaf{p, NewTable(0)} },
-	}, []statement.Test[instead]{
+	}, []theoremtest.Test[instead]{
 		{Name: "TestTheorem31_InversionIsASampleOfTheDominatedItem", Checks: inversions()},
 		{Name: "TestTheorem31_PrintedConstantIsNotABound", Checks: printedConstant()},
 		{Name: "TestTheorem31_RegretBoundUnderChangingUtilities", Checks: changingUtilities()},

@@ -37,7 +37,7 @@ type Table struct {
 	weight   int64               // ΣW, in units
 	payoffs  wide                // ΣR
 	moments  *moments            // of evidence; nil until somebody asks
-	shared   *shared             // nil: what there is of all sources is here
+	shared   *pooled             // nil: what there is of all sources is here
 	items    int                 // of the things 0..n-1, if they are counted; else all of them
 	counted  bool
 }

@@ -11,7 +11,7 @@ type Thompson struct{ belief Belief }
 
 var _ Policy = (*Thompson)(nil)
 
-var thompsonKind = Kind{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true, Personal: true,
+var thompsonKind = Spec{Name: "thompson", Colour: "#a831d0", About: "means drawn from what is believed of them", Believes: true, Personal: true,
 	Rank: func(p *Parameters) (Policy, error) { return NewThompson(p.Belief) }}
 
 // NewThompson makes the policy, or says which parameter is out of range.

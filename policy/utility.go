@@ -4,7 +4,7 @@ package policy
 // window; nothing is learned from payoffs.
 type Utility struct{}
 
-var utilityKind = Kind{Name: "utility", Colour: "#767d87", About: "the users' own order; learns nothing",
+var utilityKind = Spec{Name: "utility", Colour: "#767d87", About: "the users' own order; learns nothing",
 	Rank: func(*Parameters) (Policy, error) { return NewUtility(), nil }}
 
 var _ Policy = (*Utility)(nil)

@@ -6,10 +6,10 @@
 //
 //	worker.go      the supervisor: joins the group, runs one loop per partition number, drains
 //	loop.go        one partition's loop: advances its task, carries its requests out, hands back the replies
-//	causes.go      says what partitions wait for, a line for each cause
+//	stalls.go      says what partitions wait for, a line for each cause
 //	placing.go     says by which partitioners producers place their keys, where that parts records
 //	drops.go       says which learners drop, or have dropped, what would teach them, and which fields are misspelt
-//	carry.go       Carrier: the requests that concern Kafka or the store alone, one method each
+//	executor.go    Executor: the requests that concern Kafka or the store alone, one method each
 //	traces.go      spans of batches, and of the requests for their sake, which tracedshell.go carries out
 //	follow.go      reads what other partitions publish of their statistics, and hands it to the loops
 //	announce.go    compares this worker's learners with those of the group's other workers

@@ -31,7 +31,7 @@ func TestDropWarnings_OnceAnHourOfEventTime(t *testing.T) {
 		}
 		return said
 	}
-	misled := partition.DropStatus{Paid: 50, Expired: 50, Items: 2, Statistic: 60}
+	misled := partition.UnattributedStatus{Paid: 50, Expired: 50, Items: 2, Statistic: 60}
 	a, b := partition.LearnerStatus{Name: "a", Drops: misled}, partition.LearnerStatus{Name: "b", Drops: misled}
 	require.Empty(t, at(0, partition.LearnerStatus{Name: "a"}, partition.LearnerStatus{Name: "gone", Gone: true, Drops: misled}))
 	require.Equal(t, []string{"a"}, at(time.Minute, a))

@@ -38,15 +38,15 @@ type follower struct {
 	served map[int32]map[int32]uint64 // by source and loop: the load of the loop's machine that has had the whole
 	failed map[int32]error            // of this round: sources that could not be read
 	waits  *waits
-	since  time.Time // when waits' time began
-	round  []telling // read, and not told to the knowledge yet
-	size   int       // of round
+	since  time.Time     // when waits' time began
+	round  []publication // read, and not told to the knowledge yet
+	size   int           // of round
 	now    func() time.Time
 	looked time.Time // when all sources that are known were looked at last
 }
 
-// telling is what a source has published up to a checkpoint.
-type telling struct {
+// publication is what a source has published up to a checkpoint.
+type publication struct {
 	source int32
 	all    []partition.Published
 	at     state.Fence
@@ -150,7 +150,7 @@ func (f *follower) sendDeltas(ctx context.Context, source int32) error {
 			}
 			at = d.Fence
 			f.at[source] = at
-			f.round = append(f.round, telling{source, sums, at})
+			f.round = append(f.round, publication{source, sums, at})
 			if f.size += len(sums); f.size >= publishedAtOnce {
 				f.tell()
 			}
@@ -186,7 +186,7 @@ func (f *follower) sendSums(ctx context.Context, source int32) error {
 	}
 	all := f.read(source, fields)
 	if !known {
-		f.tellAnew(source, all, at)
+		f.resync(source, all, at)
 		f.at[source] = at
 	}
 	telling := f.knowledge.reader.Informative(all)
@@ -207,7 +207,7 @@ func (f *follower) tell() {
 	if len(f.round) == 0 {
 		return
 	}
-	f.knowledge.tell(func(k *partition.Knowledge) {
+	f.knowledge.tell(func(k *partition.PooledState) {
 		for i := range f.round {
 			t := &f.round[i]
 			k.Tell(t.source, t.all)
@@ -219,21 +219,21 @@ func (f *follower) tell() {
 }
 
 // tellAnew tells the knowledge all that a source has published, in parts, so that no loop waits for long.
-func (f *follower) tellAnew(source int32, all []partition.Published, at state.Fence) {
+func (f *follower) resync(source int32, all []partition.Published, at state.Fence) {
 	f.tell() // what was read before must not come behind it
 	if len(all) <= publishedAtOnce {
-		f.knowledge.tell(func(k *partition.Knowledge) {
-			k.Anew(source, at)
+		f.knowledge.tell(func(k *partition.PooledState) {
+			k.BeginResync(source, at)
 			k.Tell(source, all)
 			k.Whole(source, at)
 		})
 		return
 	}
-	f.knowledge.tell(func(k *partition.Knowledge) { k.Anew(source, at) })
+	f.knowledge.tell(func(k *partition.PooledState) { k.BeginResync(source, at) })
 	for part := range slices.Chunk(all, publishedAtOnce) {
-		f.knowledge.tell(func(k *partition.Knowledge) { k.Tell(source, part) })
+		f.knowledge.tell(func(k *partition.PooledState) { k.Tell(source, part) })
 	}
-	f.knowledge.tell(func(k *partition.Knowledge) { k.Whole(source, at) })
+	f.knowledge.tell(func(k *partition.PooledState) { k.Whole(source, at) })
 }
 
 // read takes published fields apart, once for all. What cannot be read is passed over: its writer may be newer

@@ -142,8 +142,8 @@ func TestFollower_ReadsTheWholeAfterAGap(t *testing.T) {
 func TestFollower_SendsOlderDeltasBeforeTheWhole(t *testing.T) {
 	for _, n := range []int{0, publishedAtOnce + 1} {
 		f := &follower{knowledge: newKnowledge(&partition.Config{Names: newSharedNames()})}
-		f.round = []telling{{source: 0, at: state.Fence{Token: "t", Seq: 1}}}
-		f.tellAnew(0, make([]partition.Published, n), state.Fence{Token: "t", Seq: 2})
+		f.round = []publication{{source: 0, at: state.Fence{Token: "t", Seq: 1}}}
+		f.resync(0, make([]partition.Published, n), state.Fence{Token: "t", Seq: 2})
 		f.tell()
 		at, known := f.knowledge.of.At(0)
 		require.True(t, known)

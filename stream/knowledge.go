@@ -10,7 +10,7 @@ import (
 // while no loop is about to.
 type knowledge struct {
 	mu     sync.RWMutex
-	of     *partition.Knowledge
+	of     *partition.PooledState
 	reader *partition.PublishedReader // the follower's
 }
 
@@ -26,9 +26,9 @@ func (k *knowledge) use(do func()) {
 }
 
 // tell begins the next epoch. It waits for the loops to come round, and they for it.
-func (k *knowledge) tell(do func(*partition.Knowledge)) {
+func (k *knowledge) tell(do func(*partition.PooledState)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	do(k.of)
-	k.of.Told()
+	k.of.Commit()
 }

@@ -16,7 +16,7 @@ import (
 type LearnerValue struct {
 	Payoffs   int64   // that impressions ended with, defaults among them
 	PayoffSum float64 // their sum
-	partition.Comparison
+	partition.Counterfactual
 }
 
 func valueOf(l *partition.LearnerStatus) LearnerValue {

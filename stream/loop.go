@@ -28,8 +28,8 @@ type loop struct {
 	task      *task.Task
 	replies   chan task.Reply
 	status    atomic.Pointer[task.Status]
-	look      atomic.Pointer[partition.Look] // the last; nil: none yet
-	lookAgain atomic.Bool                    // somebody wants another
+	look      atomic.Pointer[partition.Sample] // the last; nil: none yet
+	lookAgain atomic.Bool                      // somebody wants another
 	sources   chan publishedBatch
 	ended     chan struct{}
 	loads     atomic.Uint64 // how often the task has loaded a state; see follower
@@ -148,7 +148,7 @@ func (l *loop) execute(ctx context.Context, r task.Request) {
 
 // shell is what carries one request out.
 func (l *loop) shell(ctx context.Context) task.Shell {
-	s := shell{Carrier{ctx, l.kafka, l.w.opt.Store, l.p}, l}
+	s := shell{Executor{ctx, l.kafka, l.w.opt.Store, l.p}, l}
 	if l.traces != nil {
 		return tracedShell{s, l.traces}
 	}
@@ -157,7 +157,7 @@ func (l *loop) shell(ctx context.Context) task.Shell {
 
 // shell carries out one request of a loop's task.
 type shell struct {
-	Carrier
+	Executor
 	l *loop
 }
 
@@ -165,7 +165,7 @@ var _ task.Shell = shell{}
 
 // Fetch notes, too, where keys were placed.
 func (s shell) Fetch(e task.Fetch) (task.Fetched, error) {
-	f, err := s.Carrier.Fetch(e)
+	f, err := s.Executor.Fetch(e)
 	s.l.w.placing.note(e.Topic, s.Partition, s.l.w.partitions(), f.Records)
 	return f, err
 }

@@ -68,7 +68,7 @@ func running() *task.Status {
 		{Name: "feed", Items: 9, Status: delay.Status{OnHold: true, Holds: 3, Queued: 8, Flights: 4,
 			Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 1.25, Known: true, Share: 0.125, Median: 1500, P90: 60_000},
 			Level:   delay.LevelStatus{Tracked: true, AsOf: 1000, Level: -0.25, HalfLife: 8000, Changes: 2}},
-			Drops: partition.DropStatus{Items: 8, Statistic: 16}},
+			Drops: partition.UnattributedStatus{Items: 8, Statistic: 16}},
 		{Name: "old", Gone: true},
 	}
 	return s
@@ -250,7 +250,7 @@ func TestTheShareOfImpressionsWithASelectionIsThatOfTheMost(t *testing.T) {
 func TestWhatPayoffsDependOnIsShown(t *testing.T) {
 	for _, most := range []int32{4, 7} {
 		got := scrapeTwo(t, func(p int32, l *partition.LearnerStatus) {
-			l.Personal = delay.PersonalStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
+			l.Personal = delay.ContextualStatus{Known: true, Fits: 3, Payoffs: 9, Deviations: [delay.Causes]float64{0.5, 0.25, -1, 0.125, -1},
 				Spreads: []delay.Spread{{Name: "price", SD: 0.0625}}}
 			if p == most {
 				l.Personal.Payoffs, l.Personal.Deviations[delay.OfFeatures] = 10, 0.75

@@ -17,14 +17,14 @@ func TestRangeWarnings_OnceAnHourOfEventTime(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	w := rangeWarnings{hourly{}}
-	said := func(watermark int64, c partition.Conduct, gone bool) bool {
+	said := func(watermark int64, c partition.UserModel, gone bool) bool {
 		out.Reset()
 		w.say(log, &task.Status{Watermark: watermark, Learners: []partition.LearnerStatus{{Name: "feed", Gone: gone, Conduct: c}}})
 		return strings.Contains(out.String(), "learner=feed payoffs=")
 	}
-	wide := partition.Conduct{Payoffs: 1000, Least: 0.25, Most: 0.34}
-	require.False(t, said(0, partition.Conduct{Payoffs: 999, Most: 0.05}, false), "too few")
-	require.False(t, said(0, partition.Conduct{Payoffs: 5000, Most: 0.2}, false), "wide enough")
+	wide := partition.UserModel{Payoffs: 1000, Least: 0.25, Most: 0.34}
+	require.False(t, said(0, partition.UserModel{Payoffs: 999, Most: 0.05}, false), "too few")
+	require.False(t, said(0, partition.UserModel{Payoffs: 5000, Most: 0.2}, false), "wide enough")
 	require.False(t, said(0, wide, true))
 	require.True(t, said(1, wide, false))
 	require.False(t, said(warnEvery, wide, false))

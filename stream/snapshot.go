@@ -48,10 +48,10 @@ type LearnerSnapshot struct {
 
 	Silence    delay.SilenceStatus
 	Level      delay.LevelStatus
-	Personal   delay.PersonalStatus
+	Personal   delay.ContextualStatus
 	Attraction delay.AttractionStatus
-	Drops      partition.DropStatus
-	Conduct    partition.Conduct
+	Drops      partition.UnattributedStatus
+	Conduct    partition.UserModel
 
 	Undecided  int64     // pairs of items; -1: the learner is given utilities
 	Instances  int64     // BOLD's
@@ -297,7 +297,7 @@ func collectSilence(gauge func(d *prometheus.Desc, v float64, labels ...string),
 }
 
 // collectPersonal gives the gauges of what payoffs depend on, where that is more than the item.
-func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, s *delay.PersonalStatus) {
+func collectPersonal(gauge func(d *prometheus.Desc, v float64, labels ...string), name string, s *delay.ContextualStatus) {
 	if !s.Known {
 		return
 	}

@@ -170,7 +170,7 @@ func TestTracesNeverRefuseARanking(t *testing.T) {
 	tr, spans := recorded(sdktrace.AlwaysSample())
 	tr.fetched(event.Impressions, batchOf(event.Impressions, 0, 1, 0))
 	log := &strict{}
-	s := tracedShell{shell{Carrier: Carrier{Ctx: t.Context(), Log: log}}, tr}
+	s := tracedShell{shell{Executor: Executor{Ctx: t.Context(), Log: log}}, tr}
 	messages := messagesOf("i0")
 	got, err := s.Produce(task.Produce{Topic: event.Rankings, Messages: messages})
 	require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestTracesOff(t *testing.T) {
 	require.Nil(t, l.traces)
 	require.IsType(t, shell{}, l.shell(t.Context()))
 	l.traces.abandon("the end")
-	bare := testing.AllocsPerRun(100, func() { var s task.Shell = shell{Carrier{t.Context(), l.kafka, l.w.opt.Store, l.p}, l}; kept = s })
+	bare := testing.AllocsPerRun(100, func() { var s task.Shell = shell{Executor{t.Context(), l.kafka, l.w.opt.Store, l.p}, l}; kept = s })
 	require.Equal(t, bare, testing.AllocsPerRun(100, func() { kept = l.shell(t.Context()) }))
 }
 

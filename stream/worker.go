@@ -270,21 +270,21 @@ func (w *Worker) Dead() error {
 	return nil
 }
 
-// Seen is a partition as it was a moment ago.
-type Seen struct {
-	Status *task.Status    // nil: it is starting
-	Waits  string          // what it waits for, or why it has stopped, in plain words; "": neither
-	Look   *partition.Look // nil: nobody has looked yet, see LookAgain
+// Observed is a partition as it was a moment ago.
+type Observed struct {
+	Status *task.Status      // nil: it is starting
+	Waits  string            // what it waits for, or why it has stopped, in plain words; "": neither
+	Look   *partition.Sample // nil: nobody has looked yet, see LookAgain
 }
 
-// Seen are the present partitions, by partition number. Nothing of it may be changed.
-func (w *Worker) Seen() map[int32]Seen {
+// Observed are the present partitions, by partition number. Nothing of it may be changed.
+func (w *Worker) Seen() map[int32]Observed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make(map[int32]Seen, len(w.loops))
+	all := make(map[int32]Observed, len(w.loops))
 	for p, l := range w.loops {
 		s := l.status.Load()
-		all[p] = Seen{s, waitsFor(s), l.look.Load()}
+		all[p] = Observed{s, waitsFor(s), l.look.Load()}
 	}
 	return all
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/demo"
-	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -31,7 +31,7 @@ func newDemoCommand() *cobra.Command {
 		opt     = demo.Options{Impressions: 20_000, Seed: 1}
 		asJSON  bool
 		verbose bool
-		serve   string
+		listen  string
 	)
 	cmd := &cobra.Command{
 		Use:   "demo [--impressions N] [--seed S] [--json] [--serve]",
@@ -53,7 +53,7 @@ and payoffs over HTTP, as "ranker-worker serve" does, until it is interrupted.`,
 			if opt.Impressions < 1 || opt.Impressions > maxDemoImpressions {
 				return usageError{fmt.Errorf("--impressions must be from 1 to %d, not %d", maxDemoImpressions, opt.Impressions)}
 			}
-			return runDemo(cmd, opt, asJSON, verbose, serve)
+			return runDemo(cmd, opt, asJSON, verbose, listen)
 		},
 	}
 	f := cmd.Flags()
@@ -61,12 +61,12 @@ and payoffs over HTTP, as "ranker-worker serve" does, until it is interrupted.`,
 	f.Uint64Var(&opt.Seed, "seed", opt.Seed, "makes the same users again")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document on stdout")
 	f.BoolVar(&verbose, "verbose", false, "show the worker's log on stderr")
-	f.StringVar(&serve, "serve", "", "then take records over HTTP at this `ADDRESS`")
+	f.StringVar(&listen, "serve", "", "then take records over HTTP at this `ADDRESS`")
 	f.Lookup("serve").NoOptDefVal = config.Defaults().Serve.Listen
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, serve string) error {
+func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, listen string) error {
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	people := out
 	if asJSON || !isTerminal(out) {
@@ -91,9 +91,9 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, serve s
 		printSummary(out, s)
 		return nil
 	}
-	if serve != "" {
-		opt.Listen = serve
-		opt.Serve = func(ctx context.Context, s *demo.Summary, d *door.Door) error {
+	if listen != "" {
+		opt.Listen = listen
+		opt.Serve = func(ctx context.Context, s *demo.Summary, d *serve.Door) error {
 			if err := tell(s); err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func runDemo(cmd *cobra.Command, opt demo.Options, asJSON, verbose bool, serve s
 		show.end()
 		return errors.Join(errors.New("the demo did not end well"), err)
 	}
-	if serve != "" {
+	if listen != "" {
 		return nil
 	}
 	return tell(s)
@@ -122,8 +122,8 @@ would have paid most over the whole time. Less is better.
 `
 
 // serveDemo takes records over HTTP until ctx ends.
-func serveDemo(ctx context.Context, w io.Writer, d *door.Door) error {
-	server, err := door.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready, Version: buildVersion()})
+func serveDemo(ctx context.Context, w io.Writer, d *serve.Door) error {
+	server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready, Version: buildVersion()})
 	if err != nil {
 		return err
 	}

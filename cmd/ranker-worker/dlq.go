@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/letters"
+	"github.com/ranker-worker/ranker-worker/internal/dlq"
 )
 
 func newDLQCommand() *cobra.Command {
@@ -32,12 +32,12 @@ one of them in full, replay sends their records again once what refused them is 
 }
 
 // withBox opens the dead letters that a configuration names, and lets do look at them until the first SIGINT or SIGTERM.
-func withBox(cmd *cobra.Command, file string, do func(context.Context, *letters.Box) error) error {
+func withBox(cmd *cobra.Command, file string, do func(context.Context, *dlq.Box) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
 		return err
 	}
-	b, err := letters.Open(cfg)
+	b, err := dlq.Open(cfg)
 	if err != nil {
 		return err
 	}
@@ -55,18 +55,18 @@ func topicsFlag(cmd *cobra.Command, topics *[]string) {
 
 // letterJSON is a dead letter as --json shows it. Key and value are text where they are UTF-8, else base64 under the other name.
 type letterJSON struct {
-	*letters.Letter
+	*dlq.Letter
 	KeyText   *string `json:"key_text,omitempty"`
 	ValueText *string `json:"value_text,omitempty"`
 	Hint      string  `json:"hint,omitempty"`
 }
 
-func asJSON(l *letters.Letter) letterJSON {
-	return letterJSON{l, validText(l.Key), validText(l.Value), letters.Hint(l)}
+func asJSON(l *dlq.Letter) letterJSON {
+	return letterJSON{l, validText(l.Key), validText(l.Value), dlq.Hint(l)}
 }
 
 // parseAt reads TOPIC/PARTITION/OFFSET.
-func parseAt(text string) (at letters.At, err error) {
+func parseAt(text string) (at dlq.At, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) == 3 {
 		at.Topic = parts[0]

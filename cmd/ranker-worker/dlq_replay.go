@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/letters"
+	"github.com/ranker-worker/ranker-worker/internal/dlq"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -21,7 +21,7 @@ func newDLQReplayCommand() *cobra.Command {
 		file, from, to, offsets string
 		inJSON                  bool
 	)
-	q := letters.Query{}
+	q := dlq.Query{}
 	cmd := &cobra.Command{
 		Use:   "replay --config FILE [--topic T] [--reason R] [--from T] [--to T] [--partition P] [--offsets A-B] --yes",
 		Short: "Send the records of dead letters again",
@@ -53,7 +53,7 @@ Records that were cut off, or passed over by state skip, cannot be sent: their b
 				}
 			}
 			p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: now}
-			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
+			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
 				r, err := b.Replay(ctx, q, p.say)
 				p.end()
 				if r != nil && inJSON {
@@ -107,7 +107,7 @@ func parseOffsets(text string) (first, last int64, err error) {
 	return first, last, nil
 }
 
-func showReplay(out io.Writer, r *letters.Replayed) {
+func showReplay(out io.Writer, r *dlq.Replayed) {
 	did := "sent again"
 	if !r.Done {
 		did = "would be sent again; give --yes to do it"

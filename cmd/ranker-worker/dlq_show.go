@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/letters"
+	"github.com/ranker-worker/ranker-worker/internal/dlq"
 )
 
 func newDLQShowCommand() *cobra.Command {
@@ -32,7 +32,7 @@ stood, as dlq tail says it; with a dead-letter topic's name it is where the dead
 			if err != nil {
 				return err
 			}
-			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
+			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
 				l, err := b.Find(ctx, at)
 				if err != nil {
 					return ended(ctx, err)
@@ -50,7 +50,7 @@ stood, as dlq tail says it; with a dead-letter topic's name it is where the dead
 	return cmd
 }
 
-func showLetter(ctx context.Context, out io.Writer, b *letters.Box, l *letters.Letter) error {
+func showLetter(ctx context.Context, out io.Writer, b *dlq.Box, l *dlq.Letter) error {
 	fmt.Fprintf(out, "record   %s\nletter   %s\nrefused  %s\nreason   %s\ndetail   %s\n", l.Of, l.Letter, l.Time.UTC().Format(time.RFC3339Nano), l.Reason, l.Detail)
 	stamped, replayOf, found, err := b.Original(ctx, l)
 	switch {
@@ -67,9 +67,9 @@ func showLetter(ctx context.Context, out io.Writer, b *letters.Box, l *letters.L
 	if l.Size > 0 {
 		fmt.Fprintf(out, "cut off  key and value had %d bytes\n", l.Size)
 	}
-	hint := letters.Hint(l)
+	hint := dlq.Hint(l)
 	if found {
-		hint = cmp.Or(hint, letters.TimestampHint(stamped))
+		hint = cmp.Or(hint, dlq.TimestampHint(stamped))
 	}
 	if hint != "" {
 		fmt.Fprintf(out, "hint     %s\n", hint)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/letters"
+	"github.com/ranker-worker/ranker-worker/internal/dlq"
 )
 
 func newDLQTailCommand() *cobra.Command {
@@ -34,8 +34,8 @@ topic/partition/offset of the record, the reason, its key, and the beginning of 
 				return usageError{fmt.Errorf("--last cannot be negative")}
 			}
 			enc := json.NewEncoder(cmd.OutOrStdout())
-			return withBox(cmd, file, func(ctx context.Context, b *letters.Box) error {
-				return ended(ctx, b.Tail(ctx, topics, last, !once, func(l *letters.Letter) error {
+			return withBox(cmd, file, func(ctx context.Context, b *dlq.Box) error {
+				return ended(ctx, b.Tail(ctx, topics, last, !once, func(l *dlq.Letter) error {
 					if inJSON {
 						return enc.Encode(asJSON(l))
 					}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -222,7 +222,7 @@ func (e *evaluation) judgeLog(ctx context.Context, cmd *cobra.Command, o *evalua
 	in.query.Progress = func(at event.Millis, records int64, share float64) {
 		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
 	}
-	log, err := journal.Read(ctx, in.sources, in.query)
+	log, err := joinedlog.Read(ctx, in.sources, in.query)
 	if err != nil {
 		return nil, err
 	}

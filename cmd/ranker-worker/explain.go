@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/internal/audit"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -46,8 +46,8 @@ Of an id that came again once it was forgotten the first ranking is shown.`,
 	return cmd
 }
 
-func runExplain(cmd *cobra.Command, file, base, id string) (x *retrace.Explanation, err error) {
-	err = withTopics(cmd, file, base, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+func runExplain(cmd *cobra.Command, file, base, id string) (x *audit.Explanation, err error) {
+	err = withTopics(cmd, file, base, func(ctx context.Context, topics *audit.Topics, say func(string)) error {
 		rankings := 0
 		x, err = topics.Explain(ctx, id, func(at int64) {
 			if rankings++; rankings%1000 == 0 {
@@ -59,7 +59,7 @@ func runExplain(cmd *cobra.Command, file, base, id string) (x *retrace.Explanati
 	return x, err
 }
 
-func printExplanation(w io.Writer, x *retrace.Explanation) error {
+func printExplanation(w io.Writer, x *audit.Explanation) error {
 	how := "replayed identically"
 	switch {
 	case x.NotExact != "":

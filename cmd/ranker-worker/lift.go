@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -88,7 +88,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	q.Progress = func(at event.Millis, records int64, share float64) {
 		p.say(withShare(fmt.Sprintf("reading: %d records, up to %s", records, time.UnixMilli(at).UTC().Format(time.DateOnly)), share, true, p.began))
 	}
-	log, err := journal.Read(ctx, in.sources, q)
+	log, err := joinedlog.Read(ctx, in.sources, q)
 	p.end()
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 }
 
 // asked is what is to be read, and what is made of it.
-func (c *comparison) asked(cfg *config.Config) (*lift.Units, *journal.Query, error) {
+func (c *comparison) asked(cfg *config.Config) (*lift.Units, *joinedlog.Query, error) {
 	var x *config.Experiment
 	var names []string
 	for k := range cfg.Experiments {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
@@ -50,8 +50,8 @@ func (i *logInput) sourceFlags(cmd *cobra.Command, topics ...event.Topic) {
 type openLog struct {
 	name    string
 	cfg     *config.Config
-	query   *journal.Query
-	sources []journal.Source
+	query   *joinedlog.Query
+	sources []joinedlog.Source
 	release func()
 }
 
@@ -91,7 +91,7 @@ func (i *logInput) anyFile() bool {
 }
 
 // openQuery opens what a query asks for.
-func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *journal.Query) (*openLog, error) {
+func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *config.Config, q *joinedlog.Query) (*openLog, error) {
 	out := &openLog{cfg: cfg, query: q, release: func() {}}
 	var err error
 	if i.anyFile() {
@@ -104,7 +104,7 @@ func (i *logInput) openQuery(ctx context.Context, cmd *cobra.Command, cfg *confi
 		return nil, err
 	}
 	out.name, out.release = "kafka", b.Close
-	if out.sources, err = journal.OpenTopics(ctx, b, out.query); err != nil {
+	if out.sources, err = joinedlog.OpenTopics(ctx, b, out.query); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (i *logInput) unconfigured(units config.Range) (*config.Config, error) {
 	return cfg, nil
 }
 
-func (i *logInput) query(cfg *config.Config) (*journal.Query, error) {
-	q := &journal.Query{HasSelections: cfg.Kafka.Topics.HasSelections(), Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
+func (i *logInput) query(cfg *config.Config) (*joinedlog.Query, error) {
+	q := &joinedlog.Query{HasSelections: cfg.Kafka.Topics.HasSelections(), Parking: cfg.Join.ParkingTime, Formats: app.Formats(cfg)}
 	if i.anyFile() {
 		q.HasSelections = i.files[event.Selections] != ""
 	} else {
@@ -170,7 +170,7 @@ func momentFlag(name, text string) (int64, error) {
 }
 
 // openFiles opens files of records.
-func (i *logInput) openFiles(stdin io.Reader, q *journal.Query) (all []journal.Source, err error) {
+func (i *logInput) openFiles(stdin io.Reader, q *joinedlog.Query) (all []joinedlog.Source, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range all {
@@ -181,7 +181,7 @@ func (i *logInput) openFiles(stdin io.Reader, q *journal.Query) (all []journal.S
 	used := ""
 	for _, topic := range []event.Topic{event.Impressions, event.Rankings, event.Selections, event.Payoffs} {
 		name := i.files[topic]
-		var s journal.Source
+		var s joinedlog.Source
 		switch {
 		case topic == event.Selections && !q.HasSelections, topic == event.Impressions && q.Accept != nil:
 			continue
@@ -189,12 +189,12 @@ func (i *logInput) openFiles(stdin io.Reader, q *journal.Query) (all []journal.S
 			return all, usageError{fmt.Errorf("--%s is missing: rankings and payoffs are needed, selections where there are any, and impressions for what other policies would do",
 				topicFlags[topic])}
 		case name != "-":
-			s, err = journal.OpenLines(topic, name)
+			s, err = joinedlog.OpenLines(topic, name)
 		case used != "":
 			return all, usageError{fmt.Errorf("--%s and --%s cannot both be standard input", used, topicFlags[topic])}
 		default:
 			used = topicFlags[topic]
-			s, err = journal.OpenInput(topic, stdin)
+			s, err = joinedlog.OpenInput(topic, stdin)
 		}
 		if err != nil {
 			return all, err

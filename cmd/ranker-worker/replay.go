@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/internal/audit"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
@@ -107,14 +107,14 @@ func baseFlag(cmd *cobra.Command, base *string) {
 }
 
 // withTopics opens the topics that a configuration names, and lets do replay them until the first SIGINT or SIGTERM. Progress is told by say.
-func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *retrace.Topics, say func(string)) error) error {
+func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Context, topics *audit.Topics, say func(string)) error) error {
 	cfg, err := loadText(cmd, file)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	topics, err := retrace.Open(ctx, cfg)
+	topics, err := audit.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -130,14 +130,14 @@ func withTopics(cmd *cobra.Command, file, base string, do func(ctx context.Conte
 }
 
 func runReplay(cmd *cobra.Command, file, base string) (r *replayReport, err error) {
-	err = withTopics(cmd, file, base, func(ctx context.Context, topics *retrace.Topics, say func(string)) error {
+	err = withTopics(cmd, file, base, func(ctx context.Context, topics *audit.Topics, say func(string)) error {
 		r, err = replayAll(ctx, topics, say)
 		return err
 	})
 	return r, err
 }
 
-func replayAll(ctx context.Context, topics *retrace.Topics, say func(string)) (*replayReport, error) {
+func replayAll(ctx context.Context, topics *audit.Topics, say func(string)) (*replayReport, error) {
 	var rankings, different int64
 	results, err := topics.Replay(ctx, &replay.Config{Made: func(m replay.Made) bool {
 		if rankings++; !m.Same && m.NotExact == "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
@@ -54,7 +54,7 @@ func runServe(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer traces.Close()
-	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Logger: log, Metrics: door.NewMetrics(registry), Tracers: traces.Tracers()})
+	d, err := serve.New(cfg, b, app.TopicNames(cfg), serve.Options{Logger: log, Metrics: serve.NewMetrics(registry), Tracers: traces.Tracers()})
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runServe(cmd *cobra.Command, file string) error {
 		d.Reload()
 		reload(fixed{cfg}, file, config.ServeFile, level, log)
 	})()
-	s, err := door.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
+	s, err := serve.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: version, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -188,7 +188,7 @@ func plotFile(file string) error {
 	if file == "" {
 		return nil
 	}
-	if _, err := picture.Format(file); err != nil {
+	if _, err := plotting.Format(file); err != nil {
 		return usageError{fmt.Errorf("--plot: %w", err)}
 	}
 	if _, err := os.Stat(filepath.Dir(file)); err != nil {
@@ -199,7 +199,7 @@ func plotFile(file string) error {
 
 // drawPlot writes a picture to a file that plotFile has taken.
 func drawPlot(file string, draw func(w io.Writer, format string) error) error {
-	format, err := picture.Format(file)
+	format, err := plotting.Format(file)
 	if err != nil {
 		return err
 	}

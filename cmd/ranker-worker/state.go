@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newStateCommand() *cobra.Command {
@@ -42,13 +42,13 @@ func (f *stateFlags) add(cmd *cobra.Command) {
 }
 
 // withTool opens what a configuration names, and lets do work with it. Progress goes to stderr.
-func withTool(cmd *cobra.Command, file string, do func(*statetool.Tool) error) error {
+func withTool(cmd *cobra.Command, file string, do func(*admin.Tool) error) error {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return err
 	}
 	p := &slowProgress{w: cmd.ErrOrStderr(), live: isTerminal(cmd.ErrOrStderr()), began: time.Now()}
-	tool, err := statetool.New(cfg, statetool.Options{Progress: p.say})
+	tool, err := admin.New(cfg, admin.Options{Progress: p.say})
 	if err != nil {
 		return err
 	}

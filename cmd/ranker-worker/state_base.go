@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newBaseCommand() *cobra.Command {
@@ -29,7 +29,7 @@ policies robust and egreedy, utilities: sorted or social, silence: waits) are ex
   ranker-worker replay --config worker.yaml --base bases/2026-11-23`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				r, err := tool.TakeBase(cmd.Context(), dir)
 				if err != nil {
 					return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newExportCommand() *cobra.Command {
@@ -31,8 +31,8 @@ stdout and --output is needed.`,
 			if flags.json && file == "" {
 				return usageError{errors.New("--json needs --output: stdout cannot take both")}
 			}
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
-				var r *statetool.ExportReport
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
+				var r *admin.ExportReport
 				err := writeOut(cmd.OutOrStdout(), file, func(w io.Writer) (err error) {
 					r, err = tool.Export(cmd.Context(), learner, w)
 					return err
@@ -78,7 +78,7 @@ func writeOut(stdout io.Writer, file string, write func(io.Writer) error) error 
 func newImportCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     statetool.ImportQuery
+		q     admin.ImportQuery
 		file  string
 	)
 	cmd := &cobra.Command{
@@ -99,7 +99,7 @@ settled now, as kafka.start says. One that has run before and has lost its state
 		Example: `  ranker-worker state import --config worker.yaml --input learned.jsonl
   ranker-worker state import --config worker.yaml --learner feed --as feed-v2 < learned.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				in := cmd.InOrStdin()
 				if file != "" {
 					f, err := os.Open(file)

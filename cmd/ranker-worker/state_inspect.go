@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newInspectCommand() *cobra.Command {
 	var (
 		flags      stateFlags
-		q          statetool.InspectQuery
+		q          admin.InspectQuery
 		candidates string
 		items      int
 	)
@@ -52,7 +52,7 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 			if q.Partition < -1 || items < 0 {
 				return usageError{fmt.Errorf("--partition and --items cannot be negative")}
 			}
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				r, err := tool.Inspect(cmd.Context(), q)
 				switch {
 				case err != nil:
@@ -75,17 +75,17 @@ has learned itself counts. Payoffs are scaled from the payoff range to 0..1.`,
 
 // parseCandidates reads a:0.1,b:0.7, or plain items. An item may have colons itself: what is behind the last one is a
 // utility where it is a number.
-func parseCandidates(text string) ([]statetool.Candidate, error) {
+func parseCandidates(text string) ([]admin.Candidate, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var all []statetool.Candidate
+	var all []admin.Candidate
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
-		c := statetool.Candidate{Item: part, Plain: true}
+		c := admin.Candidate{Item: part, Plain: true}
 		if at := strings.LastIndexByte(part, ':'); at >= 0 {
 			if u, err := strconv.ParseFloat(part[at+1:], 64); err == nil {
-				c = statetool.Candidate{Item: part[:at], Utility: u}
+				c = admin.Candidate{Item: part[:at], Utility: u}
 			}
 		}
 		if c.Item == "" {
@@ -103,7 +103,7 @@ func parseCandidates(text string) ([]statetool.Candidate, error) {
 	return all, nil
 }
 
-func printReport(out io.Writer, r *statetool.Report, items int) error {
+func printReport(out io.Writer, r *admin.Report, items int) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "Group %s\n\n", r.Group)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -128,7 +128,7 @@ func printReport(out io.Writer, r *statetool.Report, items int) error {
 	return w.Flush()
 }
 
-func printExperiment(w io.Writer, x *statetool.ExperimentReport) {
+func printExperiment(w io.Writer, x *admin.ExperimentReport) {
 	counted := "nothing is counted yet"
 	if x.Counted != "" {
 		counted = "deadlines up to " + x.Counted + " are counted"
@@ -150,7 +150,7 @@ func printExperiment(w io.Writer, x *statetool.ExperimentReport) {
 	t.Flush()
 }
 
-func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
+func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 	fmt.Fprintf(w, "\nLearner %s: policy %s, delay %s, %d items, %d payoffs fed\n", l.Learner, l.Policy, l.Delay, len(l.Items),
 		l.Payoffs)
 	if l.PayoffRange != [2]float64{0, 1} {
@@ -225,7 +225,7 @@ func printLearner(w io.Writer, l *statetool.LearnerReport, items int) {
 }
 
 // printSilence prints what awaited selections count as, where they do.
-func printSilence(w io.Writer, s *statetool.SilenceReport) {
+func printSilence(w io.Writer, s *admin.SilenceReport) {
 	if s.Law == string(config.Waits) {
 		return
 	}
@@ -239,7 +239,7 @@ func printSilence(w io.Writer, s *statetool.SilenceReport) {
 }
 
 // printImpressions prints what an impression pays.
-func printImpressions(w io.Writer, r *statetool.ImpressionReport) {
+func printImpressions(w io.Writer, r *admin.ImpressionReport) {
 	if r.Share == nil {
 		fmt.Fprintln(w, "  share of impressions with a selection: none has ended yet")
 		return
@@ -249,7 +249,7 @@ func printImpressions(w io.Writer, r *statetool.ImpressionReport) {
 }
 
 // printLevel prints what payoffs of all items have in common at present.
-func printLevel(w io.Writer, l *statetool.LevelReport) {
+func printLevel(w io.Writer, l *admin.LevelReport) {
 	if l.AsOf == "" {
 		fmt.Fprintln(w, "  level of all payoffs: none has come yet")
 		return
@@ -263,7 +263,7 @@ func printLevel(w io.Writer, l *statetool.LevelReport) {
 }
 
 // printOrder prints the order of utilities found so far, with a question mark where it is not certain.
-func printOrder(w io.Writer, o *statetool.OrderReport, items int) {
+func printOrder(w io.Writer, o *admin.OrderReport, items int) {
 	if o.UndecidedPairs == 0 {
 		fmt.Fprint(w, "  order of utilities (certain): ")
 	} else {
@@ -284,17 +284,17 @@ func printOrder(w io.Writer, o *statetool.OrderReport, items int) {
 	fmt.Fprintln(w)
 }
 
-func printRanking(w io.Writer, r *statetool.Ranking) {
+func printRanking(w io.Writer, r *admin.Ranking) {
 	fmt.Fprintf(w, "\n  How these candidates would be ranked\n  Rule: %s.\n", r.Rule)
 	if r.OnHold != "" {
 		fmt.Fprintf(w, "  Statistics are frozen until a payoff of %q comes.\n", r.OnHold)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	share := func(c *statetool.RankedCandidate) string { return "" }
+	share := func(c *admin.RankedCandidate) string { return "" }
 	head := ""
-	if slices.ContainsFunc(r.Candidates, func(c statetool.RankedCandidate) bool { return c.Share != nil }) {
+	if slices.ContainsFunc(r.Candidates, func(c admin.RankedCandidate) bool { return c.Share != nil }) {
 		head = "per selection\tselect\tper impression\t"
-		share = func(c *statetool.RankedCandidate) string {
+		share = func(c *admin.RankedCandidate) string {
 			return number(c.PerSelection, "–") + "\t" + number(c.Share, "–") + "\t" + number(c.PerImpression, "–") + "\t"
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 // printFeatures says by how much payoffs differ with features.
-func printFeatures(w io.Writer, all []statetool.FeatureReport) {
+func printFeatures(w io.Writer, all []admin.FeatureReport) {
 	fmt.Fprintln(w, "  by how much a payoff changes where a feature goes from the middle of its range to its end (in payoff ranges):")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "  feature\tchange\tgive or take\t")
@@ -24,7 +24,7 @@ func printFeatures(w io.Writer, all []statetool.FeatureReport) {
 }
 
 // printDeviations says how much there is to each thing that payoffs depend on.
-func printDeviations(w io.Writer, all []statetool.DeviationReport) {
+func printDeviations(w io.Writer, all []admin.DeviationReport) {
 	fmt.Fprint(w, "  payoffs differ (in standard deviations, in payoff ranges)")
 	sep := ":"
 	for _, d := range all {
@@ -42,9 +42,9 @@ func printDeviations(w io.Writer, all []statetool.DeviationReport) {
 const mostAdds = 8
 
 // printAdds says what the payoff that is expected of a candidate is made of.
-func printAdds(w io.Writer, c *statetool.RankedCandidate) {
+func printAdds(w io.Writer, c *admin.RankedCandidate) {
 	all, sum := slices.Clone(c.Adds), 0.0
-	slices.SortStableFunc(all, func(a, b statetool.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })
+	slices.SortStableFunc(all, func(a, b admin.AddReport) int { return cmp.Compare(math.Abs(b.Adds), math.Abs(a.Adds)) })
 	for _, a := range all {
 		sum += a.Adds
 	}

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 // TestPrintLearner_ShowsPayoffPerImpression: of learners that maximise it, and of no others.
 func TestPrintLearner_ShowsPayoffPerImpression(t *testing.T) {
 	share, each, product := 0.25, 0.5, 0.125
-	l := statetool.LearnerReport{Learner: "feed", Items: []statetool.ItemReport{{Item: "a", OnTop: 8, Selected: 2, Share: &share}, {Item: "b"}},
-		Impressions: &statetool.ImpressionReport{Impressions: 8, Share: &share, PerSelection: &each, PerImpression: &product},
-		Ranking: &statetool.Ranking{Candidates: []statetool.RankedCandidate{{Item: "a", PerSelection: &each, Share: &share, PerImpression: &product},
+	l := admin.LearnerReport{Learner: "feed", Items: []admin.ItemReport{{Item: "a", OnTop: 8, Selected: 2, Share: &share}, {Item: "b"}},
+		Impressions: &admin.ImpressionReport{Impressions: 8, Share: &share, PerSelection: &each, PerImpression: &product},
+		Ranking: &admin.Ranking{Candidates: []admin.RankedCandidate{{Item: "a", PerSelection: &each, Share: &share, PerImpression: &product},
 			{Item: "b", Share: &share}}}}
 	printed := func() string {
 		var b strings.Builder
@@ -30,7 +30,7 @@ func TestPrintLearner_ShowsPayoffPerImpression(t *testing.T) {
 	require.Contains(t, printed(), "payoff per selection not known yet, per impression not known yet")
 	l.Impressions.Share = nil
 	require.Contains(t, printed(), "share of impressions with a selection: none has ended yet")
-	l.Impressions, l.Ranking.Candidates = nil, []statetool.RankedCandidate{{Item: "a"}}
+	l.Impressions, l.Ranking.Candidates = nil, []admin.RankedCandidate{{Item: "a"}}
 	require.NotContains(t, printed(), "per impression")
 	require.NotContains(t, printed(), "on top")
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 // TestPrintOrder_MarksWhatIsNotCertain, and says how much more it takes.
 func TestPrintOrder_MarksWhatIsNotCertain(t *testing.T) {
-	o := &statetool.OrderReport{Items: []statetool.OrderedItem{{Item: "a"}, {Item: "b"}, {Item: "c", Undecided: true}}, UndecidedPairs: 1, Expected: 3}
+	o := &admin.OrderReport{Items: []admin.OrderedItem{{Item: "a"}, {Item: "b"}, {Item: "c", Undecided: true}}, UndecidedPairs: 1, Expected: 3}
 	var b strings.Builder
 	printOrder(&b, o, 20)
 	require.Equal(t, "  order of utilities (1 pairs undecided, about 3 more selections): a < b ? c\n", b.String())

@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newRebuildCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     statetool.RebuildQuery
+		q     admin.RebuildQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "rebuild --config FILE [--partial] [--replace --yes]",
@@ -31,7 +31,7 @@ It refuses while the group has live members.`,
 		Example: `  ranker-worker state rebuild --config worker.yaml
   ranker-worker state rebuild --config worker.yaml --partial --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				r, err := tool.Rebuild(cmd.Context(), q)
 				if err != nil {
 					return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newResetCommand() *cobra.Command {
@@ -35,12 +35,12 @@ with state export.`,
   ranker-worker state reset --config worker.yaml --learner feed --yes
   ranker-worker state reset --config worker.yaml --experiment feed --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				if experiment != "" {
 					return resetExperiment(cmd, tool, experiment, yes, flags.json)
 				}
 				r, err := tool.Reset(cmd.Context(), learner, yes)
-				if err != nil && !errors.Is(err, statetool.ErrConfirm) {
+				if err != nil && !errors.Is(err, admin.ErrConfirm) {
 					return err
 				}
 				if flags.json {
@@ -59,9 +59,9 @@ with state export.`,
 	return cmd
 }
 
-func resetExperiment(cmd *cobra.Command, tool *statetool.Tool, name string, yes, asJSON bool) error {
+func resetExperiment(cmd *cobra.Command, tool *admin.Tool, name string, yes, asJSON bool) error {
 	r, err := tool.ResetExperiment(cmd.Context(), name, yes)
-	if err != nil && !errors.Is(err, statetool.ErrConfirm) {
+	if err != nil && !errors.Is(err, admin.ErrConfirm) {
 		return err
 	}
 	if asJSON {
@@ -79,7 +79,7 @@ func resetExperiment(cmd *cobra.Command, tool *statetool.Tool, name string, yes,
 	return err
 }
 
-func printReset(w io.Writer, r *statetool.ResetReport) error {
+func printReset(w io.Writer, r *admin.ResetReport) error {
 	verb := "would be forgotten"
 	if r.Done {
 		verb = "are forgotten"

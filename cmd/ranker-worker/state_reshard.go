@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newReshardCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     statetool.ReshardQuery
+		q     admin.ReshardQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "reshard --config FILE [--recreated] --yes",
@@ -42,9 +42,9 @@ It refuses while the group has live members.`,
   ranker-worker topics --config fewer.yaml --create   # names other topics
   ranker-worker state reshard --config fewer.yaml --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				r, err := tool.Reshard(cmd.Context(), q)
-				if r == nil || err != nil && !errors.Is(err, statetool.ErrConfirm) {
+				if r == nil || err != nil && !errors.Is(err, admin.ErrConfirm) {
 					return err
 				}
 				if flags.json {

@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func newSkipCommand() *cobra.Command {
 	var (
 		flags stateFlags
-		q     statetool.SkipQuery
+		q     admin.SkipQuery
 	)
 	cmd := &cobra.Command{
 		Use:   "skip --config FILE --partition P --topic T --offset N --why TEXT",
@@ -29,7 +29,7 @@ workers compare with what they know, can be given too: then it is not compared a
 It refuses where a worker could read the record, and while the group has live members.`,
 		Example: `  ranker-worker state skip --config worker.yaml --partition 3 --topic payoffs --offset 1042 --why "disk of broker 2, INC-77"`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTool(cmd, flags.file, func(tool *statetool.Tool) error {
+			return withTool(cmd, flags.file, func(tool *admin.Tool) error {
 				r, err := tool.Skip(cmd.Context(), q)
 				if err != nil {
 					return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 )
 
 func TestStateUsage(t *testing.T) {
@@ -29,22 +29,22 @@ func TestStateUsage(t *testing.T) {
 func TestParseCandidates_LastColonCounts(t *testing.T) {
 	got, err := parseCandidates("urn:a:0.5,b:-1e3")
 	require.NoError(t, err)
-	require.Equal(t, []statetool.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
+	require.Equal(t, []admin.Candidate{{Item: "urn:a", Utility: 0.5}, {Item: "b", Utility: -1000}}, got)
 	got, err = parseCandidates("urn:a,b")
 	require.NoError(t, err)
-	require.Equal(t, []statetool.Candidate{{Item: "urn:a", Plain: true}, {Item: "b", Plain: true}}, got)
+	require.Equal(t, []admin.Candidate{{Item: "urn:a", Plain: true}, {Item: "b", Plain: true}}, got)
 }
 
 // TestPrintReport as a person sees it.
 func TestPrintReport(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
-	r := &statetool.Report{Group: "ranker", Partitions: []statetool.PartitionReport{{Partition: 0, Sequence: 12,
+	r := &admin.Report{Group: "ranker", Partitions: []admin.PartitionReport{{Partition: 0, Sequence: 12,
 		Watermark: "2026-11-21T10:00:00Z", Account: map[string]int64{"impressions.read": 5, "payoffs.applied": 3}}},
-		Learners: []statetool.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
-			Payoffs: 3, Items: []statetool.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), InFlight: 9, Silent: 1.75}, {Item: "b"}},
-			Silence: statetool.SilenceReport{Law: "ages", PaidShare: x(0.125), DelayP50: x(90), DelayP90: x(7200)},
-			Parts:   []statetool.PartReport{{Hold: &statetool.HoldReport{Item: "b", Impression: 7}}},
-			Ranking: &statetool.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []statetool.RankedCandidate{
+		Learners: []admin.LearnerReport{{Learner: "feed", Policy: "elimination", Delay: "qpmd", PayoffRange: [2]float64{0, 10},
+			Payoffs: 3, Items: []admin.ItemReport{{Item: "a", Payoffs: 3, Mean: x(0.25), InFlight: 9, Silent: 1.75}, {Item: "b"}},
+			Silence: admin.SilenceReport{Law: "ages", PaidShare: x(0.125), DelayP50: x(90), DelayP90: x(7200)},
+			Parts:   []admin.PartReport{{Hold: &admin.HoldReport{Item: "b", Impression: 7}}},
+			Ranking: &admin.Ranking{Rule: "the best leads", OnHold: "b", Candidates: []admin.RankedCandidate{
 				{Item: "b", Utility: 1, Leads: true}, {Item: "a", BlockedBy: "b", Payoffs: 3, Mean: x(0.25), Lower: x(0.1), Upper: x(0.4)}}}}}}
 	var out bytes.Buffer
 	require.NoError(t, printReport(&out, r, 1))
@@ -59,28 +59,28 @@ func TestPrintReport(t *testing.T) {
 
 // TestPrintLevel: what has not come, what has not changed, and what has.
 func TestPrintLevel(t *testing.T) {
-	print := func(l *statetool.LevelReport) string {
+	print := func(l *admin.LevelReport) string {
 		var out bytes.Buffer
-		r := &statetool.Report{Learners: []statetool.LearnerReport{{Level: l, Silence: statetool.SilenceReport{Law: "waits"}}}}
+		r := &admin.Report{Learners: []admin.LearnerReport{{Level: l, Silence: admin.SilenceReport{Law: "waits"}}}}
 		require.NoError(t, printReport(&out, r, 1))
 		return out.String()
 	}
 	assert.NotContains(t, print(nil), "level")
-	assert.Contains(t, print(&statetool.LevelReport{}), "none has come yet")
+	assert.Contains(t, print(&admin.LevelReport{}), "none has come yet")
 	then, minutes := "2026-11-21T10:00:00Z", 480.
-	assert.Contains(t, print(&statetool.LevelReport{AsOf: then, Level: 0.001}), then+": +0.0010 (in payoff ranges), which has not changed lately")
-	assert.Contains(t, print(&statetool.LevelReport{AsOf: then, Level: -0.25, HalfLife: &minutes}), "-0.2500 (in payoff ranges), which has changed lately: half-life 8m0s")
+	assert.Contains(t, print(&admin.LevelReport{AsOf: then, Level: 0.001}), then+": +0.0010 (in payoff ranges), which has not changed lately")
+	assert.Contains(t, print(&admin.LevelReport{AsOf: then, Level: -0.25, HalfLife: &minutes}), "-0.2500 (in payoff ranges), which has changed lately: half-life 8m0s")
 }
 
 // TestPrintWindows: learned ones are not taken for given ones, before anything is learned either.
 func TestPrintWindows(t *testing.T) {
-	print := func(l statetool.LearnerReport) string {
+	print := func(l admin.LearnerReport) string {
 		var out bytes.Buffer
 		l.Windows, l.Silence.Law = []float64{0.5, 0.5}, "waits"
-		require.NoError(t, printReport(&out, &statetool.Report{Learners: []statetool.LearnerReport{l}}, 1))
+		require.NoError(t, printReport(&out, &admin.Report{Learners: []admin.LearnerReport{l}}, 1))
 		return out.String()
 	}
-	assert.Contains(t, print(statetool.LearnerReport{}), "windows (given): 1: 0.500")
-	assert.Contains(t, print(statetool.LearnerReport{Learns: true}), "windows (to be learned")
-	assert.Contains(t, print(statetool.LearnerReport{Learns: true, LearnedFrom: 7}), "windows (learned from 7 selections)")
+	assert.Contains(t, print(admin.LearnerReport{}), "windows (given): 1: 0.500")
+	assert.Contains(t, print(admin.LearnerReport{Learns: true}), "windows (to be learned")
+	assert.Contains(t, print(admin.LearnerReport{Learns: true, LearnedFrom: 7}), "windows (learned from 7 selections)")
 }

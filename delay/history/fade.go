@@ -1,6 +1,6 @@
 package history
 
-// Fade adds up evidence in the order of time, of a mean that follows a random walk: what is known of it as well as w payoffs tell
+// Decay adds up evidence in the order of time, of a mean that follows a random walk: what is known of it as well as w payoffs tell
 // it is after a time Δ worth
 //
 //	w/(1 + ρ·Δ·w),
@@ -8,14 +8,14 @@ package history
 // where the walk's variance grows by ρ variances of a payoff in a unit of time. So much is forgotten, and the sums in proportion.
 // What few payoffs tell is hardly forgotten, which forgetting by a fixed rate does not spare; what many tell comes to be worth
 // 1/(ρ·Δ) payoffs, however many they were. The zero value knows nothing.
-type Fade struct {
+type Decay struct {
 	W, R, Q float64 // the worth in payoffs, their sum, and that of their squares
 	at      int64   // up to when
 	begun   bool
 }
 
 // To goes on to a time, in milliseconds; one that is past already changes nothing. rate is ρ, per millisecond.
-func (f *Fade) To(time int64, rate float64) {
+func (f *Decay) To(time int64, rate float64) {
 	if !f.begun {
 		f.at, f.begun = time, true
 		return
@@ -30,6 +30,6 @@ func (f *Fade) To(time int64, rate float64) {
 }
 
 // Take adds evidence of the time that To has come to.
-func (f *Fade) Take(w, r, q float64) {
+func (f *Decay) Take(w, r, q float64) {
 	f.W, f.R, f.Q = f.W+w, f.R+r, f.Q+q
 }

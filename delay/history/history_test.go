@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
 const day = 86_400_000 // ms
@@ -22,10 +22,10 @@ type payment struct {
 }
 
 // grouped counts payoffs by the blocks of a pass.
-func grouped(g *silence.Grid, payments []payment, pass int64) Rows[Payoffs] {
-	sums := map[silence.Block]Payoffs{}
+func grouped(g *inflight.Scheme, payments []payment, pass int64) Rows[Payoffs] {
+	sums := map[inflight.Bucket]Payoffs{}
 	for _, p := range payments {
-		b := g.BlockOf(p.began, pass)
+		b := g.BucketOf(p.began, pass)
 		x := sums[b]
 		sums[b] = Payoffs{x.N + 1, x.R + int64(math.Round(p.payoff*(1<<30))), x.Q + int64(math.Round(p.payoff*p.payoff*(1<<30)))}
 	}
@@ -33,11 +33,11 @@ func grouped(g *silence.Grid, payments []payment, pass int64) Rows[Payoffs] {
 	for b, x := range sums {
 		rows = append(rows, Row[Payoffs]{b, x})
 	}
-	slices.SortFunc(rows, func(a, b Row[Payoffs]) int { return a.Compare(b.Block) })
+	slices.SortFunc(rows, func(a, b Row[Payoffs]) int { return a.Compare(b.Bucket) })
 	return rows
 }
 
-func payments(t *rapid.T, g *silence.Grid, now int64) payment {
+func payments(t *rapid.T, g *inflight.Scheme, now int64) payment {
 	ago := rapid.OneOf(rapid.Int64Range(-5*g.Unit(), 20*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ago")
 	return payment{now - ago, rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-3, 3)).Draw(t, "payoff")}
 }
@@ -45,9 +45,9 @@ func payments(t *rapid.T, g *silence.Grid, now int64) payment {
 // Whatever is paid, in whatever order, and however blocks merge: rows are the payoffs that came, counted by the blocks of the pass.
 func TestRows_ArePayoffsByBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := silence.NewGrid(rapid.Int64Range(1, 400*day).Draw(t, "horizon"))
+		g := inflight.NewScheme(rapid.Int64Range(1, 400*day).Draw(t, "horizon"))
 		now := rapid.SampledFrom([]int64{-62_135_596_800_000, 0, 1_784_000_000_000}).Draw(t, "now")
-		pass, rows, all := g.Pass(now), Rows[Payoffs](nil), []payment(nil)
+		pass, rows, all := g.Tick(now), Rows[Payoffs](nil), []payment(nil)
 		pay := func(t *rapid.T) {
 			p := payments(t, &g, now)
 			rows.Count(&g, p.began, pass, PayoffsOf(p.payoff))
@@ -57,7 +57,7 @@ func TestRows_ArePayoffsByBlock(t *testing.T) {
 			"pay": pay, "pay again": pay,
 			"pass": func(t *rapid.T) {
 				now += rapid.OneOf(rapid.Int64Range(0, 10*g.Unit()), rapid.Int64Range(0, 2*g.Horizon())).Draw(t, "ms")
-				pass = g.Pass(now)
+				pass = g.Tick(now)
 				before := slices.Clone(rows)
 				changed := rows.Merge(&g, pass)
 				require.Equal(t, changed, !slices.Equal(before, rows))
@@ -78,7 +78,7 @@ func TestRows_ArePayoffsByBlock(t *testing.T) {
 // What partitions have whose event times differ adds up to what one would have that had all of it, once that has come to the latest.
 func TestRows_AddIsTheRowsOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := silence.NewGrid(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
+		g := inflight.NewScheme(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
 		var all []payment
 		var sum Rows[Payoffs]
 		latest := int64(0)
@@ -87,7 +87,7 @@ func TestRows_AddIsTheRowsOfAll(t *testing.T) {
 			var own Rows[Payoffs]
 			for range rapid.IntRange(0, 10).Draw(t, "payoffs") {
 				p := payments(t, &g, now)
-				own.Count(&g, p.began, g.Pass(now), PayoffsOf(p.payoff))
+				own.Count(&g, p.began, g.Tick(now), PayoffsOf(p.payoff))
 				all = append(all, p)
 			}
 			if latest = max(latest, now); rapid.Bool().Draw(t, "first") {
@@ -102,14 +102,14 @@ func TestRows_AddIsTheRowsOfAll(t *testing.T) {
 		require.Equal(t, grouped(&g, all, 0).Total(), sum.Total())
 		later := latest + 1000*g.Horizon() + 1<<46
 		merged := slices.Clone(sum)
-		merged.Merge(&g, g.Pass(later))
-		require.Equal(t, grouped(&g, all, g.Pass(later)), merged)
+		merged.Merge(&g, g.Tick(later))
+		require.Equal(t, grouped(&g, all, g.Tick(later)), merged)
 	})
 }
 
 func TestRows_ForgetHalfRatherThanOverflow(t *testing.T) {
-	g := silence.NewGrid(day)
-	b := g.BlockOf(0, 0)
+	g := inflight.NewScheme(day)
+	b := g.BucketOf(0, 0)
 	most := Rows[Payoffs]{{b, Payoffs{Full, Most, Most}}}
 	rows := slices.Clone(most)
 	rows.Count(&g, 0, 0, PayoffsOf(1))
@@ -131,8 +131,8 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, string(text), string(rows.Append(nil)))
 		sum := rows.Add(rows)
 		require.Len(t, sum, len(rows))
-		g := silence.NewGrid(30 * day)
-		for _, pass := range []int64{silence.Never, 0, g.Pass(1_784_000_000_000)} {
+		g := inflight.NewScheme(30 * day)
+		for _, pass := range []int64{inflight.Never, 0, g.Tick(1_784_000_000_000)} {
 			sum.Merge(&g, pass)
 		}
 		all := sum.Total()
@@ -154,7 +154,7 @@ func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
 		}
 		slices.Sort(at)
 		end := at[n-1] + rapid.Int64Range(0, 20_000).Draw(t, "later")
-		var f Fade
+		var f Decay
 		c := mat.NewSymDense(n, nil)
 		for k := range n {
 			f.To(at[k], rate)
@@ -185,7 +185,7 @@ func TestFade_IsLeastSquaresForARandomWalk(t *testing.T) {
 // is all.
 func TestFade_MemoryOfASteadyStream(t *testing.T) {
 	const lambda, rho = 0.02, 1e-6 // per ms
-	var f, still Fade
+	var f, still Decay
 	for k := range int64(100_000) {
 		f.To(k*50, rho)
 		f.Take(1, 1, 1)
@@ -199,17 +199,17 @@ func TestFade_MemoryOfASteadyStream(t *testing.T) {
 }
 
 func BenchmarkFade(b *testing.B) {
-	g := silence.NewGrid(30 * day)
+	g := inflight.NewScheme(30 * day)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var rows Rows[Payoffs]
 	now := int64(3 * 365 * day)
-	pass := g.Pass(now)
+	pass := g.Tick(now)
 	for range 100_000 {
 		rows.Count(&g, rng.Int64N(now), pass, PayoffsOf(rng.Float64()))
 	}
 	b.ReportMetric(float64(len(rows)), "rows")
 	for b.Loop() {
-		var f Fade
+		var f Decay
 		for i := range rows {
 			f.To(rows[i].Middle(), 1e-9)
 			f.Take(float64(rows[i].Sum.N), float64(rows[i].Sum.R), float64(rows[i].Sum.Q))
@@ -220,7 +220,7 @@ func BenchmarkFade(b *testing.B) {
 // Where a part of a sum is replaced, that is the sum of the parts as they are then.
 func TestRows_ReplaceIsTheSumOfWhatIsThen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := silence.NewGrid(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
+		g := inflight.NewScheme(rapid.Int64Range(1, 40*day).Draw(t, "horizon"))
 		var parts [3]Rows[Payoffs]
 		var now [3]int64
 		var sum Rows[Payoffs]
@@ -232,8 +232,8 @@ func TestRows_ReplaceIsTheSumOfWhatIsThen(t *testing.T) {
 			}
 			now[k] += rapid.Int64Range(0, g.Horizon()).Draw(t, "ms")
 			p := payments(t, &g, now[k])
-			by.Merge(&g, g.Pass(now[k]))
-			by.Count(&g, p.began, g.Pass(now[k]), PayoffsOf(p.payoff))
+			by.Merge(&g, g.Tick(now[k]))
+			by.Count(&g, p.began, g.Tick(now[k]), PayoffsOf(p.payoff))
 			replaced, ok := sum.Replace(parts[k], by)
 			parts[k] = by
 			want := parts[0].Add(parts[1]).Add(parts[2])

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
 // Units are in a normalised payoff of 1, and in its square. A payoff is rounded once, before it is added.
@@ -63,7 +63,7 @@ func (p Payoffs) Append(dst []byte) []byte { return AppendNumbers(dst, p.N, p.R,
 
 // Row is what belongs to a block.
 type Row[S Sums[S]] struct {
-	silence.Block
+	inflight.Bucket
 	Sum S
 }
 
@@ -75,10 +75,10 @@ type Rows[S Sums[S]] []Row[S]
 func (r *Row[S]) take(s S) { r.Sum = r.Sum.Add(s).Bounded() }
 
 // Count adds to the block of a time at a pass, or to a longer one if that is there already, and tells which row that is.
-func (h *Rows[S]) Count(g *silence.Grid, time, pass int64, s S) (at int) {
+func (h *Rows[S]) Count(g *inflight.Scheme, time, pass int64, s S) (at int) {
 	at, within := h.At(time)
 	if !within {
-		*h = slices.Insert(*h, at, Row[S]{Block: g.BlockOf(time, pass)})
+		*h = slices.Insert(*h, at, Row[S]{Bucket: g.BucketOf(time, pass)})
 	}
 	(*h)[at].take(s)
 	return at
@@ -96,21 +96,21 @@ func (h Rows[S]) At(time int64) (at int, within bool) {
 }
 
 // Find returns the row of a block; or where it would stand.
-func (h Rows[S]) Find(b silence.Block) (at int, found bool) {
-	return slices.BinarySearchFunc(h, b, func(x Row[S], b silence.Block) int { return x.Compare(b) })
+func (h Rows[S]) Find(b inflight.Bucket) (at int, found bool) {
+	return slices.BinarySearchFunc(h, b, func(x Row[S], b inflight.Bucket) int { return x.Compare(b) })
 }
 
 // Merge brings the rows to the blocks of a pass, and tells whether that changed any.
-func (h *Rows[S]) Merge(g *silence.Grid, pass int64) (changed bool) {
+func (h *Rows[S]) Merge(g *inflight.Scheme, pass int64) (changed bool) {
 	kept := (*h)[:0]
 	for _, x := range *h {
-		b := g.Merged(x.Block, pass)
-		changed = changed || b != x.Block
+		b := g.Merged(x.Bucket, pass)
+		changed = changed || b != x.Bucket
 		if last := len(kept) - 1; last >= 0 && kept[last].End() > b.Start() { // of one block now
 			kept[last].take(x.Sum)
 			continue
 		}
-		x.Block = b
+		x.Bucket = b
 		kept = append(kept, x)
 	}
 	*h = kept
@@ -128,7 +128,7 @@ func (h Rows[S]) Add(o Rows[S]) Rows[S] {
 	all := make(Rows[S], 0, len(h)+len(o))
 	for len(h) > 0 || len(o) > 0 {
 		var x Row[S]
-		if len(o) == 0 || len(h) > 0 && h[0].Compare(o[0].Block) <= 0 {
+		if len(o) == 0 || len(h) > 0 && h[0].Compare(o[0].Bucket) <= 0 {
 			x, h = h[0], h[1:]
 		} else {
 			x, o = o[0], o[1:]

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
 // ErrText says that text is not what Append writes.
@@ -23,7 +23,7 @@ func (h Rows[S]) Append(dst []byte) []byte {
 }
 
 // Append writes the row.
-func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(silence.AppendBlock(dst, r.Block)) }
+func (r *Row[S]) Append(dst []byte) []byte { return r.Sum.Append(inflight.AppendBucket(dst, r.Bucket)) }
 
 // AppendNumbers writes numbers, each with a colon before it.
 func AppendNumbers(dst []byte, numbers ...int64) []byte {
@@ -59,8 +59,8 @@ func Parse[S Sums[S]](text []byte, sumsOf func(numbers []int64) (s S, ok bool)) 
 func parseRow[S Sums[S]](word []byte, sumsOf func(numbers []int64) (S, bool)) (x Row[S], err error) {
 	level, rest, _ := bytes.Cut(word, []byte{':'})
 	index, rest, _ := bytes.Cut(rest, []byte{':'})
-	b, err := silence.ParseBlock(word[:min(len(word), len(level)+1+len(index))])
-	if err != nil || b == silence.Settled {
+	b, err := inflight.ParseBucket(word[:min(len(word), len(level)+1+len(index))])
+	if err != nil || b == inflight.Settled {
 		return x, ErrText
 	}
 	numbers := make([]int64, 0, mostNumbers)

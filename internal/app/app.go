@@ -18,10 +18,10 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/connectivity"
+	"github.com/ranker-worker/ranker-worker/internal/dashboard"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
-	"github.com/ranker-worker/ranker-worker/internal/live"
 	"github.com/ranker-worker/ranker-worker/internal/login"
-	"github.com/ranker-worker/ranker-worker/internal/reach"
 	"github.com/ranker-worker/ranker-worker/internal/registry"
 	"github.com/ranker-worker/ranker-worker/internal/tracing"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -52,7 +52,7 @@ type App struct {
 	Worker *stream.Worker
 	Broker *broker.Client
 	Store  *redisstore.Store
-	Board  *live.Board // what the live page shows; Run keeps it up
+	Board  *dashboard.Dashboard // what the live page shows; Run keeps it up
 	traces *tracing.Provider
 }
 
@@ -105,7 +105,7 @@ func New(cfg *config.Config, opt Options) (*App, error) {
 		SessionTimeout: session, DrainTimeout: rebalanceTimeout / 3, Now: opt.Now, ClockOffset: opt.ClockOffset,
 		FenceInterval: opt.FenceInterval, StopRetry: opt.StopRetry,
 	})
-	board := live.NewBoard(live.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
+	board := dashboard.New(dashboard.Options{Source: w, Counters: metrics, Registry: store, Version: opt.Version,
 		Logger: opt.Logger, Simulated: opt.Now != nil})
 	return &App{Worker: w, Broker: b, Store: store, Board: board, traces: traces}, nil
 }
@@ -214,7 +214,7 @@ func newStore(cfg *config.Config) (*redisstore.Store, error) {
 		Username: cfg.Redis.Username, Password: password, Credentials: credentials, DB: cfg.Redis.DB, Group: cfg.Kafka.Group,
 		WaitReplicas: cfg.Redis.WaitReplicas,
 		Explain: func(ctx context.Context, err error) error {
-			return explain(ctx, err, reach.Server{Kind: reach.Redis, TLS: tlsConfig}, cfg.Redis.Addresses)
+			return explain(ctx, err, connectivity.Server{Kind: connectivity.Redis, TLS: tlsConfig}, cfg.Redis.Addresses)
 		}})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Where("redis"), err)

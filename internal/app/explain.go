@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/reach"
+	"github.com/ranker-worker/ranker-worker/internal/connectivity"
 )
 
 // kafkaServer is how brokers are reached, but for the address.
-func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) reach.Server {
-	s := reach.Server{Kind: reach.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
+func kafkaServer(cfg *config.Config, tlsConfig *tls.Config) connectivity.Server {
+	s := connectivity.Server{Kind: connectivity.Kafka, TLS: tlsConfig, SASL: strings.ToUpper(string(cfg.Kafka.SASL.Mechanism))}
 	switch a := cfg.Kafka.SASL; {
 	case a.Mechanism == config.AWSMSKIAM:
 		s.SASL = "OAUTHBEARER" // as brokers call it
@@ -41,11 +41,11 @@ func ExplainKafka(ctx context.Context, cfg *config.Config, address string, err e
 }
 
 // explain explains an error of a connection to one of some servers: that which the error names, else the first.
-func explain(ctx context.Context, err error, s reach.Server, addresses []string) error {
+func explain(ctx context.Context, err error, s connectivity.Server, addresses []string) error {
 	s.Address = addresses[0]
 	var op *net.OpError
 	if errors.As(err, &op) && op.Addr != nil && len(addresses) > 1 {
 		s.Address = op.Addr.String()
 	}
-	return reach.Why(ctx, s, err)
+	return connectivity.Why(ctx, s, err)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/door"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
@@ -33,7 +33,7 @@ type Options struct {
 	Progress    func(Progress) // nil: none
 	// Serve is called when everything has been played and accounted for, while the worker goes on: with the summary, and a door to
 	// it. Nil: the demo ends then.
-	Serve  func(context.Context, *Summary, *door.Door) error
+	Serve  func(context.Context, *Summary, *serve.Door) error
 	Listen string // where the door is to listen; with Serve
 	// Page is told the address of the live page, host:port, before anything is played; nil: there is no page.
 	Page func(address string)
@@ -269,8 +269,8 @@ func (s *session) play(ctx context.Context, cfg *config.Config) (*Summary, error
 func (s *session) serve(ctx context.Context, summary *Summary, cfg *config.Config) error {
 	now := time.Now()
 	s.played.Store(&now)
-	d, err := door.New(cfg, s.broker, app.TopicNames(cfg), door.Options{Logger: s.opt.Logger,
-		Metrics: door.NewMetrics(prometheus.NewRegistry()), Now: s.now})
+	d, err := serve.New(cfg, s.broker, app.TopicNames(cfg), serve.Options{Logger: s.opt.Logger,
+		Metrics: serve.NewMetrics(prometheus.NewRegistry()), Now: s.now})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -65,8 +65,8 @@ func TestDemo_Serves(t *testing.T) {
 	defer stop()
 	var answer string
 	s, err := Run(ctx, Options{Impressions: 200, Seed: 3, Logger: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
-		Serve: func(ctx context.Context, s *Summary, d *door.Door) error {
-			server, err := door.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready})
+		Serve: func(ctx context.Context, s *Summary, d *serve.Door) error {
+			server, err := serve.Listen(d, stream.ServerConfig{Registry: prometheus.NewRegistry(), Unready: d.Unready})
 			require.NoError(t, err)
 			ended, drain := context.WithCancel(ctx)
 			served := make(chan error)

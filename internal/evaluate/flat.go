@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
 // Options say how rows count.
@@ -98,14 +98,14 @@ type flat struct {
 // file and line.
 func Flat(ctx context.Context, file string, in io.Reader, targets []string, opt *Options) (*Report, error) {
 	f := &flat{file: file, opt: opt, numbers: map[string]int32{}}
-	lines := journal.NewLineReader(in, 1<<20)
+	lines := joinedlog.NewLineReader(in, 1<<20)
 	for {
 		f.line++
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return f.end()
-		case errors.Is(err, journal.ErrLongLine):
+		case errors.Is(err, joinedlog.ErrLongLine):
 			return nil, f.fault("%v", err)
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", file, err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/features"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -42,8 +42,8 @@ func TestPlayer_Groups(t *testing.T) {
 	p := target.play(0)
 	imp := &event.Impression{Candidates: make([]event.Candidate, 2), Context: event.Context{Segment: []byte("loyal"),
 		Candidates: []event.CandidateContext{{Category: []byte("news")}, {}}}}
-	e := &journal.Event{Decision: journal.Decision{Items: []int32{7, 3}}}
-	require.NoError(t, p.decide(&journal.Log{}, e, imp, 0))
+	e := &joinedlog.Event{Decision: joinedlog.Decision{Items: []int32{7, 3}}}
+	require.NoError(t, p.decide(&joinedlog.Log{}, e, imp, 0))
 	require.Equal(t, policy.Context{Segment: 2, X: []int8{127, 127}}, l.about)
 	require.Equal(t, map[policy.Item]string{7: "news"}, l.categories)
 	x := &flight{selected: 1, candidates: []policy.Item{7, 3}}
@@ -52,6 +52,6 @@ func TestPlayer_Groups(t *testing.T) {
 	require.EqualValues(t, 2, fb.Segment)
 	require.Equal(t, []int8{127}, fb.X)
 
-	require.NoError(t, p.decide(&journal.Log{}, e, &event.Impression{Candidates: make([]event.Candidate, 2)}, 0), "it is not known")
+	require.NoError(t, p.decide(&joinedlog.Log{}, e, &event.Impression{Candidates: make([]event.Candidate, 2)}, 0), "it is not known")
 	require.Zero(t, p.feedback(delay.Feedback{}, x, 0).Segment)
 }

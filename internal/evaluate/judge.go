@@ -9,7 +9,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -29,7 +29,7 @@ type flight struct {
 
 // judge plays a log before targets.
 type judge struct {
-	log     *journal.Log
+	log     *joinedlog.Log
 	learner *config.Learner
 	opt     *Options
 	unpaid  *float64 // what a selection that was never paid is worth, in [0,1]; nil: nothing can be said
@@ -53,7 +53,7 @@ type judge struct {
 }
 
 // Log judges targets by what a learner decided and became of it. The journal's query must have asked for the shadows among the targets, in their order.
-func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Target, opt *Options) (*Report, error) {
+func Log(ctx context.Context, log *joinedlog.Log, l *config.Learner, targets []*Target, opt *Options) (*Report, error) {
 	w, err := newWindows(log, l)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func Log(ctx context.Context, log *journal.Log, l *config.Learner, targets []*Ta
 		j.players = append(j.players, p)
 	}
 	var events int64
-	err = log.Play(func(e *journal.Event) error {
+	err = log.Play(func(e *joinedlog.Event) error {
 		if events++; events%4096 == 0 {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -99,8 +99,8 @@ func (j *judge) normalised(raw float64) float64 {
 	return min(max((raw-r.Min)/(r.Max-r.Min), 0), 1)
 }
 
-func (j *judge) event(e *journal.Event) error {
-	if e.Kind == journal.Decided {
+func (j *judge) event(e *joinedlog.Event) error {
+	if e.Kind == joinedlog.Decided {
 		return j.decided(e)
 	}
 	slot, ok := j.slots[e.Row]
@@ -110,20 +110,20 @@ func (j *judge) event(e *journal.Event) error {
 	x := &j.flights[slot]
 	fb := delay.Feedback{Ref: int64(x.row), Item: x.item, Began: x.began, Propensity: x.p, InParts: x.inParts, Before: x.before}
 	switch e.Kind {
-	case journal.WasSelected:
+	case joinedlog.WasSelected:
 		out := &j.log.Outcomes[e.Row]
 		x.selected, x.item = out.Selected, x.candidates[out.Selected]
 		fb.Item, fb.Utility, fb.HasUtility = x.item, e.Utility, e.HasUtility
-	case journal.PaidPart, journal.WasPaid:
+	case joinedlog.PaidPart, joinedlog.WasPaid:
 		fb.Payoff, fb.Age = j.normalised(e.Payoff), max(0, e.Age)
-	case journal.NeverPaid:
+	case joinedlog.NeverPaid:
 		if d := j.learner.OnExpiry.Default; d != nil {
 			fb.Payoff, fb.Age, fb.Defaulted = j.normalised(*d), j.learner.PayoffHorizon.Milliseconds(), true
 		}
 	}
-	keep := e.Kind == journal.WasSelected
+	keep := e.Kind == joinedlog.WasSelected
 	// Without a selections topic nobody is known not to have selected.
-	unselected := e.Kind == journal.NotSelected && j.learner.SelectionTimeout > 0
+	unselected := e.Kind == joinedlog.NotSelected && j.learner.SelectionTimeout > 0
 	for _, p := range j.players {
 		if p.learner == nil {
 			continue
@@ -139,9 +139,9 @@ func (j *judge) event(e *journal.Event) error {
 		tell(p.learner, e.Kind, own)
 	}
 	switch e.Kind {
-	case journal.PaidPart:
+	case joinedlog.PaidPart:
 		x.inParts, x.before = true, fb.Payoff
-	case journal.WasSelected:
+	case joinedlog.WasSelected:
 		j.shrink(x)
 	default:
 		j.end(slot)
@@ -150,15 +150,15 @@ func (j *judge) event(e *journal.Event) error {
 }
 
 // tell tells a learner what became of a row.
-func tell(l delay.Learner, kind journal.Kind, fb delay.Feedback) {
+func tell(l delay.Learner, kind joinedlog.Kind, fb delay.Feedback) {
 	switch {
-	case kind == journal.WasSelected:
+	case kind == joinedlog.WasSelected:
 		l.Selected(fb)
-	case kind == journal.PaidPart:
+	case kind == joinedlog.PaidPart:
 		l.Partial(fb)
-	case kind == journal.WasPaid || fb.Defaulted:
+	case kind == joinedlog.WasPaid || fb.Defaulted:
 		l.Paid(fb)
-	case kind == journal.NeverPaid:
+	case kind == joinedlog.NeverPaid:
 		l.Expired(fb)
 	default:
 		l.Unselected(fb)
@@ -180,7 +180,7 @@ func (j *judge) end(slot int32) {
 }
 
 // decided has each target decide, and judges it where the row counts.
-func (j *judge) decided(e *journal.Event) error {
+func (j *judge) decided(e *joinedlog.Event) error {
 	slot := j.slot()
 	out := &j.log.Outcomes[e.Row]
 	x := &j.flights[slot]
@@ -233,14 +233,14 @@ func (j *judge) decided(e *journal.Event) error {
 			j.opt.Look(j.judged, j.targets())
 		}
 	}
-	if out.How == journal.Replaced { // nothing of it is told
+	if out.How == joinedlog.Replaced { // nothing of it is told
 		j.end(slot)
 	}
 	return nil
 }
 
 // read reads what contexts are made of. Where the impression is not known, all of it is missing.
-func (j *judge) read(e *journal.Event) error {
+func (j *judge) read(e *joinedlog.Event) error {
 	if len(e.About) == 0 {
 		j.impression = event.Impression{Candidates: slices.Grow(j.impression.Candidates[:0], len(e.Items))[:len(e.Items)]}
 		clear(j.impression.Candidates)
@@ -253,14 +253,14 @@ func (j *judge) read(e *journal.Event) error {
 }
 
 // counts tells whether a row is judged, and what it paid.
-func (j *judge) counts(out *journal.Outcome, p float64) bool {
+func (j *judge) counts(out *joinedlog.Outcome, p float64) bool {
 	switch {
-	case out.How == journal.Paid:
+	case out.How == joinedlog.Paid:
 		j.row.payoff = j.normalised(out.Payoff)
-	case out.How == journal.Unpaid && j.unpaid == nil:
+	case out.How == joinedlog.Unpaid && j.unpaid == nil:
 		j.unsaid++
 		return false
-	case out.How == journal.Unpaid:
+	case out.How == joinedlog.Unpaid:
 		j.row.payoff = *j.unpaid
 	default:
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -30,7 +30,7 @@ func population(seed uint64) simulate.Config {
 }
 
 // played is a world in which so many impressions were played, and its log.
-func played(t testing.TB, c simulate.Config, noise float64, impressions int, settings ...config.Setting) (*rehearsal.World, *journal.Log) {
+func played(t testing.TB, c simulate.Config, noise float64, impressions int, settings ...config.Setting) (*rehearsal.World, *joinedlog.Log) {
 	w, err := rehearsal.New(c, noise, settings...)
 	require.NoError(t, err)
 	require.NoError(t, w.Play(impressions, 9))
@@ -207,13 +207,13 @@ func TestLog_Unselected(t *testing.T) {
 	w, log := played(t, c, 0, 600, config.Setting{"payoffs", "stochastic"}, config.Setting{"payoff_horizon", "48h"})
 	shown, none := map[int64][]policy.Item{}, map[int64][]policy.Item{}
 	decided := map[int32][]policy.Item{}
-	require.NoError(t, log.Play(func(e *journal.Event) error {
+	require.NoError(t, log.Play(func(e *joinedlog.Event) error {
 		switch e.Kind {
-		case journal.Decided:
+		case joinedlog.Decided:
 			for _, rank := range e.Order {
 				decided[e.Row] = append(decided[e.Row], e.Items[rank])
 			}
-		case journal.NotSelected:
+		case joinedlog.NotSelected:
 			shown[int64(e.Row)], none[int64(e.Row)] = decided[e.Row], nil
 		}
 		return nil

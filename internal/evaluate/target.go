@@ -8,9 +8,9 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -83,7 +83,7 @@ func (t *Target) load(file string, of *config.Learner, cfg *config.Config) error
 		return err
 	}
 	defer f.Close()
-	if t.frozen, err = statetool.Exported(cfg, of.Name, f); err == nil {
+	if t.frozen, err = admin.Exported(cfg, of.Name, f); err == nil {
 		err = t.look(of)
 	}
 	return err
@@ -209,7 +209,7 @@ func (p *player) advance(at int64, items int32) {
 }
 
 // decide ranks the candidates of a row, and notes what the learner has to be told later. A shadow has not ranked them all: then the order is empty.
-func (p *player) decide(log *journal.Log, e *journal.Event, imp *event.Impression, slot int32) error {
+func (p *player) decide(log *joinedlog.Log, e *joinedlog.Event, imp *event.Impression, slot int32) error {
 	about, err := p.about(imp, e.Began)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -28,7 +28,7 @@ func TestLog_Values(t *testing.T) {
 			opt := unit()
 			truth, rows := map[string]float64{}, 0.0
 			counts := func(k int32) bool {
-				return log.Outcomes[k].How == journal.Paid || log.Outcomes[k].How == journal.Unpaid
+				return log.Outcomes[k].How == joinedlog.Paid || log.Outcomes[k].How == joinedlog.Unpaid
 			}
 			opt.Decided = func(target string, k int32, order []int32) {
 				if counts(k) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
 	"github.com/ranker-worker/ranker-worker/policy/propensity"
 )
@@ -34,7 +34,7 @@ const littleNoise = 0.005
 const passes = 1000
 
 // newWindows finds out how far users look, and how many take anything, by all selections of the log. Windows that are configured hold.
-func newWindows(log *journal.Log, l *config.Learner) (w windows, err error) {
+func newWindows(log *joinedlog.Log, l *config.Learner) (w windows, err error) {
 	given, err := l.Windows.Distribution()
 	if err != nil {
 		return w, err
@@ -84,7 +84,7 @@ func (w *windows) of(dst []float64, order []int32, own []float64) []float64 {
 }
 
 // logged is how likely the log's policy made each selection.
-func (w *windows) logged(d *journal.Decision) []float64 {
+func (w *windows) logged(d *joinedlog.Decision) []float64 {
 	w.out = w.of(w.out, d.Order, d.Propensities)
 	return w.out
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 // Small and large for the horizons of these tests.
@@ -52,7 +52,7 @@ func fixedUtilities() (checks []check) {
 }
 
 func TestTheorem32_RegretIsBelowTheBoundAtAnyDelay(t *testing.T) {
-	statement.Holds(t, fixedUtilities(), itself)
+	theoremtest.Holds(t, fixedUtilities(), itself)
 }
 
 // changingUtilities are the checks of Theorem 3.1, for utilities that change in each impression; and with δ = 1/t, in
@@ -70,7 +70,7 @@ func changingUtilities() (checks []check) {
 }
 
 func TestTheorem31_RegretIsBelowTheBoundAtAnyDelay(t *testing.T) {
-	statement.Holds(t, changingUtilities(), itself)
+	theoremtest.Holds(t, changingUtilities(), itself)
 }
 
 // additive are the checks that QPM-D costs at most n·K more than no delay (appendix C.2): in the mean over runs, give or take
@@ -99,7 +99,7 @@ func additive() (checks []check) {
 	return checks
 }
 
-func TestAppendixC2_QPMDsDelayIsAdditive(t *testing.T) { statement.Holds(t, additive(), itself) }
+func TestAppendixC2_QPMDsDelayIsAdditive(t *testing.T) { theoremtest.Holds(t, additive(), itself) }
 
 // adversarial are the checks of Theorem 4.2 and BOLD's (K+1)·B(T/(K+1)).
 func adversarial() (checks []check) {
@@ -134,7 +134,7 @@ func adversarial() (checks []check) {
 }
 
 func TestTheorem42_RegretIsBelowTheBoundAtAnyDelay(t *testing.T) {
-	statement.Holds(t, adversarial(), itself)
+	theoremtest.Holds(t, adversarial(), itself)
 }
 
 // lowerBound is the check of Theorem 3.5, which is asymptotic, and for consistent algorithms; elimination is one, and as far
@@ -160,7 +160,7 @@ func lowerBound() []check {
 }
 
 func TestTheorem35_EliminationIsAboveTheLowerBound(t *testing.T) {
-	statement.Holds(t, lowerBound(), itself)
+	theoremtest.Holds(t, lowerBound(), itself)
 }
 
 func TestBounds_AreTheFormulas(t *testing.T) {

@@ -123,15 +123,15 @@ type Result struct {
 	DynamicRegret Regret `json:"dynamic_regret"`
 	// Payoff is what rankings bring an impression, in the mean, and Best what the best ones of each impression would; where users may
 	// leave, an impression without a selection counts.
-	Payoff     float64  `json:"payoff_per_impression"`
-	Best       float64  `json:"best_per_impression"`
-	BurnIn     *BurnIn  `json:"burn_in,omitempty"` // where the order of utilities had to be found
-	Bound      *float64 `json:"bound"`             // see Upper; null where none holds
-	LowerBound *float64 `json:"lower_bound"`       // see Lower; null where there is none
-	Curve      []Point  `json:"curve"`
-	Told       *Told    `json:"selections,omitempty"` // of the first run, where utilities are given
-	Instances  int64    `json:"instances"`            // the most that any run needed; 0 for learners without
-	Seconds    float64  `json:"seconds"`              // of computing, all runs together
+	Payoff     float64    `json:"payoff_per_impression"`
+	Best       float64    `json:"best_per_impression"`
+	BurnIn     *BurnIn    `json:"burn_in,omitempty"` // where the order of utilities had to be found
+	Bound      *float64   `json:"bound"`             // see Upper; null where none holds
+	LowerBound *float64   `json:"lower_bound"`       // see Lower; null where there is none
+	Curve      []Point    `json:"curve"`
+	Told       *UserModel `json:"selections,omitempty"` // of the first run, where utilities are given
+	Instances  int64      `json:"instances"`            // the most that any run needed; 0 for learners without
+	Seconds    float64    `json:"seconds"`              // of computing, all runs together
 
 	combination *Combination
 	experiment  *Experiment

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
@@ -85,7 +85,7 @@ func (r *Result) settings() (parts []string) {
 // wrap puts words into lines of no more than room, where words are no longer.
 func wrap(style text.Style, room vg.Length, words ...string) (lines []string) {
 	for _, word := range words {
-		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*picture.Slack <= room {
+		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word)*plotting.Slack <= room {
 			lines[n-1] += " " + word
 		} else {
 			lines = append(lines, word)
@@ -117,63 +117,63 @@ type layout struct {
 // arrange finds room for the texts.
 func (s *sketch) arrange() *layout {
 	l := &layout{}
-	name, note := picture.Letters(picture.Large, picture.Ink.Light), picture.Letters(picture.Small, picture.Quiet.Light)
+	name, note := plotting.Letters(plotting.Large, plotting.Ink.Light), plotting.Letters(plotting.Small, plotting.Quiet.Light)
 	for _, label := range s.labels {
 		value := name.Width(number(label.final))
-		l.column = max(l.column, name.Width(label.name)*picture.Slack+figures+value*picture.Slack)
-		l.values = max(l.values, value*(picture.Slack-1))
+		l.column = max(l.column, name.Width(label.name)*plotting.Slack+figures+value*plotting.Slack)
+		l.values = max(l.values, value*(plotting.Slack-1))
 	}
 	room := max(l.column, widest)
 	needed := vg.Length(0)
 	for _, label := range s.labels {
 		lines := wrap(note, room, listed(label.details, ",")...)
 		for _, line := range lines {
-			l.column = max(l.column, note.Width(line)*picture.Slack)
+			l.column = max(l.column, note.Width(line)*plotting.Slack)
 		}
 		l.details = append(l.details, lines)
 		l.extents = append(l.extents, extent{
-			above: picture.Large * picture.Leading / 2, below: picture.Large*picture.Leading/2 + picture.Small*picture.Leading*vg.Length(len(lines)),
+			above: plotting.Large * plotting.Leading / 2, below: plotting.Large*plotting.Leading/2 + plotting.Small*plotting.Leading*vg.Length(len(lines)),
 		})
 		needed += l.extents[len(l.extents)-1].size()
 	}
-	const whole = picture.Width - 2*picture.Margin
+	const whole = plotting.Width - 2*plotting.Margin
 	l.title = wrap(name, whole, strings.Fields(s.title)...)
 	l.notes = wrap(note, whole, listed(s.notes, ";")...)
 	l.axis = wrap(note, whole, strings.Fields(s.axes[1])...)
-	l.head = picture.Margin + vg.Length(len(l.title))*picture.Large*picture.Leading + vg.Length(len(l.notes)+len(l.axis))*picture.Small*picture.Leading + headroom
+	l.head = plotting.Margin + vg.Length(len(l.title))*plotting.Large*plotting.Leading + vg.Length(len(l.notes)+len(l.axis))*plotting.Small*plotting.Leading + headroom
 	l.height = l.head + max(curves, needed) + s.foot()
 	return l
 }
 
 // foot is the height of what stands under the curves.
 func (s *sketch) foot() vg.Length {
-	return s.X.Tick.Length + 2*picture.Small*picture.Leading + picture.Margin
+	return s.X.Tick.Length + 2*plotting.Small*plotting.Leading + plotting.Margin
 }
 
 // draw puts all in its place: from top to bottom titles, curves with their labels on the right, and what the axis of
 // impressions is.
 func (s *sketch) draw(c draw.Canvas, l *layout) {
-	note, name := picture.Letters(picture.Small, picture.Quiet.Light), picture.Letters(picture.Large, picture.Ink.Light)
-	y := c.Max.Y - picture.Margin
+	note, name := plotting.Letters(plotting.Small, plotting.Quiet.Light), plotting.Letters(plotting.Large, plotting.Ink.Light)
+	y := c.Max.Y - plotting.Margin
 	write := func(style text.Style, lines []string) {
 		for _, line := range lines {
-			c.FillText(style, vg.Point{X: c.Min.X + picture.Margin, Y: y - style.Font.Size}, line)
-			y -= style.Font.Size * picture.Leading
+			c.FillText(style, vg.Point{X: c.Min.X + plotting.Margin, Y: y - style.Font.Size}, line)
+			y -= style.Font.Size * plotting.Leading
 		}
 	}
 	write(name, l.title)
 	write(note, l.notes)
 	write(note, l.axis)
 
-	left := picture.Width - picture.Margin - l.column // of the labels
+	left := plotting.Width - plotting.Margin - l.column // of the labels
 	ticks := s.X.Tick.Marker.Ticks(s.X.Min, s.X.Max)
 	end := s.X.Tick.Label.Width(ticks[len(ticks)-1].Label) / 2 // of the axis, beyond the curves
-	area := draw.Crop(c, picture.Margin, min(0, left-leader+end-picture.Width), picture.Small*picture.Leading+picture.Margin, -l.head)
+	area := draw.Crop(c, plotting.Margin, min(0, left-leader+end-plotting.Width), plotting.Small*plotting.Leading+plotting.Margin, -l.head)
 	s.Draw(area)
 	data := s.DataCanvas(area)
 	under := note
 	under.XAlign = text.XCenter
-	c.FillText(under, vg.Point{X: data.Center().X, Y: c.Min.Y + picture.Margin}, s.axes[0])
+	c.FillText(under, vg.Point{X: data.Center().X, Y: c.Min.Y + plotting.Margin}, s.axes[0])
 
 	wanted := make([]vg.Length, len(s.labels))
 	for k, label := range s.labels {
@@ -185,11 +185,11 @@ func (s *sketch) draw(c draw.Canvas, l *layout) {
 		label := s.labels[k]
 		thin := draw.LineStyle{Color: label.style.Color, Width: vg.Points(1), Dashes: label.style.Dashes}
 		c.StrokeLines(thin, []vg.Point{{X: data.Max.X, Y: wanted[k]}, {X: left - 4, Y: at}})
-		baseline := at - 0.45*picture.Large
+		baseline := at - 0.45*plotting.Large
 		c.FillText(name, vg.Point{X: left, Y: baseline}, label.name)
-		c.FillText(value, vg.Point{X: picture.Width - picture.Margin - l.values, Y: baseline}, number(label.final))
+		c.FillText(value, vg.Point{X: plotting.Width - plotting.Margin - l.values, Y: baseline}, number(label.final))
 		for _, line := range l.details[k] {
-			baseline -= picture.Small * picture.Leading
+			baseline -= plotting.Small * plotting.Leading
 			c.FillText(note, vg.Point{X: left, Y: baseline}, line)
 		}
 	}

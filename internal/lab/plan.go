@@ -45,7 +45,7 @@ type Combination struct {
 	Learner config.Learner
 	// Doubled tells that osmd does not know the horizon.
 	Doubled bool
-	// Told tells that it is told what payoffs depend on besides the item.
+	// UserModel tells that it is told what payoffs depend on besides the item.
 	Told bool
 	new  func() delay.Learner
 }

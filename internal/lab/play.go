@@ -23,7 +23,7 @@ type played struct {
 	burnIn    burnIn
 	instances int64
 	seconds   float64
-	told      *Told // nil but for the first run
+	told      *UserModel // nil but for the first run
 }
 
 // play plays one run of a combination, whose learner knows nothing yet. It ends early, with an error, when ctx does. Progress is
@@ -66,8 +66,8 @@ type player struct {
 	e       *Experiment
 	world   *world
 	learner delay.Learner
-	shown   []int32 // scratch: positions in the order shown
-	veil    *veil   // nil for a learner that is given utilities
+	shown   []int32          // scratch: positions in the order shown
+	veil    *hiddenUtilities // nil for a learner that is given utilities
 	noise   noise
 	flights *arrivals
 	keys    *stream

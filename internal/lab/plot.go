@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -35,7 +35,7 @@ func Plot(w io.Writer, format string, results []*Result) error {
 		return fmt.Errorf("plotting: %w", err)
 	}
 	l := s.arrange()
-	return picture.Write(w, format, l.height, func(c draw.Canvas) { s.draw(c, l) })
+	return plotting.Write(w, format, l.height, func(c draw.Canvas) { s.draw(c, l) })
 }
 
 // sketch is a picture in the making.
@@ -140,13 +140,13 @@ func (s *sketch) style(e *Experiment) {
 	}
 	s.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&s.X, &s.Y} {
-		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", picture.Small
-		a.Tick.Label.Color = picture.Ink.Light
-		a.LineStyle.Color, a.Tick.Color = picture.Quiet.Light, picture.Quiet.Light
+		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", plotting.Small
+		a.Tick.Label.Color = plotting.Ink.Light
+		a.LineStyle.Color, a.Tick.Color = plotting.Quiet.Light, plotting.Quiet.Light
 		a.Padding = 0
 	}
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = picture.Rule.Light, picture.Rule.Light
+	grid.Horizontal.Color, grid.Vertical.Color = plotting.Rule.Light, plotting.Rule.Light
 	s.Add(grid)
 }
 
@@ -159,7 +159,7 @@ func (s *sketch) at(y float64) float64 {
 }
 
 func (s *sketch) curve(r *Result, dash []vg.Length) error {
-	c := picture.ColourOf(r.Policy)
+	c := plotting.ColourOf(r.Policy)
 	var line, upper, lower plotter.XYs
 	for _, p := range r.Curve {
 		if p.T < s.from {
@@ -221,14 +221,14 @@ func (s *sketch) bounds(results []*Result) error {
 		drawn[*r.Bound] = true
 		l := &label{name: "upper bound", details: append([]string{"of " + r.Policy}, r.details()...)}
 		if err := s.function(l, e, upper, draw.LineStyle{
-			Color: picture.ColourOf(r.Policy), Width: vg.Points(1), Dashes: []vg.Length{vg.Points(8), vg.Points(4)},
+			Color: plotting.ColourOf(r.Policy), Width: vg.Points(1), Dashes: []vg.Length{vg.Points(8), vg.Points(4)},
 		}); err != nil {
 			return err
 		}
 	}
 	if lower, ok := e.Lower(); ok {
 		return s.function(&label{name: "lower bound", details: []string{"asymptotic"}}, e, func(t float64) float64 { return lower * math.Log(t) },
-			draw.LineStyle{Color: picture.Quiet.Light, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(2), vg.Points(3)}})
+			draw.LineStyle{Color: plotting.Quiet.Light, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(2), vg.Points(3)}})
 	}
 	return nil
 }

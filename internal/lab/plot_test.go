@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot"
 	"pgregory.net/rapid"
@@ -51,9 +51,9 @@ func TestPlot_HasEveryCurveAndBound(t *testing.T) {
 	}
 	for _, r := range results {
 		require.Contains(t, written, "\n"+number(r.Regret.Mean)+"\n", r.Policy)
-		require.Contains(t, svg.String(), `stroke="`+picture.Hex(picture.ColourOf(r.Policy))+`"`)
+		require.Contains(t, svg.String(), `stroke="`+plotting.Hex(plotting.ColourOf(r.Policy))+`"`)
 	}
-	require.NotContains(t, svg.String(), `fill="`+picture.Hex(picture.Ground.Light))
+	require.NotContains(t, svg.String(), `fill="`+plotting.Hex(plotting.Ground.Light))
 	var again bytes.Buffer
 	require.NoError(t, Plot(&again, "svg", results))
 	require.Equal(t, svg.Bytes(), again.Bytes())
@@ -63,7 +63,7 @@ func TestPlot_HasEveryCurveAndBound(t *testing.T) {
 	drawn, err := png.Decode(&raster)
 	require.NoError(t, err)
 	require.Greater(t, drawn.Bounds().Dx(), 1000)
-	require.Equal(t, picture.Ground.Light, color.RGBAModel.Convert(drawn.At(0, 0)))
+	require.Equal(t, plotting.Ground.Light, color.RGBAModel.Convert(drawn.At(0, 0)))
 }
 
 // Regret that ends below zero, horizons of one impression, and no regret at all can be drawn too.
@@ -85,7 +85,7 @@ func TestPlot_OddResults(t *testing.T) {
 	}
 	require.Error(t, Plot(io.Discard, "svg", nil))
 	for _, name := range []string{"x", "x.pdf", "svg"} {
-		_, err := picture.Format(name)
+		_, err := plotting.Format(name)
 		require.Error(t, err)
 	}
 }

@@ -348,7 +348,7 @@ func (s Scenario) windows(n int) ([]float64, error) {
 }
 
 // shown are the positions among the candidates in the order shown, for a learner that has other numbers for them.
-func (v *veil) shown(order []int32, dst []int32) []int32 {
+func (v *hiddenUtilities) shown(order []int32, dst []int32) []int32 {
 	dst = dst[:0]
 	for _, k := range order {
 		dst = append(dst, v.positions[k])

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 
 // instead is what is put in a learner's place; check is what a statement claims of it.
 type (
 	instead = func(delay.Learner) delay.Learner
-	check   = statement.Check[instead]
+	check   = theoremtest.Check[instead]
 )
 
 func itself(l delay.Learner) delay.Learner { return l }
@@ -94,7 +94,7 @@ func belowNonLearners(t testing.TB, r *Result, least float64) error {
 
 // Each test of a statement sees that a learner learns nothing: one that ranks by utility, and one that hears of no payoff.
 func TestStatements_SeeNonLearners(t *testing.T) {
-	statement.SeeNonLearners(t, "lab", nonLearners, []statement.Test[instead]{
+	theoremtest.SeeNonLearners(t, "lab", nonLearners, []theoremtest.Test[instead]{
 		{Name: "TestTheorem31_RegretIsBelowTheBoundAtAnyDelay", Checks: changingUtilities()},
 		{Name: "TestTheorem32_RegretIsBelowTheBoundAtAnyDelay", Checks: fixedUtilities()},
 		{Name: "TestTheorem35_EliminationIsAboveTheLowerBound", Checks: lowerBound()},

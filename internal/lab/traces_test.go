@@ -112,5 +112,5 @@ func theCustomers(t *testing.T, file string) {
 	x := trades[Customers]
 	modelled := x.course
 	t.Cleanup(func() { x.course = modelled })
-	x.course = func(items int, draws *stream) course { return dealt(slices.Clone(all), items, draws) }
+	x.course = func(items int, draws *stream) paymentSchedule { return dealt(slices.Clone(all), items, draws) }
 }

@@ -23,8 +23,8 @@ type world struct {
 	luck       float64       // of its payoff: standard normal or uniform on [0,1)
 
 	lateness lateness
-	market   *market // nil where all is paid
-	awaited  int64   // the payoff horizon; beyond any delay where there is none
+	market   *eventStream // nil where all is paid
+	awaited  int64        // the payoff horizon; beyond any delay where there is none
 	clock    clock
 	fewer    bool // impressions show some of the items only
 
@@ -44,10 +44,10 @@ type world struct {
 	rests   []float64   // Fatigue: the means of items without a load
 	tired   policy.Item // Fatigue: what was selected last; nobody for nothing
 
-	shop     *customersOf // nil where all users select
-	news     *news        // nil but for News
-	visitors *visitors    // nil where payoffs depend on the item alone
-	tastes   *tastes      // nil where all users like the items in the same order
+	shop     *customersOf     // nil where all users select
+	news     *news            // nil but for News
+	visitors *visitors        // nil where payoffs depend on the item alone
+	tastes   *preferenceNoise // nil where all users like the items in the same order
 
 	q       []float64 // the distribution of windows
 	upTo    []float64 // its prefix sums

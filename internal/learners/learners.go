@@ -72,7 +72,7 @@ func preferring(l *config.Learner, inner delay.Learner) (delay.Learner, error) {
 }
 
 // ranking makes stochastic learners.
-func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
+func ranking(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	p, err := k.Rank(parameters)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func ranking(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (
 		if err != nil {
 			return nil, err
 		}
-		c := delay.PersonalConfig{Space: s, Silence: silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
+		c := delay.ContextualConfig{Space: s, Silence: silence(l), Belief: parameters.Belief, Expires: l.OnExpiry.Default != nil}
 		return repeatable(func() (delay.Learner, error) {
 			d, err := delay.NewPersonal(p, c)
 			return attracted(d, l), err
@@ -106,7 +106,7 @@ func attracted(d *delay.Direct, l *config.Learner) *delay.Direct {
 func nothing(l *config.Learner) float64 { return min(max(normalised(l, 0), 0), 1) }
 
 // exploring makes stochastic learners whose policy needs windows.
-func exploring(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
+func exploring(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	e, err := k.Explore(parameters)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func normalised(l *config.Learner, payoff float64) float64 {
 }
 
 // adversarial makes learners of adversarial payoffs.
-func adversarial(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
+func adversarial(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	base, err := k.Oppose(parameters)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func adversarial(l *config.Learner, k *policy.Kind, parameters *policy.Parameter
 }
 
 // robust makes learners of payoffs that change.
-func robust(l *config.Learner, k *policy.Kind, parameters *policy.Parameters) (func() delay.Learner, error) {
+func robust(l *config.Learner, k *policy.Spec, parameters *policy.Parameters) (func() delay.Learner, error) {
 	p, err := k.Follow(parameters)
 	if err != nil {
 		return nil, err

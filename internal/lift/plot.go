@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 )
 
 // errNoLooks says that there is nothing to draw.
@@ -33,11 +33,11 @@ func (r *Report) Plot(w io.Writer, format string) error {
 	if len(arms) == 0 {
 		return errNoLooks
 	}
-	const head = vg.Length(picture.Margin + picture.Large*picture.Leading)
-	height := head + vg.Length(len(arms)*panel) + picture.Margin
-	return picture.Write(w, format, height, func(c draw.Canvas) {
-		title := picture.Letters(picture.Large, picture.Ink.Light)
-		c.FillText(title, vg.Point{X: c.Min.X + picture.Margin, Y: c.Max.Y - picture.Margin - picture.Large},
+	const head = vg.Length(plotting.Margin + plotting.Large*plotting.Leading)
+	height := head + vg.Length(len(arms)*panel) + plotting.Margin
+	return plotting.Write(w, format, height, func(c draw.Canvas) {
+		title := plotting.Letters(plotting.Large, plotting.Ink.Light)
+		c.FillText(title, vg.Point{X: c.Min.X + plotting.Margin, Y: c.Max.Y - plotting.Margin - plotting.Large},
 			"Experiment "+r.Experiment+", run "+strconv.Itoa(int(r.Run))+": lift to "+r.Control)
 		for i, a := range arms {
 			top := c.Max.Y - head - vg.Length(i*panel)
@@ -48,20 +48,20 @@ func (r *Report) Plot(w io.Writer, format string) error {
 
 // draw draws an arm's looks between two heights.
 func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
-	note := picture.Letters(picture.Small, picture.Quiet.Light)
+	note := plotting.Letters(plotting.Small, plotting.Quiet.Light)
 	low, high := a.span()
 	most := float64(a.Looks[len(a.Looks)-1].Units)
-	left, right := c.Min.X+picture.Margin+52, c.Max.X-picture.Margin-8
-	bottom, top = bottom+2*picture.Small*picture.Leading, top-picture.Large*picture.Leading-6
+	left, right := c.Min.X+plotting.Margin+52, c.Max.X-plotting.Margin-8
+	bottom, top = bottom+2*plotting.Small*plotting.Leading, top-plotting.Large*plotting.Leading-6
 	x := func(units float64) vg.Length { return left + (right-left)*vg.Length(units/most) }
 	y := func(lift float64) vg.Length { return bottom + (top-bottom)*vg.Length((lift-low)/(high-low)) }
 
-	c.FillText(picture.Letters(picture.Large, picture.Ink.Light), vg.Point{X: left, Y: top + 4}, a.Arm+": "+a.Verdict)
+	c.FillText(plotting.Letters(plotting.Large, plotting.Ink.Light), vg.Point{X: left, Y: top + 4}, a.Arm+": "+a.Verdict)
 	for _, t := range (plot.DefaultTicks{}).Ticks(low, high) {
 		if t.Label == "" {
 			continue
 		}
-		c.StrokeLine2(draw.LineStyle{Color: picture.Rule.Light, Width: 0.5}, left, y(t.Value), right, y(t.Value))
+		c.StrokeLine2(draw.LineStyle{Color: plotting.Rule.Light, Width: 0.5}, left, y(t.Value), right, y(t.Value))
 		mark := note
 		mark.XAlign, mark.YAlign = -1, -0.4
 		c.FillText(mark, vg.Point{X: left - 6, Y: y(t.Value)}, t.Label)
@@ -69,9 +69,9 @@ func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 	for _, units := range []float64{0, most / 2, most} {
 		mark := note
 		mark.XAlign = text.XAlignment(-units / most) // within the picture at both ends
-		c.FillText(mark, vg.Point{X: x(units), Y: bottom - picture.Small*picture.Leading}, config.Grouped(int(units))+" units")
+		c.FillText(mark, vg.Point{X: x(units), Y: bottom - plotting.Small*plotting.Leading}, config.Grouped(int(units))+" units")
 	}
-	c.StrokeLine2(draw.LineStyle{Color: picture.Quiet.Light, Width: 1, Dashes: []vg.Length{3, 3}}, left, y(0), right, y(0))
+	c.StrokeLine2(draw.LineStyle{Color: plotting.Quiet.Light, Width: 1, Dashes: []vg.Length{3, 3}}, left, y(0), right, y(0))
 	line := func(of func(*Look) float64, width vg.Length, colour color.Color) {
 		var at []vg.Point
 		for i := range a.Looks {
@@ -80,7 +80,7 @@ func (a *Arm) draw(c draw.Canvas, bottom, top vg.Length) {
 		}
 		c.StrokeLines(draw.LineStyle{Color: colour, Width: width}, at)
 	}
-	colour := picture.ColourOf("moss")
+	colour := plotting.ColourOf("moss")
 	line(func(l *Look) float64 { return l.Lower }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Upper }, 1.5, colour)
 	line(func(l *Look) float64 { return l.Lift }, 3, colour)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -80,7 +80,7 @@ var (
 )
 
 // Report compares the arms by a log whose rows are those that u has accepted.
-func (u *Units) Report(log *journal.Log) (*Report, error) {
+func (u *Units) Report(log *joinedlog.Log) (*Report, error) {
 	e := u.Experiment
 	if u.shares > 0 {
 		return nil, fmt.Errorf("%w: %d rankings of run %d are of arms or shares that are not configured", ErrShares, u.shares, e.Run)

@@ -21,8 +21,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
-	"github.com/ranker-worker/ranker-worker/internal/picture"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
+	"github.com/ranker-worker/ranker-worker/internal/plotting"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -130,8 +130,8 @@ func (w *world) play(impressions int, lift float64) {
 }
 
 // read reads the records as files, in the order of time.
-func (w *world) read(t require.TestingT, dir string, u *Units) *journal.Log {
-	var all []journal.Source
+func (w *world) read(t require.TestingT, dir string, u *Units) *joinedlog.Log {
+	var all []joinedlog.Source
 	for topic, records := range w.records {
 		if event.Topic(topic) == event.Impressions {
 			continue
@@ -143,12 +143,12 @@ func (w *world) read(t require.TestingT, dir string, u *Units) *journal.Log {
 		}
 		file := filepath.Join(dir, fmt.Sprint(topic))
 		require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
-		s, err := journal.OpenLines(event.Topic(topic), file)
+		s, err := joinedlog.OpenLines(event.Topic(topic), file)
 		require.NoError(t, err)
 		defer s.Close()
 		all = append(all, s)
 	}
-	log, err := journal.Read(context.Background(), all, &journal.Query{Learner: &config.Learner{Name: "control", PayoffRange: config.Range{Min: -1, Max: 1}},
+	log, err := joinedlog.Read(context.Background(), all, &joinedlog.Query{Learner: &config.Learner{Name: "control", PayoffRange: config.Range{Min: -1, Max: 1}},
 		HasSelections: true, Parking: time.Hour, AsOf: u.AsOf, Accept: u.Accept})
 	require.NoError(t, err)
 	return log
@@ -268,7 +268,7 @@ func TestFindsTheLift(t *testing.T) {
 	require.NoError(t, r.Plot(&file, "png"))
 	drawn, err := png.Decode(&file)
 	require.NoError(t, err)
-	want, coloured := color.RGBAModel.Convert(picture.ColourOf("moss")), 0
+	want, coloured := color.RGBAModel.Convert(plotting.ColourOf("moss")), 0
 	for x := range drawn.Bounds().Dx() {
 		for y := range drawn.Bounds().Dy() {
 			if color.RGBAModel.Convert(drawn.At(x, y)) == want {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 )
@@ -102,14 +102,14 @@ func (u *Units) sentence(v *event.Verdict, at event.Millis) {
 }
 
 // worth is what a row came to, within payoff ranges; false where it is no unit.
-func (u *Units) worth(o *journal.Outcome) (x float64, ok bool) {
+func (u *Units) worth(o *joinedlog.Outcome) (x float64, ok bool) {
 	raw := 0.0
 	switch o.How {
-	case journal.Paid:
+	case joinedlog.Paid:
 		raw = o.Payoff
-	case journal.Unpaid:
+	case joinedlog.Unpaid:
 		raw = u.Unpaid
-	case journal.Unselected:
+	case joinedlog.Unselected:
 	default:
 		return 0, false
 	}
@@ -125,7 +125,7 @@ type look struct {
 
 // looks folds all that had its deadline before end, as partitions do, and says how many impressions are too young. Each look's totals are
 // its own.
-func (u *Units) looks(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+func (u *Units) looks(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	switch {
 	case !u.Experiment.ByUser:
 		return u.byCohort(outcomes, end)
@@ -136,7 +136,7 @@ func (u *Units) looks(outcomes []journal.Outcome, end event.Millis) (looks []loo
 }
 
 // byCohort folds cohorts of deadlines, each partition into totals of its own.
-func (u *Units) byCohort(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+func (u *Units) byCohort(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	cohorts := map[int32]*experiment.Cohorts{}
 	totals := map[int32]experiment.Totals{}
@@ -180,7 +180,7 @@ func (u *Units) byCohort(outcomes []journal.Outcome, end event.Millis) (looks []
 }
 
 // byPeriod folds the groups of periods, over all partitions.
-func (u *Units) byPeriod(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+func (u *Units) byPeriod(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	// The last impression of a period begins just before the next.
 	last := experiment.PeriodOf(end-u.Horizon, e.Period) - 1
@@ -201,7 +201,7 @@ func (u *Units) byPeriod(outcomes []journal.Outcome, end event.Millis) (looks []
 	return looks, young
 }
 
-func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, o *journal.Outcome) {
+func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, o *joinedlog.Outcome) {
 	worth, ok := u.worth(o)
 	if !ok {
 		return
@@ -216,7 +216,7 @@ func (u *Units) add(periods map[int64]experiment.Groups, period int64, x *unit, 
 const onceBlock = 32
 
 // once folds each group once, over all of its time.
-func (u *Units) once(outcomes []journal.Outcome, end event.Millis) (looks []look, young int64) {
+func (u *Units) once(outcomes []joinedlog.Outcome, end event.Millis) (looks []look, young int64) {
 	e := u.Experiment
 	periods := map[int64]experiment.Groups{}
 	for row := range outcomes {

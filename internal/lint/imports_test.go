@@ -183,7 +183,7 @@ func TestRulesCatch(t *testing.T) {
 		{"config", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
 		{"cmd/ranker-worker", `import ("` + module + `/stream"; "` + module + `/config")`, clean},
 		{"cmd/ranker-worker", `import "` + module + `/tools/checker"`, "nothing that ships, and no test of it, imports a tool"},
-		{"internal/statetool", `import "` + module + `/tools/checker"`, "internal/statetool imports tools/checker"},
+		{"internal/admin", `import "` + module + `/tools/checker"`, "internal/admin imports tools/checker"},
 		{"stream/task", `import "` + module + `/tools/checker"`, "stream/task imports tools/checker"},
 		{"tools/faults", `import ("` + module + `/tools/checker"; "` + module + `/internal/app"; "` + module + `/stream/event")`, clean},
 		{"tools/faults", `import "` + module + `/cmd/ranker-worker"`, "nothing imports a command"},
@@ -253,7 +253,7 @@ func TestOfflineStaysApart(t *testing.T) {
 	}
 	require.Empty(t, uses("delay", `func f(plus int) (s struct{ plus int }) { s.plus = plus; return }`), "another thing of the name")
 	require.Empty(t, uses("stream/partition/offline.go", `import "`+module+`/delay"; var x delay.Mergeable`))
-	require.Empty(t, uses("internal/statetool", `import "`+module+`/delay"; var x delay.Mergeable`))
+	require.Empty(t, uses("internal/admin", `import "`+module+`/delay"; var x delay.Mergeable`))
 }
 
 // checkSources checks pairs of a directory, or a file in it, and what its one file holds behind the package clause.

@@ -35,7 +35,7 @@ func (w *Workload) Configure(c *config.Config, l *config.Learner) {
 }
 
 // needsRanks tells whether the policy learns from where in the order of utilities a selection was.
-func needsRanks(k *policy.Kind) bool { return k.NeedsWindows() }
+func needsRanks(k *policy.Spec) bool { return k.NeedsWindows() }
 
 // tops tells whether the learner maximises payoff per impression. The worker asks the learner itself.
 func tops(l *config.Learner) bool {
@@ -44,6 +44,6 @@ func tops(l *config.Learner) bool {
 }
 
 // shares tells whether the learner is one that delay.Sharing says this of.
-func shares(l *config.Learner, k *policy.Kind) bool {
+func shares(l *config.Learner, k *policy.Spec) bool {
 	return k.Rank != nil && l.Delay == config.Direct && l.Silence != config.Waits && l.Utilities == config.Given
 }

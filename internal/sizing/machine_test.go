@@ -87,7 +87,7 @@ func testItems(t *testing.T, yaml string) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
 		if w.Learner.Shared {
 			cfg.Knowledge.Tell(source, all)
-			cfg.Knowledge.Told()
+			cfg.Knowledge.Commit()
 			return
 		}
 		for i := range all {

@@ -120,7 +120,7 @@ func BenchmarkFleet(b *testing.B) {
 		}
 		o.measure(b, fmt.Sprintf("told to knowledge of %d", sources), func() int {
 			shared.Tell(sources/2, some)
-			shared.Told()
+			shared.Commit()
 			return len(some)
 		})
 	}

@@ -3,14 +3,14 @@ package admissible
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 // The statements here are about the set C and rankings drawn from its points: there is no learner that could learn nothing.
 // A new test of a statement is to be named here, or checked with learners that learn nothing.
 func TestStatements_AreAboutNoLearner(t *testing.T) {
 	const set, draw = "about the set C", "about how a point of C is drawn from, whoever chose the point"
-	statement.SeeNonLearners(t, "admissible", nil, []statement.Test[struct{}]{
+	theoremtest.SeeNonLearners(t, "admissible", nil, []theoremtest.Test[struct{}]{
 		{Name: "TestSection41_UniformExploration", Blind: set},
 		{Name: "TestSection42_EveryRankingIsAdmissible", Blind: set},
 		{Name: "TestSection42_ClosedFormIsTheHullOfAllRankings", Blind: set},

@@ -36,7 +36,7 @@ func (t pairCount) Add(o pairCount) pairCount {
 }
 
 // side is what is told of one over the other.
-func (t pairCount) side(side int) told { return told{t.explored[side], t.against[side]} }
+func (t pairCount) side(side int) reported { return reported{t.explored[side], t.against[side]} }
 
 // all is how often one was selected over the other, whatever made the ranking.
 func (t pairCount) all(side int) int64 { return t.explored[side] + t.against[side] }
@@ -137,12 +137,12 @@ func (c *counts) find(a, b policy.Item) (at int32, side int) {
 	return at, side
 }
 
-// told is how often one of a pair was selected over the other, by one source.
-type told struct{ explored, against int64 }
+// reported is how often one of a pair was selected over the other, by one source.
+type reported struct{ explored, against int64 }
 
 // add counts so many selections of a over b, as many as there is room for, and gives the majorities of a over b before and
 // after.
-func (c *counts) add(a, b policy.Item, n told) (before, after int64) {
+func (c *counts) add(a, b policy.Item, n reported) (before, after int64) {
 	at, side := c.find(a, b)
 	before = c.sums.Pooled(at).majority(side)
 	var more pairCount
@@ -156,7 +156,7 @@ func (c *counts) add(a, b policy.Item, n told) (before, after int64) {
 }
 
 // imports sets what a source has of a over b, and gives the majorities of a over b before and after.
-func (c *counts) imports(source int32, a, b policy.Item, n told) (before, after int64) {
+func (c *counts) imports(source int32, a, b policy.Item, n reported) (before, after int64) {
 	at, side := c.find(a, b)
 	before = c.sums.Pooled(at).majority(side)
 	has, _ := c.sums.From(source, at)
@@ -243,7 +243,7 @@ func parseItem(text []byte) (policy.Item, error) {
 }
 
 // append appends what is stored of it.
-func (n told) append(dst []byte) []byte {
+func (n reported) append(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, n.explored, 10)
 	if n.against > 0 {
 		dst = strconv.AppendInt(append(dst, ' '), n.against, 10)
@@ -252,14 +252,14 @@ func (n told) append(dst []byte) []byte {
 }
 
 // parseTold reads what append appends; nobody appends nothing.
-func parseTold(text []byte) (n told, err error) {
+func parseTold(text []byte) (n reported, err error) {
 	first, second, two := bytes.Cut(text, []byte{' '})
 	n.explored, err = parseCount(first)
 	if two && err == nil {
 		n.against, err = parseCount(second)
 	}
-	if err != nil || n == (told{}) || two && n.against == 0 {
-		return told{}, errCount
+	if err != nil || n == (reported{}) || two && n.against == 0 {
+		return reported{}, errCount
 	}
 	return n, nil
 }

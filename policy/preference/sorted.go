@@ -283,7 +283,7 @@ func (s *Sorted) Selected(sel *Selection) {
 	y := sel.selected()
 	if len(sel.Order) == 0 {
 		for _, x := range sel.Items[:sel.At] {
-			s.evidence(y, x, told{explored: 1})
+			s.evidence(y, x, reported{explored: 1})
 		}
 		return
 	}
@@ -309,9 +309,9 @@ func (s *Sorted) Selected(sel *Selection) {
 		s.highest[b] = max(s.highest[b], r)
 	}
 	rank := sel.Order[sel.At]
-	one := told{explored: 1}
+	one := reported{explored: 1}
 	if len(sel.Undecided) == 0 {
-		one = told{against: 1}
+		one = reported{against: 1}
 	}
 	for b, r := range s.highest {
 		if r >= 0 && (int32(b) != s.blocks[rank] || r > rank) {
@@ -321,7 +321,7 @@ func (s *Sorted) Selected(sel *Selection) {
 }
 
 // evidence takes in that y was selected over x, in an explored impression or against an order that was taken for certain.
-func (s *Sorted) evidence(y, x policy.Item, one told) {
+func (s *Sorted) evidence(y, x policy.Item, one reported) {
 	if x == y || !tracked(max(x, y)) {
 		return
 	}
@@ -375,7 +375,7 @@ func (s *Sorted) SetSource(source int32, field, value []byte, items func(policy.
 	if err != nil {
 		return
 	}
-	var n told
+	var n reported
 	if value != nil {
 		if n, err = parseTold(value); err != nil {
 			return

@@ -14,10 +14,10 @@ import (
 )
 
 // said is how often one item was selected over another.
-type said map[[2]policy.Item]told
+type said map[[2]policy.Item]reported
 
 // explored and against are one selection each.
-var explored, against = told{explored: 1}, told{against: 1}
+var explored, against = reported{explored: 1}, reported{against: 1}
 
 // naive is what counts say, by the definition: the pairs that are decided, without those of the smallest majority in each
 // cycle, as often as there is one, and all that follows.
@@ -86,7 +86,7 @@ func TestSorted_ContradictionsNeverCorruptTheOrder(t *testing.T) {
 			before := f.Status().Contradictions
 			f.evidence(a, b, one)
 			p := [2]policy.Item{a, b}
-			s[p] = told{s[p].explored + one.explored, s[p].against + one.against}
+			s[p] = reported{s[p].explored + one.explored, s[p].against + one.against}
 			require.Equal(t, contradicts, f.Status().Contradictions > before)
 			requireOrder(t, &f.relation)
 			if rapid.IntRange(0, 4).Draw(t, "is used") == 0 {

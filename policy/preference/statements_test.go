@@ -3,7 +3,7 @@ package preference
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/statement"
+	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
 )
 
 // The statements here are about the order of utilities, which is found from selections: payoffs have no part in them, and so
@@ -11,7 +11,7 @@ import (
 // learners that learn nothing.
 func TestStatements_AreAboutNoPayoffs(t *testing.T) {
 	const why = "the order is found from selections; there are no payoffs"
-	statement.SeeNonLearners(t, "preference", nil, []statement.Test[struct{}]{
+	theoremtest.SeeNonLearners(t, "preference", nil, []theoremtest.Test[struct{}]{
 		{Name: "TestBurnIn_OrderIsTheTrueOne", Blind: why},
 		{Name: "TestSocial_OrderIsTheTrueOne", Blind: why},
 		{Name: "TestSocial_LooksAtNeighboursOnly", Blind: why},

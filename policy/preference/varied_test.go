@@ -99,8 +99,8 @@ func TestVaried_AgainstTheOrderTellsOneSideOnly(t *testing.T) {
 func TestVaried_ScoresAreTheLikeliest(t *testing.T) {
 	f := NewSorted()
 	f.Grow(2)
-	f.evidence(0, 1, told{explored: 10})
-	f.evidence(1, 0, told{explored: 30})
+	f.evidence(0, 1, reported{explored: 10})
+	f.evidence(1, 0, reported{explored: 30})
 	f.rebuild()
 	require.True(t, f.varied())
 	// By symmetry the scores are −x and x, with 30 − 40·p(2x) + 1/2 − p(x) = 0 for item 1, p(y) = 1/(1+e^−y).

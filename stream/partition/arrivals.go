@@ -31,7 +31,7 @@ func (a arrivals) ofAll() arrivals { return arrivals{a.items[:0], a.end() + 1} }
 func (a arrivals) end() int { return a.lost + len(a.items) }
 
 // refresh makes a learner go over to the present state of the whole that it is part of.
-func (k *Knowledge) refresh(l *learner, partition int32) {
+func (k *PooledState) refresh(l *learner, partition int32) {
 	a, before := k.wholes[l.name].arrivals[partition], l.arrived
 	l.arrived = a.end()
 	if before < a.lost {

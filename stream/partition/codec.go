@@ -373,7 +373,7 @@ func (d *entryReader) unit(e *entry) {
 	}
 }
 
-// steps reads the form that appendSteps writes.
+// inputOrder reads the form that appendSteps writes.
 func (d *entryReader) steps(e *entry) {
 	part := d.part()
 	if d.err != nil {

@@ -84,8 +84,8 @@ type verdictOf struct {
 	lower, upper float64
 }
 
-// given is what an impression was given by an experiment.
-type given struct {
+// assignment is what an impression was given by an experiment.
+type assignment struct {
 	trial   *trial // nil: nothing
 	outside *trial // the experiment that it is outside of, since it names no user
 	arm     int
@@ -126,7 +126,7 @@ func (m *Machine) newTrials() error {
 }
 
 // give finds who ranks an impression: an arm of its learner's experiment, the control outside of it, or the learner itself.
-func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g given) {
+func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (by *learner, g assignment) {
 	x := l.trial
 	if x == nil {
 		return l, g
@@ -136,7 +136,7 @@ func (m *Machine) give(l *learner, imp *event.Impression, began event.Millis) (b
 		g.arm = x.Arm(imp.ID)
 	} else {
 		if len(imp.User) == 0 {
-			return x.arms[x.ControlArm()].learner, given{outside: x}
+			return x.arms[x.ControlArm()].learner, assignment{outside: x}
 		}
 		g.group, g.period = int32(experiment.GroupOf(imp.User)), experiment.PeriodOf(began, x.Period)
 		m.scratch.unit = experiment.AppendUnit(m.scratch.unit[:0], int(g.group), g.period, x.Period != 0)
@@ -160,7 +160,7 @@ func (x *trial) serves(arm int) int {
 }
 
 // assignment is what the ranking says of it. A verdict is told of once.
-func (g *given) assignment(m *Machine, d *event.Decision) {
+func (g *assignment) assignment(m *Machine, d *event.Decision) {
 	x := g.trial
 	if g.outside != nil {
 		g.outside.outside++
@@ -189,7 +189,7 @@ func (g *given) assignment(m *Machine, d *event.Decision) {
 }
 
 // enrol makes the current entry, which was just begun, a unit of its arm. What another arm has ranked is none.
-func (m *Machine) enrol(g *given) {
+func (m *Machine) enrol(g *assignment) {
 	if g.trial == nil || g.served != g.arm {
 		return
 	}

@@ -37,7 +37,7 @@ func (x *expiry) from(floor int64) { x.floor, x.fixed = floor, floor-1 }
 
 // place puts an entry into a page of the bucket of its next deadline as seen from watermark w, unless it lies in an earlier one.
 // Buckets that the walk has begun to close are left by the walk alone: it must wait until its own changes are stored, and
-// steps that kept moving entries out of those buckets too would keep it waiting for ever. But what is not stored any more goes at
+// inputOrder that kept moving entries out of those buckets too would keep it waiting for ever. But what is not stored any more goes at
 // once; where the walk still sees it, see met.
 func (x *expiry) place(s *slot, e *entry, w event.Millis, walking bool, segment uint64) {
 	at := x.pages.bucket(s.page)

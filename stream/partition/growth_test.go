@@ -88,9 +88,9 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		segment, _ := m.Seal(&changes)
 		m.Forget(segment)
 		cfg.Knowledge.Tell(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
-		cfg.Knowledge.Told()
+		cfg.Knowledge.Commit()
 		out.Reset()
-		m.known = knownIDs{complete: true} // ids are another matter
+		m.known = idIndex{complete: true} // ids are another matter
 	}
 	b.StopTimer()
 	require.Equal(b, items, machines[0].Learners()[0].Items)

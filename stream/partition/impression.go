@@ -29,7 +29,7 @@ func (m *Machine) stepImpression(in *Input, out *Output) error {
 		return m.adopt(in, faulty == nil, out)
 	}
 	var l *learner
-	var g given
+	var g assignment
 	if faulty == nil {
 		if l, g, faulty = m.examine(imp, effective); l == nil && !in.RefusedEarlier {
 			err = m.unknownHere(string(imp.Learner))
@@ -79,7 +79,7 @@ func (m *Machine) refuseAgain(in *Input, faulty *event.Fault, out *Output) error
 
 // examine finds the learner that ranks the impression, what an experiment has given it, and what is wrong with the impression that its
 // bytes alone do not tell.
-func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *learner, g given, faulty *event.Fault) {
+func (m *Machine) examine(imp *event.Impression, effective event.Millis) (by *learner, g assignment, faulty *event.Fault) {
 	l := m.fallback
 	if len(imp.Learner) > 0 {
 		l = m.byName[string(imp.Learner)]
@@ -119,7 +119,7 @@ const (
 // rankingSize bounds what the impression's ranking takes, from above. It is asked before the decision, because a
 // decision may change its learner, and what is refused must leave no trace. The exact size matters only near the
 // limit; only there is it computed, all but the propensities.
-func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *given) int {
+func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *assignment) int {
 	rest := rankingFixedBytes + escapedByte*(len(m.cfg.Group)+len(l.name)+len(l.cfg.PolicyName)+len(l.cfg.DelayName)) +
 		len(imp.ID)
 	bytes := len(imp.ID)
@@ -148,7 +148,7 @@ func (m *Machine) rankingSize(l *learner, imp *event.Impression, g *given) int {
 }
 
 // decide ranks the impression, which is new, and makes it the current entry.
-func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *given, out *Output) {
+func (m *Machine) decide(l *learner, rec *Record, effective event.Millis, g *assignment, out *Output) {
 	s, imp := &m.scratch, &m.impression
 	m.follow()
 	m.internCandidates(l, imp)

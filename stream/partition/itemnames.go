@@ -130,7 +130,7 @@ func Rows(learner string, fields []state.Field) (rows []state.Field, err error) 
 }
 
 // mentions notes which items a field that is published is about: they need rows, by which others know them.
-func (c *catalogue) mentions(field []byte) {
+func (c *itemIndex) mentions(field []byte) {
 	for i := range numbersIn(field) {
 		c.tell(i)
 	}
@@ -193,7 +193,7 @@ func numbersIn(field []byte) iter.Seq[policy.Item] {
 }
 
 // loadCount takes in what other partitions are told of all items together.
-func (c *catalogue) loadCount(f state.Field) (err error) {
+func (c *itemIndex) loadCount(f state.Field) (err error) {
 	if string(f.Field) != catalogueItems {
 		return fmt.Errorf("the catalogue has no field %q", f.Field)
 	}

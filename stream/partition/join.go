@@ -456,7 +456,7 @@ func (m *Machine) endPaid(l *learner, how outcome, r float64, at event.Millis) {
 	if known {
 		l.delay.Paid(fb)
 	} else {
-		l.delay.(delay.Forgetting).PaidForgotten(fb)
+		l.delay.(delay.ItemRemoving).PaidForgotten(fb)
 	}
 	l.conduct.paid(r)
 	l.comparison.paid(&m.cur.entry, r)

@@ -27,18 +27,18 @@ type learner struct {
 	delay     delay.Learner
 	sharing   delay.Sharing // delay, where others' knowledge is the process's; else nil
 	arrived   int           // how many of the whole's arrivals sharing has been refreshed with
-	items     catalogue
+	items     itemIndex
 	grown     int    // numbers that delay knows of
 	ended     int64  // items that were dropped since it was loaded
 	itemHash  string // name of the hash of its items
 	namesHash string // and of that of their names
 	hashes    map[string]ownHash
 
-	drops      drops // where on_expiry is drop
-	conduct    Conduct
+	drops      unattributed // where on_expiry is drop
+	conduct    UserModel
 	contexts   contexts
-	comparison Comparison
-	looking    looking
+	comparison Counterfactual
+	looking    sampling
 	trial      *trial // for the impressions that name it; nil: there is none
 
 	pooled []delay.Pooled
@@ -81,7 +81,7 @@ func isBeforeReset(name string) bool {
 func newLearner(cfg *LearnerConfig, names Names) *learner {
 	l := &learner{
 		name: cfg.Name, number: -1, fingerprint: cfg.Fingerprint, cfg: cfg, delay: cfg.New(), items: newCatalogue(names),
-		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash), looking: looking{wanted: true},
+		itemHash: cfg.Name + ":" + ItemsHash, namesHash: cfg.Name + ":" + NamesHash, hashes: make(map[string]ownHash), looking: sampling{wanted: true},
 	}
 	l.pooled = l.delay.Pooled()
 	for _, h := range l.delay.Hashes() {
@@ -122,7 +122,7 @@ func (l *learner) grow() {
 	}
 	l.delay.Grow(n)
 	l.grown = n
-	if f, ok := l.delay.(delay.Forgetting); ok && l.items.len() < n {
+	if f, ok := l.delay.(delay.ItemRemoving); ok && l.items.len() < n {
 		f.Count(l.items.len())
 	}
 }
@@ -141,12 +141,12 @@ type LearnerStatus struct {
 	Account Account
 	// Drops is the zero value where a selection that is never paid counts as a payoff, and Untaught is how many did not, all the
 	// same: 0 where that is so still.
-	Drops    DropStatus
+	Drops    UnattributedStatus
 	Untaught int64
-	Conduct  Conduct
+	Conduct  UserModel
 	Context  ContextStatus // the zero value where the learner looks at items alone
-	// Comparison is the zero value where the learner is gone.
-	Comparison Comparison
+	// Counterfactual is the zero value where the learner is gone.
+	Comparison Counterfactual
 	// PayoffMin and PayoffMax are the ends of the payoff range, in raw units.
 	PayoffMin, PayoffMax float64
 	delay.Status

@@ -27,18 +27,18 @@ type Machine struct {
 	loading  *loading
 
 	time      eventTime
-	steps     steps
-	seen      seen
+	steps     inputOrder
+	seen      observationLog
 	behind    bool // event time has come further than it was acted upon
 	stepping  stepping
 	elsewhere map[string]bool // learners that other workers know; see Elsewhere
 	ledger    ledger
-	known     knownIDs
+	known     idIndex
 	segments  segments
 	epoch     uint64 // of Config.Knowledge, that decisions go by
 	shown     uint64 // likewise, that learners show: that or a later one
 	expiry    expiry
-	absences  absences
+	absences  unconfigured
 	trials    trials
 	cur       current
 	hasher    xxhash.Digest
@@ -100,7 +100,7 @@ var errConfig = errors.New("partition: configuration")
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{
 		cfg: cfg, salt: cfg.Salt, byName: make(map[string]*learner), hashes: make(map[string]learnerHash), loading: newLoading(),
-		time: newEventTime(), steps: steps{run: -1}, segments: newSegments(), expiry: newExpiry(),
+		time: newEventTime(), steps: inputOrder{run: -1}, segments: newSegments(), expiry: newExpiry(),
 		decoder: event.NewFormatsDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}, cfg.Formats),
 	}
 	switch {
@@ -119,7 +119,7 @@ func New(cfg Config) (*Machine, error) {
 			return nil, fmt.Errorf("%w: learner %q comes twice", errConfig, lc.Name)
 		}
 		l := newLearner(lc, m.cfg.Names)
-		if _, forgets := l.delay.(delay.Forgetting); !forgets && lc.ItemRetention > 0 {
+		if _, forgets := l.delay.(delay.ItemRemoving); !forgets && lc.ItemRetention > 0 {
 			return nil, fmt.Errorf("%w: learner %q cannot forget items, and is to keep them for %d ms", errConfig, lc.Name, lc.ItemRetention)
 		}
 		if lc.Context != nil {
@@ -225,7 +225,7 @@ func (m *Machine) KnownComplete() { m.known.complete = true }
 // IsKnownComplete tells whether KnownComplete has been said.
 func (m *Machine) IsKnownComplete() bool { return m.known.complete }
 
-// Step takes one record in. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be
+// InputStep takes one record in. A faulty record is no error: it becomes a dead letter. A *Wait means that the record cannot be
 // stepped yet. Any other error means that what is stored, or what the log holds as decided, contradicts the input; the
 // machine must not be used any more.
 //

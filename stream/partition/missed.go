@@ -48,15 +48,15 @@ const (
 	contextWord  = "context:"
 )
 
-// absences are what learners have missed, as far as the store does not say so yet.
-type absences struct {
+// unconfigured are what learners have missed, as far as the store does not say so yet.
+type unconfigured struct {
 	missed    []missed // by learners that are gone, since the last seal
 	delivered []missed // that learners have been told at the load, to be taken out
 }
 
 // miss notes that an entry, of a learner that is gone, ends without a payoff. It leaves out entries whose items are not known,
 // since their learner was never told of them, and learners of before a reset, which do not come back.
-func (a *absences) miss(learner string, id []byte, e *entry) {
+func (a *unconfigured) miss(learner string, id []byte, e *entry) {
 	if len(e.items) == 0 || isBeforeReset(learner) {
 		return
 	}
@@ -83,7 +83,7 @@ func refOf(id []byte, e *entry) int64 {
 }
 
 // deliver tells a learner that was just loaded what it has missed, in the order of the impressions.
-func (a *absences) deliver(l *learner, fields []state.Field) error {
+func (a *unconfigured) deliver(l *learner, fields []state.Field) error {
 	all := make([]missed, 0, len(fields))
 	for _, f := range fields {
 		x, err := parseMissed(f, int(l.items.next))
@@ -117,7 +117,7 @@ func (a *absences) deliver(l *learner, fields []state.Field) error {
 }
 
 // seal writes what was missed, and takes out what learners have been told.
-func (a *absences) seal(dst *state.Changes) {
+func (a *unconfigured) seal(dst *state.Changes) {
 	for _, x := range a.missed {
 		dst.Writes = append(dst.Writes, state.Write{Hash: x.hash(), Field: x.field(), Value: x.value()})
 	}

@@ -22,7 +22,7 @@ func (d *told) Unselected(fb delay.Feedback) { d.unselected = append(d.unselecte
 
 // TestAbsences_WhatIsMissedIsToldOnce: it is stored while the learner is gone, told when it is back, and taken out then.
 func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
-	var a absences
+	var a unconfigured
 	a.miss("feed", nil, &entry{offset: 12, items: []policy.Item{3, 1}, selected: 1, instance: 5, began: 77})
 	a.miss("feed", nil, &entry{offset: 13, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 80, inParts: true, sum: 2.5})
 	a.miss("feed", nil, &entry{offset: 14, items: []policy.Item{3, 1}, selected: 0, instance: -1, began: 81, expected: []int64{-250000}})
@@ -59,7 +59,7 @@ func TestAbsences_WhatIsMissedIsToldOnce(t *testing.T) {
 		{Ref: 14, Item: 3, Instance: -1, Began: 81, Expected: -0.25, HasExpected: true},
 		{Ref: 15, Item: 3, Instance: -1, Began: 82, Expected: 5e-6, HasExpected: true}}, d.expired)
 	require.Equal(t, []delay.Feedback{{Ref: 9, Instance: -1}}, d.unselected)
-	var b absences
+	var b unconfigured
 	d.expired, l.cfg.Context = nil, NewContext(space, false)
 	require.NoError(t, b.deliver(l, fields))
 	require.Equal(t, []int8{127, -127, 64, -64}, d.expired[3].X)

@@ -45,7 +45,7 @@ func NewTransfer(from, to *Offline, s delay.Share) (*Transfer, error) {
 	return t, nil
 }
 
-// Knowledge carries over what learners know, as Share says.
+// PooledState carries over what learners know, as Share says.
 func (t *Transfer) Knowledge() error {
 	for _, l := range t.from.learners {
 		if l.gone {

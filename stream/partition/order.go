@@ -71,13 +71,13 @@ func (m *Machine) Orders() int64 { return m.steps.orders }
 func (m *Machine) Ahead(stepped [event.Inputs]int64) { m.steps.ahead(stepped) }
 
 // told begins the steps again behind an order record.
-func (s *steps) told(number int64) {
+func (s *inputOrder) told(number int64) {
 	s.orders = number
 	s.restart()
 }
 
 // restart begins the steps again behind a record of the log that carries those up to here.
-func (s *steps) restart() {
+func (s *inputOrder) restart() {
 	s.from, s.tokens, s.run, s.changed = s.watermark, s.tokens[:0], -1, true
 }
 
@@ -105,7 +105,7 @@ func (m *Machine) makeRoomFor(size int, out *Output) {
 }
 
 // loadOrders loads the stored number of the last order record.
-func (s *steps) loadOrders(value []byte) (err error) {
+func (s *inputOrder) loadOrders(value []byte) (err error) {
 	s.orders, err = strconv.ParseInt(string(value), 10, 64)
 	if err == nil && s.orders < 0 {
 		err = strconv.ErrRange

@@ -31,7 +31,7 @@ type Config struct {
 	Names       Names // of items, which other machines may share; nil: the machine's own
 	// Program names the program and the kind of processor, and Settings those settings on which decisions depend. Both are only told.
 	Program, Settings string
-	Knowledge         *Knowledge             // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
+	Knowledge         *PooledState           // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
 	CheckCopartition  func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }
 
@@ -158,7 +158,7 @@ type Input struct {
 	RefusedEarlier bool
 	// Again is the step of an earlier owner that took this record in, where the log shows it: what was decided by the clock
 	// and the room of that moment is decided alike.
-	Again *Step
+	Again *InputStep
 }
 
 // Wait says why a record cannot be stepped yet. Nothing has changed then, but for what was due anyway.

@@ -64,7 +64,7 @@ func TestSeen_TheLastEpochCounts(t *testing.T) {
 type pause struct {
 	t         *testing.T
 	w         *world
-	knowledge *Knowledge
+	knowledge *PooledState
 	reader    *PublishedReader
 	seq       []int64
 	now       event.Millis
@@ -85,7 +85,7 @@ func newPause(t *testing.T, sources int) *pause {
 	names := NewNameTable()
 	cfg.Knowledge = NewKnowledge(cfg.Learners, names)
 	p := &pause{t: t, w: newWorld(t, cfg), knowledge: cfg.Knowledge, reader: NewPublishedReader(cfg.Learners, names), seq: make([]int64, sources), now: day}
-	p.w.m.Seen(SeenBegin{Writer: 1})
+	p.w.m.Seen(ObservationBegin{Writer: 1})
 	p.tell(0, sources)
 	for range 100 {
 		id := p.impress()
@@ -105,7 +105,7 @@ func (p *pause) impress() (id string) {
 }
 
 // decide has an impression ranked behind the pause, and gives what its header says.
-func (p *pause) decide() []Sight {
+func (p *pause) decide() []Observation {
 	p.n += 1000
 	p.w.out.Reset()
 	p.impress()
@@ -121,7 +121,7 @@ func (p *pause) tell(from, to int) {
 			func(err error) { require.NoError(p.t, err) }))
 		p.knowledge.Reached(int32(source), state.Fence{Token: "t", Seq: p.seq[source]})
 	}
-	p.knowledge.Told()
+	p.knowledge.Commit()
 }
 
 // second lets a second pass in which each source stores a checkpoint, and gives how much is said of what the owner sees in it.

@@ -61,7 +61,7 @@ func (r *retention) over(watermark event.Millis) uint32 {
 func (r *retention) until(period uint32) event.Millis { return int64(period) * r.width }
 
 // carry notes that an item, which the process knows by this number, is to be kept up to a period.
-func (c *catalogue) carry(process int32, until uint32) {
+func (c *itemIndex) carry(process int32, until uint32) {
 	if o := c.ours.Get(process); o.next > 0 && o.until < until {
 		c.ours.At(process).until = until
 		c.changes.Note(o.next-1, itemNamed)
@@ -69,12 +69,12 @@ func (c *catalogue) carry(process int32, until uint32) {
 }
 
 // untilOf is up to when an item is kept, as it is stored.
-func (c *catalogue) untilOf(i policy.Item) event.Millis {
+func (c *itemIndex) untilOf(i policy.Item) event.Millis {
 	return c.retention.until(c.ours.Get(c.inProcess(i)).until)
 }
 
 // due appends to dst the first items that are due at a watermark, those of the lowest numbers.
-func (c *catalogue) due(watermark event.Millis, dst []policy.Item) []policy.Item {
+func (c *itemIndex) due(watermark event.Millis, dst []policy.Item) []policy.Item {
 	r := &c.retention
 	past := r.over(watermark)
 	if past < r.stored || past == r.past && r.swept {
@@ -122,7 +122,7 @@ func (m *Machine) endItems() {
 }
 
 func (m *Machine) endThese(l *learner, items []policy.Item) {
-	f := l.delay.(delay.Forgetting) // or there is no retention
+	f := l.delay.(delay.ItemRemoving) // or there is no retention
 	for _, i := range items {
 		m.segments.loose += itemWeight + int64(len(l.items.name(i)))
 		f.Forget(i)

@@ -60,7 +60,7 @@ func (m *Machine) stateOf(r *event.Ranking) *learner {
 }
 
 // decideAs decides by what l knows as the learner would that ranks: under shared learning by its policy.
-func (g *given) decideAs(l *learner, candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
+func (g *assignment) decideAs(l *learner, candidates []policy.Item, about *policy.Context, key policy.Key, d *delay.Decision) {
 	if x := g.trial; x != nil && x.Shared {
 		l.delay.(delay.Readable).DecideBy(x.Policies[g.served], candidates, about, key, d)
 		return
@@ -69,7 +69,7 @@ func (g *given) decideAs(l *learner, candidates []policy.Item, about *policy.Con
 }
 
 // ranks is the learner that a ranking names.
-func (g *given) ranks(l *learner) *learner {
+func (g *assignment) ranks(l *learner) *learner {
 	if x := g.trial; x != nil && x.Shared {
 		return x.arms[g.served].learner
 	}
@@ -77,7 +77,7 @@ func (g *given) ranks(l *learner) *learner {
 }
 
 // shadow has shadows decide, each on its share of impressions, and gives what the ranking says of them.
-func (m *Machine) shadow(g *given, candidates []policy.Item, about *policy.Context, d *delay.Decision, offset int64) []event.Shadow {
+func (m *Machine) shadow(g *assignment, candidates []policy.Item, about *policy.Context, d *delay.Decision, offset int64) []event.Shadow {
 	if g.trial == nil || len(g.trial.shadows) == 0 {
 		return nil
 	}

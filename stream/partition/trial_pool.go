@@ -45,7 +45,7 @@ func (p *pool) begin(source int32) {
 	p.anew[source] = make(map[string]string)
 }
 
-// whole says that a source has told all.
+// global says that a source has told all.
 func (p *pool) whole(source int32) {
 	if told, ok := p.anew[source]; ok {
 		p.of[source] = told

@@ -102,7 +102,7 @@ func TestGroups_Missed(t *testing.T) {
 	l := &learner{name: "feed", delay: d, cfg: &LearnerConfig{PayoffMax: 10, Context: c}}
 	l.items = newCatalogue(NewNameTable())
 	l.items.intern(0, []byte("item"))
-	var a, b absences
+	var a, b unconfigured
 	a.miss("feed", nil, &entry{offset: 15, items: []policy.Item{0}, selected: 0, alone: true, instance: -1, began: 82, hasContext: true, ofUser: 2,
 		context: []int8{2, 127, 64, 0, 0}})
 	var changes state.Changes
@@ -167,7 +167,7 @@ func TestGroups_Explained(t *testing.T) {
 	require.NoError(t, err)
 	cfg.Learners[0].Context = NewContext(s, false)
 	cfg.Learners[0].New = func() delay.Learner {
-		d, err := delay.NewPersonal(p, delay.PersonalConfig{Space: s, Belief: belief})
+		d, err := delay.NewPersonal(p, delay.ContextualConfig{Space: s, Belief: belief})
 		require.NoError(t, err)
 		return d
 	}

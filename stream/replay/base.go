@@ -43,7 +43,7 @@ func (b *Base) image() *image {
 func (p *replayed) begin(b *Base) {
 	p.from = b.Inputs[event.Impressions]
 	err := p.beginWith(b)
-	var u *untold
+	var u *unpublished
 	if errors.As(err, &u) {
 		p.machine, p.lost = nil, u.why
 	}
@@ -107,12 +107,12 @@ func toldBy(tokens []byte) (b behind, err error) {
 }
 
 // earlier tells whether a ranking, of which the header tells so, was made before the base's owner ranked.
-func (b *behind) earlier(told []partition.Sight) bool {
-	return b.began && !slices.ContainsFunc(told, func(s partition.Sight) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
+func (b *behind) earlier(told []partition.Observation) bool {
+	return b.began && !slices.ContainsFunc(told, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun && s.Begin.Writer == b.writer })
 }
 
 // fresh leaves out of what is told what the base has. A gap behind the base stays: what it left out begins before it.
-func (b *behind) fresh(told []partition.Sight) []partition.Sight {
+func (b *behind) fresh(told []partition.Observation) []partition.Observation {
 	for b.seals > 0 && len(told) > 0 {
 		switch {
 		case told[0].Kind == partition.SeenSealed:

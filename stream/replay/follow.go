@@ -37,7 +37,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 		}
 		from := 0
 		if a := p.loaded.anchor; p.loaded.first && a != nil {
-			from = slices.IndexFunc(steps, func(s partition.Step) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
+			from = slices.IndexFunc(steps, func(s partition.InputStep) bool { return s.Kind == partition.StepRead && s.Offsets == a.Offsets })
 			if from < 0 {
 				return nil, notTold("where the steps of a ranking begin is not told")
 			}
@@ -68,7 +68,7 @@ func (p *replayed) follow(targets []*decision, untilSeen bool) ([]*decision, err
 }
 
 // do does one step, or a run of alike ones. W is the watermark that the steps tell of.
-func (p *replayed) do(s *partition.Step, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
+func (p *replayed) do(s *partition.InputStep, w *event.Millis, own, untilSeen bool) (ended bool, err error) {
 	switch s.Kind {
 	case partition.StepWatermark:
 		*w += s.By
@@ -121,7 +121,7 @@ func either(err, other error) error {
 }
 
 // take steps the next record of a topic.
-func (p *replayed) take(s *partition.Step, w event.Millis, adopting bool) error {
+func (p *replayed) take(s *partition.InputStep, w event.Millis, adopting bool) error {
 	rec, err := p.log.Record(s.Topic, p.pos[s.Topic])
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (p *replayed) take(s *partition.Step, w event.Millis, adopting bool) error 
 		return notTold("topics lack records that were stepped")
 	}
 	p.machine.Raise(w)
-	again := partition.Step{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
+	again := partition.InputStep{Kind: s.Kind, Topic: s.Topic, N: 1, Crowded: s.Crowded, Timed: s.Timed, By: s.By}
 	return p.step(&partition.Input{Record: rec, Again: &again, RefusedEarlier: adopting && s.Topic == event.Impressions})
 }
 
@@ -187,7 +187,7 @@ func (p *replayed) stepDecided(d *decision, rec *partition.Record) error {
 	if err := p.read(d); err != nil {
 		return err
 	}
-	return p.step(&partition.Input{Record: rec, Decided: &p.said, Again: &partition.Step{}})
+	return p.step(&partition.Input{Record: rec, Decided: &p.said, Again: &partition.InputStep{}})
 }
 
 // rank makes the ranking.
@@ -203,7 +203,7 @@ func (p *replayed) rank(d *decision) (same bool, made []byte, err error) {
 	if p.knows.unsure != "" { // what it would be is not known
 		return false, nil, p.stepDecided(d, rec)
 	}
-	again := partition.Step{Timed: true, By: d.time - p.machine.Watermark()}
+	again := partition.InputStep{Timed: true, By: d.time - p.machine.Watermark()}
 	if err := p.step(&partition.Input{Record: rec, Again: &again}); err != nil {
 		return false, nil, err
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
-// knows is what an owner's process knows of other partitions.
-type knows struct {
-	of      *partition.Knowledge // nil: nothing, there is but one partition
-	sources []told               // what the knowledge is told, by source
-	loop    []told               // what the machine itself is told
-	unsure  string               // why what is known is not known here; "" where it is
+// pooledReplay is what an owner's process knows of other partitions.
+type pooledReplay struct {
+	of      *partition.PooledState // nil: nothing, there is but one partition
+	sources []publishedLearner     // what the knowledge is told, by source
+	loop    []publishedLearner     // what the machine itself is told
+	unsure  string                 // why what is known is not known here; "" where it is
 	bad     map[int32]bool
 	lacks   bool // something that is known is not known here
 	apart   bool // likewise of what the machine itself is told
@@ -21,12 +21,12 @@ type knows struct {
 	guessed []uint64
 }
 
-func newKnows(cfg *partition.Config, sources int) knows {
-	return knows{of: cfg.Knowledge, sources: make([]told, sources), loop: make([]told, sources), bad: map[int32]bool{}}
+func newKnows(cfg *partition.Config, sources int) pooledReplay {
+	return pooledReplay{of: cfg.Knowledge, sources: make([]publishedLearner, sources), loop: make([]publishedLearner, sources), bad: map[int32]bool{}}
 }
 
 // nothing makes nothing known of what is known: it is that of an owner in the middle of its life, of which a base does not tell.
-func (k *knows) nothing() {
+func (k *pooledReplay) nothing() {
 	if k.of == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (k *knows) nothing() {
 }
 
 // judge says whether what is known is known here, once it has changed.
-func (k *knows) judge() {
+func (k *pooledReplay) judge() {
 	lacked := k.lacks
 	k.lacks, k.unsure = false, ""
 	for source := range int32(len(k.sources)) {
@@ -61,7 +61,7 @@ func (k *knows) judge() {
 }
 
 // stand is how far sources are known, by source.
-func (k *knows) stand() []partition.SourceAt {
+func (k *pooledReplay) stand() []partition.SourceAt {
 	all := make([]partition.SourceAt, len(k.sources))
 	for i := range all {
 		if all[i] = k.sources[i].SourceAt; !all[i].Known {
@@ -89,7 +89,7 @@ func (p *replayed) await(source int32, at stamp) (n int, ok bool, err error) {
 }
 
 // turn takes the knowledge to another epoch.
-func (p *replayed) turn(s *partition.Sight) error {
+func (p *replayed) turn(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil {
 		return notTold(misfit)
@@ -135,7 +135,7 @@ func (p *replayed) goTo(source int32, at partition.SourceAt) error {
 }
 
 // stands takes in how far all sources are known: what was not known here of what is known may be, now.
-func (p *replayed) stands(s *partition.Sight) error {
+func (p *replayed) stands(s *partition.Observation) error {
 	k := &p.knows
 	if k.of == nil || k.unsure == "" {
 		return nil
@@ -162,7 +162,7 @@ func (p *replayed) stands(s *partition.Sight) error {
 }
 
 // reach tells the knowledge of a source up to where it came, after n deltas. It is false where that is not known.
-func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bool {
+func (p *replayed) reach(source int32, t *publishedLearner, at partition.SourceAt, n int) bool {
 	k := &p.knows
 	fence := state.Fence{Seq: at.Seq}
 	of := p.published[source]
@@ -177,7 +177,7 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 	case at.Whole:
 		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
 			t.anew, t.parts = p.wholeOf(source, n), 0
-			k.of.Anew(source, fence)
+			k.of.BeginResync(source, fence)
 		}
 		for ; t.parts < parts(t.anew, p.cfg.AtOnce); t.parts++ {
 			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
@@ -194,7 +194,7 @@ func (p *replayed) reach(source int32, t *told, at partition.SourceAt, n int) bo
 		}
 		if t.anew == nil || t.Seq != at.Seq || t.Writer != at.Writer {
 			t.anew, t.parts = p.wholeOf(source, n), 0
-			k.of.Anew(source, fence)
+			k.of.BeginResync(source, fence)
 		}
 		for ; t.parts < at.Parts; t.parts++ {
 			k.of.Tell(source, part(t.anew, t.parts, p.cfg.AtOnce))
@@ -213,7 +213,7 @@ func (p *replayed) wholeOf(source int32, n int) []partition.Published {
 }
 
 // imports tells the machine itself what a source has published.
-func (p *replayed) imports(s *partition.Sight) error {
+func (p *replayed) imports(s *partition.Observation) error {
 	i := &s.Import
 	k := &p.knows
 	if int(i.Source) >= len(k.loop) {

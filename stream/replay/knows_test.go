@@ -14,14 +14,14 @@ import (
 func TestImports_OfABasesLastCheckpoint(t *testing.T) {
 	of := newPublished(1, partition.NewPublishedReader(nil, partition.NewNameTable()))
 	of.begin(stamp{7, 54}, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte("1")}})
-	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}, knows: knows{loop: make([]told, 2)}}
-	require.NoError(t, p.imports(&partition.Sight{Kind: partition.SeenImport, N: 1,
+	p := &replayed{run: &run{cfg: &Config{AtOnce: 10}, published: []*published{nil, of}}, knows: pooledReplay{loop: make([]publishedLearner, 2)}}
+	require.NoError(t, p.imports(&partition.Observation{Kind: partition.SeenImport, N: 1,
 		Import: partition.Import{Source: 1, Mode: partition.ImportDelta, Writer: 7, Seq: 54, Last: true}}))
 	require.True(t, p.knows.apart)
 	require.False(t, p.knows.loop[1].Known)
 
-	p.knows = knows{loop: make([]told, 2)}
-	require.NoError(t, p.imports(&partition.Sight{Kind: partition.SeenImport, N: 1,
+	p.knows = pooledReplay{loop: make([]publishedLearner, 2)}
+	require.NoError(t, p.imports(&partition.Observation{Kind: partition.SeenImport, N: 1,
 		Import: partition.Import{Source: 1, Mode: partition.ImportAll, Writer: 7, Seq: 54, Last: true}}))
 	require.False(t, p.knows.apart, "the whole as of the base is known")
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // has tells whether the state is at hand that an owner began with.
-func (p *replayed) has(b *partition.SeenBegin) bool {
+func (p *replayed) has(b *partition.ObservationBegin) bool {
 	if b.Fresh {
 		return true
 	}
@@ -31,7 +31,7 @@ func (p *replayed) has(b *partition.SeenBegin) bool {
 }
 
 // start makes the machine of a new owner, of which has is true.
-func (p *replayed) start(b *partition.SeenBegin) error {
+func (p *replayed) start(b *partition.ObservationBegin) error {
 	cfg := p.cfg.Machine(p.number)
 	if cfg.Program != b.Program && b.Program != "" {
 		return notTold("the rankings were made by %s, and this is %s", b.Program, cfg.Program)
@@ -94,7 +94,7 @@ func (p *replayed) whereLoaded() error {
 }
 
 // goBack brings the image to the state that an owner began with. What an earlier owner sealed beyond it was never stored.
-func (p *replayed) goBack(b *partition.SeenBegin) error {
+func (p *replayed) goBack(b *partition.ObservationBegin) error {
 	s := seal{b.LoadedWriter, b.LoadedSeal}
 	switch at := slices.IndexFunc(p.unsent, func(x sealed) bool { return x.seal == s }); {
 	case b.Fresh:
@@ -198,7 +198,7 @@ func (p *replayed) look(untilSeen bool) (ended bool, err error) {
 	return untilSeen && len(p.sights) == 0, nil
 }
 
-func (p *replayed) sight(s *partition.Sight) error {
+func (p *replayed) sight(s *partition.Observation) error {
 	p.guesses = p.guesses || p.knows.lacks || p.knows.apart
 	switch s.Kind {
 	case partition.SeenWatermark:

@@ -109,8 +109,8 @@ func (p *published) whole(n int) []state.Field {
 	return fields
 }
 
-// told is how far a machine, or a knowledge, has been told of a source.
-type told struct {
+// publishedLearner is how far a machine, or a knowledge, has been told of a source.
+type publishedLearner struct {
 	partition.SourceAt
 	deltas int // of it
 	// anew is what it is being told anew, in parts, of which so many have been told.

@@ -54,7 +54,7 @@ type Config struct {
 	// Sent is told what a checkpoint would have stored, by whom, where that is known; nil: nobody is.
 	Sent func(partition int32, writer uint32, seq int64, changes []*state.Changes)
 	// Sabotage leaves out what was seen, for tests that show that it matters; nil: nothing is.
-	Sabotage func(*partition.Sight) (leave bool)
+	Sabotage func(*partition.Observation) (leave bool)
 }
 
 // Moment is the moment at which an impression is ranked.

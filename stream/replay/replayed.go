@@ -38,10 +38,10 @@ type replayed struct {
 	acted   event.Millis // up to when event time was acted upon
 	visited int64
 	since   int64 // records stepped since the last sight
-	sights  []partition.Sight
+	sights  []partition.Observation
 	loaded  loaded
 	ranked  bool // it has ranked
-	knows   knows
+	knows   pooledReplay
 	behind  behind
 	apart   map[string]bool // learners that do not share the process's knowledge, by name
 
@@ -97,7 +97,7 @@ type decision struct {
 type loaded struct {
 	first  bool // nothing has been adopted or ranked since
 	done   [event.Inputs]int64
-	anchor *partition.Step
+	anchor *partition.InputStep
 }
 
 // kept is how many checkpoints a new owner may go back behind the last one that was sent.
@@ -142,18 +142,20 @@ func (p *replayed) all(yield func(progress) bool) {
 
 var errStopped = errors.New("replay: stopped")
 
-// untold is why rankings are not exact from here on; contradiction says that what was told cannot be.
-type untold struct {
+// unpublished is why rankings are not exact from here on; contradiction says that what was told cannot be.
+type unpublished struct {
 	why           string
 	contradiction bool
 }
 
-func (u *untold) Error() string { return "replay: " + u.why }
+func (u *unpublished) Error() string { return "replay: " + u.why }
 
-func notTold(format string, args ...any) error { return &untold{fmt.Sprintf(format, args...), false} }
+func notTold(format string, args ...any) error {
+	return &unpublished{fmt.Sprintf(format, args...), false}
+}
 
 func contradicts(format string, args ...any) error {
-	return &untold{fmt.Sprintf(format, args...), true}
+	return &unpublished{fmt.Sprintf(format, args...), true}
 }
 
 // misfit is why rankings are not exact where headers contradict each other: some were lost.
@@ -187,7 +189,7 @@ func (p *replayed) again(r *Ranking) error {
 	if p.broken != "" {
 		same, err, p.broken = false, contradicts("%s", p.broken), ""
 	}
-	var u *untold
+	var u *unpublished
 	switch {
 	case errors.As(err, &u):
 		p.mixed = p.mixed || p.machine != nil && !u.contradiction
@@ -214,7 +216,7 @@ func (p *replayed) order(d *decision) error {
 		return nil // the base has it
 	}
 	_, _, err := p.make(d)
-	var u *untold
+	var u *unpublished
 	if err != nil && !errors.As(err, &u) {
 		return err
 	}
@@ -313,7 +315,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 			told, first = told[first+1:], -1
 			targets = append(p.adopted(), d)
 		}
-		end := slices.IndexFunc(told, func(s partition.Sight) bool { return s.Kind == partition.SeenBegun })
+		end := slices.IndexFunc(told, func(s partition.Observation) bool { return s.Kind == partition.SeenBegun })
 		if end < 0 {
 			p.sights = append(p.sights, told...)
 			break
@@ -342,7 +344,7 @@ func (p *replayed) make(d *decision) (same bool, made []byte, err error) {
 }
 
 // see reads what a header tells.
-func (p *replayed) see(seen []byte) (all []partition.Sight, err error) {
+func (p *replayed) see(seen []byte) (all []partition.Observation, err error) {
 	reader, left := partition.NewSeenReader(seen), int64(0)
 	for {
 		s, ok, err := reader.Next()

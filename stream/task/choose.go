@@ -11,7 +11,7 @@ import (
 // choose is the queue whose record is to be stepped next, with the step that it had before, where one is known; nil where none
 // is ready. In a replay the log says which it is. A decision of before there were steps does not: then what comes before it is
 // chosen freely.
-func (r *runner) choose(now Now) (*queue, *partition.Step, error) {
+func (r *runner) choose(now Now) (*queue, *partition.InputStep, error) {
 	if r.full(now.Mono) {
 		return nil, nil, nil
 	}
@@ -102,13 +102,13 @@ func (r *runner) noteAhead() {
 
 // chooseRecorded does what the steps say up to the next record, and gives its queue: nil while that has not come, or is not ready. Behind
 // the last step comes the impression that was ranked; those of an order record are over then.
-func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.Step, over bool, err error) {
+func (r *runner) chooseRecorded(now time.Duration) (q *queue, s *partition.InputStep, over bool, err error) {
 	f := &r.replay.recorded
 	if q, s = f.next(&r.queues, r.machine.Raise); q == nil {
 		if r.replay.cursor.order > 0 {
 			return nil, nil, true, nil
 		}
-		q, s = &r.queues[event.Impressions], &partition.Step{}
+		q, s = &r.queues[event.Impressions], &partition.InputStep{}
 	}
 	if f.missingLong(q, now) {
 		return nil, nil, false, fmt.Errorf("%w: %s[%d] ends at offset %d: %w", errContradiction, r.cfg.TopicNames[q.topic], r.cfg.Partition, q.high,

@@ -8,12 +8,12 @@
 //
 //	runner.go       what lives from the end of an acquire to the next restart; the types below are parts of it
 //	checkpoint.go   checkpoints: changes on their way to the store
-//	lanes.go        lanes: rankings and dead letters on their way to Kafka
+//	outbox.go       outbox: rankings and dead letters on their way to Kafka
 //	lookup.go       lookups: ids that the store is asked for
 //	queue.go        queues: input records that are fetched and not yet stepped
 //	owner.go        ownership: whether the stored state is ours; probe.go asks
 //	commit.go       commits: offsets for the group's coordinator
-//	walk.go         walk: the walk over ids whose deadlines are past; expire.go does it
+//	expiry_walk.go  expiryWalk: the walk over ids whose deadlines are past; expire.go does it
 //	replay.go       replay: cursor.go, the decisions in the log, and recorded.go, the order in which records were taken in
 //	clock.go        clock: Kafka's time
 //	failures.go     failures: what keeps failing, each with a backoff

@@ -28,13 +28,13 @@ type askedFor struct {
 	ends   []int32 // by id: where its places end, and those of the next begin
 }
 
-// placing knows where the ids lie under which something is stored: a *partition.Machine.
-type placing interface {
+// partitionerCheck knows where the ids lie under which something is stored: a *partition.Machine.
+type partitionerCheck interface {
 	Places(dst []state.Place, id state.ID) []state.Place
 }
 
 // add appends an id, and returns its number.
-func (a *askedFor) add(m placing, id state.ID) int32 {
+func (a *askedFor) add(m partitionerCheck, id state.ID) int32 {
 	a.places = m.Places(a.places, id)
 	a.ends = append(a.ends, int32(len(a.places)))
 	return int32(len(a.ends) - 1)
@@ -101,7 +101,7 @@ func (l *lookups) clear() {
 }
 
 // add puts a record's id on the list. One id is asked for once, however many records wait for it.
-func (l *lookups) add(m placing, topic event.Topic, it *queued) {
+func (l *lookups) add(m partitionerCheck, topic event.Topic, it *queued) {
 	at, asked := l.index[it.id]
 	if !asked {
 		at = l.asked.add(m, it.id)

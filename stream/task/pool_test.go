@@ -46,7 +46,7 @@ type pool struct {
 // process knows what all its owners know.
 type process struct {
 	names     partition.Names
-	knowledge *partition.Knowledge
+	knowledge *partition.PooledState
 	reader    *partition.PublishedReader
 	at        map[int32]int         // by source: how many of its deltas it has been told
 	owners    map[*Task]*poolOwner  // of learners that do not share
@@ -186,7 +186,7 @@ func (pl *pool) follow(in *process, source int32) {
 			k.Whole(source, a.at)
 			delete(in.anew, source)
 		}
-		k.Told()
+		k.Commit()
 		return
 	}
 	at, known := in.at[source]
@@ -194,7 +194,7 @@ func (pl *pool) follow(in *process, source int32) {
 	case !known || pl.rng.IntN(30) == 0:
 		at = max(1+pl.rng.IntN(len(all)), at)
 		fence := all[at-1].Fence
-		k.Anew(source, fence)
+		k.BeginResync(source, fence)
 		parts := slices.Collect(slices.Chunk(in.reader.Read(source, pl.whole(source, at), unread), pl.atOnce))
 		if len(parts) == 0 {
 			parts = [][]partition.Published{nil}
@@ -215,7 +215,7 @@ func (pl *pool) follow(in *process, source int32) {
 		}
 	}
 	in.at[source] = at
-	k.Told()
+	k.Commit()
 	if k.Others() {
 		pl.tellOwners(in, source)
 	}
@@ -381,7 +381,7 @@ func (pl *pool) compareSaved(t *testing.T, p int32, writer uint32, seq int64, ch
 }
 
 // replay replays it all.
-func (pl *pool) replay(t *testing.T, sabotage func(*partition.Sight) bool) (sum retrace.Result) {
+func (pl *pool) replay(t *testing.T, sabotage func(*partition.Observation) bool) (sum retrace.Result) {
 	c := retrace.Config{Machine: func(p int32) partition.Config { return pl.machine(int(p), nil, pl.most) }, Sabotage: sabotage, Bases: pl.bases, AtOnce: pl.atOnce}
 	c.Sent = func(p int32, writer uint32, seq int64, changes []*state.Changes) {
 		pl.compareSaved(t, p, writer, seq, changes)
@@ -447,10 +447,10 @@ var pooledLearners = map[string]func() delay.Learner{
 		return must(delay.NewBOLD(delay.BOLDConfig{Base: must(policy.NewOSMD(1000)), MaxInstances: 1, Windows: delay.WindowsConfig{EstimateEvery: 1000}, Floor: 0.05}))
 	},
 	"features": func() delay.Learner {
-		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: seenSpace, Silence: ages, Belief: belief}))
+		return must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: seenSpace, Silence: ages, Belief: belief}))
 	},
 	"groups": func() delay.Learner {
-		return perImpression(must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.PersonalConfig{Space: groupSpace, Silence: ages, Belief: belief})))
+		return perImpression(must(delay.NewPersonal(must(policy.NewMOSS(belief)), delay.ContextualConfig{Space: groupSpace, Silence: ages, Belief: belief})))
 	},
 	"sorted": func() delay.Learner {
 		return delay.NewPreferring(delay.NewDirect(must(policy.NewMOSS(belief)), ages), preference.NewSorted())
@@ -568,7 +568,7 @@ func TestReplay_CountsWhatNoneCanCheck(t *testing.T) {
 		pl := newPool(*firstSeed+seed, 2, 1_000_000, &kind{name: "calm"}, habits{}, pooledLearners["moss"])
 		pl.play(t)
 		seals := 0
-		sum := pl.replay(t, func(s *partition.Sight) bool {
+		sum := pl.replay(t, func(s *partition.Observation) bool {
 			if s.Kind == partition.SeenSealed {
 				if seals++; seals >= 20 {
 					s.Kind = partition.SeenLost
@@ -590,7 +590,7 @@ func TestReplay_NeedsAllThatWasSeen(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		learner string
-		kind    partition.SeenKind
+		kind    partition.ObservationKind
 	}{
 		{"event time acted upon", "robust", partition.SeenWatermark},
 		{"impressions that end", "bold", partition.SeenVisit},
@@ -610,7 +610,7 @@ func TestReplay_NeedsAllThatWasSeen(t *testing.T) {
 				pl := newPool(*firstSeed+seed, 3, 1_000_000, &dying, habits{}, pooledLearners[c.learner])
 				pl.play(t)
 				with += pl.replay(t, nil).Different
-				sum := pl.replay(t, func(s *partition.Sight) bool {
+				sum := pl.replay(t, func(s *partition.Observation) bool {
 					if s.Kind == c.kind {
 						left++
 					}

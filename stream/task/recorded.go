@@ -15,8 +15,8 @@ type recordedSteps struct {
 	on bool // the decision at hand tells of its steps
 	// adrift says that a decision, or the state, told of none. Where the next steps begin is known then only if they say so.
 	adrift       bool
-	anchor       *partition.Step // where the loaded state's own steps begin, if they say so
-	steps        []partition.Step
+	anchor       *partition.InputStep // where the loaded state's own steps begin, if they say so
+	steps        []partition.InputStep
 	at           int
 	done         [event.Inputs]int64 // records stepped since the ranking before that were not found among steps yet
 	watermark    event.Millis        // as of the steps before at
@@ -94,7 +94,7 @@ const missingAfter = 30 * time.Second
 
 // next is the queue whose record is next by the steps, with its step; raise is told how far event time had come by then. Behind
 // the last step it is nil.
-func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *partition.Step) {
+func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *partition.InputStep) {
 	for ; r.at < len(r.steps); r.at++ {
 		switch s := &r.steps[r.at]; s.Kind {
 		case partition.StepWatermark:
@@ -102,7 +102,7 @@ func (r *recordedSteps) next(qs *queues, raise func(event.Millis)) (*queue, *par
 			raise(r.watermark)
 		case partition.StepRead:
 			if q := qs.behind(&s.Offsets); q != nil {
-				return q, &partition.Step{}
+				return q, &partition.InputStep{}
 			}
 			r.watermark = s.Watermark
 			raise(r.watermark)

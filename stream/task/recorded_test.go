@@ -12,7 +12,7 @@ import (
 
 // TestRecordedSteps_LeadsFromRecordToRecord: the steps name a topic and how many of its records; in between event time moves on.
 func TestRecordedSteps_LeadsFromRecordToRecord(t *testing.T) {
-	f := recordedSteps{on: true, watermark: 100, steps: []partition.Step{
+	f := recordedSteps{on: true, watermark: 100, steps: []partition.InputStep{
 		{Kind: partition.StepTake, Topic: event.Payoffs, N: 2},
 		{Kind: partition.StepWatermark, By: 50},
 		{Kind: partition.StepTake, Topic: event.Selections, N: 3},
@@ -38,7 +38,7 @@ func TestRecordedSteps_LeadsFromRecordToRecord(t *testing.T) {
 
 // TestRecordedSteps_ReadsUpToWhereStepsBegin: steps that say where they begin wait until the topics have come there.
 func TestRecordedSteps_ReadsUpToWhereStepsBegin(t *testing.T) {
-	f := recordedSteps{on: true, steps: []partition.Step{{Kind: partition.StepRead, Offsets: [event.Inputs]int64{0, 1, 0}, Watermark: 70}}}
+	f := recordedSteps{on: true, steps: []partition.InputStep{{Kind: partition.StepRead, Offsets: [event.Inputs]int64{0, 1, 0}, Watermark: 70}}}
 	var qs queues
 	for i := range qs {
 		qs[i] = queue{topic: event.Topic(i)}

@@ -15,9 +15,9 @@ type runner struct {
 	replay      replay
 	queues      queues
 	lookups     lookups
-	lanes       lanes
+	lanes       outbox
 	checkpoints checkpoints
-	walk        walk
+	walk        expiryWalk
 	commits     commits
 
 	unranked     partition.Output // of steps that rank nothing; empty between them
@@ -46,7 +46,7 @@ func newRunner(cfg *Config, a *acquisition, m *partition.Machine, now time.Durat
 	if r.replay.recorded, err = newRecordedSteps(m, cfg.Adrift); err != nil {
 		return nil, err
 	}
-	m.Seen(partition.SeenBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
+	m.Seen(partition.ObservationBegin{Writer: partition.WriterOf(meta.Fence.Token), Seq: meta.Fence.Seq, Inputs: r.queues.offsets()})
 	if r.replay.recorded.adrift {
 		m.Begin(r.queues.offsets(), false)
 	}

@@ -159,7 +159,7 @@ func (t *Task) Status() Status {
 }
 
 // Look looks at the learners; nil until the state is loaded.
-func (t *Task) Look() *partition.Look {
+func (t *Task) Look() *partition.Sample {
 	if t.run == nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ func stopFor(err error) StopReason {
 	return StopState
 }
 
-func (t *Task) stepOne(q *queue, again *partition.Step) error {
+func (t *Task) stepOne(q *queue, again *partition.InputStep) error {
 	r := t.run
 	it := q.first()
 	in := partition.Input{Record: &it.Record, ID: &it.id, Found: it.found, Again: again, Read: r.queues.readFor(it.came)}

@@ -122,7 +122,7 @@ func roleOf(t event.Topic) string {
 	return [...]string{"impressions", "selections", "payoffs"}[t]
 }
 
-func (s *retelling) take(steps []partition.Step) error {
+func (s *retelling) take(steps []partition.InputStep) error {
 	for _, step := range steps {
 		switch step.Kind {
 		case partition.StepWatermark:

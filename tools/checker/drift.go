@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // driftFold is what a learner must know whose items' means drift: what was paid for the selections of an item, by the block of
 // time in which they began.
 type driftFold struct {
-	grid  silence.Grid
+	grid  inflight.Scheme
 	pass  int64 // the stored one
-	items map[uint32]map[silence.Block]paidRow
+	items map[uint32]map[inflight.Bucket]paidRow
 }
 
 // paidRow is how many payoffs there were, and in units of 2⁻³⁰ what they and their squares add up to.
@@ -38,14 +38,14 @@ func (lf *learnerFold) drifts() bool {
 // is not known in which blocks that stands by now.
 func (lf *learnerFold) followDrift() {
 	if lf.drifts() && lf.imported == nil {
-		lf.drift = &driftFold{grid: silence.NewGrid(max(1, lf.variants[0].PayoffHorizon.Milliseconds())), pass: lf.stored.faded,
-			items: map[uint32]map[silence.Block]paidRow{}}
+		lf.drift = &driftFold{grid: inflight.NewScheme(max(1, lf.variants[0].PayoffHorizon.Milliseconds())), pass: lf.stored.faded,
+			items: map[uint32]map[inflight.Bucket]paidRow{}}
 	}
 }
 
 // take tells of a normalised payoff, or a default in its place, of a selection that began at a time.
 func (d *driftFold) take(item uint32, began event.Millis, payoff float64) {
-	addTo(&d.items, item, d.grid.BlockOf(began, d.pass), paidRow{1, inParts(payoff), inParts(payoff * payoff)})
+	addTo(&d.items, item, d.grid.BucketOf(began, d.pass), paidRow{1, inParts(payoff), inParts(payoff * payoff)})
 }
 
 // checkDrift compares what is stored of what was paid, block by block.
@@ -54,13 +54,13 @@ func (lf *learnerFold) checkDrift(f *fold) {
 		f.out.open(driftHistory)
 		return
 	}
-	latest := lf.drift.grid.Pass(f.state.watermark)
+	latest := lf.drift.grid.Tick(f.state.watermark)
 	same := len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
 	pass := lf.stored.faded
-	if !f.out.ok(driftHistory, lf.drift.grid.Pass(pass) == pass && (pass == latest || !same)) {
+	if !f.out.ok(driftHistory, lf.drift.grid.Tick(pass) == pass && (pass == latest || !same)) {
 		f.out.breach(driftHistory, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
 	}
-	got := map[uint32]map[silence.Block]paidRow{}
+	got := map[uint32]map[inflight.Bucket]paidRow{}
 	for number, rows := range lf.stored.history {
 		got[lf.stored.fold(uint32(number))] = rows
 	}
@@ -84,7 +84,7 @@ func (s *storedLearner) loadHistory(field, value string) error {
 	if err != nil {
 		return fmt.Errorf("field is no number: %w", err)
 	}
-	return eachRow(value, 3, func(b silence.Block, x []int64) error {
+	return eachRow(value, 3, func(b inflight.Bucket, x []int64) error {
 		if x[0] <= 0 || x[2] < 0 {
 			return fmt.Errorf("%v is of no payoffs: %w", x, errSilence)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -80,7 +80,7 @@ func TestAVerdictStays(t *testing.T) {
 		require.NoError(t, v.redis.Del(t.Context(), k).Err())
 	}
 	tool := v.stateTool(t, v.now)
-	command(t, func(ctx context.Context) error { _, err := tool.Rebuild(ctx, statetool.RebuildQuery{}); return err })
+	command(t, func(ctx context.Context) error { _, err := tool.Rebuild(ctx, admin.RebuildQuery{}); return err })
 	for p := range partitions {
 		require.Equal(t, before[p], v.verdict(t, p), "rebuilt")
 	}

@@ -8,18 +8,18 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // latelyFold is what a learner of policy robust must know: of each item what was paid, and how often it could have been selected; and of
 // all items what was paid above what was expected; by the block of time in which selections began.
 type latelyFold struct {
-	grid   silence.Grid
+	grid   inflight.Scheme
 	pass   int64 // the stored one
 	front  int64 // when the newest selection began that was paid
-	items  map[uint32]map[silence.Block]recentRow
-	levels map[silence.Block]surpriseRow
+	items  map[uint32]map[inflight.Bucket]recentRow
+	levels map[inflight.Bucket]surpriseRow
 }
 
 // recentRow is what was paid, and Σ 1/max(propensity, 1/1000) in units of 2⁻¹⁰.
@@ -46,14 +46,14 @@ func (lf *learnerFold) followLately() {
 		return
 	}
 	unit := max(1<<10, lf.variants[0].HalfLives[0].Milliseconds())
-	lf.lately = &latelyFold{grid: silence.NewGridUpTo(1, unit), pass: lf.stored.latelyPass, front: math.MinInt64,
-		items: map[uint32]map[silence.Block]recentRow{}, levels: map[silence.Block]surpriseRow{}}
+	lf.lately = &latelyFold{grid: inflight.NewSchemeUpTo(1, unit), pass: lf.stored.latelyPass, front: math.MinInt64,
+		items: map[uint32]map[inflight.Bucket]recentRow{}, levels: map[inflight.Bucket]surpriseRow{}}
 }
 
 // take tells of a normalised payoff, or a default in its place, of a selection that began at a time.
 func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
-	b := x.grid.BlockOf(began, x.pass)
+	b := x.grid.BucketOf(began, x.pass)
 	row := recentRow{paidRow{1, inParts(payoff), inParts(payoff * payoff)}, 1 << 10}
 	if len(l.propensities) > 0 {
 		row.chances = int64(math.Round((1 << 10) / max(l.propensities[l.selected], 1./1000)))
@@ -65,13 +65,13 @@ func (x *latelyFold) take(l *life, item uint32, began event.Millis, payoff float
 }
 
 // addTo adds to a block of an item.
-func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[silence.Block]R, item K, b silence.Block, row R) {
+func addTo[K comparable, R interface{ Add(R) R }](all *map[K]map[inflight.Bucket]R, item K, b inflight.Bucket, row R) {
 	if *all == nil {
-		*all = map[K]map[silence.Block]R{}
+		*all = map[K]map[inflight.Bucket]R{}
 	}
 	rows := (*all)[item]
 	if rows == nil {
-		rows = map[silence.Block]R{}
+		rows = map[inflight.Bucket]R{}
 		(*all)[item] = rows
 	}
 	rows[b] = rows[b].Add(row)
@@ -87,10 +87,10 @@ func (lf *learnerFold) checkLately(f *fold) {
 		return
 	}
 	if x.front > math.MinInt64 {
-		equal(f.out, latelyLevels, lf.name+": pass", x.grid.Pass(x.front), x.pass)
+		equal(f.out, latelyLevels, lf.name+": pass", x.grid.Tick(x.front), x.pass)
 	}
 	compareRows(f.out, latelyLevels, lf.name, x.levels, lf.stored.levels)
-	got := map[uint32]map[silence.Block]recentRow{}
+	got := map[uint32]map[inflight.Bucket]recentRow{}
 	for number, rows := range lf.stored.lately {
 		for b, row := range rows {
 			addTo(&got, lf.stored.fold(uint32(number)), x.grid.Merged(b, x.pass), row)
@@ -100,7 +100,7 @@ func (lf *learnerFold) checkLately(f *fold) {
 }
 
 // compareItems compares what there is of each item in each block.
-func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[silence.Block]R) {
+func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[uint32]map[inflight.Bucket]R) {
 	for item := range want {
 		if _, stored := got[item]; !stored {
 			got[item] = nil
@@ -116,9 +116,9 @@ func compareItems[R comparable](f *fold, lf *learnerFold, by law, want, got map[
 }
 
 // compareRows compares what there is in each block.
-func compareRows[R comparable](out *findings, by law, name string, want, got map[silence.Block]R) {
+func compareRows[R comparable](out *findings, by law, name string, want, got map[inflight.Bucket]R) {
 	var none R
-	id := func(b silence.Block) string {
+	id := func(b inflight.Bucket) string {
 		return fmt.Sprintf("%s: what began within %d and %d", name, b.Start(), b.End())
 	}
 	for b := range want {
@@ -137,7 +137,7 @@ func (s *storedLearner) loadRecent(field, value string) error {
 	if err != nil {
 		return fmt.Errorf("field is no number: %w", err)
 	}
-	return eachRow(value, 4, func(b silence.Block, x []int64) error {
+	return eachRow(value, 4, func(b inflight.Bucket, x []int64) error {
 		if x[0] <= 0 || x[2] < 0 || x[3] < 0 {
 			return fmt.Errorf("%v is of no selections: %w", x, errSilence)
 		}
@@ -153,9 +153,9 @@ func (s *storedLearner) loadLevels(field, value string) (err error) {
 		return err
 	}
 	if s.levels == nil {
-		s.levels = map[silence.Block]surpriseRow{}
+		s.levels = map[inflight.Bucket]surpriseRow{}
 	}
-	return eachRow(value, 2, func(b silence.Block, x []int64) error {
+	return eachRow(value, 2, func(b inflight.Bucket, x []int64) error {
 		if x[0] <= 0 || fmt.Sprint(b.Level) != field {
 			return fmt.Errorf("%v is of no payoffs, or not of level %s: %w", x, field, errSilence)
 		}
@@ -165,7 +165,7 @@ func (s *storedLearner) loadLevels(field, value string) (err error) {
 }
 
 // eachRow reads rows of a block and so many numbers each, in the order of time.
-func eachRow(text string, numbers int, take func(silence.Block, []int64) error) error {
+func eachRow(text string, numbers int, take func(inflight.Bucket, []int64) error) error {
 	end := int64(math.MinInt64)
 	for word := range strings.SplitSeq(text, " ") {
 		parts := strings.Split(word, ":")
@@ -201,5 +201,5 @@ func loadSpread(text string) error {
 			return fmt.Errorf("%q is no number: %w", word, errSilence)
 		}
 	}
-	return eachRow(words[6], 1, func(silence.Block, []int64) error { return nil })
+	return eachRow(words[6], 1, func(inflight.Bucket, []int64) error { return nil })
 }

@@ -32,14 +32,14 @@ func TestLawsAreDocumented(t *testing.T) {
 func TestNothingIsSharedWithTheStateMachine(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	forbidden := regexp.MustCompile(`ranker-worker/(stream/partition|delay|policy|state|internal/statetool|internal/learners)\b`)
+	forbidden := regexp.MustCompile(`ranker-worker/(stream/partition|delay|policy|state|internal/admin|internal/learners)\b`)
 	for _, file := range files {
 		if matched, _ := filepath.Match("*_test.go", file); matched {
 			continue
 		}
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
-		text := strings.ReplaceAll(string(source), `ranker-worker/delay/silence"`, "")
+		text := strings.ReplaceAll(string(source), `ranker-worker/delay/inflight"`, "")
 		require.NotRegexp(t, forbidden, text, file)
 		for _, m := range regexp.MustCompile(`\bsilence\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
 			require.Contains(t, []string{"Grid", "NewGrid", "NewGridUpTo", "Block"}, m[1], file)

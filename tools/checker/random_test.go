@@ -16,7 +16,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -250,7 +250,7 @@ func (tr *traffic) pass(t testing.TB) {
 	requireExact(t, tr.w.check(t))
 	tool := tr.w.stateTool(t, tr.now)
 	command(t, func(ctx context.Context) error {
-		_, err := tool.Rebuild(ctx, statetool.RebuildQuery{Replace: true, Yes: true})
+		_, err := tool.Rebuild(ctx, admin.RebuildQuery{Replace: true, Yes: true})
 		return err
 	})
 	requireExact(t, tr.w.check(t))

@@ -10,18 +10,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // stateTool opens the state commands.
-func (w *world) stateTool(t testing.TB, now func() event.Millis) *statetool.Tool {
+func (w *world) stateTool(t testing.TB, now func() event.Millis) *admin.Tool {
 	t.Helper()
-	var o statetool.Options
+	var o admin.Options
 	if now != nil {
 		o.Now = func() time.Time { return time.UnixMilli(now()) }
 	}
-	tool, err := statetool.New(w.cfg, o)
+	tool, err := admin.New(w.cfg, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tool.Close()) })
 	return tool
@@ -37,7 +37,7 @@ func command(t testing.TB, do func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		require.ErrorIs(t, err, statetool.ErrLive)
+		require.ErrorIs(t, err, admin.ErrLive)
 		require.NoError(t, pause(ctx, 50*time.Millisecond))
 	}
 }
@@ -133,7 +133,7 @@ func TestKnowledgeAfterResetAndImportIsCompared(t *testing.T) {
 
 	for _, learner := range everyLearner {
 		command(t, func(ctx context.Context) error {
-			_, err := tool.Import(ctx, bytes.NewReader(export.Bytes()), statetool.ImportQuery{Learner: learner})
+			_, err := tool.Import(ctx, bytes.NewReader(export.Bytes()), admin.ImportQuery{Learner: learner})
 			return err
 		})
 	}

@@ -169,7 +169,7 @@ func (lf *learnerFold) hasEnded(f *fold, number int32, e *entry) bool {
 func (x *latelyFold) takeEnded(l *life, began event.Millis, payoff float64) {
 	x.front = max(x.front, began)
 	if len(l.expected) > 0 {
-		b := x.grid.BlockOf(began, x.pass)
+		b := x.grid.BucketOf(began, x.pass)
 		x.levels[b] = x.levels[b].Add(surpriseRow{1, inParts(payoff) - inParts(l.expected[l.selected])})
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"strings"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 
 // silenceFold is what a learner must know of silence that ages: how many selections of each item were paid and how many never
 // were, and how late payoffs were. Of the learner's own code it uses the grid, for blocks alone.
 type silenceFold struct {
-	grid    silence.Grid
+	grid    inflight.Scheme
 	ends    []int64 // of the bins of ages
 	pass    int64   // the stored one
 	settled map[uint32]settledCounts
@@ -43,7 +43,7 @@ func (n settledCounts) String() string {
 // ageRow is a row of ages: of payoffs below the default, or of the others.
 type ageRow struct {
 	below bool
-	block silence.Block
+	block inflight.Bucket
 }
 
 // ageBin is a bin of either.
@@ -66,7 +66,7 @@ func (lf *learnerFold) followSilence() {
 		return
 	}
 	horizon := max(1, lf.variants[0].PayoffHorizon.Milliseconds())
-	s := &silenceFold{grid: silence.NewGrid(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
+	s := &silenceFold{grid: inflight.NewScheme(horizon), pass: lf.stored.pass, settled: map[uint32]settledCounts{}, totals: map[ageBin]int64{},
 		rows: map[ageRow]map[int]int64{}}
 	for k := 0; k == 0 || s.ends[k-1] < horizon; k++ {
 		s.ends = append(s.ends, binEnd(s.grid.Unit(), k))
@@ -151,7 +151,7 @@ func (s *silenceFold) late(began event.Millis, age, n int64, below bool) {
 	if s.isSettled(began) {
 		return
 	}
-	b := ageRow{below, s.grid.BlockOf(began, s.pass)}
+	b := ageRow{below, s.grid.BucketOf(began, s.pass)}
 	if s.rows[b] == nil {
 		s.rows[b] = map[int]int64{}
 	}
@@ -238,7 +238,7 @@ func (lf *learnerFold) compareSpans(f *fold) {
 				f.out.open(silenceFlights)
 				continue
 			}
-			equal(f.out, silenceFlights, name, lf.silence.grid.BlockOf(x.block.Start(), lf.silence.pass), x.block)
+			equal(f.out, silenceFlights, name, lf.silence.grid.BucketOf(x.block.Start(), lf.silence.pass), x.block)
 		}
 	}
 }
@@ -277,9 +277,9 @@ func (lf *learnerFold) checkSettled(f *fold) {
 // checkAges: payoffs were as late as they were, and each stands in the block in which its selection began, as of the pass.
 func (lf *learnerFold) checkAges(f *fold) {
 	s, pass := lf.silence, lf.stored.pass
-	latest := s.grid.Pass(f.state.watermark)
+	latest := s.grid.Tick(f.state.watermark)
 	same := lf.imported == nil && len(f.past[lf.name]) == 0 // else it may be of another group, or none yet
-	if !f.out.ok(silenceAges, s.grid.Pass(pass) == pass && (pass == latest || !same)) {
+	if !f.out.ok(silenceAges, s.grid.Tick(pass) == pass && (pass == latest || !same)) {
 		f.out.breach(silenceAges, lf.name+": pass", fmt.Sprint(latest), fmt.Sprint(pass))
 	}
 	if lf.stored.estimated != nil {
@@ -291,8 +291,8 @@ func (lf *learnerFold) checkAges(f *fold) {
 	}
 	// The newest payoff counts with the time that it says, or with the pass at which it was read if that is earlier.
 	if newest := lf.stored.newest; same && newest != 0 {
-		most := s.grid.Pass(s.newest) + s.grid.PassLength()
-		if !f.out.ok(silenceAges, s.grid.Pass(newest) == newest && newest <= most) {
+		most := s.grid.Tick(s.newest) + s.grid.TickLength()
+		if !f.out.ok(silenceAges, s.grid.Tick(newest) == newest && newest <= most) {
 			f.out.breach(silenceAges, lf.name+": newest payoff", fmt.Sprintf("up to %d", most), fmt.Sprint(newest))
 		}
 	}
@@ -342,7 +342,7 @@ func (lf *learnerFold) checkRow(f *fold, b ageRow, got map[int]int64) {
 
 // storedSpan is how many selections in flight began in a block.
 type storedSpan struct {
-	block    silence.Block
+	block    inflight.Bucket
 	n        int64
 	expected int64 // of them, above the default, in units of 1/partUnits
 }
@@ -354,7 +354,7 @@ type storedAges struct {
 }
 
 // settledRow is the row of all that began longer ago than the horizon.
-var settledRow = silence.Block{Level: -1}
+var settledRow = inflight.Bucket{Level: -1}
 
 var errSilence = errors.New("not as it is written")
 
@@ -404,11 +404,11 @@ func parseSpan(word string) (x storedSpan, err error) {
 }
 
 // parseBlock reads "<level>:<index>".
-func parseBlock(text string) (silence.Block, error) {
+func parseBlock(text string) (inflight.Bucket, error) {
 	level, index, _ := strings.Cut(text, ":")
 	l, errLevel := strconv.ParseInt(level, 10, 8)
 	i, errIndex := strconv.ParseInt(index, 10, 64)
-	b := silence.Block{Level: int8(l), Index: i}
+	b := inflight.Bucket{Level: int8(l), Index: i}
 	if errLevel != nil || errIndex != nil || b != settledRow && (l < 0 || l > 62 || i<<l>>l != i) {
 		return b, fmt.Errorf("%q is no block: %w", text, errSilence)
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 )
 
 // storedLearner is what Redis has of a learner.
@@ -28,9 +28,9 @@ type storedLearner struct {
 	newest      int64 // the end of the pass of its newest payoff
 	open        map[int64]openParts
 	pass        int64 // of silence
-	history     map[int64]map[silence.Block]paidRow
-	lately      map[int64]map[silence.Block]recentRow
-	levels      map[silence.Block]surpriseRow
+	history     map[int64]map[inflight.Bucket]paidRow
+	lately      map[int64]map[inflight.Bucket]recentRow
+	levels      map[inflight.Bucket]surpriseRow
 	attraction  map[int64]endings
 	latelyPass  int64  // the pass of the newest selection that was paid
 	faded       int64  // the pass up to which evidence has faded

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/catalog"
+	"github.com/ranker-worker/ranker-worker/internal/metricslist"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
@@ -25,7 +25,7 @@ var targetLabels = []string{"job", "instance", "namespace"}
 
 // foreign are metrics that expressions here use and that are not in the catalogue: Prometheus' own of a target, and those that its
 // client library has of every process.
-var foreign = map[string]catalog.Metric{
+var foreign = map[string]metricslist.Metric{
 	"up":                            {Name: "up", Type: "gauge"},
 	"process_cpu_seconds_total":     {Name: "process_cpu_seconds_total", Type: "counter"},
 	"process_resident_memory_bytes": {Name: "process_resident_memory_bytes", Type: "gauge"},
@@ -42,7 +42,7 @@ var variables = strings.NewReplacer("$__rate_interval", "5m", "$job", ".*")
 var ofCounters = []string{"rate", "increase"}
 
 // faults of an expression: what would make Prometheus refuse it, or find nothing for ever.
-func faults(expr string, metrics map[string]catalog.Metric) []string {
+func faults(expr string, metrics map[string]metricslist.Metric) []string {
 	tree, err := promQL.ParseExpr(variables.Replace(expr))
 	if err != nil {
 		return []string{err.Error()}
@@ -102,7 +102,7 @@ func within(path []parser.Node, functions []string) bool {
 }
 
 // metric finds what a name in an expression means; histograms appear by their parts only.
-func metric(name string, metrics map[string]catalog.Metric) (catalog.Metric, bool) {
+func metric(name string, metrics map[string]metricslist.Metric) (metricslist.Metric, bool) {
 	if m, ok := foreign[name]; ok {
 		return m, true
 	}
@@ -114,7 +114,7 @@ func metric(name string, metrics map[string]catalog.Metric) (catalog.Metric, boo
 			return metrics[base], true
 		}
 	}
-	return catalog.Metric{}, false
+	return metricslist.Metric{}, false
 }
 
 // namesIn are the metrics of an expression.
@@ -132,7 +132,7 @@ func namesIn(t *testing.T, expr string) (names []string) {
 }
 
 func TestExpressionsCanBeFaulty(t *testing.T) {
-	metrics, err := catalog.Metrics()
+	metrics, err := metricslist.Metrics()
 	require.NoError(t, err)
 	for _, expr := range []string{
 		"sum(ranker_lags)", "ranker_retries_total > 0", "sum(ranker_checkpoint_duration_seconds)", "sum by (reason) (ranker_lag)",
@@ -172,7 +172,7 @@ func alerts(t *testing.T) []rulefmt.Rule {
 
 // TestAlerts: each alert's metrics and labels exist, and its section of the handbook too.
 func TestAlerts(t *testing.T) {
-	metrics, err := catalog.Metrics()
+	metrics, err := metricslist.Metrics()
 	require.NoError(t, err)
 	handbook := read(t, "../docs/operations.md")
 	seen := map[string]bool{}
@@ -250,7 +250,7 @@ func board(t *testing.T) (d dashboard, text string) {
 
 // TestDashboard: metrics, labels and variables of its panels exist, and no panel lies on another.
 func TestDashboard(t *testing.T) {
-	metrics, err := catalog.Metrics()
+	metrics, err := metricslist.Metrics()
 	require.NoError(t, err)
 	d, text := board(t)
 	require.NotEmpty(t, d.UID)

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/door"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
 	"github.com/ranker-worker/ranker-worker/stream"
 )
 
@@ -93,7 +93,7 @@ func TestServeProbes(t *testing.T) {
 	require.NoError(t, err)
 	defer b.Close()
 	registry := prometheus.NewRegistry()
-	d, err := door.New(cfg, b, app.TopicNames(cfg), door.Options{Metrics: door.NewMetrics(registry)})
+	d, err := serve.New(cfg, b, app.TopicNames(cfg), serve.Options{Metrics: serve.NewMetrics(registry)})
 	require.NoError(t, err)
 	served := d.Handler(stream.NewHandler(stream.ServerConfig{Registry: registry, Unready: func() []string { return nil }}))
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {

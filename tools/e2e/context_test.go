@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/checker"
@@ -120,7 +120,7 @@ func (u *tasteful) Respond(n int, items [][]byte) ([]platform.Record, error) {
 func (w *world) judged(t *testing.T) {
 	t.Helper()
 	l := &w.cfg.Learners[0]
-	q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: time.Hour}
+	q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: time.Hour}
 	var targets []*evaluate.Target
 	for _, text := range []string{"greedy", "greedy,context={item: [{name: unknown}, predicted], missing: zero}", "greedy,context={user: [taste], item: [kind, other]}"} {
 		target, err := evaluate.ParseTarget(text, l, w.cfg)
@@ -131,9 +131,9 @@ func (w *world) judged(t *testing.T) {
 	b, err := app.NewBroker(w.access)
 	require.NoError(t, err)
 	defer b.Close()
-	sources, err := journal.OpenTopics(t.Context(), b, q)
+	sources, err := joinedlog.OpenTopics(t.Context(), b, q)
 	require.NoError(t, err)
-	log, err := journal.Read(t.Context(), sources, q)
+	log, err := joinedlog.Read(t.Context(), sources, q)
 	require.NoError(t, err)
 	defer log.Close()
 	_, err = evaluate.Log(t.Context(), log, l, targets, &evaluate.Options{Units: l.PayoffRange})
@@ -172,7 +172,7 @@ func TestPipeline_ContextTeaches(t *testing.T) {
 
 		w.judged(t)
 
-		seen := w.inspect(t, w.stateTool(t), statetool.InspectQuery{Learner: "feed", Partition: -1})
+		seen := w.inspect(t, w.stateTool(t), admin.InspectQuery{Learner: "feed", Partition: -1})
 		features := seen.Learners[0].Features
 		require.Len(t, features, 5)
 		require.Equal(t, "taste × kind", features[4].Feature)

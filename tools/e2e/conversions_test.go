@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -192,9 +192,9 @@ func (w *world) disturbed(t *testing.T, users platform.Users, impressions, unans
 	third.kill(t)
 	if rebuild {
 		w.lose(t)
-		tool, err := statetool.New(w.cfg, statetool.Options{Now: func() time.Time { return time.UnixMilli(p.Clock()) }})
+		tool, err := admin.New(w.cfg, admin.Options{Now: func() time.Time { return time.UnixMilli(p.Clock()) }})
 		require.NoError(t, err)
-		_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+		_, err = tool.Rebuild(t.Context(), admin.RebuildQuery{})
 		require.NoError(t, errors.Join(err, tool.Close()))
 	}
 	last := start()

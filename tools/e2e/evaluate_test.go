@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -33,31 +33,31 @@ func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		defer cancel()
 		l := &w.cfg.Learners[0]
-		q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime}
-		sources, err := journal.OpenTopics(ctx, b, q)
+		q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime}
+		sources, err := joinedlog.OpenTopics(ctx, b, q)
 		require.NoError(t, err)
-		log, err := journal.Read(ctx, sources, q)
+		log, err := joinedlog.Read(ctx, sources, q)
 		require.NoError(t, err)
 		defer log.Close()
-		got, times := map[journal.Kind]int64{}, []event.Millis{}
-		require.NoError(t, log.Play(func(e *journal.Event) error {
-			if got[e.Kind]++; e.Kind == journal.Decided {
+		got, times := map[joinedlog.Kind]int64{}, []event.Millis{}
+		require.NoError(t, log.Play(func(e *joinedlog.Event) error {
+			if got[e.Kind]++; e.Kind == joinedlog.Decided {
 				times = append(times, e.Time)
 			}
 			return nil
 		}))
-		require.EqualValues(t, impressions, got[journal.Decided])
-		require.Equal(t, counts["selections.joined"], got[journal.WasSelected])
-		require.Equal(t, counts["payoffs.applied"], got[journal.WasPaid])
-		require.Equal(t, counts["impressions.unselected"], got[journal.NotSelected])
-		require.Equal(t, counts["impressions.defaulted"]+counts["impressions.expired"], got[journal.NeverPaid])
+		require.EqualValues(t, impressions, got[joinedlog.Decided])
+		require.Equal(t, counts["selections.joined"], got[joinedlog.WasSelected])
+		require.Equal(t, counts["payoffs.applied"], got[joinedlog.WasPaid])
+		require.Equal(t, counts["impressions.unselected"], got[joinedlog.NotSelected])
+		require.Equal(t, counts["impressions.defaulted"]+counts["impressions.expired"], got[joinedlog.NeverPaid])
 
 		logging, err := evaluate.ParseTarget(evaluate.Logging, l, w.cfg)
 		require.NoError(t, err)
 		kept := filepath.Join(t.TempDir(), "learned.jsonl")
 		f, err := os.Create(kept)
 		require.NoError(t, err)
-		tool, err := statetool.New(w.cfg, statetool.Options{})
+		tool, err := admin.New(w.cfg, admin.Options{})
 		require.NoError(t, err)
 		defer tool.Close()
 		_, err = tool.Export(ctx, l.Name, f)
@@ -95,9 +95,9 @@ func TestEvaluate_JoinsAsTheWorkerDoes(t *testing.T) {
 			}
 		}
 		require.Positive(t, within)
-		sources, err = journal.OpenTopics(ctx, b, &part)
+		sources, err = joinedlog.OpenTopics(ctx, b, &part)
 		require.NoError(t, err)
-		some, err := journal.Read(ctx, sources, &part)
+		some, err := joinedlog.Read(ctx, sources, &part)
 		require.NoError(t, err)
 		defer some.Close()
 		require.Equal(t, within, len(some.Outcomes))

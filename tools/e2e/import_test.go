@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 )
@@ -26,7 +26,7 @@ func (w *world) exported(t *testing.T) []byte {
 }
 
 // fed are the payoffs of each item that the learner has been fed, which is what is exported.
-func fed(l *statetool.LearnerReport) map[string]int64 {
+func fed(l *admin.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
 		if it.Payoffs > 0 {
@@ -44,7 +44,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 		old := worldOf(t, env, 3, kind)
 		old.played(t, 400, 31)
 		file := old.exported(t)
-		learned := old.inspect(t, old.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0].Payoffs
+		learned := old.inspect(t, old.stateTool(t), admin.InspectQuery{Partition: -1}).Learners[0].Payoffs
 		for start, before := range map[string]int64{"earliest": 7, "latest": 0} {
 			t.Run(start, func(t *testing.T) {
 				s := plain(env, kinds[kind])
@@ -54,15 +54,15 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				w := makeWorld(t, 2, s, s, os.LookupEnv)
 				w.publish(t, w.impressions("before", 7)...)
 				tool := w.stateTool(t)
-				_, err := tool.Import(t.Context(), bytes.NewReader(file[:len(file)/2]), statetool.ImportQuery{})
-				require.ErrorIs(t, err, statetool.ErrExport)
+				_, err := tool.Import(t.Context(), bytes.NewReader(file[:len(file)/2]), admin.ImportQuery{})
+				require.ErrorIs(t, err, admin.ErrExport)
 				require.Empty(t, w.keys(t, ""), "nothing was begun")
-				done, err := tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+				done, err := tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 				require.NoError(t, err)
 				require.Len(t, done.Partitions, 2)
-				_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
-				require.ErrorIs(t, err, statetool.ErrImported)
-				seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
+				require.ErrorIs(t, err, admin.ErrImported)
+				seen := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 				require.Equal(t, learned, seen.Learners[0].Payoffs)
 				require.Equal(t, "import", seen.Partitions[1].History[0].Done)
 				w.publish(t, w.impressions("after", 5)...)
@@ -73,7 +73,7 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				c.enter(t)
 				c.leave(t, before+5)
 				require.EqualValues(t, learned+20, func() (n int64) {
-					for _, one := range taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]) {
+					for _, one := range taken(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0]) {
 						n += one
 					}
 					return n
@@ -81,8 +81,8 @@ func TestState_ImportBeginsAGroup(t *testing.T) {
 				w.lawful(t)
 				w.ranked(t, int(before)+5+20)
 				w.lose(t)
-				_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
-				require.ErrorIs(t, err, statetool.ErrLost)
+				_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
+				require.ErrorIs(t, err, admin.ErrLost)
 				require.Empty(t, w.keys(t, ""))
 			})
 		}
@@ -96,10 +96,10 @@ func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 		old := worldOf(t, env, 3, "qpmd")
 		old.played(t, 200, 32)
 		file := old.exported(t)
-		want := fed(&old.inspect(t, old.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0])
+		want := fed(&old.inspect(t, old.stateTool(t), admin.InspectQuery{Partition: -1}).Learners[0])
 		w := worldOf(t, env, 3, "qpmd")
 		var worker *running
-		tool, err := statetool.New(w.cfg, statetool.Options{Progress: func(text string) {
+		tool, err := admin.New(w.cfg, admin.Options{Progress: func(text string) {
 			if strings.HasPrefix(text, "partition 0") && strings.Contains(text, "imported") && worker == nil {
 				worker = w.start(t)
 				worker.awaitReady(t)
@@ -107,16 +107,16 @@ func TestState_ImportWhileAWorkerStarts(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		defer tool.Close()
-		_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+		_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 		require.NotNil(t, worker)
 		worker.awaitReady(t)
 		worker.stop(t)
 		if err != nil {
 			require.ErrorIs(t, err, state.ErrFenced)
-			_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+			_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 			require.NoError(t, err)
 		}
-		require.Equal(t, want, fed(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]))
+		require.Equal(t, want, fed(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0]))
 	})
 }
 
@@ -129,7 +129,7 @@ func TestState_OnRedisCluster(t *testing.T) {
 	first := &crowd{w, "first", 60}
 	first.enter(t)
 	tool := w.stateTool(t)
-	before, known := w.counts(t), taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
+	before, known := w.counts(t), taken(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0])
 	nodes := 0
 	for _, addr := range cluster.Addrs() { // a total loss
 		client := redis.NewClient(&redis.Options{Addr: addr})
@@ -142,13 +142,13 @@ func TestState_OnRedisCluster(t *testing.T) {
 		require.NoError(t, client.Close())
 	}
 	require.Greater(t, nodes, 1, "partitions lie on several nodes")
-	r, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+	r, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
 	require.NoError(t, err)
 	require.EqualValues(t, before["impressions.read"], r.Partitions[0].Adopted+r.Partitions[1].Adopted+r.Partitions[2].Adopted)
 	worker := w.start(t)
 	require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 60 }, deadline, 20*time.Millisecond)
 	worker.stop(t)
-	after := taken(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
+	after := taken(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0])
 	for item, n := range known {
 		require.GreaterOrEqual(t, after[item], n, item)
 	}
@@ -158,26 +158,26 @@ func TestState_OnRedisCluster(t *testing.T) {
 	second := &crowd{w, "second", 60}
 	second.enter(t)
 	w.grow(t, 5)
-	moved, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+	moved, err := tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.True(t, moved.Done)
 	second.leave(t, 0)
 	w.sound(t, first, second)
 
 	file := w.exported(t)
-	want := w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: []statetool.Candidate{{Item: "new-1", Utility: 1},
+	want := w.inspect(t, tool, admin.InspectQuery{Learner: "feed", Partition: -1, Candidates: []admin.Candidate{{Item: "new-1", Utility: 1},
 		{Item: "new-2", Utility: 2}}}).Learners[0]
 	require.NotEmpty(t, want.Ranking.Candidates)
 	reset, err := tool.Reset(t.Context(), "feed", true)
 	require.NoError(t, err)
 	require.Len(t, reset.Partitions, 5)
-	require.Empty(t, w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0].Items)
-	_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+	require.Empty(t, w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0].Items)
+	_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 	require.NoError(t, err)
-	got := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]
+	got := w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0]
 	require.Equal(t, want.Payoffs, got.Payoffs)
 	other := makeWorld(t, 4, s, s, os.LookupEnv)
-	_, err = other.stateTool(t).Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+	_, err = other.stateTool(t).Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 	require.NoError(t, err)
-	require.Equal(t, want.Payoffs, other.inspect(t, other.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0].Payoffs)
+	require.Equal(t, want.Payoffs, other.inspect(t, other.stateTool(t), admin.InspectQuery{Partition: -1}).Learners[0].Payoffs)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
@@ -99,7 +99,7 @@ func TestLift_SaysWhatTheMetricsSay(t *testing.T) {
 
 				w.forget(t, event.Payoffs, []int64{5, 5, 5})
 				_, err = w.lift(t, p.platform.Clock(), 0)
-				require.ErrorIs(t, err, journal.ErrRetention)
+				require.ErrorIs(t, err, joinedlog.ErrRetention)
 				require.ErrorContains(t, err, "the payoffs before ")
 				part, err := w.lift(t, p.platform.Clock(), p.platform.Clock()-12*60*triedMinute)
 				require.NoError(t, err)
@@ -163,12 +163,12 @@ func (w *world) lift(t *testing.T, asOf, from event.Millis) (*lift.Report, error
 	require.NoError(t, err)
 	l := &w.cfg.Learners[1]
 	u := lift.NewUnits(&lift.Options{Experiment: e, Payoffs: l.PayoffRange, Unpaid: learners.Unpaid(w.cfg, x), Horizon: triedHorizon, AsOf: asOf})
-	q := &journal.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept}
-	sources, err := journal.OpenTopics(ctx, b, q)
+	q := &joinedlog.Query{Learner: l, Group: w.group, HasSelections: true, Parking: w.cfg.Join.ParkingTime, AsOf: asOf, From: from, Accept: u.Accept}
+	sources, err := joinedlog.OpenTopics(ctx, b, q)
 	if err != nil {
 		return nil, err
 	}
-	log, err := journal.Read(ctx, sources, q)
+	log, err := joinedlog.Read(ctx, sources, q)
 	require.NoError(t, err)
 	defer log.Close()
 	return u.Report(log)

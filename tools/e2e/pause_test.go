@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -141,7 +141,7 @@ func TestState_OutlastsAPauseOfImpressions(t *testing.T) {
 	restore()
 	again()
 	w.lose(t)
-	_, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{})
+	_, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{})
 	require.NoError(t, err)
 	again()
 	require.Greater(t, orders, 8, "above 32 KiB")

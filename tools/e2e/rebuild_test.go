@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
@@ -68,24 +68,24 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 		gone.enter(t)
 		gone.leave(t, 0)
 		tool := w.stateTool(t)
-		before, early := w.counts(t), w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+		before, early := w.counts(t), w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 		cut := w.ends(t)
 		left := &crowd{w, "left", 60}
 		left.enter(t)
 		r := w.start(t)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 100 }, deadline, 20*time.Millisecond)
 		r.stop(t)
-		after, late := w.counts(t), w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+		after, late := w.counts(t), w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 		for topic := range event.Topic(event.Topics) {
 			w.forget(t, topic, cut[topic])
 		}
 		w.lose(t)
-		refused, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
-		require.ErrorIs(t, err, statetool.ErrRetention)
+		refused, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
+		require.ErrorIs(t, err, admin.ErrRetention)
 		require.ErrorContains(t, err, "decisions before that of the impression")
 		require.Empty(t, refused.Partitions)
 		require.Empty(t, w.keys(t, ""), "nothing was stored")
-		done, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
+		done, err := tool.Rebuild(t.Context(), admin.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.EqualValues(t, 60, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		for _, p := range done.Partitions {
@@ -109,7 +109,7 @@ func TestState_RebuildOfWhatRetentionLeft(t *testing.T) {
 				delete(want, item)
 			}
 		}
-		now := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+		now := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 		require.Equal(t, want, taken(&now.Learners[0]))
 		require.Contains(t, now.Partitions[0].History[0].Detail, "without: ")
 		left.leave(t, 0)
@@ -130,10 +130,10 @@ func TestState_RebuildWithoutDecisions(t *testing.T) {
 		w.forget(t, event.Rankings, w.ends(t)[event.Rankings])
 		w.lose(t)
 		tool := w.stateTool(t)
-		_, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
-		require.ErrorIs(t, err, statetool.ErrRetention)
+		_, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
+		require.ErrorIs(t, err, admin.ErrRetention)
 		require.ErrorContains(t, err, "no decision of this group is left")
-		done, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
+		done, err := tool.Rebuild(t.Context(), admin.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		r = w.start(t)
@@ -163,7 +163,7 @@ func TestState_RebuildAfterTopicsWereMadeAnew(t *testing.T) {
 		c.enter(t)
 		w.lose(t)
 		w.recreated(t, 2)
-		done, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
+		done, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.Zero(t, done.Partitions[0].Adopted+done.Partitions[1].Adopted)
 		next := &crowd{w, "next", 20}
@@ -188,15 +188,15 @@ func TestState_RebuildWithoutALearner(t *testing.T) {
 		cfg.Learners = slices.Clone(cfg.Learners)
 		cfg.Learners[0].Name = "other"
 		w.cfg = &cfg
-		_, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{})
-		require.ErrorIs(t, err, statetool.ErrStrangers)
+		_, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{})
+		require.ErrorIs(t, err, admin.ErrStrangers)
 		require.ErrorContains(t, err, `[0]: 10 decisions of learner "feed"`)
-		r, err := w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Partial: true})
+		r, err := w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{Partial: true})
 		require.NoError(t, err)
 		require.EqualValues(t, 10, r.Partitions[0].Adopted)
 		require.Len(t, r.Partitions[0].Missing, 1)
 		w.cfg = whole
-		r, err = w.stateTool(t).Rebuild(t.Context(), statetool.RebuildQuery{Replace: true, Yes: true})
+		r, err = w.stateTool(t).Rebuild(t.Context(), admin.RebuildQuery{Replace: true, Yes: true})
 		require.NoError(t, err)
 		require.Empty(t, r.Partitions[0].Missing)
 	})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/retrace"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/audit"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
@@ -21,7 +21,7 @@ func (w *world) replayed(t *testing.T, rankings, notExact int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	topics, err := retrace.Open(ctx, w.access)
+	topics, err := audit.Open(ctx, w.access)
 	require.NoError(t, err)
 	defer topics.Close()
 	results, err := topics.Replay(ctx, &replay.Config{})
@@ -82,7 +82,7 @@ func TestExplain(t *testing.T) {
 		w.played(t, impressions, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		defer cancel()
-		topics, err := retrace.Open(ctx, w.access)
+		topics, err := audit.Open(ctx, w.access)
 		require.NoError(t, err)
 		defer topics.Close()
 		id := ""
@@ -101,7 +101,7 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, x.Items[k], c.Item)
 		}
 		_, err = topics.Explain(ctx, "nobody's", func(int64) {})
-		require.ErrorIs(t, err, retrace.ErrNotRanked)
+		require.ErrorIs(t, err, audit.ErrNotRanked)
 	})
 }
 
@@ -142,11 +142,11 @@ func TestReplay_FromABase(t *testing.T) {
 
 		gone[0]++
 		w.forget(t, event.Impressions, gone)
-		later, err := retrace.Open(ctx, w.access)
+		later, err := audit.Open(ctx, w.access)
 		require.NoError(t, err)
 		defer later.Close()
 		require.ErrorContains(t, later.From(dir), "take a newer base")
-		require.ErrorIs(t, later.From(t.TempDir()), statetool.ErrBase)
+		require.ErrorIs(t, later.From(t.TempDir()), admin.ErrBase)
 	})
 }
 
@@ -155,7 +155,7 @@ func (w *world) replayFrom(t *testing.T, dir string) (rankings, same int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	topics, err := retrace.Open(ctx, w.access)
+	topics, err := audit.Open(ctx, w.access)
 	require.NoError(t, err)
 	defer topics.Close()
 	require.NoError(t, topics.From(dir))
@@ -194,7 +194,7 @@ func TestReplay_FromABaseBehindARebuild(t *testing.T) {
 	read(2000)
 	worker.stop(t)
 	w.lose(t)
-	_, err := w.stateTool(t).Rebuild(ctx, statetool.RebuildQuery{})
+	_, err := w.stateTool(t).Rebuild(ctx, admin.RebuildQuery{})
 	require.NoError(t, err)
 	worker = w.start(t)
 	read(3000)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/event"
@@ -209,7 +209,7 @@ func (w *world) sound(t *testing.T, crowds ...*crowd) {
 			want[c.item(i)]++
 		}
 	}
-	r := w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1})
+	r := w.inspect(t, w.stateTool(t), admin.InspectQuery{Partition: -1})
 	require.Len(t, r.Partitions, w.partitions)
 	known := taken(&r.Learners[0])
 	for item, n := range want {
@@ -236,7 +236,7 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		first := &crowd{w, "first", 80}
 		first.enter(t)
 		w.grow(t, 6)
-		r, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		r, err := tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Done)
 		require.Equal(t, []int{4, 6}, []int{r.From, r.To})
@@ -258,17 +258,17 @@ func TestState_ReshardToAnyNumber(t *testing.T) {
 		worker.awaitUnready(t, "ranker-worker state reshard")
 		worker.stop(t)
 		tool = w.stateTool(t)
-		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{})
-		require.ErrorIs(t, err, statetool.ErrConfirm)
+		_, err = tool.Reshard(t.Context(), admin.ReshardQuery{})
+		require.ErrorIs(t, err, admin.ErrConfirm)
 		w.cutOff(t, "partition 1 of 3 is in its place")
-		r, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		r, err = tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Resumed && r.Done)
 		require.Equal(t, []int{6, 3}, []int{r.From, r.To})
 		require.Empty(t, w.keys(t, ":new"), "nothing is left of how it was put together")
 		require.Empty(t, w.keys(t, ":3}"), "nor of the old partitions")
-		_, err = old.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, statetool.ErrReadBefore)
+		_, err = old.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, admin.ErrReadBefore)
 		second.leave(t, stay)
 		w.sound(t, first, second)
 		old.rankedOnce(t, ranked)
@@ -295,15 +295,15 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 		}, deadline, 20*time.Millisecond)
 		r.stop(t)
 		tool := w.stateTool(t)
-		_, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
-		require.ErrorIs(t, err, statetool.ErrNotRecreated)
-		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true})
-		require.ErrorIs(t, err, statetool.ErrNotRecreated, "so does the dry run")
+		_, err := tool.Reshard(t.Context(), admin.ReshardQuery{Recreated: true, Yes: true})
+		require.ErrorIs(t, err, admin.ErrNotRecreated)
+		_, err = tool.Reshard(t.Context(), admin.ReshardQuery{Recreated: true})
+		require.ErrorIs(t, err, admin.ErrNotRecreated, "so does the dry run")
 		w.recreated(t, 3)
 		tool = w.stateTool(t)
-		_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, statetool.ErrRecreated)
-		done, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
+		_, err = tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, admin.ErrRecreated)
+		done, err := tool.Reshard(t.Context(), admin.ReshardQuery{Recreated: true, Yes: true})
 		require.NoError(t, err)
 		require.True(t, done.Done)
 		require.EqualValues(t, 1, w.counts(t)["payoffs.orphan"])
@@ -311,7 +311,7 @@ func TestState_ReshardOfRecreatedTopics(t *testing.T) {
 		got := w.counts(t)
 		require.Equal(t, got["payoffs.read"], got["payoffs.applied"]+got["payoffs.duplicate"]+1)
 		require.Equal(t, got["impressions.read"], got["impressions.paid"]+got["impressions.pending"]+got["impressions.unselected"])
-		seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+		seen := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 		require.EqualValues(t, 16, taken(&seen.Learners[0])["new-3"])
 		w.lawful(t)
 	})
@@ -326,16 +326,16 @@ func TestState_ReshardRefusesBeforePartitionsAreAdded(t *testing.T) {
 		worker := w.start(t)
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 200 }, deadline, 20*time.Millisecond)
 		worker.stop(t)
-		_, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{})
-		require.ErrorIs(t, err, statetool.ErrPartitioner)
+		_, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{})
+		require.ErrorIs(t, err, admin.ErrPartitioner)
 		require.ErrorContains(t, err, "(200 of 200 ids)")
-		r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		r, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 		require.NoError(t, err, "there is nothing to do")
 		require.False(t, r.Done)
 		w.grow(t, 3)
 		for _, yes := range []bool{false, true} {
-			_, err = w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: yes})
-			require.ErrorIs(t, err, statetool.ErrPartitioner, yes)
+			_, err = w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: yes})
+			require.ErrorIs(t, err, admin.ErrPartitioner, yes)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -46,23 +46,23 @@ func TestState_ImportCountsOnceUntilReset(t *testing.T) {
 		file := w.exported(t)
 		tool := w.stateTool(t)
 		learned := func() map[string]int64 {
-			return fed(&w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0])
+			return fed(&w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0])
 		}
 		want := learned()
 		refused := func() {
-			_, err := tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
-			require.ErrorIs(t, err, statetool.ErrImported)
+			_, err := tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
+			require.ErrorIs(t, err, admin.ErrImported)
 			require.Equal(t, want, learned())
 		}
 		for range 2 {
 			_, err := tool.Reset(t.Context(), "feed", true)
 			require.NoError(t, err)
-			_, err = tool.Import(t.Context(), bytes.NewReader(file), statetool.ImportQuery{})
+			_, err = tool.Import(t.Context(), bytes.NewReader(file), admin.ImportQuery{})
 			require.NoError(t, err)
 			refused()
 		}
 		w.grow(t, 3)
-		_, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		_, err := tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		refused()
 	})
@@ -80,7 +80,7 @@ func TestState_ReshardAdoptsWhatNewPartitionsDecided(t *testing.T) {
 		w.grow(t, 3)
 		w.publish(t, w.at("early", 2, 5)...)
 		w.answered(t, 2, 5)
-		r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+		r, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 		require.NoError(t, err)
 		require.True(t, r.Done)
 		w.publish(t, w.at("late", 2, 5)...)
@@ -100,7 +100,7 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 			t.Run(fmt.Sprintf("partition %d", p), func(t *testing.T) {
 				w := worldOf(t, env, 2, "qpmd")
 				w.played(t, 200, 42)
-				want := taken(&w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0])
+				want := taken(&w.inspect(t, w.stateTool(t), admin.InspectQuery{Partition: -1}).Learners[0])
 				w.renamed(t, "-new", 2)
 				w.cutOff(t, []string{"the move begins", "partition 0 of 2 is in its place"}[p])
 				for _, key := range w.keys(t, fmt.Sprintf(":%d}", p)) {
@@ -108,13 +108,13 @@ func TestState_ReshardWhereAWorkerBegan(t *testing.T) {
 				}
 				w.publish(t, w.at("early", p, 5)...)
 				w.answered(t, p, 5)
-				r, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+				r, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 				require.NoError(t, err)
 				require.True(t, r.Resumed && r.Done)
 				require.Empty(t, w.keys(t, ":new"))
 				w.publish(t, w.at("late", p, 5)...)
 				w.answered(t, p, 10)
-				require.Equal(t, want, taken(&w.inspect(t, w.stateTool(t), statetool.InspectQuery{Partition: -1}).Learners[0]))
+				require.Equal(t, want, taken(&w.inspect(t, w.stateTool(t), admin.InspectQuery{Partition: -1}).Learners[0]))
 				ranked := map[string]bool{}
 				w.rankedOnce(t, ranked)
 				require.Len(t, ranked, 10)
@@ -134,12 +134,12 @@ func TestState_ReshardReadsNothingTwice(t *testing.T) {
 		}
 		old := w.cfg
 		w.renamed(t, "-new", 2)
-		_, err := w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Recreated: true, Yes: true})
-		require.ErrorIs(t, err, statetool.ErrNotRecreated)
+		_, err := w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Recreated: true, Yes: true})
+		require.ErrorIs(t, err, admin.ErrNotRecreated)
 		kept := *w.cfg
 		kept.Kafka.Topics.Payoffs = old.Kafka.Topics.Payoffs
 		w.cfg = &kept
-		_, err = w.stateTool(t).Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
-		require.ErrorIs(t, err, statetool.ErrReadBefore)
+		_, err = w.stateTool(t).Reshard(t.Context(), admin.ReshardQuery{Yes: true})
+		require.ErrorIs(t, err, admin.ErrReadBefore)
 	})
 }

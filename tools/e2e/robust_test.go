@@ -15,7 +15,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/delay/silence"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 )
 
@@ -90,7 +90,7 @@ type fedPayoff struct {
 // sumsRow is what there is of a block of time, in numbers: payoffs, their sum and sum of squares, chances; or for all items the
 // payoffs and what they brought above what was expected.
 type sumsRow struct {
-	silence.Block
+	inflight.Bucket
 	n, sum, squares, chances float64
 }
 
@@ -106,11 +106,11 @@ func parts(x float64) float64 { return math.Round(x*(1<<30)) / (1 << 30) }
 
 // robustFold is what is kept of some payoffs, by block: of each item as of the newest selection that had been paid when a payoff
 // of it came last, and of all as of the newest.
-func robustFold(g *silence.Grid, all []fedPayoff) (items [robustItems][]sumsRow, levels []sumsRow, pass int64) {
+func robustFold(g *inflight.Scheme, all []fedPayoff) (items [robustItems][]sumsRow, levels []sumsRow, pass int64) {
 	pass = math.MinInt64
 	var asOf [robustItems]int64
 	for _, x := range all {
-		pass = max(pass, g.Pass(x.began))
+		pass = max(pass, g.Tick(x.began))
 		asOf[x.item] = pass
 	}
 	count := func(rows []sumsRow, s sumsRow) []sumsRow {
@@ -123,9 +123,9 @@ func robustFold(g *silence.Grid, all []fedPayoff) (items [robustItems][]sumsRow,
 		return rows
 	}
 	for _, x := range all {
-		items[x.item] = count(items[x.item], sumsRow{g.BlockOf(x.began, asOf[x.item]), 1, parts(x.payoff), parts(x.payoff * x.payoff),
+		items[x.item] = count(items[x.item], sumsRow{g.BucketOf(x.began, asOf[x.item]), 1, parts(x.payoff), parts(x.payoff * x.payoff),
 			math.Round(1024/max(x.propensity, 1./1000)) / 1024})
-		levels = count(levels, sumsRow{Block: g.BlockOf(x.began, pass), n: 1, sum: parts(x.payoff) - parts(x.expected)})
+		levels = count(levels, sumsRow{Bucket: g.BucketOf(x.began, pass), n: 1, sum: parts(x.payoff) - parts(x.expected)})
 	}
 	return items, levels, pass
 }
@@ -149,19 +149,19 @@ func differ(mean, n, other, deviations, sigma float64) bool {
 // robustEstimate is what all payoffs tell: levels by block, over what half-life the newest is found, and how payoffs spread.
 type robustEstimate struct {
 	pass             int64
-	blocks           []silence.Block
+	blocks           []inflight.Bucket
 	level            []float64
 	now              int // index of the half-life
 	mean, sigma, tau float64
 }
 
 func firstEstimate() robustEstimate {
-	return robustEstimate{pass: math.MinInt64, blocks: []silence.Block{{Level: 60}}, level: []float64{0}, now: len(halfLives) - 1,
+	return robustEstimate{pass: math.MinInt64, blocks: []inflight.Bucket{{Level: 60}}, level: []float64{0}, now: len(halfLives) - 1,
 		sigma: 0.5, tau: 0.25}
 }
 
 // after is the estimate made of some payoffs, after e.
-func (e *robustEstimate) after(g *silence.Grid, all []fedPayoff) robustEstimate {
+func (e *robustEstimate) after(g *inflight.Scheme, all []fedPayoff) robustEstimate {
 	items, rows, pass := robustFold(g, all)
 	next := robustEstimate{pass: pass}
 	around := func(at, upTo int) (mean, worth []float64) {
@@ -178,7 +178,7 @@ func (e *robustEstimate) after(g *silence.Grid, all []fedPayoff) robustEstimate 
 	for at := range rows {
 		mean, worth := around(at, len(rows))
 		h := longestPast(mean, worth, 4, 3, e.sigma)
-		next.blocks = append(next.blocks, rows[at].Block)
+		next.blocks = append(next.blocks, rows[at].Bucket)
 		next.level = append(next.level, parts(mean[h]*worth[h]/(worth[h]+4)))
 	}
 	mean, worth := around(len(rows)-1, len(rows))
@@ -364,7 +364,7 @@ func (e *robustEstimate) rates(recorded, chances []float64) (rates []float64) {
 type robustRun struct {
 	*world
 	q        []float64
-	grid     silence.Grid
+	grid     inflight.Scheme
 	rng      *rand.Rand
 	start    int64 // event time of the first round
 	fed      []fedPayoff
@@ -515,7 +515,7 @@ func playRobust(t *testing.T, env testenv.Env, seed uint64) float64 {
     windows: {geometric: 0.7, max: 10}`, robustRange))
 	s.payoffs = "adversarial"
 	x := &robustRun{world: makeWorld(t, 1, s, s, func(string) (string, bool) { return "", false }), q: robustWindows(),
-		grid: silence.NewGridUpTo(1, 1024), rng: rand.New(rand.NewPCG(7, seed)), estimate: firstEstimate(), least: 1}
+		grid: inflight.NewSchemeUpTo(1, 1024), rng: rand.New(rand.NewPCG(7, seed)), estimate: firstEstimate(), least: 1}
 	// Event time goes a pass ahead with each round, and may be five minutes ahead of the clock.
 	x.start = (time.Now().UnixMilli()/robustPass + 1) * robustPass
 	run := x.world.start(t)

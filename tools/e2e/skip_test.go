@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
@@ -54,7 +54,7 @@ func TestState_Skip(t *testing.T) {
 		r := w.start(t)
 		r.awaitUnready(t, "corrupt record batch")
 		r.stop(t)
-		done, err := w.stateTool(t).Skip(t.Context(), statetool.SkipQuery{Topic: "payoffs", Offset: 6, Why: "a disk"})
+		done, err := w.stateTool(t).Skip(t.Context(), admin.SkipQuery{Topic: "payoffs", Offset: 6, Why: "a disk"})
 		require.NoError(t, err)
 		require.True(t, done.Taken)
 		r = w.start(t)
@@ -89,7 +89,7 @@ func TestState_SkipUnknownContent(t *testing.T) {
 	r.awaitUnready(t, "does not give schema 7")
 	r.stop(t)
 	tool := w.stateTool(t)
-	q := statetool.SkipQuery{Topic: "payoffs", Offset: 1, Why: "nobody knows"}
+	q := admin.SkipQuery{Topic: "payoffs", Offset: 1, Why: "nobody knows"}
 	away.Store(true)
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -130,15 +130,15 @@ func (w *world) skipped(t *testing.T, spoil func()) {
 	r = w.start(t)
 	r.awaitUnready(t, "corrupt record batch")
 	tool := w.stateTool(t)
-	q := statetool.SkipQuery{Topic: "payoffs", Offset: 2, Why: "a disk"}
+	q := admin.SkipQuery{Topic: "payoffs", Offset: 2, Why: "a disk"}
 	_, err := tool.Skip(t.Context(), q)
-	require.ErrorIs(t, err, statetool.ErrLive)
+	require.ErrorIs(t, err, admin.ErrLive)
 	r.stop(t)
-	for _, bad := range []statetool.SkipQuery{{Topic: "payoffs", Offset: 2}, {Topic: "rankings", Offset: 2, Why: "x"}} {
+	for _, bad := range []admin.SkipQuery{{Topic: "payoffs", Offset: 2}, {Topic: "rankings", Offset: 2, Why: "x"}} {
 		_, err = tool.Skip(t.Context(), bad)
 		require.ErrorContains(t, err, map[string]string{"payoffs": "say why", "rankings": "no such input topic"}[bad.Topic])
 	}
-	for offset, refusal := range map[int64]error{0: statetool.ErrReadPast, 1: statetool.ErrReadable, 5: statetool.ErrReadable, 7: statetool.ErrReadable} {
+	for offset, refusal := range map[int64]error{0: admin.ErrReadPast, 1: admin.ErrReadable, 5: admin.ErrReadable, 7: admin.ErrReadable} {
 		other := q
 		other.Offset = offset
 		_, err = tool.Skip(t.Context(), other)
@@ -153,20 +153,20 @@ func (w *world) skipped(t *testing.T, spoil func()) {
 	require.Empty(t, letters[1].Value)
 
 	w.lose(t)
-	_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+	_, err = tool.Rebuild(t.Context(), admin.RebuildQuery{})
 	require.ErrorContains(t, err, "state skip --partition 0 --topic payoffs --offset 2")
 	w.skips(t, tool, q)
 	w.paid(t)
 }
 
 // skips has offsets 2 to 4 skipped.
-func (w *world) skips(t *testing.T, tool *statetool.Tool, q statetool.SkipQuery) {
+func (w *world) skips(t *testing.T, tool *admin.Tool, q admin.SkipQuery) {
 	t.Helper()
 	done, err := tool.Skip(t.Context(), q)
 	require.NoError(t, err)
 	require.Equal(t, []int64{2, 4}, []int64{done.From, done.Through})
 	require.Contains(t, done.Fault, "corrupt record batch")
-	h := w.inspect(t, tool, statetool.InspectQuery{Partition: 0}).Partitions[0].History
+	h := w.inspect(t, tool, admin.InspectQuery{Partition: 0}).Partitions[0].History
 	last := h[len(h)-1]
 	require.Equal(t, []any{"skip", "a disk", w.cfg.Kafka.Topics.Payoffs, []int64{2, 5}}, []any{last.Done, last.Detail, last.Topic, last.Skipped})
 }

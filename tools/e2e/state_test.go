@@ -15,9 +15,9 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/statetool"
 	"github.com/ranker-worker/ranker-worker/internal/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -25,9 +25,9 @@ import (
 )
 
 // stateTool opens the state commands on the world's configuration.
-func (w *world) stateTool(t *testing.T) *statetool.Tool {
+func (w *world) stateTool(t *testing.T) *admin.Tool {
 	t.Helper()
-	tool, err := statetool.New(w.cfg, statetool.Options{})
+	tool, err := admin.New(w.cfg, admin.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tool.Close()) })
 	return tool
@@ -57,15 +57,15 @@ func (w *world) played(t *testing.T, impressions int, seed uint64) platform.Prog
 }
 
 // list are candidates of the simulated catalogue, in utilities of their own.
-func list(r *statetool.Report, n int) []statetool.Candidate {
-	var all []statetool.Candidate
+func list(r *admin.Report, n int) []admin.Candidate {
+	var all []admin.Candidate
 	for i, it := range r.Learners[0].Items[:n] {
-		all = append(all, statetool.Candidate{Item: it.Item, Utility: float64(i*7%n) / float64(n)})
+		all = append(all, admin.Candidate{Item: it.Item, Utility: float64(i*7%n) / float64(n)})
 	}
 	return all
 }
 
-func (w *world) inspect(t *testing.T, tool *statetool.Tool, q statetool.InspectQuery) *statetool.Report {
+func (w *world) inspect(t *testing.T, tool *admin.Tool, q admin.InspectQuery) *admin.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -99,13 +99,13 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
 				tool := w.stateTool(t)
-				_, err := tool.Inspect(t.Context(), statetool.InspectQuery{Partition: -1})
-				require.ErrorIs(t, err, statetool.ErrNothing)
+				_, err := tool.Inspect(t.Context(), admin.InspectQuery{Partition: -1})
+				require.ErrorIs(t, err, admin.ErrNothing)
 				w.played(t, 600, 5)
 				worker := w.start(t)
 				worker.awaitReady(t)
 				counts := w.counts(t)
-				r := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				r := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 				require.Len(t, r.Partitions, 2)
 				l := r.Learners[0]
 				var fed, waiting int64
@@ -115,16 +115,16 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 				}
 				require.Equal(t, counts["payoffs.applied"], fed+waiting)
 				require.Equal(t, l.Payoffs, fed)
-				r = w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(r, 8)})
+				r = w.inspect(t, tool, admin.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(r, 8)})
 				require.NotEmpty(t, r.Learners[0].Ranking.Rule)
 				w.reasonable(t, r.Learners[0].Ranking, kind)
-				one := w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: 1, Candidates: list(r, 8)})
+				one := w.inspect(t, tool, admin.InspectQuery{Learner: "feed", Partition: 1, Candidates: list(r, 8)})
 				require.Less(t, one.Learners[0].Payoffs, fed)
 				require.EqualValues(t, 1, one.Learners[0].Ranking.Partition)
 				worker.stop(t)
-				_, err = tool.Inspect(t.Context(), statetool.InspectQuery{Learner: "nobody", Partition: -1})
+				_, err = tool.Inspect(t.Context(), admin.InspectQuery{Learner: "nobody", Partition: -1})
 				require.ErrorContains(t, err, "nobody")
-				_, err = tool.Inspect(t.Context(), statetool.InspectQuery{Partition: 99})
+				_, err = tool.Inspect(t.Context(), admin.InspectQuery{Partition: 99})
 				require.ErrorContains(t, err, "there is no partition 99: the group has 2, from 0 to 1")
 			})
 		}
@@ -132,7 +132,7 @@ func TestState_InspectShowsWhatIsStored(t *testing.T) {
 }
 
 // reasonable holds a ranking against its own reasons.
-func (w *world) reasonable(t *testing.T, r *statetool.Ranking, kind string) {
+func (w *world) reasonable(t *testing.T, r *admin.Ranking, kind string) {
 	t.Helper()
 	leader := ""
 	top := -1.0
@@ -167,7 +167,7 @@ func TestState_ALaterLayoutIsNotShown(t *testing.T) {
 		require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 10 }, deadline, 20*time.Millisecond)
 		worker.stop(t)
 		require.NoError(t, w.redis.HSet(t.Context(), "{"+w.group+":0}:meta", "layout", 9).Err())
-		_, err := w.stateTool(t).Inspect(t.Context(), statetool.InspectQuery{Partition: -1})
+		_, err := w.stateTool(t).Inspect(t.Context(), admin.InspectQuery{Partition: -1})
 		require.ErrorContains(t, err, "the stored state has layout 9")
 		_, err = w.stateTool(t).Export(t.Context(), "", io.Discard)
 		require.ErrorContains(t, err, "the stored state has layout 9")
@@ -190,16 +190,16 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 				require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == 401 }, deadline, 20*time.Millisecond)
 				tool := w.stateTool(t)
 				_, err := tool.Reset(t.Context(), "feed", true)
-				require.ErrorIs(t, err, statetool.ErrLive)
+				require.ErrorIs(t, err, admin.ErrLive)
 				worker.stop(t)
 				w.announces(t, state.WorkerInfo{ID: "away", Outside: true}, func() {
 					_, err := tool.Reset(t.Context(), "feed", true)
-					require.ErrorIs(t, err, statetool.ErrLive)
+					require.ErrorIs(t, err, admin.ErrLive)
 					require.ErrorContains(t, err, "outside")
 				})
 				before := w.counts(t)
 				r, err := tool.Reset(t.Context(), "feed", false)
-				require.ErrorIs(t, err, statetool.ErrConfirm)
+				require.ErrorIs(t, err, admin.ErrConfirm)
 				require.Equal(t, before, w.counts(t))
 				require.Len(t, r.Partitions, 2)
 				require.NotZero(t, r.Partitions[0].Payoffs)
@@ -207,7 +207,7 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 				require.ErrorIs(t, err, partition.ErrNotStored)
 				_, err = tool.Reset(t.Context(), "feed", true)
 				require.NoError(t, err)
-				seen := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				seen := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 				require.Empty(t, seen.Learners[0].Items)
 				require.Equal(t, []string{"feed@0", "feed"}, seen.Partitions[0].Learners)
 				require.Equal(t, "reset", seen.Partitions[1].History[0].Done)
@@ -225,7 +225,7 @@ func TestState_ResetBeginsAnew(t *testing.T) {
 					return got["selections.rejected"] == 1 && got["payoffs.applied"] == before["payoffs.applied"]+1
 				}, deadline, 20*time.Millisecond)
 				worker.stop(t)
-				seen = w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				seen = w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 				require.EqualValues(t, 1, seen.Learners[0].Payoffs)
 				require.Len(t, seen.Learners[0].Items, 1)
 				require.Equal(t, before["impressions.pending"], w.counts(t)["impressions.pending"])
@@ -244,9 +244,9 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
 				w.played(t, 800, 7)
 				tool := w.stateTool(t)
-				before := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
-				ask := func() *statetool.LearnerReport {
-					return &w.inspect(t, tool, statetool.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(before, 12)}).Learners[0]
+				before := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
+				ask := func() *admin.LearnerReport {
+					return &w.inspect(t, tool, admin.InspectQuery{Learner: "feed", Partition: -1, Candidates: list(before, 12)}).Learners[0]
 				}
 				want := ask()
 				first := w.carry(t, tool, ask)
@@ -257,7 +257,7 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 					require.Equal(t, weighed(want.Ranking), weighed(first.Ranking))
 				}
 				require.Equal(t, first.Ranking, w.carry(t, tool, ask).Ranking)
-				require.Equal(t, "import", w.inspect(t, tool, statetool.InspectQuery{Partition: 1}).Partitions[0].History[1].Done)
+				require.Equal(t, "import", w.inspect(t, tool, admin.InspectQuery{Partition: 1}).Partitions[0].History[1].Done)
 
 				worker := w.start(t) // takes it up
 				worker.awaitReady(t)
@@ -269,7 +269,7 @@ func TestState_ExportResetImportRanksTheSame(t *testing.T) {
 }
 
 // carry exports, resets and imports, and gives what is known then.
-func (w *world) carry(t *testing.T, tool *statetool.Tool, ask func() *statetool.LearnerReport) *statetool.LearnerReport {
+func (w *world) carry(t *testing.T, tool *admin.Tool, ask func() *admin.LearnerReport) *admin.LearnerReport {
 	t.Helper()
 	var file bytes.Buffer
 	r, err := tool.Export(t.Context(), "", &file)
@@ -278,18 +278,18 @@ func (w *world) carry(t *testing.T, tool *statetool.Tool, ask func() *statetool.
 	_, err = tool.Reset(t.Context(), "feed", true)
 	require.NoError(t, err)
 	require.Empty(t, ask().Items)
-	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()[:file.Len()*2/3]), statetool.ImportQuery{})
-	require.ErrorIs(t, err, statetool.ErrExport)
-	done, err := tool.Import(t.Context(), bytes.NewReader(file.Bytes()), statetool.ImportQuery{})
+	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()[:file.Len()*2/3]), admin.ImportQuery{})
+	require.ErrorIs(t, err, admin.ErrExport)
+	done, err := tool.Import(t.Context(), bytes.NewReader(file.Bytes()), admin.ImportQuery{})
 	require.NoError(t, err)
 	require.Len(t, done.Partitions, 2)
-	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()), statetool.ImportQuery{})
-	require.ErrorIs(t, err, statetool.ErrImported)
+	_, err = tool.Import(t.Context(), bytes.NewReader(file.Bytes()), admin.ImportQuery{})
+	require.ErrorIs(t, err, admin.ErrImported)
 	return ask()
 }
 
 // instances are BOLD's, without what they wait for.
-func instances(l *statetool.LearnerReport) map[int32]map[int32]int64 {
+func instances(l *admin.LearnerReport) map[int32]map[int32]int64 {
 	all := map[int32]map[int32]int64{}
 	for _, p := range l.Parts {
 		all[p.Partition] = map[int32]int64{}
@@ -303,8 +303,8 @@ func instances(l *statetool.LearnerReport) map[int32]map[int32]int64 {
 }
 
 // weighed is what candidates are weighed by.
-func weighed(r *statetool.Ranking) map[string]statetool.RankedCandidate {
-	all := map[string]statetool.RankedCandidate{}
+func weighed(r *admin.Ranking) map[string]admin.RankedCandidate {
+	all := map[string]admin.RankedCandidate{}
 	for _, c := range r.Candidates {
 		c.InFlight, c.Leads, c.BlockedBy, c.BeatenBy = 0, false, "", ""
 		all[c.Item] = c
@@ -313,7 +313,7 @@ func weighed(r *statetool.Ranking) map[string]statetool.RankedCandidate {
 }
 
 // taken is what the stored statistics say by the laws that do not depend on how the topics were interleaved.
-func taken(l *statetool.LearnerReport) map[string]int64 {
+func taken(l *admin.LearnerReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range l.Items {
 		if n := it.Payoffs + it.Waiting; n > 0 {
@@ -332,23 +332,23 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 				w := worldOf(t, env, 2, kind)
 				sent := w.played(t, 600, 9)
 				tool := w.stateTool(t)
-				before, counts := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}), w.counts(t)
+				before, counts := w.inspect(t, tool, admin.InspectQuery{Partition: -1}), w.counts(t)
 				w.lose(t)
 				worker := w.start(t)
 				worker.awaitUnready(t, "ranker-worker state rebuild")
-				_, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
-				require.ErrorIs(t, err, statetool.ErrLive)
+				_, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
+				require.ErrorIs(t, err, admin.ErrLive)
 				worker.stop(t)
-				r, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+				r, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
 				require.NoError(t, err)
 				require.Len(t, r.Partitions, 2)
 				require.EqualValues(t, 600, r.Partitions[0].Adopted+r.Partitions[1].Adopted)
 				require.Empty(t, r.Partitions[0].Missing)
-				again, err := tool.Rebuild(t.Context(), statetool.RebuildQuery{})
+				again, err := tool.Rebuild(t.Context(), admin.RebuildQuery{})
 				require.NoError(t, err)
 				require.True(t, again.Partitions[0].Kept && again.Partitions[1].Kept)
-				_, err = tool.Rebuild(t.Context(), statetool.RebuildQuery{Replace: true})
-				require.ErrorIs(t, err, statetool.ErrConfirm)
+				_, err = tool.Rebuild(t.Context(), admin.RebuildQuery{Replace: true})
+				require.ErrorIs(t, err, admin.ErrConfirm)
 				worker = w.start(t)
 				got := w.await(t, sent)
 				worker.stop(t)
@@ -356,7 +356,7 @@ func TestState_RebuildAfterATotalLoss(t *testing.T) {
 					"selections.joined", "selections.duplicate", "payoffs.applied", "payoffs.duplicate"} {
 					require.Equal(t, counts[name], got[name], name)
 				}
-				after := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+				after := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 				require.Equal(t, taken(&before.Learners[0]), taken(&after.Learners[0]))
 				w.lawful(t)
 				require.Equal(t, "rebuild", after.Partitions[0].History[0].Done)
@@ -449,14 +449,14 @@ func (w *world) cutOff(t *testing.T, point string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	tool, err := statetool.New(w.cfg, statetool.Options{Progress: func(text string) {
+	tool, err := admin.New(w.cfg, admin.Options{Progress: func(text string) {
 		if strings.Contains(text, point) {
 			cancel()
 		}
 	}})
 	require.NoError(t, err)
 	defer tool.Close()
-	_, err = tool.Reshard(ctx, statetool.ReshardQuery{Yes: true})
+	_, err = tool.Reshard(ctx, admin.ReshardQuery{Yes: true})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -499,7 +499,7 @@ func reshard(t *testing.T, w *world) {
 	}
 	w.publish(t, batch...)
 	tool := w.stateTool(t)
-	same, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+	same, err := tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.False(t, same.Done, "there is nothing to do yet")
 	w.grow(t, 6)
@@ -508,20 +508,20 @@ func reshard(t *testing.T, w *world) {
 	worker.awaitUnready(t, "ranker-worker state reshard")
 	worker.stop(t)
 
-	before := w.inspect(t, tool, statetool.InspectQuery{Partition: -1}).Learners[0]
-	_, err = tool.Reshard(t.Context(), statetool.ReshardQuery{})
-	require.ErrorIs(t, err, statetool.ErrConfirm)
+	before := w.inspect(t, tool, admin.InspectQuery{Partition: -1}).Learners[0]
+	_, err = tool.Reshard(t.Context(), admin.ReshardQuery{})
+	require.ErrorIs(t, err, admin.ErrConfirm)
 	w.cutOff(t, "reading what is left")
 	require.Empty(t, w.keys(t, ":new"), "nothing was put together yet")
 	w.cutOff(t, "partition 2 of 6 is in its place")
 	worker = w.start(t)
 	worker.awaitUnready(t, "ranker-worker state reshard")
 	worker.stop(t)
-	r, err := tool.Reshard(t.Context(), statetool.ReshardQuery{Yes: true})
+	r, err := tool.Reshard(t.Context(), admin.ReshardQuery{Yes: true})
 	require.NoError(t, err)
 	require.True(t, r.Done)
 	require.True(t, r.Resumed)
-	after := w.inspect(t, tool, statetool.InspectQuery{Partition: -1})
+	after := w.inspect(t, tool, admin.InspectQuery{Partition: -1})
 	require.Len(t, after.Partitions, 6)
 	for item, n := range taken(&before) {
 		require.GreaterOrEqual(t, taken(&after.Learners[0])[item], n, item)

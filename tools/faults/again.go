@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ranker-worker/ranker-worker/internal/retrace"
+	"github.com/ranker-worker/ranker-worker/internal/audit"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )
 
@@ -32,7 +32,7 @@ func (g *Group) Replay(ctx context.Context) (r Replayed, violations []string, er
 	if err != nil {
 		return r, nil, err
 	}
-	topics, err := retrace.Open(ctx, cfg)
+	topics, err := audit.Open(ctx, cfg)
 	if err != nil {
 		return r, nil, fmt.Errorf("replay: %w", err)
 	}

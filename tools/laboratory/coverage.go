@@ -14,7 +14,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 )
 
@@ -142,7 +142,7 @@ func coverageLog(ctx context.Context, size *coverageSize, policy string, noise f
 	r, err := evaluate.Log(ctx, log, &w.Learner, targets, &evaluate.Options{Units: w.Learner.PayoffRange,
 		Every: max(1, int64(size.impressions/size.looks)), Look: look,
 		Decided: func(target string, k int32, order []int32) {
-			if how := log.Outcomes[k].How; how == journal.Paid || how == journal.Unpaid {
+			if how := log.Outcomes[k].How; how == joinedlog.Paid || how == joinedlog.Unpaid {
 				truth[target] += w.Worth(int(k), order)
 			}
 		}})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/live"
+	"github.com/ranker-worker/ranker-worker/internal/dashboard"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
@@ -36,14 +36,14 @@ func (named) Learners() []partition.LearnerConfig {
 	return []partition.LearnerConfig{{Name: hostile, PolicyName: hostile, DelayName: hostile, PayoffMax: 1}}
 }
 
-func (named) Seen() map[int32]stream.Seen {
+func (named) Seen() map[int32]stream.Observed {
 	e := policy.Evidence{W: 9, R: 3, Q: 2}
-	look := &partition.Look{Learners: []partition.LearnerLook{{Name: hostile, Rule: hostile, First: 1,
-		Personal:     delay.PersonalStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
+	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: hostile, Rule: hostile, First: 1,
+		Personal:     delay.ContextualStatus{Known: true, Payoffs: 9, Deviations: [delay.Causes]float64{0.25, 0.5, -1, 0.125, -1}},
 		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5}, {Name: hostile, Value: -0.25, SD: 0.5}},
-		Items:        []partition.ItemLook{{Name: hostile, First: 1, Evidence: e}},
-		Ranking:      &partition.RankingLook{ID: hostile, Candidates: 2, Shown: []partition.ShownLook{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
-	return map[int32]stream.Seen{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
+		Items:        []partition.ItemSample{{Name: hostile, First: 1, Evidence: e}},
+		Ranking:      &partition.RankingSample{ID: hostile, Candidates: 2, Shown: []partition.ShownSample{{Name: hostile, Rank: 1, Evidence: e}, {Name: hostile, Leader: 0}}}}}}
+	return map[int32]stream.Observed{0: {Status: &task.Status{Phase: task.Running}, Waits: hostile, Look: look}}
 }
 
 func (named) Outside() string { return "" }
@@ -55,7 +55,7 @@ func (namedCounters) Learners() map[string]stream.LearnerTotal { return nil }
 // TestNamesAreText: whatever stands in a name, an id or an error is shown, and nothing else.
 func TestNamesAreText(t *testing.T) {
 	browser := chromium(t)
-	board := live.NewBoard(live.Options{Source: named{}, Counters: namedCounters{}, Version: hostile, Logger: slog.New(slog.DiscardHandler)})
+	board := dashboard.New(dashboard.Options{Source: named{}, Counters: namedCounters{}, Version: hostile, Logger: slog.New(slog.DiscardHandler)})
 	go board.Run(t.Context())
 	server := httptest.NewServer(board.Handler())
 	t.Cleanup(server.Close)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
 	"github.com/ranker-worker/ranker-worker/policy"
@@ -172,12 +172,12 @@ func (w *World) put(topic event.Topic, value []byte) {
 }
 
 // Journal reads the records, and what shadows decided. Close it.
-func (w *World) Journal(ctx context.Context, shadows ...string) (*journal.Log, error) {
-	var all []journal.Source
+func (w *World) Journal(ctx context.Context, shadows ...string) (*joinedlog.Log, error) {
+	var all []joinedlog.Source
 	for topic := range event.Topic(event.Topics) {
 		all = append(all, &lines{topic: topic, rest: w.Records[topic].Bytes()})
 	}
-	return journal.Read(ctx, all, &journal.Query{Learner: &w.Learner, Shadows: shadows, HasSelections: true, Parking: time.Hour})
+	return joinedlog.Read(ctx, all, &joinedlog.Query{Learner: &w.Learner, Shadows: shadows, HasSelections: true, Parking: time.Hour})
 }
 
 // lines are records in memory.
@@ -185,14 +185,14 @@ type lines struct {
 	topic event.Topic
 	rest  []byte
 	done  int64
-	entry journal.Entry
+	entry joinedlog.Entry
 }
 
 // Topic implements journal.Source.
 func (l *lines) Topic() event.Topic { return l.topic }
 
 // Next implements journal.Source.
-func (l *lines) Next(context.Context) (*journal.Entry, error) {
+func (l *lines) Next(context.Context) (*joinedlog.Entry, error) {
 	if len(l.rest) == 0 {
 		return nil, io.EOF
 	}

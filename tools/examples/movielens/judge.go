@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/journal"
+	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 )
 
 // judging is the policy by whose log others are judged, and judged are these.
@@ -20,12 +20,12 @@ var judged = []string{"utility", "greedy"}
 // judge says what other policies would have been worth, by the log of the one that was played: as `ranker-worker evaluate` does.
 func (p *play) judge(ctx context.Context) (*evaluate.Report, error) {
 	l := &p.cfg.Learners[0]
-	q := &journal.Query{Learner: l, Group: p.group, HasSelections: true, Parking: time.Hour}
-	sources, err := journal.OpenTopics(ctx, p.log, q)
+	q := &joinedlog.Query{Learner: l, Group: p.group, HasSelections: true, Parking: time.Hour}
+	sources, err := joinedlog.OpenTopics(ctx, p.log, q)
 	if err != nil {
 		return nil, err
 	}
-	log, err := journal.Read(ctx, sources, q)
+	log, err := joinedlog.Read(ctx, sources, q)
 	if err != nil {
 		return nil, err
 	}

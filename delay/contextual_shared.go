@@ -1,0 +1,318 @@
+package delay
+
+import (
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
+)
+
+// shared is what users have that are part of a whole (Sharing), or one.
+//
+// The numbers of nodes in a part's model are the whole's. A part tells its model of those cells only of which it has something that
+// the whole has not been told of, and of those of items of which it knows something else.
+type shared struct {
+	whole  *contexts
+	source int32
+	number func(policy.Item) policy.Item
+	heard  int64 // of the whole's fits
+
+	isWhole bool
+	coming  map[int32]*theirSums // by source that tells all anew, until it has
+	votes   map[int32]int        // memory, by category
+}
+
+// join makes it part of a whole.
+func (u *contexts) join(whole *contexts, source int32, number func(policy.Item) policy.Item) {
+	u.whole, u.source, u.number = whole, source, number
+	u.by(whole.chosen)
+	u.model.Share(whole.model)
+	u.heard = whole.fits
+}
+
+// numberOf is the number of an item in the model.
+func (u *contexts) numberOf(i policy.Item) policy.Item {
+	if u.whole == nil {
+		return i
+	}
+	return u.number(i)
+}
+
+// kindOf is the number of the category of an item, whose number in the model is n. It is as the whole says, once that knows something of
+// the item; until then, as is known here, by a number that the whole has for nothing where it does not know the category.
+func (u *contexts) kindOf(i, n policy.Item) int32 {
+	if u.whole == nil || !u.model.Heeds() {
+		return u.kinds.of(i)
+	}
+	w := u.whole
+	if kind := w.kinds.of(n); kind != 0 || w.model.Holds(u.items(), n) {
+		return kind
+	}
+	ours := u.kinds.of(i)
+	if ours == 0 {
+		return 0
+	}
+	if theirs, known := w.kinds.byName[u.kinds.name(i)]; known {
+		return theirs
+	}
+	return int32(len(w.kinds.all)) + ours
+}
+
+// sumsOf are those of a group over all sources. They hold until the next call.
+func (u *contexts) sumsOf(group int32) *cellSums {
+	if u.whole == nil {
+		u.sums = u.pooled.Get(group)
+		return &u.sums
+	}
+	c := &u.sums
+	s, x := c.s, c.x
+	clear(s)
+	clear(x)
+	*c = cellSums{s: s, awaitedSums: awaitedSums{x: x}}
+	since := u.whole.model.Since()
+	i, within := group/u.groups, group%u.groups
+	all := u.whole.pooled.Get(u.number(i)*u.groups + within)
+	c.sum(&all, 1)
+	for _, segment := range u.members[within] {
+		if n, ok := u.cell(u.number(i), segment); ok {
+			told := u.whole.toldBy(u.source, n)
+			sums := told.since(since)
+			c.sum(&sums, -1)
+		}
+		if cell, ok := u.cell(i, segment); ok {
+			own := u.own.Get(cell)
+			sums := own.since(since)
+			c.sum(&sums, 1)
+		}
+	}
+	return c
+}
+
+// sum adds others' sums, so many times, to sums with memory for all.
+func (c *cellSums) sum(o *cellSums, times int64) {
+	c.fed += times * o.fed
+	c.awaited += times * o.awaited
+	c.r += times * o.r
+	added(c.s, o.s, times)
+	added(c.x, o.x, times)
+}
+
+// toldBy returns a source's cell in a whole.
+func (u *contexts) toldBy(source, cell int32) (c cellRows) {
+	if theirs := u.theirs[source]; theirs != nil {
+		c = theirs.cells.Get(cell)
+	}
+	return c
+}
+
+// differs tells whether the whole has been told something else of an item than we have.
+func (u *contexts) differs(i policy.Item) (differs bool) {
+	u.eachCell(i, func(cell int32) { differs = differs || u.differsIn(cell) })
+	return differs
+}
+
+// differsIn tells the same of a cell.
+func (u *contexts) differsIn(cell int32) bool {
+	if u.whole == nil {
+		return false
+	}
+	own := u.own.Get(cell)
+	n, ok := u.cell(u.number(u.itemOf(cell)), cell%u.segments)
+	if !ok {
+		return !own.none()
+	}
+	told := u.whole.toldBy(u.source, n)
+	return !own.same(&told)
+}
+
+// differsInGroup is differsIn of a group.
+func (u *contexts) differsInGroup(group int32) bool {
+	if u.whole == nil {
+		return false
+	}
+	for _, segment := range u.members[group%u.groups] {
+		if cell, ok := u.cell(group/u.groups, segment); ok && u.differsIn(cell) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitedOf is how many selections of an item are awaited, over all sources.
+func (u *contexts) awaitedOf(i policy.Item) int64 {
+	if u.whole == nil {
+		return u.awaited.Get(i)
+	}
+	n := u.number(i)
+	all := u.whole.awaited.Get(n) + u.awaited.Get(i)
+	if told := u.whole.theirs[u.source]; told != nil {
+		all -= told.awaited.Get(n)
+	}
+	return all
+}
+
+// loaded begins, once what is stored was loaded.
+func (u *contexts) loaded(t *policy.Table) {
+	u.unstored = false
+	u.kinds.changed.Clear()
+	if u.told = true; u.whole != nil {
+		u.refresh()
+	}
+	if last := len(u.linear.rows) - 1; last >= 0 {
+		u.pass = u.grid.Tick(u.linear.rows[last].Start())
+	}
+	if u.whole == nil && u.model.Since() != contextual.Always { // rows may have been loaded before the fit
+		u.recount(t)
+	}
+}
+
+// refresh reads the whole again after it has changed.
+func (u *contexts) refresh() {
+	u.by(u.whole.chosen)
+	u.model.Refresh()
+	u.stale.Clear()
+	u.untold.Clear()
+	if now := u.whole.fits; now != u.heard {
+		u.heard = now
+		u.fits++
+	}
+}
+
+// beWhole makes it a whole. Mark tells items apart.
+func (u *contexts) beWhole(mark func(policy.Item) uint64) {
+	u.isWhole, u.mark = true, mark
+	u.model.MarkBy(func(level int, number int32) uint64 {
+		if level == u.items() {
+			return mark(number)
+		}
+		return mark(number/u.groups) + uint64(number%u.groups)
+	})
+}
+
+// refit makes anew, in a whole, what follows from all that was told; and with learn, what is learned of by how much payoffs differ.
+func (u *contexts) refit(t *policy.Table, learn bool) {
+	u.settle(t)
+	if learn {
+		u.turn(t)
+		u.model.Learn()
+		u.fits++
+		if u.regroup(t) {
+			u.model.Learn()
+		}
+	}
+	if learn || u.told {
+		u.model.Refit()
+	}
+	u.told = false
+	u.kinds.changed.Clear()
+}
+
+// prefixFit begins the line of an estimate (AppendEstimate) that says what was learned of by how much payoffs differ.
+var prefixFit = []byte("\nfit ")
+
+func (u *contexts) appendEstimate(dst []byte) []byte {
+	if u.model.Fits() == 0 {
+		return dst
+	}
+	return u.model.AppendVariances(u.appendGrouping(append(dst, prefixFit...)))
+}
+
+func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
+	text, err := u.takeGrouping(text)
+	if err != nil {
+		return err
+	}
+	u.settle(t)
+	since := u.model.Since()
+	if err := u.model.TakeVariances(text); err != nil {
+		return err
+	}
+	if u.model.Since() != since {
+		u.recount(t)
+	}
+	u.model.Refit()
+	return nil
+}
+
+// anew begins to read all that a source has published. It counts when it is complete, since its sums belong together.
+func (u *contexts) beginResync(source int32) {
+	u.leave(u.coming[source])
+	u.coming[source] = &theirSums{}
+}
+
+// leave forgets the categories that were told.
+func (u *contexts) leave(p *theirSums) {
+	if p == nil {
+		return
+	}
+	for _, c := range p.cells.All() {
+		u.kinds.leave(c.kind)
+	}
+}
+
+// sweep puts what a source has told since anew in place of what it had told before.
+func (u *contexts) endResync(source int32) {
+	now := u.coming[source]
+	if now == nil {
+		return
+	}
+	delete(u.coming, source)
+	before := u.their(source)
+	for cell, c := range before.cells.All() {
+		if after := now.cells.Get(cell); !c.none() && after.none() {
+			u.setCell(before, cell, cellRows{})
+		}
+	}
+	for cell, c := range now.cells.All() {
+		if !c.none() {
+			u.setCell(before, cell, *c)
+		}
+	}
+	u.changeLinear(&before.linear, func() { before.linear = now.linear })
+	u.told = true
+}
+
+// vote takes in that a source says that an item is of another category than it said before, by numbers. A whole takes an item to be of
+// that which most cells say, of all sources; of several, of the one whose name is the first in alphabetical order.
+func (u *contexts) vote(i policy.Item, before, now int32) {
+	is := u.kinds.of(i)
+	if before == now || now == is || now == 0 && before != is {
+		return
+	}
+	clear(u.votes)
+	u.eachCell(i, func(cell int32) {
+		for _, theirs := range u.theirs {
+			if kind := theirs.cells.Get(cell).kind; kind != 0 {
+				u.votes[kind]++
+			}
+		}
+	})
+	var best int32
+	for kind, n := range u.votes {
+		if most := u.votes[best]; n > most || n == most && u.kinds.all[kind-1].name < u.kinds.all[best-1].name {
+			best = kind
+		}
+	}
+	if best != is {
+		name := ""
+		if best != 0 {
+			name = u.kinds.all[best-1].name
+		}
+		u.categorise(i, name)
+	}
+}
+
+// takeCell takes in what a source has published of a cell. What makes no sense is nothing.
+func (u *contexts) takeCell(source, cell int32, value []byte) {
+	now, category, err := u.parseCell(value)
+	if err != nil || now.none() {
+		now = cellRows{}
+	} else if u.isWhole && u.kinds.look {
+		now.kind = u.kinds.take(string(category))
+	}
+	coming := u.coming[source]
+	if coming == nil {
+		u.setCell(u.their(source), cell, now)
+		return
+	}
+	u.kinds.leave(coming.cells.Get(cell).kind)
+	*coming.cells.At(cell) = now
+}

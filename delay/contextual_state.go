@@ -1,0 +1,336 @@
+package delay
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// The hashes of a learner whose payoffs depend on features (NewPersonal). Hash "cells" maps "<item>", or "<item>|<segment>" where segments
+// are declared, to how many selections are awaited; by feature, where there are any, in units of 1/127, the sum over them; of each block
+// of event time in which selections began that were paid "<level>:<index>:<payoffs>:<paid>:<sum>:…", paid in units of 2⁻³⁰, and by feature
+// the sum over the payoffs; with blanks between; and behind that, where the item has a category, " =" and its name. Hash "categories" maps
+// "<item>" to that name, also of items without cells. Hash "met" maps
+// "<item>" to when it was first met, in milliseconds of event time. Hash "linear" maps "<level>:<index>" to how many payoffs there are, less one for each
+// item that was forgotten, Σr² in units of 2⁻³⁰, and by feature its row of Σxxᵀ up to its own, in units of 1/127², and Σxr, in units of
+// 2⁻³⁰/127. Field "fit" of hash "learner" is the last fit (personal.Model).
+const (
+	hashCells      = "cells"
+	hashCategories = "categories"
+	hashMet        = "met"
+	hashLinear     = "linear"
+)
+
+var fieldFit = []byte("fit")
+
+// fieldLooked is the pass of the last search for a change of payoffs. Of a part, its whole searches.
+var fieldLooked = []byte("looked")
+
+func (u *contexts) pooledHashes() []Pooled {
+	return []Pooled{{Hash: hashCells, ByItem: true}, {Hash: hashLinear}}
+}
+
+// harvest writes what has changed of our own.
+func (u *contexts) harvest(r Recorder, to *writer) {
+	for i := range u.cells.All() {
+		to.field = u.appendCell(to.field[:0], i)
+		c := u.own.Get(i)
+		if c.none() {
+			r.Field(hashCells, to.field, nil)
+			continue
+		}
+		to.value = c.append(to.value[:0])
+		if name := u.kinds.name(u.itemOf(i)); name != "" {
+			to.value = append(append(to.value, beginsKind...), name...)
+		}
+		r.Field(hashCells, to.field, to.value)
+	}
+	u.cells.Clear()
+	for i := range u.kinds.changed.All() {
+		to.field = strconv.AppendInt(to.field[:0], int64(i), 10)
+		if name := u.kinds.name(i); name != "" {
+			to.value = append(to.value[:0], name...)
+			r.Field(hashCategories, to.field, to.value)
+		} else {
+			r.Field(hashCategories, to.field, nil)
+		}
+	}
+	u.kinds.changed.Clear()
+	u.met.harvest(r, to)
+	u.harvestLinear(r, to)
+	if u.unstored || u.model.Unstored() {
+		u.unstored = false
+		u.model.Stored()
+		r.Field(hashLearner, fieldFit, u.model.Append(u.appendGrouping(to.value[:0])))
+		if u.whole == nil && u.looked != inflight.Never {
+			r.Field(hashLearner, fieldLooked, strconv.AppendInt(to.value[:0], u.looked, 10))
+		}
+	}
+}
+
+// appendCell names a cell.
+func (u *contexts) appendCell(dst []byte, cell int32) []byte {
+	dst = strconv.AppendInt(dst, int64(cell/u.segments), 10)
+	if u.segments > 1 {
+		dst = strconv.AppendInt(append(dst, '|'), int64(cell%u.segments), 10)
+	}
+	return dst
+}
+
+// parseCellName reads what appendCell writes: the name of the item, and the segment.
+func (u *contexts) parseCellName(field []byte) (item []byte, segment int32, err error) {
+	item, text, divided := bytes.Cut(field, []byte{'|'})
+	if divided != (u.segments > 1) {
+		return nil, 0, errCell
+	}
+	if divided {
+		n, err := strconv.ParseInt(string(text), 10, 32)
+		if err != nil || n < 0 || int32(n) >= u.segments {
+			return nil, 0, errCell
+		}
+		segment = int32(n)
+	}
+	return item, segment, nil
+}
+
+func (c *cellRows) append(dst []byte) []byte {
+	dst = strconv.AppendInt(dst, c.awaited, 10)
+	if c.awaited > 0 {
+		for _, n := range c.x {
+			dst = strconv.AppendInt(append(dst, ' '), n, 10)
+		}
+	}
+	if len(c.rows) > 0 {
+		dst = c.rows.Append(append(dst, ' '))
+	}
+	return dst
+}
+
+// beginsKind stands before the name of the item's category.
+var beginsKind = []byte(" =")
+
+var errCategory = errors.New("a category has no name")
+
+var errCell = errors.New("the value is not a count of selections and the sums of as many features, and blocks with a count of payoffs, their sum and those of as many features, or the field no cell")
+
+// parseCell reads the form that harvest writes: sums, and the name of the item's category.
+func (u *contexts) parseCell(value []byte) (c cellRows, category []byte, err error) {
+	numbers, category, _ := bytes.Cut(value, beginsKind)
+	c, err = u.parseRows(numbers)
+	return c, category, err
+}
+
+// parseRows reads the form that append writes.
+func (u *contexts) parseRows(value []byte) (c cellRows, err error) {
+	word, rest, more := bytes.Cut(value, []byte{' '})
+	if c.awaited, err = parseInt(word); err != nil || c.awaited > mostPayoffs {
+		return c, errCell
+	}
+	for j := 0; c.awaited > 0 && j < u.dim; j++ {
+		if word, rest, more = bytes.Cut(rest, []byte{' '}); len(c.x) == 0 {
+			c.x = make([]int64, u.dim)
+		}
+		if c.x[j], err = strconv.ParseInt(string(word), 10, 64); err != nil || max(c.x[j], -c.x[j]) > features.One*c.awaited {
+			return c, errCell
+		}
+	}
+	if !more {
+		return c, nil
+	}
+	if c.rows, err = history.Parse(rest, u.paidOf); err != nil {
+		return c, errCell
+	}
+	return c, nil
+}
+
+// paidOf makes sums of their numbers, unless these cannot be.
+func (u *contexts) paidOf(numbers []int64) (p paidSums, ok bool) {
+	if len(numbers) != 2+u.dim {
+		return p, false
+	}
+	p = paidSums{numbers[0], numbers[1], numbers[2:]}
+	ok = p.N >= 1 && p.N <= mostPayoffs && max(p.R, -p.R)/history.Units <= p.N
+	for _, s := range p.S {
+		ok = ok && max(s, -s) <= features.One*p.N
+	}
+	return p, ok
+}
+
+// mostPayoffs is how many payoffs sums are of at the most.
+const mostPayoffs = 1 << 40
+
+// harvestLinear writes the blocks of our own linear sums that have changed.
+func (u *contexts) harvestLinear(r Recorder, to *writer) {
+	for _, b := range u.linear.moved {
+		to.field, to.value = inflight.AppendBucket(to.field[:0], b), to.value[:0]
+		at, found := u.linear.rows.Find(b)
+		if !found {
+			r.Field(hashLinear, to.field, nil)
+			continue
+		}
+		to.value = appendLinear(to.value, u.linear.rows[at].Sum.Linear)
+		r.Field(hashLinear, to.field, to.value)
+	}
+	u.linear.moved = u.linear.moved[:0]
+}
+
+// appendLinear writes linear sums.
+func appendLinear(dst []byte, l *contextual.Linear) []byte {
+	dst = append(strconv.AppendInt(dst, l.N, 10), ' ')
+	dst = l.Q.Append(dst)
+	at := 0
+	for j := range l.H {
+		for range j + 1 {
+			dst = strconv.AppendInt(append(dst, ' '), l.G[at], 10)
+			at++
+		}
+		dst = l.H[j].Append(append(dst, ' '))
+	}
+	return dst
+}
+
+var errLinear = errors.New("the value is not the linear sums of as many features, or the field no block")
+
+// parseLinear reads the form that appendLinear writes.
+func parseLinear(value []byte, dim int) (l *contextual.Linear, err error) {
+	l = contextual.NewLinear(dim)
+	words := bytes.Fields(value)
+	if len(words) != 2+len(l.G)+len(l.H) {
+		return nil, errLinear
+	}
+	if l.N, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil || max(l.N, -l.N) > mostPayoffs {
+		return nil, errLinear
+	}
+	if l.Q, err = contextual.ParseWide(words[1]); err != nil {
+		return nil, err
+	}
+	words = words[2:]
+	at := 0
+	for j := range dim {
+		for range j + 1 {
+			if l.G[at], err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
+				return nil, errLinear
+			}
+			at, words = at+1, words[1:]
+		}
+		if l.H[j], err = contextual.ParseWide(words[0]); err != nil {
+			return nil, err
+		}
+		words = words[1:]
+	}
+	return l, nil
+}
+
+// setBlock sets a source's linear sums of a block; a nil value deletes them.
+func (u *contexts) setBlock(rows *linearRows, field, value []byte) error {
+	b, err := inflight.ParseBucket(field)
+	if err != nil || b == inflight.Settled {
+		return errLinear
+	}
+	var l *contextual.Linear
+	if value != nil {
+		if l, err = parseLinear(value, u.dim); err != nil {
+			return err
+		}
+	}
+	u.changeLinear(rows, func() { setRow(rows, b, l) })
+	return nil
+}
+
+// setRow sets a row; nil is none.
+func setRow(rows *linearRows, b inflight.Bucket, l *contextual.Linear) {
+	at, found := rows.Find(b)
+	switch {
+	case found && l == nil:
+		*rows = slices.Delete(*rows, at, at+1)
+	case found:
+		(*rows)[at].Sum = linearSums{l}
+	case l != nil:
+		*rows = slices.Insert(*rows, at, history.Row[linearSums]{Bucket: b, Sum: linearSums{l}})
+	}
+}
+
+// load restores a field; ok tells that it is one of these.
+func (u *contexts) load(hash string, field, value []byte, items int) (ok bool, err error) {
+	switch {
+	case hash == hashCells:
+		name, segment, err := u.parseCellName(field)
+		if err != nil {
+			return true, err
+		}
+		i, err := parseItem(name, items)
+		if err != nil {
+			return true, err
+		}
+		c, _, err := u.parseCell(value)
+		if err != nil {
+			return true, err
+		}
+		if cell, ok := u.cell(i, segment); ok {
+			u.addOwn(cell, &c)
+		}
+		return true, nil
+	case hash == hashCategories:
+		i, err := parseItem(field, items)
+		if err != nil || len(value) == 0 {
+			return true, cmp.Or(err, errCategory)
+		}
+		if u.kinds.look {
+			u.categorise(i, string(value))
+		}
+		return true, nil
+	case hash == hashMet:
+		return true, u.met.load(field, value, items)
+	case hash == hashLinear:
+		return true, u.setBlock(&u.linear.rows, field, value)
+	case hash == hashLearner && bytes.Equal(field, fieldLooked):
+		u.looked, err = parsePass(value)
+		return true, err
+	case hash == hashLearner && bytes.Equal(field, fieldFit):
+		fit, err := u.takeGrouping(value)
+		if err != nil {
+			return true, err
+		}
+		return true, u.model.Load(fit)
+	}
+	return false, nil
+}
+
+// setSource takes in what another source has in a field; ok tells that it is one of these. What makes no sense is nothing.
+func (u *contexts) setSource(source int32, hash string, field, value []byte, items Translate) (ok bool) {
+	switch hash {
+	case hashCells:
+		name, segment, err := u.parseCellName(field)
+		if err != nil {
+			return true
+		}
+		if i, known := theirItem(name, items); known {
+			if cell, ok := u.cell(i, segment); ok {
+				u.takeCell(source, cell, value)
+			}
+		}
+	case hashLinear:
+		to := u.their(source)
+		if to == u.coming[source] {
+			if b, err := inflight.ParseBucket(field); err == nil && b != inflight.Settled {
+				l, _ := parseLinear(value, u.dim)
+				setRow(&to.linear, b, l)
+			}
+			break
+		}
+		if err := u.setBlock(&to.linear, field, value); err != nil {
+			_ = u.setBlock(&to.linear, field, nil)
+		}
+		u.told = true
+	default:
+		return false
+	}
+	return true
+}

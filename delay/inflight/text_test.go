@@ -1,0 +1,137 @@
+package inflight
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// use goes on with blocks that were read: no sum overflows.
+func use(t *testing.T, g *Scheme, s Intervals) {
+	total := s.Count()
+	for _, pass := range []int64{Never, g.Tick(earliest), g.Tick(0), g.Tick(lately), g.Tick(latest)} {
+		s.Merge(g, pass)
+		require.Equal(t, total, s.Count())
+		for k, x := range s {
+			require.Less(t, x.Start(), x.End())
+			require.GreaterOrEqual(t, x.Age(pass), int64(0))
+			require.True(t, k == 0 || s[k-1].End() <= x.Start())
+		}
+	}
+}
+
+func FuzzParseBlock(f *testing.F) {
+	for _, text := range []string{"10:0", "-1:0", "46:127", "46:128", "46:-128", "10:-5", "10:9223372036854775807", "9:1", "47:0", "010:1", "10:+1", "10", ""} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := ParseBucket(text)
+		if err != nil {
+			require.ErrorIs(t, err, ErrText)
+			require.Zero(t, b)
+			return
+		}
+		require.Equal(t, text, AppendBucket(nil, b))
+		if b != Settled {
+			require.True(t, b.Start() < b.End() && b.Start() >= Never && b.End() <= -Never)
+		}
+	})
+}
+
+func FuzzParseSpans(f *testing.F) {
+	for _, text := range []string{"", " 10:5:2", " 10:5:2 12:30:6", " 17:0:3", " 10:5:1 10:5:1", " 12:0:1 10:1:1", " 10:5:0", "10:5:1", " 10:5", " ",
+		" 10:5:9007199254740992 10:6:1", " -1:0:3", " 10:-5:1", " 10:5:01", " 10:5:2:-7 12:30:6:9", " 10:5:2:0", " 10:5:2:07", " 10:5:2:+7", " 10:5:2:2305843009213693953", " 10:5:2:7:1"} {
+		f.Add([]byte(text), int64(day))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, horizon int64) {
+		s, err := ParseIntervals(text)
+		if err != nil {
+			require.ErrorIs(t, err, ErrText)
+			return
+		}
+		require.Equal(t, string(text), string(s.Append(nil)))
+		g := NewScheme(min(longest, max(1, horizon)))
+		use(t, &g, s)
+	})
+}
+
+func FuzzAges_SetRow(f *testing.F) {
+	for _, text := range []string{"10 0:3 7:2", "14 1:1", "10", "10 ", "10 7:2 0:3", "10 0:3 0:3", "12 184:1", "12 185:1", "9 1:1", "10 1:0",
+		"10 01:1", "10 1:9007199254740992 2:1", "+10 1:1", "10 1:1 ", "46 0:9"} {
+		f.Add([]byte(text), int64(day))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, horizon int64) {
+		g := NewScheme(min(longest, max(1, horizon)))
+		row := g.BucketOf(lately, Never)
+		var a Ages
+		if text == nil {
+			text = []byte{}
+		}
+		if err := a.SetRow(&g, row, text); err != nil {
+			require.ErrorIs(t, err, ErrText)
+			require.Zero(t, a)
+			return
+		}
+		written := a.AppendRow(nil, &g, row)
+		if written == nil {
+			return // all of it was of greater ages than the horizon
+		}
+		if levelOf(text) == g.level && binsOf(&a) == words(text) {
+			require.Equal(t, string(text), string(written))
+		}
+		var again Ages
+		require.NoError(t, again.SetRow(&g, row, written))
+		require.Equal(t, a, again)
+		Estimate(&g, math.MaxInt64/2, 1, &a)
+	})
+}
+
+// levelOf is the level that the text of a row, which was taken, says.
+func levelOf(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
+
+// words are in a row's text, besides the level.
+func words(text []byte) (n int) {
+	for _, c := range text {
+		if c == ' ' {
+			n++
+		}
+	}
+	return n
+}
+
+// binsOf is how many bins have payoffs.
+func binsOf(a *Ages) (n int) {
+	for _, r := range a.rows {
+		for _, x := range r.bins {
+			if x != 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A horizon that is changed leaves ages as long as they were, as far as they are below it, in the bins of its unit.
+func TestAges_SetRowOfAnotherHorizon(t *testing.T) {
+	from, to := NewScheme(day), NewScheme(30*day)
+	row := from.BucketOf(lately, Never)
+	for _, grids := range [][2]*Scheme{{&from, &to}, {&to, &from}} {
+		was, is := grids[0], grids[1]
+		for k := range was.Bins() {
+			var a, b Ages
+			a.row(was, row)[k] = 7
+			require.NoError(t, b.SetRow(is, row, a.AppendRow(nil, was, row)))
+			want := make([]int64, is.Bins())
+			if end := was.binEnd(k); is.Bin(min(end-1, is.Horizon())) < is.Bins() && end <= is.binEnd(is.Bins()-1) {
+				want[is.Bin(min(end-1, is.Horizon()))] = 7
+			}
+			require.Equal(t, want, b.row(is, row), "bin %d of %d in %d", k, was.Horizon(), is.Horizon())
+		}
+	}
+	var a Ages
+	require.NoError(t, a.SetRow(&from, row, nil), "what is not there may be taken out")
+	require.NoError(t, a.SetRow(&from, row, []byte("16 1:1")))
+	require.NoError(t, a.SetRow(&from, row, nil))
+	require.Empty(t, a.AppendRow(nil, &from, row))
+}

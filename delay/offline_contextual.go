@@ -1,0 +1,58 @@
+package delay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
+)
+
+// takeOver adds what another learner knows.
+func (u *contexts) takeOver(from *contexts, numbers []policy.Item) error {
+	if u.dim != from.dim || u.segments != from.segments {
+		return fmt.Errorf("%w: of %d features and %d segments from %d and %d", ErrMerge, u.dim, u.segments, from.dim, from.segments)
+	}
+	for theirs, i := range numbers {
+		if at := from.met.at.Get(policy.Item(theirs)); at > 0 && i >= 0 {
+			u.met.takeOver(i, at)
+		}
+		for segment := range u.segments {
+			cell, ok := from.cell(policy.Item(theirs), segment)
+			to, fits := u.cell(i, segment)
+			if c := from.own.Get(cell); ok && fits && len(c.rows) > 0 {
+				u.addOwn(to, &cellRows{rows: slices.Clone(c.rows)}) // selections that are awaited are carried
+				u.cells.Note(to, 1)
+			}
+		}
+		if name := from.kinds.name(policy.Item(theirs)); name != "" && u.kinds.look && u.kinds.of(i) == 0 {
+			u.categorise(i, name)
+			u.publishKind(i)
+		}
+	}
+	for _, row := range from.linear.rows {
+		l := contextual.NewLinear(u.dim)
+		l.Plus(row.Sum.Linear)
+		row.Sum.Linear = l
+		u.changeLinear(&u.linear.rows, func() { u.linear.rows = u.linear.rows.Add(linearRows{row}) })
+	}
+	for i := range u.linear.rows {
+		u.linear.note(u.linear.rows[i].Bucket)
+	}
+	u.merge(max(u.pass, from.pass))
+	u.told = true
+	return nil
+}
+
+// beliefs are what payoffs are believed to be like, at the middle of all features' ranges.
+func (u *contexts) beliefs() *policy.Components {
+	c := &policy.Components{Sigma: u.model.Deviation(-1), Tau: math.Inf(1)}
+	c.Mean, _ = u.model.Coefficient(0)
+	for level, cause := range u.causes() {
+		if cause == OfItem {
+			c.Tau = u.model.Deviation(level)
+		}
+	}
+	return c
+}

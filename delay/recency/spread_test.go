@@ -1,0 +1,73 @@
+package recency
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// catalogue is so many items, of which each third has been paid twenty times, around a mean of its own: 0.3 to 0.5.
+func catalogue(rng *rand.Rand, items int) *knowledge {
+	e, err := NewEstimate(DefaultHalfLives(), empirical)
+	if err != nil {
+		panic(err)
+	}
+	k := &knowledge{Estimate: e, grid: Scheme(DefaultHalfLives(), 86_400_000), items: make([]Rows, items), pass: inflight.Never}
+	for i := 0; i < items; i += 3 {
+		mean := 0.3 + 0.2*rng.Float64()
+		for range 20 {
+			k.items[i].Count(&k.grid, 0, inflight.Never, SelectionOf(mean+0.2*rng.Float64()-0.1, 0.1))
+			k.fed++
+		}
+	}
+	return k
+}
+
+// spreadOfAll goes through all items.
+func (k *knowledge) spreadOfAll() policy.Components {
+	return k.belief.ComponentsOf(func(yield func(policy.Evidence) bool) {
+		for _, rows := range k.items {
+			if !yield(k.evidence(Item{Own: rows})) {
+				return
+			}
+		}
+	})
+}
+
+// The spread is that of all items where they are no more than are looked at, to the last bit, and else near it.
+func TestEstimate_SpreadOfManyItems(t *testing.T) {
+	for _, items := range []int{0, 1, 2, 100, 3 * spreadItems, 3*spreadItems + 1, 20 * spreadItems} {
+		k := catalogue(newRand(t, 71), items)
+		k.Make(1, nil, nil, k.fed, k.each, items)
+		all := k.spreadOfAll()
+		if items <= 3*spreadItems {
+			require.Equal(t, all, *k.Spread(), "%d items", items)
+			continue
+		}
+		require.NotEqual(t, all, *k.Spread())
+		require.InEpsilon(t, all.Mean, k.Spread().Mean, 0.02)
+		require.InEpsilon(t, all.Sigma, k.Spread().Sigma, 0.02)
+		require.InEpsilon(t, all.Tau, k.Spread().Tau, 0.04)
+		looked := 0
+		for range k.sample(k.each) {
+			looked++
+		}
+		require.LessOrEqual(t, looked, spreadItems)
+		require.GreaterOrEqual(t, looked, spreadItems/2-1)
+	}
+}
+
+// An estimate, with the spread, of 200,000 items of which each third has been paid.
+func BenchmarkEstimate_Spread(b *testing.B) {
+	k := catalogue(rand.New(rand.NewPCG(72, 1)), 200_000)
+	var none history.Rows[Residual]
+	b.ReportAllocs()
+	for b.Loop() {
+		k.Make(1, none, nil, k.fed, k.each, len(k.items))
+	}
+}

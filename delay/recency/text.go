@@ -1,0 +1,96 @@
+package recency
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/delay/history"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// ErrText says that text is not what Append writes.
+var ErrText = errors.New("lately: not an estimate")
+
+// Append writes the estimate: its pass, the payoffs that the spread is of, its mean, σ and τ, the half-life of the newest level in
+// milliseconds, 0 for ever, and by block "level:index:" and the level in history.Units, all with blanks between.
+func (e *Estimate) Append(dst []byte) []byte {
+	dst = strconv.AppendInt(dst, e.pass, 10)
+	dst = strconv.AppendInt(append(dst, ' '), e.spreadAt, 10)
+	for _, x := range [...]float64{e.spread.Mean, e.spread.Sigma, e.spread.Tau} {
+		dst = strconv.AppendFloat(append(dst, ' '), x, 'g', -1, 64)
+	}
+	life := int64(0)
+	if e.levels.now < len(e.halves.lives) {
+		life = e.halves.lives[e.levels.now]
+	}
+	dst = strconv.AppendInt(append(dst, ' '), life, 10)
+	for _, c := range e.levels.of {
+		dst = inflight.AppendBucket(append(dst, ' '), c.Bucket)
+		dst = history.AppendNumbers(dst, int64(c.level*history.Units))
+	}
+	return dst
+}
+
+const (
+	headWords = 6
+	// mostOfSpread bounds what is read of a spread, far beyond use.
+	mostOfSpread = 1e12
+	mostLevel    = 1 << 50 // history.Units
+)
+
+// Load sets the estimate to what Append has written, be it with other half-lives; it fails with ErrText. A half-life that there is
+// no longer is for ever.
+func (e *Estimate) Load(text []byte) error {
+	words := bytes.SplitN(text, []byte{' '}, headWords+1)
+	if len(words) != headWords+1 {
+		return ErrText
+	}
+	pass, errPass := strconv.ParseInt(string(words[0]), 10, 64)
+	at, errAt := strconv.ParseInt(string(words[1]), 10, 64)
+	life, errLife := strconv.ParseInt(string(words[5]), 10, 64)
+	spread, ok := parseSpread(words[2:5])
+	rows, err := history.Parse(words[6], levelFrom)
+	if errors.Join(errPass, errAt, errLife, err) != nil || !ok || pass < inflight.Never || pass > -inflight.Never || at < 0 {
+		return ErrText
+	}
+	e.pass, e.spreadAt, e.spread = pass, at, spread
+	e.levels.now = len(e.halves.lives)
+	for k, x := range e.halves.lives {
+		if x == life {
+			e.levels.now = k
+		}
+	}
+	e.levels.of = e.levels.of[:0]
+	for _, r := range rows {
+		e.levels.of = append(e.levels.of, common{r.Bucket, float64(r.Sum) / history.Units, e.halves.stampOfBlock(r.Bucket)})
+	}
+	return nil
+}
+
+func parseSpread(words [][]byte) (c policy.Components, ok bool) {
+	for k, to := range []*float64{&c.Mean, &c.Sigma, &c.Tau} {
+		x, err := strconv.ParseFloat(string(words[k]), 64)
+		if *to = x; err != nil || k < 2 && !(math.Abs(x) <= mostOfSpread) {
+			return c, false
+		}
+	}
+	return c, c.Sigma > 1/mostOfSpread && c.Tau > 1/mostOfSpread
+}
+
+// storedLevel is a level in history.Units.
+type storedLevel int64
+
+func (l storedLevel) Add(o storedLevel) storedLevel   { return l + o }
+func (l storedLevel) Minus(o storedLevel) storedLevel { return l - o }
+func (l storedLevel) Bounded() storedLevel            { return l }
+func (l storedLevel) Append(dst []byte) []byte        { return history.AppendNumbers(dst, int64(l)) }
+
+func levelFrom(numbers []int64) (l storedLevel, ok bool) {
+	if len(numbers) != 1 {
+		return 0, false
+	}
+	return storedLevel(numbers[0]), numbers[0] <= mostLevel && numbers[0] >= -mostLevel
+}

@@ -1,0 +1,235 @@
+package admin
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// Base is a partition's whole state as a checkpoint left it, with which a replay can begin.
+type Base struct {
+	Meta   state.Meta
+	Fields []state.Field
+	Pages  []state.PageOfEntries
+	Taken  time.Time
+}
+
+// BaseReport is what TakeBase wrote.
+type BaseReport struct {
+	Dir        string          `json:"dir"`
+	Partitions []BasePartition `json:"partitions"`
+}
+
+// BasePartition is what it wrote of one.
+type BasePartition struct {
+	Partition  int32   `json:"partition"`
+	Checkpoint int64   `json:"checkpoint"`
+	Offsets    []int64 `json:"offsets"` // next to be read, of impressions, selections, payoffs
+	Entries    int     `json:"entries"` // impressions and what else lies under ids
+}
+
+const (
+	baseFormat  = "ranker-worker base"
+	baseVersion = 1
+)
+
+// baseLine is any line of a base's file: the first says what it is, and the last how many lines there are.
+type baseLine struct {
+	Format     string      `json:"format,omitempty"`
+	Version    int         `json:"version,omitempty"`
+	Group      string      `json:"group,omitempty"`
+	Partition  int32       `json:"partition,omitempty"`
+	Partitions int         `json:"partitions,omitempty"`
+	Taken      time.Time   `json:"taken,omitzero"`
+	Meta       *state.Meta `json:"meta,omitempty"`
+
+	Hash  string `json:"hash,omitempty"` // of a field's
+	Field []byte `json:"field,omitempty"`
+	Value []byte `json:"value,omitempty"`
+
+	Page    *state.Page `json:"page,omitempty"` // of a page's
+	IDs     []state.ID  `json:"ids,omitempty"`
+	Entries [][]byte    `json:"entries,omitempty"`
+
+	End   bool `json:"end,omitempty"`
+	Lines int  `json:"lines,omitempty"`
+}
+
+// ErrBase says that a directory does not hold a whole base of the group.
+var ErrBase = errors.New("this is not a whole base of this group")
+
+// TakeBase writes all that is stored to a new directory, a file for each partition. It only reads, while workers run or not: each
+// partition at an instant of its own, during which the store does nothing else.
+func (tool *Tool) TakeBase(ctx context.Context, dir string) (*BaseReport, error) {
+	n, stored, err := tool.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !stored {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return nil, fmt.Errorf("%s is there already: name a new directory", dir)
+	}
+	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(part, 0o700); err != nil {
+		return nil, err
+	}
+	r := &BaseReport{Dir: dir}
+	for p := range int32(n) {
+		one, err := tool.takeBase(ctx, part, p, n)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(part))
+		}
+		r.Partitions = append(r.Partitions, one)
+		tool.say("partition %d of %d is taken", p, n)
+	}
+	return r, os.Rename(part, dir)
+}
+
+func (tool *Tool) takeBase(ctx context.Context, dir string, p int32, n int) (r BasePartition, err error) {
+	b, err := tool.whole(ctx, p)
+	if err != nil {
+		return r, err
+	}
+	r = BasePartition{Partition: p, Checkpoint: b.Meta.Seq}
+	for _, in := range b.Meta.Inputs {
+		r.Offsets = append(r.Offsets, in.Offset)
+	}
+	for i := range b.Pages {
+		r.Entries += len(b.Pages[i].Entries)
+	}
+	f, err := os.OpenFile(baseFile(dir, p), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return r, err
+	}
+	first := baseLine{Format: baseFormat, Version: baseVersion, Group: tool.cfg.Kafka.Group, Partition: p, Partitions: n, Taken: b.Taken, Meta: &b.Meta}
+	err = errors.Join(writeBase(f, &first, b), f.Sync(), f.Close())
+	return r, err
+}
+
+// whole reads all that is stored of a partition. A checkpoint that is half-written is waited for.
+func (tool *Tool) whole(ctx context.Context, p int32) (b Base, err error) {
+	m, err := tool.newMachine(p)
+	if err != nil {
+		return b, err
+	}
+	for try := 0; ; try++ {
+		b.Taken = tool.now().UTC()
+		b.Meta, b.Fields, b.Pages, err = tool.store.Whole(ctx, p, m.Hashes())
+		if !errors.Is(err, state.ErrIncomplete) || try == incompleteTries {
+			return b, err
+		}
+		if err := sleep(ctx, incompletePause); err != nil {
+			return b, err
+		}
+	}
+}
+
+func baseFile(dir string, p int32) string {
+	return filepath.Join(dir, fmt.Sprintf("partition-%d.jsonl.gz", p))
+}
+
+func writeBase(f io.Writer, first *baseLine, b Base) error {
+	buffered := bufio.NewWriterSize(f, 1<<16)
+	packed := gzip.NewWriter(buffered)
+	enc := json.NewEncoder(packed)
+	lines := 0
+	out := func(l *baseLine) error {
+		lines++
+		return enc.Encode(l)
+	}
+	err := out(first)
+	for i := 0; err == nil && i < len(b.Fields); i++ {
+		x := &b.Fields[i]
+		err = out(&baseLine{Hash: x.Hash, Field: x.Field, Value: x.Value})
+	}
+	for i := 0; err == nil && i < len(b.Pages); i++ {
+		l := baseLine{Page: &b.Pages[i].Page}
+		for id, v := range b.Pages[i].Entries {
+			l.IDs, l.Entries = append(l.IDs, id), append(l.Entries, v)
+		}
+		err = out(&l)
+	}
+	if err == nil {
+		err = enc.Encode(&baseLine{End: true, Lines: lines})
+	}
+	return errors.Join(err, packed.Close(), buffered.Flush())
+}
+
+// ReadBase reads a base of a group with so many partitions, by partition.
+func ReadBase(dir, group string, partitions int) ([]Base, error) {
+	bases := make([]Base, partitions)
+	for p := range bases {
+		if err := readBase(&bases[p], baseFile(dir, int32(p)), group, int32(p), partitions); err != nil {
+			return nil, err
+		}
+	}
+	return bases, nil
+}
+
+func readBase(b *Base, name, group string, p int32, partitions int) (err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBase, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	packed, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<16))
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+	}
+	dec := json.NewDecoder(packed)
+	for lines := 0; ; lines++ {
+		var l baseLine
+		switch err := dec.Decode(&l); {
+		case err != nil:
+			return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+		case lines == 0:
+			err = l.isFirst(group, p, partitions)
+			if err != nil {
+				return fmt.Errorf("%s: %w: %w", name, ErrBase, err)
+			}
+			b.Meta, b.Taken = *l.Meta, l.Taken
+		case l.End && l.Lines == lines:
+			return nil
+		case l.Page != nil && len(l.IDs) == len(l.Entries):
+			page := state.PageOfEntries{Page: *l.Page, Entries: make(map[state.ID][]byte, len(l.IDs))}
+			for i, id := range l.IDs {
+				page.Entries[id] = l.Entries[i]
+			}
+			b.Pages = append(b.Pages, page)
+		case l.Hash != "":
+			b.Fields = append(b.Fields, state.Field{Hash: l.Hash, Field: l.Field, Value: l.Value})
+		default:
+			return fmt.Errorf("%s: %w: line %d is none of it", name, ErrBase, lines+1)
+		}
+	}
+}
+
+// isFirst checks the first line.
+func (l *baseLine) isFirst(group string, p int32, partitions int) error {
+	switch {
+	case l.Format != baseFormat || l.Meta == nil || len(l.Meta.Inputs) != int(event.Inputs):
+		return errors.New("it does not say that it is one")
+	case l.Version != baseVersion:
+		return fmt.Errorf("it is of version %d, and this program reads %d", l.Version, baseVersion)
+	case l.Group != group:
+		return fmt.Errorf("it is of group %q", l.Group)
+	case l.Partition != p || l.Partitions != partitions:
+		return fmt.Errorf("it is of partition %d of %d, and there are %d", l.Partition, l.Partitions, partitions)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// ErrLost says that a group has run before, and its state is gone.
+var ErrLost = errors.New("the group has run before, but its state is gone: make it anew with `ranker-worker state rebuild`, " +
+	"restore the store, or choose another kafka.group; then give the command again")
+
+// ErrTopics says that the topics are not such that a group could begin.
+var ErrTopics = errors.New("`ranker-worker topics` tells what is wrong with the topics, and makes those that are missing")
+
+// beginMissing stores the first cut of partitions that have no state, as their first worker would: inputs from where
+// kafka.start says. It changes nothing unless all of them can begin. A worker that begins at the same time is not harmed:
+// the first of the two stores the cut, the other finds it.
+func (tool *Tool) beginMissing(ctx context.Context, n int32) error {
+	fresh := map[int32]*state.Meta{}
+	for p := range n {
+		_, err := tool.store.Probe(ctx, p)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, state.ErrNoState) {
+			return err
+		}
+		if fresh[p], err = tool.firstCut(ctx, p, int(n)); err != nil {
+			return err
+		}
+	}
+	for p := range n {
+		if fresh[p] == nil {
+			continue
+		}
+		if _, err := tool.store.Acquire(ctx, p, 0, true, fresh[p]); err != nil {
+			return fmt.Errorf("beginning partition %d: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// firstCut is that of a partition of a group that has never run; nil where somebody else has begun it in the meantime.
+func (tool *Tool) firstCut(ctx context.Context, p int32, n int) (*state.Meta, error) {
+	d, err := tool.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for t := range event.Topic(event.Topics) {
+		f := &d.Topics[t]
+		if used := t != event.Selections || tool.machine.HasSelections; used && (f.Missing || f.Partitions != n) {
+			return nil, fmt.Errorf("topic %q has %d partitions instead of %d: %w", tool.broker.Topic(t), f.Partitions, n, ErrTopics)
+		}
+	}
+	lost, err := tool.ranBefore(ctx, p, &d)
+	if err != nil {
+		return nil, err
+	}
+	if lost != nil {
+		// The signs may be those of a worker that has begun just now.
+		if _, err := tool.store.Probe(ctx, p); !errors.Is(err, state.ErrNoState) {
+			return nil, err
+		}
+		return nil, lost
+	}
+	m := tool.emptyCut(&d)
+	if tool.cfg.Kafka.Start == config.Latest {
+		for t := range m.Inputs {
+			m.Inputs[t].Offset = d.Topics[t].End
+		}
+	}
+	return &m, nil
+}
+
+// ranBefore looks for signs that the group has run.
+func (tool *Tool) ranBefore(ctx context.Context, p int32, d *task.Description) (lost, err error) {
+	offsets, err := tool.committed(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for t, offset := range offsets {
+		if offset >= 0 {
+			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrLost, offset, tool.broker.Topic(event.Topic(t)), p), nil
+		}
+	}
+	first, err := tool.firstDecision(ctx, p, d)
+	if err == nil && first != nil {
+		lost = fmt.Errorf("%w (%s[%d] holds decisions of it)", ErrLost, tool.broker.Topic(event.Rankings), p)
+	}
+	return lost, err
+}

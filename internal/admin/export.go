@@ -1,0 +1,192 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// An export is a stream of JSON lines. The first says what it is. Then come sections, one for each learner and partition:
+// a line that names them, a line for each item, a line for each other field of what the learner knows. The last says how
+// many lines there were before it, so that a stream that was cut off is told from a whole one. What is under way is no
+// part of it: what is in flight, what QPM-D holds for and has waiting, what BOLD's instances wait for.
+const (
+	exportFormat  = "ranker-worker-state"
+	exportVersion = 1
+)
+
+// exportLine is any of its lines.
+type exportLine struct {
+	Format     string `json:"format,omitempty"` // of the first line
+	Version    int    `json:"version,omitempty"`
+	ID         string `json:"id,omitempty"` // tells this export from all others
+	Group      string `json:"group,omitempty"`
+	Time       string `json:"time,omitempty"`
+	Partitions int    `json:"partitions,omitempty"`
+
+	Learner     string `json:"learner,omitempty"` // of a section's
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Partition   *int32 `json:"partition,omitempty"`
+
+	Item  string          `json:"item,omitempty"`  // of an item's
+	Stats json.RawMessage `json:"stats,omitempty"` // as it is stored: number, payoffs, sum, sum of squares
+
+	Hash   string `json:"hash,omitempty"` // of another field's
+	Field  string `json:"field,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Binary []byte `json:"binary,omitempty"` // in place of value, in base64
+
+	End   bool `json:"end,omitempty"` // of the last
+	Lines int  `json:"lines,omitempty"`
+}
+
+// ErrExport says that a stream is not a whole export.
+var ErrExport = errors.New("this is not a whole export of ranker-worker")
+
+// ExportReport is what Export wrote.
+type ExportReport struct {
+	ID         string   `json:"id"`
+	Learners   []string `json:"learners"`
+	Partitions int      `json:"partitions"`
+	Items      int      `json:"items"` // summed over partitions
+	Lines      int      `json:"lines"`
+}
+
+// Export writes what learners know to w: one, or all that are configured where learner is empty. It only reads, while
+// workers run or not; partitions are each read at an instant of their own.
+func (tool *Tool) Export(ctx context.Context, learner string, w io.Writer) (*ExportReport, error) {
+	var names []string
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; learner == "" || learner == l.Name {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 {
+		_, err := tool.learner(learner)
+		return nil, err
+	}
+	n, stored, err := tool.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !stored {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	r := &ExportReport{ID: hex.EncodeToString(id[:]), Learners: names, Partitions: n}
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
+	out := func(l exportLine) error {
+		r.Lines++
+		return enc.Encode(l)
+	}
+	err = out(exportLine{Format: exportFormat, Version: exportVersion, ID: r.ID, Group: tool.cfg.Kafka.Group,
+		Time: tool.now().UTC().Format(time.RFC3339), Partitions: n})
+	for p := int32(0); err == nil && p < int32(n); p++ {
+		err = tool.exportPartition(ctx, p, names, r, out)
+		tool.say("partition %d of %d is exported", p, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := enc.Encode(exportLine{End: true, Lines: r.Lines}); err != nil {
+		return nil, err
+	}
+	return r, buffered.Flush()
+}
+
+// exportPartition writes a partition's sections: what a machine that knew nothing before stores after it has taken over
+// what the partition's knows.
+func (tool *Tool) exportPartition(ctx context.Context, p int32, names []string, r *ExportReport, out func(exportLine) error) error {
+	v, err := tool.lookToTell(ctx, p)
+	if errors.Is(err, state.ErrNoState) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		to, err := tool.emptyMachine(p)
+		if err != nil {
+			return err
+		}
+		t, err := partition.NewTransfer(v.machine, to, delay.Share{Additive: true, Of: 1})
+		if err == nil {
+			err = t.Learner(name)
+		}
+		if err != nil {
+			return err
+		}
+		var changes state.Changes
+		to.Seal(&changes)
+		known, err := v.machine.Inspect(name)
+		if err != nil {
+			return err
+		}
+		if err := out(exportLine{Learner: name, Fingerprint: known.Fingerprint, Partition: &p}); err != nil {
+			return err
+		}
+		if err := r.section(name, changes.Writes, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section writes what a learner's part of a section holds: fields as they are stored, and a line for each item.
+func (r *ExportReport) section(learner string, writes []state.Write, out func(exportLine) error) error {
+	var items []state.Field
+	for _, w := range writes {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		if !ours || w.Value == nil {
+			continue
+		}
+		line := exportLine{Hash: hash, Field: string(w.Field), Value: string(w.Value)}
+		switch {
+		case hash == partition.ItemsHash || hash == partition.NamesHash:
+			items = append(items, state.Field{Hash: w.Hash, Field: w.Field, Value: w.Value})
+			continue
+		case hash == partition.CatalogueHash: // which the items tell
+			continue
+		case !utf8.Valid(w.Value):
+			line.Value, line.Binary = "", w.Value
+		}
+		if err := out(line); err != nil {
+			return err
+		}
+	}
+	rows, err := partition.Rows(learner, items)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		r.Items++
+		if err := out(exportLine{Item: string(row.Field), Stats: json.RawMessage(row.Value)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emptyMachine makes a machine that has loaded nothing.
+func (tool *Tool) emptyMachine(p int32) (*partition.Offline, error) {
+	m, err := tool.newMachine(p)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Loaded(0)
+}

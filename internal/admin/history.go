@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// History is one thing that was done to a partition's state by a person's command and not by its worker. Whoever folds
+// the topics to check the state starts from the last entry.
+type History struct {
+	Number   int64   `json:"number"` // the checkpoint's sequence that did it
+	Time     string  `json:"time"`   // RFC 3339
+	Done     string  `json:"done"`   // reset, reset_experiment, import, rebuild, reshard or skip
+	Learner  string  `json:"learner,omitempty"`
+	Was      string  `json:"was,omitempty"` // the name under which a reset learner's impressions end
+	Detail   string  `json:"detail,omitempty"`
+	Offsets  []int64 `json:"offsets"`  // where the inputs stood
+	Rankings int64   `json:"rankings"` // and the rankings
+	// Values names the hash that keeps what was taken in, for an import. Those of before there was such a hash have none.
+	Values string `json:"values,omitempty"`
+	// Topic and Skipped, of a skip, are the input topic's name and the offsets passed over: the first, and that behind the last.
+	Topic   string  `json:"topic,omitempty"`
+	Skipped []int64 `json:"skipped,omitempty"`
+	// Taken, of a reshard, are the exports that the learners of the old partitions had taken in.
+	Taken []Taken `json:"taken,omitempty"`
+}
+
+// Taken is an export that a learner took in.
+type Taken struct {
+	Learner string `json:"learner"`
+	Detail  string `json:"detail"` // of its entry in the history
+}
+
+// allTaken are the exports that learners took in since they were last reset, in this partition or in those that it was made
+// of.
+func allTaken(past []History) []Taken {
+	var all []Taken
+	for i := range past {
+		h := &past[i]
+		switch h.Done {
+		case "import":
+			all = append(all, Taken{h.Learner, h.Detail})
+		case "reset":
+			all = slices.DeleteFunc(all, func(one Taken) bool { return one.Learner == h.Learner })
+		}
+		all = append(all, h.Taken...)
+	}
+	return all
+}
+
+const historyPrefix = "history." // of the fields in the hash "meta"
+
+// keptHistory is how many entries of the history are kept.
+const keptHistory = 100
+
+// importedHash names the hash with what a learner has taken in of exports.
+func importedHash(learner string) string { return learner + ":" + partition.ImportedHash }
+
+// imported gives the writes that keep what a learner takes in: own are those of a machine that knows nothing but what was
+// taken in, with this, and taken those of the one that takes it in, which leaves out BOLD's instances that it knows already.
+func imported(learner string, own, taken []state.Write) []state.Write {
+	known := map[string]bool{}
+	for _, w := range taken {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		if instance, ok := delay.InstanceOf(hash, w.Field); ours && ok && w.Value != nil {
+			known[instance] = true
+		}
+	}
+	var all []state.Write
+	for _, w := range own {
+		hash, ours := strings.CutPrefix(w.Hash, learner+":")
+		instance, ok := delay.InstanceOf(hash, w.Field)
+		if !ours || ok && !known[instance] {
+			continue
+		}
+		field := append([]byte(hash+" "), w.Field...)
+		all = append(all, state.Write{Hash: importedHash(learner), Field: field, Value: w.Value})
+	}
+	return all
+}
+
+// cutImported takes the fields of a learner's importedHash out of fields, and gives them as those of the learner itself.
+func cutImported(learner string, fields []state.Field) (taken, others []state.Field) {
+	for _, f := range fields {
+		if f.Hash != importedHash(learner) {
+			others = append(others, f)
+			continue
+		}
+		if hash, field, found := bytes.Cut(f.Field, []byte{' '}); found {
+			taken = append(taken, state.Field{Hash: learner + ":" + string(hash), Field: field, Value: f.Value})
+		}
+	}
+	return taken, others
+}
+
+// readHistory picks a partition's history, oldest first, from its fields.
+func readHistory(fields []state.Field) ([]History, error) {
+	var all []History
+	for _, f := range fields {
+		if f.Hash != state.MetaHash || !strings.HasPrefix(string(f.Field), historyPrefix) {
+			continue
+		}
+		var h History
+		if err := json.Unmarshal(f.Value, &h); err != nil {
+			return nil, fmt.Errorf("field %q of meta: %w", f.Field, err)
+		}
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b History) int { return int(min(max(a.Number-b.Number, -1), 1)) })
+	return all, nil
+}
+
+// Write appends what stores h, behind what there is of the history already; the oldest entries give way.
+func (h *History) Write(dst *state.Changes, before []History) error {
+	value, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("writing the history: %w", err)
+	}
+	field := func(n int64) []byte { return []byte(historyPrefix + strconv.FormatInt(n, 10)) }
+	for i := 0; i+keptHistory <= len(before); i++ {
+		dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: field(before[i].Number)})
+	}
+	dst.Writes = append(dst.Writes, state.Write{Hash: state.MetaHash, Field: field(h.Number), Value: value})
+	return nil
+}

@@ -1,0 +1,255 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// ErrImported says that an export was taken in before.
+var ErrImported = errors.New("this export was imported before")
+
+// ImportQuery says what is to be taken in.
+type ImportQuery struct {
+	Learner string // of the export; empty: the only one that it has
+	As      string // the learner that takes it in; empty: the one of the same name
+	Again   bool   // even if it was taken in before
+}
+
+// ImportReport is what Import did.
+type ImportReport struct {
+	ID         string            `json:"id"` // of the export
+	Learner    string            `json:"learner"`
+	Partitions []ImportPartition `json:"partitions"`
+}
+
+// ImportPartition is one partition's part.
+type ImportPartition struct {
+	Partition int32 `json:"partition"`
+	Sections  int   `json:"sections"` // partitions of the export that went here
+	Items     int   `json:"items"`
+	Payoffs   int64 `json:"payoffs"`
+}
+
+// section is what one partition's learner knew when it was exported.
+type section struct {
+	learner, fingerprint string
+	partition            int32
+	fields               []state.Field
+	items                int
+	payoffs              int64
+}
+
+// Import adds what an export holds of a learner to what the group's learner knows: its prior knowledge, as it were. What
+// partition i of the export knew goes to partition i modulo the number there is here. It refuses while the group has live
+// members, where the learner's fingerprint is another, and where the same export was imported since the learner was last reset.
+//
+// A group that has never run begins here, as it would with its first worker: where it begins to read is settled now. One
+// whose state is lost is refused with ErrLost.
+func (tool *Tool) Import(ctx context.Context, r io.Reader, q ImportQuery) (*ImportReport, error) {
+	head, sections, err := readExport(r)
+	if err != nil {
+		return nil, err
+	}
+	sections, from, err := choose(sections, q.Learner)
+	if err != nil {
+		return nil, err
+	}
+	to := from
+	if q.As != "" {
+		to = q.As
+	}
+	if _, err := tool.learner(to); err != nil {
+		return nil, err
+	}
+	if err := tool.stopped(ctx); err != nil {
+		return nil, err
+	}
+	report := &ImportReport{ID: head.ID, Learner: to}
+	n, _, err := tool.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := tool.beginMissing(ctx, int32(n)); err != nil {
+		return nil, err
+	}
+	shares := make([][]section, n)
+	for _, s := range sections {
+		p := int(s.partition) % n
+		shares[p] = append(shares[p], s)
+	}
+	var before error
+	for p, share := range shares {
+		if len(share) == 0 {
+			continue
+		}
+		one, err := tool.importPartition(ctx, int32(p), to, share, head, q.Again)
+		if errors.Is(err, ErrImported) { // perhaps by a try that was cut off
+			before = err
+			continue
+		}
+		if err != nil {
+			return report, err
+		}
+		report.Partitions = append(report.Partitions, one)
+		tool.say("partition %d of %d is imported", p, n)
+	}
+	if len(report.Partitions) == 0 {
+		return report, before
+	}
+	return report, nil
+}
+
+func (tool *Tool) importPartition(ctx context.Context, p int32, learner string, share []section, head *exportLine, again bool) (ImportPartition, error) {
+	one := ImportPartition{Partition: p, Sections: len(share)}
+	to, err := tool.newMachine(p)
+	if err != nil {
+		return one, err
+	}
+	only, err := tool.newMachine(p) // what was taken in, and nothing else
+	if err != nil {
+		return one, err
+	}
+	kept := importedHash(learner)
+	err = tool.alter(ctx, p, append(to.Hashes(), kept), func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+		past, err := readHistory(fields)
+		if err != nil {
+			return nil, err
+		}
+		detail := fmt.Sprintf("export %s of group %s, %s", head.ID, head.Group, head.Time)
+		if !again && slices.Contains(allTaken(past), Taken{Learner: learner, Detail: detail}) {
+			return nil, fmt.Errorf("%w into partition %d: it would count twice; give --again if that is meant", ErrImported, p)
+		}
+		before, fields := cutImported(learner, fields)
+		if err := errors.Join(load(to, fields), load(only, before)); err != nil {
+			return nil, err
+		}
+		a := &alteration{history: History{Done: "import", Learner: learner, Detail: detail, Values: kept}}
+		for rank, s := range share {
+			part := delay.Share{Additive: true, Of: int32(len(share)), Rank: int32(rank)}
+			if err := errors.Join(tool.take(to, learner, &s, part), tool.take(only, learner, &s, part)); err != nil {
+				return nil, err
+			}
+			one.Items += s.items
+			one.Payoffs += s.payoffs
+		}
+		to.Seal(&a.changes)
+		var own state.Changes
+		only.Seal(&own)
+		a.changes.Writes = append(a.changes.Writes, imported(learner, own.Writes, a.changes.Writes)...)
+		return a, nil
+	})
+	return one, err
+}
+
+// take makes a machine of what a section holds, by the code that stored state is loaded with, and merges it into another.
+func (tool *Tool) take(to *partition.Offline, learner string, s *section, share delay.Share) error {
+	from, err := tool.newMachine(s.partition)
+	if err != nil {
+		return err
+	}
+	fields := make([]state.Field, len(s.fields))
+	for i, f := range s.fields {
+		f.Hash = learner + ":" + f.Hash
+		fields[i] = f
+	}
+	if err := load(from, fields); err != nil {
+		return fmt.Errorf("%w: learner %q of partition %d: %w", ErrExport, s.learner, s.partition, err)
+	}
+	known, err := from.Inspect(learner)
+	if err != nil {
+		return err
+	}
+	if known.Fingerprint != s.fingerprint {
+		return fmt.Errorf("%w: what was exported was learned as %s, learner %q is configured as %s", partition.ErrLearner,
+			s.fingerprint, learner, known.Fingerprint)
+	}
+	t, err := partition.NewTransfer(from, to, share)
+	if err != nil {
+		return err
+	}
+	return t.Learner(learner)
+}
+
+// choose picks the sections of one learner.
+func choose(all []section, learner string) ([]section, string, error) {
+	var names []string
+	for _, s := range all {
+		if !slices.Contains(names, s.learner) {
+			names = append(names, s.learner)
+		}
+	}
+	if learner == "" && len(names) == 1 {
+		learner = names[0]
+	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(s section) bool { return s.learner != learner })
+	if len(chosen) == 0 {
+		return nil, "", fmt.Errorf("the export has learners %q: say which with --learner", names)
+	}
+	return chosen, learner, nil
+}
+
+// readExport reads a whole stream.
+func readExport(r io.Reader) (*exportLine, []section, error) {
+	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
+	var head exportLine
+	if err := dec.Decode(&head); err != nil || head.Format != exportFormat {
+		return nil, nil, fmt.Errorf("%w: its first line does not say so", ErrExport)
+	}
+	if head.Version != exportVersion {
+		return nil, nil, fmt.Errorf("%w: it has version %d, this program reads %d", ErrExport, head.Version, exportVersion)
+	}
+	var sections []section
+	for lines := 1; ; lines++ {
+		var l exportLine
+		if err := dec.Decode(&l); err != nil {
+			return nil, nil, fmt.Errorf("%w: line %d: %w", ErrExport, lines+1, err)
+		}
+		if l.End {
+			if l.Lines != lines {
+				return nil, nil, fmt.Errorf("%w: it has %d lines and says %d", ErrExport, lines, l.Lines)
+			}
+			return &head, sections, nil
+		}
+		if l.Learner != "" && l.Partition != nil && *l.Partition >= 0 {
+			sections = append(sections, section{learner: l.Learner, fingerprint: l.Fingerprint, partition: *l.Partition})
+			continue
+		}
+		if len(sections) == 0 {
+			return nil, nil, fmt.Errorf("%w: line %d belongs to no learner", ErrExport, lines+1)
+		}
+		if err := sections[len(sections)-1].add(&l); err != nil {
+			return nil, nil, fmt.Errorf("%w: line %d: %w", ErrExport, lines+1, err)
+		}
+	}
+}
+
+func (s *section) add(l *exportLine) error {
+	switch {
+	case l.Item != "":
+		_, sums, err := partition.ParseItem(l.Stats)
+		if err != nil {
+			return err
+		}
+		s.items++
+		s.payoffs += sums.N
+		s.fields = append(s.fields, state.Field{Hash: partition.ItemsHash, Field: []byte(l.Item), Value: l.Stats})
+	case l.Hash != "" && l.Hash != partition.ItemsHash:
+		value := l.Binary
+		if value == nil {
+			value = []byte(l.Value)
+		}
+		s.fields = append(s.fields, state.Field{Hash: l.Hash, Field: []byte(l.Field), Value: value})
+	default:
+		return errors.New("it is neither an item nor a field")
+	}
+	return nil
+}

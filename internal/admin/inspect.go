@@ -1,0 +1,522 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/delay/inflight"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// InspectQuery says what is to be inspected.
+type InspectQuery struct {
+	Learner   string // empty: all that are configured
+	Partition int32  // -1: all, pooled
+	// Candidates, if any, are ranked as an impression of them would be now. One that lacks a learner's name asks the
+	// learner that takes records which name none.
+	Candidates []Candidate
+}
+
+// Candidate is one of a list to be ranked.
+type Candidate struct {
+	Item    string
+	Utility float64
+	Plain   bool // no utility was given: for learners that find the order of utilities themselves
+}
+
+// ErrUtilities says that candidates lack the utilities that their learner ranks by.
+var ErrUtilities = errors.New("the learner is given utilities: give each candidate as item:utility; plain items will do only " +
+	"where the learner finds their order itself (utilities: sorted or social)")
+
+// Report is what Inspect finds.
+type Report struct {
+	Group      string            `json:"group"`
+	Partitions []PartitionReport `json:"partitions"`
+	Learners   []LearnerReport   `json:"learners"`
+	// Experiments are those that are configured.
+	Experiments []ExperimentReport `json:"experiments,omitempty"`
+}
+
+// PartitionReport is one partition's cut.
+type PartitionReport struct {
+	Partition  int32            `json:"partition"`
+	Generation int64            `json:"generation"`
+	Sequence   int64            `json:"sequence"`           // checkpoints since the state began
+	Watermark  string           `json:"watermark"`          // RFC 3339; empty: none yet
+	Offsets    []int64          `json:"offsets"`            // next to be read, of impressions, selections, payoffs
+	Rankings   int64            `json:"rankings"`           // from here on the log of rankings is looked at by a replay
+	Account    map[string]int64 `json:"account"`            // what became of all records read, as it is stored
+	Learners   []string         `json:"learners,omitempty"` // stored, by number, with those that are not configured
+	History    []History        `json:"history,omitempty"`
+}
+
+// LearnerReport is what a learner knows, pooled over the partitions inspected.
+type LearnerReport struct {
+	Learner     string            `json:"learner"`
+	Policy      string            `json:"policy"`
+	Delay       string            `json:"delay"`
+	PayoffRange [2]float64        `json:"payoff_range"` // all means and sums are scaled from it to 0..1
+	Payoffs     int64             `json:"payoffs"`      // fed
+	Items       []ItemReport      `json:"items"`        // most payoffs first
+	Parts       []PartReport      `json:"partitions"`
+	Silence     SilenceReport     `json:"silence"`
+	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
+	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, and not given
+	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Impressions *ImpressionReport `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
+	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
+	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
+	Deviations  []DeviationReport `json:"deviations,omitempty"`      // likewise
+	Level       *LevelReport      `json:"level,omitempty"`           // of policy robust
+	Order       *OrderReport      `json:"order,omitempty"`           // of utilities, where the learner finds it itself
+	Ranking     *Ranking          `json:"ranking,omitempty"`
+}
+
+// SilenceReport is what selections count as whose payoff is awaited. The rest is null where silence does not age, or no payoff has
+// come yet; it is of the partitions inspected and what these had heard of others.
+type SilenceReport struct {
+	Law       string   `json:"law"`        // silence: waits, at_once or ages
+	PaidShare *float64 `json:"paid_share"` // of all selections
+	DelayP50  *float64 `json:"delay_p50"`  // seconds after which half of the payoffs that come have come
+	DelayP90  *float64 `json:"delay_p90"`
+}
+
+func reportSilence(s *delay.SilenceStatus) SilenceReport {
+	r := SilenceReport{Law: s.Law.String()}
+	if s.Known {
+		r.PaidShare, r.DelayP50, r.DelayP90 = finite(s.Share), finite(float64(s.Median)/1000), finite(float64(s.P90)/1000)
+	}
+	return r
+}
+
+// ImpressionReport is the payoff of an impression that the learner estimates: the share of impressions that end with a selection, times
+// the payoff of a selection.
+type ImpressionReport struct {
+	Impressions   int64    `json:"impressions"`    // that the share is learned from
+	Share         *float64 `json:"share"`          // null: no impression has ended yet
+	PerSelection  *float64 `json:"per_selection"`  // mean payoff, in payoff ranges, selections in flight among them; null: none is known yet
+	PerImpression *float64 `json:"per_impression"` // likewise
+}
+
+// reportImpressions is nil where payoff per selection is the aim.
+func reportImpressions(s *partition.LearnerStatus) *ImpressionReport {
+	a := &s.Attraction
+	if !a.Learned {
+		return nil
+	}
+	r := &ImpressionReport{Impressions: a.Impressions}
+	if a.Impressions > 0 {
+		r.Share = finite(a.Share)
+	}
+	if s.Fed > 0 {
+		r.PerSelection = finite(a.PerSelection)
+	}
+	if r.Share != nil && r.PerSelection != nil {
+		r.PerImpression = finite(a.PerImpression)
+	}
+	return r
+}
+
+// BeliefReport is what a learner believes of payoffs, in payoff ranges.
+type BeliefReport struct {
+	Mean     *float64 `json:"mean"`      // of items' means; null without a prior
+	SD       *float64 `json:"sd"`        // by how much items' means differ; null without a prior
+	PayoffSD float64  `json:"payoff_sd"` // by how much payoffs of one item do
+}
+
+func reportBeliefs(c *policy.Components) *BeliefReport {
+	switch {
+	case c == nil:
+		return nil
+	case math.IsInf(c.Tau, 1):
+		return &BeliefReport{PayoffSD: c.Sigma}
+	}
+	return &BeliefReport{Mean: &c.Mean, SD: &c.Tau, PayoffSD: c.Sigma}
+}
+
+// LevelReport is what payoffs of all items are taken to have in common at present.
+type LevelReport struct {
+	AsOf     string   `json:"as_of"`     // when the newest selection began that was paid by then, to some seconds; RFC 3339; empty: none yet
+	Level    float64  `json:"level"`     // by how much payoffs are above what items alone make of them, in payoff ranges
+	HalfLife *float64 `json:"half_life"` // of the past that tells so, in seconds; null while no level has changed lately
+}
+
+// reportLevel is nil where no level is tracked.
+func reportLevel(s *delay.LevelStatus) *LevelReport {
+	if !s.Tracked {
+		return nil
+	}
+	r := &LevelReport{Level: s.Level, HalfLife: finite(s.HalfLife / 1000)}
+	if s.AsOf > inflight.Never {
+		r.AsOf = time.UnixMilli(s.AsOf).UTC().Format(time.RFC3339Nano)
+	}
+	return r
+}
+
+// OrderReport is the order of utilities found so far.
+type OrderReport struct {
+	Items []OrderedItem `json:"items"` // in increasing utility, as far as it is known
+	// UndecidedPairs counts all pairs whose order is not certain, not only of neighbours.
+	UndecidedPairs int64   `json:"undecided_pairs"`
+	Expected       float64 `json:"expected_selections"` // about how many more it takes until all is certain
+}
+
+// OrderedItem is an item in its place.
+type OrderedItem struct {
+	Item string `json:"item"`
+	// Undecided tells that it is not certain that the item is liked better than the one before.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+// ItemReport is what is known of an item.
+type ItemReport struct {
+	Item     string   `json:"item"`
+	Payoffs  int64    `json:"payoffs"`
+	Sum      float64  `json:"sum"`
+	Mean     *float64 `json:"mean"` // null: no payoff yet
+	InFlight int64    `json:"in_flight"`
+	Silent   float64  `json:"silent"`  // what silence makes of these, in selections that were never paid
+	Waiting  int64    `json:"waiting"` // payoffs that have come and that QPM-D has not asked for yet
+
+	// OnTop counts impressions with the item on top, and Selected those of them that ended with a selection. Of learners that maximise
+	// payoff per impression.
+	OnTop    int64    `json:"on_top,omitempty"`
+	Selected int64    `json:"selected,omitempty"`
+	Share    *float64 `json:"share,omitempty"` // of these; absent: none has ended yet
+}
+
+// PartReport is what is a learner's in one partition alone.
+type PartReport struct {
+	Partition int32            `json:"partition"`
+	Items     int              `json:"items"`
+	Payoffs   int64            `json:"payoffs"` // fed here
+	InFlight  int64            `json:"in_flight"`
+	Silent    float64          `json:"silent"` // what silence makes of these
+	Waiting   int64            `json:"waiting"`
+	Hold      *HoldReport      `json:"hold,omitempty"`
+	Instances []InstanceReport `json:"instances,omitempty"`
+}
+
+// HoldReport is what QPM-D waits for.
+type HoldReport struct {
+	Item       string `json:"item"`
+	Impression int64  `json:"impression_offset"` // of the impression whose selection began it
+}
+
+// InstanceReport is one BASE instance of BOLD.
+type InstanceReport struct {
+	Instance    int32 `json:"instance"`
+	Outstanding int32 `json:"outstanding"`
+	Payoffs     int64 `json:"payoffs"`
+}
+
+// Inspect reads the state, while workers run or not, and changes nothing.
+func (tool *Tool) Inspect(ctx context.Context, q InspectQuery) (*Report, error) {
+	if q.Learner != "" {
+		if _, err := tool.learner(q.Learner); err != nil {
+			return nil, err
+		}
+	}
+	numbers, err := tool.asked(ctx, q.Partition)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Group: tool.cfg.Kafka.Group}
+	var views []*view
+	for _, p := range numbers {
+		v, err := tool.lookToTell(ctx, p)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		tool.say("partition %d of %d is read", p, len(numbers))
+		one, err := v.report()
+		if err != nil {
+			return nil, err
+		}
+		r.Partitions, views = append(r.Partitions, one), append(views, v)
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
+	}
+	r.Experiments = experimentReports(views)
+	return r, tool.learners(r, views, &q)
+}
+
+// learners adds what the learners know.
+func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
+	var asked []*config.Learner
+	for i := range tool.cfg.Learners {
+		if l := &tool.cfg.Learners[i]; q.Learner == "" || q.Learner == l.Name {
+			one, err := learnerReport(l, views)
+			if err != nil {
+				return err
+			}
+			r.Learners, asked = append(r.Learners, one), append(asked, l)
+		}
+	}
+	tool.pool(views)
+	for i, l := range asked {
+		known, err := views[0].machine.Inspect(l.Name)
+		if err != nil {
+			return err
+		}
+		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
+		r.Learners[i].Silence = reportSilence(&known.Silence)
+		r.Learners[i].Impressions = reportImpressions(&known.LearnerStatus)
+		r.Learners[i].Beliefs = reportBeliefs(known.Learned.Beliefs)
+		r.Learners[i].Features = reportFeatures(known.Learned.Coefficients)
+		r.Learners[i].Deviations = reportDeviations(&known.Personal)
+		r.Learners[i].Order = orderReport(&known)
+		if len(q.Candidates) > 0 && (q.Learner != "" || l.Default) {
+			if r.Learners[i].Ranking, err = explain(l, views[0], q.Candidates); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asked are the partitions to be read.
+func (tool *Tool) asked(ctx context.Context, one int32) ([]int32, error) {
+	n, _, err := tool.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if int(one) >= n {
+		return nil, fmt.Errorf("there is no partition %d: the group has %d, from 0 to %d", one, n, n-1)
+	}
+	if one >= 0 {
+		return []int32{one}, nil
+	}
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i)
+	}
+	return numbers, nil
+}
+
+// pool tells the first partition's machine what the others have published, by the code that workers take it in with.
+func (tool *Tool) pool(views []*view) {
+	reader := partition.NewPublishedReader(tool.machine.Learners, views[0].machine.Names())
+	for _, v := range views[1:] {
+		var published []state.Field
+		for _, f := range v.fields {
+			if slices.Contains(reader.Hashes(), f.Hash) {
+				published = append(published, f)
+			}
+		}
+		for _, pub := range reader.Informative(reader.Read(v.number, published, func(error) {})) {
+			views[0].machine.SetSource(v.number, &pub)
+		}
+	}
+}
+
+func (v *view) report() (PartitionReport, error) {
+	r := PartitionReport{Partition: v.number, Generation: v.meta.Generation, Sequence: v.meta.Seq, Rankings: v.meta.Rankings,
+		Account: v.machine.Counts()}
+	if w := v.machine.Watermark(); w > 0 {
+		r.Watermark = time.UnixMilli(w).UTC().Format(time.RFC3339Nano)
+	}
+	for _, in := range v.meta.Inputs {
+		r.Offsets = append(r.Offsets, in.Offset)
+	}
+	for _, l := range v.machine.Learners() {
+		r.Learners = append(r.Learners, l.Name)
+	}
+	var err error
+	r.History, err = readHistory(v.fields)
+	return r, err
+}
+
+func learnerReport(l *config.Learner, views []*view) (LearnerReport, error) {
+	r := LearnerReport{Learner: l.Name, Policy: string(l.Policy), Delay: string(l.Delay),
+		PayoffRange: [2]float64{l.PayoffRange.Min, l.PayoffRange.Max}}
+	at := map[string]int{}
+	var level delay.LevelStatus
+	for _, v := range views {
+		one, err := v.machine.Inspect(l.Name)
+		if err != nil {
+			return r, err
+		}
+		if !level.Tracked || one.Level.AsOf > level.AsOf {
+			level = one.Level
+		}
+		part := partReport(v.number, &one)
+		for _, item := range one.Items {
+			k, known := at[item.Name]
+			if !known {
+				k = len(r.Items)
+				at[item.Name] = k
+				r.Items = append(r.Items, ItemReport{Item: item.Name})
+			}
+			sum := &r.Items[k]
+			sum.Payoffs += item.Sums.N
+			sum.Sum += item.Sums.R
+			sum.InFlight += item.InFlight
+			sum.Silent += item.Silent
+			sum.Waiting += item.Waiting
+			sum.OnTop += item.Impressions
+			sum.Selected += item.Selected
+			part.Payoffs += item.Sums.N
+		}
+		r.Payoffs += part.Payoffs
+		r.Parts = append(r.Parts, part)
+	}
+	r.Level = reportLevel(&level)
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.Payoffs > 0 {
+			it.Mean = finite(it.Sum / float64(it.Payoffs))
+		}
+		if it.OnTop > 0 {
+			it.Share = finite(float64(it.Selected) / float64(it.OnTop))
+		}
+	}
+	slices.SortStableFunc(r.Items, func(a, b ItemReport) int { return int(min(max(b.Payoffs-a.Payoffs, -1), 1)) })
+	return r, nil
+}
+
+// orderReport is nil where utilities are given.
+func orderReport(v *partition.LearnerView) *OrderReport {
+	p := v.Learned.Preferences
+	if p == nil {
+		return nil
+	}
+	r := &OrderReport{Items: make([]OrderedItem, len(p.Items)), UndecidedPairs: p.Status.Undecided, Expected: math.Ceil(p.Expected)}
+	names := make(map[policy.Item]string, len(v.Items))
+	for _, x := range v.Items {
+		names[x.Number] = x.Name
+	}
+	for rank, i := range p.Items {
+		r.Items[rank].Item = names[i] // of one that ended before utilities were found there is none
+	}
+	for _, rank := range p.Undecided {
+		r.Items[rank].Undecided = true
+	}
+	return r
+}
+
+func partReport(number int32, v *partition.LearnerView) PartReport {
+	p := PartReport{Partition: number, Items: len(v.Items), InFlight: v.Flights, Silent: v.Silence.Weight, Waiting: v.Queued}
+	if v.OnHold {
+		p.Hold = &HoldReport{Item: v.HoldItem, Impression: v.Learned.HoldRef}
+	}
+	for _, i := range v.Learned.Instances {
+		p.Instances = append(p.Instances, InstanceReport{i.Number, i.Outstanding, i.Rounds})
+	}
+	return p
+}
+
+// Ranking is how a list would be ranked now.
+type Ranking struct {
+	Rule       string            `json:"rule"` // how leaders are chosen, in a sentence
+	Partition  int32             `json:"partition"`
+	OwnOrder   bool              `json:"own_order,omitempty"` // the order of utilities that was found counts; none given is looked at
+	Instance   *int32            `json:"instance,omitempty"`  // of BOLD, which would decide
+	OnHold     string            `json:"on_hold,omitempty"`   // the item that QPM-D waits for: statistics are frozen
+	Candidates []RankedCandidate `json:"candidates"`          // in the order shown
+}
+
+// RankedCandidate is one candidate, with its reasons.
+type RankedCandidate struct {
+	Item       string   `json:"item"`
+	Utility    float64  `json:"utility"`
+	Leads      bool     `json:"leads"`
+	BlockedBy  string   `json:"blocked_by,omitempty"` // the leader that everybody prefers to it who would select it
+	BeatenBy   string   `json:"beaten_by,omitempty"`  // the candidate that rules it out as a leader, with confidence
+	Payoffs    int64    `json:"payoffs"`
+	Worth      float64  `json:"worth"` // what these tell of its mean by now, and those that are awaited, in payoffs of now
+	Mean       *float64 `json:"mean"`  // as far as they tell
+	Lower      *float64 `json:"lower"` // the interval that its mean is taken to lie in; null: unbounded, or none
+	Upper      *float64 `json:"upper"`
+	Index      *float64 `json:"index"` // what leaders are compared by
+	InFlight   int64    `json:"in_flight"`
+	Open       float64  `json:"open"` // what these count as in samples that are on their way
+	Propensity *float64 `json:"propensity,omitempty"`
+
+	Adds []AddReport `json:"adds,omitempty"` // with a context: what Mean, or PerSelection where it stands, is made of
+
+	// Where payoffs count per impression: what the candidate's is made of, as the learner estimates it. Mean, Lower, Upper and Index are
+	// in proportion to PerImpression, and equal to PerSelection of an item whose share is that of all.
+	PerSelection  *float64 `json:"per_selection,omitempty"`  // absent: nothing is expected of it yet
+	Share         *float64 `json:"share,omitempty"`          // of impressions with the item on top that end with a selection
+	PerImpression *float64 `json:"per_impression,omitempty"` // absent like PerSelection
+}
+
+// explain ranks candidates as the view's partition would.
+func explain(l *config.Learner, v *view, candidates []Candidate) (*Ranking, error) {
+	return Explain(l, v.machine, v.number, candidates, nil, policy.Key(l.Seed))
+}
+
+// Explain ranks candidates as a partition's machine would now, with that key, and says why. If they are an impression's, what it says of its
+// user and items counts too.
+func Explain(l *config.Learner, m *partition.Offline, number int32, candidates []Candidate, imp *event.Impression, key policy.Key) (*Ranking, error) {
+	items, utilities := make([][]byte, len(candidates)), make([]float64, len(candidates))
+	finds := l.Utilities != config.Given
+	for i, c := range candidates {
+		if c.Plain && !finds {
+			return nil, fmt.Errorf("%w; learner %q, candidate %q", ErrUtilities, l.Name, c.Item)
+		}
+		items[i], utilities[i] = []byte(c.Item), c.Utility
+	}
+	x, err := m.Explain(l.Name, items, utilities, imp, key)
+	if err != nil {
+		return nil, err
+	}
+	r := &Ranking{Rule: x.Rule, Partition: number, OwnOrder: finds}
+	if x.Decision.Instance >= 0 {
+		r.Instance = &x.Decision.Instance
+	}
+	if one, err := m.Inspect(l.Name); err == nil && one.OnHold {
+		r.OnHold = one.HoldItem
+	}
+	name := func(position int32) string { return candidates[x.Order[position]].Item }
+	for k, position := range x.Decision.Order {
+		why := &x.Why[position]
+		c := RankedCandidate{Item: name(position), Utility: candidates[x.Order[position]].Utility, Leads: why.Leader == position,
+			Payoffs: why.N, Lower: finite(why.Lower), Upper: finite(why.Upper), Index: finite(why.Index), InFlight: why.InFlight,
+			Worth: why.Worth, Open: why.Open}
+		if why.N > 0 || why.Worth > 0 {
+			c.Mean = finite(why.Mean)
+		}
+		if !c.Leads {
+			c.BlockedBy = name(why.Leader)
+		}
+		if why.BeatenBy >= 0 && !c.Leads { // a policy that does not go by intervals may let one lead whose mean is less
+			c.BeatenBy = name(why.BeatenBy)
+		}
+		if k < len(x.Decision.Propensities) {
+			c.Propensity = finite(x.Decision.Propensities[k])
+		}
+		if x.Parts != nil {
+			c.Adds = reportParts(x.Parts[position])
+		}
+		if x.Attracts != nil {
+			a := &x.Attracts[position]
+			c.PerSelection, c.Share, c.PerImpression = finite(a.PerSelection), finite(a.Share), finite(a.PerImpression)
+		}
+		r.Candidates = append(r.Candidates, c)
+	}
+	return r, nil
+}
+
+// finite is what JSON can hold.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,396 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// ErrRetention says that the topics do not hold everything any more that the state was made from.
+var ErrRetention = errors.New("the topics do not hold everything any more that the state was made from: add --partial to " +
+	"rebuild what there is, without the following")
+
+// ErrStrangers says that the log has decisions of learners that are not configured.
+var ErrStrangers = errors.New("the rankings name learners that are not configured: put them into the configuration, or add --partial " +
+	"to rebuild without what they have learned")
+
+// RebuildQuery says what is to be rebuilt.
+type RebuildQuery struct {
+	Partial bool // also where the topics do not hold everything any more
+	Replace bool // also partitions that have state; what they have is dropped
+	Yes     bool // agreed to dropping it
+}
+
+// RebuildReport is what Rebuild did.
+type RebuildReport struct {
+	Partitions []RebuiltPartition `json:"partitions"`
+}
+
+// RebuiltPartition is one partition's part.
+type RebuiltPartition struct {
+	Partition int32            `json:"partition"`
+	Kept      bool             `json:"kept"`              // it had state, and was left alone
+	Adopted   int64            `json:"adopted"`           // decisions found in the log and taken over
+	Missing   []string         `json:"missing,omitempty"` // what could not be rebuilt
+	Account   map[string]int64 `json:"account,omitempty"`
+}
+
+// rebuildPlan is where a partition's replay begins.
+type rebuildPlan struct {
+	p       int32
+	state   error // of the partition's state now: nil, state.ErrNoState or another
+	meta    state.Meta
+	missing []string
+	// strangers are decisions in the log by learners that are not configured, by learner.
+	strangers map[string]int64
+	// partialRankings: the log of rankings does not go back to its beginning.
+	partialRankings bool
+}
+
+// Rebuild makes the state of partitions that have none anew from the topics: the machine steps all inputs from the
+// first decision of this group on, and adopts the decisions that stand in the log. It ends when all are adopted; workers
+// read the rest. What was imported or reset is not in the topics, and is not done again.
+func (tool *Tool) Rebuild(ctx context.Context, q RebuildQuery) (*RebuildReport, error) {
+	if err := tool.stopped(ctx); err != nil {
+		return nil, err
+	}
+	n, err := tool.topicPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &RebuildReport{}
+	var plans []*rebuildPlan
+	var gaps, strangers []string
+	for p := range int32(n) {
+		plan, err := tool.planRebuild(ctx, p, &q)
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		if plan == nil {
+			r.Partitions = append(r.Partitions, RebuiltPartition{Partition: p, Kept: true})
+			continue
+		}
+		plans, gaps, strangers = append(plans, plan), append(gaps, plan.missing...), append(strangers, plan.unconfigured(tool)...)
+		tool.say("looked through the topics of partition %d of %d", p, n)
+	}
+	if len(gaps) > 0 && !q.Partial {
+		return r, fmt.Errorf("%w:\n  %s", ErrRetention, strings.Join(gaps, "\n  "))
+	}
+	if len(strangers) > 0 && !q.Partial {
+		return r, fmt.Errorf("%w:\n  %s", ErrStrangers, strings.Join(strangers, "\n  "))
+	}
+	for _, plan := range plans {
+		one, err := tool.rebuild(ctx, plan)
+		if err != nil {
+			return r, err
+		}
+		r.Partitions = append(r.Partitions, one)
+	}
+	return r, nil
+}
+
+// planRebuild finds out where a partition's replay has to begin, and what the topics do not hold any more; nil where the
+// partition has state that is to be kept.
+func (tool *Tool) planRebuild(ctx context.Context, p int32, q *RebuildQuery) (*rebuildPlan, error) {
+	plan := &rebuildPlan{p: p}
+	switch _, plan.state = tool.store.Probe(ctx, p); {
+	case plan.state == nil && !q.Replace:
+		return nil, nil
+	case errors.Is(plan.state, state.ErrNoState):
+	case plan.state != nil && !errors.Is(plan.state, state.ErrIncomplete):
+		return nil, plan.state
+	case !q.Replace:
+		return nil, fmt.Errorf("%w: it can be rebuilt with --replace --yes", state.ErrTorn)
+	case !q.Yes:
+		return nil, fmt.Errorf("%w (what is stored would be dropped first)", ErrConfirm)
+	}
+	d, err := tool.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	plan.meta = tool.emptyCut(&d)
+	plan.meta.Rankings = d.Topics[event.Rankings].LogStart
+	plan.partialRankings = plan.meta.Rankings > 0
+	committed, err := tool.committed(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for t := range event.Topic(event.Inputs) {
+		f := &d.Topics[t]
+		if committed[t] > f.End {
+			plan.miss(tool, t, f, "it ends at offset %d, but had been read up to %d: it was made anew, or has lost records", f.End, committed[t])
+		}
+	}
+	var first *decision
+	configured := map[string]bool{}
+	for _, l := range tool.machine.Learners {
+		configured[l.Name] = true
+	}
+	plan.strangers = map[string]int64{}
+	err = tool.decisions(ctx, p, &d, func(r *decision) (goOn bool) {
+		if first == nil {
+			first = r
+		}
+		if !configured[r.learner] {
+			plan.strangers[r.learner]++
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if first == nil {
+		tool.beginUndecided(plan, &d, committed)
+		return plan, nil
+	}
+	return plan, tool.findGaps(ctx, plan, &d, first)
+}
+
+// unconfigured says which decisions are of learners that are not configured.
+func (plan *rebuildPlan) unconfigured(tool *Tool) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(plan.strangers)) {
+		lines = append(lines, fmt.Sprintf("%s[%d]: %d decisions of learner %q", tool.broker.Topic(event.Rankings), plan.p,
+			plan.strangers[name], name))
+	}
+	return lines
+}
+
+// emptyCut is a cut before anything was read: inputs from the beginning of their logs, rankings from the end of theirs.
+func (tool *Tool) emptyCut(d *task.Description) state.Meta {
+	m := state.Meta{Layout: task.StateLayout, ClusterID: d.ClusterID, TopicNames: tool.machine.TopicNames[:],
+		Partitions: d.Topics[event.Impressions].Partitions, Rankings: d.Topics[event.Rankings].End,
+		RankingsWitness: state.Witness{Offset: -1}, ProducerID: -1, ProducerEpoch: -1}
+	for t := range event.Topic(event.Inputs) {
+		in := state.Position{Witness: state.Witness{Offset: -1}}
+		if t != event.Selections || tool.machine.HasSelections {
+			in.Offset = d.Topics[t].LogStart
+		}
+		m.Inputs = append(m.Inputs, in)
+	}
+	return m
+}
+
+// committed are the group's committed offsets by input topic, -1 for none.
+func (tool *Tool) committed(ctx context.Context, p int32) (offsets []int64, err error) {
+	err = retry(ctx, func() error {
+		offsets, err = tool.broker.Partition(p).Committed(ctx)
+		return err
+	})
+	return offsets, err
+}
+
+// miss notes what cannot be rebuilt.
+func (plan *rebuildPlan) miss(tool *Tool, t event.Topic, f *task.TopicFacts, format string, args ...any) {
+	plan.missing = append(plan.missing, fmt.Sprintf("%s[%d] begins at offset %d: ", tool.broker.Topic(t), plan.p, f.LogStart)+
+		fmt.Sprintf(format, args...))
+}
+
+// beginUndecided is where a replay begins that has no decision to adopt. What the group has read of the impressions is not
+// read again: it would be ranked again, where its decisions are gone.
+func (tool *Tool) beginUndecided(plan *rebuildPlan, d *task.Description, committed []int64) {
+	latest := tool.cfg.Kafka.Start == config.Latest
+	for t := range event.Topic(event.Inputs) {
+		f, in := &d.Topics[t], &plan.meta.Inputs[t]
+		switch {
+		case t == event.Selections && !tool.machine.HasSelections:
+		case committed[t] >= 0 && (t == event.Impressions || latest):
+			in.Offset = min(max(committed[t], f.LogStart), f.End)
+		case latest:
+			in.Offset = f.End
+		}
+	}
+	rankings := &d.Topics[event.Rankings]
+	if c := committed[event.Impressions]; c > 0 && rankings.LogStart > 0 {
+		plan.miss(tool, event.Rankings, rankings, "no decision of this group is left, which had read impressions up to offset %d: "+
+			"whatever it had learned is gone, and the impressions before are not read again", c)
+	}
+}
+
+// decision is one of the log, with the steps that led to it where it tells them.
+type decision struct {
+	offset  int64 // of the impression
+	learner string
+	steps   []partition.InputStep
+}
+
+// firstDecision is the first of decisions; nil where there is none.
+func (tool *Tool) firstDecision(ctx context.Context, p int32, d *task.Description) (first *decision, err error) {
+	err = tool.decisions(ctx, p, d, func(r *decision) (goOn bool) {
+		first = r
+		return false
+	})
+	return first, err
+}
+
+// decisions calls f with the decisions of this group in the log that its workers have written, in order, until f has enough. Their
+// fences leave abort markers before what they write. Where the log does not go back to its beginning, markers may be gone, and any
+// will do.
+func (tool *Tool) decisions(ctx context.Context, p int32, d *task.Description, f func(*decision) (goOn bool)) error {
+	dec := event.NewDecoder(event.Limits{})
+	log := &d.Topics[event.Rankings]
+	fenced := map[int64]bool{}
+	decided := false
+	var order []partition.InputStep // of the first order record, where it stands before the first decision
+	for next := log.LogStart; next < log.End; {
+		got, err := tool.fetch(ctx, p, event.Rankings, next, 1<<20)
+		if err != nil {
+			return err
+		}
+		for _, m := range got.Markers {
+			fenced[m.Producer.ID] = true
+		}
+		for i := range got.Records {
+			var r event.Ranking
+			o := &got.Origins[i]
+			if log.LogStart == 0 && (o.Transactional || !fenced[o.Producer.ID]) {
+				continue
+			}
+			if n, ok := partition.OrderNumber(&got.Records[i], tool.cfg.Kafka.Group, p); ok && n == 1 && !decided {
+				if _, order, err = partition.ParseSteps(nil, o.Steps); err != nil {
+					return err
+				}
+			}
+			if dec.Ranking(&r, got.Records[i].Value) != nil || r.Decision.Group != tool.cfg.Kafka.Group {
+				continue
+			}
+			one := &decision{offset: r.Decision.Offset, learner: string(r.Learner)}
+			if o.Steps != nil {
+				if _, one.steps, err = partition.ParseSteps(nil, o.Steps); err != nil {
+					return err
+				}
+			}
+			if decided = true; order != nil {
+				one.steps, order = order, nil
+			}
+			if !f(one) {
+				return nil
+			}
+		}
+		if got.Next <= next {
+			return fmt.Errorf("%s[%d] has records behind offset %d, but sends none", tool.broker.Topic(event.Rankings), p, next)
+		}
+		next = got.Next
+	}
+	return nil
+}
+
+// fetch reads a piece of a topic.
+func (tool *Tool) fetch(ctx context.Context, p int32, topic event.Topic, offset int64, bytes int) (got task.Fetched, err error) {
+	err = retry(ctx, func() (err error) {
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		got, err = tool.broker.Partition(p).Fetch(limited, task.Fetch{Topic: topic, Offset: offset, MaxBytes: bytes, MaxWait: time.Second})
+		return err
+	})
+	return got, err
+}
+
+// findGaps holds the beginnings of the logs against the group's first decision. Impressions before it were refused, or
+// are of before the group's beginning: they are not read, unless the group began with the log.
+func (tool *Tool) findGaps(ctx context.Context, plan *rebuildPlan, d *task.Description, first *decision) error {
+	if f := &d.Topics[event.Rankings]; f.LogStart > 0 {
+		plan.miss(tool, event.Rankings, f, "decisions before that of the impression at offset %d are gone, and what they led to "+
+			"is not learned", first.offset)
+	}
+	in := &plan.meta.Inputs[event.Impressions]
+	if in.Offset > first.offset {
+		plan.miss(tool, event.Impressions, &d.Topics[event.Impressions], "up to %d decided impressions before it are gone, and what "+
+			"they led to is not learned", in.Offset-first.offset)
+	} else if tool.cfg.Kafka.Start == config.Latest || d.Topics[event.Rankings].LogStart > 0 {
+		in.Offset = first.offset
+	}
+	if d.Topics[event.Rankings].LogStart == 0 {
+		plan.beginWith(first.steps)
+	}
+	since := int64(math.MinInt64)
+	got, err := tool.fetch(ctx, plan.p, event.Impressions, in.Offset, 1)
+	if err != nil {
+		return err
+	}
+	if len(got.Records) > 0 {
+		since = got.Records[0].Timestamp - tool.machine.ParkingTime
+	}
+	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
+		f := &d.Topics[topic]
+		if topic == event.Selections && !tool.machine.HasSelections || f.LogStart == 0 {
+			continue
+		}
+		got, err := tool.fetch(ctx, plan.p, topic, f.LogStart, 1)
+		switch {
+		case err != nil:
+			return err
+		case len(got.Records) == 0:
+			plan.miss(tool, topic, f, "all %d records before it are gone", f.LogStart)
+		case got.Records[0].Timestamp > since:
+			plan.miss(tool, topic, f, "what came before %s is gone, and was for impressions from %s on",
+				time.UnixMilli(got.Records[0].Timestamp).UTC().Format(time.RFC3339), time.UnixMilli(since).UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// beginWith goes to where the group's first owner began, where that has said so.
+func (plan *rebuildPlan) beginWith(steps []partition.InputStep) {
+	if len(steps) == 0 || steps[0].Kind != partition.StepRead {
+		return
+	}
+	for t, offset := range steps[0].Offsets {
+		plan.meta.Inputs[t].Offset = max(plan.meta.Inputs[t].Offset, offset)
+	}
+}
+
+// rebuild stores the beginning, and replays.
+func (tool *Tool) rebuild(ctx context.Context, plan *rebuildPlan) (RebuiltPartition, error) {
+	one := RebuiltPartition{Partition: plan.p, Missing: slices.Concat(plan.missing, plan.unconfigured(tool))}
+	if err := tool.store.Drop(ctx, plan.p, ""); err != nil { // also what is left of a state whose meta is gone
+		return one, err
+	}
+	if _, err := tool.store.Acquire(ctx, plan.p, 0, true, &plan.meta); err != nil {
+		return one, err
+	}
+	detail := "everything since the first decision"
+	if len(one.Missing) > 0 {
+		detail = "without: " + strings.Join(one.Missing, "; ")
+	}
+	err := tool.alter(ctx, plan.p, nil, func(*state.Meta, []state.Field) (*alteration, error) {
+		return &alteration{history: History{Done: "rebuild", Detail: detail}}, nil
+	})
+	if err != nil {
+		return one, err
+	}
+	d := driver{tool: tool, p: plan.p, anyProducer: plan.partialRankings, adrift: len(plan.missing) > 0}
+	d.elsewhere = stream.NewPartitioner(plan.meta.Partitions).Of
+	var misplaced int64
+	one.Adopted, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+		misplaced = s.Account.Misplaced[event.Impressions]
+		tool.say("partition %d: %s, %d impressions read, %d left", plan.p, s.Phase, s.Account.Read[event.Impressions],
+			s.Lag[event.Impressions])
+		return s.Phase == task.Running, nil
+	})
+	if err != nil {
+		return one, fmt.Errorf("%w; what was rebuilt so far is stored, and a worker goes on from there", err)
+	}
+	if misplaced > 0 {
+		one.Missing = append(one.Missing, fmt.Sprintf("%d impressions of %s[%d] belong to other partitions by Kafka's default "+
+			"partitioner: if partitions were added, what came for them afterwards is there, and is not joined",
+			misplaced, tool.broker.Topic(event.Impressions), plan.p))
+	}
+	v, err := tool.look(ctx, plan.p)
+	if err != nil {
+		return one, err
+	}
+	one.Account = v.machine.Counts()
+	return one, nil
+}

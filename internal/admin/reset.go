@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// ResetReport is what Reset did, or would do.
+type ResetReport struct {
+	Learner    string           `json:"learner"`
+	Done       bool             `json:"done"` // false: it was only looked at
+	Partitions []ResetPartition `json:"partitions"`
+}
+
+// ResetPartition is one partition's part.
+type ResetPartition struct {
+	Partition int32  `json:"partition"`
+	Items     int    `json:"items"`   // given up
+	Payoffs   int64  `json:"payoffs"` // likewise
+	Was       string `json:"was"`     // the name under which its pending impressions end
+}
+
+// Reset makes a learner, configured or not, begin anew in all partitions. Impressions that are pending, and whatever
+// comes for them, are treated as a removed learner's: they expire, and their selections and payoffs are dead letters.
+// Decisions that were made after the last checkpoint of a worker that was killed are adopted by the new learner.
+// Without yes it only tells what would be given up, and fails with ErrConfirm.
+func (tool *Tool) Reset(ctx context.Context, learner string, yes bool) (*ResetReport, error) {
+	r := &ResetReport{Learner: learner, Done: yes}
+	err := tool.resetEach(ctx, strconv.Quote(learner), yes, func(p int32) error {
+		one, err := tool.resetPartition(ctx, p, learner, yes)
+		if err == nil {
+			r.Partitions = append(r.Partitions, one)
+		}
+		return err
+	})
+	return r, err
+}
+
+// resetEach resets each partition that has something stored of what is to begin anew. It fails where none has, and without yes with ErrConfirm.
+func (tool *Tool) resetEach(ctx context.Context, what string, yes bool, reset func(p int32) error) error {
+	if yes {
+		if err := tool.stopped(ctx); err != nil {
+			return err
+		}
+	}
+	stored := false
+	err := tool.everyPartition(ctx, func(p int32) error {
+		err := reset(p)
+		if errors.Is(err, partition.ErrNotStored) {
+			return nil
+		}
+		stored = stored || err == nil
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !stored:
+		return fmt.Errorf("%w: %s", partition.ErrNotStored, what)
+	case !yes:
+		return ErrConfirm
+	}
+	return nil
+}
+
+// alterOr alters a partition, or without yes only looks at what the change would be.
+func (tool *Tool) alterOr(ctx context.Context, p int32, hashes []string, yes bool, change func(*state.Meta, []state.Field) (*alteration, error)) error {
+	if yes {
+		return tool.alter(ctx, p, hashes, change)
+	}
+	m, fields, err := tool.store.View(ctx, p, hashes)
+	if err == nil {
+		_, err = change(&m, fields)
+	}
+	return err
+}
+
+// ResetExperimentReport is what ResetExperiment did, or would do.
+type ResetExperimentReport struct {
+	Experiment string                     `json:"experiment"`
+	Done       bool                       `json:"done"` // false: it was only looked at
+	Partitions []ResetExperimentPartition `json:"partitions"`
+}
+
+// ResetExperimentPartition is one partition's part.
+type ResetExperimentPartition struct {
+	Partition    int32    `json:"partition"`
+	Fields       int      `json:"fields"`         // stored of it, that are given up
+	OutOfService []string `json:"out_of_service"` // arms that rank again
+}
+
+// ResetExperiment makes an experiment, configured or not, begin anew in all partitions: nothing is counted, and all arms are in service.
+// Without yes it only tells what would be given up, and fails with ErrConfirm.
+func (tool *Tool) ResetExperiment(ctx context.Context, name string, yes bool) (*ResetExperimentReport, error) {
+	r := &ResetExperimentReport{Experiment: name, Done: yes}
+	err := tool.resetEach(ctx, "experiment "+strconv.Quote(name), yes, func(p int32) error {
+		one := ResetExperimentPartition{Partition: p}
+		change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+			changes, arms, err := partition.ResetExperiment(fields, name)
+			if err != nil {
+				return nil, err
+			}
+			one.Fields, one.OutOfService = len(changes.Writes), append([]string{}, arms...)
+			return &alteration{changes: changes, history: History{Done: "reset_experiment", Detail: name}}, nil
+		}
+		err := tool.alterOr(ctx, p, []string{partition.ExperimentsHash}, yes, change)
+		if err == nil {
+			r.Partitions = append(r.Partitions, one)
+		}
+		return err
+	})
+	return r, err
+}
+
+func (tool *Tool) resetPartition(ctx context.Context, p int32, learner string, yes bool) (ResetPartition, error) {
+	items := []string{learner + ":" + partition.ItemsHash, learner + ":" + partition.NamesHash}
+	one := ResetPartition{Partition: p}
+	change := func(_ *state.Meta, fields []state.Field) (*alteration, error) {
+		changes, drop, was, err := partition.ResetLearner(fields, learner)
+		if err != nil {
+			return nil, err
+		}
+		one.Was = was
+		rows, _ := partition.Rows(learner, fields) // what cannot be read is given up unread
+		one.Items, one.Payoffs = len(rows), 0
+		for _, row := range rows {
+			if _, s, err := partition.ParseItem(row.Value); err == nil {
+				one.Payoffs += s.N
+			}
+		}
+		return &alteration{changes: changes, drop: drop, history: History{Done: "reset", Learner: learner, Was: was}}, nil
+	}
+	err := tool.alterOr(ctx, p, items, yes, change)
+	return one, err
+}

@@ -1,0 +1,369 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// ErrRecreated says that the topics are not the ones that the state was made from.
+var ErrRecreated = errors.New("the topics are not those that the state was made from. Kafka cannot take partitions away: " +
+	"make topics of other names with as many as wanted, name them in the configuration and give this command again, which " +
+	"then reads what is left in the old ones first. If topics were deleted and made anew under the same names, and all that " +
+	"the old ones held had been read, add --recreated")
+
+// ErrNotRecreated says that the topics are the very ones that the state was made from.
+var ErrNotRecreated = errors.New("the topics were not made anew, they still hold what was read: without --recreated, or all " +
+	"of it would be read and learned again")
+
+// ErrReadBefore says that topics which are to be read from their beginning were read by this group before.
+var ErrReadBefore = errors.New("this group has read topics before that are to be read from their beginning: make topics of " +
+	"other names, or make all of them anew, the rankings too")
+
+// ReshardQuery says how to reshard.
+type ReshardQuery struct {
+	Recreated bool // the topics were made anew: read them from their beginning
+	Yes       bool
+}
+
+// ReshardReport is what Reshard did, or would do.
+type ReshardReport struct {
+	From    int   `json:"from"` // partitions
+	To      int   `json:"to"`
+	Done    bool  `json:"done"`
+	Resumed bool  `json:"resumed"` // an earlier try had put the new state together already
+	Entries int64 `json:"entries"` // pending impressions, tombstones and ids with parked records that were carried over
+	// Forgotten are tombstones that were not: of ids that are no UUIDs nobody knows any more where they belong.
+	Forgotten int64 `json:"forgotten"`
+}
+
+// stagingSuffix makes the group under whose name the new state is put together. Its keys begin as the group's own do.
+const stagingSuffix = ":new"
+
+// Reshard merges the state of the old partitions into new ones, after the topics' partition count was changed, or after
+// other topics were put into the configuration.
+//
+// The old partitions first read what they have not read yet, as workers would, from the topics whose names stand in the
+// state. Then a new state is put together beside the old one, which stays as it is; when it is complete it is moved into
+// the old one's place, partition by partition. A command that was cut off does that again, from the beginning or, where
+// the move had begun, from there.
+func (tool *Tool) Reshard(ctx context.Context, q ReshardQuery) (*ReshardReport, error) {
+	if err := tool.stopped(ctx); err != nil {
+		return nil, err
+	}
+	to, err := tool.topicPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	staging, err := tool.stagingTool()
+	if err != nil {
+		return nil, err
+	}
+	defer staging.store.Close()
+	if r, err := tool.resume(ctx, staging, to, q.Yes); r != nil || err != nil {
+		return r, err
+	}
+	r := &ReshardReport{To: to}
+	f, err := tool.newResharding(ctx, staging, to, q.Recreated)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	if r.From = f.from; r.From == to && !f.fresh {
+		if err := f.whole(ctx); err != nil {
+			return r, err
+		}
+		if q.Yes {
+			return r, nil
+		}
+		return r, f.refused(ctx) // what would be in the way of another number, before partitions are added
+	}
+	if !q.Yes {
+		if err := f.refused(ctx); err != nil {
+			return r, err
+		}
+		return r, ErrConfirm
+	}
+	err = f.run(ctx)
+	if r.Entries, r.Forgotten = f.entries, f.forgotten; err != nil {
+		return r, err
+	}
+	return r, tool.move(ctx, staging, r, f.detail, f.seen)
+}
+
+// detailFormat is what the history says of a reshard.
+const detailFormat = "from %d to %d partitions, begun %s"
+
+// parseDetail takes from it how many partitions there were.
+func parseDetail(detail string) (from int, err error) {
+	var to int
+	if _, err := fmt.Sscanf(detail, "from %d to %d partitions,", &from, &to); err != nil {
+		return 0, fmt.Errorf("the history's %q: %w", detail, err)
+	}
+	return from, nil
+}
+
+// resume finishes an earlier try that was cut off while it moved the new state into its place; nil where there is none.
+func (tool *Tool) resume(ctx context.Context, staging *Tool, to int, yes bool) (*ReshardReport, error) {
+	staged, _, err := staging.store.View(ctx, 0, nil)
+	if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &ReshardReport{To: staged.Partitions, Resumed: true}
+	detail, err := tool.resumable(ctx, staging, r.To)
+	if err != nil || detail == "" {
+		return nil, err
+	}
+	if r.From, err = parseDetail(detail); err != nil {
+		return nil, err
+	}
+	if !yes {
+		return r, ErrConfirm
+	}
+	if err := tool.move(ctx, staging, r, detail, nil); err != nil {
+		return r, err
+	}
+	if r.To != to || !slices.Equal(staged.TopicNames, tool.machine.TopicNames[:]) {
+		return r, fmt.Errorf("an earlier reshard that was cut off is finished now: the state has %d partitions, of topics %q. "+
+			"Give the command again to go on to %d of %q", r.To, staged.TopicNames, to, tool.machine.TopicNames)
+	}
+	return r, nil
+}
+
+// resumable is the detail of a new state that is complete and has begun to be moved; else empty. The move has begun when
+// each old partition is shut, so that no worker can have gone on with the old state since the new one was made from it.
+// It stays so, as move has noted, if a worker begins where the old state was dropped and the new one is not there yet: what
+// it has decided stands in the log, and is adopted by the owner of the new state.
+func (tool *Tool) resumable(ctx context.Context, staging *Tool, to int) (detail string, err error) {
+	if detail, err = staging.complete(ctx, to); err != nil || detail == "" {
+		return "", err
+	}
+	_, err = staging.store.Probe(ctx, int32(to))
+	noted := err == nil
+	if !noted && !errors.Is(err, state.ErrNoState) {
+		return "", err
+	}
+	from, err := parseDetail(detail)
+	if err != nil {
+		return "", err
+	}
+	for p := range int32(max(from, to)) {
+		m, fields, err := tool.store.View(ctx, p, nil)
+		if errors.Is(err, state.ErrNoState) || err == nil && m.Layout == task.StateUnfinished {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		past, err := readHistory(fields)
+		if err != nil {
+			return "", err
+		}
+		if begun := noted && len(past) == 0; !begun && lastReshard(past) != detail {
+			return "", nil
+		}
+	}
+	return detail, nil
+}
+
+// stagingTool is for the state that is being put together.
+func (tool *Tool) stagingTool() (*Tool, error) {
+	cfg := *tool.cfg
+	cfg.Kafka.Group += stagingSuffix
+	s, err := app.NewStore(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	staging := *tool
+	staging.cfg, staging.store = &cfg, s
+	return &staging, nil
+}
+
+// complete is the detail of the history of a new state that is complete; empty where there is none, or only a part.
+func (tool *Tool) complete(ctx context.Context, partitions int) (detail string, err error) {
+	for p := range int32(partitions) {
+		v, err := tool.look(ctx, p)
+		if errors.Is(err, state.ErrNoState) || errors.Is(err, state.ErrIncomplete) {
+			return "", nil
+		}
+		if err == nil && (v.meta.Layout != task.StateLayout || v.meta.Partitions != partitions) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		past, err := readHistory(v.fields)
+		if detail = lastReshard(past); err != nil || detail == "" {
+			return "", err
+		}
+	}
+	return detail, nil
+}
+
+// catchUp lets an old partition read what it has not read, up to where the inputs end now: its records were written when
+// the old count counted.
+func (tool *Tool) catchUp(ctx context.Context, p int32, partitions int) error {
+	m, _, err := tool.store.View(ctx, p, nil)
+	if err != nil || m.Layout == task.StateUnfinished { // shut by a try that was cut off: it has read all
+		return err
+	}
+	facts, err := tool.describe(ctx, p)
+	if err != nil {
+		return err
+	}
+	d := driver{tool: tool, p: p, generation: m.Generation, describe: func(d *task.Description) {
+		for t := range d.Topics {
+			if f := &d.Topics[t]; f.Partitions > 0 {
+				f.Partitions = partitions
+			}
+		}
+	}}
+	_, err = d.drive(ctx, func(s *task.Status) (bool, error) {
+		tool.say("partition %d: %s, reading what is left: %d impressions, %d payoffs", p, s.Phase, s.Lag[event.Impressions],
+			s.Lag[event.Payoffs])
+		if s.Phase != task.Running {
+			return false, nil
+		}
+		now, _, err := tool.store.View(ctx, p, nil)
+		if err != nil {
+			return false, nil // the task says what is wrong, if it stays
+		}
+		for t := range now.Inputs {
+			if used := t != int(event.Selections) || tool.machine.HasSelections; used && now.Inputs[t].Offset < facts.Topics[t].End {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
+// move puts the new state in the place of the old one, whose partitions must still be as they were seen.
+func (tool *Tool) move(ctx context.Context, staging *Tool, r *ReshardReport, detail string, seen map[int32]int64) error {
+	moved := make([]bool, r.To)
+	for p := range int32(max(r.From, r.To)) {
+		m, fields, err := tool.store.View(ctx, p, nil)
+		if err == nil && int(p) < r.To && m.Layout == task.StateLayout && m.Partitions == r.To {
+			if past, err := readHistory(fields); err == nil && lastReshard(past) == detail {
+				moved[p] = true // by an earlier try: a worker may have gone on from there
+				continue
+			}
+		}
+		if err := tool.shut(ctx, p, seen); err != nil {
+			return fmt.Errorf("shutting partition %d: %w", p, err)
+		}
+	}
+	for p := range int32(r.To) { // when all that were there are shut
+		if err := tool.shutNew(ctx, staging, p); err != nil {
+			return fmt.Errorf("shutting partition %d: %w", p, err)
+		}
+	}
+	if err := staging.note(ctx, int32(r.To)); err != nil {
+		return err
+	}
+	tool.say("the old state is shut, the move begins")
+	for p := range int32(r.To) {
+		if moved[p] {
+			continue
+		}
+		if err := tool.copyPartition(ctx, staging, p); err != nil {
+			return fmt.Errorf("moving partition %d into its place: %w", p, err)
+		}
+		tool.say("partition %d of %d is in its place", p, r.To)
+	}
+	if err := tool.dropFrom(ctx, r.To, r.From); err != nil {
+		return err
+	}
+	if err := staging.dropFrom(ctx, 0, r.To); err != nil {
+		return err
+	}
+	r.Done = true
+	return nil
+}
+
+// note notes beside a new state of n partitions that the old one is shut: an empty partition of number n stands for it. It
+// goes when the new state does.
+func (tool *Tool) note(ctx context.Context, n int32) error {
+	m, _, err := tool.store.View(ctx, 0, nil)
+	if err == nil {
+		m.Layout = task.StateUnfinished
+		_, err = tool.store.Acquire(ctx, n, m.Generation, true, &m)
+	}
+	if err != nil {
+		return fmt.Errorf("noting that the move begins: %w", err)
+	}
+	return nil
+}
+
+// dropFrom drops partitions from a number on, up to another and as long as there are more: an earlier try that wanted
+// other numbers may have left some.
+func (tool *Tool) dropFrom(ctx context.Context, p, end int) error {
+	for ; ; p++ {
+		if _, err := tool.store.Probe(ctx, int32(p)); errors.Is(err, state.ErrNoState) && p >= end {
+			return nil
+		}
+		if err := tool.store.Drop(ctx, int32(p), ""); err != nil {
+			return err
+		}
+	}
+}
+
+// Bounds of the ids that are looked up at once, and of the bytes that are found.
+const (
+	lookAtOnce = 2000
+	lookBytes  = 4 << 20
+)
+
+// entries calls f with every entry of a partition, page by page.
+func (tool *Tool) entries(ctx context.Context, p int32, f func(page state.Page, e state.Entry) error) error {
+	seen := map[uint32]bool{} // the store may show a page twice
+	for cursor := uint64(0); ; {
+		pages, next, err := tool.store.KnownIDs(ctx, p, cursor)
+		if err != nil {
+			return err
+		}
+		for i := range pages {
+			if seen[pages[i].Number] {
+				continue
+			}
+			seen[pages[i].Number] = true
+			if err := tool.entriesOf(ctx, p, &pages[i], f); err != nil {
+				return err
+			}
+		}
+		if cursor = next; next == 0 {
+			return nil
+		}
+	}
+}
+
+func (tool *Tool) entriesOf(ctx context.Context, p int32, page *state.PageOfIDs, f func(page state.Page, e state.Entry) error) error {
+	places := make([]state.Place, len(page.IDs))
+	for i, id := range page.IDs {
+		places[i] = state.Place{Page: page.Number, ID: id}
+	}
+	for len(places) > 0 {
+		_, values, err := tool.store.LookUp(ctx, p, places[:min(len(places), lookAtOnce)], lookBytes)
+		if err != nil {
+			return err
+		}
+		for i, value := range values {
+			if value != nil {
+				if err := f(page.Page, state.Entry{Place: places[i], Value: value}); err != nil {
+					return err
+				}
+			}
+		}
+		places = places[len(values):]
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// belongs makes sure that a partition is one of those that are resharded.
+func (f *resharding) belongs(p int32, m *state.Meta) error {
+	if m.Partitions == f.from && slices.Equal(m.TopicNames, f.source.machine.TopicNames[:]) {
+		return nil
+	}
+	return fmt.Errorf("partition %d is one of %d of topics %q, another of %d of %q: %w", p, m.Partitions, m.TopicNames, f.from,
+		f.source.machine.TopicNames, errHalf)
+}
+
+var errHalf = errors.New("part of the state was resharded, and what was put together of the rest is gone: restore a backup, or " +
+	"make it anew with `ranker-worker state rebuild --replace`")
+
+// whole makes sure that there is nothing to do: that no partition was left behind by a try that cannot be finished.
+func (f *resharding) whole(ctx context.Context) error {
+	for p := range int32(f.from) {
+		m, _, err := f.tool.store.View(ctx, p, nil)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err == nil {
+			err = f.belongs(p, &m)
+		}
+		if err == nil && m.Layout == task.StateUnfinished {
+			err = fmt.Errorf("partition %d is shut by a try that was cut off: give the command as it was given then; if that is of no "+
+				"avail, %w", p, errHalf)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused looks for all that the new state would be refused for, and changes nothing. What the old partitions have not read yet is
+// not looked at.
+func (f *resharding) refused(ctx context.Context) error {
+	var ids, astray int64
+	for p := range int32(f.from) {
+		_, err := f.lookAt(ctx, p)
+		if errors.Is(err, state.ErrNoState) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = f.tool.entries(ctx, p, func(_ state.Page, e state.Entry) error {
+			hash, known := partition.KeyHashOf(e.ID, e.Value)
+			if ids++; known && partitionOf(hash, f.from) != p {
+				astray++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := tooManyAstray(astray, ids); err != nil {
+		return err
+	}
+	for p := int32(0); f.fresh && p < int32(f.to); p++ {
+		d, err := f.tool.describe(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := f.unread(ctx, p, &d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tooManyAstray refuses a state of whose ids so many are misplaced that it is no accident, or that memory does not hold them.
+func tooManyAstray(astray, ids int64) error {
+	if astray > maxMisplaced || astray >= manyMisplaced && 4*astray > ids {
+		return fmt.Errorf("%w (%d of %d ids)", ErrPartitioner, astray, ids)
+	}
+	return nil
+}
+
+// gone makes sure that the inputs do not hold the very records any more that a partition has read.
+func (tool *Tool) gone(ctx context.Context, v *view) error {
+	d, err := tool.describe(ctx, v.number)
+	if err != nil {
+		return err
+	}
+	for t := range event.Topic(event.Inputs) {
+		w, facts := v.meta.Inputs[t].Witness, &d.Topics[t]
+		if w.Offset < 0 || w.Offset < facts.LogStart || w.Offset >= facts.End {
+			continue
+		}
+		got, err := tool.fetch(ctx, v.number, t, w.Offset, 1)
+		if err != nil {
+			return err
+		}
+		if len(got.Records) > 0 && task.Matches(w, &got.Records[0]) {
+			return fmt.Errorf("%w (%s[%d] has the record at offset %d)", ErrNotRecreated, tool.broker.Topic(t), v.number, w.Offset)
+		}
+	}
+	return nil
+}
+
+// unread makes sure that the group has not read new topics.
+func (f *resharding) unread(ctx context.Context, p int32, d *task.Description) error {
+	first, err := f.tool.firstDecision(ctx, p, d)
+	if err != nil {
+		return err
+	}
+	if first != nil {
+		return fmt.Errorf("%w (%s[%d] holds decisions of it)", ErrReadBefore, f.tool.broker.Topic(event.Rankings), p)
+	}
+	if f.source == f.tool { // made anew under the same names: what is committed may be of those before
+		return nil
+	}
+	offsets, err := f.tool.committed(ctx, p)
+	if err != nil {
+		return err
+	}
+	for t, offset := range offsets {
+		if offset >= 0 {
+			return fmt.Errorf("%w (it has committed offset %d of %s[%d])", ErrReadBefore, offset, f.tool.broker.Topic(event.Topic(t)), p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// resharding puts the state of new partitions together from that of old ones.
+//
+// What learners know of old partition j goes to new partition j modulo their number, where sums are added up and queues
+// of waiting payoffs put behind one another. A new partition that gets nothing so has copies of what is no sum, BOLD's
+// instances, from old partition q modulo their number. What is stored under an id goes where Kafka's default partitioner
+// puts the id now; tombstones of which nobody knows where that is are forgotten. Accounts go with what learners know, but for what is pending and parked, which goes with its entry.
+// Holds are released. The watermark is the least of all.
+type resharding struct {
+	tool      *Tool
+	staging   *Tool
+	source    *Tool // of the topics that the old state was made from
+	from, to  int
+	recreated bool
+	fresh     bool // the new state is of other topics than the old one: they are read from their beginning
+	detail    string
+	entries   int64
+	forgotten int64
+
+	old  []*view
+	seen map[int32]int64 // by old partition: the sequence of what was carried over
+	new  []*writer
+	took []Taken // by the learners of any old partition
+
+	misplaced []misplaced
+}
+
+// newResharding finds out what has to be carried over. Close it in the end.
+func (tool *Tool) newResharding(ctx context.Context, staging *Tool, to int, recreated bool) (*resharding, error) {
+	cut, err := tool.anyCut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cut == nil {
+		return nil, fmt.Errorf("%w (%q)", ErrNothing, tool.cfg.Kafka.Group)
+	}
+	f := &resharding{tool: tool, staging: staging, source: tool, from: cut.Partitions, to: to, recreated: recreated, fresh: recreated,
+		detail: fmt.Sprintf(detailFormat, cut.Partitions, to, tool.now().UTC().Format(time.RFC3339Nano)),
+		seen:   map[int32]int64{}}
+	if slices.Equal(cut.TopicNames, tool.machine.TopicNames[:]) {
+		if f.to < f.from && !recreated {
+			return nil, fmt.Errorf("%w (they have %d partitions, the state has %d)", ErrRecreated, f.to, f.from)
+		}
+		return f, nil
+	}
+	for _, name := range tool.machine.TopicNames {
+		if name != "" && slices.Contains(cut.TopicNames, name) {
+			return nil, fmt.Errorf("%w (%q keeps its name, of %q)", ErrReadBefore, name, cut.TopicNames)
+		}
+	}
+	f.fresh = true
+	f.source, err = tool.ofTopics(cut.TopicNames)
+	return f, err
+}
+
+// close releases what newFold opened.
+func (f *resharding) close() {
+	if f.source != f.tool {
+		f.source.broker.Close()
+	}
+}
+
+// ofTopics keeps the same state, of topics with other names.
+func (tool *Tool) ofTopics(names []string) (*Tool, error) {
+	cfg := *tool.cfg
+	t := &cfg.Kafka.Topics
+	if len(names) != event.Topics || (names[event.Selections] == "") == tool.machine.HasSelections {
+		return nil, fmt.Errorf("the state was made of topics %q, configured are %q: whether there is a selections topic "+
+			"cannot change", names, tool.machine.TopicNames)
+	}
+	t.Impressions, t.Selections = names[event.Impressions], names[event.Selections]
+	t.Payoffs, t.Rankings = names[event.Payoffs], names[event.Rankings]
+	machine, err := app.MachineConfig(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := app.NewBroker(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	other := *tool
+	other.cfg, other.machine, other.broker = &cfg, machine, b
+	return &other, nil
+}
+
+// run puts the whole new state together; at its end all partitions of it are complete.
+func (f *resharding) run(ctx context.Context) error {
+	if err := f.staging.dropFrom(ctx, 0, f.to); err != nil { // what is left of an earlier try
+		return err
+	}
+	for p := range int32(f.from) {
+		if err := f.read(ctx, p); err != nil {
+			return err
+		}
+	}
+	if len(f.old) == 0 {
+		return ErrNothing
+	}
+	for p := range int32(f.to) {
+		w, err := f.begin(ctx, p)
+		if err != nil {
+			return fmt.Errorf("beginning partition %d: %w", p, err)
+		}
+		f.new = append(f.new, w)
+	}
+	for _, v := range f.old {
+		if err := f.carry(ctx, v); err != nil {
+			return fmt.Errorf("carrying partition %d over: %w", v.number, err)
+		}
+	}
+	if err := f.carryMisplaced(ctx); err != nil {
+		return err
+	}
+	for _, w := range f.new {
+		if err := w.finish(ctx, f); err != nil {
+			return fmt.Errorf("finishing partition %d: %w", w.p, err)
+		}
+	}
+	return nil
+}
+
+// lookAt looks at an old partition, and refuses one that is not of the state that is resharded. It fails with state.ErrNoState where
+// nothing is stored.
+func (f *resharding) lookAt(ctx context.Context, p int32) (*view, error) {
+	v, err := f.source.look(ctx, p)
+	if err == nil {
+		err = f.belongs(p, &v.meta)
+	}
+	if err == nil && f.recreated {
+		err = f.source.gone(ctx, v)
+	}
+	return v, err
+}
+
+// read reads an old partition, after what it had not read itself.
+func (f *resharding) read(ctx context.Context, p int32) error {
+	if !f.recreated {
+		err := f.source.catchUp(ctx, p, f.from)
+		if err != nil && !errors.Is(err, state.ErrNoState) {
+			return fmt.Errorf("%w; if the topics that the state was made from are gone, see --recreated", err)
+		}
+	}
+	v, err := f.lookAt(ctx, p)
+	if errors.Is(err, state.ErrNoState) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	past, err := readHistory(v.fields)
+	if err != nil {
+		return err
+	}
+	for _, one := range allTaken(past) {
+		if !slices.Contains(f.took, one) {
+			f.took = append(f.took, one)
+		}
+	}
+	f.old = append(f.old, v)
+	f.seen[p] = v.meta.Seq
+	return nil
+}
+
+// share is how what old partition j knows goes to its home.
+func (f *resharding) share(j int32) (home int32, s delay.Share) {
+	home = j % int32(f.to)
+	s = delay.Share{Additive: true, Queues: true}
+	for i := home; i < int32(f.from); i += int32(f.to) {
+		if i == j {
+			s.Rank = s.Of
+		}
+		s.Of++
+	}
+	return home, s
+}
+
+// carry carries an old partition over.
+func (f *resharding) carry(ctx context.Context, v *view) error {
+	home, share := f.share(v.number)
+	transfers := make([]*partition.Transfer, f.to)
+	for q := range int32(f.to) {
+		s := share
+		s.Additive, s.Queues = q == home, q == home
+		t, err := partition.NewTransfer(v.machine, f.new[q].machine, s)
+		if err != nil {
+			return err
+		}
+		transfers[q] = t
+		t.Watermark()
+		t.Experiments()
+		if q == home {
+			t.Account()
+		}
+		if q == home || q >= int32(f.from) && q%int32(f.from) == v.number {
+			if err := t.Knowledge(); err != nil {
+				return err
+			}
+		}
+	}
+	return f.tool.entries(ctx, v.number, func(page state.Page, e state.Entry) error {
+		hash, known := partition.KeyHashOf(e.ID, e.Value)
+		if !known {
+			f.forgotten++
+			return nil
+		}
+		q := partitionOf(hash, f.to)
+		f.entries++
+		if partitionOf(hash, f.from) != v.number {
+			return f.setAside(misplaced{transfers[q], q, e.ID, page.Bucket, bytes.Clone(e.Value)})
+		}
+		if err := transfers[q].Entry(e.ID, page.Bucket, e.Value, partition.Found{}); err != nil {
+			return err
+		}
+		if f.entries%lookAtOnce == 0 {
+			f.tool.say("partition %d: %d ids carried over", v.number, f.entries)
+		}
+		return f.new[q].flushIfLarge(ctx)
+	})
+}
+
+// misplaced is an entry in a partition that Kafka's default partitioner does not give its id to. The id may stand in another
+// partition too.
+type misplaced struct {
+	transfer *partition.Transfer
+	to       int32
+	id       state.ID
+	bucket   int64
+	value    []byte
+}
+
+// partitionOf is the one of n partitions that a key of this hash belongs to.
+func partitionOf(hash uint32, n int) int32 { return int32(hash % uint32(max(n, 1))) }
+
+const (
+	maxMisplaced  = 200_000 // held in memory at once
+	manyMisplaced = 100     // from so many on, a quarter of all is too much
+)
+
+// ErrPartitioner says that ids are not where Kafka's default partitioner puts them.
+var ErrPartitioner = errors.New("keys are not where Kafka's default partitioner (murmur2) puts them. Nobody but your " +
+	"producers knows where they will put them with another number of partitions: let them use that partitioner, wait for " +
+	"payoff_horizon and join.parking_time, and give this command then; or start a new kafka.group, and carry over what is " +
+	"learned with `ranker-worker state export` and `state import`")
+
+// setAside keeps a misplaced entry until the others are carried over.
+func (f *resharding) setAside(s misplaced) error {
+	f.misplaced = append(f.misplaced, s)
+	if len(f.misplaced) > maxMisplaced {
+		return fmt.Errorf("%w (more than %d ids)", ErrPartitioner, maxMisplaced)
+	}
+	return nil
+}
+
+// carryMisplaced carries the misplaced entries over.
+func (f *resharding) carryMisplaced(ctx context.Context) error {
+	if err := tooManyAstray(int64(len(f.misplaced)), f.entries); err != nil {
+		return err
+	}
+	for _, s := range f.misplaced {
+		w := f.new[s.to]
+		found, err := w.find(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		if err := s.transfer.Entry(s.id, s.bucket, s.value, found); err != nil {
+			return err
+		}
+		if err := w.flushIfLarge(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes an empty new partition. One that was there before goes on reading where it was, unless the topics are new.
+func (f *resharding) begin(ctx context.Context, p int32) (*writer, error) {
+	d, err := f.tool.describe(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if f.fresh {
+		if err := f.unread(ctx, p, &d); err != nil {
+			return nil, err
+		}
+	}
+	m := state.Meta{Layout: task.StateUnfinished, ClusterID: d.ClusterID, TopicNames: f.tool.machine.TopicNames[:],
+		Partitions: f.to, Rankings: d.Topics[event.Rankings].End, RankingsWitness: state.Witness{Offset: -1},
+		ProducerID: -1, ProducerEpoch: -1}
+	for topic := range event.Topic(event.Inputs) {
+		m.Inputs = append(m.Inputs, state.Position{Offset: d.Topics[topic].LogStart, Witness: state.Witness{Offset: -1}})
+	}
+	if !f.fresh { // a worker may have begun in a partition that was just added: what it has decided is adopted
+		m.Rankings = d.Topics[event.Rankings].LogStart
+	}
+	for _, v := range f.old {
+		if v.number == p && !f.fresh {
+			m = v.meta
+			m.Layout, m.Partitions = task.StateUnfinished, f.to
+		}
+	}
+	machine, err := f.tool.emptyMachine(p)
+	if err != nil {
+		return nil, err
+	}
+	return newWriter(ctx, f.staging.store, p, &m, machine)
+}
+
+// finish stores what is left, with the history, and makes the partition usable.
+func (w *writer) finish(ctx context.Context, f *resharding) error {
+	h := History{Number: w.meta.Seq + 1, Time: f.tool.now().UTC().Format(time.RFC3339), Done: reshardDone, Detail: f.detail,
+		Rankings: w.meta.Rankings, Taken: f.took}
+	for _, in := range w.meta.Inputs {
+		h.Offsets = append(h.Offsets, in.Offset)
+	}
+	var c state.Changes
+	w.machine.Seal(&c)
+	if err := h.Write(&c, nil); err != nil {
+		return err
+	}
+	w.meta.Layout = task.StateLayout
+	return w.write(ctx, c)
+}
+
+// reshardDone is what the history calls it.
+const reshardDone = "reshard"
+
+// lastReshard is the detail of the last time that the partition was made by Reshard.
+func lastReshard(past []History) (detail string) {
+	for _, h := range past {
+		if h.Done == reshardDone {
+			detail = h.Detail
+		}
+	}
+	return detail
+}

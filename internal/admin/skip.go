@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// topicRoles are the names that input topics have whatever they are called.
+var topicRoles = [event.Inputs]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs"}
+
+// SkipQuery says which record is to be passed over.
+type SkipQuery struct {
+	Partition int32
+	Topic     string // impressions, selections or payoffs, or the name of one of these topics
+	Offset    int64
+	Why       string
+}
+
+// SkipReport is what Skip did.
+type SkipReport struct {
+	Partition int32  `json:"partition"`
+	Topic     string `json:"topic"`
+	From      int64  `json:"from"`
+	Through   int64  `json:"through"`
+	Kept      int    `json:"kept"`  // bytes of theirs in the dead letter of the first
+	Taken     bool   `json:"taken"` // it had been taken in when it could be read: it is only not compared any more
+	Fault     string `json:"fault"`
+	Why       string `json:"why"`
+}
+
+// Errors of Skip.
+var (
+	ErrReadable = errors.New("nothing was skipped: a worker can read it")
+	ErrReadPast = errors.New("nothing was skipped: it has been taken in already")
+	errWhy      = errors.New("say why, in one line of at most 500 bytes: it is kept with the state and the dead letter")
+	errTopic    = errors.New("no such input topic: impressions, selections or payoffs, or the name of one of them")
+)
+
+const maxWhy = 500
+
+// Skip passes over a record that no worker can read, and over those behind it that no worker can read because they are packed
+// with it: each becomes a dead letter, of which the first holds what could be had, is counted as rejected, and stands in the
+// partition's history. What comes before is read first. It fails with ErrReadable where a worker could read the record.
+//
+// The last record that was taken in is one that workers read again, to make sure that the log is the one they know. Where that
+// has become unreadable since, it is not compared any more.
+//
+// A record whose schema the registry does not give, while it answers for others, is skipped without the wait after which workers make
+// it a dead letter.
+func (tool *Tool) Skip(ctx context.Context, q SkipQuery) (*SkipReport, error) {
+	topic, err := tool.inputTopic(q.Topic)
+	if err != nil {
+		return nil, err
+	}
+	if q.Why = strings.TrimSpace(q.Why); q.Why == "" || len(q.Why) > maxWhy || strings.ContainsAny(q.Why, "\r\n") {
+		return nil, errWhy
+	}
+	if err := tool.stopped(ctx); err != nil {
+		return nil, err
+	}
+	meta, fields, err := tool.store.View(ctx, q.Partition, nil)
+	if err != nil {
+		return nil, fmt.Errorf("partition %d: %w", q.Partition, err)
+	}
+	name := tool.broker.Topic(topic)
+	in := &meta.Inputs[topic]
+	if q.Offset < in.Offset && q.Offset != in.Witness.Offset {
+		return nil, fmt.Errorf("%w: the state stands at offset %d of %s[%d]", ErrReadPast, in.Offset, name, q.Partition)
+	}
+	var u *broker.Unreadable
+	err = retry(ctx, func() error {
+		u, err = tool.broker.Partition(q.Partition).Unreadable(ctx, topic, q.Offset)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if u == nil || u.From != q.Offset {
+		return nil, fmt.Errorf("%w, or nothing stands there: offset %d of %s[%d]", ErrReadable, q.Offset, name, q.Partition)
+	}
+	r := &SkipReport{Partition: q.Partition, Topic: name, From: u.From, Through: u.To - 1, Kept: min(len(u.Batch), tool.machine.MaxRecordBytes),
+		Fault: u.Err.Error(), Why: q.Why}
+	if q.Offset < in.Offset {
+		r.Through, r.Kept, r.Taken = r.From, 0, true
+		return r, tool.dropWitness(ctx, &q, topic)
+	}
+	s := skipping{tool: tool, q: &q, topic: topic, u: u}
+	if s.past, err = readHistory(fields); err != nil {
+		return nil, err
+	}
+	return r, s.run(ctx, meta.Generation)
+}
+
+// dropWitness lets workers go on that would compare the last record they took in with what the log has now.
+func (tool *Tool) dropWitness(ctx context.Context, q *SkipQuery, topic event.Topic) error {
+	return tool.alter(ctx, q.Partition, nil, func(m *state.Meta, _ []state.Field) (*alteration, error) {
+		m.Inputs[topic].Witness = state.Witness{Offset: -1}
+		return &alteration{history: History{Done: "skip", Detail: q.Why, Topic: tool.broker.Topic(topic), Skipped: []int64{q.Offset, q.Offset + 1}}}, nil
+	})
+}
+
+// inputTopic finds a topic by its role or its name.
+func (tool *Tool) inputTopic(name string) (event.Topic, error) {
+	for t := range event.Topic(event.Inputs) {
+		if full := tool.broker.Topic(t); full != "" && (name == topicRoles[t] || name == full) {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q", errTopic, name)
+}
+
+// skipping is a Skip under way.
+type skipping struct {
+	tool  *Tool
+	q     *SkipQuery
+	topic event.Topic
+	u     *broker.Unreadable
+	past  []History
+
+	noted  *state.Checkpoint // the one with the entry of the history
+	stored bool              // it is
+	done   atomic.Bool
+}
+
+// run does what a worker does until the record is behind it.
+func (s *skipping) run(ctx context.Context, generation int64) error {
+	d := driver{tool: s.tool, p: s.q.Partition, generation: generation, saves: s.note}
+	d.skips = func(topic event.Topic, offset int64) string {
+		if topic != s.topic || offset < s.u.From || offset >= s.u.To {
+			return ""
+		}
+		return s.q.Why
+	}
+	d.saved = func(c *state.Checkpoint) {
+		s.stored = s.stored || c == s.noted
+		if c.Meta.Inputs[s.topic].Offset >= s.u.To {
+			s.done.Store(true)
+		}
+	}
+	_, err := d.drive(ctx, func(st *task.Status) (bool, error) {
+		s.tool.say("partition %d: %s, %d records of %s left", s.q.Partition, st.Phase, st.Lag[s.topic], s.tool.broker.Topic(s.topic))
+		return s.done.Load(), nil
+	})
+	if err == nil && !s.done.Load() {
+		err = fmt.Errorf("%w: somebody else has taken partition %d over", state.ErrFenced, s.q.Partition)
+	}
+	return err
+}
+
+// note writes the history with the checkpoint that goes past the record.
+func (s *skipping) note(c *state.Checkpoint) error {
+	m := &c.Meta
+	if m.Inputs[s.topic].Offset <= s.u.From || s.stored || s.noted == c {
+		return nil
+	}
+	s.noted = c
+	h := History{Number: c.Fence.Seq + 1, Time: s.tool.now().UTC().Format(time.RFC3339), Done: "skip", Detail: s.q.Why,
+		Topic: s.tool.broker.Topic(s.topic), Skipped: []int64{s.u.From, s.u.To}, Rankings: m.Rankings}
+	for _, in := range m.Inputs {
+		h.Offsets = append(h.Offsets, in.Offset)
+	}
+	c.Changes.Writes = slices.Clone(c.Changes.Writes)
+	return h.Write(&c.Changes, s.past)
+}

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+// unfitStore is set up so that it may delete what it holds.
+type unfitStore struct{ state.AdminStore }
+
+func (s unfitStore) Probe(ctx context.Context, p int32) (state.Fence, error) {
+	f, err := s.AdminStore.Probe(ctx, p)
+	if err == nil {
+		err = fmt.Errorf("%w: it evicts", state.ErrUnfit)
+	}
+	return f, err
+}
+
+// TestRebuild_SaysThatTheStoreIsUnfit: a command does not wait, as a worker does, for somebody to set the store right.
+func TestRebuild_SaysThatTheStoreIsUnfit(t *testing.T) {
+	env := testenv.Embedded(t)
+	cfg, _, err := config.Load("w.yaml", fmt.Appendf(nil, "kafka: {brokers: [%q]}\nredis: {url: %q}\n"+
+		"learners: {feed: {payoffs: stochastic}}\n", env.Kafka, env.RedisURL()), nil)
+	require.NoError(t, err)
+	tool, err := New(cfg, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tool.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = tool.broker.Create(ctx, broker.Spec{Partitions: 1, Replication: 1})
+	require.NoError(t, err)
+	tool.store = unfitStore{tool.store}
+	_, err = tool.Rebuild(ctx, RebuildQuery{})
+	require.ErrorIs(t, err, state.ErrUnfit)
+	require.NoError(t, ctx.Err())
+}

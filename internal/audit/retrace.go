@@ -1,0 +1,250 @@
+// Package audit replays a group's topics: it reads them for package stream/replay. It takes part in no group, and writes nothing.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/admin"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/replay"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Topics are the topics of a group, as they are now.
+type Topics struct {
+	cfg        *config.Config
+	broker     *broker.Client
+	machine    partition.Config
+	partitions []task.Description
+	bases      []admin.Base // by partition; empty: the beginning of all
+}
+
+// Open looks the topics up.
+func Open(ctx context.Context, cfg *config.Config) (*Topics, error) {
+	machine, err := app.MachineConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t := &Topics{cfg: cfg, broker: b, machine: machine}
+	for n := 1; len(t.partitions) < n; {
+		d, err := t.describe(ctx, int32(len(t.partitions)))
+		if err != nil {
+			b.Close()
+			return nil, err
+		}
+		t.partitions = append(t.partitions, d)
+		n = d.Topics[event.Impressions].Partitions
+	}
+	return t, nil
+}
+
+// From has replays begin with a base, which is in a directory.
+func (t *Topics) From(dir string) error {
+	bases, err := admin.ReadBase(dir, t.cfg.Kafka.Group, len(t.partitions))
+	if err != nil {
+		return err
+	}
+	for p := range bases {
+		m, d := &bases[p].Meta, &t.partitions[p]
+		if m.ClusterID != d.ClusterID {
+			return fmt.Errorf("the base is of Kafka cluster %q, this is %q", m.ClusterID, d.ClusterID)
+		}
+		for topic, name := range app.TopicNames(t.cfg) {
+			need := m.Rankings
+			if topic < int(event.Inputs) {
+				need = m.Inputs[topic].Offset
+			}
+			if start := d.Topics[topic].LogStart; start > need {
+				return fmt.Errorf("the base is of %s, when %s[%d] was read up to offset %d, and the topic begins at %d by now: take a newer base",
+					bases[p].Taken.Format(time.RFC3339), name, p, need, start)
+			}
+		}
+	}
+	t.bases = bases
+	return nil
+}
+
+// Close ends the connections.
+func (t *Topics) Close() { t.broker.Close() }
+
+// Partitions is how many there are.
+func (t *Topics) Partitions() int { return len(t.partitions) }
+
+func (t *Topics) describe(ctx context.Context, p int32) (d task.Description, err error) {
+	err = broker.Retry(ctx, func(ctx context.Context) (err error) {
+		d, err = t.broker.Partition(p).Describe(ctx)
+		return err
+	})
+	if err != nil {
+		return d, fmt.Errorf("describing the topics: %w", err)
+	}
+	for topic, name := range app.TopicNames(t.cfg) {
+		if d.Topics[topic].Missing {
+			return d, fmt.Errorf("topic %q does not exist", name)
+		}
+	}
+	return d, nil
+}
+
+// Replay replays them, up to where they end when they were opened.
+func (t *Topics) Replay(ctx context.Context, c *replay.Config) ([]replay.Result, error) {
+	c.Machine = t.Machine
+	c.Logs, c.Bases = nil, nil
+	for i := range t.bases {
+		b := &t.bases[i]
+		base := &replay.Base{Seq: b.Meta.Seq, Fields: b.Fields, Pages: b.Pages}
+		for topic := range base.Inputs {
+			base.Inputs[topic] = b.Meta.Inputs[topic].Offset
+		}
+		c.Bases = append(c.Bases, base)
+	}
+	for p := range t.partitions {
+		c.Logs = append(c.Logs, t.log(ctx, int32(p)))
+	}
+	return replay.Run(c)
+}
+
+// Machine is what the machine of a partition is made from.
+func (t *Topics) Machine(p int32) partition.Config {
+	m := t.machine
+	m.Partition, m.Partitions = p, int32(len(t.partitions))
+	m.MaxRankingBytes = t.partitions[p].MaxRankingBytes()
+	return m
+}
+
+// log is one partition.
+type log struct {
+	ctx     context.Context
+	t       *Topics
+	p       int32
+	topics  [event.Topics]piece
+	decoder *event.Decoder
+	ranking event.Ranking
+	fenced  map[int64]bool
+}
+
+// piece is a part of a topic that is at hand: what lies from one offset to another.
+type piece struct {
+	from, next, end int64
+	task.Fetched
+	at int // of the record that was asked for last
+}
+
+func (t *Topics) log(ctx context.Context, p int32) *log {
+	l := &log{ctx: ctx, t: t, p: p, decoder: event.NewDecoder(event.Limits{}), fenced: map[int64]bool{}}
+	for topic := range l.topics {
+		f := &t.partitions[p].Topics[topic]
+		l.topics[topic] = piece{from: f.LogStart, next: f.LogStart, end: f.End}
+	}
+	if len(t.bases) > 0 {
+		m := &t.bases[p].Meta
+		w := &l.topics[event.Rankings]
+		w.from, w.next = m.Rankings, m.Rankings
+		for _, id := range append(slices.Clone(m.FormerProducers), m.ProducerID) {
+			l.fenced[id] = true
+		}
+	}
+	return l
+}
+
+// Record implements replay.Log.
+func (l *log) Record(topic event.Topic, offset int64) (*partition.Record, error) {
+	w := &l.topics[topic]
+	if offset < l.t.partitions[l.p].Topics[topic].LogStart {
+		return nil, nil // it is gone
+	}
+	if offset < w.from || offset > w.next {
+		if err := l.fetch(topic, offset); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		if w.at >= len(w.Records) || w.at > 0 && w.Records[w.at-1].Offset >= offset {
+			w.at = 0
+		}
+		for ; w.at < len(w.Records); w.at++ {
+			if rec := &w.Records[w.at]; rec.Offset >= w.end {
+				return nil, nil
+			} else if rec.Offset >= offset {
+				return rec, nil
+			}
+		}
+		if w.next >= w.end {
+			return nil, nil
+		}
+		before := w.next
+		if err := l.fetch(topic, w.next); err != nil {
+			return nil, err
+		}
+		if w.next == before {
+			return nil, nil // the rest belongs to a transaction that is open
+		}
+	}
+}
+
+const pieceBytes = 1 << 20
+
+// fetch reads the piece from an offset on.
+func (l *log) fetch(topic event.Topic, offset int64) error {
+	w := &l.topics[topic]
+	err := broker.Retry(l.ctx, func(ctx context.Context) (err error) {
+		w.Fetched, err = l.t.broker.Partition(l.p).Fetch(ctx, task.Fetch{Topic: topic, Offset: offset, MaxBytes: pieceBytes, MaxWait: time.Second})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reading %s[%d] from offset %d: %w", l.t.broker.Topic(topic), l.p, offset, err)
+	}
+	w.from, w.next, w.at = offset, w.Next, 0
+	return nil
+}
+
+// Ranking implements replay.Log. Only what the group's owners have written counts, as for a task.
+func (l *log) Ranking() (*replay.Ranking, error) {
+	w := &l.topics[event.Rankings]
+	for {
+		for ; w.at < len(w.Records); w.at++ {
+			rec, o := &w.Records[w.at], &w.Origins[w.at]
+			switch {
+			case rec.Offset >= w.end:
+				return nil, nil
+			case !l.mine(rec, o):
+				continue
+			}
+			w.at++
+			order, _ := partition.OrderNumber(rec, l.t.cfg.Kafka.Group, l.p)
+			return &replay.Ranking{Offset: rec.Offset, Order: order, Key: rec.Key, Value: rec.Value, Steps: o.Steps, Seen: o.Seen}, nil
+		}
+		if w.next >= w.end {
+			return nil, nil
+		}
+		before := w.next
+		if err := l.fetch(event.Rankings, w.next); err != nil {
+			return nil, err
+		}
+		if w.next == before {
+			return nil, nil
+		}
+		for _, m := range w.Markers {
+			l.fenced[m.Producer.ID] = true
+		}
+	}
+}
+
+func (l *log) mine(rec *partition.Record, o *task.Origin) bool {
+	if _, order := partition.OrderNumber(rec, l.t.cfg.Kafka.Group, l.p); !order &&
+		(l.decoder.Ranking(&l.ranking, rec.Value) != nil || l.ranking.Decision.Group != l.t.cfg.Kafka.Group) {
+		return false
+	}
+	return l.t.partitions[l.p].Topics[event.Rankings].LogStart > 0 || !o.Transactional && l.fenced[o.Producer.ID]
+}

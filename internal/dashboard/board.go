@@ -1,0 +1,265 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+const (
+	tickEvery   = time.Second
+	showEvery   = 5 * time.Second
+	showTimeout = 2 * time.Second
+	looksATick  = 4 // partitions looked at, at most
+	watchedFor  = 15 * time.Second
+	missedOften = 3 // exchanges in turn
+)
+
+// Options are what a Board is made from.
+type Options struct {
+	Source   Source
+	Counters Counters
+	Registry state.Registry // where workers show themselves to each other; nil: this worker is alone
+	Version  string
+	Logger   *slog.Logger
+	// Simulated says that the worker's clock is no real one: how long something takes by it means nothing, and is not shown.
+	Simulated bool
+}
+
+// Dashboard knows what the page shows. Run keeps it up; the rest may be called from any goroutine.
+type Dashboard struct {
+	opt     Options
+	started time.Time
+
+	mu      sync.Mutex
+	ticks   uint64
+	own     Summary
+	others  []shown
+	alone   string             // why others are not known
+	missed  int                // how often in turn they could not be asked
+	said    bool               // that they could not be asked
+	before  map[string]counted // by worker
+	past    past
+	history history
+	next    int32     // the partition to look at next
+	watched time.Time // when somebody last asked for the page
+	live    document
+	long    document
+}
+
+// counted is how far a worker's learners had counted.
+type counted map[string]Counts
+
+// document is something that is served, made anew once a tick at most.
+type document struct {
+	tick uint64 // 0: never made
+	body body
+}
+
+// New makes one that knows nothing yet.
+func New(opt Options) *Dashboard {
+	b := &Dashboard{opt: opt, started: time.Now(), before: map[string]counted{}}
+	if opt.Registry == nil {
+		b.alone = "this worker is on its own"
+	}
+	return b
+}
+
+// Run keeps the board up until ctx is done.
+func (b *Dashboard) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if b.opt.Registry != nil {
+		wg.Go(func() { every(ctx, showEvery, func() { b.show(ctx) }) })
+	}
+	every(ctx, tickEvery, func() { b.tick(time.Now()) })
+}
+
+// every does something at once and at each interval, until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tick looks at the worker.
+func (b *Dashboard) tick(now time.Time) {
+	own := collect(b.opt.Source, b.opt.Counters)
+	own.Version, own.Started = b.opt.Version, b.started.UnixMilli()
+	totals := b.opt.Counters.Totals()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.past.add(now, totals, &own)
+	if b.opt.Simulated {
+		own.Latencies = nil
+	}
+	b.own = own
+	// Looks are wanted while somebody watches, here or at another worker, which hears of this one seldom.
+	often := uint64(showEvery / tickEvery)
+	if b.ticks < often || b.ticks%often == 0 || now.Sub(b.watched) < watchedFor {
+		b.next = b.opt.Source.LookAgain(b.next, looksATick)
+	}
+	b.ticks++
+	b.remember(now)
+}
+
+// remember adds the group's last second to the history.
+func (b *Dashboard) remember(now time.Time) {
+	all := b.all()
+	page := combine(all, nil, now.UnixMilli())
+	p := point{at: now.UnixMilli(), rankings: page.Rates.Rankings, p50: page.P50, p99: page.P99, lag: page.Lag[0] + page.Lag[1] + page.Lag[2],
+		learners: map[string]Counts{}}
+	before := make(map[string]counted, len(all))
+	for i := range all {
+		s := &all[i]
+		had, known := b.before[s.ID]
+		before[s.ID] = counted{}
+		for k := range s.Learners {
+			l := &s.Learners[k]
+			before[s.ID][l.Name] = l.Counts
+			if known || s.ID == b.own.ID { // what another has counted before it was met is of no known time
+				p.learners[l.Name] = p.learners[l.Name].plus(l.Counts.minus(had[l.Name]))
+			}
+		}
+	}
+	b.before = before
+	b.history.add(p)
+}
+
+// all are the summaries, this worker's first.
+func (b *Dashboard) all() []shown { return append([]shown{{Summary: b.own}}, b.others...) }
+
+// show shows this worker to the others, and takes in what they show.
+func (b *Dashboard) show(ctx context.Context) {
+	b.mu.Lock()
+	own := b.own
+	b.mu.Unlock()
+	if own.ID == "" {
+		return
+	}
+	others, err := b.exchange(ctx, &own)
+	if ctx.Err() != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.alone, b.others, b.missed, b.said = "", others, 0, false
+		return
+	}
+	for k := range b.others {
+		b.others[k].age += showEvery.Seconds()
+	}
+	b.missed++
+	if b.missed < missedOften && !errors.Is(err, state.ErrForbidden) {
+		return
+	}
+	// What keeps a worker outside of its group is said as that, and known a moment after it has begun.
+	if !b.said && b.missed > 1 && b.opt.Source.Outside() == "" {
+		b.said = true
+		b.opt.Logger.Warn("workers cannot show themselves to each other; the page shows this worker alone", "error", err)
+	}
+	b.alone, b.others = "the store could not be asked for the others", nil
+	if errors.Is(err, state.ErrForbidden) {
+		b.alone = "the store's rights do not let workers show themselves to each other"
+	}
+}
+
+func (b *Dashboard) exchange(ctx context.Context, own *Summary) ([]shown, error) {
+	shows, err := own.encode()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, showTimeout)
+	defer cancel()
+	all, err := b.opt.Registry.Show(ctx, own.ID, shows)
+	if err != nil {
+		return nil, fmt.Errorf("show this worker to the others: %w", err)
+	}
+	return others(own.ID, all), nil
+}
+
+// others takes apart what workers show, the one of the given ID apart. What cannot be read is passed over.
+func others(self string, all [][]byte) []shown {
+	type stored struct {
+		At int64 `json:"at"` // by the store's clock
+		Summary
+	}
+	var now int64
+	var out []shown
+	for _, one := range all {
+		var s stored
+		if json.Unmarshal(one, &s) != nil || s.ID == "" {
+			continue
+		}
+		if s.ID == self {
+			now = s.At
+			continue
+		}
+		out = append(out, shown{s.Summary.trusted(), float64(now-s.At) / 1000})
+	}
+	return out
+}
+
+// trusted bounds what another worker says: it may be of another version, or somebody's hand in the store.
+func (s Summary) trusted() Summary {
+	s = s.bounded(1)
+	for k := range s.Learners {
+		s.Learners[k].Windows = first(s.Learners[k].Windows, 64)
+	}
+	for k := range s.Rankings {
+		s.Rankings[k].Shown = first(s.Rankings[k].Shown, 16)
+	}
+	return s
+}
+
+// Live is the present page as it is served.
+func (b *Dashboard) Live() body {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = time.Now()
+	return b.live.at(b.ticks, func() any {
+		p := combine(b.all(), b.history.sums(), time.Now().UnixMilli())
+		p.Group, p.Worker, p.Alone, p.Simulated = b.opt.Source.Group(), b.own.ID, b.alone, b.opt.Simulated
+		if points := b.history.points; len(points) > 0 {
+			p.Seconds = (points[len(points)-1].at-points[0].at)/1000 + int64(pointTicks[b.history.level])
+		}
+		return p
+	})
+}
+
+// History is the past as it is served.
+func (b *Dashboard) History() body {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.long.at(b.ticks, func() any {
+		ranges := map[string][2]float64{}
+		for _, s := range b.all() {
+			for k := range s.Learners {
+				ranges[s.Learners[k].Name] = s.Learners[k].PayoffRange
+			}
+		}
+		return b.history.show(ranges)
+	})
+}
+
+// at gives the document as of a tick.
+func (d *document) at(tick uint64, create func() any) body {
+	if d.tick != tick || d.body.plain == nil {
+		d.tick, d.body = tick, newBody(create())
+	}
+	return d.body
+}

@@ -1,0 +1,75 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/ranker-worker/ranker-worker/state"
+)
+
+// The bounds of a Summary. What goes beyond is not shown; encode halves them further where that is too much for the store.
+const (
+	mostPartitions = 128
+	mostLearners   = 16
+	mostItems      = 16
+	mostRankings   = 4
+	mostLetters    = 8
+
+	nameRunes  = 48  // of an item, an id, a learner
+	wordsRunes = 240 // of a text for people
+)
+
+// clip cuts a text, and makes it valid UTF-8.
+func clip(text string, runes int) string {
+	if len(text) > 8*runes { // no more is looked at
+		text = text[:8*runes]
+	}
+	text = strings.ToValidUTF8(text, "�")
+	n := 0
+	for at := range text {
+		if n == runes {
+			return text[:at] + "…"
+		}
+		n++
+	}
+	return text
+}
+
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+// bounded keeps the first of each list: 1 over share of what is kept at most.
+func (s Summary) bounded(share int) Summary {
+	partitions, learners := max(1, mostPartitions/share), max(1, mostLearners/share)
+	if extra := len(s.Partitions) - partitions; extra > 0 {
+		s.MorePartitions += extra
+	}
+	if extra := len(s.Learners) - learners; extra > 0 {
+		s.MoreLearners += extra
+	}
+	s.Partitions = first(s.Partitions, partitions)
+	s.Rankings, s.DeadLetters = first(s.Rankings, mostRankings/share), first(s.DeadLetters, mostLetters/share)
+	s.Arms = first(s.Arms, mostArms/share)
+	all := s.Learners
+	s.Learners = make([]Learner, 0, learners)
+	for _, l := range first(all, learners) {
+		l.TopItems = first(l.TopItems, mostItems/share)
+		s.Learners = append(s.Learners, l)
+	}
+	return s
+}
+
+// encode makes the JSON that the store takes. Where it would be too long, all lists are made shorter.
+func (s Summary) encode() ([]byte, error) {
+	for share := 1; ; share *= 2 {
+		b, err := json.Marshal(s.bounded(share))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("encode what this worker shows: %w", err)
+		case len(b) <= state.MaxShownBytes:
+			return b, nil
+		case share > mostPartitions:
+			return nil, fmt.Errorf("encode what this worker shows: %d bytes", len(b))
+		}
+	}
+}

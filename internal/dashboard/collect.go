@@ -1,0 +1,248 @@
+package dashboard
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Source is the worker that a Board shows; stream.Worker is one.
+type Source interface {
+	ID() string
+	Group() string
+	Learners() []partition.LearnerConfig
+	Seen() map[int32]stream.Observed
+	Outside() string // why it stays outside of its group; "": it does not
+	LookAgain(from int32, n int) (next int32)
+	Now() int64 // its clock, in milliseconds
+}
+
+// Counters are what the worker has done so far; stream.Metrics are some.
+type Counters interface {
+	Totals() stream.Totals
+	Learners() map[string]stream.LearnerTotal
+	Letters() []stream.Letter
+}
+
+var (
+	_ Source   = (*stream.Worker)(nil)
+	_ Counters = (*stream.Metrics)(nil)
+)
+
+// collect makes the worker's own summary, but for what is over time.
+func collect(source Source, counters Counters) Summary {
+	s := Summary{Form: form, ID: source.ID(), Outside: clip(source.Outside(), wordsRunes), Rankings: []Ranking{}, DeadLetters: []Letter{}, Partitions: []Partition{}, Learners: []Learner{}}
+	seen := source.Seen()
+	now := source.Now()
+	var account partition.Account
+	learners := map[string]*Learner{}
+	for _, c := range source.Learners() {
+		learners[c.Name] = &Learner{Name: clip(c.Name, nameRunes), Policy: c.PolicyName, Delay: c.DelayName, PayoffRange: [2]float64{c.PayoffMin, c.PayoffMax},
+			Undecided: -1, TopItems: []Item{}}
+	}
+	for _, number := range slices.Sorted(maps.Keys(seen)) {
+		p := seen[number]
+		s.Partitions = append(s.Partitions, partitionOf(number, &p, now))
+		if p.Status != nil {
+			account = account.Plus(p.Status.Account)
+			s.addExperiments(p.Status.Experiments)
+			for i := range p.Status.Learners {
+				if l := learners[p.Status.Learners[i].Name]; l != nil {
+					l.add(&p.Status.Learners[i])
+				}
+			}
+		}
+		s.addLook(number, p.Look, learners)
+	}
+	s.Account = accountOf(&account)
+	for name, total := range counters.Learners() {
+		if l := learners[name]; l != nil {
+			l.Counts = countsOf(&total)
+		}
+	}
+	for _, c := range source.Learners() {
+		learners[c.Name].sortItems()
+		s.Learners = append(s.Learners, *learners[c.Name])
+	}
+	slices.SortStableFunc(s.Rankings, func(a, b Ranking) int { return cmp.Compare(b.Time, a.Time) })
+	letters := counters.Letters()
+	slices.Reverse(letters)
+	for _, l := range letters {
+		s.DeadLetters = append(s.DeadLetters, Letter{l.At.UnixMilli(), l.Topic, l.Partition, l.Offset, l.Reason, clip(l.Detail, wordsRunes)})
+	}
+	return s
+}
+
+func partitionOf(number int32, p *stream.Observed, now int64) Partition {
+	one := Partition{Number: number, Phase: task.Acquiring.String(), Waits: clip(p.Waits, wordsRunes)}
+	s := p.Status
+	if s == nil {
+		return one
+	}
+	one.Phase, one.Lag, one.Unsaved = s.Phase.String(), s.Lag, s.Unsaved
+	one.Pending, one.Parked = s.Account.Impressions.Pending, s.Account.Selections.Parked+s.Account.Payoffs.Parked
+	if s.Watermark > 0 {
+		lag := max(0, float64(now-s.Watermark)/1000)
+		one.EventTimeLag = &lag
+	}
+	return one
+}
+
+// add takes in a partition's part of the learner.
+func (l *Learner) add(s *partition.LearnerStatus) {
+	if s.Gone {
+		return
+	}
+	l.PerImpression = l.PerImpression || s.Attraction.Learned
+	l.Items += int64(s.Items)
+	l.Awaited += s.Flights
+	l.Queued += s.Queued
+	l.Instances += s.Instances
+	if s.OnHold {
+		l.OnHold++
+		l.HoldItem = clip(s.HoldItem, nameRunes)
+	}
+	if s.FindsUtilities {
+		l.Undecided = max(0, l.Undecided) + s.UndecidedPairs
+	}
+	if s.Silence.Law != delay.SilenceWaits {
+		if l.Silence == nil {
+			l.Silence = &Silence{}
+		}
+		l.Silence.Weight += s.Silence.Weight
+		if s.Silence.Known && (!l.Silence.Known || s.Fed > l.Fed) { // partitions pool it: who has heard of the most is up to date
+			l.Silence.Known, l.Silence.Share = true, s.Silence.Share
+			l.Silence.Median, l.Silence.P90 = float64(s.Silence.Median)/1000, float64(s.Silence.P90)/1000
+		}
+	}
+	if s.Windows != nil && (l.Windows == nil || s.Selections > l.WindowSelections) {
+		l.Windows, l.WindowSelections = s.Windows, s.Selections
+	}
+	l.Fed = max(l.Fed, s.Fed)
+}
+
+// addLook takes in a look at a partition.
+func (s *Summary) addLook(number int32, look *partition.Sample, learners map[string]*Learner) {
+	if look == nil {
+		return
+	}
+	for i := range look.Learners {
+		k := &look.Learners[i]
+		l := learners[k.Name]
+		if l == nil {
+			continue
+		}
+		l.Rule = clip(k.Rule, wordsRunes)
+		l.Decisions += float64(k.First)
+		l.Favourites += float64(k.Favourite)
+		// Partitions pool it: who has heard of the most is up to date.
+		if k.Personal.Known && (l.Depends == nil || k.Personal.Payoffs > l.Depends.Payoffs) {
+			l.Depends = dependsOf(k)
+		}
+		for _, i := range k.Items {
+			e := &i.Evidence
+			l.TopItems = mergeItem(l.TopItems, Item{clip(i.Name, nameRunes), float64(i.First), float64(i.Favourite), e.W, e.R, e.Q})
+		}
+		if k.Ranking != nil {
+			s.Rankings = append(s.Rankings, rankingOf(number, l, k.Ranking))
+		}
+	}
+}
+
+// mergeItem adds an item to a list, or to itself where it is in it. Of what is known of it, that of the most payoffs counts: what is
+// pooled every partition knows, and what is not is each one's own.
+func mergeItem(all []Item, i Item) []Item {
+	at := slices.IndexFunc(all, func(o Item) bool { return o.Name == i.Name })
+	if at < 0 {
+		return append(all, i)
+	}
+	o := &all[at]
+	o.First += i.First
+	o.Favourite += i.Favourite
+	if i.W > o.W {
+		o.W, o.R, o.Q = i.W, i.R, i.Q
+	}
+	return all
+}
+
+// sortItems puts first what is shown first most often, or the favourite.
+func (l *Learner) sortItems() {
+	slices.SortFunc(l.TopItems, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(max(b.First, b.Favourite), max(a.First, a.Favourite)), cmp.Compare(a.Name, b.Name))
+	})
+	l.TopItems = first(l.TopItems, mostItems)
+}
+
+func rankingOf(number int32, l *Learner, k *partition.RankingSample) Ranking {
+	r := Ranking{ID: clip(k.ID, nameRunes), Learner: l.Name, Partition: number, Offset: k.Offset, Time: k.Time, Explored: k.Explored,
+		Candidates: k.Candidates}
+	low, high := l.PayoffRange[0], l.PayoffRange[1]
+	for i := range k.Shown {
+		s := &k.Shown[i]
+		r.Shown = append(r.Shown, Shown{clip(s.Name, nameRunes), s.Rank, s.Evidence.W, low + (high-low)*s.Evidence.Mean(), s.Propensity, s.Leader})
+	}
+	return r
+}
+
+func countsOf(t *stream.LearnerTotal) Counts {
+	v, i := &t.Value, &t.Account.Impressions
+	return Counts{Ended: i.Paid + i.Defaulted + i.Expired + i.Unselected, Payoffs: v.Payoffs, PayoffSum: v.PayoffSum, Decisions: v.Decisions,
+		Known: v.Known, First: v.First, Compared: v.Compared, Outpaid: v.Outpaid, Expected: v.Expected, ExpectedSum: v.ExpectedSum,
+		Weighed: v.Weighed, Weights: v.Weights, Squares: v.Squares, WeighedSum: v.WeighedSum, Joined: t.Account.Selections.Joined,
+		Unselected: i.Unselected, Shared: v.Shared, SharesSum: v.SharesSum, PayingSum: v.PayingSum}
+}
+
+// past keeps what the worker had done at each of the last ticks.
+type past struct {
+	at     []time.Time
+	totals []stream.Totals
+}
+
+// over is how many ticks rates and latencies are over.
+const over = 10
+
+// add takes in a tick, and fills in what s says of the last ones.
+func (p *past) add(now time.Time, t stream.Totals, s *Summary) {
+	p.at, p.totals = append(p.at, now), append(p.totals, t)
+	if extra := len(p.at) - over - 1; extra > 0 {
+		p.at, p.totals = slices.Delete(p.at, 0, extra), slices.Delete(p.totals, 0, extra)
+	}
+	before := &p.totals[0]
+	s.Latencies = slices.Clone(t.Latencies)
+	for k := range s.Latencies {
+		s.Latencies[k] -= before.Latencies[k]
+	}
+	if seconds := now.Sub(p.at[0]).Seconds(); seconds > 0 {
+		s.Rates = Rates{(t.Read[0] - before.Read[0]) / seconds, (t.Read[1] - before.Read[1]) / seconds,
+			(t.Read[2] - before.Read[2]) / seconds, (t.Rankings - before.Rankings) / seconds}
+	}
+}
+
+// shownEffects is how many features are told of.
+const shownEffects = 16
+
+// dependsOf is what a learner's payoffs depend on.
+func dependsOf(k *partition.LearnerSample) *Depends {
+	d := &Depends{Payoffs: k.Personal.Payoffs}
+	for cause, sd := range k.Personal.Deviations {
+		if sd >= 0 {
+			d.Deviations = append(d.Deviations, Deviation{delay.Cause(cause).String(), sd})
+		}
+	}
+	if len(k.Coefficients) == 0 {
+		return d
+	}
+	for _, c := range k.Coefficients[1:] { // the first is the intercept
+		d.Features = append(d.Features, Effect{clip(c.Name, nameRunes), c.Value, c.SD})
+	}
+	slices.SortStableFunc(d.Features, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)) })
+	d.Features = d.Features[:min(len(d.Features), shownEffects)]
+	return d
+}

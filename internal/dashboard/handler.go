@@ -1,0 +1,98 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// assets are all that the page is made of. Nothing is fetched from elsewhere.
+//
+//go:embed assets
+var assets embed.FS
+
+// policyOfContent lets the page load its own files alone: no code or style within it, nothing from elsewhere, no frame around it.
+const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
+
+// body is what is served: as it is, and compressed. Neither is changed once made.
+type body struct{ plain, zipped []byte }
+
+func newBody(v any) body {
+	plain, err := json.Marshal(v)
+	if err != nil { // numbers that are no numbers
+		plain = []byte(`{"form":0}`)
+	}
+	return zip(plain)
+}
+
+func zip(plain []byte) body {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // fails only where there is no such level
+	_, _ = w.Write(plain)                           // never fails
+	_ = w.Close()
+	return body{plain, b.Bytes()}
+}
+
+func (b body) serve(w http.ResponseWriter, r *http.Request, kind string) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", policyOfContent)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Vary", "Accept-Encoding")
+	out := b.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		out = b.zipped
+	}
+	h.Set("Content-Length", strconv.Itoa(len(out)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(out)
+	}
+}
+
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
+}
+
+// Handler serves the page at /, and what belongs to it below /page/. It only reads.
+func (b *Dashboard) Handler() http.Handler {
+	mux := http.NewServeMux()
+	data := func(of func() body) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "no-store")
+			of().serve(w, r, "application/json")
+		}
+	}
+	mux.HandleFunc("GET /page/live.json", data(b.Live))
+	mux.HandleFunc("GET /page/history.json", data(b.History))
+	files, _ := assets.ReadDir("assets") // embedded
+	for _, f := range files {
+		content, _ := assets.ReadFile("assets/" + f.Name())
+		served, sum := zip(content), sha256.Sum256(content)
+		tag, at := `"`+hex.EncodeToString(sum[:8])+`"`, "GET /page/"+f.Name()
+		if f.Name() == "index.html" {
+			at = "GET /{$}"
+		}
+		mux.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "no-cache")
+			w.Header().Set("ETag", tag)
+			if r.Header.Get("If-None-Match") == tag {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			served.serve(w, r, kinds[path.Ext(f.Name())])
+		})
+	}
+	return mux
+}

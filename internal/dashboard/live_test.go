@@ -1,0 +1,420 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/state/memstore"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/experiment"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// hostile is a name that would do harm, were it taken for HTML.
+const hostile = `<img src=x onerror="alert(1)">'&` + "\xff\u202e"
+
+// worker is a Source and Counters of its own making.
+type worker struct {
+	id       string
+	learners []partition.LearnerConfig
+	seen     map[int32]stream.Observed
+	totals   stream.Totals
+	values   map[string]stream.LearnerTotal
+	letters  []stream.Letter
+	looks    int
+	outside  string
+}
+
+func (w *worker) ID() string                               { return w.id }
+func (w *worker) Group() string                            { return "ranker" }
+func (w *worker) Learners() []partition.LearnerConfig      { return w.learners }
+func (w *worker) Seen() map[int32]stream.Observed          { return w.seen }
+func (w *worker) Outside() string                          { return w.outside }
+func (w *worker) LookAgain(from int32, n int) (next int32) { w.looks++; return from + int32(n) }
+func (w *worker) Now() int64                               { return 1_000_000 }
+func (w *worker) Letters() []stream.Letter                 { return w.letters }
+
+func (w *worker) Totals() stream.Totals {
+	t := w.totals
+	t.Latencies = slices.Clone(t.Latencies)
+	return t
+}
+
+// counters gives the worker's method of that name, which Source has too, with another result.
+type counters struct{ *worker }
+
+func (c counters) Learners() map[string]stream.LearnerTotal { return c.values }
+
+// busy is a worker in the middle of its work.
+func busy(id string) *worker {
+	w := &worker{id: id, learners: []partition.LearnerConfig{{Name: "feed", PolicyName: "moss", DelayName: "direct", PayoffMin: -1, PayoffMax: 3}},
+		values: map[string]stream.LearnerTotal{}, seen: map[int32]stream.Observed{},
+		letters: []stream.Letter{{At: time.UnixMilli(5), Topic: "payoffs", Partition: 1, Offset: 17, Reason: "malformed_json", Detail: hostile}}}
+	w.totals.Latencies = make([]int64, len(stream.LatencyBounds())+1)
+	s := &task.Status{Phase: task.Running, Lag: [3]int64{1, 2, 3}, Unsaved: 5, Watermark: 990_000}
+	s.Account.Read = [3]int64{10, 9, 8}
+	s.Account.Impressions = partition.ImpressionAccount{Paid: 5, Expired: 1, Unselected: 1, Pending: 3}
+	s.Account.Selections = partition.SelectionAccount{Joined: 8, Late: 1}
+	s.Account.Payoffs = partition.PayoffAccount{Applied: 5, Duplicate: 1, Late: 1, Orphan: 1}
+	s.Experiments = []partition.ExperimentStatus{{Name: "feed", Run: 2, Control: "control", Decides: true, Arms: []partition.ArmStatus{
+		{Name: "control", Units: 40, Mean: 0.5}, {Name: "feed", Units: 360, Mean: 0.625, Tripped: true,
+			Lift: experiment.Lift{Units: 400, Estimate: 0.125, Lower: -0.25, Upper: 0.5}}}}}
+	s.Learners = []partition.LearnerStatus{{Name: "feed", Items: 2, Status: delay.Status{Fed: 5, Flights: 3, Windows: []float64{0.75, 0.25}, Selections: 8,
+		Silence: delay.SilenceStatus{Law: delay.SilenceAges, Weight: 0.5, Known: true, Share: 0.875, Median: 1500, P90: 60_000}}}, {Name: "gone", Gone: true}}
+	look := &partition.Sample{Learners: []partition.LearnerSample{{Name: "feed", Rule: "the best leads", First: 10, Favourite: 10,
+		Personal:     delay.ContextualStatus{Known: true, Payoffs: 5, Deviations: [delay.Causes]float64{0.25, 0.125, -1, 0.0625, -1}},
+		Coefficients: []delay.Coefficient{{Name: "intercept", Value: 0.5, SD: 0.25}, {Name: "age", Value: 0.0625, SD: 0.125}, {Name: hostile, Value: -0.5, SD: 0.25}},
+		Items:        []partition.ItemSample{{Name: hostile, First: 6, Favourite: 2, Evidence: policy.Evidence{W: 16, R: 8, Q: 8}}, {Name: "b", Favourite: 8}},
+		Ranking: &partition.RankingSample{ID: "i-1", Offset: 3, Time: 999_000, Candidates: 2, Shown: []partition.ShownSample{
+			{Name: hostile, Rank: 0, Evidence: policy.Evidence{W: 16, R: 8, Q: 8}, Propensity: 0.25}, {Name: "b", Rank: 1, Leader: 1}}}}}}
+	w.seen[1] = stream.Observed{Status: s, Look: look}
+	w.seen[0] = stream.Observed{Waits: "starting"}
+	return w
+}
+
+// does makes the worker have ranked and learned.
+func (w *worker) does() {
+	w.totals.Rankings += 100
+	w.totals.Read[0] += 100
+	w.totals.Latencies[3] += 99
+	w.totals.Latencies[8]++
+	v := w.values["feed"]
+	v.Account.Impressions.Paid += 60
+	v.Account.Impressions.Unselected += 40
+	v.Value.Payoffs += 60
+	v.Value.PayoffSum += 45
+	v.Value.Decisions += 100
+	v.Value.Known += 100
+	v.Value.First += 25
+	v.Value.Compared += 50
+	v.Value.Outpaid += 40
+	v.Value.Expected += 100
+	v.Value.ExpectedSum += 50
+	v.Account.Selections.Joined += 120
+	v.Value.Shared += 100
+	v.Value.SharesSum += 80
+	v.Value.PayingSum += 50
+	w.values["feed"] = v
+}
+
+func board(w *worker, registry state.Registry) *Dashboard {
+	b := New(Options{Source: w, Counters: counters{w}, Registry: registry, Version: "v1", Logger: slog.New(slog.DiscardHandler)})
+	b.started = time.UnixMilli(0)
+	return b
+}
+
+func page(t *testing.T, b *Dashboard) (p Page) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(b.Live().plain, &p))
+	return p
+}
+
+// golden holds a JSON document against a file, but for what is the clock's.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, json.Indent(&out, got, "", "  "))
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, append(out.Bytes(), '\n'), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(want)), strings.TrimSpace(out.String()), "go test ./internal/dashboard -update writes it anew")
+}
+
+// TestThePageOfAWorker: what /page/live.json holds, member for member.
+func TestThePageOfAWorker(t *testing.T) {
+	w := busy("w-1")
+	b := board(w, nil)
+	b.tick(time.UnixMilli(1_000_000))
+	w.does()
+	b.tick(time.UnixMilli(1_001_000))
+	b.mu.Lock()
+	p := combine(b.all(), b.history.sums(), 1_001_000)
+	b.mu.Unlock()
+	got, err := json.Marshal(p)
+	require.NoError(t, err)
+	golden(t, "page.golden.json", got)
+	require.NotContains(t, string(got), "<", "a name cannot leave the JSON, wherever that is put")
+
+	l := p.Learners[0]
+	require.InDelta(t, 120./160, *l.Selecting, 1e-4, "of selections that came and impressions that nobody selected from in time")
+	require.InDelta(t, (-1*60+4*45.)/60, *l.PerSelection, 1e-4)
+	require.InDelta(t, *l.Selecting**l.PerSelection, *l.Payoff, 1e-4)
+	require.InDelta(t, 0.8*-1+4*0.5, *l.ByUtility, 1e-4, "favourites' shares times their means")
+	require.Equal(t, byShares, l.How)
+	require.InDelta(t, 0.8, *l.Outpaid, 1e-4)
+	require.InDelta(t, 100, p.Rates.Rankings, 1e-9)
+	require.InDelta(t, 0.0025, *p.P50, 0.001)
+}
+
+// TestTheGroupIsSeenFromEachWorker: what others show is added up, and what they have counted before they were met is of no known time.
+func TestTheGroupIsSeenFromEachWorker(t *testing.T) {
+	store := memstore.New(func() string { return "token" })
+	one, two := busy("w-1"), busy("w-2")
+	two.does()
+	two.outside = hostile
+	a, b := board(one, store), board(two, store)
+	for k := range 3 {
+		now := time.UnixMilli(1_000_000 + 1000*int64(k))
+		a.tick(now)
+		b.tick(now)
+		b.show(t.Context())
+		a.show(t.Context())
+		one.does()
+		two.does()
+	}
+	a.tick(time.UnixMilli(1_003_000))
+	p := page(t, a)
+	require.Len(t, p.Workers, 2)
+	require.Equal(t, "w-1", p.Workers[0].ID, "that which serves it is the first")
+	require.Empty(t, p.Workers[0].Outside)
+	require.Contains(t, p.Workers[1].Outside, "<img")
+	require.Len(t, p.Partitions, 4)
+	require.EqualValues(t, 20, p.Account.Impressions.Read)
+	require.Len(t, p.Learners, 1)
+	require.EqualValues(t, 300+200, p.Learners[0].Ended, "all of its own, and of the other's what it has shown since it was met")
+	require.Equal(t, []int64{1, 2, 3, 2, 4, 6}[3:], p.Lag[:])
+	require.Len(t, p.Learners[0].ItemRows, 2, "the same items")
+	require.Empty(t, p.Alone)
+}
+
+// TestWithoutTheOthers: a store that forbids it at once, or does not answer again and again, leaves this worker alone.
+func TestWithoutTheOthers(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		after int
+		want  string
+	}{{fmt.Errorf("%w: NOPERM", state.ErrForbidden), 1, "rights"}, {context.DeadlineExceeded, missedOften, "could not be asked"}} {
+		b := board(busy("w-1"), unwilling{c.err})
+		b.tick(time.Now())
+		for k := range c.after {
+			require.Empty(t, page(t, b).Alone, "%d", k)
+			b.show(t.Context())
+			b.tick(time.Now())
+		}
+		require.Contains(t, page(t, b).Alone, c.want)
+		require.Len(t, page(t, b).Workers, 1)
+	}
+}
+
+type unwilling struct{ err error }
+
+func (u unwilling) Announce(context.Context, state.WorkerInfo) ([]state.WorkerInfo, error) {
+	return nil, u.err
+}
+func (u unwilling) Workers(context.Context) ([]state.WorkerInfo, error)    { return nil, u.err }
+func (u unwilling) Withdraw(context.Context, string) error                 { return u.err }
+func (u unwilling) Show(context.Context, string, []byte) ([][]byte, error) { return nil, u.err }
+
+// TestWhatIsShownIsBounded: however much there is, and whatever another worker says.
+func TestWhatIsShownIsBounded(t *testing.T) {
+	w := busy("w-1")
+	long := strings.Repeat("<", 5000)
+	for k := range 200 {
+		name := fmt.Sprint(k, long)
+		w.learners = append(w.learners, partition.LearnerConfig{Name: name})
+		look := partition.LearnerSample{Name: name, Rule: long}
+		for i := range 30 {
+			look.Items = append(look.Items, partition.ItemSample{Name: fmt.Sprint(i, long)})
+		}
+		look.Ranking = &partition.RankingSample{ID: long, Shown: make([]partition.ShownSample, 10)}
+		w.seen[int32(10+k)] = stream.Observed{Waits: long, Look: &partition.Sample{Learners: []partition.LearnerSample{look}}}
+		w.letters = append(w.letters, stream.Letter{Detail: long})
+	}
+	b := board(w, nil)
+	b.tick(time.Now())
+	shows, err := b.own.encode()
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(shows), state.MaxShownBytes)
+	var s Summary
+	require.NoError(t, json.Unmarshal(shows, &s))
+	require.NotEmpty(t, s.Learners)
+	require.Equal(t, 202, len(s.Partitions)+s.MorePartitions, "what is not listed is counted")
+	require.Equal(t, 201, len(s.Learners)+s.MoreLearners)
+
+	greedy := Summary{ID: "w-2", Learners: make([]Learner, 10_000), Partitions: make([]Partition, 10_000), Rankings: make([]Ranking, 10_000)}
+	greedy.Rankings[0].Shown, greedy.Learners[0].Windows = make([]Shown, 10_000), make([]float64, 10_000)
+	raw, err := json.Marshal(greedy)
+	require.NoError(t, err)
+	all := others("w-1", [][]byte{raw, []byte("no JSON"), []byte(`{"id":""}`)})
+	require.Len(t, all, 1)
+	require.Len(t, all[0].Learners, mostLearners)
+	require.Len(t, all[0].Partitions, mostPartitions)
+	require.Len(t, all[0].Rankings[0].Shown, 16)
+
+	many := make([]shown, state.MaxShown)
+	for k := range many {
+		many[k] = shown{Summary: b.own.bounded(1)}
+		many[k].ID = fmt.Sprint(k)
+	}
+	p := combine(many, nil, 0)
+	require.LessOrEqual(t, len(p.Partitions), pagePartitions)
+	require.LessOrEqual(t, len(p.Learners), mostLearners)
+	for _, l := range p.Learners {
+		require.LessOrEqual(t, len(l.ItemRows), pageItems)
+	}
+}
+
+// TestHistory keeps two hours in a bounded room, a shorter past more finely, and loses none of what it adds up.
+func TestHistory(t *testing.T) {
+	var h history
+	ended := int64(0)
+	for k := range int64(3 * 3600) {
+		h.add(point{at: 1000 * k, rankings: 7, learners: map[string]Counts{"feed": {Ended: 1, Payoffs: 1, PayoffSum: 0.5}}})
+		ended++
+		require.LessOrEqual(t, len(h.points), mostPoints)
+		if len(h.points) < mostPoints && h.level < 2 {
+			require.Equal(t, ended, h.sums()["feed"].Ended)
+		}
+	}
+	require.Equal(t, 2, h.level)
+	times := h.points
+	require.GreaterOrEqual(t, times[len(times)-1].at-times[0].at, int64(7100*1000))
+	past := h.show(map[string][2]float64{"feed": {0, 2}})
+	require.InDelta(t, 7, past.Rankings[len(past.Rankings)-1], 1e-6)
+	require.InDelta(t, 1, *past.Learners["feed"].Payoff[len(past.Times)-1], 1e-6)
+	require.Nil(t, past.Learners["feed"].ByUtility[5], "nothing is known of it")
+}
+
+// TestEstimatesOfRankingByUtility: which is shown, and when none is.
+func TestEstimatesOfRankingByUtility(t *testing.T) {
+	unit := [2]float64{0, 1}
+	for _, c := range []struct {
+		c    Counts
+		want float64
+		how  string
+	}{
+		{Counts{Ended: 10, Payoffs: 5, Expected: 4, ExpectedSum: 2}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Payoffs: 5, Joined: 5, Expected: 4, ExpectedSum: 2}, 0.25, byMeans},
+		{Counts{Ended: 10, Unselected: 5, Payoffs: 4, Joined: 5, Expected: 4, ExpectedSum: 2, Shared: 4, SharesSum: 3.2, PayingSum: 1.6}, 0.32, byShares},
+		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 50, WeighedSum: 10}, 0.25, byPropensities},
+		{Counts{Ended: 100, Payoffs: 100, Weighed: 100, Weights: 40, Squares: 800, WeighedSum: 10}, -1, byPropensities},
+		{Counts{Ended: 10, Payoffs: 5}, -1, ""},
+		{Counts{}, -1, ""},
+	} {
+		x, how := c.c.byUtility(unit)
+		require.Equal(t, c.how, how)
+		require.Equal(t, c.want < 0, x == nil)
+		if x != nil {
+			require.InDelta(t, c.want, *x, 1e-6)
+		}
+	}
+	late := Counts{Ended: 500, Unselected: 490, Joined: 510, Payoffs: 10, PayoffSum: 4}
+	require.InDelta(t, 0.51*0.4, *late.perImpression(unit), 1e-5, "where most payoffs are on their way, as where they are not")
+	late = Counts{Ended: 500, Unselected: 500, Joined: 500}
+	require.Nil(t, late.perImpression(unit), "nothing is paid yet")
+	require.Zero(t, *(&Counts{Ended: 5, Unselected: 5}).perImpression(unit), "nobody selects")
+	i := Item{W: 100, R: 40, Q: 40}
+	mean, low, high := i.interval()
+	require.InDelta(t, 0.4, mean, 1e-9)
+	require.InDelta(t, 0.31, low, 0.01)
+	require.InDelta(t, 0.50, high, 0.01)
+	none := Item{}
+	_, low, high = none.interval()
+	require.Less(t, low, 0.05)
+	require.Greater(t, high, 0.95)
+}
+
+// TestTheServer: only GET, nothing cached of figures, nothing from elsewhere, and compressed for who asks for that.
+func TestTheServer(t *testing.T) {
+	w := busy("w-1")
+	b := board(w, nil)
+	b.tick(time.Now())
+	h := b.Handler()
+	get := func(method, path string, headers ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, nil)
+		for k := 0; k < len(headers); k += 2 {
+			r.Header.Set(headers[k], headers[k+1])
+		}
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, r)
+		return out
+	}
+	for path, kind := range map[string]string{"/": "text/html; charset=utf-8", "/page/page.js": "text/javascript; charset=utf-8",
+		"/page/page.css": "text/css; charset=utf-8", "/page/uPlot.iife.min.js": "text/javascript; charset=utf-8", "/page/icon.svg": "image/svg+xml",
+		"/page/live.json": "application/json", "/page/history.json": "application/json", "/page/uPlot.LICENSE": "text/plain; charset=utf-8"} {
+		r := get(http.MethodGet, path)
+		require.Equal(t, http.StatusOK, r.Code, path)
+		require.Equal(t, kind, r.Header().Get("Content-Type"), path)
+		require.Contains(t, r.Header().Get("Content-Security-Policy"), "default-src 'none'", path)
+		require.Equal(t, "nosniff", r.Header().Get("X-Content-Type-Options"), path)
+		if tag := r.Header().Get("ETag"); tag != "" {
+			require.Equal(t, http.StatusNotModified, get(http.MethodGet, path, "If-None-Match", tag).Code)
+		} else {
+			require.Equal(t, "no-store", r.Header().Get("Cache-Control"), path)
+		}
+		zipped := get(http.MethodGet, path, "Accept-Encoding", "gzip")
+		z, err := gzip.NewReader(zipped.Body)
+		require.NoError(t, err)
+		plain, err := io.ReadAll(z)
+		require.NoError(t, err)
+		require.Equal(t, r.Body.Len(), len(plain), path)
+		require.Equal(t, http.StatusMethodNotAllowed, get(http.MethodPost, path).Code, path)
+		require.Zero(t, get(http.MethodHead, path).Body.Len(), path)
+	}
+	require.Equal(t, http.StatusNotFound, get(http.MethodGet, "/page/doc.go").Code)
+	for _, f := range []string{"index.html", "page.js", "page.css"} {
+		content, err := assets.ReadFile("assets/" + f)
+		require.NoError(t, err)
+		require.NotRegexp(t, `(?i)(src|href)="?(https?:)?//|innerHTML|insertAdjacentHTML|eval\(|@import`, string(content), f)
+	}
+}
+
+// TestPoliciesHaveTheirColour: that of the table, in both themes, whatever the page is told to draw.
+func TestPoliciesHaveTheirColour(t *testing.T) {
+	css, err := assets.ReadFile("assets/page.css")
+	require.NoError(t, err)
+	script, err := assets.ReadFile("assets/page.js")
+	require.NoError(t, err)
+	known := regexp.MustCompile(`const policies = .*;`).FindString(string(script))
+	for _, k := range policy.Kinds {
+		require.Equal(t, []string{"--" + k.Name + ": " + k.Colour + ";"},
+			regexp.MustCompile(`--`+k.Name+`:[^;]*;`).FindAllString(string(css), -1))
+		require.Contains(t, known, `"`+k.Name+`"`)
+	}
+}
+
+// TestFiguresAreMadeOnceATick, whoever asks; and looks are taken often only while somebody watches.
+func TestFiguresAreMadeOnceATick(t *testing.T) {
+	w := busy("w-1")
+	b := board(w, nil)
+	now := time.Now()
+	for k := range 60 {
+		b.tick(now.Add(time.Duration(k) * time.Second))
+	}
+	require.Less(t, w.looks, 20)
+	first, again := b.Live(), b.Live()
+	require.Same(t, &first.plain[0], &again.plain[0])
+	before := w.looks
+	b.tick(time.Now())
+	b.tick(time.Now())
+	require.Equal(t, before+2, w.looks)
+	later := b.Live()
+	require.NotSame(t, &first.plain[0], &later.plain[0])
+}

@@ -1,0 +1,219 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/stream"
+)
+
+// The bounds of a Page, besides those of the summaries that it is made from.
+const (
+	pagePartitions = 512
+	pageItems      = 16
+	pageRankings   = 6
+	pageLetters    = 20
+)
+
+// Page is what /page/live.json holds: the group, as its workers show themselves.
+type Page struct {
+	Form           int             `json:"form"`
+	Group          string          `json:"group"`
+	Now            int64           `json:"now"`                 // milliseconds since 1970, by the clock of the worker that serves it
+	Worker         string          `json:"worker"`              // the ID of that
+	Alone          string          `json:"alone,omitempty"`     // why only that worker is shown, where that is so
+	Simulated      bool            `json:"simulated,omitempty"` // the workers' clock is no real one
+	Seconds        int64           `json:"seconds"`             // that the learners' values and the history are over
+	Workers        []WorkerRow     `json:"workers"`
+	Rates          Rates           `json:"rates"`
+	P50            *float64        `json:"p50"` // seconds from impression to ranking, lately; null: none was ranked
+	P99            *float64        `json:"p99"`
+	Lag            [3]int64        `json:"lag"` // records not yet read, of impressions, selections and payoffs
+	Account        Account         `json:"account"`
+	Learners       []LearnerPage   `json:"learners"`
+	MoreLearners   int             `json:"more_learners"`
+	Arms           []Arm           `json:"arms"` // of experiments
+	Partitions     []PartitionPage `json:"partitions"`
+	MorePartitions int             `json:"more_partitions"`
+	Rankings       []Ranking       `json:"rankings"`
+	DeadLetters    []Letter        `json:"dead_letters"`
+}
+
+// WorkerRow is one worker of the group.
+type WorkerRow struct {
+	ID         string  `json:"id"`
+	Version    string  `json:"version"`
+	Up         float64 `json:"up"`  // seconds since it started
+	Age        float64 `json:"age"` // seconds since it has shown this
+	Partitions int     `json:"partitions"`
+	Rankings   float64 `json:"rankings"` // per second
+	Outside    string  `json:"outside,omitempty"`
+}
+
+// PartitionPage is a partition and whose it is.
+type PartitionPage struct {
+	Partition
+	Worker string `json:"worker"`
+}
+
+// LearnerPage is a learner of the group. Values are over the history, in the payoffs' own unit; null where too little is known.
+type LearnerPage struct {
+	Learner
+	// Payoff is per impression: Selecting times PerSelection, each over those impressions of which it is known.
+	Payoff       *float64   `json:"payoff"`
+	Selecting    *float64   `json:"selecting"`    // share of impressions with a selection; null without a selections topic too
+	SelectingOf  int64      `json:"selecting_of"` // impressions
+	PerSelection *float64   `json:"per_selection"`
+	PaidFor      int64      `json:"paid_for"` // selections that PerSelection is of: paid, or past their deadline
+	ByUtility    *float64   `json:"by_utility"`
+	How          string     `json:"how"`         // by which estimate
+	Ended        int64      `json:"ended"`       // impressions
+	Outpaid      *float64   `json:"outpaid"`     // the share of decisions in which another candidate pays better than the favourite
+	FirstShare   *float64   `json:"first_share"` // the share that showed the favourite first
+	ItemRows     []ItemPage `json:"item_rows"`
+}
+
+// ItemPage is an item, with its mean payoff in the payoffs' own unit.
+type ItemPage struct {
+	Name      string   `json:"name"`
+	First     *float64 `json:"first"`     // in which share of the decisions it is shown first, lately
+	Favourite *float64 `json:"favourite"` // in which it is the favourite
+	Worth     float64  `json:"worth"`     // how many payoffs it is known from
+	Mean      *float64 `json:"mean"`      // null: none
+	Low       float64  `json:"low"`       // about 95 in 100 that the mean lies from here
+	High      float64  `json:"high"`      // to here
+}
+
+// shown is a worker's summary and how old it is.
+type shown struct {
+	Summary
+	age float64 // seconds
+}
+
+// combine makes the page of all workers' summaries, that of the worker that serves it first.
+func combine(all []shown, sums map[string]Counts, now int64) *Page {
+	p := &Page{Form: form, Now: now, Workers: []WorkerRow{}, Learners: []LearnerPage{}, Partitions: []PartitionPage{}, Rankings: []Ranking{}, Arms: []Arm{},
+		DeadLetters: []Letter{}}
+	latencies := make([]int64, len(stream.LatencyBounds())+1)
+	for i := range all {
+		s := &all[i]
+		p.Workers = append(p.Workers, WorkerRow{s.ID, s.Version, float64(now-s.Started) / 1000, s.age, len(s.Partitions) + s.MorePartitions, s.Rates.Rankings, s.Outside})
+		p.Rates = p.Rates.plus(s.Rates)
+		if len(s.Latencies) == len(latencies) {
+			for k, n := range s.Latencies {
+				latencies[k] += n
+			}
+		}
+		p.Account = p.Account.plus(s.Account)
+		for _, one := range s.Partitions {
+			for topic, n := range one.Lag {
+				p.Lag[topic] += n
+			}
+			p.Partitions = append(p.Partitions, PartitionPage{one, s.ID})
+		}
+		p.MorePartitions += s.MorePartitions
+		p.MoreLearners = max(p.MoreLearners, s.MoreLearners)
+		if len(p.Arms) == 0 { // while a partition changes hands two may say so
+			p.Arms = append(p.Arms, s.Arms...)
+		}
+		p.Rankings, p.DeadLetters = append(p.Rankings, s.Rankings...), append(p.DeadLetters, s.DeadLetters...)
+		for k := range s.Learners {
+			p.addLearner(&s.Learners[k])
+		}
+	}
+	p.P50, p.P99 = quantile(0.5, stream.LatencyBounds(), latencies), quantile(0.99, stream.LatencyBounds(), latencies)
+	slices.SortFunc(p.Partitions, func(a, b PartitionPage) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Worker, b.Worker))
+	})
+	if extra := len(p.Partitions) - pagePartitions; extra > 0 {
+		p.Partitions, p.MorePartitions = p.Partitions[:pagePartitions], p.MorePartitions+extra
+	}
+	slices.SortStableFunc(p.Rankings, func(a, b Ranking) int { return cmp.Compare(b.Time, a.Time) })
+	p.Rankings = first(p.Rankings, pageRankings)
+	slices.SortStableFunc(p.DeadLetters, func(a, b Letter) int { return cmp.Compare(b.At, a.At) })
+	p.DeadLetters = first(p.DeadLetters, pageLetters)
+	for k := range p.Learners {
+		p.Learners[k].value(sums[p.Learners[k].Name])
+	}
+	return p
+}
+
+// addLearner takes in one worker's part of a learner.
+func (p *Page) addLearner(l *Learner) {
+	at := slices.IndexFunc(p.Learners, func(o LearnerPage) bool { return o.Name == l.Name })
+	if at < 0 {
+		if len(p.Learners) == mostLearners {
+			p.MoreLearners = max(p.MoreLearners, 1)
+			return
+		}
+		one := LearnerPage{Learner: *l}
+		one.TopItems = slices.Clone(l.TopItems)
+		p.Learners = append(p.Learners, one)
+		return
+	}
+	o := &p.Learners[at]
+	if l.Silence != nil {
+		weight, known := l.Silence.Weight, *l.Silence
+		if o.Silence != nil {
+			weight += o.Silence.Weight
+			if !known.Known || o.Fed > l.Fed {
+				known = *o.Silence
+			}
+		}
+		known.Weight = weight
+		o.Silence = &known
+	}
+	if l.Depends != nil && (o.Depends == nil || l.Depends.Payoffs > o.Depends.Payoffs) {
+		o.Depends = l.Depends
+	}
+	if l.Windows != nil && l.WindowSelections > o.WindowSelections {
+		o.Windows, o.WindowSelections = l.Windows, l.WindowSelections
+	}
+	o.Fed = max(o.Fed, l.Fed)
+	o.Items += l.Items
+	o.Awaited += l.Awaited
+	o.Queued += l.Queued
+	o.Instances += l.Instances
+	if l.OnHold > 0 {
+		o.OnHold, o.HoldItem = o.OnHold+l.OnHold, l.HoldItem
+	}
+	if l.Undecided >= 0 {
+		o.Undecided = max(0, o.Undecided) + l.Undecided
+	}
+	o.Counts = o.Counts.plus(l.Counts)
+	o.Decisions += l.Decisions
+	o.Favourites += l.Favourites
+	for _, i := range l.TopItems {
+		o.TopItems = mergeItem(o.TopItems, i)
+	}
+}
+
+// value fills in what is over the history, and the items in the payoffs' own unit.
+func (l *LearnerPage) value(c Counts) {
+	l.Ended = c.Ended
+	l.Payoff, l.PaidFor, l.SelectingOf = c.perImpression(l.PayoffRange), c.paidFor(), c.Joined+c.Unselected
+	l.Selecting = share(c.Joined, l.SelectingOf)
+	if each, ok := c.perSelection(l.PayoffRange); ok {
+		l.PerSelection = rounded(each)
+	}
+	l.ByUtility, l.How = c.byUtility(l.PayoffRange)
+	l.Outpaid, l.FirstShare = share(c.Outpaid, c.Compared), share(c.First, c.Known)
+	l.sortItems()
+	low, width := l.PayoffRange[0], l.PayoffRange[1]-l.PayoffRange[0]
+	l.ItemRows = []ItemPage{}
+	for _, i := range first(l.TopItems, pageItems) {
+		mean, from, to := i.interval()
+		row := ItemPage{Name: i.Name, Worth: i.W, Low: *rounded(low + width*from), High: *rounded(low + width*to)}
+		if l.Decisions > 0 {
+			row.First = rounded(i.First / l.Decisions)
+		}
+		if l.Favourites > 0 {
+			row.Favourite = rounded(i.Favourite / l.Favourites)
+		}
+		if i.W > 0 {
+			row.Mean = rounded(low + width*mean)
+		}
+		l.ItemRows = append(l.ItemRows, row)
+	}
+	l.TopItems = nil
+}

@@ -1,0 +1,251 @@
+package dashboard
+
+import (
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// form is the version of a Summary. A later one only adds members.
+const form = 1
+
+// Summary is what one worker shows of itself: to its own page, and to the other workers of its group as JSON. Times are milliseconds
+// since 1970 by the worker's own clock, unless they say otherwise. All lists are bounded, see clip.
+type Summary struct {
+	Form           int         `json:"form"`
+	ID             string      `json:"id"`
+	Version        string      `json:"version"`
+	Started        int64       `json:"started"`
+	Rates          Rates       `json:"rates"`
+	Latencies      []int64     `json:"latencies"` // of the last seconds, by stream.LatencyBounds
+	Account        Account     `json:"account"`
+	Outside        string      `json:"outside,omitempty"` // why it stays outside of its group, in plain words
+	Partitions     []Partition `json:"partitions"`
+	MorePartitions int         `json:"more_partitions,omitempty"` // that are not listed
+	Learners       []Learner   `json:"learners"`
+	MoreLearners   int         `json:"more_learners,omitempty"`
+	Arms           []Arm       `json:"arms,omitempty"`
+	Rankings       []Ranking   `json:"rankings"` // the latest first
+	DeadLetters    []Letter    `json:"dead_letters"`
+}
+
+// Rates are per second, over the last seconds.
+type Rates struct {
+	Impressions float64 `json:"impressions"` // read, and so on
+	Selections  float64 `json:"selections"`
+	Payoffs     float64 `json:"payoffs"`
+	Rankings    float64 `json:"rankings"` // acknowledged
+}
+
+func (r Rates) plus(o Rates) Rates {
+	return Rates{r.Impressions + o.Impressions, r.Selections + o.Selections, r.Payoffs + o.Payoffs, r.Rankings + o.Rankings}
+}
+
+// Account is what became of all records since the state began, of the partitions that the worker owns now.
+type Account struct {
+	Impressions Impressions `json:"impressions"`
+	Selections  Selections  `json:"selections"`
+	Payoffs     Payoffs     `json:"payoffs"`
+}
+
+// Impressions add up to Read.
+type Impressions struct {
+	Read       int64 `json:"read"`
+	Paid       int64 `json:"paid"`
+	Defaulted  int64 `json:"defaulted"`
+	Expired    int64 `json:"expired"`
+	Unselected int64 `json:"unselected"`
+	Duplicate  int64 `json:"duplicate"`
+	Rejected   int64 `json:"rejected"`
+	Pending    int64 `json:"pending"`
+}
+
+// Selections add up to Read.
+type Selections struct {
+	Read      int64 `json:"read"`
+	Joined    int64 `json:"joined"`
+	Duplicate int64 `json:"duplicate"`
+	Late      int64 `json:"late"`
+	Orphan    int64 `json:"orphan"`
+	Rejected  int64 `json:"rejected"`
+	Parked    int64 `json:"parked"`
+}
+
+// Payoffs add up to Read.
+type Payoffs struct {
+	Read      int64 `json:"read"`
+	Applied   int64 `json:"applied"`
+	Duplicate int64 `json:"duplicate"`
+	Late      int64 `json:"late"`
+	Orphan    int64 `json:"orphan"`
+	Rejected  int64 `json:"rejected"`
+	Parked    int64 `json:"parked"`
+}
+
+func accountOf(a *partition.Account) Account {
+	i, s, p := &a.Impressions, &a.Selections, &a.Payoffs
+	return Account{
+		Impressions{a.Read[0], i.Paid, i.Defaulted, i.Expired, i.Unselected, i.Duplicate, i.Rejected, i.Pending},
+		Selections{a.Read[1], s.Joined, s.Duplicate, s.Late, s.Orphan, s.Rejected, s.Parked},
+		Payoffs{a.Read[2], p.Applied, p.Duplicate, p.Late, p.Orphan, p.Rejected, p.Parked},
+	}
+}
+
+func (a Account) plus(b Account) Account {
+	i, s, p, j, t, q := a.Impressions, a.Selections, a.Payoffs, b.Impressions, b.Selections, b.Payoffs
+	return Account{
+		Impressions{i.Read + j.Read, i.Paid + j.Paid, i.Defaulted + j.Defaulted, i.Expired + j.Expired, i.Unselected + j.Unselected,
+			i.Duplicate + j.Duplicate, i.Rejected + j.Rejected, i.Pending + j.Pending},
+		Selections{s.Read + t.Read, s.Joined + t.Joined, s.Duplicate + t.Duplicate, s.Late + t.Late, s.Orphan + t.Orphan,
+			s.Rejected + t.Rejected, s.Parked + t.Parked},
+		Payoffs{p.Read + q.Read, p.Applied + q.Applied, p.Duplicate + q.Duplicate, p.Late + q.Late, p.Orphan + q.Orphan,
+			p.Rejected + q.Rejected, p.Parked + q.Parked},
+	}
+}
+
+// Partition is one that the worker owns.
+type Partition struct {
+	Number       int32    `json:"number"`
+	Phase        string   `json:"phase"`
+	Waits        string   `json:"waits,omitempty"` // what it waits for, or why it has stopped
+	Lag          [3]int64 `json:"lag"`             // records not yet read, of impressions, selections and payoffs
+	EventTimeLag *float64 `json:"event_time_lag"`  // seconds by which event time lies behind the worker's clock; null: not known
+	Pending      int64    `json:"pending"`         // impressions that have not ended
+	Parked       int64    `json:"parked"`          // selections and payoffs that wait
+	Unsaved      int64    `json:"unsaved"`         // bytes
+}
+
+// Learner is one that is configured. Payoffs are in payoff ranges, but for PayoffRange.
+type Learner struct {
+	Name        string     `json:"name"`
+	Policy      string     `json:"policy"`
+	Delay       string     `json:"delay"`
+	Rule        string     `json:"rule,omitempty"` // how rankings are made
+	PayoffRange [2]float64 `json:"payoff_range"`
+	Counts      Counts     `json:"counts"`
+
+	PerImpression bool `json:"per_impression,omitempty"` // it maximises payoff per impression; else per selection
+
+	Fed       int64    `json:"fed"`     // payoffs that decisions go by
+	Items     int64    `json:"items"`   // that were met; those of several partitions count in each
+	Awaited   int64    `json:"awaited"` // selections whose payoff is awaited
+	Queued    int64    `json:"queued"`  // payoffs in queues
+	OnHold    int      `json:"on_hold"` // partitions that wait for a payoff of one item
+	HoldItem  string   `json:"hold_item,omitempty"`
+	Instances int64    `json:"instances,omitempty"`
+	Undecided int64    `json:"undecided_pairs"` // -1: the order of utilities is given
+	Silence   *Silence `json:"silence,omitempty"`
+	Depends   *Depends `json:"depends,omitempty"`
+
+	Windows          []float64 `json:"windows,omitempty"` // from window 1 on, the last is for all beyond
+	WindowSelections int64     `json:"window_selections,omitempty"`
+
+	Decisions  float64 `json:"decisions"`  // that TopItems were counted in, about
+	Favourites float64 `json:"favourites"` // likewise, those whose favourite was known
+	TopItems   []Item  `json:"top_items,omitempty"`
+}
+
+// Counts are what a learner's impressions came to in this process; see partition.Comparison and stream.LearnerValue.
+type Counts struct {
+	Ended       int64   `json:"ended"` // impressions, duplicates and refused ones apart
+	Payoffs     int64   `json:"payoffs"`
+	PayoffSum   float64 `json:"payoff_sum"`
+	Decisions   int64   `json:"decisions"`
+	Known       int64   `json:"known"`
+	First       int64   `json:"first"`
+	Compared    int64   `json:"compared"`
+	Outpaid     int64   `json:"outpaid"`
+	Expected    int64   `json:"expected"`
+	ExpectedSum float64 `json:"expected_sum"`
+	Weighed     int64   `json:"weighed"`
+	Weights     float64 `json:"weights"`
+	Squares     float64 `json:"squares"`
+	WeighedSum  float64 `json:"weighed_sum"`
+	Joined      int64   `json:"joined"`     // selections
+	Unselected  int64   `json:"unselected"` // impressions
+	Shared      int64   `json:"shared"`
+	SharesSum   float64 `json:"shares_sum"`
+	PayingSum   float64 `json:"paying_sum"`
+}
+
+func (c Counts) plus(o Counts) Counts  { return c.combine(o, 1) }
+func (c Counts) minus(o Counts) Counts { return c.combine(o, -1) }
+
+func (c Counts) combine(o Counts, sign float64) Counts {
+	n := int64(sign)
+	return Counts{c.Ended + n*o.Ended, c.Payoffs + n*o.Payoffs, c.PayoffSum + sign*o.PayoffSum, c.Decisions + n*o.Decisions,
+		c.Known + n*o.Known, c.First + n*o.First, c.Compared + n*o.Compared, c.Outpaid + n*o.Outpaid, c.Expected + n*o.Expected,
+		c.ExpectedSum + sign*o.ExpectedSum, c.Weighed + n*o.Weighed, c.Weights + sign*o.Weights, c.Squares + sign*o.Squares,
+		c.WeighedSum + sign*o.WeighedSum, c.Joined + n*o.Joined, c.Unselected + n*o.Unselected, c.Shared + n*o.Shared,
+		c.SharesSum + sign*o.SharesSum, c.PayingSum + sign*o.PayingSum}
+}
+
+// Silence is what awaited selections count as, and how late payoffs are; see delay.SilenceStatus.
+type Silence struct {
+	Weight float64 `json:"weight"`
+	Known  bool    `json:"known"`
+	Share  float64 `json:"share"`
+	Median float64 `json:"median"` // seconds
+	P90    float64 `json:"p90"`    // seconds
+}
+
+// Depends is what payoffs depend on besides the item, in payoff ranges; see delay.PersonalStatus. Of all features those are told of whose
+// effects are the largest.
+type Depends struct {
+	Payoffs    int64       `json:"payoffs"` // that tell of it
+	Deviations []Deviation `json:"deviations"`
+	Features   []Effect    `json:"features,omitempty"`
+}
+
+// Deviation is by how much payoffs differ by one thing.
+type Deviation struct {
+	Level string  `json:"level"`
+	SD    float64 `json:"sd"`
+}
+
+// Effect is by how much a payoff is expected to change where a feature goes from the middle of its range to its end.
+type Effect struct {
+	Feature string  `json:"feature"`
+	Effect  float64 `json:"effect"`
+	SD      float64 `json:"sd"` // how far off that may be
+}
+
+// Item is an item that was often shown first lately, or often the favourite. W, R and Q are its policy.Evidence.
+type Item struct {
+	Name      string  `json:"name"`
+	First     float64 `json:"first"`
+	Favourite float64 `json:"favourite"`
+	W         float64 `json:"w"`
+	R         float64 `json:"r"`
+	Q         float64 `json:"q"`
+}
+
+// Ranking is a decision of a moment ago.
+type Ranking struct {
+	ID         string  `json:"id"`
+	Learner    string  `json:"learner"`
+	Partition  int32   `json:"partition"`
+	Offset     int64   `json:"offset"`
+	Time       int64   `json:"time"` // event time
+	Explored   bool    `json:"explored,omitempty"`
+	Candidates int     `json:"candidates"`
+	Shown      []Shown `json:"shown"` // the first of them
+}
+
+// Shown is a candidate of a Ranking.
+type Shown struct {
+	Name       string  `json:"name"`
+	Rank       int32   `json:"rank"` // by utility, 0 is the lowest; -1: not known
+	Worth      float64 `json:"worth"`
+	Mean       float64 `json:"mean"` // as known when it was ranked, in the payoffs' own unit; meaningless unless Worth is above 0
+	Propensity float64 `json:"propensity,omitempty"`
+	Leader     int     `json:"leader"` // position of who brought it to its place: its own where it leads itself
+}
+
+// Letter is a dead letter.
+type Letter struct {
+	At        int64  `json:"at"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Reason    string `json:"reason"`
+	Detail    string `json:"detail"`
+}

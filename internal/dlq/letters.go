@@ -1,0 +1,258 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+// Headers of dead letters, see docs/operations.md.
+const (
+	headerReason    = "__streams.errors.exception"
+	headerDetail    = "__streams.errors.message"
+	headerTopic     = "__streams.errors.topic"
+	headerPartition = "__streams.errors.partition"
+	headerOffset    = "__streams.errors.offset"
+	headerTruncated = "ranker.truncated.from"
+)
+
+// At is a record's place.
+type At struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// String is the place as it is given on the command line.
+func (a At) String() string { return fmt.Sprintf("%s/%d/%d", a.Topic, a.Partition, a.Offset) }
+
+// Letter is a dead letter.
+type Letter struct {
+	Time    time.Time      `json:"time"` // of the refusal
+	Letter  At             `json:"letter"`
+	Of      At             `json:"of"` // the record that was refused
+	Reason  string         `json:"reason"`
+	Detail  string         `json:"detail"`
+	Key     []byte         `json:"key"`   // null where the record had none
+	Value   []byte         `json:"value"` // likewise
+	Size    int            `json:"size"`  // of key and value where they were cut off; else 0
+	Headers []kafka.Header `json:"-"`
+}
+
+// Whole tells whether the record's bytes are all there.
+func (l *Letter) Whole() bool { return l.Size == 0 && l.Reason != "skipped" }
+
+// Box is where dead letters are.
+type Box struct {
+	client *kafka.Client
+	broker *broker.Client
+	topics config.Topics
+}
+
+// Open makes a Box. It connects to nothing yet. Close it in the end.
+func Open(cfg *config.Config) (*Box, error) {
+	b, err := app.NewBroker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{client: b.Kafka(), broker: b, topics: cfg.Kafka.Topics}, nil
+}
+
+// Close releases connections.
+func (b *Box) Close() { b.broker.Close() }
+
+// Inputs are the input topics' names.
+func (b *Box) Inputs() []string {
+	all := []string{b.topics.Impressions, b.topics.Selections, b.topics.Payoffs}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
+
+// input is the name of an input topic, given as its role, its name, or that of its dead letters.
+func (b *Box) input(name string) (input string, letters bool, err error) {
+	switch name {
+	case "impressions":
+		return b.topics.Impressions, false, nil
+	case "payoffs":
+		return b.topics.Payoffs, false, nil
+	case "selections":
+		if b.topics.HasSelections() {
+			return b.topics.Selections, false, nil
+		}
+	}
+	for _, input := range b.Inputs() {
+		if name == input || name == b.topics.DLQ(input) {
+			return input, name != input, nil
+		}
+	}
+	return "", false, fmt.Errorf("no such topic %q: impressions, selections or payoffs, or the name of one of them or of its dead letters", name)
+}
+
+// record is one as it stands in a topic.
+type record struct {
+	at         At
+	time       time.Time
+	key, value []byte
+	headers    []kafka.Header
+}
+
+func (r *record) header(key string) (value []byte, ok bool) {
+	for _, h := range r.headers {
+		if h.Key == key {
+			return h.Value, true
+		}
+	}
+	return nil, false
+}
+
+const (
+	fetchBytes = 8 << 20
+	fetchWait  = 500 * time.Millisecond
+)
+
+// fetch reads once, from an offset on, and gives the offset to go on at: the same where there is nothing yet. Use is given each
+// committed record, control records among them as records without headers.
+func (b *Box) fetch(ctx context.Context, topic string, partition int, from int64, use func(*record) error) (next int64, err error) {
+	res, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: from, MinBytes: 1, MaxBytes: fetchBytes,
+		MaxWait: fetchWait, IsolationLevel: kafka.ReadCommitted})
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return from, fmt.Errorf("reading %s[%d] from offset %d: %w", topic, partition, from, err)
+	}
+	for next = from; ; {
+		r, err := res.Records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			return next, nil
+		}
+		if err != nil {
+			return next, fmt.Errorf("reading %s[%d] from offset %d: %w", topic, partition, next, err)
+		}
+		one := &record{at: At{topic, partition, r.Offset}, time: r.Time, headers: r.Headers}
+		if one.key, err = bytesOf(r.Key); err == nil {
+			one.value, err = bytesOf(r.Value)
+		}
+		if err != nil {
+			return next, fmt.Errorf("reading %s: %w", one.at, err)
+		}
+		if r.Offset < next { // of a batch that begins before it
+			continue
+		}
+		next = r.Offset + 1
+		if err := use(one); err != nil {
+			return next, err
+		}
+	}
+}
+
+// bytesOf is what a key or value holds; nil for null.
+func bytesOf(b kafka.Bytes) ([]byte, error) {
+	if b == nil {
+		return nil, nil
+	}
+	return kafka.ReadAll(b)
+}
+
+// read reads a partition up to an end that was seen.
+func (b *Box) read(ctx context.Context, topic string, s broker.Span, use func(*record) error) error {
+	for at := s.First; at < s.End; {
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		next, err := b.fetch(limited, topic, s.Partition, at, use)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if next == at { // the rest is markers, or of a transaction that is open
+			return nil
+		}
+		at = next
+	}
+	return nil
+}
+
+// requestTimeout bounds one request.
+const requestTimeout = 15 * time.Second
+
+// letterOf makes a dead letter of a record; ok is false where it is none, such as the markers that fences leave.
+func letterOf(r *record) (l Letter, ok bool) {
+	reason, ok := r.header(headerReason)
+	if !ok {
+		return l, false
+	}
+	text := func(key string) string {
+		v, _ := r.header(key)
+		return string(v)
+	}
+	l = Letter{Time: r.time, Letter: r.at, Of: At{Topic: text(headerTopic)}, Reason: string(reason), Detail: text(headerDetail), Key: r.key, Value: r.value,
+		Headers: r.headers}
+	var err error
+	if l.Of.Partition, err = strconv.Atoi(text(headerPartition)); err != nil {
+		return l, false
+	}
+	if l.Of.Offset, err = strconv.ParseInt(text(headerOffset), 10, 64); err != nil {
+		return l, false
+	}
+	l.Size, _ = strconv.Atoi(text(headerTruncated)) // absent: whole
+	return l, true
+}
+
+// ErrNone: there is no such dead letter.
+var ErrNone = errors.New("no such dead letter")
+
+// Find finds a dead letter by its own place, or by that of the record that was refused: the newest where it was refused more than once.
+func (b *Box) Find(ctx context.Context, at At) (*Letter, error) {
+	input, itself, err := b.input(at.Topic)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.broker.Spans(ctx, b.topics.DLQ(input), 0)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(s broker.Span) bool { return s.Partition == at.Partition })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s has %d partitions", ErrNone, b.topics.DLQ(input), len(all))
+	}
+	s := all[i]
+	if itself {
+		s.First, s.End = max(s.First, at.Offset), min(s.End, at.Offset+1)
+	}
+	var found *Letter
+	err = b.read(ctx, b.topics.DLQ(input), s, func(r *record) error {
+		if l, ok := letterOf(r); ok && (itself && r.at.Offset == at.Offset || !itself && l.Of.Offset == at.Offset) {
+			found = &l
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = fmt.Errorf("%w: %s", ErrNone, at)
+	}
+	return found, err
+}
+
+// Original is the record that was refused, as far as it still stands in its topic: its timestamp and whether it had been sent again.
+func (b *Box) Original(ctx context.Context, l *Letter) (at time.Time, replayOf string, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err = b.fetch(ctx, l.Of.Topic, l.Of.Partition, l.Of.Offset, func(r *record) error {
+		if r.at == l.Of {
+			of, _ := r.header(headerReplay)
+			at, replayOf, found = r.time, string(of), true
+		}
+		return nil
+	})
+	if errors.Is(err, kafka.OffsetOutOfRange) {
+		err = nil
+	}
+	return at, replayOf, found, err
+}

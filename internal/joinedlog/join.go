@@ -1,0 +1,359 @@
+package joinedlog
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// open is a row that has not ended.
+type open struct {
+	id                  state.ID
+	row                 int32
+	live                bool
+	began               event.Millis
+	selection, deadline event.Millis // selection is 0 where there is no deadline for one
+	shown               []int32      // items by position; nil once one is selected
+	ranks               []int32      // of shown
+	item                int32        // the selected one; -1: none yet
+	parts               int32
+	sum                 float64
+	age                 event.Millis // of the last part
+	events              []uint64
+}
+
+// parked waits for a row, or for its selection.
+type parked struct {
+	topic      event.Topic
+	at         event.Millis
+	item       int32 // -1: not named
+	byUtility  bool
+	utility    float64
+	hasUtility bool
+	payoff     float64
+	event      uint64 // 0: none
+}
+
+// join joins what belongs together. Merged records go in, and events come out.
+type join struct {
+	q       *Query
+	log     *Log
+	numbers map[string]int32
+	rows    map[state.ID]int32 // slots of those that have not ended
+	slots   []open
+	free    []int32
+	halves  map[state.ID]*half
+	waiting map[state.ID][]parked
+
+	selectionDue, payoffDue, givenUp dues
+	newest                           [event.Topics]event.Millis
+	now                              event.Millis
+	rankOf                           []int32 // scratch, by item
+	order                            []int32
+	work                             policy.Workspace
+	utilities                        []float64
+	names                            [][]byte
+	err                              error
+}
+
+func newJoin(q *Query, log *Log) *join {
+	j := &join{q: q, log: log, numbers: map[string]int32{}, rows: map[state.ID]int32{}, halves: map[state.ID]*half{}, waiting: map[state.ID][]parked{}}
+	for t := range j.newest {
+		j.newest[t] = math.MinInt64
+	}
+	return j
+}
+
+// take takes a record in. Others of its time or later follow.
+func (j *join) take(h *head) error {
+	topic := h.source.Topic()
+	j.now = h.key
+	j.newest[topic] = max(j.newest[topic], h.at)
+	j.expire(j.reached())
+	switch topic {
+	case event.Impressions:
+		j.impression(h)
+	case event.Rankings:
+		j.ranking(h)
+	case event.Selections:
+		s := &h.selection
+		j.arrived(state.IDOf(s.ID), parked{topic: topic, at: h.at, item: j.number(s.Item), byUtility: s.ByUtility, utility: s.Utility, hasUtility: s.HasUtility})
+	case event.Payoffs:
+		p := &h.payoff
+		x := parked{topic: topic, at: h.at, item: -1, payoff: p.Payoff}
+		if len(p.Item) > 0 {
+			x.item = j.number(p.Item)
+		}
+		if len(p.EventID) > 0 {
+			x.event = max(1, xxhash.Sum64(p.EventID))
+		}
+		j.arrived(state.IDOf(p.ID), x)
+	}
+	return j.err
+}
+
+// reached is how far event time has come: the least, over the topics, of the newest time.
+func (j *join) reached() event.Millis {
+	least := min(j.newest[event.Rankings], j.newest[event.Payoffs])
+	if j.q.HasSelections {
+		least = min(least, j.newest[event.Selections])
+	}
+	return least
+}
+
+// end ends what event time has ended, once all is read.
+func (j *join) end() error {
+	l := j.log
+	if l.End = j.reached(); j.q.AsOf != 0 {
+		l.End = max(l.End, j.q.AsOf)
+	}
+	j.expire(l.End)
+	for _, h := range j.halves {
+		if h.ranking != nil {
+			l.Counts.Halves++
+		}
+	}
+	// What is younger than its payoff deadline counts for nothing, not even where it was paid: of those as young others were not yet. Before
+	// the first row that has not ended there are no such others.
+	ended := int32(len(l.Outcomes))
+	for i := range j.slots {
+		if o := &j.slots[i]; o.live {
+			ended = min(ended, o.row)
+		}
+	}
+	for _, d := range j.payoffDue.all[j.payoffDue.head:] {
+		if d.row >= ended {
+			l.Outcomes[d.row].How = Immature
+		}
+	}
+	for _, o := range l.Outcomes {
+		*[...]*int64{Immature: &l.Counts.Immature, Unselected: &l.Counts.Unselected, Unpaid: &l.Counts.Unpaid, Paid: &l.Counts.Paid,
+			Replaced: &l.Counts.Replaced}[o.How]++
+	}
+	return j.err
+}
+
+// number is that of an item's name.
+func (j *join) number(name []byte) int32 {
+	i, ok := j.numbers[string(name)]
+	if !ok {
+		i = int32(len(j.log.Names))
+		j.log.Names = append(j.log.Names, string(name))
+		j.numbers[j.log.Names[i]] = i
+		j.rankOf = append(j.rankOf, 0)
+	}
+	return i
+}
+
+func (j *join) slot() int32 {
+	if n := len(j.free); n > 0 {
+		s := j.free[n-1]
+		j.free = j.free[:n-1]
+		return s
+	}
+	j.slots = append(j.slots, open{})
+	return int32(len(j.slots) - 1)
+}
+
+func (j *join) emit(e Event) {
+	if j.q.Accept != nil {
+		return
+	}
+	e.At = j.now
+	if err := j.log.spool.put(&e); err != nil && j.err == nil {
+		j.err = err
+	}
+}
+
+// close forgets a row that has ended.
+func (j *join) close(slot int32) {
+	delete(j.rows, j.slots[slot].id)
+	j.slots[slot] = open{}
+	j.free = append(j.free, slot)
+}
+
+// arrived takes a selection or a payoff in.
+func (j *join) arrived(id state.ID, p parked) {
+	slot, ok := j.rows[id]
+	switch {
+	case ok && j.apply(slot, &p):
+		if p.topic == event.Selections {
+			j.again(id)
+		}
+		return
+	case len(j.waiting[id]) == 0:
+		j.givenUp.put(due{at: j.now + j.q.Parking.Milliseconds(), id: id})
+	}
+	if len(j.waiting[id]) < maxWaiting {
+		j.waiting[id] = append(j.waiting[id], p)
+	}
+}
+
+// maxWaiting bounds what waits under one id.
+const maxWaiting = 256
+
+// again lets what waits under an id have its turn: selections first.
+func (j *join) again(id state.ID) {
+	all := j.waiting[id]
+	delete(j.waiting, id)
+	var kept []parked
+	for _, topic := range []event.Topic{event.Selections, event.Payoffs} {
+		for k := range all {
+			if all[k].topic != topic {
+				continue
+			}
+			if slot, ok := j.rows[id]; ok && !j.apply(slot, &all[k]) {
+				kept = append(kept, all[k])
+			}
+		}
+	}
+	if len(kept) > 0 {
+		j.waiting[id] = kept
+	}
+}
+
+// apply joins a selection or a payoff to a row, if it belongs to it; false where it has to wait for the selection.
+func (j *join) apply(slot int32, p *parked) bool {
+	o := &j.slots[slot]
+	switch {
+	case p.topic == event.Selections:
+		if o.item < 0 && p.at <= o.selectBy() {
+			j.selected(slot, p)
+		}
+	case p.at > o.deadline:
+	case o.item < 0 && o.selection != 0:
+		return false
+	case o.item < 0 && !j.selected(slot, p), p.item >= 0 && p.item != o.item:
+	default:
+		j.paid(slot, p)
+	}
+	return true
+}
+
+// selectBy is until when a selection counts.
+func (o *open) selectBy() event.Millis {
+	if o.selection == 0 {
+		return o.deadline
+	}
+	return min(o.selection, o.deadline)
+}
+
+// selected notes what was selected; false where that was not shown.
+func (j *join) selected(slot int32, p *parked) bool {
+	o := &j.slots[slot]
+	at := slices.Index(o.shown, p.item)
+	if at < 0 {
+		return false
+	}
+	out := &j.log.Outcomes[o.row]
+	ranks := o.ranks
+	if o.item = p.item; ranks != nil {
+		out.Selected = ranks[at]
+	}
+	o.shown, o.ranks = nil, nil
+	if p.byUtility {
+		out.How = Replaced
+		j.close(slot)
+		return true
+	}
+	if ranks != nil {
+		j.log.Selections.Add(ranks, at)
+	}
+	j.emit(Event{Kind: WasSelected, Row: o.row, Utility: p.utility, HasUtility: p.hasUtility})
+	return true
+}
+
+// paid takes a payoff in.
+func (j *join) paid(slot int32, p *parked) {
+	o := &j.slots[slot]
+	l := j.q.Learner
+	age := max(0, p.at-o.began)
+	outside := p.payoff < l.PayoffRange.Min || p.payoff > l.PayoffRange.Max
+	switch {
+	case l.Aggregate == config.Sum:
+	case outside && l.OutOfRange == config.Refuse:
+		j.unpaid(slot)
+		return
+	default:
+		j.ended(slot, p.payoff, age)
+		return
+	}
+	if p.event != 0 {
+		if slices.Contains(o.events, p.event) {
+			return
+		}
+		o.events = append(o.events, p.event)
+	}
+	o.sum = min(max(o.sum+p.payoff, -math.MaxFloat64), math.MaxFloat64)
+	o.parts++
+	o.age = age
+	j.emit(Event{Kind: PaidPart, Row: o.row, Payoff: o.sum, Age: age})
+}
+
+// ended ends a row with its payoff.
+func (j *join) ended(slot int32, payoff float64, age event.Millis) {
+	o := &j.slots[slot]
+	out := &j.log.Outcomes[o.row]
+	out.How, out.Payoff = Paid, payoff
+	j.emit(Event{Kind: WasPaid, Row: o.row, Payoff: payoff, Age: age})
+	j.close(slot)
+}
+
+func (j *join) unpaid(slot int32) {
+	o := &j.slots[slot]
+	j.log.Outcomes[o.row].How = Unpaid
+	j.emit(Event{Kind: NeverPaid, Row: o.row})
+	j.close(slot)
+}
+
+// expire ends what a time has ended.
+func (j *join) expire(reached event.Millis) {
+	for {
+		d, ok := j.selectionDue.next(reached)
+		if !ok {
+			break
+		}
+		if o := &j.slots[d.slot]; o.live && o.row == d.row && o.item < 0 {
+			j.log.Outcomes[o.row].How = Unselected
+			j.emit(Event{Kind: NotSelected, Row: o.row})
+			j.close(d.slot)
+		}
+	}
+	for {
+		d, ok := j.payoffDue.next(reached)
+		if !ok {
+			break
+		}
+		o := &j.slots[d.slot]
+		switch {
+		case !o.live || o.row != d.row:
+		case o.parts > 0:
+			j.ended(d.slot, o.sum, o.deadline-o.began)
+		case o.item >= 0:
+			j.unpaid(d.slot)
+		default: // without selections nobody is known to have selected
+			j.log.Outcomes[o.row].How = Unselected
+			j.emit(Event{Kind: NotSelected, Row: o.row})
+			j.close(d.slot)
+		}
+	}
+	for {
+		d, ok := j.givenUp.next(j.now)
+		if !ok {
+			break
+		}
+		if h := j.halves[d.id]; h != nil && h.until <= d.at {
+			delete(j.halves, d.id)
+			if h.ranking != nil {
+				j.log.Counts.Halves++
+			}
+		}
+		delete(j.waiting, d.id)
+	}
+}

@@ -1,0 +1,120 @@
+package joinedlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ErrNothing says that there is nothing to be looked at.
+var ErrNothing = errors.New("there is no decision to look at")
+
+// Read reads sources, each of one topic and in the order of time, and joins what belongs together. It does not close them. Close the Log.
+func Read(ctx context.Context, sources []Source, q *Query) (*Log, error) {
+	heads := make([]*head, len(sources))
+	for i, s := range sources {
+		heads[i] = &head{source: s, limits: q.Limits, formats: q.Formats, context: q.Context}
+	}
+	for {
+		log, err := read(ctx, heads, q)
+		var d errDisorder
+		if !errors.As(err, &d) {
+			return log, err
+		}
+		for _, h := range heads { // they are files, all of them
+			h.key, h.done = 0, false
+			l, ok := h.source.(*lines)
+			switch {
+			case !ok:
+				return nil, err
+			case l == d.l:
+				err = h.sort(ctx, l)
+			default:
+				err = l.rewind()
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// read reads sources that are at their beginnings.
+func read(ctx context.Context, heads []*head, q *Query) (*Log, error) {
+	spool, err := newSpool()
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{Group: q.Group, Learner: q.Learner.Name, spool: spool}
+	if err := l.fill(ctx, heads, q); err != nil {
+		return nil, errors.Join(err, spool.close())
+	}
+	return l, nil
+}
+
+// often is how many records are read between two words on progress.
+const often = 4096
+
+func (l *Log) fill(ctx context.Context, heads []*head, q *Query) error {
+	var first [event.Topics]string // what was refused
+	j := newJoin(q, l)
+	m, err := newMerged(ctx, heads, func(h *head, why error) {
+		t := h.source.Topic()
+		if l.Counts.Records[t]++; l.Counts.Refused[t] == 0 {
+			first[t] = fmt.Sprintf("%s: %v", h.source.Place(), why)
+		}
+		l.Counts.Refused[t]++
+	})
+	if err != nil {
+		return err
+	}
+	var records int64
+	for h := m.first(); h != nil; h = m.first() {
+		if err := j.take(h); err != nil {
+			return err
+		}
+		l.Counts.Records[h.source.Topic()]++
+		if records++; records%often == 0 && q.Progress != nil {
+			q.Progress(h.key, records, share(heads))
+		}
+		if err := m.pass(ctx); err != nil {
+			return err
+		}
+	}
+	if err := j.end(); err != nil {
+		return err
+	}
+	for t, n := range l.Counts.Refused {
+		if n > 0 && n == l.Counts.Records[t] {
+			return fmt.Errorf("none of %d records can be read as one of %s; the first: %s", n, topicNames[t], first[t])
+		}
+		if n > 0 {
+			l.Notes = append(l.Notes, fmt.Sprintf("%d of %d records of %s cannot be read; the first: %s", n, l.Counts.Records[t], topicNames[t], first[t]))
+		}
+	}
+	if l.Counts.Halves > 0 {
+		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are left out, whose impressions are not there", l.Counts.Halves))
+	}
+	if l.Counts.Others > 0 && q.Learner.Name == "" {
+		l.Notes = append(l.Notes, fmt.Sprintf("%d rankings are of other learners than %q; choose with --learner", l.Counts.Others, l.Learner))
+	}
+	if len(l.Outcomes) == 0 && q.Accept == nil {
+		return fmt.Errorf("%w: of %d impressions and %d rankings none is of learner %q", ErrNothing, l.Counts.Records[event.Impressions],
+			l.Counts.Records[event.Rankings], l.Learner)
+	}
+	return nil
+}
+
+// share is how much of all there is has been read.
+func share(heads []*head) float64 {
+	var done, all int64
+	for _, h := range heads {
+		d, a := h.source.Progress()
+		done, all = done+d, all+a
+	}
+	return float64(done) / float64(max(all, 1))
+}
+
+var topicNames = [event.Topics]string{event.Impressions: "impressions", event.Selections: "selections", event.Payoffs: "payoffs", event.Rankings: "rankings"}

@@ -1,0 +1,215 @@
+package joinedlog
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// half is an impression whose ranking has not come yet, or a ranking whose impression has not.
+type half struct {
+	until   event.Millis
+	sorted  []int32      // the impression's items by utility rank
+	about   []byte       // and Decision.About
+	ranking *rankingHalf // nil: it is the impression
+}
+
+type rankingHalf struct {
+	shown               []int32
+	time, began         event.Millis
+	selection, deadline event.Millis // selection is 0 where there is no deadline for one
+	propensities        []float64
+	shadows             [][]int32 // positions in shown, of Query.Shadows
+}
+
+// impression takes an impression in. Its ranking makes it a row.
+func (j *join) impression(h *head) {
+	imp := &h.impression
+	if !imp.HasUtilities || j.outside(h.at) {
+		return
+	}
+	id := state.IDOf(imp.ID)
+	n := len(imp.Candidates)
+	j.utilities, j.names, j.order = j.utilities[:0], j.names[:0], slices.Grow(j.order[:0], n)[:n]
+	for i := range imp.Candidates {
+		j.utilities = append(j.utilities, imp.Candidates[i].Utility)
+		j.names = append(j.names, imp.Candidates[i].Item)
+	}
+	policy.SortByUtility(j.order, j.utilities, j.names, &j.work)
+	sorted := make([]int32, n)
+	for rank, at := range j.order {
+		sorted[rank] = j.number(j.names[at])
+	}
+	about := j.about(imp)
+	if other := j.halves[id]; other != nil && other.ranking != nil {
+		delete(j.halves, id)
+		j.decided(id, other.ranking, sorted, about)
+		return
+	}
+	j.wait(id, &half{sorted: sorted, about: about})
+}
+
+// about keeps of an impression, whose order of utilities was found, what a context is read from; nil where nobody asks for it.
+func (j *join) about(imp *event.Impression) []byte {
+	if !j.q.Context {
+		return nil
+	}
+	kept := event.Impression{ID: []byte("i"), HasUtilities: true, Context: event.Context{Features: imp.Context.Features, Segment: imp.Context.Segment}}
+	for rank, at := range j.order {
+		kept.Candidates = append(kept.Candidates, event.Candidate{Item: strconv.AppendInt(nil, int64(rank), 36), Utility: imp.Candidates[at].Utility})
+		kept.Context.Candidates = append(kept.Context.Candidates, imp.Context.Candidates[at])
+	}
+	return event.AppendProtobufImpression(nil, &kept)
+}
+
+// halfTime is how long an impression waits for its ranking, in milliseconds of event time, and a ranking for its impression.
+const halfTime = 3_600_000
+
+// outside tells whether an impression of a time is not asked for.
+func (j *join) outside(at event.Millis) bool {
+	return at < j.q.From || j.q.To != 0 && at >= j.q.To
+}
+
+// ranking takes a ranking in.
+func (j *join) ranking(h *head) {
+	r := &h.ranking
+	d := &r.Decision
+	switch {
+	case j.log.Group == "":
+		j.log.Group = d.Group
+	case d.Group != j.log.Group:
+		return
+	}
+	id := state.IDOf(r.ID)
+	if j.q.Accept != nil {
+		if !j.outside(r.Time) && j.q.Accept(int32(len(j.log.Outcomes)), r) {
+			j.row(id, j.halfOf(r), nil, nil, nil)
+		}
+		return
+	}
+	impression := j.halves[id]
+	if j.log.Learner == "" {
+		j.log.Learner = string(r.Learner)
+	}
+	switch {
+	case string(r.Learner) != j.log.Learner:
+		j.log.Counts.Others++
+		delete(j.halves, id)
+		return
+	case j.outside(r.Time):
+		return
+	}
+	j.log.Policy = d.Policy
+	if len(d.Undecided) > 0 {
+		j.log.Counts.Uncertain++
+		return
+	}
+	x := j.halfOf(r)
+	if len(d.Ranks) > 0 { // it has found the order itself
+		sorted := make([]int32, len(x.shown))
+		for k, rank := range d.Ranks {
+			sorted[rank] = x.shown[k]
+		}
+		delete(j.halves, id)
+		j.decided(id, x, sorted, nil)
+		return
+	}
+	if impression != nil && impression.ranking == nil {
+		delete(j.halves, id)
+		j.decided(id, x, impression.sorted, impression.about)
+		return
+	}
+	x.propensities = slices.Clone(x.propensities)
+	j.wait(id, &half{ranking: x})
+}
+
+// halfOf is what counts of a ranking. Its propensities are valid until the next record.
+func (j *join) halfOf(r *event.Ranking) *rankingHalf {
+	d := &r.Decision
+	x := &rankingHalf{time: r.Time, began: d.Began, deadline: d.PayoffDeadline, propensities: d.Propensities}
+	if d.HasSelection {
+		x.selection = d.SelectionDeadline
+	}
+	x.shadows = j.shadows(d)
+	x.shown = make([]int32, len(r.Items))
+	for k, item := range r.Items {
+		x.shown[k] = j.number(item)
+	}
+	return x
+}
+
+// shadows are the recorded decisions of those that are asked for; nil where nothing is, or nothing is recorded.
+func (j *join) shadows(d *event.Decision) (all [][]int32) {
+	if len(d.Shadows) == 0 || len(j.q.Shadows) == 0 {
+		return nil
+	}
+	for _, name := range j.q.Shadows {
+		var order []int32
+		for i := range d.Shadows {
+			if d.Shadows[i].Name == name {
+				order = slices.Clone(d.Shadows[i].Order)
+			}
+		}
+		all = append(all, order)
+	}
+	return all
+}
+
+// wait keeps one half until the other comes.
+func (j *join) wait(id state.ID, h *half) {
+	h.until = j.now + halfTime
+	j.halves[id] = h
+	j.givenUp.put(due{at: h.until, id: id})
+}
+
+// decided makes a row of both halves, if they fit.
+func (j *join) decided(id state.ID, x *rankingHalf, sorted []int32, about []byte) {
+	l := j.log
+	if len(sorted) != len(x.shown) {
+		l.Counts.Halves++
+		return
+	}
+	for rank, i := range sorted {
+		j.rankOf[i] = int32(rank)
+	}
+	ranks := make([]int32, len(x.shown))
+	for k, i := range x.shown {
+		if ranks[k] = j.rankOf[i]; int(ranks[k]) >= len(sorted) || sorted[ranks[k]] != i {
+			l.Counts.Halves++ // its candidates are others
+			return
+		}
+	}
+	j.row(id, x, sorted, ranks, about)
+}
+
+// row begins one: ranks are of what is shown, by position. Without sorted and ranks nobody asks for them.
+func (j *join) row(id state.ID, x *rankingHalf, sorted, ranks []int32, about []byte) {
+	l := j.log
+	if len(l.Outcomes) == 0 {
+		l.First = x.time
+	}
+	l.First, l.Last, l.Longest = min(l.First, x.time), max(l.Last, x.time), max(l.Longest, len(sorted))
+	for _, shadow := range x.shadows { // from positions to utility ranks
+		for k, at := range shadow {
+			shadow[k] = ranks[at]
+		}
+	}
+	row := int32(len(l.Outcomes))
+	l.Outcomes = append(l.Outcomes, Outcome{Selected: -1})
+	if last, again := j.rows[id]; again { // the id is used anew: what it was is immature for ever
+		j.close(last)
+	}
+	slot := j.slot()
+	j.slots[slot] = open{id: id, row: row, live: true, began: x.began, selection: x.selection, deadline: x.deadline, shown: x.shown, ranks: ranks, item: -1}
+	j.rows[id] = slot
+	if x.selection != 0 {
+		j.selectionDue.put(due{at: j.slots[slot].selectBy(), slot: slot, row: row})
+	}
+	j.payoffDue.put(due{at: x.deadline, slot: slot, row: row})
+	j.emit(Event{Kind: Decided, Row: row, Decision: Decision{Time: x.time, Began: x.began, Items: sorted, Order: ranks, Propensities: x.propensities,
+		Shadows: x.shadows, About: about}})
+	j.again(id)
+}

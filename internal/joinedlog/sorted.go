@@ -1,0 +1,114 @@
+package joinedlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// disorder is how far records of a file may go back in time, in milliseconds, before it is sorted. A topic's records are in order but for
+// producers' clocks; what was read from several partitions at once is not.
+const disorder = 60_000
+
+// errDisorder says that a file is not in the order of time.
+type errDisorder struct{ l *lines }
+
+func (e errDisorder) Error() string {
+	return fmt.Sprintf("%s: it is not in the order of time", e.l.Place())
+}
+
+// lineAt is where a line of a file that is not in order stands.
+type lineAt struct {
+	time   event.Millis
+	offset int64
+	number int
+}
+
+// ordered are lines that are read in another order than they stand in.
+type ordered struct {
+	all  []lineAt
+	next int
+}
+
+// rewind begins with the first line again.
+func (l *lines) rewind() error {
+	if l.order != nil {
+		l.order.next = 0
+		return nil
+	}
+	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading %s again: %w", l.name, err)
+	}
+	l.in.in.Reset(l.file)
+	l.number, l.offset = 0, 0
+	return nil
+}
+
+// sort has the file read in the order of time from now on. Lines that cannot be read come first.
+func (h *head) sort(ctx context.Context, l *lines) error {
+	if err := l.rewind(); err != nil {
+		return err
+	}
+	var all []lineAt
+	for {
+		e, err := l.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		at := lineAt{offset: l.began, number: l.number}
+		if own, has, err := h.decode(e); err == nil {
+			at.time = effective(e, own, has)
+		}
+		all = append(all, at)
+	}
+	slices.SortStableFunc(all, func(a, b lineAt) int { return cmp.Compare(a.time, b.time) })
+	l.order = &ordered{all: all}
+	l.in = NewLineReader(l.file, 16<<10) // what lies behind a line is seldom the next one
+	return nil
+}
+
+// seek goes to the next line of those in order.
+func (l *lines) seek() error {
+	o := l.order
+	if o.next == len(o.all) {
+		return io.EOF
+	}
+	at := o.all[o.next]
+	o.next++
+	if at.offset != l.offset {
+		if _, err := l.file.Seek(at.offset, io.SeekStart); err != nil {
+			return fmt.Errorf("reading %s: %w", l.name, err)
+		}
+		l.in.in.Reset(l.file)
+	}
+	l.offset, l.number = at.offset, at.number-1
+	return nil
+}
+
+// OpenInput opens what a program is given to read in place of a file, which it copies to a temporary one.
+func OpenInput(topic event.Topic, in io.Reader) (Source, error) {
+	f, err := os.CreateTemp("", "ranker-worker-input-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil { // it lasts as long as it is open
+		return nil, errors.Join(err, f.Close())
+	}
+	_, err = io.Copy(f, in)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("copying standard input: %w", err), f.Close())
+	}
+	return newLines(topic, "standard input", f)
+}

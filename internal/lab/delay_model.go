@@ -1,0 +1,377 @@
+package lab
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// delayModel is a scenario in which a selection is paid only when something good comes of it, and late. What is not paid is
+// told by silence: at the payoff horizon.
+//
+// Items differ by a quality from 0, the worst, to 1, the best. Times are in impressions.
+type delayModel struct {
+	items       int   // unless it is said; with replaced, those that are live at a time
+	impressions int64 // T unless it is said
+	horizon     int64 // the payoff horizon unless it is said; all payoffs come before
+	clock       clock
+	// paid is the share of selections of an item that are paid; wait is the mean delay of its payoffs, which are
+	// exponential below horizon.
+	paid, wait func(quality float64) float64
+	// fewer tells that an impression's candidates are listLength of the items; they are all items otherwise.
+	fewer bool
+	// unequal draws qualities as products of two uniform variables; they are evenly spaced, in random order, otherwise.
+	unequal bool
+	// replaced, where not 0, is after how many impressions an item, any of them, gives way to a new one.
+	replaced int64
+	// delay, where not nil, is the delay of the payoff with a uniform luck, in place of wait.
+	delay func(luck float64) int64
+	// spread, where not 0, makes payoffs lognormal of median 1 and this deviation of the logarithm. Payoffs are cut at most, 1 for 0.
+	spread, most float64
+	// surely makes every second item pay its share of 1 with each selection, in place of 1 with its share.
+	surely bool
+	// returned is the share of selections that come to −1 in place of a payoff, by quality, and returns how late that is.
+	returned func(quality float64) float64
+	returns  int64
+	// sums adds up what comes of a selection until the horizon (aggregate: sum), at most to an end of the range: several payments,
+	// of which paid is the mean number, or a sale and, in a share of selections that is returned, its return, returns later.
+	sums, several bool
+	// paymentSchedule, where not nil, draws what comes of selections until the horizon, in place of paid and wait; with sums.
+	course func(items int, draws *stream) paymentSchedule
+	// tide, where not nil, is a factor of all shares paid at a time in milliseconds.
+	tide func(at int64) float64
+	// slower is how many times as late every second item pays, and changed all items from 0.3·T on; 0 for once.
+	slower, changed float64
+	// daily tells that payoffs are delivered at the end of the day.
+	daily bool
+	// down and up bound the impressions before which payoffs that would come get lost; 0 and 0 for none.
+	down, up int64
+}
+
+func rates(low, high float64) func(float64) float64 {
+	return func(quality float64) float64 { return low + (high-low)*quality }
+}
+
+// growing is first for the worst items, and times as much for the best.
+func growing(first, times float64) func(float64) float64 {
+	return func(quality float64) float64 { return first * math.Pow(times, quality) }
+}
+
+func always(x float64) func(float64) float64 { return func(float64) float64 { return x } }
+
+// trades are the scenarios of this kind. Their definitions stand at the scenarios' names.
+var trades = func() map[Scenario]*delayModel {
+	conversions := delayModel{items: 10, impressions: 60_000, horizon: 12_000, clock: everySecond, paid: rates(0.02, 0.1), wait: always(3000)}
+	churn := delayModel{items: 200, impressions: 100_000, horizon: 20_000, clock: everySecond, paid: rates(0.02, 0.32), wait: always(4000),
+		fewer: true, unequal: true, replaced: 250}
+	days := func(x float64) int64 { return everyMinute.in(time.Duration(x * float64(day))) }
+	sales := delayModel{items: 10, impressions: 100_000, horizon: days(30), clock: everyMinute, paid: rates(0.02, 0.1), wait: always(float64(days(3)))}
+	with := func(t delayModel, change func(*delayModel)) *delayModel {
+		change(&t)
+		return &t
+	}
+	return map[Scenario]*delayModel{
+		Conversions:     &conversions,
+		ConversionsSlow: with(conversions, func(t *delayModel) { t.wait = growing(500, 16) }),
+		ConversionsFast: with(conversions, func(t *delayModel) { t.wait = growing(8000, 1./16) }),
+		Churn:           &churn,
+		ChurnQuick:      with(churn, func(t *delayModel) { t.wait = always(200) }),
+		ChurnSlow:       with(churn, func(t *delayModel) { t.wait = growing(1000, 8) }),
+		Instalments:     with(conversions, func(t *delayModel) { t.paid, t.sums, t.several = rates(0.2, 1), true, true }),
+		Bimodal: with(sales, func(t *delayModel) {
+			t.delay = func(luck float64) int64 {
+				if luck < 0.8 {
+					return int64(luck / 0.8 * float64(everyMinute.in(time.Hour)))
+				}
+				return days(14)
+			}
+		}),
+		Revenue:    with(sales, func(t *delayModel) { t.spread, t.most = 2, 100 }),
+		Refunds:    with(sales, func(t *delayModel) { t.returned, t.returns = rates(0.01, 0.04), days(10) }),
+		RefundsSum: with(sales, func(t *delayModel) { t.sums, t.returned, t.returns = true, rates(0.01, 0.04), days(10) }),
+		MostlyPaid: with(sales, func(t *delayModel) { t.paid, t.wait = rates(0.4, 0.9), always(float64(days(6))) }),
+		SureAndRare: with(sales, func(t *delayModel) {
+			t.paid, t.wait, t.surely = rates(0.4, 0.9), always(float64(days(6))), true
+		}),
+		BimodalLate: with(sales, func(t *delayModel) {
+			t.delay = func(luck float64) int64 {
+				if luck < 0.2 {
+					return int64(luck / 0.2 * float64(everyMinute.in(time.Hour)))
+				}
+				return days(14)
+			}
+		}),
+		Halves:     with(sales, func(t *delayModel) { t.slower = 4 }),
+		HalvesMost: with(sales, func(t *delayModel) { t.paid, t.slower = rates(0.4, 0.9), 4 }),
+		Faster:     with(churn, func(t *delayModel) { t.changed = 1. / 4 }),
+		Slower:     with(churn, func(t *delayModel) { t.wait, t.changed = always(1000), 4 }),
+		Nightly: with(churn, func(t *delayModel) {
+			t.clock, t.horizon, t.wait, t.daily = everyTenSeconds, 3*day.Milliseconds()/int64(everyTenSeconds), always(200), true
+		}),
+		Waves:   with(sales, func(t *delayModel) { t.paid, t.tide = rates(0.02, 0.08), tide }),
+		Outage:  with(sales, func(t *delayModel) { t.paid, t.down, t.up = rates(0.02, 0.06), days(35), days(38) }),
+		Rare:    with(sales, func(t *delayModel) { t.items, t.impressions, t.fewer, t.paid = 200, 200_000, true, rates(0.002, 0.02) }),
+		TenRare: with(sales, func(t *delayModel) { t.paid = rates(0.005, 0.02) }),
+		Two:     with(sales, func(t *delayModel) { t.items, t.paid = 2, rates(0.03, 0.04) }),
+
+		Traces:         tracing(0),
+		TracesAlike:    tracing(0.9),
+		TracesContrary: tracing(-0.7),
+		Customers: {items: customerBands, impressions: 500 * customersADay, horizon: customerDays * customersADay, clock: tenADay,
+			paid: always(0), wait: always(0), sums: true, most: customerMost,
+			course: func(items int, draws *stream) paymentSchedule { return newCustomers(items, draws) }},
+	}
+}()
+
+// tracing is Traces, with this correlation of what items pay early and what they pay late.
+func tracing(correlation float64) *delayModel {
+	t := &delayModel{items: 20, impressions: 5000, clock: everyMinute, paid: always(0), wait: always(0), sums: true,
+		course: func(items int, draws *stream) paymentSchedule { return newTraced(items, correlation, draws) }}
+	for _, span := range traceSpans {
+		t.horizon += span
+	}
+	return t
+}
+
+// tide is how much more or less than in the mean is paid at a time: by 0.8 in the day, and by half in the week.
+func tide(at int64) float64 {
+	turns := func(d time.Duration) float64 { return 2 * math.Pi * float64(at) / float64(d.Milliseconds()) }
+	return (1 + 0.8*math.Sin(turns(day))) * (1 + 0.5*math.Sin(turns(7*day)))
+}
+
+// all is how many items there are in the course of so many impressions.
+func (t *delayModel) all(items int, impressions int64) int64 {
+	if t.replaced == 0 {
+		return int64(items)
+	}
+	return int64(items) + (impressions-1)/t.replaced
+}
+
+// payoffRange is that of payoffs, silence included.
+func (t *delayModel) payoffRange() (low, high float64) {
+	switch {
+	case t.returned != nil:
+		return -1, 1
+	case t.most > 0:
+		return 0, t.most
+	}
+	return 0, 1
+}
+
+// eventStream is what a run of a trade is made of.
+type eventStream struct {
+	*delayModel
+	quality []float64 // by item, as all that follows
+	paid    []float64
+	waits   []float64
+	course  paymentSchedule // of a trade with one
+	live    []policy.Item   // of a trade with replaced, those that are live
+	line    []policy.Item   // those that follow them
+	leaving []int           // where in live each of those comes to stand
+	delays  *stream
+	numbers *stream    // keys of the numbers that belong to several payments
+	late    float64    // uniform on [0,1), of the payoff of the impression at hand
+	part    policy.Key // of the impression at hand
+	pace    float64    // a factor of all delays at the impression at hand
+	turns   int64      // the first impression after they change
+	parts   []part     // of the reply at hand
+}
+
+// newMarket makes a run's. Items' numbers are their utility order: since all are drawn alike, that is a random one.
+func newMarket(t *delayModel, items int, horizon int64, seed uint64, run int) *eventStream {
+	all := int(t.all(items, horizon))
+	m := &eventStream{delayModel: t, quality: make([]float64, all), paid: make([]float64, all), waits: make([]float64, all),
+		delays: newStream(seed, run, forDelays), numbers: newStream(seed, run, forParts)}
+	m.pace, m.turns = 1, 3*horizon/10+1
+	draws := newStream(seed, run, forItems)
+	order := shuffled(all, draws)
+	for k, item := range order {
+		switch {
+		case t.unequal:
+			m.quality[item] = draws.float64() * draws.float64()
+		case all == 1:
+			m.quality[item] = 1
+		default:
+			m.quality[item] = float64(k) / float64(all-1)
+		}
+		m.paid[item], m.waits[item] = t.paid(m.quality[item]), t.wait(m.quality[item])
+		if t.slower > 0 && item%2 == 0 {
+			m.waits[item] *= t.slower
+		}
+	}
+	if t.course != nil {
+		m.course = t.course(all, draws)
+	}
+	if t.replaced > 0 {
+		m.live, m.line = order[:items], order[items:]
+		m.leaving = make([]int, len(m.line))
+		for k := range m.leaving {
+			m.leaving[k] = draws.below(items)
+		}
+	}
+	return m
+}
+
+// means are the items' mean payoffs, without the tide.
+func (m *eventStream) means() []float64 {
+	means := make([]float64, len(m.paid))
+	for i, paid := range m.paid {
+		switch {
+		case m.course != nil:
+			means[i] = m.course.mean(policy.Item(i))
+		case m.several:
+			means[i] = meanSum(paid)
+		case m.sums: // returned by the horizon are those of sales that came so much earlier
+			in := func(within int64) float64 { return -math.Expm1(-float64(within) / m.waits[i]) }
+			means[i] = paid - m.delayModel.returned(m.quality[i])*in(m.horizon-m.returns)/in(m.horizon)
+		case m.returned != nil:
+			means[i] = paid - m.delayModel.returned(m.quality[i])
+		case m.spread > 0:
+			means[i] = paid * cutLognormal(m.spread, m.most)
+		default:
+			means[i] = paid
+		}
+	}
+	return means
+}
+
+// next goes to impression t.
+func (m *eventStream) next(t int64) {
+	m.late = m.delays.float64()
+	if m.changed > 0 && t == m.turns {
+		m.pace = m.changed
+	}
+	if m.several || m.course != nil {
+		m.part = policy.Key(m.numbers.Uint64())
+	}
+	if m.replaced > 0 && t > 1 && (t-1)%m.replaced == 0 {
+		k := (t-1)/m.replaced - 1
+		m.live[m.leaving[k]] = m.line[k]
+	}
+}
+
+// reply is what comes of a selection of an item in impression t, whose user has a uniform luck, with its share paid
+// times factor. Not with sums.
+func (m *eventStream) reply(t int64, item policy.Item, luck, factor float64) reply {
+	paid := m.paid[item] * factor
+	switch {
+	case m.surely && item%2 == 0:
+		return reply{payoff: paid, late: m.delayOf(item, m.late), paid: true}
+	case luck < paid:
+		r := reply{payoff: 1, late: m.delayOf(item, m.late)}
+		if m.spread > 0 { // what is left of the luck is uniform again
+			r.payoff = min(math.Exp(m.spread*math.Sqrt2*math.Erfinv(2*luck/paid-1)), m.most)
+		}
+		r.paid = t+r.late < m.down || t+r.late >= m.up
+		return r
+	case m.returned != nil && luck < paid+m.returned(m.quality[item]):
+		return reply{payoff: -1, late: m.returns, paid: true}
+	}
+	return reply{}
+}
+
+// delayOf is how late an item's payoff comes with a uniform luck.
+func (m *eventStream) delayOf(item policy.Item, luck float64) int64 {
+	if m.delay != nil {
+		return m.delay(luck)
+	}
+	mean := m.waits[item] * m.pace
+	return int64(-mean * math.Log1p(luck*math.Expm1(-float64(m.horizon)/mean)))
+}
+
+// nightFrom is how many impressions it is from one until the day ends.
+func (m *eventStream) nightFrom(t int64) int64 {
+	length := m.clock.in(day)
+	return (length - t%length) % length
+}
+
+// Several payments are of sizes from leastPart to leastPart + partRange, uniformly; their sum counts as 1 at most.
+const (
+	leastPart = 0.1
+	partRange = 0.2
+)
+
+// replyInParts is what comes of a selection of an item whose user has a uniform luck, with parts, of which those count that come
+// within so many impressions.
+func (m *eventStream) replyInParts(item policy.Item, luck float64, within int64) reply {
+	m.parts = m.parts[:0]
+	switch {
+	case m.course != nil:
+		m.parts = m.course.pay(item, m.part, m.parts)
+	case m.several:
+		m.payments(item, luck)
+	default:
+		m.sale(item, luck)
+	}
+	slices.SortFunc(m.parts, func(a, b part) int { return cmp.Compare(a.late, b.late) })
+	var total float64
+	kept := m.parts[:0]
+	low, high := m.payoffRange()
+	for _, p := range m.parts {
+		if p.late < within {
+			total += p.sum
+			kept = append(kept, part{p.late, min(max(total, low), high)})
+		}
+	}
+	return reply{payoff: min(max(total, low), high), late: within, paid: len(kept) > 0, parts: kept}
+}
+
+// payments draws several.
+func (m *eventStream) payments(item policy.Item, luck float64) {
+	mean := m.paid[item]
+	probability := math.Exp(-mean) // of k payments
+	for k := uint64(0); luck >= probability && k < manyParts; k++ {
+		luck -= probability
+		probability *= mean / float64(k+1)
+		m.parts = append(m.parts, part{m.delayOf(item, m.part.Float64(2*k)), leastPart + partRange*m.part.Float64(2*k+1)})
+	}
+}
+
+// sale draws a sale, and what is returned of it.
+func (m *eventStream) sale(item policy.Item, luck float64) {
+	paid := m.paid[item]
+	if luck >= paid {
+		return
+	}
+	sold := m.delayOf(item, m.late)
+	m.parts = append(m.parts, part{sold, 1})
+	if luck < m.delayModel.returned(m.quality[item]) {
+		m.parts = append(m.parts, part{sold + m.returns, -1})
+	}
+}
+
+// manyParts bounds the number of payments, where rounding leaves some luck over.
+const manyParts = 100
+
+// meanSum is the mean of what sum draws.
+func meanSum(mean float64) float64 {
+	var value float64
+	probability, rest := math.Exp(-mean), 1.0
+	for k := 0; ; k++ {
+		// The sum of k uniform variables has the distribution function Σ_j (−1)^j·C(k,j)·(x−j)₊^k/k! (Irwin and Hall);
+		// E min(X, c) = c − ∫₀^c F.
+		c := (1 - leastPart*float64(k)) / partRange
+		if c <= 0 {
+			return value + rest // 1 whatever follows
+		}
+		below, term := 0.0, 1.0
+		for j := 0; j <= k && float64(j) < c; j++ {
+			below += term * math.Pow(c-float64(j), float64(k+1))
+			term *= -float64(k-j) / float64(j+1)
+		}
+		below /= math.Gamma(float64(k + 2))
+		value += probability * (leastPart*float64(k) + partRange*(c-below))
+		rest -= probability
+		probability *= mean / float64(k+1)
+	}
+}
+
+// cutLognormal is the mean of a lognormal variable of median 1 that is cut at most.
+func cutLognormal(deviation, most float64) float64 {
+	cdf := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
+	top := math.Log(most) / deviation
+	return math.Exp(deviation*deviation/2)*cdf(top-deviation) + most*cdf(-top)
+}

@@ -1,0 +1,171 @@
+package lab
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+)
+
+// hiddenUtilities keeps the utilities from a learner that has to find their order. It sees items under other numbers, drawn for each
+// run, and the candidates in the order of those.
+type hiddenUtilities struct {
+	labels    []policy.Item // by item
+	fixed     bool          // candidates are the same in each impression
+	seen      []policy.Item // the candidates as the learner sees them
+	positions []int32       // of each of them in the world's order, increasing utility
+	ranked    []policy.Item // the candidates in the order that the learner found
+	crowd     *population   // nil for users who know what they like
+	burnIn    burnIn
+}
+
+// burnIn is what a run's burn-in came to: the impressions that were ranked so as to find the order.
+type burnIn struct {
+	impressions int64
+	last        int64   // the last of them
+	regret      float64 // in them; with regret against a fixed ranking, up to the last of them
+}
+
+// newVeil makes one for a run; nil for a learner that is given all utilities.
+func newVeil(e *Experiment, u config.Utilities, run int) *hiddenUtilities {
+	labels := shuffled(int(e.every()), newStream(e.Seed, run, forLabels))
+	switch x := shops[e.Scenario]; {
+	case u == config.Given && (x == nil || x.unscored == 0):
+		return nil
+	case u == config.Given:
+		labels = scored(labels, x.unscored)
+	}
+	v := &hiddenUtilities{labels: labels, fixed: e.Scenario.fixedOrder()}
+	if u == config.Social {
+		v.crowd = newCrowd(e, run)
+	}
+	return v
+}
+
+// scored are labels in the order of the utilities that a learner is given, where a share of the items, drawn by a permutation, has none:
+// those stand at the median of the others, ties by number.
+func scored(permutation []policy.Item, unscored float64) []policy.Item {
+	n := len(permutation)
+	without := int(unscored * float64(n))
+	var known, order []int
+	utilities := make([]float64, n)
+	for i, p := range permutation {
+		if order = append(order, i); int(p) >= without {
+			known = append(known, i)
+			utilities[i] = float64(i)
+		}
+	}
+	middle := float64(known[len(known)/2]+known[(len(known)-1)/2]) / 2
+	for i, p := range permutation {
+		if int(p) < without {
+			utilities[i] = middle
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(utilities[a], utilities[b]) })
+	labels := make([]policy.Item, n)
+	for label, i := range order {
+		labels[i] = policy.Item(label)
+	}
+	return labels
+}
+
+// hide takes the world's candidates.
+func (v *hiddenUtilities) hide(candidates []policy.Item) {
+	if v.fixed && len(v.seen) > 0 {
+		return
+	}
+	v.positions = v.positions[:0]
+	for k := range candidates {
+		v.positions = append(v.positions, int32(k))
+	}
+	slices.SortFunc(v.positions, func(a, b int32) int { return cmp.Compare(v.labels[candidates[a]], v.labels[candidates[b]]) })
+	v.seen = v.seen[:0]
+	for _, k := range v.positions {
+		v.seen = append(v.seen, v.labels[candidates[k]])
+	}
+}
+
+// selects is the selection of a user without noise: its position among those shown, and in the world's order.
+func (v *hiddenUtilities) selects(w *world, d *delay.Decision) (shown int, position int32) {
+	liked := math.Inf(-1)
+	for k := range min(w.window, len(d.Order)) {
+		at := v.positions[d.Order[k]]
+		utility := w.utility(at)
+		if v.crowd != nil {
+			utility = v.crowd.perceives(w.candidates[at])
+		}
+		if utility > liked {
+			liked, shown, position = utility, k, at
+		}
+	}
+	return shown, position
+}
+
+// outcome completes what the learner is told of the selection, but for the payoff.
+func (v *hiddenUtilities) outcome(w *world, d *delay.Decision, shown int, fb *delay.Feedback) {
+	v.ranked = append(v.ranked[:0], v.seen...)
+	for k, rank := range d.Ranks {
+		v.ranked[rank] = v.seen[d.Order[k]]
+	}
+	fb.Item = v.seen[d.Order[shown]]
+	fb.Candidates, fb.Order, fb.Undecided = v.ranked, d.Ranks, d.Undecided
+	if len(d.Ranks) == 0 { // utilities are given
+		fb.Order = d.Order
+	}
+	if len(d.Propensities) > 0 {
+		fb.Propensity = d.Propensities[shown]
+	}
+	if len(d.Expected) > 0 {
+		fb.Expected, fb.HasExpected = d.Expected[shown], true
+	}
+	if v.crowd != nil {
+		fb.Utility, fb.HasUtility = v.crowd.estimates(w.candidates[v.positions[d.Order[shown]]]), true
+	}
+}
+
+// population are users who learn from each other what they like (the paper's appendix C.1): an item's utility is its number,
+// each user's own estimate of it is that plus a normal variable of deviation σ, 1 unless Experiment.Tastes says otherwise, and what everybody knows of it is the mean of
+// the estimates so far, give or take σ·√(2·log(4nt²/δ)/N), δ = 0.05. Users take any value of that for the utility.
+type population struct {
+	known  []known
+	t      int64 // estimates
+	draws  *stream
+	normal func() float64
+	sigma  float64
+}
+
+// known is what everybody knows of an item.
+type known struct {
+	n   int64
+	sum float64
+}
+
+func newCrowd(e *Experiment, run int) *population {
+	s := newStream(e.Seed, run, forTastes)
+	return &population{known: make([]known, int(e.every())), draws: s, normal: normal(s), sigma: cmp.Or(e.Tastes, 1)}
+}
+
+// perceives is what a user takes for the utility of an item.
+func (c *population) perceives(item policy.Item) float64 {
+	k := &c.known[item]
+	u := 2*c.draws.float64() - 1
+	if k.n == 0 {
+		return float64(len(c.known)) * (1 + u) / 2
+	}
+	n := float64(len(c.known))
+	radius := math.Sqrt(2 * (math.Log(4*n/0.05) + 2*math.Log(float64(c.t))) / float64(k.n))
+	return k.sum/float64(k.n) + u*c.sigma*radius
+}
+
+// estimates is a user's own estimate of what was selected, which is published.
+func (c *population) estimates(item policy.Item) float64 {
+	x := float64(item) + c.sigma*c.normal()
+	k := &c.known[item]
+	k.n++
+	k.sum += x
+	c.t++
+	return x
+}

@@ -1,0 +1,222 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/learners"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// Options are what a configuration file does not say.
+type Options struct {
+	Logger  *slog.Logger
+	Metrics *Metrics
+	Tracers trace.TracerProvider // of requests' spans; nil: there are none
+	// Now is the time that records are stamped with; nil: real time.
+	Now func() event.Millis
+}
+
+// Door takes records over HTTP. Handler answers while Run runs.
+type Door struct {
+	cfg      *config.Config
+	opt      Options
+	topics   [event.Topics]string
+	learners map[string]*config.Learner
+	contexts map[string]*partition.Context // of the learners that look at contexts
+
+	broker      *broker.Client
+	book        *book
+	writer      *writer
+	guard       *guard
+	substitutes *substitutes
+	decoders    sync.Pool
+
+	slots     chan struct{}       // requests under way whose bodies have come
+	bodies    *semaphore.Weighted // bytes of bodies that have come
+	searches  chan struct{}       // searches of the log under way, for those who ask for a ranking
+	lookBacks chan struct{}       // likewise, for impressions
+	work      sync.WaitGroup      // what outlives the request that it is for
+
+	partitions atomic.Int64 // of all topics; 0: not known yet
+	stopping   atomic.Bool
+	mu         sync.Mutex
+	unready    map[string]string // what is not ready, and why
+	owning     map[int32]*owners // of the partitions' rankings
+}
+
+// Bodies under way take at most this much memory, and at least one of the largest has room.
+const mostBodies = 256 << 20
+
+// New makes a door. It connects nothing yet; Run does. The client of the log is closed by whoever made it, after Run.
+func New(cfg *config.Config, b *broker.Client, topics [event.Topics]string, opt Options) (*Door, error) {
+	g, err := newGuard(cfg, opt.Logger)
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{cfg: cfg, opt: opt, topics: topics, learners: map[string]*config.Learner{}, contexts: map[string]*partition.Context{}, broker: b, book: newBook(cfg.Serve.Remember),
+		guard: g, substitutes: &substitutes{log: opt.Logger, metrics: opt.Metrics, known: map[cause]*spell{}},
+		slots: make(chan struct{}, cfg.Serve.Concurrency), bodies: semaphore.NewWeighted(max(mostBodies, cfg.Serve.MaxBodyBytes)),
+		searches: make(chan struct{}, mostSearches), lookBacks: make(chan struct{}, mostSearches), owning: map[int32]*owners{}, unready: map[string]string{"Kafka": "has not been asked yet"}}
+	for i := range cfg.Learners {
+		l := &cfg.Learners[i]
+		d.learners[l.Name] = l
+		c, err := learners.Context(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cfg.Where("learners."+l.Name+".context"), err)
+		}
+		if c != nil {
+			d.contexts[l.Name] = c
+		}
+	}
+	limits := event.Limits{MaxCandidates: cfg.Limits.MaxCandidates, MaxRecordBytes: cfg.Limits.MaxRecordBytes}
+	d.decoders.New = func() any {
+		one := event.NewKeylessDecoder(limits)
+		if len(d.contexts) > 0 {
+			one.WithContext()
+		}
+		return one
+	}
+	d.writer = newWriter(d, func() int { return int(d.partitions.Load()) })
+	return d, nil
+}
+
+// Unready lists in plain words why the door is not ready; empty: it is.
+func (d *Door) Unready() (why []string) {
+	if d.stopping.Load() {
+		return []string{"it is ending"}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(d.unready)) {
+		why = append(why, what+" "+d.unready[what])
+	}
+	return why
+}
+
+// note says why something is not ready; empty: it is.
+func (d *Door) note(what, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unready[what] = why; why == "" {
+		delete(d.unready, what)
+	}
+}
+
+// caughtUp tells whether all rankings that there are have been read.
+func (d *Door) caughtUp() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.unready) == 0
+}
+
+// Reload reads the tokens anew.
+func (d *Door) Reload() { d.guard.renew() }
+
+// Stop makes the door not ready, so that nobody new comes; it still answers.
+func (d *Door) Stop() { d.stopping.Store(true) }
+
+// watchEvery is how often the tokens' file and the number of partitions are looked at.
+const watchEvery = 10 * time.Second
+
+// Run reads the rankings until ctx ends, and then waits for what is still being written. Answers must have ended before that.
+func (d *Door) Run(ctx context.Context) {
+	var tails sync.WaitGroup
+	defer func() {
+		d.work.Wait()
+		d.writer.close()
+		tails.Wait()
+	}()
+	said := ""
+	started := 0
+	for {
+		n, err := d.count(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			d.note("Kafka", "does not say how many partitions there are: "+err.Error())
+			if said != err.Error() {
+				said = err.Error()
+				d.opt.Logger.Warn("waiting for Kafka", "error", err)
+			}
+		default:
+			said = ""
+			for ; started < n; started++ { // partitions that were added begin empty
+				p := int32(started)
+				d.note(rankingsOf(p), behind)
+				tails.Go(func() { d.tail(ctx, p) })
+			}
+			d.partitions.Store(int64(n))
+			d.note("Kafka", "")
+		}
+		wait := watchEvery
+		if d.partitions.Load() == 0 {
+			wait = time.Second
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		d.guard.renew()
+		d.substitutes.look(time.Now())
+	}
+}
+
+// count asks how many partitions the topics have.
+func (d *Door) count(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	n, err := d.broker.Partitions(ctx, event.Impressions)
+	if err != nil {
+		return 0, err
+	}
+	m, err := d.broker.Partitions(ctx, event.Rankings)
+	if err == nil && m != n {
+		err = fmt.Errorf("topic %q has %d partitions, %q has %d", d.topics[event.Impressions], n, d.topics[event.Rankings], m)
+	}
+	return n, err
+}
+
+// producer implements appender.
+func (d *Door) producer(ctx context.Context) (task.Producer, error) {
+	p, err := d.broker.NewProducer(ctx)
+	if err != nil {
+		return p, cmp.Or(ctx.Err(), err)
+	}
+	return p, nil
+}
+
+// produce implements appender. All records of a batch have the time of its newest.
+func (d *Door) produce(ctx context.Context, l laneKey, p task.Producer, sequence int32, batch []*record) error {
+	messages := make([]task.OutMessage, len(batch))
+	for i, r := range batch {
+		messages[i] = task.OutMessage{Key: r.key, Value: r.value, Headers: r.headers}
+	}
+	_, err := d.broker.Partition(int32(l.partition)).Produce(ctx, task.Produce{Topic: l.topic, Producer: p, Sequence: sequence,
+		Timestamp: batch[len(batch)-1].time, Messages: messages})
+	return err
+}
+
+// now is what records are stamped with.
+func (d *Door) now() event.Millis {
+	if d.opt.Now == nil {
+		return time.Now().UnixMilli()
+	}
+	return d.opt.Now()
+}

@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ranker-worker/ranker-worker/docs"
+)
+
+// The paths that records and rankings go through.
+const (
+	rankPath       = "/v1/rank"
+	selectionsPath = "/v1/selections"
+	payoffsPath    = "/v1/payoffs"
+	rankingsPath   = "/v1/rankings/{id}"
+)
+
+var paths = []string{rankPath, selectionsPath, payoffsPath, rankingsPath}
+
+// answer is what a request comes to: a body, or a problem.
+type answer struct {
+	status  int
+	body    []byte
+	problem *problem
+}
+
+// Handler serves /v1. Health is what the others are served by: probes, and metrics, which need a token where /v1 does.
+func (d *Door) Handler(health http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(rankPath, d.traced(rankPath, d.guarded(rankPath, http.MethodPost, d.rank)))
+	mux.Handle(selectionsPath, d.traced(selectionsPath, d.guarded(selectionsPath, http.MethodPost, d.selections)))
+	mux.Handle(payoffsPath, d.traced(payoffsPath, d.guarded(payoffsPath, http.MethodPost, d.payoffs)))
+	mux.Handle(rankingsPath, d.traced(rankingsPath, d.guarded(rankingsPath, http.MethodGet, d.ranking)))
+	mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		writeBody(w, http.StatusOK, "application/yaml", docs.OpenAPI)
+	})
+	mux.Handle("GET /livez", health)
+	mux.Handle("GET /readyz", health)
+	for _, path := range []string{"GET /metrics", "GET /version"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if _, ok := d.guard.known(r); !ok {
+				noToken().write(w)
+				return
+			}
+			health.ServeHTTP(w, r)
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { noSuchPath().write(w) })
+	return mux
+}
+
+// guarded is a handler within the limits.
+func (d *Door) guarded(path, method string, handle func(*http.Request) answer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		a := d.admitted(r, method, handle)
+		if a.problem != nil {
+			a.status = a.problem.Status
+		}
+		d.opt.Metrics.answered(path, a.status, time.Since(start))
+		if a.problem == nil {
+			writeBody(w, a.status, "application/json", a.body)
+			return
+		}
+		if a.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", method)
+		}
+		a.problem.write(w)
+	})
+}
+
+func (d *Door) admitted(r *http.Request, method string, handle func(*http.Request) answer) answer {
+	if r.Method != method {
+		return answer{problem: otherMethod(method)}
+	}
+	if p := d.guard.admit(r); p != nil {
+		return answer{problem: p}
+	}
+	return handle(r)
+}
+
+// within does the work of a request within serve.concurrency. A request whose body has not come yet takes no room there.
+func (d *Door) within(work func() answer) answer {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+		return work()
+	default:
+		return answer{problem: busy()}
+	}
+}
+
+// withBody gives a handler the request's body.
+func (d *Door) withBody(r *http.Request, handle func(body []byte) answer) answer {
+	most := d.cfg.Serve.MaxBodyBytes
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return answer{problem: notJSON()}
+	}
+	if r.ContentLength > most {
+		return answer{problem: tooLarge(overLimit(most))}
+	}
+	body, reserved, p := readBody(http.MaxBytesReader(nil, r.Body, most), d.bodies, most)
+	defer d.bodies.Release(reserved)
+	if p != nil {
+		return answer{problem: p}
+	}
+	return d.within(func() answer { return handle(body) })
+}
+
+// firstBytes is the room of a body before anything has come, which is not reserved.
+const firstBytes = 4 << 10
+
+// readBody reads a body. Room for it is reserved as its bytes come, so that a connection over which nothing comes holds none; the
+// reader's deadline ends such a connection. Reserved has to be released.
+func readBody(r io.Reader, room *semaphore.Weighted, most int64) (body []byte, reserved int64, p *problem) {
+	body = make([]byte, 0, firstBytes)
+	for {
+		if len(body) == cap(body) {
+			more := int64(cap(body))
+			if !room.TryAcquire(more) {
+				return nil, reserved, busy()
+			}
+			reserved += more
+			body = append(make([]byte, 0, 2*cap(body)), body...)
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		var over *http.MaxBytesError
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return body, reserved, nil
+		case errors.As(err, &over):
+			return nil, reserved, tooLarge(overLimit(most))
+		default:
+			return nil, reserved, unreadableBody(err.Error())
+		}
+	}
+}
+
+func overLimit(most int64) string {
+	return fmt.Sprintf("a body has at most %d bytes (serve.max_body_bytes)", most)
+}

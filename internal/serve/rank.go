@@ -1,0 +1,245 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// statusGone is that of an answer which nobody hears: whoever asked has gone.
+const statusGone = 499
+
+// asked is an impression, as far as its answer depends on it.
+type asked struct {
+	id      string
+	learner string
+	named   bool // it names its learner
+	time    event.Millis
+	hasTime bool
+	items   []string // by utility, the highest first; as they came where they have none
+	value   []byte
+	trace   []task.Header
+}
+
+// rank is POST /v1/rank.
+func (d *Door) rank(r *http.Request) answer {
+	return d.withBody(r, func(body []byte) answer {
+		a, fault := d.read(bare(body))
+		if fault != nil {
+			return refused(fault, "")
+		}
+		a.trace = traceOf(r)
+		timeout := time.NewTimer(d.cfg.Serve.Timeout)
+		defer timeout.Stop()
+		known, c, write := d.book.join(a.id, a.value, time.Now())
+		if known != nil {
+			return d.ranked(a, known)
+		}
+		defer d.book.leave(c)
+		if write {
+			d.work.Go(func() { d.give(c, a) })
+		}
+		return d.await(r.Context(), a, c, timeout.C)
+	})
+}
+
+// read decodes an impression, and says what is wrong with it.
+func (d *Door) read(body []byte) (*asked, *event.Fault) {
+	decoder := d.decoders.Get().(*event.Decoder)
+	defer d.decoders.Put(decoder)
+	var i event.Impression
+	if err := decoder.Impression(&i, nil, body); err != nil {
+		return nil, faultIn(err)
+	}
+	l := d.cfg.DefaultLearner()
+	if len(i.Learner) > 0 {
+		l = d.learners[string(i.Learner)]
+	}
+	a := &asked{id: string(i.ID), time: i.Time, hasTime: i.HasTime, value: body, named: len(i.Learner) > 0}
+	if l != nil {
+		a.learner = l.Name
+	}
+	if f := partition.LearnerRefusal(&i, a.learner, l != nil && l.Utilities != config.Given); f != nil {
+		return nil, f
+	}
+	if c := d.contexts[a.learner]; c != nil {
+		if f := c.Read(new(partition.Reading), &i, a.learner); f != nil {
+			return nil, f
+		}
+	}
+	a.items = byUtility(&i)
+	return a, nil
+}
+
+// byUtility is the order that stands in for a ranking.
+func byUtility(i *event.Impression) []string {
+	n := len(i.Candidates)
+	items := make([]string, n)
+	if !i.HasUtilities {
+		for k := range items {
+			items[k] = string(i.Candidates[k].Item)
+		}
+		return items
+	}
+	order, utilities, names := make([]int32, n), make([]float64, n), make([][]byte, n)
+	for k, c := range i.Candidates {
+		utilities[k], names[k] = c.Utility, c.Item
+	}
+	policy.SortByUtility(order, utilities, names, &policy.Workspace{})
+	for k, at := range order {
+		items[n-1-k] = string(names[at])
+	}
+	return items
+}
+
+// give writes an impression. It outlives the request: a ranking that comes late is still one.
+func (d *Door) give(c *call, a *asked) {
+	err := d.writer.write(context.Background(), event.Impressions, d.now(), []*record{{key: []byte(a.id), value: a.value, headers: a.trace}})
+	d.book.written(c, err)
+}
+
+// await waits for a ranking. At half the time it is looked for in the log: the impression may be one that was ranked long ago, which
+// no worker ranks again.
+func (d *Door) await(ctx context.Context, a *asked, c *call, timeout <-chan time.Time) answer {
+	half := time.NewTimer(d.cfg.Serve.Timeout / 2)
+	defer half.Stop()
+	for {
+		select {
+		case <-c.done:
+			if c.err == nil {
+				return d.ranked(a, c.ranking)
+			}
+			return d.notGiven(a, c.err)
+		case <-half.C:
+			if a.hasTime {
+				d.work.Go(func() { d.lookBack(a) })
+			}
+		case <-timeout:
+			return d.substitute(a, late, nil)
+		case <-ctx.Done():
+			return answer{status: statusGone}
+		}
+	}
+}
+
+// lookBack finds a ranking that is in the log and not remembered. An error is seen by the answer, which is a substitute.
+func (d *Door) lookBack(a *asked) {
+	if found, err := d.search(context.Background(), d.lookBacks, a.id, a.time); err == nil && found != nil {
+		d.book.ranked(found)
+	}
+}
+
+// notGiven answers an impression that could not be written.
+func (d *Door) notGiven(a *asked, err error) answer {
+	switch {
+	case tooLargeForTopic(err):
+		return answer{problem: tooLarge(err.Error())}
+	case errors.Is(err, errQueueFull):
+		return d.substitute(a, crowded, err)
+	}
+	return d.substitute(a, unwritten, err)
+}
+
+// ranked answers with a ranking, as it stands in the log.
+func (d *Door) ranked(a *asked, r *ranking) answer {
+	if p := d.conflict(a, r); p != nil {
+		return answer{problem: p}
+	}
+	return answer{status: http.StatusOK, body: rankingBody(r)}
+}
+
+// rankingBody is a ranking with the word that it is one.
+func rankingBody(r *ranking) []byte {
+	return append(append([]byte(`{"substitute":false,`), r.value[1:]...), '\n')
+}
+
+// conflict says why a ranking is not one of this impression, but of another one with its id; nil: it is of this one. An impression
+// that names a learner may have been given to an arm of that learner's experiment. Which learner ranks an impression that names none
+// is the worker's to say.
+func (d *Door) conflict(a *asked, r *ranking) *problem {
+	decoder := d.decoders.Get().(*event.Decoder)
+	defer d.decoders.Put(decoder)
+	var ranked event.Ranking
+	if decoder.Ranking(&ranked, r.value) != nil || !permutes(ranked.Items, a.items) {
+		return otherCandidates()
+	}
+	if a.named && string(ranked.Learner) != a.learner && ranked.Decision.Assignment.Experiment != a.learner {
+		return otherLearner(string(ranked.Learner))
+	}
+	return nil
+}
+
+// permutes tells whether a ranking's items are these.
+func permutes(ranked [][]byte, items []string) bool {
+	if len(ranked) != len(items) {
+		return false
+	}
+	shown := make(map[string]bool, len(items))
+	for _, item := range ranked {
+		shown[string(item)] = true
+	}
+	for _, item := range items {
+		if !shown[item] {
+			return false
+		}
+	}
+	return true
+}
+
+// substituteRanking stands in for a ranking.
+type substituteRanking struct {
+	Substitute bool     `json:"substitute"`
+	ID         string   `json:"impression_id"`
+	Learner    string   `json:"learner"`
+	Items      []string `json:"items"`
+}
+
+// substitute answers without a ranking: by utility.
+func (d *Door) substitute(a *asked, why cause, err error) answer {
+	d.substitutes.add(why, err)
+	body, err := json.Marshal(substituteRanking{true, a.id, a.learner, a.items})
+	if err != nil { // of strings there is none
+		return answer{problem: unreadableBody(err.Error())}
+	}
+	return answer{status: http.StatusOK, body: append(body, '\n')}
+}
+
+// ranking is GET /v1/rankings/{id}.
+func (d *Door) ranking(r *http.Request) answer {
+	return d.within(func() answer { return d.find(r) })
+}
+
+func (d *Door) find(r *http.Request) answer {
+	id := r.PathValue("id")
+	if found := d.book.find(id); found != nil {
+		return answer{status: http.StatusOK, body: rankingBody(found)}
+	}
+	at := r.URL.Query().Get("time")
+	if at == "" {
+		return answer{problem: unknownRanking("it is none of those remembered; with the impression's time as the parameter time, " +
+			"older ones are looked for in the log")}
+	}
+	from, ok := event.ParseTime([]byte(at))
+	if !ok {
+		return answer{problem: faultyTime(fmt.Sprintf("%.64q is not a time as in 2026-11-21T10:00:00.000Z", at))}
+	}
+	found, err := d.search(r.Context(), d.searches, id, from)
+	switch {
+	case errors.Is(err, errSearchesBusy):
+		return answer{problem: busy()}
+	case err != nil:
+		return answer{problem: unreadableLog(err.Error())}
+	case found == nil:
+		return answer{problem: unknownRanking("it is not in the log where it was looked for, from the time given on")}
+	}
+	return answer{status: http.StatusOK, body: rankingBody(found)}
+}

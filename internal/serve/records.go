@@ -1,0 +1,128 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
+)
+
+// mostRecords bounds one batch, and mostFaults what is said of one.
+const (
+	mostRecords = 1000
+	mostFaults  = 100
+)
+
+// selections is POST /v1/selections.
+func (d *Door) selections(r *http.Request) answer {
+	if !d.cfg.Kafka.Topics.HasSelections() {
+		return answer{problem: noSuchPath()}
+	}
+	return d.records(r, event.Selections, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
+		var s event.Selection
+		if err := decoder.Selection(&s, nil, value); err != nil {
+			return nil, faultIn(err)
+		}
+		return s.ID, nil
+	})
+}
+
+// payoffs is POST /v1/payoffs.
+func (d *Door) payoffs(r *http.Request) answer {
+	return d.records(r, event.Payoffs, func(decoder *event.Decoder, value []byte) (id []byte, f *event.Fault) {
+		var p event.Payoff
+		if err := decoder.Payoff(&p, nil, value); err != nil {
+			return nil, faultIn(err)
+		}
+		return p.ID, partition.PayoffRefusal(&p, d.cfg.Kafka.Topics.HasSelections())
+	})
+}
+
+// records writes one record or a list of them. Where one is faulty none is written.
+func (d *Door) records(r *http.Request, topic event.Topic, read func(*event.Decoder, []byte) ([]byte, *event.Fault)) answer {
+	return d.withBody(r, func(body []byte) answer {
+		values, single, p := split(body)
+		if p != nil {
+			return answer{problem: p}
+		}
+		decoder := d.decoders.Get().(*event.Decoder)
+		defer d.decoders.Put(decoder)
+		var records []*record
+		var faults []problemError
+		trace := traceOf(r)
+		large := false
+		for i, value := range values {
+			prefix := ""
+			if !single {
+				prefix = "/" + strconv.Itoa(i)
+			}
+			id, f := read(decoder, value)
+			if f != nil {
+				large = large || f.Reason == event.RecordTooLarge
+				faults = append(faults, faultOf(f, prefix))
+				continue
+			}
+			records = append(records, &record{key: bytes.Clone(id), value: value, headers: trace})
+		}
+		if len(faults) > 0 {
+			return refusedAll(faults, large)
+		}
+		err := d.writer.write(r.Context(), topic, d.now(), records)
+		switch {
+		case err == nil:
+			return answer{status: http.StatusAccepted, body: fmt.Appendf(nil, "{\"written\":%d}\n", len(records))}
+		case tooLargeForTopic(err):
+			return answer{problem: tooLarge(err.Error())}
+		case errors.Is(err, errQueueFull):
+			return answer{problem: busy()}
+		}
+		return answer{problem: notWritten(err.Error())}
+	})
+}
+
+// bare is a JSON document without the white space around it. A worker tells JSON from other formats by its first byte.
+func bare(document []byte) []byte { return bytes.Trim(document, " \t\r\n") }
+
+// split takes a list of records apart; anything else is a single one.
+func split(body []byte) (values [][]byte, single bool, p *problem) {
+	if body = bare(body); len(body) == 0 || body[0] != '[' {
+		return [][]byte{body}, true, nil
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, false, faultyRecord(problemError{Reason: event.MalformedJSON, Detail: err.Error(), Pointer: "#"})
+	}
+	if len(raw) > mostRecords {
+		return nil, false, tooLarge(fmt.Sprintf("%d records, at most %d are taken at once", len(raw), mostRecords))
+	}
+	for _, r := range raw {
+		values = append(values, bare(r))
+	}
+	return values, false, nil
+}
+
+// refused answers a single faulty record.
+func refused(f *event.Fault, prefix string) answer {
+	return refusedAll([]problemError{faultOf(f, prefix)}, f.Reason == event.RecordTooLarge)
+}
+
+func refusedAll(faults []problemError, large bool) answer {
+	if large {
+		return answer{problem: tooLarge(faults[0].Detail)}
+	}
+	return answer{problem: faultyRecord(faults[:min(len(faults), mostFaults)]...)}
+}
+
+// faultIn is the decoder's fault; it has no other errors.
+func faultIn(err error) *event.Fault {
+	var f *event.Fault
+	if !errors.As(err, &f) {
+		return &event.Fault{Reason: event.MalformedJSON, Detail: err.Error()}
+	}
+	return f
+}

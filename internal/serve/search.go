@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/task"
+)
+
+// A ranking that is not remembered any more is looked for in the log, from the time of its impression on: it was written
+// moments later.
+const (
+	mostSearches = 4        // at once, for those who ask for rankings; as many again for impressions that were ranked long ago
+	searchBytes  = 32 << 20 // of the log, in one search
+	searchSlack  = 5_000    // milliseconds by which a platform's clock may be ahead of the brokers'
+)
+
+var errSearchesBusy = errors.New("other rankings are being looked for")
+
+// search looks for a ranking; nil: there is none where it looked. Where all that was appended since is remembered it does not look.
+// Slots has room for the searches of its kind that may be under way.
+func (d *Door) search(ctx context.Context, slots chan struct{}, id string, from event.Millis) (*ranking, error) {
+	from -= searchSlack
+	if d.caughtUp() && d.book.knows(from) {
+		return d.book.find(id), nil
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	default:
+		return nil, errSearchesBusy
+	}
+	p, ok := d.writer.partitionOf([]byte(id))
+	if !ok {
+		return nil, errNoTopics
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	log := d.broker.Partition(int32(p))
+	next, ok, err := log.OffsetAt(ctx, event.Rankings, from)
+	if err != nil || !ok {
+		return nil, err
+	}
+	decoder := event.NewDecoder(event.Limits{})
+	owners := d.owners(int32(p))
+	for left := searchBytes; left > 0; {
+		f, err := log.Fetch(ctx, task.Fetch{Topic: event.Rankings, Offset: next, MaxBytes: tailBytes})
+		if err != nil {
+			return nil, fmt.Errorf("looking for a ranking: %w", err)
+		}
+		owners.heard(f.Markers)
+		for i := range f.Records {
+			r := &f.Records[i]
+			if string(r.Key) == id && owners.wrote(&f.Origins[i]) && ours(decoder, d.cfg.Kafka.Group, r) {
+				return remembered(r), nil
+			}
+			left -= len(r.Key) + len(r.Value)
+		}
+		if f.Next >= f.High || f.Next == next {
+			return nil, nil
+		}
+		next = f.Next
+	}
+	return nil, nil
+}

@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ranker-worker/ranker-worker/stream"
+)
+
+// drainLimit is for how long requests under way are answered at the end.
+const drainLimit = 15 * time.Second
+
+// Server is a door that listens.
+type Server struct {
+	*stream.Server
+	door *Door
+}
+
+// Listen listens where the configuration says, so that a taken port is an error at once. Health is what probes and metrics are
+// served by; its Listen and Pprof are not used. Run serves.
+func Listen(d *Door, health stream.ServerConfig) (*Server, error) {
+	security, err := d.cfg.ServeTLS()
+	if err != nil {
+		return nil, err
+	}
+	var refuse stream.Refuse
+	if d.cfg.Serve.TokensFile == "" {
+		refuse = func(w http.ResponseWriter, status int, why string) { foreign(status, why).write(w) }
+	}
+	s, err := stream.NewServerOf(d.cfg.Serve.Listen, d.Handler(stream.NewHandler(health)), security, refuse, health.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; give another host:port there", d.cfg.Where("serve.listen"), err)
+	}
+	return &Server{s, d}, nil
+}
+
+// Run serves until drain is done; then it answers what is under way, and waits for what is being written. When force is done too it
+// cuts off what is under way.
+func (s *Server) Run(drain, force context.Context) error {
+	running, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.door.Run(running)
+	}()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	var err error
+	select {
+	case err = <-served:
+	case <-drain.Done():
+		s.door.Stop()
+		limit, cancel := context.WithTimeout(force, drainLimit)
+		err = s.Shutdown(limit)
+		cancel()
+		if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+			err = errors.Join(err, serveErr)
+		}
+	}
+	stop()
+	<-ended
+	return err
+}

@@ -1,0 +1,125 @@
+// Package theoremtest is for tests of the paper's statements. It holds each of them to what makes it a test of learning: that
+// a learner that learns nothing fails it.
+package theoremtest
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Check is what a statement claims in one world.
+type Check[L any] struct {
+	World string
+	// Run tells whether the claim holds; the error says why not. What instead puts in the place of the learner that the
+	// statement is about is checked, for instance a func(policy.Policy) policy.Policy. Faults that do not bear on the claim
+	// end t.
+	Run func(t testing.TB, instead L) error
+	// Blind says why Run cannot tell a learner that learns nothing from another; empty where it must.
+	Blind string
+}
+
+// Test is a test of a statement, by its name.
+type Test[L any] struct {
+	Name   string
+	Checks []Check[L]
+	// Blind says, of a test without checks, why there is no learner whose place could be taken.
+	Blind string
+}
+
+// Holds fails t unless all checks hold of the learner that itself leaves in its place.
+func Holds[L any](t *testing.T, checks []Check[L], itself L) {
+	t.Helper()
+	require.NotEmpty(t, checks)
+	for _, c := range checks {
+		require.NoError(t, c.Run(t, itself), c.World)
+	}
+}
+
+// SeeNonLearners fails t unless each check fails with each of the non-learners, except where it is said why it cannot; and
+// unless the tests are all of the package's that bear the name of a statement, or stand beside one of the paper's in
+// docs/algorithms.md.
+func SeeNonLearners[L any](t *testing.T, pkg string, nonLearners map[string]L, tests []Test[L]) {
+	t.Helper()
+	var names []string
+	for _, test := range tests {
+		names = append(names, test.Name)
+		require.NotEqual(t, len(test.Checks) == 0, test.Blind == "", "%s: either checks or a reason why not", test.Name)
+		for _, c := range test.Checks {
+			for name, instead := range nonLearners {
+				if c.Blind != "" {
+					continue
+				}
+				err := c.Run(t, instead)
+				require.Error(t, err, "%s passes %s: %s", name, test.Name, c.World)
+				t.Logf("%s, %s: %s: %v", test.Name, c.World, name, err)
+			}
+		}
+	}
+	slices.Sort(names)
+	require.Equal(t, named(t, pkg), names, "tests of statements in package %s", pkg)
+}
+
+// statements are what tests of the paper's statements are named after.
+var statements = regexp.MustCompile(`^Test(Theorem|Lemma|Algorithm|Section|Appendix)[0-9A-Z]`)
+
+// named are the tests of statements among those of a package in the working directory, in order.
+func named(t testing.TB, pkg string) (names []string) {
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	documented := documented(t)
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		if file.Name.Name != pkg {
+			continue
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && f.Recv == nil && (statements.MatchString(f.Name.Name) || documented[f.Name.Name]) {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	slices.SortFunc(names, cmp.Compare)
+	return names
+}
+
+// documented are the tests beside the paper's statements in the last table of docs/algorithms.md; the other rows there are
+// marked as ours.
+func documented(t testing.TB) map[string]bool {
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	page := filepath.Join("docs", "algorithms.md")
+	for !exists(filepath.Join(dir, page)) {
+		require.NotEqual(t, filepath.Dir(dir), dir, "no %s above", page)
+		dir = filepath.Dir(dir)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, page))
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ours") {
+			continue
+		}
+		for _, name := range regexp.MustCompile("`(Test[^`]+)`").FindAllStringSubmatch(line, -1) {
+			names[name[1]] = true
+		}
+	}
+	require.NotEmpty(t, names)
+	return names
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,288 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// ObservationKind is what a Sight says.
+type ObservationKind uint8
+
+// The kinds of sights.
+const (
+	SeenWatermark ObservationKind = iota // event time was acted upon, By ms further than when it was last
+	SeenVisit                            // the impression at Offset ended
+	SeenEnd                              // the impression End ended
+	SeenWalked                           // the walk closed N buckets more, which those who compare arms go by
+	SeenSealed                           // a segment was sealed
+	SeenSent                             // N segments were sent as one checkpoint
+	SeenEpoch                            // knowledge was at another epoch: Sources have come further, and estimates were Made
+	SeenImport                           // Import was taken in; of ImportDelta with Part -1, N of them, from the one after the last on
+	SeenStand                            // knowledge has been told of Sources, and of no others, and goes by Estimates
+	SeenBegun                            // a machine began
+	SeenLost                             // what came before, up to N seals, is not told, but for the machine's beginning
+)
+
+// Observation is something that was seen.
+type Observation struct {
+	Kind ObservationKind
+	// Records is how many records were stepped since the sight before.
+	Records int64
+	By, N   int64
+	Offset  int64 // from that of the visit before, where Kind is SeenVisit
+	End     state.ID
+	Sources []SourceChange
+	Import  Import
+	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
+	Estimates [][]byte
+	// Made are the numbers, in ascending order, of estimates; see Knowledge.ToldAs.
+	Made  []int
+	Begin ObservationBegin
+}
+
+// SourceChange is how far a source has come: By checkpoints further, or At where that is 0.
+type SourceChange struct {
+	Source int32
+	By     int64
+	At     SourceAt
+}
+
+// ObservationReader reads headers of what was seen.
+type ObservationReader struct {
+	numbers
+	visits  int   // that are left of the token at hand
+	ends    bool  // of these the offset is not kept
+	records int64 // stepped since the last sight
+}
+
+// NewSeenReader reads one header, or what several in a row hold.
+func NewSeenReader(header []byte) *ObservationReader {
+	return &ObservationReader{numbers: numbers{rest: header}}
+}
+
+// Next gives the next sight; ok is false at the end. It fails with ErrSeen.
+func (r *ObservationReader) Next() (s Observation, ok bool, err error) {
+	for r.visits == 0 && len(r.rest) > 0 && r.rest[0]>>5 == seenRecords {
+		n := int64(r.rest[0] & 31)
+		r.rest = r.rest[1:]
+		if n == 0 {
+			n = r.uvarint()
+		}
+		r.records += n
+		if r.bad {
+			return s, false, r.fault()
+		}
+	}
+	if r.visits == 0 && len(r.rest) == 0 {
+		return s, false, nil
+	}
+	s.Records, r.records = r.records, 0
+	if r.visits > 0 {
+		r.visits--
+		r.visit(&s)
+	} else {
+		r.token(&s)
+	}
+	if r.bad {
+		return s, false, r.fault()
+	}
+	return s, true, nil
+}
+
+func (r *ObservationReader) fault() error {
+	return fmt.Errorf("%w: cut off, of another version, or a number too large", ErrSeen)
+}
+
+// token reads one token that is not of records.
+func (r *ObservationReader) token(s *Observation) {
+	kind, low := r.rest[0]>>5, int64(r.rest[0]&31)
+	r.rest = r.rest[1:]
+	switch kind {
+	case seenWatermark:
+		s.Kind, s.By = SeenWatermark, r.uvarint()
+	case seenVisits, seenEnds:
+		r.visits, r.ends = int(low)-1, kind == seenEnds
+		if r.bad = low == 0; !r.bad {
+			r.visit(s)
+		}
+	case seenSent:
+		if s.Kind, s.N = SeenSent, low; low == 0 {
+			s.N = r.uvarint()
+		}
+	case seenEpoch:
+		if low == 31 {
+			low = r.uvarint()
+		}
+		s.Kind, s.Sources, s.Made = SeenEpoch, r.sources(), r.ascending(low)
+	case seenImport:
+		s.Kind = SeenImport
+		if low == 31 {
+			low = r.uvarint()
+		}
+		s.Import.Source = int32(low)
+		r.imports(s)
+	case seenNote:
+		r.note(s, low)
+	}
+}
+
+// ascending reads so many numbers.
+func (r *ObservationReader) ascending(n int64) (all []int) {
+	for last := int64(-1); n > 0 && !r.bad; n-- {
+		if last += r.uvarint() + 1; last > math.MaxInt16 {
+			r.bad = true
+		}
+		all = append(all, int(last))
+	}
+	return all
+}
+
+func (r *ObservationReader) visit(s *Observation) {
+	if r.ends {
+		s.Kind, s.End = SeenEnd, r.id()
+		return
+	}
+	s.Kind, s.Offset = SeenVisit, r.varint()
+}
+
+// sources reads how far some sources have come.
+func (r *ObservationReader) sources() (all []SourceChange) {
+	last := int32(-1)
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		c := r.source()
+		c.Source += last + 1
+		last = c.Source
+		all = append(all, c)
+	}
+	return all
+}
+
+// source reads how far a source has come; its number is from that behind the last.
+func (r *ObservationReader) source() (c SourceChange) {
+	v := r.uvarint()
+	gap := v & 3
+	if gap == 3 {
+		gap += r.uvarint()
+	}
+	if gap > math.MaxInt16 {
+		r.bad = true
+	}
+	c.Source, c.By = int32(gap), v>>2
+	if c.By > 0 {
+		return c
+	}
+	switch how := r.byte(); how {
+	case 0:
+	case 1, 2, 3:
+		c.At = SourceAt{Known: true, Whole: how == 1, Over: how == 3, Writer: r.fixed32(), Seq: r.uvarint()}
+		if how > 1 {
+			c.At.Parts = int(r.uvarint())
+		}
+		if how == 3 {
+			c.At.OverWriter, c.At.OverSeq = r.fixed32(), r.uvarint()
+		}
+	default:
+		r.bad = true
+	}
+	return c
+}
+
+func (r *ObservationReader) imports(s *Observation) {
+	how := r.byte()
+	if how&1 == 0 {
+		s.N, s.Import.Part = int64(how>>1), -1
+		r.bad = r.bad || s.N == 0
+		return
+	}
+	i := &s.Import
+	i.Mode, i.Last = ImportMode(how>>1&3), how&8 != 0
+	i.Writer, i.Seq, i.Part = r.fixed32(), r.uvarint(), int(r.uvarint())
+	r.bad = r.bad || i.Mode > ImportInformative || how > 15
+}
+
+func (r *ObservationReader) note(s *Observation, which int64) {
+	switch which {
+	case seenBegin:
+		s.Kind = SeenBegun
+		r.begin(&s.Begin)
+	case seenGap:
+		s.Kind, s.N = SeenLost, r.uvarint()
+	case seenSeal:
+		s.Kind = SeenSealed
+	case seenWalk:
+		s.Kind, s.N = SeenWalked, r.uvarint()
+	case seenStand:
+		s.Kind, s.Sources = SeenStand, r.sources()
+		for n := r.uvarint(); n > 0 && !r.bad; n-- {
+			s.Estimates = append(s.Estimates, []byte(r.text()))
+		}
+	default:
+		r.bad = true
+	}
+}
+
+func (r *ObservationReader) begin(b *ObservationBegin) {
+	if r.byte() != seenVersion {
+		r.bad = true
+		return
+	}
+	flags := r.byte()
+	b.Fresh, b.Unknown = flags&1 != 0, flags&2 != 0
+	b.Writer, b.LoadedWriter = r.fixed32(), r.fixed32()
+	b.LoadedSeal, b.Seq = uint64(r.uvarint()), r.uvarint()
+	for t := range event.Inputs {
+		b.Inputs[t] = r.varint()
+	}
+	b.Watermark = r.uvarint()
+	if len(r.rest) < 8 {
+		r.bad = true
+		return
+	}
+	b.Salt = binary.LittleEndian.Uint64(r.rest)
+	r.rest = r.rest[8:]
+	b.Program, b.Settings = r.text(), r.text()
+}
+
+func (r *ObservationReader) text() string {
+	n := r.uvarint()
+	if r.bad || n > int64(len(r.rest)) {
+		r.bad = true
+		return ""
+	}
+	text := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return text
+}
+
+func (r *ObservationReader) byte() byte {
+	if len(r.rest) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *ObservationReader) id() (id state.ID) {
+	if len(r.rest) < len(id) {
+		r.bad = true
+		return id
+	}
+	r.rest = r.rest[copy(id[:], r.rest):]
+	return id
+}
+
+func (r *ObservationReader) fixed32() uint32 {
+	if len(r.rest) < 4 {
+		r.bad = true
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(r.rest)
+	r.rest = r.rest[4:]
+	return v
+}

@@ -1,0 +1,499 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/state"
+	"github.com/ranker-worker/ranker-worker/stream/event"
+)
+
+// thompsonAtOnce makes learners whose decisions hang on all that is known of an item and of all items, and on no pass.
+func thompsonAtOnce(t require.TestingT) func() delay.Learner {
+	p, err := policy.NewThompson(policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior})
+	require.NoError(t, err)
+	return func() delay.Learner { return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAtOnce}) }
+}
+
+// peers are the partitions of a process, each as a machine that shares the process's knowledge and as one that is told by itself what
+// the others publish.
+type peers struct {
+	t          *rapid.T
+	cfg        Config
+	knowledge  *PooledState
+	reader     *PublishedReader
+	with, told []*world
+	toldReader []*PublishedReader
+	published  [2][][]state.Field   // by machines that share and those that do not, and by partition: what has arrived, the newest of each field
+	onTheWay   [][][2][]state.Field // by partition, and checkpoint: what has not, of both
+	seq        []int64
+	broken     rule // not kept
+}
+
+// rule is what holds knowledge together.
+type rule string
+
+const (
+	gapsAreNoticed    rule = "what is missed is told anew"
+	goneIsGone        rule = "what is not told anew is gone"
+	sourcesAreTold    rule = "what a source tells is told as that source's"
+	epochsAreFollowed rule = "machines go over to the present epoch"
+)
+
+func newPeers(t *rapid.T, n int, broken rule) *peers {
+	cfg := testConfig()
+	cfg.ParkingTime = day
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	names := NewNameTable()
+	ps := &peers{t: t, cfg: cfg, knowledge: NewKnowledge(cfg.Learners, names), reader: NewPublishedReader(cfg.Learners, names),
+		published: [2][][]state.Field{make([][]state.Field, n), make([][]state.Field, n)}, onTheWay: make([][][2][]state.Field, n), seq: make([]int64, n), broken: broken}
+	for p := range int32(n) {
+		c := cfg
+		c.Partition = p
+		told := newWorld(t, c)
+		c.Knowledge = ps.knowledge
+		ps.with, ps.told = append(ps.with, newWorld(t, c)), append(ps.told, told)
+		ps.toldReader = append(ps.toldReader, NewPublishedReader(cfg.Learners, told.m.Names()))
+	}
+	return ps
+}
+
+// publish seals a partition's changes, and sends what it publishes.
+func (ps *peers) publish(p int) {
+	var fields [2][]state.Field
+	for k, w := range []*world{ps.with[p], ps.told[p]} {
+		var c state.Changes
+		segment, _ := w.m.Seal(&c)
+		w.m.Forget(segment)
+		w.store.apply(&c)
+		w.unsaved = nil
+		fields[k] = published(&c)
+	}
+	ps.seq[p]++
+	ps.onTheWay[p] = append(ps.onTheWay[p], fields)
+}
+
+// arrive lets the oldest checkpoint of a partition arrive, at the machines that do not share too.
+func (ps *peers) arrive(p int) (shared []state.Field) {
+	fields := ps.onTheWay[p][0]
+	ps.onTheWay[p] = ps.onTheWay[p][1:]
+	for k := range fields {
+		all := &ps.published[k][p]
+		for _, f := range fields[k] {
+			*all = slices.DeleteFunc(*all, func(o state.Field) bool { return o.Hash == f.Hash && string(o.Field) == string(f.Field) })
+			if f.Value != nil {
+				*all = append(*all, f)
+			}
+		}
+	}
+	for to, r := range ps.toldReader {
+		if to == p {
+			continue
+		}
+		for _, pub := range r.Read(int32(p), fields[1], ps.failed) {
+			ps.told[to].m.SetSource(int32(p), &pub)
+		}
+	}
+	return fields[0]
+}
+
+func (ps *peers) failed(err error) { require.NoError(ps.t, err) }
+
+// tell begins the next epoch with what of each partition arrives, all but so many checkpoints: piece by piece, or anew where pieces were lost.
+func (ps *peers) tell(lost func() bool, late func(most int) int) {
+	reached := make([]int64, len(ps.with))
+	for p := range ps.with {
+		left := late(len(ps.onTheWay[p]))
+		reached[p] = ps.seq[p] - int64(left)
+		source, at := int32(p), state.Fence{Token: "t", Seq: reached[p]}
+		var arrived [][]state.Field
+		for len(ps.onTheWay[p]) > left {
+			arrived = append(arrived, ps.arrive(p))
+		}
+		if ps.broken == sourcesAreTold {
+			source = (source + 1) % int32(len(ps.with))
+		}
+		switch missed := lost(); {
+		case missed && ps.broken == gapsAreNoticed:
+			ps.knowledge.Reached(int32(p), at)
+		case missed:
+			ps.knowledge.BeginResync(source, at)
+			for part := range slices.Chunk(ps.published[0][p], 2) {
+				ps.knowledge.Tell(source, ps.reader.Read(source, sorted(part, ps.published[0][p]), ps.failed))
+				ps.knowledge.Commit() // decisions may come in between
+			}
+			if ps.broken == goneIsGone {
+				ps.knowledge.Reached(source, at)
+			} else {
+				ps.knowledge.Whole(source, at)
+			}
+		default:
+			for _, fields := range arrived {
+				ps.knowledge.Tell(source, ps.reader.Read(source, fields, ps.failed))
+			}
+			ps.knowledge.Reached(source, at)
+		}
+	}
+	before := ps.knowledge.Epoch().Number
+	ps.knowledge.Commit()
+	require.Equal(ps.t, before+1, ps.knowledge.Epoch().Number)
+	for p := range ps.with {
+		if ps.broken == "" {
+			require.Equal(ps.t, reached[p], ps.knowledge.Epoch().At[int32(p)].Seq)
+		}
+		if ps.broken == epochsAreFollowed {
+			ps.with[p].m.epoch = ps.knowledge.Epoch().Number
+		}
+	}
+}
+
+// sorted puts items of all before the fields of part, as a reader of all would.
+func sorted(part, all []state.Field) (fields []state.Field) {
+	for _, f := range all {
+		if f.Hash == "feed:"+ItemsHash {
+			fields = append(fields, f)
+		}
+	}
+	for _, f := range part {
+		if f.Hash != "feed:"+ItemsHash {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// TestKnowledge_IsWhatEachWouldBeTold: machines that share the process's knowledge decide and store what machines do that are each told what the others
+// publish, whenever as much of it has been told; over streams that were late or lost, and over new owners.
+func TestKnowledge_IsWhatEachWouldBeTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { require.NoError(t, liveAsPeers(t, "")) })
+}
+
+// TestKnowledge_NeedsItsRules: that comes to light where any of the rules is broken.
+func TestKnowledge_NeedsItsRules(t *testing.T) {
+	for _, broken := range []rule{gapsAreNoticed, goneIsGone, sourcesAreTold, epochsAreFollowed} {
+		t.Run(string(broken), func(t *testing.T) {
+			found := false
+			rapid.Check(t, func(t *rapid.T) { found = found || liveAsPeers(t, broken) != nil })
+			require.True(t, found)
+		})
+	}
+}
+
+// liveAsPeers lets users and payoffs come and stay away, streams be late and get lost, and owners change; it tells where the two kinds of machines part.
+func liveAsPeers(t *rapid.T, broken rule) error {
+	const partitions = 3
+	ps := newPeers(t, partitions, broken)
+	items := rapid.SliceOfNDistinct(rapid.StringMatching("[a-f]"), 2, 5, rapid.ID[string])
+	lost := func() bool { return rapid.IntRange(0, 4).Draw(t, "lost") == 0 }
+	late := func(most int) int { return rapid.IntRange(0, most).Draw(t, "late") }
+	now := int64(day)
+	var open []selectedAt
+	for n := range rapid.IntRange(1, 25).Draw(t, "rounds") {
+		now += 1000
+		p := rapid.IntRange(0, partitions-1).Draw(t, "partition")
+		switch what := rapid.IntRange(0, 4).Draw(t, "what"); {
+		case what <= 1:
+			names := items.Draw(t, "items")
+			s := selectedAt{p, "i-" + strconv.Itoa(n)}
+			selected := event.Selection{ID: []byte(s.id), Item: []byte(rapid.SampledFrom(names).Draw(t, "selected"))}
+			ps.read(p, event.Impressions, s.id, impression(s.id, names...), now)
+			ps.read(p, event.Selections, s.id, event.AppendSelection(nil, &selected), now)
+			open = append(open, s)
+		case what == 2 && len(open) > 0:
+			s := open[0]
+			open = open[1:]
+			payoff := float64(rapid.IntRange(0, 4).Draw(t, "payoff")) / 4
+			ps.read(s.p, event.Payoffs, s.id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(s.id), Payoff: payoff}), now)
+		case what == 3:
+			ps.newOwner(p)
+		case len(open) > 0: // its payoff is too late
+			s := open[0]
+			open = open[1:]
+			now += ps.cfg.Learners[0].PayoffHorizon
+			ps.tick(s.p, now)
+			ps.read(s.p, event.Payoffs, s.id, event.AppendPayoff(nil, &event.Payoff{ID: []byte(s.id), Payoff: 1}), now)
+		}
+		for p := range partitions {
+			ps.publish(p)
+		}
+		ps.tell(lost, late)
+		for p := range partitions {
+			if err := ps.compare(p); err != nil {
+				return fmt.Errorf("after %d rounds, partition %d: %w", n+1, p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// selectedAt is a selection that has not been paid.
+type selectedAt struct {
+	p  int
+	id string
+}
+
+// read lets both machines of a partition read a record.
+func (ps *peers) read(p int, topic event.Topic, id string, value []byte, now event.Millis) {
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.now = now
+		require.NoError(ps.t, w.read(topic, id, value, now))
+	}
+}
+
+// tick lets event time come to now in a partition.
+func (ps *peers) tick(p int, now event.Millis) {
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.tick(now, [event.Inputs]bool{true, true, true})
+	}
+}
+
+// newOwner makes both machines of a partition anew from what they have stored.
+func (ps *peers) newOwner(p int) {
+	ps.publish(p)
+	for _, w := range []*world{ps.with[p], ps.told[p]} {
+		w.start()
+		w.walkKnown()
+	}
+	ps.toldReader[p] = NewPublishedReader(ps.cfg.Learners, ps.told[p].m.Names())
+	for from := range ps.told {
+		if from == p {
+			continue
+		}
+		for _, pub := range ps.toldReader[p].Read(int32(from), ps.published[1][from], ps.failed) {
+			ps.told[p].m.SetSource(int32(from), &pub)
+		}
+	}
+}
+
+// compare tells what the two machines of a partition do not agree on.
+func (ps *peers) compare(p int) error {
+	with, told := ps.with[p], ps.told[p]
+	with.m.follow() // as all does that looks at learners
+	if !reflect.DeepEqual(told.out.Rankings, with.out.Rankings) {
+		return errors.New("rankings differ")
+	}
+	a, b := told.m.learners[0], with.m.learners[0]
+	for i := range policy.Item(b.items.len()) {
+		ours, known := a.items.lookUp([]byte(b.items.name(i)))
+		if !known || a.delay.Evidence(ours) != b.delay.Evidence(i) || a.delay.Sums(ours) != b.delay.Sums(i) {
+			return fmt.Errorf("item %q: %+v where there should be %+v", b.items.name(i), b.delay.Evidence(i), a.delay.Evidence(ours))
+		}
+	}
+	if x, y := a.delay.Status(), b.delay.Status(); x.Fed != y.Fed || x.Flights != y.Flights {
+		return fmt.Errorf("%d fed and %d in flight where there should be %d and %d", y.Fed, y.Flights, x.Fed, x.Flights)
+	}
+	return nil
+}
+
+// TestKnowledge_CountsItems: of items of which there is nothing to know others are told how many there are, and no more.
+func TestKnowledge_CountsItems(t *testing.T) {
+	cfg := testConfig()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	cfg.Names = NewNameTable()
+	cfg.Knowledge = NewKnowledge(cfg.Learners, cfg.Names)
+	reader := NewPublishedReader(cfg.Learners, cfg.Names)
+	one := newWorld(t, cfg)
+	cfg.Partition = 1
+	other := newWorld(t, cfg)
+	require.NoError(t, one.read(event.Impressions, "i-1", impression("i-1", "a", "b", "c"), day))
+	require.NoError(t, one.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"b"}`), day))
+	require.NoError(t, other.read(event.Impressions, "i-2", impression("i-2", "c"), day))
+	tell := func(source int32, fields []state.Field) {
+		cfg.Knowledge.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+		cfg.Knowledge.Commit()
+	}
+	items := func() int { return cfg.Knowledge.wholes["feed"].count() }
+	var c state.Changes
+	one.m.Seal(&c)
+	fields := published(&c)
+	require.Len(t, fields, 3, "one in flight, its row, and the number of items")
+	tell(0, fields)
+	require.Equal(t, 3, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	require.Equal(t, 7, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
+	require.Equal(t, 3, items())
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
+	cfg.Knowledge.BeginResync(1, state.Fence{})
+	cfg.Knowledge.Commit()
+	require.Equal(t, 7, items(), "what was told before stays meanwhile")
+	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
+	require.Equal(t, 7, items())
+	cfg.Knowledge.Whole(1, state.Fence{})
+	require.Equal(t, 5, items())
+	cfg.Knowledge.BeginResync(1, state.Fence{})
+	cfg.Knowledge.Whole(1, state.Fence{})
+	require.Equal(t, 3, items())
+	failed := 0
+	for _, f := range []state.Field{{Field: []byte("items"), Value: []byte("-1")}, {Field: []byte("x"), Value: []byte("1")}, {Field: []byte("items")}} {
+		f.Hash = "feed:catalogue"
+		require.Empty(t, reader.Read(0, []state.Field{f}, func(error) { failed++ }))
+	}
+	require.Equal(t, 3, failed)
+}
+
+// releasing notes the items whose memory is given back.
+type releasing struct {
+	delay.Sharing
+	released []policy.Item
+}
+
+func (r *releasing) Release(i policy.Item) {
+	r.released = append(r.released, i)
+	r.Sharing.Release(i)
+}
+
+// An item that a source no longer has after a gap ends, and its memory is given back at the next epoch, once no other source has it.
+func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
+	cfg := testConfig()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	names := NewNameTable()
+	k, reader := NewKnowledge(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
+	w := k.wholes["feed"]
+	given := &releasing{Sharing: w.Sharing}
+	w.Sharing = given
+	tell := func(source int32, items ...string) {
+		var fields []state.Field
+		for n, item := range items {
+			fields = append(fields, state.Field{Hash: "feed:items", Field: []byte(item), Value: fmt.Appendf(nil, `{"no":%d,"n":1,"sum":1,"sumsq":1}`, n)})
+		}
+		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	}
+	again := func(source int32, items ...string) {
+		k.BeginResync(source, state.Fence{})
+		tell(source, items...)
+		k.Whole(source, state.Fence{})
+		k.Commit()
+	}
+	tell(0, "a", "b")
+	tell(1, "b", "c")
+	k.Commit()
+	require.Equal(t, 3, w.items)
+	again(0)
+	require.Equal(t, 2, w.items, "the other source has b")
+	require.Equal(t, []policy.Item{0}, given.released, "a")
+	again(1, "c")
+	require.Equal(t, 1, w.items)
+	require.Equal(t, []policy.Item{0, 1}, given.released, "a, b")
+	k.Commit()
+	require.Len(t, given.released, 2, "once")
+}
+
+// A selection ends, and the checkpoint that has it in flight arrives behind an epoch at which nothing of it was known. The partition goes by its own sums
+// however far behind it is.
+func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
+	for name, between := range map[string]func(k *PooledState, of int32, all []Published){
+		"one by one": func(k *PooledState, of int32, all []Published) { k.Tell(of, all) },
+		"whole": func(k *PooledState, of int32, all []Published) {
+			k.BeginResync(of, state.Fence{})
+			k.Commit()
+			k.Tell(of, all)
+			k.Whole(of, state.Fence{})
+		},
+		"many": func(k *PooledState, of int32, all []Published) {
+			for k.Tell(of, all); k.wholes["feed"].arrivals[of].lost == 0; {
+				k.Tell(of, all[len(all)-1:])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Learners[0].New = thompsonAtOnce(t)
+			cfg.Names = NewNameTable()
+			k := NewKnowledge(cfg.Learners, cfg.Names)
+			cfg.Knowledge = k
+			reader := NewPublishedReader(cfg.Learners, cfg.Names)
+			w := newWorld(t, cfg)
+			publish := func() []Published {
+				var c state.Changes
+				segment, _ := w.m.Seal(&c)
+				w.store.apply(&c)
+				w.m.Forget(segment)
+				return reader.Read(cfg.Partition, published(&c), func(err error) { require.NoError(t, err) })
+			}
+			known := func() policy.Evidence {
+				k.Commit()
+				w.m.follow()
+				return w.m.learners[0].delay.Evidence(0)
+			}
+			require.NoError(t, w.read(event.Impressions, "i-1", impression("i-1", "a", "b"), day))
+			require.NoError(t, w.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"a"}`), day))
+			require.EqualValues(t, 1, known().W)
+			selected := publish()
+			now := int64(day) + cfg.Learners[0].PayoffHorizon + 1
+			w.tick(now, [event.Inputs]bool{true, true, true})
+			require.NoError(t, w.read(event.Payoffs, "i-1", []byte(`{"impression_id":"i-1","payoff":1}`), now))
+			ended := publish()
+			require.Zero(t, known(), "nothing has arrived")
+			between(k, cfg.Partition, selected)
+			require.Zero(t, known(), "it has ended")
+			k.Tell(cfg.Partition, ended)
+			require.Zero(t, known())
+		})
+	}
+}
+
+// An impression ends by the walk before the machine goes over to the next epoch, and so it does in a replay: what is known of its item is the
+// same to the last bit, which depends on what was different when the machine went over.
+func TestVisit_LeavesTheEpoch(t *testing.T) {
+	cfg := testConfig()
+	cfg.Partition, cfg.Names = 1, NewNameTable()
+	cfg.Learners[0].New = thompsonAtOnce(t)
+	k := NewKnowledge(cfg.Learners, cfg.Names)
+	cfg.Knowledge = k
+	reader := NewPublishedReader(cfg.Learners, cfg.Names)
+	tell := func(source int32, fields []state.Field) {
+		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+	}
+	owner, replayed := newWorld(t, cfg), newWorld(t, cfg)
+	var c state.Changes
+	for _, w := range []*world{owner, replayed} {
+		for _, id := range []string{"i-1", "i-2"} {
+			require.NoError(t, w.read(event.Impressions, id, impression(id, "a", "b"), day))
+			require.NoError(t, w.read(event.Selections, id, fmt.Appendf(nil, `{"impression_id":%q,"item":"a"}`, id), day))
+			if id == "i-1" {
+				require.NoError(t, w.read(event.Payoffs, id, []byte(`{"impression_id":"i-1","payoff":0.1}`), day))
+				c = state.Changes{}
+				segment, _ := w.m.Seal(&c)
+				w.store.apply(&c)
+				w.m.Forget(segment)
+			}
+		}
+		w.save()
+	}
+	tell(1, published(&c))
+	for source, sum := range map[int32]string{0: "0.2", 2: "0.3"} { // in another order the sum of all is another one
+		tell(source, []state.Field{{Hash: "feed:items", Field: []byte("a"), Value: []byte(`{"no":0,"n":1,"sum":` + sum + `,"sumsq":0.1}`)}})
+	}
+	k.Commit()
+	now := int64(day) + cfg.Learners[0].PayoffHorizon + 60_000
+	for _, w := range []*world{owner, replayed} {
+		w.tick(now, [event.Inputs]bool{true, true, true})
+		w.m.Act()
+		w.m.follow()
+		require.EqualValues(t, 4, w.m.learners[0].delay.Evidence(0).W)
+	}
+	k.Commit()
+	bucket, due := owner.m.DueUpTo()
+	require.True(t, due)
+	for _, e := range owner.store.dueUpTo(bucket, 10) {
+		require.NoError(t, owner.m.Expire(e, owner.now, &owner.out))
+	}
+	require.NoError(t, replayed.m.Visit(replayed.text("i-2"), replayed.store.find(replayed.text("i-2"))))
+	var known [2]policy.Evidence
+	for n, w := range []*world{owner, replayed} {
+		w.m.follow()
+		known[n] = w.m.learners[0].delay.Evidence(0)
+		require.EqualValues(t, 3, known[n].W)
+	}
+	require.Equal(t, known[0], known[1])
+}

@@ -1,0 +1,50 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestConduct_CountsWhatTheModelDoesNotExplain: a selection behind an item that is liked better is blocked, where the order is
+// known and certain; and of propensities below 1/1,000 the sum is told, and how often such an item was selected.
+func TestConduct_CountsWhatTheModelDoesNotExplain(t *testing.T) {
+	var c UserModel
+	e := &entry{ranks: []int32{1, 0, 2}, propensities: []float64{0.7, 0.0004, 0.2996}}
+	for at := range int32(3) {
+		e.selected = at
+		c.selected(e)
+	}
+	require.EqualValues(t, 1, c.Blocked, "only the item of rank 0 stands behind one liked better")
+	require.EqualValues(t, 1, c.Rare)
+	require.InDelta(t, 3*0.0004, c.RareExpected, 1e-15)
+
+	e = &entry{ranks: []int32{1, 0}, undecided: []int32{1}, selected: 1}
+	c.selected(e)
+	e = &entry{selected: 1}
+	c.selected(e)
+	require.EqualValues(t, 1, c.Blocked, "where the order is not known nothing can be said")
+}
+
+// TestConduct_RangeUsed: what payoffs span, of all partitions together.
+func TestConduct_RangeUsed(t *testing.T) {
+	var a, b, none UserModel
+	for k := range 999 {
+		a.paid(0.5 + float64(k%2)/20)
+	}
+	_, ok := a.RangeUsed()
+	require.False(t, ok)
+	require.False(t, a.RangeTooWide())
+	a.paid(0.5)
+	require.True(t, a.RangeTooWide())
+	b.paid(0.3)
+	all := none
+	all.Span(&a)
+	all.Span(&b)
+	all.Span(&none)
+	used, ok := all.RangeUsed()
+	require.True(t, ok)
+	require.InDelta(t, 0.25, used, 1e-15)
+	require.EqualValues(t, 1001, all.Payoffs)
+	require.False(t, all.RangeTooWide())
+}

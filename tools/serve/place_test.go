@@ -1,0 +1,228 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ranker-worker/ranker-worker/config"
+	"github.com/ranker-worker/ranker-worker/internal/app"
+	"github.com/ranker-worker/ranker-worker/internal/serve"
+	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/tracing"
+	"github.com/ranker-worker/ranker-worker/stream"
+	"github.com/ranker-worker/ranker-worker/stream/broker"
+)
+
+// deadline bounds each wait; what is waited for comes much earlier.
+const deadline = time.Minute
+
+// place is a group with its topics, a worker and doors.
+type place struct {
+	cfg *config.Config
+	log lockedBuffer // of doors
+}
+
+// newPlace makes the topics of a group. Serve are lines of that section; more is what else the file says.
+func newPlace(t testing.TB, env testenv.Env, partitions int, serve, more string) *place {
+	t.Helper()
+	group := testenv.Unique(t, "door")
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+kafka:
+  brokers: [%s]
+  group: %s
+  start: earliest
+  topics: {impressions: %[2]s-impressions, selections: %[2]s-selections, payoffs: %[2]s-payoffs, rankings: %[2]s-rankings}
+redis: {url: %q}
+http: {listen: ""}
+serve: {listen: "127.0.0.1:0", %s}
+limits: {max_candidates: 50}
+learners: {feed: {payoffs: stochastic, policy: greedy}}
+%s`, env.Kafka, group, env.RedisURL(), serve, more), 0o600))
+	cfg, _, err := config.LintFile(file, os.LookupEnv)
+	require.NoError(t, err)
+	b, err := app.NewBroker(cfg)
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Create(t.Context(), broker.Spec{Partitions: partitions, Replication: 1})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // a broker takes a moment to lead what was just created
+		problems, err := b.Check(t.Context())
+		return err == nil && len(problems) == 0
+	}, deadline, 20*time.Millisecond)
+	return &place{cfg: cfg}
+}
+
+// work starts a worker and returns what drains it.
+func (p *place) work(t testing.TB) (stop func()) {
+	t.Helper()
+	return p.workMetered(t, prometheus.NewRegistry())
+}
+
+// workMetered is work that counts in a registry.
+func (p *place) workMetered(t testing.TB, registry *prometheus.Registry) (stop func()) {
+	t.Helper()
+	a, err := app.New(p.cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: registry, SessionTimeout: 6 * time.Second})
+	require.NoError(t, err)
+	drain, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(drain, context.Background()) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	require.Eventually(t, func() bool { return len(a.Worker.Unready()) == 0 }, deadline, 10*time.Millisecond)
+	return stop
+}
+
+// running is a door that serves.
+type running struct {
+	url    string
+	token  string
+	door   *serve.Door
+	stop   func()
+	client *http.Client
+}
+
+// open starts a door, and waits until it is ready.
+func (p *place) open(t *testing.T) *running {
+	t.Helper()
+	r := p.openUnready(t)
+	require.Eventually(t, func() bool { return len(r.door.Unready()) == 0 }, deadline, 5*time.Millisecond)
+	return r
+}
+
+func (p *place) openUnready(t testing.TB) *running {
+	t.Helper()
+	b, err := app.NewBroker(p.cfg)
+	require.NoError(t, err)
+	registry := prometheus.NewRegistry()
+	logger := slog.New(slog.NewTextHandler(&p.log, nil))
+	traces, err := tracing.New(p.cfg, "door", "test", logger)
+	require.NoError(t, err)
+	d, err := serve.New(p.cfg, b, app.TopicNames(p.cfg), serve.Options{Logger: logger, Metrics: serve.NewMetrics(registry), Tracers: traces.Tracers()})
+	require.NoError(t, err)
+	s, err := serve.Listen(d, stream.ServerConfig{Registry: registry, Unready: d.Unready, Version: "test"})
+	require.NoError(t, err)
+	drain, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(drain, context.Background()) }()
+	r := &running{url: "http://" + s.Addr(), door: d, client: &http.Client{Transport: conforming{t, &http.Transport{MaxIdleConnsPerHost: 100}}}}
+	r.stop = sync.OnceFunc(func() {
+		r.client.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-ended)
+		traces.Close()
+		b.Close()
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// reply is an answer.
+type reply struct {
+	Status int
+	Kind   string
+	Body   []byte
+	Header http.Header
+}
+
+// ranked is the answer to an impression.
+type ranked struct {
+	Substitute bool
+	ID         string `json:"impression_id"`
+	Learner    string
+	Items      []string
+	Decision   *struct{ Offset int64 }
+}
+
+// problem is an answer that says what is wrong.
+type problem struct {
+	Type, Title, Detail string
+	Status              int
+	Errors              []struct{ Reason, Detail, Pointer string }
+}
+
+func (r *running) do(t *testing.T, method, path, body string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	return r.send(t, req)
+}
+
+func (r *running) send(t *testing.T, req *http.Request) reply {
+	t.Helper()
+	res, err := r.client.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return reply{res.StatusCode, res.Header.Get("Content-Type"), answer, res.Header}
+}
+
+func (r *running) post(t *testing.T, path, body string) reply {
+	t.Helper()
+	return r.do(t, http.MethodPost, path, body)
+}
+
+// rank posts an impression that must be answered.
+func (r *running) rank(t *testing.T, body string) ranked {
+	t.Helper()
+	a := r.post(t, "/v1/rank", body)
+	require.Equal(t, http.StatusOK, a.Status, string(a.Body))
+	return a.ranked(t)
+}
+
+func (a reply) ranked(t *testing.T) (out ranked) {
+	t.Helper()
+	require.Equal(t, "application/json", a.Kind)
+	require.NoError(t, json.Unmarshal(a.Body, &out), string(a.Body))
+	return out
+}
+
+func (a reply) problem(t *testing.T) (out problem) {
+	t.Helper()
+	require.Equal(t, "application/problem+json", a.Kind, string(a.Body))
+	require.NoError(t, json.Unmarshal(a.Body, &out), string(a.Body))
+	require.Equal(t, a.Status, out.Status)
+	return out
+}
+
+// lockedBuffer is a log.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
