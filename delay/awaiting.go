@@ -13,7 +13,7 @@ import (
 // awaiting reckons what selections count as whose payoff is awaited, for SilenceAges: by when they began, by what has become of
 // the item's others, and by how late payoffs are. All that is kept is counts, so that it adds up over partitions and does not
 // depend on the order of arrival; what follows from them is reckoned when a count changes and when event time enters another
-// pass (silence.Grid.Pass).
+// pass (inflight.Scheme.Tick).
 type awaiting struct {
 	grid    inflight.Scheme
 	inParts bool // what is counted by ages is not payoffs, but how much has come
@@ -29,8 +29,8 @@ type awaiting struct {
 	coming  map[int32]*sourceAges                 // by source that tells all anew, until it has
 	rows    [2]map[inflight.Bucket]struct{}       // of ages, that have changed since they were harvested
 
-	pass       int64     // of this partition; silence.Never before the first
-	newest     int64     // the end of the pass in which the newest payoff was paid, of this partition; silence.Never before the first
+	pass       int64     // of this partition; inflight.Never before the first
+	newest     int64     // the end of the pass in which the newest payoff was paid, of this partition; inflight.Never before the first
 	made       estimated // as of the last pass
 	unwritten  bool      // it has not been harvested
 	newer      bool      // newest has not been harvested
@@ -54,7 +54,7 @@ type awaiting struct {
 // estimated is what is known of all items and sources together, as of a pass.
 type estimated struct {
 	number uint64 // how many there were before; 0 where there is none but what was stored
-	heard  int64  // up to when silence counts, see until; silence.Never before the first
+	heard  int64  // up to when silence counts, see until; inflight.Never before the first
 	late   [2]inflight.DelayDistribution
 	share  float64 // of all selections, how many are paid
 	below  float64 // of these, how many below the default
@@ -75,7 +75,7 @@ type sourceAges struct {
 	ages sides
 	pass int64
 	told bool // pass is known
-	// newest is the end of the pass in which its newest payoff was paid; silence.Never before the first.
+	// newest is the end of the pass in which its newest payoff was paid; inflight.Never before the first.
 	newest int64
 }
 

@@ -16,7 +16,7 @@ import (
 // What SilenceAges keeps is stored with the flights, each item's spans behind its count, and in hashes of its own. Hash "settled"
 // maps "<item>" to how many selections of it were paid and how many never were, since that has been counted; if some were paid below
 // the default, how many, and by how much these were below it together, in units of 2⁻³⁰, stand behind that. Hash "ages" maps
-// "<level>:<index>", which names a block, to what silence.Ages writes of it, "below:<level>:<index>" to that of payoffs below the
+// "<level>:<index>", which names a block, to what inflight.Ages writes of it, "below:<level>:<index>" to that of payoffs below the
 // default, "pass" to the partition's pass, and "newest" to the end of the pass of its newest payoff. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
 // when silence was heard, the share of selections that are paid, and how late payoffs are, separated by blanks; and "below", where there are
 // payoffs below the default, which share of the payoffs that come they are, their mean, and how late they are. Where

@@ -232,7 +232,7 @@ func (u *contexts) takeEstimate(t *policy.Table, text []byte) error {
 	return nil
 }
 
-// anew begins to read all that a source has published. It counts when it is complete, since its sums belong together.
+// beginResync begins to read all that a source has published. It counts when it is complete, since its sums belong together.
 func (u *contexts) beginResync(source int32) {
 	u.leave(u.coming[source])
 	u.coming[source] = &theirSums{}
@@ -248,7 +248,7 @@ func (u *contexts) leave(p *theirSums) {
 	}
 }
 
-// sweep puts what a source has told since anew in place of what it had told before.
+// endResync puts what a source has told since anew in place of what it had told before.
 func (u *contexts) endResync(source int32) {
 	now := u.coming[source]
 	if now == nil {

@@ -22,7 +22,7 @@ type drift struct {
 	silence Silence
 	grid    inflight.Scheme
 	rate    float64 // by how many variances of a payoff a mean's walk spreads, per millisecond
-	pass    int64   // up to when evidence has faded; silence.Never before the first
+	pass    int64   // up to when evidence has faded; inflight.Never before the first
 	since   int64   // the first pass
 	moved   bool    // pass or since have not been harvested
 

@@ -9,7 +9,7 @@ import (
 )
 
 // hashFlights maps "<item>" to the number of the item's selections in flight, where there are any. With SilenceAges it says
-// behind that when they began (silence.Spans), where that is known.
+// behind that when they began (inflight.Intervals), where that is known.
 const hashFlights = "flights"
 
 // flights counts the selections in flight, those whose payoff is awaited, by item: this partition's own, and those that other

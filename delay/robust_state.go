@@ -13,7 +13,7 @@ import (
 
 // The hashes of Robust, besides those of Direct. Hash "lately" maps "<item>" to its selections that have ended by when they began,
 // in blocks as of the pass at which one of them ended last (lately.Rows). Hash "levels" maps "<level>" to what payoffs of all items
-// brought above what was expected of them (lately.Surprise), in the blocks of that level, as of the field "pass": the pass of the
+// brought above what was expected of them (recency.Residual), in the blocks of that level, as of the field "pass": the pass of the
 // newest impression that was fed. Field "levels" of hash "learner" is the last estimate (lately.Estimate).
 const (
 	hashLately = "lately"

@@ -129,7 +129,7 @@ func (d *Direct) BeWhole(mark func(policy.Item) uint64) {
 	}
 }
 
-// Told implements Sharing.
+// Commit implements Sharing.
 func (d *Direct) Commit(items int) (due Estimates) {
 	d.table.CountItems(items)
 	if d.attraction != nil {
@@ -202,7 +202,7 @@ func (d *Direct) Ended(source int32, i policy.Item) { d.table.Drop(source, i) }
 // Release implements Sharing.
 func (d *Direct) Release(i policy.Item) { d.releaseItem(i) }
 
-// Anew implements Sharing.
+// BeginResync implements Sharing.
 func (d *Direct) BeginResync(source int32) {
 	if a := d.flights.awaiting; a != nil {
 		a.coming[source] = newSourceAges()
@@ -212,7 +212,7 @@ func (d *Direct) BeginResync(source int32) {
 	}
 }
 
-// Sweep implements Sharing.
+// EndResync implements Sharing.
 func (d *Direct) EndResync(source int32, told func(hash string, i policy.Item) bool) {
 	d.flights.endResync(source, told, d.table)
 	if d.attraction != nil {
@@ -313,7 +313,7 @@ func (d *drift) told() bool {
 	return d.pass > before || d.since != since
 }
 
-// sweep makes a whole forget what a source has not told of again.
+// endResync makes a whole forget what a source has not told of again.
 func (f *flights) endResync(source int32, told func(hash string, i policy.Item) bool, table *policy.Table) {
 	if a := f.awaiting; a != nil {
 		for i := range a.others.Of(source) {

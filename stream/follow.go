@@ -218,7 +218,7 @@ func (f *follower) tell() {
 	f.round, f.size = f.round[:0], 0
 }
 
-// tellAnew tells the knowledge all that a source has published, in parts, so that no loop waits for long.
+// resync tells the knowledge all that a source has published, in parts, so that no loop waits for long.
 func (f *follower) resync(source int32, all []partition.Published, at state.Fence) {
 	f.tell() // what was read before must not come behind it
 	if len(all) <= publishedAtOnce {

@@ -47,7 +47,7 @@ func Scheme(halfLives []time.Duration, horizon int64) inflight.Scheme {
 	return inflight.NewSchemeUpTo(horizon, max(inflight.Shortest, halfLives[0].Milliseconds()))
 }
 
-// Pass is when the estimate was made; silence.Never before it ever was.
+// Tick is when the estimate was made; inflight.Never before it ever was.
 func (e *Estimate) Tick() int64 { return e.pass }
 
 // Make makes the estimate anew, of what payoffs of all items brought above what was expected, and what is silent, and of what there

@@ -13,7 +13,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 
-// Source is the worker that a Board shows; stream.Worker is one.
+// Source is the worker that a Dashboard shows; stream.Worker is one.
 type Source interface {
 	ID() string
 	Group() string

@@ -39,7 +39,7 @@ type Observation struct {
 	Import  Import
 	// Estimates are of each learner that estimates, in the order of their names; see delay.Sharing.
 	Estimates [][]byte
-	// Made are the numbers, in ascending order, of estimates; see Knowledge.ToldAs.
+	// Made are the numbers, in ascending order, of estimates; see PooledState.ToldAs.
 	Made  []int
 	Begin ObservationBegin
 }

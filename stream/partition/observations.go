@@ -107,7 +107,7 @@ type Import struct {
 	Last   bool // there are no more
 }
 
-// PublishedAtOnce is how much of what a source has published a machine, or a Knowledge, is told at a time.
+// PublishedAtOnce is how much of what a source has published a machine, or a PooledState, is told at a time.
 const PublishedAtOnce = 2000
 
 // observationLog collects tokens. The zero value collects none.

@@ -38,7 +38,7 @@ type estimate struct {
 	last Epoch  // that made it; its At is not set
 }
 
-// Epoch says what a Knowledge holds.
+// Epoch says what a PooledState holds.
 type Epoch struct {
 	// Number is one more than that of the epoch before; the first is 1.
 	Number uint64
@@ -122,7 +122,7 @@ func (k *PooledState) Reached(source int32, at state.Fence) {
 	s.Whole = true
 }
 
-// Anew begins to tell all that a source has published up to a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole. What
+// BeginResync begins to tell all that a source has published up to a checkpoint: with Tell, in parts of PublishedAtOnce, and then Whole. What
 // the source told before stays meanwhile.
 func (k *PooledState) BeginResync(source int32, at state.Fence) {
 	delete(k.epoch.At, source)
@@ -163,7 +163,7 @@ func (k *PooledState) Whole(source int32, at state.Fence) {
 	k.Reached(source, at)
 }
 
-// Told begins the next epoch, with what has been told since the last, and makes the estimates that are due.
+// Commit begins the next epoch, with what has been told since the last, and makes the estimates that are due.
 func (k *PooledState) Commit() {
 	k.told(func(_ *global, due delay.Estimates) delay.Estimates { return due })
 }

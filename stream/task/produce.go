@@ -103,7 +103,7 @@ func (t *Task) deliver(doing string, p Produce, tooLarge func(error), ok func(ba
 	})
 }
 
-// takeDeadLetters moves the dead letters that a step made from its output to their lanes.
+// takeDeadLetters moves the dead letters that a step made from its output to their outbox.
 func (t *Task) takeDeadLetters(out *partition.Output, from int) {
 	for i := from; i < len(out.DeadLetters); i++ {
 		l := &out.DeadLetters[i]

@@ -1,6 +1,6 @@
 // Package checker is a second opinion on the worker. It reads a group's topics from their beginning, folds them with a
 // naive learner, reads what Redis has of each partition, and compares the two, field by field, by laws. It shares no code
-// with the state machine, its learners and its store, but for how event time is divided into blocks (silence.Grid): what is stored is parsed here from its documentation; only records
+// with the state machine, its learners and its store, but for how event time is divided into blocks (inflight.Scheme): what is stored is parsed here from its documentation; only records
 // are read by the same decoder, and Kafka by the same client.
 //
 // Redis is read in one atomic step; the inputs up to where that checkpoint has come; the rankings to their end. So it can

@@ -81,13 +81,13 @@ func (g *Scheme) Bin(age int64) int {
 	return k
 }
 
-// Pass is the pass that a watermark has come to: a multiple of 4u. Estimates and blocks change when it does, and not between.
+// Tick is the pass that a watermark has come to: a multiple of 4u. Estimates and blocks change when it does, and not between.
 func (g *Scheme) Tick(watermark int64) int64 {
 	step := g.TickLength()
 	return watermark - (watermark%step+step)%step
 }
 
-// PassLength is the time from one pass to the next, in milliseconds.
+// TickLength is the time from one pass to the next, in milliseconds.
 func (g *Scheme) TickLength() int64 { return 4 * g.Unit() }
 
 // Bucket is the event times from Index·2^Level to before (Index+1)·2^Level, in milliseconds.
@@ -96,7 +96,7 @@ type Bucket struct {
 	Index int64
 }
 
-// BlockOf is the block of a time at a pass: the longest around it that ends four times its length before the pass or earlier,
+// BucketOf is the block of a time at a pass: the longest around it that ends four times its length before the pass or earlier,
 // else the shortest around it. A block is about a quarter as long as its age at most. Of two times that share a block at one
 // pass, both are in one block at all later ones: blocks only merge.
 func (g *Scheme) BucketOf(time, pass int64) Bucket {

@@ -43,7 +43,7 @@ func (l *DelayDistribution) By(g *Scheme, age int64) float64 {
 	return low + float64((l.come[k]-low)*(float64(age-start)/float64(end-start)))
 }
 
-// Of is the share that has come, at a pass, of the payoffs of selections that began in a block, as many in each part of it: by the
+// Share is the share that has come, at a pass, of the payoffs of selections that began in a block, as many in each part of it: by the
 // age of its middle. Of a block that the pass lies within (a partition's own blocks grow, while silence is heard only as far as
 // another's pass) it is only what began before the pass that has an age. So a partition that has no owner does not take weight
 // off what its peers await, however long that lasts.

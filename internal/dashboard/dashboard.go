@@ -21,7 +21,7 @@ const (
 	missedOften = 3 // exchanges in turn
 )
 
-// Options are what a Board is made from.
+// Options are what a Dashboard is made from.
 type Options struct {
 	Source   Source
 	Counters Counters
