@@ -15,7 +15,7 @@ type knowledge struct {
 }
 
 func newKnowledge(c *partition.Config) *knowledge {
-	return &knowledge{of: partition.NewKnowledge(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
+	return &knowledge{of: partition.NewPooledState(c.Learners, c.Names), reader: partition.NewPublishedReader(c.Learners, c.Names)}
 }
 
 // use lets a loop use its machine, which reads what is known.

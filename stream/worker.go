@@ -369,7 +369,7 @@ func (w *Worker) taskConfig(p int32, owned int) task.Config {
 		machine.CheckCopartition = NewPartitioner(n).Of
 	}
 	if n > 1 && w.opt.Follower != nil {
-		machine.Knowledge = w.knowledge.of
+		machine.Pooled = w.knowledge.of
 	}
 	return task.Config{
 		Group: w.opt.Group, Partition: p, TopicNames: w.opt.TopicNames, HasSelections: machine.HasSelections,

@@ -56,8 +56,8 @@ func testItems(t *testing.T, yaml string) {
 	facts := facts{payoffs: 10}
 
 	cfg := machineConfig(t, yaml, partition.NewNameTable())
-	cfg.Knowledge = partition.NewKnowledge(cfg.Learners, cfg.Names)
-	require.Equal(t, !w.Learner.Shared, cfg.Knowledge.Others())
+	cfg.Pooled = partition.NewPooledState(cfg.Learners, cfg.Names)
+	require.Equal(t, !w.Learner.Shared, cfg.Pooled.Others())
 	load := func(fields []state.Field) *partition.Machine {
 		cfg.Partition++
 		m, err := partition.New(cfg)
@@ -86,8 +86,8 @@ func testItems(t *testing.T, yaml string) {
 	tell := func(source int32) {
 		all := reader.Read(source, published, func(err error) { require.NoError(t, err) })
 		if w.Learner.Shared {
-			cfg.Knowledge.Tell(source, all)
-			cfg.Knowledge.Commit()
+			cfg.Pooled.Tell(source, all)
+			cfg.Pooled.Commit()
 			return
 		}
 		for i := range all {

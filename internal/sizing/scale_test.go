@@ -114,7 +114,7 @@ func BenchmarkFleet(b *testing.B) {
 		}
 	}
 	for _, sources := range []int32{1, 16, 128} {
-		shared := partition.NewKnowledge(cfg.Learners, cfg.Names)
+		shared := partition.NewPooledState(cfg.Learners, cfg.Names)
 		for source := range sources {
 			shared.Tell(source, some)
 		}

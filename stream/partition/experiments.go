@@ -45,7 +45,7 @@ type trials struct {
 	byName map[string]*trial
 	arms   armTable
 	strays []string // stored fields that are nobody's, to be deleted
-	others pool     // what other partitions have published, where the process's Knowledge does not have it
+	others pool     // what other partitions have published, where the process's Pooled does not have it
 	taken  uint64   // version of the pool as of which verdicts and totals were taken in
 }
 

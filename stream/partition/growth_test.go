@@ -38,7 +38,7 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		require.NoError(b, err)
 		return delay.NewDirect(p, delay.Silence{Law: delay.SilenceAges, Horizon: 30 * day})
 	}
-	cfg.Knowledge = NewKnowledge(cfg.Learners, cfg.Names)
+	cfg.Pooled = NewPooledState(cfg.Learners, cfg.Names)
 	reader := NewPublishedReader(cfg.Learners, cfg.Names)
 	before := heap()
 	machines := make([]*Machine, partitions)
@@ -87,8 +87,8 @@ func benchmarkGrowth(b *testing.B, partitions, items int, paid bool) {
 		var changes state.Changes
 		segment, _ := m.Seal(&changes)
 		m.Forget(segment)
-		cfg.Knowledge.Tell(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
-		cfg.Knowledge.Commit()
+		cfg.Pooled.Tell(m.cfg.Partition, reader.Read(m.cfg.Partition, published(&changes), func(err error) { b.Error(err) }))
+		cfg.Pooled.Commit()
 		out.Reset()
 		m.known = idIndex{complete: true} // ids are another matter
 	}

@@ -35,7 +35,7 @@ type Machine struct {
 	ledger    ledger
 	known     idIndex
 	segments  segments
-	epoch     uint64 // of Config.Knowledge, that decisions go by
+	epoch     uint64 // of Config.Pooled, that decisions go by
 	shown     uint64 // likewise, that learners show: that or a later one
 	expiry    expiry
 	absences  unconfigured
@@ -104,8 +104,8 @@ func New(cfg Config) (*Machine, error) {
 		decoder: event.NewFormatsDecoder(event.Limits{MaxCandidates: cfg.MaxCandidates, MaxRecordBytes: cfg.MaxRecordBytes}, cfg.Formats),
 	}
 	switch {
-	case cfg.Knowledge != nil:
-		m.cfg.Names = cfg.Knowledge.names
+	case cfg.Pooled != nil:
+		m.cfg.Names = cfg.Pooled.names
 	case cfg.Names == nil:
 		m.cfg.Names = NewNameTable()
 	}
@@ -125,7 +125,7 @@ func New(cfg Config) (*Machine, error) {
 		if lc.Context != nil {
 			m.decoder.WithContext()
 		}
-		m.cfg.Knowledge.share(l, cfg.Partition)
+		m.cfg.Pooled.share(l, cfg.Partition)
 		m.byName[lc.Name] = l
 		if err := m.claimHashes(l); err != nil {
 			return nil, err

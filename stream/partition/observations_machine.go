@@ -24,7 +24,7 @@ func (m *Machine) Sent(segments int) { m.seen.sent(segments) }
 
 // Imported notes that SetSource has been told a part of what a source has published.
 func (m *Machine) Imported(i Import) {
-	if m.cfg.Knowledge == nil || m.cfg.Knowledge.others {
+	if m.cfg.Pooled == nil || m.cfg.Pooled.others {
 		m.seen.took(&i)
 	}
 }
@@ -43,7 +43,7 @@ func (m *Machine) check() uint32 {
 
 // turned notes the epochs that were gone over to: the present one, and before it those that estimates are of.
 func (m *Machine) turned(before uint64) {
-	k := m.cfg.Knowledge
+	k := m.cfg.Pooled
 	if !m.seen.on || len(k.wholes)+len(m.trials.all) == 0 {
 		return
 	}

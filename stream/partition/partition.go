@@ -31,7 +31,7 @@ type Config struct {
 	Names       Names // of items, which other machines may share; nil: the machine's own
 	// Program names the program and the kind of processor, and Settings those settings on which decisions depend. Both are only told.
 	Program, Settings string
-	Knowledge         *PooledState           // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
+	Pooled            *PooledState           // shared with other machines, and names with it; nil: all is told to this machine (SetSource)
 	CheckCopartition  func(key []byte) int32 // the partition a key belongs to by the default partitioner; nil: not checked
 }
 

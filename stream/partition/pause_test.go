@@ -83,8 +83,8 @@ func newPause(t *testing.T, sources int) *pause {
 		return delay.NewDirect(moss, delay.Silence{Law: delay.SilenceAges, Horizon: horizon})
 	}
 	names := NewNameTable()
-	cfg.Knowledge = NewKnowledge(cfg.Learners, names)
-	p := &pause{t: t, w: newWorld(t, cfg), knowledge: cfg.Knowledge, reader: NewPublishedReader(cfg.Learners, names), seq: make([]int64, sources), now: day}
+	cfg.Pooled = NewPooledState(cfg.Learners, names)
+	p := &pause{t: t, w: newWorld(t, cfg), knowledge: cfg.Pooled, reader: NewPublishedReader(cfg.Learners, names), seq: make([]int64, sources), now: day}
 	p.w.m.Seen(ObservationBegin{Writer: 1})
 	p.tell(0, sources)
 	for range 100 {

@@ -63,8 +63,8 @@ type global struct {
 	arrivals map[int32]arrivals            // by source
 }
 
-// NewKnowledge makes one in which nothing is known, for machines of these learners and with these names.
-func NewKnowledge(learners []LearnerConfig, names Names) *PooledState {
+// NewPooledState makes one in which nothing is known, for machines of these learners and with these names.
+func NewPooledState(learners []LearnerConfig, names Names) *PooledState {
 	k := &PooledState{names: names, wholes: make(map[string]*global), epoch: Epoch{Number: 1, At: map[int32]state.Fence{}},
 		anew: make(map[int32]map[string]*policy.Pages[bool])}
 	for i := range learners {
@@ -384,7 +384,7 @@ func (k *PooledState) share(l *learner, partition int32) {
 // follow goes over to the present epoch, and notes that for a replay. It comes before decisions and before seals that store an estimate.
 // Nothing else that lasts depends on the epoch, so those in between leave no trace.
 func (m *Machine) follow() {
-	k := m.cfg.Knowledge
+	k := m.cfg.Pooled
 	if k == nil || m.epoch == k.epoch.Number {
 		return
 	}
@@ -397,7 +397,7 @@ func (m *Machine) follow() {
 
 // show makes learners show the present epoch to who looks at them. A replay, in which nobody looks, comes to the same decisions.
 func (m *Machine) show() {
-	k := m.cfg.Knowledge
+	k := m.cfg.Pooled
 	switch {
 	case len(m.trials.all) > 0:
 		m.follow()
@@ -411,7 +411,7 @@ func (m *Machine) show() {
 func (m *Machine) refresh() {
 	for _, l := range m.learners {
 		if l.sharing != nil && !l.gone {
-			m.cfg.Knowledge.refresh(l, m.cfg.Partition)
+			m.cfg.Pooled.refresh(l, m.cfg.Partition)
 		}
 	}
 }

@@ -54,13 +54,13 @@ func newPeers(t *rapid.T, n int, broken rule) *peers {
 	cfg.ParkingTime = day
 	cfg.Learners[0].New = thompsonAtOnce(t)
 	names := NewNameTable()
-	ps := &peers{t: t, cfg: cfg, knowledge: NewKnowledge(cfg.Learners, names), reader: NewPublishedReader(cfg.Learners, names),
+	ps := &peers{t: t, cfg: cfg, knowledge: NewPooledState(cfg.Learners, names), reader: NewPublishedReader(cfg.Learners, names),
 		published: [2][][]state.Field{make([][]state.Field, n), make([][]state.Field, n)}, onTheWay: make([][][2][]state.Field, n), seq: make([]int64, n), broken: broken}
 	for p := range int32(n) {
 		c := cfg
 		c.Partition = p
 		told := newWorld(t, c)
-		c.Knowledge = ps.knowledge
+		c.Pooled = ps.knowledge
 		ps.with, ps.told = append(ps.with, newWorld(t, c)), append(ps.told, told)
 		ps.toldReader = append(ps.toldReader, NewPublishedReader(cfg.Learners, told.m.Names()))
 	}
@@ -299,7 +299,7 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	cfg := testConfig()
 	cfg.Learners[0].New = thompsonAtOnce(t)
 	cfg.Names = NewNameTable()
-	cfg.Knowledge = NewKnowledge(cfg.Learners, cfg.Names)
+	cfg.Pooled = NewPooledState(cfg.Learners, cfg.Names)
 	reader := NewPublishedReader(cfg.Learners, cfg.Names)
 	one := newWorld(t, cfg)
 	cfg.Partition = 1
@@ -308,10 +308,10 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	require.NoError(t, one.read(event.Selections, "i-1", []byte(`{"impression_id":"i-1","item":"b"}`), day))
 	require.NoError(t, other.read(event.Impressions, "i-2", impression("i-2", "c"), day))
 	tell := func(source int32, fields []state.Field) {
-		cfg.Knowledge.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
-		cfg.Knowledge.Commit()
+		cfg.Pooled.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))
+		cfg.Pooled.Commit()
 	}
-	items := func() int { return cfg.Knowledge.wholes["feed"].count() }
+	items := func() int { return cfg.Pooled.wholes["feed"].count() }
 	var c state.Changes
 	one.m.Seal(&c)
 	fields := published(&c)
@@ -323,15 +323,15 @@ func TestKnowledge_CountsItems(t *testing.T) {
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("2")}})
 	require.Equal(t, 3, items())
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("7")}})
-	cfg.Knowledge.BeginResync(1, state.Fence{})
-	cfg.Knowledge.Commit()
+	cfg.Pooled.BeginResync(1, state.Fence{})
+	cfg.Pooled.Commit()
 	require.Equal(t, 7, items(), "what was told before stays meanwhile")
 	tell(1, []state.Field{{Hash: "feed:catalogue", Field: []byte("items"), Value: []byte("5")}})
 	require.Equal(t, 7, items())
-	cfg.Knowledge.Whole(1, state.Fence{})
+	cfg.Pooled.Whole(1, state.Fence{})
 	require.Equal(t, 5, items())
-	cfg.Knowledge.BeginResync(1, state.Fence{})
-	cfg.Knowledge.Whole(1, state.Fence{})
+	cfg.Pooled.BeginResync(1, state.Fence{})
+	cfg.Pooled.Whole(1, state.Fence{})
 	require.Equal(t, 3, items())
 	failed := 0
 	for _, f := range []state.Field{{Field: []byte("items"), Value: []byte("-1")}, {Field: []byte("x"), Value: []byte("1")}, {Field: []byte("items")}} {
@@ -357,7 +357,7 @@ func TestKnowledge_EndsItemsBehindAGap(t *testing.T) {
 	cfg := testConfig()
 	cfg.Learners[0].New = thompsonAtOnce(t)
 	names := NewNameTable()
-	k, reader := NewKnowledge(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
+	k, reader := NewPooledState(cfg.Learners, names), NewPublishedReader(cfg.Learners, names)
 	w := k.wholes["feed"]
 	given := &releasing{Sharing: w.Sharing}
 	w.Sharing = given
@@ -409,8 +409,8 @@ func TestKnowledge_CheckpointsArriveLate(t *testing.T) {
 			cfg := testConfig()
 			cfg.Learners[0].New = thompsonAtOnce(t)
 			cfg.Names = NewNameTable()
-			k := NewKnowledge(cfg.Learners, cfg.Names)
-			cfg.Knowledge = k
+			k := NewPooledState(cfg.Learners, cfg.Names)
+			cfg.Pooled = k
 			reader := NewPublishedReader(cfg.Learners, cfg.Names)
 			w := newWorld(t, cfg)
 			publish := func() []Published {
@@ -448,8 +448,8 @@ func TestVisit_LeavesTheEpoch(t *testing.T) {
 	cfg := testConfig()
 	cfg.Partition, cfg.Names = 1, NewNameTable()
 	cfg.Learners[0].New = thompsonAtOnce(t)
-	k := NewKnowledge(cfg.Learners, cfg.Names)
-	cfg.Knowledge = k
+	k := NewPooledState(cfg.Learners, cfg.Names)
+	cfg.Pooled = k
 	reader := NewPublishedReader(cfg.Learners, cfg.Names)
 	tell := func(source int32, fields []state.Field) {
 		k.Tell(source, reader.Read(source, fields, func(err error) { require.NoError(t, err) }))

@@ -32,7 +32,7 @@ func (m *Machine) Seal(dst *state.Changes) (segment uint64, any bool) {
 	any = len(dst.Writes)+len(dst.Pages)+len(dst.Entries) > before
 	if m.seen.seal(); m.seen.on {
 		m.write(dst, seenField, m.seen.appendStored(nil, m.check()))
-		m.seen.stands(m.cfg.Knowledge)
+		m.seen.stands(m.cfg.Pooled)
 	}
 	return segment, any
 }

@@ -210,7 +210,7 @@ func cutLast(name string) (learner, hash string, found bool) {
 // before the fields that are about them.
 func (m *Machine) SetSource(source int32, pub *Published) {
 	if pub.learner == "" && pub.hash == ExperimentsHash {
-		if m.cfg.Knowledge == nil {
+		if m.cfg.Pooled == nil {
 			m.trials.others.set(source, string(pub.field), pub.value)
 			m.takeTrials()
 		}

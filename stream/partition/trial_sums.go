@@ -222,8 +222,8 @@ func (m *Machine) guard(x *trial) {
 
 // published is what other partitions have published of their experiments.
 func (m *Machine) published() *pool {
-	if m.cfg.Knowledge != nil {
-		return &m.cfg.Knowledge.trials
+	if m.cfg.Pooled != nil {
+		return &m.cfg.Pooled.trials
 	}
 	return &m.trials.others
 }

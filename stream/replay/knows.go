@@ -22,7 +22,7 @@ type pooledReplay struct {
 }
 
 func newKnows(cfg *partition.Config, sources int) pooledReplay {
-	return pooledReplay{of: cfg.Knowledge, sources: make([]publishedLearner, sources), loop: make([]publishedLearner, sources), bad: map[int32]bool{}}
+	return pooledReplay{of: cfg.Pooled, sources: make([]publishedLearner, sources), loop: make([]publishedLearner, sources), bad: map[int32]bool{}}
 }
 
 // nothing makes nothing known of what is known: it is that of an owner in the middle of its life, of which a base does not tell.

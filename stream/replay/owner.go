@@ -55,7 +55,7 @@ func (p *replayed) start(b *partition.ObservationBegin) error {
 func (p *replayed) load(cfg *partition.Config) error {
 	cfg.Names = p.names
 	if len(p.cfg.Logs) > 1 {
-		cfg.Knowledge = partition.NewKnowledge(cfg.Learners, cfg.Names)
+		cfg.Pooled = partition.NewPooledState(cfg.Learners, cfg.Names)
 	}
 	m, err := partition.New(*cfg)
 	if err != nil {

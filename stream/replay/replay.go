@@ -40,7 +40,7 @@ type Log interface {
 
 // Config is what a replay is made from.
 type Config struct {
-	// Machine is what the machine of a partition is made from. Names and Knowledge are the replay's own.
+	// Machine is what the machine of a partition is made from. Names and Pooled are the replay's own.
 	Machine func(partition int32) partition.Config
 	Logs    []Log // by partition
 	// Bases are by partition what its replay begins with, and its log begins no later. Empty: with the beginning of all.

@@ -108,7 +108,7 @@ func (pl *pool) machine(p int, in *process, most int) partition.Config {
 		c.OrderBytes = 60
 	}
 	if in != nil {
-		c.Names, c.Knowledge = in.names, in.knowledge
+		c.Names, c.Pooled = in.names, in.knowledge
 	}
 	return c
 }
@@ -117,7 +117,7 @@ func (pl *pool) machine(p int, in *process, most int) partition.Config {
 func (pl *pool) process() *process {
 	if len(pl.processes) == 0 || len(pl.processes) < 8 && pl.rng.IntN(4) == 0 {
 		names := partition.NewNameTable()
-		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewKnowledge(pl.learners, names),
+		pl.processes = append(pl.processes, &process{names: names, knowledge: partition.NewPooledState(pl.learners, names),
 			reader: partition.NewPublishedReader(pl.learners, names), at: map[int32]int{}, owners: map[*Task]*poolOwner{}, anew: map[int32]*sourceAnew{}})
 	}
 	return pl.processes[pl.rng.IntN(len(pl.processes))]
