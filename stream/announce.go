@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -18,14 +19,18 @@ import (
 const (
 	announceEvery   = 5 * time.Second
 	announceTimeout = 2 * time.Second
-	lookEvery       = time.Second // at what there is to announce
+	// announcedByAll is how long the store has to have answered all announcements of a worker that joins until it knows all others, even where
+	// the store had lost them right before.
+	announcedByAll = announceEvery + announceTimeout
+	lookEvery      = time.Second // at what there is to announce
 )
 
 // announcer tells the other workers of the group which learners this one is configured with, and finds out which the others
 // are. While a configuration is rolled out they differ; what is for a learner that only others know waits for them, see
 // task.Elsewhere. A store that does not answer leaves what was last known in place. So does one that has forgotten the others, or whose
 // clock makes them look old, as after a failover: a worker counts as there until its announcements have not changed for WorkerCounts, in
-// time in which this one has been answered.
+// time in which this one has been answered. A worker that joins takes each learner for known to others until it has been answered for
+// announcedByAll, or for WorkerCounts at most.
 //
 // run is one goroutine, of Worker.Run, which announces by itself, too; others read elsewhere.
 type announcer struct {
@@ -35,7 +40,7 @@ type announcer struct {
 	outside  func() string        // why this worker is outside of the group, "": it is not; nil: it never is
 	clock    func() time.Duration // cannot be set
 
-	elsewhere atomic.Pointer[map[string]bool] // names of learners that this worker does not know
+	elsewhere atomic.Pointer[partition.Elsewhere] // learners that this worker does not know
 
 	mu       sync.Mutex // of all below
 	self     state.WorkerInfo
@@ -43,6 +48,9 @@ type announcer struct {
 	answered time.Duration // when the store has answered last
 	watched  time.Duration // for how long it has
 	differ   bool          // some worker has other settings of learners, as was said
+	since    time.Duration // when the first of the latest announcements was answered that all were; negative: the last was not
+	partial  bool          // this worker has joined, and may not know all others yet
+	until    time.Duration // how long that may last
 }
 
 // sighting is another worker as it was announced last.
@@ -57,9 +65,9 @@ func newAnnouncer(opt *Options) *announcer {
 		self.Learners[l.Name] = l.Fingerprint
 	}
 	start := time.Now()
-	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger, waits: newWaits(opt.Logger), others: map[string]sighting{},
+	a := &announcer{registry: opt.Registry, self: self, log: opt.Logger, waits: newWaits(opt.Logger), others: map[string]sighting{}, since: -1,
 		clock: func() time.Duration { return time.Since(start) }}
-	a.elsewhere.Store(&map[string]bool{})
+	a.elsewhere.Store(&partition.Elsewhere{})
 	return a
 }
 
@@ -86,11 +94,24 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// news tells whether there is something new to say of this worker.
+// news tells whether there is something new to say of this worker, or to learn of the others.
 func (a *announcer) news() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.outside != nil && a.self.Outside != (a.outside() != "")
+	return a.outside != nil && a.self.Outside != (a.outside() != "") || a.partial && !a.stillPartial(a.clock(), nil)
+}
+
+// join announces a worker that joins the group.
+func (a *announcer) join(ctx context.Context) {
+	a.mu.Lock()
+	a.partial, a.until = a.registry != nil, a.clock()+state.WorkerCounts
+	a.mu.Unlock()
+	a.announce(ctx)
+}
+
+// stillPartial tells whether other workers may not have been answered since this one first was; err is that of the last announcement.
+func (a *announcer) stillPartial(now time.Duration, err error) bool {
+	return now < a.until && !errors.Is(err, state.ErrForbidden) && (a.since < 0 || now-a.since < announcedByAll)
 }
 
 // announce announces once.
@@ -105,6 +126,14 @@ func (a *announcer) announce(ctx context.Context) {
 	defer cancel()
 	all, err := a.registry.Announce(limited, a.self)
 	now := a.clock()
+	switch {
+	case err != nil:
+		a.since = -1
+	case a.since < 0:
+		a.since = now
+	}
+	a.partial = a.partial && a.stillPartial(now, err)
+	defer a.publish()
 	switch {
 	case err == nil:
 		a.waits.forget(announcerWaits)
@@ -125,28 +154,37 @@ func (a *announcer) compare(now time.Duration, all []state.WorkerInfo) {
 			a.others[w.ID] = sighting{*w, a.watched}
 		}
 	}
-	elsewhere := map[string]bool{}
 	for id, s := range a.others {
 		if a.watched-s.changed > state.WorkerCounts {
 			delete(a.others, id)
-			continue
 		}
+	}
+}
+
+// publish gives the partitions the learners of the others.
+func (a *announcer) publish() {
+	learners := map[string]bool{}
+	for _, s := range a.others {
 		for name := range s.says.Learners {
 			if _, known := a.self.Learners[name]; !known {
-				elsewhere[name] = true
+				learners[name] = true
 			}
 		}
 	}
-	if maps.Equal(elsewhere, *a.elsewhere.Load()) {
+	was := a.elsewhere.Load()
+	same := maps.Equal(learners, was.Learners)
+	if same && a.partial == was.Partial {
 		return
 	}
-	a.elsewhere.Store(&elsewhere)
-	if len(elsewhere) > 0 {
+	a.elsewhere.Store(&partition.Elsewhere{Learners: learners, Partial: a.partial})
+	switch {
+	case same:
+	case len(learners) > 0:
 		a.log.Warn("other workers of the group have learners that this one has not; what is for these waits",
-			"learners", slices.Sorted(maps.Keys(elsewhere)))
-		return
+			"learners", slices.Sorted(maps.Keys(learners)))
+	default:
+		a.log.Info("no other worker of the group has a learner that this one has not any more")
 	}
-	a.log.Info("no other worker of the group has a learner that this one has not any more")
 }
 
 // compareSettings says when workers begin to have other settings of learners than this one, and when all are the same again. Workers of

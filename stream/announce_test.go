@@ -34,11 +34,11 @@ func TestAnnouncer_KnowsWhatOthersAreConfiguredWith(t *testing.T) {
 	old, log := announcing(store, "feed")
 	fresh, quiet := announcing(store, "feed", "front")
 	old.announce(t.Context())
-	require.Empty(t, *old.elsewhere.Load())
+	require.Empty(t, old.elsewhere.Load().Learners)
 	fresh.announce(t.Context())
 	old.announce(t.Context())
-	require.Equal(t, map[string]bool{"front": true}, *old.elsewhere.Load())
-	require.Empty(t, *fresh.elsewhere.Load())
+	require.Equal(t, map[string]bool{"front": true}, old.elsewhere.Load().Learners)
+	require.Empty(t, fresh.elsewhere.Load().Learners)
 	require.Contains(t, log.String(), "[front]")
 	require.Empty(t, quiet.String())
 
@@ -60,13 +60,13 @@ func until(t *testing.T, a *announcer, step func()) {
 	t.Helper()
 	a.announce(t.Context())
 	for waited := time.Duration(0); waited < state.WorkerCounts; waited += announceEvery {
-		require.NotEmpty(t, *a.elsewhere.Load(), "after %v", waited)
+		require.NotEmpty(t, a.elsewhere.Load().Learners, "after %v", waited)
 		step()
 		a.announce(t.Context())
 	}
 	step()
 	a.announce(t.Context())
-	require.Empty(t, *a.elsewhere.Load())
+	require.Empty(t, a.elsewhere.Load().Learners)
 }
 
 // forgetful is a registry that fails over: to a server that knows no worker, or to one with another clock.
@@ -90,25 +90,81 @@ func TestAnnouncer_Failover(t *testing.T) {
 			fresh, _ := announcing(registry, "feed", "front")
 			fresh.announce(t.Context())
 			old.announce(t.Context())
-			require.NotEmpty(t, *old.elsewhere.Load())
+			require.NotEmpty(t, old.elsewhere.Load().Learners)
 
 			passes(old, time.Minute) // without an answer
 			fail(registry, &now)
 			for range 3 {
 				old.announce(t.Context())
-				require.Equal(t, map[string]bool{"front": true}, *old.elsewhere.Load())
+				require.Equal(t, map[string]bool{"front": true}, old.elsewhere.Load().Learners)
 				passes(old, announceEvery)
 			}
 			if name != "nobody is known" {
 				begun, _ := announcing(registry, "feed")
 				begun.announce(t.Context())
-				require.Equal(t, map[string]bool{"front": true}, *begun.elsewhere.Load())
+				require.Equal(t, map[string]bool{"front": true}, begun.elsewhere.Load().Learners)
 			}
 			fresh.announce(t.Context())
 			passes(old, announceEvery)
 			until(t, old, func() { passes(old, announceEvery) })
 		})
 	}
+}
+
+// TestAnnouncer_JoinsWithoutTheOthers: a worker that joins right after the store has lost the others' announcements takes any learner for
+// known to one of them, until all had the time to announce theirs; or for a while where the store does not answer, and not at all
+// where it refuses to.
+func TestAnnouncer_JoinsWithoutTheOthers(t *testing.T) {
+	registry := &forgetful{memstore.New(nil)}
+	fresh, _ := announcing(registry, "feed", "front")
+	fresh.announce(t.Context())
+	registry.Registry = memstore.New(nil)
+	old, _ := announcing(registry, "feed")
+	require.False(t, old.elsewhere.Load().Partial, "it is no member")
+	old.join(t.Context())
+	require.Equal(t, partition.Elsewhere{Learners: map[string]bool{}, Partial: true}, *old.elsewhere.Load())
+	passes(old, announceEvery)
+	require.False(t, old.news())
+	fresh.announce(t.Context())
+	old.announce(t.Context())
+	require.Equal(t, partition.Elsewhere{Learners: map[string]bool{"front": true}, Partial: true}, *old.elsewhere.Load())
+	passes(old, announceTimeout)
+	require.True(t, old.news())
+	old.announce(t.Context())
+	require.Equal(t, partition.Elsewhere{Learners: map[string]bool{"front": true}}, *old.elsewhere.Load())
+	require.False(t, old.news())
+	old.join(t.Context())
+	require.False(t, old.elsewhere.Load().Partial, "it has been answered all the time")
+
+	away := &unwilling{err: errors.New("away")}
+	begun, _ := announcing(away, "feed")
+	begun.join(t.Context())
+	for waited := time.Duration(0); waited < state.WorkerCounts; waited += announceEvery {
+		require.True(t, begun.elsewhere.Load().Partial, "after %v", waited)
+		passes(begun, announceEvery)
+		begun.announce(t.Context())
+	}
+	require.False(t, begun.elsewhere.Load().Partial)
+
+	begun, _ = announcing(away, "feed") // it is answered at last: not before, however long ago it asked first
+	begun.join(t.Context())
+	passes(begun, 2*announceEvery)
+	begun.registry = memstore.New(nil)
+	begun.announce(t.Context())
+	passes(begun, announceEvery)
+	begun.announce(t.Context())
+	require.True(t, begun.elsewhere.Load().Partial)
+	passes(begun, announceEvery)
+	begun.announce(t.Context())
+	require.False(t, begun.elsewhere.Load().Partial)
+
+	forbidden, _ := announcing(&unwilling{err: fmt.Errorf("%w: NOPERM", state.ErrForbidden)}, "feed")
+	forbidden.join(t.Context())
+	require.False(t, forbidden.elsewhere.Load().Partial)
+
+	alone, _ := announcing(nil, "feed")
+	alone.join(t.Context())
+	require.False(t, alone.elsewhere.Load().Partial)
 }
 
 // TestAnnouncer_TellsOfOtherSettings once when they begin to differ, and once when they are the same again.
@@ -162,7 +218,7 @@ func TestAnnouncer_GoesOnWithoutTheStore(t *testing.T) {
 		a.announce(t.Context())
 		a.withdraw(t.Context())
 		require.Equal(t, 2, u.calls)
-		require.Equal(t, map[string]bool{"front": true}, *a.elsewhere.Load())
+		require.Equal(t, map[string]bool{"front": true}, a.elsewhere.Load().Learners)
 		require.Equal(t, 3, strings.Count(log.String(), "\n"), log) // with what it learned, and could not take back
 	}
 }

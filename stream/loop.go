@@ -35,7 +35,7 @@ type loop struct {
 	loads     atomic.Uint64 // how often the task has loaded a state; see follower
 	beat      atomic.Int64  // when the loop last came round, in the worker's time
 	published time.Duration
-	elsewhere *map[string]bool // what the task was last told
+	elsewhere *partition.Elsewhere // the last that the task was given
 	obs       task.Observations
 	logged    task.Status // the condition last logged
 	drops     dropWarnings

@@ -121,7 +121,7 @@ func (w *Worker) Run(drain, force context.Context) error {
 		}
 		if err == nil {
 			if joins {
-				w.announcer.announce(drain)
+				w.announcer.join(drain)
 			}
 			gen, err = w.opt.Membership.Next(drain)
 		}

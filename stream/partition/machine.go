@@ -31,7 +31,7 @@ type Machine struct {
 	seen      observationLog
 	behind    bool // event time has come further than it was acted upon
 	stepping  stepping
-	elsewhere map[string]bool // learners that other workers know; see Elsewhere
+	elsewhere Elsewhere // see there
 	ledger    ledger
 	known     idIndex
 	segments  segments
@@ -343,14 +343,23 @@ func (m *Machine) effective(in *Input, t event.Millis, hasTime bool) event.Milli
 	return e
 }
 
-// Elsewhere names the learners that other workers of the group are configured with. What comes for one that this machine
-// does not know, but another worker does, waits instead of being refused.
-func (m *Machine) Elsewhere(learners map[string]bool) { m.elsewhere = learners }
+// Elsewhere holds the learners of the other workers of the group. Records for a learner that a machine does not know, but another
+// worker does or may, wait instead of being refused.
+type Elsewhere struct {
+	Learners map[string]bool // names of learners that other workers are configured with
+	Partial  bool            // others may be configured with more: not all have had the time to announce theirs
+}
 
-// unknownHere is a Wait where the learner is known to another worker, else nil.
+// Elsewhere sets the learners of the other workers; the map must not change afterwards.
+func (m *Machine) Elsewhere(learners Elsewhere) { m.elsewhere = learners }
+
+// unknownHere is a Wait where the learner is known to another worker, or may be, else nil.
 func (m *Machine) unknownHere(name string) error {
-	if m.elsewhere[name] {
+	switch {
+	case m.elsewhere.Learners[name]:
 		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here, but it is at another worker of the group", name)}
+	case m.elsewhere.Partial && name != "":
+		return &Wait{For: fmt.Sprintf("learner %.64q is not configured here; other workers of the group have some seconds to announce it", name)}
 	}
 	return nil
 }

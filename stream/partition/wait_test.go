@@ -85,13 +85,13 @@ func TestParking_OneIDIsBounded(t *testing.T) {
 func TestElsewhere_WaitsForAWorkerThatKnows(t *testing.T) {
 	w := newWorld(t, testConfig())
 	w.now = day
-	w.m.Elsewhere(map[string]bool{"front": true})
+	w.m.Elsewhere(Elsewhere{Learners: map[string]bool{"front": true}})
 	rec := w.record(event.Impressions, "i-0", []byte(`{"impression_id":"i-0","learner":"front","candidates":[{"item":"a","utility":1}]}`), day)
 	var wait *Wait
 	require.ErrorAs(t, w.step(rec, day), &wait)
 	require.Contains(t, wait.For, `"front"`)
 	require.Zero(t, w.m.Account().Read)
-	w.m.Elsewhere(nil) // they have gone
+	w.m.Elsewhere(Elsewhere{}) // they have gone
 	require.NoError(t, w.step(rec, day))
 	require.Equal(t, int64(1), w.m.Account().Impressions.Rejected)
 }

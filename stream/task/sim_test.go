@@ -11,6 +11,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // world is a simulated Kafka partition, store and group coordinator, in which tasks, the real ones, live and die. One
@@ -127,7 +128,7 @@ func (w *world) start() *proc {
 	if w.other != nil {
 		p.aside = w.rng.IntN(2) == 0
 	}
-	p.task.Elsewhere(w.elsewhere)
+	p.task.Elsewhere(partition.Elsewhere{Learners: w.elsewhere})
 	w.procs = append(w.procs, p)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/event"
+	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 
 // Task is the protocol of one partition number. It is not safe for concurrent use: one goroutine calls Advance and
@@ -37,7 +38,7 @@ type Task struct {
 	logProducers []Producer     // of earlier owners, in the log and not in the state
 	retired      map[int64]bool // producer ids
 
-	elsewhere map[string]bool // learners that other workers of the group are configured with
+	elsewhere partition.Elsewhere // learners that other workers of the group are configured with
 
 	acq *acquisition // set while acquiring, replaying and running
 	run *runner      // set while replaying, running and draining
@@ -108,11 +109,11 @@ func (t *Task) Drain() {
 	}
 }
 
-// Elsewhere names the learners that other workers of the group are configured with; the map must not change afterwards.
-func (t *Task) Elsewhere(learners map[string]bool) {
+// Elsewhere sets the learners that other workers of the group are configured with; the map must not change afterwards.
+func (t *Task) Elsewhere(learners partition.Elsewhere) {
 	t.elsewhere = learners
 	if t.cfg.sabotage.strangers {
-		t.elsewhere = nil
+		t.elsewhere = partition.Elsewhere{}
 	}
 	if t.run != nil {
 		t.run.machine.Elsewhere(t.elsewhere)
