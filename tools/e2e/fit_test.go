@@ -144,3 +144,73 @@ func TestFit_Learners(t *testing.T) {
 		w.ranked(t, sent)
 	})
 }
+
+// TestFit_WhoBecomesUnfitLeaves: a member whose password for Redis is changed, or whose ACL loses the group's keys while it runs, leaves the
+// group once it cannot take its partitions over any more. The others rank what comes for them. It joins again once it can work.
+func TestFit_WhoBecomesUnfitLeaves(t *testing.T) {
+	if testenv.Short() {
+		t.Skipf("left out, because %s=1: it needs a real Apache Kafka and a real redis-server", testenv.ShortEnv)
+	}
+	t.Parallel()
+	env := testenv.Real(t)
+	server := testenv.OwnRedis(t)
+	env.Redis = server.Addr
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { admin.Close() })
+	for name, c := range map[string]struct {
+		spoil, mend []any // rules of the user
+		why         string
+	}{
+		"its password is changed": {[]any{"resetpass", ">other"}, []any{">right"}, "WRONGPASS"},
+		"its ACL loses the keys":  {[]any{"resetkeys", "~another:*"}, []any{"~{*"}, "NOPERM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := plain(env, "policy: greedy")
+			w := makeWorld(t, 6, s, s, nil)
+			user := "user-of-" + w.group
+			set := func(rules ...any) {
+				t.Helper()
+				require.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser", user}, rules...)...).Err())
+			}
+			set("on", ">right", "~{*", "+@all")
+			spoilt := *w.cfg
+			spoilt.Redis.Username, spoilt.Redis.Password = user, "right"
+			owns := func(r *running, n int) {
+				t.Helper()
+				require.Eventually(t, func() bool { return len(r.app.Worker.Statuses()) == n }, deadline, 50*time.Millisecond)
+				r.awaitReady(t)
+			}
+			sent := 0
+			rank := func(when string) {
+				t.Helper()
+				w.publish(t, w.impressions(when, 60)...)
+				sent += 60
+				require.Eventually(t, func() bool { return w.counts(t)["impressions.read"] == int64(sent) }, deadline, 50*time.Millisecond)
+			}
+
+			one, other := w.start(t), w.startWith(t, &spoilt)
+			owns(one, 3)
+			owns(other, 3)
+			rank("before")
+			set(c.spoil...)
+			require.NoError(t, admin.Do(t.Context(), "client", "kill", "user", user).Err())
+			third := w.start(t) // with it partitions are divided again, and have to be taken over
+			require.Eventually(t, func() bool { return strings.Contains(other.app.Worker.Outside(), c.why) }, deadline, 50*time.Millisecond)
+			other.awaitUnready(t, "stays outside of group "+w.group)
+			owns(one, 3)
+			owns(third, 3)
+			rank("meanwhile")
+			require.Empty(t, other.app.Worker.Statuses())
+
+			set(c.mend...)
+			owns(other, 2)
+			rank("again")
+			for _, r := range []*running{one, other, third} {
+				r.stop(t)
+			}
+			require.Zero(t, w.counts(t)["impressions.rejected"])
+			w.ranked(t, sent)
+		})
+	}
+}

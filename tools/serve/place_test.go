@@ -76,7 +76,15 @@ func (p *place) work(t testing.TB) (stop func()) {
 // workMetered is work that counts in a registry.
 func (p *place) workMetered(t testing.TB, registry *prometheus.Registry) (stop func()) {
 	t.Helper()
-	a, err := app.New(p.cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: registry, SessionTimeout: 6 * time.Second})
+	w, stop := begin(t, p.cfg, registry)
+	require.Eventually(t, func() bool { return len(w.Unready()) == 0 }, deadline, 10*time.Millisecond)
+	return stop
+}
+
+// begin starts a worker, and does not wait until it is ready.
+func begin(t testing.TB, cfg *config.Config, registry *prometheus.Registry) (w *stream.Worker, stop func()) {
+	t.Helper()
+	a, err := app.New(cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Registry: registry, SessionTimeout: 6 * time.Second})
 	require.NoError(t, err)
 	drain, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -86,8 +94,7 @@ func (p *place) workMetered(t testing.TB, registry *prometheus.Registry) (stop f
 		require.NoError(t, <-ended)
 	})
 	t.Cleanup(stop)
-	require.Eventually(t, func() bool { return len(a.Worker.Unready()) == 0 }, deadline, 10*time.Millisecond)
-	return stop
+	return a.Worker, stop
 }
 
 // running is a door that serves.
