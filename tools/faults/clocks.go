@@ -19,10 +19,10 @@ const comparing = "comparing the worker's clock with Kafka's"
 func clockFaults() []Fault {
 	const hour, years = time.Hour, 10 * 365 * 24 * time.Hour
 	one := func(kind string, from, to time.Duration) Fault {
-		return Fault{Kind: kind, Uses: aWorker, Weight: 1, Takes: 10 * time.Second, Inject: wrongClock(from, to)}
+		return Fault{Kind: kind, Uses: aWorker, Takes: 10 * time.Second, Inject: wrongClock(from, to)}
 	}
 	all := func(kind string, from, to time.Duration) Fault {
-		return Fault{Kind: kind, Uses: allWorkers, Also: []Resource{aWorker}, Weight: 2, Takes: 10 * time.Second, Inject: wrongClocks(from, to)}
+		return Fault{Kind: kind, Uses: allWorkers, Also: []Resource{aWorker}, Takes: 10 * time.Second, Inject: wrongClocks(from, to)}
 	}
 	return []Fault{
 		one("clock seconds ahead", time.Second, clockBound-time.Minute), one("clock seconds behind", -time.Second, time.Minute-clockBound),

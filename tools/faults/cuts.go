@@ -11,7 +11,7 @@ import (
 // cutFaults cut one worker off from one of those that it talks to, while all others, and itself to all others, go on.
 func cutFaults() []Fault {
 	return []Fault{
-		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Weight: 3, Takes: 10 * time.Second,
+		{Kind: "worker cut off from the group's coordinator", Uses: aWorker, Takes: 10 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error {
 				coordinator, err := s.coordinator(ctx)
 				if err != nil {
@@ -23,7 +23,7 @@ func cutFaults() []Fault {
 				}
 				return s.cutOff(ctx, s.c.proxies[coordinator], "not a member of group")
 			}},
-		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Weight: 3, Takes: 12 * time.Second,
+		{Kind: "worker cut off from the leader of its partitions", Uses: aWorker, Takes: 12 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error {
 				coordinator, err := s.coordinator(ctx)
 				if err != nil {
@@ -35,7 +35,7 @@ func cutFaults() []Fault {
 				}
 				return s.cutOff(ctx, s.c.proxies[leader], "fetching ")
 			}},
-		{Kind: "worker cut off from redis", Uses: aWorker, Weight: 3, Takes: 10 * time.Second,
+		{Kind: "worker cut off from redis", Uses: aWorker, Takes: 10 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error {
 				return s.cutOff(ctx, s.c.Redis.proxies, " in Redis: ")
 			}},

@@ -26,20 +26,24 @@ const (
 	aPause       Resource = "a group of its own, whose impressions pause"
 )
 
-var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 1, ownGroupLong: 1,
+var capacity = map[Resource]int{aWorker: 2, allWorkers: 1, theKafka: 1, kafkaNet: 1, theRedis: 1, redisNet: 1, upstream: 2, ownGroup: 2, ownGroupLong: 1,
 	aPause: 1}
 
 // Fault is a kind of fault. After it the group goes on by itself: Inject has brought back whatever it took away.
 type Fault struct {
-	Kind   string
-	Uses   Resource
-	Also   []Resource // which nothing may be at work on beside it
-	Weight int        // how often it is chosen, relative to others; 0: 4
-	// Takes is about how long it takes, for the choice near the end of a run.
+	Kind string
+	Uses Resource
+	Also []Resource // which nothing may be at work on beside it
+	// Takes is about how long it takes. Near the end of a run no longer one begins.
 	Takes time.Duration
 	// Least is how long it takes in a short soak: Takes is at most four fifths of a soak's duration, and Least at least; 0: Takes stays.
 	Least  time.Duration
 	Inject func(ctx context.Context, s *Scene) error
+}
+
+// isApart tells whether a fault touches nothing that others go by, so that it may go on while the soak's group is checked.
+func (f *Fault) isApart() bool {
+	return (f.Uses == ownGroup || f.Uses == ownGroupLong || f.Uses == aPause) && len(f.Also) == 0
 }
 
 // Scene is where faults happen: one group on its cluster, and this fault's own random numbers.
@@ -84,9 +88,6 @@ func (s *Scene) worker(ctx context.Context) (w *Worker, back func(), err error) 
 func Faults() []Fault {
 	all := slices.Concat(workerFaults(), clockFaults(), stepFaults(), cutFaults(), redisFaults(), kafkaFaults(), upstreamFaults(), ownGroupFaults())
 	for i := range all {
-		if all[i].Weight == 0 {
-			all[i].Weight = 4
-		}
 		if all[i].Takes == 0 {
 			all[i].Takes = 5 * time.Second
 		}
@@ -117,7 +118,7 @@ func workerFaults() []Fault {
 				return w.Resume()
 			}},
 		{Kind: "rebalance storm", Uses: aWorker, Takes: 8 * time.Second, Inject: rebalanceStorm},
-		{Kind: "fences repeated and new producer ids", Uses: aWorker, Weight: 2, Takes: 10 * time.Second,
+		{Kind: "fences repeated and new producer ids", Uses: aWorker, Takes: 10 * time.Second,
 			Inject: restartedWith(map[string]string{"fence_interval": "700ms"})},
 	}
 }
@@ -184,10 +185,10 @@ func restartedWith(settings map[string]string) func(context.Context, *Scene) err
 // stepFaults kill or freeze a worker at a named step of the protocol.
 func stepFaults() []Fault {
 	kill := func(kind, point string, times int) Fault {
-		return Fault{Kind: "worker killed " + kind, Uses: aWorker, Takes: 8 * time.Second, Weight: 2, Inject: atStep(point, "kill", times)}
+		return Fault{Kind: "worker killed " + kind, Uses: aWorker, Takes: 8 * time.Second, Inject: atStep(point, "kill", times)}
 	}
 	freeze := func(kind, point string, times int) Fault {
-		return Fault{Kind: "zombie: worker frozen " + kind, Uses: aWorker, Takes: 12 * time.Second, Weight: 3, Inject: atStep(point, "stop", times)}
+		return Fault{Kind: "zombie: worker frozen " + kind, Uses: aWorker, Takes: 12 * time.Second, Inject: atStep(point, "stop", times)}
 	}
 	return []Fault{
 		kill("between step and produce", "before produce", 15),

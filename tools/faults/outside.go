@@ -53,7 +53,7 @@ func redisFaults() []Fault {
 			pause(ctx, s.between(time.Second, 3*time.Second))
 			return s.c.Redis.rollBackShard(context.WithoutCancel(ctx), shard, stored)
 		}},
-		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Weight: 3, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "redis: SCRIPT FLUSH", Uses: theRedis, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.c.Redis.Use(func(c *goredis.Client) error { return c.ScriptFlush(ctx).Err() })
 		}},
 		{Kind: "redis out of memory", Uses: theRedis, Inject: func(ctx context.Context, s *Scene) error {
@@ -126,7 +126,7 @@ func netFaults(to string, uses Resource, servers func(*Scene) []proxies) []Fault
 // kafkaFaults happen to brokers and on the way to them.
 func kafkaFaults() []Fault {
 	return append([]Fault{
-		{Kind: "broker killed and restarted", Uses: theKafka, Weight: 2, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "broker killed and restarted", Uses: theKafka, Takes: 15 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
 			if err := b.Kill(); err != nil {
 				return err
@@ -134,12 +134,12 @@ func kafkaFaults() []Fault {
 			pause(ctx, s.between(time.Second, 5*time.Second))
 			return b.Start(context.WithoutCancel(ctx))
 		}},
-		{Kind: "disk of a broker full", Uses: theKafka, Weight: 2, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "disk of a broker full", Uses: theKafka, Takes: 20 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.fillDisks(ctx, s.c.Kafka.Brokers[s.rng.IntN(brokers)])
 		}},
-		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong, aPause}, Weight: 3, Takes: 40 * time.Second,
+		{Kind: "disks of all brokers full", Uses: theKafka, Also: []Resource{ownGroup, ownGroupLong, aPause}, Takes: 40 * time.Second,
 			Inject: func(ctx context.Context, s *Scene) error { return s.fillDisks(ctx, s.c.Kafka.Brokers...) }},
-		{Kind: "broker frozen", Uses: theKafka, Weight: 2, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "broker frozen", Uses: theKafka, Takes: 8 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			b := s.c.Kafka.Brokers[s.rng.IntN(brokers)]
 			if err := s.c.freeze(b); err != nil {
 				return errors.Join(err, s.c.thaw(b))
@@ -192,7 +192,7 @@ func upstreamFaults() []Fault {
 				return []*kgo.Record{badRecords["duplicate payoffs"](rng, p), badRecords["orphans"](rng, p)}
 			}})
 		}},
-		{Kind: "upstream held, then a burst", Uses: upstream, Weight: 1, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		{Kind: "upstream held, then a burst", Uses: upstream, Takes: 4 * time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			defer s.Traffic.Go()
 			if err := s.Traffic.Hold(ctx); err != nil {
 				return err
@@ -202,7 +202,7 @@ func upstreamFaults() []Fault {
 		}},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(badRecords)) {
-		all = append(all, Fault{Kind: kind, Uses: upstream, Weight: 2, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
+		all = append(all, Fault{Kind: kind, Uses: upstream, Takes: time.Second, Inject: func(ctx context.Context, s *Scene) error {
 			return s.upset(ctx, kind, 1+s.rng.IntN(20))
 		}})
 	}

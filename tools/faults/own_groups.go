@@ -21,7 +21,7 @@ import (
 // its own. Where a partition has to stop, it has to say so, with the right reason.
 func ownGroupFaults() []Fault {
 	loud := func(kind, reason string, do func(ctx context.Context, s *isolated) error) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Weight: 1, Takes: 25 * time.Second, Inject: inOwnGroup(reason, do)}
+		return Fault{Kind: kind, Uses: ownGroup, Takes: 25 * time.Second, Inject: inOwnGroup(reason, do)}
 	}
 	return append([]Fault{
 		loud("topic recreated while read", "stopped (topic)|stopped (witness)", func(ctx context.Context, s *isolated) error {
@@ -53,7 +53,7 @@ func ownGroupFaults() []Fault {
 		loud("candidates limited after a crash", "", func(ctx context.Context, s *isolated) error {
 			return s.reconfigure(ctx, "max_candidates: 30", "max_candidates: 2")
 		}),
-		{Kind: "redis told to evict keys", Uses: ownGroup, Weight: 2, Takes: 20 * time.Second,
+		{Kind: "redis told to evict keys", Uses: ownGroup, Takes: 20 * time.Second,
 			Inject: onOwnStore("", func(ctx context.Context, s *isolated, r *Store) error {
 				if err := r.config(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
 					return err
@@ -64,11 +64,11 @@ func ownGroupFaults() []Fault {
 				pause(ctx, 2*time.Second)
 				return r.config(ctx, "maxmemory-policy", "noeviction")
 			})},
-		{Kind: "redis has evicted keys", Uses: ownGroup, Weight: 1, Takes: 20 * time.Second,
+		{Kind: "redis has evicted keys", Uses: ownGroup, Takes: 20 * time.Second,
 			Inject: onOwnStore("stopped (store)|stopped (no_state)", func(ctx context.Context, s *isolated, r *Store) error {
 				return errors.Join(r.config(ctx, "maxmemory-policy", "allkeys-random"), r.config(ctx, "maxmemory", "1mb"))
 			})},
-		{Kind: "redis cluster: node killed and restarted", Uses: ownGroup, Weight: 2, Takes: 25 * time.Second,
+		{Kind: "redis cluster: node killed and restarted", Uses: ownGroup, Takes: 25 * time.Second,
 			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
 				_, node, err := rc.owner(ctx, s.key(0))
 				if err != nil {
@@ -80,7 +80,7 @@ func ownGroupFaults() []Fault {
 				pause(ctx, 4*time.Second)
 				return errors.Join(rc.Nodes[node].Start(ctx), rc.Await(ctx))
 			})},
-		{Kind: "redis cluster: slots moved while written", Uses: ownGroup, Weight: 2, Takes: 25 * time.Second,
+		{Kind: "redis cluster: slots moved while written", Uses: ownGroup, Takes: 25 * time.Second,
 			Inject: onOwnCluster(func(ctx context.Context, s *isolated, rc *redisCluster) error {
 				for p := range s.Partitions {
 					if err := rc.move(ctx, s.key(p)); err != nil {
@@ -90,7 +90,7 @@ func ownGroupFaults() []Fault {
 				}
 				return nil
 			})},
-		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Weight: 2, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
+		{Kind: "epochs of a producer run out", Uses: ownGroupLong, Takes: 10 * time.Minute, Inject: inOwnGroup("", runOutOfEpochs)},
 		withRegistry(),
 		quietImpressions(),
 	}, slices.Concat(uncleanElections(), coexistenceFaults())...)

@@ -17,12 +17,13 @@ func (r *Result) Print(w io.Writer) error {
 	for kind := range r.Unfit {
 		kinds[kind] += 0
 	}
-	unfit := 0
+	unfit, happened := 0, 0
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Fprintf(&b, "%-55s %8d %8d\n", kind, r.Injected[kind], r.Unfit[kind])
 		unfit += r.Unfit[kind]
+		happened += min(1, r.Injected[kind])
 	}
-	fmt.Fprintf(&b, "%-55s %8d %8d\n\n", fmt.Sprintf("%d kinds", len(r.Injected)), r.Faults(), unfit)
+	fmt.Fprintf(&b, "%-55s %8d %8d\n\n", fmt.Sprintf("%d of %d kinds", happened, len(kinds)), r.Faults(), unfit)
 	fmt.Fprintf(&b, "%-12s %12s %12s\n", "topic", "sent", "in the log")
 	for t, role := range roles {
 		fmt.Fprintf(&b, "%-12s %12d %12d\n", role, r.Sent[t], r.Read[t])

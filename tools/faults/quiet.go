@@ -37,7 +37,7 @@ const (
 )
 
 func quietImpressions() Fault {
-	return Fault{Kind: "impressions pause, then redis restored from before", Uses: aPause, Weight: 12,
+	return Fault{Kind: "impressions pause, then redis restored from before", Uses: aPause,
 		Takes: longestQuiet + aroundQuiet, Least: shortestQuiet + aroundQuiet,
 		Inject: func(ctx context.Context, scene *Scene) error {
 			return withStore(ctx, scene, func(r *Store) error {

@@ -25,7 +25,7 @@ const (
 // withRegistry is a group of its own whose payoffs may be in Avro, with a registry that fails for some schemas. In each partition records
 // name these, one that it does not have, and one that cannot exist. They become dead letters, and those behind them are taken in.
 func withRegistry() Fault {
-	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Weight: 1, Takes: 75 * time.Second,
+	return Fault{Kind: "registry fails for one schema", Uses: ownGroup, Takes: 75 * time.Second,
 		Inject: func(ctx context.Context, scene *Scene) (err error) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

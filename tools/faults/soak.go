@@ -66,16 +66,16 @@ type soak struct {
 	kinds []Fault
 
 	faults sync.WaitGroup
-	long   sync.WaitGroup // those that checks do not wait for
+	apart  sync.WaitGroup // those that checks do not wait for
 	mu     sync.Mutex     // of what follows
-	busy   map[Resource]int
+	deck   *deck
 	result Result
 }
 
 // Soak injects faults into a group of workers on the cluster while traffic goes on, and checks that they keep the laws.
 // An error says that the soak itself failed; violations stand in the result.
 func (c *Cluster) Soak(ctx context.Context, opt Options) (Result, error) {
-	s := &soak{opt: opt, c: c, rng: rand.New(rand.NewPCG(opt.Seed, 0)), busy: map[Resource]int{}}
+	s := &soak{opt: opt, c: c, rng: rand.New(rand.NewPCG(opt.Seed, 0))}
 	s.defaults()
 	began := time.Now()
 	err := s.run(ctx)
@@ -110,7 +110,11 @@ func (s *soak) defaults() {
 			s.kinds = append(s.kinds, f)
 		}
 	}
+	s.deck = newDeck(s.kinds, rand.New(rand.NewPCG(o.Seed, 1)))
 	s.result = Result{Seed: o.Seed, Injected: map[string]int{}, Unfit: map[string]int{}}
+	for _, f := range s.kinds {
+		s.result.Injected[f.Kind] = 0
+	}
 }
 
 func (s *soak) run(ctx context.Context) error {
@@ -147,9 +151,12 @@ func (s *soak) run(ctx context.Context) error {
 		err = s.mix(ctx)
 	}
 	s.faults.Wait()
-	s.long.Wait()
+	s.apart.Wait()
 	if err == nil {
 		err = s.check(ctx)
+	}
+	if err == nil && (s.opt.Each || s.opt.Duration >= s.deck.round()) {
+		s.requireAll()
 	}
 	if err == nil {
 		err = s.replay(ctx)
@@ -158,6 +165,15 @@ func (s *soak) run(ctx context.Context) error {
 	beside.Wait()
 	s.finish(ctx)
 	return errors.Join(err, s.g.Close())
+}
+
+// requireAll makes each kind that never happened a violation.
+func (s *soak) requireAll() {
+	for _, f := range s.kinds {
+		if s.result.Injected[f.Kind] == 0 {
+			s.violate("this never happened, though there was time for it: %s; it was tried in vain %d times", f.Kind, s.result.Unfit[f.Kind])
+		}
+	}
 }
 
 func (s *soak) finish(ctx context.Context) {
@@ -197,7 +213,7 @@ func (s *soak) one(ctx context.Context) error {
 	return nil
 }
 
-// mix injects faults at random, several at a time.
+// mix injects faults as the deck deals them, several at a time.
 func (s *soak) mix(ctx context.Context) error {
 	end := time.Now().Add(s.opt.Duration)
 	checkAt := time.Now().Add(s.opt.CheckEvery)
@@ -215,71 +231,35 @@ func (s *soak) mix(ctx context.Context) error {
 			end = end.Add(time.Since(paused)) // the time of checks is not the faults'
 			checkAt = time.Now().Add(max(s.opt.CheckEvery, besideShare/2*time.Since(paused)))
 		}
-		if f, ok := s.choose(time.Until(end)); ok {
+		if f, ok := s.deal(time.Until(end)); ok {
 			seed := s.rng.Uint64()
 			group := &s.faults
-			if f.Uses == ownGroupLong || f.Uses == aPause {
-				group = &s.long
+			if f.isApart() {
+				group = &s.apart
 			}
-			group.Go(func() {
-				defer s.release(f)
-				s.inject(ctx, f, seed)
-			})
+			group.Go(func() { s.giveBack(&f, s.inject(ctx, f, seed)) })
 		}
 		pause(ctx, time.Duration(float64(s.opt.Pace)*2*s.rng.Float64()))
 	}
 }
 
-// choose draws a kind whose resource has room, and takes it.
-func (s *soak) choose(left time.Duration) (Fault, bool) {
+func (s *soak) deal(left time.Duration) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := 0
-	fits := func(f *Fault) bool {
-		free := s.busy[f.Uses] < capacity[f.Uses]
-		for _, r := range f.Also {
-			free = free && s.busy[r] == 0
-		}
-		return free && f.Takes <= left
-	}
-	for i := range s.kinds {
-		if fits(&s.kinds[i]) {
-			total += s.kinds[i].Weight
-		}
-	}
-	if total == 0 {
-		return Fault{}, false
-	}
-	at := s.rng.IntN(total)
-	for i := range s.kinds {
-		if f := &s.kinds[i]; fits(f) {
-			if at -= f.Weight; at < 0 {
-				s.hold(f, 1)
-				return *f, true
-			}
-		}
-	}
-	return Fault{}, false
+	return s.deck.deal(left)
 }
 
-func (s *soak) release(f Fault) {
+func (s *soak) giveBack(f *Fault, happened bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hold(&f, -1)
-}
-
-// hold takes a fault's resources, or with -1 gives them back; mu is held.
-func (s *soak) hold(f *Fault, n int) {
-	s.busy[f.Uses] += n
-	for _, r := range f.Also {
-		s.busy[r] += n * capacity[r]
-	}
+	s.deck.giveBack(f, happened)
 }
 
 // faultTimeout bounds one fault, with what it brings back, on a busy machine.
 const faultTimeout = 3 * time.Minute
 
-func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
+// inject injects a fault, and tells whether it happened.
+func (s *soak) inject(ctx context.Context, f Fault, seed uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, max(faultTimeout, 3*f.Takes))
 	defer cancel()
 	began := time.Now()
@@ -296,6 +276,7 @@ func (s *soak) inject(ctx context.Context, f Fault, seed uint64) {
 	default:
 		s.result.Injected[f.Kind]++
 	}
+	return !errors.Is(err, errNotNow)
 }
 
 func suffix(err error) string {

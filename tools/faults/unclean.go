@@ -18,7 +18,7 @@ import (
 // uncleanElections lose the tail of a topic under a worker that has read it, and go on with other records in its place.
 func uncleanElections() []Fault {
 	lost := func(kind string, queued bool) Fault {
-		return Fault{Kind: kind, Uses: ownGroup, Also: []Resource{theKafka}, Weight: 1, Takes: 60 * time.Second,
+		return Fault{Kind: kind, Uses: ownGroup, Also: []Resource{theKafka}, Takes: 60 * time.Second,
 			Inject: func(ctx context.Context, scene *Scene) error {
 				return withStore(ctx, scene, func(r *Store) error {
 					e := election{store: r, queued: queued}

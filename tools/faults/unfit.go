@@ -1,0 +1,101 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// logsIn is an edit of a configuration: the worker logs in to Redis.
+func logsIn(user, password string) func(string) string {
+	return func(text string) string {
+		return strings.Replace(text, "redis: {", fmt.Sprintf("redis: {username: %s, password: %s, ", user, password), 1)
+	}
+}
+
+// rankWithout waits until one worker stays outside of the group, and makes sure that the others rank.
+func (s *isolated) rankWithout(ctx context.Context, unfit *Worker, patience time.Duration) error {
+	if err := must(ctx, unfit.AwaitUnready(ctx, patience, "stays outside of group")); err != nil {
+		return err
+	}
+	for _, w := range s.Slots {
+		if w == unfit {
+			continue
+		}
+		if err := must(ctx, w.AwaitReady(ctx)); err != nil {
+			return err
+		}
+	}
+	before, err := s.Account(ctx)
+	if err != nil {
+		return err
+	}
+	return must(ctx, until(ctx, 30*time.Second, "impressions are ranked while one worker is unfit", func() (bool, error) {
+		after, err := s.Account(ctx)
+		return after["impressions.read"] > before["impressions.read"], err
+	}))
+}
+
+// spoilCredentials starts one of several workers with a password for Redis that is wrong: it stays outside of the group, and the others rank
+// all that comes, until it has the right one.
+func spoilCredentials(ctx context.Context, s *isolated) error {
+	wrong := s.Slots[0]
+	for round := range 2 {
+		wrong.edit = logsIn("nobody", "wrong")
+		end := wrong.Stop
+		if round > 0 { // while it is outside
+			end = wrong.Kill
+		}
+		if err := errors.Join(end(), wrong.configure(), wrong.Start()); err != nil {
+			return err
+		}
+		if err := s.rankWithout(ctx, wrong, stopPatience); err != nil {
+			return err
+		}
+	}
+	wrong.edit = nil
+	return s.reload(ctx, wrong)
+}
+
+// leavePatience is how long a member that cannot work may take to leave: a drain that saves nothing, and the time for which it is unfit.
+const leavePatience = 90 * time.Second
+
+// changeCredentials changes the password of one of several workers while it runs, or takes the keys from its user. When partitions are
+// divided again it cannot take its own over, and leaves the group until it can.
+func changeCredentials(ctx context.Context, s *isolated) (err error) {
+	user := "user-of-" + s.Name
+	run := func(args ...any) error {
+		return s.redis.use(func(c goredis.UniversalClient) error { return c.Do(ctx, args...).Err() })
+	}
+	set := func(rules ...any) error { return run(append([]any{"acl", "setuser", user}, rules...)...) }
+	if err := set("on", ">right", "~*", "+@all"); err != nil {
+		return err
+	}
+	wrong, healthy := s.Slots[0], s.Slots[1]
+	wrong.edit = logsIn(user, "right")
+	if err := s.reload(ctx, wrong); err != nil {
+		return err
+	}
+	spoil, mend := []any{"resetpass", ">other"}, []any{">right"}
+	if s.rng.IntN(2) == 0 {
+		spoil, mend = []any{"resetkeys", "~another:*"}, []any{"~*"}
+	}
+	if err := errors.Join(set(spoil...), run("client", "kill", "user", user), healthy.Kill(), healthy.Start()); err != nil {
+		return err
+	}
+	if err := s.rankWithout(ctx, wrong, leavePatience); err != nil {
+		return err
+	}
+	if err := set(mend...); err != nil {
+		return err
+	}
+	if err := must(ctx, wrong.AwaitReady(ctx)); err != nil {
+		return err
+	}
+	wrong.edit = nil
+	return errors.Join(s.reload(ctx, wrong), run("acl", "deluser", user))
+}
