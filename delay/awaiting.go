@@ -57,11 +57,13 @@ type estimated struct {
 	heard  int64  // up to when silence counts, see until; inflight.Never before the first
 	late   [2]inflight.DelayDistribution
 	share  float64 // of all selections, how many are paid
-	below  float64 // of these, how many below the default
-	low    float64 // and what those are paid in the mean, normalised
+	// below is how many of these are paid below the default; where payoffs come in parts, the share of returns in all parts.
+	below float64
+	low   float64 // the mean of those, normalised; 0 where payoffs come in parts
 }
 
-// sides are ages of payoffs that are not below the default, and of those that are.
+// sides are ages of payoffs that are not below the default, and of those that are; where payoffs come in parts, of the parts that raise a
+// sum, and of returns, which lower it.
 type sides [2]inflight.Ages
 
 // The sides of sides.
@@ -139,14 +141,18 @@ func (a *awaiting) end(fb *Feedback, what outcome, awaited policy.Count) {
 	a.reckon(fb.Item)
 }
 
-// part notes that so many units of a payoff have come, or were taken back.
+// part notes a part of a payoff of so many units; returns are less than 0.
 func (a *awaiting) part(fb *Feedback, size int64) {
-	if a.inParts && size > 0 {
+	switch {
+	case !a.inParts:
+	case size > 0:
 		a.paid(fb, sideAbove, size)
+	case size < 0:
+		a.paid(fb, sideBelow, -size)
 	}
 }
 
-// paid counts a payoff, or so much of one, by its age. Parts are all on one side: what they come to is not known yet.
+// paid counts a payoff, or so much of one, by its age.
 func (a *awaiting) paid(fb *Feedback, side int, n int64) {
 	row := a.ages[side].Row(&a.grid, fb.Began, a.pass)
 	a.ages[side].Add(&a.grid, row, fb.Age, n)
@@ -204,6 +210,9 @@ func (a *awaiting) reckoned(i policy.Item) (all, own inflight.Worth, shares item
 	all = inflight.Weigh(shares.paid, shares.below, ours, others)
 	if own = all; len(others) > 0 {
 		own = inflight.Weigh(shares.paid, shares.below, ours)
+	}
+	if a.inParts {
+		all.Back = inflight.Back(a.now().below, ours, others)
 	}
 	return all, own, shares
 }
@@ -346,14 +355,16 @@ func (a *awaiting) estimate(heard int64) {
 	e := &a.made
 	e.number++
 	e.heard = heard
+	if a.inParts {
+		e.late, e.below = inflight.Apart(&a.grid, heard, history.Units, a.agesOf(sideAbove), a.agesOf(sideBelow))
+		a.hear()
+		return
+	}
 	e.late[sideAbove] = a.lateness(sideAbove)
 	if e.late[sideBelow] = (inflight.DelayDistribution{}); a.all.Below > 0 {
 		e.late[sideBelow] = a.lateness(sideBelow)
 	}
 	a.hear()
-	if a.inParts {
-		return
-	}
 	if e.share, e.below = inflight.Shares(a.all, a.every, a.theirEvery()); e.below > 0 {
 		e.low = a.none - float64(a.all.Under)/float64(a.all.Below)/history.Units
 	}
@@ -361,19 +372,16 @@ func (a *awaiting) estimate(heard int64) {
 
 // lateness is that of one side, of all sources.
 func (a *awaiting) lateness(side int) inflight.DelayDistribution {
+	return inflight.Estimate(&a.grid, a.made.heard, 1, a.agesOf(side)...)
+}
+
+// agesOf are those of one side, of all sources.
+func (a *awaiting) agesOf(side int) []*inflight.Ages {
 	ages := []*inflight.Ages{&a.ages[side]}
 	for _, source := range slices.Sorted(maps.Keys(a.theirs)) {
 		ages = append(ages, &a.theirs[source].ages[side])
 	}
-	return inflight.Estimate(&a.grid, a.made.heard, a.onePayoff(), ages...)
-}
-
-// onePayoff is what one payoff amounts to by which ages are counted.
-func (a *awaiting) onePayoff() float64 {
-	if a.inParts {
-		return history.Units
-	}
-	return 1
+	return ages
 }
 
 // hear finds for all spans how many payoffs have come by their age.

@@ -20,7 +20,8 @@ import (
 // default, "pass" to the partition's pass, and "newest" to the end of the pass of its newest payoff. Field "silence" of hash "learner" is what was estimated at the last pass: that, up to
 // when silence was heard, the share of selections that are paid, and how late payoffs are, separated by blanks; and "below", where there are
 // payoffs below the default, which share of the payoffs that come they are, their mean, and how late they are. Where
-// payoffs come in parts there is no "settled" and no "below", and "ages" counts by size, in units of 2⁻³⁰.
+// payoffs come in parts there is no "settled", "ages" counts by size, in units of 2⁻³⁰, and "below" is about returns: their share in all
+// parts, 0, and how late they are.
 const (
 	hashSettled = "settled"
 	hashAges    = "ages"

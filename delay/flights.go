@@ -128,12 +128,9 @@ func (f *flights) part(fb *Feedback) {
 	before, now := fb.told(), history.PayoffsOf(fb.Payoff)
 	f.parts.replace(fb.Item, before, now)
 	if f.awaiting != nil {
-		f.awaiting.part(fb, abs(over(now, f.silence.Default)-over(before, f.silence.Default)))
+		f.awaiting.part(fb, over(now, f.silence.Default)-over(before, f.silence.Default))
 	}
 }
-
-// abs is the absolute value.
-func abs(n int64) int64 { return max(n, -n) }
 
 // end notes what has become of a selection.
 func (f *flights) end(fb *Feedback, what outcome) {

@@ -48,11 +48,11 @@ func TestParts_CountAtOnce(t *testing.T) {
 	}
 }
 
-// Selections weigh what should have come by their age: how much of all that came, or was taken back, did so by then.
+// Selections weigh as much as should have come by their age, and their sums are taken for so much smaller as returns will make them.
 func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 	l := partsLearner(SilenceAges, 0)
 	l.Advance(1 << 20)
-	for range 400 { // each pays 0.8 early, of which it takes 0.2 back late: four fifths of what comes is early
+	for range 400 { // each pays 0.8 early, of which it takes 0.2 back late
 		fb := Feedback{Item: 0, Began: 1, Payoff: 0.8, Age: 5000}
 		l.Selected(fb)
 		l.Partial(fb)
@@ -64,8 +64,12 @@ func TestParts_WeighByAgesOfWhatComes(t *testing.T) {
 	l.Advance(2 << 20)
 	l.flights.awaiting.newest = 2 << 20
 	l.Advance(2<<20 + l.flights.awaiting.grid.TickLength())
-	l.Selected(Feedback{Item: 1, Began: 2<<20 - 100_000})
-	require.InDelta(t, 0.8, l.table.Evidence(1).W, 0.01)
+	fb := Feedback{Item: 1, Began: 2<<20 - 100_000, Payoff: 0.8, Age: 5000}
+	l.Selected(fb)
+	require.InDelta(t, 1, l.table.Evidence(1).W, 0.01, "all has come but for returns")
+	l.Partial(fb)
+	require.InDelta(t, 0.6, l.table.Evidence(1).R, 0.01, "the rest will be taken back")
+	require.InDelta(t, 0.36, l.table.Evidence(1).Q, 0.01)
 	require.Equal(t, 400.0, l.table.Evidence(0).W)
 	require.InDelta(t, 240, l.table.Evidence(0).R, 1e-9)
 	require.NotContains(t, l.Hashes(), hashSettled, "nothing is silent")
@@ -88,7 +92,8 @@ func TestParts_MeansStayWithinTheRange(t *testing.T) {
 		}
 		n := policy.Count(come.N) + policy.Count(rapid.IntRange(0, 4).Draw(t, "more"))
 		weight := float64(rapid.Int64Range(0, int64(n)<<20).Draw(t, "weight")) / (1 << 20)
-		of := inFlight{Worth: inflight.Worth{Unpaid: weight}}
+		back := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1)).Draw(t, "taken back")
+		of := inFlight{Worth: inflight.Worth{Unpaid: weight, Back: back}}
 		e := s.begun(s.silent(sums.Evidence(), of), n, of, come)
 		w, r := e.W, e.R
 		awaited := e.W - float64(sums.N)

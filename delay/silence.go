@@ -59,8 +59,8 @@ func (s Silence) silent(e policy.Evidence, of inFlight) policy.Evidence {
 func (s Silence) begun(e policy.Evidence, n policy.Count, of inFlight, come history.Payoffs) policy.Evidence {
 	weight := of.Sum()
 	if s.Law != SilenceWaits && come.N > 0 {
-		e.R += float64(over(come, s.Default)) / history.Units
-		e.Q += float64(come.Q-come.N*history.InUnits(float64(s.Default*s.Default))) / history.Units
+		r, q := s.left(come, of.Back)
+		e.R, e.Q = e.R+r, e.Q+q
 		more := max(0, min(s.possible(e.W, e.R), float64(n)-weight))
 		e, weight = s.silent(e, inFlight{Worth: inflight.Worth{Unpaid: more}}), weight+more
 	}
@@ -79,4 +79,17 @@ func (s Silence) possible(n, sum float64) float64 {
 		w = -sum / s.Default
 	}
 	return math.Ceil(w*(1<<20)) / (1 << 20)
+}
+
+// left is by how much selections whose payoffs have begun to come raise the sum of payoffs and that of squares above the default's, where
+// returns take that part off. Without one, both are exact.
+func (s Silence) left(come history.Payoffs, back float64) (r, q float64) {
+	r = float64(over(come, s.Default)) / history.Units
+	q = float64(come.Q-come.N*history.InUnits(float64(s.Default*s.Default))) / history.Units
+	if back == 0 {
+		return r, q
+	}
+	apart := q - float64(2*s.Default*r) // the sum of squared differences from the default
+	q -= float64(back * (float64(2*s.Default*r) + float64((2-back)*apart)))
+	return float64((1 - back) * r), q
 }

@@ -81,9 +81,13 @@ func belowShare(c float64, prior seen, settled Outcomes, awaited []Intervals) fl
 
 // Worth is what awaited selections count as: in selections that are never paid, and in such as are paid below the default. Both are
 // multiples of 2⁻²⁰.
-type Worth struct{ Unpaid, Below float64 }
+type Worth struct {
+	Unpaid, Below float64
+	// Back is the part of the sums so far that returns will take off, see Back. It weighs nothing.
+	Back float64
+}
 
-// Sum is both.
+// Sum is the weight of both.
 func (w Worth) Sum() float64 { return w.Unpaid + w.Below }
 
 // Weigh is what awaited selections of an item count as, where a share c of its selections is paid, and of these a share below the
@@ -101,12 +105,12 @@ func Weigh(c, below float64, awaited ...Intervals) Worth {
 			unpaid, missed = unpaid+w.Unpaid, missed+w.Below
 		}
 	}
-	return Worth{math.Round(unpaid*(1<<20)) / (1 << 20), math.Round(missed*(1<<20)) / (1 << 20)}
+	return Worth{Unpaid: math.Round(unpaid*(1<<20)) / (1 << 20), Below: math.Round(missed*(1<<20)) / (1 << 20)}
 }
 
 // Weigh is what the selections of one span count as, not rounded; see Weigh. It does not go by Come, which is as of when shares were
 // estimated with this span last: it may never have been.
 func (x *Interval) Weigh(c, below float64) Worth {
 	per := float64(x.N) / (1 - float64(c*x.come(below)))
-	return Worth{float64(per * ((1 - c) * x.Above)), float64(per * (c * below * max(0, x.Above-x.Below)))}
+	return Worth{Unpaid: float64(per * ((1 - c) * x.Above)), Below: float64(per * (c * below * max(0, x.Above-x.Below)))}
 }

@@ -103,7 +103,7 @@
 //   - silence.settled: of an item as many selections were paid as payoffs came in, and as many never were as defaults stood for; of
 //     the former so many below the default, by so much.
 //   - silence.ages: payoffs were as much later than their selections as the log says, each in the block of time in which its
-//     selection began, as of the stored pass, those below the default apart; which is that of event time.
+//     selection began, as of the stored pass, those below the default and returns of sums apart; which is that of event time.
 //   - context.cells, context.linear: with a context, the features of what was paid for each item, and of what is in flight, and over all
 //     payoffs the products of features with each other and with what was paid, are those that the impressions say; where segments are
 //     declared, of each item in each segment.

@@ -135,7 +135,7 @@ func (s *silenceFold) part(began event.Millis, age int64, before *float64, now f
 		size = inParts(now) - inParts(*before)
 	}
 	if size != 0 {
-		s.late(began, age, max(size, -size), false)
+		s.late(began, age, max(size, -size), size < 0)
 	}
 }
 
