@@ -1,7 +1,7 @@
 # `make help` lists the targets. `make test` is what .ci/run calls.
 
 GO       ?= go
-TESTENV  := $(GO) run ./internal/testenv/cmd/testenv
+TESTENV  := $(GO) run ./internal/test/testenv/cmd/testenv
 # Of one package. tools/e2e needs a third to a half of it on two cores.
 TIMEOUT  ?= 30m
 FUZZTIME ?= 10s

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func osmdBase(t require.TestingT, horizon int64) policy.Adversarial {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
-	"github.com/ranker-worker/ranker-worker/internal/metricslist"
+	"github.com/ranker-worker/ranker-worker/internal/test/metricslist"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )

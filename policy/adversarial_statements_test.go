@@ -3,7 +3,7 @@ package policy_test
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 	"github.com/ranker-worker/ranker-worker/policy"
 )
 

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 // lazyWeights are random whole numbers that do not rise, the first positive: windows in proportion to them are lazy.

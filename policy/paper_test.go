@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
 // The tests in this file follow the paper's section 3, statement by statement.

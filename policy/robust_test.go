@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/policy/admissible"
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
 )
 
 func newRobust(t testing.TB) *policy.Robust {

@@ -3,7 +3,7 @@ package policy
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
 // instead is what is put in a policy's place; check is what a statement claims of it.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )

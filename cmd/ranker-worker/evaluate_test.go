@@ -13,8 +13,8 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
 	users "github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

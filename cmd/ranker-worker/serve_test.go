@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // serving is a `serve` on an embedded pair, which listens on a free port.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/state/memstore"
 )
 
 // weighed notes how much the largest reply of a look-up had.

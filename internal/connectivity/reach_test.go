@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/ranker-worker/ranker-worker/internal/connectivity"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
 // certificate is one that a server of this test can show, and a configuration that trusts it.

@@ -22,9 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream"
 	"github.com/ranker-worker/ranker-worker/stream/experiment"
 	"github.com/ranker-worker/ranker-worker/stream/partition"

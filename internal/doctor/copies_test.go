@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/ranker-worker/ranker-worker/internal/doctor"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	real "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	real "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/doctor"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 )

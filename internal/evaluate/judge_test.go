@@ -15,9 +15,9 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )

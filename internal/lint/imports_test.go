@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"io/fs"
@@ -192,8 +193,11 @@ func TestRulesCatch(t *testing.T) {
 		{"stream", `import "testing"`, "stream is shipped, and imports testing"},
 		{"stream", `import "testing/synctest"`, "stream is shipped, and imports testing/synctest"},
 		{"config", `import "github.com/stretchr/testify/require"`, "config is shipped"},
-		{"state/statetest", `import ("testing"; "` + module + `/state"; "github.com/stretchr/testify/require")`, clean},
-		{"internal/testenv", `import "testing"`, clean},
+		{"internal/test/statetest", `import ("testing"; "` + module + `/state"; "github.com/stretchr/testify/require")`, clean},
+		{"internal/test/testenv", `import "testing"`, clean},
+		{"internal/app", `import "testing"`, "internal/app is shipped, and imports testing"},
+		{"internal/app", `import "` + module + `/internal/test/memstore"`, "internal/app is shipped, and imports internal/test/memstore, which is for tests"},
+		{"tools/bench", `import "` + module + `/internal/test/testenv/kafka"`, clean},
 		{"tools/e2e", `import "github.com/stretchr/testify/require"`, clean},
 	} {
 		found := checkSources(t, c.dir, c.src)
@@ -215,16 +219,15 @@ func TestRulesCatch(t *testing.T) {
 
 // TestTestingIsFoundBehindOthers: a shipped package must not get package testing through another one either.
 func TestTestingIsFoundBehindOthers(t *testing.T) {
-	sources := []string{
-		"cmd/demo", `import "` + module + `/internal/users"`,
-		"internal/users", `import "` + module + `/internal/users/draw"`,
-		"internal/users/draw", `import "testing"`,
-	}
-	found := checkSources(t, sources...)
-	require.Len(t, found, 1)
-	require.Contains(t, found[0].String(), "cmd/demo → internal/users → internal/users/draw is shipped, and imports testing")
-	require.Empty(t, checkSources(t, sources[2:]...), "helpers may use each other")
-	require.NotEmpty(t, checkSources(t, "stream", `import "`+module+`/state/statetest"`, "state/statetest", `import "testing"`))
+	found := fmt.Sprint(checkSources(t,
+		"cmd/demo", `import "`+module+`/internal/users"`,
+		"internal/users", `import "`+module+`/internal/users/draw"`,
+		"internal/users/draw", `import "testing"`))
+	require.Contains(t, found, "cmd/demo → internal/users → internal/users/draw is shipped, and imports testing")
+	require.Empty(t, checkSources(t,
+		"internal/test/users", `import "`+module+`/internal/test/users/draw"`,
+		"internal/test/users/draw", `import "testing"`), "helpers may use each other")
+	require.NotEmpty(t, checkSources(t, "stream", `import "`+module+`/internal/test/statetest"`, "internal/test/statetest", `import "testing"`))
 }
 
 // TestTestsAreHeldToOneRule: what a module's tests import stands in its go.mod too, so that tests of what ships import no

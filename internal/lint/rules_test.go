@@ -80,6 +80,7 @@ func check(set *token.FileSet, files []file) []violation {
 	}
 	for _, f := range files {
 		checkTools(f, report)
+		checkTestSupport(f, report)
 		if f.test {
 			continue
 		}
@@ -247,10 +248,24 @@ func (hollow) Import(p string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// isTestHelper tells whether a directory holds code that may be for tests only: below internal or tools, or named as the
-// standard library names such packages (statetest, like iotest).
+// testSupport holds packages for tests of both modules, and the servers that tools start. Nothing that ships imports it.
+const testSupport = "internal/test"
+
+// isTestHelper tells whether a directory holds code that may be for tests only.
 func isTestHelper(dir string) bool {
-	return under(dir, "internal") || under(dir, "tools") || strings.HasSuffix(path.Base(dir), "test")
+	return under(dir, testSupport) || under(dir, "internal/lint") || under(dir, "tools")
+}
+
+// checkTestSupport finds shipped code that imports a package for tests.
+func checkTestSupport(f file, report reporter) {
+	if f.test || isTestHelper(f.dir) {
+		return
+	}
+	for _, spec := range f.syntax.Imports {
+		if dir, ok := ours(importPath(spec)); ok && under(dir, testSupport) {
+			report(spec.Pos(), "%s is shipped, and imports %s, which is for tests", f.dir, dir)
+		}
+	}
 }
 
 // testLibraries are what shipped code must not depend on; flags and global state of package testing come with it.

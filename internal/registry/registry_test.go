@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/avro"
 
-	"github.com/ranker-worker/ranker-worker/internal/memcap"
+	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
 )
 
 // randomRates draws rates of one of several shapes.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
 )
 
 // The tests in this file follow the paper's section 4, statement by statement.

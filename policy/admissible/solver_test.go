@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/policy/admissible/admissibletest"
+	"github.com/ranker-worker/ranker-worker/internal/test/admissibletest"
 )
 
 func newRand(t testing.TB, seed uint64) *rand.Rand {

@@ -3,7 +3,7 @@ package admissible
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
 // The statements here are about the set C and rankings drawn from its points: there is no learner that could learn nothing.

@@ -3,7 +3,7 @@ package preference
 import (
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/theoremtest"
+	"github.com/ranker-worker/ranker-worker/internal/test/theoremtest"
 )
 
 // The statements here are about the order of utilities, which is found from selections: payoffs have no part in them, and so

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	server "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	server "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )

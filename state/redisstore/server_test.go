@@ -23,9 +23,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
-	server "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
+	server "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
 )

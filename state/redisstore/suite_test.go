@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	server "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/statetest"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	server "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/state/redisstore"
-	"github.com/ranker-worker/ranker-worker/state/statetest"
 )
 
 var groups atomic.Int64

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/memcap"
+	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/stream/task"

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ranker-worker/ranker-worker/internal/memcap"
+	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/memcap"
+	"github.com/ranker-worker/ranker-worker/internal/test/memcap"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

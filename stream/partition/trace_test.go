@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/delay"
-	"github.com/ranker-worker/ranker-worker/internal/transcript"
+	"github.com/ranker-worker/ranker-worker/internal/test/transcript"
 	"github.com/ranker-worker/ranker-worker/policy"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/transcript"
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
+	"github.com/ranker-worker/ranker-worker/internal/test/transcript"
 	"github.com/ranker-worker/ranker-worker/state"
-	"github.com/ranker-worker/ranker-worker/state/memstore"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

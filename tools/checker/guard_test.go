@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
 // verdict is what a partition has stored of the arm tried.

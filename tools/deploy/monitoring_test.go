@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/metricslist"
+	"github.com/ranker-worker/ranker-worker/internal/test/metricslist"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )
 

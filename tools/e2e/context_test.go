@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/tools/checker"
 )

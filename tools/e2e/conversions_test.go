@@ -16,7 +16,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

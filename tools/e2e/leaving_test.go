@@ -11,7 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/lab"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

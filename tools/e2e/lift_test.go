@@ -18,7 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/learners"
 	"github.com/ranker-worker/ranker-worker/internal/lift"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/internal/doctor"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
 // issuer hands out tokens that a broker can tell from others, by a key of its own.

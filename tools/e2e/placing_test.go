@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ranker-worker/ranker-worker/config"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
 // TestPlacing_IsSaid: payoffs go to other partitions than their impressions. Workers are ready, and say so once.

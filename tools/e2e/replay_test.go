@@ -11,7 +11,7 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/audit"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 	"github.com/ranker-worker/ranker-worker/stream/replay"
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
-	realredis "github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	realredis "github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
 // The worker's user on the secured servers. The passwords hold what YAML, Kafka's own files and URLs could trip over.

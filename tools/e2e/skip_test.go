@@ -22,7 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/ranker-worker/ranker-worker/internal/admin"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/stream/broker"
 	"github.com/ranker-worker/ranker-worker/stream/task"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/admin"
 	"github.com/ranker-worker/ranker-worker/internal/app"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/state"
 	"github.com/ranker-worker/ranker-worker/stream/partition"
 	"github.com/ranker-worker/ranker-worker/tools/checker"

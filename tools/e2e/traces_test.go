@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	proto "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/tools/collector"
 )
 

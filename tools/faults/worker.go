@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/ranker-worker/ranker-worker/internal/failpoint"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // Worker is a place for one worker process of a group, which dies and comes back.

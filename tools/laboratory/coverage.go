@@ -13,9 +13,9 @@ import (
 
 	"github.com/ranker-worker/ranker-worker/config"
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
-	"github.com/ranker-worker/ranker-worker/internal/evaluate/rehearsal"
 	"github.com/ranker-worker/ranker-worker/internal/joinedlog"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
+	"github.com/ranker-worker/ranker-worker/internal/test/rehearsal"
 )
 
 // coverageStudy is the name of the study of how often evaluate's intervals are wrong.

@@ -21,8 +21,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
 // patience bounds each wait for the page.

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
 // deadline bounds each wait; the whole test takes far less.

@@ -18,7 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
 // BenchmarkRank asks for rankings in an open loop, RATE a second (2,000), whatever becomes of those before, and says when they were

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	realkafka "github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	realkafka "github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
 const openapi = "../../docs/openapi.yaml"

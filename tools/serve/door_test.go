@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 )
 
 const impression = `{"impression_id":"%s","candidates":[{"item":"a","utility":0.1},{"item":"b","utility":0.7},{"item":"c","utility":0.4}]}`

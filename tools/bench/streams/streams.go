@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 	"github.com/ranker-worker/ranker-worker/stream/event"
 )
 

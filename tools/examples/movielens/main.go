@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/ranker-worker/ranker-worker/internal/evaluate"
 	"github.com/ranker-worker/ranker-worker/internal/platform"
 	"github.com/ranker-worker/ranker-worker/internal/simulate"
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 	"github.com/ranker-worker/ranker-worker/tools/examples/movielens/data"
 )
 

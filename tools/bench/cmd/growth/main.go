@@ -1,7 +1,7 @@
 // Command growth measures what an impression costs a worker as partitions, items and feedback grow, on a real Kafka, whose address it
 // finds in its environment, and for each row a Redis that it starts itself:
 //
-//	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/growth
+//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/growth
 //
 // It prints one table; docs/benchmarks.md says what stands in it.
 package main
@@ -41,7 +41,7 @@ func run(o report.GrowthOptions, sizes string) (err error) {
 	case err != nil:
 		return err
 	case o.Kafka == "":
-		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/testenv/cmd/testenv, as docs/benchmarks.md says")
+		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/benchmarks.md says")
 	case o.Impressions < 1:
 		return errors.New("-impressions is at least 1")
 	}

@@ -1,7 +1,7 @@
 // Command peers holds the worker against a Kafka Streams job of the same task, on a real Kafka, whose address it finds in its
 // environment, and for each run of the worker a Redis that it starts itself:
 //
-//	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/peers
+//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/peers
 //
 // They drain the same impressions in turn; docs/benchmarks.md says what the job does, and how to read what is printed.
 package main
@@ -45,7 +45,7 @@ func run(o report.PeersOptions, size string) error {
 	case len(sizes) != 1:
 		return errors.New("-size is one")
 	case o.Kafka == "":
-		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/testenv/cmd/testenv, as docs/benchmarks.md says")
+		return errors.New("RANKER_TEST_KAFKA names no server: run it by internal/test/testenv/cmd/testenv, as docs/benchmarks.md says")
 	case o.Impressions < 1 || o.Runs < 1 || o.Threads < 1:
 		return errors.New("-impressions, -runs and -threads are at least 1")
 	}

@@ -1,6 +1,6 @@
 // Command report measures the worker on a real Kafka and a real Redis, whose addresses it finds in its environment:
 //
-//	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report
+//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- go run ./tools/bench/cmd/report
 //
 // It prints one table; docs/benchmarks.md says what stands in it.
 package main

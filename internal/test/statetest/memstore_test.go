@@ -4,8 +4,8 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/state/memstore"
-	"github.com/ranker-worker/ranker-worker/state/statetest"
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
+	"github.com/ranker-worker/ranker-worker/internal/test/statetest"
 )
 
 // TestMemstore runs the suite on the store of simulations, so that what they show holds for the real one. It writes

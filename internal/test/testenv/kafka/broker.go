@@ -18,7 +18,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // Options of a broker. The zero value is right for tests.

@@ -8,8 +8,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
 )
 
 // TestClusterGoesOnWithoutABroker: with one broker of three killed, what needs two copies is still written and read; the

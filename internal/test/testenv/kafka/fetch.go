@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 //go:embed pom.xml

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
 // The environment variables of this package.
@@ -115,5 +115,5 @@ func Redis(t testing.TB) *RedisServer {
 
 // IgnoreServers lets goleak overlook the goroutine that waits for a shared server.
 func IgnoreServers() goleak.Option {
-	return goleak.IgnoreAnyFunction("github.com/ranker-worker/ranker-worker/internal/testenv/proc.(*Process).own")
+	return goleak.IgnoreAnyFunction("github.com/ranker-worker/ranker-worker/internal/test/testenv/proc.(*Process).own")
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ranker-worker/ranker-worker/state/memstore"
-	"github.com/ranker-worker/ranker-worker/state/statetest"
+	"github.com/ranker-worker/ranker-worker/internal/test/memstore"
+	"github.com/ranker-worker/ranker-worker/internal/test/statetest"
 )
 
 func TestSuite(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // Cluster is several brokers, each of them a controller too.

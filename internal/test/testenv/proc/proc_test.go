@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/proc"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/proc"
 )
 
 // deadline of every wait in these tests.

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
 // controllable is what a test can do to a server that it owns.

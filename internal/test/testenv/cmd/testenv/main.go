@@ -1,8 +1,8 @@
 // Command testenv starts a real Apache Kafka and a real redis-server on loopback, runs a command that finds them in
 // its environment, stops them, and ends with the command's exit status:
 //
-//	go run ./internal/testenv/cmd/testenv -- go test ./...
-//	go run ./internal/testenv/cmd/testenv -bench -heap 1g -- bash
+//	go run ./internal/test/testenv/cmd/testenv -- go test ./...
+//	go run ./internal/test/testenv/cmd/testenv -bench -heap 1g -- bash
 //
 // The command sees RANKER_TEST_KAFKA and RANKER_TEST_REDIS, each host:port, and the servers' process ids in
 // RANKER_TEST_KAFKA_PID and RANKER_TEST_REDIS_PID.
@@ -22,8 +22,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ranker-worker/ranker-worker/internal/testenv/kafka"
-	"github.com/ranker-worker/ranker-worker/internal/testenv/redis"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/kafka"
+	"github.com/ranker-worker/ranker-worker/internal/test/testenv/redis"
 )
 
 // The variables that package testenv reads; that package itself imports testing, which commands don't.
