@@ -231,7 +231,7 @@ func TestBOLD_HarvestGivesOnlyWhatChanged(t *testing.T) {
 	b.Advance(2500)
 	line := s.harvest()
 	require.Len(t, line, 1)
-	require.Contains(t, line[0], `learner windows = "2 1 0.4`)
+	require.Contains(t, line[0], `learner windows = "2 1 0 0.4`)
 	b.Advance(5000)
 	require.Empty(t, s.harvest(), "nothing new")
 }

@@ -30,6 +30,7 @@ type Inspection struct {
 	Instances []InstanceInspection // of BOLD, in the order of their numbers; only those that know or wait for something
 	Windows   []float64            // the distribution that decisions are made for, from window 1 on; empty where none is
 	Learned   int64                // selections, of all partitions, that Windows were learned from; 0 where they are given
+	Noise     float64              // share of users who select any item within their window, learned with Windows; 0 where they are given
 
 	Beliefs *policy.Components // what payoffs are believed to be like, in normalised units; nil where the policy believes nothing
 
@@ -84,6 +85,7 @@ func (b *base) Inspect() Inspection {
 		i.Silent[k] = b.flights.silentOf(policy.Item(k))
 	}
 	i.Windows, i.Learned = b.Windows(nil)
+	i.Noise = b.windows.noise
 	if b.attraction != nil {
 		i.Attraction = b.attraction.table.AllOwn()
 	}
@@ -166,6 +168,7 @@ func (a *attraction) attracts(items []policy.Item, from *policy.Known) []Attract
 func (b *BOLD) Inspect() Inspection {
 	i := Inspection{}
 	i.Windows, i.Learned = b.Windows(nil)
+	i.Noise = b.windows.noise
 	add := func(at *instance) {
 		if at.blank() {
 			return

@@ -163,6 +163,7 @@ func (r *Robust) Decide(candidates []policy.Item, about *policy.Context, key pol
 	for k, at := range d.Order {
 		d.Propensities[k], d.Expected[k] = r.p[at], r.scores[at]
 	}
+	r.windows.mix(q, d.Propensities)
 	d.Instance, d.Explored = -1, false
 }
 

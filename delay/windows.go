@@ -42,6 +42,7 @@ type windows struct {
 	period int64     // of the last estimate
 	from   int64     // selections in the last estimate
 	q      []float64 // the last estimate
+	noise  float64   // likewise, of users who select any item within their window; 0 where windows are given
 	// unwritten is true where the estimate has not been harvested.
 	unwritten bool
 	outdated  bool // the stored estimate is for another number of windows
@@ -82,6 +83,19 @@ func (w *windows) fold(n int) (q []float64, changed bool) {
 	w.fresh = false
 	w.folded = slices.Grow(w.folded[:0], n)[:n]
 	return w.now.Fold(w.folded), true
+}
+
+// mix makes propensities of users without noise, by position shown, those of all users: noise selects each item within a window alike
+// (policy/propensity). q is folded to their number. They add up to what they did.
+func (w *windows) mix(q, propensities []float64) {
+	if w.noise == 0 {
+		return
+	}
+	var any float64 // Σ q_v/v from window k+1 on
+	for k := len(q) - 1; k >= 0; k-- {
+		any += q[k] / float64(k+1)
+		propensities[k] += float64(w.noise * (any - propensities[k]))
+	}
 }
 
 // append appends the whole distribution to dst, and tells how many selections it may be learned from.
@@ -153,7 +167,7 @@ func (w *windows) advance(watermark int64) {
 
 func (w *windows) estimate() {
 	w.from = w.counts.Total()
-	w.counts.Estimate(w.q)
+	w.noise, _ = w.counts.Estimate(w.q, w.noise)
 	if w.take() == nil { // an estimate is always a distribution
 		w.unwritten = true
 	}

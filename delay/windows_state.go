@@ -11,8 +11,9 @@ import (
 )
 
 // Learned windows are stored alike by all learners: hash "windows" maps "<low>:<high>", or "<low>:" where there is no
-// upper end, to the number of selections that said that the window was within, and field "windows" of hash "learner" is
-// the period of the last estimate, the number of selections it was made from and the estimate, separated by blanks.
+// upper end, to the number of selections that said that the window was within, and "<low>:0" to that of selections of a blocked item.
+// Field "windows" of hash "learner" is the period of the last estimate, the number of selections it was made from, the noise and the
+// windows, separated by blanks.
 const hashWindows = "windows"
 
 var fieldWindows = []byte("windows")
@@ -36,6 +37,8 @@ func (w *windows) harvest(r Recorder, to *writer) {
 		to.value = strconv.AppendInt(to.value[:0], w.period, 10)
 		to.value = append(to.value, ' ')
 		to.value = strconv.AppendInt(to.value, w.from, 10)
+		to.value = append(to.value, ' ')
+		to.value = strconv.AppendFloat(to.value, w.noise, 'g', -1, 64)
 		for _, x := range w.q {
 			to.value = append(to.value, ' ')
 			to.value = strconv.AppendFloat(to.value, x, 'g', -1, 64)
@@ -102,7 +105,7 @@ func parseInterval(field []byte) (low, high int, err error) {
 		return int(l), openEnd, nil
 	}
 	h, err := parseInt32(highText)
-	if err != nil || h < l || h > policy.MaxWindows {
+	if err != nil || h < l && h != policy.Blocked || h > policy.MaxWindows {
 		return 0, 0, errInterval
 	}
 	return int(l), int(h), nil
@@ -137,8 +140,8 @@ func (w *windows) loadEstimate(field, value []byte) error {
 		return errField
 	}
 	parts := bytes.Split(value, []byte{' '})
-	if len(parts) < 3 {
-		return errors.New("the value is not <period> <selections> and probabilities")
+	if len(parts) < 4 {
+		return errors.New("the value is not <period> <selections> <noise> and probabilities")
 	}
 	period, err := parseInt(parts[0])
 	if err != nil {
@@ -148,9 +151,13 @@ func (w *windows) loadEstimate(field, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("the number of selections is %w", err)
 	}
-	q := make([]float64, 0, len(parts)-2)
+	noise, err := strconv.ParseFloat(string(parts[2]), 64)
+	if err != nil || !(noise >= 0 && noise < 1) {
+		return errors.New("the noise is not a share")
+	}
+	q := make([]float64, 0, len(parts)-3)
 	var sum float64
-	for _, part := range parts[2:] {
+	for _, part := range parts[3:] {
 		x, err := strconv.ParseFloat(string(part), 64)
 		if err != nil || !(x > 0 && x <= 1) {
 			return errors.New("the estimate is not of probabilities")
@@ -168,7 +175,7 @@ func (w *windows) loadEstimate(field, value []byte) error {
 	if w.outdated = len(q) != w.counts.Max(); w.outdated {
 		return nil
 	}
-	w.q = q
+	w.q, w.noise = q, noise
 	return w.take()
 }
 

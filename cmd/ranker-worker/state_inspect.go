@@ -175,6 +175,9 @@ func printLearner(w io.Writer, l *admin.LearnerReport, items int) {
 		switch {
 		case l.LearnedFrom > 0:
 			how = fmt.Sprintf("learned from %d selections", l.LearnedFrom)
+			if l.Noise > 0 {
+				how += fmt.Sprintf("; %.2g%% of users select any item in theirs", 100*l.Noise)
+			}
 		case l.Learns:
 			how = "to be learned, as they are taken to be before there are selections"
 		}

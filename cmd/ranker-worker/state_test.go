@@ -83,4 +83,6 @@ func TestPrintWindows(t *testing.T) {
 	assert.Contains(t, print(admin.LearnerReport{}), "windows (given): 1: 0.500")
 	assert.Contains(t, print(admin.LearnerReport{Learns: true}), "windows (to be learned")
 	assert.Contains(t, print(admin.LearnerReport{Learns: true, LearnedFrom: 7}), "windows (learned from 7 selections)")
+	assert.Contains(t, print(admin.LearnerReport{Learns: true, LearnedFrom: 7, Noise: 0.213}),
+		"windows (learned from 7 selections; 21% of users select any item in theirs)")
 }

@@ -72,6 +72,7 @@ type LearnerReport struct {
 	Windows     []float64         `json:"windows,omitempty"`         // probability of window 1, 2, …
 	Learns      bool              `json:"windows_learned,omitempty"` // windows are learned, and not given
 	LearnedFrom int64             `json:"learned_from,omitempty"`    // selections that windows were learned from
+	Noise       float64           `json:"noise,omitempty"`           // share of users who select any item within their window, learned likewise
 	Impressions *ImpressionReport `json:"impressions,omitempty"`     // of a learner that maximises payoff per impression
 	Beliefs     *BeliefReport     `json:"beliefs,omitempty"`         // of a policy with a prior
 	Features    []FeatureReport   `json:"features,omitempty"`        // of a learner with a context
@@ -272,7 +273,7 @@ func (tool *Tool) learners(r *Report, views []*view, q *InspectQuery) error {
 		if err != nil {
 			return err
 		}
-		r.Learners[i].Windows, r.Learners[i].LearnedFrom = known.Learned.Windows, known.Learned.Learned
+		r.Learners[i].Windows, r.Learners[i].LearnedFrom, r.Learners[i].Noise = known.Learned.Windows, known.Learned.Learned, known.Learned.Noise
 		r.Learners[i].Learns = len(known.Learned.Windows) > 0 && l.Windows.Learned()
 		r.Learners[i].Silence = reportSilence(&known.Silence)
 		r.Learners[i].Impressions = reportImpressions(&known.LearnerStatus)

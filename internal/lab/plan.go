@@ -268,7 +268,8 @@ func (s *Settings) learner(e *Experiment, policy, delay string, v variant) (c *C
 	if l.EstimateSigma { // from payoffs, and never above what they may have here
 		l.Sigma = e.Scenario.Sigma()
 	}
-	if ratio := e.Scenario.Ratio(); ratio > 0 && l.Policy.Kind().NeedsWindows() {
+	// The paper's policies know how users look. Robust finds out, as it does by default, with how many select anything.
+	if k, ratio := l.Policy.Kind(), e.Scenario.Ratio(); ratio > 0 && k.NeedsWindows() && k.Follow == nil {
 		l.Windows = config.Windows{Geometric: &ratio, Max: e.Scenario.Candidates(e.Items)}
 	}
 	if l.Policy == config.OSMD && l.Eta.Auto && !doubled {

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -83,6 +84,43 @@ func TestRobust_PropensitiesHaveAFloor(t *testing.T) {
 		}
 		t.Logf("noise %v: the least is %.2g", noise, least)
 		require.Greater(t, least, 1e-8)
+	}
+}
+
+// Propensities are how often items are selected, where users are as assumed and where they are not: rare ones (below 1/64) within a
+// factor of 1.5, frequent ones (from 1/4 on) within 3%. Where they are no further off, each comparison fails by chance with probability
+// below 1e-8: it leaves six standard deviations more. Propensities of users without noise are too small by a factor of 10 and more, for rare items.
+func TestRobust_PropensitiesAreFrequencies(t *testing.T) {
+	for _, scenario := range []Scenario{Stationary, Switching, NoiseFifth, Tastes, TastesFar} {
+		e := &Experiment{Scenario: scenario, Items: scenario.DefaultItems(), Horizon: 20_000, Runs: 1, Seed: 3, Lateness: Lateness{Mean: 100}}
+		p, err := newPlayer(e, combine(t, e, Settings{Policies: []string{"robust"}})[0], 0)
+		require.NoError(t, err)
+		var seen, expected struct{ rare, frequent float64 }
+		for now := range e.Horizon {
+			p.impression(now + 1)
+			if now < e.Horizon/4 { // how users select is not known yet
+				continue
+			}
+			for _, x := range p.d.Propensities {
+				if x < 1./64 {
+					expected.rare += x
+				} else if x >= 1./4 {
+					expected.frequent += x
+				}
+			}
+			if x := p.fb.Propensity; x < 1./64 {
+				seen.rare++
+			} else if x >= 1./4 {
+				seen.frequent++
+			}
+		}
+		t.Logf("%s: rare %.0f, expected %.1f; frequent %.0f, expected %.1f", scenario, seen.rare, expected.rare, seen.frequent, expected.frequent)
+		within := func(seen, expected, factor float64) {
+			require.LessOrEqual(t, seen, expected*factor+6*math.Sqrt(expected*factor), "%s", scenario)
+			require.GreaterOrEqual(t, seen, expected/factor-6*math.Sqrt(expected/factor), "%s", scenario)
+		}
+		within(seen.rare, expected.rare, 1.5)
+		within(seen.frequent, expected.frequent, 1.03)
 	}
 }
 

@@ -65,9 +65,15 @@ func (lf *learnerFold) selected(l *life, at int, rec *record) {
 }
 
 // interval is what the selection of the item shown at a position says of the user's window, as it is stored: it reached
-// that position, and did not reach the next item shown of a higher utility. Windows beyond the longest are not told apart.
+// that position, and did not reach the next item shown of a higher utility. Windows beyond the longest are not told apart. One behind an
+// item of a higher utility is counted for itself.
 func interval(ranks []int32, at, longest int) string {
 	low := min(at+1, longest)
+	for _, rank := range ranks[:at] {
+		if rank > ranks[at] {
+			return fmt.Sprintf("%d:0", low)
+		}
+	}
 	for k := at + 1; k < len(ranks) && k < longest; k++ {
 		if ranks[k] > ranks[at] {
 			return fmt.Sprintf("%d:%d", low, k)
@@ -298,19 +304,22 @@ func (s *storedLearner) loadRatings(field, value string) error {
 	return nil
 }
 
-// loadEstimate reads the last estimate of windows: its period, the selections it was made from, and probabilities.
+// loadEstimate reads the last estimate of windows: its period, the selections it was made from, the noise, and probabilities.
 func loadEstimate(value string) error {
 	parts := strings.Fields(value)
-	if len(parts) < 3 {
-		return errors.New("value is not <period> <selections> and probabilities")
+	if len(parts) < 4 {
+		return errors.New("value is not <period> <selections> <noise> and probabilities")
 	}
 	for _, p := range parts[:2] {
 		if n, err := strconv.ParseInt(p, 10, 64); err != nil || n < 0 {
 			return fmt.Errorf("%q is no number", p)
 		}
 	}
+	if x, err := strconv.ParseFloat(parts[2], 64); err != nil || !(x >= 0 && x < 1) {
+		return fmt.Errorf("%q is no share", parts[2])
+	}
 	total := 0.0
-	for _, p := range parts[2:] {
+	for _, p := range parts[3:] {
 		x, err := strconv.ParseFloat(p, 64)
 		if err != nil || !(x > 0 && x <= 1) {
 			return fmt.Errorf("%q is no probability", p)
