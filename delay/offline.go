@@ -261,21 +261,17 @@ func (w *windows) takeOver(from *windows, s Share) error {
 	}
 	if s.Additive {
 		longest := w.counts.Max()
-		for high := 1; high <= from.counts.Max(); high++ {
-			for low := 1; low <= high; low++ {
-				if n := from.counts.Own(low, high); n > 0 {
-					l, h := min(low, longest), min(high, longest)
-					w.counts.Load(l, h, n)
-					w.counts.Touch(l, h)
-				}
-			}
-		}
+		from.counts.EachOwn(func(low, high int, n int64) {
+			l, h := min(low, longest), min(high, longest)
+			w.counts.Load(l, h, n)
+			w.counts.Touch(l, h)
+		})
 	}
 	if w.from > 0 || from.from == 0 || len(w.q) != len(from.q) {
 		return nil
 	}
 	copy(w.q, from.q)
-	w.from, w.period, w.unwritten = from.from, from.period, true
+	w.noise, w.from, w.period, w.unwritten = from.noise, from.from, from.period, true
 	return w.take()
 }
 

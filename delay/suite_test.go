@@ -247,7 +247,11 @@ func (w *life) decide(t *rapid.T) Feedback {
 		}
 		require.Equal(t, first, d)
 	}
-	fb := feedback(w.ref, candidates, &first, policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window")))
+	selected := policy.Select(first.Order, rapid.IntRange(1, n).Draw(t, "window"))
+	if rapid.Bool().Draw(t, "noise") {
+		selected = first.Order[rapid.IntRange(0, n-1).Draw(t, "selected")]
+	}
+	fb := feedback(w.ref, candidates, &first, selected)
 	fb.X, fb.Segment = rowOf(w.learners[0], key, candidates, fb.Item), segmentOf(key)
 	fb.Began = w.now + rapid.Int64Range(-100, 100).Draw(t, "began")
 	return fb

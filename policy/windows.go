@@ -141,6 +141,16 @@ func (t *Intervals) SetSource(source int32, low, high int, n int64) {
 	t.counts.SetSource(source, c, Count(n))
 }
 
+// EachOwn calls f with each of this partition's own counts above 0.
+func (t *Intervals) EachOwn(f func(low, high int, count int64)) {
+	for c, n := range t.counts.AllOwn() {
+		if n > 0 {
+			low, high := t.windowsOf(int32(c))
+			f(low, high, int64(n))
+		}
+	}
+}
+
 // Changed calls f with each of this partition's own counts that has changed since the last call.
 func (t *Intervals) Changed(f func(low, high int, count int64)) {
 	changes := t.counts.Changes()
