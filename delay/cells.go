@@ -59,7 +59,7 @@ func (u *contexts) path(i policy.Item, within int32) (at contextual.Path, ok boo
 	return at, true
 }
 
-// share is which part of the awaited selections of an item have these sums.
+// share is which part of the awaited selections of an item these sums have.
 func (u *contexts) share(i policy.Item, c *cellSums) float64 {
 	if u.groups == 1 {
 		return 1

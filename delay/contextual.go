@@ -56,6 +56,7 @@ func NewPersonal(p policy.Policy, c ContextualConfig) (*Direct, error) {
 	u.by(0)
 	d := direct(newBase(p), c.Silence)
 	d.users = u
+	u.silent = silentCells{awaiting: d.flights.awaiting, clock: c.Space.Clock()}
 	known := d.flights.evidence
 	d.table.EvidenceBy(func(i policy.Item) policy.Evidence {
 		d.users.stale.Note(i, 1)
@@ -95,6 +96,7 @@ type contexts struct {
 	sums    cellSums             // memory for those of one cell
 	shared
 	turning
+	silent   silentCells
 	stale    policy.Changes // items whose silence is not set in the model
 	untold   policy.Changes // groups that are not
 	cells    policy.Changes // of our own
@@ -200,6 +202,7 @@ func (u *contexts) settle(t *policy.Table) {
 	if u.untold.Len() == 0 {
 		return
 	}
+	u.silent.known = false
 	for group := range u.untold.All() {
 		u.tell(t, group)
 	}
@@ -207,15 +210,16 @@ func (u *contexts) settle(t *policy.Table) {
 	u.told = true
 }
 
-// tell sets a group in the model. Its share of the item's silence is its share of the item's awaited selections.
+// tell sets a group in the model.
 func (u *contexts) tell(t *policy.Table, group int32) {
 	i := group / u.groups
 	at, ok := u.path(i, group%u.groups)
 	if !ok {
 		return
 	}
-	e, c, fed := t.Evidence(i), u.sumsOf(group), t.Pooled(i)
-	share := u.share(i, c)
+	e, fed := t.Evidence(i), t.Pooled(i)
+	share := u.silentShare(i, group%u.groups)
+	c := u.sumsOf(group)
 	silent := contextual.Silent{W: share * (e.W - float64(fed.N)), R: share * (e.R - fed.R), Q: share * max(0, e.Q-fed.Q), X: u.mean}
 	w, r := float64(c.fed)+silent.W, float64(c.r)/history.Units+silent.R
 	if w == 0 && r == 0 && !u.model.Has(at[0]) {

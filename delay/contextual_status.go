@@ -1,5 +1,10 @@
 package delay
 
+import (
+	"github.com/ranker-worker/ranker-worker/policy/contextual"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
 // Cause is what payoffs differ by.
 type Cause uint8
 
@@ -31,6 +36,32 @@ type ContextualStatus struct {
 	Deviations [Causes]float64
 	// Spreads say how much of its range each declared feature uses.
 	Spreads []Spread
+	// Groups say how finely the learner divides what it declares of the clock and of items' age.
+	Groups []Groups
+	// Since is the time, in milliseconds since 1970, from which on payoffs count, by when their selections began; 0 where all count.
+	Since int64
+}
+
+// Groups is the number of groups that a learner divides the day ("hour"), the week ("weekday") or items' ages ("age") into at present; 1
+// where it does not. Payoffs choose those of the clock; those of the age stay.
+type Groups struct {
+	Of string
+	N  int
+}
+
+// divisions returns what a learner declares of the clock and of items' age.
+func (u *contexts) divisions() (all []Groups) {
+	clock, now := u.met.space.Clock(), &u.choices[u.chosen]
+	if clock.Hour {
+		all = append(all, Groups{"hour", now.Hours})
+	}
+	if clock.Weekday {
+		all = append(all, Groups{"weekday", now.Days})
+	}
+	if ages := u.dim - u.width; ages > 0 {
+		all = append(all, Groups{features.OfAge.String(), ages})
+	}
+	return all
 }
 
 // Spread is the standard deviation of a feature over the payoffs that were fed, in halves of its range: 0.58 where all of the range is
@@ -63,6 +94,10 @@ func (u *contexts) status() (s ContextualStatus) {
 	}
 	for level, c := range u.causes() {
 		s.Deviations[c] = u.model.Deviation(level)
+	}
+	s.Groups = u.divisions()
+	if since := u.model.Since(); since != contextual.Always {
+		s.Since = since
 	}
 	return s
 }

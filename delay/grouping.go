@@ -189,7 +189,13 @@ func (u *contexts) clocked(t *policy.Table) (all []clocked) {
 		if skip > 0 && contextual.Mix(u.mark(i))>>(64-skip) != 0 {
 			continue
 		}
-		e, fed, awaited := t.Evidence(i), t.Pooled(i), u.awaitedOf(i)
+		e, fed, awaited := t.Evidence(i), t.Pooled(i), 0.0
+		u.silent.read(i)
+		u.eachCell(i, func(cell int32) {
+			segment := cell % u.segments
+			c := u.everywhere(i, segment)
+			awaited += float64(c.awaited) * u.each([]int32{segment})
+		})
 		for first := int32(0); first < u.segments; first += u.levels {
 			x, known := clocked{make([]float64, u.levels), make([]float64, u.levels)}, 0.0
 			for level := range u.levels {
@@ -199,7 +205,7 @@ func (u *contexts) clocked(t *policy.Table) (all []clocked) {
 				}
 				share := 0.0
 				if awaited > 0 {
-					share = float64(c.awaited) / float64(awaited)
+					share = float64(c.awaited) * u.each([]int32{first + level}) / awaited
 				}
 				n := float64(c.fed) + share*(e.W-float64(fed.N))
 				x.n[level], x.r[level] = n, float64(c.r)/history.Units+share*(e.R-fed.R)-u.expectedOf(&c, n)

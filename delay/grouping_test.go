@@ -38,6 +38,11 @@ func TestGrouping_IsWhatPayoffsSay(t *testing.T) {
 	require.EqualValues(t, 1, d.users.groups)
 	day(d, 20)
 	require.EqualValues(t, 4, d.users.groups)
+	require.Equal(t, []Groups{{"hour", 4}}, d.Status().Personal.Groups)
+	require.Zero(t, d.Status().Personal.Since)
+	parts := d.users.parts([]policy.Item{0}, &policy.Context{Segment: 13, X: []int8{features.One}})[0]
+	require.Equal(t, "12–18 h", parts[len(parts)-1].Group)
+	require.Empty(t, parts[0].Group)
 	early, _ := expected(d, 0, 3)
 	late, _ := expected(d, 0, 20)
 	require.Greater(t, early, 0.9)
@@ -147,4 +152,41 @@ func TestGrouping_PartsGoByTheWholes(t *testing.T) {
 func knownAt(d *Direct, i policy.Item, segment int32) [2]float64 {
 	mean, worth := expected(d, i, segment)
 	return [2]float64{mean, worth}
+}
+
+// TestSilence_BelongsToTheHoursThatAreOld: of selections that are awaited in two hours, those of the older hour have nearly all silence of
+// their item, and shares add up to 1. By numbers of selections each hour would have half.
+func TestSilence_BelongsToTheHoursThatAreOld(t *testing.T) {
+	const hour = 3_600_000
+	space, err := features.New(features.Declaration{Clock: features.Clock{Hour: true}})
+	require.NoError(t, err)
+	d, err := NewPersonal(policy.NewGreedy(), ContextualConfig{Space: space, Expires: true, Silence: Silence{Law: SilenceAges, Horizon: 40 * hour},
+		Belief: policy.Belief{Sigma: 0.5, EstimateSigma: true, Prior: policy.EmpiricalPrior}})
+	require.NoError(t, err)
+	d.Grow(1)
+	require.NoError(t, d.Loaded())
+	selected := func(at int64) Feedback {
+		return Feedback{X: []int8{features.One}, Segment: space.At(0, at), Began: at}
+	}
+	d.Advance(0)
+	for at := int64(0); at < 10*hour; at += hour / 10 { // every other selection is paid, three hours later
+		fb := selected(at)
+		d.Selected(fb)
+		if fb.Age, fb.Payoff = 3*hour, 1; at/(hour/10)%2 == 0 {
+			d.Paid(fb)
+		}
+		d.Advance(at)
+	}
+	d.users.by(len(d.users.choices) - 1)
+	require.EqualValues(t, 24, d.users.groups)
+	d.Advance(10 * hour)
+	d.users.settle(d.table)
+	old, young, sum := d.users.silentShare(0, 1), d.users.silentShare(0, 9), 0.0
+	for within := range d.users.groups {
+		sum += d.users.silentShare(0, within)
+	}
+	require.InDelta(t, 1, sum, 1e-12)
+	require.Greater(t, old, 0.1)
+	require.Less(t, young, old/4)
+	require.Equal(t, d.users.sumsOf(1).awaited, d.users.sumsOf(9).awaited)
 }

@@ -6,6 +6,7 @@ import "github.com/ranker-worker/ranker-worker/policy"
 type Contribution struct {
 	Cause   Cause
 	Feature string // its name, where Cause is OfFeatures
+	Group   string // of hours and days, where Cause is OfCell and the clock is divided
 	Adds    float64
 }
 
@@ -19,11 +20,21 @@ func (u *contexts) parts(candidates []policy.Item, about *policy.Context) [][]Co
 		path, _ := u.path(i, within)
 		ofFeatures, ofLevels := u.model.Parts(path, x)
 		for j, adds := range ofFeatures {
-			all[at] = append(all[at], Contribution{OfFeatures, u.names[j], adds})
+			all[at] = append(all[at], Contribution{Cause: OfFeatures, Feature: u.names[j], Adds: adds})
 		}
 		for level := len(ofLevels) - 1; level >= 0; level-- {
-			all[at] = append(all[at], Contribution{Cause: causes[level], Adds: ofLevels[level]})
+			p := Contribution{Cause: causes[level], Adds: ofLevels[level]}
+			if p.Cause == OfCell {
+				p.Group = u.groupName(within)
+			}
+			all[at] = append(all[at], p)
 		}
 	}
 	return all
+}
+
+// groupName names the hours and days of a group within its item; "" where the clock is not divided.
+func (u *contexts) groupName(within int32) string {
+	now := &u.choices[u.chosen]
+	return now.Name(within % now.Groups)
 }

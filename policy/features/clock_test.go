@@ -45,6 +45,11 @@ func TestClock_Groupings(t *testing.T) {
 			require.Len(t, seen, int(g.Groups))
 			require.Equal(t, k == 0, g.Groups == 1)
 			most = max(most, g.Groups)
+			names := map[string]bool{}
+			for group := range g.Groups {
+				names[g.Name(group)] = true
+			}
+			require.Len(t, names, int(g.Groups), "each group has a name of its own")
 		}
 		require.EqualValues(t, c.Levels(), most)
 	}
@@ -61,4 +66,44 @@ func TestClock_SegmentsBesideIt(t *testing.T) {
 	require.Len(t, d.Check(), 1)
 	d.Clock = Clock{}
 	require.Empty(t, d.Check())
+}
+
+// TestGrouping_Name names the hours and days of a level's group.
+func TestGrouping_Name(t *testing.T) {
+	c := Clock{Hour: true, Weekday: true}
+	all := c.Groupings()
+	name := func(hours, days int, level int32) string {
+		for k := range all {
+			if g := &all[k]; g.Hours == hours && g.Days == days {
+				return g.Name(g.Of[level])
+			}
+		}
+		return "no such grouping"
+	}
+	const sundayAt13 = 6*24 + 13
+	require.Equal(t, "", name(1, 1, sundayAt13))
+	require.Equal(t, "12–18 h", name(4, 1, sundayAt13))
+	require.Equal(t, "Saturday and Sunday", name(1, 2, sundayAt13))
+	require.Equal(t, "Sunday, 13–14 h", name(24, 7, sundayAt13))
+	require.Equal(t, "Monday to Friday, 12–15 h", name(8, 2, 24+13))
+}
+
+// TestClock_Spread: the shares of a time are those of its minutes, counted one by one; of more than a period, those of the last.
+func TestClock_Spread(t *testing.T) {
+	const hour = 3_600_000
+	for _, c := range []Clock{{}, {Hour: true}, {Weekday: true}, {Hour: true, Weekday: true}} {
+		for _, x := range []struct{ from, hours int64 }{{5 * hour, 1}, {22 * hour, 4}, {70 * hour, 24}, {100 * hour, 7 * 24}, {3 * hour, 40 * 24}} {
+			want, got, sum := map[int32]float64{}, map[int32]float64{}, 0.0
+			last := max(1, min(x.hours, c.Period()/hour))
+			for minute := range last * 60 {
+				want[int32(c.level(x.from+(x.hours-last)*hour+minute*60_000))] += 1 / float64(last*60)
+			}
+			c.Spread(x.from, x.from+x.hours*hour, func(level int32, share float64) {
+				got[level] += share
+				sum += share
+			})
+			require.InDelta(t, 1, sum, 1e-9)
+			require.InDeltaMapValues(t, want, got, 1e-9, "%+v %+v", c, x)
+		}
+	}
 }

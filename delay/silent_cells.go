@@ -1,0 +1,76 @@
+package delay
+
+import (
+	"slices"
+
+	"github.com/ranker-worker/ranker-worker/policy"
+	"github.com/ranker-worker/ranker-worker/policy/features"
+)
+
+// silentCells divides the silence of an item among its cells. Sums of cells do not hold when awaited selections began; those of the item do,
+// and each time belongs to one level of the clock. A level whose hour was yesterday has more silence than one whose hour is now.
+type silentCells struct {
+	awaiting *awaiting // nil where silence does not depend on age
+	clock    *features.Clock
+	n, w     []float64 // by level of the clock: awaited selections of an item, and their silence
+
+	item   policy.Item // that shares are of, where they are known
+	known  bool
+	shares []float64 // of the item's silence, by group
+}
+
+// read sums up an item's awaited selections by level.
+func (s *silentCells) read(i policy.Item) {
+	levels := s.clock.Levels()
+	s.n, s.w = slices.Grow(s.n[:0], levels)[:levels], slices.Grow(s.w[:0], levels)[:levels]
+	clear(s.n)
+	clear(s.w)
+	if s.awaiting == nil || !s.clock.On() {
+		return
+	}
+	of := s.awaiting.sharesOf(i)
+	for _, x := range s.awaiting.spansOf(i) {
+		n, w := float64(x.N), x.Weigh(of.paid, of.below).Sum()
+		s.clock.Spread(x.Start(), x.End(), func(level int32, share float64) {
+			s.n[level] += float64(share * n)
+			s.w[level] += float64(share * w)
+		})
+	}
+}
+
+// each returns the silence of one awaited selection in some segments; 1 where no selection at their levels is known.
+func (u *contexts) each(segments []int32) float64 {
+	var n, w float64
+	for _, segment := range segments {
+		level := segment % u.levels
+		n, w = n+u.silent.n[level], w+u.silent.w[level]
+	}
+	if n == 0 {
+		return 1
+	}
+	return w / n
+}
+
+// silentShare is the part of an item's silence that belongs to one of its groups.
+func (u *contexts) silentShare(i policy.Item, within int32) float64 {
+	if u.groups == 1 {
+		return 1
+	}
+	s := &u.silent
+	if !s.known || s.item != i {
+		s.read(i)
+		s.item, s.known, s.shares = i, true, s.shares[:0]
+		var all float64
+		for at := range u.groups {
+			silent := float64(max(0, u.sumsOf(i*u.groups+at).awaited)) * u.each(u.members[at])
+			s.shares = append(s.shares, silent)
+			all += silent
+		}
+		for at := range s.shares {
+			if all > 0 {
+				s.shares[at] /= all
+			}
+		}
+	}
+	return s.shares[within]
+}
